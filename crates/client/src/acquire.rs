@@ -2,7 +2,7 @@
 //!
 //! [`ClientLockRequest::acquire`] repeats the call, at any node that answers, until the grant, the end of the wait or
 //! the end of the session. An acquire that is dropped or fails releases in the background the entries that it may have
-//! left behind. Bounds: one call in flight for each acquire.
+//! left behind. Bounds: one call for each acquire.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +12,7 @@ use holdfast_types::{Attempt, LockName};
 use tokio::sync::watch;
 
 use crate::attempt;
+use crate::call::Copies;
 use crate::clock::Moment;
 use crate::held_locks::HeldLocks;
 use crate::hold::Hold;
@@ -40,19 +41,26 @@ impl ClientLockRequest {
             Arc::new(ClientQueueEntry::new(lock.clone(), self.owner.clone(), attempt, sharded))
         };
         let mut pending = UnsettledAcquire::new(session, self.locks.iter().map(entry).collect());
+        let mut is_granted_elsewhere = false;
+        // Whether an earlier copy of the attempt has no answer.
+        let mut in_doubt = false;
         loop {
             let wait = limit.next_call();
             let session = pending.session.session();
             pending.state = AcquireOutcome::InDoubt;
             let delivery = tokio::select! {
-                delivery = self.send(session, &pending.entries, wait) => delivery,
+                delivery = self.send(session, &pending.entries, wait, is_granted_elsewhere) => delivery,
                 loss = session.lost() => return Err(Error::Lost(loss)),
-                // A renewal listed the locks as held: the node that holds the call is behind, so another node gets the
-                // call.
-                () = pending.granted_elsewhere() => continue,
+                // A renewal listed the locks as held: the node that holds the call is behind or frozen, so another node
+                // gets the call.
+                () = pending.granted_elsewhere() => {
+                    (is_granted_elsewhere, in_doubt) = (true, true);
+                    continue;
+                }
             };
-            let Delivery { result, in_doubt } = delivery;
-            match result {
+            is_granted_elsewhere = false;
+            in_doubt |= delivery.in_doubt;
+            match delivery.result {
                 Ok(answer) => return pending.granted(answer, self),
                 // The node died, held the call for the maximum time, or has no leader. The queue entry still exists.
                 Err(Error::OutcomeUnknown(_) | Error::Unavailable(_)) if !limit.is_over() => {}
@@ -60,6 +68,7 @@ impl ClientLockRequest {
                     let attempt = attempt::next_after(newest);
                     record_attempt(attempt);
                     pending.begin_attempt(attempt);
+                    in_doubt = false;
                 }
                 // The API bounds the wait of one call, so the acquire continues with another call.
                 Err(Error::Busy(problem))
@@ -79,11 +88,13 @@ impl ClientLockRequest {
         session: &Session,
         entries: &[Arc<ClientQueueEntry>],
         wait: Duration,
+        is_granted_elsewhere: bool,
     ) -> Delivery<Vec<GrantBody>> {
         let calls = session.calls.with_timeout(self.request_timeout);
         let attempt = entries.first().and_then(|entry| entry.attempt());
-        let call = self.call(&session.name, attempt, self.mode, wait);
-        let delivery = calls.deliver_waiting(&call).await;
+        let copies = if attempt.is_some() { Copies::Harmless } else { Copies::Repeatable };
+        let call = self.call(&session.name, attempt, self.mode, wait).copies(copies);
+        let delivery = calls.deliver_acquire(&call, is_granted_elsewhere).await;
         match entries {
             [_] => delivery.json().map(|grant| vec![grant]),
             _ => delivery.json().map(|body: GrantAllBody| body.grants),

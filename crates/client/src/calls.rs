@@ -10,9 +10,11 @@ use holdfast_types::{Labels, Revision, SessionId, SessionName, Ttl, millis};
 use serde::de::DeserializeOwned;
 
 use crate::Error;
+use crate::call::{Budget, Call, Copies};
 use crate::clock::Moment;
 use crate::http::{HttpResponse, Method};
-use crate::retry::{Answer, Budget, Call, Delivery, Nodes};
+use crate::nodes::Nodes;
+use crate::retry::{Answer, CallRoute, Delivery};
 
 /// The minimum time that one node gets for a call.
 const PER_NODE_MIN: Duration = Duration::from_millis(100);
@@ -48,7 +50,8 @@ impl Calls {
     ) -> Result<Answer<SessionBody>, Error> {
         let query = Query::default().with_some(&TTL, ttl.as_ref()).with_labels(labels);
         let target = query.target(&session_path(session));
-        self.deliver(&Call::new(Method::PUT, target)).await.json().result
+        let call = Call::new(Method::PUT, target).copies(Copies::Harmless);
+        self.deliver(&call).await.json().result
     }
 
     /// Closes a session. With an `incarnation`, a late copy of the call closes no later session of the same name.
@@ -58,7 +61,9 @@ impl Calls {
         incarnation: Option<SessionId>,
     ) -> Result<(), Error> {
         let query = Query::default().with_some(&INCARNATION, incarnation.as_ref());
-        self.send(&Call::new(Method::DELETE, query.target(&session_path(session)))).await
+        let copies = if incarnation.is_some() { Copies::Harmless } else { Copies::Repeatable };
+        let call = Call::new(Method::DELETE, query.target(&session_path(session)));
+        self.send(&call.copies(copies)).await
     }
 
     /// Renews a session within `lease_left`.
@@ -70,12 +75,14 @@ impl Calls {
         let until = Instant::now() + lease_left;
         let start_until = until.checked_sub(PER_NODE_MIN).unwrap_or(until);
         let per_node = (lease_left / RENEWAL_PART).clamp(PER_NODE_MIN, PER_NODE);
-        let call = Call::new(Method::POST, keepalive_path(session));
-        self.nodes.send(&call, Budget { per_node, start_until, until }).await.json().result
+        let call = Call::new(Method::POST, keepalive_path(session)).copies(Copies::Harmless);
+        let budget = Budget { per_node, start_until, until };
+        self.nodes.send(&call, budget, CallRoute::Copied).await.json().result
     }
 
     /// Renews a session with a call that one node holds for `wait`, or until an event of the session's locks. Fails
-    /// soon if no node accepts the call.
+    /// soon if no node accepts the call. An acquire of this client waits at another node, so that a grant is known even
+    /// if that node is frozen.
     pub(crate) async fn park_keep_alive(
         &self,
         session: &SessionName,
@@ -89,7 +96,8 @@ impl Calls {
         let per_node = wait + (lease_left / PARKED_PART).clamp(PER_NODE_MIN, PER_NODE);
         let start_until = Instant::now() + PARK_WITHIN;
         let budget = Budget { per_node, start_until, until: start_until + per_node };
-        self.nodes.send(&Call::new(Method::POST, target), budget).await.json().result
+        let call = Call::new(Method::POST, target).copies(Copies::Harmless);
+        self.nodes.send(&call, budget, CallRoute::Parked).await.json().result
     }
 
     pub(crate) async fn get<T: DeserializeOwned>(
@@ -109,21 +117,37 @@ impl Calls {
 
     /// Sends a call within the request timeout, plus the wait of the call.
     pub(crate) async fn deliver(&self, call: &Call) -> Delivery<HttpResponse> {
-        if !call.wait.is_zero() {
-            return self.deliver_waiting(call).await;
-        }
-        let start_until = Instant::now() + self.request_timeout.saturating_sub(PER_NODE_MIN);
-        let until = start_until + PER_NODE_MIN;
-        self.nodes.send(call, Budget { per_node: PER_NODE, start_until, until }).await
+        let may_copy = call.copies == Copies::Harmless && call.wait.is_zero();
+        let route = if may_copy { CallRoute::Copied } else { CallRoute::Alone };
+        self.deliver_at(call, route).await
     }
 
-    /// Finds a node within the request timeout. That node holds the call for its wait, but at most
+    /// Sends an acquire. If a renewal has listed its grant, another node than before gets it first.
+    pub(crate) async fn deliver_acquire(
+        &self,
+        call: &Call,
+        is_granted_elsewhere: bool,
+    ) -> Delivery<HttpResponse> {
+        if call.wait.is_zero() {
+            return self.deliver(call).await;
+        }
+        let route = if is_granted_elsewhere { CallRoute::Elsewhere } else { CallRoute::Queued };
+        self.deliver_at(call, route).await
+    }
+
+    /// Finds a node within the request timeout. That node holds a waiting call for its wait, but at most
     /// [`PER_NODE_WAITING`]; after that the result is [`Error::OutcomeUnknown`]. A repeated call keeps the queue entry.
-    pub(crate) async fn deliver_waiting(&self, call: &Call) -> Delivery<HttpResponse> {
-        let per_node = (call.wait + PER_NODE.min(self.request_timeout)).min(PER_NODE_WAITING);
-        let start_until = Instant::now() + self.request_timeout;
-        let budget = Budget { per_node, start_until, until: start_until + per_node };
-        self.nodes.send(call, budget).await
+    async fn deliver_at(&self, call: &Call, route: CallRoute) -> Delivery<HttpResponse> {
+        let timeout = self.request_timeout;
+        let budget = if call.wait.is_zero() {
+            let start_until = Instant::now() + timeout.saturating_sub(PER_NODE_MIN);
+            Budget { per_node: PER_NODE, start_until, until: start_until + PER_NODE_MIN }
+        } else {
+            let per_node = (call.wait + PER_NODE.min(timeout)).min(PER_NODE_WAITING);
+            let start_until = Instant::now() + timeout;
+            Budget { per_node, start_until, until: start_until + per_node }
+        };
+        self.nodes.send(call, budget, route).await
     }
 
     /// Repeats a waiting call until a node answers it, `until` passes or `is_needed` returns false. `call` gets the
@@ -137,7 +161,7 @@ impl Calls {
         loop {
             let left = until.saturating_duration_since(Instant::now());
             let wait = whole_millis(left.min(WAIT_MAX));
-            let result = self.deliver_waiting(&call(wait).wait(wait)).await.json().result;
+            let result = self.deliver(&call(wait).wait(wait)).await.json().result;
             let may_repeat = Instant::now() < until && is_needed();
             match result {
                 Err(error) if error.is_uncertain() && may_repeat => {}

@@ -10,13 +10,14 @@ use holdfast_types::SessionName;
 use serde::de::DeserializeOwned;
 
 use crate::access_token::AccessToken;
+use crate::call::Call;
 use crate::calls::Calls;
 use crate::download::Download;
 use crate::http::{ClientTls, HttpClient, HttpResponse, Scheme, base_url};
-use crate::retry::{Call, Nodes};
+use crate::nodes::Nodes;
 use crate::session::{SessionHandle, SessionUse};
 use crate::sessions::{SessionNaming, Sessions};
-use crate::{EndpointError, Error, Hold};
+use crate::{EndpointError, Error, Hold, random};
 
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -113,7 +114,7 @@ impl ClientBuilder {
             None => HttpClient::new(CONNECT_TIMEOUT)?,
         };
         let http = http.with_access_token(self.access_token);
-        let nodes = Arc::new(Nodes::new(http, bases));
+        let nodes = Arc::new(Nodes::new(http, bases, random::jitter()));
         let calls = Calls { nodes, request_timeout: self.request_timeout };
         let sessions = Arc::new(Sessions::new(self.naming, self.ttl, self.labels));
         Ok(Client { calls, sessions })

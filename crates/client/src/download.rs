@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use crate::Error;
+use crate::call::StreamedRead;
 use crate::calls::Calls;
-use crate::retry::StreamedRead;
 
 /// An answer without bytes for this long is dead.
 const SILENCE_MAX: Duration = Duration::from_mins(1);
@@ -19,7 +19,7 @@ impl Download {
     pub(crate) async fn begin(calls: &Calls, target: &str) -> Result<Self, Error> {
         let call = StreamedRead { target, headers: Vec::new(), head_timeout: SILENCE_MAX };
         let until = Instant::now() + calls.request_timeout;
-        let (answer, _) = calls.nodes.open_stream(&call, 0, until).await?;
+        let (answer, _) = calls.nodes.open_stream(&call, None, until).await?;
         Ok(Self { answer })
     }
 

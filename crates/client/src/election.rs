@@ -160,7 +160,7 @@ impl Guard {
         request.options.value = Some(value);
         let call = request.call(&session.name, self.entry.attempt(), None, Duration::ZERO);
         let delivery = tokio::select! {
-            delivery = session.calls.deliver_waiting(&call) => delivery.json::<GrantBody>(),
+            delivery = session.calls.deliver(&call) => delivery.json::<GrantBody>(),
             loss = self.hold.lost() => return Err(Error::Lost(loss)),
         };
         let loss = match delivery.result {

@@ -31,6 +31,14 @@ pub enum EndpointError {
         /// The text as given.
         text: String,
     },
+    /// The text has an IPv6 address without brackets.
+    #[error(
+        "{text:?} is not a node address: put the IPv6 address into brackets, such as [::1]:7400"
+    )]
+    Ipv6WithoutBrackets {
+        /// The text as given.
+        text: String,
+    },
     /// The text names a protocol other than HTTP.
     #[error(
         "{text:?} uses an unsupported protocol: write host:port, http://host:port or https://host:port"
@@ -267,12 +275,18 @@ pub fn base_url(text: &str, default: Scheme) -> Result<String, EndpointError> {
     };
     let malformed = || EndpointError::Malformed { text: text.to_owned() };
     let (host, port) = address.rsplit_once(':').ok_or_else(malformed)?;
+    if host.contains(':') && !host.starts_with('[') {
+        return Err(EndpointError::Ipv6WithoutBrackets { text: text.to_owned() });
+    }
     let invalid =
         |c: char| c.is_whitespace() || c.is_control() || matches!(c, '/' | '?' | '#' | '@');
     if host.is_empty() || host.contains(invalid) || port.parse::<u16>().is_err() {
         return Err(malformed());
     }
-    Ok(format!("{scheme}://{address}"))
+    let base = format!("{scheme}://{address}");
+    // Also rejects a host that no URL can have, such as an IPv6 address with a zone.
+    let is_url = Url::parse(&base).is_ok_and(|url| url.has_host());
+    is_url.then_some(base).ok_or_else(malformed)
 }
 
 #[cfg(test)]
@@ -291,12 +305,18 @@ mod tests {
 
     #[test]
     fn a_malformed_address_is_rejected_with_the_form() {
-        for text in ["", "localhost", "localhost:http", ":7400", "a/b:1", "http://"] {
+        for text in
+            ["", "localhost", "localhost:http", ":7400", "a/b:1", "http://", "[::1%lo]:1", "[::1]"]
+        {
             assert!(
                 base_url(text, Scheme::Http).unwrap_err().to_string().contains("host:port"),
                 "{text}"
             );
         }
         assert!(matches!(base_url("ftp://a:1", Scheme::Http), Err(EndpointError::Scheme { .. })));
+        for text in ["::1:8500", "http://::1:8500", "fe80::1", "2001:db8::7:7400"] {
+            let error = base_url(text, Scheme::Http).unwrap_err().to_string();
+            assert!(error.contains("put the IPv6 address into brackets"), "{text}: {error}");
+        }
     }
 }

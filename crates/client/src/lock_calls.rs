@@ -7,7 +7,7 @@ use holdfast_api::parameters::lock::{
     LOCK_DELAY, ORDER, POLICY_LIMIT, POLICY_SHARDS, PREFIX, REQUEST_REASON, REQUESTED_OWNER,
     REQUESTED_SESSION, REVOKE, WAITING,
 };
-use holdfast_api::parameters::{LIMIT, PAGE_TOKEN};
+use holdfast_api::parameters::{LIMIT, PAGE_TOKEN, STALE};
 use holdfast_api::{
     CountOrNone, ForceReleasedBody, HandedOverBody, LIST_LIMIT_MAX, LockBody, LocksBody,
     PolicyBody, Query, ReleaseRequestedBody, force_release_path, lock_path, named_owner,
@@ -18,10 +18,10 @@ use holdfast_types::{
     SessionName,
 };
 
+use crate::call::Call;
 use crate::http::Method;
 use crate::lock_request::LOCKS_PATH;
 use crate::queue_entry::release_query;
-use crate::retry::Call;
 use crate::transfer::transfer_call;
 use crate::{Client, Error};
 
@@ -36,10 +36,28 @@ pub struct LockQuery {
     pub held: bool,
     /// Only locks with a queued waiter.
     pub waiting: bool,
+    /// Read the state of one node, which needs no majority and may be old.
+    pub stale: bool,
     /// Locks on one page, 1 to 1,000.
     pub limit: Option<usize>,
     /// The `next_page_token` of the previous page.
     pub page_token: Option<String>,
+}
+
+impl LockQuery {
+    /// Builds the call that reads one page.
+    pub fn call(&self) -> Call {
+        let Self { prefix, session, held, waiting, stale, limit, page_token } = self;
+        let query = Query::default()
+            .with_some(&PREFIX, prefix.as_ref().filter(|prefix| !prefix.is_empty()))
+            .with_some(&LIST_SESSION, session.as_ref())
+            .with_flag(&HELD, *held)
+            .with_flag(&WAITING, *waiting)
+            .with_flag(&STALE, *stale)
+            .with(&LIMIT, &limit.unwrap_or(LIST_LIMIT_MAX))
+            .with_some(&PAGE_TOKEN, page_token.as_ref());
+        Call::get(query.target(LOCKS_PATH))
+    }
 }
 
 impl Client {
@@ -153,15 +171,7 @@ impl Client {
     /// # Errors
     /// See [`Error`].
     pub async fn locks(&self, query: &LockQuery) -> Result<LocksBody, Error> {
-        let LockQuery { prefix, session, held, waiting, limit, page_token } = query;
-        let query = Query::default()
-            .with_some(&PREFIX, prefix.as_ref().filter(|prefix| !prefix.is_empty()))
-            .with_some(&LIST_SESSION, session.as_ref())
-            .with_flag(&HELD, *held)
-            .with_flag(&WAITING, *waiting)
-            .with(&LIMIT, &limit.unwrap_or(LIST_LIMIT_MAX))
-            .with_some(&PAGE_TOKEN, page_token.as_ref());
-        self.calls().get(query.target(LOCKS_PATH)).await
+        self.calls().json(&query.call()).await
     }
 
     /// Visits every lock of a query, page by page, starting at the query's page. Returns the revision of the last page.

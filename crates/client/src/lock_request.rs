@@ -10,8 +10,8 @@ use holdfast_api::parameters::{ATTEMPT, OWNER, WAIT};
 use holdfast_api::{Query, WAIT_MAX, lock_path};
 use holdfast_types::{Attempt, Labels, LockName, Mode, Owner, SessionName, ShardChoice, millis};
 
+use crate::call::Call;
 use crate::http::Method;
-use crate::retry::Call;
 
 /// The path of a multi-lock call.
 pub(crate) const LOCKS_PATH: &str = "/v1/locks";

@@ -102,12 +102,15 @@ impl ModeChange {
         let (session, entry) = (&self.hold.session, &self.hold.entry);
         let call = self.request.call(&session.name, entry.attempt(), Some(mode), wait);
         let calls = session.calls.with_timeout(self.request.request_timeout);
+        let mut is_granted_elsewhere = false;
         loop {
             tokio::select! {
-                delivery = calls.deliver_waiting(&call) => return Ok(delivery.json()),
+                delivery = calls.deliver_acquire(&call, is_granted_elsewhere) => {
+                    return Ok(delivery.json());
+                }
                 loss = self.hold.lost() => return Err(Error::Lost(loss)),
                 // A renewal listed the new token: the node that holds the call is behind, so the call is sent again.
-                () = entry.granted_elsewhere.notified() => {}
+                () = entry.granted_elsewhere.notified() => is_granted_elsewhere = true,
             }
         }
     }

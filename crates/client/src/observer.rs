@@ -11,8 +11,9 @@ use holdfast_types::Revision;
 use serde::de::DeserializeOwned;
 
 use crate::Error;
+use crate::call::StreamedRead;
 use crate::calls::Calls;
-use crate::retry::{StreamedRead, retry_pause};
+use crate::retry::retry_pause;
 
 /// A stream without bytes for this long is dead, because nodes write a comment at least every fifteen seconds.
 const SILENCE_MAX: Duration = Duration::from_secs(45);
@@ -47,8 +48,8 @@ pub struct Observer {
     calls: Calls,
     path: String,
     stream: Option<Stream>,
-    /// The index of the next node to connect to.
-    node: usize,
+    /// The index of the node of the last stream.
+    node: Option<usize>,
     /// The id of the last received event.
     last: Option<Revision>,
     /// Consecutive streams that ended within the request timeout and without a change.
@@ -68,7 +69,7 @@ struct Stream {
 impl Observer {
     pub(crate) fn new(calls: Calls, path: String) -> Self {
         let (stream, last, open_at) = (None, None, Instant::now());
-        Self { calls, path, stream, node: 0, last, short_streams: 0, open_at }
+        Self { calls, path, stream, node: None, last, short_streams: 0, open_at }
     }
 
     /// Returns the current leader first, then each change. Dropping the future loses no change.
@@ -85,7 +86,11 @@ impl Observer {
                 self.open(*until.get_or_insert_with(|| Instant::now() + timeout)).await?;
                 continue;
             };
-            let event = stream.event().await;
+            let nodes = &self.calls.nodes;
+            let event = tokio::select! {
+                event = stream.event() => event,
+                () = nodes.silence(self.node, usize::MAX) => None,
+            };
             if stream.opened.elapsed() >= self.calls.request_timeout {
                 (until, self.short_streams) = (None, 0);
             }
@@ -112,15 +117,14 @@ impl Observer {
         let nodes = self.calls.nodes.clone();
         let (answer, node) =
             nodes.open_stream(&StreamedRead::events(&self.path, last), self.node, until).await?;
-        self.node = node;
+        self.node = Some(node);
         self.stream = Some(Stream { answer, bytes: Vec::new(), opened: Instant::now() });
         Ok(())
     }
 
-    /// Ends the stream and selects the next node.
+    /// Ends the stream; the next one is at another node.
     fn leave_node(&mut self) {
         self.stream = None;
-        self.node = self.node.wrapping_add(1);
         self.open_at = Instant::now() + retry_pause(self.short_streams);
         self.short_streams = self.short_streams.saturating_add(1);
     }

@@ -16,12 +16,12 @@ use holdfast_types::{
 use tokio::sync::{Notify, watch};
 
 use crate::Loss;
+use crate::call::{Call, Copies};
 use crate::clock::Moment;
 use crate::hold_limits::HoldLimits;
 use crate::http::Method;
 use crate::lock_request::LOCKS_PATH;
 use crate::release_request::ReleaseRequest;
-use crate::retry::Call;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EntryStage {
@@ -150,15 +150,19 @@ pub(crate) fn release_call(entries: &[Arc<ClientQueueEntry>], session: &SessionN
     let locks: Vec<LockName> = entries.iter().map(|entry| entry.lock().clone()).collect();
     let first = entries.first();
     let owner = first.and_then(|entry| entry.owner.as_ref());
-    let target = first.map_or(ReleaseTarget::AnyEntry, |entry| entry.release_target());
+    let released = first.map_or(ReleaseTarget::AnyEntry, |entry| entry.release_target());
     let target = match locks.as_slice() {
-        [lock] => release_query(Query::default(), session, owner, target).target(&lock_path(lock)),
+        [lock] => {
+            release_query(Query::default(), session, owner, released).target(&lock_path(lock))
+        }
         locks => {
             let names = Query::default().with_each(&NAMES, locks);
-            release_query(names, session, owner, target).target(LOCKS_PATH)
+            release_query(names, session, owner, released).target(LOCKS_PATH)
         }
     };
-    Call::new(Method::DELETE, target)
+    let is_named = !matches!(released, ReleaseTarget::AnyEntry);
+    let copies = if is_named { Copies::Harmless } else { Copies::Repeatable };
+    Call::new(Method::DELETE, target).copies(copies)
 }
 
 /// Adds the parameters of a release.

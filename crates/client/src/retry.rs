@@ -1,28 +1,27 @@
-//! The retry loop of every call: it tries the nodes in turn until one answers or the call's time is over.
+//! The retry loop of every call: it tries the nodes until one answers or the call's time is over.
 //!
-//! The client repeats a call without an answer if it is idempotent. Most calls are: they name a session and an attempt
-//! or a request id. The result is [`Error::OutcomeUnknown`] only if no later answer settles the call.
-//! Bounds: one request in flight for each call.
+//! A call that may have copies ([`Copies::Harmless`]) goes to the next node after a third of a second without an answer;
+//! the first answer counts. Any other call is at one node at a time. The result is [`Error::OutcomeUnknown`] only if no
+//! later answer settles the call. Bounds: one request in flight at each node for each call.
 
-use std::fmt;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use holdfast_api::ErrorCode;
 use serde::de::DeserializeOwned;
 
+use crate::Error;
+use crate::call::{AttemptOutcome, Budget, Call, Copies, PAUSE_MAX, PAUSE_MIN};
 use crate::clock::Moment;
-use crate::http::{HttpClient, HttpRequest, HttpResponse, Method, SendError};
-use crate::{Error, Loss};
+use crate::http::{HttpResponse, Method};
+use crate::nodes::{COPY_AFTER, Nodes, PING};
 
-/// The first and the maximum pause between two rounds over all nodes.
-const PAUSE_MIN: Duration = Duration::from_millis(20);
-const PAUSE_MAX: Duration = Duration::from_millis(500);
 /// The pause of a background task after a failure.
 pub(crate) const RETRY_PAUSE: Duration = Duration::from_millis(200);
 const RETRY_DOUBLINGS_MAX: u32 = 6;
-/// The maximum time until a node sends the headers of an event stream.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(6);
+/// The maximum time of the search for a node that answers, before a call that may have only one copy.
+const SEARCH_TIMEOUT: Duration = Duration::from_secs(1);
 const NO_NODE_TRIED: &str = "no node was tried";
 
 /// Returns the pause after this many consecutive failures: it starts with [`RETRY_PAUSE`] and doubles with each failure.
@@ -30,69 +29,20 @@ pub(crate) fn retry_pause(failures: u32) -> Duration {
     RETRY_PAUSE * 2_u32.pow(failures.saturating_sub(1).min(RETRY_DOUBLINGS_MAX))
 }
 
-/// A call of the HTTP API, for [`Client::call`](crate::Client::call).
-#[derive(Clone, Debug)]
-pub struct Call {
-    pub method: Method,
-    /// Path and query.
-    pub target: String,
-    /// Names and values of additional headers.
-    pub headers: Vec<(String, String)>,
-    /// Empty for most calls.
-    pub body: Vec<u8>,
-    /// The time that the node should wait (`wait=`).
-    pub wait: Duration,
-    /// Whether a second copy of the call changes nothing. Any other call is not repeated after a lost answer.
-    pub idempotent: bool,
-}
-
-impl Call {
-    /// Creates an idempotent call without a body that does not wait.
-    pub fn new(method: Method, target: impl Into<String>) -> Self {
-        let (target, headers, body) = (target.into(), Vec::new(), Vec::new());
-        Self { method, target, headers, body, wait: Duration::ZERO, idempotent: true }
-    }
-
-    /// Creates a read.
-    pub fn get(target: impl Into<String>) -> Self {
-        Self::new(Method::GET, target)
-    }
-
-    /// Returns the call with a wait at the node.
-    #[must_use]
-    pub fn wait(self, wait: Duration) -> Self {
-        Self { wait, ..self }
-    }
-}
-
-/// A read whose answer is a stream.
-pub(crate) struct StreamedRead<'a> {
-    /// Path and query.
-    pub(crate) target: &'a str,
-    pub(crate) headers: Vec<(String, String)>,
-    /// The maximum time until a node sends the headers of the answer.
-    pub(crate) head_timeout: Duration,
-}
-
-impl<'a> StreamedRead<'a> {
-    /// Server-sent events after one with this id.
-    pub(crate) fn events(target: &'a str, last_event: Option<u64>) -> Self {
-        let accept = ("accept".to_owned(), "text/event-stream".to_owned());
-        let last_event = last_event.map(|id| ("last-event-id".to_owned(), id.to_string()));
-        let headers = [accept].into_iter().chain(last_event).collect();
-        Self { target, headers, head_timeout: HEAD_TIMEOUT }
-    }
-}
-
-/// The time limits of a call.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Budget {
-    /// The maximum time of one node; after it, the next node gets the call.
-    pub(crate) per_node: Duration,
-    /// No request starts after this instant.
-    pub(crate) start_until: Instant,
-    /// No request lasts beyond this instant.
-    pub(crate) until: Instant,
+/// The nodes that get the requests of a call, and when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CallRoute {
+    /// The answer is due at once and copies are harmless, so the next node gets a copy if this one is late.
+    Copied,
+    /// One node has the call as long as it answers pings.
+    Alone,
+    /// One node has the acquire if it answers the first ping. From then on, the keepalive of the session delivers the
+    /// grant if the node freezes.
+    Queued,
+    /// As `Queued`, first at a node where no call of this client waits.
+    Elsewhere,
+    /// One node holds the call, a keepalive, without pings and at a node where no call of this client waits.
+    Parked,
 }
 
 /// An answer, with the moment at which its request was sent. Every deadline in the answer counts from that moment or
@@ -130,192 +80,189 @@ impl Delivery<HttpResponse> {
     }
 }
 
-/// The outcome of a request at one node.
-enum AttemptOutcome<T> {
-    Success(T),
-    /// Another node would return the same.
-    Rejected(Error),
-    /// The node certainly did not execute the request.
-    NotDone(String),
-    MayBeDone(String),
-}
-
-impl<T> AttemptOutcome<T> {
-    fn of(base: &str, error: &SendError) -> Self {
-        let reason = format!("{base}: {error}");
-        if error.may_be_done { Self::MayBeDone(reason) } else { Self::NotDone(reason) }
-    }
-}
-
-/// The nodes of one cluster.
-pub(crate) struct Nodes {
-    http: HttpClient,
-    bases: Vec<String>,
-    /// The index of the node that answered last. Concurrent calls may overwrite it, because every start is correct.
-    preferred: AtomicUsize,
-}
-
-/// The addresses.
-impl fmt::Debug for Nodes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.bases.fmt(f)
-    }
-}
-
 impl Nodes {
-    pub(crate) fn new(http: HttpClient, bases: Vec<String>) -> Self {
-        Self { http, bases, preferred: AtomicUsize::new(0) }
-    }
-
-    /// Sends a call to the nodes in turn until one answers.
-    pub(crate) async fn send(&self, call: &Call, budget: Budget) -> Delivery<HttpResponse> {
-        let mut lost_answer = None;
-        let result = self.rounds(call, budget, &mut lost_answer).await;
-        Delivery { result, in_doubt: lost_answer.is_some() }
-    }
-
-    async fn rounds(
+    /// Sends a call to the nodes until one answers.
+    pub(crate) async fn send(
         &self,
         call: &Call,
         budget: Budget,
-        lost_answer: &mut Option<String>,
-    ) -> Result<Answer<HttpResponse>, Error> {
-        let mut pause = PAUSE_MIN;
-        let mut last_reason = NO_NODE_TRIED.to_owned();
-        loop {
-            let first = self.preferred.load(Ordering::Relaxed);
-            for turn in 0..self.bases.len() {
-                let index = first.wrapping_add(turn) % self.bases.len();
-                let sent = Moment::now();
-                match self.attempt(call, budget, &self.bases[index]).await {
-                    AttemptOutcome::Success(body) => {
-                        self.preferred.store(index, Ordering::Relaxed);
-                        return Ok(Answer { body, sent });
-                    }
-                    AttemptOutcome::Rejected(error) => return Err(error),
-                    AttemptOutcome::NotDone(reason) => last_reason = reason,
-                    AttemptOutcome::MayBeDone(reason) => {
-                        *lost_answer = Some(reason.clone());
-                        if !call.idempotent {
-                            return Err(Error::OutcomeUnknown(reason));
-                        }
-                        last_reason = reason;
-                    }
-                }
-                if Instant::now() >= budget.start_until {
-                    break;
-                }
-            }
-            let left = budget.start_until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                // A read changes nothing, so a lost answer leaves no doubt.
-                let lost_answer = lost_answer.clone().filter(|_| call.method != Method::GET);
-                return Err(
-                    lost_answer.map_or(Error::Unavailable(last_reason), Error::OutcomeUnknown)
-                );
-            }
-            tokio::time::sleep(pause.min(left)).await;
-            pause = (pause * 2).min(PAUSE_MAX);
+        route: CallRoute,
+    ) -> Delivery<HttpResponse> {
+        if call.copies != Copies::Harmless && self.len() > 1 && !self.is_first_alive() {
+            self.find_alive(budget).await;
         }
+        let mut rounds = Rounds::new(self, call, budget, route);
+        let result = rounds.run().await;
+        Delivery { result, in_doubt: rounds.is_in_doubt() }
     }
 
-    async fn attempt(
-        &self,
-        call: &Call,
-        budget: Budget,
-        base: &str,
-    ) -> AttemptOutcome<HttpResponse> {
-        let left = budget.until.saturating_duration_since(Instant::now());
-        let request = HttpRequest {
-            method: call.method.clone(),
-            url: format!("{base}{}", call.target),
-            headers: call.headers.clone(),
-            body: call.body.clone(),
-            timeout: budget.per_node.min(left),
-        };
-        match self.http.send(request).await {
-            Ok(response) if response.status.is_success() => AttemptOutcome::Success(response),
-            Ok(response) => classify(base, &response),
-            Err(error) => AttemptOutcome::of(base, &error),
-        }
-    }
-
-    /// Opens a stream, starting at the node with index `first`. Returns the stream and the index of its node.
-    pub(crate) async fn open_stream(
-        &self,
-        stream: &StreamedRead<'_>,
-        first: usize,
-        until: Instant,
-    ) -> Result<(reqwest::Response, usize), Error> {
-        let mut pause = PAUSE_MIN;
-        let mut number = first;
-        loop {
-            let base = &self.bases[number % self.bases.len()];
-            let reason = match self.open_stream_at(base, stream).await {
-                AttemptOutcome::Success(stream) => return Ok((stream, number)),
-                AttemptOutcome::Rejected(error) => return Err(error),
-                AttemptOutcome::NotDone(reason) | AttemptOutcome::MayBeDone(reason) => reason,
-            };
-            if Instant::now() >= until {
-                return Err(Error::Unavailable(reason));
-            }
-            number = number.wrapping_add(1);
-            if number.wrapping_sub(first).is_multiple_of(self.bases.len()) {
-                tokio::time::sleep(pause).await;
-                pause = (pause * 2).min(PAUSE_MAX);
-            }
-        }
-    }
-
-    async fn open_stream_at(
-        &self,
-        base: &str,
-        stream: &StreamedRead<'_>,
-    ) -> AttemptOutcome<reqwest::Response> {
-        let url = format!("{base}{}", stream.target);
-        let mut request = HttpRequest::new(Method::GET, url, stream.head_timeout);
-        request.headers.clone_from(&stream.headers);
-        let stream = match self.http.open_stream(request).await {
-            Ok(stream) if stream.status().is_success() => return AttemptOutcome::Success(stream),
-            Ok(stream) => stream,
-            Err(error) => return AttemptOutcome::of(base, &error),
-        };
-        let (status, headers) = (stream.status(), stream.headers().clone());
-        match tokio::time::timeout(HEAD_TIMEOUT, stream.bytes()).await {
-            Ok(Ok(body)) => classify(base, &HttpResponse { status, headers, body: body.to_vec() }),
-            Ok(Err(_)) | Err(_) => AttemptOutcome::NotDone(format!("{base}: no answer in time")),
-        }
-    }
-
-    #[cfg(test)]
-    pub(crate) fn prefer(&self, node: usize) {
-        self.preferred.store(node, Ordering::Relaxed);
+    /// Makes calls start at a node that answers, so that the only copy of a call does not go to a frozen node.
+    async fn find_alive(&self, budget: Budget) {
+        let start_until = budget.start_until.min(Instant::now() + SEARCH_TIMEOUT);
+        let budget = Budget { per_node: SEARCH_TIMEOUT, start_until, until: start_until };
+        drop(Rounds::new(self, &Call::get(PING), budget, CallRoute::Copied).run().await);
     }
 }
 
-/// Classifies an unsuccessful answer by its meaning for the call.
-fn classify<T>(base: &str, response: &HttpResponse) -> AttemptOutcome<T> {
-    use ErrorCode::{
-        Internal, LockBusy, LockInCooldown, NotYet, OutcomeUnknown, SessionExpired, WaitTimeout,
-    };
-    let Some(problem) = response.problem() else {
-        let reason = format!("{base} answered {} without a problem document", response.status);
-        return if response.status.is_server_error() {
-            AttemptOutcome::MayBeDone(reason)
-        } else {
-            AttemptOutcome::Rejected(Error::UnexpectedResponse(reason))
+/// A request without an answer so far.
+struct CallCopy<'a> {
+    node: usize,
+    sent: Moment,
+    attempt: Pin<Box<dyn Future<Output = AttemptOutcome<HttpResponse>> + Send + 'a>>,
+}
+
+/// The rounds of one call over the nodes.
+struct Rounds<'a> {
+    nodes: &'a Nodes,
+    call: &'a Call,
+    budget: Budget,
+    route: CallRoute,
+    /// The nodes without a request in this round.
+    untried: VecDeque<usize>,
+    in_flight: Vec<CallCopy<'a>>,
+    is_started: bool,
+    /// No request starts before.
+    start_at: Instant,
+    pause: Duration,
+    /// The last failure of each node.
+    failures: Vec<Option<String>>,
+    /// Whether a request failed after the node may have received it.
+    lost_answer: bool,
+}
+
+impl<'a> Rounds<'a> {
+    fn new(nodes: &'a Nodes, call: &'a Call, budget: Budget, route: CallRoute) -> Self {
+        let order = match route {
+            CallRoute::Copied | CallRoute::Alone | CallRoute::Queued => nodes.order(),
+            CallRoute::Elsewhere | CallRoute::Parked => nodes.order_of_idle(),
         };
-    };
-    let reason = format!("{base}: {}: {}", problem.code, problem.title);
-    if matches!(problem.code, LockBusy | LockInCooldown | WaitTimeout | NotYet) {
-        AttemptOutcome::Rejected(Error::Busy(Box::new(problem)))
-    } else if problem.code == SessionExpired {
-        AttemptOutcome::Rejected(Error::Lost(Loss::SessionEnded))
-    } else if matches!(problem.code, OutcomeUnknown | Internal) {
-        AttemptOutcome::MayBeDone(reason)
-    } else if problem.retryable {
-        AttemptOutcome::NotDone(reason)
-    } else {
-        AttemptOutcome::Rejected(Error::Rejected(Box::new(problem)))
+        Self {
+            nodes,
+            call,
+            budget,
+            route,
+            untried: order.into(),
+            in_flight: Vec::new(),
+            is_started: false,
+            start_at: Instant::now(),
+            pause: PAUSE_MIN,
+            failures: vec![None; nodes.len()],
+            lost_answer: false,
+        }
     }
+
+    /// Whether a request without an answer may still take effect later.
+    fn is_in_doubt(&self) -> bool {
+        self.lost_answer || !self.in_flight.is_empty()
+    }
+
+    async fn run(&mut self) -> Result<Answer<HttpResponse>, Error> {
+        loop {
+            if self.may_start() && Instant::now() >= self.start_at {
+                self.start();
+            }
+            let may_start = self.may_start();
+            let (CallCopy { node, sent, .. }, outcome) = tokio::select! {
+                biased;
+                finished = next_finished(&mut self.in_flight), if !self.in_flight.is_empty() => finished,
+                () = tokio::time::sleep_until(self.start_at.into()), if may_start => continue,
+                else => return Err(self.error()),
+            };
+            match outcome {
+                AttemptOutcome::Success(body) => {
+                    self.won(node);
+                    return Ok(Answer { body, sent });
+                }
+                AttemptOutcome::Rejected(error) => {
+                    self.won(node);
+                    return Err(error);
+                }
+                AttemptOutcome::NotDone(reason) => self.failed(node, reason),
+                AttemptOutcome::MayBeDone(reason) => {
+                    self.lost_answer = true;
+                    if self.call.copies == Copies::Never {
+                        return Err(Error::OutcomeUnknown(reason));
+                    }
+                    self.failed(node, reason);
+                }
+            }
+        }
+    }
+
+    fn may_start(&self) -> bool {
+        let has_time = !self.is_started || Instant::now() < self.budget.start_until;
+        let may_copy = self.in_flight.is_empty() || self.route == CallRoute::Copied;
+        has_time && may_copy && !self.untried.is_empty()
+    }
+
+    /// Sends the request to the next node.
+    fn start(&mut self) {
+        let Some(node) = self.untried.pop_front() else { return };
+        if !self.in_flight.is_empty() {
+            self.nodes.copied();
+        }
+        let (nodes, call, budget) = (self.nodes, self.call, self.budget);
+        let attempt: Pin<Box<dyn Future<Output = _> + Send + 'a>> = match self.route {
+            CallRoute::Copied | CallRoute::Parked => Box::pin(nodes.attempt(call, budget, node)),
+            CallRoute::Alone => Box::pin(nodes.attempt_while_alive(call, budget, node, usize::MAX)),
+            CallRoute::Queued | CallRoute::Elsewhere => {
+                Box::pin(nodes.attempt_while_alive(call, budget, node, 1))
+            }
+        };
+        self.in_flight.push(CallCopy { node, sent: Moment::now(), attempt });
+        self.is_started = true;
+        self.start_at = Instant::now() + nodes.copy_after();
+    }
+
+    /// Schedules the next request after one that failed.
+    fn failed(&mut self, node: usize, reason: String) {
+        self.failures[node] = Some(reason);
+        self.start_at = Instant::now();
+        if self.untried.is_empty() {
+            let waits = |node: &usize| self.in_flight.iter().any(|other| other.node == *node);
+            self.untried = self.nodes.order().into_iter().filter(|node| !waits(node)).collect();
+            self.start_at = (self.start_at + self.pause).min(self.budget.start_until);
+            self.pause = (self.pause * 2).min(PAUSE_MAX);
+        }
+    }
+
+    /// Prefers the node that answered to those that have not.
+    fn won(&self, node: usize) {
+        let now = Moment::now();
+        for late in self.in_flight.iter().filter(|other| now.left(other.sent) >= COPY_AFTER) {
+            self.nodes.rest(late.node);
+        }
+        if self.in_flight.is_empty() {
+            self.nodes.answered_alone();
+        }
+        if self.route != CallRoute::Parked {
+            self.nodes.prefer(node);
+        }
+    }
+
+    fn error(&self) -> Error {
+        let reasons: Vec<&str> = self.failures.iter().flatten().map(String::as_str).collect();
+        let reason = if reasons.is_empty() { NO_NODE_TRIED.to_owned() } else { reasons.join("; ") };
+        // A read changes nothing, so a lost answer leaves no doubt.
+        if self.lost_answer && self.call.method != Method::GET {
+            Error::OutcomeUnknown(reason)
+        } else {
+            Error::Unavailable(reason)
+        }
+    }
+}
+
+/// Resolves with the next request that has an outcome.
+async fn next_finished<'a>(
+    in_flight: &mut Vec<CallCopy<'a>>,
+) -> (CallCopy<'a>, AttemptOutcome<HttpResponse>) {
+    std::future::poll_fn(|context| {
+        for index in 0..in_flight.len() {
+            if let Poll::Ready(outcome) = in_flight[index].attempt.as_mut().poll(context) {
+                return Poll::Ready((in_flight.swap_remove(index), outcome));
+            }
+        }
+        Poll::Pending
+    })
+    .await
 }

@@ -15,6 +15,7 @@ use holdfast_api::{
 };
 use holdfast_types::{FencingToken, LockName, LossCause, ReleaseTarget, Revision};
 
+use crate::call::Call;
 use crate::calls::Calls;
 use crate::clock::Moment;
 use crate::http::Method;
@@ -22,7 +23,7 @@ use crate::queue_entry::{
     ClientQueueEntry, EntryStage, HoldMatch, is_generated_owner, release_query,
 };
 use crate::release_request::ReleaseRequest;
-use crate::retry::{Answer, Call, retry_pause};
+use crate::retry::{Answer, retry_pause};
 use crate::session::Session;
 use crate::{Error, Loss, random};
 

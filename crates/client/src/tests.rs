@@ -10,11 +10,15 @@ use tokio::net::TcpListener;
 use super::*;
 
 mod backoff;
+mod frozen;
 mod guards;
 mod kinds;
 mod multi_lock;
 mod renewal;
 mod spans;
+
+/// The status of a call that gets no answer while its connection stays open.
+const HANG: u16 = 0;
 
 /// Waits for a condition, with a deadline.
 async fn until(what: &str, condition: impl Fn() -> bool) {
@@ -27,6 +31,14 @@ async fn until(what: &str, condition: impl Fn() -> bool) {
 
 /// A node that answers every call with the result of `answer`, which gets the call's number from 0 and its first line.
 async fn node(
+    answer: impl Fn(usize, &str) -> Option<(u16, String)> + Send + Sync + 'static,
+) -> (String, Arc<AtomicUsize>) {
+    node_after(Duration::ZERO, answer).await
+}
+
+/// A [`node`] that answers each call after this time.
+async fn node_after(
+    delay: Duration,
     answer: impl Fn(usize, &str) -> Option<(u16, String)> + Send + Sync + 'static,
 ) -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -44,11 +56,12 @@ async fn node(
                 let text = String::from_utf8_lossy(&bytes[..read]).into_owned();
                 let line = text.lines().next().unwrap_or_default();
                 let call = counter.fetch_add(1, Ordering::SeqCst);
-                if let Some(wait) = parked(line) {
-                    tokio::time::sleep(wait).await;
-                }
+                tokio::time::sleep(parked(line).unwrap_or(delay)).await;
                 // `None` drops the connection without an answer.
                 if let Some((status, body)) = answer(call, line) {
+                    if status == HANG {
+                        std::future::pending::<()>().await;
+                    }
                     let head = format!(
                         "HTTP/1.1 {status} X\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
                         body.len()

@@ -18,6 +18,7 @@ use holdfast_types::{
 use thiserror::Error as ThisError;
 
 use crate::acquire::leaves_nothing_behind;
+use crate::call::Call;
 use crate::clock::Moment;
 use crate::error::argument;
 use crate::held_locks::HeldLocks;
@@ -25,7 +26,7 @@ use crate::hold_limits::HoldLimits;
 use crate::http::Method;
 use crate::lock_request::{ClientLockRequest, HoldOptions, WaitLimit};
 use crate::queue_entry::{ClientQueueEntry, EntryStage, release_query};
-use crate::retry::{Call, Delivery};
+use crate::retry::Delivery;
 use crate::session::{Session, SessionUse};
 use crate::spans::record_session;
 use crate::tree::is;

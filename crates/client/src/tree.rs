@@ -13,9 +13,9 @@ use reqwest::header::HeaderMap;
 use serde_json::Value;
 
 use crate::Error;
+use crate::call::{Call, Copies};
 use crate::calls::Calls;
 use crate::http::{HttpResponse, Method};
-use crate::retry::Call;
 
 /// A node of the tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,7 +79,8 @@ impl Calls {
     /// Sends a transaction. It must name a session and a request id, so that a copy has no effect.
     pub(crate) async fn transact(&self, transaction: &Value) -> Result<TxnBody, Error> {
         let body = transaction.to_string().into_bytes();
-        self.json(&Call { body, ..Call::new(Method::POST, "/v1/txn") }).await
+        let call = Call::new(Method::POST, "/v1/txn").copies(Copies::Harmless);
+        self.json(&Call { body, ..call }).await
     }
 
     /// Returns a revision from which a watch reports all later changes.

@@ -6,8 +6,8 @@ use holdfast_api::parameters::recipe;
 use holdfast_api::{BarrierBody, Query, TrippedBody, barrier_path};
 
 use super::{BarrierEntry, checked_name, unique_owner, unique_request};
+use crate::call::Call;
 use crate::http::Method;
-use crate::retry::Call;
 use crate::{Client, Error};
 
 /// A barrier; see [`Client::barrier`].

@@ -5,8 +5,8 @@ use holdfast_api::parameters::tree::{REQUEST, SESSION};
 use holdfast_api::{CounterBody, Query, counter_path};
 
 use super::{checked_name, unique_request};
+use crate::call::{Call, Copies};
 use crate::http::Method;
-use crate::retry::Call;
 use crate::{Client, Error};
 
 /// A counter; see [`Client::counter`].
@@ -72,6 +72,7 @@ impl Counter {
         let session = self.client.session_for(None).await?;
         let query = query.with(&SESSION, &session.session().name);
         let query = query.with(&REQUEST, &unique_request()?);
-        self.client.calls().json(&Call::new(method, query.target(&path))).await
+        let call = Call::new(method, query.target(&path)).copies(Copies::Harmless);
+        self.client.calls().json(&call).await
     }
 }

@@ -6,8 +6,8 @@ use holdfast_api::{BarrierBody, LeftBody, TrippedBody, double_barrier_path, form
 
 use super::barrier::arrive;
 use super::{BarrierEntry, checked_name};
+use crate::call::Call;
 use crate::http::Method;
-use crate::retry::Call;
 use crate::{Client, Error};
 
 /// A double barrier; see [`Client::double_barrier`].

@@ -7,9 +7,9 @@ use holdfast_api::{LatchBody, LatchCountBody, Query, latch_path};
 use holdfast_types::RequestId;
 
 use super::checked_name;
+use crate::call::Call;
 use crate::error::argument;
 use crate::http::Method;
-use crate::retry::Call;
 use crate::{Client, Error, SessionHandle};
 
 /// A latch; see [`Client::latch`].

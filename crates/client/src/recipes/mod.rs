@@ -12,9 +12,9 @@ mod latch;
 
 use holdfast_types::{NameError, Owner, RecipeName, RequestId};
 
+use crate::call::Call;
 use crate::error::argument;
 use crate::http::Method;
-use crate::retry::Call;
 use crate::session::SessionUse;
 use crate::{Client, Error, random};
 

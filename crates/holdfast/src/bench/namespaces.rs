@@ -7,7 +7,7 @@ use clap::Args;
 use holdfast_api::IssuedTokenBody;
 use holdfast_client::http::Method;
 use holdfast_client::load::Spread;
-use holdfast_client::{AccessToken, Call, Client};
+use holdfast_client::{AccessToken, Call, Client, Copies};
 use serde::Serialize;
 
 use super::access::Access;
@@ -142,7 +142,7 @@ async fn access(admin: &Client, namespace: &str) -> Result<Access, String> {
 }
 
 async fn issue(client: &Client, target: &str) -> Result<String, String> {
-    let call = Call { idempotent: false, ..Call::new(Method::POST, target) };
+    let call = Call::new(Method::POST, target).copies(Copies::Never);
     let issued = client.call::<IssuedTokenBody>(&call).await;
     Ok(issued.map_err(|error| error.to_string())?.token)
 }

@@ -9,7 +9,7 @@ use clap::Args;
 use holdfast_api::IssuedTokenBody;
 use holdfast_client::http::{ClientTls, Method};
 use holdfast_client::load::Spread;
-use holdfast_client::{Call, Client};
+use holdfast_client::{Call, Client, Copies};
 use holdfast_tls::TlsConnector;
 use serde::Serialize;
 use tokio::io::AsyncReadExt as _;
@@ -173,7 +173,7 @@ async fn access(layout: &Layout, variant: Variant) -> Result<Access, String> {
     let mut token = None;
     if variant.tokens {
         let client = client.build().map_err(|error| error.to_string())?;
-        let call = Call { idempotent: false, ..Call::new(Method::POST, "/v1/auth/bootstrap") };
+        let call = Call::new(Method::POST, "/v1/auth/bootstrap").copies(Copies::Never);
         let issued = client.call::<IssuedTokenBody>(&call).await;
         token = Some(issued.map_err(|error| error.to_string())?.token);
     }

@@ -10,7 +10,7 @@ use holdfast_api::{
     parse_acl_entry, tree_path,
 };
 use holdfast_client::http::Method;
-use holdfast_client::{Call, Error};
+use holdfast_client::{Call, Copies, Error};
 use holdfast_types::{SessionName, ZnodePath};
 use serde::de::DeserializeOwned;
 
@@ -247,7 +247,7 @@ async fn create(args: &TreeCreateArgs) -> Result<(), CommandFailure> {
         let headers = vec![("if-none-match".to_owned(), "*".to_owned())];
         Call { headers, ..Call::new(Method::PUT, query.target(&tree_path(&path))) }
     };
-    let call = Call { body: data(&args.data)?, idempotent: false, ..call };
+    let call = Call { body: data(&args.data)?, copies: Copies::Never, ..call };
     let body: ZnodeBody = args.node.read(call).await?;
     answer(args.node.cluster.format(), &body, &body.path, body.path.as_str());
     Ok(())
@@ -269,8 +269,9 @@ fn create_query(args: &TreeCreateArgs) -> Result<Query, CommandFailure> {
 async fn set(args: &TreeSetArgs) -> Result<(), CommandFailure> {
     let path = args.node.znode_path()?;
     let headers = vec![if_match(args.version)];
-    let (body, idempotent) = (data(&args.data)?, args.version.is_none());
-    let call = Call { headers, body, idempotent, ..Call::new(Method::PUT, tree_path(&path)) };
+    let copies = if args.version.is_none() { Copies::Repeatable } else { Copies::Never };
+    let body = data(&args.data)?;
+    let call = Call { headers, body, copies, ..Call::new(Method::PUT, tree_path(&path)) };
     let body: ZnodeBody = args.node.read(call).await?;
     let version = body.stat.version;
     answer(args.node.cluster.format(), &body, version, &format!("{path} has version {version}"));
@@ -282,7 +283,7 @@ async fn rm(args: &TreeRmArgs) -> Result<(), CommandFailure> {
     let query = Query::default().with_flag(&tree::DELETE_RECURSIVE, args.recursive);
     let headers = args.version.map(|version| if_match(Some(version))).into_iter().collect();
     let target = query.target(&tree_path(&path));
-    let call = Call { headers, idempotent: false, ..Call::new(Method::DELETE, target) };
+    let call = Call { headers, copies: Copies::Never, ..Call::new(Method::DELETE, target) };
     args.node.send(call).await?;
     write_stderr(&format!("holdfast: {path} is deleted"));
     Ok(())

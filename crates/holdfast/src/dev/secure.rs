@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use holdfast_api::IssuedTokenBody;
 use holdfast_client::http::{ClientTls, Method};
-use holdfast_client::{AccessToken, Call, Client};
+use holdfast_client::{AccessToken, Call, Client, Copies};
 
 use crate::commands::certs;
 
@@ -61,7 +61,7 @@ impl SecureFiles {
             return Ok(());
         }
         let bootstrap = Call::new(Method::POST, "/v1/auth/bootstrap");
-        let call = Call { idempotent: false, ..bootstrap };
+        let call = bootstrap.copies(Copies::Never);
         let issued = self.client(endpoint)?.call::<IssuedTokenBody>(&call).await;
         let issued = issued.map_err(|error| error.to_string())?;
         let header = format!("Authorization: Bearer {}\n", issued.token);

@@ -138,7 +138,7 @@ async fn the_death_of_the_clusters_leader_is_no_election() {
 async fn an_observer_misses_nothing_while_nodes_die_one_by_one() {
     let cluster = Cluster::three().await;
     let client = client(&cluster);
-    // The observer begins at the first node and continues at the next one.
+    // The observer begins at any node, and continues at another one when it is killed.
     let mut observer = client.election("db").observe().expect("a name");
     assert_eq!(change(&mut observer).await, None);
     for node in 1..=3_u64 {

@@ -54,17 +54,15 @@ async fn a_waiter_keeps_its_place_when_the_leader_dies_and_is_granted_next() {
     assert!(next.expect("no panic").expect("the lock").token() > first);
 }
 
-/// The node with the parked call is paused, and its connections stay open.
+/// The leader is paused, at which the call may wait, and its connections stay open.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_whose_node_stands_still_is_told_by_its_own_renewals() {
     let cluster = Cluster::three().await;
     let leader = cluster.wait_ready().await;
-    let mut endpoints = addresses(&cluster);
+    let endpoints = addresses(&cluster);
     let index = usize::try_from(leader - 1).expect("a small id");
-    // The waiter's call goes to the leader, the holder's calls to the others.
     let others: Vec<String> =
         endpoints.iter().enumerate().filter(|(i, _)| *i != index).map(|(_, a)| a.clone()).collect();
-    endpoints.swap(0, index);
     let (holder, waiter) = (client(others), client(endpoints));
     let guard = holder.lock("orders").acquire().await.expect("the lock");
     let waiting = tokio::spawn(waiter.lock("orders").acquire());
@@ -77,7 +75,7 @@ async fn a_waiter_whose_node_stands_still_is_told_by_its_own_renewals() {
     let next = tokio::time::timeout(DEADLINE, waiting).await.expect("in time");
     let next = next.expect("no panic").expect("the lock");
     assert!(next.is_held());
-    // One call may stay at a node for 45 s; a renewal comes every third of the TTL.
+    // One call may stay at a node for 45 s; the keepalive is parked for a sixth of the TTL.
     assert!(released.elapsed() < 2 * TTL, "{:?}", released.elapsed());
     cluster.node(leader).resume();
 }

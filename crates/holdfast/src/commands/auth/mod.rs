@@ -12,7 +12,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use holdfast_api::parameters::auth::{ADMINISTRATOR, AS, ASKED_PERMISSION, FIRST_MODE, MODE};
 use holdfast_api::{AuthBody, CallerBody, FirstAdministratorBody, Query, VerdictBody};
 use holdfast_client::http::Method;
-use holdfast_client::{Call, Client};
+use holdfast_client::{Call, Client, Copies};
 use holdfast_raft::RECOVERY_FILE;
 use holdfast_types::{AuthMode, NameError, Permission, RoleName, SubjectName};
 
@@ -289,7 +289,7 @@ async fn recovered(
 
 /// A call that is not repeated after a lost answer: a copy would create a second secret.
 fn once(method: Method, target: impl Into<String>) -> Call {
-    Call { idempotent: false, ..Call::new(method, target) }
+    Call::new(method, target).copies(Copies::Never)
 }
 
 pub(super) fn subject_name(text: &str) -> Result<SubjectName, NameError> {

@@ -1,0 +1,144 @@
+//! A call of the HTTP API, its time limits, and the outcome of one request.
+//!
+//! [`Copies`] decides whether the client may send a call to two nodes.
+
+use std::time::{Duration, Instant};
+
+use holdfast_api::ErrorCode;
+
+use crate::http::{HttpResponse, Method, SendError};
+use crate::{Error, Loss};
+
+/// The first and the maximum pause between two rounds over all nodes.
+pub(crate) const PAUSE_MIN: Duration = Duration::from_millis(20);
+pub(crate) const PAUSE_MAX: Duration = Duration::from_millis(500);
+/// The maximum time until a node sends the headers of an event stream.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(6);
+
+/// The effect of a second copy of a call at another node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Copies {
+    /// No copy has an effect, however late it arrives: a read, or a call that names an attempt, a token, an incarnation
+    /// or a request id. Two nodes may have the call at the same time.
+    Harmless,
+    /// A repeated call changes nothing, but a late copy may undo the change of another caller. Another node gets the
+    /// call only after a lost answer.
+    Repeatable,
+    /// A second copy has another effect, so the call is not repeated after a lost answer.
+    Never,
+}
+
+/// A call of the HTTP API, for [`Client::call`](crate::Client::call).
+#[derive(Clone, Debug)]
+pub struct Call {
+    pub method: Method,
+    /// Path and query.
+    pub target: String,
+    /// Names and values of additional headers.
+    pub headers: Vec<(String, String)>,
+    /// Empty for most calls.
+    pub body: Vec<u8>,
+    /// The time that the node should wait (`wait=`).
+    pub wait: Duration,
+    pub copies: Copies,
+}
+
+impl Call {
+    /// Creates a call without a body that does not wait. A read has harmless copies, and any other call is repeatable.
+    pub fn new(method: Method, target: impl Into<String>) -> Self {
+        let copies = if method == Method::GET { Copies::Harmless } else { Copies::Repeatable };
+        let (target, headers, body) = (target.into(), Vec::new(), Vec::new());
+        Self { method, target, headers, body, wait: Duration::ZERO, copies }
+    }
+
+    /// Creates a read.
+    pub fn get(target: impl Into<String>) -> Self {
+        Self::new(Method::GET, target)
+    }
+
+    /// Returns the call with a wait at the node.
+    #[must_use]
+    pub fn wait(self, wait: Duration) -> Self {
+        Self { wait, ..self }
+    }
+
+    /// Returns the call with another effect of its copies.
+    #[must_use]
+    pub fn copies(self, copies: Copies) -> Self {
+        Self { copies, ..self }
+    }
+}
+
+/// A read whose answer is a stream.
+pub(crate) struct StreamedRead<'a> {
+    /// Path and query.
+    pub(crate) target: &'a str,
+    pub(crate) headers: Vec<(String, String)>,
+    /// The maximum time until a node sends the headers of the answer.
+    pub(crate) head_timeout: Duration,
+}
+
+impl<'a> StreamedRead<'a> {
+    /// Server-sent events after one with this id.
+    pub(crate) fn events(target: &'a str, last_event: Option<u64>) -> Self {
+        let accept = ("accept".to_owned(), "text/event-stream".to_owned());
+        let last_event = last_event.map(|id| ("last-event-id".to_owned(), id.to_string()));
+        let headers = [accept].into_iter().chain(last_event).collect();
+        Self { target, headers, head_timeout: HEAD_TIMEOUT }
+    }
+}
+
+/// The time limits of a call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Budget {
+    /// The maximum time of one request.
+    pub(crate) per_node: Duration,
+    /// No request starts after this instant.
+    pub(crate) start_until: Instant,
+    /// No request lasts beyond this instant.
+    pub(crate) until: Instant,
+}
+
+/// The outcome of a request at one node.
+pub(crate) enum AttemptOutcome<T> {
+    Success(T),
+    /// Another node would return the same.
+    Rejected(Error),
+    /// The node certainly did not execute the request.
+    NotDone(String),
+    MayBeDone(String),
+}
+
+impl<T> AttemptOutcome<T> {
+    pub(crate) fn of(base: &str, error: &SendError) -> Self {
+        let reason = format!("{base}: {error}");
+        if error.may_be_done { Self::MayBeDone(reason) } else { Self::NotDone(reason) }
+    }
+}
+
+/// Classifies an unsuccessful answer by its meaning for the call.
+pub(crate) fn classify<T>(base: &str, response: &HttpResponse) -> AttemptOutcome<T> {
+    use ErrorCode::{
+        Internal, LockBusy, LockInCooldown, NotYet, OutcomeUnknown, SessionExpired, WaitTimeout,
+    };
+    let Some(problem) = response.problem() else {
+        let reason = format!("{base} answered {} without a problem document", response.status);
+        return if response.status.is_server_error() {
+            AttemptOutcome::MayBeDone(reason)
+        } else {
+            AttemptOutcome::Rejected(Error::UnexpectedResponse(reason))
+        };
+    };
+    let reason = format!("{base}: {}: {}", problem.code, problem.title);
+    if matches!(problem.code, LockBusy | LockInCooldown | WaitTimeout | NotYet) {
+        AttemptOutcome::Rejected(Error::Busy(Box::new(problem)))
+    } else if problem.code == SessionExpired {
+        AttemptOutcome::Rejected(Error::Lost(Loss::SessionEnded))
+    } else if matches!(problem.code, OutcomeUnknown | Internal) {
+        AttemptOutcome::MayBeDone(reason)
+    } else if problem.retryable {
+        AttemptOutcome::NotDone(reason)
+    } else {
+        AttemptOutcome::Rejected(Error::Rejected(Box::new(problem)))
+    }
+}
