@@ -1,6 +1,7 @@
 //! Arguments that several commands share, and the parsers of their values.
 
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -12,6 +13,14 @@ use holdfast_types::{LockName, NameError, NodeId, Reason, SessionName};
 
 use crate::config::is_cluster_name;
 use crate::exit::CommandFailure;
+
+/// The nodes that the command calls.
+static CALLED: OnceLock<NodesArgs> = OnceLock::new();
+
+/// Returns the nodes that the command called, if any.
+pub(crate) fn called_nodes() -> Option<&'static NodesArgs> {
+    CALLED.get()
+}
 
 /// The nodes of the cluster.
 #[derive(Clone, Debug, Args)]
@@ -119,6 +128,7 @@ impl NodesArgs {
         &self,
         options: impl FnOnce(ClientBuilder) -> ClientBuilder,
     ) -> Result<Client, CommandFailure> {
+        drop(CALLED.set(self.clone()));
         let mut builder = Client::builder(&self.addr);
         if let Some(tls) = self.credentials.tls.read()? {
             builder = builder.tls(tls);

@@ -24,6 +24,14 @@ pub(crate) enum CommandFailure {
     OldProgram(String),
     /// The cluster has invited the emptied node under a new id: it joins at its next start.
     Readmitted(String),
+    /// No node answered the call in time.
+    NoAnswer {
+        /// The time that passed, for a command that waits for an answer.
+        lead: Option<String>,
+        /// Why there is no answer.
+        reason: String,
+        effect: NoAnswerEffect,
+    },
     /// The lock was not acquired in time.
     NotAcquired(String),
     /// The lock was held and is now lost.
@@ -32,6 +40,28 @@ pub(crate) enum CommandFailure {
     Signalled(Signal, Option<String>),
     /// An exit code of the user's command or of an option, with an optional message.
     Code(u8, Option<String>),
+}
+
+/// What a command without an answer may have changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoAnswerEffect {
+    Nothing,
+    /// The command cleaned up: it holds nothing and ran nothing.
+    DidNotRun,
+    Unknown,
+}
+
+impl NoAnswerEffect {
+    /// The effect, and the next step.
+    const fn text(self) -> &'static str {
+        match self {
+            Self::Nothing => "nothing was done. Repeat the command, or see holdfast doctor",
+            Self::DidNotRun => "the command did not run. Repeat it, or see holdfast doctor",
+            Self::Unknown => {
+                "the outcome is unknown. Read the current state before you repeat the command, or see holdfast doctor"
+            }
+        }
+    }
 }
 
 impl CommandFailure {
@@ -53,6 +83,10 @@ impl CommandFailure {
         Self::from(error)
     }
 
+    fn no_answer(reason: String, effect: NoAnswerEffect) -> Self {
+        Self::NoAnswer { lead: None, reason, effect }
+    }
+
     fn rejected(error: &Error, hint: Option<Cow<'_, str>>) -> Self {
         Self::Failed(with_hint(error, hint))
     }
@@ -65,7 +99,7 @@ impl CommandFailure {
     /// 75 is `EX_TEMPFAIL`, the usual choice of `flock -E` users; 70 is `EX_SOFTWARE`.
     pub(crate) fn code(&self) -> ExitCode {
         match self {
-            Self::Failed(_) => ExitCode::from(1),
+            Self::Failed(_) | Self::NoAnswer { .. } => ExitCode::from(1),
             Self::Usage(_) => ExitCode::from(2),
             Self::Halted(_) => ExitCode::from(70),
             Self::Removed(_) => ExitCode::from(71),
@@ -94,12 +128,12 @@ impl From<Error> for CommandFailure {
             Error::Busy(_) => Self::NotAcquired(format!("{error} (wait longer with --wait)")),
             Error::Lost(_) => Self::Lost(error.to_string()),
             Error::InvalidArgument(_) => Self::usage(error),
-            Error::Unavailable(_) => Self::failed(format!(
-                "{error}: is the cluster running, and does --addr or HOLDFAST_ADDR name its nodes?"
-            )),
-            Error::OutcomeUnknown(reason) => Self::failed(format!(
-                "the outcome is unknown, read the current state before you repeat the command: {reason}"
-            )),
+            Error::Unavailable(reason) => {
+                Self::no_answer(format!("no node answered: {reason}"), NoAnswerEffect::Nothing)
+            }
+            Error::OutcomeUnknown(reason) => {
+                Self::no_answer(format!("no node answered: {reason}"), NoAnswerEffect::Unknown)
+            }
             Error::Rejected(_) => Self::rejected(&error, common_hint(&error)),
             Error::UnexpectedResponse(_) => Self::failed(error),
         }
@@ -120,6 +154,12 @@ impl fmt::Display for CommandFailure {
             | Self::Signalled(_, Some(reason))
             | Self::Code(_, Some(reason)) => f.write_str(reason),
             Self::Signalled(signal, None) => write!(f, "{signal}"),
+            Self::NoAnswer { lead: Some(lead), reason, effect } => {
+                write!(f, "{lead} ({reason}); {}", effect.text())
+            }
+            Self::NoAnswer { lead: None, reason, effect } => {
+                write!(f, "{reason}; {}", effect.text())
+            }
             Self::Code(code, None) => write!(f, "exit code {code}"),
         }
     }

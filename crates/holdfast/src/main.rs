@@ -15,6 +15,7 @@ mod columns;
 mod commands;
 mod config;
 mod dev;
+mod diagnosis;
 mod exit;
 mod hints;
 mod metric;
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
     match result.and_then(|()| output::check()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(stop) => {
+            let stop = diagnosis::explain(stop);
             if !stop.is_silent() {
                 output::write_stderr(&format!("holdfast: {stop}"));
             }

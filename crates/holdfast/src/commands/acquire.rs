@@ -13,7 +13,7 @@ use nix::sys::signal::Signal;
 use super::lock_text::holder_name;
 use super::progress::report_waiting;
 use crate::arguments::{NodesArgs, duration, key_value, lock_name};
-use crate::exit::CommandFailure;
+use crate::exit::{CommandFailure, NoAnswerEffect};
 use crate::output::{short_time, write_stderr};
 
 /// The time limit for leaving a queue at exit.
@@ -259,6 +259,11 @@ pub(super) fn loss(guard: &MultiGuard) -> Loss {
 }
 
 fn not_acquired(args: &AcquireArgs, error: Error) -> CommandFailure {
+    if let Error::Unavailable(reason) | Error::OutcomeUnknown(reason) = error {
+        let time = short_time(holdfast_types::millis(timeout(&args.waiting)));
+        let lead = Some(format!("no node answered in {time}"));
+        return CommandFailure::NoAnswer { lead, reason, effect: NoAnswerEffect::DidNotRun };
+    }
     let Error::Busy(problem) = &error else { return CommandFailure::from(error) };
     let lock = problem.facts.lock.as_ref().unwrap_or(&args.name);
     let state = match error.holder() {

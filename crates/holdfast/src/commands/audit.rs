@@ -14,12 +14,14 @@ use holdfast_types::{AuditAction, AuditHash, Credential, NodeId, SubjectName};
 use serde::Serialize;
 
 use super::auth::subject_name;
+use super::stale::StaleArgs;
 use crate::arguments::{ClusterArgs, NodesArgs, list_length};
 use crate::exit::CommandFailure;
 use crate::output::{answer, answer_rows, cell, check, table, table_or};
 
 /// How long one call of `follow` waits.
 const FOLLOW_WAIT: Duration = Duration::from_mins(1);
+const AUDIT: &str = "/v1/audit";
 
 /// Show what operators and administrators have changed.
 #[derive(Debug, Subcommand)]
@@ -43,6 +45,8 @@ pub(crate) struct AuditLsArgs {
     /// The number of records.
     #[arg(short = 'n', long, default_value_t = 20, value_parser = list_length)]
     limit: usize,
+    #[command(flatten)]
+    stale: StaleArgs,
     #[command(flatten)]
     cluster: ClusterArgs,
 }
@@ -100,7 +104,8 @@ pub(crate) async fn run(command: AuditCommand) -> Result<(), CommandFailure> {
 }
 
 async fn ls(args: &AuditLsArgs) -> Result<(), CommandFailure> {
-    let mut body = read_all(&args.cluster.client()?, &args.filter.query()).await?;
+    let query = args.stale.query(args.filter.query());
+    let mut body = read_all(&args.cluster.quick_client()?, &query, args.stale).await?;
     let first = body.records.len().saturating_sub(args.limit);
     body.records.drain(..first);
     let numbers = body.records.iter().map(|record| record.number);
@@ -119,7 +124,12 @@ async fn follow(args: &AuditFollowArgs) -> Result<(), CommandFailure> {
     };
     let mut left = args.count.unwrap_or(u64::MAX);
     while left > 0 {
-        let body = read_after(&client, &args.filter.query(), after, FOLLOW_WAIT).await?;
+        let read = async |wait| read_after(&client, &args.filter.query(), after, wait).await;
+        let body = match read(FOLLOW_WAIT).await {
+            // The node that held the call is gone. Another one answers, unless the cluster is unavailable.
+            Err(Error::Unavailable(_)) => read(Duration::ZERO).await?,
+            result => result?,
+        };
         for record in body.records {
             if left > 0 {
                 let line = row(&record).join("  ");
@@ -148,15 +158,19 @@ async fn read_after(
     wait: Duration,
 ) -> Result<AuditBody, Error> {
     let query = query.clone().with(&AUDIT_AFTER, &after).with(&AUDIT_WAIT, &wait);
-    client.call(&Call::get(query.target("/v1/audit")).wait(wait)).await
+    client.call(&Call::get(query.target(AUDIT)).wait(wait)).await
 }
 
 /// Reads every page.
-async fn read_all(client: &Client, query: &Query) -> Result<AuditBody, Error> {
+async fn read_all(client: &Client, query: &Query, stale: StaleArgs) -> Result<AuditBody, Error> {
     let query = query.clone().with(&LIMIT, &LIST_LIMIT_MAX);
-    let mut all = read_after(client, &query, 0, Duration::ZERO).await?;
+    let page = async |after: u64| -> Result<AuditBody, Error> {
+        let query = query.clone().with(&AUDIT_AFTER, &after);
+        stale.read(client, &Call::get(query.target(AUDIT))).await
+    };
+    let mut all = page(0).await?;
     while all.newest.is_some_and(|newest| all.next_after < newest) {
-        let next = read_after(client, &query, all.next_after, Duration::ZERO).await?;
+        let next = page(all.next_after).await?;
         all.records.extend(next.records);
         (all.next_after, all.newest) = (next.next_after, next.newest);
     }
@@ -200,7 +214,7 @@ async fn verify(cluster: &ClusterArgs) -> Result<(), CommandFailure> {
     for node in view.nodes {
         let only = NodesArgs { addr: vec![node.http.clone()], ..cluster.nodes.clone() };
         let client = only.client_with(|builder| builder.request_timeout(Duration::from_secs(5)))?;
-        let records = read_all(&client, &Query::default()).await;
+        let records = read_all(&client, &Query::default(), StaleArgs::NO).await;
         read.push((node.id, node.http, records.map(|body| body.records)));
     }
     let trails = compared(read);

@@ -18,7 +18,14 @@ pub(super) async fn changes(
     since: Option<Revision>,
     wait: Duration,
 ) -> Result<WatchBody, Error> {
-    let query = query.with(&watch::WAIT, &wait).with_some(&watch::SINCE, since.as_ref());
-    let call = Call { headers, ..Call::get(query.target("/v1/watch")) };
-    client.call(&call.wait(wait)).await
+    let query = query.with_some(&watch::SINCE, since.as_ref());
+    let call = |wait| {
+        let target = query.clone().with(&watch::WAIT, &wait).target("/v1/watch");
+        Call { headers: headers.clone(), ..Call::get(target).wait(wait) }
+    };
+    match client.call(&call(wait)).await {
+        // The node that held the call is gone. Another one answers, unless the cluster is unavailable.
+        Err(Error::Unavailable(_)) if !wait.is_zero() => client.call(&call(Duration::ZERO)).await,
+        result => result,
+    }
 }

@@ -107,7 +107,7 @@ enum ElectionRow<'a> {
 }
 
 async fn who(args: &OneLockArgs) -> Result<(), CommandFailure> {
-    let body = args.cluster.client()?.election(args.name.as_str()).state().await?;
+    let body = args.cluster.quick_client()?.election(args.name.as_str()).state().await?;
     let candidates = body.candidates.iter().map(ElectionRow::Candidate);
     let rows = body.leader.iter().map(ElectionRow::Leader).chain(candidates);
     answer_rows(

@@ -3,12 +3,14 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Args;
+use holdfast_api::parameters::LIMIT;
 use holdfast_api::{
-    HistoryBody, PastHoldBody, Rfc3339Time, escape_query, format_time, history_path,
+    HistoryBody, PastHoldBody, Query, Rfc3339Time, escape_query, format_time, history_path,
     parse_duration, parse_time,
 };
 use holdfast_client::Call;
 
+use super::stale::StaleArgs;
 use crate::arguments::{OneLockArgs, list_length};
 use crate::exit::CommandFailure;
 use crate::output::{answer_rows, cell, short_time, table_or};
@@ -24,15 +26,18 @@ pub(crate) struct HistoryArgs {
     /// The number of past holds.
     #[arg(short = 'n', long, default_value_t = 20, value_parser = list_length)]
     limit: usize,
+    #[command(flatten)]
+    stale: StaleArgs,
 }
 
 pub(crate) async fn run(args: HistoryArgs) -> Result<(), CommandFailure> {
     let OneLockArgs { name, cluster } = &args.lock;
-    let mut target = format!("{}?limit={}", history_path(name), args.limit);
+    let query = args.stale.query(Query::default().with(&LIMIT, &args.limit));
+    let mut target = query.target(&history_path(name));
     if let Some(at) = &args.at {
         target = format!("{target}&at={}", escape_query(at));
     }
-    let body: HistoryBody = cluster.client()?.call(&Call::get(target)).await?;
+    let body: HistoryBody = args.stale.read(&cluster.quick_client()?, &Call::get(target)).await?;
     let tokens = body.holds.iter().map(|hold| hold.token);
     answer_rows(cluster.format(), &body, &body.holds, tokens, &show(&body, now_ms()));
     Ok(())

@@ -8,6 +8,7 @@ use holdfast_client::LockQuery;
 use holdfast_types::SessionName;
 
 use super::lock_text::{cooldown_text, holders_text, holders_total, limit, longest_held};
+use super::stale::StaleArgs;
 use crate::arguments::{ClusterArgs, list_length, session_name};
 use crate::exit::CommandFailure;
 use crate::output::{answer_rows, cell, short_time, table};
@@ -36,6 +37,8 @@ pub(crate) struct LsArgs {
     #[arg(short = 'n', long, value_name = "N", value_parser = list_length)]
     limit: Option<usize>,
     #[command(flatten)]
+    stale: StaleArgs,
+    #[command(flatten)]
     cluster: ClusterArgs,
 }
 
@@ -55,16 +58,24 @@ enum LockOrder {
 pub(crate) async fn run(args: LsArgs) -> Result<(), CommandFailure> {
     let prefix = args.prefix.as_deref().map(|prefix| prefix.strip_suffix('*').unwrap_or(prefix));
     let empty = empty_text(prefix);
-    let query = LockQuery {
+    let mut query = LockQuery {
         prefix: prefix.map(str::to_owned),
         held: args.held,
         waiting: args.waiting,
         session: args.session,
+        stale: args.stale.stale,
         ..LockQuery::default()
     };
     let mut locks = Vec::new();
     let client = args.cluster.quick_client()?;
-    let revision = client.for_each_lock(query, |lock| locks.push(lock)).await?;
+    let revision = loop {
+        let page: LocksBody = args.stale.read(&client, &query.call()).await?;
+        locks.extend(page.locks);
+        query.page_token = page.next_page_token;
+        if query.page_token.is_none() {
+            break page.revision;
+        }
+    };
     // The cluster deletes unused locks after a while; the list omits them until then.
     locks.retain(|lock| lock.held || lock.waiters > 0 || lock.cooldown.is_some());
     sort(&mut locks, args.sort);

@@ -38,6 +38,7 @@ mod request_release;
 pub(crate) mod restore;
 pub(crate) mod run;
 pub(crate) mod session;
+mod stale;
 pub(crate) mod status;
 pub(crate) mod top;
 pub(crate) mod tree;

@@ -9,6 +9,7 @@ use holdfast_client::{Call, Client, Error};
 use holdfast_types::{LockName, SessionName};
 
 use super::lock_text::labels_text;
+use super::stale::StaleArgs;
 use crate::arguments::{ClusterArgs, session_name};
 use crate::exit::CommandFailure;
 use crate::output::{answer, answer_rows, cell, short_time, table, write_stderr};
@@ -17,11 +18,20 @@ use crate::output::{answer, answer_rows, cell, short_time, table, write_stderr};
 #[derive(Debug, Subcommand)]
 pub(crate) enum SessionCommand {
     /// List the open sessions.
-    Ls(ClusterArgs),
+    Ls(SessionLsArgs),
     /// Show a session: its ttl, the locks it holds, the locks it waits for.
     Show(OneSessionArgs),
     /// End a session: it loses every lock it holds. For operators.
     End(EndArgs),
+}
+
+/// List the open sessions.
+#[derive(Debug, Args)]
+pub(crate) struct SessionLsArgs {
+    #[command(flatten)]
+    stale: StaleArgs,
+    #[command(flatten)]
+    cluster: ClusterArgs,
 }
 
 /// One session.
@@ -46,7 +56,7 @@ pub(crate) struct EndArgs {
 
 pub(crate) async fn run(command: SessionCommand) -> Result<(), CommandFailure> {
     match command {
-        SessionCommand::Ls(cluster) => ls(&cluster).await,
+        SessionCommand::Ls(args) => ls(&args).await,
         SessionCommand::Show(args) => show(&args).await,
         SessionCommand::End(args) => end(&args).await,
     }
@@ -57,25 +67,26 @@ pub(super) fn no_session(session: &SessionName) -> String {
     format!("there is no open session {session}: it has ended, or it never existed")
 }
 
-async fn ls(cluster: &ClusterArgs) -> Result<(), CommandFailure> {
-    let body = sessions(&cluster.quick_client()?).await?;
+async fn ls(SessionLsArgs { stale, cluster }: &SessionLsArgs) -> Result<(), CommandFailure> {
+    let body = sessions(&cluster.quick_client()?, *stale).await?;
     let names = body.sessions.iter().map(|session| &session.session);
     answer_rows(cluster.format(), &body, &body.sessions, names, &list(&body.sessions));
     Ok(())
 }
 
 /// All sessions, in one body.
-async fn sessions(client: &Client) -> Result<SessionsBody, Error> {
+async fn sessions(client: &Client, stale: StaleArgs) -> Result<SessionsBody, Error> {
     let mut all = Vec::new();
-    let mut query = Query::default();
+    let mut query = stale.query(Query::default());
     loop {
-        let page: SessionsBody = client.call(&Call::get(query.target("/v1/sessions"))).await?;
+        let call = Call::get(query.target("/v1/sessions"));
+        let page: SessionsBody = stale.read(client, &call).await?;
         all.extend(page.sessions);
         let Some(token) = page.next_page_token else {
             let revision = page.revision;
             return Ok(SessionsBody { sessions: all, next_page_token: None, revision });
         };
-        query = Query::default().with(&PAGE_TOKEN, &token);
+        query = stale.query(Query::default().with(&PAGE_TOKEN, &token));
     }
 }
 
@@ -97,7 +108,7 @@ fn list(sessions: &[SessionBody]) -> String {
 }
 
 async fn show(OneSessionArgs { name, cluster }: &OneSessionArgs) -> Result<(), CommandFailure> {
-    let body = read(&cluster.client()?, name).await?;
+    let body = read(&cluster.quick_client()?, name).await?;
     answer(cluster.format(), &body, body.incarnation, &facts(&body));
     Ok(())
 }

@@ -1,13 +1,15 @@
 //! `holdfast who`: the holders of a lock, the locks that block them, and the queue.
 
 use holdfast_api::{
-    ExplainedBody, HolderBody, LockBody, PolicyBody, ShardBody, WaitLinkBody, WaiterBody, lock_path,
+    ExplainedBody, HolderBody, LockBody, PolicyBody, Query, ShardBody, WaitLinkBody, WaiterBody,
+    lock_path,
 };
 use holdfast_client::Call;
 use holdfast_types::{LockPolicy, Mode, Owner, ZnodePath};
 use serde::Serialize;
 
 use super::lock_text::{cooldown_text, holder_name, holders_total, labels_text, limit, mode_text};
+use super::stale::StaleArgs;
 use crate::arguments::OneLockArgs;
 use crate::exit::CommandFailure;
 use crate::output::{answer_rows, cell, more, short_time, table};
@@ -17,6 +19,8 @@ use crate::output::{answer_rows, cell, more, short_time, table};
 pub(crate) struct WhoArgs {
     #[command(flatten)]
     lock: OneLockArgs,
+    #[command(flatten)]
+    stale: StaleArgs,
 }
 
 /// One line of `-o jsonl`.
@@ -28,9 +32,9 @@ enum WhoRow<'a> {
     Shard(&'a ShardBody),
 }
 
-pub(crate) async fn run(WhoArgs { lock: args }: WhoArgs) -> Result<(), CommandFailure> {
-    let call = Call::get(lock_path(&args.name));
-    let body: ExplainedBody = args.cluster.client()?.call(&call).await?;
+pub(crate) async fn run(WhoArgs { lock: args, stale }: WhoArgs) -> Result<(), CommandFailure> {
+    let call = Call::get(stale.query(Query::default()).target(&lock_path(&args.name)));
+    let body: ExplainedBody = stale.read(&args.cluster.quick_client()?, &call).await?;
     let LockBody { holders, queue, shards, .. } = &body.lock;
     let rows = holders.iter().map(WhoRow::Holder);
     let rows = rows.chain(queue.iter().map(WhoRow::Waiter));

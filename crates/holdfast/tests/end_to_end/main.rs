@@ -12,6 +12,7 @@ mod explain;
 mod fence;
 mod fence_postgres;
 mod formats;
+mod frozen;
 mod hints;
 mod load;
 mod lock_views;

@@ -11,13 +11,14 @@ mod round_trip;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use holdfast_api::ClusterBody;
 use holdfast_types::LockName;
 use tokio::task::JoinSet;
 
 use self::checks::{best_view, check_all};
 use self::finding::{DoctorReport, Finding, Severity};
 use self::probe::{ProbedAddress, Prober};
-use crate::arguments::{ClusterArgs, Format, lock_name};
+use crate::arguments::{ClusterArgs, Format, NodesArgs, lock_name};
 use crate::color::color_first_words;
 use crate::exit::CommandFailure;
 use crate::output::{answer_rows, cell, print, short_time, table};
@@ -47,13 +48,14 @@ pub(crate) struct DoctorArgs {
 pub(crate) async fn run(args: DoctorArgs) -> Result<(), CommandFailure> {
     // `client` reports malformed addresses.
     args.cluster.client()?;
-    let credentials = &args.cluster.nodes.credentials;
-    let (tls, access_token) = (credentials.tls.read()?, credentials.access_token()?);
-    let http = Prober::new(tls.as_ref(), access_token).map_err(CommandFailure::failed)?;
+    let http = prober(&args.cluster.nodes)?;
     let nodes = probe_all(&http, &args.cluster.nodes.addr).await;
     let mut findings = check_all(&nodes, env!("CARGO_PKG_VERSION"));
     findings.extend(replication(&http, &nodes).await);
-    if !args.look_only {
+    let has_leader = best_view(&nodes).is_some_and(|view| view.leader.is_some());
+    if !args.look_only && !has_leader {
+        findings.push(round_trip::without_leader());
+    } else if !args.look_only {
         for node in nodes.iter().filter(|probed| probed.node.is_ok()) {
             let finding =
                 round_trip::through(&node.address, &args.cluster.nodes, &args.probe).await;
@@ -68,16 +70,49 @@ pub(crate) async fn run(args: DoctorArgs) -> Result<(), CommandFailure> {
     }
 }
 
-/// Probes all addresses concurrently, so that an unresponsive node does not delay the others.
-async fn probe_all(http: &Prober, addresses: &[String]) -> Vec<ProbedAddress> {
-    let mut probes = JoinSet::new();
-    for (index, address) in addresses.iter().cloned().enumerate() {
-        let http = http.clone();
-        probes.spawn(async move { (index, http.probe(&address).await) });
+/// Reads the view of the cluster of the node at each address, concurrently.
+///
+/// # Errors
+/// A certificate or the access token cannot be used.
+pub(crate) async fn views(
+    nodes: &NodesArgs,
+) -> Result<Vec<(String, Result<ClusterBody, String>)>, CommandFailure> {
+    let http = prober(nodes)?;
+    let read = nodes.addr.iter().map(|address| {
+        let (http, address) = (http.clone(), address.clone());
+        async move {
+            let view = http.cluster(&address).await;
+            (address, view)
+        }
+    });
+    Ok(in_order(read).await)
+}
+
+fn prober(nodes: &NodesArgs) -> Result<Prober, CommandFailure> {
+    let (tls, access_token) = (nodes.credentials.tls.read()?, nodes.credentials.access_token()?);
+    Prober::new(tls.as_ref(), access_token).map_err(CommandFailure::failed)
+}
+
+/// Runs all futures concurrently, so that an unresponsive node does not delay the others. Returns the outputs in order.
+async fn in_order<T: Send + 'static>(
+    futures: impl Iterator<Item = impl Future<Output = T> + Send + 'static>,
+) -> Vec<T> {
+    let mut running = JoinSet::new();
+    for (index, future) in futures.enumerate() {
+        running.spawn(async move { (index, future.await) });
     }
-    let mut nodes = probes.join_all().await;
-    nodes.sort_by_key(|(index, _)| *index);
-    nodes.into_iter().map(|(_, node)| node).collect()
+    let mut outputs = running.join_all().await;
+    outputs.sort_by_key(|(index, _)| *index);
+    outputs.into_iter().map(|(_, output)| output).collect()
+}
+
+/// Probes all addresses concurrently.
+async fn probe_all(http: &Prober, addresses: &[String]) -> Vec<ProbedAddress> {
+    let probes = addresses.iter().cloned().map(|address| {
+        let http = http.clone();
+        async move { http.probe(&address).await }
+    });
+    in_order(probes).await
 }
 
 /// Checks that every healthy member applies the revision that the furthest member had applied before. Under load a

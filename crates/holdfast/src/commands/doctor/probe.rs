@@ -13,8 +13,8 @@ use crate::metric;
 use crate::output::short_time;
 
 /// The time limit of one call.
-const CALL_TIMEOUT: Duration = Duration::from_secs(5);
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+const CALL_TIMEOUT: Duration = Duration::from_millis(1_500);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// The gauge of the free bytes on the disk of a node.
 const DISK_FREE: &str = "holdfast_disk_free_bytes";
 
@@ -85,12 +85,17 @@ impl Prober {
         let (took, answered_ms) = (start.elapsed(), now_ms());
         let clock = date_ms(&answer).map(|date| ClockOffset::of(date, sent_ms, answered_ms));
         let version = read(&answer)?;
+        let (ready, cluster, alarms, metrics) = tokio::join!(
+            self.get(address, "/readyz"),
+            self.cluster(address),
+            self.get(address, "/v1/alarms"),
+            self.get(address, "/metrics"),
+        );
         // A node that is not ready returns its health checks, too.
-        let ready = self.get(address, "/readyz").await.and_then(|answer| read_any(&answer));
-        let cluster = self.cluster(address).await;
-        let alarms = self.get(address, "/v1/alarms").await.and_then(|answer| read(&answer)).ok();
-        let metrics = self.get(address, "/metrics").await.ok();
+        let ready = ready.and_then(|answer| read_any(&answer));
+        let alarms = alarms.and_then(|answer| read(&answer)).ok();
         let disk_free = metrics
+            .ok()
             .and_then(|answer| metric::value(&String::from_utf8_lossy(&answer.body), DISK_FREE));
         Ok(ProbedNode { version, ready, cluster, alarms, disk_free, clock, took })
     }

@@ -28,6 +28,12 @@ pub(super) async fn through(address: &str, nodes: &NodesArgs, probe: &LockName) 
     }
 }
 
+/// The finding for a cluster in which no acquire can succeed.
+pub(super) fn without_leader() -> Finding {
+    let next = "fix the problems above first";
+    Finding::fail(CHECK, "not tried, because the cluster has no leader", next)
+}
+
 fn judge(steps: &[(&str, Duration)]) -> Finding {
     let total: Duration = steps.iter().map(|(_, took)| *took).sum();
     let times: Vec<String> =
@@ -46,7 +52,12 @@ fn failed(error: &Error, probe: &LockName) -> Finding {
         return Finding::warn(CHECK, found, "wait, or choose another lock with --probe");
     }
     let next = "fix the problems above first, then read the node's log";
-    Finding::fail(CHECK, error.to_string(), common_hint(error).unwrap_or(next.into()))
+    let found = if let Error::Unavailable(reason) | Error::OutcomeUnknown(reason) = error {
+        format!("no answer in time: {reason}")
+    } else {
+        error.to_string()
+    };
+    Finding::fail(CHECK, found, common_hint(error).unwrap_or(next.into()))
 }
 
 async fn measure(

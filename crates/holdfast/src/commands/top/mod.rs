@@ -53,7 +53,7 @@ pub(crate) async fn run(args: TopArgs) -> Result<(), CommandFailure> {
         .with(&LIMIT, &args.limit.unwrap_or(COUNT_DEFAULT))
         .with_some(&PREFIX, args.prefix.as_ref().filter(|prefix| !prefix.is_empty()));
     let call = Call::get(query.target("/v1/locks"));
-    let body: ContentionBody = args.cluster.client()?.call(&call).await?;
+    let body: ContentionBody = args.cluster.quick_client()?.call(&call).await?;
     let names = body.locks.iter().map(|explained| &explained.lock.lock);
     answer_rows(format, &body, &body.locks, names, &show(&body));
     Ok(())
