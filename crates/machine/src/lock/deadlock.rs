@@ -1,6 +1,7 @@
 //! Detects deadlocks: rejects a caller that would wait for itself through other waits.
 //!
-//! An agent is an owner of a session. It waits for the holders that block it and for the waiters before it. On a
+//! An agent is an owner of a session. It waits for the holders that block it and for the waiters before it. A session
+//! also waits for each waiting session that is nested in it: `holdfast run` waits for its command. On a
 //! semaphore, holders block only if the remaining permits cannot suffice. A new acquire or a hand-over that closes a
 //! cycle is rejected. Entries of ZooKeeper clients count but are never rejected, because their protocol has no error
 //! for it. Timeouts are ignored: a wait or a hold with a deadline counts like any other. Bounds: a search reads
@@ -78,7 +79,11 @@ impl Machine {
             NewWait::NewEntry { rank, .. } => self.is_before_a_waiter(lock, rank),
             NewWait::Upgrade(_) => false,
         };
-        let waited_for = session.is_some_and(|session| self.is_waited_for(session, owner));
+        let waited_for = session.is_some_and(|session| {
+            let mut outer = self.sessions.outer_of(session);
+            self.is_waited_for(session, owner)
+                || outer.any(|outer| self.is_waited_for(outer, &Owner::unnamed()))
+        });
         if wanted.is_empty() || !(waited_for || wanted.iter().any(overtakes)) {
             return Ok(());
         }
@@ -166,6 +171,7 @@ impl<'a> DeadlockSearch<'a> {
             && search.steps <= STEPS_MAX
         {
             search.waits_already(at, agent);
+            search.waits_for_nested(at, agent);
             at += 1;
         }
         search
@@ -235,6 +241,38 @@ impl<'a> DeadlockSearch<'a> {
                 self.block(wait, 0, u64::MAX);
             }
         }
+    }
+
+    /// Adds the waits of a session for the sessions that are nested in it and wait.
+    fn waits_for_nested(&mut self, at: usize, (session, owner): Agent<'a>) {
+        if *owner != Owner::unnamed() {
+            return;
+        }
+        let machine = self.machine;
+        for nested in machine.sessions.nested_in(session) {
+            if !self.count_step() {
+                return;
+            }
+            let nested = self.number((nested, owner));
+            if let Some(lock) = self.lock_waited_for(nested) {
+                let wait = self.add_wait(at, lock, false);
+                self.block(wait, nested, u64::MAX);
+            }
+        }
+    }
+
+    /// A lock for which an agent waits.
+    fn lock_waited_for(&self, agent: usize) -> Option<&'a LockName> {
+        if let (0, Some((lock, _))) = (agent, self.wanted.first()) {
+            return Some(lock);
+        }
+        let (session, owner) = self.agents.get(agent)?;
+        let keys = self.machine.locks.keys_of(*session).filter(|key| key.owner == **owner);
+        keys.take(STEPS_MAX).find_map(|key| {
+            let name = key.lock.as_ref()?;
+            let entry = self.machine.locks.get(name)?.entry(&key.rank)?;
+            entry.waits().then_some(name)
+        })
     }
 
     /// Returns the holders of a lock, without the ignored hold.

@@ -15,6 +15,9 @@ use crate::per_namespace::PerNamespace;
 use crate::session::attempts::EndedAttempts;
 use crate::session::memo::Memo;
 
+/// Separates the name of a session from the rest of the name of a session that works for it.
+const NESTED: char = '~';
+
 /// A live session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Session {
@@ -80,6 +83,8 @@ pub(crate) struct Sessions {
     by_id: OrdMap<SessionId, Arc<Session>>,
     /// Invariant: exactly the names of the live sessions and the tombstones.
     by_name: OrdMap<SessionName, KnownSession>,
+    /// Invariant: the live sessions whose name has [`NESTED`].
+    nested: OrdMap<SessionName, SessionId>,
     /// Tombstones of expired sessions, in the order of their ends.
     expired: OrdMap<u64, Tombstone>,
     closed: OrdMap<u64, Tombstone>,
@@ -107,7 +112,19 @@ impl Sessions {
         let (by_id, by_name) = (OrdMap::new(), OrdMap::new());
         let (expired, closed) = (OrdMap::new(), OrdMap::new());
         let namespaces = PerNamespace::default();
-        Self { by_id, by_name, expired, closed, minted, tombstones_minted, bytes: 0, namespaces }
+        let nested = OrdMap::new();
+        let bytes = 0;
+        Self {
+            by_id,
+            by_name,
+            nested,
+            expired,
+            closed,
+            minted,
+            tombstones_minted,
+            bytes,
+            namespaces,
+        }
     }
 
     /// The last session number and the last tombstone number.
@@ -293,8 +310,41 @@ impl Sessions {
             *count += 1;
         }
         self.by_name.insert(session.name.clone(), KnownSession::Open(id));
+        self.add_nested(&session.name, id);
         self.by_id.insert(id, Arc::new(session));
         id
+    }
+
+    fn add_nested(&mut self, name: &SessionName, id: SessionId) {
+        if name.as_str().contains(NESTED) {
+            self.nested.insert(name.clone(), id);
+        }
+    }
+
+    /// Live sessions of the same subject that work for a session, directly or indirectly.
+    pub(crate) fn nested_in(&self, outer: SessionId) -> impl Iterator<Item = SessionId> {
+        let outer = self.get(outer);
+        let prefix = outer.map(|outer| format!("{}{NESTED}", outer.name)).unwrap_or_default();
+        let subject = outer.and_then(|outer| outer.subject.clone());
+        let range = (std::ops::Bound::Included(prefix.as_str()), std::ops::Bound::Unbounded);
+        let from = self.nested.range::<_, str>(range);
+        let nested = from.take_while(move |(name, _)| name.as_str().starts_with(&prefix));
+        let nested = nested.map(|(_, id)| *id).filter(move |_| outer.is_some());
+        nested.filter(move |id| self.get(*id).is_some_and(|nested| nested.subject == subject))
+    }
+
+    /// Live sessions of the same subject for which a session works, the nearest first.
+    pub(crate) fn outer_of(&self, nested: SessionId) -> impl Iterator<Item = SessionId> {
+        let nested = self.get(nested);
+        let ends = nested.map(|nested| nested.name.as_str().rmatch_indices(NESTED));
+        let outer = ends.into_iter().flatten().filter_map(move |(end, _)| {
+            match self.by_name.get(nested?.name.as_str().get(..end)?)? {
+                KnownSession::Open(id) => self.get(*id),
+                KnownSession::Ended { .. } => None,
+            }
+        });
+        let is_same = move |outer: &&Session| nested.is_some_and(|n| n.subject == outer.subject);
+        outer.filter(is_same).map(|outer| outer.id)
     }
 
     /// Gives a subject to a live session that has none.
@@ -312,6 +362,7 @@ impl Sessions {
         if let Some(count) = self.count_of(session.subject.as_ref()) {
             *count -= 1;
         }
+        self.nested.remove(&session.name);
         let (name, over) = (session.name.clone(), session.ended_attempts.newest());
         let subject = session.subject.clone();
         self.add_tombstone(end, Tombstone { name, ended_at: now, incarnation: id, over, subject });
@@ -400,6 +451,7 @@ impl Sessions {
     pub(crate) fn restore(&mut self, session: Session) -> bool {
         let (id, name) = (session.id, session.name.clone());
         self.bytes += session.bytes();
+        self.add_nested(&name, id);
         self.by_name.insert(name, KnownSession::Open(id)).is_none()
             && self.by_id.insert(id, Arc::new(session)).is_none()
     }

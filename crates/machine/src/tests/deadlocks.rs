@@ -307,3 +307,45 @@ fn a_reported_cycle_and_the_search_for_one_are_bounded() {
     assert_eq!(cycle.len(), LockRejection::CYCLE_MAX);
     assert!(matches!(ring(5_000), Ok(Reply::Acquired(EntryState::Waiting(_)))));
 }
+
+/// `s1~n` works for `s1`, as a `holdfast run` below another one.
+#[test]
+fn a_session_waits_for_the_sessions_that_are_nested_in_it() {
+    let run = |steps: &[(&str, &str)]| {
+        let mut machine = Machine::new();
+        let outcomes = steps.iter().map(|(session, lock)| {
+            let open = script_commands::open(session);
+            let acquire = Acquire::new(lock_name(lock), open, Owner::unnamed());
+            let commands = vec![Command::Acquire(acquire)];
+            machine.apply(Entry { stamped_at: Stamp(0), commands }).outcomes.remove(0)
+        });
+        let outcomes: Vec<Outcome> = outcomes.collect();
+        let last = outcomes.last().cloned().unwrap();
+        assert!(outcomes[..outcomes.len() - 1].iter().all(Result::is_ok), "{outcomes:?}");
+        last
+    };
+    let open = |name| (name, "own");
+    let cycle = run(&[
+        ("s1", "a"),
+        ("s2", "b"),
+        open("s1~1"),
+        ("s1~1~1", "c"),
+        ("s2~2", "a"),
+        ("s1~1~1", "b"),
+    ]);
+    let Err(Rejection::Lock(LockRejection::Deadlock { cycle })) = cycle else {
+        panic!("no deadlock detected: {cycle:?}")
+    };
+    let waits: Vec<_> =
+        cycle.iter().map(|(session, _, lock)| format!("{session} {lock}")).collect();
+    assert_eq!(waits, ["s1~1~1 b", "s2 a", "s2~2 a", "s1 b"]);
+    // A running nested command, a nested command of another session, and a session with a similar name.
+    for steps in [
+        &[("s1", "a"), ("s2", "b"), ("s2~2", "c"), ("s3~2", "a"), ("s1~1", "b")][..],
+        &[("s1", "a"), ("s2", "b"), ("s22~2", "a"), ("s1~1", "b")],
+        &[("s1", "a"), ("s1~1", "a")],
+    ] {
+        let waits = matches!(run(steps), Ok(Reply::Acquired(EntryState::Waiting(_))));
+        assert!(waits, "{steps:?}");
+    }
+}
