@@ -6,9 +6,9 @@
 use std::sync::Arc;
 
 use holdfast_types::{
-    Acquire, AcquireOptions, Bound, Data, EntryState, FencingToken, LockEvent, LockName,
-    LockRejection, LockSet, Mode, NamespaceQuota, OpenSession, Outcome, Owner, QuotaFull,
-    Rejection, Reply, SessionEnd, SessionId, SessionName, Ticket, TreeRejection, ZnodePath,
+    Acquire, Bound, Data, EntryState, FencingToken, LockEvent, LockName, LockRejection, LockSet,
+    Mode, NamespaceQuota, OpenSession, Outcome, Owner, QuotaFull, Rejection, Reply, SessionEnd,
+    SessionId, SessionName, Ticket, TreeRejection, ZnodePath,
 };
 
 use crate::Machine;
@@ -135,7 +135,9 @@ impl Machine {
         let value = acquire.options.value.clone();
         let value = value.filter(|value| entry.options().value.as_ref() != Some(value));
         let value_changed = value.is_some();
-        if !waits && conversion == Conversion::Stay && attempt.is_none() && !value_changed {
+        let min_hold_ms = entry.changed_min_hold(acquire);
+        let options_changed = value_changed || min_hold_ms.is_some();
+        if !waits && conversion == Conversion::Stay && attempt.is_none() && !options_changed {
             return;
         }
         let current = self.update_entry(lock, entry, |entry| {
@@ -145,8 +147,10 @@ impl Machine {
             if let Some(attempt) = attempt {
                 entry.attempts.insert(attempt);
             }
-            if value.is_some() {
-                let options = AcquireOptions { value, ..entry.options().clone() };
+            if options_changed {
+                let mut options = entry.options().clone();
+                options.value = value.or(options.value);
+                options.min_hold_ms = min_hold_ms.or(options.min_hold_ms);
                 entry.options = boxed_unless_plain(options);
             }
             convert(entry, conversion);

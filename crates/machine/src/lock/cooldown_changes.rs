@@ -2,7 +2,7 @@
 //!
 //! A cooldown starts with a grant (`cooldown`), an early release (`min_hold`), or the loss of a holder that may not
 //! have observed it (`lock_delay`). It ends when its timer runs (`timers.rs`). A lock delay also ends when every lost
-//! session has acknowledged its loss. Bound: a lock delay stores [`LockDelay::LOST_MAX`] lost sessions.
+//! session has acknowledged its loss. A break ends the other two. Bound: a lock delay stores [`LockDelay::LOST_MAX`] lost sessions.
 
 use holdfast_types::{LockEvent, LockName, LossCause, SessionName};
 
@@ -86,6 +86,19 @@ impl Machine {
         if indexed.cooldowns.is_some() && indexed.is_out_of_cooldown(ctx.now) {
             self.set_cooldowns(lock, Cooldowns::NONE, ctx);
         }
+    }
+
+    /// Ends what the last holder and the policy have set; the lock delay protects writes, so it stays.
+    pub(crate) fn end_min_hold_and_cooldown(
+        &mut self,
+        lock: &LockName,
+        ctx: &mut ApplyContext<'_>,
+    ) {
+        let Some(indexed) = self.locks.get(lock).filter(|lock| lock.cooldowns.is_some()) else {
+            return;
+        };
+        let delay = indexed.cooldowns().delay;
+        self.set_cooldowns(lock, Cooldowns { delay, ..Cooldowns::NONE }, ctx);
     }
 
     /// Acknowledges all losses of a session. Ends the lock delays that wait for no other session.

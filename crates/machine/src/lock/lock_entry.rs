@@ -7,8 +7,8 @@
 use std::sync::Arc;
 
 use holdfast_types::{
-    AcquireOptions, FencingToken, LockSet, LossCause, Mode, Owner, ReleaseRequest, Revision,
-    SessionId, SessionName, Stamp, Ticket, ZnodePath,
+    Acquire, AcquireOptions, FencingToken, LockSet, LossCause, Mode, Owner, ReleaseRequest,
+    Revision, SessionId, SessionName, Stamp, Ticket, ZnodePath,
 };
 use serde::{Deserialize, Serialize};
 
@@ -74,6 +74,13 @@ impl LockEntry {
 
     pub(crate) fn options(&self) -> &AcquireOptions {
         self.options.as_deref().unwrap_or(&AcquireOptions::PLAIN)
+    }
+
+    /// The only attempt of an entry may replace its `min_hold`: `holdfast run` does if its command cannot start.
+    pub(crate) fn changed_min_hold(&self, acquire: &Acquire) -> Option<u64> {
+        let is_only = |attempt| self.attempts.count() == 1 && self.attempts.contains(attempt);
+        let ms = acquire.options.min_hold_ms.filter(|_| acquire.attempt.is_some_and(is_only));
+        ms.filter(|ms| self.options().min_hold_ms != Some(*ms))
     }
 
     pub(crate) fn request(&self) -> GrantRequest {

@@ -16,7 +16,8 @@ use crate::lock::index::{Lock, SessionLockKey};
 use crate::lock::lock_entry::LockEntry;
 
 impl Machine {
-    /// Removes entries, and grants the lock to the next waiters.
+    /// Removes entries, and grants the lock to the next waiters. The end of a hold, or a break of all holders, also ends
+    /// the rest of a `min_hold` and of a cooldown.
     pub(crate) fn break_entries(&mut self, breaking: Break, ctx: &mut ApplyContext<'_>) -> Reply {
         let Break { lock, what, reason } = breaking;
         let entries = self.locks.get(&lock).map_or(Vec::new(), |indexed| indexed.matching(what));
@@ -31,6 +32,9 @@ impl Machine {
             });
             self.leave(&SessionLockKey::of(&lock, entry), LossCause::Broken, ctx);
             self.close_if_anonymous_and_idle(entry.session, ctx);
+        }
+        if what == BreakTarget::Holders || entries.iter().any(|entry| entry.hold.is_some()) {
+            self.end_min_hold_and_cooldown(&lock, ctx);
         }
         self.grant_next(&lock, ctx);
         Reply::Broken { places: u32::try_from(entries.len()).unwrap_or(u32::MAX) }

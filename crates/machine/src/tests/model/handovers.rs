@@ -22,6 +22,9 @@ impl Model {
             self.leave(&node.path, LossCause::Broken);
             self.close_if_anonymous_and_idle(node.stat.ephemeral_owner.cast_unsigned());
         }
+        if what == BreakTarget::Holders || broken.iter().any(|node| entry(node).hold.is_some()) {
+            self.end_min_hold_and_cooldown(&lock);
+        }
         self.grant_waiters(&lock);
         Reply::Broken { places: broken.len() as u32 }
     }

@@ -49,7 +49,7 @@ impl Model {
 
     fn acquire_again(&mut self, lock: LockName, node: &Node, acquire: Acquire) -> Outcome {
         let Acquire { open, attempt, wait, wait_ms, options, .. } = acquire;
-        let AcquireOptions { reentrant, value, .. } = options;
+        let AcquireOptions { reentrant, value, min_hold_ms, .. } = options;
         let (path, old) = (node.path.clone(), entry(node).clone());
         let limit = self.policy(&lock).limit;
         if acquire.limit.is_some() && acquire.limit != limit {
@@ -89,6 +89,9 @@ impl Model {
         let entry = self.find_mut(&path).entry.as_mut().unwrap();
         entry.mode = wanted;
         entry.value = value.or(old.value);
+        if old.attempts.len() == 1 && attempt == old.attempts.first().copied() {
+            entry.min_hold = min_hold_ms.or(old.min_hold);
+        }
         entry.attempts.extend(news);
         if !holds || up {
             (entry.requested_in, entry.wait_ms) = (revision, wait_ms);

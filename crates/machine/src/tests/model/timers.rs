@@ -54,6 +54,16 @@ impl Model {
         }
     }
 
+    /// Keeps only the lock delay.
+    pub(super) fn end_min_hold_and_cooldown(&mut self, lock: &LockName) {
+        if self.find(&format!("/locks/{lock}")).is_none() {
+            return;
+        }
+        let state = self.cooldown_state(lock);
+        let lost = state.take().and_then(|state| state.lost);
+        *state = lost.map(|lost| CooldownState { lost: Some(lost), ..CooldownState::default() });
+    }
+
     pub(super) fn cool_down(&mut self, lock: &LockName) {
         if self.policy(lock).cooldown_ms > 0 {
             let now = self.now;
