@@ -40,6 +40,21 @@ impl AccessToken {
         token.read().map(|_| token)
     }
 
+    /// Whether a later read may return another token.
+    pub(crate) fn may_change(&self) -> bool {
+        matches!(&*self.0, Source::File { .. })
+    }
+
+    /// Reads the file at the next use, even if its time of change is the same.
+    pub(crate) fn read_again(&self) {
+        if let Source::File { last, .. } = &*self.0
+            && let Ok(mut last) = last.lock()
+            && let Some(last) = last.as_mut()
+        {
+            last.modified = SystemTime::UNIX_EPOCH;
+        }
+    }
+
     /// The value of the header `Authorization`. While the file cannot be read, its last content is used.
     pub(crate) fn header(&self) -> Option<String> {
         let token = self.read().ok().or_else(|| match &*self.0 {

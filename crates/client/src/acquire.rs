@@ -64,6 +64,8 @@ impl ClientLockRequest {
                 Ok(answer) => return pending.granted(answer, self),
                 // The node died, held the call for the maximum time, or has no leader. The queue entry still exists.
                 Err(Error::OutcomeUnknown(_) | Error::Unavailable(_)) if !limit.is_over() => {}
+                // Until its session ends, a waiter keeps its place and tries the token that the file has.
+                Err(error) if session.calls.nodes.may_get_token(&error) && !limit.is_over() => {}
                 Err(Error::Rejected(problem)) if let Some(newest) = newest_attempt(&problem) => {
                     let attempt = attempt::next_after(newest);
                     record_attempt(attempt);

@@ -106,6 +106,8 @@ pub(crate) enum AttemptOutcome<T> {
     Rejected(Error),
     /// The node certainly did not execute the request.
     NotDone(String),
+    /// The node did not accept the access token, whose file may have another one later.
+    OldToken(Error),
     MayBeDone(String),
 }
 

@@ -247,6 +247,11 @@ impl Client {
         self.calls.repeat_until(until, || true, call).await
     }
 
+    /// Whether a node has accepted a call of this client. Then a rejected access token was valid before.
+    pub fn was_accepted(&self) -> bool {
+        self.calls.nodes.has_accepted()
+    }
+
     pub(crate) async fn session_for(&self, ttl: Option<Duration>) -> Result<SessionUse, Error> {
         self.sessions.session_for(&self.calls, ttl).await
     }

@@ -74,6 +74,11 @@ impl Error {
         self.problem()?.facts.holder.as_deref()
     }
 
+    /// Whether the cluster rejected the access token, or the lack of a credential.
+    pub fn is_unauthenticated(&self) -> bool {
+        self.problem().is_some_and(is_unauthenticated)
+    }
+
     /// Whether a barrier broke before it tripped. No party passed it.
     pub fn is_barrier_broken(&self) -> bool {
         self.problem().is_some_and(|problem| problem.code == ErrorCode::BarrierBroken)
@@ -88,6 +93,10 @@ impl Error {
     pub(crate) fn is_uncertain(&self) -> bool {
         matches!(self, Self::Unavailable(_) | Self::OutcomeUnknown(_))
     }
+}
+
+pub(crate) fn is_unauthenticated(problem: &Problem) -> bool {
+    matches!(problem.code, ErrorCode::TokenExpired | ErrorCode::Unauthenticated)
 }
 
 impl From<Loss> for Error {

@@ -30,7 +30,8 @@ pub(crate) fn busy_text(problem: &Problem) -> String {
 /// Names the lock, unless the detail does, and the cause.
 pub(crate) fn rejection_text(problem: &Problem) -> String {
     let Problem { title, detail, facts, .. } = problem;
-    let cause = if detail.is_empty() { title.to_string() } else { format!("{title}: {detail}") };
+    let is_repetition = detail.is_empty() || detail.eq_ignore_ascii_case(title);
+    let cause = if is_repetition { title.to_string() } else { format!("{title}: {detail}") };
     match &facts.lock {
         Some(lock) if !detail.contains(lock.as_str()) => format!("lock \"{lock}\": {cause}"),
         _ => cause,
@@ -87,6 +88,13 @@ mod tests {
             "detail":"2 of 3 counts are left","hint":"add ?wait=30s to wait for the latch""#,
         ));
         assert_eq!(text, "The condition is not met: 2 of 3 counts are left");
+    }
+
+    #[test]
+    fn a_detail_that_repeats_the_title_is_left_out() {
+        let expired = r#""title":"The access token has expired","status":401,"code":"token-expired",
+            "retryable":false,"detail":"the access token has expired""#;
+        assert_eq!(rejection_text(&problem(expired)), "The access token has expired");
     }
 
     #[test]

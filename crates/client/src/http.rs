@@ -170,6 +170,12 @@ impl HttpClient {
         Self { access_token, ..self }
     }
 
+    /// Reads the file of the access token at the next request. Returns `false` if the token is not from a file.
+    pub(crate) fn read_token_again(&self) -> bool {
+        let file = self.access_token.as_ref().filter(|token| token.may_change());
+        file.inspect(|token| token.read_again()).is_some()
+    }
+
     /// Sends a request once and reads the whole answer.
     ///
     /// # Errors

@@ -4,8 +4,12 @@
 //! A node that gave no answer rests for seconds: calls try the other nodes first. The first node of a process is random,
 //! so one frozen node does not delay all processes alike. Bounds: one ping in flight for each call that waits at a node.
 
+<<<<<<< ours
 use std::fmt;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+=======
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+>>>>>>> theirs
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -40,6 +44,8 @@ pub(crate) struct Nodes {
     /// The index of the node that answered last. Concurrent calls may overwrite it, because every start is correct.
     preferred: AtomicUsize,
     copy_credit: AtomicU32,
+    /// Whether a node has accepted a call, and with it the access token.
+    accepted: AtomicBool,
 }
 
 struct Node {
@@ -89,6 +95,7 @@ impl Nodes {
             all: bases.into_iter().map(node).collect(),
             preferred: AtomicUsize::new(first),
             copy_credit: AtomicU32::new(CREDIT_MAX),
+            accepted: AtomicBool::new(false),
         }
     }
 
@@ -172,6 +179,25 @@ impl Nodes {
         self.order().first().is_none_or(|first| self.all[*first].answered_within(ALIVE_FOR))
     }
 
+    /// Whether a node has accepted a call.
+    pub(crate) fn has_accepted(&self) -> bool {
+        self.accepted.load(Ordering::Relaxed)
+    }
+
+    /// Whether a node rejected a token that was accepted before, and whose file may have another one now.
+    pub(crate) fn may_get_token(&self, error: &Error) -> bool {
+        error.is_unauthenticated() && self.has_accepted() && self.http.read_token_again()
+    }
+
+    fn check_token<T>(&self, outcome: AttemptOutcome<T>) -> AttemptOutcome<T> {
+        match outcome {
+            AttemptOutcome::Rejected(error) if self.may_get_token(&error) => {
+                AttemptOutcome::OldToken(error)
+            }
+            outcome => outcome,
+        }
+    }
+
     /// Sends a call to one node.
     pub(crate) async fn attempt(
         &self,
@@ -192,9 +218,11 @@ impl Nodes {
             Ok(response) => {
                 self.answered(node);
                 if response.status.is_success() {
+                    // A ping needs no credential.
+                    self.accepted.fetch_or(call.target != PING, Ordering::Relaxed);
                     AttemptOutcome::Success(response)
                 } else {
-                    classify(base, &response)
+                    self.check_token(classify(base, &response))
                 }
             }
             Err(error) => {
@@ -268,6 +296,10 @@ impl Nodes {
                     AttemptOutcome::Success(stream) => return Ok((stream, node)),
                     AttemptOutcome::Rejected(error) => return Err(error),
                     AttemptOutcome::NotDone(reason) | AttemptOutcome::MayBeDone(reason) => reason,
+                    AttemptOutcome::OldToken(error) if Instant::now() >= until => {
+                        return Err(error);
+                    }
+                    AttemptOutcome::OldToken(error) => error.to_string(),
                 };
                 if Instant::now() >= until {
                     break;
@@ -298,6 +330,7 @@ impl Nodes {
             Ok(stream) if stream.status().is_success() => {
                 self.answered(node);
                 self.prefer(node);
+                self.accepted.store(true, Ordering::Relaxed);
                 return AttemptOutcome::Success(stream);
             }
             Ok(stream) => stream,
@@ -308,7 +341,10 @@ impl Nodes {
         };
         let (status, headers) = (stream.status(), stream.headers().clone());
         match tokio::time::timeout(PING_MAX, stream.bytes()).await {
-            Ok(Ok(body)) => classify(base, &HttpResponse { status, headers, body: body.to_vec() }),
+            Ok(Ok(body)) => {
+                let answer = HttpResponse { status, headers, body: body.to_vec() };
+                self.check_token(classify(base, &answer))
+            }
             Ok(Err(_)) | Err(_) => AttemptOutcome::NotDone(format!("{base}: no answer in time")),
         }
     }

@@ -3,6 +3,8 @@
 //! A call that may have copies ([`Copies::Harmless`]) goes to the next node after a third of a second without an answer;
 //! the first answer counts. Any other call is at one node at a time. The result is [`Error::OutcomeUnknown`] only if no
 //! later answer settles the call. Bounds: one request in flight at each node for each call.
+//! A node that rejects the access token has not executed the call. If the token is from a file and a node accepted it
+//! before, the call goes on within its time, because another program replaces the file.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -128,6 +130,8 @@ struct Rounds<'a> {
     failures: Vec<Option<String>>,
     /// Whether a request failed after the node may have received it.
     lost_answer: bool,
+    /// The last rejection of an access token whose file may have another one.
+    old_token: Option<Error>,
 }
 
 impl<'a> Rounds<'a> {
@@ -148,6 +152,7 @@ impl<'a> Rounds<'a> {
             pause: PAUSE_MIN,
             failures: vec![None; nodes.len()],
             lost_answer: false,
+            old_token: None,
         }
     }
 
@@ -178,6 +183,10 @@ impl<'a> Rounds<'a> {
                     return Err(error);
                 }
                 AttemptOutcome::NotDone(reason) => self.failed(node, reason),
+                AttemptOutcome::OldToken(error) => {
+                    self.failed(node, error.to_string());
+                    self.old_token = Some(error);
+                }
                 AttemptOutcome::MayBeDone(reason) => {
                     self.lost_answer = true;
                     if self.call.copies == Copies::Never {
@@ -240,14 +249,14 @@ impl<'a> Rounds<'a> {
         }
     }
 
-    fn error(&self) -> Error {
+    fn error(&mut self) -> Error {
         let reasons: Vec<&str> = self.failures.iter().flatten().map(String::as_str).collect();
         let reason = if reasons.is_empty() { NO_NODE_TRIED.to_owned() } else { reasons.join("; ") };
         // A read changes nothing, so a lost answer leaves no doubt.
         if self.lost_answer && self.call.method != Method::GET {
             Error::OutcomeUnknown(reason)
         } else {
-            Error::Unavailable(reason)
+            self.old_token.take().unwrap_or(Error::Unavailable(reason))
         }
     }
 }

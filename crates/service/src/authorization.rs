@@ -274,6 +274,20 @@ impl Service {
         }
     }
 
+    /// Whether the access token of the caller has expired, and its subject has another one.
+    pub(crate) fn has_newer_token(&self) -> bool {
+        let (Actor::Token(id), now) = (self.actor(), self.log_time()) else { return false };
+        let is_valid = |expires_at: Option<Stamp>| expires_at.is_none_or(|at| at > now);
+        self.raft().read(|machine| {
+            let Some(expired) = machine.access_token(*id).filter(|t| !is_valid(t.expires_at))
+            else {
+                return false;
+            };
+            let mut tokens = machine.access_tokens();
+            tokens.any(|(_, token)| token.subject == expired.subject && is_valid(token.expires_at))
+        })
+    }
+
     /// Rejects a caller whose certificate proves its subject no longer.
     fn check_certificate(&self, machine: &Machine) -> Result<(), AuthRejection> {
         let Principal { actor, certificate: Some(certificate), .. } = &self.context.principal

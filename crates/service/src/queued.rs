@@ -96,7 +96,11 @@ impl QueuedAcquire {
                 }
                 WaitEvent::SessionEnded(rejection) => return Err(Failure::Rejected(rejection)),
                 WaitEvent::Denied(rejection) => {
-                    self.leave(service).boxed().await;
+                    // With the new token, the caller repeats the attempt and keeps its place. If it does not, the
+                    // leader cancels the wait (`waiting/orphans.rs`).
+                    if self.anonymous || !service.has_newer_token() {
+                        self.leave(service).boxed().await;
+                    }
                     return Err(Failure::Rejected(rejection));
                 }
                 WaitEvent::Deadline => return self.cancel(service).boxed().await,
