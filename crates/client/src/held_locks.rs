@@ -1,10 +1,11 @@
-//! The locks of one guard: their session, their cancellation token, and the task that watches for losses.
+//! The locks of one guard: their sessions, their cancellation token, and the task that watches for losses.
 //!
 //! [`Guard`](crate::Guard) has one hold here, [`MultiGuard`](crate::MultiGuard) one or more. The task ends with the
 //! value. It cancels the token at the first loss, and releases each hold that the client ended locally. Bounds: 16
 //! holds, the limit of one call.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -13,7 +14,7 @@ use crate::clock::Moment;
 use crate::hold::{Hold, first_deadline, first_loss};
 use crate::lock_request::ClientLockRequest;
 use crate::queue_entry::{ClientQueueEntry, EntryStage};
-use crate::session::SessionUse;
+use crate::session::{Session, SessionUse};
 use crate::{Error, Loss, spans};
 
 /// Dropping the value releases its locks in the background.
@@ -22,7 +23,8 @@ pub(crate) struct HeldLocks {
     pub(crate) holds: Vec<Hold>,
     /// The request that acquired the locks.
     pub(crate) request: Box<ClientLockRequest>,
-    session: SessionUse,
+    /// Never empty; several only after a [join](Self::join).
+    sessions: Vec<SessionUse>,
     cancel: CancellationToken,
     monitor: JoinHandle<()>,
 }
@@ -31,7 +33,24 @@ impl HeldLocks {
     pub(crate) fn new(holds: Vec<Hold>, request: ClientLockRequest, session: SessionUse) -> Self {
         let cancel = CancellationToken::new();
         let monitor = spawn_monitor(&session, &holds, &cancel);
-        Self { holds, request: Box::new(request), session, cancel, monitor }
+        let sessions = vec![session];
+        Self { holds, request: Box::new(request), sessions, cancel, monitor }
+    }
+
+    /// Adds the locks of another guard, which may be those of another session.
+    pub(crate) fn join(&mut self, mut other: Self) {
+        other.monitor.abort();
+        self.holds.append(&mut other.holds);
+        self.holds.sort_by(|a, b| a.lock().cmp(b.lock()));
+        self.sessions.append(&mut other.sessions);
+        self.watch_again();
+    }
+
+    fn watch_again(&mut self) {
+        self.monitor.abort();
+        if let Some(session) = self.sessions.first() {
+            self.monitor = spawn_monitor(session, &self.holds, &self.cancel);
+        }
     }
 
     /// Returns a token that is cancelled when one of the locks is lost, and when the value ends in any other way.
@@ -43,28 +62,33 @@ impl HeldLocks {
     pub(crate) fn take(&mut self, lock: &str) -> Option<Self> {
         let index = self.holds.iter().position(|hold| hold.lock().as_str() == lock)?;
         let hold = self.holds.remove(index);
-        self.monitor.abort();
-        self.monitor = spawn_monitor(&self.session, &self.holds, &self.cancel);
-        let session = SessionUse::of(self.session.session());
+        self.watch_again();
+        let session = SessionUse::of(&hold.session);
         Some(Self::new(vec![hold], *self.request.clone(), session))
     }
 
-    /// Releases all locks with one call. If the outcome is uncertain, dropping the value continues the release.
+    /// Releases all locks with one call for each acquire. If the outcome is uncertain, dropping the value continues the release.
     ///
     /// # Errors
     /// [`Error::Lost`] if one of the locks was lost before.
     #[tracing::instrument(
         level = "debug", skip_all, err(level = "debug"),
-        fields(lock = %spans::locks(&self.entries()), session = %self.session.session().name)
+        fields(lock = %spans::locks(&self.entries()), session = %self.session_names())
     )]
     pub(crate) async fn release(&mut self) -> Result<(), Error> {
         if self.holds.is_empty() {
             return Ok(());
         }
         let before = first_deadline(&self.holds, Moment::now());
-        let released = self.session.session().release(&self.entries()).await;
-        if !released.as_ref().is_err_and(Error::is_uncertain) {
-            self.holds.clear();
+        let mut released = Ok(());
+        for (session, entries) in self.by_acquire() {
+            let one = session.release(&entries).await;
+            if !one.as_ref().is_err_and(Error::is_uncertain) {
+                let is_left =
+                    |hold: &Hold| entries.iter().any(|left| Arc::ptr_eq(left, &hold.entry));
+                self.holds.retain(|hold| !is_left(hold));
+            }
+            released = released.and(one);
         }
         match (before, released) {
             (Err(loss), _) => Err(Error::Lost(loss)),
@@ -73,10 +97,40 @@ impl HeldLocks {
         }
     }
 
+    /// Replaces the `min_hold` of a single lock.
+    pub(crate) async fn set_min_hold(&self, min_hold: Duration) -> Result<(), Error> {
+        let [Hold { session, entry, .. }] = self.holds.as_slice() else { return Ok(()) };
+        let mut request = self.request.reentry();
+        request.options.min_hold = Some(min_hold);
+        let call = request.call(&session.name, entry.attempt(), None, Duration::ZERO);
+        session.calls.with_timeout(request.request_timeout).send(&call).await
+    }
+
     /// Cancels the token, and stops the reaction to losses.
     pub(crate) fn stop(&self) {
         self.monitor.abort();
         self.cancel.cancel();
+    }
+
+    fn session_names(&self) -> String {
+        let names: Vec<&str> = self.sessions.iter().map(|s| s.session().name.as_str()).collect();
+        names.join(",")
+    }
+
+    /// The entries of each acquire, which one call releases.
+    fn by_acquire(&self) -> Vec<(Arc<Session>, Vec<Arc<ClientQueueEntry>>)> {
+        let mut groups: Vec<(Arc<Session>, Vec<Arc<ClientQueueEntry>>)> = Vec::new();
+        for Hold { session, entry, .. } in &self.holds {
+            let is_same = |(other, entries): &&mut (Arc<Session>, Vec<Arc<ClientQueueEntry>>)| {
+                Arc::ptr_eq(other, session)
+                    && entries.iter().all(|e| e.attempt() == entry.attempt())
+            };
+            match groups.iter_mut().find(is_same) {
+                Some((_, entries)) => entries.push(entry.clone()),
+                None => groups.push((session.clone(), vec![entry.clone()])),
+            }
+        }
+        groups
     }
 
     fn entries(&self) -> Vec<Arc<ClientQueueEntry>> {
@@ -87,8 +141,8 @@ impl HeldLocks {
 impl Drop for HeldLocks {
     fn drop(&mut self) {
         self.stop();
-        if !self.holds.is_empty() {
-            self.session.session().release_in_background(self.entries());
+        for (session, entries) in self.by_acquire() {
+            session.release_in_background(entries);
         }
     }
 }

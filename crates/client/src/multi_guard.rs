@@ -1,7 +1,8 @@
 //! The guard of a multi-lock.
 //!
 //! The guard is lost when the first of its locks is lost; the other locks stay held until the guard ends. Each lock has
-//! its own token and its own loss. One call releases all of them. Bounds: 16 locks, the limit of one call.
+//! its own token and its own loss. One call releases all of them, or one for each joined guard. Bounds: 16 locks,
+//! the limit of one call, for each of them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,6 +15,9 @@ use crate::clock::Moment;
 use crate::held_locks::HeldLocks;
 use crate::hold::{deadline_after, first_deadline, first_loss, first_of};
 use crate::{Error, Guard, Hold, Loss, ReleaseRequest};
+
+/// The shortest `min_hold`, which has passed when a release arrives.
+const MIN_HOLD_NONE: Duration = Duration::from_millis(1);
 
 /// A held multi-lock, renewed while this value lives. Each lock has its own token. Dropping it releases the locks in
 /// the background; [`MultiGuard::release`] waits for the confirmation.
@@ -103,7 +107,25 @@ impl MultiGuard {
         }
     }
 
-    /// Releases all locks with one call, and waits for the confirmation.
+    /// Adds the locks of another guard, which may have another session.
+    pub fn join(mut self, other: Self) -> Self {
+        self.0.join(other.0);
+        self
+    }
+
+    /// Releases locks that protected no work: their `min_hold` does not count.
+    ///
+    /// # Errors
+    /// As [`MultiGuard::release`].
+    pub async fn release_unused(self) -> Result<(), Error> {
+        let shortened = match &self.0.request.options.min_hold {
+            Some(_) => self.0.set_min_hold(MIN_HOLD_NONE).await,
+            None => Ok(()),
+        };
+        self.release().await.and(shortened)
+    }
+
+    /// Releases all locks, and waits for the confirmation.
     ///
     /// # Errors
     /// [`Error::Lost`] if one of them was lost before; otherwise as [`Guard::release`].

@@ -4,12 +4,8 @@
 //! A node that gave no answer rests for seconds: calls try the other nodes first. The first node of a process is random,
 //! so one frozen node does not delay all processes alike. Bounds: one ping in flight for each call that waits at a node.
 
-<<<<<<< ours
 use std::fmt;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-=======
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
->>>>>>> theirs
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 

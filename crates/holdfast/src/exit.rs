@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::process::ExitCode;
 
+use holdfast_api::ErrorCode;
 use holdfast_client::Error;
 use nix::sys::signal::Signal;
 
@@ -34,10 +35,14 @@ pub(crate) enum CommandFailure {
     },
     /// The lock was not acquired in time.
     NotAcquired(String),
+    /// The acquire would have closed a deadlock cycle.
+    Deadlock(String),
     /// The lock was held and is now lost.
     Lost(String),
     /// A signal ended the program, or the user's command (SIGINT only), with an optional message.
     Signalled(Signal, Option<String>),
+    /// The cluster rejected the credential.
+    Unauthenticated(String),
     /// An exit code of the user's command or of an option, with an optional message.
     Code(u8, Option<String>),
 }
@@ -99,7 +104,7 @@ impl CommandFailure {
     /// 75 is `EX_TEMPFAIL`, the usual choice of `flock -E` users; 70 is `EX_SOFTWARE`.
     pub(crate) fn code(&self) -> ExitCode {
         match self {
-            Self::Failed(_) | Self::NoAnswer { .. } => ExitCode::from(1),
+            Self::Failed(_) | Self::NoAnswer { .. } | Self::Unauthenticated(_) => ExitCode::from(1),
             Self::Usage(_) => ExitCode::from(2),
             Self::Halted(_) => ExitCode::from(70),
             Self::Removed(_) => ExitCode::from(71),
@@ -111,6 +116,7 @@ impl CommandFailure {
             Self::Signalled(signal, _) => {
                 ExitCode::from(u8::try_from(128 + *signal as i32).unwrap_or(1))
             }
+            Self::Deadlock(_) => ExitCode::from(77),
             Self::Code(code, _) => ExitCode::from(*code),
         }
     }
@@ -134,6 +140,12 @@ impl From<Error> for CommandFailure {
             Error::OutcomeUnknown(reason) => {
                 Self::no_answer(format!("no node answered: {reason}"), NoAnswerEffect::Unknown)
             }
+            Error::Rejected(_) if error.is_unauthenticated() => {
+                Self::Unauthenticated(with_hint(&error, common_hint(&error)))
+            }
+            Error::Rejected(problem) if problem.code == ErrorCode::Deadlock => {
+                Self::Deadlock(with_hint(&error, common_hint(&error)))
+            }
             Error::Rejected(_) => Self::rejected(&error, common_hint(&error)),
             Error::UnexpectedResponse(_) => Self::failed(error),
         }
@@ -150,8 +162,10 @@ impl fmt::Display for CommandFailure {
             | Self::OldProgram(reason)
             | Self::Readmitted(reason)
             | Self::NotAcquired(reason)
+            | Self::Deadlock(reason)
             | Self::Lost(reason)
             | Self::Signalled(_, Some(reason))
+            | Self::Unauthenticated(reason)
             | Self::Code(_, Some(reason)) => f.write_str(reason),
             Self::Signalled(signal, None) => write!(f, "{signal}"),
             Self::NoAnswer { lead: Some(lead), reason, effect } => {
@@ -167,7 +181,7 @@ impl fmt::Display for CommandFailure {
 
 #[cfg(test)]
 mod tests {
-    use holdfast_api::{ErrorCode, Problem};
+    use holdfast_api::Problem;
 
     use super::*;
 

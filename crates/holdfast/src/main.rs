@@ -2,7 +2,7 @@
 //! clients.
 //!
 //! Exit codes: 0 success, 1 failure (the message names the fix), 2 wrong usage, 70 the node stopped because it cannot
-//! trust its disk, 75 the lock was not acquired, 76 the lock was lost. `run` otherwise returns the code of the
+//! trust its disk, 75 the lock was not acquired, 76 the lock was lost, 77 a deadlock. `run` otherwise returns the code of the
 //! command.
 
 mod arguments;

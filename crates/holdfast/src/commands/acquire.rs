@@ -1,16 +1,19 @@
 //! The acquisition of locks, for `lock`, `run`, `elect` and `sem take`: options, session, progress, signals.
 //!
 //! The session itself holds the lock, so `holdfast unlock --session` and plain HTTP calls with this session address
-//! the same hold. Several locks form a multi-lock: the loss of one lock ends all holds.
+//! the same hold. Several locks form a multi-lock: the loss of one lock ends all holds. Below `holdfast run`, the locks of
+//! the outer commands are re-entered in their sessions; all others get a session of their own.
 
 use std::time::Duration;
 
 use clap::Args;
+use holdfast_api::{ErrorCode, Problem};
 use holdfast_client::{Client, ClientBuilder, Error, Hold, Lock, Loss, MultiGuard};
-use holdfast_types::LockName;
+use holdfast_types::{LockName, Mode};
 use nix::sys::signal::Signal;
 
 use super::lock_text::holder_name;
+use super::outer_locks::{OuterLock, OuterLocks};
 use super::progress::report_waiting;
 use crate::arguments::{NodesArgs, duration, key_value, lock_name};
 use crate::exit::{CommandFailure, NoAnswerEffect};
@@ -70,9 +73,9 @@ pub(super) struct AcquireArgs {
 /// The session, and how long to wait. Elections have the same options.
 #[derive(Debug, Args)]
 pub(super) struct WaitingArgs {
-    /// The session that holds the lock and stays open after this process; by default a new session that ends with it.
-    /// Callers with the same session do not exclude each other.
-    #[arg(long, env = "HOLDFAST_SESSION")]
+    /// The session that holds the lock and stays open after this process; by default HOLDFAST_SESSION, or else a new session
+    /// that ends with this process. Jobs that share a session are one client: they do not exclude each other.
+    #[arg(long, value_name = "SESSION")]
     pub(super) session: Option<String>,
     /// How long the lock stays held if this process dies: 30s, or the ttl that the session already has.
     #[arg(long, value_name = "TIME", value_parser = duration)]
@@ -146,29 +149,38 @@ impl AcquireArgs {
         std::iter::once(&self.name).chain(&self.also)
     }
 
-    /// The locks whose queues the progress shows while this process waits.
-    fn watched(&self) -> Vec<LockName> {
-        let shard = self.shard.and_then(|shard| lock_name(&format!("{}/{shard}", self.name)).ok());
-        shard.map_or_else(|| self.locks().cloned().collect(), |shard| vec![shard])
+    /// The lock with the number of the requested shard.
+    fn shard_name(&self) -> Option<LockName> {
+        self.shard.and_then(|shard| lock_name(&format!("{}/{shard}", self.name)).ok())
+    }
+
+    /// The locks whose queues the progress shows while this process waits for `locks`.
+    fn watched(&self, locks: &[LockName]) -> Vec<LockName> {
+        self.shard_name().map_or_else(|| locks.to_vec(), |shard| vec![shard])
     }
 }
 
 /// A client with the session that acquires the locks.
 #[derive(Debug)]
-pub(super) struct Acquirer {
-    pub(super) client: Client,
+pub(super) struct Acquirer<'a> {
+    nodes: &'a NodesArgs,
+    client: Client,
     /// The name of the session, or the prefix of a generated name.
     session: String,
+    outer: OuterLocks,
 }
 
-impl Acquirer {
-    pub(super) fn new(args: &WaitingArgs, nodes: &NodesArgs) -> Result<Self, CommandFailure> {
-        let session = args.session.clone().unwrap_or_else(generated_prefix);
-        if args.ttl.is_some() {
-            check_not_nested(args)?;
-        }
+impl<'a> Acquirer<'a> {
+    pub(super) fn new(args: &WaitingArgs, nodes: &'a NodesArgs) -> Result<Self, CommandFailure> {
+        let outer =
+            if args.session.is_some() { OuterLocks::default() } else { OuterLocks::inherited() };
+        let selected = || std::env::var("HOLDFAST_SESSION").ok().filter(|name| !name.is_empty());
+        let selected = || selected().filter(|_| outer.is_empty());
+        let named = args.session.clone().or_else(selected);
+        let nested = || outer.nested_prefix(&std::process::id().to_string());
+        let session = named.clone().or_else(nested).unwrap_or_else(generated_prefix);
         let client = nodes.client_with(|builder| {
-            let builder = match &args.session {
+            let builder = match &named {
                 Some(name) => builder.named_session(name),
                 None => with_process_labels(builder.session_prefix(&session)),
             };
@@ -177,7 +189,7 @@ impl Acquirer {
             let builder = labels.fold(builder, |builder, (key, value)| builder.label(key, value));
             builder.request_timeout(timeout(args))
         })?;
-        Ok(Self { client, session })
+        Ok(Self { nodes, client, session, outer })
     }
 
     /// Acquires the locks and prints progress on stderr; the signal `stop` ends the wait.
@@ -186,10 +198,8 @@ impl Acquirer {
         args: &AcquireArgs,
         stop: impl Future<Output = Signal>,
     ) -> Result<MultiGuard, CommandFailure> {
-        let watched = args.watched();
         let result = tokio::select! {
-            result = self.send(args) => result.map_err(|error| not_acquired(args, error)),
-            never = report_waiting(&self.client, &watched, &self.session), if !args.waiting.quiet => match never {},
+            result = self.enter_all(args) => result,
             signal = stop => {
                 let reason = format!("{signal} while waiting for {}", args.names());
                 Err(CommandFailure::Signalled(signal, Some(reason).filter(|_| !args.waiting.quiet)))
@@ -201,16 +211,89 @@ impl Acquirer {
         result
     }
 
-    async fn send(&self, args: &AcquireArgs) -> Result<MultiGuard, Error> {
-        if args.also.is_empty() {
-            let lock = with_options(self.client.lock(args.name.as_str()), args);
-            let lock = with_lock_options(lock, args);
-            let acquired =
-                if args.waiting.try_once { lock.try_acquire().await } else { lock.acquire().await };
-            return acquired.map(MultiGuard::from);
+    /// Acquires the locks, and re-enters those of outer commands.
+    async fn enter_all(&self, args: &AcquireArgs) -> Result<MultiGuard, CommandFailure> {
+        let sharded = args.shards.is_some() || args.shard.is_some();
+        let (mut held, mut others) = (Vec::new(), Vec::new());
+        for lock in args.locks() {
+            let wanted = args.shard_name().unwrap_or_else(|| lock.clone());
+            let found = self.outer.find_held(&self.client, &wanted, sharded).await;
+            match found.map_err(|error| not_acquired(args, error))? {
+                Some(outer) => held.push((lock, outer)),
+                None => others.push(lock.clone()),
+            }
         }
-        let locks = with_options(self.client.lock_many(args.locks().map(LockName::as_str)), args);
-        if args.waiting.try_once { locks.try_acquire().await } else { locks.acquire().await }
+        if args.locks().all(|lock| self.outer.find(lock, sharded).is_none()) {
+            self.outer.report_if_over(&self.client).await;
+        }
+        if others.is_empty() && args.waiting.ttl.is_some() {
+            return Err(CommandFailure::failed(
+                "--ttl would change the session of the outer holdfast run (HOLDFAST_SESSION): \
+                 leave it out, or name another session with --session",
+            ));
+        }
+        let mut guards = None;
+        if !others.is_empty() {
+            guards = Some(self.acquire_new(&others, args).await?);
+        }
+        for (lock, outer) in held {
+            let guard = self.reenter(outer, lock, args).await?;
+            guards = Some(match guards {
+                Some(guards) => guards.join(guard),
+                None => guard,
+            });
+        }
+        guards.ok_or_else(|| CommandFailure::usage("name a lock"))
+    }
+
+    /// Enters a lock once more, in the mode in which it is held: a shared mode must not weaken an exclusive hold.
+    async fn reenter(
+        &self,
+        outer: &OuterLock,
+        lock: &LockName,
+        args: &AcquireArgs,
+    ) -> Result<MultiGuard, CommandFailure> {
+        let client = self.nodes.client_with(|builder| {
+            builder.named_session(outer.session.as_str()).request_timeout(timeout(&args.waiting))
+        })?;
+        let result = send(&client, std::slice::from_ref(lock), args, false).await;
+        let guard = result.map_err(|error| not_acquired(args, error))?;
+        let is_shared = |hold: &Hold| hold.grant().mode == Mode::Shared;
+        if !args.shared && args.permits.is_none() && guard.holds().any(is_shared) {
+            let released = guard.release().await;
+            let what = "is held in shared mode by the outer holdfast run: add --shared here, or leave it out there";
+            return Err(released.map_or_else(CommandFailure::from, |()| {
+                CommandFailure::failed(format!("{lock} {what}"))
+            }));
+        }
+        Ok(guard)
+    }
+
+    async fn acquire_new(
+        &self,
+        locks: &[LockName],
+        args: &AcquireArgs,
+    ) -> Result<MultiGuard, CommandFailure> {
+        let watched = args.watched(locks);
+        tokio::select! {
+            result = send(&self.client, locks, args, args.shared) => result.map_err(|error| not_acquired(args, error)),
+            never = report_waiting(&self.client, &watched, &self.session), if !args.waiting.quiet => match never {},
+        }
+    }
+
+    /// As [`release`](Self::release), without the `min_hold`.
+    pub(super) async fn release_unused(&self, guard: MultiGuard) -> Result<(), Error> {
+        guard.release_unused().await.and(self.client.close().await)
+    }
+
+    /// Whether a node has accepted the credential of this process.
+    pub(super) fn was_accepted(&self) -> bool {
+        self.client.was_accepted()
+    }
+
+    /// Releases the locks, and closes the session that this process opened.
+    pub(super) async fn release(&self, guard: MultiGuard) -> Result<(), Error> {
+        guard.release().await.and(self.client.close().await)
     }
 
     /// Closes the session, which removes the queue entries of this process.
@@ -225,9 +308,26 @@ impl Acquirer {
     }
 }
 
-fn with_options<T>(lock: Lock<T>, args: &AcquireArgs) -> Lock<T> {
+async fn send(
+    client: &Client,
+    locks: &[LockName],
+    args: &AcquireArgs,
+    shared: bool,
+) -> Result<MultiGuard, Error> {
+    let wait = !args.waiting.try_once;
+    if let [lock] = locks {
+        let lock = with_options(client.lock(lock.as_str()), args, shared);
+        let lock = with_lock_options(lock, args);
+        let acquired = if wait { lock.acquire().await } else { lock.try_acquire().await };
+        return acquired.map(MultiGuard::from);
+    }
+    let locks = with_options(client.lock_many(locks.iter().map(LockName::as_str)), args, shared);
+    if wait { locks.acquire().await } else { locks.try_acquire().await }
+}
+
+fn with_options<T>(lock: Lock<T>, args: &AcquireArgs, shared: bool) -> Lock<T> {
     let lock = lock.owned_by_session();
-    let lock = if args.shared { lock.shared() } else { lock };
+    let lock = if shared { lock.shared() } else { lock };
     let lock = args.queue_max.into_iter().fold(lock, Lock::queue_max);
     let lock = args.max_hold.into_iter().fold(lock, Lock::max_hold);
     args.waiting.wait.into_iter().fold(lock, Lock::timeout)
@@ -266,6 +366,9 @@ fn not_acquired(args: &AcquireArgs, error: Error) -> CommandFailure {
     }
     let Error::Busy(problem) = &error else { return CommandFailure::from(error) };
     let lock = problem.facts.lock.as_ref().unwrap_or(&args.name);
+    if let Some(text) = cooldown_text(problem) {
+        return CommandFailure::NotAcquired(format!("{lock} is {text}"));
+    }
     let state = match error.holder() {
         Some(holder) => {
             format!("held by {} for {}", holder_name(holder), short_time(holder.held_for_ms))
@@ -278,18 +381,18 @@ fn not_acquired(args: &AcquireArgs, error: Error) -> CommandFailure {
     CommandFailure::NotAcquired(format!("{lock} is {state}: {advice}"))
 }
 
-/// Rejects `--ttl` inside another `holdfast run`: the session belongs to the outer command, and a shorter TTL would
-/// shorten its lease.
-fn check_not_nested(args: &WaitingArgs) -> Result<(), CommandFailure> {
-    let inherited = std::env::var("HOLDFAST_SESSION").ok();
-    let mut nested = ["HOLDFAST_TOKEN", "HOLDFAST_TOKENS"].iter().map(std::env::var_os);
-    if nested.any(|token| token.is_some()) && inherited.is_some() && inherited == args.session {
-        return Err(CommandFailure::failed(
-            "--ttl would change the session of the outer holdfast run (HOLDFAST_SESSION): \
-             leave it out, or name another session with --session",
-        ));
-    }
-    Ok(())
+/// `free again in 9m59s (its last holder set min_hold): try then, or queue with --wait 10m`
+fn cooldown_text(problem: &Problem) -> Option<String> {
+    let left =
+        problem.facts.retry_after_ms.filter(|_| problem.code == ErrorCode::LockInCooldown)?;
+    let reason = problem.detail.rsplit(": ").next().unwrap_or_default();
+    let (unit, name) = match left / 1_000 {
+        0..60 => (1_000, "s"),
+        60..3_600 => (60_000, "m"),
+        _ => (3_600_000, "h"),
+    };
+    let (free, wait) = (short_time(left), left / unit + 1);
+    Some(format!("free again in {free} ({reason}): try then, or queue with --wait {wait}{name}"))
 }
 
 fn with_process_labels(builder: ClientBuilder) -> ClientBuilder {
@@ -330,6 +433,21 @@ mod tests {
     fn a_time_without_a_unit_is_rejected_with_the_fix() {
         let error = parsed("lock a --ttl 30").unwrap_err();
         assert_eq!(error.matches("did you mean 30s?").count(), 1, "{error}");
+    }
+
+    #[test]
+    fn a_cooldown_is_described_with_its_end_and_its_reason() {
+        for (ms, expected) in [
+            (599_880, "free again in 9m59s (set): try then, or queue with --wait 10m"),
+            (7_100_000, "free again in 1h58m (set): try then, or queue with --wait 2h"),
+            (900, "free again in 900ms (set): try then, or queue with --wait 1s"),
+        ] {
+            let mut problem = Problem::new(ErrorCode::LockInCooldown, format!("{ms} ms: set"));
+            problem.facts.retry_after_ms = Some(ms);
+            assert_eq!(cooldown_text(&problem).as_deref(), Some(expected));
+            problem.code = ErrorCode::LockBusy;
+            assert_eq!(cooldown_text(&problem), None);
+        }
     }
 
     #[test]

@@ -12,6 +12,7 @@ use holdfast_client::Call;
 use holdfast_client::http::Method;
 use holdfast_types::{RecipeName, SessionName, Ttl};
 
+use super::outer_locks::OuterLocks;
 use crate::arguments::{RecipeArgs, duration, session_name};
 use crate::exit::CommandFailure;
 use crate::output::{answer, table};
@@ -57,7 +58,10 @@ pub(super) async fn enter(
     let mut signals = StopSignals::install().map_err(CommandFailure::failed)?;
     let RecipeArgs { name, cluster } = &member.barrier;
     let (path, client) = (path(&member.barrier)?, cluster.client()?);
-    let session = Query::default().with(&recipe::MEMBER, &member.session);
+    let Some(live) = OuterLocks::live_session(&client, member.session.clone()).await? else {
+        return Err(CommandFailure::failed("name a session that lives, with --session"));
+    };
+    let session = Query::default().with(&recipe::MEMBER, &live);
     let arrival = session.clone().with(&recipe::PARTIES, &parties).with_some(&TTL, ttl.as_ref());
     let call = |wait| {
         let query = arrival.clone().with(&recipe::WAIT, &wait);

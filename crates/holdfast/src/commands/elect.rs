@@ -22,7 +22,7 @@ use crate::output::{answer_rows, cell, check, more, short_time, table, table_or}
     override_usage = "holdfast elect [OPTIONS] <NAME> -- <COMMAND> [ARGS]...\n       holdfast elect who|watch <NAME>\n       \
                       holdfast elect ls [PREFIX]",
     after_help = "Exit codes as for `holdfast run`: the command's own, 75 if not elected, 76 if the leadership was lost \
-                  and the command was killed.\n\
+                  and the command was killed. --busy-exit and --lost-exit replace them.\n\
                   The command gets HOLDFAST_ELECTION, HOLDFAST_TOKEN, HOLDFAST_SESSION, HOLDFAST_ADDR and HOLDFAST_LOCK, the \
                   lock of the election."
 )]
@@ -94,7 +94,7 @@ async fn stand(args: ElectArgs, election: &LockName) -> Result<(), CommandFailur
 impl ElectArgs {
     fn into_run(self, lock: LockName) -> RunArgs {
         let acquire = AcquireArgs { value: self.value, ..AcquireArgs::of(lock, self.waiting) };
-        RunArgs { acquire, busy_exit: 75, command: self.command }
+        RunArgs { acquire, command: self.command }
     }
 }
 

@@ -9,11 +9,13 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use holdfast_client::ClientBuilder;
 use holdfast_client::recipes::{Group, Membership};
+use holdfast_types::SessionName;
 use nix::unistd::Pid;
 use serde::Serialize;
 
 use super::child::{exit_code, spawn};
-use crate::arguments::{RecipeArgs, duration};
+use super::outer_locks::OuterLocks;
+use crate::arguments::{RecipeArgs, duration, session_name};
 use crate::exit::CommandFailure;
 use crate::output::{answer, answer_rows, table, write_stderr};
 use crate::signals::StopSignals;
@@ -42,8 +44,8 @@ pub(crate) struct GroupJoinArgs {
     #[arg(long, value_name = "TEXT", default_value = "")]
     value: String,
     /// The session of the member, which stays open after this process; by default a new session that ends with it.
-    #[arg(long, env = "HOLDFAST_SESSION")]
-    session: Option<String>,
+    #[arg(long, env = "HOLDFAST_SESSION", value_parser = session_name)]
+    session: Option<SessionName>,
     /// How long the member stays if this process dies: 30s, or the ttl that the session already has.
     #[arg(long, value_name = "TIME", value_parser = duration)]
     ttl: Option<Duration>,
@@ -92,9 +94,15 @@ async fn ls(RecipeArgs { name, cluster }: &RecipeArgs) -> Result<(), CommandFail
 
 async fn join(args: &GroupJoinArgs) -> Result<(), CommandFailure> {
     let mut signals = StopSignals::install().map_err(CommandFailure::failed)?;
+    let session = match &args.session {
+        Some(session) => {
+            OuterLocks::live_session(&args.group.cluster.client()?, session.clone()).await?
+        }
+        None => None,
+    };
     let client = args.group.cluster.nodes.client_with(|builder| {
-        let builder = match &args.session {
-            Some(session) => builder.named_session(session),
+        let builder = match &session {
+            Some(session) => builder.named_session(session.as_str()),
             None => builder.session_prefix("group"),
         };
         args.ttl.into_iter().fold(builder, ClientBuilder::ttl)

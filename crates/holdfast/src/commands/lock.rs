@@ -1,20 +1,19 @@
 //! `holdfast lock`: acquires locks, prints the fencing tokens, and holds the locks until SIGINT or SIGTERM.
 //!
-//! stdout gets only the tokens, after the grant. A loss is exit code 76: the caller must stop the work that the lock
-//! protects.
+//! stdout gets only the tokens, after the grant. If they cannot be written, the locks are released. A loss is exit code
+//! 76: the caller must stop the work that the lock protects.
 
-use std::io::IsTerminal as _;
 use std::time::SystemTime;
 
 use clap::Args;
 use holdfast_api::{GrantAllBody, GrantBody};
-use holdfast_client::{Client, MultiGuard};
+use holdfast_client::MultiGuard;
 
 use super::acquire::{AcquireArgs, Acquirer};
 use super::release_requests::ReleaseRequests;
 use crate::arguments::{ClusterArgs, Format};
 use crate::exit::CommandFailure;
-use crate::output::{answer, answer_rows, short_time, write_stderr};
+use crate::output::{answer, answer_rows, check, short_time, write_stderr};
 use crate::signals::JobSignals;
 
 /// Acquire one or several locks, print the fencing token, and hold until ^C.
@@ -31,10 +30,19 @@ pub(crate) async fn run(args: LockArgs) -> Result<(), CommandFailure> {
     let acquirer = Acquirer::new(&args.acquire.waiting, &args.cluster.nodes)?;
     let guard = acquirer.acquire(&args.acquire, signals.next_stop()).await?;
     print_grants(&guard, args.cluster.format());
-    if !args.acquire.waiting.quiet && std::io::stderr().is_terminal() {
+    if check().is_err() {
+        let released = match acquirer.release(guard).await {
+            Ok(()) => "the lock is released".to_owned(),
+            Err(error) => format!("the lock is free when its ttl expires: {error}"),
+        };
+        let names = args.acquire.names();
+        let what = format!("the token of {names} could not be printed, so {released}");
+        return Err(CommandFailure::failed(what));
+    }
+    if !args.acquire.waiting.quiet {
         write_stderr(&holding(&guard));
     }
-    hold(guard, &args.acquire, &acquirer.client, &mut signals).await
+    hold(guard, &args.acquire, &acquirer, &mut signals).await
 }
 
 /// Prints the token, or a line `NAME TOKEN` for each of several locks.
@@ -57,13 +65,13 @@ fn holding(guard: &MultiGuard) -> String {
     let named: Vec<String> =
         guard.holds().map(|hold| format!("{}, token {}", hold.lock(), hold.token())).collect();
     let them = if named.len() == 1 { "it" } else { "them" };
-    format!("holdfast: holding {}; ^C releases {them}", named.join("; "))
+    format!("holdfast: holding {}; ^C or SIGTERM releases {them}", named.join("; "))
 }
 
 async fn hold(
     guard: MultiGuard,
     args: &AcquireArgs,
-    client: &Client,
+    acquirer: &Acquirer<'_>,
     signals: &mut JobSignals,
 ) -> Result<(), CommandFailure> {
     let mut requests = ReleaseRequests::of(&guard);
@@ -80,8 +88,7 @@ async fn hold(
         }
     }
     let left = guard.remaining();
-    let released = guard.release().await;
-    released.and(client.close().await).map_err(|error| {
+    acquirer.release(guard).await.map_err(|error| {
         let left = short_time(holdfast_types::millis(left));
         let names = args.names();
         CommandFailure::failed(format!(

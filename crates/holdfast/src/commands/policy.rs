@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use holdfast_api::{CountOrNone, PolicyBody};
-use holdfast_types::{LockPolicy, PolicyChange, QueueOrder, millis};
+use holdfast_api::{CooldownBody, CountOrNone, PolicyBody};
+use holdfast_client::Client;
+use holdfast_types::{CooldownCause, LockName, LockPolicy, PolicyChange, QueueOrder, millis};
 
+use super::lock_text::cooldown_text;
 use crate::arguments::{OneLockArgs, duration};
 use crate::exit::CommandFailure;
-use crate::output::{answer, short_time, table};
+use crate::output::{answer, short_time, table, write_stderr};
 
 /// Show the policy of a lock, or change it for all callers at once.
 #[derive(Debug, Args)]
@@ -88,7 +90,23 @@ pub(crate) async fn run(args: PolicyArgs) -> Result<(), CommandFailure> {
     };
     let text = table(["setting", "value"], settings(&body));
     answer(cluster.format(), &body, body.order.as_str(), &text);
+    if args.cooldown.is_some() {
+        report_min_hold(&client, name).await;
+    }
     Ok(())
+}
+
+/// A `min_hold` is an option of the last holder, so no change of the policy ends it.
+async fn report_min_hold(client: &Client, name: &LockName) {
+    let Ok(body) = client.lock_state(name).await else { return };
+    let is_min_hold = |cooldown: &CooldownBody| cooldown.cause == CooldownCause::MinHold;
+    if let Some(text) =
+        cooldown_text(&body).filter(|_| body.cooldown.as_ref().is_some_and(is_min_hold))
+    {
+        write_stderr(&format!(
+            "holdfast: {name} is {text}, which the policy does not change: holdfast unlock {name} --force --reason TEXT ends it"
+        ));
+    }
 }
 
 fn settings(body: &PolicyBody) -> [[String; 2]; 7] {

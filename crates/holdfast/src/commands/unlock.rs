@@ -7,7 +7,8 @@ use holdfast_api::{HolderBody, LockBody};
 use holdfast_client::{Client, Error};
 use holdfast_types::{LockName, Reason, SessionName};
 
-use super::lock_text::{holder_name, holders_total};
+use super::lock_text::{cooldown_text, holder_name, holders_total};
+use super::outer_locks::OuterLocks;
 use super::request_release::{AskArgs, request_release};
 use super::session::no_session;
 use crate::arguments::{ClusterArgs, lock_name, reason, session_name};
@@ -21,13 +22,13 @@ pub(crate) struct UnlockArgs {
     /// The lock.
     #[arg(value_parser = lock_name)]
     name: LockName,
-    /// The session that holds the lock or waits for it.
+    /// The session that holds the lock or waits for it; below holdfast run the session that acquired the lock for the run.
     #[arg(long, env = "HOLDFAST_SESSION", required_unless_present_any = ["force", "ask"], value_parser = session_name)]
     session: Option<SessionName>,
     /// Transfer the lock to this open session, which holds it at once with a new token.
     #[arg(long, value_name = "SESSION", conflicts_with = "force", value_parser = session_name)]
     to: Option<SessionName>,
-    /// End the holds of all holders, regardless of --session. For operators.
+    /// End the holds of all holders, regardless of --session, and the rest of a min_hold or a cooldown. For operators.
     #[arg(long, requires = "reason")]
     force: bool,
     #[command(flatten)]
@@ -44,7 +45,8 @@ pub(crate) async fn run(args: UnlockArgs) -> Result<(), CommandFailure> {
     if args.ask.ask {
         return request_release(&client, &args.name, &args.ask, args.reason).await;
     }
-    match (&args.reason, &args.session, &args.to) {
+    let session = args.session.clone().map(|session| of_outer_run(&args.name, session));
+    match (&args.reason, &session, &args.to) {
         (Some(reason), _, _) if args.force => force_release(&client, &args.name, reason).await,
         (Some(_), ..) => Err(CommandFailure::usage("--reason needs --force or --ask")),
         (None, Some(session), Some(to)) => transfer(&client, &args, session, to).await,
@@ -52,6 +54,15 @@ pub(crate) async fn run(args: UnlockArgs) -> Result<(), CommandFailure> {
         (None, None, _) => Err(CommandFailure::usage(
             "name the session with --session, or use --force --reason TEXT",
         )),
+    }
+}
+
+/// Each of several nested `holdfast run` may have a session of its own: returns the one that has the lock.
+fn of_outer_run(lock: &LockName, session: SessionName) -> SessionName {
+    let outer = OuterLocks::inherited();
+    match outer.find(lock, false) {
+        Some(outer_lock) if outer.is_innermost(&session) => outer_lock.session.clone(),
+        Some(_) | None => session,
     }
 }
 
@@ -134,7 +145,8 @@ async fn transfer(
     Ok(())
 }
 
-/// Ends each hold by its token, which does not affect a later holder.
+/// Ends each hold by its token, which does not affect a later holder. Without a hold, ends the `min_hold` of the last
+/// holder and the cooldown of the policy.
 async fn force_release(
     client: &Client,
     lock: &LockName,
@@ -142,7 +154,13 @@ async fn force_release(
 ) -> Result<(), CommandFailure> {
     let body = client.lock_state(lock).await?;
     if body.holders.is_empty() {
-        write_stderr(&format!("holdfast: {lock} is not held"));
+        write_stderr(&match cooldown_text(&body) {
+            Some(cooldown) => format!("holdfast: {lock} was {cooldown}"),
+            None => format!("holdfast: {lock} is not held"),
+        });
+        if body.cooldown.is_some() {
+            client.force_release(lock, None, reason).await?;
+        }
     }
     for holder in &body.holders {
         let token = holder.token;
@@ -152,6 +170,9 @@ async fn force_release(
             0 => format!("holdfast: {name} no longer held {lock} with token {token}"),
             _ => format!("holdfast: took {lock} from {name}, held for {since} with token {token}"),
         });
+    }
+    if let Some(left) = cooldown_text(&client.lock_state(lock).await?) {
+        write_stderr(&format!("holdfast: {lock} is {left}"));
     }
     Ok(())
 }

@@ -8,6 +8,7 @@ mod dev;
 mod doctor;
 mod elect;
 mod endpoint;
+mod exit_codes;
 mod explain;
 mod fence;
 mod fence_postgres;
@@ -19,6 +20,7 @@ mod lock_views;
 mod members;
 mod metrics;
 mod monitoring;
+mod nesting;
 mod options;
 mod output;
 mod package;
@@ -39,6 +41,7 @@ mod servers;
 #[path = "../../../fence/tests/skip/mod.rs"]
 mod skip;
 mod tls;
+mod token_files;
 mod tree;
 
 use scratch::child_process;

@@ -116,7 +116,7 @@ fn signals_are_forwarded_to_the_whole_group() {
     assert!(is_free(&cluster, "job"));
 }
 
-/// A nested `holdfast run` re-enters the same lock, and acquires other locks with the same session.
+/// A nested `holdfast run` re-enters the same lock, and acquires other locks with a session of its own.
 #[test]
 fn runs_can_be_nested() {
     let cluster = one();
@@ -125,14 +125,15 @@ fn runs_can_be_nested() {
         "echo $HOLDFAST_TOKEN $HOLDFAST_SESSION
         {holdfast} run job --try -- sh -c 'echo $HOLDFAST_TOKEN $HOLDFAST_SESSION'
         {holdfast} run other --try -- sh -c 'echo $HOLDFAST_SESSION'
-        {holdfast} run other --ttl 5s -- true; echo $?
+        {holdfast} run job --ttl 5s -- true; echo $?
         {holdfast} who job -o value"
     );
     let end = cluster.client(&["run", "job", "--", "sh", "-c", &script]);
     assert_eq!(end.code, Some(0), "{}", end.stderr);
     let lines: Vec<&str> = end.stdout.lines().collect();
     let session = lines[0].split(' ').nth(1).unwrap();
-    assert_eq!(lines, [lines[0], lines[0], session, "1", session], "{}", end.stderr);
+    assert_eq!([lines[1], lines[3], lines[4]], [lines[0], "1", session], "{}", end.stderr);
+    assert!(lines[2].starts_with(&format!("{session}~")), "{}", lines[2]);
     assert!(end.stderr.contains("leave it out"), "{}", end.stderr);
     assert!(is_free(&cluster, "job") && is_free(&cluster, "other"));
 }
@@ -182,6 +183,7 @@ fn lock_prints_a_release_request_and_ask_names_every_holder() {
             "{}",
             asked.stderr
         );
+        assert!(holder.next_stderr_line().contains("holding page"));
         let line = holder.next_stderr_line();
         assert!(line.contains("page: release wanted") && line.contains("patch day"), "{line}");
         holder.kill();

@@ -18,7 +18,7 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use holdfast_client::{Client, MultiGuard};
+use holdfast_client::MultiGuard;
 use nix::sys::signal::Signal;
 
 use self::handle::CommandWatchdog;
@@ -36,6 +36,8 @@ pub(crate) use watchdog::{WATCHDOG, WatchdogArgs, watchdog};
 
 /// The time limit for releasing a lock that is lost or about to be lost.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(1);
+/// The time limit for releasing a lock whose command could not start: a `min_hold` that stays keeps all other callers out.
+const UNUSED_TIMEOUT: Duration = Duration::from_secs(5);
 /// The pause between two rounds of `--forever`: other candidates get the lock first, and a failing command does not
 /// spin.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -47,8 +49,9 @@ const LOSS: &str = "When the lock is lost, or not acquired";
 #[command(
     override_usage = "holdfast run [OPTIONS] <NAME> [NAME]... -- <COMMAND> [ARGS]...",
     after_help = "Exit codes: the command's own (128 + n if signal n ended it), 75 if the lock was not acquired, 76 if \
-                  it was lost and the command was killed, 126 or 127 if the command could not be started. If a signal ends the \
-                  wait for the lock, or SIGINT ends the command, holdfast run ends by that signal.\n\
+                  it was lost and the command was killed, 77 if the acquire would close a deadlock cycle, 126 or 127 if the \
+                  command could not be started. --busy-exit and --lost-exit replace 75 and 76. If a signal ends the wait for \
+                  the lock, or SIGINT ends the command, holdfast run ends by that signal.\n\
                   The command gets HOLDFAST_LOCK, HOLDFAST_TOKEN, HOLDFAST_SESSION and HOLDFAST_ADDR; with --max-hold \
                   HOLDFAST_DEADLINE, with --permits HOLDFAST_SLOTS, with --shards HOLDFAST_SHARD. With several locks it gets \
                   HOLDFAST_TOKENS, a line NAME TOKEN for each, instead of HOLDFAST_LOCK and HOLDFAST_TOKEN."
@@ -56,9 +59,6 @@ const LOSS: &str = "When the lock is lost, or not acquired";
 pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(super) acquire: AcquireArgs,
-    /// The exit code if the lock was not acquired.
-    #[arg(help_heading = LOSS, long, value_name = "CODE", default_value_t = 75)]
-    pub(super) busy_exit: u8,
     #[command(flatten)]
     pub(super) command: CommandArgs,
 }
@@ -66,6 +66,12 @@ pub(crate) struct RunArgs {
 /// The command, and the rules for its end.
 #[derive(Debug, Args)]
 pub(super) struct CommandArgs {
+    /// The exit code if the lock was not acquired.
+    #[arg(help_heading = LOSS, long, value_name = "CODE", default_value_t = 75)]
+    busy_exit: u8,
+    /// The exit code if the lock was lost and the command was killed.
+    #[arg(help_heading = LOSS, long, value_name = "CODE", default_value_t = 76)]
+    lost_exit: u8,
     /// What to do with the command when the lock is about to be lost.
     #[arg(help_heading = LOSS, long, value_enum, default_value_t = OnLoss::Term)]
     pub(super) on_loss: OnLoss,
@@ -119,20 +125,30 @@ pub(crate) async fn run(args: RunArgs) -> Result<(), CommandFailure> {
     end
 }
 
+/// Applies `--lost-exit`.
+fn with_lost_exit(args: &RunArgs, end: Result<(), CommandFailure>) -> Result<(), CommandFailure> {
+    end.map_err(|stop| match stop {
+        CommandFailure::Lost(reason) => CommandFailure::Code(args.command.lost_exit, Some(reason)),
+        stop => stop,
+    })
+}
+
 /// Acquires the lock and runs the command again after each end or loss. Returns after a signal, if the command cannot
 /// be started, or if the lock was never acquired.
 pub(super) async fn run_forever(args: &RunArgs) -> Result<(), CommandFailure> {
     let mut signals = JobSignals::install().map_err(CommandFailure::failed)?;
-    let mut held_before = false;
+    let (mut held_before, mut rejected) = (false, false);
     loop {
         let (end, round) = run_once(args, &mut signals).await;
         held_before |= round != RunRound::NotHeld;
         match &end {
             Err(CommandFailure::Code(code, _)) if NOT_STARTED.contains(code) => return end,
             _ if round == RunRound::Signalled || !held_before => return end,
+            Err(CommandFailure::Unauthenticated(_)) if rejected => {}
             Err(stop) if !stop.is_silent() => write_stderr(&format!("holdfast: {stop}")),
             Ok(()) | Err(_) => {}
         }
+        rejected = matches!(end, Err(CommandFailure::Unauthenticated(_)));
         tokio::select! {
             () = tokio::time::sleep(PAUSE) => {}
             signal = signals.next_stop() => return Err(CommandFailure::Signalled(signal, None)),
@@ -168,10 +184,17 @@ async fn run_once(
         Ok(guard) => guard,
         Err(CommandFailure::NotAcquired(reason)) => {
             let reason = Some(reason).filter(|_| !waiting.quiet);
-            return (Err(CommandFailure::Code(args.busy_exit, reason)), RunRound::Signalled);
+            return (
+                Err(CommandFailure::Code(args.command.busy_exit, reason)),
+                RunRound::Signalled,
+            );
         }
         Err(stop @ CommandFailure::Signalled(..)) => return (Err(stop), RunRound::Signalled),
-        Err(stop) => return (Err(stop), RunRound::NotHeld),
+        // The access token has expired: the candidate or waiter was in the queue, as one that had the lock.
+        Err(stop @ CommandFailure::Unauthenticated(_)) if acquirer.was_accepted() => {
+            return (Err(stop), RunRound::Held);
+        }
+        Err(stop) => return (with_lost_exit(args, Err(stop)), RunRound::NotHeld),
     };
     let stderr = StderrQueue::start();
     let (end, stop_received) =
@@ -181,23 +204,22 @@ async fn run_once(
         };
     let is_alive = matches!(end, Ok(CommandEnd::Alive(_)));
     let round = if stop_received || is_alive { RunRound::Signalled } else { RunRound::Held };
-    let end = finish(args, guard, &acquirer.client, end).await;
+    let end = finish(args, guard, &acquirer, end).await;
     stderr.finish();
-    (end, round)
+    (with_lost_exit(args, end), round)
 }
 
 /// Releases the lock and maps the end of the command to an exit code.
 async fn finish(
     args: &RunArgs,
     guard: MultiGuard,
-    client: &Client,
+    acquirer: &Acquirer<'_>,
     end: Result<CommandEnd, CommandFailure>,
 ) -> Result<(), CommandFailure> {
     let names = args.acquire.names();
-    let release = async { guard.release().await.and(client.close().await) };
     let end = match end {
         Ok(CommandEnd::Exited(status)) => {
-            if let Err(error) = release.await {
+            if let Err(error) = acquirer.release(guard).await {
                 write_stderr(&format!(
                     "holdfast: {names} may not be released, it is free when its ttl expires: {error}"
                 ));
@@ -211,10 +233,13 @@ async fn finish(
         Ok(CommandEnd::Killed(killed)) => {
             CommandFailure::Lost(format!("{names} is lost: {killed}"))
         }
-        Err(stop) => stop,
+        Err(stop) => {
+            drop(tokio::time::timeout(UNUSED_TIMEOUT, acquirer.release_unused(guard)).await);
+            return Err(stop);
+        }
     };
     // The command has ended, so a release is safe, even if the lock is already lost.
-    drop(tokio::time::timeout(RELEASE_TIMEOUT, release).await);
+    drop(tokio::time::timeout(RELEASE_TIMEOUT, acquirer.release(guard)).await);
     Err(end)
 }
 
@@ -226,13 +251,13 @@ mod tests {
     #[test]
     fn the_command_is_everything_after_the_dashes() {
         let line = "run shop/nightly --try --max-hold 2h -- backup --wait 3";
-        let RunArgs { acquire, busy_exit, command } = parse(line).unwrap();
+        let RunArgs { acquire, command } = parse(line).unwrap();
         assert_eq!(acquire.name.as_str(), "shop/nightly");
         assert_eq!(command.command, ["backup", "--wait", "3"]);
         assert_eq!((acquire.waiting.try_once, acquire.waiting.wait), (true, None));
         assert_eq!(acquire.max_hold, Some(Duration::from_hours(2)));
         assert_eq!(command.grace, Duration::from_secs(5));
-        assert_eq!((command.on_loss, busy_exit), (OnLoss::Term, 75));
+        assert_eq!((command.on_loss, command.busy_exit, command.lost_exit), (OnLoss::Term, 75, 76));
     }
 
     #[test]

@@ -18,6 +18,7 @@ use super::watchdog::reached;
 use super::{OnLoss, RunArgs, terminal};
 use crate::commands::acquire::loss;
 use crate::commands::lock::token_lines;
+use crate::commands::outer_locks::{HELD, OuterLocks};
 use crate::commands::release_requests::ReleaseRequests;
 use crate::exit::CommandFailure;
 use crate::signals::{JobSignals, ReceivedSignal};
@@ -398,6 +399,7 @@ fn environment(args: &RunArgs, guard: &MultiGuard) -> CommandEnvironment {
     for name in ["LOCK", "TOKEN", "TOKENS", "DEADLINE", "SLOTS", "SHARD", "ELECTION"] {
         command.env_remove(format!("HOLDFAST_{name}"));
     }
+    command.env(HELD, OuterLocks::inherited().with(guard.holds()));
     command.env("HOLDFAST_ADDR", args.command.nodes.addr.join(","));
     let is_multi_lock = guard.holds().count() > 1;
     if is_multi_lock {

@@ -1,0 +1,154 @@
+//! Exit codes that tell apart a busy lock, a lost lock and a deadlock, and what a command leaves behind that never ran.
+
+use std::process::{Command, Stdio};
+
+use crate::program::{DevCluster, eventually};
+
+fn one() -> DevCluster {
+    DevCluster::start(&["--nodes", "1"])
+}
+
+#[test]
+fn run_and_elect_have_options_for_the_codes_of_a_busy_and_of_a_lost_lock() {
+    let cluster = one();
+    let mut holders = [("job", "run"), ("elections/job", "elect")].map(|(lock, command)| {
+        let mut holder = cluster.spawn_client(&["lock", lock]);
+        holder.next_stdout_line();
+        (holder, command)
+    });
+    for (holder, command) in &mut holders {
+        let busy = [*command, "job", "--try", "-q", "--busy-exit", "3", "--", "echo", "ran"];
+        let end = cluster.client(&busy);
+        assert_eq!((end.code, end.stdout.as_str()), (Some(3), ""), "{command}: {}", end.stderr);
+        holder.interrupt();
+        holder.wait();
+    }
+    for (lock, command) in [("job", "run"), ("elections/job", "elect")] {
+        let line = [command, "job", "--lost-exit", "4", "--", "sh", "-c", "echo in; exec sleep 60"];
+        let mut program = cluster.spawn_client(&line);
+        assert_eq!(program.next_stdout_line(), "in");
+        let force = cluster.client(&["unlock", lock, "--force", "--reason", "test"]);
+        assert_eq!(force.code, Some(0), "{}", force.stderr);
+        let end = program.wait();
+        assert_eq!(end.code, Some(4), "{command}: {}", end.stderr);
+        assert!(end.stderr.contains("is lost"), "{}", end.stderr);
+    }
+}
+
+/// Two commands hold a lock each, and the commands below them want the other one.
+#[test]
+fn a_deadlock_of_nested_commands_is_detected_and_has_its_own_code() {
+    let cluster = one();
+    let holdfast = env!("CARGO_BIN_EXE_holdfast");
+    let dir = tempfile::tempdir().unwrap();
+    let ready = dir.path().join("ready").display().to_string();
+    let below = |lock: &str, other: &str| {
+        let script = format!(
+            "touch {ready}-{lock}; until [ -e {ready}-{other} ]; do sleep 0.05; done
+            {holdfast} run {other} -q -- true; echo $?"
+        );
+        cluster.spawn_client(&["run", lock, "--", "sh", "-c", &script])
+    };
+    let (mut a, mut b) = (below("a", "b"), below("b", "a"));
+    let ends = [a.wait(), b.wait()];
+    let mut codes = ends.each_ref().map(|end| end.stdout.trim().to_owned());
+    codes.sort();
+    assert_eq!(codes, ["0", "77"], "{} {}", ends[0].stderr, ends[1].stderr);
+    let said = format!("{}{}", ends[0].stderr, ends[1].stderr);
+    assert!(said.contains("waits for 'a'") && said.contains("waits for 'b'"), "{said}");
+}
+
+#[test]
+fn the_minimum_hold_of_a_command_that_never_ran_does_not_count() {
+    let cluster = one();
+    let script = tempfile::NamedTempFile::new().unwrap();
+    let not_executable = script.path().display().to_string();
+    for (command, code) in [("/no/such/command", 127), ("/", 126), (&not_executable, 126)] {
+        let run =
+            |command| cluster.client(&["run", "job", "--try", "--min-hold", "10m", "--", command]);
+        let end = run(command);
+        assert_eq!(end.code, Some(code), "{}", end.stderr);
+        let who = cluster.client(&["who", "job"]).stdout;
+        assert!(who.starts_with("job is free"), "{command}: {who}");
+    }
+    let failed = cluster.client(&["run", "job", "--try", "--min-hold", "10m", "--", "false"]);
+    assert_eq!(failed.code, Some(1));
+    let busy = cluster.client(&["run", "job", "--try", "--", "true"]);
+    assert_eq!(busy.code, Some(75));
+    assert!(
+        busy.stderr.starts_with("holdfast: job is free again in 9m5")
+            && busy
+                .stderr
+                .contains("(its last holder set min_hold): try then, or queue with --wait 10m"),
+        "{}",
+        busy.stderr
+    );
+}
+
+#[test]
+fn a_forced_unlock_ends_a_minimum_hold_and_a_cooldown() {
+    let cluster = one();
+    let force = |lock: &str| {
+        let end = cluster.client(&["unlock", lock, "--force", "--reason", "operator"]);
+        assert_eq!(end.code, Some(0), "{}", end.stderr);
+        end.stderr
+    };
+    let is_free = |lock: &str| {
+        let end = cluster.client(&["run", lock, "--try", "--", "true"]);
+        assert_eq!(end.code, Some(0), "{}", end.stderr);
+    };
+    cluster.client(&["run", "rest", "--min-hold", "10m", "--", "true"]);
+    // The policy's cooldown is another rule than the holder's minimum.
+    let said = cluster.client(&["policy", "rest", "--cooldown", "0s"]).stderr;
+    assert!(said.contains("holdfast unlock rest --force --reason TEXT ends it"), "{said}");
+    assert_eq!(cluster.client(&["run", "rest", "--try", "--", "true"]).code, Some(75));
+    let said = force("rest");
+    assert!(said.contains("rest was unavailable for 9m5"), "{said}");
+    is_free("rest");
+    let mut holder = cluster.spawn_client(&["lock", "held", "--min-hold", "10m"]);
+    holder.next_stdout_line();
+    assert!(force("held").contains("took held from"));
+    assert_eq!(holder.wait().code, Some(76));
+    is_free("held");
+    cluster.client(&["policy", "slow", "--cooldown", "10m"]);
+    is_free("slow");
+    force("slow");
+    is_free("slow");
+}
+
+#[test]
+fn a_lock_whose_token_nobody_can_read_is_released() {
+    let cluster = one();
+    let address = format!("127.0.0.1:{}", cluster.port());
+    for script in [
+        "$H lock job > /dev/full; echo $? >&2",
+        "$H lock job other > /dev/full; echo $? >&2",
+        "$H lock job -o json > /dev/full; echo $? >&2",
+        "{ while [ -e $READER ]; do sleep 0.05; done; $H lock job; echo $? >&2; } | rm $READER",
+    ] {
+        let reader = tempfile::NamedTempFile::new().unwrap();
+        let end = Command::new("sh")
+            .args(["-c", script])
+            .envs([("H", env!("CARGO_BIN_EXE_holdfast")), ("HOLDFAST_ADDR", &address)])
+            .env("READER", reader.path())
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&end.stderr);
+        assert!(said.contains("could not be printed, so the lock is released"), "{said}");
+        assert!(said.ends_with("\n1\n"), "{script}: {said}");
+        assert!(cluster.client(&["who", "job"]).stdout.starts_with("job is free"), "{script}");
+    }
+}
+
+#[test]
+fn lock_reports_on_stderr_that_it_holds() {
+    let cluster = one();
+    let mut holder = cluster.spawn_client(&["lock", "job"]);
+    let token = holder.next_stdout_line();
+    let said = holder.next_stderr_line();
+    assert_eq!(said, format!("holdfast: holding job, token {token}; ^C or SIGTERM releases it"));
+    holder.interrupt();
+    assert_eq!(holder.wait().code, Some(0));
+    eventually("a free lock", || cluster.client(&["who", "job"]).stdout.starts_with("job is free"));
+}
