@@ -5,9 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::endpoint::{Endpoint, Kind};
-use crate::fence_postgres;
 use crate::program::{DevCluster, End, holdfast};
-use crate::scratch::bin_dir;
 use crate::servers::{Server, mariadb_or_skip, redis_or_skip};
 
 fn drill(cluster: &DevCluster, endpoint: &Endpoint, more: &[&str]) -> End {
@@ -120,7 +118,6 @@ fn pages() -> Vec<PathBuf> {
 struct PageStores {
     redis: Option<Server>,
     mariadb: Option<Server>,
-    shop: Option<fence_postgres::Shop>,
     has_sqlite: bool,
 }
 
@@ -132,8 +129,7 @@ impl PageStores {
                 "SKIPPED: no sqlite3 found: its commands are not run; install it: apt-get install sqlite3"
             );
         }
-        let (redis, mariadb, shop) = (redis_or_skip(), mariadb_or_skip(), fence_postgres::shop());
-        Self { redis, mariadb, shop, has_sqlite }
+        Self { redis: redis_or_skip(), mariadb: mariadb_or_skip(), has_sqlite }
     }
 
     fn has_store_of(&self, command: &str) -> bool {
@@ -141,7 +137,6 @@ impl PageStores {
             ("redis-cli", self.redis.is_some()),
             ("mariadb", self.mariadb.is_some()),
             ("sqlite3", self.has_sqlite),
-            ("$DATABASE_URL", self.shop.is_some()),
         ];
         stores.iter().all(|(name, is_there)| *is_there || !command.contains(name))
     }
@@ -149,14 +144,8 @@ impl PageStores {
     /// A directory with the tested binary, and with store clients configured for the test servers.
     fn clients(&self) -> tempfile::TempDir {
         let directory = tempfile::tempdir().unwrap();
-        let link = |binary: &Path, name| {
-            std::os::unix::fs::symlink(binary, directory.path().join(name)).unwrap();
-        };
-        link(Path::new(env!("CARGO_BIN_EXE_holdfast")), "holdfast");
-        let psql = bin_dir().map(|bin| bin.join("psql")).filter(|psql| psql.is_file());
-        if let Some(psql) = psql {
-            link(&psql, "psql");
-        }
+        let binary = Path::new(env!("CARGO_BIN_EXE_holdfast"));
+        std::os::unix::fs::symlink(binary, directory.path().join("holdfast")).unwrap();
         let servers = [("redis-cli", &self.redis, "-s"), ("mariadb", &self.mariadb, "--socket")];
         for (name, server, flag) in servers {
             let Some(server) = server else { continue };
@@ -177,7 +166,6 @@ impl PageStores {
         let (cluster, endpoint) =
             (DevCluster::start(&["--nodes", "1"]), Endpoint::start(Kind::Guarded));
         let work = tempfile::tempdir().unwrap();
-        let url = self.shop.as_ref().map(fence_postgres::Shop::url).unwrap_or_default();
         let (mut ran, mut objections) = (0, String::new());
         for (command, answer) in shown(page) {
             if !self.has_store_of(&command) {
@@ -187,7 +175,6 @@ impl PageStores {
             shell.args(["-c", &command.replace("127.0.0.1:8080", &endpoint.address())]);
             shell.env("PATH", path).env_remove("HOLDFAST_SESSION").current_dir(work.path());
             shell.env("HOLDFAST_ADDR", format!("127.0.0.1:{}", cluster.port()));
-            shell.env("DATABASE_URL", &url);
             let output = shell.output().unwrap();
             ran += 1;
             let (printed, complaints) =
