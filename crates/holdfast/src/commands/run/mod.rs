@@ -219,7 +219,12 @@ async fn finish(
     let names = args.acquire.names();
     let end = match end {
         Ok(CommandEnd::Exited(status)) => {
-            if let Err(error) = acquirer.release(guard).await {
+            let code = status.code().and_then(|code| u8::try_from(code).ok());
+            let released = match code {
+                Some(code) if NOT_STARTED.contains(&code) => acquirer.release_unused(guard).await,
+                Some(_) | None => acquirer.release(guard).await,
+            };
+            if let Err(error) = released {
                 write_stderr(&format!(
                     "holdfast: {names} may not be released, it is free when its ttl expires: {error}"
                 ));
