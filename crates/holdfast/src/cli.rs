@@ -212,8 +212,12 @@ pub(crate) fn internal_command() -> Option<Result<(), CommandFailure>> {
     if mode == run::LAUNCHER {
         return Some(Err(run::launch(&arguments.collect::<Vec<_>>())));
     }
-    let watchdog =
-        || run::WatchdogArgs::try_parse_from(std::iter::once(mode.clone()).chain(arguments));
+    let watchdog = || {
+        let command = without_empty_variables(run::WatchdogArgs::command());
+        let words = std::iter::once(mode.clone()).chain(arguments);
+        let matches = command.try_get_matches_from(words)?;
+        run::WatchdogArgs::from_arg_matches(&matches)
+    };
     let parsed = (mode == run::WATCHDOG).then(watchdog)?;
     Some(parsed.map_err(CommandFailure::usage).and_then(|args| block_on(run::watchdog(args))))
 }
