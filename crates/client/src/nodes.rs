@@ -190,7 +190,11 @@ impl Nodes {
             AttemptOutcome::Rejected(error) if self.may_get_token(&error) => {
                 AttemptOutcome::OldToken(error)
             }
-            outcome => outcome,
+            AttemptOutcome::Success(_)
+            | AttemptOutcome::Rejected(_)
+            | AttemptOutcome::NotDone(_)
+            | AttemptOutcome::OldToken(_)
+            | AttemptOutcome::MayBeDone(_) => outcome,
         }
     }
 

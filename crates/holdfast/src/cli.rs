@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::process::ExitCode;
 
 use clap::builder::Resettable;
-use clap::error::{ContextKind, ErrorKind};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Error, FromArgMatches as _, Parser, Subcommand};
 
 use crate::cli_advice::advice;
@@ -154,7 +154,7 @@ commands! {
         Explain(explain::ExplainArgs) => explain::run,
         #[command(hide = true)]
         Manual(manual::ManualArgs) => |args: &_| manual::run(args, without_variable(command_line_within(HELP_WIDTH))),
-        Completions(completions::CompletionsArgs) => |args: &_| completions::run(args, command_line()),
+        Completions(completions::CompletionsArgs) => |args: &_| completions::run(args, &command_line()),
     }
     client {
         #[command(subcommand)]
@@ -257,6 +257,7 @@ pub(crate) fn not_parsed(error: Error) -> ExitCode {
         let mut error = without_address_variable(error);
         // Only `run` and `elect` take values that begin with a dash, and their help shows how.
         error.remove(ContextKind::Suggested);
+        remove_hidden_tips(&mut error, &command_line());
         let code = u8::try_from(error.exit_code()).unwrap_or(2);
         // An error of stderr has no other output channel.
         drop(error.print());
@@ -264,6 +265,18 @@ pub(crate) fn not_parsed(error: Error) -> ExitCode {
     }
     output::record_write_error(error.print());
     output::check().map_or_else(|stop| stop.code(), |()| ExitCode::SUCCESS)
+}
+
+/// Keeps the commands that the help shows among the suggested ones.
+fn remove_hidden_tips(error: &mut Error, command: &clap::Command) {
+    let is_shown =
+        |name: &String| command.find_subcommand(name).is_none_or(|command| !command.is_hide_set());
+    if let Some(ContextValue::Strings(mut names)) = error.remove(ContextKind::SuggestedSubcommand) {
+        names.retain(is_shown);
+        if !names.is_empty() {
+            error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(names));
+        }
+    }
 }
 
 /// Returns the error as if `HOLDFAST_ADDR` were not set. clap shows options set by the environment as required in the
@@ -306,6 +319,16 @@ mod tests {
     #[test]
     fn a_mistyped_command_gets_a_suggestion() {
         assert!(command("holdfast serv").unwrap_err().contains("serve"));
+    }
+
+    #[test]
+    fn a_hidden_command_is_in_no_tip() {
+        for (typed, tip) in [("manula", None), ("benhc", Some("fence"))] {
+            let mut error = Cli::try_parse_from(["holdfast", typed]).unwrap_err();
+            remove_hidden_tips(&mut error, &command_line());
+            let tips = error.get(ContextKind::SuggestedSubcommand).map(ToString::to_string);
+            assert_eq!(tips.as_deref(), tip);
+        }
     }
 
     #[test]
