@@ -8,7 +8,7 @@ use std::time::Instant;
 use futures_util::FutureExt;
 use holdfast_types::{
     Cancel, Command, EntryState, Grant, LockSet, LossCause, Owner, Queued, Rejection, Reply,
-    Revision, SessionName, SessionRejection, Ticket,
+    SessionName, SessionRejection, Ticket,
 };
 use tracing::Instrument as _;
 
@@ -85,7 +85,9 @@ impl QueuedAcquire {
             }
             match wait.next(parked.woken()).await {
                 WaitEvent::Woken(WakeUp::Event(QueueEvent::Granted(grant))) => {
-                    return self.granted_late(service, grant).boxed().await;
+                    if self.is_answered_by(&grant) {
+                        return self.granted_late(service, grant).boxed().await;
+                    }
                 }
                 WaitEvent::Woken(WakeUp::Event(QueueEvent::Left(cause))) => {
                     return Err(self.left(service, cause));
@@ -118,16 +120,21 @@ impl QueuedAcquire {
             (machine.entry_state(&locks, &self.session, &self.owner), machine.revision())
         });
         match entry {
+            // This node has not applied the acquire yet. A holder that waits for an upgrade has an older hold here.
+            Some(_) | None if revision < self.queued.requested_in => PlaceState::Waiting,
             Some(EntryState::Waiting(queued)) if queued.iter().all(|q| q.ticket == ticket) => {
                 PlaceState::Waiting
             }
-            Some(EntryState::Holding(grants)) if grants.iter().all(|g| g.ticket == ticket) => {
+            Some(EntryState::Holding(grants)) if grants.iter().all(|g| self.is_answered_by(g)) => {
                 grants.into_iter().next().map_or(PlaceState::Gone, PlaceState::Granted)
             }
-            // This node has not applied the acquire yet.
-            Some(_) | None if revision < Revision(ticket.0) => PlaceState::Waiting,
             Some(_) | None => PlaceState::Gone,
         }
+    }
+
+    /// Whether a grant is for this acquire: an upgrade has the ticket of the hold that it converts.
+    fn is_answered_by(&self, grant: &Grant) -> bool {
+        grant.ticket == self.queued.ticket && grant.granted_in >= self.queued.requested_in
     }
 
     /// Returns a grant after a wait. If no time is certainly left of the lease since the last confirmed renewal, the

@@ -73,8 +73,8 @@ pub(super) struct AcquireArgs {
 /// The session, and how long to wait. Elections have the same options.
 #[derive(Debug, Args)]
 pub(super) struct WaitingArgs {
-    /// The session that holds the lock and stays open after this process; by default HOLDFAST_SESSION, or else a new session
-    /// that ends with this process. Jobs that share a session are one client: they do not exclude each other.
+    /// The session that holds the lock and stays open after this process; by default that of an outer holdfast run, or else
+    /// a new session that ends with this process. Jobs that share a session are one client: they do not exclude each other.
     #[arg(long, value_name = "SESSION")]
     pub(super) session: Option<String>,
     /// How long the lock stays held if this process dies: 30s, or the ttl that the session already has.

@@ -19,7 +19,7 @@ pub(crate) fn run(args: &CompletionsArgs, command: &Command) -> Result<(), Comma
     Ok(())
 }
 
-/// The script for the commands that the help shows: clap_complete includes hidden ones.
+/// The script for the commands that the help shows: `clap_complete` includes hidden ones.
 fn script_of(shell: clap_complete::Shell, command: &Command) -> String {
     let shown = command.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
     let mut shown = Command::new("holdfast").args(command.get_arguments()).subcommands(shown);

@@ -170,7 +170,8 @@ fn innermost(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
     let session = variable(SESSION)?;
     let one = || Some(format!("{} {}", variable("HOLDFAST_LOCK")?, variable("HOLDFAST_TOKEN")?));
     let tokens = variable("HOLDFAST_TOKENS").or_else(one)?;
-    Some(tokens.lines().map(|line| format!("{line} {session}\n")).collect())
+    let lines: Vec<String> = tokens.lines().map(|line| format!("{line} {session}\n")).collect();
+    Some(lines.concat())
 }
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ pub(crate) struct UnlockArgs {
     /// Transfer the lock to this open session, which holds it at once with a new token.
     #[arg(long, value_name = "SESSION", conflicts_with = "force", value_parser = session_name)]
     to: Option<SessionName>,
-    /// End the holds of all holders, regardless of --session, and the rest of a min_hold or a cooldown. For operators.
+    /// End the holds of all holders, regardless of --session, and the rest of a --min-hold or a cooldown. For operators.
     #[arg(long, requires = "reason")]
     force: bool,
     #[command(flatten)]

@@ -1,7 +1,7 @@
 //! Rows 38, 40, 44d, 77 and 78: shared and exclusive modes, and multi-locks.
 
 use holdfast_client::{Error, Mode};
-use holdfast_lab::{DEADLINE, Http, Method, until};
+use holdfast_lab::{Cluster, DEADLINE, Http, Method, until};
 use serde_json::{Value, json};
 
 use crate::lab::{changes, client, now, one, revisions};
@@ -78,6 +78,21 @@ async fn row_77_a_writer_may_take_the_read_lock_and_a_reader_writes_only_if_it_i
     reader.release().await.expect("released");
     assert!(editor.upgrade(DEADLINE).await.expect("alone") > before, "with a new token");
     assert_eq!(http.lock("page").await["holders"][0]["mode"], "exclusive");
+}
+
+/// A follower may get the leader's reply before it applies the command, and then still has the hold before the upgrade.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upgrade_through_any_node_waits_for_the_readers() {
+    let cluster = Cluster::three().await;
+    for (node, http) in (1..).zip(cluster.endpoints()) {
+        for round in 1..=20 {
+            let lock = format!("page-{node}-{round}");
+            http.take(&format!("{lock}?session=e{node}&mode=upgradable&attempt=1")).await;
+            http.take(&format!("{lock}?session=r{node}&mode=shared")).await;
+            let upgrade = format!("/v1/locks/{lock}?session=e{node}&mode=exclusive&attempt=1");
+            http.put(&format!("{upgrade}&wait=20ms")).await.assert_code(423, "wait-timeout");
+        }
+    }
 }
 
 fn grants(answer: &Value) -> Vec<(String, u64)> {

@@ -1,4 +1,4 @@
-//! The configurations of docs/how-to/load-balancer.md in a real HAProxy and a real nginx, before three nodes.
+//! The configurations of docs/how-to/load-balancer.md in a real `HAProxy` and a real nginx, before three nodes.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -18,6 +18,13 @@ const PATHS: [&str; 5] = ["a%2Fb", "a//b", "a/../b", "a%20b", "a%3Fb"];
 struct Balanced {
     desk: Desk,
     _balancer: Program,
+}
+
+fn curl(port: u16, arguments: &[&str], path: &str) -> Command {
+    let mut command = Command::new("curl");
+    command.args(["--silent", "--no-buffer", "--path-as-is"]).args(arguments);
+    command.arg(format!("http://127.0.0.1:{port}/{path}"));
+    command
 }
 
 impl Balanced {
@@ -44,28 +51,21 @@ impl Balanced {
         Some(balanced)
     }
 
-    fn curl(&self, port: u16, arguments: &[&str], path: &str) -> Command {
-        let mut command = Command::new("curl");
-        command.args(["--silent", "--no-buffer", "--path-as-is"]).args(arguments);
-        command.arg(format!("http://127.0.0.1:{port}/{path}"));
-        command
-    }
-
     /// The status of a call through the balancer.
     fn status(&self, method: &str, path: &str) -> String {
         let arguments = ["-X", method, "-o", "/dev/null", "-w", "%{http_code}"];
         let port = self.desk.balancer_port();
-        String::from_utf8(self.curl(port, &arguments, path).output().unwrap().stdout).unwrap()
+        String::from_utf8(curl(port, &arguments, path).output().unwrap().stdout).unwrap()
     }
 
     /// A call through the balancer that goes on.
     fn begin(&self, arguments: &[&str], path: &str) -> Program {
-        Program::start(self.curl(self.desk.balancer_port(), arguments, path))
+        Program::start(curl(self.desk.balancer_port(), arguments, path))
     }
 
     /// The facts that a read of a lock returns, up to the first that changes by itself.
     fn read(&self, port: u16, name: &str) -> String {
-        let body = self.curl(port, &[], &format!("v1/locks/{name}")).output().unwrap().stdout;
+        let body = curl(port, &[], &format!("v1/locks/{name}")).output().unwrap().stdout;
         let body = String::from_utf8(body).unwrap();
         body.split(r#","mode""#).next().unwrap().to_owned()
     }

@@ -152,16 +152,15 @@ fn read_blocks(text: &str) -> Vec<Block> {
     let mut blocks: Vec<Block> = Vec::new();
     let mut inside = false;
     for event in TextMergeStream::new(Parser::new(text)) {
-        match event {
-            Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(language))) => {
-                blocks.push(Block { language: language.to_string(), text: String::new() });
-                inside = true;
-            }
-            Event::End(TagEnd::CodeBlock) => inside = false,
-            Event::Text(text) if inside => {
-                blocks.last_mut().expect("a block began").text.push_str(&text);
-            }
-            _ => {}
+        if let Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(language))) = event {
+            blocks.push(Block { language: language.to_string(), text: String::new() });
+            inside = true;
+        } else if let Event::Text(text) = &event
+            && inside
+        {
+            blocks.last_mut().expect("a block began").text.push_str(text);
+        } else if event == Event::End(TagEnd::CodeBlock) {
+            inside = false;
         }
     }
     blocks

@@ -127,10 +127,10 @@ pub(crate) async fn run(args: RunArgs) -> Result<(), CommandFailure> {
 
 /// Applies `--lost-exit`.
 fn with_lost_exit(args: &RunArgs, end: Result<(), CommandFailure>) -> Result<(), CommandFailure> {
-    end.map_err(|stop| match stop {
-        CommandFailure::Lost(reason) => CommandFailure::Code(args.command.lost_exit, Some(reason)),
-        stop => stop,
-    })
+    if let Err(CommandFailure::Lost(reason)) = end {
+        return Err(CommandFailure::Code(args.command.lost_exit, Some(reason)));
+    }
+    end
 }
 
 /// Acquires the lock and runs the command again after each end or loss. Returns after a signal, if the command cannot
