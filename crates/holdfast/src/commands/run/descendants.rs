@@ -112,12 +112,37 @@ fn descendants(
     below
 }
 
-/// Returns all processes; none if `/proc` belongs to another PID namespace, where its numbers mean other processes.
-fn processes() -> Vec<ProcessInfo> {
+/// Sends SIGKILL to the processes below `root` that the kernel lists as children. That takes a few reads instead of one
+/// for each process of the machine, but the list may be incomplete (`proc_pid_task(5)`), so a full scan must follow.
+pub(super) fn kill_listed(root: Pid) {
+    let mut below = if is_own_namespace() { listed_children(root.as_raw()) } else { vec![] };
+    let mut next = 0;
+    while let Some(id) = below.get(next) {
+        let children = listed_children(*id);
+        let _ended = kill(Pid::from_raw(*id), Signal::SIGKILL);
+        below.extend(children);
+        next += 1;
+    }
+}
+
+fn listed_children(id: i32) -> Vec<i32> {
+    let threads = std::fs::read_dir(format!("/proc/{id}/task")).ok();
+    let children = |thread: std::io::Result<std::fs::DirEntry>| {
+        std::fs::read_to_string(thread.ok()?.path().join("children")).ok()
+    };
+    let lists: Vec<String> = threads.into_iter().flatten().filter_map(children).collect();
+    lists.iter().flat_map(|list| list.split_whitespace()).filter_map(|id| id.parse().ok()).collect()
+}
+
+/// Whether `/proc` belongs to the PID namespace of this process. In another one its numbers mean other processes.
+fn is_own_namespace() -> bool {
     let own = std::fs::read_link("/proc/self").ok();
-    let is_own_namespace =
-        own.is_some_and(|own| own.to_str() == Some(&std::process::id().to_string()));
-    let entries = std::fs::read_dir("/proc").ok().filter(|_| is_own_namespace);
+    own.is_some_and(|own| own.to_str() == Some(&std::process::id().to_string()))
+}
+
+/// Returns all processes; none if `/proc` belongs to another PID namespace.
+fn processes() -> Vec<ProcessInfo> {
+    let entries = std::fs::read_dir("/proc").ok().filter(|_| is_own_namespace());
     let stat = |entry: std::io::Result<std::fs::DirEntry>| {
         let path = entry.ok()?.path();
         path.file_name()?.to_str()?.parse::<i32>().ok()?;
@@ -156,6 +181,26 @@ mod tests {
             vec![process(2, 9, "c"), process(9, 5, "b"), process(5, 1, "a"), process(6, 1, "x")];
         assert_eq!(ids(&descendants(all.clone(), 5, |_| false)), [9, 2]);
         assert_eq!(ids(&descendants(all, 1, |process| process.id == 9)), [5, 6]);
+    }
+
+    #[test]
+    fn processes_below_a_child_are_killed() {
+        use std::io::Read as _;
+        let script = "sleep 600 & exec sleep 600";
+        let mut command = std::process::Command::new("sh");
+        let mut shell =
+            command.args(["-c", script]).stdout(std::process::Stdio::piped()).spawn().unwrap();
+        let own = Pid::this();
+        let id = i32::try_from(shell.id()).unwrap();
+        while listed_children(id).is_empty() {
+            std::thread::yield_now();
+        }
+        assert!(listed_children(own.as_raw()).contains(&id));
+        kill_listed(Pid::from_raw(id));
+        kill(Pid::from_raw(id), Signal::SIGKILL).unwrap();
+        shell.wait().unwrap();
+        // The output ends with the last process.
+        assert_eq!(shell.stdout.take().unwrap().read(&mut [0]).unwrap(), 0);
     }
 
     #[test]

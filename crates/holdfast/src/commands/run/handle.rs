@@ -20,7 +20,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::CommandArgs;
-use super::descendants::{self, ProcessInfo, live_descendants, without_nested};
+use super::descendants::{self, ProcessInfo, kill_listed, live_descendants, without_nested};
 use super::protocol::{
     CommandEnvironment, WatchdogOrder, WatchdogReport, from_ms, line, parse, to_ms,
 };
@@ -193,6 +193,7 @@ impl CommandWatchdog {
     pub(super) async fn kill_all(&mut self) -> KillOutcome {
         let give_up = Moment::now().plus(KILL_TIMEOUT);
         let (mut status, mut none_since) = (None, None);
+        kill_listed(self.watchdog);
         loop {
             let live = self.live();
             for process in &live {

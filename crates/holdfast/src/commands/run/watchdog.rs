@@ -27,7 +27,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::net::unix::pipe;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::descendants::{WATCHDOG_NAME, live_descendants, without_nested};
+use super::descendants::{WATCHDOG_NAME, kill_listed, live_descendants, without_nested};
 use super::launcher::LAUNCHER;
 use super::orphan::ReleaseCall;
 use super::protocol::{
@@ -213,6 +213,7 @@ impl WatchdogProcess {
     /// Kills all descendants, until none is left or [`KILL_TIMEOUT`] has passed. Returns `true` if none is left.
     async fn kill_all(&mut self) -> bool {
         let give_up = Moment::now().plus(KILL_TIMEOUT);
+        kill_listed(Pid::this());
         while !self.reap() {
             for process in live_descendants(&[], &[]) {
                 // `run` reports processes that cannot be killed.
