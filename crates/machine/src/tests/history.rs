@@ -133,9 +133,7 @@ impl Move {
                     (true, 0) => "x__READ__",
                     (true, _) => "x__rlock__",
                 };
-                let at = format!("/locks/{lock}/{name}");
-                let create = create(&at, CreateKind::Ephemeral, true, Vec::new());
-                Some(super::script_commands::multi(of_session(session.as_str()), vec![create]))
+                Some(tree_acquire(session, &format!("/locks/{lock}/{name}")))
             }
             Move::LowerLimit(n) => lower_limit(model, *n),
             Move::UrgentAtTimer(n, session) => urgent_at_timer(model, *n, session),
@@ -155,6 +153,12 @@ impl Move {
             | Move::Wait(_) => None,
         }
     }
+}
+
+/// Creates a queue entry as a ZooKeeper client does.
+fn tree_acquire(session: &SessionName, at: &str) -> Command {
+    let create = create(at, CreateKind::Ephemeral, true, Vec::new());
+    super::script_commands::multi(of_session(session.as_str()), vec![create])
 }
 
 fn urgent_at_timer(model: &Model, n: usize, session: &SessionName) -> Option<Command> {

@@ -63,16 +63,16 @@ impl Balanced {
         Program::start(curl(self.desk.balancer_port(), arguments, path))
     }
 
-    /// The facts that a read of a lock returns, up to the first that changes by itself.
-    fn read(&self, port: u16, name: &str) -> String {
-        let body = curl(port, &[], &format!("v1/locks/{name}")).output().unwrap().stdout;
-        let body = String::from_utf8(body).unwrap();
-        body.split(r#","mode""#).next().unwrap().to_owned()
-    }
-
     fn has(&self, name: &str, fact: &str) -> bool {
         self.desk.holdfast(&["who", name, "-o", "json"]).stdout.contains(fact)
     }
+}
+
+/// The facts that a read of a lock returns, up to the first that changes by itself.
+fn read(port: u16, name: &str) -> String {
+    let body = curl(port, &[], &format!("v1/locks/{name}")).output().unwrap().stdout;
+    let body = String::from_utf8(body).unwrap();
+    body.split(r#","mode""#).next().unwrap().to_owned()
 }
 
 /// What the page promises about a balancer.
@@ -81,7 +81,7 @@ fn serves_as_the_page_says(balanced: &Balanced) {
     assert_eq!(balanced.status("PUT", "v1/locks/orders?session=web2&attempt=1"), "423");
     for name in PATHS {
         let [direct, through] = [balanced.desk.port(), balanced.desk.balancer_port()];
-        assert_eq!(balanced.read(through, name), balanced.read(direct, name), "{name}");
+        assert_eq!(read(through, name), read(direct, name), "{name}");
     }
     let mut waiter = balanced.begin(&["-X", "PUT"], "v1/locks/orders?wait=5m");
     eventually("an anonymous call waits", || balanced.has("orders", r#""waiters":1"#));

@@ -13,10 +13,10 @@ fn kazoo_number<'a>(name: &'a str, words: &[&str]) -> Option<&'a str> {
     (matches && digits.bytes().all(|byte| byte.is_ascii_digit())).then_some(digits)
 }
 
-fn kazoo(children: &[String], own: &str, words: &[&str]) -> Option<Vec<String>> {
+fn kazoo(children: &[String], own: &str, words: &[&str]) -> Vec<String> {
     let own = &own[own.len() - 10..];
     let earlier = |name: &&String| kazoo_number(name, words).is_some_and(|number| number < own);
-    Some(children.iter().filter(earlier).cloned().collect())
+    children.iter().filter(earlier).cloned().collect()
 }
 
 fn after_last<'a>(name: &'a str, word: &str) -> &'a str {
@@ -29,23 +29,23 @@ fn sorted_before(children: &[String], own: &str, key: impl Fn(&str) -> String) -
     sorted.into_iter().take_while(|name| name != own).collect()
 }
 
-fn curator_mutex(children: &[String], own: &str) -> Option<Vec<String>> {
-    Some(sorted_before(children, own, |name| after_last(name, "lock-").to_owned()))
+fn curator_mutex(children: &[String], own: &str) -> Vec<String> {
+    sorted_before(children, own, |name| after_last(name, "lock-").to_owned())
 }
 
-fn curator_latch(children: &[String], own: &str) -> Option<Vec<String>> {
-    Some(sorted_before(children, own, |name| after_last(name, "latch-").to_owned()))
+fn curator_latch(children: &[String], own: &str) -> Vec<String> {
+    sorted_before(children, own, |name| after_last(name, "latch-").to_owned())
 }
 
-fn curator_writer(children: &[String], own: &str) -> Option<Vec<String>> {
+fn curator_writer(children: &[String], own: &str) -> Vec<String> {
     let key = |name: &str| after_last(after_last(name, "__READ__"), "__WRIT__").to_owned();
-    Some(sorted_before(children, own, key))
+    sorted_before(children, own, key)
 }
 
-fn curator_reader(children: &[String], own: &str) -> Option<Vec<String>> {
-    let mut before = curator_writer(children, own)?;
+fn curator_reader(children: &[String], own: &str) -> Vec<String> {
+    let mut before = curator_writer(children, own);
     before.retain(|name| name.contains("__WRIT__"));
-    Some(before)
+    before
 }
 
 fn go(children: &[String], own: &str, separator: &str) -> Option<Vec<String>> {
@@ -62,13 +62,13 @@ fn go(children: &[String], own: &str, separator: &str) -> Option<Vec<String>> {
 
 /// A name for a number, the comparison, and whether the client waits for shared entries.
 const CLIENTS: [(&str, Waits, bool); 9] = [
-    ("3f2a__lock__", |all, own| kazoo(all, own, &["__lock__"]), true),
-    ("3f2a__lock__", |all, own| kazoo(all, own, &["__lock__", "__rlock__"]), true),
-    ("3f2a__rlock__", |all, own| kazoo(all, own, &["__lock__"]), true),
-    ("_c_3f2a-lock-", curator_mutex, true),
-    ("_c_3f2a-latch-", curator_latch, true),
-    ("_c_3f2a-__WRIT__", curator_writer, true),
-    ("_c_3f2a-__READ__", curator_reader, false),
+    ("3f2a__lock__", |all, own| Some(kazoo(all, own, &["__lock__"])), true),
+    ("3f2a__lock__", |all, own| Some(kazoo(all, own, &["__lock__", "__rlock__"])), true),
+    ("3f2a__rlock__", |all, own| Some(kazoo(all, own, &["__lock__"])), true),
+    ("_c_3f2a-lock-", |all, own| Some(curator_mutex(all, own)), true),
+    ("_c_3f2a-latch-", |all, own| Some(curator_latch(all, own)), true),
+    ("_c_3f2a-__WRIT__", |all, own| Some(curator_writer(all, own)), true),
+    ("_c_3f2a-__READ__", |all, own| Some(curator_reader(all, own)), false),
     ("_c_3f2a-lock-", |all, own| go(all, own, "lock-"), true),
     ("_c_3f2a-lock-", |all, own| go(all, own, "-"), true),
 ];
