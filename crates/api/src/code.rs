@@ -178,11 +178,11 @@ codes! {
         "The body, or the data of a znode, exceeds its limit, which the problem names. Nothing was done.";
     LockBusy, "lock-busy", true, "The lock is held by another caller",
         "The caller does not hold the lock and is not in its queue. The problem names the holder, the age of the hold, \
-         and the number of waiters. Add &wait=10s to queue.";
+         and the number of waiters. Add the parameter wait=10s to queue.";
     LockInCooldown, "lock-in-cooldown", true, "The lock is not granted yet",
         "The lock has no holder, but is not granted for a while: its last holder set min_hold, its policy has a \
          cooldown between two grants, or its last hold expired, was revoked or was force-released, and its holder may still \
-         write. Retry-After has the remaining time. Add &wait=10s to queue.";
+         write. Retry-After has the remaining time. Add the parameter wait=10s to queue.";
     WaitTimeout, "wait-timeout", true, "The lock was not granted in time",
         "The wait of the call timed out. The caller does not hold the lock and is no longer in the queue. Send the \
          call again to queue at the end; a call that names its attempt needs a larger one.";

@@ -28,8 +28,16 @@ const VERBS: [&str; 22] = [
     "resign",
 ];
 
-/// The note for a lock or an election, if the last component of its name is a verb. `calls` are the right calls.
+/// The note for a lock or an election, if its name contains parameters, or its last component is a verb. `calls` are the
+/// right calls.
 pub(crate) fn name_note(name: &LockName, what: &str, calls: &str) -> Option<String> {
+    if let Some((intended, parameters)) = name.as_str().split_once('&')
+        && parameters.contains('=')
+    {
+        return Some(format!(
+            "'{name}' is the name of a {what} of its own: a ? begins the parameters of '{intended}', as in {intended}?{parameters}"
+        ));
+    }
     let (parent, verb) = name.as_str().rsplit_once('/')?;
     let is_verb = VERBS.iter().any(|known| verb.eq_ignore_ascii_case(known));
     is_verb.then(|| {
@@ -65,7 +73,8 @@ mod tests {
             assert!(note.contains(&format!("'{name}' is the name of a lock")), "{note}");
         }
         assert!(note("a/b/queue").unwrap().contains("not a call for 'a/b'"));
-        for name in ["acquire", "orders/eu", "lock", "orders/acquired", "release/v2"] {
+        assert!(note("orders&wait=10s").unwrap().ends_with("as in orders?wait=10s"));
+        for name in ["acquire", "orders/eu", "lock", "orders/acquired", "release/v2", "a&b"] {
             assert_eq!(note(name), None, "{name}");
         }
     }

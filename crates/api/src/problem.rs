@@ -169,10 +169,11 @@ mod tests {
             waiters: Some(2),
             ..Facts::default()
         };
-        let problem = Problem::new(ErrorCode::LockBusy, "").hint("add &wait=10s to queue");
+        let problem =
+            Problem::new(ErrorCode::LockBusy, "").hint("add the parameter wait=10s to queue");
         let problem = Problem { status: 423, ..problem.facts(facts) };
         let json = serde_json::to_string(&problem).unwrap();
-        let expected = r#"{"type":"/errors/lock-busy","title":"The lock is held by another caller","status":423,"code":"lock-busy","retryable":true,"hint":"add &wait=10s to queue","lock":"job","holder":{"session":"web3-77","token":9,"held_for_ms":252000,"hold_count":1,"labels":{"host":"web3"},"mode":"exclusive","permits":1},"waiters":2}"#;
+        let expected = r#"{"type":"/errors/lock-busy","title":"The lock is held by another caller","status":423,"code":"lock-busy","retryable":true,"hint":"add the parameter wait=10s to queue","lock":"job","holder":{"session":"web3-77","token":9,"held_for_ms":252000,"hold_count":1,"labels":{"host":"web3"},"mode":"exclusive","permits":1},"waiters":2}"#;
         assert_eq!(json, expected);
         assert_eq!(serde_json::from_str::<Problem>(&json).unwrap(), problem);
     }

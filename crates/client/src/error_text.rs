@@ -59,7 +59,7 @@ mod tests {
     fn held(code: &str, labels: &str, rest: &str) -> String {
         let busy = problem(&format!(
             r#""title":"The lock is held by another caller","status":423,"code":"{code}","retryable":true,
-            "hint":"add &wait=10s to queue","lock":"orders","holder":{{"session":"s1","token":9,
+            "hint":"add the parameter wait=10s to queue","lock":"orders","holder":{{"session":"s1","token":9,
             "held_for_ms":2100,"hold_count":1,"labels":{labels},"mode":"exclusive"}}{rest}"#
         ));
         busy_text(&busy)

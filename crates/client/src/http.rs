@@ -25,7 +25,8 @@ pub enum EndpointError {
     None,
     /// The text is not an address.
     #[error(
-        "{text:?} is not a node address: write host:port, such as 127.0.0.1:7400, or http://host:port"
+        "{text:?} is not a node address: write host:port, such as 127.0.0.1:7400, or http://host:port, and separate several \
+         by commas"
     )]
     Malformed {
         /// The text as given.
@@ -260,6 +261,9 @@ fn reason_of(error: &reqwest::Error) -> String {
         inner = source;
     }
     let reason = inner.to_string();
+    if reason.contains("InvalidContentType") {
+        return "this port has no TLS: write http://".to_owned();
+    }
     if reason.contains("UnknownIssuer") {
         return "the node's certificate is from an unknown CA: give the CA of the cluster, for example with --cacert"
             .to_owned();
@@ -281,7 +285,8 @@ pub fn base_url(text: &str, default: Scheme) -> Result<String, EndpointError> {
     };
     let malformed = || EndpointError::Malformed { text: text.to_owned() };
     let (host, port) = address.rsplit_once(':').ok_or_else(malformed)?;
-    if host.contains(':') && !host.starts_with('[') {
+    let is_list = |c: char| c.is_whitespace() || c == ';';
+    if host.contains(':') && !host.starts_with('[') && !address.contains(is_list) {
         return Err(EndpointError::Ipv6WithoutBrackets { text: text.to_owned() });
     }
     let invalid =
@@ -311,9 +316,18 @@ mod tests {
 
     #[test]
     fn a_malformed_address_is_rejected_with_the_form() {
-        for text in
-            ["", "localhost", "localhost:http", ":7400", "a/b:1", "http://", "[::1%lo]:1", "[::1]"]
-        {
+        for text in [
+            "",
+            "localhost",
+            "localhost:http",
+            ":7400",
+            "a/b:1",
+            "http://",
+            "a:1 b:2",
+            "a:1;b:2",
+            "[::1%lo]:1",
+            "[::1]",
+        ] {
             assert!(
                 base_url(text, Scheme::Http).unwrap_err().to_string().contains("host:port"),
                 "{text}"

@@ -181,6 +181,9 @@ fn missing_session(words: &[String]) -> Option<String> {
     let (name, rest) = words.split_first()?;
     let lock = rest.iter().find(|word| !word.starts_with('-'))?;
     let is_unlock = matches!(name.as_str(), "unlock" | "release");
+    if is_unlock && rest.iter().any(|word| word == "--force") {
+        return Some(format!("add the reason: holdfast unlock {lock} --force --reason TEXT"));
+    }
     is_unlock.then(|| {
         format!(
             "name the session of your lock with --session or HOLDFAST_SESSION; to get the lock of another holder: \
@@ -248,6 +251,7 @@ mod tests {
             ("counter incr c", "write holdfast counter add"),
             ("backup today.backup", "--out FILE"),
             ("unlock a", "holdfast unlock a --ask"),
+            ("unlock a --force", "holdfast unlock a --force --reason TEXT"),
         ] {
             let found = advice_for(line);
             assert!(found.contains(words), "{line}: {found}");

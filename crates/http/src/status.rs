@@ -406,7 +406,7 @@ fn busy(
     let hint = if queued {
         "send the call again, with a larger attempt if it named one, to queue again"
     } else {
-        "add &wait=10s to queue"
+        "add the parameter wait=10s to queue"
     };
     let facts = Facts {
         lock: context.lock.cloned(),
@@ -434,7 +434,7 @@ fn in_cooldown(cooldown: Cooldown, waiters: u32, context: &ErrorContext<'_>) -> 
         retry_after_ms: Some(left),
         ..Facts::default()
     };
-    let hint = "add &wait=10s to queue";
+    let hint = "add the parameter wait=10s to queue";
     Box::new(Problem::new(ErrorCode::LockInCooldown, detail).hint(hint).facts(facts))
 }
 
@@ -468,7 +468,7 @@ fn not_holder(holder: HolderView, context: &ErrorContext<'_>) -> HttpError {
         _ => format!("held by '{}'", holder.session),
     };
     let hint = if is_own {
-        "add &owner=NAME with the owner of the grant".to_owned()
+        "add the parameter owner=NAME with the owner of the grant".to_owned()
     } else {
         ask_the_holder(context.lock)
     };

@@ -76,7 +76,7 @@ pub struct Verdict {
 
 impl Service {
     /// Adds the first administrator with an access token, and sets the mode. Without `mode`, it is `shadow` while sessions
-    /// without a credential hold locks or wait for them, and otherwise `on`.
+    /// without a credential are open, and otherwise `on`.
     ///
     /// # Errors
     /// [`AuthRejection::HasAdministrator`] after the first one; otherwise the errors of any write.
@@ -95,7 +95,8 @@ impl Service {
         Ok(added.map(|()| FirstAdministrator { issued, mode, sessions_without_credential }))
     }
 
-    /// Counts the sessions of callers without a credential that hold locks or wait for them.
+    /// Counts the open sessions of callers without a credential. A session without a lock can have other state that ends
+    /// with it, such as a place in a group or an ephemeral znode of a ZooKeeper client.
     async fn sessions_without_credential(&self) -> Result<u64, Failure> {
         self.read_barrier().await?;
         let (mut after, mut count) = (None::<String>, 0);
@@ -105,9 +106,7 @@ impl Service {
                     |session: &SessionName| machine.subject_of_session(session).is_none();
                 machine.sessions(after.as_deref(), SESSIONS_PAGE, has_none)
             });
-            let in_use =
-                |session: &&SessionView| !session.holds.is_empty() || !session.waits.is_empty();
-            count += page.items.iter().filter(in_use).count() as u64;
+            count += page.items.len() as u64;
             match page.next {
                 Some(next) => after = Some(next),
                 None => return Ok(count),

@@ -19,4 +19,4 @@ pub const VALUE: Param = Param::bounded_text(
 pub const RESIGNED_SESSION: Param =
     Param::name("session", SessionName::MAX_LEN, "The session that resigns")
         .needed("me")
-        .hint("add &session=ID with the session of the campaign");
+        .hint("add the parameter session=ID with the session of the campaign");

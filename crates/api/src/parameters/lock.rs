@@ -115,7 +115,7 @@ pub const RELEASED_MULTI_LOCK_SESSION: Param = Param::name(
     "The session that holds the locks or waits for them",
 )
 .needed("me")
-.hint("add &session=ID with the session of the grant");
+.hint("add the parameter session=ID with the session of the grant");
 pub const FROM: Param =
     Param::name("session", SessionName::MAX_LEN, "The session that holds the lock")
         .needed("me")
@@ -131,7 +131,7 @@ pub const TO: Param = Param::name(
     "The session that receives the lock, with a new token and without a gap. The session must be open",
 )
 .needed("you")
-.hint("add &to=ID with the session that receives the lock");
+.hint("add the parameter to=ID with the session that receives the lock");
 pub const TO_OWNER: Param =
     Param::name("to_owner", Owner::MAX_LEN, "The owner within the receiving session");
 pub const ENDED_TOKEN: Param = Param::number(

@@ -50,7 +50,9 @@ pub const MEMBER: Param = Param::name(
     "The session of the member; an arrival opens it if it does not exist",
 )
 .needed("me")
-.hint("add &session=ID with an id of your own, such as a host's name and a process id");
+.hint(
+    "add the parameter session=ID with an id of your own, such as a host's name and a process id",
+);
 pub const MEMBER_OWNER: Param = Param::name(
     "owner",
     Owner::MAX_LEN,

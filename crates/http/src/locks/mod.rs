@@ -80,7 +80,7 @@ fn check_attempt(
     }
     let detail = "'attempt' needs 'session'";
     Err(ParamError::of("attempt", ErrorCode::InvalidArgument, detail)
-        .hint("add &session=ID: the session remembers which of its attempts are over"))
+        .hint("add the parameter session=ID: the session remembers which of its attempts are over"))
 }
 
 /// The target of a release.

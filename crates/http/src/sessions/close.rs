@@ -52,10 +52,13 @@ fn operator_reason(params: CloseParams) -> Result<Option<Reason>, ParamError> {
         Err(ParamError::of("reason", ErrorCode::InvalidArgument, detail).hint(hint))
     };
     match (params.force, params.reason) {
-        (true, None) => {
-            refuse("'force' needs a reason", "add &reason=TEXT: it is written into the audit trail")
+        (true, None) => refuse(
+            "'force' needs a reason",
+            "add the parameter reason=TEXT: it is written into the audit trail",
+        ),
+        (false, Some(_)) => {
+            refuse("'reason' is for 'force'", "add the parameter force, or leave reason out")
         }
-        (false, Some(_)) => refuse("'reason' is for 'force'", "add &force, or leave reason out"),
         (_, reason) => Ok(reason),
     }
 }

@@ -71,7 +71,7 @@ pub(super) fn not_yet(what: NotYet, waited: Duration) -> HttpError {
                 "{arrived} of {parties} members have arrived; this caller is not among them"
             );
             let facts = RecipeFacts { arrived: Some(arrived), parties: Some(parties), ..none };
-            (detail, "send the call again with &wait=60s to arrive and wait", facts)
+            (detail, "send the call again with the parameter wait=60s to arrive and wait", facts)
         }
         NotYet::Inside { round, inside } => {
             let detail = format!("this caller has left; {inside} members are still inside");
@@ -79,7 +79,7 @@ pub(super) fn not_yet(what: NotYet, waited: Duration) -> HttpError {
             let facts = RecipeFacts { generation, inside, ..none };
             (
                 detail,
-                "send the call again with &wait=60s to wait until all members have left",
+                "send the call again with the parameter wait=60s to wait until all members have left",
                 facts,
             )
         }

@@ -58,7 +58,7 @@ fn a_lock_busy_problem_has_the_holder_and_a_hint_to_queue() {
     let problem =
         rejected(Rejection::Lock(LockRejection::Busy { holder: holder().into(), waiters: 2 }));
     let reply = Reply::problem(problem);
-    let expected = r#"{"type":"/errors/lock-busy","title":"The lock is held by another caller","status":423,"code":"lock-busy","retryable":true,"hint":"add &wait=10s to queue","lock":"job","holder":{"session":"web3-77","token":9,"held_for_ms":2000,"hold_count":1,"labels":{},"mode":"exclusive","permits":1},"waiters":2}"#;
+    let expected = r#"{"type":"/errors/lock-busy","title":"The lock is held by another caller","status":423,"code":"lock-busy","retryable":true,"hint":"add the parameter wait=10s to queue","lock":"job","holder":{"session":"web3-77","token":9,"held_for_ms":2000,"hold_count":1,"labels":{},"mode":"exclusive","permits":1},"waiters":2}"#;
     assert_eq!(std::str::from_utf8(&reply.body).unwrap(), expected);
 }
 

@@ -69,7 +69,7 @@ async fn a_caller_that_is_not_the_holder_is_told_to_ask_for_the_lock() {
     assert!(hint.contains("POST /v1/force-releases/imp?reason=TEXT"), "{hint}");
     let own = node.call("DELETE", "/v1/locks/imp?session=holder&owner=x").await;
     let hint = own.problem(409, "not-holder")["hint"].as_str().unwrap().to_owned();
-    assert!(hint.starts_with("add &owner=NAME"), "{hint}");
+    assert!(hint.starts_with("add the parameter owner=NAME"), "{hint}");
     let permits = node.call("PUT", "/v1/locks/new?session=me&permits=2").await;
     let hint = permits.problem(409, "limit-mismatch")["hint"].as_str().unwrap().to_owned();
     assert!(hint.starts_with("add limit=N: the first call"), "{hint}");

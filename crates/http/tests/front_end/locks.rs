@@ -71,7 +71,7 @@ async fn an_acquire_of_a_busy_lock_is_rejected_with_its_holder() {
     assert_eq!((&holder["session"], &holder["owner"]), (&json!("me"), &json!("t1")));
     assert_eq!((&holder["token"], &holder["labels"]["host"]), (&json!(token), &json!("web3")));
     assert!(holder["held_for_ms"].is_u64());
-    assert_eq!(problem["hint"], "add &wait=10s to queue");
+    assert_eq!(problem["hint"], "add the parameter wait=10s to queue");
     assert_eq!(problem["waiters"], 0);
 }
 

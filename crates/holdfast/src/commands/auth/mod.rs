@@ -55,7 +55,7 @@ pub(crate) struct AuthBootstrapArgs {
     /// The administrator.
     #[arg(long, default_value = "admin", value_parser = subject_name)]
     subject: SubjectName,
-    /// The mode from now on; by default shadow while sessions without a credential hold locks or wait, otherwise on.
+    /// The mode from now on; by default shadow while sessions without a credential are open, otherwise on.
     #[arg(long, value_enum)]
     mode: Option<ModeArg>,
     #[command(flatten)]
@@ -76,11 +76,11 @@ pub(crate) struct AuthModeArgs {
 /// What happens to a call that no permission allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum ModeArg {
-    /// It is executed.
+    /// The call is executed.
     Off,
-    /// It is executed, and listed by `holdfast auth status`.
+    /// The call is executed, and listed by `holdfast auth status`.
     Shadow,
-    /// It is refused.
+    /// The call is refused.
     On,
 }
 
@@ -146,31 +146,34 @@ async fn bootstrap(args: &AuthBootstrapArgs) -> Result<(), CommandFailure> {
     args.out.check()?;
     let added: FirstAdministratorBody = args.cluster.client()?.call(&call).await?;
     show_issued(&args.cluster, &args.out, &added.issued, &added)?;
-    write_stderr(&mode_text(&added.mode, added.sessions_without_credential));
+    write_stderr(&mode_text(&added.mode, added.sessions_without_credential, &args.out.option()));
     Ok(())
 }
 
-/// The effect of the mode on running jobs, and the way back.
-fn mode_text(mode: &str, without_credential: u64) -> String {
+/// The effect of the mode on running jobs, and the way back. `credential` has the options of the new access token.
+fn mode_text(mode: &str, without_credential: u64, credential: &str) -> String {
     let sessions = match without_credential {
-        0 => "no open session without a credential holds locks or waits".to_owned(),
-        1 => "1 open session without a credential holds locks or waits".to_owned(),
-        many => format!("{many} open sessions without a credential hold locks or wait"),
+        0 => "no open session is without a credential".to_owned(),
+        1 => "1 open session is without a credential".to_owned(),
+        many => format!("{many} open sessions are without a credential"),
     };
     match mode {
         "on" if without_credential > 0 => format!(
-            "holdfast: the authorization is on, and {sessions}: they cannot renew, and lose their locks after their ttl. \
-             To go back, send the new access token with: holdfast auth mode shadow"
+            "holdfast: the authorization is on, and {sessions}: they cannot renew, and end after their ttl, with their locks. \
+             To go back: holdfast auth mode shadow{credential}"
         ),
         "on" => format!(
             "holdfast: the authorization is on: calls without a permission are refused; {sessions}. \
-             To go back: holdfast auth mode shadow, or off"
+             To go back: holdfast auth mode shadow{credential}"
         ),
         "shadow" => format!(
             "holdfast: the authorization is in shadow mode, and refuses no call; {sessions}. \
-             holdfast auth status lists the calls that the mode on would refuse; holdfast auth mode on refuses them"
+             holdfast auth status lists the calls that the mode on would refuse. \
+             Refuse them: holdfast auth mode on{credential}. Go back: holdfast auth mode off{credential}"
         ),
-        _ => "holdfast: the authorization is off: no call needs a permission; switch it on with holdfast auth mode on".to_owned(),
+        _ => format!(
+            "holdfast: the authorization is off: no call needs a permission; switch it on with holdfast auth mode on{credential}"
+        ),
     }
 }
 
@@ -183,7 +186,7 @@ async fn status(cluster: &ClusterArgs) -> Result<(), CommandFailure> {
         "none yet: run holdfast auth bootstrap on a node"
     };
     let mut text = format!(
-        "mode           {}{here}\nadministrator  {administrator}\nsessions       {} without a credential hold locks or wait",
+        "mode           {}{here}\nadministrator  {administrator}\nsessions       {} open without a credential",
         body.mode, body.sessions_without_credential
     );
     if !body.refusals.is_empty() {
@@ -207,7 +210,7 @@ async fn set_mode(args: &AuthModeArgs) -> Result<(), CommandFailure> {
     let status = client.call::<AuthBody>(&Call::get("/v1/auth")).await;
     client.call_raw(&call).await?;
     let sessions = status.map_or(0, |status| status.sessions_without_credential);
-    write_stderr(&mode_text(AuthMode::from(args.mode).as_str(), sessions));
+    write_stderr(&mode_text(AuthMode::from(args.mode).as_str(), sessions, ""));
     Ok(())
 }
 

@@ -37,6 +37,14 @@ pub(crate) struct OutArgs {
     out: Option<PathBuf>,
 }
 
+impl OutArgs {
+    /// The option that sends the written access token, for a command to copy.
+    pub(super) fn option(&self) -> String {
+        let file = self.out.as_ref().map_or("FILE".to_owned(), |file| file.display().to_string());
+        format!(" --access-token-file {file}")
+    }
+}
+
 /// Create an access token.
 #[derive(Debug, Args)]
 pub(crate) struct NewTokenArgs {

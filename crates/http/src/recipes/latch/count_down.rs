@@ -72,7 +72,7 @@ fn ending_session(params: CountDownParams) -> Result<Option<SessionName>, ParamE
         (Some(_), None) => {
             let detail = "'on_death' needs 'session'";
             Err(ParamError::of("session", ErrorCode::InvalidArgument, detail)
-                .hint("add &session=ID of an open session"))
+                .hint("add the parameter session=ID of an open session"))
         }
     }
 }
