@@ -15,7 +15,11 @@ const UNREACHABLE: &str = "unreachable";
 pub(crate) fn explain(failure: CommandFailure) -> CommandFailure {
     let CommandFailure::NoAnswer { lead, reason, effect } = failure else { return failure };
     let cause = called_nodes().and_then(read_views).and_then(|views| cause(&views, &reason));
-    CommandFailure::NoAnswer { lead, reason: cause.unwrap_or(reason), effect }
+    match cause {
+        // The cause says more than how long a call had no answer.
+        Some(cause) => CommandFailure::NoAnswer { lead: None, reason: cause, effect },
+        None => CommandFailure::NoAnswer { lead, reason, effect },
+    }
 }
 
 /// An address, and the view of the cluster of the node there, or why there is none.

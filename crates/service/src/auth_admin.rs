@@ -9,8 +9,8 @@ use holdfast_machine::{AccessTokenRecord, Machine, SubjectRecord};
 use holdfast_raft::take_recovery_proof;
 use holdfast_types::{
     AccessTokenId, Actor, AuthChange, AuthMode, AuthRejection, Command, NamespaceName,
-    NewAccessToken, Permission, Reason, Rejection, Reply, Right, RoleName, SessionName,
-    SessionView, Stamp, SubjectName, millis,
+    NewAccessToken, Permission, Reason, Rejection, Reply, Right, RoleName, SessionName, Stamp,
+    SubjectName, millis,
 };
 
 use crate::access_token::AccessTokenSecret;

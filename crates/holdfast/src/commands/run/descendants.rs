@@ -125,6 +125,15 @@ pub(super) fn kill_listed(root: Pid) {
     }
 }
 
+/// Whether a signal or a debugger has stopped a process. `true` if `/proc` does not tell.
+pub(super) fn is_stopped(process: Pid) -> bool {
+    let stat = std::fs::read(format!("/proc/{process}/stat")).ok().filter(|_| is_own_namespace());
+    stat.is_none_or(|stat| {
+        let stat = String::from_utf8_lossy(&stat);
+        stat.rsplit_once(") ").is_none_or(|(_, state)| state.starts_with(['T', 't']))
+    })
+}
+
 fn listed_children(id: i32) -> Vec<i32> {
     let threads = std::fs::read_dir(format!("/proc/{id}/task")).ok();
     let children = |thread: std::io::Result<std::fs::DirEntry>| {

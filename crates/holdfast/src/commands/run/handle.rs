@@ -13,6 +13,7 @@ use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
 use nix::sys::prctl::set_child_subreaper;
 use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{Pid, getpgid, getpgrp, pipe2};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::net::unix::pipe;
@@ -20,7 +21,9 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::CommandArgs;
-use super::descendants::{self, ProcessInfo, kill_listed, live_descendants, without_nested};
+use super::descendants::{
+    self, ProcessInfo, is_stopped, kill_listed, live_descendants, names, without_nested,
+};
 use super::protocol::{
     CommandEnvironment, WatchdogOrder, WatchdogReport, from_ms, line, parse, to_ms,
 };
@@ -50,8 +53,8 @@ pub(super) struct CommandWatchdog {
 pub(super) struct KillOutcome {
     /// No descendant was alive from this time on.
     pub(super) at: Moment,
-    /// The processes that SIGKILL did not end.
-    pub(super) survivors: Vec<ProcessInfo>,
+    /// The processes that SIGKILL did not end, for messages; empty if all are dead.
+    pub(super) survivors: String,
     /// The status of the command, if the watchdog reported it.
     pub(super) status: Option<i32>,
 }
@@ -193,8 +196,8 @@ impl CommandWatchdog {
     pub(super) async fn kill_all(&mut self) -> KillOutcome {
         let give_up = Moment::now().plus(KILL_TIMEOUT);
         let (mut status, mut none_since) = (None, None);
-        kill_listed(self.watchdog);
         loop {
+            self.kill_listed();
             let live = self.live();
             for process in &live {
                 let _of_another_user = process.signal(Signal::SIGKILL);
@@ -204,10 +207,9 @@ impl CommandWatchdog {
             let since = *none_since.get_or_insert(now);
             if !live.is_empty() {
                 none_since = None;
-            } else if self.is_dead {
-                // The orphans of the watchdog would be children of this process.
-                return KillOutcome { at: since, survivors: vec![], status };
-            } else if since.plus(REPORT_TIMEOUT) < now {
+            } else if self.is_dead && self.has_no_child() {
+                return KillOutcome { at: since, survivors: String::new(), status };
+            } else if since.plus(REPORT_TIMEOUT) < now && is_stopped(self.watchdog) {
                 self.kill_watchdog();
             }
             match tokio::time::timeout(SCAN_INTERVAL, self.next()).await {
@@ -216,13 +218,40 @@ impl CommandWatchdog {
                     self.command = None;
                 }
                 Ok(Some(WatchdogReport::Gone { ms })) => {
-                    return KillOutcome { at: from_ms(ms), survivors: vec![], status };
+                    return KillOutcome { at: from_ms(ms), survivors: String::new(), status };
                 }
                 Ok(None) => tokio::time::sleep(SCAN_INTERVAL).await,
                 Ok(Some(_)) | Err(_) => {}
             }
             if Moment::now() >= give_up {
-                return KillOutcome { at: now, survivors: live, status };
+                let unseen = "a process that no list of processes shows".to_owned();
+                let survivors = if live.is_empty() { unseen } else { names(&live) };
+                return KillOutcome { at: now, survivors, status };
+            }
+        }
+    }
+
+    /// Kills the processes that the kernel lists below the watchdog, or below this process after the watchdog's death.
+    fn kill_listed(&self) {
+        if !self.is_dead {
+            kill_listed(self.watchdog);
+        } else if self.earlier_children.is_empty() {
+            kill_listed(Pid::this());
+        }
+    }
+
+    /// Reaps the orphans that this process adopted after the watchdog's death. Returns `true` if no child is left. A list
+    /// of processes is no proof: a process that forks faster than the list is read is never in it. With children from
+    /// before the start, the list must do.
+    fn has_no_child(&self) -> bool {
+        if !self.earlier_children.is_empty() {
+            return true;
+        }
+        loop {
+            match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
+                Ok(WaitStatus::StillAlive) => return false,
+                Ok(_) | Err(Errno::EINTR) => {}
+                Err(_) => return true,
             }
         }
     }

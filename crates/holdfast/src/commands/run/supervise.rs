@@ -387,11 +387,8 @@ impl<'run> Supervision<'run> {
     }
 }
 
-fn cannot_kill(survivors: &[super::descendants::ProcessInfo]) -> String {
-    format!(
-        "could not kill {}: a process of another user, or one that waits for a device",
-        names(survivors)
-    )
+fn cannot_kill(survivors: &str) -> String {
+    format!("could not kill {survivors}: a process of another user, or one that waits for a device")
 }
 
 fn environment(args: &RunArgs, guard: &MultiGuard) -> CommandEnvironment {

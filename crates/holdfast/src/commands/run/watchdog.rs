@@ -44,6 +44,8 @@ pub(super) const OWN_PROGRAM: &str = "/proc/self/exe";
 const CLOCK_CHECK: Duration = Duration::from_millis(500);
 /// The time between two scans of the processes during a kill.
 pub(super) const SCAN_INTERVAL: Duration = Duration::from_millis(10);
+/// The time between two readings of the list of children.
+const KILL_INTERVAL: Duration = Duration::from_millis(1);
 /// The time after which a killed process counts as one that cannot be killed: it belongs to another user, or waits
 /// for a device.
 pub(super) const KILL_TIMEOUT: Duration = Duration::from_secs(2);
@@ -213,8 +215,14 @@ impl WatchdogProcess {
     /// Kills all descendants, until none is left or [`KILL_TIMEOUT`] has passed. Returns `true` if none is left.
     async fn kill_all(&mut self) -> bool {
         let give_up = Moment::now().plus(KILL_TIMEOUT);
-        kill_listed(Pid::this());
+        let mut next_scan = Moment::now();
         while !self.reap() {
+            kill_listed(Pid::this());
+            if !next_scan.left(Moment::now()).is_zero() {
+                // A process that forks fast is dead only if the list of children is read more often than it forks.
+                tokio::time::sleep(KILL_INTERVAL).await;
+                continue;
+            }
             for process in live_descendants(&[], &[]) {
                 // `run` reports processes that cannot be killed.
                 let _of_another_user = process.signal(Signal::SIGKILL);
@@ -225,7 +233,7 @@ impl WatchdogProcess {
             if Moment::now() >= give_up {
                 return false;
             }
-            tokio::time::sleep(SCAN_INTERVAL).await;
+            next_scan = Moment::now().plus(SCAN_INTERVAL);
         }
         true
     }
