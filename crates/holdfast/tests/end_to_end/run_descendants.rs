@@ -169,6 +169,23 @@ fn no_descendant_writes_after_the_next_grant() {
     }
 }
 
+/// Each process of the chain lives for a few milliseconds, in a session of its own: no list of processes shows them all.
+#[test]
+fn a_process_that_forks_all_the_time_ends_with_the_hold() {
+    let cluster = DevCluster::start(&["--nodes", "1"]);
+    let folder = tempfile::tempdir().unwrap();
+    let worker = worker(folder.path(), "chain");
+    let chain = format!(
+        "import os, signal, time\nfor s in (1, 2, 15): signal.signal(s, signal.SIG_IGN)\nend = time.time() + 60\n\
+         while time.time() < end:\n  if os.fork(): os._exit(0)\n  os.setsid()\n  open('{worker}.out', 'a').write('work\\n')\n  time.sleep(0.005)"
+    );
+    let words = ["python3", "-c", &chain].map(str::to_owned);
+    let case = Case::start(&cluster, "chain".into(), worker, Ending::MaxHold, &words);
+    eventually("the chain works", || size(&case.worker) > 0);
+    let mut next = case.next(&cluster);
+    assert_eq!(next.next_stdout_line(), next.next_stdout_line(), "the chain still writes");
+}
+
 #[test]
 fn sigterm_ends_every_command_within_the_grace() {
     let cluster = DevCluster::start(&["--nodes", "1"]);
