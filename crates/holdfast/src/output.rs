@@ -8,10 +8,11 @@ use std::io::{self, ErrorKind, IsTerminal as _, Write};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use comfy_table::{ContentArrangement, Table, presets};
+use comfy_table::{ColumnConstraint, ContentArrangement, Table, Width, presets};
 use serde::Serialize;
 
 use crate::arguments::Format;
+use crate::columns;
 use crate::exit::CommandFailure;
 
 /// The narrowest terminal for which tables and the help wrap.
@@ -109,7 +110,8 @@ pub(crate) fn terminal_width() -> Option<u16> {
     Some(columns.max(WIDTH_MIN))
 }
 
-/// Formats a table without borders, as wide as its text. On a terminal, long cells wrap at its width.
+/// Formats a table without borders, as wide as its text. On a terminal, long cells wrap at its width, between words: a
+/// broken id could not be copied.
 pub(crate) fn table<const COLUMNS: usize>(
     header: [&str; COLUMNS],
     rows: impl IntoIterator<Item = [String; COLUMNS]>,
@@ -128,14 +130,28 @@ fn table_within<const COLUMNS: usize>(
         table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
     }
     table.set_header(header);
+    let mut longest = header.map(longest_word);
     for row in rows {
+        for (longest, cell) in longest.iter_mut().zip(&row) {
+            *longest = (*longest).max(longest_word(cell));
+        }
         table.add_row(row);
+    }
+    for (column, longest) in table.column_iter_mut().zip(longest) {
+        let padding = column.padding_width();
+        let width = u16::try_from(longest).unwrap_or(u16::MAX).saturating_add(padding);
+        column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(width)));
     }
     let lines: Vec<String> = table
         .lines()
         .map(|line| line.strip_prefix(' ').unwrap_or(&line).trim_end().to_owned())
         .collect();
     lines.join("\n")
+}
+
+/// The columns of the longest word of a cell.
+fn longest_word(cell: impl AsRef<str>) -> usize {
+    cell.as_ref().split_whitespace().map(columns::width).max().unwrap_or(0)
 }
 
 /// Formats a table, or returns `empty` if it has no rows.
@@ -177,7 +193,16 @@ pub(crate) fn short_time(ms: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::columns;
+
+    #[test]
+    fn an_id_is_not_broken_on_a_narrow_terminal() {
+        let id = "vm-28296-3e6836c3520177d0";
+        let row = ["2026-11-26T18:16:38Z (6m16s ago)", id, "released", id].map(str::to_owned);
+        let table = table_within(Some(60), ["since", "session", "cause", "owner"], [row]);
+        for word in [id, "2026-11-26T18:16:38Z", "released"] {
+            assert!(table.split_whitespace().any(|shown| shown == word), "{table}");
+        }
+    }
 
     #[test]
     fn a_table_wraps_long_cells_at_the_width_of_the_terminal() {

@@ -62,6 +62,13 @@ impl Machine {
         self.revision
     }
 
+    /// Whether the end of a session would end anything else: a hold, a wait, an ephemeral znode or a part in a recipe.
+    pub fn is_session_in_use(&self, session: SessionId) -> bool {
+        // A queue entry is an ephemeral znode.
+        !self.tree.node_indexes.ephemerals_of(session).is_empty()
+            || self.recipes.participation_count(session) > 0
+    }
+
     /// The largest stamp so far.
     pub fn now(&self) -> Stamp {
         self.now

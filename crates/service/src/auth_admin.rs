@@ -76,7 +76,7 @@ pub struct Verdict {
 
 impl Service {
     /// Adds the first administrator with an access token, and sets the mode. Without `mode`, it is `shadow` while sessions
-    /// without a credential are open, and otherwise `on`.
+    /// without a credential are in use, and otherwise `on`.
     ///
     /// # Errors
     /// [`AuthRejection::HasAdministrator`] after the first one; otherwise the errors of any write.
@@ -95,19 +95,21 @@ impl Service {
         Ok(added.map(|()| FirstAdministrator { issued, mode, sessions_without_credential }))
     }
 
-    /// Counts the open sessions of callers without a credential. A session without a lock can have other state that ends
-    /// with it, such as a place in a group or an ephemeral znode of a ZooKeeper client.
+    /// Counts the sessions of callers without a credential whose end would end something else, such as a hold, a place in
+    /// a group or an ephemeral znode of a ZooKeeper client.
     async fn sessions_without_credential(&self) -> Result<u64, Failure> {
         self.read_barrier().await?;
         let (mut after, mut count) = (None::<String>, 0);
         loop {
-            let page = self.raft().read(|machine| {
+            let (in_use, next) = self.raft().read(|machine| {
                 let has_none =
                     |session: &SessionName| machine.subject_of_session(session).is_none();
-                machine.sessions(after.as_deref(), SESSIONS_PAGE, has_none)
+                let page = machine.sessions(after.as_deref(), SESSIONS_PAGE, has_none);
+                let in_use = page.items.iter().filter(|item| machine.is_session_in_use(item.id));
+                (in_use.count() as u64, page.next)
             });
-            count += page.items.len() as u64;
-            match page.next {
+            count += in_use;
+            match next {
                 Some(next) => after = Some(next),
                 None => return Ok(count),
             }

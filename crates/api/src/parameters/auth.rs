@@ -23,7 +23,7 @@ pub const MODE: Param = Param::word(
 pub const FIRST_MODE: Param = Param::word(
     "mode",
     MODES,
-    "The mode from now on; by default shadow while sessions without a credential are open, otherwise on",
+    "The mode from now on; by default shadow while sessions without a credential are in use, otherwise on",
 );
 pub const ADMINISTRATOR: Param = Param::path(
     "subject",

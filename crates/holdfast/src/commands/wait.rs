@@ -14,6 +14,9 @@ use crate::arguments::{Format, OneLockArgs, duration};
 use crate::exit::CommandFailure;
 use crate::output::answer;
 
+/// A wait that is not longer also limits the time to look for a node.
+const SHORT: Duration = Duration::from_secs(3);
+
 /// Wait until a lock is free, or held, without acquiring it.
 #[derive(Debug, Args)]
 #[group(id = "wanted", multiple = false, args = ["free", "held"])]
@@ -33,7 +36,8 @@ pub(crate) struct WaitArgs {
 
 pub(crate) async fn run(args: WaitArgs) -> Result<(), CommandFailure> {
     let OneLockArgs { name, cluster } = &args.lock;
-    let client = cluster.client()?;
+    let is_short = args.wait.is_some_and(|wait| wait <= SHORT);
+    let client = if is_short { cluster.quick_client() } else { cluster.client() }?;
     let until = args.wait.map(|wait| Instant::now() + wait);
     loop {
         let body = client.lock_state(name).await?;

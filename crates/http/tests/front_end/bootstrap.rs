@@ -16,6 +16,13 @@ async fn the_first_administrator_does_not_end_the_holds_of_callers_without_a_cre
     let admin = added["token"].as_str().unwrap();
     let status = as_token(&node, admin, "GET", "/v1/auth", "").await.json();
     assert_eq!(status["sessions_without_credential"], 1);
+    // A znode ends with its session, too.
+    let znode = Node::start().await;
+    znode.call("PUT", "/v1/sessions/worker").await;
+    let create = "/v1/tree/member?ephemeral&session=worker";
+    assert_eq!(znode.call("PUT", create).await.status, 201);
+    let added = znode.call("POST", "/v1/auth/bootstrap").await.json();
+    assert_eq!(added["mode"], "shadow");
     // A session that holds nothing has nothing to lose.
     let free = Node::start().await;
     free.call("PUT", "/v1/sessions/idle").await;

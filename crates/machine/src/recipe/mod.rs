@@ -82,7 +82,7 @@ impl Recipes {
     }
 
     /// The number of promises and arrivals of a session.
-    fn participation_count(&self, session: SessionId) -> usize {
+    pub(crate) fn participation_count(&self, session: SessionId) -> usize {
         self.participations.get(&session).map_or(0, Participations::len)
     }
 

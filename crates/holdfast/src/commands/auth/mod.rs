@@ -55,7 +55,7 @@ pub(crate) struct AuthBootstrapArgs {
     /// The administrator.
     #[arg(long, default_value = "admin", value_parser = subject_name)]
     subject: SubjectName,
-    /// The mode from now on; by default shadow while sessions without a credential are open, otherwise on.
+    /// The mode from now on; by default shadow while sessions without a credential are in use, otherwise on.
     #[arg(long, value_enum)]
     mode: Option<ModeArg>,
     #[command(flatten)]
@@ -153,9 +153,9 @@ async fn bootstrap(args: &AuthBootstrapArgs) -> Result<(), CommandFailure> {
 /// The effect of the mode on running jobs, and the way back. `credential` has the options of the new access token.
 fn mode_text(mode: &str, without_credential: u64, credential: &str) -> String {
     let sessions = match without_credential {
-        0 => "no open session is without a credential".to_owned(),
-        1 => "1 open session is without a credential".to_owned(),
-        many => format!("{many} open sessions are without a credential"),
+        0 => "no session without a credential is in use".to_owned(),
+        1 => "1 session without a credential is in use".to_owned(),
+        many => format!("{many} sessions without a credential are in use"),
     };
     match mode {
         "on" if without_credential > 0 => format!(
@@ -186,7 +186,7 @@ async fn status(cluster: &ClusterArgs) -> Result<(), CommandFailure> {
         "none yet: run holdfast auth bootstrap on a node"
     };
     let mut text = format!(
-        "mode           {}{here}\nadministrator  {administrator}\nsessions       {} open without a credential",
+        "mode           {}{here}\nadministrator  {administrator}\nsessions       {} without a credential are in use",
         body.mode, body.sessions_without_credential
     );
     if !body.refusals.is_empty() {
