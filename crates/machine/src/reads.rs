@@ -64,8 +64,8 @@ impl Machine {
 
     /// Whether the end of a session would end anything else: a hold, a wait, an ephemeral znode or a part in a recipe.
     pub fn is_session_in_use(&self, session: SessionId) -> bool {
-        // A queue entry is an ephemeral znode.
-        !self.tree.node_indexes.ephemerals_of(session).is_empty()
+        self.locks.keys_of(session).next().is_some()
+            || self.tree.node_indexes.owned_by(session) > 0
             || self.recipes.participation_count(session) > 0
     }
 
