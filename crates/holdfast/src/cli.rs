@@ -257,7 +257,7 @@ pub(crate) fn not_parsed(error: Error) -> ExitCode {
         let mut error = without_address_variable(error);
         // Only `run` and `elect` take values that begin with a dash, and their help shows how.
         error.remove(ContextKind::Suggested);
-        remove_hidden_tips(&mut error, &command_line());
+        remove_wrong_tips(&mut error, &command_line());
         let code = u8::try_from(error.exit_code()).unwrap_or(2);
         // An error of stderr has no other output channel.
         drop(error.print());
@@ -267,12 +267,19 @@ pub(crate) fn not_parsed(error: Error) -> ExitCode {
     output::check().map_or_else(|stop| stop.code(), |()| ExitCode::SUCCESS)
 }
 
-/// Keeps the commands that the help shows among the suggested ones.
-fn remove_hidden_tips(error: &mut Error, command: &clap::Command) {
-    let is_shown =
-        |name: &String| command.find_subcommand(name).is_none_or(|command| !command.is_hide_set());
+/// The largest number of typing errors in a command for which another command is suggested.
+const TYPING_ERRORS_MAX: usize = 2;
+
+/// Keeps the suggested commands that the help shows and that the caller probably meant. clap suggests more distant ones.
+fn remove_wrong_tips(error: &mut Error, command: &clap::Command) {
+    let typed = error.get(ContextKind::InvalidSubcommand).map(ToString::to_string);
+    let typed = typed.unwrap_or_default();
+    let is_meant = |name: &String| {
+        let is_hidden = command.find_subcommand(name).is_some_and(clap::Command::is_hide_set);
+        !is_hidden && strsim::damerau_levenshtein(&typed, name) <= TYPING_ERRORS_MAX
+    };
     if let Some(ContextValue::Strings(mut names)) = error.remove(ContextKind::SuggestedSubcommand) {
-        names.retain(is_shown);
+        names.retain(is_meant);
         if !names.is_empty() {
             error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(names));
         }
@@ -322,10 +329,12 @@ mod tests {
     }
 
     #[test]
-    fn a_hidden_command_is_in_no_tip() {
-        for (typed, tip) in [("manula", None), ("benhc", Some("fence"))] {
+    fn only_a_shown_command_that_was_probably_meant_is_in_a_tip() {
+        let typed =
+            [("manula", None), ("benhc", None), ("operator", None), ("sesion", Some("session"))];
+        for (typed, tip) in typed {
             let mut error = Cli::try_parse_from(["holdfast", typed]).unwrap_err();
-            remove_hidden_tips(&mut error, &command_line());
+            remove_wrong_tips(&mut error, &command_line());
             let tips = error.get(ContextKind::SuggestedSubcommand).map(ToString::to_string);
             assert_eq!(tips.as_deref(), tip);
         }
