@@ -29,9 +29,11 @@ pub(super) async fn start(
 ) -> Result<Server, ServerError> {
     let find = |name| program(name, &DIRECTORIES).ok_or(ServerError::Missing(MISSING));
     let datadir = format!("--datadir={}", home.join("data").display());
+    // A starting server deletes the temporary tables in this directory, also those of another server.
+    let tmpdir = format!("--tmpdir={}", home.display());
     let user = Uid::effective().is_root().then_some("--user=root");
     let mut install = Command::new(find("mariadb-install-db")?);
-    install.args(["--no-defaults", &datadir]).args(user);
+    install.args(["--no-defaults", &datadir, &tmpdir]).args(user);
     install.args(["--auth-root-authentication-method=normal", "--skip-test-db"]);
     prepare("mariadb-install-db", &mut install)?;
     let [address] = ports::free::<1>()?;
@@ -39,6 +41,7 @@ pub(super) async fn start(
     let mut arguments = vec![
         "--no-defaults".to_owned(),
         datadir,
+        tmpdir,
         format!("--socket={}", home.join("socket").display()),
         format!("--port={}", address.port()),
         format!("--innodb-flush-log-at-trx-commit={sync}"),
