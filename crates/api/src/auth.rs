@@ -16,7 +16,7 @@ pub struct AuthBody {
     pub required_here: bool,
     /// Whether the first administrator was added.
     pub has_had_administrator: bool,
-    /// Sessions that callers without a credential opened, and that hold locks or wait for them. In the mode `on`, their
+    /// Sessions that callers without a credential opened, and that are in use. In the mode `on`, their
     /// renewals are refused, so they end with their TTL.
     pub sessions_without_credential: u64,
     /// Calls that this node refused, or would refuse in the mode `on`; the latest first.

@@ -46,7 +46,7 @@ pub struct AuthStatus {
     /// Whether this node applies the mode `on`, whatever the mode of the cluster is.
     pub required_here: bool,
     pub has_had_administrator: bool,
-    /// Sessions that a caller without a credential opened, and that hold locks or wait for them. In the mode `on`, they end
+    /// Sessions that a caller without a credential opened, and that are in use. In the mode `on`, they end
     /// with their TTL.
     pub sessions_without_credential: u64,
     /// The latest first.

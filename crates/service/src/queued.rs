@@ -241,8 +241,8 @@ impl QueuedAcquire {
         }
     }
 
-    /// Ends the wait because this node is shutting down, or will not see the grant because its disk is full. A caller with a named session keeps its entry and calls
-    /// another node.
+    /// Ends the wait because this node is shutting down, or will not see the grant because its disk is full. A caller with
+    /// a named session keeps its entry and calls another node.
     async fn turn_away(&self, service: &Service) -> Result<Response<Granted>, Failure> {
         let failure = if service.is_draining() {
             Failure::ShuttingDown

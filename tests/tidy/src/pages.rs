@@ -14,7 +14,8 @@ const SUMMARY: &str = "docs/SUMMARY.md";
 /// Words of a sentence.
 const SENTENCE_MAX: usize = 25;
 /// Words of the prose and the tables of all pages for users. Lower it after each shortened page. Raised by 2,000 for the pages
-/// about Python, Terraform, Kubernetes jobs and load balancers, and for what `run` and mixed ZooKeeper clients do, which users asked for and no other page covered.
+/// about Python, Terraform, Kubernetes jobs and load balancers, and for what `run` and mixed ZooKeeper clients do. Users asked
+/// for them, and no other page covered them.
 pub const WORDS_MAX: usize = 22_700;
 
 /// The folder of the pages for contributors.

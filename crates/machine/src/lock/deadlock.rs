@@ -351,8 +351,8 @@ impl<'a> DeadlockSearch<'a> {
         }
     }
 
-    /// Whether a holder blocks a grant in this mode, of this recipe. A holder that waits for an upgrade blocks each new holder. The
-    /// caller counts as one if it requests the upgrade.
+    /// Whether a holder blocks a grant in this mode and for this recipe. A holder that waits for an upgrade blocks each new
+    /// holder. The caller counts as one if it requests the upgrade.
     fn is_in_the_way(
         &self,
         name: &LockName,

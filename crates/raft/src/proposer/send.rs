@@ -138,7 +138,8 @@ enum WriteFailure {
     Unknown,
 }
 
-/// Appends an entry, and waits until this node has applied it, or no longer leads with a quorum. `spans` are the spans `commit` of the entry's traced runs.
+/// Appends an entry, and waits until this node has applied it, or no longer leads with a quorum. `spans` are the spans
+/// `commit` of the entry's traced runs.
 async fn write(
     context: &ProposerContext,
     entry: Entry,
