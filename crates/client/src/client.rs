@@ -184,12 +184,19 @@ impl Client {
         self.sessions.close().await
     }
 
-    /// Returns the answering node's view of the cluster.
+    /// Returns the view of a node that is in contact with the leader. If no node is, returns the view of the first node
+    /// that answers: a removed or cut-off node has an old view.
     ///
     /// # Errors
     /// See [`Error`].
     pub async fn cluster(&self) -> Result<ClusterBody, Error> {
-        self.calls.get("/v1/cluster").await
+        let call = Call::get("/v1/cluster");
+        let first: ClusterBody = self.calls.json(&call).await?;
+        if first.leader.is_some() {
+            return Ok(first);
+        }
+        let has_leader = |body: &ClusterBody| body.leader.is_some();
+        Ok(self.calls.nodes.find_at_others(&call, has_leader).await.unwrap_or(first))
     }
 
     /// Returns the alarms of the cluster.

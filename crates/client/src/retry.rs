@@ -98,6 +98,25 @@ impl Nodes {
         Delivery { result, in_doubt: rounds.is_in_doubt() }
     }
 
+    /// Sends a read to each node except the one that answered last, and returns the first answer that `fits`.
+    pub(crate) async fn find_at_others<T: DeserializeOwned>(
+        &self,
+        call: &Call,
+        fits: impl Fn(&T) -> bool,
+    ) -> Option<T> {
+        for node in self.order().into_iter().skip(1) {
+            let until = Instant::now() + SEARCH_TIMEOUT;
+            let budget = Budget { per_node: SEARCH_TIMEOUT, start_until: until, until };
+            if let AttemptOutcome::Success(response) = self.attempt(call, budget, node).await
+                && let Ok(body) = response.json()
+                && fits(&body)
+            {
+                return Some(body);
+            }
+        }
+        None
+    }
+
     /// Makes calls start at a node that answers, so that the only copy of a call does not go to a frozen node.
     async fn find_alive(&self, budget: Budget) {
         let start_until = budget.start_until.min(Instant::now() + SEARCH_TIMEOUT);

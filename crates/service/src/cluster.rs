@@ -105,9 +105,15 @@ impl Service {
         }
     }
 
-    /// Reads the states of all members. Takes at most about half a second.
+    /// Reads the states of all members. Takes at most about a second. The view is linearizable if it has a leader: a
+    /// removed or cut-off node gets no answer from the leader, and its view has none.
     pub async fn cluster(&self) -> ClusterView {
-        let own = self.report();
+        let mut own = self.report();
+        if own.leader.is_some() {
+            let passed = self.raft().read_barrier(Instant::now() + REPORT_TIMEOUT).await;
+            own = self.report();
+            own.leader = own.leader.filter(|_| passed.is_ok());
+        }
         let members = self.members();
         let reads = members.into_iter().map(|(id, member)| self.read_member(id, member, &own));
         let (nodes, waits_for): (Vec<_>, Vec<_>) =
