@@ -68,7 +68,8 @@ fn the_first_administrator_is_told_about_running_jobs_and_the_way_back() {
     let added = cluster.client(&["auth", "bootstrap", "--out", file]);
     assert_eq!(added.code, Some(0), "{}", added.stderr);
     assert!(
-        added.stderr.contains("shadow mode") && added.stderr.contains("1 session without a credential is in use"),
+        added.stderr.contains("shadow mode")
+            && added.stderr.contains("1 session without a credential is in use"),
         "{}",
         added.stderr
     );

@@ -287,8 +287,8 @@ impl<'a> DeadlockSearch<'a> {
 
     /// Adds the agents that block an entry in a queue. An earlier waiter without another entry can only wait for this
     /// lock. Its blockers therefore count as blockers of the entry, and the waiter itself is not searched. This
-    /// shortcut does not apply if the agent also holds the lock: a ZooKeeper client may hold a lock and wait for it
-    /// again.
+    /// shortcut does not apply behind another entry of the agent: a ZooKeeper client may hold a lock, or wait for it, and
+    /// wait for it again.
     fn waits_in_queue(
         &mut self,
         wait: usize,
@@ -298,17 +298,18 @@ impl<'a> DeadlockSearch<'a> {
         let (mut wanted, mut most, mut others) =
             (BTreeSet::from([(request.mode, request.recipe)]), request.permits, vec![]);
         let first_session = self.agents.first().map(|(session, _)| *session);
-        let agent_of_wait = self.waits.get(wait).and_then(|wait| self.agents.get(wait.agent));
-        let holds = self
-            .holders(name, lock)
-            .any(|holder| agent_of_wait == Some(&(holder.session, &holder.owner)));
+        let agent_of_wait =
+            self.waits.get(wait).and_then(|wait| self.agents.get(wait.agent)).copied();
+        let is_own = |entry: &'a LockEntry| agent_of_wait == Some((entry.session, &entry.owner));
+        let mut own_ahead = self.holders(name, lock).any(|holder| is_own(holder));
         for (_, ahead) in lock.waiters.range(..*rank) {
             if !self.count_step() {
                 break;
             }
+            own_ahead |= is_own(ahead);
             let session = self.machine.sessions.get(ahead.session);
             let has_other_entries = session.is_some_and(|session| session.queue_entries > 1);
-            if has_other_entries || holds || Some(ahead.session) == first_session {
+            if has_other_entries || own_ahead || Some(ahead.session) == first_session {
                 others.push(&**ahead);
                 continue;
             }

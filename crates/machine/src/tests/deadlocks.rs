@@ -349,3 +349,30 @@ fn a_session_waits_for_the_sessions_that_are_nested_in_it() {
         assert!(waits, "{steps:?}");
     }
 }
+
+/// `s1` waits for itself: its ZooKeeper entry is behind `s3`, which is behind its multi-lock. A hand-over to `s1` closes
+/// another cycle, but `s1` was in one before.
+#[test]
+fn a_waiter_between_two_entries_of_an_agent_makes_it_wait_for_itself() {
+    let mut machine = Machine::new();
+    let mut apply = |command| {
+        machine.apply(Entry { stamped_at: Stamp(0), commands: vec![command] }).outcomes.remove(0)
+    };
+    let mut acquire = |session: &str, locks: &[&str]| {
+        let open = script_commands::open(session);
+        let acquire = Acquire::new(script_commands::lock_set(locks), open, Owner::unnamed());
+        apply(Command::Acquire(acquire)).unwrap();
+    };
+    acquire("s2", &["a"]);
+    acquire("s5", &["b"]);
+    acquire("s4", &["a", "b"]);
+    acquire("s1", &["a", "s"]);
+    acquire("s3", &["a"]);
+    let create =
+        script_commands::create("/locks/a/m-lock-", CreateKind::Ephemeral, true, Vec::new());
+    apply(script_commands::multi(script_commands::of_session("s1"), vec![create])).unwrap();
+    let [from, to] = ["s5", "s1"].map(|name| (session_name(name), Owner::unnamed()));
+    let hand_over = HandOver { lock: lock_name("b"), from, to, token: None };
+    let handed_over = apply(Command::HandOver(hand_over));
+    assert!(matches!(handed_over, Ok(Reply::HandedOver(_))), "{handed_over:?}");
+}
