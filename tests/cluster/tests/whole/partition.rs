@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use holdfast_client::Client;
 use holdfast_lab::{
     Actor, Attempt, Cluster, DEADLINE, Flow, History, Http, Load, Method, Request, judge, until,
 };
@@ -28,6 +29,24 @@ async fn asked(http: &Http, target: &str) -> Option<(u16, String)> {
     let request = Request::new(Method::PUT, target).within(Duration::from_secs(20));
     let reply = http.send(request).await.ok()?;
     Some((reply.status, reply.code()))
+}
+
+/// The follower still knows the leader, but its view may lack what has changed since.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_view_of_the_cluster_has_a_leader_only_if_it_is_current() {
+    let cluster = linked().await;
+    let leader = cluster.wait_ready().await;
+    let follower = cluster.others(leader).next().expect("a follower");
+    let client = Client::new([follower.http.base(), cluster.node(leader).http.base()]);
+    let client = client.expect("a client");
+    cluster.links().isolate(follower.id, Flow::BlackHole);
+    let view = follower.http.get("/v1/cluster").await.assert_status(200).json();
+    assert!(view["leader"].is_null(), "{view}");
+    // The client starts at a random node, and asks the other one if the view has no leader.
+    for _ in 0..4 {
+        let view = client.cluster().await.expect("a view");
+        assert_eq!(view.leader.map(|node| node.0), Some(leader));
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
