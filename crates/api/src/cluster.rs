@@ -16,7 +16,8 @@ pub struct ClusterBody {
     pub level: u16,
     /// The current Raft term.
     pub term: u64,
-    /// The leader; null during an election, and without a quorum.
+    /// The leader; null during an election, without a quorum, and if the leader does not answer this node: then this view
+    /// may be old.
     pub leader: Option<NodeId>,
     /// What the unfinished change of a member waits for; missing without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]

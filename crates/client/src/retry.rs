@@ -22,7 +22,8 @@ use crate::nodes::{COPY_AFTER, Nodes, PING};
 /// The pause of a background task after a failure.
 pub(crate) const RETRY_PAUSE: Duration = Duration::from_millis(200);
 const RETRY_DOUBLINGS_MAX: u32 = 6;
-/// The maximum time of the search for a node that answers, before a call that may have only one copy.
+/// The maximum time of the search for a node that answers, before a call that may have only one copy; also of one node
+/// when each is asked.
 const SEARCH_TIMEOUT: Duration = Duration::from_secs(1);
 const NO_NODE_TRIED: &str = "no node was tried";
 

@@ -41,7 +41,7 @@ pub struct ClusterView {
     pub id: Option<ClusterId>,
     pub level: FeatureLevel,
     pub term: u64,
-    /// The leader that this node is in contact with, if the leader has a quorum.
+    /// The leader, if it has a quorum and has answered this node. Without it, the view may be old.
     pub leader: Option<NodeId>,
     /// What the unfinished change of a member waits for, if the leader replied.
     pub change_waits_for: Option<String>,
