@@ -273,9 +273,10 @@ fn stopped(reason: StopReason) -> CommandFailure {
 /// are ordinary failures.
 fn not_started(error: &StartError) -> CommandFailure {
     match error {
-        StartError::Store(_) | StartError::NoIdentity(_) | StartError::EarlierFormat(_) => {
-            CommandFailure::Halted(error.to_string())
-        }
+        StartError::Store(_)
+        | StartError::NoIdentity(_)
+        | StartError::InterruptedRecovery { .. }
+        | StartError::EarlierFormat(_) => CommandFailure::Halted(error.to_string()),
         StartError::OldProgram(why) => CommandFailure::OldProgram(why.clone()),
         StartError::Config(_)
         | StartError::DataDir { .. }

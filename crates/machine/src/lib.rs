@@ -22,6 +22,7 @@ mod per_namespace;
 mod reads;
 mod recipe;
 mod restore;
+mod restore_point;
 mod seal;
 mod session;
 mod snapshot;
@@ -38,7 +39,8 @@ pub use lock::explain::{BlockingLink, CHAIN_MAX};
 pub use lock::wait_deadlines::Wait;
 pub use reads::{Counts, LISTED_ENTRIES_MAX, LISTED_HOLDERS_MAX, LockFilter, SCAN_MAX};
 pub use recipe::{ArrivalState, ArrivalWait};
-pub use restore::{RESTORE_ADVANCE, RestoreError, RestoreOptions, RestoreSource, last_token_after};
+pub use restore::{RestoreError, RestoreOptions, RestoreSource};
+pub use restore_point::RestorePoint;
 pub use snapshot::load::LoadError;
 pub use snapshot::part::SnapshotPart;
 

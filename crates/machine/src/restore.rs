@@ -1,26 +1,22 @@
 //! Turns the state of a backup, or of one surviving node, into the first state of a new cluster.
 //!
-//! The cluster of the backup may have continued for any time, and may still run. Nothing that it has handed out since may
-//! occur again: the counters of tokens, revisions and sessions advance by [`RESTORE_ADVANCE`]. All sessions end, because
-//! their clients may hold locks in both clusters. Tree, policies, limits, authorization and audit trail stay.
+//! The cluster of the backup may have continued for any time, and may still run; other restores of its backups may exist.
+//! Nothing that any of them has handed out may occur again: the counters of tokens, revisions and sessions continue at the
+//! [`RestorePoint`]. All sessions end, because their clients may hold locks in both clusters. Tree, policies, limits,
+//! authorization and audit trail stay.
 //!
-//! A sealed cluster hands out neither tokens nor sessions. So its sessions can be kept, and its tokens and its time continue.
-//! Its rejected commands still take revisions, which clients may have seen: the revisions advance in every restore.
+//! A sealed cluster hands out neither tokens nor sessions. So its sessions can be kept, and its time continues.
 
 use std::fmt;
 
 use holdfast_types::{
-    Actor, ClusterId, FencingToken, Incarnation, LossCause, NodeId, Revision, SessionEnd,
-    SessionId, Stamp,
+    Actor, ClusterId, FencingToken, Incarnation, LossCause, NodeId, Revision, SessionEnd, SessionId,
 };
 use thiserror::Error;
 
 use crate::Machine;
 use crate::context::ApplyContext;
-
-/// The advance of each counter: more than a cluster of 35,000 grants a second uses in a year. 8,192 restores fit below
-/// 2^53.
-pub const RESTORE_ADVANCE: u64 = 1 << 40;
+use crate::restore_point::RestorePoint;
 
 /// What a restored cluster is.
 #[derive(Clone, Debug)]
@@ -30,9 +26,9 @@ pub struct RestoreOptions {
     /// The only member, and its data directory.
     pub node: NodeId,
     pub incarnation: Incarnation,
-    /// The wall clock. Unused if sessions are kept: the log's time never jumps, because timers follow it.
-    pub now: Stamp,
-    /// The new cluster mints no token up to this one.
+    /// Where the counters continue. The log's time continues there, too, unless sessions are kept: timers follow it.
+    pub point: RestorePoint,
+    /// The largest token that is known to have been minted outside of the state.
     pub token_floor: u64,
     /// Keeps the sessions of a sealed cluster, with their holds, waits and ephemeral znodes.
     pub keeps_sessions: bool,
@@ -63,6 +59,10 @@ pub enum RestoreError {
         "the revision would be {revision}, and revisions stay below 2^53: start an empty cluster"
     )]
     NoRevisions { revision: u64 },
+    #[error(
+        "the clock of this machine is {years} years ahead of the state, and the tokens follow the clock: set the clock"
+    )]
+    ClockAhead { years: u64 },
     #[error("the backup is not sealed, so its sessions cannot be kept: clients may have new locks")]
     NotSealed,
     /// A sealed cluster mints no token.
@@ -79,20 +79,25 @@ impl Machine {
     /// # Errors
     /// [`RestoreError`] if a counter would pass its end.
     pub fn restored(mut self, options: &RestoreOptions) -> Result<Self, RestoreError> {
-        let (before, revision) = (self.cluster_id, self.revision);
-        let last_token = self.last_token(options)?;
+        let (before, revision, at) = (self.cluster_id, self.revision, self.now);
+        let point = &options.point;
+        self.check_sessions_can_be_kept(options)?;
+        if let Some(years) = point.years_ahead(at) {
+            return Err(RestoreError::ClockAhead { years });
+        }
+        let last_token = point.after(self.locks.grants().max(options.token_floor), at);
         if last_token >= FencingToken::END - 1 {
             return Err(RestoreError::NoTokens { last: last_token });
         }
-        let next = self.revision.0.saturating_add(RESTORE_ADVANCE);
+        let next = point.after(revision.0, at);
         if next >= FencingToken::END - 1 {
             return Err(RestoreError::NoRevisions { revision: next });
         }
         self.revision = Revision(next);
         self.locks.advance_grants(last_token);
-        self.sessions.advance_minted(RESTORE_ADVANCE);
+        self.sessions.advance_minted(point.after(self.sessions.counters().0, at));
         if !options.keeps_sessions {
-            self.now = self.now.max(options.now);
+            self.now = at.max(point.now);
             self.end_all_sessions();
         }
         self.become_new_cluster(options.cluster_id, options.node, options.incarnation);
@@ -111,14 +116,12 @@ impl Machine {
         Ok(self)
     }
 
-    /// The value of the last token before the new cluster mints its first one.
-    fn last_token(&self, options: &RestoreOptions) -> Result<u64, RestoreError> {
+    fn check_sessions_can_be_kept(&self, options: &RestoreOptions) -> Result<(), RestoreError> {
         let (last, floor) = (self.locks.grants(), options.token_floor);
         match (options.keeps_sessions, &self.seal) {
-            (false, _) => Ok(last_token_after(last, floor)),
             (true, None) => Err(RestoreError::NotSealed),
             (true, Some(_)) if floor > last => Err(RestoreError::TokensSince { floor, last }),
-            (true, Some(_)) => Ok(last),
+            (false, _) | (true, Some(_)) => Ok(()),
         }
     }
 
@@ -147,11 +150,6 @@ impl Machine {
         // No waiter is left. This ends the cooldowns that are over.
         self.grant_stale(&mut ctx);
     }
-}
-
-/// The value of the last token of a restored cluster, before it mints its first one.
-pub fn last_token_after(grants: u64, floor: u64) -> u64 {
-    grants.saturating_add(RESTORE_ADVANCE).max(floor)
 }
 
 impl fmt::Display for RestoreSource {

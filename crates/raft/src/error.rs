@@ -102,6 +102,12 @@ pub enum StartError {
         .0.display()
     )]
     NoIdentity(PathBuf),
+    /// A recovery was interrupted between its last two steps.
+    #[error(
+        "{0} is missing, because a recovery was interrupted: rename {1} to {0}, and start the node again",
+        dir.display(), recovering.display()
+    )]
+    InterruptedRecovery { dir: PathBuf, recovering: PathBuf },
     /// A holdfast before 0.1 wrote the data directory.
     #[error(
         "{} has the format of an earlier holdfast, which this version cannot read: start this node with the version that \

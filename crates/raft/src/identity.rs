@@ -5,7 +5,7 @@
 //! but no identity file.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use holdfast_codec::{DecodeError, Kind};
 use holdfast_types::{Incarnation, NodeId};
@@ -17,7 +17,10 @@ use crate::join::JOIN_FILE;
 
 /// The name of the identity file.
 pub(crate) const IDENTITY_FILE: &str = "identity";
+const IDENTITY_PARTIAL: &str = "identity.partial";
 pub(crate) const LOCK_FILE: &str = "lock";
+/// The suffix of the directory that a recovery writes before it takes the place of the old one.
+pub(crate) const RECOVERING_SUFFIX: &str = ".recovering";
 /// The log directory within a data directory.
 pub(crate) const LOG_DIR: &str = "log";
 /// The snapshot directory within a data directory.
@@ -47,11 +50,15 @@ impl DataDir {
     /// Opens a directory and creates the identity of a new one.
     pub(crate) fn open(path: &Path, cluster: &str, node: NodeId) -> Result<Self, StartError> {
         let failed = |source| StartError::DataDir { dir: path.to_owned(), source };
+        check_recovered(path)?;
         std::fs::create_dir_all(path).map_err(failed)?;
         let lock = lock(path)?;
         // A node that has stored initial members has had a log.
         if path.join(INITIAL_MEMBERS_FILE).exists() && !path.join(LOG_DIR).exists() {
             return Err(StartError::NoIdentity(path.to_owned()));
+        }
+        if !path.join(IDENTITY_FILE).exists() {
+            check_complete(path)?;
         }
         let identity = match read(path)? {
             Some(identity) => {
@@ -133,6 +140,36 @@ fn check(
         });
     }
     Ok(identity)
+}
+
+/// Rejects a missing directory whose recovery was killed before its last rename: the node would start as an empty cluster.
+fn check_recovered(dir: &Path) -> Result<(), StartError> {
+    let recovering = with_suffix(dir, RECOVERING_SUFFIX);
+    if !dir.join(IDENTITY_FILE).exists() && recovering.exists() {
+        return Err(StartError::InterruptedRecovery { dir: dir.to_owned(), recovering });
+    }
+    Ok(())
+}
+
+/// Rejects a directory without an identity whose restore or join has not finished, for the same reason.
+fn check_complete(dir: &Path) -> Result<(), StartError> {
+    let failed = |source| StartError::DataDir { dir: dir.to_owned(), source };
+    for entry in dir.read_dir().map_err(failed)? {
+        let name = entry.map_err(failed)?.file_name();
+        // A new node that was killed at its first start has only a part of its identity.
+        if name.to_string_lossy().ends_with(".partial") && name != IDENTITY_PARTIAL {
+            return Err(StartError::NoIdentity(dir.to_owned()));
+        }
+    }
+    Ok(())
+}
+
+/// The path of a sibling whose name has a suffix.
+pub(crate) fn with_suffix(dir: &Path, suffix: &str) -> PathBuf {
+    // A path that ends with a slash gets the suffix, too.
+    let mut name = dir.components().as_path().as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
 }
 
 fn create(dir: &Path, cluster: &str, node: NodeId) -> Result<Identity, StartError> {

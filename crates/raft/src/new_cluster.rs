@@ -1,8 +1,8 @@
 //! Writes the data directory of the only node of a restored cluster. It has the initial members, a snapshot, a log and an
 //! identity. The snapshot has the state and a membership of one voter, and the log is purged up to the snapshot.
 //!
-//! The identity is written last. A directory without it does not start, so an interrupted restore never becomes an empty
-//! cluster. No thread of the log is left running.
+//! The first file is a marker, and the identity is written last. A directory without it does not start, so an interrupted
+//! restore never becomes an empty cluster. No thread of the log is left running.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -12,9 +12,12 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use holdfast_codec::Kind;
-use holdfast_machine::{Machine, RestoreError, RestoreOptions, RestoreSource};
+use holdfast_machine::{Machine, RestoreError, RestoreOptions, RestorePoint, RestoreSource};
 use holdfast_storage::{CompletionCallback, Log, LogOptions, QueueFull, RaftMeta, StoreError};
 use holdfast_types::{ClusterId, Incarnation, NodeId, Revision};
+use nix::sys::time::TimeValLike as _;
+use nix::time::ClockId;
+use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
 use crate::config::wall_clock;
@@ -30,6 +33,10 @@ use crate::wire::{InitialMembers, LogIdDto, VoteDto};
 const TERM: u64 = 1;
 /// The longest time of one sync of the new log.
 const SYNC_BOUND: Duration = Duration::from_mins(1);
+/// The random number of a start of a Linux machine.
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+/// The first file of a restore.
+const MARKER: &str = "restore.partial";
 /// The directory that ext4 creates in an empty volume.
 const LOST_AND_FOUND: &str = "lost+found";
 
@@ -41,7 +48,7 @@ pub struct NewCluster {
     /// The name of the cluster.
     pub cluster: String,
     pub node: NodeId,
-    /// The cluster mints no token up to this one.
+    /// The largest token that is known to have been minted outside of the state.
     pub token_floor: u64,
     /// Keeps the sessions of a sealed cluster.
     pub keeps_sessions: bool,
@@ -84,12 +91,12 @@ impl NewCluster {
     /// [`RestoreFailure`]; the directory is then as it was, or not usable if even its removal failed.
     pub fn write(&self, machine: Machine) -> Result<RestoredCluster, RestoreFailure> {
         self.check_empty()?;
-        let (cluster_id, incarnation) = (random_id()?, Incarnation(random_incarnation()?));
+        let (cluster_id, incarnation) = (random_id()?, Incarnation(random_u64()?));
         let machine = machine.restored(&RestoreOptions {
             cluster_id,
             node: self.node,
             incarnation,
-            now: wall_clock(),
+            point: restore_point()?,
             token_floor: self.token_floor,
             keeps_sessions: self.keeps_sessions,
             revokes_tokens: self.revokes_tokens,
@@ -98,11 +105,12 @@ impl NewCluster {
         let was_absent = !self.data_dir.exists();
         std::fs::create_dir_all(&self.data_dir).map_err(|error| self.failed(&error))?;
         // Only the process with the lock may write and remove files.
-        let _lock = identity::lock(&self.data_dir)?;
+        let _lock = self.mark_and_lock()?;
         self.check_empty()?;
         self.write_files(&machine, cluster_id, incarnation).inspect_err(|_| {
             self.remove_files(was_absent);
         })?;
+        self.remove_marker();
         let counts = machine.counts();
         let (last_token, sessions) = (counts.grants, counts.sessions);
         Ok(RestoredCluster { cluster_id, revision: machine.revision(), last_token, sessions })
@@ -117,11 +125,33 @@ impl NewCluster {
         }
         for entry in self.data_dir.read_dir().map_err(failed)? {
             let name = entry.map_err(failed)?.file_name();
-            if name != LOST_AND_FOUND && name != LOCK_FILE {
+            if name != LOST_AND_FOUND && name != LOCK_FILE && name != MARKER {
                 return Err(RestoreFailure::NotEmpty(self.data_dir.clone()));
             }
         }
         Ok(())
+    }
+
+    /// Marks the directory as incomplete, and locks it. The marker is the first file, so that no node starts after a kill.
+    fn mark_and_lock(&self) -> Result<File, RestoreFailure> {
+        let marked = File::create_new(self.data_dir.join(MARKER));
+        let is_new = marked.is_ok();
+        if let Err(error) = marked
+            && error.kind() != io::ErrorKind::AlreadyExists
+        {
+            return Err(self.failed(&error));
+        }
+        let lock = identity::lock(&self.data_dir);
+        if lock.is_err() && is_new {
+            self.remove_marker();
+        }
+        Ok(lock?)
+    }
+
+    fn remove_marker(&self) {
+        if let Err(error) = std::fs::remove_file(self.data_dir.join(MARKER)) {
+            tracing::warn!(dir = %self.data_dir.display(), %error, "cannot remove the file restore.partial");
+        }
     }
 
     fn write_files(
@@ -210,12 +240,29 @@ fn wait(request: impl FnOnce(CompletionCallback) -> Result<(), QueueFull>) -> io
     receiver.recv_timeout(SYNC_BOUND).map_err(io::Error::other)?.map_err(io::Error::other)
 }
 
+fn restore_point() -> Result<RestorePoint, StartError> {
+    let random = random_u64()?;
+    let clock_run = std::fs::read(BOOT_ID).ok().zip(clock_start());
+    let clock_run = clock_run.map_or((random >> 32) as u32, |(boot, start)| {
+        let hash = Sha256::new().chain_update(boot).chain_update(start.to_le_bytes()).finalize();
+        u32::from_le_bytes([hash[0], hash[1], hash[2], hash[3]])
+    });
+    Ok(RestorePoint { now: wall_clock(), clock_run, random })
+}
+
+/// The start of the machine by its present clock, seconds: equal until somebody sets the clock.
+fn clock_start() -> Option<i64> {
+    let [wall, up] = [ClockId::CLOCK_REALTIME, ClockId::CLOCK_BOOTTIME]
+        .map(|clock| nix::time::clock_gettime(clock).map(|time| time.num_milliseconds()));
+    Some((wall.ok()? - up.ok()?).div_euclid(1000))
+}
+
 fn random_id() -> Result<ClusterId, StartError> {
     let mut random = [0; 16];
     getrandom::fill(&mut random).map_err(|error| StartError::Store(error.to_string()))?;
     Ok(ClusterId(u128::from_le_bytes(random)))
 }
 
-fn random_incarnation() -> Result<u64, StartError> {
+fn random_u64() -> Result<u64, StartError> {
     getrandom::u64().map_err(|error| StartError::Store(error.to_string()))
 }

@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 
 use crate::error::StartError;
 use crate::failure::Failure;
-use crate::identity::{DataDir, LOG_DIR, SNAPSHOT_DIR};
+use crate::identity::{DataDir, LOG_DIR, RECOVERING_SUFFIX, SNAPSHOT_DIR, with_suffix};
 use crate::new_cluster::{NewCluster, RestoreFailure, RestoredCluster, sync_parent};
 use crate::snapshot::SnapshotStore;
 use crate::type_config::{LogId, Payload};
@@ -114,7 +114,7 @@ impl Recovery {
     /// [`RestoreFailure`]; the old directory then has its name.
     pub fn run(&self, stopped: StoppedNode) -> Result<RestoredCluster, RestoreFailure> {
         let (old, new) =
-            (directory_before_recovery(&self.dir), with_suffix(&self.dir, ".recovering"));
+            (directory_before_recovery(&self.dir), with_suffix(&self.dir, RECOVERING_SUFFIX));
         if old.exists() {
             return Err(RestoreFailure::NotEmpty(old));
         }
@@ -226,11 +226,4 @@ fn meta<T: DeserializeOwned>(log: &Log, meta: RaftMeta, kind: Kind) -> io::Resul
 /// The name under which a recovery keeps the old directory.
 pub fn directory_before_recovery(dir: &Path) -> PathBuf {
     with_suffix(dir, ".before-recovery")
-}
-
-fn with_suffix(dir: &Path, suffix: &str) -> PathBuf {
-    // A path that ends with a slash gets the suffix, too.
-    let mut name = dir.components().as_path().as_os_str().to_owned();
-    name.push(suffix);
-    PathBuf::from(name)
 }

@@ -82,7 +82,7 @@ pub(crate) struct SealArgs {
 
 /// Accept changes again after a seal.
 ///
-/// Never unseal a cluster whose sessions were restored elsewhere: both would mint the same tokens.
+/// Never unseal a cluster whose sessions were restored elsewhere: both would grant the same locks.
 #[derive(Debug, Args)]
 pub(crate) struct UnsealArgs {
     #[command(flatten)]

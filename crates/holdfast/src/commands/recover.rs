@@ -69,7 +69,7 @@ pub(crate) async fn run(args: RecoverArgs) -> Result<(), CommandFailure> {
         return Err(not_accepted(dir, &stopped));
     }
     let (node, counts) = (stopped.node, stopped.machine.counts());
-    let plan = args.new.plan(&stopped.cluster, counts.grants).await?;
+    let plan = args.new.plan(&stopped.cluster).await?;
     let recovery = Recovery {
         dir: dir.clone(),
         cluster: plan.cluster.clone(),

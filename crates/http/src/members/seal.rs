@@ -27,7 +27,7 @@ pub(crate) static SEAL_CLUSTER: Operation = Operation {
 pub(crate) static UNSEAL_CLUSTER: Operation = Operation {
     summary: "End the seal of the cluster",
     description: "Changes are accepted again. Every session has as much time left as when the cluster was sealed, or more. Never \
-        unseal a cluster whose sessions were restored elsewhere: both would mint the same tokens.",
+        unseal a cluster whose sessions were restored elsewhere: both would grant the same locks.",
     params: UnsealParams::LIST,
     answers: || vec![ResponseSpec::empty(StatusCode::NO_CONTENT, "The cluster is not sealed")],
     errors: &[ErrorCode::Forbidden, ErrorCode::LevelTooLow],

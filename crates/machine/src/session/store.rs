@@ -132,9 +132,9 @@ impl Sessions {
         (self.minted, self.tombstones_minted)
     }
 
-    /// Skips session numbers.
-    pub(crate) fn advance_minted(&mut self, count: u64) {
-        self.minted = self.minted.saturating_add(count);
+    /// Skips the session numbers up to this one. Never goes back.
+    pub(crate) fn advance_minted(&mut self, last: u64) {
+        self.minted = self.minted.max(last);
     }
 
     /// Returns the session with a name, live or ended; `None` if the name is unknown.

@@ -13,7 +13,7 @@ use super::members::{addresses, first_members, invite};
 use super::script_commands::{lock_name, open, session_name};
 use crate::audit::RECORDS_MAX;
 use crate::snapshot::part::{Part, SnapshotPart};
-use crate::{LoadError, Machine, RESTORE_ADVANCE};
+use crate::{LoadError, Machine};
 
 const ROOT: Actor = Actor::Token(AccessTokenId(1));
 
@@ -142,7 +142,7 @@ const LINES_OF_EVERY_ACTION: [&str; 23] = [
 fn restored(machine: Machine) -> (Machine, String) {
     let revision = machine.revision();
     let restored = machine.restored(&super::restore::options()).unwrap();
-    let (new, old, last) = (ClusterId(77), ClusterId(1), 1 + RESTORE_ADVANCE);
+    let (new, old, last) = (ClusterId(77), ClusterId(1), restored.counts().grants);
     let line = format!(
         "restored {new}: backup ab, cluster {old} at revision {revision}, tokens continue above {last}"
     );

@@ -38,6 +38,7 @@ mod random;
 mod recipe;
 mod render;
 mod restore;
+mod restore_point;
 mod script_commands;
 mod scripts;
 mod seal;

@@ -8,14 +8,23 @@ use super::model_check::Trial;
 use super::random::config;
 use super::script_commands::{lock_name, open, path, session_name};
 use super::{auth, snapshots};
-use crate::{Machine, RESTORE_ADVANCE, RestoreError, RestoreOptions, RestoreSource};
+use crate::{Machine, RestoreError, RestoreOptions, RestorePoint, RestoreSource};
+
+/// A moment in 2027, which is after all stamps of the histories.
+pub(super) const NOW: Stamp = Stamp(1_800_000_000_000);
+/// Less than the advance by the clock at [`NOW`].
+pub(super) const ADVANCE: u64 = 1 << 46;
+
+pub(super) fn point() -> RestorePoint {
+    RestorePoint { now: NOW, clock_run: 7, random: 9 }
+}
 
 pub(super) fn options() -> RestoreOptions {
     RestoreOptions {
         cluster_id: ClusterId(77),
         node: NodeId(5),
         incarnation: Incarnation(55),
-        now: Stamp(0),
+        point: point(),
         token_floor: 0,
         keeps_sessions: false,
         revokes_tokens: false,
@@ -63,7 +72,7 @@ proptest! {
     #[test]
     fn every_history_is_restored_without_sessions_and_with_larger_counters(
         history in history(60),
-        token_floor in prop::option::of(RESTORE_ADVANCE..4 * RESTORE_ADVANCE),
+        token_floor in prop::option::of(ADVANCE..4 * ADVANCE),
     ) {
         let Ok(trial) = Trial::run(&history) else { return Ok(()) };
         let before = trial.machine;
@@ -75,8 +84,8 @@ proptest! {
 
         let (old, new) = (before.counts(), after.counts());
         prop_assert_eq!((new.sessions, new.locks_held, new.waiters, new.ephemerals), (0, 0, 0, 0));
-        prop_assert!(new.grants >= old.grants + RESTORE_ADVANCE && new.grants >= options.token_floor);
-        prop_assert_eq!(after.revision().0, before.revision().0 + RESTORE_ADVANCE);
+        prop_assert!(new.grants > old.grants + ADVANCE && new.grants > options.token_floor);
+        prop_assert!(after.revision().0 > before.revision().0 + ADVANCE);
         for session in sessions(&before) {
             prop_assert_eq!(after.session(&session), SessionStatus::Expired);
         }
@@ -116,8 +125,7 @@ fn the_first_token_is_larger_than_every_old_one_and_old_clients_learn_their_expi
     };
     apply(&mut new, close("web1")).unwrap();
     let token = acquire(&mut new, "a", "web1").unwrap();
-    assert_eq!(token, FencingToken(3 + RESTORE_ADVANCE + 1));
-    assert!(token > last);
+    assert!(token > last && token.0 > ADVANCE, "{token:?}");
 }
 
 #[test]
@@ -131,7 +139,7 @@ fn a_session_number_of_the_old_cluster_names_no_session_of_the_new_one() {
     let close =
         Command::CloseSession { session: session_name("web1"), attachment: None, incarnation };
     apply(&mut new, close).unwrap();
-    assert_eq!(number(&new), SessionId(RESTORE_ADVANCE + 1));
+    assert!(number(&new).0 > ADVANCE);
 }
 
 #[test]
@@ -147,14 +155,14 @@ fn every_kind_of_state_is_kept_or_ended() {
     let record = records.last().unwrap();
     assert_eq!(record.action, AuditAction::Restored);
     assert_eq!(record.target, ClusterId(77).to_string());
-    let grants = before.counts().grants;
+    let grants = after.counts().grants;
     assert_eq!(
         record.detail,
         format!(
             "backup ab, cluster {} at revision {}, tokens continue above {}",
             ClusterId(9),
             before.revision(),
-            grants + RESTORE_ADVANCE
+            grants
         )
     );
 }
@@ -163,7 +171,10 @@ fn every_kind_of_state_is_kept_or_ended() {
 fn the_time_continues_with_the_wall_clock_if_that_is_later() {
     let before = snapshots::machine();
     let now = before.now();
-    let at = |now| before.clone().restored(&RestoreOptions { now, ..options() }).unwrap().now();
+    let at = |now| {
+        let point = RestorePoint { now, ..point() };
+        before.clone().restored(&RestoreOptions { point, ..options() }).unwrap().now()
+    };
     assert_eq!(at(Stamp(0)), now);
     assert_eq!(at(Stamp(now.0 + 9)), Stamp(now.0 + 9));
 }
@@ -184,22 +195,27 @@ fn access_tokens_are_kept_or_deleted() {
 }
 
 #[test]
-fn a_restore_beyond_the_end_of_the_tokens_or_revisions_is_rejected() {
+fn a_restore_beyond_the_end_of_the_tokens_is_rejected() {
     let machine = snapshots::machine();
-    let floor =
-        |token_floor| machine.clone().restored(&RestoreOptions { token_floor, ..options() }).err();
-    assert_eq!(floor(FencingToken::END - 2), None);
-    let last = FencingToken::END - 1;
-    assert_eq!(floor(last), Some(RestoreError::NoTokens { last }));
-    let mut again = machine;
-    let mut restores = 0;
-    let error = loop {
-        match again.clone().restored(&options()) {
-            Ok(next) => again = next,
-            Err(error) => break error,
-        }
-        restores += 1;
+    let floor = |token_floor| {
+        let options = RestoreOptions { token_floor, ..options() };
+        machine.clone().restored(&options).map(|new| new.counts().grants)
     };
-    assert_eq!(restores, 8_191);
+    let floor_max = FencingToken::END / 2;
+    assert!(floor(floor_max).unwrap() > floor_max);
+    let error = floor(FencingToken::END - 2).unwrap_err();
+    assert!(matches!(error, RestoreError::NoTokens { .. }), "{error}");
     assert!(error.to_string().contains("2^53"), "{error}");
+}
+
+#[test]
+fn a_clock_that_would_use_up_the_tokens_is_rejected() {
+    let machine = Machine::new();
+    let year = 365 * 86_400_000;
+    let restored = |years: u64| {
+        let point = RestorePoint { now: Stamp(NOW.0 + years * year), ..point() };
+        machine.clone().restored(&RestoreOptions { point, ..options() }).map(drop)
+    };
+    assert_eq!(restored(8), Ok(()));
+    assert_eq!(restored(60), Err(RestoreError::ClockAhead { years: 61 }));
 }

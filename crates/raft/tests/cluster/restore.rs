@@ -6,12 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use holdfast_machine::{Machine, RESTORE_ADVANCE};
+use holdfast_machine::Machine;
 use holdfast_raft::{
     Backup, NewCluster, PeerListen, RaftConfig, RaftNode, RestoreFailure, RestoreSource,
     StartError, StoppedNode,
 };
-use holdfast_types::{Address, MemberAddresses, NodeId, Revision, SessionStatus};
+use holdfast_types::{Address, MemberAddresses, NodeId, SessionStatus};
 
 use crate::lab::{Lab, Recorder, eventually, has_session, open_session, session_name, soon};
 
@@ -106,8 +106,8 @@ async fn a_new_cluster_continues_the_state_with_one_node_and_without_sessions() 
     let stopped = StoppedNode::read(lab.dirs[&2].path()).unwrap();
     let dir = tempfile::tempdir().unwrap();
     let restored = new_cluster(dir.path(), 2).write(stopped.machine).unwrap();
-    assert_eq!(restored.last_token, RESTORE_ADVANCE);
-    assert_eq!(restored.revision, Revision(machine.revision().0 + RESTORE_ADVANCE));
+    assert!(restored.last_token > 1 << 46, "{restored:?}");
+    assert!(restored.revision.0 > machine.revision().0 + (1 << 46), "{restored:?}");
     assert_ne!(Some(restored.cluster_id), machine.cluster_id());
 
     let node = boot(dir.path(), 2).await.unwrap();
@@ -173,10 +173,30 @@ async fn a_directory_with_files_is_not_overwritten_and_a_part_of_a_restore_does_
         let again = new_cluster(dir.path(), 1).write(Machine::new()).unwrap_err();
         assert!(matches!(again, RestoreFailure::NotEmpty(_)), "{again}");
     }
-    // Only the first file, and then nothing: the restore can be repeated.
-    std::fs::remove_file(dir.path().join("initial-members")).unwrap();
+    std::fs::rename(dir.path().join("initial-members"), dir.path().join("initial-members.partial"))
+        .unwrap();
+    for partial in ["initial-members.partial", "restore.partial"] {
+        let refused = boot(dir.path(), 1).await.unwrap_err();
+        assert!(matches!(refused, StartError::NoIdentity(_)), "{partial}: {refused}");
+        std::fs::write(dir.path().join("restore.partial"), "").unwrap();
+        std::fs::remove_file(dir.path().join("initial-members.partial")).unwrap_or_default();
+    }
+    // Only the first file: the restore can be repeated.
     new_cluster(dir.path(), 1).write(Machine::new()).unwrap();
     leads(&boot(dir.path(), 1).await.unwrap()).await;
+}
+
+/// A recovery that was killed between its two renames.
+#[tokio::test]
+async fn a_directory_whose_recovery_was_interrupted_does_not_start_empty() {
+    let parent = tempfile::tempdir().unwrap();
+    let (dir, recovering) = (parent.path().join("n1"), parent.path().join("n1.recovering"));
+    new_cluster(&recovering, 1).write(Machine::new()).unwrap();
+    let refused = boot(&dir, 1).await.unwrap_err();
+    assert!(matches!(refused, StartError::InterruptedRecovery { .. }), "{refused}");
+    assert!(!dir.exists());
+    std::fs::rename(&recovering, &dir).unwrap();
+    leads(&boot(&dir, 1).await.unwrap()).await;
 }
 
 /// Another process has just started in the directory, and has no other file yet.
@@ -187,7 +207,7 @@ fn a_directory_that_another_process_uses_is_not_touched() {
     lock.try_lock().unwrap();
     let refused = new_cluster(dir.path(), 1).write(Machine::new()).unwrap_err();
     let RestoreFailure::Directory(StartError::InUse(_)) = refused else { panic!("{refused}") };
-    assert!(dir.path().join("lock").exists());
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "only the lock");
     drop(lock);
     new_cluster(dir.path(), 1).write(Machine::new()).unwrap();
 }

@@ -13,10 +13,9 @@ use self::floors::{FenceMark, FenceStore};
 use super::backup::read_backup;
 use crate::arguments::{OutputArgs, cluster_name, node_id};
 use crate::exit::CommandFailure;
-use crate::output::{answer, table, write_stderr};
+use crate::output::{answer, table};
 
-const NEVER_UNSEAL: &str = "stop the nodes of the old cluster first, and never unseal it: it would mint the same tokens, and grant the \
-                            same locks\n\n";
+const NEVER_UNSEAL: &str = "stop the nodes of the old cluster first, and never unseal it: it would grant the same locks\n\n";
 
 /// Create one node of a new cluster from a backup.
 #[derive(Debug, Args)]
@@ -33,8 +32,7 @@ pub(crate) struct RestoreArgs {
     /// The id of the node, as in its configuration.
     #[arg(long, value_name = "ID", default_value = "1", value_parser = node_id)]
     node: NodeId,
-    /// Keep the sessions, locks, waiters and ephemeral znodes of a sealed cluster, and continue its tokens without a gap. A
-    /// floor above the last token is refused.
+    /// Keep the sessions, locks, waiters and ephemeral znodes of a sealed cluster. A floor above the last token is refused.
     #[arg(long)]
     keep_sessions: bool,
     #[command(flatten)]
@@ -49,7 +47,7 @@ pub(crate) struct NewClusterArgs {
     /// The name of the new cluster; by default that of the old one.
     #[arg(long, value_name = "NAME", value_parser = cluster_name)]
     cluster: Option<String>,
-    /// Let the tokens continue above this one, if that is more than 2^40 above the last known token.
+    /// A token that a cluster has minted: the tokens continue above it. By default the clock decides.
     #[arg(long, value_name = "TOKEN", default_value_t = 0)]
     token_floor: u64,
     /// A store with fence marks: the tokens continue above the largest. postgres://..., redis://... or sqlite:FILE.
@@ -69,24 +67,13 @@ pub(crate) struct NewClusterPlan {
 }
 
 impl NewClusterArgs {
-    /// Reads the fence marks. `last_token` is the last token of the state.
-    pub(crate) async fn plan(
-        &self,
-        cluster: &str,
-        last_token: u64,
-    ) -> Result<NewClusterPlan, CommandFailure> {
+    /// Reads the fence marks.
+    pub(crate) async fn plan(&self, cluster: &str) -> Result<NewClusterPlan, CommandFailure> {
         let mut marks = Vec::new();
         for store in &self.floor_from {
             marks.push(store.read().await?);
         }
-        let known = holdfast_raft::last_token_after(last_token, self.token_floor);
         let largest = marks.iter().map(|mark| mark.token).max().unwrap_or(0);
-        if largest >= known {
-            write_stderr(&format!(
-                "the largest fence mark is {largest}, and the tokens would continue above {known}: they continue above \
-                 {largest} instead"
-            ));
-        }
         Ok(NewClusterPlan {
             cluster: self.cluster.clone().unwrap_or_else(|| cluster.to_owned()),
             token_floor: self.token_floor.max(largest),
@@ -114,7 +101,7 @@ struct RestoreBody {
 
 pub(crate) async fn run(args: RestoreArgs) -> Result<(), CommandFailure> {
     let backup = read_backup(&args.file)?;
-    let plan = args.new.plan(&backup.head.cluster, backup.head.last_token).await?;
+    let plan = args.new.plan(&backup.head.cluster).await?;
     let new = NewCluster {
         data_dir: args.data_dir.clone(),
         cluster: plan.cluster.clone(),
@@ -146,7 +133,11 @@ fn not_written(args: &RestoreArgs, failure: &RestoreFailure) -> CommandFailure {
             let restore = restore(&args.data_dir);
             CommandFailure::failed(format!("{failure}; without its sessions: {restore}"))
         }
-        RestoreFailure::State(RestoreError::NoTokens { .. } | RestoreError::NoRevisions { .. })
+        RestoreFailure::State(
+            RestoreError::NoTokens { .. }
+            | RestoreError::NoRevisions { .. }
+            | RestoreError::ClockAhead { .. },
+        )
         | RestoreFailure::Directory(_)
         | RestoreFailure::Damaged { .. }
         | RestoreFailure::Write { .. } => CommandFailure::failed(failure),

@@ -1,9 +1,10 @@
 //! Promise 2 with a real database: after a restore or a recovery no rightful first write is refused, and no write of an
 //! old holder is accepted.
 //!
-//! Each round has a random history with fenced writes, a backup, a later part of the history that the backup lacks, and a
-//! restore. `HOLDFAST_RESTORES` is the number of restores (20); a tenth as many, at least two, are recoveries of a lagging
-//! survivor. Rounds have their numbers as seeds.
+//! A family of clusters grows in random steps: fenced writes, backups, restores of any backup so far, moves of a sealed
+//! cluster, repeated moves, and kills of nodes and of restores. No token repeats, and each restore has larger ones.
+//! `HOLDFAST_RESTORES` is the number of restores (20), and the seed; a tenth as many, at least two, are recoveries of a lagging
+//! survivor, each of them twice.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,11 +13,13 @@ use holdfast_fence::{FenceError, FencingToken, postgres};
 use holdfast_lab::{Http, Method};
 use tokio_postgres::Client;
 
-use super::{TestNode, cluster_of_three, json, text};
-use crate::program::holdfast;
+use super::{TestNode, cluster_of_three, json, members, text};
+use crate::program::{holdfast, spawn};
 use crate::scratch::Postgres;
 use crate::skip::postgres_or_skip;
 
+/// How many old tokens are tried after each restore.
+const OLD_TOKENS: usize = 40;
 const RESOURCES: [&str; 3] = ["r0", "r1", "r2"];
 
 fn rounds() -> u64 {
@@ -116,7 +119,7 @@ impl Clients {
         let Some((session, token)) = self.holders.get(resource).cloned() else {
             self.sessions += 1;
             let session = format!("s{}-{}", random.below(1 << 30), self.sessions);
-            let target = format!("/v1/locks/{resource}?session={session}&ttl=60s");
+            let target = format!("/v1/locks/{resource}?session={session}&ttl=10m");
             let token = http.put(&target).await.assert_status(200).token();
             self.tokens.push((resource, token));
             self.holders.insert(resource, (session, token));
@@ -138,17 +141,19 @@ impl Clients {
     }
 }
 
-/// The new cluster grants every lock, its first write is accepted, and no later one of an old holder.
-async fn check_new_cluster(new: &TestNode, old: &Clients, store: &mut Store, round: u64) {
+/// The new cluster grants every lock with larger tokens, its first write is accepted, and no later one of an old holder.
+async fn check_new_cluster(new: &TestNode, clients: &mut Clients, store: &mut Store, round: u64) {
     let http = new.http();
+    let old = clients.tokens.clone();
+    let largest = old.iter().map(|(_, token)| *token).max().unwrap_or(0);
     for resource in RESOURCES {
-        let target = format!("/v1/locks/{resource}?session=first{round}&ttl=60s");
+        let target = format!("/v1/locks/{resource}?session=first{round}&ttl=10m");
         let token = http.put(&target).await.assert_status(200).token();
-        let largest = old.tokens.iter().map(|(_, token)| *token).max().unwrap_or(0);
         assert!(token > largest, "round {round}: token {token} of {resource} after {largest}");
         assert!(store.write(resource, token).await, "round {round}: the first write of {resource}");
+        clients.tokens.push((resource, token));
     }
-    for (resource, token) in &old.tokens {
+    for (resource, token) in old.iter().rev().take(OLD_TOKENS) {
         let accepted = store.write(resource, *token).await;
         assert!(!accepted, "round {round}: an old holder wrote {resource} with token {token}");
     }
@@ -159,40 +164,158 @@ async fn check_new_cluster(new: &TestNode, old: &Clients, store: &mut Store, rou
     store.check().await;
 }
 
-/// One restore. Returns the restored node.
-async fn restore(round: u64, mut node: TestNode, dir: &Path, store: &mut Store) -> TestNode {
-    let (mut random, mut clients) = (Random::seeded(round), Clients::default());
-    let http = node.http();
-    clients.steps(&mut random, &http, store).await;
-    let backup = text(&dir.join(format!("backup{round}")));
-    let made = node.client(&["backup", "--out", &backup]);
-    assert_eq!(made.code, Some(0), "{}", made.stderr);
-    clients.steps(&mut random, &http, store).await;
-    // In half of the rounds the old cluster still runs, and its holders still write.
-    let survives = random.below(2) == 0;
-    if !survives {
-        node.kill();
+/// A backup of any cluster of the family.
+struct BackupFile {
+    path: String,
+    is_sealed: bool,
+}
+
+/// Clusters that began as one, with all their backups. At most one node runs after each step.
+struct Family {
+    dir: tempfile::TempDir,
+    node: TestNode,
+    backups: Vec<BackupFile>,
+    clients: Clients,
+    store: Store,
+    random: Random,
+    round: u64,
+}
+
+impl Family {
+    fn start(seed: u64, store: Store) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let node = TestNode::start_alone(1, &dir.path().join("first"));
+        let (backups, clients, random) = (Vec::new(), Clients::default(), Random::seeded(seed));
+        Self { dir, node, backups, clients, store, random, round: 0 }
     }
-    let data_dir = dir.join(format!("node{round}"));
-    let url = store.url();
-    let floor: &[&str] = if random.below(3) == 0 { &["--floor-from", &url] } else { &[] };
-    let arguments = ["restore", &backup, "--data-dir", &text(&data_dir)];
-    json(&[&arguments[..], floor].concat());
-    if survives {
-        clients.steps(&mut random, &http, store).await;
+
+    async fn work(&mut self) {
+        let http = self.node.http();
+        self.clients.steps(&mut self.random, &http, &mut self.store).await;
     }
-    let new = TestNode::start_alone(1, &data_dir);
-    check_new_cluster(&new, &clients, store, round).await;
-    new
+
+    fn back_up(&mut self, is_sealed: bool) {
+        let path = text(&self.dir.path().join(format!("backup{}", self.backups.len())));
+        let made = self.node.client(&["backup", "--out", &path]);
+        assert_eq!(made.code, Some(0), "{}", made.stderr);
+        self.backups.push(BackupFile { path, is_sealed });
+    }
+
+    /// Restores any backup. In half of the cases the old cluster still runs, and its holders still write.
+    async fn restore(&mut self) {
+        self.round += 1;
+        let data_dir = self.dir.path().join(format!("node{}", self.round));
+        let number = self.random.below(self.backups.len() as u64);
+        let backup = self.backups[usize::try_from(number).unwrap()].path.clone();
+        let url = self.store.url();
+        let floor: &[&str] = if self.random.below(4) == 0 { &["--floor-from", &url] } else { &[] };
+        let arguments = ["restore", &backup, "--data-dir", &text(&data_dir)];
+        let arguments = [&arguments[..], floor].concat();
+        if self.random.below(3) == 0 {
+            self.interrupt(&arguments, &data_dir);
+        }
+        let survives = self.random.below(2) == 0;
+        if !survives {
+            self.node.kill();
+        }
+        json(&arguments);
+        if survives {
+            self.work().await;
+        }
+        self.continue_with(&data_dir).await;
+    }
+
+    /// Kills the command after any of its steps. A node that starts in the directory has stopped, or is complete.
+    fn interrupt(&mut self, arguments: &[&str], data_dir: &Path) {
+        let files = 1 + self.random.below(5);
+        let mut restore = spawn(arguments, &[]);
+        let count = || std::fs::read_dir(data_dir).map_or(0, Iterator::count) as u64;
+        while restore.ended().is_none() && count() < files {}
+        restore.kill();
+        if count() == 0 {
+            return;
+        }
+        let is_complete = data_dir.join("identity").exists();
+        if !is_complete {
+            let mut node = TestNode::start(1, &members(&[1]), data_dir);
+            let end = node.process.take().unwrap().wait();
+            assert_eq!(end.code, Some(70), "round {}: {}", self.round, end.stderr);
+        }
+        std::fs::remove_dir_all(data_dir).unwrap();
+    }
+
+    /// Starts the restored node, and checks it.
+    async fn continue_with(&mut self, data_dir: &Path) {
+        self.node = TestNode::start_alone(1, data_dir);
+        self.clients.holders.clear();
+        check_new_cluster(&self.node, &mut self.clients, &mut self.store, self.round).await;
+    }
+
+    /// Moves a sealed cluster with its sessions: its holders continue, and new grants have larger tokens.
+    async fn move_away(&mut self) {
+        self.round += 1;
+        let sealed = self.node.client(&["cluster", "seal", "--reason", "a move"]);
+        assert_eq!(sealed.code, Some(0), "{}", sealed.stderr);
+        self.back_up(true);
+        if self.random.below(3) == 0 {
+            // The move is given up, and the cluster goes on.
+            assert_eq!(self.node.client(&["cluster", "unseal"]).code, Some(0));
+            self.work().await;
+            return;
+        }
+        self.node.kill();
+        let data_dir = self.dir.path().join(format!("node{}", self.round));
+        let backup = &self.backups.last().unwrap().path;
+        json(&["restore", backup, "--keep-sessions", "--data-dir", &text(&data_dir)]);
+        self.node = TestNode::start_alone(1, &data_dir);
+        for (resource, (session, token)) in self.clients.holders.clone() {
+            assert!(self.store.write(resource, token).await, "the holder {session} after a move");
+        }
+        let before = self.clients.tokens.clone();
+        self.work().await;
+        let largest = before.iter().map(|(_, token)| *token).max().unwrap_or(0);
+        let new = &self.clients.tokens[before.len()..];
+        assert!(new.iter().all(|(_, token)| *token > largest), "{new:?} after {largest}");
+    }
+
+    /// An old sealed backup is restored with its sessions, although clusters have gone on since.
+    async fn repeat_move(&mut self) {
+        let Some(sealed) = self.backups.iter().find(|backup| backup.is_sealed) else { return };
+        self.round += 1;
+        let data_dir = self.dir.path().join(format!("node{}", self.round));
+        json(&["restore", &sealed.path, "--keep-sessions", "--data-dir", &text(&data_dir)]);
+        self.node.kill();
+        self.node = TestNode::start_alone(1, &data_dir);
+        for resource in RESOURCES {
+            // The holder of the backup, if there is one.
+            let target = format!("/v1/force-releases/{resource}?reason=repeated");
+            self.node.http().post(&target).await.assert_status(200);
+        }
+        self.clients.holders.clear();
+        check_new_cluster(&self.node, &mut self.clients, &mut self.store, self.round).await;
+    }
+
+    fn restart(&mut self) {
+        self.node.kill();
+        self.node = TestNode::start_alone(1, &self.node.data_dir.clone());
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_first_write_is_refused_and_no_old_holder_writes_after_a_restore() {
-    let Some(mut store) = Store::start().await else { return };
-    let dir = tempfile::tempdir().unwrap();
-    let mut node = TestNode::start_alone(1, &dir.path().join("first"));
-    for round in 0..rounds() {
-        node = restore(round, node, dir.path(), &mut store).await;
+    let Some(store) = Store::start().await else { return };
+    let mut family = Family::start(rounds(), store);
+    family.work().await;
+    family.back_up(false);
+    while family.round < rounds() {
+        match family.random.below(10) {
+            0..=1 => family.work().await,
+            2 => family.back_up(false),
+            3 => family.move_away().await,
+            4 => family.repeat_move().await,
+            5 => family.restart(),
+            _ => family.restore().await,
+        }
     }
 }
 
@@ -209,10 +332,18 @@ async fn no_first_write_is_refused_and_no_old_holder_writes_after_a_recovery() {
         nodes[2].kill();
         clients.steps(&mut random, &http, &mut store).await;
         nodes.iter_mut().for_each(TestNode::kill);
-        let accept = "--i-accept-losing-acknowledged-writes";
-        let recovered = holdfast(&["recover", &text(&nodes[2].data_dir), "--lost", "1,2", accept]);
-        assert_eq!(recovered.code, Some(0), "{}", recovered.stderr);
-        let new = TestNode::start_alone(3, &nodes[2].data_dir);
-        check_new_cluster(&new, &clients, &mut store, round).await;
+        // The second time from the directory that the first recovery has kept.
+        for number in 0..2 {
+            let accept = "--i-accept-losing-acknowledged-writes";
+            let data_dir = &nodes[2].data_dir;
+            let recovered = holdfast(&["recover", &text(data_dir), "--lost", "1,2", accept]);
+            assert_eq!(recovered.code, Some(0), "{}", recovered.stderr);
+            let mut new = TestNode::start_alone(3, data_dir);
+            check_new_cluster(&new, &mut clients, &mut store, 2 * round + number).await;
+            new.kill();
+            let before = format!("{}.before-recovery", text(data_dir));
+            std::fs::remove_dir_all(data_dir).unwrap();
+            std::fs::rename(before, data_dir).unwrap();
+        }
     }
 }
