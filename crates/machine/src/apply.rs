@@ -105,6 +105,11 @@ impl Machine {
             }
             Command::Seal { reason } => Ok(self.seal(reason, ctx)),
             Command::Unseal => Ok(self.unseal(ctx)),
+            Command::RecordClocks { readings, jump } => {
+                self.now = jump.map_or(self.now, |jump| self.time_after(jump));
+                self.record_clocks(readings);
+                Ok(Reply::ClocksRecorded)
+            }
             Command::EndSession { session, incarnation, reason: _ } => {
                 self.end_session_for_operator(&session, incarnation, ctx)
             }

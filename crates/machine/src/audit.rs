@@ -268,6 +268,7 @@ fn described(command: &Command) -> Option<Described> {
         | Command::ClaimSession { .. }
         | Command::RecordBackup { .. }
         | Command::VerifyState
+        | Command::RecordClocks { .. }
         | Command::Recipe(_)
         | Command::RunTimers { .. }
         | Command::HandOver(_)

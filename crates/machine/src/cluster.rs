@@ -67,6 +67,7 @@ impl Machine {
             self.level = level;
             if level < LastBackup::LEVEL {
                 self.last_backup = None;
+                self.clocks = None;
             }
             ctx.emit(Event::LevelChanged { level });
         }
@@ -103,6 +104,8 @@ impl Machine {
         self.members = Members::restored(node, incarnation);
         self.last_backup = None;
         self.seal = None;
+        // Other machines have other clocks.
+        self.clocks = None;
     }
 }
 

@@ -11,6 +11,7 @@
 mod apply;
 mod audit;
 mod auth;
+mod clocks;
 mod cluster;
 mod context;
 mod digest;
@@ -33,6 +34,7 @@ mod tree;
 
 pub use audit::RECORDS_MAX as AUDIT_RECORDS_MAX;
 pub use auth::{AccessTokenRecord, ActorRights, SubjectRecord};
+pub use clocks::{ClockLead, ClockRecord};
 pub use cluster::LastBackup;
 pub use digest::DIGEST_SCHEMA;
 pub use lock::explain::{BlockingLink, CHAIN_MAX};
@@ -76,6 +78,7 @@ pub struct Machine {
     audit: AuditTrail,
     last_backup: Option<LastBackup>,
     seal: Option<Seal>,
+    clocks: Option<ClockRecord>,
 }
 
 impl Machine {
@@ -97,6 +100,7 @@ impl Machine {
             audit: AuditTrail::default(),
             last_backup: None,
             seal: None,
+            clocks: None,
         }
     }
 }

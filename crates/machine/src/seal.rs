@@ -55,6 +55,7 @@ fn is_allowed_while_sealed(command: &Command) -> bool {
         | Command::Membership(_)
         | Command::RecordBackup { .. }
         | Command::VerifyState
+        | Command::RecordClocks { .. }
         | Command::Seal { .. }
         | Command::Unseal => true,
         Command::As { command, .. } => is_allowed_while_sealed(command),

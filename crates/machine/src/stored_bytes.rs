@@ -79,6 +79,7 @@ pub(crate) fn may_store(command: &Command) -> bool {
         | Command::ClaimSession { .. }
         | Command::RecordBackup { .. }
         | Command::VerifyState
+        | Command::RecordClocks { .. }
         | Command::Seal { .. }
         | Command::Unseal
         | Command::As { .. }

@@ -84,6 +84,7 @@ pub use metrics::RaftMetrics;
 pub use new_cluster::{NewCluster, RestoreFailure, RestoredCluster};
 pub use node::RaftNode;
 pub use recovery::{RECOVERY_FILE, take_recovery_proof};
+pub use stamps::agreement::{ClockComparison, ClockSample, ClockVerdict};
 pub use state_machine::Observer;
 pub use status::{PeerStatus, RaftStatus, Role};
 pub use stopped_node::{LogPosition, Recovery, StoppedNode, directory_before_recovery};

@@ -1,11 +1,16 @@
 //! The log's time: the clock that stamps entries (design D15).
 //!
-//! A node continues from the last applied stamp with the time of its monotonic clock. Its wall clock only changes the
-//! rate, by at most one part in [`SLEW`]. Two stamps therefore never differ by more than the time between them plus a
-//! thousandth of it. This holds for all wall clocks, leaders and apply delays.
+//! A node continues from the last applied stamp with the time of its monotonic clock. The wall clocks of a majority only
+//! change the rate, by at most one part in [`SLEW`]. Two stamps therefore never differ by more than the time between them
+//! plus a thousandth of it. This holds for all wall clocks, leaders and apply delays.
 //!
-//! A node that has applied no stamp uses its wall clock directly: the first leader of a new cluster. Time in which no
-//! node runs does not count. The code is pure: both clocks are arguments.
+//! Time in which no node ran is not measured by a monotonic clock: `agreement.rs` says when the wall clocks of a majority
+//! replace it. A node that has applied no stamp uses its wall clock directly: the first leader of a new cluster. The code
+//! is pure: both clocks are arguments.
+
+pub(crate) mod agreement;
+
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use std::time::{Duration, Instant};
 
@@ -63,16 +68,39 @@ fn stamp(time: Duration) -> Stamp {
 pub(crate) struct Stamps {
     node: NodeId,
     time: Mutex<LogTime>,
+    /// How far the clocks of a majority are ahead of this node's, milliseconds.
+    correction: AtomicI64,
+    settled: AtomicBool,
 }
 
 impl Stamps {
     pub(crate) fn new(node: NodeId) -> Self {
-        Self { node, time: Mutex::default() }
+        Self {
+            node,
+            time: Mutex::default(),
+            correction: AtomicI64::new(0),
+            settled: AtomicBool::new(true),
+        }
     }
 
     /// Returns the stamp of an entry proposed now. A leader must have applied all entries committed before.
     pub(crate) fn read(&self, now: Instant, wall: Stamp) -> Stamp {
-        self.time.lock().read(now, wall)
+        let correction = self.correction.load(Ordering::Relaxed);
+        self.time.lock().read(now, Stamp(wall.0.saturating_add_signed(correction)))
+    }
+
+    /// Makes the time follow the clocks of a majority, which are ahead of this node's by `ms` milliseconds.
+    pub(crate) fn correct_wall_clock(&self, ms: i64) {
+        self.correction.store(ms, Ordering::Relaxed);
+    }
+
+    pub(crate) fn settle(&self, settled: bool) {
+        self.settled.store(settled, Ordering::Release);
+    }
+
+    /// False while time may be lost that the wall clocks have measured.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.settled.load(Ordering::Acquire)
     }
 
     /// Records that the machine has reached the stamp `applied`, by an entry of the leader `by` or by a snapshot

@@ -124,7 +124,7 @@ impl Service {
             history_gap: self.observer().hold_recorder.recent_gap(),
             differs_at: (differs_at > 0).then_some(Revision(differs_at)),
             unprotected: self.config().unprotected.clone(),
-            clock_offsets: self.parts.clock_offsets.lock().clone(),
+            clocks: self.parts.clocks.lock().clone(),
             backup: self.expected_backup(now),
             // An older program cannot read the alarm.
             state_check: if self.has_level(PEER_READS_LEVEL) {

@@ -27,6 +27,8 @@ const DAY: u64 = 86_400;
 const QUOTA_NEAR: u64 = 90;
 /// The largest difference between two clocks without an alarm, milliseconds.
 const CLOCK_OFFSET_MAX: u64 = 500;
+/// The largest delay of the log's time without an alarm, milliseconds.
+const BEHIND_MAX: i64 = 5_000;
 /// The most things that one alarm names.
 const NAMED_MAX: usize = 5;
 
@@ -51,10 +53,11 @@ pub enum AlarmKind {
     Unverified,
     Sealed,
     ForeignRecipe,
+    TimeBehind,
 }
 
 impl AlarmKind {
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::NoLeader,
         Self::Diverged,
         Self::OneFailureLeft,
@@ -73,6 +76,7 @@ impl AlarmKind {
         Self::Unverified,
         Self::Sealed,
         Self::ForeignRecipe,
+        Self::TimeBehind,
     ];
 
     /// The name, which is also its anchor in docs/operations.md.
@@ -96,6 +100,7 @@ impl AlarmKind {
             Self::Unverified => "unverified",
             Self::Sealed => "sealed",
             Self::ForeignRecipe => "foreign-recipe",
+            Self::TimeBehind => "time-behind",
         }
     }
 
@@ -128,6 +133,9 @@ impl AlarmKind {
             Self::Unverified => "start the other nodes, with programs of the same version",
             Self::ForeignRecipe => {
                 "move these locks out of /locks, or use a recipe of docs/zookeeper.md"
+            }
+            Self::TimeBehind => {
+                "set the clocks of the machines; the time catches up by 1 ms/s, or at once while nothing depends on it"
             }
             Self::Sealed => {
                 "restore the backup elsewhere and stop these nodes, or run holdfast cluster unseal"
@@ -212,6 +220,15 @@ impl QuotaUse {
     }
 }
 
+/// What this node knows about the clocks; empty unless it leads.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ClockFacts {
+    /// How far the clocks of other nodes are ahead of this node's, milliseconds.
+    pub(crate) offsets: BTreeMap<NodeId, i64>,
+    /// How far the log's time is behind the clocks of a majority, milliseconds.
+    pub(crate) behind_ms: Option<i64>,
+}
+
 /// The state that alarms depend on.
 #[derive(Clone, Debug)]
 pub(crate) struct AlarmFacts {
@@ -239,8 +256,8 @@ pub(crate) struct AlarmFacts {
     pub(crate) differs_at: Option<Revision>,
     /// An address that other machines reach without TLS.
     pub(crate) unprotected: Option<String>,
-    /// How far the clocks of other nodes are ahead of this node's, milliseconds; empty unless this node leads.
-    pub(crate) clock_offsets: BTreeMap<NodeId, i64>,
+    /// Empty unless this node leads.
+    pub(crate) clocks: ClockFacts,
     pub(crate) backup: Option<ExpectedBackup>,
     pub(crate) state_check: StateCheck,
     /// The seal of the cluster, and its age.
@@ -314,7 +331,7 @@ fn raised(kind: AlarmKind, facts: &AlarmFacts) -> Option<(AlarmSeverity, String)
         }
         AlarmKind::ClockSkew => {
             let wrong =
-                facts.clock_offsets.iter().filter(|(_, ms)| ms.unsigned_abs() > CLOCK_OFFSET_MAX);
+                facts.clocks.offsets.iter().filter(|(_, ms)| ms.unsigned_abs() > CLOCK_OFFSET_MAX);
             Some((Warning, named(wrong.map(|(node, ms)| clock_offset(*node, *ms)), "")?))
         }
         AlarmKind::BackupOld => Some((Warning, backup_old(facts.backup?)?)),
@@ -332,6 +349,11 @@ fn raised(kind: AlarmKind, facts: &AlarmFacts) -> Option<(AlarmSeverity, String)
             let detail =
                 format!("{count} znodes of clients that do not see HTTP callers, first {path}");
             Some((Warning, detail))
+        }
+        AlarmKind::TimeBehind => {
+            let behind = facts.clocks.behind_ms.filter(|ms| *ms > BEHIND_MAX)?;
+            let detail = "the log's time is behind the clocks of a majority by";
+            Some((Warning, format!("{detail} {} s", behind / 1_000)))
         }
     }
 }

@@ -26,6 +26,7 @@ use crate::hold_recorder::{HistoryConfig, HoldRecorder};
 use crate::lease::Leases;
 use crate::metrics::ServiceMetrics;
 use crate::recipes::RecipeWaiters;
+use crate::restart_time::RestartTime;
 use crate::session_events::SessionEvents;
 use crate::state_digests::StateDigests;
 use crate::stored_bytes_warning::StoredBytesWarning;
@@ -57,6 +58,7 @@ pub(crate) struct ApplyObserver {
     pub(crate) auth_changes: watch::Sender<()>,
     /// Changes with every new record of the audit trail.
     pub(crate) audit_records: watch::Sender<()>,
+    pub(crate) restart_time: RestartTime,
     stored_bytes_warning: StoredBytesWarning,
     answer_peer: AnswerPeer,
 }
@@ -72,6 +74,7 @@ impl ApplyObserver {
         config: &ServiceConfig,
         data_dir: &Path,
         metrics: ServiceMetrics,
+        restart_time: RestartTime,
         answer_peer: AnswerPeer,
     ) -> Arc<Self> {
         let ServiceConfig { history_events_max, history_bytes_max, watch_streams_max, .. } =
@@ -98,6 +101,7 @@ impl ApplyObserver {
             metrics,
             auth_changes: watch::Sender::new(()),
             audit_records: watch::Sender::new(()),
+            restart_time,
             stored_bytes_warning: StoredBytesWarning::default(),
             answer_peer,
         })
@@ -161,6 +165,7 @@ impl ApplyObserver {
 
 impl Observer for ApplyObserver {
     fn applied(&self, machine: &Machine, applied: &Applied) {
+        self.restart_time.applied(machine);
         for (revision, event) in &applied.events {
             self.on_event(event);
             self.streams.on_event(machine, *revision, event);
@@ -184,6 +189,7 @@ impl Observer for ApplyObserver {
         }
         drop(leases);
         self.digests.lock().restart(machine.revision(), machine.digest());
+        self.restart_time.applied(machine);
         self.stored_bytes_warning.check(machine);
         self.lock_waiters.wake_all();
         self.recipe_waiters.wake_all();

@@ -282,7 +282,7 @@ impl Service {
     pub async fn known_caller(&self, mode: ReadMode) -> Result<Response<KnownCaller>, Failure> {
         let actor = self.actor().clone();
         self.read(mode, |machine| {
-            let rights = machine.rights_of(self.actor(), self.log_time())?;
+            let rights = machine.rights_of(self.actor(), self.credential_time())?;
             let subject = rights.subject().cloned();
             let known = subject.as_ref().and_then(|subject| machine.subject(subject));
             let roles = known.map_or_else(Vec::new, |subject| subject.roles.clone());
@@ -315,7 +315,7 @@ impl Service {
             if subject.is_some() {
                 self.check(machine, Right::AuthRead, "")?;
             }
-            let rights = machine.rights_of(&actor, self.log_time())?;
+            let rights = machine.rights_of(&actor, self.credential_time())?;
             let allowed_by = rights.deciding_permission(right, name);
             let allowed_by = allowed_by.map(|(role, permission)| (role.to_owned(), permission));
             let outside_of = match rights.check(right, name) {

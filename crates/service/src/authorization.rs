@@ -48,7 +48,7 @@ impl Service {
     /// `tree admin`.
     pub(crate) fn identities_on(&self, machine: &Machine, path: &ZnodePath) -> Cow<'_, [Identity]> {
         let is_superuser = || {
-            let rights = machine.rights_of(self.actor(), self.log_time())?;
+            let rights = machine.rights_of(self.actor(), self.credential_time())?;
             rights.check(Right::TreeAdmin, path.as_str())
         };
         let mut identities = Cow::Borrowed(self.identities());
@@ -69,7 +69,7 @@ impl Service {
         let mut command = Command::Multi(multi);
         let is_superuser = *self.actor() != Actor::Node
             && self.raft().read(|machine| {
-                let rights = machine.rights_of(self.actor(), self.log_time());
+                let rights = machine.rights_of(self.actor(), self.credential_time());
                 machine.level() >= command.level()
                     && rights.is_ok_and(|rights| rights.check_command(&command).is_ok())
             });
@@ -84,7 +84,7 @@ impl Service {
     /// The subject of the caller, as applied by this node; `None` without a valid credential.
     pub fn subject(&self) -> Option<SubjectName> {
         self.parts.raft.read(|machine| {
-            let rights = machine.rights_of(self.actor(), self.log_time()).ok()?;
+            let rights = machine.rights_of(self.actor(), self.credential_time()).ok()?;
             rights.subject().cloned()
         })
     }
@@ -103,7 +103,7 @@ impl Service {
             if !token.has_hash(hash.unwrap_or(SecretHash([0; 32]))) || hash.is_none() {
                 return Err(AuthRejection::UnknownToken);
             }
-            machine.rights_of(&actor, self.log_time()).map(drop)
+            machine.rights_of(&actor, self.credential_time()).map(drop)
         };
         if self.raft().read(check).is_err() {
             self.read_barrier().await?;
@@ -141,7 +141,7 @@ impl Service {
     /// Checks a command before it is proposed. Changes of the authorization need a permission in every mode.
     pub(crate) async fn authorize(&self, command: &Command) -> Result<(), Failure> {
         let verdict = |machine: &Machine| {
-            machine.rights_of(self.actor(), self.log_time())?.check_command(command)
+            machine.rights_of(self.actor(), self.credential_time())?.check_command(command)
         };
         let is_change = matches!(command, Command::Auth(_));
         let checked = self.raft().read(|machine| match self.auth_mode(machine) {
@@ -174,7 +174,8 @@ impl Service {
         right: Right,
         name: &str,
     ) -> Result<(), Rejection> {
-        let verdict = || machine.rights_of(self.actor(), self.log_time())?.check(right, name);
+        let verdict =
+            || machine.rights_of(self.actor(), self.credential_time())?.check(right, name);
         Ok(self.enforce(machine, verdict)?)
     }
 
@@ -186,7 +187,7 @@ impl Service {
         prefix: &str,
     ) -> Result<(), Rejection> {
         let verdict =
-            || machine.rights_of(self.actor(), self.log_time())?.check_below(right, prefix);
+            || machine.rights_of(self.actor(), self.credential_time())?.check_below(right, prefix);
         Ok(self.enforce(machine, verdict)?)
     }
 
@@ -206,7 +207,7 @@ impl Service {
         actor: &Actor,
         session: &SessionName,
     ) -> Result<(), Rejection> {
-        let verdict = || machine.rights_of(actor, self.log_time())?.check_session(session);
+        let verdict = || machine.rights_of(actor, self.credential_time())?.check_session(session);
         Ok(self.enforce(machine, verdict)?)
     }
 
@@ -217,7 +218,7 @@ impl Service {
         session: &SessionName,
     ) -> Result<(), Rejection> {
         let verdict =
-            || machine.rights_of(self.actor(), self.log_time())?.check_session_read(session);
+            || machine.rights_of(self.actor(), self.credential_time())?.check_session_read(session);
         Ok(self.enforce(machine, verdict)?)
     }
 
@@ -230,7 +231,7 @@ impl Service {
         match self.auth_mode(machine) {
             AuthMode::Off | AuthMode::Shadow => Ok(None),
             AuthMode::On => {
-                let rights = machine.rights_of(self.actor(), self.log_time())?;
+                let rights = machine.rights_of(self.actor(), self.credential_time())?;
                 rights.check_caller()?;
                 Ok(Some(rights))
             }
@@ -256,7 +257,7 @@ impl Service {
     }
 
     fn record(&self, machine: &Machine, rejection: &AuthRejection) {
-        let now = self.log_time();
+        let now = self.credential_time();
         let caller = machine.rights_of(self.actor(), now).ok();
         let subject = caller.and_then(|caller| caller.subject()).cloned();
         self.metrics().auth_refused.inc();
@@ -276,7 +277,7 @@ impl Service {
 
     /// Whether the access token of the caller has expired, and its subject has another one.
     pub(crate) fn has_newer_token(&self) -> bool {
-        let (Actor::Token(id), now) = (self.actor(), self.log_time()) else { return false };
+        let (Actor::Token(id), now) = (self.actor(), self.credential_time()) else { return false };
         let is_valid = |expires_at: Option<Stamp>| expires_at.is_none_or(|at| at > now);
         self.raft().read(|machine| {
             let Some(expired) = machine.access_token(*id).filter(|t| !is_valid(t.expires_at))
@@ -315,7 +316,7 @@ impl CredentialWatch {
         loop {
             self.changes.mark_unchanged();
             let service = &self.service;
-            let now = service.log_time();
+            let now = service.credential_time();
             let expires_in = service.raft().read(|machine| {
                 if service.enforced_rights(machine)?.is_some() {
                     service.check_certificate(machine)?;

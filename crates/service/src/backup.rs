@@ -71,7 +71,7 @@ impl Service {
     fn check_backup(&self, machine: &Machine) -> Result<(), Rejection> {
         let right = Right::ClusterBackup;
         if machine.has_had_administrator() {
-            machine.rights_of(self.actor(), self.log_time())?.check(right, "")?;
+            machine.rights_of(self.actor(), self.credential_time())?.check(right, "")?;
         }
         self.check(machine, right, "")
     }

@@ -120,8 +120,11 @@ impl LeaderTimers {
         }
     }
 
-    /// Begins a leadership after a quorum has confirmed it and its log is applied.
+    /// Begins a leadership after a quorum has confirmed it, its log is applied and its time is settled.
     async fn begin(&mut self) {
+        if !self.service.raft().is_time_settled() {
+            return;
+        }
         let service = self.service.clone();
         let confirmed =
             self.checking_pauses(service.raft().confirm_leadership(service.deadline())).await;

@@ -52,6 +52,7 @@ mod queued;
 mod recipes;
 mod refusals;
 mod renewal;
+mod restart_time;
 mod seal;
 mod service;
 mod service_call;

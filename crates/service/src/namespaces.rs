@@ -49,7 +49,7 @@ impl Service {
         namespace: NamespaceName,
     ) -> Result<Response<NamespaceView>, Failure> {
         self.read(ReadMode::Linearizable, |machine| {
-            let rights = machine.rights_of(self.actor(), self.log_time()).ok();
+            let rights = machine.rights_of(self.actor(), self.credential_time()).ok();
             let subject = rights.and_then(|rights| rights.subject());
             let own = subject.and_then(|subject| machine.namespace_of(subject));
             if own != Some(&namespace) {
@@ -87,7 +87,7 @@ impl Service {
         }
         let limited = self.raft().read(|machine| {
             machine.namespaces().next()?;
-            let rights = machine.rights_of(self.actor(), self.log_time()).ok()?;
+            let rights = machine.rights_of(self.actor(), self.credential_time()).ok()?;
             let namespace = machine.namespace_of(rights.subject()?)?;
             let limit = machine.namespace_quotas(namespace)?.get(NamespaceQuota::CallsPerSecond)?;
             Some((namespace.clone(), NonZeroU32::new(u32::try_from(limit).ok()?)?))

@@ -2,7 +2,6 @@
 //!
 //! Each resource has a file of its own with the methods for clients.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,12 +10,12 @@ use std::time::{Duration, Instant};
 
 use holdfast_machine::Machine;
 use holdfast_raft::{Committed, ProposeError, RaftNode, ReadError, StopReason, Urgency};
-use holdfast_types::{Command, FeatureLevel, NodeId, Reply, Revision, Stamp};
+use holdfast_types::{ClockReading, Command, FeatureLevel, NodeId, Reply, Revision, Stamp};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use crate::alarms::ListenerCertificate;
+use crate::alarms::{ClockFacts, ListenerCertificate};
 use crate::apply_observer::ApplyObserver;
 use crate::call_rate::CallRates;
 use crate::config::ServiceConfig;
@@ -43,8 +42,7 @@ pub(crate) struct ServiceParts {
     pub(crate) state_check: tokio::sync::watch::Sender<StateCheck>,
     /// The certificates of the listeners, as the last check found them.
     pub(crate) certificates: Mutex<Vec<ListenerCertificate>>,
-    /// How far the clocks of other nodes are ahead of this node's, milliseconds; empty unless this node leads.
-    pub(crate) clock_offsets: Mutex<BTreeMap<NodeId, i64>>,
+    pub(crate) clocks: Mutex<ClockFacts>,
     /// The reserve of the disk, bytes.
     pub(crate) disk_reserve: u64,
     pub(crate) draining: CancellationToken,
@@ -122,6 +120,16 @@ impl Service {
     /// The log's time, from which ages and ends of holds are counted. It is independent of the node's wall clock.
     pub fn log_time(&self) -> Stamp {
         self.parts.raft.stamp()
+    }
+
+    /// The time for the expiry of access tokens. After a restart of this node it may be later than the log's.
+    pub(crate) fn credential_time(&self) -> Stamp {
+        let wall = self.parts.raft.wall_clock();
+        self.observer().restart_time.at_least(self.log_time(), wall)
+    }
+
+    pub(crate) fn clock_reading(&self) -> ClockReading {
+        ClockReading { wall: self.parts.raft.wall_clock(), run: self.observer().restart_time.run() }
     }
 
     pub(crate) fn raft(&self) -> &RaftNode {

@@ -15,8 +15,8 @@ use holdfast_codec::Kind;
 use holdfast_machine::DIGEST_SCHEMA;
 use holdfast_raft::Role;
 use holdfast_types::{
-    Actor, EntryState, FeatureLevel, LockName, NodeId, Owner, Rejection, Revision, SessionId,
-    SessionName, Stamp, Ttl,
+    Actor, ClockReading, EntryState, FeatureLevel, LockName, NodeId, Owner, Rejection, Revision,
+    SessionId, SessionName, Ttl,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -142,10 +142,10 @@ impl ServiceCall for ReadDigests {
 pub(crate) struct ReadClock;
 
 impl ServiceCall for ReadClock {
-    type Reply = Stamp;
+    type Reply = ClockReading;
 
-    async fn answer(self, service: &Service, _: Instant) -> Result<Stamp, CallFailure> {
-        Ok(service.raft().wall_clock())
+    async fn answer(self, service: &Service, _: Instant) -> Result<ClockReading, CallFailure> {
+        Ok(service.clock_reading())
     }
 }
 

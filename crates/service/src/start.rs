@@ -15,8 +15,10 @@ use crate::config::ServiceConfig;
 use crate::context::RequestContext;
 use crate::metrics::ServiceMetrics;
 use crate::refusals::Refusals;
+use crate::restart_time::RestartTime;
 use crate::service::{Service, ServiceParts};
 use crate::service_call::unavailable;
+use crate::session::random_bytes;
 use crate::state_check::StateCheck;
 use crate::stream::{RenewalQueue, StreamEnd, renew_streams};
 use crate::{clock_check, digest_check, leader_priority, leader_timers};
@@ -46,11 +48,17 @@ impl Service {
         let cluster = raft.cluster.clone();
         let started = Arc::new(OnceLock::new());
         let answer_peer = answer_peer(started.clone());
-        let observer = ApplyObserver::new(&config, &raft.data_dir, metrics, answer_peer);
+        let run = u64::from_le_bytes(
+            random_bytes().map_err(|error| StartError::Store(error.to_string()))?,
+        );
+        let restart_time = RestartTime::new(node, run);
+        let observer =
+            ApplyObserver::new(&config, &raft.data_dir, metrics, restart_time, answer_peer);
         let raft = RaftNode::start(raft, |_| wrap(observer.clone())).await?;
         let (revision, digest) = raft.read(|machine| (machine.revision(), machine.digest()));
         observer.digests.lock().start(revision, digest);
         raft.refuse_forwarded(true);
+        raft.settle_time(false);
         let parts = Arc::new(ServiceParts {
             raft,
             observer,
@@ -63,7 +71,7 @@ impl Service {
             digests_differ_at: AtomicU64::new(0),
             state_check: tokio::sync::watch::Sender::new(StateCheck::Pending),
             certificates: Mutex::default(),
-            clock_offsets: Mutex::default(),
+            clocks: Mutex::default(),
             disk_reserve,
             draining: CancellationToken::new(),
             stopped: CancellationToken::new(),

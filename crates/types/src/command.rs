@@ -1,22 +1,22 @@
 //! The commands of the replicated state machine. Its state changes only through [`Command`], a closed enum.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Actor, Attempt, AuthChange, Break, ClusterId, Data, FeatureLevel, FencingToken, HandOver,
-    Incarnation, Limits, LockName, LockSet, MembershipChange, Mode, Multi, NodeId, OpenSession,
-    OutOfBounds, Owner, Password, PolicyChange, Reason, Recipe, RequestRelease, Revision, Seal,
-    SessionId, SessionName, ShardRequest, Stamp, Ticket, Ttl, millis,
+    Actor, Attempt, AuthChange, Break, ClockReading, ClusterId, Data, FeatureLevel, FencingToken,
+    HandOver, Incarnation, Limits, LockName, LockSet, MembershipChange, Mode, Multi, NodeId,
+    OpenSession, OutOfBounds, Owner, Password, PolicyChange, Reason, Recipe, RequestRelease,
+    Revision, Seal, SessionId, SessionName, ShardRequest, Stamp, Ticket, TimeJump, Ttl, millis,
 };
 
 /// One entry of the log: a batch of commands with the leader's stamp. `apply` assigns one revision to each command,
 /// in order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
-    /// The leader's wall clock at the proposal. `apply` uses the largest stamp so far, so time never goes back.
+    /// The log's time at the proposal. `apply` uses the largest stamp so far, so time never goes back.
     pub stamped_at: Stamp,
     /// In the order of `apply`.
     pub commands: Vec<Command>,
@@ -118,6 +118,9 @@ pub enum Command {
     Seal { reason: Reason },
     /// Ends the seal. Succeeds if the cluster is not sealed.
     Unseal,
+    /// Records the wall clocks of the members, and lets the log's time jump forward. The leader proposes it at least once a
+    /// minute, so a restart of all nodes loses no idle time.
+    RecordClocks { readings: BTreeMap<NodeId, ClockReading>, jump: Option<TimeJump> },
 }
 
 impl Command {
@@ -147,9 +150,10 @@ impl Command {
             Self::Auth(change) => change.level(),
             Self::Membership(change) => change.level(),
             Self::Multi(multi) => multi.caller.level(),
-            Self::ClaimSession { .. } | Self::RecordBackup { .. } | Self::VerifyState => {
-                FeatureLevel(2)
-            }
+            Self::ClaimSession { .. }
+            | Self::RecordBackup { .. }
+            | Self::VerifyState
+            | Self::RecordClocks { .. } => FeatureLevel(2),
             Self::Seal { .. } | Self::Unseal => Seal::LEVEL,
             Self::As { command, .. } => command.level(),
         }

@@ -8,6 +8,7 @@ mod acl;
 mod address;
 mod audit;
 mod auth;
+mod clock;
 mod command;
 mod data;
 mod event;
@@ -42,6 +43,7 @@ pub use auth::{
     Forbidden, NamePattern, NamespaceItems, NewAccessToken, OtherNamespace, Permission,
     PermissionError, Right, SecretHash, built_in_role,
 };
+pub use clock::{ClockReading, TimeJump};
 pub use command::{Acquire, AcquireOptions, Cancel, Command, Entry, Release, ReleaseTarget};
 pub use data::Data;
 pub use event::{Applied, Event, LockEvent, LossCause, SessionEvent, TreeEvent};

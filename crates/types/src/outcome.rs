@@ -76,6 +76,7 @@ pub enum Reply {
     Sealed(Seal),
     /// The cluster is not sealed.
     Unsealed,
+    ClocksRecorded,
 }
 
 /// The state of an owner's queue entries: one for each lock of an acquire, in the order of their names.

@@ -15,8 +15,8 @@ pub fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Milliseconds since the Unix epoch: the leader's wall clock at the proposal of an entry. `apply` never lets it go
-/// back. Used for display, lock timers and idle times, never for the expiry of sessions.
+/// Milliseconds since the Unix epoch: the log's time at the proposal of an entry, close to the wall clocks of a majority.
+/// It never goes back. Used for display, lock timers and idle times, never for the expiry of sessions.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]

@@ -83,6 +83,7 @@ pub(crate) fn needed_by<'a, E>(
         | Command::Membership(MembershipChange::Finish { .. })
         | Command::RecordBackup { .. }
         | Command::VerifyState
+        | Command::RecordClocks { .. }
         | Command::Bootstrap { .. } => need(Needed::Node),
         Command::As { command, .. } => needed_by(command, need),
     }

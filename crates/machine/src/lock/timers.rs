@@ -60,6 +60,7 @@ fn locks_named_by(command: &Command) -> Vec<LockName> {
         | Command::ClaimSession { .. }
         | Command::RecordBackup { .. }
         | Command::VerifyState
+        | Command::RecordClocks { .. }
         | Command::Seal { .. }
         | Command::Unseal
         | Command::As { .. }

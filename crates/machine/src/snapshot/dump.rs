@@ -33,6 +33,7 @@ enum DumpPosition {
     Audit(u64),
     LastBackup,
     Seal,
+    Clocks,
     End,
     Done,
 }
@@ -66,7 +67,8 @@ impl Machine {
                 | Part::Auth(_)
                 | Part::Audit(_)
                 | Part::LastBackup(_)
-                | Part::Seal(_)) => part.hash(&mut fold),
+                | Part::Seal(_)
+                | Part::Clocks(_)) => part.hash(&mut fold),
             }
         }
         fold.finish()
@@ -99,7 +101,10 @@ impl Iterator for SnapshotParts {
                     (self.machine.last_backup.map(Part::LastBackup), DumpPosition::Seal)
                 }
                 DumpPosition::Seal => {
-                    (self.machine.seal.clone().map(Part::Seal), DumpPosition::End)
+                    (self.machine.seal.clone().map(Part::Seal), DumpPosition::Clocks)
+                }
+                DumpPosition::Clocks => {
+                    (self.machine.clocks.clone().map(Part::Clocks), DumpPosition::End)
                 }
                 DumpPosition::End => (Some(Part::End(self.end())), DumpPosition::Done),
                 DumpPosition::Done => return None,

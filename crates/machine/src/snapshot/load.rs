@@ -110,7 +110,8 @@ impl Loading {
             Part::Audit(_) => (7, "the audit trail"),
             Part::LastBackup(_) => (8, "the last backup"),
             Part::Seal(_) => (9, "the seal"),
-            Part::End(_) => (10, "the end"),
+            Part::Clocks(_) => (10, "the clocks"),
+            Part::End(_) => (11, "the end"),
         };
         if rank < self.rank || rank == 0 || self.end.is_some() {
             return Err(LoadError::OutOfOrder { part: name });
@@ -155,6 +156,13 @@ impl Loading {
                 }
                 let previous = self.machine.seal.replace(seal);
                 if previous.is_none() { Ok(()) } else { Err(twice("the seal".to_owned())) }
+            }
+            Part::Clocks(clocks) => {
+                if self.machine.level < LastBackup::LEVEL {
+                    return Err(unsound("it has clocks below the level of clocks".to_owned()));
+                }
+                let previous = self.machine.clocks.replace(clocks);
+                if previous.is_none() { Ok(()) } else { Err(twice("the clocks".to_owned())) }
             }
             Part::End(end) => {
                 self.end = Some(end);

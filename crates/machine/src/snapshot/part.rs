@@ -12,6 +12,7 @@ use holdfast_types::{
 use serde::{Deserialize, Serialize};
 
 use crate::auth::part::AuthPart;
+use crate::clocks::ClockRecord;
 use crate::cluster::LastBackup;
 use crate::lock::lock_entry::{Hold, LockEntry};
 use crate::recipe::RecipePart;
@@ -51,6 +52,8 @@ pub(crate) enum Part {
     LastBackup(LastBackup),
     /// The seal. It comes between the last backup and the end, only in a sealed cluster.
     Seal(Seal),
+    /// The clocks of the members. They come between the seal and the end, only in a cluster of feature level 2 or higher.
+    Clocks(ClockRecord),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -17,6 +17,7 @@ mod auth;
 mod bounds;
 mod bytes;
 mod changes;
+mod clocks;
 mod deadlocks;
 mod explain;
 mod guarantees;

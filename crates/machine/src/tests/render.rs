@@ -68,6 +68,7 @@ fn reply(reply: &Reply) -> String {
         | Reply::BackupRecorded
         | Reply::Sealed(_)
         | Reply::Unsealed
+        | Reply::ClocksRecorded
         | Reply::VerificationStarted => format!("{reply:?}"),
     }
 }

@@ -76,6 +76,7 @@ fn of_clients(machine: &Machine) -> (u64, Vec<Part>) {
         | Part::Audit(_)
         | Part::LastBackup(_)
         | Part::Seal(_)
+        | Part::Clocks(_)
         | Part::End(_) => None,
     });
     (machine.counts().grants, parts.collect())

@@ -125,6 +125,7 @@ fn a_snapshot_has_each_kind_of_part_once() {
             Part::Audit(_) => "audit",
             Part::LastBackup(_) => "last backup",
             Part::Seal(_) => "seal",
+            Part::Clocks(_) => "clocks",
             Part::End(_) => "end",
         })
         .collect();
@@ -362,6 +363,7 @@ fn corrupt(part: &mut Part, item: usize, what: usize, number: u64) {
         Part::Tombstones(tombstones) => tombstones[0].number = number,
         Part::LastBackup(backup) => backup.bytes = number,
         Part::Seal(seal) => seal.since = Stamp(number),
+        Part::Clocks(clocks) => clocks.at = Stamp(number),
         Part::Members(members) => {
             let (ClusterMemberPart::Current(node, _) | ClusterMemberPart::Retired(node, _)) =
                 &mut members[0];

@@ -189,6 +189,20 @@ impl RaftNode {
         (self.inner.context.wall_clock)()
     }
 
+    /// Makes the log's time follow the clocks of a majority, which are ahead of this node's by `ms` milliseconds.
+    pub fn correct_wall_clock(&self, ms: i64) {
+        self.inner.local.stamps().correct_wall_clock(ms);
+    }
+
+    /// While the log's time is not settled, this node as the leader delays the commands of clients.
+    pub fn settle_time(&self, settled: bool) {
+        self.inner.local.stamps().settle(settled);
+    }
+
+    pub fn is_time_settled(&self) -> bool {
+        self.inner.local.stamps().is_settled()
+    }
+
     /// How long a call waits for a leader.
     pub fn leader_wait(&self) -> Duration {
         self.inner.limits.leader_wait

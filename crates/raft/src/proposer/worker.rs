@@ -132,12 +132,15 @@ impl Worker {
         })
     }
 
-    /// A new leader appends only after it applied what its predecessors committed: its stamps continue from there.
+    /// A new leader appends only after it applied what its predecessors committed, and settled the log's time: its stamps
+    /// continue from there.
     fn route(&self) -> Option<Route> {
         let now = *self.context.leadership.borrow();
         match now.leader? {
             leader if leader != self.context.node => Some(Route::Leader(leader)),
-            _ => now.epoch.map(|_| Route::Local),
+            _ => {
+                now.epoch.filter(|_| self.context.local.stamps().is_settled()).map(|_| Route::Local)
+            }
         }
     }
 

@@ -23,7 +23,10 @@ fn healthy() -> AlarmFacts {
         history_gap: None,
         differs_at: None,
         unprotected: None,
-        clock_offsets: BTreeMap::from([(NodeId(2), 500), (NodeId(3), -500)]),
+        clocks: ClockFacts {
+            offsets: BTreeMap::from([(NodeId(2), 500), (NodeId(3), -500)]),
+            behind_ms: Some(5_000),
+        },
         backup: Some(ExpectedBackup { every: hours(24), age: Some(hours(24)) }),
         state_check: StateCheck::Verified,
         seal: None,
@@ -189,9 +192,18 @@ fn a_clock_that_differs_from_the_leaders_raises_clock_skew() {
         (501, "the clock of node 3 is 0.5 s ahead of the leader's"),
         (-61_250, "the clock of node 3 is 61.2 s behind the leader's"),
     ] {
-        let change = |facts: &mut AlarmFacts| facts.clock_offsets = [(NodeId(3), ms)].into();
+        let change = |facts: &mut AlarmFacts| facts.clocks.offsets = [(NodeId(3), ms)].into();
         expect(change, "clock-skew", "warning", detail);
     }
+}
+
+#[test]
+fn a_time_behind_the_clocks_of_a_majority_raises_time_behind() {
+    let change = |facts: &mut AlarmFacts| facts.clocks.behind_ms = Some(3_600_999);
+    let detail = "the log's time is behind the clocks of a majority by 3600 s";
+    expect(change, "time-behind", "warning", detail);
+    assert_eq!(after(|facts| facts.clocks.behind_ms = Some(-3_600_000)), []);
+    assert_eq!(after(|facts| facts.clocks.behind_ms = None), []);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use holdfast_api::parse_time;
-use holdfast_lab::{Actor, Attempt, Cluster, DEADLINE, History, Method, Node, until};
+use holdfast_lab::{Actor, Attempt, Cluster, DEADLINE, History, Method, Node, Request, until};
 use tokio::task::JoinHandle;
 
 const LONG: Duration = Duration::from_mins(5);
@@ -156,21 +156,122 @@ async fn no_timed_rule_ends_early_or_late_when_clocks_differ_by_an_hour_and_jump
     }
 }
 
-/// Time without running nodes does not count, whatever the clocks show afterwards.
+/// A minority of clocks that jumps does not change the log's time.
 #[tokio::test(flavor = "multi_thread")]
-async fn no_timed_rule_ends_early_when_all_nodes_restart_with_clocks_an_hour_ahead() {
+async fn no_timed_rule_ends_early_when_all_nodes_restart_and_one_clock_is_hours_ahead() {
     let lasts = Duration::from_secs(8);
     let cluster = three_that_differ().await;
+    recorded(&cluster).await;
     let rules = Rule::of_every_kind(&cluster, lasts).await;
     cluster.kill_all();
-    for (node, hours) in cluster.nodes().iter().zip([2, 3, 4]) {
-        node.clock().set_ahead_ms(hours * HOUR_MS);
-    }
+    cluster.nodes()[0].clock().set_ahead_ms(4 * HOUR_MS);
     cluster.start_all();
     cluster.wait_ready().await;
     for rule in rules {
         rule.ends_in_time(LATE).await;
     }
+}
+
+/// Returns the time at which a node creates a znode now, by the log.
+async fn time_of_a_new_znode(node: &Node, name: &str) -> i64 {
+    let target = format!("/v1/tree/{name}");
+    node.http.put_data(&target, "now").await.assert_status(201);
+    let made = node.http.get(&target).await;
+    parse_time(made.header("holdfast-created-at").expect("a time"))
+        .expect("RFC 3339")
+        .0
+        .cast_signed()
+}
+
+/// Waits until the log has the clocks of all nodes.
+async fn recorded(cluster: &Cluster) {
+    let line = format!("the clocks of {} members are recorded", cluster.nodes().len());
+    until("a record of all clocks", DEADLINE, async || {
+        let has_recorded = |node: &Node| node.log_lines_with(&line) > 0;
+        cluster.nodes().iter().any(has_recorded)
+    })
+    .await;
+}
+
+/// The clocks of a majority measure the time of the stop. Rules count it, sessions do not.
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_stop_of_all_nodes_the_times_are_right() {
+    let cluster = three_that_differ().await;
+    recorded(&cluster).await;
+    let http = &cluster.nodes()[0].http;
+    http.put("/v1/locks/job?session=job&ttl=5m&max_hold=1h").await.assert_status(200);
+    let before = time_of_a_new_znode(&cluster.nodes()[0], "before").await;
+    let stopped = Instant::now();
+    cluster.kill_all();
+    // Two hours pass by every clock.
+    for (node, hours) in cluster.nodes().iter().zip([2, 3, 1]) {
+        node.clock().set_ahead_ms(hours * HOUR_MS);
+    }
+    cluster.start_all();
+    cluster.wait_ready().await;
+    let passed = time_of_a_new_znode(&cluster.nodes()[0], "after").await - before;
+    let took = i64::try_from(stopped.elapsed().as_millis()).expect("milliseconds");
+    let off = passed - took - 2 * HOUR_MS;
+    assert!((-2_000..1_000).contains(&off), "{passed} ms passed in the log, {off} ms too many");
+    until("the end of the hold", LATE, async || {
+        let lock = cluster.nodes()[0].http.get("/v1/locks/job").await.json();
+        lock["holders"].as_array().is_some_and(Vec::is_empty)
+    })
+    .await;
+    cluster.nodes()[0].http.get("/v1/sessions/job").await.assert_status(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_access_token_that_expired_during_a_stop_is_rejected_from_the_first_call_on() {
+    let cluster = Cluster::of(1).with_own_clocks().prepare().await;
+    cluster.start_all();
+    cluster.wait_ready().await;
+    recorded(&cluster).await;
+    let node = &cluster.nodes()[0];
+    let added = node.http.post("/v1/auth/bootstrap?mode=on").await.assert_status(201).json();
+    let bearer = format!("Bearer {}", added["token"].as_str().expect("a token"));
+    let headers = [("authorization", bearer.as_str())];
+    let send = async |method: Method, target: &str| {
+        let request = Request::new(method, target).headers(&headers).within(DEADLINE);
+        node.http.send(request).await.expect("a reply")
+    };
+    let created = send(Method::POST, "/v1/auth/tokens?subject=admin&ttl=1h").await;
+    let short = created.assert_status(201).json()["token"].as_str().expect("a token").to_owned();
+    let bearer = format!("Bearer {short}");
+    let headers = [("authorization", bearer.as_str())];
+    let read = async || {
+        let request = Request::new(Method::GET, "/v1/locks").headers(&headers).within(DEADLINE);
+        node.http.send(request).await
+    };
+    read().await.expect("a reply").assert_status(200);
+    node.kill();
+    node.clock().set_ahead_ms(2 * HOUR_MS);
+    node.start();
+    let mut rejected = false;
+    until("the first authenticated call", DEADLINE, async || {
+        let Ok(reply) = read().await else { return false };
+        assert_ne!(reply.status, 200, "{reply}");
+        rejected = reply.status == 401;
+        rejected
+    })
+    .await;
+    assert!(rejected);
+    read().await.expect("a reply").assert_status(401);
+}
+
+/// Running nodes trust their monotonic clocks. The time waits while a session is open.
+#[tokio::test(flavor = "multi_thread")]
+async fn clocks_of_a_majority_that_jump_raise_an_alarm() {
+    let cluster = Cluster::of(3).with_own_clocks().prepare().await;
+    cluster.start_all();
+    cluster.wait_ready().await;
+    let node = &cluster.nodes()[0];
+    node.http.put("/v1/sessions/s?ttl=10m").await;
+    let before = time_of_a_new_znode(node, "before").await;
+    cluster.nodes().iter().for_each(|node| node.clock().set_ahead_ms(HOUR_MS));
+    until("the alarm", LATE, async || alarm(node, "time-behind").await.is_some()).await;
+    let passed = time_of_a_new_znode(node, "after").await - before;
+    assert!(passed < HOUR_MS / 2, "{passed} ms passed in the log");
 }
 
 /// The log's time begins with the wall clock of the first leader; this also shows that the clocks of these tests
@@ -193,12 +294,12 @@ async fn the_time_of_a_new_cluster_begins_with_the_wall_clock_of_its_first_leade
     assert!(off < 60_000, "made at {made}, now it is {now}");
 }
 
-/// The details of the alarm `clock-skew`, as a node reports it.
-async fn clock_skew(node: &Node) -> Option<String> {
+/// The details of an alarm, as a node reports it.
+async fn alarm(node: &Node, name: &str) -> Option<String> {
     let alarms = node.http.get("/v1/alarms").await.json();
     let alarms = alarms["alarms"].as_array().expect("a list").clone();
-    let skew = alarms.iter().find(|alarm| alarm["name"] == "clock-skew")?;
-    Some(skew["detail"].as_str().expect("a text").to_owned())
+    let raised = alarms.iter().find(|alarm| alarm["name"] == name)?;
+    Some(raised["detail"].as_str().expect("a text").to_owned())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -207,16 +308,16 @@ async fn a_clock_that_differs_from_the_leaders_raises_an_alarm_until_it_is_set()
     cluster.start_all();
     let leader = cluster.wait_ready().await;
     let wrong = cluster.others(leader).next().expect("a follower");
-    assert_eq!(clock_skew(wrong).await, None);
+    assert_eq!(alarm(wrong, "clock-skew").await, None);
     wrong.clock().set_ahead_ms(HOUR_MS);
     let expected = format!("the clock of node {} is 3599.", wrong.id);
     let ahead = format!("the clock of node {} is 3600.0 s ahead of the leader's", wrong.id);
     until("the alarm", LATE, async || {
-        clock_skew(wrong)
+        alarm(wrong, "clock-skew")
             .await
             .is_some_and(|detail| detail == ahead || detail.starts_with(&expected))
     })
     .await;
     wrong.clock().set_ahead_ms(0);
-    until("the end of the alarm", LATE, async || clock_skew(wrong).await.is_none()).await;
+    until("the end of the alarm", LATE, async || alarm(wrong, "clock-skew").await.is_none()).await;
 }

@@ -356,6 +356,7 @@ impl Model {
                 | Command::ClaimSession { .. }
                 | Command::RecordBackup { .. }
                 | Command::VerifyState
+                | Command::RecordClocks { .. }
                 | Command::Seal { .. }
                 | Command::Unseal
                 | Command::Auth(_)
@@ -460,7 +461,8 @@ impl Model {
                 self.seal = None;
                 Ok(Reply::Unsealed)
             }
-            Command::RegisterNode { .. }
+            Command::RecordClocks { .. }
+            | Command::RegisterNode { .. }
             | Command::Membership(_)
             | Command::ClaimSession { .. }
             | Command::RecordBackup { .. }

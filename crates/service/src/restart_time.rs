@@ -1,0 +1,72 @@
+//! The time after a restart of this node. Until a record of the clocks confirms the log's time, the node also counts the
+//! time that its own wall clock has measured since the last record. So no access token is valid after its end.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use holdfast_machine::Machine;
+use holdfast_types::{NodeId, Stamp};
+
+/// No lead is known, or the log's time is confirmed.
+const CONFIRMED: i64 = i64::MIN;
+
+#[derive(Debug)]
+pub(crate) struct RestartTime {
+    node: NodeId,
+    /// The start of this process.
+    run: u64,
+    /// The lead of this node's clock in the last record, milliseconds.
+    lead_ms: AtomicI64,
+}
+
+impl RestartTime {
+    pub(crate) fn new(node: NodeId, run: u64) -> Self {
+        Self { node, run, lead_ms: AtomicI64::new(CONFIRMED) }
+    }
+
+    pub(crate) fn run(&self) -> u64 {
+        self.run
+    }
+
+    pub(crate) fn applied(&self, machine: &Machine) {
+        let lead = machine.clocks().and_then(|record| record.leads.get(&self.node));
+        let lead = lead.filter(|lead| lead.run != self.run);
+        self.lead_ms.store(lead.map_or(CONFIRMED, |lead| lead.ms), Ordering::Relaxed);
+    }
+
+    /// Returns the log's time, or the time by this node's wall clock if that is later and not refuted yet.
+    pub(crate) fn at_least(&self, log: Stamp, wall: Stamp) -> Stamp {
+        match self.lead_ms.load(Ordering::Relaxed) {
+            CONFIRMED => log,
+            lead => log.max(Stamp(wall.0.saturating_add_signed(lead.saturating_neg()))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use holdfast_types::{ClockReading, ClusterId, Command, Entry, FeatureLevel};
+
+    use super::*;
+
+    #[test]
+    fn a_restarted_node_counts_its_own_clock_until_a_record_has_its_run() {
+        let mut machine = Machine::new();
+        let mut record = |wall, run| {
+            let members = [NodeId(1)].into();
+            let bootstrap =
+                Command::Bootstrap { cluster_id: ClusterId(1), level: FeatureLevel(2), members };
+            let readings = [(NodeId(1), ClockReading { wall: Stamp(wall), run })].into();
+            let record = Command::RecordClocks { readings, jump: None };
+            machine.apply(Entry { stamped_at: Stamp(1_000), commands: vec![bootstrap, record] });
+            machine.clone()
+        };
+        let time = RestartTime::new(NodeId(1), 2);
+        let read = |time: &RestartTime| time.at_least(Stamp(1_500), Stamp(9_000));
+        assert_eq!(read(&time), Stamp(1_500), "without a record");
+        time.applied(&record(1_200, 1));
+        assert_eq!(read(&time), Stamp(8_800));
+        assert_eq!(time.at_least(Stamp(9_500), Stamp(9_000)), Stamp(9_500));
+        time.applied(&record(1_200, 2));
+        assert_eq!(read(&time), Stamp(1_500));
+    }
+}
