@@ -197,11 +197,13 @@ impl Dispatch {
         if truncated && entries.is_empty() {
             return disk_full();
         }
+        let previous = append.previous.map(Into::into);
+        refuse_error(self.log.check_leader(append.vote.into(), previous, &entries).await)?;
         let last = entries.last().map(|entry| entry.log_id.into());
         let committed = append.commit.map(|position| position.index);
         let request = AppendEntriesRequest {
             vote: append.vote.into(),
-            prev_log_id: append.previous.map(Into::into),
+            prev_log_id: previous,
             entries,
             leader_commit: append.commit.map(Into::into),
         };

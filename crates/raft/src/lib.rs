@@ -29,6 +29,7 @@
 //!
 //! Bounds: `proposer`, `barrier` and `transport` name the bounds of their queues, `cache` the bound of the log's tail.
 
+mod acknowledged;
 mod background;
 mod backup;
 mod barrier;

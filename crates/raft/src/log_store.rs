@@ -78,8 +78,44 @@ impl LogStore {
         Ok(Self { log, failure, state: Arc::new(Mutex::new(state)) })
     }
 
+    /// Protects the entries up to the position of the snapshot, which are applied. The log learns lazily that they are committed.
+    pub(crate) fn protect(&self, snapshot: Option<LogId>) {
+        let mut state = self.state.lock();
+        state.committed = state.committed.max(snapshot);
+    }
+
     pub(crate) fn last_index(&self) -> Option<u64> {
         self.state.lock().last.map(|id| id.index)
+    }
+
+    /// Checks that the entries of a leader do not contradict one that is known to be committed. Earlier leaders may contradict.
+    ///
+    /// # Errors
+    /// The reason with which this node stops.
+    pub(crate) async fn check_leader(
+        &self,
+        vote: Vote,
+        previous: Option<LogId>,
+        entries: &[RaftEntry],
+    ) -> io::Result<()> {
+        let (committed, base) = {
+            let state = self.state.lock();
+            let is_earlier = state.vote.is_some_and(|own| vote < own);
+            (state.committed.filter(|_| !is_earlier), state.base)
+        };
+        let Some(committed) = committed else { return Ok(()) };
+        let ids = entries.iter().map(|entry| entry.log_id).rev().chain(previous);
+        let mut ids = ids.filter(|id| (base..=committed.index).contains(&id.index));
+        let Some(id) = ids.next() else { return Ok(()) };
+        let own = if id.index == committed.index {
+            Some(committed)
+        } else {
+            self.read(id.index..=id.index, 1).await?.first().map(|entry| entry.log_id)
+        };
+        if own.is_none_or(|own| own == id) {
+            return Ok(());
+        }
+        Err(self.failed(&lost(id.index.checked_sub(1), Some(committed.index))))
     }
 
     /// Reads the entries of `range` until their bytes reach `bytes_max`; at least one entry if one exists.
@@ -318,6 +354,11 @@ impl RaftLogStorage<TypeConfig> for LogStore {
     async fn truncate_after(&mut self, last: Option<LogIdOf<TypeConfig>>) -> io::Result<()> {
         {
             let mut state = self.state.lock();
+            let [kept, committed] =
+                [last, state.committed.max(state.purged)].map(|id| id.map(|id| id.index));
+            if kept < committed {
+                return Err(self.failed(&lost(kept, committed)));
+            }
             state.generation += 1;
             state.cache.truncate(last.map_or(0, |id| id.index + 1));
             if state.last > last {
@@ -413,6 +454,17 @@ fn decode_entry(record: &Record, failure: &Failure) -> io::Result<RaftEntry> {
 
 fn encode<T: Serialize>(kind: Kind, value: &T) -> io::Result<Bytes> {
     holdfast_codec::encode(kind, value).map(Bytes::from).map_err(io::Error::other)
+}
+
+/// A leader never removes a committed entry, unless a majority has lost it.
+fn lost(kept: Option<u64>, committed: Option<u64>) -> String {
+    let [kept, committed] = [kept, committed]
+        .map(|index| index.map_or_else(|| "-".to_owned(), |index| index.to_string()));
+    format!(
+        "the leader removes the entries after {kept}, and this node knows that the entries up to {committed} are committed: other nodes \
+         have lost entries, for example because one runs in an older copy of its data directory. Keep all data directories; \
+         to go on with the state of the other nodes, replace this node: holdfast member replace"
+    )
 }
 
 fn missing(index: u64) -> io::Error {

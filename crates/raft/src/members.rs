@@ -14,6 +14,8 @@ use crate::initial_members::InitialMembersFile;
 
 /// What this module reads from the replicated state of this node.
 pub(crate) trait ClusterState: Send + Sync {
+    /// The last applied position of the log.
+    fn last_applied(&self) -> Option<u64>;
     fn level(&self) -> FeatureLevel;
 
     /// All members; empty before the first command of the log is applied.

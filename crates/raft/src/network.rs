@@ -34,6 +34,9 @@ use crate::wire::{
 const APPEND_BOUND: Duration = Duration::from_secs(5);
 /// The timeout of one piece of a snapshot.
 const PIECE_BOUND: Duration = Duration::from_secs(10);
+/// After this many conflicts in a row, openraft pauses before each further append. The search for the last common entry of two
+/// logs needs at most 64.
+const CONFLICTS_MAX: u32 = 64;
 /// The size of one piece of a snapshot.
 const PIECE_BYTES: usize = 1 << 20;
 
@@ -49,7 +52,7 @@ impl NetworkFactory {
     fn network(&self, target: u64, append: Purpose) -> Network {
         let (peers, target) = (self.peers.clone(), NodeId(target));
         let round_trip_seconds = self.metrics.peer_round_trip_seconds(target);
-        Network { peers, target, append, round_trip_seconds }
+        Network { peers, target, append, conflicts: 0, round_trip_seconds }
     }
 }
 
@@ -75,6 +78,8 @@ pub(crate) struct Network {
     target: NodeId,
     /// The purpose of the channel for appends.
     append: Purpose,
+    /// The conflicts since the last success.
+    conflicts: u32,
     round_trip_seconds: Histogram,
 }
 
@@ -133,7 +138,13 @@ impl RaftNetworkV2<TypeConfig> for Network {
         if is_heartbeat {
             self.round_trip_seconds.observe(began.elapsed().as_secs_f64());
         }
-        Ok(reply.into())
+        let reply = reply.into();
+        let is_conflict = matches!(reply, AppendEntriesResponse::Conflict);
+        self.conflicts = if is_conflict { self.conflicts.saturating_add(1) } else { 0 };
+        if self.conflicts > CONFLICTS_MAX {
+            return Err(unreachable("the log of the peer has no entry in common"));
+        }
+        Ok(reply)
     }
 
     async fn vote(

@@ -242,8 +242,9 @@ fn wait(request: impl FnOnce(CompletionCallback) -> Result<(), QueueFull>) -> io
 
 fn restore_point() -> Result<RestorePoint, StartError> {
     let random = random_u64()?;
+    let drawn = getrandom::u32().map_err(|error| StartError::Store(error.to_string()))?;
     let clock_run = std::fs::read(BOOT_ID).ok().zip(clock_start());
-    let clock_run = clock_run.map_or((random >> 32) as u32, |(boot, start)| {
+    let clock_run = clock_run.map_or(drawn, |(boot, start)| {
         let hash = Sha256::new().chain_update(boot).chain_update(start.to_le_bytes()).finalize();
         u32::from_le_bytes([hash[0], hash[1], hash[2], hash[3]])
     });

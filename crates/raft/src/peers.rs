@@ -32,6 +32,10 @@ impl Peers {
         Self { handshake: handshake.clone(), tls: tls.cloned(), channels, reachability }
     }
 
+    pub(crate) fn handshake(&self) -> &PeerHandshake {
+        &self.handshake
+    }
+
     /// Calls a peer; connects first if necessary.
     pub(crate) async fn call<C: PeerCall>(
         &self,

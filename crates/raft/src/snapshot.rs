@@ -21,7 +21,7 @@ use openraft::alias::SnapshotOf;
 use tokio::task::spawn_blocking;
 
 use crate::failure::Failure;
-use crate::type_config::{SnapshotMeta, TypeConfig, Vote};
+use crate::type_config::{LogId, SnapshotMeta, TypeConfig, Vote};
 use crate::wire::SnapshotMetaDto;
 
 /// The maximum number of bytes copied at once.
@@ -128,6 +128,12 @@ impl SnapshotStore {
     /// The current snapshot.
     pub(crate) fn reader(&self) -> Result<Option<SnapshotReader>, StoreError> {
         self.snapshots.latest()
+    }
+
+    /// The last entry in the current snapshot.
+    pub(crate) fn position(&self) -> io::Result<Option<LogId>> {
+        let reader = self.reader().map_err(io::Error::other)?;
+        Ok(reader.map(|reader| read_meta(&reader)).transpose()?.and_then(|meta| meta.last_log_id))
     }
 
     /// The bytes of the current snapshot; 0 without a snapshot.

@@ -63,6 +63,10 @@ pub(crate) struct LocalMachine {
 }
 
 impl ClusterState for LocalMachine {
+    fn last_applied(&self) -> Option<u64> {
+        self.applied_index()
+    }
+
     fn level(&self) -> FeatureLevel {
         self.read(Machine::level)
     }

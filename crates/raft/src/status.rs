@@ -21,14 +21,18 @@ pub enum Role {
 }
 
 /// A peer as seen by this node. Only the leader has `matched` and `contact`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerStatus {
     /// The last log position that the peer acknowledged.
     pub matched: Option<u64>,
     /// The time since the peer's last acknowledgement.
     pub contact: Option<Duration>,
+    /// How long the peer has been behind without progress.
+    pub stalled: Option<Duration>,
     /// Whether a connection to the peer is open.
     pub connected: bool,
+    /// Why the peer refused the last handshake of this node.
+    pub refusal: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -101,6 +101,8 @@ impl Service {
             node: *id,
             contact: peer.contact,
             connected: peer.connected,
+            stalled: peer.stalled,
+            refusal: peer.refusal.clone(),
             lag: peer
                 .matched
                 .zip(status.last_log_index)

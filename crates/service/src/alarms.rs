@@ -172,7 +172,7 @@ pub struct Alarm {
 }
 
 /// A follower, as its leader sees it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FollowerFacts {
     pub(crate) node: NodeId,
     /// The time since its last acknowledgement; `None` before the first.
@@ -180,11 +180,30 @@ pub(crate) struct FollowerFacts {
     pub(crate) connected: bool,
     /// Entries that it has not acknowledged.
     pub(crate) lag: Option<u64>,
+    /// How long it has been behind without progress.
+    pub(crate) stalled: Option<Duration>,
+    /// Why it refused the last connection.
+    pub(crate) refusal: Option<String>,
 }
 
 impl FollowerFacts {
     fn is_silent(&self) -> bool {
         self.contact.map_or(!self.connected, |contact| contact > SILENT)
+    }
+
+    /// Returns how far the follower is behind, if that is too far or for too long.
+    fn lags(&self) -> Option<String> {
+        let (node, lag) = (self.node, self.lag?);
+        let stalled = self.stalled.filter(|stalled| *stalled > SILENT);
+        let stalled =
+            stalled.map(|stalled| format!(", without progress for {} s", stalled.as_secs()));
+        (lag > LAG_MAX || stalled.is_some()).then(|| {
+            format!("node {node} by {lag} entries{}{}", stalled.unwrap_or_default(), self.reason())
+        })
+    }
+
+    fn reason(&self) -> String {
+        self.refusal.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default()
     }
 }
 
@@ -298,10 +317,7 @@ fn raised(kind: AlarmKind, facts: &AlarmFacts) -> Option<(AlarmSeverity, String)
         }
         AlarmKind::MemberLagging => {
             let behind = facts.followers.iter().filter(|follower| !follower.is_silent());
-            let behind = behind.filter_map(|follower| Some((follower.node, follower.lag?)));
-            let behind = behind.filter(|(_, lag)| *lag > LAG_MAX);
-            let detail = behind.map(|(node, lag)| format!("node {node} by {lag} entries"));
-            Some((Warning, named(detail, "behind the leader")?))
+            Some((Warning, named(behind.filter_map(FollowerFacts::lags), "behind the leader")?))
         }
         AlarmKind::DiskLow => disk_low(facts),
         AlarmKind::LogSyncSlow => Some((Warning, log_sync_slow(facts.syncs)?)),
@@ -398,10 +414,10 @@ fn one_failure_left(facts: &AlarmFacts) -> Option<String> {
 }
 
 fn silence(follower: &FollowerFacts) -> String {
-    let node = follower.node;
+    let (node, reason) = (follower.node, follower.reason());
     match follower.contact {
-        Some(contact) => format!("node {node} for {} s", contact.as_secs()),
-        None => format!("node {node} since this leader started"),
+        Some(contact) => format!("node {node} for {} s{reason}", contact.as_secs()),
+        None => format!("node {node} since this leader started{reason}"),
     }
 }
 

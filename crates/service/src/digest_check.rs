@@ -35,6 +35,8 @@ struct DigestComparison {
     different: Option<Revision>,
     /// A revision at which a majority of the voters has the same other digest.
     diverged: Option<Revision>,
+    /// The newest revision of the other voters; `None` without a reply.
+    newest_of_others: Option<Revision>,
 }
 
 /// Compares the digests of this node with those of the other voters. `own_vote` is 1 if this node votes.
@@ -46,7 +48,8 @@ fn compare(
 ) -> DigestComparison {
     let others: Vec<BTreeMap<Revision, u64>> =
         others.iter().map(|digests| digests.iter().copied().collect()).collect();
-    let mut comparison = DigestComparison::default();
+    let newest = others.iter().filter_map(|digests| digests.keys().last().copied()).max();
+    let mut comparison = DigestComparison { newest_of_others: newest, ..Default::default() };
     for &(revision, digest) in own {
         let replies: Vec<u64> =
             others.iter().filter_map(|digests| digests.get(&revision).copied()).collect();
@@ -65,17 +68,20 @@ fn compare(
     comparison
 }
 
-/// A node that has caught up to `revision` serves if a majority agrees there, or if nothing differs for [`START_TIMEOUT`].
+/// A node that has caught up to `revision` serves if a majority agrees there, or if nothing differs for [`START_TIMEOUT`]. A
+/// follower whose state is ahead of all others serves only after them: they may have lost entries.
 fn after_comparison(
     before: StateCheck,
     comparison: &DigestComparison,
     revision: Revision,
     waited: Duration,
+    leads: bool,
 ) -> StateCheck {
     if comparison.agreed.is_some_and(|agreed| agreed >= revision) {
         return StateCheck::Verified;
     }
-    let differs = comparison.different.is_some();
+    let is_ahead = !leads && comparison.newest_of_others.is_some_and(|newest| newest < revision);
+    let differs = comparison.different.is_some() || is_ahead;
     match before {
         StateCheck::Pending if !differs && waited >= START_TIMEOUT => StateCheck::Unverified,
         StateCheck::Pending | StateCheck::Unverified | StateCheck::Verified => before,
@@ -174,7 +180,8 @@ impl Service {
     /// Serves clients from now on, if the comparison allows it.
     fn end_start(&self, comparison: &DigestComparison, revision: Revision, since: Instant) {
         let before = self.state_check();
-        let next = after_comparison(before, comparison, revision, since.elapsed());
+        let leads = self.leader() == Some(self.node());
+        let next = after_comparison(before, comparison, revision, since.elapsed(), leads);
         if next == before {
             return;
         }
@@ -208,10 +215,20 @@ mod tests {
     const AT_1: Option<Revision> = Some(Revision(1));
     const AT_2: Option<Revision> = Some(Revision(2));
 
+    /// Without the newest revision of the others.
+    fn differences(
+        own: &[DigestAt],
+        others: &[Vec<DigestAt>],
+        own_vote: usize,
+        voters: usize,
+    ) -> DigestComparison {
+        DigestComparison { newest_of_others: None, ..compare(own, others, own_vote, voters) }
+    }
+
     /// This node votes, and all have three voters.
     fn of_three(own: &[u64], others: &[&[u64]]) -> DigestComparison {
         let others: Vec<_> = others.iter().map(|other| digests(other)).collect();
-        compare(&digests(own), &others, 1, 3)
+        differences(&digests(own), &others, 1, 3)
     }
 
     #[test]
@@ -220,9 +237,9 @@ mod tests {
             |revision| DigestComparison { agreed: Some(Revision(revision)), ..Default::default() };
         assert_eq!(of_three(&[5, 6], &[&[5, 6], &[5]]), agree(2));
         assert_eq!(of_three(&[5, 6], &[&[5]]), agree(1));
-        assert_eq!(compare(&digests(&[5, 6]), &[], 1, 1), agree(2));
+        assert_eq!(differences(&digests(&[5, 6]), &[], 1, 1), agree(2));
         // A learner needs the voters.
-        let learner = |others: &[Vec<DigestAt>]| compare(&digests(&[5]), others, 0, 3);
+        let learner = |others: &[Vec<DigestAt>]| differences(&digests(&[5]), others, 0, 3);
         assert_eq!(learner(&[digests(&[5])]), DigestComparison::default());
         assert_eq!(learner(&[digests(&[5]), digests(&[5])]), agree(1));
     }
@@ -231,7 +248,7 @@ mod tests {
     fn without_a_majority_at_one_revision_nothing_is_known() {
         assert_eq!(of_three(&[5, 6], &[]), DigestComparison::default());
         let later = vec![(Revision(9), 5)];
-        let compared = compare(&digests(&[5, 6]), &[later.clone(), later], 1, 3);
+        let compared = differences(&digests(&[5, 6]), &[later.clone(), later], 1, 3);
         assert_eq!(compared, DigestComparison::default());
     }
 
@@ -256,11 +273,22 @@ mod tests {
     }
 
     #[test]
+    fn the_newest_revision_of_the_others_is_known() {
+        let newest = |others: &[&[u64]]| {
+            let others: Vec<_> = others.iter().map(|other| digests(other)).collect();
+            compare(&digests(&[5]), &others, 1, 3).newest_of_others
+        };
+        assert_eq!(newest(&[]), None);
+        assert_eq!(newest(&[&[], &[5, 6], &[5]]), AT_2);
+    }
+
+    #[test]
     fn a_node_serves_when_a_majority_agrees_or_nothing_differs_for_some_time() {
         use StateCheck::{Pending, Unverified, Verified};
         let early = START_TIMEOUT.mul_f64(0.999);
-        let check =
-            |before, comparison, waited| after_comparison(before, &comparison, Revision(2), waited);
+        let check = |before, comparison, waited| {
+            after_comparison(before, &comparison, Revision(2), waited, false)
+        };
         let agreed = DigestComparison { agreed: AT_2, ..Default::default() };
         let behind = DigestComparison { agreed: AT_1, ..Default::default() };
         let differs = DigestComparison { different: AT_2, ..Default::default() };
@@ -272,6 +300,12 @@ mod tests {
             assert_eq!(check(Pending, comparison, START_TIMEOUT), Unverified);
             assert_eq!(check(Verified, comparison, START_TIMEOUT), Verified);
         }
+        let shorter = DigestComparison { newest_of_others: AT_1, ..Default::default() };
+        assert_eq!(check(Pending, shorter, START_TIMEOUT), Pending);
+        let leads = after_comparison(Pending, &shorter, Revision(2), START_TIMEOUT, true);
+        assert_eq!(leads, Unverified);
+        let equal = DigestComparison { newest_of_others: AT_2, ..Default::default() };
+        assert_eq!(check(Pending, equal, START_TIMEOUT), Unverified);
         assert_eq!(check(Pending, differs, START_TIMEOUT), Pending);
         assert_eq!(check(Unverified, differs, START_TIMEOUT), Unverified);
     }

@@ -22,6 +22,10 @@ impl Random {
     fn below(&mut self, end: u64) -> u64 {
         self.next() % end
     }
+
+    fn run(&mut self) -> u32 {
+        u32::try_from(self.below(1 << 32)).unwrap()
+    }
 }
 
 /// A backup: the last token and the time of its state.
@@ -47,7 +51,8 @@ impl Family {
 
     /// Restores any backup, mints tokens for some time, with a backup in between.
     fn restore(&mut self, point: RestorePoint, random: &mut Random, grants_max: u64) -> Range<u64> {
-        let backup = self.backups[random.below(self.backups.len() as u64) as usize];
+        let backup =
+            self.backups[usize::try_from(random.below(self.backups.len() as u64)).unwrap()];
         let base = point.after(backup.last, backup.at);
         assert!(base > backup.last && base < 1 << 53, "{base}");
         let (first, more) = (random.below(grants_max), random.below(grants_max));
@@ -67,15 +72,12 @@ impl Family {
 fn a_later_restore_of_any_backup_has_larger_tokens_by_a_sane_clock() {
     for seed in 0..300 {
         let (mut random, mut family) = (Random(seed), Family::new());
-        let mut largest = 0;
+        let (run, mut largest) = (random.run(), 0);
         for _ in 0..40 {
             // From a second to three months.
             family.time += 1_000 << random.below(23);
-            let point = RestorePoint {
-                now: Stamp(family.time),
-                clock_run: seed as u32,
-                random: random.next(),
-            };
+            let point =
+                RestorePoint { now: Stamp(family.time), clock_run: run, random: random.next() };
             let minted = family.restore(point, &mut random, 30_000);
             assert!(minted.start > largest, "seed {seed}: {minted:?} after {largest}");
             largest = minted.end;
@@ -91,7 +93,7 @@ fn a_later_restore_on_any_machine_has_larger_tokens_after_half_an_hour() {
         let mut largest = 0;
         for _ in 0..40 {
             family.time += 1_800_000 << random.below(12);
-            let clock_run = random.next() as u32;
+            let clock_run = random.run();
             let point = RestorePoint { now: Stamp(family.time), clock_run, random: random.next() };
             let minted = family.restore(point, &mut random, 30_000_000);
             assert!(minted.start > largest, "seed {seed}: {minted:?} after {largest}");
@@ -113,7 +115,7 @@ fn no_token_repeats_whatever_the_clocks_say() {
                 2 => random.below(NOW.0),
                 _ => family.time,
             };
-            let (clock_run, drawn) = (random.next() as u32, random.next());
+            let (clock_run, drawn) = (random.run(), random.next());
             let point = RestorePoint { now: Stamp(now), clock_run, random: drawn };
             let minted = family.restore(point, &mut random, 3_000);
             assert!(!family.repeats(&minted), "seed {seed}: {minted:?}");
@@ -152,8 +154,7 @@ fn the_tokens_suffice_for_a_restore_each_hour_until_2094() {
     let mut random = Random(1);
     while at < NOW.0 + 67 * 365 * 24 * hour {
         at += hour;
-        let point =
-            RestorePoint { now: Stamp(at), clock_run: random.next() as u32, random: random.next() };
+        let point = RestorePoint { now: Stamp(at), clock_run: random.run(), random: random.next() };
         last = point.after(last, Stamp(at - hour / 2)) + 1_000_000;
     }
     assert!(last < 1 << 53, "{last}");

@@ -329,6 +329,8 @@ impl RaftNode {
                 let status = PeerStatus {
                     matched: matched.map(|position| position.index),
                     contact: contact.map(|at| at.elapsed()),
+                    stalled: self.inner.peers.handshake().acknowledged().stalled_for(id),
+                    refusal: self.inner.peers.handshake().refused_by(id),
                     connected: self.inner.peers.is_connected(id),
                 };
                 (id, status)

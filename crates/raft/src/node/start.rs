@@ -103,6 +103,7 @@ async fn open(config: &RaftConfig, failure: &Failure) -> Result<Opened, StartErr
         let log_store = LogStore::open(log.clone(), failure, cache_bytes)
             .inspect_err(|_| log.shutdown())
             .map_err(|error| store(&error))?;
+        log_store.protect(snapshots.position().map_err(|error| store(&error))?);
         Ok(Opened { data_dir, initial_members, join, log, log_store, snapshots })
     };
     tokio::task::spawn_blocking(open).await.map_err(|error| StartError::Store(error.to_string()))?
@@ -125,6 +126,7 @@ async fn build(
     let (members, handshake) = members(&config, &opened, &local, &failure);
     let peers = Arc::new(Peers::new(&handshake, config.tls.as_ref()));
     let raft = raft(&config, &opened, &local, &peers).await?;
+    handshake.acknowledged().start(raft.clone());
     let (disk, disk_monitor) = disk(&config).await;
     let contact = Arc::new(LeaderContact::new());
     let (leadership, monitor) = leadership(&config, &raft, &local, &contact, &metrics);
@@ -194,7 +196,14 @@ fn members(
     let configured = configured_id(&config.data_dir);
     let may_be_emptied = initial.current().is_none() && (join.is_none() || configured.is_some());
     let incarnation = identity.incarnation;
-    let handshake = PeerHandshake::new(identity, members.clone(), initial, join, failure.clone());
+    let handshake = PeerHandshake::new(
+        identity,
+        members.clone(),
+        initial,
+        join,
+        opened.log_store.clone(),
+        failure.clone(),
+    );
     if !config.rejoin_when_emptied {
         return (members, Arc::new(handshake));
     }
@@ -387,6 +396,10 @@ impl RaftNode {
         tasks.spawn(inner.bootstrap.clone().run());
         tasks.spawn(compactor.run());
         tasks.spawn(scrub.run());
+        tasks.spawn({
+            let handshake = handshake.clone();
+            async move { handshake.acknowledged().run().await }
+        });
         tasks.spawn(handover::transfer_while_disk_is_low(
             inner.context.clone(),
             inner.members.clone(),

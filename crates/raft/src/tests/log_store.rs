@@ -123,3 +123,53 @@ async fn a_read_for_replication_is_bounded_but_never_empty() {
     assert_eq!(store.limited_get_log_entries(0, 50).await.unwrap().len(), 50);
     assert!(store.limited_get_log_entries(50, 60).await.unwrap().is_empty());
 }
+
+/// A leader whose majority has lost entries.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_committed_entry_is_never_removed() {
+    let open_with = |committed: bool| async move {
+        let disk = FaultyDisk::default();
+        let (mut store, failure, _) = open(&disk);
+        append(&mut store, (0..10).map(|index| entry(1, index)).collect()).await.unwrap();
+        if committed {
+            store.save_committed(Some(log_id(1, 6))).await.unwrap();
+        } else {
+            store.protect(Some(log_id(1, 6)));
+        }
+        (store, failure)
+    };
+    for committed in [true, false] {
+        let (mut store, failure) = open_with(committed).await;
+        store.truncate_after(Some(log_id(1, 6))).await.unwrap();
+        assert_eq!(all(&mut store).await.len(), 7);
+        for last in [Some(log_id(1, 5)), None] {
+            let error = store.truncate_after(last).await.unwrap_err().to_string();
+            assert!(error.contains("up to 6 are committed"), "{error}");
+        }
+        assert!(failure.reason().unwrap().to_string().contains("member replace"));
+        assert_eq!(all(&mut store).await.len(), 7);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn only_an_earlier_leader_may_contradict_committed_entries() {
+    let disk = FaultyDisk::default();
+    let (mut store, failure, _) = open(&disk);
+    append(&mut store, (0..10).map(|index| entry(1, index)).collect()).await.unwrap();
+    store.save_committed(Some(log_id(1, 6))).await.unwrap();
+    store.save_vote(&vote(3)).await.unwrap();
+    let same = [entry(1, 5), entry(1, 6), entry(2, 7)];
+    store.check_leader(vote(3), Some(log_id(1, 4)), &same).await.unwrap();
+    store.check_leader(vote(3), Some(log_id(2, 7)), &[]).await.unwrap();
+    store.check_leader(vote(3), None, &[]).await.unwrap();
+    store.check_leader(vote(2), Some(log_id(2, 6)), &[]).await.unwrap();
+    assert!(!failure.is_set());
+    let (at, before) = (Some(log_id(2, 6)), Some(log_id(2, 3)));
+    for (previous, entries) in
+        [(at, vec![]), (before, vec![]), (None, vec![entry(2, 6), entry(2, 7)])]
+    {
+        let error = store.check_leader(vote(3), previous, &entries).await.unwrap_err();
+        assert!(error.to_string().contains("up to 6 are committed"), "{error}");
+    }
+    assert!(failure.is_set());
+}

@@ -22,15 +22,17 @@ use tokio::io::AsyncWriteExt;
 use tokio::time::timeout;
 
 use super::frame::read_frame;
+use crate::acknowledged::Acknowledged;
 use crate::emptied::{EmptiedMembers, ReadmissionCaller, ReadmissionRequest};
 use crate::failure::{Failure, StopReason};
 use crate::identity::Identity;
 use crate::initial_members::InitialMembersFile;
 use crate::join::JoinRequest;
+use crate::log_store::LogStore;
 use crate::members::{MemberTable, Registration};
 use crate::wire::{
-    Hello, HelloAccepted, HelloReply, InvitationRefusal, JOIN_SECRET, PROTOCOLS, Purpose,
-    READMISSION, Refusal,
+    Hello, HelloAccepted, HelloReply, InvitationRefusal, JOIN_SECRET, LOG_END, MUST_HAVE,
+    PROTOCOLS, Purpose, READMISSION, Refusal,
 };
 
 /// The timeout of a handshake.
@@ -72,6 +74,12 @@ pub(crate) struct PeerHandshake {
     unregistered: Mutex<BTreeMap<NodeId, Incarnation>>,
     /// The last refusal of each member, so that the node logs each reason once.
     refused: Mutex<BTreeMap<NodeId, Refusal>>,
+    /// Why each member refused the last handshake of this node.
+    refused_by: Mutex<BTreeMap<NodeId, String>>,
+    /// What the peers must have.
+    acknowledged: Acknowledged,
+    /// The log of this node.
+    log: LogStore,
 }
 
 impl PeerHandshake {
@@ -80,6 +88,7 @@ impl PeerHandshake {
         members: Arc<MemberTable>,
         initial_members: Arc<InitialMembersFile>,
         join: Option<JoinRequest>,
+        log: LogStore,
         failure: Failure,
     ) -> Self {
         Self {
@@ -93,6 +102,9 @@ impl PeerHandshake {
             failure,
             unregistered: Mutex::default(),
             refused: Mutex::default(),
+            refused_by: Mutex::default(),
+            acknowledged: Acknowledged::default(),
+            log,
         }
     }
 
@@ -104,6 +116,15 @@ impl PeerHandshake {
     /// The members whose emptied nodes ask for an invitation, and the hashes of their secrets.
     pub(crate) fn emptied_members(&self) -> Vec<(NodeId, SecretHash)> {
         self.emptied_members.current()
+    }
+
+    /// Why a member refused the last handshake of this node.
+    pub(crate) fn refused_by(&self, node: NodeId) -> Option<String> {
+        self.refused_by.lock().get(&node).cloned()
+    }
+
+    pub(crate) fn acknowledged(&self) -> &Acknowledged {
+        &self.acknowledged
     }
 
     pub(crate) fn members(&self) -> &MemberTable {
@@ -158,7 +179,13 @@ impl PeerHandshake {
             holdfast_codec::decode::<HelloReply>(Kind::Hello, &frame).map_err(|e| e.to_string())
         };
         let reply = timeout(HELLO_BOUND, exchange).await.map_err(|_| "no handshake in time")??;
-        self.check_reply(to, purpose, reply)
+        let checked = self.check_reply(to, purpose, reply);
+        let mut refused_by = self.refused_by.lock();
+        match &checked {
+            Ok(_) => drop(refused_by.remove(&to)),
+            Err(reason) => drop(refused_by.insert(to, reason.clone())),
+        }
+        checked
     }
 
     fn hello(&self, to: NodeId, purpose: Purpose) -> Hello {
@@ -166,7 +193,12 @@ impl PeerHandshake {
         let secret = secret.map(|secret| (JOIN_SECRET, secret));
         let caller = self.caller.lock();
         let request = caller.as_ref().map(|caller| (READMISSION, caller.request.encode()));
-        let extensions = secret.into_iter().chain(request);
+        let bootstraps = purpose == Purpose::Bootstrap;
+        let extensions = secret.into_iter().chain(request).filter(|_| bootstraps);
+        let must_have = self.acknowledged.must_have(to).map(|index| (MUST_HAVE, index));
+        let logs = must_have.into_iter().chain([(LOG_END, self.log_end())]);
+        let logs = logs.map(|(tag, index)| (tag, Bytes::copy_from_slice(&index.to_le_bytes())));
+        let logs = logs.filter(|_| !bootstraps);
         Hello {
             protocols: PROTOCOLS,
             cluster: self.identity.cluster.clone(),
@@ -176,7 +208,36 @@ impl PeerHandshake {
             incarnation: self.identity.incarnation,
             to,
             purpose,
-            extensions: extensions.filter(|_| purpose == Purpose::Bootstrap).collect(),
+            extensions: extensions.chain(logs).collect(),
+        }
+    }
+
+    /// The index after the last entry that this node has. The log learns of a new snapshot later than the machine.
+    fn log_end(&self) -> u64 {
+        let last = self.log.last_index().max(self.members.state().last_applied());
+        last.map_or(0, |last| last + 1)
+    }
+
+    /// Checks that neither log has lost an entry that a peer knows. The caller has sent what this node must have before this
+    /// node reads its own log. In the other direction the caller may have acknowledged more meanwhile, so it checks a refusal.
+    fn check_logs(&self, hello: &Hello) -> Result<(), Refusal> {
+        let number = |wanted| {
+            let found = hello.extensions.iter().find(|(tag, _)| *tag == wanted);
+            found.and_then(|(_, bytes)| bytes[..].try_into().ok()).map(u64::from_le_bytes)
+        };
+        let own = lost_entries(self.identity.node, number(MUST_HAVE), Some(self.log_end()));
+        let must_have = self.acknowledged.must_have(hello.from);
+        let lost = own.or_else(|| lost_entries(hello.from, must_have, number(LOG_END)));
+        lost.map_or(Ok(()), Err)
+    }
+
+    /// Stops this node if it is the one that has lost entries.
+    fn stop_if_lost(&self, refusal: &Refusal) {
+        if let Refusal::LostEntries { node, must_have, .. } = refusal
+            && *node == self.identity.node
+            && *must_have >= self.log_end()
+        {
+            self.failure.report(refusal.to_string());
         }
     }
 
@@ -212,6 +273,7 @@ impl PeerHandshake {
                 if let Refusal::Level { .. } = &refusal {
                     self.failure.stop(StopReason::OldProgram(refusal.to_string()));
                 }
+                self.stop_if_lost(&refusal);
                 if let Refusal::Readmitted { node, cluster_id } = &refusal {
                     self.readmitted(*node, *cluster_id);
                 }
@@ -271,6 +333,9 @@ impl PeerHandshake {
         let checked = checked
             .map_err(|refusal| self.readmit(&hello, certificate.as_ref()).unwrap_or(refusal));
         self.log_refusal(&hello, checked.as_ref().err());
+        if let Err(refusal @ Refusal::LostEntries { .. }) = &checked {
+            self.refused_by.lock().insert(hello.from, refusal.to_string());
+        }
         let Hello { from: node, incarnation, purpose, .. } = hello;
         match checked {
             Ok(protocol) => {
@@ -285,7 +350,9 @@ impl PeerHandshake {
                 Some(ConnectedPeer { node, incarnation, purpose })
             }
             Err(refusal) => {
-                reply(stream, &HelloReply::Refused(refusal)).await;
+                reply(stream, &HelloReply::Refused(refusal.clone())).await;
+                // The peer has the reason before this node stops.
+                self.stop_if_lost(&refusal);
                 None
             }
         }
@@ -328,6 +395,7 @@ impl PeerHandshake {
             | Registration::Newer
             | Registration::Unknown) => check_incarnation(registration, hello.incarnation)?,
         }
+        self.check_logs(hello)?;
         Ok(protocol)
     }
 
@@ -410,6 +478,11 @@ fn check_incarnation(registration: Registration, incarnation: Incarnation) -> Re
     }
 }
 
+fn lost_entries(node: NodeId, must_have: Option<u64>, log_end: Option<u64>) -> Option<Refusal> {
+    let (must_have, log_end) = must_have.zip(log_end).filter(|(index, end)| index >= end)?;
+    Some(Refusal::LostEntries { node, must_have, log_end })
+}
+
 /// Why a former member left, for its own log.
 fn retired(retirement: Option<Retirement>) -> String {
     match retirement {
@@ -437,9 +510,11 @@ async fn write(stream: &mut MaybeTlsStream, frame: &[u8]) -> std::io::Result<()>
 mod tests {
     use std::collections::BTreeSet;
 
+    use holdfast_storage::Log;
     use holdfast_types::{Invitation, MemberAddresses, PendingChange, Reason, Stamp};
 
     use super::*;
+    use crate::acknowledged::Replication;
     use crate::members::ClusterState;
     use crate::wire::{InitialMembers, ProtocolRange};
 
@@ -451,6 +526,10 @@ mod tests {
     const SECRET: &[u8] = b"secret";
 
     impl ClusterState for TestState {
+        fn last_applied(&self) -> Option<u64> {
+            None
+        }
+
         fn level(&self) -> FeatureLevel {
             FeatureLevel(1)
         }
@@ -497,7 +576,8 @@ mod tests {
         let initiator = Incarnation(11);
         file.write(InitialMembers { cluster_id, level, initiator, members: initial }).unwrap();
         let members = Arc::new(MemberTable::new(members, Arc::new(TestState), file.clone()));
-        PeerHandshake::new(identity, members, file, None, Failure::new())
+        let log = LogStore::open(Log::in_memory().unwrap(), Failure::new(), 0).unwrap();
+        PeerHandshake::new(identity, members, file, None, log, Failure::new())
     }
 
     fn hello() -> Hello {
@@ -667,6 +747,42 @@ mod tests {
         assert_eq!(handshake.check_hello(&asks), Ok(PROTOCOLS.newest));
         assert_eq!(handshake.to_register(NodeId(4)), Some(Incarnation(44)));
         assert_eq!(handshake.check_hello(&unknown), Err(Refusal::Unregistered));
+    }
+
+    #[test]
+    fn a_node_that_has_lost_an_acknowledged_entry_refuses_and_stops() {
+        let number = |tag, index: u64| (tag, Bytes::copy_from_slice(&index.to_le_bytes()));
+        let lost = |node| Refusal::LostEntries { node: NodeId(node), must_have: 1, log_end: 0 };
+        let dir = tempfile::tempdir().unwrap();
+        let handshake = handshake(&dir);
+        let hello = Hello { extensions: vec![number(MUST_HAVE, 1)], ..hello() };
+        assert_eq!(handshake.check_hello(&hello), Err(lost(1)));
+        handshake.stop_if_lost(&lost(1));
+        let Some(StopReason::Failed(why)) = handshake.failure.reason() else { panic!() };
+        assert!(why.contains("acknowledged entry 1") && why.contains("member replace"), "{why}");
+    }
+
+    #[tokio::test]
+    async fn a_caller_that_has_lost_an_acknowledged_entry_is_refused_and_stops() {
+        let number = |tag, index: u64| (tag, Bytes::copy_from_slice(&index.to_le_bytes()));
+        let dir = tempfile::tempdir().unwrap();
+        let peer = handshake(&dir);
+        let matched = BTreeMap::from([(NodeId(2), Some(1))]);
+        let replication = Replication { matched, applied: Some(1), last: Some(1) };
+        peer.acknowledged.record(&replication, tokio::time::Instant::now());
+        let calls = |log_end| Hello { extensions: vec![number(LOG_END, log_end)], ..hello() };
+        assert!(peer.check_hello(&calls(2)).is_ok());
+        let refusal = peer.check_hello(&calls(1)).unwrap_err();
+        let expected = Refusal::LostEntries { node: NodeId(2), must_have: 1, log_end: 1 };
+        assert_eq!(refusal, expected);
+        // The peer goes on.
+        peer.stop_if_lost(&refusal);
+        assert!(!peer.failure.is_set());
+        // The caller compares its log again.
+        let of_caller = Refusal::LostEntries { node: NodeId(1), must_have: 0, log_end: 0 };
+        let reply = HelloReply::Refused(of_caller);
+        peer.check_reply(NodeId(2), Purpose::Control, reply).unwrap_err();
+        assert!(peer.failure.is_set());
     }
 
     fn accepted(node: NodeId, incarnation: Incarnation) -> HelloAccepted {

@@ -31,6 +31,12 @@ pub(crate) const JOIN_SECRET: u16 = 1;
 /// The request of a node whose data directory was emptied, in a hello without a log (`emptied.rs`).
 pub(crate) const READMISSION: u16 = 2;
 
+/// The last entry that the receiver of the message must have, as a little-endian number (`acknowledged.rs`).
+pub(crate) const MUST_HAVE: u16 = 3;
+
+/// The index after the last entry of the caller, as a little-endian number.
+pub(crate) const LOG_END: u16 = 4;
+
 /// The purpose of a connection. Each purpose has its own connection, so that a large append or a snapshot never delays
 /// a heartbeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -110,6 +116,8 @@ pub(crate) enum Refusal {
     Invitation { why: InvitationRefusal },
     /// The cluster has invited the emptied caller under this new id. Only a caller that asked for it gets this reason.
     Readmitted { node: NodeId, cluster_id: ClusterId },
+    /// The log of one of the two nodes ends before an entry that it has acknowledged.
+    LostEntries { node: NodeId, must_have: u64, log_end: u64 },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -165,6 +173,7 @@ impl Refusal {
             Self::Retired { .. } => "retired",
             Self::Invitation { .. } => "invitation",
             Self::Readmitted { .. } => "readmitted",
+            Self::LostEntries { .. } => "lost-entries",
         }
     }
 }
@@ -219,6 +228,11 @@ impl fmt::Display for Refusal {
             Self::Readmitted { node, .. } => {
                 write!(f, "the cluster has invited this emptied node as node {node}")
             }
+            Self::LostEntries { node, must_have, log_end } => write!(
+                f,
+                "node {node} has acknowledged entry {must_have}, and its log ends before entry {log_end}: its data directory is an older \
+                 copy, or its disk has lost writes. Replace it with an empty directory: holdfast member replace"
+            ),
             Self::Invitation { why } => {
                 let why = match why {
                     InvitationRefusal::Missing => "this node has no join token",

@@ -20,8 +20,8 @@ pub(crate) use entry::{LogIdDto, SnapshotMetaDto, decode_record, encode_record};
 #[cfg(test)]
 pub(crate) use hello::ProtocolRange;
 pub(crate) use hello::{
-    Hello, HelloAccepted, HelloReply, InvitationRefusal, JOIN_SECRET, PROTOCOLS, Purpose,
-    READMISSION, Refusal,
+    Hello, HelloAccepted, HelloReply, InvitationRefusal, JOIN_SECRET, LOG_END, MUST_HAVE,
+    PROTOCOLS, Purpose, READMISSION, Refusal,
 };
 pub(crate) use vote::VoteDto;
 

@@ -40,7 +40,8 @@ fn hours(hours: u64) -> Duration {
 
 fn follower(id: u64) -> FollowerFacts {
     let contact = Some(Duration::from_millis(90));
-    FollowerFacts { node: NodeId(id), contact, connected: true, lag: Some(LAG_MAX) }
+    let (lag, stalled) = (Some(LAG_MAX), Some(SILENT));
+    FollowerFacts { node: NodeId(id), contact, connected: true, lag, stalled, refusal: None }
 }
 
 /// A certificate that expires `days` days after `healthy().now`.
@@ -121,6 +122,22 @@ fn a_silent_follower_of_five_leaves_one_failure() {
 fn a_follower_that_needs_a_snapshot_soon_raises_member_lagging() {
     let lagging = |facts: &mut AlarmFacts| facts.followers[1].lag = Some(LAG_MAX + 1);
     expect(lagging, "member-lagging", "warning", "behind the leader: node 3 by 4097 entries");
+}
+
+#[test]
+fn a_follower_without_progress_raises_member_lagging_with_the_reason() {
+    let stalled = |facts: &mut AlarmFacts| {
+        let follower = &mut facts.followers[1];
+        (follower.lag, follower.stalled) = (Some(1), Some(Duration::from_secs(11)));
+    };
+    let detail = "behind the leader: node 3 by 1 entries, without progress for 11 s";
+    expect(stalled, "member-lagging", "warning", detail);
+    let refused = |facts: &mut AlarmFacts| {
+        stalled(facts);
+        facts.followers[1].refusal = Some("its log ends at entry 5".to_owned());
+    };
+    let detail = format!("{detail} (its log ends at entry 5)");
+    expect(refused, "member-lagging", "warning", &detail);
 }
 
 #[test]

@@ -14,6 +14,7 @@ mod frozen;
 mod http_api;
 mod late;
 mod member_changes;
+mod older_copy;
 mod partition;
 mod pause;
 mod power_cut;
