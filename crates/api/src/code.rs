@@ -113,6 +113,13 @@ codes! {
         "The call is a copy of an attempt that was released, cancelled or lost, or its number is not larger than that \
          of an attempt that is over. Nothing was done: a late copy never acquires a lock. To acquire the lock, send \
          the call with a new attempt, larger than \"newest_attempt\".";
+    RequestOver, "request-over", false, "The request number is over",
+        "The session no longer remembers its calls up to a number, and the request number is not above it. The call may have \
+         been executed before; this copy did nothing. A later call needs a number larger than \"newest_request\". Read the \
+         state to learn whether the call was executed.";
+    RequestMismatch, "request-mismatch", false, "The request number belongs to another call",
+        "The session has executed another call under this request number: another method, path, parameter or body. Nothing was \
+         done. A copy of a call must be the same call, and every new call needs a larger number.";
     ModeConflict, "mode-conflict", false, "The lock is held in another mode",
         "The session and owner hold the lock, or wait for it, in a mode that cannot change to the requested one. An \
          exclusive or upgradable hold can become weaker, an upgradable hold can become exclusive, and a shared hold \
@@ -168,7 +175,7 @@ codes! {
     BarrierBroken, "barrier-broken", false, "The barrier broke before it opened",
         "A member left, its wait timed out, or its session ended before all had arrived. No member passed, and every \
          member that had arrived gets this error. The problem names the member and the cause. To try again, all \
-         members arrive again, each with a new request id.";
+         members arrive again, each with a larger request number.";
     CounterOverflow, "counter-overflow", false, "The counter would overflow",
         "A counter is a signed whole number of 64 bits and never wraps. The problem names its value. Nothing was done.";
     VersionMismatch, "version-mismatch", false, "The version does not match",
@@ -189,7 +196,7 @@ codes! {
     NotYet, "not-yet", true, "The awaited event has not happened yet",
         "The latch is not at zero, members have not arrived at the barrier, or members are still inside the double \
          barrier. The problem has their number. An arrival whose wait times out is withdrawn, which breaks the barrier \
-         for the waiting members. Send the call again to wait again.";
+         for the waiting members. Send the call again to wait again, with a larger request number if it has one.";
     RateLimited, "rate-limited", true, "The node accepts no call at the moment",
         "The node has as many calls in flight as it allows, or the caller's namespace makes more calls per second than its quota. \
          Nothing was done. Retry-After has the time until the next \

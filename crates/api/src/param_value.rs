@@ -8,8 +8,8 @@ use std::time::Duration;
 use holdfast_types::{
     Address, Attempt, AuditAction, AuthMode, CertificateName, FencingToken, Labels, LockName, Mode,
     NodeId, Owner, Permission, PermissionError, QueueOrder, Reason, RecipeName, RequestId,
-    Revision, RoleName, SessionId, SessionName, ShardChoice, SubjectName, Ttl, VotingRole,
-    ZnodePath, Zone,
+    RequestNumber, Revision, RoleName, SessionId, SessionName, ShardChoice, SubjectName, Ttl,
+    VotingRole, ZnodePath, Zone,
 };
 
 use crate::duration::duration_within;
@@ -259,6 +259,7 @@ numbers! {
     usize: |number| usize::try_from(number).unwrap_or(usize::MAX), |number| *number as u64;
     Attempt: Attempt, |attempt| attempt.0;
     FencingToken: FencingToken, |token| token.0;
+    RequestNumber: RequestNumber, |request| request.0;
     Revision: Revision, |revision| revision.0;
     SessionId: SessionId, |session| session.0;
     NodeId: NodeId, |node| node.0;

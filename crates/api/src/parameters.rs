@@ -14,7 +14,7 @@ pub mod watch;
 
 use std::time::Duration;
 
-use holdfast_types::{Attempt, FencingToken, Owner, Ttl};
+use holdfast_types::{Attempt, FencingToken, Owner, RequestNumber, SessionName, Ttl};
 
 use crate::param::{Absent, Form, Param};
 
@@ -44,6 +44,18 @@ pub const ATTEMPT: Param = Param::number(
     "The number of the attempt, larger than all earlier numbers of the session, e.g. nanoseconds since 1970. Copies of \
      the call have the same number; a copy that arrives after the end of the attempt gets 409. A hold counts each \
      attempt once. Requires session",
+);
+pub const CALL_SESSION: Param = Param::name(
+    "session",
+    SessionName::MAX_LEN,
+    "The open session that remembers the response of a call with a request number. The call does not renew it",
+);
+pub const REQUEST: Param = Param::number(
+    "request",
+    (1, RequestNumber::MAX.0),
+    "The request number, larger than all earlier numbers of the session, e.g. nanoseconds since 1970. A copy of the call \
+     has the same number and gets the first response; below the numbers that the session remembers it gets 409. Requires \
+     session. The header Idempotency-Key is an alternative",
 );
 pub const RELEASED_ATTEMPT: Param = Param::number(
     "attempt",

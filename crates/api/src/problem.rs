@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 
 use holdfast_types::{
-    Attempt, FencingToken, LockName, Reason, Revision, SessionName, SubjectName, ZnodePath,
+    Attempt, FencingToken, LockName, Reason, RequestNumber, Revision, SessionName, SubjectName,
+    ZnodePath,
 };
 
 use crate::{ErrorCode, HolderBody, ParamError, RecipeFacts, Rfc3339Time};
@@ -49,6 +50,9 @@ pub struct Facts {
     /// The newest ended attempt of the session: a new attempt needs a larger number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub newest_attempt: Option<Attempt>,
+    /// The newest request number of the session: a new call needs a larger number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub newest_request: Option<RequestNumber>,
     /// The holder of the lock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holder: Option<Box<HolderBody>>,

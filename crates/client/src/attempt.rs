@@ -1,4 +1,4 @@
-//! Numbers of acquire attempts.
+//! Numbers of acquire attempts, and of other calls that change something.
 //!
 //! A number must exceed those of all earlier attempts of its session, including attempts of other processes.
 //! Microseconds since 1970 satisfy this unless clocks disagree. The cluster then returns the newest attempt.
@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
-use holdfast_types::Attempt;
+use holdfast_types::{Attempt, RequestNumber};
 
 /// The largest number that this process has returned.
 static NEWEST: AtomicU64 = AtomicU64::new(0);
@@ -19,6 +19,11 @@ pub(crate) fn next_after(after: Attempt) -> Attempt {
     let newest =
         NEWEST.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |newest| Some(next(newest)));
     Attempt(next(newest.unwrap_or_else(|newest| newest)))
+}
+
+/// Returns a request number larger than every number returned before, for [`Client::call`](crate::Client::call).
+pub fn next_request() -> RequestNumber {
+    RequestNumber(next_after(Attempt::UNNAMED).0)
 }
 
 #[cfg(test)]

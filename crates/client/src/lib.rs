@@ -118,6 +118,7 @@ mod transfer;
 mod tree;
 
 pub use access_token::AccessToken;
+pub use attempt::next_request;
 pub use call::{Call, Copies};
 pub use client::{Client, ClientBuilder};
 pub use clock::Moment;

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use holdfast_api::parameters::lock::{
-    AGEING, COOLDOWN, DEADLINE, DETECT_DEADLOCKS, ENDED_TOKEN, FORCE_REASON, HELD, LIST_SESSION,
-    LOCK_DELAY, ORDER, POLICY_LIMIT, POLICY_SHARDS, PREFIX, REQUEST_REASON, REQUESTED_OWNER,
-    REQUESTED_SESSION, REVOKE, WAITING,
+    AGEING, ASKED_TOKEN, COOLDOWN, DEADLINE, DETECT_DEADLOCKS, ENDED_TOKEN, FORCE_REASON, HELD,
+    LIST_SESSION, LOCK_DELAY, ORDER, POLICY_LIMIT, POLICY_SHARDS, PREFIX, REQUEST_REASON,
+    REQUESTED_OWNER, REQUESTED_SESSION, REVOKE, WAITING,
 };
 use holdfast_api::parameters::{LIMIT, PAGE_TOKEN, STALE};
 use holdfast_api::{
@@ -132,11 +132,12 @@ impl Client {
         &self,
         request: &RequestRelease,
     ) -> Result<ReleaseRequestedBody, Error> {
-        let RequestRelease { lock, holder, reason, deadline_ms, revoke } = request;
+        let RequestRelease { lock, holder, token, reason, deadline_ms, revoke } = request;
         let (session, owner) = holder.clone().unzip();
         let query = Query::default()
             .with_some(&REQUESTED_SESSION, session.as_ref())
             .with_some(&REQUESTED_OWNER, owner.and_then(named_owner).as_ref())
+            .with_some(&ASKED_TOKEN, token.as_ref())
             .with_some(&REQUEST_REASON, reason.as_ref())
             .with(&DEADLINE, &Duration::from_millis(*deadline_ms))
             .with_flag(&REVOKE, *revoke);
@@ -163,7 +164,7 @@ impl Client {
         if let Some(detect) = change.detect_deadlocks {
             query = query.with_flag(&DETECT_DEADLOCKS, detect);
         }
-        self.calls().json(&Call::new(Method::PATCH, query.target(&policy_path(lock)))).await
+        self.call_once(Call::new(Method::PATCH, query.target(&policy_path(lock)))).await
     }
 
     /// Returns one page of locks.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use holdfast_types::{Labels, Revision, SessionId, SessionName, Ttl};
 use tokio::runtime::Handle;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 use crate::calls::{Calls, timer};
 use crate::clock::Moment;
@@ -17,6 +17,9 @@ use crate::error::argument;
 use crate::lease::{Acknowledged, Lease};
 use crate::queue_entry::{ClientQueueEntry, EntryStage, QueueEntries, release_call};
 use crate::{Error, Loss, random, spans};
+
+/// A session remembers the answers to 64 numbered calls, if the limits of the cluster are unchanged.
+const NUMBERED_CALLS_MAX: usize = 32;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SessionUsers {
@@ -37,6 +40,8 @@ pub(crate) struct Session {
     pub(crate) entries: QueueEntries,
     pub(crate) users: watch::Sender<SessionUsers>,
     pub(crate) runtime: Handle,
+    /// Limits the calls with a request number that are in progress to [`NUMBERED_CALLS_MAX`].
+    pub(crate) numbered_calls: Arc<Semaphore>,
 }
 
 /// The name and the incarnation.
@@ -70,6 +75,7 @@ impl Session {
             entries: QueueEntries::default(),
             users: watch::Sender::new(SessionUsers { count: 0, client: true }),
             runtime,
+            numbered_calls: Arc::new(Semaphore::new(NUMBERED_CALLS_MAX)),
         }))
     }
 

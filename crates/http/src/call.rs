@@ -9,14 +9,15 @@ use bytes::Bytes;
 use futures_util::{FutureExt as _, TryFutureExt as _};
 
 use holdfast_api::{
-    CallParams, ErrorCode, JsonPairs, ParamError, ParamList, RawParams, unescape_path,
+    CallParams, ErrorCode, JsonPairs, Param, ParamError, ParamField, ParamList, RawParams,
+    unescape_path,
 };
 use holdfast_service::{
     Failure, Principal, ReadMode, RequestContext, Response, Service, WatchRequest, WatchStream,
 };
 use holdfast_types::{
-    AccessTokenId, LockName, NameError, NamespaceName, NodeId, RecipeName, RoleName, SessionName,
-    Stamp, SubjectName, ZnodePath,
+    AccessTokenId, LockName, NameError, NamespaceName, NodeId, NumberedCall, RecipeName, RoleName,
+    SessionName, Stamp, SubjectName, ZnodePath,
 };
 
 use crate::identity::Peer;
@@ -99,6 +100,21 @@ impl<'a> CallContext<'a> {
     /// The parameters of the call.
     pub(crate) fn params<P: CallParams>(&self) -> Result<P, HttpError> {
         Ok(P::read(&self.raw_params)?)
+    }
+
+    /// One parameter.
+    pub(crate) fn param<T: ParamField>(&self, param: &Param) -> Result<T, HttpError> {
+        Ok(T::read(param, &self.raw_params)?)
+    }
+
+    /// Executes the changes of the call once.
+    pub(crate) fn execute_once(&mut self, call: NumberedCall) {
+        self.service = self.service.once(call);
+    }
+
+    /// Whether the changes of the call are executed once.
+    pub(crate) fn is_numbered(&self) -> bool {
+        self.service.is_numbered()
     }
 
     /// A 307 to the leader, if the call has `redirect` and another node leads. Without a leader, this node handles the

@@ -17,12 +17,13 @@ use holdfast_types::{LockName, SessionName, ZnodePath};
 use crate::body::{self, BodyKind, Received};
 use crate::call::CallContext;
 use crate::entry_span::{self, TRACEPARENT};
+use crate::late_copies::LateCopies;
 use crate::metrics::RouteMetrics;
 use crate::operation::Operation;
 use crate::reply::Reply;
 use crate::state::HttpState;
 use crate::status::HttpError;
-use crate::{head, identity};
+use crate::{head, idempotency, identity};
 
 static NODE: HeaderName = HeaderName::from_static(HOLDFAST_NODE);
 static LEADER: HeaderName = HeaderName::from_static(HOLDFAST_LEADER);
@@ -96,6 +97,11 @@ async fn handle(
     }
     if let Some(redirect) = call.redirect_to_leader() {
         return Ok(redirect);
+    }
+    // A transaction has its parameters in the body.
+    if operation.late_copies == LateCopies::Request && operation.body != BodyKind::Txn {
+        let body = call.body.clone();
+        idempotency::number(call, operation.id, &body)?;
     }
     (operation.handler)(call).await
 }

@@ -1,52 +1,77 @@
-//! The request id of a change, from the parameter `request` or the header `Idempotency-Key`, and the session that
-//! stores the reply.
+//! The request number of a change, from the parameter `request` or the header `Idempotency-Key`, and the session that
+//! remembers the response.
 
 use axum::http::HeaderName;
-use holdfast_api::{ErrorCode, IDEMPOTENCY_KEY, ParamError};
-use holdfast_types::{Caller, RequestId, SessionName};
+use axum::http::header::{IF_MATCH, IF_NONE_MATCH};
+use holdfast_api::parameters::{CALL_SESSION, REQUEST};
+use holdfast_api::{ErrorCode, IDEMPOTENCY_KEY, ParamError, ParamValue as _};
+use holdfast_types::{CallScope, NumberedCall, RequestNumber, SessionName};
+use sha1::{Digest as _, Sha1};
 
 use crate::call::CallContext;
 use crate::head::only;
-use crate::operation::Header;
 use crate::status::HttpError;
 
-/// The header in the description of a call.
-pub(crate) const KEY: Header =
-    Header::text(IDEMPOTENCY_KEY, "The request id, instead of the parameter request");
-
-/// Returns the request id. Quotes around the header's value are removed.
+/// Returns the request number. Quotes around the header's value are removed.
 ///
 /// # Errors
 /// `invalid-argument` if the parameter and the header are both given.
-pub(crate) fn request_id(
+pub(crate) fn request_number(
     call: &CallContext<'_>,
-    param: Option<RequestId>,
-) -> Result<Option<RequestId>, HttpError> {
+    param: Option<RequestNumber>,
+) -> Result<Option<RequestNumber>, HttpError> {
     let header = only(&call.parts.headers, &HeaderName::from_static(IDEMPOTENCY_KEY))?;
-    Ok(one_id(param, header)?)
+    Ok(one_number(param, header)?)
 }
 
-/// Returns the caller of a change of the tree or of a counter, and adds its session to the log line.
+/// Executes the changes of a call once, if it has a request number. `body` is the body of the call.
 ///
 /// # Errors
-/// The errors of [`request_id`], and `invalid-argument` for a request id without a session.
-pub(crate) fn caller(
+/// The errors of [`request_number`], and `invalid-argument` for a request number without a session.
+pub(crate) fn number(
     call: &mut CallContext<'_>,
-    session: Option<SessionName>,
-    request: Option<RequestId>,
-) -> Result<Caller, HttpError> {
-    let request = request_id(call, request)?;
-    call.log_fields.session.clone_from(&session);
-    Ok(remembered(session, request)?)
+    operation: &str,
+    body: &[u8],
+) -> Result<(), HttpError> {
+    let request = call.param(&REQUEST)?;
+    let Some(request) = request_number(call, request)? else { return Ok(()) };
+    let session = remembering(call.param(&CALL_SESSION)?)?;
+    call.log_fields.session = Some(session.clone());
+    let scope = scope(call, operation, body);
+    call.execute_once(NumberedCall { session, request, scope });
+    Ok(())
 }
 
-fn one_id(param: Option<RequestId>, header: Option<&str>) -> Result<Option<RequestId>, ParamError> {
+/// A fingerprint of what the call does: two different calls never get each other's response.
+fn scope(call: &CallContext<'_>, operation: &str, body: &[u8]) -> CallScope {
+    let (uri, headers) = (&call.parts.uri, &call.parts.headers);
+    let header = |name| headers.get(name).map_or(&[][..], |value| value.as_bytes());
+    let parts = [
+        operation.as_bytes(),
+        uri.path().as_bytes(),
+        uri.query().unwrap_or_default().as_bytes(),
+        header(IF_MATCH),
+        header(IF_NONE_MATCH),
+        body,
+    ];
+    let mut hash = Sha1::new();
+    for part in parts {
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part);
+    }
+    let bytes = hash.finalize();
+    CallScope(bytes.iter().take(16).fold(0, |scope, byte| (scope << 8) | u128::from(*byte)))
+}
+
+fn one_number(
+    param: Option<RequestNumber>,
+    header: Option<&str>,
+) -> Result<Option<RequestNumber>, ParamError> {
     let Some(text) = header else { return Ok(param) };
     let quoted = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
-    let header = RequestId::new(quoted.unwrap_or(text))
-        .map_err(|error| ParamError::bad_name("request", &error))?;
+    let header = RequestNumber::parse(&REQUEST, quoted.unwrap_or(text))?;
     if param.is_some() {
-        let detail = "the request id is given twice: as 'request' and as Idempotency-Key";
+        let detail = "the request number is given twice: as 'request' and as Idempotency-Key";
         return Err(
             ParamError::of("request", ErrorCode::InvalidArgument, detail).hint("give it once")
         );
@@ -54,16 +79,12 @@ fn one_id(param: Option<RequestId>, header: Option<&str>) -> Result<Option<Reque
     Ok(Some(header))
 }
 
-fn remembered(
-    session: Option<SessionName>,
-    request: Option<RequestId>,
-) -> Result<Caller, ParamError> {
-    if request.is_some() && session.is_none() {
-        let detail = "a request id requires a session, which stores the reply";
-        return Err(ParamError::of("session", ErrorCode::InvalidArgument, detail)
-            .hint("add ?session=ID of an open session, or leave the request id out"));
-    }
-    Ok(Caller { session, request, ..Caller::default() })
+fn remembering(session: Option<SessionName>) -> Result<SessionName, ParamError> {
+    session.ok_or_else(|| {
+        let detail = "a request number requires a session, which remembers the response";
+        ParamError::of("session", ErrorCode::InvalidArgument, detail)
+            .hint("add ?session=ID of an open session, or leave the request number out")
+    })
 }
 
 #[cfg(test)]
@@ -71,15 +92,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_id_needs_a_session_and_is_rejected_if_given_twice() {
-        let id = || RequestId::new("r1").ok();
-        assert_eq!(remembered(None, id()).unwrap_err().parameter.as_deref(), Some("session"));
-        let caller = remembered(SessionName::new("me").ok(), id()).unwrap();
-        assert_eq!(caller.request, id());
-        assert_eq!(one_id(None, Some("r1")).unwrap(), id());
-        assert_eq!(one_id(None, Some("\"r1\"")).unwrap(), id());
-        assert_eq!(one_id(id(), None).unwrap(), id());
-        assert!(one_id(id(), Some("r1")).unwrap_err().detail.contains("given twice"));
-        assert!(one_id(None, Some("a b")).is_err());
+    fn a_request_number_needs_a_session_and_is_rejected_if_given_twice() {
+        assert_eq!(remembering(None).unwrap_err().parameter.as_deref(), Some("session"));
+        let number = Some(RequestNumber(7));
+        assert_eq!(one_number(None, Some("7")).unwrap(), number);
+        assert_eq!(one_number(None, Some("\"7\"")).unwrap(), number);
+        assert_eq!(one_number(number, None).unwrap(), number);
+        assert!(one_number(number, Some("7")).unwrap_err().detail.contains("given twice"));
+        for wrong in ["a", "", "0", "-1", "9223372036854775808", "7 8"] {
+            assert!(one_number(None, Some(wrong)).is_err(), "{wrong}");
+        }
     }
 }

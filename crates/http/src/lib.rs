@@ -21,6 +21,7 @@ mod front;
 mod head;
 mod idempotency;
 mod identity;
+mod late_copies;
 mod lines;
 mod locks;
 mod log_filter;

@@ -8,14 +8,19 @@ use std::fmt;
 use axum::http::StatusCode;
 use axum::routing::MethodFilter;
 use futures_util::future::BoxFuture;
-use holdfast_api::{ErrorCode, Form, ParamList, Schemas};
+use holdfast_api::{ErrorCode, Form, IDEMPOTENCY_KEY, ParamList, Schemas};
 use serde_json::Value;
 
 use crate::body::BodyKind;
 use crate::call::CallContext;
+use crate::late_copies::LateCopies;
 use crate::reply::Reply;
 use crate::routes::Route;
 use crate::status::HttpError;
+
+/// The header that has the request number instead of the parameter.
+const KEY: Header =
+    Header::number(IDEMPOTENCY_KEY, "The request number, instead of the parameter request");
 
 /// The handler of one call.
 pub(crate) type AnswerFn =
@@ -38,6 +43,7 @@ pub(crate) struct Operation {
     pub(crate) headers: &'static [Header],
     pub(crate) body: BodyKind,
     pub(crate) scope: Scope,
+    pub(crate) late_copies: LateCopies,
     /// A call that works, for the documentation.
     pub(crate) example: Example,
     /// The responses of a successful call.
@@ -98,6 +104,7 @@ impl Operation {
             headers: &[],
             body: BodyKind::None,
             scope: Scope::Public,
+            late_copies: LateCopies::NoStateChange,
             example: Example { query: "", body: "" },
             answers: Vec::new,
             errors: &[],
@@ -115,10 +122,11 @@ impl Operation {
         id: &'static str,
         method: Method,
         route: &'static Route,
+        late_copies: LateCopies,
         handler: AnswerFn,
     ) -> Self {
         let base = Self::public(id, route, handler);
-        Self { method, scope: Scope::Write, body: BodyKind::Params, ..base }
+        Self { method, scope: Scope::Write, late_copies, body: BodyKind::Params, ..base }
     }
 
     /// Whether the first call of a cluster may be this one, without a credential.
@@ -142,6 +150,12 @@ impl Operation {
         self.params.params.iter().any(|param| param.name == name)
     }
 
+    /// The request headers that the call reads, in addition to those of every call.
+    pub(crate) fn all_headers(&self) -> impl Iterator<Item = &Header> {
+        let key = self.late_copies.is_numbered().then_some(&KEY);
+        self.headers.iter().chain(key)
+    }
+
     /// Every error that the call can return, in order.
     pub(crate) fn all_errors(&self) -> Vec<ErrorCode> {
         let forms = || self.params.params.iter().chain(&self.route.name).map(|param| param.form);
@@ -151,6 +165,7 @@ impl Operation {
         let timed =
             forms().any(|form| matches!(form, Form::Duration { .. } | Form::DurationOrOff { .. }));
         let body = self.body != BodyKind::None;
+        let numbered = self.late_copies.is_numbered();
         let implied = [
             (self.scope.reads_params(), ErrorCode::InvalidArgument),
             (timed || self.body == BodyKind::Txn, ErrorCode::BadDuration),
@@ -160,6 +175,10 @@ impl Operation {
             (self.scope.needs_caller(), ErrorCode::Forbidden),
             (body, ErrorCode::PayloadTooLarge),
             (body, ErrorCode::RateLimited),
+            (numbered, ErrorCode::NotFound),
+            (numbered, ErrorCode::SessionExpired),
+            (numbered, ErrorCode::RequestOver),
+            (numbered, ErrorCode::RequestMismatch),
         ];
         let implied = implied.into_iter().filter(|(holds, _)| *holds).map(|(_, code)| code);
         let own = self.errors.iter().chain(self.scope.errors()).copied();

@@ -60,6 +60,8 @@ pub(crate) const fn of_code(code: ErrorCode) -> StatusCode {
         ErrorCode::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
         ErrorCode::NotHolder
         | ErrorCode::AttemptOver
+        | ErrorCode::RequestOver
+        | ErrorCode::RequestMismatch
         | ErrorCode::ModeConflict
         | ErrorCode::LimitMismatch
         | ErrorCode::ShardsMismatch
@@ -263,6 +265,20 @@ fn of_session_rejection(rejection: SessionRejection) -> HttpError {
                 "PUT {path}?ttl=30s opens it; PUT /v1/locks/{{name}} opens its session by itself"
             );
             Box::new(Problem::new(ErrorCode::SessionExpired, detail).hint(hint).facts(facts))
+        }
+        SessionRejection::RequestOver { newest } => {
+            let detail =
+                "the session remembers no response to this request number; nothing was done now";
+            let hint = format!("a later call needs a request number larger than {newest}");
+            let facts = Facts { newest_request: Some(newest), ..Facts::default() };
+            Box::new(Problem::new(ErrorCode::RequestOver, detail).hint(hint).facts(facts))
+        }
+        SessionRejection::RequestMismatch { revision } => {
+            let detail = format!(
+                "the session executed another call with this request number, in revision {revision}"
+            );
+            let hint = "send the same call again, or a new call with a larger request number";
+            Box::new(Problem::new(ErrorCode::RequestMismatch, detail).hint(hint))
         }
         SessionRejection::LeaseRenewed | SessionRejection::Moved { .. } => {
             unexpected(&rejection.into())

@@ -4,7 +4,9 @@
 //! Only this file changes the revision, the machine's time and the rolling digest. A rejected command changes nothing
 //! except those timers ([`Machine::undo_if_rejected`]).
 
-use holdfast_types::{Applied, Command, Entry, Event, Outcome, Rejection, Reply, Revision};
+use holdfast_types::{
+    Actor, Applied, Command, Entry, Event, NumberedCall, Outcome, Rejection, Reply, Revision,
+};
 
 use crate::cluster::LastBackup;
 use crate::context::ApplyContext;
@@ -13,7 +15,7 @@ use crate::{Machine, digest, stored_bytes};
 impl Machine {
     /// Executes the commands of one entry in order, and returns one outcome for each. A rejected command takes a
     /// revision. It changes nothing else, with two exceptions: expired timers of the locks that it names run, and a
-    /// session may remember the rejection under the request id.
+    /// session may remember the rejection under the request number.
     pub fn apply(&mut self, entry: Entry) -> Applied {
         self.now = self.now.max(entry.stamped_at);
         let mut outcomes = Vec::with_capacity(entry.commands.len());
@@ -22,18 +24,14 @@ impl Machine {
             self.revision = Revision(self.revision.0.saturating_add(1));
             let before = events.len();
             let (revision, now) = (self.revision, self.now);
-            let (actor, command) = command.into_parts();
+            let (actor, call, command) = command.into_parts();
             let audited = self.audited(&actor, &command);
             let mut ctx = ApplyContext::new(revision, now, actor, &mut events);
             self.run_timers_of(&command, &mut ctx);
             let before_command = ctx.events_len();
-            let outcome = self.within_quotas(command, &mut ctx, |machine, command, ctx| {
-                if stored_bytes::may_store(&command) {
-                    machine.within_bytes(ctx, |machine, ctx| machine.dispatch(command, ctx))
-                } else {
-                    machine.dispatch(command, ctx)
-                }
-            });
+            let outcome = self
+                .check_command(&ctx.actor, call.as_ref(), &command)
+                .and_then(|()| self.once(call, &mut ctx, |m, ctx| m.within_limits(command, ctx)));
             let caused = events.get(before_command..).unwrap_or_default();
             if let Some(change) = audited
                 && outcome.is_ok()
@@ -49,10 +47,29 @@ impl Machine {
         Applied { revision: self.revision, outcomes, events }
     }
 
+    /// Rejects a command that the level, the actor or the seal does not allow. Such a rejection is not remembered.
+    fn check_command(
+        &self,
+        actor: &Actor,
+        call: Option<&NumberedCall>,
+        command: &Command,
+    ) -> Result<(), Rejection> {
+        self.check_level(command)?;
+        self.authorize(actor, call, command)?;
+        self.check_seal(command)
+    }
+
+    fn within_limits(&mut self, command: Command, ctx: &mut ApplyContext<'_>) -> Outcome {
+        self.within_quotas(command, ctx, |machine, command, ctx| {
+            if stored_bytes::may_store(&command) {
+                machine.within_bytes(ctx, |machine, ctx| machine.dispatch(command, ctx))
+            } else {
+                machine.dispatch(command, ctx)
+            }
+        })
+    }
+
     fn dispatch(&mut self, command: Command, ctx: &mut ApplyContext<'_>) -> Outcome {
-        self.check_level(&command)?;
-        self.authorize(&ctx.actor, &command)?;
-        self.check_seal(&command)?;
         match command {
             Command::OpenSession(open) => self.open_session(open, ctx),
             Command::RenewSession { session, ttl } => self.renew_session(&session, ttl, ctx),
@@ -114,7 +131,9 @@ impl Machine {
                 self.end_session_for_operator(&session, incarnation, ctx)
             }
             // `into_parts` has removed it.
-            Command::As { command, .. } => self.dispatch(*command, ctx),
+            Command::As { command, .. } | Command::Once { command, .. } => {
+                self.dispatch(*command, ctx)
+            }
         }
     }
 

@@ -251,7 +251,7 @@ fn described(command: &Command) -> Option<Described> {
         Command::Unseal => {
             Some((AuditAction::Unseal, "cluster".to_owned(), Detail::default(), None))
         }
-        Command::As { command, .. } => described(command),
+        Command::As { command, .. } | Command::Once { command, .. } => described(command),
         Command::RequestRelease(_)
         | Command::OpenSession(_)
         | Command::RenewSession { .. }

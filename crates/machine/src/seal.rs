@@ -58,7 +58,9 @@ fn is_allowed_while_sealed(command: &Command) -> bool {
         | Command::RecordClocks { .. }
         | Command::Seal { .. }
         | Command::Unseal => true,
-        Command::As { command, .. } => is_allowed_while_sealed(command),
+        Command::As { command, .. } | Command::Once { command, .. } => {
+            is_allowed_while_sealed(command)
+        }
         Command::OpenSession(_)
         | Command::CloseSession { .. }
         | Command::ExpireSession { .. }

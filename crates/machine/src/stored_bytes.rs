@@ -83,6 +83,7 @@ pub(crate) fn may_store(command: &Command) -> bool {
         | Command::Seal { .. }
         | Command::Unseal
         | Command::As { .. }
+        | Command::Once { .. }
         | Command::AttachSession { .. }
         | Command::RunTimers { .. }
         | Command::Break(_)

@@ -178,8 +178,13 @@ impl Service {
     /// # Errors
     /// A rejection with its reason; otherwise the errors of any write.
     pub async fn change_auth(&self, change: AuthChange) -> Result<Response<()>, Failure> {
-        let what = shown(&change);
-        let changed = self.propose_for(Command::Auth(change), Reply::into_auth_changed).await;
+        let (what, has_secret) = (shown(&change), has_secret(&change));
+        let command = Command::Auth(change);
+        let changed = if has_secret {
+            self.propose_secret_for(command, Reply::into_auth_changed).await
+        } else {
+            self.propose_for(command, Reply::into_auth_changed).await
+        };
         let done = changed.is_ok();
         let by = self.shown_caller();
         tracing::info!(target: "audit", action = "change-auth", what, by, done,
@@ -195,6 +200,7 @@ impl Service {
         let reason = Reason::new("the access was revoked");
         let reason = reason.map_err(|error| Failure::Failed(error.to_string()))?;
         self.read_barrier().await?;
+        let ending = self.without_number();
         let (mut after, mut closed) = (None::<String>, 0);
         loop {
             let page = self.raft().read(|machine| {
@@ -205,7 +211,7 @@ impl Service {
             let ends = page
                 .items
                 .into_iter()
-                .map(|view| self.end_session(view.session, Some(view.id), reason.clone()));
+                .map(|view| ending.end_session(view.session, Some(view.id), reason.clone()));
             // They share log entries.
             for ended in futures_util::future::join_all(ends).await {
                 match ended {
@@ -357,6 +363,16 @@ impl IssuedToken {
         let Self { token, expires_at, .. } = self;
         NewAccessToken { id: token.id, hash: token.hash(), expires_at: *expires_at }
     }
+}
+
+/// Whether the response to the change has a secret, which the cluster does not keep.
+fn has_secret(change: &AuthChange) -> bool {
+    matches!(
+        change,
+        AuthChange::AddAdministrator { .. }
+            | AuthChange::AddToken { .. }
+            | AuthChange::RotateToken { .. }
+    )
 }
 
 /// The change in the audit log.

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use holdfast_machine::{ActorRights, Machine};
 use holdfast_types::{
     AccessTokenId, Actor, AuthMode, AuthRejection, CertificateName, Command, Identity, Multi,
-    Rejection, Right, SecretHash, SessionName, Stamp, SubjectName, ZnodePath,
+    NumberedCall, Rejection, Right, SecretHash, SessionName, Stamp, SubjectName, ZnodePath,
 };
 use tokio::sync::watch;
 
@@ -22,7 +22,23 @@ impl Service {
     /// The service for one call.
     #[must_use]
     pub fn for_call(&self, context: RequestContext) -> Self {
-        Self { parts: self.parts.clone(), context: context.into() }
+        Self { parts: self.parts.clone(), context: context.into(), call: None }
+    }
+
+    /// The service for a numbered call: each change is executed once.
+    #[must_use]
+    pub fn once(&self, call: NumberedCall) -> Self {
+        Self { call: Some(call.into()), ..self.clone() }
+    }
+
+    /// Whether the call has a number.
+    pub fn is_numbered(&self) -> bool {
+        self.call.is_some()
+    }
+
+    /// The service for the further changes of a numbered call, which have names of their own.
+    pub(crate) fn without_number(&self) -> Self {
+        Self { call: None, ..self.clone() }
     }
 
     /// The service for another caller of the same request.
@@ -162,9 +178,22 @@ impl Service {
         checked.map_err(|rejection| Failure::Rejected(rejection.into()))
     }
 
-    /// Adds the caller to a command.
+    /// Checks that the caller may use the session that remembers its response.
+    pub(crate) async fn authorize_session(&self, session: &SessionName) -> Result<(), Failure> {
+        let verdict = |machine: &Machine| {
+            machine.rights_of(self.actor(), self.log_time())?.check_session(session)
+        };
+        let checked = |machine: &Machine| self.enforce(machine, || verdict(machine));
+        if self.raft().read(checked).is_ok() {
+            return Ok(());
+        }
+        self.read_barrier().await?;
+        self.raft().read(checked).map_err(|rejection| Failure::Rejected(rejection.into()))
+    }
+
+    /// Adds the caller to a command, and the number of its call.
     pub(crate) fn signed(&self, command: Command) -> Command {
-        command.by(self.actor().clone())
+        command.once(self.call.as_deref().cloned()).by(self.actor().clone())
     }
 
     /// Checks a right on a name during a read.

@@ -223,9 +223,15 @@ impl Service {
         dry_run: bool,
         extract: impl FnOnce(Reply) -> Option<T>,
     ) -> Result<Response<Option<T>>, Failure> {
+        let has_secret = matches!(change, MembershipChange::Invite { .. });
         let command = Command::Membership(change);
         if !dry_run {
-            return Ok(self.propose_for(command, extract).await?.map(Some));
+            let changed = if has_secret {
+                self.propose_secret_for(command, extract).await?
+            } else {
+                self.propose_for(command, extract).await?
+            };
+            return Ok(changed.map(Some));
         }
         self.authorize(&command).await?;
         self.read_barrier().await?;

@@ -8,9 +8,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt as _;
 use holdfast_machine::Machine;
 use holdfast_raft::{Committed, ProposeError, RaftNode, ReadError, StopReason, Urgency};
-use holdfast_types::{ClockReading, Command, FeatureLevel, NodeId, Reply, Revision, Stamp};
+use holdfast_types::{
+    ClockReading, Command, FeatureLevel, NodeId, NumberedCall, Reply, Revision, SessionRejection,
+    Stamp,
+};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -60,6 +64,8 @@ pub(crate) struct ServiceParts {
 pub struct Service {
     pub(crate) parts: Arc<ServiceParts>,
     pub(crate) context: Arc<RequestContext>,
+    /// The number of the call: each change of it is executed once.
+    pub(crate) call: Option<Arc<NumberedCall>>,
 }
 
 impl fmt::Debug for Service {
@@ -185,16 +191,30 @@ impl Service {
 
     /// Proposes one command and waits for the reply of the state machine. A command that would only join a queue may wait
     /// for the log entry of another command (ADR 0005).
-    pub(crate) async fn propose(&self, command: Command) -> Result<(Reply, Revision), Failure> {
+    async fn commit(&self, command: Command) -> Result<Committed, Failure> {
         self.wait_until_compared().await?;
         self.authorize(&command).await?;
+        if let Some(call) = &self.call {
+            // Boxed, so that the future of a call without a number stays small.
+            self.authorize_session(&call.session).boxed().await?;
+        }
         let only_adds_waiter = self.raft().read(|machine| machine.only_adds_waiter(&command));
         let urgency = if only_adds_waiter { Urgency::MayWait } else { Urgency::Immediate };
         let command = self.signed(command);
         let proposed = self.parts.raft.propose(command, urgency, self.deadline()).await;
-        let Committed { outcome, revision } =
-            proposed.map_err(|error| self.propose_failure(&error))?;
-        Ok((outcome.map_err(Failure::Rejected)?, revision))
+        proposed.map_err(|error| self.propose_failure(&error))
+    }
+
+    /// Proposes one command. Returns its reply and revision; of a copy of a numbered call, those of the first.
+    pub(crate) fn propose(
+        &self,
+        command: Command,
+    ) -> impl Future<Output = Result<(Reply, Revision), Failure>> {
+        self.commit(command).map(|committed| {
+            let Committed { outcome, revision } = committed?;
+            let (reply, first) = outcome.map_err(Failure::Rejected)?.into_first();
+            Ok((reply, first.unwrap_or(revision)))
+        })
     }
 
     /// Proposes a command and extracts its reply; `None` means that the reply belongs to another command.
@@ -204,6 +224,25 @@ impl Service {
         extract: impl FnOnce(Reply) -> Option<T>,
     ) -> Result<Response<T>, Failure> {
         let (reply, revision) = self.propose(command).await?;
+        let value = extract(reply).ok_or(Failure::UnexpectedReply)?;
+        Ok(Response::new(value, revision))
+    }
+
+    /// As [`Service::propose_for`], for a command with a new secret of this node.
+    ///
+    /// # Errors
+    /// A rejection for a copy of a numbered call: its secret is not the one that the first call stored.
+    pub(crate) async fn propose_secret_for<T>(
+        &self,
+        command: Command,
+        extract: impl FnOnce(Reply) -> Option<T>,
+    ) -> Result<Response<T>, Failure> {
+        let Committed { outcome, revision } = self.commit(command).await?;
+        let (reply, first) = outcome.map_err(Failure::Rejected)?.into_first();
+        if let (Some(_), Some(call)) = (first, &self.call) {
+            let over = SessionRejection::RequestOver { newest: call.request };
+            return Err(Failure::Rejected(over.into()));
+        }
         let value = extract(reply).ok_or(Failure::UnexpectedReply)?;
         Ok(Response::new(value, revision))
     }

@@ -79,7 +79,7 @@ impl Service {
             call_rates: CallRates::default(),
             backups: Arc::new(Semaphore::new(1)),
         });
-        let service = Self { parts, context: Arc::new(RequestContext::anonymous()) };
+        let service = Self { parts, context: Arc::new(RequestContext::anonymous()), call: None };
         let node = service.as_node();
         let _only_once = started.set(node.clone());
         tokio::spawn(leader_timers::run(node.clone()));

@@ -6,10 +6,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Actor, Attempt, AuthChange, Break, ClockReading, ClusterId, Data, FeatureLevel, FencingToken,
-    HandOver, Incarnation, Limits, LockName, LockSet, MembershipChange, Mode, Multi, NodeId,
-    OpenSession, OutOfBounds, Owner, Password, PolicyChange, Reason, Recipe, RequestRelease,
-    Revision, Seal, SessionId, SessionName, ShardRequest, Stamp, Ticket, TimeJump, Ttl, millis,
+    Actor, Attempt, AuthChange, Break, CallScope, ClockReading, ClusterId, Data, FeatureLevel,
+    FencingToken, HandOver, Incarnation, Limits, LockName, LockSet, MembershipChange, Mode, Multi,
+    NodeId, OpenSession, OutOfBounds, Owner, Password, PolicyChange, Reason, Recipe, RequestNumber,
+    RequestRelease, Revision, Seal, SessionId, SessionName, ShardRequest, Stamp, Ticket, TimeJump,
+    Ttl, millis,
 };
 
 /// One entry of the log: a batch of commands with the leader's stamp. `apply` assigns one revision to each command,
@@ -121,6 +122,21 @@ pub enum Command {
     /// Records the wall clocks of the members, and lets the log's time jump forward. The leader proposes it at least once a
     /// minute, so a restart of all nodes loses no idle time.
     RecordClocks { readings: BTreeMap<NodeId, ClockReading>, jump: Option<TimeJump> },
+    /// Executes a command once: a copy of the call gets [`crate::Reply::Repeated`] or the first rejection.
+    Once {
+        call: NumberedCall,
+        /// Any command but [`Command::As`] and [`Command::Once`].
+        command: Box<Self>,
+    },
+}
+
+/// A call that is executed once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NumberedCall {
+    /// The session that remembers the answer. It must be open; the call does not renew it.
+    pub session: SessionName,
+    pub request: RequestNumber,
+    pub scope: CallScope,
 }
 
 impl Command {
@@ -155,14 +171,29 @@ impl Command {
             | Self::VerifyState
             | Self::RecordClocks { .. } => FeatureLevel(2),
             Self::Seal { .. } | Self::Unseal => Seal::LEVEL,
-            Self::As { command, .. } => command.level(),
+            Self::As { command, .. } | Self::Once { command, .. } => command.level(),
         }
     }
 
-    /// The command, and its actor.
-    pub fn into_parts(self) -> (Actor, Self) {
-        let Self::As { actor, command } = self else { return (Actor::Anonymous, self) };
-        (actor, command.into_parts().1)
+    /// The command, its actor, and the call that executes it once.
+    pub fn into_parts(self) -> (Actor, Option<NumberedCall>, Self) {
+        match self {
+            Self::As { actor, command } => {
+                let (_, call, command) = command.into_parts();
+                (actor, call, command)
+            }
+            Self::Once { call, command } => (Actor::Anonymous, Some(call), command.into_parts().2),
+            command => (Actor::Anonymous, None, command),
+        }
+    }
+
+    /// The command, executed once if the call has a number.
+    #[must_use]
+    pub fn once(self, call: Option<NumberedCall>) -> Self {
+        match call {
+            Some(call) => Self::Once { call, command: Box::new(self) },
+            None => self,
+        }
     }
 
     /// The command with its actor. [`Actor::Anonymous`] needs no wrapper.

@@ -43,6 +43,11 @@ number! {
     Attempt
 }
 number! {
+    /// Number of one call that changes something, chosen by the client: larger than every earlier one of its session.
+    /// Copies of a call carry the same number, so the call is executed at most once. From 1 to [`RequestNumber::MAX`].
+    RequestNumber
+}
+number! {
     /// Order number of a grant, minted from one replicated counter, so it only grows. The protected resource rejects a
     /// token that is smaller than the largest one it has received. Below 2^53, so JSON, JavaScript and Lua represent it
     /// exactly.
@@ -82,6 +87,16 @@ impl Attempt {
     /// Nanoseconds since 1970 stay below it until the year 2262.
     pub const MAX: Self = Self((1 << 63) - 1);
 }
+
+impl RequestNumber {
+    /// Nanoseconds since 1970 stay below it until the year 2262.
+    pub const MAX: Self = Self((1 << 63) - 1);
+}
+
+/// A fingerprint of a call: what it does, and to what. Two different calls with one request number differ in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct CallScope(pub u128);
 
 impl fmt::Debug for Password {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -44,11 +44,14 @@ pub use auth::{
     PermissionError, Right, SecretHash, built_in_role,
 };
 pub use clock::{ClockReading, TimeJump};
-pub use command::{Acquire, AcquireOptions, Cancel, Command, Entry, Release, ReleaseTarget};
+pub use command::{
+    Acquire, AcquireOptions, Cancel, Command, Entry, NumberedCall, Release, ReleaseTarget,
+};
 pub use data::Data;
 pub use event::{Applied, Event, LockEvent, LossCause, SessionEvent, TreeEvent};
 pub use ids::{
-    Attempt, ClusterId, FencingToken, Incarnation, NodeId, Password, Revision, SessionId, Ticket,
+    Attempt, CallScope, ClusterId, FencingToken, Incarnation, NodeId, Password, RequestNumber,
+    Revision, SessionId, Ticket,
 };
 pub use level::FeatureLevel;
 pub use limits::Limits;

@@ -3,21 +3,18 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    AclEntry, Data, FeatureLevel, FencingToken, Identity, LockName, RequestId, Revision,
-    SessionName, ZnodePath,
+    AclEntry, Data, FeatureLevel, FencingToken, Identity, LockName, Revision, SessionName,
+    ZnodePath,
 };
 
 /// The caller of a change.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Caller {
-    /// The session that owns new ephemeral znodes, and stores the reply for retries. It must be open. The change does
-    /// not renew its lease.
+    /// The session that owns new ephemeral znodes. It must be open. The change does not renew its lease.
     pub session: Option<SessionName>,
     /// The caller's connection: the revision that opened or attached it. Rejected if the session is bound to another
     /// connection. `None` skips the check.
     pub attachment: Option<Revision>,
-    /// With a session: a retry under the same id gets the first reply.
-    pub request: Option<RequestId>,
     /// The caller's authenticated identities, without the implicit `world:anyone`. With [`Identity::superuser`], no
     /// access list applies, and every path needs the permission `tree admin`.
     pub identities: Vec<Identity>,

@@ -30,6 +30,8 @@ pub struct RequestRelease {
     pub lock: LockName,
     /// `None` means every holder.
     pub holder: Option<(SessionName, Owner)>,
+    /// The hold that should end; any other is not asked. `None` means any hold.
+    pub token: Option<FencingToken>,
     /// Shown to the holder.
     pub reason: Option<Reason>,
     /// Milliseconds from `apply`, from 1 to [`RequestRelease::DEADLINE_MAX_MS`].

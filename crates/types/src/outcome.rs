@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use crate::{
     Attempt, AuthRejection, Cooldown, Data, FeatureLevel, FencingToken, HolderView, LockName,
     LockPolicy, MembershipRejection, Mode, NodeId, Owner, Perms, QuotaFull, RecipeRejection,
-    RecipeReply, Revision, RoleName, Seal, SessionId, SessionName, Stamp, Stat, Ticket, Ttl,
-    ZnodePath,
+    RecipeReply, RequestNumber, Revision, RoleName, Seal, SessionId, SessionName, Stamp, Stat,
+    Ticket, Ttl, ZnodePath,
 };
 
 /// The reply or the rejection of a command. A rejected command changes only the revision counter.
@@ -77,6 +77,12 @@ pub enum Reply {
     /// The cluster is not sealed.
     Unsealed,
     ClocksRecorded,
+    /// The first reply to a numbered call, of which this command is a copy.
+    Repeated {
+        /// The revision of the first reply.
+        revision: Revision,
+        reply: Box<Self>,
+    },
 }
 
 /// The state of an owner's queue entries: one for each lock of an acquire, in the order of their names.
@@ -375,6 +381,16 @@ pub enum SessionRejection {
     LeaseRenewed,
     /// The session is bound to another connection.
     Moved { session: SessionName },
+    /// The session no longer remembers the answers up to a number, so the call may have been executed.
+    RequestOver {
+        /// A new call needs a larger number.
+        newest: RequestNumber,
+    },
+    /// The session has executed another call under the same number.
+    RequestMismatch {
+        /// The revision in which it executed that call.
+        revision: Revision,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -6,8 +6,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    OpenSession, Owner, RecipeName, RequestId, Revision, SessionEnd, SessionId, SessionName,
-    Ticket, Ttl,
+    OpenSession, Owner, RecipeName, RequestId, RequestNumber, Revision, SessionEnd, SessionId,
+    SessionName, Ticket, Ttl,
 };
 
 /// A change of a recipe. See [`crate::Command::Recipe`].
@@ -77,8 +77,8 @@ pub struct Arrive {
     /// The member's session, opened by the same command if it is new.
     pub open: OpenSession,
     pub owner: Owner,
-    /// A retry under the same id gets the first final reply.
-    pub request: Option<RequestId>,
+    /// A copy of the call gets the first final reply.
+    pub request: Option<RequestNumber>,
     /// Longest wait in milliseconds. `None` arrives only if the caller passes at once. A repetition replaces it. The
     /// state machine only stores it: a [`Recipe::CancelArrival`] ends the wait.
     pub wait_ms: Option<u64>,
@@ -90,6 +90,11 @@ pub struct LeaveBarrier {
     pub name: RecipeName,
     pub session: SessionName,
     pub owner: Owner,
+    /// The generation or the round to leave; the member stays in any other. `None` means the present one.
+    pub generation: Option<Revision>,
+    /// The request number of the arrival to withdraw; any other arrival stays, and a later copy of that call does not
+    /// arrive. `None` means the present one.
+    pub request: Option<RequestNumber>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -101,17 +106,13 @@ pub struct CancelArrival {
     /// Revision of the arrival that the caller waited on ([`Arrived::requested_in`]). Nothing changes if the member has
     /// repeated its arrival since.
     pub requested_in: Revision,
-    /// The request id of that arrival. If it has a final reply, the command returns that reply.
-    pub request: Option<RequestId>,
+    /// The arrival. If it has a final reply, the command returns that reply.
+    pub ticket: Ticket,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangeCounter {
     pub counter: RecipeName,
-    /// The session that stores the reply for retries. It must be open; the change does not renew it.
-    pub session: Option<SessionName>,
-    /// With a session: a retry under the same id gets the first reply.
-    pub request: Option<RequestId>,
     pub change: CounterChange,
 }
 

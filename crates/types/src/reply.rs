@@ -4,7 +4,7 @@
 
 use crate::{
     Arrived, CounterView, EntryState, Grant, LatchView, LeaveBarrierReply, LockPolicy, MultiReply,
-    NodeId, RecipeReply, Released, Reply, Seal, SessionName, SessionOpenedReply, Tripped,
+    NodeId, RecipeReply, Released, Reply, Revision, Seal, SessionName, SessionOpenedReply, Tripped,
 };
 
 /// The reply to [`crate::Recipe::Arrive`].
@@ -15,6 +15,15 @@ pub enum ArriveReply {
 }
 
 impl Reply {
+    /// The reply to a command, and the revision in which it was given first; `None` if that was this command.
+    pub fn into_first(self) -> (Self, Option<Revision>) {
+        if let Self::Repeated { revision, reply } = self {
+            (*reply, Some(revision))
+        } else {
+            (self, None)
+        }
+    }
+
     /// The reply to [`crate::Command::Acquire`].
     pub fn into_entry_state(self) -> Option<EntryState> {
         if let Self::Acquired(state) = self { Some(state) } else { None }

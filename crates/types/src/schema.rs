@@ -8,8 +8,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use crate::{
     AccessTokenId, Address, Attempt, AuditHash, CertificateName, FencingToken, Labels, LockName,
-    NamespaceName, NodeId, Owner, Reason, RecipeName, RequestId, Revision, RoleName, SessionId,
-    SessionName, Stamp, SubjectName, Ticket, ZnodePath, Zone,
+    NamespaceName, NodeId, Owner, Reason, RecipeName, RequestId, RequestNumber, Revision, RoleName,
+    SessionId, SessionName, Stamp, SubjectName, Ticket, ZnodePath, Zone,
 };
 
 macro_rules! inline {
@@ -47,6 +47,7 @@ inline! {
     AuditHash: json_schema!({ "type": "string", "pattern": "^[0-9a-f]{64}$" });
     ZnodePath: json_schema!({ "type": "string", "pattern": "^/", "maxLength": ZnodePath::MAX_LEN });
     Attempt: json_schema!({ "type": "integer", "format": "int64", "minimum": 1, "maximum": Attempt::MAX.0 });
+    RequestNumber: json_schema!({ "type": "integer", "format": "int64", "minimum": 1, "maximum": RequestNumber::MAX.0 });
     FencingToken: below(FencingToken::END);
     SessionId: below(FencingToken::END);
     Revision: below(FencingToken::END);

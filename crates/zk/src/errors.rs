@@ -62,7 +62,10 @@ pub(crate) fn error_code(rejection: &Rejection) -> ErrorCode {
                 ErrorCode::SessionExpired
             }
             SessionRejection::Moved { .. } => ErrorCode::SessionMoved,
-            SessionRejection::LeaseRenewed => ErrorCode::SystemError,
+            // The commands of this front-end have no request number.
+            SessionRejection::LeaseRenewed
+            | SessionRejection::RequestOver { .. }
+            | SessionRejection::RequestMismatch { .. } => ErrorCode::SystemError,
         },
         Rejection::Tree(rejection) => match rejection {
             TreeRejection::NoZnode { .. } => ErrorCode::NoNode,

@@ -6,9 +6,9 @@ use holdfast_types::{AclEntry, Identity, Perms};
 use proptest::prelude::*;
 
 use super::*;
-use crate::parameters::recipe::VALUE;
+use crate::parameters::recipe::{KEY, VALUE};
 use crate::parameters::session::{EVENTS_SINCE, INCARNATION};
-use crate::parameters::tree::{ACL, NAME, REQUEST, SESSION, STAT};
+use crate::parameters::tree::{ACL, NAME, SESSION, STAT};
 use crate::parameters::{LABELS, LIMIT, PAGE_TOKEN, TTL, WAIT, watch};
 use crate::{Query, WAIT_MAX};
 
@@ -16,7 +16,7 @@ crate::params! {
     #[derive(PartialEq)]
     struct AllParams {
         session: SessionName = SESSION,
-        request: RequestId = REQUEST,
+        key: RequestId = KEY,
         ttl: Ttl = TTL,
         wait: Duration = WAIT,
         since: Revision = EVENTS_SINCE,
@@ -36,7 +36,7 @@ impl AllParams {
     fn query(&self) -> String {
         let query = Query::default()
             .with(&SESSION, &self.session)
-            .with(&REQUEST, &self.request)
+            .with(&KEY, &self.key)
             .with(&TTL, &self.ttl)
             .with(&WAIT, &self.wait)
             .with(&EVENTS_SINCE, &self.since)
@@ -72,7 +72,7 @@ fn any_labels() -> impl Strategy<Value = Labels> {
 proptest! {
     #[test]
     fn values_read_back_as_written(
-        (session, request) in (name(), name()),
+        (session, key) in (name(), name()),
         (ttl, wait) in (1_000..=86_400_000_u64, 0..=300_000_u64),
         (since, incarnation) in (0..FencingToken::END, 1..FencingToken::END),
         (value, limit, stat) in (any::<i64>(), 1..=1_000_usize, any::<bool>()),
@@ -83,7 +83,7 @@ proptest! {
     ) {
         let params = AllParams {
             session: SessionName::new(session).unwrap(),
-            request: RequestId::new(request).unwrap(),
+            key: RequestId::new(key).unwrap(),
             ttl: Ttl::from_millis(ttl).unwrap(),
             wait: Duration::from_millis(wait),
             since: Revision(since),

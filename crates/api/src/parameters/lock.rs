@@ -139,6 +139,11 @@ pub const ENDED_TOKEN: Param = Param::number(
     (1, FencingToken::END - 1),
     "Only the hold of this token. With it a late copy of the call ends no later hold",
 );
+pub const ASKED_TOKEN: Param = Param::number(
+    "token",
+    (1, FencingToken::END - 1),
+    "Only the hold of this token. With it a late copy of the call asks no later holder",
+);
 pub const FORCE_REASON: Param = Param::bounded_text(
     "reason",
     Reason::MAX_LEN,

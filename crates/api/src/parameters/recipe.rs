@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use holdfast_types::{Owner, Recipe, RequestId, SessionName};
+use holdfast_types::{FencingToken, Owner, Recipe, RequestId, RequestNumber, SessionName};
 
 use super::WAIT_MAX;
 use crate::param::{Absent, Form, Param};
@@ -13,18 +13,15 @@ pub const COUNT: Param = Param::number(
     "The number of keys to count before the latch opens",
 )
 .needed("3");
-pub const KEY: Param = Param::name(
-    "key",
-    RequestId::MAX_LEN,
-    "The key of the counted event; each key counts once. The default is the request id; one of the two is required",
+pub const KEY: Param =
+    Param::name("key", RequestId::MAX_LEN, "The key of the counted event; each key counts once")
+        .needed("job-1")
+        .hint("add ?key=ID that names what is done");
+pub const ENDING_SESSION: Param = Param::name(
+    "session",
+    SessionName::MAX_LEN,
+    "The open session whose end is counted, and that remembers the response of a call with a request number",
 );
-pub const KEY_REQUEST: Param = Param::name(
-    "request",
-    RequestId::MAX_LEN,
-    "The key, unless the parameter key is given. The header Idempotency-Key is an alternative",
-);
-pub const ENDING_SESSION: Param =
-    Param::name("session", SessionName::MAX_LEN, "The open session whose end is counted");
 pub const ON_DEATH: Param = Param::word(
     "on_death",
     &["count"],
@@ -58,11 +55,22 @@ pub const MEMBER_OWNER: Param = Param::name(
     Owner::MAX_LEN,
     "The owner within the session: two owners of one session are two members",
 );
-pub const ARRIVAL: Param = Param::name(
+pub const ARRIVAL: Param = Param::number(
     "request",
-    RequestId::MAX_LEN,
-    "The request id: a retry with the same id gets the first final response. The header Idempotency-Key is an \
-     alternative",
+    (1, RequestNumber::MAX.0),
+    "The number of the arrival, larger than all earlier request numbers of the session. A copy of the call has the same \
+     number and gets the first final response. The header Idempotency-Key is an alternative",
+);
+pub const LEFT_ARRIVAL: Param = Param::number(
+    "request",
+    (1, RequestNumber::MAX.0),
+    "The number of the arrival to withdraw, also before it arrives. Any other arrival stays",
+);
+pub const GENERATION: Param = Param::number(
+    "generation",
+    (1, FencingToken::END - 1),
+    "The generation or the round to leave, from the response of the arrival. A copy of the call that arrives in another \
+     one changes nothing",
 );
 pub const ADD: Param =
     Param::of("add", Form::Whole, "The number to add; may be negative").needed("5");

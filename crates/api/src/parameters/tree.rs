@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use holdfast_types::{RequestId, SessionName};
+use holdfast_types::SessionName;
 
 use crate::DURATION_MAX;
 use crate::param::{Form, Param};
@@ -10,13 +10,8 @@ use crate::param::{Form, Param};
 pub const SESSION: Param = Param::name(
     "session",
     SessionName::MAX_LEN,
-    "The session that stores the response of a request id and owns ephemeral znodes; the call renews the session",
-);
-pub const REQUEST: Param = Param::name(
-    "request",
-    RequestId::MAX_LEN,
-    "The request id: a retry with the same id gets the first response. Requires session. The header Idempotency-Key is \
-     an alternative",
+    "The open session that remembers the response of a call with a request number, and owns ephemeral znodes. The call \
+     does not renew it",
 );
 pub const EPHEMERAL: Param = Param::flag(
     "ephemeral",

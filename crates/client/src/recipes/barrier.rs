@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 use holdfast_api::parameters::recipe;
 use holdfast_api::{BarrierBody, Query, TrippedBody, barrier_path};
 
-use super::{BarrierEntry, checked_name, unique_owner, unique_request};
+use super::{BarrierEntry, checked_name, unique_owner};
+use crate::attempt;
 use crate::call::Call;
 use crate::http::Method;
 use crate::{Client, Error};
@@ -64,15 +65,24 @@ pub(super) async fn arrive(
         .with(&recipe::MEMBER, &session.name)
         .with(&recipe::MEMBER_OWNER, &unique_owner()?);
     let target = party.target(&path);
-    let entry = BarrierEntry { client: client.clone(), session: Some(session_use), target };
-    let arrival = party.with(&recipe::PARTIES, &parties).with(&recipe::ARRIVAL, &unique_request()?);
+    let request = attempt::next_request();
+    let mut entry = BarrierEntry {
+        client: client.clone(),
+        session: Some(session_use),
+        target,
+        arrival: Some(request),
+    };
+    let arrival = party.with(&recipe::PARTIES, &parties).with(&recipe::ARRIVAL, &request);
     let call = |wait| {
         let query = arrival.clone().with(&recipe::WAIT, &wait);
         Call::new(Method::PUT, query.target(&path))
     };
     let until = Instant::now() + wait;
     match client.calls().repeat_until(until, || session.is_alive(), call).await {
-        Ok(passed) => Ok((passed, entry)),
+        Ok(passed) => {
+            entry.arrival = None;
+            Ok((passed, entry))
+        }
         Err(error) => {
             if matches!(error, Error::Busy(_) | Error::Rejected(_) | Error::Lost(_)) {
                 entry.disarm();

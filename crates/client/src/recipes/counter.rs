@@ -1,11 +1,10 @@
 //! Counters: 64-bit numbers that many callers change.
 
 use holdfast_api::parameters::recipe;
-use holdfast_api::parameters::tree::{REQUEST, SESSION};
 use holdfast_api::{CounterBody, Query, counter_path};
 
-use super::{checked_name, unique_request};
-use crate::call::{Call, Copies};
+use super::checked_name;
+use crate::call::Call;
 use crate::http::Method;
 use crate::{Client, Error};
 
@@ -64,15 +63,11 @@ impl Counter {
     /// See [`Error`].
     pub async fn delete(&self) -> Result<(), Error> {
         let call = Call::new(Method::DELETE, counter_path(&checked_name(&self.name)?));
-        self.client.calls().send(&call).await
+        self.client.call_once_raw(call).await.map(drop)
     }
 
     async fn change(&self, method: Method, query: Query) -> Result<CounterBody, Error> {
         let path = counter_path(&checked_name(&self.name)?);
-        let session = self.client.session_for(None).await?;
-        let query = query.with(&SESSION, &session.session().name);
-        let query = query.with(&REQUEST, &unique_request()?);
-        let call = Call::new(method, query.target(&path)).copies(Copies::Harmless);
-        self.client.calls().json(&call).await
+        self.client.call_once(Call::new(method, query.target(&path))).await
     }
 }

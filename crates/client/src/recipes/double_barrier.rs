@@ -70,14 +70,15 @@ impl DoubleBarrierGuard {
     /// [`Error::Busy`] if others are still inside after the timeout; this party has left in any case. Otherwise see
     /// [`Error`].
     pub async fn leave(self, timeout: Duration) -> Result<(), Error> {
-        let BarrierEntry { client, session, target } = &self.entry;
+        let BarrierEntry { client, session, target, .. } = &self.entry;
+        let round = self.tripped.generation;
         let until = Instant::now() + timeout;
         let call = |wait: Duration| {
             let wait = match wait {
                 Duration::ZERO => String::new(),
                 wait => format!("&wait={}", format_duration(wait)),
             };
-            Call::new(Method::DELETE, format!("{target}{wait}"))
+            Call::new(Method::DELETE, format!("{target}&generation={round}{wait}"))
         };
         let is_needed = || session.as_ref().is_some_and(|session| session.session().is_alive());
         loop {

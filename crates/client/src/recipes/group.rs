@@ -18,7 +18,8 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::{checked_name, unique_request};
+use super::checked_name;
+use crate::attempt;
 use crate::calls::Calls;
 use crate::clock::Moment;
 use crate::error::argument;
@@ -262,7 +263,7 @@ impl MembershipZnode {
     /// Sends a transaction of the session. It has no effect after the end of the session, and a copy has no effect.
     async fn change(&self, mut transaction: Value) -> Result<TxnBody, Error> {
         transaction["session"] = json!(self.session.name);
-        transaction["request"] = json!(unique_request()?.as_str());
+        transaction["request"] = json!(attempt::next_request());
         self.calls.transact(&transaction).await
     }
 

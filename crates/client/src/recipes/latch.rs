@@ -2,12 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use holdfast_api::parameters::recipe;
+use holdfast_api::parameters::{REQUEST, recipe};
 use holdfast_api::{LatchBody, LatchCountBody, Query, latch_path};
 use holdfast_types::RequestId;
 
 use super::checked_name;
-use crate::call::Call;
+use crate::attempt;
+use crate::call::{Call, Copies};
 use crate::error::argument;
 use crate::http::Method;
 use crate::{Client, Error, SessionHandle};
@@ -38,7 +39,7 @@ impl Latch {
     pub async fn create(&self, count: u32) -> Result<LatchBody, Error> {
         let query = Query::default().with(&recipe::COUNT, &count);
         let target = query.target(&latch_path(&checked_name(&self.name)?));
-        self.client.calls().json(&Call::new(Method::PUT, target)).await
+        self.client.call_once(Call::new(Method::PUT, target)).await
     }
 
     /// Counts down once for each key; a repeated call changes nothing. Returns the count left after the first call for
@@ -64,14 +65,18 @@ impl Latch {
         let session = self.client.session().await?;
         let query = Query::default().with(&recipe::KEY, &key);
         let query = query.with(&recipe::ENDING_SESSION, session.name());
-        self.send_count_down(query.with(&recipe::ON_DEATH, &"count".to_owned())).await?;
+        let query = query.with(&recipe::ON_DEATH, &"count".to_owned());
+        let query = query.with(&REQUEST, &attempt::next_request());
+        let target = query.target(&latch_path(&checked_name(&self.name)?));
+        let call = Call::new(Method::POST, target).copies(Copies::Harmless);
+        let _counted: LatchCountBody = self.client.calls().json(&call).await?;
         Ok(session)
     }
 
     async fn send_count_down(&self, query: Query) -> Result<u32, Error> {
         let target = query.target(&latch_path(&checked_name(&self.name)?));
         let call = Call::new(Method::POST, target);
-        let body: LatchCountBody = self.client.calls().json(&call).await?;
+        let body: LatchCountBody = self.client.call_once(call).await?;
         Ok(body.left)
     }
 
@@ -97,6 +102,6 @@ impl Latch {
     /// See [`Error`].
     pub async fn delete(&self) -> Result<(), Error> {
         let call = Call::new(Method::DELETE, latch_path(&checked_name(&self.name)?));
-        self.client.calls().send(&call).await
+        self.client.call_once_raw(call).await.map(drop)
     }
 }

@@ -1,5 +1,5 @@
-//! Latches, barriers, double barriers, counters and groups. Calls are idempotent or have a request id, so a copy of a
-//! call has no effect.
+//! Latches, barriers, double barriers, counters and groups. Calls have a request number, so a late copy of a call has
+//! no effect.
 //!
 //! A wait that is longer than one call repeats the call with the same id, which keeps the place. Dropping the future of
 //! a wait, or an [`DoubleBarrierGuard`], gives up the place.
@@ -10,7 +10,9 @@ mod double_barrier;
 mod group;
 mod latch;
 
-use holdfast_types::{NameError, Owner, RecipeName, RequestId};
+use holdfast_api::Query;
+use holdfast_api::parameters::recipe::LEFT_ARRIVAL;
+use holdfast_types::{NameError, Owner, RecipeName, RequestNumber};
 
 use crate::call::Call;
 use crate::error::argument;
@@ -55,10 +57,6 @@ fn checked_name(name: &str) -> Result<RecipeName, Error> {
     RecipeName::new(name).map_err(argument)
 }
 
-fn unique_request() -> Result<RequestId, Error> {
-    unique("r", RequestId::new)
-}
-
 /// Builds the owner of one arrival, so that several arrivals of one program are separate parties.
 fn unique_owner() -> Result<Owner, Error> {
     unique("a", Owner::new)
@@ -75,6 +73,8 @@ struct BarrierEntry {
     session: Option<SessionUse>,
     /// Path and query of the `DELETE` that gives up the place.
     target: String,
+    /// The number of an arrival that may still wait, or may not have arrived.
+    arrival: Option<RequestNumber>,
 }
 
 impl BarrierEntry {
@@ -87,13 +87,21 @@ impl BarrierEntry {
 impl Drop for BarrierEntry {
     fn drop(&mut self) {
         let Some(session) = self.session.take() else { return };
-        let (client, target) = (self.client.clone(), std::mem::take(&mut self.target));
+        let client = self.client.clone();
+        let withdrawal = self.arrival.map(|arrival| {
+            let query = Query::default().with(&LEFT_ARRIVAL, &arrival).target("");
+            format!("{}{}", self.target, query.replacen('?', "&", 1))
+        });
+        let targets = withdrawal.into_iter().chain([std::mem::take(&mut self.target)]);
+        let targets: Vec<String> = targets.collect();
         let runtime = session.session().runtime.clone();
         runtime.spawn(async move {
-            let call = Call::new(Method::DELETE, target);
-            while session.session().is_alive() {
-                if !client.calls().send(&call).await.is_err_and(|error| error.is_uncertain()) {
-                    break;
+            for target in targets {
+                let call = Call::new(Method::DELETE, target);
+                while session.session().is_alive() {
+                    if !client.calls().send(&call).await.is_err_and(|error| error.is_uncertain()) {
+                        break;
+                    }
                 }
             }
         });

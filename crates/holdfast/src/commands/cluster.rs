@@ -11,6 +11,7 @@ use holdfast_client::Call;
 use holdfast_client::http::Method;
 use holdfast_types::{FeatureLevel, NodeId, Reason};
 
+use super::once;
 use crate::arguments::{ClusterArgs, reason};
 use crate::commands::member::node_id;
 use crate::exit::CommandFailure;
@@ -114,7 +115,8 @@ async fn transfer(args: &TransferArgs) -> Result<(), CommandFailure> {
 async fn set_level(level: u64, cluster: &ClusterArgs) -> Result<(), CommandFailure> {
     let query = Query::default().with(&parameters::member::LEVEL, &level);
     let call = Call::new(Method::POST, query.target("/v1/cluster/level"));
-    let body: FeatureLevelBody = cluster.client()?.call(&call).await?;
+    let client = cluster.client()?;
+    let body: FeatureLevelBody = once::closing(&client, client.call_once(call)).await?;
     let text = format!("the cluster has the feature level {}", body.level);
     answer(cluster.format(), &body, body.level, &text);
     Ok(())
@@ -140,7 +142,8 @@ async fn verify(cluster: &ClusterArgs) -> Result<(), CommandFailure> {
 async fn seal(args: &SealArgs) -> Result<(), CommandFailure> {
     let query = Query::default().with(&parameters::member::REASON, &args.reason);
     let call = Call::new(Method::PUT, query.target("/v1/cluster/seal"));
-    let body: SealBody = args.cluster.client()?.call(&call).await?;
+    // A sealed cluster does not close the session, which ends some time after the seal.
+    let body: SealBody = args.cluster.client()?.call_once(call).await?;
     let since = format_time(body.since.0);
     let text = format!("sealed since {since}: {}\n\nnext: holdfast backup", body.reason);
     answer(args.cluster.format(), &body, &since, &text);

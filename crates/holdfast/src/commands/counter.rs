@@ -1,15 +1,11 @@
 //! `holdfast counter`: counters of 64 bits that never wrap.
 
-use std::time::Duration;
-
 use clap::{Args, Subcommand};
 
+use super::once;
 use crate::arguments::RecipeArgs;
 use crate::exit::CommandFailure;
 use crate::output::answer;
-
-/// The time limit for closing the session at the end.
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Read and change 64-bit counters; an overflow is an error.
 #[derive(Debug, Subcommand)]
@@ -52,17 +48,18 @@ pub(crate) async fn run(command: CounterCommand) -> Result<(), CommandFailure> {
     };
     let client = args.cluster.client()?;
     let counter = client.counter(args.name.as_str());
-    let result = match &command {
-        CounterCommand::Get(_) => counter.get().await,
-        CounterCommand::Add(args) => counter.add(args.number).await,
-        CounterCommand::Set(args) => match args.version {
-            Some(version) => counter.set_if(args.change.number, version).await,
-            None => counter.set(args.change.number).await,
-        },
-        CounterCommand::Rm(_) => return Ok(counter.delete().await?),
+    let change = async {
+        match &command {
+            CounterCommand::Get(_) => counter.get().await.map(Some),
+            CounterCommand::Add(args) => counter.add(args.number).await.map(Some),
+            CounterCommand::Set(args) => match args.version {
+                Some(version) => counter.set_if(args.change.number, version).await.map(Some),
+                None => counter.set(args.change.number).await.map(Some),
+            },
+            CounterCommand::Rm(_) => counter.delete().await.map(|()| None),
+        }
     };
-    let _in_time = tokio::time::timeout(CLOSE_TIMEOUT, client.close()).await;
-    let body = result?;
+    let Some(body) = once::closing(&client, change).await? else { return Ok(()) };
     answer(args.cluster.format(), &body, body.value, &body.value.to_string());
     Ok(())
 }

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use holdfast_api::parameters::{TTL, recipe};
 use holdfast_api::{BarrierBody, LeftBody, Query, TrippedBody, double_barrier_path};
-use holdfast_client::Call;
 use holdfast_client::http::Method;
+use holdfast_client::{Call, next_request};
 use holdfast_types::{RecipeName, SessionName, Ttl};
 
 use super::outer_locks::OuterLocks;
@@ -62,7 +62,9 @@ pub(super) async fn enter(
         return Err(CommandFailure::failed("name a session that lives, with --session"));
     };
     let session = Query::default().with(&recipe::MEMBER, &live);
+    let request = next_request();
     let arrival = session.clone().with(&recipe::PARTIES, &parties).with_some(&TTL, ttl.as_ref());
+    let arrival = arrival.with(&recipe::ARRIVAL, &request);
     let call = |wait| {
         let query = arrival.clone().with(&recipe::WAIT, &wait);
         Call::new(Method::PUT, query.target(&path))
@@ -74,9 +76,12 @@ pub(super) async fn enter(
         }
     };
     if let Err(CommandFailure::NotAcquired(_)) = &entered {
-        // The other members no longer wait for this member.
-        let call = Call::new(Method::DELETE, session.target(&path));
-        let _left = client.call::<LeftBody>(&call).await;
+        // The other members no longer wait for this member, and a late copy of the arrival does not arrive. The second
+        // call leaves if the member has entered.
+        for query in [session.clone().with(&recipe::LEFT_ARRIVAL, &request), session] {
+            let call = Call::new(Method::DELETE, query.target(&path));
+            let _left = client.call::<LeftBody>(&call).await;
+        }
     }
     let passed: TrippedBody = entered?;
     answer(cluster.format(), &passed, passed.index, &passed.index.to_string());
@@ -85,12 +90,16 @@ pub(super) async fn enter(
 
 pub(super) async fn leave(args: BarrierMemberArgs) -> Result<(), CommandFailure> {
     let (path, cluster) = (path(&args.barrier)?, &args.barrier.cluster);
+    let client = cluster.client()?;
+    let body: BarrierBody = client.call(&Call::get(&path)).await?;
     let session = Query::default().with(&recipe::MEMBER, &args.session);
+    let round = body.round.filter(|_| body.inside.contains(&args.session));
+    let session = session.with_some(&recipe::GENERATION, round.as_ref());
     let call = |wait| {
         let query = session.clone().with(&recipe::WAIT, &wait);
         Call::new(Method::DELETE, query.target(&path))
     };
-    let left: LeftBody = cluster.client()?.call_until(Instant::now() + args.wait, call).await?;
+    let left: LeftBody = client.call_until(Instant::now() + args.wait, call).await?;
     let text = if left.left { "left" } else { "was not inside" };
     answer(cluster.format(), &left, text, text);
     Ok(())

@@ -5,6 +5,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use serde_json::json;
 
+use super::once;
 use crate::arguments::{RecipeArgs, duration};
 use crate::exit::CommandFailure;
 use crate::output::answer;
@@ -55,11 +56,13 @@ pub(crate) struct LatchWaitArgs {
 pub(crate) async fn run(command: LatchCommand) -> Result<(), CommandFailure> {
     match command {
         LatchCommand::Create(LatchCreateArgs { latch: RecipeArgs { name, cluster }, count }) => {
-            let body = cluster.client()?.latch(name).create(count).await?;
+            let client = cluster.client()?;
+            let body = once::closing(&client, client.latch(name).create(count)).await?;
             answer(cluster.format(), &body, body.left, &body.left.to_string());
         }
         LatchCommand::Down(LatchDownArgs { latch: RecipeArgs { name, cluster }, key }) => {
-            let left = cluster.client()?.latch(name).count_down(key).await?;
+            let client = cluster.client()?;
+            let left = once::closing(&client, client.latch(name).count_down(key)).await?;
             answer(cluster.format(), &json!({ "left": left }), left, &left.to_string());
         }
         LatchCommand::Wait(LatchWaitArgs { latch: RecipeArgs { name, cluster }, wait }) => {
@@ -67,7 +70,8 @@ pub(crate) async fn run(command: LatchCommand) -> Result<(), CommandFailure> {
             answer(cluster.format(), &body, "open", "open");
         }
         LatchCommand::Rm(RecipeArgs { name, cluster }) => {
-            cluster.client()?.latch(name).delete().await?;
+            let client = cluster.client()?;
+            once::closing(&client, client.latch(name).delete()).await?;
         }
     }
     Ok(())

@@ -30,6 +30,7 @@ pub(crate) mod manual;
 pub(crate) mod member;
 pub(crate) mod namespace;
 pub(crate) mod node;
+mod once;
 mod outer_locks;
 pub(crate) mod policy;
 mod progress;

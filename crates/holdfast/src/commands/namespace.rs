@@ -7,6 +7,7 @@ use holdfast_client::Call;
 use holdfast_client::http::Method;
 use holdfast_types::{NameError, NamespaceName, NamespaceQuota};
 
+use super::once;
 use crate::arguments::ClusterArgs;
 use crate::exit::CommandFailure;
 use crate::output::{answer, answer_rows, table, table_or};
@@ -58,12 +59,12 @@ pub(crate) async fn run(command: NamespaceCommand) -> Result<(), CommandFailure>
                 query.with(&parameter(*quota), limit)
             });
             let call = Call::new(Method::PUT, query.target(&namespace_path(namespace)));
-            cluster.client()?.call_raw(&call).await?;
+            once::send(&cluster.client()?, call).await?;
             Ok(())
         }
         NamespaceCommand::Rm(OneNamespaceArgs { namespace, cluster }) => {
             let call = Call::new(Method::DELETE, namespace_path(&namespace));
-            cluster.client()?.call_raw(&call).await?;
+            once::send(&cluster.client()?, call).await?;
             Ok(())
         }
     }

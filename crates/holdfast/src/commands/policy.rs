@@ -8,6 +8,7 @@ use holdfast_client::Client;
 use holdfast_types::{CooldownCause, LockName, LockPolicy, PolicyChange, QueueOrder, millis};
 
 use super::lock_text::cooldown_text;
+use super::once;
 use crate::arguments::{OneLockArgs, duration};
 use crate::exit::CommandFailure;
 use crate::output::{answer, short_time, table, write_stderr};
@@ -86,7 +87,7 @@ pub(crate) async fn run(args: PolicyArgs) -> Result<(), CommandFailure> {
         let body = client.lock_state(name).await?;
         body.policy.unwrap_or_else(|| PolicyBody::new(LockPolicy::DEFAULT))
     } else {
-        client.set_policy(name, &policy).await?
+        once::closing(&client, client.set_policy(name, &policy)).await?
     };
     let text = table(["setting", "value"], settings(&body));
     answer(cluster.format(), &body, body.order.as_str(), &text);

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use clap::Args;
-use holdfast_api::LockBody;
+use holdfast_api::{HolderBody, LockBody};
 use holdfast_client::{Client, Error};
-use holdfast_types::{LockName, Owner, Reason, RequestRelease, SessionName, millis};
+use holdfast_types::{FencingToken, LockName, Owner, Reason, RequestRelease, SessionName, millis};
 
 use super::lock_text::holder_name;
 use super::session::no_session;
@@ -39,6 +39,7 @@ pub(super) async fn request_release(
     let request = RequestRelease {
         lock: lock.clone(),
         holder: args.holder.clone().map(|session| (session, Owner::unnamed())),
+        token: only_holder(client, lock, args.holder.as_ref()).await?,
         reason,
         deadline_ms: millis(args.deadline),
         revoke: args.revoke,
@@ -56,6 +57,22 @@ pub(super) async fn request_release(
         },
     }
     Ok(())
+}
+
+/// The token of the hold to ask, so that a late copy of the call asks no later holder; `None` for several holders.
+async fn only_holder(
+    client: &Client,
+    lock: &LockName,
+    asked: Option<&SessionName>,
+) -> Result<Option<FencingToken>, CommandFailure> {
+    let body = client.lock_state(lock).await?;
+    let is_asked = |holder: &&HolderBody| {
+        holder.owner.is_none() && asked.is_none_or(|session| *session == holder.session)
+    };
+    match body.holders.iter().filter(is_asked).collect::<Vec<_>>()[..] {
+        [only] if asked.is_some() || body.holders_total == 1 => Ok(Some(only.token)),
+        _ => Ok(None),
+    }
 }
 
 /// Prints a line for each holder that got the request. The cluster does not record whether a holder subscribes to

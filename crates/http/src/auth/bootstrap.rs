@@ -10,6 +10,7 @@ use holdfast_types::{AuthMode, SubjectName};
 
 use super::{check_is_near, issued_body, secret_reply};
 use crate::call::CallContext;
+use crate::late_copies::LateCopies;
 use crate::operation::{Example, Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::BOOTSTRAP;
@@ -27,7 +28,9 @@ pub(crate) static OPERATION: Operation = Operation {
         vec![ResponseSpec::json(StatusCode::CREATED, about, Schemas::of::<FirstAdministratorBody>)]
     },
     errors: &[ErrorCode::HasAdministrator, ErrorCode::Forbidden],
-    ..Operation::write("bootstrapAuth", Method::Post, &BOOTSTRAP, |call| bootstrap(call).boxed())
+    ..Operation::write("bootstrapAuth", Method::Post, &BOOTSTRAP, LateCopies::Bootstrap, |call| {
+        bootstrap(call).boxed()
+    })
 };
 
 params! {

@@ -2,12 +2,13 @@
 
 use axum::http::StatusCode;
 use futures_util::FutureExt as _;
-use holdfast_api::parameters::REDIRECT;
 use holdfast_api::parameters::auth::CLOSE_SESSIONS;
+use holdfast_api::parameters::{CALL_SESSION, REDIRECT, REQUEST};
 use holdfast_api::{CallParams as _, ClosedSessionsBody, ErrorCode, Schemas, params};
-use holdfast_types::AuthChange;
+use holdfast_types::{AuthChange, RequestNumber, SessionName};
 
 use crate::call::CallContext;
+use crate::late_copies::LateCopies;
 use crate::operation::{Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::SUBJECT;
@@ -22,12 +23,16 @@ pub(crate) static OPERATION: Operation = Operation {
         vec![ResponseSpec::json(StatusCode::OK, about, Schemas::of::<ClosedSessionsBody>)]
     },
     errors: &[ErrorCode::Forbidden, ErrorCode::NotFound, ErrorCode::LastAdministrator],
-    ..Operation::write("deleteSubject", Method::Delete, &SUBJECT, |call| delete(call).boxed())
+    ..Operation::write("deleteSubject", Method::Delete, &SUBJECT, LateCopies::Request, |call| {
+        delete(call).boxed()
+    })
 };
 
 params! {
     struct DeleteSubjectParams {
         sessions: bool = CLOSE_SESSIONS,
+        _session: Option<SessionName> = CALL_SESSION,
+        _request: Option<RequestNumber> = REQUEST,
         _redirect: bool = REDIRECT,
     }
 }

@@ -8,6 +8,7 @@ use holdfast_api::{CallParams as _, ClosedSessionsBody, ErrorCode, Schemas, para
 use holdfast_types::AuthChange;
 
 use crate::call::CallContext;
+use crate::late_copies::LateCopies;
 use crate::operation::{Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::TOKEN;
@@ -23,7 +24,9 @@ pub(crate) static OPERATION: Operation = Operation {
         vec![ResponseSpec::json(StatusCode::OK, about, Schemas::of::<ClosedSessionsBody>)]
     },
     errors: &[ErrorCode::Forbidden, ErrorCode::NotFound, ErrorCode::LastAdministrator],
-    ..Operation::write("deleteToken", Method::Delete, &TOKEN, |call| delete(call).boxed())
+    ..Operation::write("deleteToken", Method::Delete, &TOKEN, LateCopies::UniqueId, |call| {
+        delete(call).boxed()
+    })
 };
 
 params! {

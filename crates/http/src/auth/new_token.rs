@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use futures_util::FutureExt as _;
-use holdfast_api::parameters::REDIRECT;
 use holdfast_api::parameters::auth::{SUBJECT, TOKEN_TTL};
+use holdfast_api::parameters::{CALL_SESSION, REDIRECT, REQUEST};
 use holdfast_api::{CallParams as _, ErrorCode, IssuedTokenBody, Schemas, params};
-use holdfast_types::SubjectName;
+use holdfast_types::{RequestNumber, SessionName, SubjectName};
 
 use super::issued;
 use crate::call::CallContext;
+use crate::late_copies::LateCopies;
 use crate::operation::{Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::TOKENS;
@@ -26,13 +27,17 @@ pub(crate) static OPERATION: Operation = Operation {
         vec![ResponseSpec::json(StatusCode::CREATED, about, Schemas::of::<IssuedTokenBody>)]
     },
     errors: &[ErrorCode::Forbidden, ErrorCode::NotFound, ErrorCode::QuotaExceeded],
-    ..Operation::write("createToken", Method::Post, &TOKENS, |call| create(call).boxed())
+    ..Operation::write("createToken", Method::Post, &TOKENS, LateCopies::Request, |call| {
+        create(call).boxed()
+    })
 };
 
 params! {
     struct NewTokenParams {
         subject: SubjectName = SUBJECT,
         ttl: Option<Duration> = TOKEN_TTL,
+        _session: Option<SessionName> = CALL_SESSION,
+        _request: Option<RequestNumber> = REQUEST,
         _redirect: bool = REDIRECT,
     }
 }

@@ -9,6 +9,7 @@ use holdfast_types::SubjectName;
 
 use super::{check_is_near, issued};
 use crate::call::CallContext;
+use crate::late_copies::LateCopies;
 use crate::operation::{Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::RECOVER;
@@ -31,7 +32,9 @@ pub(crate) static OPERATION: Operation = Operation {
         vec![ResponseSpec::json(StatusCode::CREATED, about, Schemas::of::<IssuedTokenBody>)]
     },
     errors: &[ErrorCode::Forbidden],
-    ..Operation::write("recoverAuth", Method::Post, &RECOVER, |call| recover(call).boxed())
+    ..Operation::write("recoverAuth", Method::Post, &RECOVER, LateCopies::Proof, |call| {
+        recover(call).boxed()
+    })
 };
 
 params! {

@@ -4,12 +4,15 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use futures_util::FutureExt as _;
-use holdfast_api::parameters::REDIRECT;
 use holdfast_api::parameters::auth::{GRACE, TOKEN_TTL};
+use holdfast_api::parameters::{CALL_SESSION, REDIRECT, REQUEST};
 use holdfast_api::{CallParams as _, ErrorCode, IssuedTokenBody, Schemas, params};
 
 use super::issued;
+use holdfast_types::{RequestNumber, SessionName};
+
 use crate::call::CallContext;
+use crate::late_copies::LateCopies;
 use crate::operation::{Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::ROTATE_TOKEN;
@@ -29,13 +32,17 @@ pub(crate) static OPERATION: Operation = Operation {
         ErrorCode::QuotaExceeded,
         ErrorCode::LastAdministrator,
     ],
-    ..Operation::write("rotateToken", Method::Post, &ROTATE_TOKEN, |call| rotate(call).boxed())
+    ..Operation::write("rotateToken", Method::Post, &ROTATE_TOKEN, LateCopies::Request, |call| {
+        rotate(call).boxed()
+    })
 };
 
 params! {
     struct RotateParams {
         grace: Duration = GRACE,
         ttl: Option<Duration> = TOKEN_TTL,
+        _session: Option<SessionName> = CALL_SESSION,
+        _request: Option<RequestNumber> = REQUEST,
         _redirect: bool = REDIRECT,
     }
 }

@@ -2,12 +2,13 @@
 
 use axum::http::StatusCode;
 use futures_util::FutureExt as _;
-use holdfast_api::parameters::REDIRECT;
 use holdfast_api::parameters::auth::MODE;
+use holdfast_api::parameters::{CALL_SESSION, REDIRECT, REQUEST};
 use holdfast_api::{CallParams as _, ErrorCode, params};
-use holdfast_types::{AuthChange, AuthMode};
+use holdfast_types::{AuthChange, AuthMode, RequestNumber, SessionName};
 
 use crate::call::CallContext;
+use crate::late_copies::LateCopies;
 use crate::operation::{Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::AUTH;
@@ -18,12 +19,16 @@ pub(crate) static OPERATION: Operation = Operation {
     params: SetModeParams::LIST,
     answers: || vec![ResponseSpec::empty(StatusCode::NO_CONTENT, "The mode is set")],
     errors: &[ErrorCode::Forbidden],
-    ..Operation::write("setAuthMode", Method::Patch, &AUTH, |call| set_mode(call).boxed())
+    ..Operation::write("setAuthMode", Method::Patch, &AUTH, LateCopies::Request, |call| {
+        set_mode(call).boxed()
+    })
 };
 
 params! {
     struct SetModeParams {
         mode: AuthMode = MODE,
+        _session: Option<SessionName> = CALL_SESSION,
+        _request: Option<RequestNumber> = REQUEST,
         _redirect: bool = REDIRECT,
     }
 }

@@ -2,12 +2,13 @@
 
 use axum::http::StatusCode;
 use futures_util::FutureExt as _;
-use holdfast_api::parameters::REDIRECT;
 use holdfast_api::parameters::auth::PERMISSIONS;
+use holdfast_api::parameters::{CALL_SESSION, REDIRECT, REQUEST};
 use holdfast_api::{CallParams as _, ErrorCode, params};
-use holdfast_types::{AuthChange, Permission};
+use holdfast_types::{AuthChange, Permission, RequestNumber, SessionName};
 
 use crate::call::CallContext;
+use crate::late_copies::LateCopies;
 use crate::operation::{Example, Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::ROLE;
@@ -23,12 +24,14 @@ pub(crate) static OPERATION: Operation = Operation {
     },
     answers: || vec![ResponseSpec::empty(StatusCode::NO_CONTENT, "The role is set")],
     errors: &[ErrorCode::Forbidden, ErrorCode::QuotaExceeded, ErrorCode::LevelTooLow],
-    ..Operation::write("setRole", Method::Put, &ROLE, |call| set(call).boxed())
+    ..Operation::write("setRole", Method::Put, &ROLE, LateCopies::Request, |call| set(call).boxed())
 };
 
 params! {
     struct SetRoleParams {
         permissions: Vec<Permission> = PERMISSIONS,
+        _session: Option<SessionName> = CALL_SESSION,
+        _request: Option<RequestNumber> = REQUEST,
         _redirect: bool = REDIRECT,
     }
 }

@@ -2,12 +2,13 @@
 
 use axum::http::StatusCode;
 use futures_util::FutureExt as _;
-use holdfast_api::parameters::REDIRECT;
 use holdfast_api::parameters::auth::{CERTIFICATES, ROLES};
+use holdfast_api::parameters::{CALL_SESSION, REDIRECT, REQUEST};
 use holdfast_api::{CallParams as _, ErrorCode, params};
-use holdfast_types::{AuthChange, CertificateName, RoleName};
+use holdfast_types::{AuthChange, CertificateName, RequestNumber, RoleName, SessionName};
 
 use crate::call::CallContext;
+use crate::late_copies::LateCopies;
 use crate::operation::{Example, Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::SUBJECT;
@@ -24,13 +25,17 @@ pub(crate) static OPERATION: Operation = Operation {
         ErrorCode::QuotaExceeded,
         ErrorCode::LastAdministrator,
     ],
-    ..Operation::write("setSubject", Method::Put, &SUBJECT, |call| set(call).boxed())
+    ..Operation::write("setSubject", Method::Put, &SUBJECT, LateCopies::Request, |call| {
+        set(call).boxed()
+    })
 };
 
 params! {
     struct SetSubjectParams {
         roles: Vec<RoleName> = ROLES,
         certificates: Vec<CertificateName> = CERTIFICATES,
+        _session: Option<SessionName> = CALL_SESSION,
+        _request: Option<RequestNumber> = REQUEST,
         _redirect: bool = REDIRECT,
     }
 }

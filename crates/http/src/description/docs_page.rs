@@ -90,12 +90,12 @@ fn section(page: &mut Page, operation: &Operation) {
     page.paragraph(&format!("{}. {}", operation.summary, operation.description));
     example(page, operation);
     let params: Vec<&Param> = operation.route.name.iter().chain(operation.params.params).collect();
-    if !(params.is_empty() && operation.headers.is_empty()) {
+    if !(params.is_empty() && operation.all_headers().next().is_none()) {
         page.html(format_args!("<table><tr><th>parameter<th>default<th>meaning</tr>\n"));
         for param in params {
             row(page, param);
         }
-        for header in operation.headers {
+        for header in operation.all_headers() {
             let (name, about) = (escaped(header.name), escaped(header.about));
             page.html(format_args!("<tr><td><code>{name}:</code><td>header<td>{about}.</tr>\n"));
         }

@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 
 use super::example::{self, ExampleCall};
 use crate::body::BodyKind;
-use crate::operation::{Content, Header, Operation, ResponseSpec};
+use crate::operation::{Content, Header, Operation, ResponseSpec, Scope};
 use crate::operations::OPERATIONS;
 use crate::routes::CHAPTERS;
 use crate::status::of_code;
@@ -118,6 +118,10 @@ fn written(operation: &Operation, schemas: &mut Schemas, problem: &Value) -> Val
         if let Some(body) = request_body(operation) {
             object.insert("requestBody".to_owned(), body);
         }
+        if operation.scope == Scope::Write {
+            let late_copies = format!("{:?}", operation.late_copies);
+            object.insert("x-late-copies".to_owned(), late_copies.into());
+        }
         if operation.scope.needs_caller() {
             object.insert("security".to_owned(), json!([{}, { "basic": [] }]));
         }
@@ -135,7 +139,7 @@ fn parameters(operation: &Operation) -> Vec<Value> {
             all.push(parameter(param, "query"));
         }
     }
-    all.extend(operation.headers.iter().map(|header| {
+    all.extend(operation.all_headers().map(|header| {
         json!({
             "name": header.name,
             "in": "header",

@@ -35,7 +35,7 @@ fn section(operation: &Operation) -> String {
     }
     write!(text, "\n\n```text\n{curl}\n```\n").unwrap();
     let params: Vec<&Param> = operation.route.name.iter().chain(operation.params.params).collect();
-    if !(params.is_empty() && operation.headers.is_empty()) {
+    if !(params.is_empty() && operation.all_headers().next().is_none()) {
         text.push_str("\n| parameter | default | meaning |\n|---|---|---|\n");
     }
     for param in params {
@@ -47,7 +47,7 @@ fn section(operation: &Operation) -> String {
         };
         writeln!(text, "| `{name}` | {default} | {} |", cell(&param.explained())).unwrap();
     }
-    for header in operation.headers {
+    for header in operation.all_headers() {
         writeln!(text, "| `{}:` | header | {}. |", header.name, cell(header.about)).unwrap();
     }
     let answers = (operation.answers)().into_iter().map(|answer| {

@@ -16,6 +16,7 @@ use holdfast_types::{Acquire, AcquireOptions, Attempt, Data, Labels, Owner, Sess
 use super::election;
 use crate::body::BodyKind;
 use crate::call::CallContext;
+use crate::late_copies::LateCopies;
 use crate::locks::{
     ACQUIRE_ERRORS, GRANTED_TOKEN, acquiring_session, grant_reply, owner_or_unnamed,
 };
@@ -40,7 +41,9 @@ pub(crate) static OPERATION: Operation = Operation {
         ]
     },
     errors: ACQUIRE_ERRORS,
-    ..Operation::write("campaign", Method::Put, &ELECTION, |call| campaign(call).boxed())
+    ..Operation::write("campaign", Method::Put, &ELECTION, LateCopies::Attempt, |call| {
+        campaign(call).boxed()
+    })
 };
 
 params! {

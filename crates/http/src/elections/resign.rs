@@ -9,6 +9,7 @@ use holdfast_types::{Attempt, FencingToken, Owner, Release, SessionName};
 
 use super::election;
 use crate::call::CallContext;
+use crate::late_copies::LateCopies;
 use crate::locks::{RELEASE_ERRORS, owner_or_unnamed, release_target};
 use crate::operation::{Method, Operation, ResponseSpec};
 use crate::reply::Reply;
@@ -22,7 +23,9 @@ pub(crate) static OPERATION: Operation = Operation {
     params: ResignParams::LIST,
     answers: || vec![ResponseSpec::empty(StatusCode::NO_CONTENT, "The place is given up")],
     errors: RELEASE_ERRORS,
-    ..Operation::write("resign", Method::Delete, &ELECTION, |call| resign(call).boxed())
+    ..Operation::write("resign", Method::Delete, &ELECTION, LateCopies::Release, |call| {
+        resign(call).boxed()
+    })
 };
 
 params! {

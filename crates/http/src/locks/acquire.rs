@@ -19,6 +19,7 @@ use holdfast_types::{
 use super::acquire_stream::stream;
 use super::{ACQUIRE_ERRORS, GRANTED_TOKEN, acquiring_session, grant_reply, owner_or_unnamed};
 use crate::call::CallContext;
+use crate::late_copies::LateCopies;
 use crate::operation::{Content, Example, Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::LOCK;
@@ -45,7 +46,9 @@ pub(crate) static OPERATION: Operation = Operation {
         ]
     },
     errors: ACQUIRE_ERRORS,
-    ..Operation::write("acquireLock", Method::Put, &LOCK, |call| acquire(call).boxed())
+    ..Operation::write("acquireLock", Method::Put, &LOCK, LateCopies::Attempt, |call| {
+        acquire(call).boxed()
+    })
 };
 
 params! {

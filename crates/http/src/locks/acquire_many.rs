@@ -18,6 +18,7 @@ use holdfast_types::{
 use super::acquire::with_queue_max_hint;
 use super::{ACQUIRE_ERRORS, acquiring_session, owner_or_unnamed};
 use crate::call::CallContext;
+use crate::late_copies::LateCopies;
 use crate::operation::{Content, Example, Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::LOCKS;
@@ -36,7 +37,9 @@ pub(crate) static OPERATION: Operation = Operation {
         vec![granted.or("text/plain", Content::Text)]
     },
     errors: ACQUIRE_ERRORS,
-    ..Operation::write("acquireLocks", Method::Post, &LOCKS, |call| acquire(call).boxed())
+    ..Operation::write("acquireLocks", Method::Post, &LOCKS, LateCopies::Attempt, |call| {
+        acquire(call).boxed()
+    })
 };
 
 params! {

@@ -9,6 +9,7 @@ use holdfast_service::Response;
 use holdfast_types::{Break, BreakTarget, FencingToken, Reason};
 
 use crate::call::CallContext;
+use crate::late_copies::LateCopies;
 use crate::operation::{Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::FORCE_RELEASE;
@@ -24,7 +25,7 @@ pub(crate) static OPERATION: Operation = Operation {
         vec![ResponseSpec::json(StatusCode::OK, about, Schemas::of::<ForceReleasedBody>)]
     },
     errors: &[ErrorCode::NotFound],
-    ..Operation::write("forceRelease", Method::Post, &FORCE_RELEASE, |call| {
+    ..Operation::write("forceRelease", Method::Post, &FORCE_RELEASE, LateCopies::Token, |call| {
         force_release(call).boxed()
     })
 };

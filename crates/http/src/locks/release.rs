@@ -10,6 +10,7 @@ use holdfast_types::{Attempt, FencingToken, Owner, Release, Released, SessionNam
 
 use super::{RELEASE_ERRORS, owner_or_unnamed, release_target};
 use crate::call::CallContext;
+use crate::late_copies::LateCopies;
 use crate::operation::{Example, Header, Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::LOCK;
@@ -31,7 +32,9 @@ pub(crate) static OPERATION: Operation = Operation {
         vec![ResponseSpec::empty(StatusCode::NO_CONTENT, about).with(&[HOLD_COUNT])]
     },
     errors: RELEASE_ERRORS,
-    ..Operation::write("releaseLock", Method::Delete, &LOCK, |call| release(call).boxed())
+    ..Operation::write("releaseLock", Method::Delete, &LOCK, LateCopies::Release, |call| {
+        release(call).boxed()
+    })
 };
 
 params! {

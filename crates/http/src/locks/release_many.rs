@@ -10,6 +10,7 @@ use holdfast_types::{Attempt, LockName, Owner, Release, ReleaseTarget, SessionNa
 use super::acquire_many::checked_names;
 use super::{RELEASE_ERRORS, owner_or_unnamed};
 use crate::call::CallContext;
+use crate::late_copies::LateCopies;
 use crate::operation::{Example, Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::LOCKS;
@@ -23,7 +24,9 @@ pub(crate) static OPERATION: Operation = Operation {
     example: Example { query: "name=account/7&name=account/9&session=me", body: "" },
     answers: || vec![ResponseSpec::empty(StatusCode::NO_CONTENT, "The places are given up")],
     errors: RELEASE_ERRORS,
-    ..Operation::write("releaseLocks", Method::Delete, &LOCKS, |call| release(call).boxed())
+    ..Operation::write("releaseLocks", Method::Delete, &LOCKS, LateCopies::Release, |call| {
+        release(call).boxed()
+    })
 };
 
 params! {

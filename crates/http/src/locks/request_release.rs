@@ -6,14 +6,15 @@ use axum::http::StatusCode;
 use futures_util::FutureExt as _;
 use holdfast_api::parameters::REDIRECT;
 use holdfast_api::parameters::lock::{
-    DEADLINE, REQUEST_REASON, REQUESTED_OWNER, REQUESTED_SESSION, REVOKE,
+    ASKED_TOKEN, DEADLINE, REQUEST_REASON, REQUESTED_OWNER, REQUESTED_SESSION, REVOKE,
 };
 use holdfast_api::{CallParams as _, ErrorCode, ParamError, ReleaseRequestedBody, Schemas, params};
 use holdfast_service::Response;
-use holdfast_types::{Owner, Reason, RequestRelease, SessionName, millis};
+use holdfast_types::{FencingToken, Owner, Reason, RequestRelease, SessionName, millis};
 
 use super::owner_or_unnamed;
 use crate::call::CallContext;
+use crate::late_copies::LateCopies;
 use crate::operation::{Example, Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::RELEASE_REQUEST;
@@ -30,15 +31,20 @@ pub(crate) static OPERATION: Operation = Operation {
         vec![ResponseSpec::json(StatusCode::OK, about, Schemas::of::<ReleaseRequestedBody>)]
     },
     errors: &[ErrorCode::NotHolder, ErrorCode::SessionExpired, ErrorCode::NotFound],
-    ..Operation::write("requestRelease", Method::Post, &RELEASE_REQUEST, |call| {
-        request_release(call).boxed()
-    })
+    ..Operation::write(
+        "requestRelease",
+        Method::Post,
+        &RELEASE_REQUEST,
+        LateCopies::Token,
+        |call| request_release(call).boxed(),
+    )
 };
 
 params! {
     struct RequestReleaseParams {
         session: Option<SessionName> = REQUESTED_SESSION,
         owner: Option<Owner> = REQUESTED_OWNER,
+        token: Option<FencingToken> = ASKED_TOKEN,
         reason: Option<Reason> = REQUEST_REASON,
         deadline: Duration = DEADLINE,
         revoke: bool = REVOKE,
@@ -48,11 +54,12 @@ params! {
 
 async fn request_release(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let lock = call.lock()?;
-    let RequestReleaseParams { session, owner, reason, deadline, revoke, .. } = call.params()?;
+    let params: RequestReleaseParams = call.params()?;
+    let RequestReleaseParams { session, owner, token, reason, deadline, revoke, .. } = params;
     call.log_fields.session.clone_from(&session);
     let holder = holder(session, owner)?;
     let deadline_ms = millis(deadline);
-    let request = RequestRelease { lock: lock.clone(), holder, reason, deadline_ms, revoke };
+    let request = RequestRelease { lock: lock.clone(), holder, token, reason, deadline_ms, revoke };
     let asked = call.run(call.service().request_release(request)).await?;
     let Response { value: asked, revision, .. } = asked;
     Ok(Reply::json(StatusCode::OK, &ReleaseRequestedBody { lock, asked, revision }).at(revision))

@@ -4,17 +4,18 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use futures_util::FutureExt as _;
-use holdfast_api::parameters::REDIRECT;
 use holdfast_api::parameters::lock::{
     AGEING, COOLDOWN, DETECT_DEADLOCKS, LOCK_DELAY, ORDER, POLICY_LIMIT, POLICY_SHARDS,
 };
+use holdfast_api::parameters::{CALL_SESSION, REDIRECT, REQUEST};
 use holdfast_api::{
     CallParams as _, CountOrNone, ErrorCode, ParamError, PolicyBody, Schemas, params,
 };
 use holdfast_service::Response;
-use holdfast_types::{PolicyChange, QueueOrder, millis};
+use holdfast_types::{PolicyChange, QueueOrder, RequestNumber, SessionName, millis};
 
 use crate::call::CallContext;
+use crate::late_copies::LateCopies;
 use crate::operation::{Example, Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::POLICY;
@@ -28,7 +29,9 @@ pub(crate) static OPERATION: Operation = Operation {
     example: Example { query: "order=writer-first", body: "" },
     answers: || vec![ResponseSpec::json(StatusCode::OK, "The policy", Schemas::of::<PolicyBody>)],
     errors: &[ErrorCode::InUse, ErrorCode::QuotaExceeded, ErrorCode::EphemeralParent],
-    ..Operation::write("setPolicy", Method::Patch, &POLICY, |call| set_policy(call).boxed())
+    ..Operation::write("setPolicy", Method::Patch, &POLICY, LateCopies::Request, |call| {
+        set_policy(call).boxed()
+    })
 };
 
 params! {
@@ -40,6 +43,8 @@ params! {
         cooldown: Option<Duration> = COOLDOWN,
         detect_deadlocks: Option<bool> = DETECT_DEADLOCKS,
         shards: Option<CountOrNone> = POLICY_SHARDS,
+        _session: Option<SessionName> = CALL_SESSION,
+        _request: Option<RequestNumber> = REQUEST,
         _redirect: bool = REDIRECT,
     }
 }

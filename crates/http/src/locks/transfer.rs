@@ -10,6 +10,7 @@ use holdfast_types::{FencingToken, HandOver, Owner, SessionName};
 
 use super::owner_or_unnamed;
 use crate::call::CallContext;
+use crate::late_copies::LateCopies;
 use crate::operation::{Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::TRANSFER;
@@ -33,7 +34,9 @@ pub(crate) static OPERATION: Operation = Operation {
         ErrorCode::LimitMismatch,
         ErrorCode::SessionExpired,
     ],
-    ..Operation::write("transferLock", Method::Post, &TRANSFER, |call| transfer(call).boxed())
+    ..Operation::write("transferLock", Method::Post, &TRANSFER, LateCopies::Token, |call| {
+        transfer(call).boxed()
+    })
 };
 
 params! {

@@ -2,15 +2,18 @@
 
 use axum::http::StatusCode;
 use futures_util::FutureExt as _;
-use holdfast_api::parameters::REDIRECT;
 use holdfast_api::parameters::member::{
     DRY_RUN, FORCE, NEW_HTTP, NEW_PEER, NEW_ZOOKEEPER, REPLACES, ROLE, ZONE,
 };
+use holdfast_api::parameters::{CALL_SESSION, REDIRECT, REQUEST};
 use holdfast_api::{CallParams as _, ErrorCode, InvitedMemberBody, JoinToken, Schemas, params};
 use holdfast_service::{ChangeMode, InvitedMember, NewMember, Response};
-use holdfast_types::{Address, MemberAddresses, NodeId, VotingRole, Zone};
+use holdfast_types::{
+    Address, MemberAddresses, NodeId, RequestNumber, SessionName, VotingRole, Zone,
+};
 
 use crate::call::CallContext;
+use crate::late_copies::LateCopies;
 use crate::operation::{Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::MEMBERS;
@@ -35,7 +38,9 @@ pub(crate) static OPERATION: Operation = Operation {
         ErrorCode::MembershipInProgress,
         ErrorCode::MembershipUnsafe,
     ],
-    ..Operation::write("addMember", Method::Post, &MEMBERS, |call| add(call).boxed())
+    ..Operation::write("addMember", Method::Post, &MEMBERS, LateCopies::Request, |call| {
+        add(call).boxed()
+    })
 };
 
 params! {
@@ -48,6 +53,8 @@ params! {
         replaces: Option<NodeId> = REPLACES,
         force: bool = FORCE,
         dry_run: bool = DRY_RUN,
+        _session: Option<SessionName> = CALL_SESSION,
+        _request: Option<RequestNumber> = REQUEST,
         _redirect: bool = REDIRECT,
     }
 }

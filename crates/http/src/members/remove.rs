@@ -9,6 +9,7 @@ use holdfast_service::ChangeMode;
 use holdfast_types::Reason;
 
 use crate::call::CallContext;
+use crate::late_copies::LateCopies;
 use crate::operation::{Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::MEMBER;
@@ -28,7 +29,9 @@ pub(crate) static OPERATION: Operation = Operation {
         ErrorCode::MembershipInProgress,
         ErrorCode::MembershipUnsafe,
     ],
-    ..Operation::write("removeMember", Method::Delete, &MEMBER, |call| remove(call).boxed())
+    ..Operation::write("removeMember", Method::Delete, &MEMBER, LateCopies::UniqueId, |call| {
+        remove(call).boxed()
+    })
 };
 
 params! {

@@ -2,13 +2,14 @@
 
 use axum::http::StatusCode;
 use futures_util::FutureExt as _;
-use holdfast_api::parameters::REDIRECT;
 use holdfast_api::parameters::member::REASON;
+use holdfast_api::parameters::{CALL_SESSION, REDIRECT, REQUEST};
 use holdfast_api::{CallParams as _, ErrorCode, Rfc3339Time, Schemas, SealBody, params};
 use holdfast_service::Response;
-use holdfast_types::{Reason, Seal};
+use holdfast_types::{Reason, RequestNumber, Seal, SessionName};
 
 use crate::call::CallContext;
+use crate::late_copies::LateCopies;
 use crate::operation::{Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::SEAL;
@@ -21,7 +22,9 @@ pub(crate) static SEAL_CLUSTER: Operation = Operation {
     params: SealParams::LIST,
     answers: || vec![ResponseSpec::json(StatusCode::OK, "The seal", Schemas::of::<SealBody>)],
     errors: &[ErrorCode::BadName, ErrorCode::Forbidden, ErrorCode::LevelTooLow],
-    ..Operation::write("sealCluster", Method::Put, &SEAL, |call| seal(call).boxed())
+    ..Operation::write("sealCluster", Method::Put, &SEAL, LateCopies::Request, |call| {
+        seal(call).boxed()
+    })
 };
 
 pub(crate) static UNSEAL_CLUSTER: Operation = Operation {
@@ -31,18 +34,24 @@ pub(crate) static UNSEAL_CLUSTER: Operation = Operation {
     params: UnsealParams::LIST,
     answers: || vec![ResponseSpec::empty(StatusCode::NO_CONTENT, "The cluster is not sealed")],
     errors: &[ErrorCode::Forbidden, ErrorCode::LevelTooLow],
-    ..Operation::write("unsealCluster", Method::Delete, &SEAL, |call| unseal(call).boxed())
+    ..Operation::write("unsealCluster", Method::Delete, &SEAL, LateCopies::Request, |call| {
+        unseal(call).boxed()
+    })
 };
 
 params! {
     struct SealParams {
         reason: Reason = REASON,
+        _session: Option<SessionName> = CALL_SESSION,
+        _request: Option<RequestNumber> = REQUEST,
         _redirect: bool = REDIRECT,
     }
 }
 
 params! {
     struct UnsealParams {
+        _session: Option<SessionName> = CALL_SESSION,
+        _request: Option<RequestNumber> = REQUEST,
         _redirect: bool = REDIRECT,
     }
 }

@@ -2,15 +2,16 @@
 
 use axum::http::StatusCode;
 use futures_util::FutureExt as _;
-use holdfast_api::parameters::REDIRECT;
 use holdfast_api::parameters::member::{
     DRY_RUN, FORCE, HTTP, PEER, REPLACES, ROLE, ZONE, ZOOKEEPER,
 };
+use holdfast_api::parameters::{CALL_SESSION, REDIRECT, REQUEST};
 use holdfast_api::{CallParams as _, ErrorCode, ParamError, params};
 use holdfast_service::{ChangeMode, MemberUpdate};
-use holdfast_types::{Address, NodeId, VotingRole, Zone};
+use holdfast_types::{Address, NodeId, RequestNumber, SessionName, VotingRole, Zone};
 
 use crate::call::CallContext;
+use crate::late_copies::LateCopies;
 use crate::operation::{Example, Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::MEMBER;
@@ -31,7 +32,9 @@ pub(crate) static OPERATION: Operation = Operation {
         ErrorCode::MembershipInProgress,
         ErrorCode::MembershipUnsafe,
     ],
-    ..Operation::write("setMember", Method::Patch, &MEMBER, |call| set(call).boxed())
+    ..Operation::write("setMember", Method::Patch, &MEMBER, LateCopies::Request, |call| {
+        set(call).boxed()
+    })
 };
 
 params! {
@@ -44,6 +47,8 @@ params! {
         zone: Option<Zone> = ZONE,
         force: bool = FORCE,
         dry_run: bool = DRY_RUN,
+        _session: Option<SessionName> = CALL_SESSION,
+        _request: Option<RequestNumber> = REQUEST,
         _redirect: bool = REDIRECT,
     }
 }

@@ -2,13 +2,14 @@
 
 use axum::http::StatusCode;
 use futures_util::FutureExt as _;
-use holdfast_api::parameters::REDIRECT;
 use holdfast_api::parameters::member::LEVEL;
+use holdfast_api::parameters::{CALL_SESSION, REDIRECT, REQUEST};
 use holdfast_api::{CallParams as _, ErrorCode, FeatureLevelBody, Schemas, params};
 use holdfast_service::Response;
-use holdfast_types::FeatureLevel;
+use holdfast_types::{FeatureLevel, RequestNumber, SessionName};
 
 use crate::call::CallContext;
+use crate::late_copies::LateCopies;
 use crate::operation::{Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::FEATURE_LEVEL;
@@ -23,14 +24,20 @@ pub(crate) static OPERATION: Operation = Operation {
         vec![ResponseSpec::json(StatusCode::OK, "The level", Schemas::of::<FeatureLevelBody>)]
     },
     errors: &[ErrorCode::Forbidden, ErrorCode::LevelNotReady],
-    ..Operation::write("setFeatureLevel", Method::Post, &FEATURE_LEVEL, |call| {
-        set_level(call).boxed()
-    })
+    ..Operation::write(
+        "setFeatureLevel",
+        Method::Post,
+        &FEATURE_LEVEL,
+        LateCopies::Request,
+        |call| set_level(call).boxed(),
+    )
 };
 
 params! {
     struct SetLevelParams {
         level: u64 = LEVEL,
+        _session: Option<SessionName> = CALL_SESSION,
+        _request: Option<RequestNumber> = REQUEST,
         _redirect: bool = REDIRECT,
     }
 }

@@ -9,6 +9,7 @@ use holdfast_service::Response;
 use holdfast_types::NodeId;
 
 use crate::call::CallContext;
+use crate::late_copies::LateCopies;
 use crate::operation::{Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::TRANSFER_LEADERSHIP;
@@ -24,9 +25,13 @@ pub(crate) static OPERATION: Operation = Operation {
         vec![ResponseSpec::json(StatusCode::OK, about, Schemas::of::<TransferredLeadershipBody>)]
     },
     errors: &[ErrorCode::Forbidden, ErrorCode::MembershipUnsafe],
-    ..Operation::write("transferLeadership", Method::Post, &TRANSFER_LEADERSHIP, |call| {
-        transfer(call).boxed()
-    })
+    ..Operation::write(
+        "transferLeadership",
+        Method::Post,
+        &TRANSFER_LEADERSHIP,
+        LateCopies::NoStateChange,
+        |call| transfer(call).boxed(),
+    )
 };
 
 params! {

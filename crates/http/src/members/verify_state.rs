@@ -10,6 +10,7 @@ use holdfast_api::{
 use holdfast_service::{Response, StateVerification};
 
 use crate::call::CallContext;
+use crate::late_copies::LateCopies;
 use crate::operation::{Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::VERIFY_STATE;
@@ -25,7 +26,13 @@ pub(crate) static OPERATION: Operation = Operation {
         vec![ResponseSpec::json(StatusCode::OK, about, Schemas::of::<StateVerificationBody>)]
     },
     errors: &[ErrorCode::Forbidden, ErrorCode::LevelTooLow],
-    ..Operation::write("verifyState", Method::Post, &VERIFY_STATE, |call| verify(call).boxed())
+    ..Operation::write(
+        "verifyState",
+        Method::Post,
+        &VERIFY_STATE,
+        LateCopies::NoStateChange,
+        |call| verify(call).boxed(),
+    )
 };
 
 params! {

@@ -2,14 +2,15 @@
 
 use axum::http::StatusCode;
 use futures_util::FutureExt as _;
-use holdfast_api::parameters::REDIRECT;
 use holdfast_api::parameters::namespace::{
     BYTES, CALLS_PER_SECOND, LOCKS, QUEUE_ENTRIES, RECIPES, SESSIONS, WAITERS_PER_LOCK, ZNODES,
 };
+use holdfast_api::parameters::{CALL_SESSION, REDIRECT, REQUEST};
 use holdfast_api::{CallParams as _, ErrorCode, params};
-use holdfast_types::{AuthChange, NamespaceQuota, NamespaceQuotas};
+use holdfast_types::{AuthChange, NamespaceQuota, NamespaceQuotas, RequestNumber, SessionName};
 
 use crate::call::CallContext;
+use crate::late_copies::LateCopies;
 use crate::operation::{Example, Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::NAMESPACE;
@@ -23,7 +24,9 @@ pub(crate) static OPERATION: Operation = Operation {
     example: Example { query: "locks=1000&sessions=100", body: "" },
     answers: || vec![ResponseSpec::empty(StatusCode::NO_CONTENT, "The namespace is set")],
     errors: &[ErrorCode::Forbidden, ErrorCode::LastAdministrator, ErrorCode::QuotaExceeded],
-    ..Operation::write("setNamespace", Method::Put, &NAMESPACE, |call| set(call).boxed())
+    ..Operation::write("setNamespace", Method::Put, &NAMESPACE, LateCopies::Request, |call| {
+        set(call).boxed()
+    })
 };
 
 params! {
@@ -36,6 +39,8 @@ params! {
         bytes: Option<u64> = BYTES,
         recipes: Option<u64> = RECIPES,
         calls_per_second: Option<u64> = CALLS_PER_SECOND,
+        _session: Option<SessionName> = CALL_SESSION,
+        _request: Option<RequestNumber> = REQUEST,
         _redirect: bool = REDIRECT,
     }
 }

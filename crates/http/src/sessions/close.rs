@@ -8,6 +8,7 @@ use holdfast_api::{CallParams as _, ErrorCode, ParamError, params};
 use holdfast_types::{Reason, SessionId};
 
 use crate::call::CallContext;
+use crate::late_copies::LateCopies;
 use crate::operation::{Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::SESSION;
@@ -20,7 +21,9 @@ pub(crate) static OPERATION: Operation = Operation {
     params: CloseParams::LIST,
     answers: || vec![ResponseSpec::empty(StatusCode::NO_CONTENT, "The session is closed")],
     errors: &[ErrorCode::SessionExpired],
-    ..Operation::write("closeSession", Method::Delete, &SESSION, |call| close(call).boxed())
+    ..Operation::write("closeSession", Method::Delete, &SESSION, LateCopies::Incarnation, |call| {
+        close(call).boxed()
+    })
 };
 
 params! {

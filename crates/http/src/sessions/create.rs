@@ -8,6 +8,7 @@ use holdfast_service::generate_session_name;
 use super::LOCATION;
 use super::open::{OpenParams, open_session};
 use crate::call::CallContext;
+use crate::late_copies::LateCopies;
 use crate::operation::{Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::SESSIONS;
@@ -22,7 +23,9 @@ pub(crate) static OPERATION: Operation = Operation {
         vec![opened.with(&[LOCATION])]
     },
     errors: &[ErrorCode::QuotaExceeded],
-    ..Operation::write("createSession", Method::Post, &SESSIONS, |call| create(call).boxed())
+    ..Operation::write("createSession", Method::Post, &SESSIONS, LateCopies::NewSession, |call| {
+        create(call).boxed()
+    })
 };
 
 async fn create(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {

@@ -14,6 +14,7 @@ use holdfast_types::{Revision, Stamp};
 
 use super::session_reply;
 use crate::call::CallContext;
+use crate::late_copies::LateCopies;
 use crate::operation::{Content, Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::KEEP_ALIVE;
@@ -31,7 +32,7 @@ pub(crate) static OPERATION: Operation = Operation {
         vec![renewed.or("application/json", Content::Json(Schemas::of::<SessionEventsBody>))]
     },
     errors: &[ErrorCode::SessionExpired],
-    ..Operation::write("keepSessionAlive", Method::Post, &KEEP_ALIVE, |call| {
+    ..Operation::write("keepSessionAlive", Method::Post, &KEEP_ALIVE, LateCopies::Renewal, |call| {
         keep_alive(call).boxed()
     })
 };

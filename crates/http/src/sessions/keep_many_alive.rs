@@ -12,6 +12,7 @@ use holdfast_types::SessionName;
 
 use crate::body::BodyKind;
 use crate::call::CallContext;
+use crate::late_copies::LateCopies;
 use crate::operation::{Example, Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::KEEP_MANY_ALIVE;
@@ -29,9 +30,13 @@ pub(crate) static OPERATION: Operation = Operation {
         vec![ResponseSpec::json(StatusCode::OK, about, Schemas::of::<KeepaliveManyBody>)]
     },
     errors: &[ErrorCode::BadName],
-    ..Operation::write("keepSessionsAlive", Method::Post, &KEEP_MANY_ALIVE, |call| {
-        keep_many_alive(call).boxed()
-    })
+    ..Operation::write(
+        "keepSessionsAlive",
+        Method::Post,
+        &KEEP_MANY_ALIVE,
+        LateCopies::Renewal,
+        |call| keep_many_alive(call).boxed(),
+    )
 };
 
 params! {

@@ -8,6 +8,7 @@ use holdfast_types::{Labels, OpenSession, SessionName, Ttl};
 
 use super::{LOCATION, session_reply};
 use crate::call::CallContext;
+use crate::late_copies::LateCopies;
 use crate::operation::{Example, Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::SESSION;
@@ -29,7 +30,9 @@ pub(crate) static OPERATION: Operation = Operation {
         ]
     },
     errors: &[ErrorCode::QuotaExceeded, ErrorCode::SessionExpired],
-    ..Operation::write("openSession", Method::Put, &SESSION, |call| open(call).boxed())
+    ..Operation::write("openSession", Method::Put, &SESSION, LateCopies::OpenAttempt, |call| {
+        open(call).boxed()
+    })
 };
 
 params! {

@@ -2,14 +2,14 @@
 
 use axum::http::{HeaderName, StatusCode};
 use futures_util::FutureExt as _;
-use holdfast_api::parameters::REDIRECT;
-use holdfast_api::parameters::tree::{DELETE_RECURSIVE, REQUEST, SESSION};
+use holdfast_api::parameters::tree::{DELETE_RECURSIVE, SESSION};
+use holdfast_api::parameters::{REDIRECT, REQUEST};
 use holdfast_api::{CallParams as _, ErrorCode, HOLDFAST_DELETED, params};
-use holdfast_types::{Op, OpReply, RequestId, SessionName};
+use holdfast_types::{Op, OpReply, RequestNumber, SessionName};
 
-use super::{IF_MATCH, change, unexpected_reply};
+use super::{IF_MATCH, caller, change, unexpected_reply};
 use crate::call::CallContext;
-use crate::idempotency;
+use crate::late_copies::LateCopies;
 use crate::operation::{Header, Method, Operation, ResponseSpec};
 use crate::precondition::Precondition;
 use crate::reply::Reply;
@@ -19,7 +19,7 @@ use crate::status::HttpError;
 pub(crate) static OPERATION: Operation = Operation {
     summary: "Delete a znode",
     params: DeleteParams::LIST,
-    headers: &[IF_MATCH, idempotency::KEY],
+    headers: &[IF_MATCH],
     answers: || {
         let count = Header::number(HOLDFAST_DELETED, "The number of deleted znodes");
         vec![ResponseSpec::empty(StatusCode::NO_CONTENT, "The znode is deleted").with(&[count])]
@@ -32,13 +32,15 @@ pub(crate) static OPERATION: Operation = Operation {
         ErrorCode::SessionExpired,
         ErrorCode::VersionMismatch,
     ],
-    ..Operation::write("deleteZnode", Method::Delete, &TREE, |call| delete(call).boxed())
+    ..Operation::write("deleteZnode", Method::Delete, &TREE, LateCopies::Request, |call| {
+        delete(call).boxed()
+    })
 };
 
 params! {
     struct DeleteParams {
         session: Option<SessionName> = SESSION,
-        request: Option<RequestId> = REQUEST,
+        _request: Option<RequestNumber> = REQUEST,
         recursive: bool = DELETE_RECURSIVE,
         _redirect: bool = REDIRECT,
     }
@@ -46,8 +48,8 @@ params! {
 
 async fn delete(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let path = call.znode()?;
-    let DeleteParams { session, request, recursive, .. } = call.params()?;
-    let caller = idempotency::caller(call, session, request)?;
+    let DeleteParams { session, recursive, .. } = call.params()?;
+    let caller = caller(call, session);
     let version = Precondition::of(&call.parts.headers)?.version()?;
     match change(call, caller, Op::Delete { path, version, recursive }).await? {
         (OpReply::Deleted { count }, revision) => {

@@ -12,7 +12,7 @@ pub(crate) mod watch;
 
 use axum::http::{HeaderValue, StatusCode, header};
 use holdfast_api::{ErrorCode, ZnodeBody, tree_path};
-use holdfast_types::{Caller, Op, OpReply, Revision, Stat, ZnodePath};
+use holdfast_types::{Caller, Op, OpReply, Revision, SessionName, Stat, ZnodePath};
 
 use crate::call::CallContext;
 use crate::operation::Header;
@@ -40,6 +40,12 @@ const CREATE_ERRORS: [ErrorCode; 8] = [
     ErrorCode::ZnodeExists,
     ErrorCode::SessionExpired,
 ];
+
+/// The caller of a change, whose session owns new ephemeral znodes.
+fn caller(call: &mut CallContext<'_>, session: Option<SessionName>) -> Caller {
+    call.log_fields.session.clone_from(&session);
+    Caller { session, ..Caller::default() }
+}
 
 /// Proposes a transaction of one operation.
 async fn change(

@@ -4,18 +4,18 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use futures_util::FutureExt as _;
-use holdfast_api::parameters::REDIRECT;
 use holdfast_api::parameters::tree::{
-    ACL, CONTAINER, EPHEMERAL, NAME, PARENTS, REQUEST, SEQUENTIAL, SESSION, TTL,
+    ACL, CONTAINER, EPHEMERAL, NAME, PARENTS, SEQUENTIAL, SESSION, TTL,
 };
+use holdfast_api::parameters::{REDIRECT, REQUEST};
 use holdfast_api::{CallParams as _, ErrorCode, ParamError, Schemas, ZnodeBody, params};
-use holdfast_types::{AclEntry, Data, Op, OpReply, RequestId, SessionName, ZnodePath};
+use holdfast_types::{AclEntry, Data, Op, OpReply, RequestNumber, SessionName, ZnodePath};
 
 use super::new_znode::{KindParams, NewZnode};
-use super::{CREATE_ERRORS, ETAG, LOCATION, change, created, unexpected_reply};
+use super::{CREATE_ERRORS, ETAG, LOCATION, caller, change, created, unexpected_reply};
 use crate::body::BodyKind;
 use crate::call::CallContext;
-use crate::idempotency;
+use crate::late_copies::LateCopies;
 use crate::operation::{Example, Method, Operation, ResponseSpec};
 use crate::precondition::{Precondition, contradiction};
 use crate::reply::Reply;
@@ -26,7 +26,6 @@ pub(crate) static OPERATION: Operation = Operation {
     summary: "Create a child znode whose name ends with the next number of the directory",
     description: "The body is the data. The call rejects If-Match and If-None-Match.",
     params: PostParams::LIST,
-    headers: &[idempotency::KEY],
     body: BodyKind::Data,
     example: Example { query: "sequential&name=job-", body: "" },
     answers: || {
@@ -35,7 +34,9 @@ pub(crate) static OPERATION: Operation = Operation {
         vec![created.with(&[ETAG, LOCATION])]
     },
     errors: &CREATE_ERRORS,
-    ..Operation::write("createZnode", Method::Post, &TREE, |call| post(call).boxed())
+    ..Operation::write("createZnode", Method::Post, &TREE, LateCopies::Request, |call| {
+        post(call).boxed()
+    })
 };
 
 params! {
@@ -43,7 +44,7 @@ params! {
         _sequential: bool = SEQUENTIAL,
         name: Option<String> = NAME,
         session: Option<SessionName> = SESSION,
-        request: Option<RequestId> = REQUEST,
+        _request: Option<RequestNumber> = REQUEST,
         ephemeral: bool = EPHEMERAL,
         container: bool = CONTAINER,
         ttl: Option<Duration> = TTL,
@@ -56,8 +57,8 @@ params! {
 async fn post(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let directory = call.znode()?;
     let params: PostParams = call.params()?;
-    let PostParams { name, session, request, ephemeral, container, ttl, acl, parents, .. } = params;
-    let caller = idempotency::caller(call, session, request)?;
+    let PostParams { name, session, ephemeral, container, ttl, acl, parents, .. } = params;
+    let caller = caller(call, session);
     let kind = KindParams { ephemeral, container, ttl }.kind(caller.session.is_some());
     let kind = kind?;
     // A node that does not exist yet has no version.

@@ -6,26 +6,23 @@
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use futures_util::FutureExt as _;
-use holdfast_api::parameters::REDIRECT;
-use holdfast_api::parameters::tree::{ACL, CONTAINER, EPHEMERAL, PARENTS, REQUEST, SESSION, TTL};
+use holdfast_api::parameters::tree::{ACL, CONTAINER, EPHEMERAL, PARENTS, SESSION, TTL};
+use holdfast_api::parameters::{REDIRECT, REQUEST};
 use holdfast_api::{
     CallParams as _, ErrorCode, Facts, ParamError, Problem, Schemas, ZnodeBody, params,
 };
 use holdfast_service::ReadMode;
 use holdfast_types::{
-    Caller, Condition, Data, Multi, Op, OpReply, RequestId, Revision, SessionName, ZnodePath,
+    Caller, Condition, Data, Multi, Op, OpReply, RequestNumber, Revision, SessionName, ZnodePath,
 };
-use sha1::{Digest as _, Sha1};
 
 use super::acl::{self, AclParam};
 use super::new_znode::{KindParams, NewZnode};
-use super::{ETAG, IF_MATCH, LOCATION, change, created, stat_reply, unexpected_reply};
+use super::{ETAG, IF_MATCH, LOCATION, caller, change, created, stat_reply, unexpected_reply};
 use crate::body::BodyKind;
 use crate::call::CallContext;
-use crate::idempotency;
+use crate::late_copies::LateCopies;
 use crate::operation::{Example, Header, Method, Operation, ResponseSpec};
 use crate::precondition::{Precondition, contradiction};
 use crate::reply::Reply;
@@ -47,7 +44,7 @@ pub(crate) static OPERATION: Operation = Operation {
         call creates a znode and never replaces one. With acl without a value, the call replaces the znode's access \
         list, and the body is {\"acl\": [...]}.",
     params: PutParams::LIST,
-    headers: &[IF_MATCH, IF_NONE_MATCH, idempotency::KEY],
+    headers: &[IF_MATCH, IF_NONE_MATCH],
     body: BodyKind::Data,
     example: Example { query: "", body: "blue" },
     answers: || {
@@ -69,13 +66,15 @@ pub(crate) static OPERATION: Operation = Operation {
         ErrorCode::SessionExpired,
         ErrorCode::VersionMismatch,
     ],
-    ..Operation::write("putZnode", Method::Put, &TREE, |call| put(call).boxed())
+    ..Operation::write("putZnode", Method::Put, &TREE, LateCopies::Request, |call| {
+        put(call).boxed()
+    })
 };
 
 params! {
     struct PutParams {
         session: Option<SessionName> = SESSION,
-        request: Option<RequestId> = REQUEST,
+        _request: Option<RequestNumber> = REQUEST,
         ephemeral: bool = EPHEMERAL,
         container: bool = CONTAINER,
         ttl: Option<Duration> = TTL,
@@ -88,8 +87,7 @@ params! {
 async fn put(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let path = call.znode()?;
     let mut params: PutParams = call.params()?;
-    let (session, request) = (params.session.take(), params.request.take());
-    let caller = idempotency::caller(call, session, request)?;
+    let caller = caller(call, params.session.take());
     match put_kind(params, caller.session.is_some())? {
         PutKind::ReplaceAcl => acl::replace(call, path, caller).await,
         PutKind::Create(new) => create(call, path, caller, new).await,
@@ -179,18 +177,17 @@ fn put_reply(path: ZnodePath, done: (OpReply, Revision)) -> Result<Reply, HttpEr
 }
 
 /// Replaces the data if the znode exists, and creates the znode otherwise. Data above [`BOTH_CASES_BYTES_MAX`] is sent
-/// for one case first, and for the other if its condition fails. With a request id the order is fixed and each attempt
-/// has its own id. A repeated call therefore takes the same steps and receives the stored replies.
+/// for one case first, and for the other if its condition fails, unless the call has a number: it is executed in one step.
 async fn put_either_way(
     call: &CallContext<'_>,
-    mut caller: Caller,
+    caller: Caller,
     path: &ZnodePath,
     data: Data,
     new: NewZnode,
 ) -> Result<(OpReply, Revision), HttpError> {
     let replace = |data| Op::SetData { path: path.clone(), data, version: None };
     let exists = |exists| Condition::Exists { path: path.clone(), exists };
-    if data.len() <= BOTH_CASES_BYTES_MAX {
+    if call.is_numbered() || data.len() <= BOTH_CASES_BYTES_MAX {
         let create = Op::Create(new.at(path, data.clone())?);
         let multi = Multi {
             caller,
@@ -201,10 +198,8 @@ async fn put_either_way(
         let (reply, revision) = run_one(call, multi).await?;
         return Ok((reply.ok_or_else(unexpected_reply)?, revision));
     }
-    let mut replaces = caller.request.is_none() && {
-        let found = call.service().znode(path, ReadMode::Stale);
-        call.run(found).await.is_ok()
-    };
+    let found = call.service().znode(path, ReadMode::Stale);
+    let mut replaces = call.run(found).await.is_ok();
     for _ in 0..TRIES_MAX {
         let op = if replaces {
             replace(data.clone())
@@ -216,7 +211,6 @@ async fn put_either_way(
         if let (Some(reply), revision) = run_one(call, multi).await? {
             return Ok((reply, revision));
         }
-        caller.request = caller.request.as_ref().map(next_id).transpose()?;
         replaces = !replaces;
     }
     let detail = "other callers keep creating and deleting the znode: nothing was done";
@@ -236,13 +230,6 @@ async fn run_one(
         problem
     })?;
     Ok((done.value.results.into_iter().next(), done.revision))
-}
-
-/// Derives the request id of the next attempt, the same for every copy of the call.
-fn next_id(id: &RequestId) -> Result<RequestId, HttpError> {
-    let hash = URL_SAFE_NO_PAD.encode(Sha1::digest(id.as_str().as_bytes()));
-    RequestId::new(format!("again-{hash}"))
-        .map_err(|error| ParamError::bad_name("request", &error).into())
 }
 
 fn root_exists() -> HttpError {
@@ -266,7 +253,7 @@ mod tests {
     #[test]
     fn a_put_creates_or_replaces_and_only_creates_with_a_kind_or_an_access_list() {
         assert!(matches!(put(""), Ok(PutKind::CreateOrReplace(_))));
-        assert!(matches!(put("parents&session=me&request=r1"), Ok(PutKind::CreateOrReplace(_))));
+        assert!(matches!(put("parents&session=me&request=1"), Ok(PutKind::CreateOrReplace(_))));
         for query in ["ephemeral&session=me", "container", "ttl=1h", "acl=world:anyone:r"] {
             assert!(matches!(put(query), Ok(PutKind::Create(_))), "{query}");
         }
@@ -279,7 +266,7 @@ mod tests {
 
     #[test]
     fn a_replacement_of_an_access_list_accepts_no_parameters_for_new_nodes() {
-        assert!(matches!(put("acl&session=me&request=r1"), Ok(PutKind::ReplaceAcl)));
+        assert!(matches!(put("acl&session=me&request=1"), Ok(PutKind::ReplaceAcl)));
         for (query, parameter) in [("acl&parents", "parents"), ("acl&ttl=1h", "ttl")] {
             assert_eq!(put(query).unwrap_err().parameter.as_deref(), Some(parameter), "{query}");
         }

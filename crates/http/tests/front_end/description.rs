@@ -156,12 +156,7 @@ async fn values_beyond_the_described_bounds_are_rejected_and_values_within_them_
                     ("/v1/tree/{path}", "ephemeral") | ("/v1/release-requests/{name}", "owner") => {
                         "&session=me"
                     }
-                    ("/v1/latches/{name}" | "/v1/counters/{name}", "session") => "&request=r1",
-                    ("/v1/latches/{name}", _)
-                        if method == "post" && !["key", "session", "request"].contains(&name) =>
-                    {
-                        "&key=k"
-                    }
+                    ("/v1/latches/{name}" | "/v1/counters/{name}", "session") => "&request=1",
                     _ => "",
                 };
                 let waits = name != "wait" && described(operation).contains(&"wait");

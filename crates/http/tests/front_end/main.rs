@@ -22,6 +22,7 @@ mod examples;
 mod foreign;
 mod head;
 mod kinds;
+mod late_copies;
 mod levels;
 mod locks;
 mod lost;

@@ -28,8 +28,7 @@ async fn a_latch_counts_each_key_once_and_wakes_all_waiters_when_it_opens() {
         );
     }
     assert_eq!(answer.json(), json!({"latch": "built", "key": "a", "left": 1, "counted": true}));
-    let header = [("Idempotency-Key", "\"b\"")];
-    let last = call_with(second.address, "POST", "/v1/latches/built", &header, "").await;
+    let last = second.call("POST", "/v1/latches/built?key=b").await;
     assert_eq!(last.json()["left"], 0);
     for waiting in waiting {
         assert_eq!(waiting.await.unwrap().json()["open"], true);
@@ -72,7 +71,7 @@ async fn the_last_arrival_opens_a_barrier_for_the_waiters_on_all_nodes() {
     let arrive = "/v1/barriers/go?parties=3&session=";
     let early = nodes[0].call("PUT", &format!("{arrive}w0")).await.problem(423, "not-yet");
     assert_eq!((&early["arrived"], &early["parties"]), (&json!(0), &json!(3)));
-    let calls = ["w1", "w2", "w3"].map(|who| format!("{arrive}{who}&wait=30s&request=r1"));
+    let calls = ["w1", "w2", "w3"].map(|who| format!("{arrive}{who}&wait=30s&request=1"));
     let begin = |(node, call): (&Node, String)| {
         let address = node.address;
         tokio::spawn(async move { call_with(address, "PUT", &call, &[], "").await })
@@ -100,7 +99,7 @@ async fn the_last_arrival_opens_a_barrier_for_the_waiters_on_all_nodes() {
 #[tokio::test]
 async fn a_session_that_leaves_or_times_out_breaks_the_barrier_for_all_others() {
     let node = Node::start().await;
-    let wait = "/v1/barriers/go?parties=3&session=w1&wait=30s&request=r1";
+    let wait = "/v1/barriers/go?parties=3&session=w1&wait=30s&request=1";
     let waiting = node.begin("PUT", wait);
     node.until_arrived("/v1/barriers/go", 1).await;
     let second = node.begin("PUT", "/v1/barriers/go?parties=3&session=w2&wait=30s");
@@ -176,13 +175,11 @@ async fn a_counter_rejects_an_overflow_and_a_write_at_a_stale_version() {
     let text = call_with(node.address, "GET", hits, &[("Accept", "text/plain")], "").await;
     assert_eq!(text.body, "9223372036854775807\n");
     assert_eq!(node.call("PUT", "/v1/sessions/me?ttl=20s").await.status, 201);
-    let once = "/v1/counters/orders?add=-2&session=me&request=q1";
+    let once = "/v1/counters/orders?add=-2&session=me&request=1";
     let first = node.call("POST", once).await;
     assert_eq!(first.json()["value"], -2);
     assert_eq!(node.call("POST", once).await.body, first.body);
-    node.call("POST", "/v1/counters/orders?add=1&request=q2")
-        .await
-        .problem(400, "invalid-argument");
+    node.call("POST", "/v1/counters/orders?add=1&request=2").await.problem(400, "invalid-argument");
     node.call("POST", "/v1/counters/orders?add=1.5").await.problem(400, "invalid-argument");
     assert_eq!(node.call("DELETE", hits).await.status, 204);
     assert_eq!(node.call("GET", hits).await.json()["value"], 0);

@@ -93,7 +93,7 @@ async fn a_transaction_can_depend_on_data_versions_and_existence() {
 async fn a_retry_with_the_same_request_id_gets_the_first_reply() {
     let node = Node::start().await;
     node.call("PUT", "/v1/sessions/me").await;
-    let body = json!({"session": "me", "request": "r1",
+    let body = json!({"session": "me", "request": 1,
                       "then": [{"create": "/n-", "sequential": true, "ephemeral": true}]});
     let first = txn(&node, &body).await.json();
     let again = txn(&node, &body).await.json();
@@ -112,7 +112,7 @@ async fn an_invalid_transaction_is_rejected_with_the_position_and_a_hint() {
         (r#"{"then":[{"craete":"/a"}]}"#, "then[0]"),
         (r#"{"then":[{"set":"/a","dat":"x"}]}"#, "did you mean 'data'"),
         (r#"{"if":[{"path":"/a"}],"then":[]}"#, "if[0]"),
-        (r#"{"then":[{"create":"/a","ephemeral":true}],"request":"r"}"#, "session"),
+        (r#"{"then":[{"create":"/a","ephemeral":true}],"request":1}"#, "session"),
     ] {
         let refused = node.call_json("POST", "/v1/txn", body).await;
         refused.problem(400, "invalid-argument");

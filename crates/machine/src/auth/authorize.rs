@@ -2,8 +2,8 @@
 
 use holdfast_types::{
     AccessTokenId, Actor, AuthChange, AuthMode, AuthRejection, CertificateName, Command, Forbidden,
-    NamespaceName, OtherNamespace, Permission, Rejection, Right, RoleName, SessionName, Stamp,
-    SubjectName, built_in_role,
+    NamespaceName, NumberedCall, OtherNamespace, Permission, Rejection, Right, RoleName,
+    SessionName, Stamp, SubjectName, built_in_role,
 };
 
 use super::needed::{Needed, needed_by};
@@ -86,11 +86,21 @@ impl Machine {
 
     /// Rejects a command of `apply` that its actor may not execute. Changes of the authorization, and of znodes whatever
     /// their access lists allow, need a permission in every mode.
-    pub(crate) fn authorize(&self, actor: &Actor, command: &Command) -> Result<(), Rejection> {
+    pub(crate) fn authorize(
+        &self,
+        actor: &Actor,
+        call: Option<&NumberedCall>,
+        command: &Command,
+    ) -> Result<(), Rejection> {
         let is_superuser = matches!(command, Command::Multi(multi) if multi.caller.is_superuser());
         let in_every_mode = is_superuser || matches!(command, Command::Auth(_));
         if self.auth.mode == AuthMode::On || in_every_mode {
             self.rights_of(actor, self.now)?.check_command(command)?;
+        }
+        if let Some(call) = call
+            && self.auth.mode == AuthMode::On
+        {
+            self.rights_of(actor, self.now)?.check_session(&call.session)?;
         }
         Ok(())
     }

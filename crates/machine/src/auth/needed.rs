@@ -85,7 +85,7 @@ pub(crate) fn needed_by<'a, E>(
         | Command::VerifyState
         | Command::RecordClocks { .. }
         | Command::Bootstrap { .. } => need(Needed::Node),
-        Command::As { command, .. } => needed_by(command, need),
+        Command::As { command, .. } | Command::Once { command, .. } => needed_by(command, need),
     }
 }
 
@@ -143,12 +143,12 @@ fn needed_by_recipe<'a, E>(
             (Right::RecipeUse, name, Some(session))
         }
         Recipe::CancelArrival(CancelArrival { .. }) => return need(Needed::Node),
-        Recipe::ChangeCounter(ChangeCounter { counter, session, change, .. }) => {
+        Recipe::ChangeCounter(ChangeCounter { counter, change }) => {
             let right = match change {
                 CounterChange::Add { .. } | CounterChange::Set { .. } => Right::RecipeUse,
                 CounterChange::Delete => Right::RecipeDelete,
             };
-            (right, counter, session.as_ref())
+            (right, counter, None)
         }
     };
     need(Needed::Permission(right, name.as_str().into()))?;

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use holdfast_types::{
     AcquireOptions, Bound, Data, FencingToken, HandOver, LockName, LockRejection, LossCause, Mode,
-    Outcome, Owner, Perms, Rejection, Reply, RequestId, SessionId, SessionName, Ticket,
-    TreeRejection, ZnodePath,
+    Outcome, Owner, Perms, Rejection, Reply, SessionId, SessionName, Ticket, TreeRejection,
+    ZnodePath,
 };
 
 use crate::Machine;
@@ -19,7 +19,7 @@ use crate::lock::index::{Lock, SessionLockKey};
 use crate::lock::lock_entry::{LockEntry, boxed_unless_plain};
 use crate::lock::rank::{GrantRequest, Rank};
 use crate::session::attempts::Attempts;
-use crate::session::memo;
+use crate::session::memo::{self, AnsweredCall};
 use crate::tree::create::{check_counter, child_path};
 use crate::tree::multi::Requester;
 
@@ -28,17 +28,17 @@ impl Machine {
     /// copy of the call returns it again.
     pub(crate) fn hand_over(&mut self, hand_over: HandOver, ctx: &mut ApplyContext<'_>) -> Outcome {
         let to = self.open_session_named(&hand_over.to.0)?;
-        let token = hand_over.token.and_then(|token| RequestId::new(token.to_string()).ok());
-        let scope = ["hand-over", hand_over.lock.as_str(), hand_over.to.1.as_str()];
-        let request = memo::scoped(&scope, token.as_ref());
-        let remembered = |request| self.sessions.get(to)?.memo.recall(request).cloned();
-        if let Some(first) = request.as_ref().and_then(remembered) {
+        let (lock, to_owner) = (hand_over.lock.clone(), hand_over.to.1.clone());
+        let call = hand_over.token.map(|token| {
+            let scope = [lock.as_str(), to_owner.as_str(), &token.to_string()];
+            AnsweredCall::HandOver(memo::scope_of(&scope))
+        });
+        if let Some(first) = call.and_then(|call| self.recalled(to, call)) {
             return first;
         }
         let granted = self.hand_over_once(hand_over, to, ctx)?;
-        let count_max = self.limits.memo_per_session_max;
-        if let Some(request) = request {
-            self.sessions.remember(to, request, Ok(granted.clone()), count_max);
+        if let Some(call) = call {
+            self.remember(to, call, Ok(granted.clone()));
         }
         Ok(granted)
     }

@@ -46,16 +46,23 @@ impl Machine {
         request: RequestRelease,
         ctx: &mut ApplyContext<'_>,
     ) -> Outcome {
-        let RequestRelease { lock, holder, reason, deadline_ms, revoke } = request;
+        let RequestRelease { lock, holder, token, reason, deadline_ms, revoke } = request;
         if !(1..=RequestRelease::DEADLINE_MAX_MS).contains(&deadline_ms) {
             return Err(Rejection::OutOfBounds { what: OutOfBounds::Deadline });
         }
-        let holders: Vec<Arc<LockEntry>> = match holder {
-            Some((session, owner)) => vec![self.holder_of(&lock, &session, &owner, None)?],
+        let mut holders: Vec<Arc<LockEntry>> = match holder {
+            Some((session, owner)) if token.is_none() => {
+                vec![self.holder_of(&lock, &session, &owner, None)?]
+            }
+            // A hold that has ended is not asked, and that is no error.
+            Some((session, owner)) => {
+                self.holder_of(&lock, &session, &owner, token).into_iter().collect()
+            }
             None => {
                 self.locks.get(&lock).map_or(Vec::new(), |l| l.holders.iter().cloned().collect())
             }
         };
+        holders.retain(|holder| token.is_none() || holder.token() == token);
         let deadline = Stamp(ctx.now.0.saturating_add(deadline_ms));
         let request = ReleaseRequest { reason, requested_at: ctx.now, deadline, revoke };
         for holder in &holders {

@@ -64,6 +64,7 @@ fn locks_named_by(command: &Command) -> Vec<LockName> {
         | Command::Seal { .. }
         | Command::Unseal
         | Command::As { .. }
+        | Command::Once { .. }
         | Command::Recipe(_) => Vec::new(),
     }
 }

@@ -1,19 +1,20 @@
 //! Commands of barriers and double barriers: arrive, leave, and cancel a wait.
 //!
 //! A retried arrival is the same arrival. While it waits, this holds because an owner has at most one arrival; later,
-//! because the session remembers the answer under the request id. A command does all checks before its first change.
+//! because the session remembers the answer under the request number. A command does all checks before its first change.
 
 use std::sync::Arc;
 
 use holdfast_types::{
-    Arrive, Arrived, BarrierKind, Bound, BreachCause, CancelArrival, LeaveBarrier,
+    Arrive, Arrived, BarrierKind, Bound, BreachCause, CallScope, CancelArrival, LeaveBarrier,
     LeaveBarrierReply, Outcome, Owner, Recipe, RecipeName, RecipeRejection, RecipeReply, Rejection,
-    Reply, RequestId, Revision, SessionEnd, SessionId, Ticket, Tripped, Ttl,
+    Reply, RequestNumber, Revision, SessionEnd, SessionId, SessionRejection, Ticket, Tripped, Ttl,
 };
 
-use super::{Participation, check_range, rejected, scoped_arrival};
+use super::{Participation, check_range, rejected};
 use crate::Machine;
 use crate::context::{ApplyContext, expired, limit_reached};
+use crate::session::memo::{AnsweredCall, scope_of};
 use crate::session::store::KnownSession;
 
 /// An arrived member.
@@ -21,8 +22,8 @@ use crate::session::store::KnownSession;
 pub(crate) struct BarrierMember {
     pub(crate) session: SessionId,
     pub(crate) owner: Owner,
-    /// The scoped id under which the session remembers the final answer.
-    pub(crate) request: Option<RequestId>,
+    /// The number under which the session remembers the final answer.
+    pub(crate) request: Option<RequestNumber>,
     /// The revision of the latest call of this arrival.
     pub(crate) requested_in: Revision,
     /// The maximum wait of that call in milliseconds.
@@ -58,55 +59,99 @@ pub(super) fn count(len: usize) -> u32 {
 impl Machine {
     pub(super) fn arrive(&mut self, arrive: Arrive, ctx: &mut ApplyContext<'_>) -> Outcome {
         check_range(arrive.parties, Recipe::PARTIES_MAX)?;
-        let Arrive { barrier_kind, name, owner, request, .. } = &arrive;
-        let request = scoped_arrival(*barrier_kind, name, owner, request.as_ref());
-        let arrive = Arrive { request, ..arrive };
         match self.sessions.named(&arrive.open.session) {
-            Some(KnownSession::Open(id)) => {
-                if let Some(first) = self.remembered(id, arrive.request.as_ref()) {
-                    return first;
-                }
-                let participation = Participation::Arrival(
-                    arrive.barrier_kind,
-                    arrive.name.clone(),
-                    arrive.owner.clone(),
-                );
-                match self.recipes.participation(id, &participation) {
-                    Some(ticket) => self.arrive_again(id, ticket, arrive, ctx),
-                    None => self.arrive_new(Some(id), arrive, ctx),
-                }
-            }
+            Some(KnownSession::Open(id)) => self.arrive_in_session(id, arrive, ctx),
             Some(KnownSession::Ended { end: SessionEnd::Expired, .. }) => {
                 Err(expired(arrive.open.session))
             }
             Some(KnownSession::Ended { end: SessionEnd::Closed, .. }) | None => {
+                let ended = self.sessions.tombstone(&arrive.open.session);
+                let newest = ended.map_or(RequestNumber(0), |ended| ended.requests_over);
+                if arrive.request.is_some_and(|request| request <= newest) {
+                    return Err(SessionRejection::RequestOver { newest }.into());
+                }
                 self.arrive_new(None, arrive, ctx)
             }
         }
     }
 
-    /// Returns the remembered answer to a request.
-    pub(super) fn remembered(
-        &self,
-        session: SessionId,
-        request: Option<&RequestId>,
-    ) -> Option<Outcome> {
-        self.sessions.get(session)?.memo.recall(request?).cloned()
+    fn arrive_in_session(
+        &mut self,
+        id: SessionId,
+        arrive: Arrive,
+        ctx: &mut ApplyContext<'_>,
+    ) -> Outcome {
+        let Arrive { barrier_kind, name, owner, request, .. } = &arrive;
+        let participation = Participation::Arrival(*barrier_kind, name.clone(), owner.clone());
+        let ticket = self.recipes.participation(id, &participation);
+        let numbered =
+            request.map(|request| (request, scope_of_arrival(*barrier_kind, name, owner)));
+        let member = ticket.and_then(|ticket| self.barrier_member(*barrier_kind, name, ticket));
+        let waiting = member.and_then(|member| member.request);
+        if let Some((request, scope)) = numbered {
+            match self.recalled_request(id, request, scope) {
+                Ok(Some(first)) => return first,
+                // The session may have forgotten later numbers.
+                Err(_) if waiting == Some(request) => {}
+                Err(over) => return Err(over),
+                Ok(None) => {
+                    if let Some(newest) = waiting.filter(|waiting| request < *waiting) {
+                        return Err(SessionRejection::RequestOver { newest }.into());
+                    }
+                }
+            }
+        }
+        let outcome = match ticket {
+            Some(ticket) => self.arrive_again(id, ticket, arrive, ctx),
+            None => self.arrive_new(Some(id), arrive, ctx),
+        };
+        // An arrival that still waits has no final answer.
+        if let (Some((request, scope)), Err(_)) = (numbered, &outcome)
+            && waiting != Some(request)
+        {
+            self.remember(id, AnsweredCall::Request(request, scope), outcome.clone());
+        }
+        outcome
     }
 
-    /// Remembers a final answer, unless the request has one.
-    pub(super) fn remember(
+    /// Remembers the final answer to an arrival: for the call that waits for it, and for copies of a numbered call.
+    pub(super) fn answer_arrival(
         &mut self,
-        session: SessionId,
-        request: Option<&RequestId>,
-        outcome: Outcome,
+        (barrier_kind, name): (BarrierKind, &RecipeName),
+        ticket: Revision,
+        member: &BarrierMember,
+        outcome: &Outcome,
     ) {
-        let count_max = self.limits.memo_per_session_max;
-        if let Some(request) = request
-            && self.remembered(session, Some(request)).is_none()
-        {
-            self.sessions.remember(session, request.clone(), outcome, count_max);
+        let session = member.session;
+        self.remember(session, AnsweredCall::Arrival(ticket), outcome.clone());
+        if let Some(request) = member.request {
+            let scope = scope_of_arrival(barrier_kind, name, &member.owner);
+            self.remember(session, AnsweredCall::Request(request, scope), outcome.clone());
         }
+    }
+
+    /// Ends the number of an arrival that was withdrawn: no later copy of the call arrives.
+    pub(super) fn end_request(
+        &mut self,
+        (barrier_kind, name): (BarrierKind, &RecipeName),
+        session: SessionId,
+        owner: &Owner,
+        request: Option<RequestNumber>,
+    ) {
+        let Some(request) = request else { return };
+        let over = Err(SessionRejection::RequestOver { newest: request }.into());
+        let scope = scope_of_arrival(barrier_kind, name, owner);
+        self.remember(session, AnsweredCall::Request(request, scope), over);
+    }
+
+    /// Returns the final answer to the arrival with a ticket, if the session remembers it.
+    pub(super) fn answer_to_arrival(
+        &self,
+        session: SessionId,
+        ticket: Revision,
+    ) -> Option<Outcome> {
+        let memo = &self.sessions.get(session)?.memo;
+        memo.recall(AnsweredCall::Arrival(ticket)).map(|answer| answer.outcome.clone())
     }
 
     /// Handles a repeated call of an arrived member: the arrival keeps its ticket, and the session's lease is renewed.
@@ -117,13 +162,17 @@ impl Machine {
         arrive: Arrive,
         ctx: &mut ApplyContext<'_>,
     ) -> Outcome {
-        let Arrive { barrier_kind, name, parties, open, request, wait_ms, .. } = arrive;
+        let Arrive { barrier_kind, name, parties, open, owner, request, wait_ms } = arrive;
         let progress = self.progress(barrier_kind, &name, parties);
         check_parties(progress, parties)?;
         if let Some(passed) = self.inside(barrier_kind, &name, ticket) {
             self.renew_lease_by_name(session, open.ttl, open.labels, ctx);
             let outcome = Ok(Reply::Recipe(RecipeReply::Tripped(passed)));
-            self.remember(session, request.as_ref(), outcome.clone());
+            if let Some(request) = request {
+                let scope = scope_of_arrival(barrier_kind, &name, &owner);
+                let call = AnsweredCall::Request(request, scope);
+                self.remember(session, call, outcome.clone());
+            }
             return outcome;
         }
         // Another call may wait for this arrival, so a no-wait call must not change it.
@@ -132,7 +181,7 @@ impl Machine {
         let changed = self.amend_member(barrier_kind, &name, ticket, |member| {
             member.requested_in = ctx.revision;
             member.wait_ms = wait_ms;
-            member.request = request.or(member.request.take());
+            member.request = request.or(member.request);
         });
         if let Some((before, after)) = changed {
             self.recipes.waits.leave(&before);
@@ -166,8 +215,7 @@ impl Machine {
         let session = self.renew_or_open_session(session, open, ctx);
         let wait_ms = wait_ms.unwrap_or(0);
         let (requested_in, ticket) = (ctx.revision, ctx.revision);
-        let member =
-            BarrierMember { session, owner, request: request.clone(), requested_in, wait_ms };
+        let member = BarrierMember { session, owner, request, requested_in, wait_ms };
         self.recipes.add(session, member.participation(barrier_kind, &name), ticket);
         self.recipes.waits.enter(barrier_kind, &name, ticket, &member);
         let passed = match barrier_kind {
@@ -263,11 +311,26 @@ impl Machine {
         leave_barrier: &LeaveBarrier,
         ctx: &mut ApplyContext<'_>,
     ) -> Outcome {
-        let LeaveBarrier { barrier_kind, name, session, owner } = leave_barrier;
+        let LeaveBarrier { barrier_kind, name, session, owner, generation, request } =
+            leave_barrier;
         let id = self.open_session_named(session)?;
         let participation = self
             .recipes
             .participation(id, &Participation::Arrival(*barrier_kind, name.clone(), owner.clone()));
+        let present = self.present_generation(*barrier_kind, name, participation);
+        let is_other_generation = generation.is_some() && present != *generation;
+        let is_other_arrival = request.is_some()
+            && participation.is_none_or(|ticket| {
+                self.barrier_member(*barrier_kind, name, ticket)
+                    .is_none_or(|member| member.request != *request)
+            });
+        if is_other_arrival {
+            self.end_request((*barrier_kind, name), id, owner, *request);
+        }
+        if is_other_generation || is_other_arrival {
+            let none = LeaveBarrierReply { leaving: None, changed: false };
+            return Ok(Reply::Recipe(RecipeReply::LeftBarrier(none)));
+        }
         let changed = participation.is_some();
         let leaving = match (barrier_kind, participation) {
             (BarrierKind::Barrier, Some(_)) => {
@@ -282,17 +345,37 @@ impl Machine {
         Ok(Reply::Recipe(RecipeReply::LeftBarrier(LeaveBarrierReply { leaving, changed })))
     }
 
+    /// Returns the generation of a barrier. Of a double barrier, the round that a member is in or has left; `None` for
+    /// a member that waits.
+    fn present_generation(
+        &self,
+        barrier_kind: BarrierKind,
+        name: &RecipeName,
+        participation: Option<Revision>,
+    ) -> Option<Revision> {
+        match barrier_kind {
+            BarrierKind::Barrier => {
+                self.recipes.barriers.get(name).map(|barrier| barrier.generation())
+            }
+            BarrierKind::Double => {
+                let double = self.recipes.doubles.get(name)?;
+                let waits =
+                    participation.is_some_and(|ticket| double.waiting.contains_key(&ticket));
+                double.round.as_ref().filter(|_| !waits).map(|round| round.generation)
+            }
+        }
+    }
+
     /// Ends a wait, unless the arrival has its answer or the member has repeated its call.
     pub(super) fn cancel_arrival(
         &mut self,
         cancel: &CancelArrival,
         ctx: &mut ApplyContext<'_>,
     ) -> Outcome {
-        let CancelArrival { barrier_kind, name, session, owner, requested_in, request } = cancel;
-        let request = scoped_arrival(*barrier_kind, name, owner, request.as_ref());
+        let CancelArrival { barrier_kind, name, session, owner, requested_in, ticket } = cancel;
         let gone = Ok(Reply::Recipe(RecipeReply::ArrivalCancelled));
         let Some(KnownSession::Open(id)) = self.sessions.named(session) else { return gone };
-        if let Some(first) = self.remembered(id, request.as_ref()) {
+        if let Some(first) = self.answer_to_arrival(id, Revision(ticket.0)) {
             return first;
         }
         let participation = Participation::Arrival(*barrier_kind, name.clone(), owner.clone());
@@ -327,6 +410,15 @@ impl Machine {
             BarrierKind::Double => self.recipes.doubles.get(name)?.waiting.get(&ticket),
         }
     }
+}
+
+/// The fingerprint of an arrival. Copies of one call may have different waits.
+fn scope_of_arrival(barrier_kind: BarrierKind, name: &RecipeName, owner: &Owner) -> CallScope {
+    let kind = match barrier_kind {
+        BarrierKind::Barrier => "barrier",
+        BarrierKind::Double => "double",
+    };
+    scope_of(&[kind, name.as_str(), owner.as_str()])
 }
 
 fn check_parties(progress: BarrierProgress, parties: u32) -> Result<(), Rejection> {

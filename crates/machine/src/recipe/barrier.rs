@@ -63,10 +63,10 @@ impl Machine {
         let barrier = self.clear_barrier(name)?;
         let (generation, parties) = (barrier.generation(), barrier.parties);
         let mut last = None;
-        for (index, member) in (0..).zip(barrier.members.values()) {
+        for (index, (ticket, member)) in (0..).zip(&barrier.members) {
             let passed = Tripped { generation, index, parties };
             let outcome = Ok(Reply::Recipe(RecipeReply::Tripped(passed.clone())));
-            self.remember(member.session, member.request.as_ref(), outcome);
+            self.answer_arrival((BarrierKind::Barrier, name), *ticket, member, &outcome);
             last = Some(passed);
         }
         let (barrier_kind, name) = (BarrierKind::Barrier, name.clone());
@@ -95,9 +95,9 @@ impl Machine {
         let Some(barrier) = self.clear_barrier(name) else { return };
         let session = self.session_name(by).unwrap_or_else(|| SessionName::of(by));
         let breach = Breach { generation: barrier.generation(), session, cause };
-        for member in barrier.members.values() {
-            let outcome = Err(rejected(RecipeRejection::Broken(breach.clone())));
-            self.remember(member.session, member.request.as_ref(), outcome);
+        let outcome = Err(rejected(RecipeRejection::Broken(breach.clone())));
+        for (ticket, member) in &barrier.members {
+            self.answer_arrival((BarrierKind::Barrier, name), *ticket, member, &outcome);
         }
         ctx.emit(Event::Recipe(RecipeEvent::Broken { name: name.clone(), breach }));
     }

@@ -4,34 +4,17 @@
 //! created again.
 
 use holdfast_types::{
-    ChangeCounter, CounterChange, CounterView, Outcome, RecipeName, RecipeRejection, RecipeReply,
-    Reply,
+    ChangeCounter, CounterChange, CounterView, Outcome, RecipeRejection, RecipeReply, Reply,
 };
 
 use super::rejected;
 use crate::Machine;
 use crate::context::ApplyContext;
-use crate::session::memo::scoped;
 
 impl Machine {
-    /// Changes a counter, once for each request id of a session.
-    pub(super) fn count(&mut self, count: ChangeCounter, ctx: &mut ApplyContext<'_>) -> Outcome {
-        let ChangeCounter { counter, session, request, change } = count;
-        let operation = match change {
-            CounterChange::Add { .. } => "add",
-            CounterChange::Set { .. } => "set",
-            CounterChange::Delete => "delete",
-        };
-        let request = scoped(&["counter", counter.as_str(), operation], request.as_ref());
-        self.once(ctx, (session, None, request), |machine, _, ctx| {
-            machine.change_counter(counter, change, ctx)
-        })
-    }
-
-    fn change_counter(
+    pub(super) fn change_counter(
         &mut self,
-        name: RecipeName,
-        change: CounterChange,
+        ChangeCounter { counter: name, change }: ChangeCounter,
         ctx: &mut ApplyContext<'_>,
     ) -> Outcome {
         let known = self.recipes.counters.get(&name).copied();

@@ -122,11 +122,11 @@ impl Machine {
             left: false,
         });
         double.round = Some(BarrierRound { generation, entered: entered.collect() });
-        for (index, (_, member)) in (0..).zip(&first) {
+        for (index, (ticket, member)) in (0..).zip(&first) {
             self.recipes.waits.leave(member);
             let passed = Tripped { generation, index, parties };
             let outcome = Ok(Reply::Recipe(RecipeReply::Tripped(passed)));
-            self.remember(member.session, member.request.as_ref(), outcome);
+            self.answer_arrival((BarrierKind::Double, name), *ticket, member, &outcome);
         }
         let (barrier_kind, name) = (BarrierKind::Double, name.clone());
         ctx.emit(Event::Recipe(RecipeEvent::Opened { barrier_kind, name, generation }));
@@ -167,6 +167,7 @@ impl Machine {
         let mut double = (*double).clone();
         if let Some(member) = double.waiting.remove(&ticket) {
             self.recipes.waits.leave(&member);
+            self.end_request((BarrierKind::Double, name), session, owner, member.request);
             ctx.emit(Event::Recipe(RecipeEvent::SpaceFreed { name: name.clone() }));
         } else {
             let entered = double.round.iter_mut().flat_map(|round| &mut round.entered);

@@ -25,7 +25,6 @@ use imbl::OrdMap;
 
 use crate::Machine;
 use crate::context::{ApplyContext, limit_reached};
-use crate::session::memo::scoped;
 
 pub(crate) use parts::{RecipeKind, RecipePart};
 pub use reads::ArrivalState;
@@ -125,20 +124,6 @@ fn rejected(rejection: RecipeRejection) -> Rejection {
     Rejection::Recipe(rejection)
 }
 
-/// The id under which a session remembers the answer to an arrival.
-fn scoped_arrival(
-    barrier_kind: BarrierKind,
-    name: &RecipeName,
-    owner: &Owner,
-    request: Option<&RequestId>,
-) -> Option<RequestId> {
-    let kind = match barrier_kind {
-        BarrierKind::Barrier => "barrier",
-        BarrierKind::Double => "double",
-    };
-    scoped(&[kind, name.as_str(), owner.as_str()], request)
-}
-
 /// Rejects 0 and numbers greater than `max`.
 fn check_range(number: u32, max: u32) -> Result<(), Rejection> {
     if (1..=max).contains(&number) {
@@ -159,7 +144,7 @@ impl Machine {
             Recipe::Arrive(arrive) => self.arrive(arrive, ctx),
             Recipe::LeaveBarrier(leave_barrier) => self.leave_barrier(&leave_barrier, ctx),
             Recipe::CancelArrival(cancel) => self.cancel_arrival(&cancel, ctx),
-            Recipe::ChangeCounter(count) => self.count(count, ctx),
+            Recipe::ChangeCounter(count) => self.change_counter(count, ctx),
         }
     }
 

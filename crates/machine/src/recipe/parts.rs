@@ -3,7 +3,9 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use holdfast_types::{BarrierKind, CounterView, Owner, RecipeName, RequestId, Revision, SessionId};
+use holdfast_types::{
+    BarrierKind, CounterView, Owner, RecipeName, RequestId, RequestNumber, Revision, SessionId,
+};
 use imbl::OrdMap;
 use serde::{Deserialize, Serialize};
 
@@ -81,8 +83,8 @@ pub(crate) struct MemberPart {
     pub(crate) ticket: Revision,
     pub(crate) session: SessionId,
     pub(crate) owner: Owner,
-    /// The scoped id under which the session remembers the final answer.
-    pub(crate) request: Option<RequestId>,
+    /// The number under which the session remembers the final answer.
+    pub(crate) request: Option<RequestNumber>,
     /// The revision of the latest call of this arrival.
     pub(crate) requested_in: Revision,
     /// The maximum wait of that call in milliseconds.

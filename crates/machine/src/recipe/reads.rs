@@ -2,10 +2,10 @@
 
 use holdfast_types::{
     BarrierKind, BarrierView, CounterView, LatchView, Outcome, Owner, RecipeName, RecipeReply,
-    Reply, RequestId, Revision, SessionId, SessionName, Tripped,
+    Reply, Revision, SessionId, SessionName, Tripped,
 };
 
-use super::{Participation, scoped_arrival};
+use super::Participation;
 use crate::Machine;
 use crate::session::store::KnownSession;
 
@@ -74,13 +74,11 @@ impl Machine {
         name: &RecipeName,
         (session, owner): (&SessionName, &Owner),
         ticket: Revision,
-        request: Option<&RequestId>,
     ) -> ArrivalState {
         let Some(KnownSession::Open(id)) = self.sessions.named(session) else {
             return ArrivalState::Gone;
         };
-        let request = scoped_arrival(barrier_kind, name, owner, request);
-        if let Some(first) = self.remembered(id, request.as_ref()) {
+        if let Some(first) = self.answer_to_arrival(id, ticket) {
             return ArrivalState::Answered(first);
         }
         let participation = Participation::Arrival(barrier_kind, name.clone(), owner.clone());

@@ -2,7 +2,7 @@
 //!
 //! Bound: one record for each waiting arrival.
 
-use holdfast_types::{BarrierKind, CancelArrival, RecipeName, Revision, SessionName};
+use holdfast_types::{BarrierKind, CancelArrival, RecipeName, Revision, SessionName, Ticket};
 use imbl::OrdMap;
 
 use super::arrivals::BarrierMember;
@@ -11,7 +11,7 @@ use crate::Machine;
 /// A waiting arrival and its deadline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArrivalWait {
-    /// The command that ends the wait, without the request id. It has no effect once the member has repeated its call,
+    /// The command that ends the wait, It has no effect once the member has repeated its call,
     /// has entered, or has left.
     pub cancel: CancelArrival,
     /// The maximum wait in milliseconds, counted from the apply of the arrival.
@@ -77,7 +77,7 @@ impl Machine {
             session: session.unwrap_or_else(|| SessionName::of(member.session)),
             owner: member.owner.clone(),
             requested_in: member.requested_in,
-            request: None,
+            ticket: Ticket(ticket.0),
         };
         Some(ArrivalWait { cancel, wait_ms: member.wait_ms })
     }

@@ -1,28 +1,61 @@
-//! The first answers to requests with an id, so that a retry has no second effect.
+//! The first answers to calls, so that a copy of a call has no second effect.
 //!
 //! Bounds: `memo_per_session_max` and [`Memo::MAX`] answers, and [`Memo::BYTES_MAX`] except for the last answer. The
-//! oldest answer is forgotten first.
+//! oldest answer is forgotten first. A forgotten number raises the floor: no call up to it is executed again.
 
 use std::collections::VecDeque;
 use std::hash::Hasher as _;
 
-use holdfast_types::{Multi, MultiReply, Op, OpReply, Outcome, Reply, RequestId, ZnodePath};
+use holdfast_types::{
+    CallScope, MultiReply, OpReply, Outcome, Reply, RequestNumber, Revision, SessionRejection,
+    ZnodePath,
+};
+use serde::{Deserialize, Serialize};
 
 use crate::digest::DigestHasher;
+
+/// A call whose answer a session remembers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(crate) enum AnsweredCall {
+    Request(RequestNumber, CallScope),
+    /// An arrival at a barrier, by its ticket.
+    Arrival(Revision),
+    /// A hand-over that names a token.
+    HandOver(CallScope),
+}
+
+/// The first answer to a call.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(crate) struct RememberedAnswer {
+    pub(crate) call: AnsweredCall,
+    pub(crate) outcome: Outcome,
+    /// The revision in which it was given.
+    pub(crate) revision: Revision,
+}
+
+impl RememberedAnswer {
+    /// The outcome of a copy of the call.
+    pub(crate) fn repeated(&self) -> Outcome {
+        let revision = self.revision;
+        self.outcome.clone().map(|reply| Reply::Repeated { revision, reply: Box::new(reply) })
+    }
+}
 
 /// The remembered answers of one session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Memo {
     /// Oldest first.
-    answers: VecDeque<(RequestId, Outcome)>,
+    answers: VecDeque<RememberedAnswer>,
+    /// The largest forgotten number: a call up to it may have been executed.
+    floor: RequestNumber,
     /// Invariant: the sum of [`weight`] over all answers.
     bytes: usize,
     /// Invariant: the sum of [`named`] over all answers.
     named: usize,
 }
 
-/// The number of bytes in an answer that the client has chosen: the request id and the created paths.
-fn named(request: &RequestId, outcome: &Outcome) -> usize {
+/// The number of bytes in an answer that the client has chosen: the created paths.
+fn named(outcome: &Outcome) -> usize {
     let result = |result: &OpReply| match result {
         OpReply::Created { path, .. } => path.as_str().len(),
         OpReply::Deleted { .. }
@@ -30,11 +63,10 @@ fn named(request: &RequestId, outcome: &Outcome) -> usize {
         | OpReply::AclSet { .. }
         | OpReply::Checked => 0,
     };
-    let made = match outcome {
+    match outcome {
         Ok(Reply::Multi(MultiReply { results, .. })) => results.iter().map(result).sum(),
         Ok(_) | Err(_) => 0,
-    };
-    request.as_str().len() + made
+    }
 }
 
 /// The approximate size of an answer in bytes. A multi has a path for each operation.
@@ -54,34 +86,17 @@ pub(crate) fn weight(outcome: &Outcome) -> usize {
     }
 }
 
-/// Returns the id under which an answer is remembered: two 64-bit hashes of the scope and the request id. A call with
-/// the same id and another scope never gets this answer.
-pub(crate) fn scoped(scope: &[&str], request: Option<&RequestId>) -> Option<RequestId> {
-    let request = request?;
+/// A fingerprint of the parts of a call: two 64-bit hashes.
+pub(crate) fn scope_of(parts: &[&str]) -> CallScope {
     let half = |seed| {
         let mut fold = DigestHasher::from(seed);
-        for part in scope.iter().chain([&request.as_str()]) {
+        for part in parts {
             fold.write_usize(part.len());
             fold.write(part.as_bytes());
         }
-        fold.finish()
+        u128::from(fold.finish())
     };
-    RequestId::new(format!("~{:016x}{:016x}", half(1), half(2))).ok()
-}
-
-/// The scope of a multi: its operations and their paths, without the data.
-pub(crate) fn scope_of(multi: &Multi) -> Vec<&str> {
-    let mut scope = vec!["multi"];
-    for op in multi.then.iter().chain(&multi.otherwise) {
-        match op {
-            Op::Create(create) => scope.extend(["create", create.directory.as_str(), &create.name]),
-            Op::Delete { path, .. } => scope.extend(["delete", path.as_str()]),
-            Op::SetData { path, .. } => scope.extend(["set", path.as_str()]),
-            Op::SetAcl { path, .. } => scope.extend(["acl", path.as_str()]),
-            Op::Check { path, .. } => scope.extend(["check", path.as_str()]),
-        }
-    }
-    scope
+    CallScope((half(1) << 64) | half(2))
 }
 
 impl Memo {
@@ -91,27 +106,79 @@ impl Memo {
     /// The largest total size in bytes, approximately. The last answer is kept regardless of its size.
     pub(crate) const BYTES_MAX: usize = 256 * 1024;
 
-    /// The first answer to a request; `None` if the request is new or forgotten.
-    pub(crate) fn recall(&self, request: &RequestId) -> Option<&Outcome> {
-        self.answers.iter().find(|(id, _)| id == request).map(|(_, outcome)| outcome)
+    /// Creates an empty memo, with the floor of an ended session of the same name.
+    pub(crate) fn after(floor: RequestNumber) -> Self {
+        Self { floor, ..Self::default() }
     }
 
-    /// Remembers an answer, and forgets the oldest answers beyond the bounds.
-    pub(crate) fn remember(&mut self, request: RequestId, outcome: Outcome, count_max: u32) {
+    /// The first answer to a call; `None` if the call is new or forgotten.
+    pub(crate) fn recall(&self, call: AnsweredCall) -> Option<&RememberedAnswer> {
+        self.answers.iter().find(|answer| answer.call == call)
+    }
+
+    /// The first answer to a numbered call; `None` if the call is new.
+    ///
+    /// # Errors
+    /// The number belongs to another call, or may belong to a forgotten one.
+    pub(crate) fn recall_request(
+        &self,
+        request: RequestNumber,
+        scope: CallScope,
+    ) -> Result<Option<&RememberedAnswer>, SessionRejection> {
+        for answer in &self.answers {
+            if let AnsweredCall::Request(number, of) = answer.call
+                && number == request
+            {
+                let revision = answer.revision;
+                let is_same = of == scope;
+                return if is_same {
+                    Ok(Some(answer))
+                } else {
+                    Err(SessionRejection::RequestMismatch { revision })
+                };
+            }
+        }
+        if request <= self.floor {
+            return Err(SessionRejection::RequestOver { newest: self.newest() });
+        }
+        Ok(None)
+    }
+
+    fn is_answered(&self, request: RequestNumber) -> bool {
+        self.answers.iter().any(|answer| number(answer) == request)
+    }
+
+    /// Remembers an answer, unless its number has one. Forgets the oldest answers beyond the bounds.
+    pub(crate) fn remember(&mut self, answer: RememberedAnswer, count_max: u32) {
+        let request = number(&answer);
+        let is_numbered = matches!(answer.call, AnsweredCall::Request(..));
+        if is_numbered && (request == RequestNumber(0) || self.is_answered(request)) {
+            return;
+        }
         let count_max = usize::try_from(count_max).unwrap_or(Self::MAX).min(Self::MAX);
-        self.bytes += weight(&outcome);
-        self.named += named(&request, &outcome);
-        self.answers.push_back((request, outcome));
+        self.bytes += weight(&answer.outcome);
+        self.named += named(&answer.outcome);
+        self.answers.push_back(answer);
         let exceeds_bounds = |memo: &Self| {
             memo.answers.len() > count_max
                 || (memo.bytes > Self::BYTES_MAX && memo.answers.len() > 1)
         };
         while exceeds_bounds(self)
-            && let Some((request, oldest)) = self.answers.pop_front()
+            && let Some(oldest) = self.answers.pop_front()
         {
-            self.bytes = self.bytes.saturating_sub(weight(&oldest));
-            self.named = self.named.saturating_sub(named(&request, &oldest));
+            self.bytes = self.bytes.saturating_sub(weight(&oldest.outcome));
+            self.named = self.named.saturating_sub(named(&oldest.outcome));
+            self.floor = self.floor.max(number(&oldest));
         }
+    }
+
+    /// The largest number of any call, remembered or forgotten.
+    pub(crate) fn newest(&self) -> RequestNumber {
+        self.answers.iter().map(number).fold(self.floor, RequestNumber::max)
+    }
+
+    pub(crate) fn floor(&self) -> RequestNumber {
+        self.floor
     }
 
     /// The number of bytes in the answers that the client has chosen.
@@ -120,18 +187,31 @@ impl Memo {
     }
 
     /// The answers, oldest first.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &(RequestId, Outcome)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &RememberedAnswer> {
         self.answers.iter()
     }
 
-    /// Creates the answers from a snapshot; `None` if there are too many, or a request repeats.
-    pub(crate) fn restore(answers: Vec<(RequestId, Outcome)>) -> Option<Self> {
-        let twice = (1..answers.len()).any(|i| {
-            answers.iter().take(i).any(|(id, _)| Some(id) == answers.get(i).map(|a| &a.0))
-        });
-        let bytes = answers.iter().map(|(_, outcome)| weight(outcome)).sum();
-        let named = answers.iter().map(|(request, outcome)| named(request, outcome)).sum();
+    /// Creates the answers from a snapshot; `None` if there are too many, or a call repeats.
+    pub(crate) fn restore(answers: Vec<RememberedAnswer>, floor: RequestNumber) -> Option<Self> {
+        let is_twice = |(at, answer): (usize, &RememberedAnswer)| {
+            let number = number(answer);
+            answers.iter().take(at).any(|before| {
+                before.call == answer.call
+                    || (number > RequestNumber(0) && self::number(before) == number)
+            })
+        };
+        let twice = answers.iter().enumerate().any(is_twice);
+        let bytes = answers.iter().map(|answer| weight(&answer.outcome)).sum();
+        let named = answers.iter().map(|answer| named(&answer.outcome)).sum();
         let sound = answers.len() <= Self::MAX && !twice;
-        sound.then(|| Self { answers: answers.into(), bytes, named })
+        sound.then(|| Self { answers: answers.into(), floor, bytes, named })
+    }
+}
+
+/// The number of a call; 0 if it has none.
+fn number(answer: &RememberedAnswer) -> RequestNumber {
+    match answer.call {
+        AnsweredCall::Request(number, _) => number,
+        AnsweredCall::Arrival(_) | AnsweredCall::HandOver(_) => RequestNumber(0),
     }
 }

@@ -6,14 +6,14 @@
 use std::sync::Arc;
 
 use holdfast_types::{
-    Attempt, Labels, Limits, NamespaceName, OpenSession, Outcome, Password, RequestId, Revision,
+    Attempt, Labels, Limits, NamespaceName, OpenSession, Password, RequestNumber, Revision,
     SessionEnd, SessionId, SessionName, Stamp, SubjectName, Ttl,
 };
 use imbl::OrdMap;
 
 use crate::per_namespace::PerNamespace;
 use crate::session::attempts::EndedAttempts;
-use crate::session::memo::Memo;
+use crate::session::memo::{Memo, RememberedAnswer};
 
 /// Separates the name of a session from the rest of the name of a session that works for it.
 const NESTED: char = '~';
@@ -73,6 +73,8 @@ pub(crate) struct Tombstone {
     pub(crate) incarnation: SessionId,
     /// All its attempts up to this one are over.
     pub(crate) over: Attempt,
+    /// No call with a number up to this one is executed.
+    pub(crate) requests_over: RequestNumber,
     /// The subject that opened the session.
     pub(crate) subject: Option<SubjectName>,
 }
@@ -157,14 +159,8 @@ impl Sessions {
     }
 
     /// Remembers an answer.
-    pub(crate) fn remember(
-        &mut self,
-        id: SessionId,
-        request: RequestId,
-        outcome: Outcome,
-        count_max: u32,
-    ) {
-        self.store(id, |session| session.memo.remember(request, outcome, count_max));
+    pub(crate) fn remember(&mut self, id: SessionId, answer: RememberedAnswer, count_max: u32) {
+        self.store(id, |session| session.memo.remember(answer, count_max));
     }
 
     fn store(&mut self, id: SessionId, change: impl FnOnce(&mut Session)) {
@@ -286,7 +282,9 @@ impl Sessions {
         subject: Option<SubjectName>,
         now: Stamp,
     ) -> SessionId {
-        let over = self.tombstone(&open.session).map_or(Attempt::UNNAMED, |ended| ended.over);
+        let ended = self.tombstone(&open.session);
+        let (over, requests_over) =
+            ended.map_or_else(Default::default, |ended| (ended.over, ended.requests_over));
         self.forget(&open.session);
         self.minted += 1;
         let id = SessionId(self.minted);
@@ -300,7 +298,7 @@ impl Sessions {
             labels: open.labels,
             queue_entries: 0,
             ended_attempts: EndedAttempts::after(over),
-            memo: Memo::default(),
+            memo: Memo::after(requests_over),
             password: open.password,
             attachment: None,
             subject,
@@ -364,8 +362,13 @@ impl Sessions {
         }
         self.nested.remove(&session.name);
         let (name, over) = (session.name.clone(), session.ended_attempts.newest());
+        let requests_over = session.memo.newest();
         let subject = session.subject.clone();
-        self.add_tombstone(end, Tombstone { name, ended_at: now, incarnation: id, over, subject });
+        let (ended_at, incarnation) = (now, id);
+        self.add_tombstone(
+            end,
+            Tombstone { name, ended_at, incarnation, over, requests_over, subject },
+        );
         self.forget_old(now, limits);
     }
 
@@ -387,11 +390,12 @@ impl Sessions {
         let old = self.tombstone(&name);
         let incarnation = old.map_or(SessionId(0), |old| old.incarnation);
         let over = old.map_or(attempt, |old| old.over.max(attempt));
+        let requests_over = old.map_or_else(Default::default, |old| old.requests_over);
         let subject = old.and_then(|old| old.subject.clone());
         self.forget(&name);
         self.add_tombstone(
             SessionEnd::Closed,
-            Tombstone { name, ended_at: now, incarnation, over, subject },
+            Tombstone { name, ended_at: now, incarnation, over, requests_over, subject },
         );
         self.forget_old(now, limits);
     }

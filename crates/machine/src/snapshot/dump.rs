@@ -10,7 +10,6 @@ use crate::Machine;
 use crate::auth::part::{AuthKey, AuthPart};
 use crate::digest::DigestHasher;
 use crate::recipe::{RecipeKind, RecipePart};
-use crate::session::store::Tombstone;
 use crate::snapshot::part::{
     ClusterMemberPart, End, Head, NodePart, Part, SessionPart, SnapshotPart, TombstonePart,
 };
@@ -148,13 +147,16 @@ impl SnapshotParts {
 
     fn tombstones(&self, end: SessionEnd, after: u64) -> (Option<Part>, DumpPosition) {
         let tombstones = self.machine.sessions.tombstones_after(end, after);
-        let tombstones =
-            tombstones.map(|(number, Tombstone { name, ended_at, incarnation, over, subject })| {
-                let (name, ended_at) = (name.clone(), *ended_at);
-                let (incarnation, over) = (*incarnation, *over);
-                let subject = subject.clone();
-                TombstonePart { number, name, end, ended_at, incarnation, over, subject }
-            });
+        let tombstones = tombstones.map(|(number, ended)| TombstonePart {
+            number,
+            name: ended.name.clone(),
+            end,
+            ended_at: ended.ended_at,
+            incarnation: ended.incarnation,
+            over: ended.over,
+            requests_over: ended.requests_over,
+            subject: ended.subject.clone(),
+        });
         let items = fill(tombstones, |tombstone| 64 + tombstone.name.as_str().len());
         match (items.last(), end) {
             (Some(last), _) => {

@@ -176,9 +176,9 @@ impl Loading {
         let Some(left) = EndedAttempts::restore(part.left, part.attempt_floor) else {
             return Err(unsound(format!("{what} has too many records of left locks")));
         };
-        let Some(memo) = Memo::restore(part.memo) else {
+        let Some(memo) = Memo::restore(part.memo, part.request_floor) else {
             return Err(unsound(format!(
-                "{what} has too many remembered answers, or a repeated request id"
+                "{what} has too many remembered answers, or a repeated request number"
             )));
         };
         let session = Session {
@@ -201,8 +201,17 @@ impl Loading {
 
     fn tombstone(&mut self, part: TombstonePart) -> Result<(), LoadError> {
         let what = format!("session {}", part.name);
-        let TombstonePart { number, name, end, ended_at, incarnation, over, subject } = part;
-        let tombstone = Tombstone { name, ended_at, incarnation, over, subject };
+        let TombstonePart {
+            number,
+            name,
+            end,
+            ended_at,
+            incarnation,
+            over,
+            requests_over,
+            subject,
+        } = part;
+        let tombstone = Tombstone { name, ended_at, incarnation, over, requests_over, subject };
         let new = self.machine.sessions.restore_tombstone(number, end, tombstone);
         if new { Ok(()) } else { Err(twice(what)) }
     }

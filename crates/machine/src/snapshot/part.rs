@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use holdfast_types::{
     AclEntry, AcquireOptions, Attempt, AuditRecord, ClusterId, Data, FeatureLevel, Labels, Limits,
-    LockSet, Member, Mode, NodeId, Outcome, Owner, Password, RequestId, Retirement, Revision, Seal,
+    LockSet, Member, Mode, NodeId, Owner, Password, RequestNumber, Retirement, Revision, Seal,
     SessionEnd, SessionId, SessionName, Stamp, SubjectName, Ttl, ZnodePath,
 };
 use serde::{Deserialize, Serialize};
@@ -17,7 +17,7 @@ use crate::cluster::LastBackup;
 use crate::lock::lock_entry::{Hold, LockEntry};
 use crate::recipe::RecipePart;
 use crate::session::attempts::EndedAttempt;
-use crate::session::memo;
+use crate::session::memo::{self, RememberedAnswer};
 use crate::session::store::Session;
 use crate::tree::znode::{LockDirectory, Znode, ZnodeKind};
 
@@ -100,7 +100,9 @@ pub(crate) struct SessionPart {
     /// All attempts up to this one are over, except those that keep an entry.
     pub(crate) attempt_floor: Attempt,
     /// Remembered answers, oldest first.
-    pub(crate) memo: Vec<(RequestId, Outcome)>,
+    pub(crate) memo: Vec<RememberedAnswer>,
+    /// The largest request number that the session has forgotten.
+    pub(crate) request_floor: RequestNumber,
     /// The password that another connection needs to attach the session.
     pub(crate) password: Option<Password>,
     /// The revision of the command that attached the current connection.
@@ -122,6 +124,8 @@ pub(crate) struct TombstonePart {
     pub(crate) incarnation: SessionId,
     /// All its attempts up to this one are over.
     pub(crate) over: Attempt,
+    /// No call of it with a number up to this one is executed.
+    pub(crate) requests_over: RequestNumber,
     /// The subject that opened the session.
     pub(crate) subject: Option<SubjectName>,
 }
@@ -213,6 +217,7 @@ impl SessionPart {
             left: session.ended_attempts.records().cloned().collect(),
             attempt_floor: session.ended_attempts.floor(),
             memo: session.memo.iter().cloned().collect(),
+            request_floor: session.memo.floor(),
             password: session.password,
             attachment: session.attachment,
             subject: session.subject.clone(),
@@ -224,7 +229,7 @@ impl SessionPart {
         let left =
             self.left.iter().map(|left| left.lock.as_str().len() + left.owner.as_str().len());
         let left: usize = left.map(|names| names + 16).sum();
-        let memo: usize = self.memo.iter().map(|(_, outcome)| memo::weight(outcome)).sum();
+        let memo: usize = self.memo.iter().map(|answer| memo::weight(&answer.outcome)).sum();
         256 + labels + left + memo
     }
 }

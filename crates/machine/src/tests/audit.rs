@@ -165,6 +165,7 @@ fn every_action_has_its_record() {
     let request = RequestRelease {
         lock: lock_name("orders"),
         holder: None,
+        token: None,
         reason: None,
         deadline_ms: 500,
         revoke: true,
@@ -227,6 +228,7 @@ fn rejected_ordinary_and_ineffective_commands_leave_no_record() {
     let polite = RequestRelease {
         lock: lock_name("orders"),
         holder: None,
+        token: None,
         reason: None,
         deadline_ms: 500,
         revoke: false,

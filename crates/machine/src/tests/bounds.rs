@@ -3,7 +3,7 @@
 use holdfast_types::TreeRejection;
 use holdfast_types::*;
 
-use super::script_commands::{create, lock_name, multi, of_session, open, path};
+use super::script_commands::{create, lock_name, multi, numbered, of_session, open, path};
 use crate::Machine;
 use crate::session::memo::{Memo, weight};
 use crate::stored_bytes::{COMMAND_BYTES_MAX, stored_by};
@@ -163,22 +163,21 @@ fn a_new_quota_counts_a_bounded_subtree() {
 fn the_memo_of_a_session_is_bounded_by_bytes() {
     let mut machine = Machine::new();
     apply(&mut machine, Command::OpenSession(open("s1"))).unwrap();
-    let request = |n: usize| Some(RequestId::new(format!("q{n}")).unwrap());
     let long = "x".repeat(200);
     let change = |n: usize| {
         let ops = (0..500).map(|i| plain(&format!("/{n}-{i}-{long}"))).collect();
-        multi(Caller { request: request(n), ..of_session("s1") }, ops)
+        multi(of_session("s1"), ops).once(Some(numbered("s1", n as u64 + 1)))
     };
     let firsts: Vec<Outcome> = (0..5).map(|n| apply(&mut machine, change(n))).collect();
     assert!(firsts.iter().all(Result::is_ok) && weight(&firsts[0]) * 2 > Memo::BYTES_MAX);
     machine.check_invariants().unwrap();
     // Only the last reply is still in the memo.
-    assert_eq!(apply(&mut machine, change(4)), firsts[4]);
-    let again = apply(&mut machine, change(3));
-    assert!(
-        matches!(again, Err(Rejection::Tree(TreeRejection::OfOperation { at: 0, .. }))),
-        "{again:?}"
-    );
+    let (last, _) = apply(&mut machine, change(4)).unwrap().into_first();
+    assert_eq!(Ok(last), firsts[4]);
+    // A forgotten call is not executed again.
+    let newest = RequestNumber(5);
+    let over = Err(Rejection::Session(SessionRejection::RequestOver { newest }));
+    assert_eq!(apply(&mut machine, change(3)), over);
     let loaded = Machine::load(machine.dump()).unwrap();
     assert_eq!(loaded.state_digest(), machine.state_digest());
 }

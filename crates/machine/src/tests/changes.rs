@@ -11,6 +11,7 @@ use super::script_commands::{lock_name, path};
 #[derive(Clone, Debug)]
 pub(super) struct Change {
     caller: Caller,
+    call: Option<NumberedCall>,
     /// Whether the attachment is the current one (true) or the one before; `None` sends none.
     connection: Option<bool>,
     conditions: Vec<If>,
@@ -53,6 +54,7 @@ impl Change {
             then: ops(&self.then),
             otherwise: ops(&self.otherwise),
         })
+        .once(self.call.clone())
     }
 }
 
@@ -226,18 +228,17 @@ fn condition() -> impl Strategy<Value = If> {
 }
 
 fn caller() -> impl Strategy<Value = Caller> {
-    let request = (0..8_u8).prop_map(|n| RequestId::new(format!("q{n}")).unwrap());
-    (
-        prop::option::weighted(0.8, session()),
-        prop::option::weighted(0.4, request),
-        prop::collection::vec(identity(), 0..2),
-    )
-        .prop_map(|(session, request, identities)| Caller {
-            session,
-            attachment: None,
-            request,
-            identities,
-        })
+    (prop::option::weighted(0.8, session()), prop::collection::vec(identity(), 0..2))
+        .prop_map(|(session, identities)| Caller { session, attachment: None, identities })
+}
+
+/// A numbered call with one of few numbers.
+pub(super) fn call() -> impl Strategy<Value = NumberedCall> {
+    (session(), 0..9_u64, 0..2_u128).prop_map(|(session, request, scope)| NumberedCall {
+        session,
+        request: RequestNumber(request),
+        scope: CallScope(scope),
+    })
 }
 
 /// A random multi: most have one operation and no condition.
@@ -251,13 +252,14 @@ pub(super) fn multi() -> impl Strategy<Value = Change> {
         1 => prop::collection::vec(condition(), 1..3),
     ];
     let otherwise = prop::collection::vec(op(), 0..2);
-    (caller(), prop::option::weighted(0.3, any::<bool>()), conditions, few, otherwise).prop_map(
-        |(caller, connection, conditions, then, otherwise)| Change {
+    let call = prop::option::weighted(0.4, call());
+    (caller(), call, prop::option::weighted(0.3, any::<bool>()), conditions, few, otherwise)
+        .prop_map(|(caller, call, connection, conditions, then, otherwise)| Change {
             caller,
+            call,
             connection,
             conditions,
             then,
             otherwise,
-        },
-    )
+        })
 }

@@ -66,7 +66,7 @@ fn clocks_are_state_of_level_2_that_only_nodes_record_and_no_other_machine_gets(
     assert_eq!(apply_at(&mut machine, 1, record(&[], None)), Err(needed));
     let mut machine = super::auth::guarded();
     apply_at(&mut machine, 1, Command::SetLevel(FeatureLevel(2)).by(super::auth::ADMIN)).unwrap();
-    let (_, by_node) = record(&[], None).into_parts();
+    let (.., by_node) = record(&[], None).into_parts();
     let by_ci = apply_at(&mut machine, 1, by_node.by(CI));
     assert_eq!(rejected(&by_ci), Some(&AuthRejection::NoCredential));
 

@@ -112,6 +112,7 @@ impl Step {
                 Command::RequestRelease(RequestRelease {
                     lock,
                     holder,
+                    token: None,
                     reason,
                     deadline_ms,
                     revoke,

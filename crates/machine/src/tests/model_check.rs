@@ -131,7 +131,8 @@ impl Trial {
         guarantees::check_entries_of_sessions(&locks, |session| {
             self.model.live(session).is_some()
         })?;
-        let timers = outcome.is_ok() || self.are_of_timers(before, &command, &applied);
+        let timers =
+            outcome.is_ok() || self.are_of_timers(before, &command.into_parts().2, &applied);
         ensure(timers, "a rejected command changes nothing beyond expired timers")?;
         self.compare()
     }

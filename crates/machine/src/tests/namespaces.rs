@@ -63,8 +63,6 @@ fn create(at: &str, bytes: usize) -> Command {
 fn counter(name: &str) -> Command {
     Command::Recipe(Recipe::ChangeCounter(ChangeCounter {
         counter: RecipeName::new(name).unwrap(),
-        session: None,
-        request: None,
         change: CounterChange::Add { amount: 1 },
     }))
 }

@@ -21,6 +21,7 @@ pub(super) fn command(words: &Words<'_>) -> Option<Command> {
         "request_release" => Command::RequestRelease(RequestRelease {
             lock: lock(),
             holder: words.value("session").map(|name| (session_name(name), words.owner())),
+            token: words.number("token").map(FencingToken),
             reason: reason(),
             deadline_ms: words.number("deadline").unwrap(),
             revoke: words.flag("revoke"),

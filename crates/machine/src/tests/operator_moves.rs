@@ -14,7 +14,7 @@ pub(super) enum OperatorMove {
     /// Breaks the n-th entry of all queues by ticket, sequence number or token, or breaks all holders of its lock.
     Break(usize, u8),
     /// Requests a release from the n-th holder, or from all holders of its lock.
-    RequestRelease { n: usize, one: bool, deadline_ms: u64, revoke: bool },
+    RequestRelease { n: usize, one: bool, named: Option<bool>, deadline_ms: u64, revoke: bool },
     /// The n-th holder hands over to the n-th waiter of its lock, or to a random owner.
     HandOver(usize, usize, bool, SessionName, Owner),
     /// Acquires a multi-lock.
@@ -67,13 +67,16 @@ fn nth<T>(all: &[T], n: usize) -> Option<&T> {
 
 fn request_release(
     holder_entry: &Found<'_>,
-    one: bool,
+    (one, named): (bool, Option<bool>),
     (deadline_ms, revoke): (u64, bool),
 ) -> Command {
     let reason = Some(Reason::new("because").unwrap());
     let holder = one.then(|| (holder_entry.session.clone(), holder_entry.entry.owner.clone()));
     let lock = holder_entry.lock.clone();
-    Command::RequestRelease(RequestRelease { lock, holder, reason, deadline_ms, revoke })
+    // The token of this hold, or of an earlier one.
+    let token = holder_entry.entry.token().zip(named);
+    let token = token.map(|(token, current)| FencingToken(token - u64::from(!current)));
+    Command::RequestRelease(RequestRelease { lock, holder, token, reason, deadline_ms, revoke })
 }
 
 impl OperatorMove {
@@ -107,8 +110,8 @@ impl OperatorMove {
                 let (lock, reason) = (one.lock.clone(), Reason::new("because").unwrap());
                 Command::Break(Break { lock, what, reason })
             }
-            OperatorMove::RequestRelease { n, one, deadline_ms, revoke } => {
-                request_release(nth(&holders(), *n)?, *one, (*deadline_ms, *revoke))
+            OperatorMove::RequestRelease { n, one, named, deadline_ms, revoke } => {
+                request_release(nth(&holders(), *n)?, (*one, *named), (*deadline_ms, *revoke))
             }
             OperatorMove::HandOver(n, to, exactly, session, owner) => {
                 let (all, waiters) = (holders(), found(model, |entry| entry.hold.is_none()));
@@ -240,9 +243,9 @@ pub(super) fn operator_move() -> impl Strategy<Value = OperatorMove> {
     let deadline = prop_oneof![30 => 1..40_u64, 1 => Just(0)];
     prop_oneof![
         3 => (n(), 0..4_u8).prop_map(|(n, how)| OperatorMove::Break(n, how)),
-        5 => (n(), any::<bool>(), deadline, any::<bool>()).prop_map(
-            |(n, one, deadline_ms, revoke)| {
-                OperatorMove::RequestRelease { n, one, deadline_ms, revoke }
+        5 => (n(), any::<bool>(), prop::option::of(any::<bool>()), deadline, any::<bool>()).prop_map(
+            |(n, one, named, deadline_ms, revoke)| {
+                OperatorMove::RequestRelease { n, one, named, deadline_ms, revoke }
             }
         ),
         10 => (n(), n(), any::<bool>(), session(), owner()).prop_map(

@@ -55,6 +55,9 @@ fn reply(reply: &Reply) -> String {
         Reply::HandedOver(grant) => format!("handed over {}", self::grant(grant)),
         Reply::TimersRun { ended } => format!("done, {ended} ended"),
         Reply::PolicySet { policy } => format!("policy{}", self::policy(policy)),
+        Reply::Repeated { revision, reply } => {
+            format!("again r{revision}: {}", self::reply(reply))
+        }
         Reply::Cancelled
         | Reply::SessionEnded
         | Reply::LimitsSet

@@ -5,11 +5,18 @@ use std::collections::BTreeMap;
 use holdfast_types::*;
 
 use super::{operator_commands, recipe, render};
+use crate::session::memo::scope_of;
 use crate::{LockFilter, Machine};
 
 /// One line, split into words: positional ones, `key=value` and flags.
 pub(super) struct Words<'a> {
     words: Vec<&'a str>,
+}
+
+/// A numbered call of a session.
+pub(super) fn numbered(session: &str, request: u64) -> NumberedCall {
+    let (session, request) = (session_name(session), RequestNumber(request));
+    NumberedCall { session, request, scope: CallScope(0) }
 }
 
 impl<'a> Words<'a> {
@@ -127,11 +134,18 @@ impl<'a> Words<'a> {
         }
     }
 
+    /// The numbered call of a line with `session` and `request`.
+    pub(super) fn call(&self) -> Option<NumberedCall> {
+        let request = self.number("request").map(RequestNumber)?;
+        let session = session_name(self.value("session")?);
+        let scope = scope_of(&self.words);
+        Some(NumberedCall { session, request, scope })
+    }
+
     fn caller(&self) -> Caller {
         Caller {
             session: self.value("session").map(session_name),
             attachment: self.number("attachment").map(Revision),
-            request: self.value("request").map(|request| RequestId::new(request).unwrap()),
             identities: self.identities(),
         }
     }

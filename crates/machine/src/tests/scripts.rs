@@ -108,11 +108,13 @@ impl Run {
 
     fn entry(&mut self, line: &str) -> Result<(), String> {
         let command = |line: &str| {
-            if line.starts_with("multi") {
+            let words = Words::of(line);
+            let command = if line.starts_with("multi") {
                 multi_of(line)
             } else {
-                Words::of(line).command(&self.machine)
-            }
+                words.command(&self.machine)
+            };
+            command.once(words.call())
         };
         let commands = line.split(" ; ").map(command);
         let entry = Entry { stamped_at: self.stamp, commands: commands.collect() };

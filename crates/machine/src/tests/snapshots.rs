@@ -3,7 +3,9 @@
 use holdfast_types::*;
 use proptest::prelude::*;
 
-use super::script_commands::{self, lock_name, multi, of_session, open, path, session_name};
+use super::script_commands::{
+    self, lock_name, multi, numbered, of_session, open, path, session_name,
+};
 use super::{audit, auth, recipe};
 use crate::auth::part::AuthPart;
 use crate::lock::lock_entry::Hold;
@@ -24,12 +26,13 @@ pub(super) fn machine() -> Machine {
         acquire("a", "s2"),
         acquire("b/c", "s2"),
         multi(
-            Caller { request: Some(RequestId::new("q1").unwrap()), ..of_session("s1") },
+            of_session("s1"),
             vec![
                 script_commands::create("/e", CreateKind::Ephemeral, false, vec![1, 2, 3]),
                 Op::SetAcl { path: path("/e"), acl: vec![readable()], version: None },
             ],
-        ),
+        )
+        .once(Some(numbered("s1", 1))),
         Command::OpenSession(open("s3")),
         Command::OpenSession(open("s4")),
         Command::OpenSession(OpenSession { password: Some(Password([5; 16])), ..open("s5") }),
@@ -106,7 +109,7 @@ fn the_digests_of_a_schema_are_fixed() {
     let machine = machine();
     assert_eq!(
         (DIGEST_SCHEMA, machine.digest(), machine.state_digest()),
-        (5, 9_594_379_254_223_934_082, 4_797_232_278_487_463_291)
+        (6, 9_594_379_254_223_934_082, 13_333_739_710_468_671_082)
     );
 }
 

@@ -12,7 +12,6 @@ use holdfast_types::{
 
 use crate::Machine;
 use crate::context::ApplyContext;
-use crate::session::memo::{scope_of, scoped};
 use crate::session::store::KnownSession;
 use crate::stored_bytes::stored_by;
 use crate::tree::acl;
@@ -34,17 +33,21 @@ impl Requester<'_> {
 impl Machine {
     /// Executes all operations of a multi or none.
     pub(crate) fn multi(&mut self, multi: Multi, ctx: &mut ApplyContext<'_>) -> Outcome {
-        let request = multi.caller.request.as_ref();
-        let request = request.and_then(|request| scoped(&scope_of(&multi), Some(request)));
-        let Multi { caller, conditions, then, otherwise } = multi;
-        let Caller { session, attachment, request: _, identities } = caller;
-        self.once(ctx, (session, attachment, request), |machine, session, ctx| {
-            let by = Requester { session, identities: &identities };
-            ctx.charge_ops(conditions.len() + then.len() + otherwise.len())?;
-            let succeeded = machine.all_hold(&conditions, by)?;
-            let results = machine.all_or_none(if succeeded { then } else { otherwise }, by, ctx)?;
-            Ok(Reply::Multi(MultiReply { succeeded, results }))
-        })
+        let Multi {
+            caller: Caller { session, attachment, identities },
+            conditions,
+            then,
+            otherwise,
+        } = multi;
+        let session = session.map(|session| self.open_session_named(&session)).transpose()?;
+        if let Some(session) = session {
+            self.check_attachment(session, attachment)?;
+        }
+        let by = Requester { session, identities: &identities };
+        ctx.charge_ops(conditions.len() + then.len() + otherwise.len())?;
+        let succeeded = self.all_hold(&conditions, by)?;
+        let results = self.all_or_none(if succeeded { then } else { otherwise }, by, ctx)?;
+        Ok(Reply::Multi(MultiReply { succeeded, results }))
     }
 
     fn all_or_none(

@@ -2,7 +2,7 @@
 //!
 //! `apply` on this node wakes the parked call; meanwhile the node renews the caller's session. The wait ends when the
 //! barrier opens or breaks, at its deadline, at a shutdown, or at a disconnect. At the deadline a command cancels the
-//! arrival, unless the barrier opened first. Every arrival has a request id, under which the machine keeps the outcome.
+//! arrival, unless the barrier opened first. The machine keeps the outcome under the ticket of the arrival.
 
 use std::time::{Duration, Instant};
 
@@ -10,15 +10,14 @@ use futures_util::FutureExt;
 use holdfast_machine::ArrivalState;
 use holdfast_types::{
     Arrive, ArriveReply, Arrived, BarrierKind, CancelArrival, Command, Outcome, Owner, Recipe,
-    RecipeEvent, RecipeName, RecipeRejection, RecipeReply, Rejection, RequestId, Revision,
-    SessionName, Tripped,
+    RecipeEvent, RecipeName, RecipeRejection, RecipeReply, Rejection, Revision, SessionName,
+    Tripped,
 };
 
 use super::parked::{ParkedRecipeCall, RecipeTopic};
 use crate::context::Response;
 use crate::failure::{Failure, NotYet};
 use crate::service::Service;
-use crate::session::random_bytes;
 use crate::waiting::{AbandonedEntryGuard, Wait, WaitEvent, WaiterPermit, WakeUp};
 
 /// A caller's arrival at a barrier.
@@ -28,7 +27,6 @@ pub(super) struct BarrierArrival {
     name: RecipeName,
     session: SessionName,
     owner: Owner,
-    request: Option<RequestId>,
     arrived: Arrived,
 }
 
@@ -41,7 +39,7 @@ impl BarrierArrival {
             session: self.session.clone(),
             owner: self.owner.clone(),
             requested_in: self.arrived.requested_in,
-            request: self.request.clone(),
+            ticket: self.arrived.ticket,
         }))
     }
 }
@@ -59,19 +57,18 @@ impl Service {
     /// # Errors
     /// [`Failure::NotYet`] if members are missing when the wait ends; a rejection if the barrier breaks; otherwise the
     /// errors of any write.
-    pub async fn arrive(&self, mut arrive: Arrive) -> Result<Response<Tripped>, Failure> {
+    pub async fn arrive(&self, arrive: Arrive) -> Result<Response<Tripped>, Failure> {
         let wait = arrive.wait_ms.map_or(Duration::ZERO, Duration::from_millis);
         let permit = self.admit(wait)?;
         let began = Instant::now();
         let wait = ArrivalTimes { began, until: began + wait };
-        arrive.request = Some(arrive.request.map_or_else(generate_request_id, Ok)?);
-        let Arrive { barrier_kind, name, open, owner, request, .. } = arrive.clone();
+        let Arrive { barrier_kind, name, open, owner, .. } = arrive.clone();
         let session = open.session;
         let arrived = self.propose_recipe(Recipe::Arrive(arrive), RecipeReply::into_arrive).await?;
         match (arrived.value, permit) {
             (ArriveReply::Tripped(tripped), _) => Ok(Response::new(tripped, arrived.revision)),
             (ArriveReply::Arrived(arrived), Some(permit)) => {
-                let place = BarrierArrival { barrier_kind, name, session, owner, request, arrived };
+                let place = BarrierArrival { barrier_kind, name, session, owner, arrived };
                 self.wait_at_barrier(wait, place, permit).await
             }
             (ArriveReply::Arrived(_), None) => Err(Failure::UnexpectedReply),
@@ -152,14 +149,11 @@ impl Service {
 
     /// Reads the arrival on this node.
     fn arrival(&self, place: &BarrierArrival) -> (ArrivalState, Revision) {
-        let BarrierArrival { barrier_kind, name, session, owner, request, arrived } = place;
+        let BarrierArrival { barrier_kind, name, session, owner, arrived } = place;
         let ticket = Revision(arrived.ticket.0);
         self.raft().read(|machine| {
             let member = (session, owner);
-            (
-                machine.arrival(*barrier_kind, name, member, ticket, request.as_ref()),
-                machine.revision(),
-            )
+            (machine.arrival(*barrier_kind, name, member, ticket), machine.revision())
         })
     }
 
@@ -221,10 +215,4 @@ fn tripped(outcome: Outcome, revision: Revision) -> Result<Response<Tripped>, Fa
     let reply = outcome.map_err(Failure::Rejected)?;
     let tripped = reply.into_recipe().and_then(RecipeReply::into_tripped);
     Ok(Response::new(tripped.ok_or(Failure::UnexpectedReply)?, revision))
-}
-
-/// A unique request id: 128 random bits.
-fn generate_request_id() -> Result<RequestId, Failure> {
-    let id = format!("r-{:032x}", u128::from_le_bytes(random_bytes()?));
-    RequestId::new(id).map_err(|error| Failure::Failed(error.to_string()))
 }

@@ -203,7 +203,6 @@ impl SessionStream {
         let caller = Caller {
             session: Some(self.liveness.session.clone()),
             attachment: Some(self.attachment),
-            request: multi.caller.request,
             identities: Vec::new(),
         };
         by.identified(Multi { caller, ..multi })

@@ -148,7 +148,14 @@ async fn a_holder_receives_a_release_request_and_loses_the_lock_at_its_deadline(
     let held = take(one, acquire("a", Some("me"), 3_600_000, NO_WAIT)).await.unwrap();
     let (lock, deadline_ms) = (lock("a"), 1_500);
     let holder = Some(owner("me"));
-    let ask = RequestRelease { lock, holder, reason: Some(reason()), deadline_ms, revoke: true };
+    let ask = RequestRelease {
+        lock,
+        holder,
+        token: None,
+        reason: Some(reason()),
+        deadline_ms,
+        revoke: true,
+    };
     assert_eq!(two.request_release(ask).await.unwrap().value, 1);
     let shown = view(three, "a").await;
     let note = shown.note(shown.holder().unwrap()).unwrap().release_request.clone().unwrap();

@@ -8,8 +8,8 @@ use holdfast_service::{
     ZnodeContents,
 };
 use holdfast_types::{
-    AclEntry, Bound, Caller, CreateKind, Identity, LossCause, Op, OpReply, Perms, Rejection,
-    RequestId, Revision, TreeRejection,
+    AclEntry, Bound, CallScope, Caller, CreateKind, Identity, LossCause, NumberedCall, Op, OpReply,
+    Perms, Rejection, RequestNumber, Revision, TreeRejection,
 };
 
 use crate::client::*;
@@ -203,15 +203,16 @@ async fn a_rejection_of_a_multi_has_the_index_of_the_operation() {
 
 /// A retried call has one effect and gets the reply of the first call.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_retried_change_with_a_request_id_gets_the_first_reply() {
+async fn a_retried_change_with_a_request_number_gets_the_first_reply() {
     let nodes = Nodes::start(3).await;
     nodes.services[0].open_session(open(Some("me"), None)).await.unwrap();
     let mut answers = Vec::new();
     for service in &nodes.services {
-        let (session, request) = (Some(session("me")), RequestId::new("once").ok());
-        let caller = Caller { session, request, ..Caller::default() };
-        match service.change(caller, node("/once")).await.unwrap().value {
-            OpReply::Created { path, stat } => answers.push((path, stat)),
+        let call =
+            NumberedCall { session: session("me"), request: RequestNumber(1), scope: CallScope(0) };
+        let change = service.once(call).change(Caller::default(), node("/once")).await.unwrap();
+        match change.value {
+            OpReply::Created { path, stat } => answers.push((path, stat, change.revision)),
             other => panic!("{other:?}"),
         }
     }

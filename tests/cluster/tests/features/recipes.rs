@@ -188,7 +188,7 @@ async fn row_81e_a_counter_is_changed_by_one_call_that_succeeds_or_says_why_and_
     // A repeated call with the same request id has one effect and gets the first reply.
     let session = "/v1/sessions/me?ttl=5m";
     http.put(session).await.assert_status(201);
-    let once = "/v1/counters/hits?add=5&session=me&request=r1";
+    let once = "/v1/counters/hits?add=5&session=me&request=1";
     let first = http.post(once).await.assert_status(200).json();
     http.post("/v1/counters/hits?add=1").await.assert_status(200);
     let again = http.post(once).await.assert_status(200).json();

@@ -5,7 +5,7 @@ use holdfast_lab::{Cluster, Method};
 const GO: &str = "/v1/barriers/go";
 
 fn arrival(session: &str, ttl: &str) -> String {
-    format!("{GO}?parties=3&session={session}&ttl={ttl}&wait=60s&request=r1")
+    format!("{GO}?parties=3&session={session}&ttl={ttl}&wait=60s&request=1")
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -160,7 +160,7 @@ async fn a_retry_through_another_node_after_a_kill_gets_the_first_answer() {
     let http = &cluster.node(leader).http;
     http.put("/v1/sessions/me?ttl=60s").await.assert_status(201);
     http.put("/v1/tree/q").await.assert_status(201);
-    let post = "/v1/tree/q?sequential&session=me&request=r1";
+    let post = "/v1/tree/q?sequential&session=me&request=1";
     let first = http.post(post).await.assert_status(201).json()["path"].clone();
     cluster.node(leader).kill();
     let others: Vec<u64> = cluster.others(leader).map(|node| node.id).collect();

@@ -208,7 +208,7 @@ async fn set_mode(args: &AuthModeArgs) -> Result<(), CommandFailure> {
     let client = args.cluster.client()?;
     // Reading the status needs another permission than setting the mode.
     let status = client.call::<AuthBody>(&Call::get("/v1/auth")).await;
-    client.call_raw(&call).await?;
+    super::once::send(&client, call).await?;
     let sessions = status.map_or(0, |status| status.sessions_without_credential);
     write_stderr(&mode_text(AuthMode::from(args.mode).as_str(), sessions, ""));
     Ok(())

@@ -9,6 +9,7 @@ use holdfast_types::{Permission, RoleName};
 
 use super::role_name;
 use crate::arguments::ClusterArgs;
+use crate::commands::once;
 use crate::exit::CommandFailure;
 use crate::output::{answer_rows, table};
 
@@ -50,12 +51,12 @@ pub(super) async fn run(command: RoleCommand) -> Result<(), CommandFailure> {
             let OneRoleArgs { role, cluster } = &args.role;
             let query = Query::default().with_each(&PERMISSIONS, &args.permission);
             let call = Call::new(Method::PUT, query.target(&role_path(role)));
-            cluster.client()?.call_raw(&call).await?;
+            once::send(&cluster.client()?, call).await?;
             Ok(())
         }
         RoleCommand::Rm(OneRoleArgs { role, cluster }) => {
             let call = Call::new(Method::DELETE, role_path(&role));
-            cluster.client()?.call_raw(&call).await?;
+            once::send(&cluster.client()?, call).await?;
             Ok(())
         }
     }

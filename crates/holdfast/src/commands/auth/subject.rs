@@ -9,6 +9,7 @@ use holdfast_types::{CertificateName, NameError, RoleName, SubjectName};
 
 use super::{once, role_name, show_closed, subject_name};
 use crate::arguments::ClusterArgs;
+use crate::commands::once as numbered;
 use crate::exit::CommandFailure;
 use crate::output::{answer_rows, table_or};
 
@@ -64,7 +65,7 @@ pub(super) async fn run(command: SubjectCommand) -> Result<(), CommandFailure> {
             let query = Query::default().with_each(&ROLES, &args.role);
             let query = query.with_each(&CERTIFICATES, &args.certificate);
             let call = Call::new(Method::PUT, query.target(&subject_path(subject)));
-            cluster.client()?.call_raw(&call).await?;
+            numbered::send(&cluster.client()?, call).await?;
             Ok(())
         }
         SubjectCommand::Rm(args) => {

@@ -12,6 +12,7 @@ use holdfast_types::{Address, NodeId, Reason, VotingRole, Zone};
 
 use super::{node_id, progress};
 use crate::arguments::{ClusterArgs, duration, reason};
+use crate::commands::once;
 use crate::exit::CommandFailure;
 use crate::output::{answer, write_stderr};
 
@@ -171,7 +172,14 @@ impl ChangeArgs {
         wait: Option<Duration>,
     ) -> Result<(), CommandFailure> {
         let client = self.cluster.client()?;
-        client.call_raw(&Call::new(method, query.target(&format!("/v1/members/{node}")))).await?;
+        let removes = method == Method::DELETE;
+        let call = Call::new(method, query.target(&format!("/v1/members/{node}")));
+        if removes || self.dry_run {
+            // The id of a removed member is never used again.
+            client.call_raw(&call).await?;
+        } else {
+            once::send(&client, call).await?;
+        }
         if self.dry_run {
             write_stderr("the checks passed; nothing was changed");
             return Ok(());

@@ -9,11 +9,12 @@ use holdfast_api::parameters::{LABELS, REDIRECT, TTL};
 use holdfast_api::{CallParams as _, ErrorCode, Schemas, TrippedBody, params};
 use holdfast_service::Response;
 use holdfast_types::{
-    Arrive, BarrierKind, Labels, OpenSession, Owner, RequestId, SessionName, Ttl, millis,
+    Arrive, BarrierKind, Labels, OpenSession, Owner, RequestNumber, SessionName, Ttl, millis,
 };
 
 use crate::call::CallContext;
 use crate::idempotency;
+use crate::late_copies::LateCopies;
 use crate::operation::{Example, Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::BARRIER;
@@ -24,7 +25,6 @@ pub(crate) static OPERATION: Operation = Operation {
     description: "The last arrival lets all members pass in one step. A member that leaves, or whose session or wait ends, \
         breaks the barrier for the members that wait.",
     params: ArriveParams::LIST,
-    headers: &[idempotency::KEY],
     example: Example { query: "parties=1&session=me&wait=10s", body: "" },
     answers: || {
         vec![ResponseSpec::json(StatusCode::OK, "All have arrived", Schemas::of::<TrippedBody>)]
@@ -37,7 +37,7 @@ pub(crate) static OPERATION: Operation = Operation {
         ErrorCode::CountMismatch,
         ErrorCode::BarrierBroken,
     ],
-    ..Operation::write("arriveAtBarrier", Method::Put, &BARRIER, |call| {
+    ..Operation::write("arriveAtBarrier", Method::Put, &BARRIER, LateCopies::Arrival, |call| {
         arrive(call, BarrierKind::Barrier).boxed()
     })
 };
@@ -47,7 +47,7 @@ params! {
         parties: u32 = PARTIES,
         session: SessionName = MEMBER,
         owner: Option<Owner> = MEMBER_OWNER,
-        request: Option<RequestId> = ARRIVAL,
+        request: Option<RequestNumber> = ARRIVAL,
         ttl: Option<Ttl> = TTL,
         wait: Duration = WAIT,
         _redirect: bool = REDIRECT,
@@ -62,7 +62,7 @@ pub(in crate::recipes) async fn arrive(
     let name = call.recipe()?;
     let params: ArriveParams = call.params()?;
     let ArriveParams { parties, session, owner, request, ttl, wait, labels, .. } = params;
-    let request = idempotency::request_id(call, request)?;
+    let request = idempotency::request_number(call, request)?;
     call.log_fields.session = Some(session.clone());
     call.log_fields.wait = wait;
     let wait_ms = (!wait.is_zero()).then(|| millis(wait));

@@ -1,15 +1,14 @@
 //! `POST /v1/counters/{name}?add=5`: add to a counter.
 
 use futures_util::FutureExt as _;
-use holdfast_api::parameters::REDIRECT;
 use holdfast_api::parameters::recipe::ADD;
-use holdfast_api::parameters::tree::{REQUEST, SESSION};
+use holdfast_api::parameters::{CALL_SESSION, REDIRECT, REQUEST};
 use holdfast_api::{CallParams as _, ErrorCode, params};
-use holdfast_types::{CounterChange, RequestId, SessionName};
+use holdfast_types::{CounterChange, RequestNumber, SessionName};
 
 use super::{answers, change};
 use crate::call::CallContext;
-use crate::idempotency;
+use crate::late_copies::LateCopies;
 use crate::operation::{Method, Operation};
 use crate::reply::Reply;
 use crate::routes::COUNTER;
@@ -18,7 +17,6 @@ use crate::status::HttpError;
 pub(crate) static OPERATION: Operation = Operation {
     summary: "Add to a counter",
     params: AddParams::LIST,
-    headers: &[idempotency::KEY],
     answers,
     errors: &[
         ErrorCode::NotFound,
@@ -26,23 +24,24 @@ pub(crate) static OPERATION: Operation = Operation {
         ErrorCode::QuotaExceeded,
         ErrorCode::CounterOverflow,
     ],
-    ..Operation::write("addToCounter", Method::Post, &COUNTER, |call| add(call).boxed())
+    ..Operation::write("addToCounter", Method::Post, &COUNTER, LateCopies::Request, |call| {
+        add(call).boxed()
+    })
 };
 
 params! {
     struct AddParams {
         add: i64 = ADD,
-        session: Option<SessionName> = SESSION,
-        request: Option<RequestId> = REQUEST,
+        _session: Option<SessionName> = CALL_SESSION,
+        _request: Option<RequestNumber> = REQUEST,
         _redirect: bool = REDIRECT,
     }
 }
 
 async fn add(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let counter = call.recipe()?;
-    let AddParams { add, session, request, .. } = call.params()?;
-    let caller = idempotency::caller(call, session, request)?;
-    change(call, counter, caller, CounterChange::Add { amount: add }).await
+    let AddParams { add, .. } = call.params()?;
+    change(call, counter, CounterChange::Add { amount: add }).await
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ pub(crate) mod set;
 
 use axum::http::{StatusCode, header};
 use holdfast_api::{CounterBody, Schemas};
-use holdfast_types::{Caller, ChangeCounter, CounterChange, CounterView, RecipeName, Revision};
+use holdfast_types::{ChangeCounter, CounterChange, CounterView, RecipeName, Revision};
 
 use crate::call::CallContext;
 use crate::operation::{Content, Header, ResponseSpec};
@@ -41,11 +41,9 @@ fn counter_reply(
 async fn change(
     call: &CallContext<'_>,
     counter: RecipeName,
-    caller: Caller,
     change: CounterChange,
 ) -> Result<Reply, HttpError> {
-    let Caller { session, request, .. } = caller;
-    let count = ChangeCounter { counter: counter.clone(), session, request, change };
+    let count = ChangeCounter { counter: counter.clone(), change };
     let changed = call.run(call.service().count(count)).await?;
     Ok(match changed.value {
         Some(view) => counter_reply(call, counter, view, changed.revision),

@@ -1,15 +1,14 @@
 //! `PUT /v1/counters/{name}?value=7`: set a counter.
 
 use futures_util::FutureExt as _;
-use holdfast_api::parameters::REDIRECT;
 use holdfast_api::parameters::recipe::{VALUE, VERSION};
-use holdfast_api::parameters::tree::{REQUEST, SESSION};
+use holdfast_api::parameters::{CALL_SESSION, REDIRECT, REQUEST};
 use holdfast_api::{CallParams as _, ErrorCode, params};
-use holdfast_types::{CounterChange, RequestId, SessionName};
+use holdfast_types::{CounterChange, RequestNumber, SessionName};
 
 use super::{answers, change};
 use crate::call::CallContext;
-use crate::idempotency;
+use crate::late_copies::LateCopies;
 use crate::operation::{Header, Method, Operation};
 use crate::precondition::Precondition;
 use crate::reply::Reply;
@@ -23,7 +22,7 @@ pub(crate) static OPERATION: Operation = Operation {
     summary: "Set a counter",
     description: "With If-Match or version the counter is set only if it has that version.",
     params: SetParams::LIST,
-    headers: &[IF_MATCH, idempotency::KEY],
+    headers: &[IF_MATCH],
     answers,
     errors: &[
         ErrorCode::NotFound,
@@ -32,23 +31,24 @@ pub(crate) static OPERATION: Operation = Operation {
         ErrorCode::CounterOverflow,
         ErrorCode::VersionMismatch,
     ],
-    ..Operation::write("setCounter", Method::Put, &COUNTER, |call| set(call).boxed())
+    ..Operation::write("setCounter", Method::Put, &COUNTER, LateCopies::Request, |call| {
+        set(call).boxed()
+    })
 };
 
 params! {
     struct SetParams {
         value: i64 = VALUE,
         version: Option<u64> = VERSION,
-        session: Option<SessionName> = SESSION,
-        request: Option<RequestId> = REQUEST,
+        _session: Option<SessionName> = CALL_SESSION,
+        _request: Option<RequestNumber> = REQUEST,
         _redirect: bool = REDIRECT,
     }
 }
 
 async fn set(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let counter = call.recipe()?;
-    let SetParams { value, version, session, request, .. } = call.params()?;
-    let caller = idempotency::caller(call, session, request)?;
+    let SetParams { value, version, .. } = call.params()?;
     let version = Precondition::of_counter(&call.parts.headers)?.or(version);
-    change(call, counter, caller, CounterChange::Set { value, version }).await
+    change(call, counter, CounterChange::Set { value, version }).await
 }

@@ -5,7 +5,7 @@ use futures_util::FutureExt as _;
 use holdfast_api::{CallParams as _, ErrorCode, Schemas, TrippedBody};
 use holdfast_types::BarrierKind;
 
-use crate::idempotency;
+use crate::late_copies::LateCopies;
 use crate::operation::{Example, Method, Operation, ResponseSpec};
 use crate::recipes::barrier::arrive::{ArriveParams, arrive};
 use crate::routes::DOUBLE_BARRIER;
@@ -13,7 +13,6 @@ use crate::routes::DOUBLE_BARRIER;
 pub(crate) static OPERATION: Operation = Operation {
     summary: "Enter a double barrier together",
     params: ArriveParams::LIST,
-    headers: &[idempotency::KEY],
     example: Example { query: "parties=1&session=me&wait=10s", body: "" },
     answers: || {
         vec![ResponseSpec::json(
@@ -29,7 +28,11 @@ pub(crate) static OPERATION: Operation = Operation {
         ErrorCode::TooManyWaiters,
         ErrorCode::CountMismatch,
     ],
-    ..Operation::write("enterDoubleBarrier", Method::Put, &DOUBLE_BARRIER, |call| {
-        arrive(call, BarrierKind::Double).boxed()
-    })
+    ..Operation::write(
+        "enterDoubleBarrier",
+        Method::Put,
+        &DOUBLE_BARRIER,
+        LateCopies::Arrival,
+        |call| arrive(call, BarrierKind::Double).boxed(),
+    )
 };

@@ -4,9 +4,10 @@ use axum::http::StatusCode;
 use futures_util::FutureExt as _;
 use holdfast_api::{CallParams as _, ErrorCode, LeftBody, Schemas};
 use holdfast_service::Response;
-use holdfast_types::{BarrierKind, LeaveBarrier, Owner};
+use holdfast_types::BarrierKind;
 
 use crate::call::CallContext;
+use crate::late_copies::LateCopies;
 use crate::operation::{Method, Operation, ResponseSpec};
 use crate::recipes::barrier::leave::LeaveParams;
 use crate::reply::Reply;
@@ -26,19 +27,22 @@ pub(crate) static OPERATION: Operation = Operation {
         ErrorCode::SessionExpired,
         ErrorCode::TooManyWaiters,
     ],
-    ..Operation::write("leaveDoubleBarrier", Method::Delete, &DOUBLE_BARRIER, |call| {
-        leave(call).boxed()
-    })
+    ..Operation::write(
+        "leaveDoubleBarrier",
+        Method::Delete,
+        &DOUBLE_BARRIER,
+        LateCopies::Generation,
+        |call| leave(call).boxed(),
+    )
 };
 
 async fn leave(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let barrier = call.recipe()?;
-    let LeaveParams { session, owner, wait, .. } = call.params()?;
-    call.log_fields.session = Some(session.clone());
+    let params: LeaveParams = call.params()?;
+    let wait = params.wait;
+    call.log_fields.session = Some(params.session.clone());
     call.log_fields.wait = wait;
-    let owner = owner.unwrap_or_else(Owner::unnamed);
-    let leave =
-        LeaveBarrier { barrier_kind: BarrierKind::Double, name: barrier.clone(), session, owner };
+    let leave = params.command(BarrierKind::Double, barrier.clone());
     let left = call.run(call.service().leave_barrier(leave, wait)).await?;
     let Response { value: left, revision, .. } = left;
     Ok(Reply::json(StatusCode::OK, &LeftBody { barrier, left }).at(revision))

@@ -2,10 +2,12 @@
 
 use axum::http::StatusCode;
 use futures_util::FutureExt as _;
-use holdfast_api::parameters::REDIRECT;
+use holdfast_api::parameters::{CALL_SESSION, REDIRECT, REQUEST};
 use holdfast_api::{CallParams as _, params};
+use holdfast_types::{RequestNumber, SessionName};
 
 use crate::call::CallContext;
+use crate::late_copies::LateCopies;
 use crate::operation::{Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::LATCH;
@@ -17,11 +19,15 @@ pub(crate) static OPERATION: Operation = Operation {
     answers: || {
         vec![ResponseSpec::empty(StatusCode::NO_CONTENT, "The latch does not exist any more")]
     },
-    ..Operation::write("deleteLatch", Method::Delete, &LATCH, |call| delete(call).boxed())
+    ..Operation::write("deleteLatch", Method::Delete, &LATCH, LateCopies::Request, |call| {
+        delete(call).boxed()
+    })
 };
 
 params! {
     struct DeleteLatchParams {
+        _session: Option<SessionName> = CALL_SESSION,
+        _request: Option<RequestNumber> = REQUEST,
         _redirect: bool = REDIRECT,
     }
 }

@@ -2,12 +2,14 @@
 
 use axum::http::StatusCode;
 use futures_util::FutureExt as _;
-use holdfast_api::parameters::REDIRECT;
 use holdfast_api::parameters::recipe::COUNT;
+use holdfast_api::parameters::{CALL_SESSION, REDIRECT, REQUEST};
 use holdfast_api::{CallParams as _, ErrorCode, LatchBody, Schemas, params};
 use holdfast_service::{CreatedLatch, Response};
+use holdfast_types::{RequestNumber, SessionName};
 
 use crate::call::CallContext;
+use crate::late_copies::LateCopies;
 use crate::operation::{Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::LATCH;
@@ -25,12 +27,16 @@ pub(crate) static OPERATION: Operation = Operation {
         ]
     },
     errors: &[ErrorCode::QuotaExceeded, ErrorCode::CountMismatch],
-    ..Operation::write("createLatch", Method::Put, &LATCH, |call| make(call).boxed())
+    ..Operation::write("createLatch", Method::Put, &LATCH, LateCopies::Request, |call| {
+        make(call).boxed()
+    })
 };
 
 params! {
     struct MakeLatchParams {
         count: u32 = COUNT,
+        _session: Option<SessionName> = CALL_SESSION,
+        _request: Option<RequestNumber> = REQUEST,
         _redirect: bool = REDIRECT,
     }
 }

@@ -4,19 +4,21 @@ mod items;
 
 use axum::http::StatusCode;
 use futures_util::FutureExt as _;
-use holdfast_api::parameters::REDIRECT;
-use holdfast_api::parameters::tree::{REQUEST, SESSION};
+use holdfast_api::parameters::tree::SESSION;
+use holdfast_api::parameters::{REDIRECT, REQUEST};
 use holdfast_api::{
     CallParams as _, ErrorCode, Form, JsonPairs, OpBody, Param, ParamError, ParamField, RawParams,
     Schemas, TxnBody, params, path_of,
 };
 use holdfast_service::Response;
-use holdfast_types::{Condition, Multi, MultiReply, Op, RequestId, SessionName, ZnodePath};
+use holdfast_types::{Condition, Multi, MultiReply, Op, RequestNumber, SessionName, ZnodePath};
 use serde::Deserialize;
 
+use super::caller;
 use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::idempotency;
+use crate::late_copies::LateCopies;
 use crate::operation::{Example, Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::TXN;
@@ -32,7 +34,6 @@ pub(crate) static OPERATION: Operation = Operation {
     description: "If every condition in if holds, the call applies the operations in then, otherwise the operations in \
         else. if, then and else are valid only in the body.",
     params: TxnParams::LIST,
-    headers: &[idempotency::KEY],
     body: BodyKind::Txn,
     example: Example {
         query: "",
@@ -54,13 +55,15 @@ pub(crate) static OPERATION: Operation = Operation {
         ErrorCode::SessionExpired,
         ErrorCode::VersionMismatch,
     ],
-    ..Operation::write("transact", Method::Post, &TXN, |call| transact(call).boxed())
+    ..Operation::write("transact", Method::Post, &TXN, LateCopies::Request, |call| {
+        transact(call).boxed()
+    })
 };
 
 params! {
     struct TxnParams as "a transaction" {
         session: Option<SessionName> = SESSION,
-        request: Option<RequestId> = REQUEST,
+        _request: Option<RequestNumber> = REQUEST,
         _conditions: InBody =
             Param::of("if", Form::Conditions, "The conditions; an empty list holds"),
         _then: InBody =
@@ -110,13 +113,14 @@ async fn transact(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     // The body may be large, so it is dropped before the transaction waits for the commit.
     let body = std::mem::take(&mut call.body);
     let mut lists = lists(&body)?;
-    drop(body);
     call.add_params(std::mem::take(&mut lists.rest))?;
+    idempotency::number(call, "transact", &body)?;
+    drop(body);
     if let Some(redirect) = call.redirect_to_leader() {
         return Ok(redirect);
     }
-    let TxnParams { session, request, .. } = call.params()?;
-    let caller = idempotency::caller(call, session, request)?;
+    let TxnParams { session, .. } = call.params()?;
+    let caller = caller(call, session);
     let items = items(lists, caller.session.is_some())?;
     let Items { conditions, then, otherwise } = items;
     let (on_then, on_otherwise) = (paths(&then), paths(&otherwise));

@@ -1,6 +1,8 @@
 //! The bodies that a transaction accepts, and the errors for all other bodies.
 
-use holdfast_types::{AclEntry, Create, CreateKind, Data, FencingToken, LockName, Perms};
+use holdfast_types::{
+    AclEntry, Create, CreateKind, Data, FencingToken, LockName, Perms, RequestNumber,
+};
 use proptest::prelude::*;
 
 use super::*;
@@ -53,7 +55,7 @@ fn an_empty_access_list_is_rejected_and_not_treated_as_absent() {
 
 #[test]
 fn every_operation_is_parsed() {
-    let body = r#"{"session":"me","request":"r1","then":[
+    let body = r#"{"session":"me","request":1,"then":[
         {"create":"/q/n-","data":"x","sequential":true,"ephemeral":true},
         {"create":"/c","ttl":"1h","acl":["world:anyone:r"],"parents":true},
         {"set":"/a","data_base64":"AAE=","version":3},{"delete":"/b","recursive":true},
@@ -84,7 +86,7 @@ fn every_operation_is_parsed() {
     assert_eq!(items.then[2..4], [set, delete]);
     assert!(matches!(&items.then[4], Op::SetAcl { acl, .. } if acl[0].who.scheme == "auth"));
     assert_eq!(items.otherwise, [Op::Check { path: at("/a"), version: Some(0) }]);
-    assert_eq!(params.request.unwrap().as_str(), "r1");
+    assert_eq!(params._request, Some(RequestNumber(1)));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use holdfast_types::LockRejection;
 use holdfast_types::*;
 
+use super::super::recipe::model::{Called, repeated};
 use super::locks::{Reader, entry};
 use super::queue_entries::own_name;
 use super::{Model, Node, QueueEntry, limit_reached};
@@ -32,14 +33,19 @@ impl Model {
     /// Requests a release from holders. A new request replaces the pending one if it revokes and that one does not, or
     /// if its deadline is earlier; otherwise the pending one stays.
     pub(super) fn request_release(&mut self, command: RequestRelease) -> Outcome {
-        let RequestRelease { lock, holder, reason, deadline_ms, revoke } = command;
+        let RequestRelease { lock, holder, token, reason, deadline_ms, revoke } = command;
         if deadline_ms == 0 || deadline_ms > RequestRelease::DEADLINE_MAX_MS {
             return Err(Rejection::OutOfBounds { what: OutOfBounds::Deadline });
         }
-        let holders: Vec<String> = match holder {
-            Some(who) => vec![self.holder_of(&lock, &who, None)?.path.clone()],
+        let mut holders: Vec<String> = match holder {
+            Some(who) => match self.holder_of(&lock, &who, token) {
+                Err(rejection) if token.is_none() => return Err(rejection),
+                found => found.iter().map(|node| node.path.clone()).collect(),
+            },
             None => self.holders(&lock).into_iter().map(|node| node.path.clone()).collect(),
         };
+        let token_of = |path: &String| self.find(path).unwrap().entry.as_ref().unwrap().token();
+        holders.retain(|path| token.is_none_or(|token| token_of(path) == Some(token.0)));
         let (requested_at, deadline) = (Stamp(self.now), Stamp(self.now + deadline_ms));
         for path in &holders {
             let hold = self.find_mut(path).entry.as_mut().unwrap().hold.as_mut().unwrap();
@@ -62,13 +68,14 @@ impl Model {
             return Err(self.gone(hand_over.to.0));
         };
         let HandOver { lock, to: (_, taking), token, .. } = &hand_over;
-        let request = token.map(|token| format!("hand-over {lock} {taking} {token}"));
-        if let Some(first) = self.recipes.recall(SessionId(id), request.as_ref()) {
-            return first;
+        let call = token.map(|token| Called::HandOver(format!("{lock} {taking} {token}")));
+        let (id, revision) = (SessionId(id), self.revision);
+        if let Some(first) = call.as_ref().and_then(|call| self.recipes.recall(id, call)) {
+            return repeated(first);
         }
-        let outcome = self.hand_over_once(hand_over, id);
-        if outcome.is_ok() {
-            self.recipes.remember(SessionId(id), request.as_ref(), &outcome);
+        let outcome = self.hand_over_once(hand_over, id.0);
+        if let (Some(call), Ok(_)) = (call, &outcome) {
+            self.recipes.remember(id, call, (&outcome, revision));
         }
         outcome
     }

@@ -21,6 +21,7 @@ use std::collections::BTreeSet;
 
 use holdfast_types::*;
 
+use super::recipe::model::Called;
 use locks::{Hold, Reader};
 use timers::CooldownState;
 
@@ -285,28 +286,35 @@ impl Model {
         self.revision += 1;
         self.now = self.now.max(stamp);
         self.granted.clear();
+        let (_, call, command) = command.into_parts();
         self.check_seal(&command)?;
         for lock in named_by(&command) {
             self.run_expired_timers(&lock);
         }
         self.follow_in_recipes();
-        let Command::Multi(multi) = command else { return self.dispatch_within_bytes(command) };
-        let Some(name) = multi.caller.session.clone() else { return self.multi(multi) };
-        if self.live(&name).is_none() {
-            return Err(self.gone(name));
-        }
-        self.check_attachment(&name, multi.caller.attachment)?;
-        let Some(request) = multi.caller.request.clone() else { return self.multi(multi) };
-        // A request id only matches a call with the same operations.
-        let ops: Vec<String> = multi.then.iter().chain(&multi.otherwise).map(op_key).collect();
-        let request = Some(format!("multi {request} {ops:?}"));
-        let id = SessionId(self.live(&name).unwrap().id);
-        if let Some(first) = self.recipes.recall(id, request.as_ref()) {
+        let Some(NumberedCall { session, request, scope }) = call else { return self.run(command) };
+        let Some(id) = self.live(&session).map(|live| SessionId(live.id)) else {
+            return Err(self.gone(session));
+        };
+        let scope = scope.0.to_string();
+        if let Some(first) = self.recipes.recall_number(id, (request.0, &scope))? {
             return first;
         }
-        let outcome = self.multi(multi);
-        self.recipes.remember(id, request.as_ref(), &outcome);
+        let outcome = self.run(command);
+        let call = Called::Number(request.0, scope);
+        self.recipes.remember(id, call, (&outcome, self.revision));
         outcome
+    }
+
+    fn run(&mut self, command: Command) -> Outcome {
+        let Command::Multi(multi) = command else { return self.dispatch_within_bytes(command) };
+        if let Some(name) = multi.caller.session.clone() {
+            if self.live(&name).is_none() {
+                return Err(self.gone(name));
+            }
+            self.check_attachment(&name, multi.caller.attachment)?;
+        }
+        self.multi(multi)
     }
 
     /// The bytes that clients have stored, recounted on each call.
@@ -361,6 +369,7 @@ impl Model {
                 | Command::Unseal
                 | Command::Auth(_)
                 | Command::As { .. }
+                | Command::Once { .. }
                 | Command::AttachSession { .. }
                 | Command::RunTimers { .. }
                 | Command::Break(_)
@@ -468,7 +477,8 @@ impl Model {
             | Command::RecordBackup { .. }
             | Command::VerifyState
             | Command::Auth(_)
-            | Command::As { .. } => panic!("the model has no members and no authorization"),
+            | Command::As { .. }
+            | Command::Once { .. } => panic!("the model has no members and no authorization"),
             Command::AttachSession { session, password, ttl } => {
                 self.attach_by_id(session, password, ttl)
             }
@@ -507,16 +517,5 @@ pub(super) fn named_by(command: &Command) -> Vec<LockName> {
             held.chain(multi.then.iter().chain(&multi.otherwise).filter_map(of_op)).collect()
         }
         _ => Vec::new(),
-    }
-}
-
-/// The operation and its znode.
-fn op_key(op: &Op) -> String {
-    match op {
-        Op::Create(create) => format!("create {} {}", create.directory, create.name),
-        Op::Delete { path, .. } => format!("delete {path}"),
-        Op::SetData { path, .. } => format!("set {path}"),
-        Op::SetAcl { path, .. } => format!("acl {path}"),
-        Op::Check { path, .. } => format!("check {path}"),
     }
 }

@@ -8,7 +8,9 @@ use crate::tests::script_commands::session_name;
 /// One step of a history.
 #[derive(Clone, Debug)]
 pub(super) enum Move {
-    Command(Recipe),
+    Command(Option<NumberedCall>, Recipe),
+    /// The n-th member leaves the present generation or round.
+    LeavePresent(usize),
     /// Cancels the n-th current wait, or an ended one.
     Cancel(usize),
     /// Repeats the n-th last command.
@@ -29,10 +31,11 @@ pub(super) fn history(moves_max: usize) -> impl Strategy<Value = Vec<Move>> {
 
 fn step() -> impl Strategy<Value = Move> {
     prop_oneof![
-        30 => arrive().prop_map(Move::Command),
-        8 => leave_barrier().prop_map(Move::Command),
-        12 => latch().prop_map(Move::Command),
-        8 => counter().prop_map(Move::Command),
+        30 => arrive().prop_map(|recipe| Move::Command(None, recipe)),
+        8 => leave_barrier().prop_map(|recipe| Move::Command(None, recipe)),
+        12 => (numbered_call(), latch()).prop_map(|(call, recipe)| Move::Command(call, recipe)),
+        8 => (numbered_call(), counter()).prop_map(|(call, recipe)| Move::Command(call, recipe)),
+        4 => (0..8_usize).prop_map(Move::LeavePresent),
         8 => (0..8_usize).prop_map(Move::Cancel),
         10 => (0..20_usize).prop_map(Move::Repeat),
         2 => (prop_oneof![Just(0), any::<usize>()], 1..20_usize)
@@ -56,9 +59,12 @@ fn owner() -> impl Strategy<Value = Owner> {
     prop::sample::select(vec!["-", "-", "-", "o"]).prop_map(|owner| Owner::new(owner).unwrap())
 }
 
-fn request() -> impl Strategy<Value = Option<RequestId>> {
-    prop::option::weighted(0.7, 0..12_u8)
-        .prop_map(|id| id.map(|id| RequestId::new(format!("q{id}")).unwrap()))
+fn request() -> impl Strategy<Value = Option<RequestNumber>> {
+    prop::option::weighted(0.7, (0..12_u64).prop_map(RequestNumber))
+}
+
+fn numbered_call() -> impl Strategy<Value = Option<NumberedCall>> {
+    prop::option::weighted(0.6, super::super::changes::call())
 }
 
 fn barrier_kind() -> impl Strategy<Value = BarrierKind> {
@@ -83,9 +89,18 @@ fn arrive() -> impl Strategy<Value = Recipe> {
 }
 
 fn leave_barrier() -> impl Strategy<Value = Recipe> {
-    (barrier_kind(), recipe_name(), session(), owner()).prop_map(
-        |(barrier_kind, name, session, owner)| {
-            Recipe::LeaveBarrier(LeaveBarrier { barrier_kind, name, session, owner })
+    let generation = prop::option::weighted(0.4, (1..60_u64).prop_map(Revision));
+    let request = prop::option::weighted(0.3, (0..12_u64).prop_map(RequestNumber));
+    (barrier_kind(), recipe_name(), session(), owner(), generation, request).prop_map(
+        |(barrier_kind, name, session, owner, generation, request)| {
+            Recipe::LeaveBarrier(LeaveBarrier {
+                barrier_kind,
+                name,
+                session,
+                owner,
+                generation,
+                request,
+            })
         },
     )
 }
@@ -109,9 +124,6 @@ fn counter() -> impl Strategy<Value = Recipe> {
             .prop_map(|(value, version)| CounterChange::Set { value, version }),
         1 => Just(CounterChange::Delete),
     ];
-    (recipe_name(), prop::option::of(session()), request(), change).prop_map(
-        |(counter, session, request, change)| {
-            Recipe::ChangeCounter(ChangeCounter { counter, session, request, change })
-        },
-    )
+    (recipe_name(), change)
+        .prop_map(|(counter, change)| Recipe::ChangeCounter(ChangeCounter { counter, change }))
 }

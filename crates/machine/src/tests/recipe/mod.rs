@@ -18,7 +18,7 @@ pub(super) fn of_every_kind() -> impl Iterator<Item = Command> {
         "latch l/1 3",
         "down l/1 key=k1",
         "promise l/1 s1 key=k2",
-        "arrive b s1 parties=3 request=q7",
+        "arrive b s1 parties=3 request=7",
         "arrive b s2 parties=3 owner=o",
         "arrive d s1 double parties=2",
         "arrive d s2 double parties=2",

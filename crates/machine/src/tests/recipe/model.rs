@@ -2,15 +2,21 @@
 //! docs/semantics.md, not from the code under test.
 
 mod counted;
+mod leaving;
+mod memo;
 
 use holdfast_types::SessionRejection;
 use holdfast_types::*;
+
+pub(in crate::tests) use memo::{Called, repeated};
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Session {
     pub(super) name: SessionName,
     pub(super) id: SessionId,
-    memo: Vec<(String, Outcome)>,
+    memo: Vec<(Called, Outcome, u64)>,
+    /// The largest number of a forgotten call.
+    floor: u64,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -28,14 +34,28 @@ pub(super) struct Participant {
     pub(super) name: RecipeName,
     session: SessionId,
     owner: Owner,
-    request: Option<String>,
+    request: Option<u64>,
     ticket: u64,
     pub(super) requested_in: u64,
     pub(super) wait_ms: u64,
     parties: u32,
     /// For a double barrier: the round and the index of the participant.
     inside: Option<(u64, u32)>,
-    left: bool,
+    pub(super) left: bool,
+}
+
+impl Participant {
+    /// The command that leaves one generation, with the number of the arrival.
+    pub(super) fn leave(&self, generation: Option<Revision>, model: &Model) -> LeaveBarrier {
+        LeaveBarrier {
+            barrier_kind: self.barrier_kind,
+            name: self.name.clone(),
+            session: model.name_of(self.session),
+            owner: self.owner.clone(),
+            generation,
+            request: self.request.filter(|_| self.inside.is_none()).map(RequestNumber),
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -45,6 +65,8 @@ pub(in crate::tests) struct Model {
     pub(super) limits: Limits,
     pub(super) sessions: Vec<Session>,
     expired: Vec<SessionName>,
+    /// The largest number of an ended session.
+    over: Vec<(SessionName, u64)>,
     latches: Vec<Latch>,
     /// All participants, in order of arrival.
     pub(super) participants: Vec<Participant>,
@@ -62,6 +84,11 @@ fn replied(reply: RecipeReply) -> Outcome {
     Ok(Reply::Recipe(reply))
 }
 
+/// What an arrival does, whatever its wait is.
+fn scope(barrier_kind: BarrierKind, name: &RecipeName, owner: &Owner) -> String {
+    format!("{barrier_kind:?} {name} {owner}")
+}
+
 fn full(bound: Bound, limit: u32) -> Outcome {
     Err(Rejection::LimitReached { bound, limit: limit.into() })
 }
@@ -74,6 +101,7 @@ impl Model {
             limits: Limits::default(),
             sessions: Vec::new(),
             expired: Vec::new(),
+            over: Vec::new(),
             latches: Vec::new(),
             participants: Vec::new(),
             counters: Vec::new(),
@@ -95,7 +123,8 @@ impl Model {
     /// The enclosing model opens a session.
     pub(in crate::tests) fn begin(&mut self, name: &SessionName, id: SessionId) {
         if self.live(name).is_none() {
-            self.sessions.push(Session { name: name.clone(), id, memo: Vec::new() });
+            let floor = self.over(name);
+            self.sessions.push(Session { name: name.clone(), id, memo: Vec::new(), floor });
         }
     }
 
@@ -146,50 +175,6 @@ impl Model {
         Err(Rejection::Session(SessionRejection::Unknown { session }))
     }
 
-    pub(in crate::tests) fn recall(
-        &self,
-        id: SessionId,
-        request: Option<&String>,
-    ) -> Option<Outcome> {
-        let session = self.sessions.iter().find(|session| session.id == id)?;
-        session
-            .memo
-            .iter()
-            .find(|(known, _)| Some(known) == request)
-            .map(|(_, first)| first.clone())
-    }
-
-    pub(in crate::tests) fn remember(
-        &mut self,
-        id: SessionId,
-        request: Option<&String>,
-        outcome: &Outcome,
-    ) {
-        let (Some(request), None) = (request, self.recall(id, request)) else { return };
-        let memo_max = self.limits.memo_per_session_max as usize;
-        if let Some(session) = self.sessions.iter_mut().find(|session| session.id == id) {
-            session.memo.push((request.clone(), outcome.clone()));
-            let over = session.memo.len().saturating_sub(memo_max);
-            session.memo.drain(..over);
-        }
-    }
-
-    /// The bytes of the memo that count: 33 bytes for each request id, and the paths that were created.
-    pub(in crate::tests) fn bytes_remembered(&self) -> usize {
-        let created_in = |result: &OpReply| match result {
-            OpReply::Created { path, .. } => path.as_str().len(),
-            _ => 0,
-        };
-        let answers = self.sessions.iter().flat_map(|session| &session.memo);
-        let bytes = answers.map(|(_, outcome)| match outcome {
-            Ok(Reply::Multi(MultiReply { results, .. })) => {
-                33 + results.iter().map(created_in).sum::<usize>()
-            }
-            _ => 33,
-        });
-        bytes.sum()
-    }
-
     /// The participants that wait at a barrier, in order.
     fn waiting(&self, barrier_kind: BarrierKind, name: &RecipeName) -> Vec<Participant> {
         let waits = |party: &&Participant| {
@@ -227,19 +212,51 @@ impl Model {
     }
 
     fn arrive(&mut self, arrive: Arrive) -> Outcome {
-        let Arrive { barrier_kind, name, parties, open, owner, request, wait_ms } = arrive;
+        let Arrive { barrier_kind, name, parties, open, owner, request, .. } = arrive.clone();
         if parties == 0 {
             return rejected(RecipeRejection::OutOfBounds { max: Recipe::PARTIES_MAX });
         }
-        let request = request.map(|request| format!("{barrier_kind:?} {name} {owner} {request}"));
+        let Some(id) = self.live(&open.session) else {
+            if self.expired.contains(&open.session) {
+                return self.gone(open.session);
+            }
+            let over = self.over(&open.session);
+            if request.is_some_and(|request| request.0 <= over) {
+                let newest = RequestNumber(over);
+                return Err(SessionRejection::RequestOver { newest }.into());
+            }
+            return self.arrive_once(arrive);
+        };
+        let mine = self.participant_of(barrier_kind, &name, id, &owner);
+        let waiting = mine.filter(|mine| mine.inside.is_none()).and_then(|mine| mine.request);
+        if let Some(request) = request {
+            match self.recall_number(id, (request.0, &scope(barrier_kind, &name, &owner))) {
+                Ok(Some(first)) => {
+                    self.is_recalled = true;
+                    return first;
+                }
+                Err(over) if waiting != Some(request.0) => return Err(over),
+                Ok(None) if waiting.is_some_and(|waiting| request.0 < waiting) => {
+                    let newest = RequestNumber(waiting.unwrap());
+                    return Err(SessionRejection::RequestOver { newest }.into());
+                }
+                Ok(None) | Err(_) => {}
+            }
+        }
+        let outcome = self.arrive_once(arrive);
+        if let (Some(RequestNumber(request)), Err(_)) = (request, &outcome)
+            && waiting != Some(request)
+        {
+            let call = Called::Number(request, scope(barrier_kind, &name, &owner));
+            self.remember(id, call, (&outcome, self.revision));
+        }
+        outcome
+    }
+
+    fn arrive_once(&mut self, arrive: Arrive) -> Outcome {
+        let Arrive { barrier_kind, name, parties, open, owner, request, wait_ms } = arrive;
+        let request = request.map(|request| request.0);
         let id = self.live(&open.session);
-        if id.is_none() && self.expired.contains(&open.session) {
-            return self.gone(open.session);
-        }
-        if let Some(first) = id.and_then(|id| self.recall(id, request.as_ref())) {
-            self.is_recalled = true;
-            return first;
-        }
         let known = self
             .participants
             .iter()
@@ -253,7 +270,10 @@ impl Model {
             if let Some((round, index)) = mine.inside {
                 let tripped = Tripped { generation: Revision(round), index, parties };
                 let outcome = replied(RecipeReply::Tripped(tripped));
-                self.remember(mine.session, request.as_ref(), &outcome);
+                if let Some(request) = request {
+                    let call = Called::Number(request, scope(barrier_kind, &name, &owner));
+                    self.remember(mine.session, call, (&outcome, self.revision));
+                }
                 return outcome;
             }
             let Some(wait_ms) = wait_ms else { return not_yet };
@@ -275,7 +295,8 @@ impl Model {
         let session = id.unwrap_or_else(|| {
             self.minted += 1;
             let id = SessionId(self.minted);
-            self.sessions.push(Session { name: open.session, id, memo: Vec::new() });
+            let floor = self.over(&open.session);
+            self.sessions.push(Session { name: open.session, id, memo: Vec::new(), floor });
             id
         });
         let (ticket, requested_in, wait_ms) = (self.revision, self.revision, wait_ms.unwrap_or(0));
@@ -345,11 +366,7 @@ impl Model {
         let mut all = Vec::new();
         for (index, party) in (0..parties).zip(waiting) {
             let tripped = Tripped { generation: Revision(number), index, parties };
-            self.remember(
-                party.session,
-                party.request.as_ref(),
-                &replied(RecipeReply::Tripped(tripped.clone())),
-            );
+            self.answer(&party, &replied(RecipeReply::Tripped(tripped.clone())));
             if barrier_kind == BarrierKind::Barrier {
                 self.participants.retain(|other| other.ticket != party.ticket);
             } else {
@@ -366,7 +383,7 @@ impl Model {
         let breach = Breach { generation: self.generation(barrier_kind, name), session, cause };
         for party in self.waiting(barrier_kind, name) {
             let outcome = rejected(RecipeRejection::Broken(breach.clone()));
-            self.remember(party.session, party.request.as_ref(), &outcome);
+            self.answer(&party, &outcome);
             self.participants.retain(|other| other.ticket != party.ticket);
         }
     }
@@ -375,62 +392,11 @@ impl Model {
     fn leave(&mut self, party: &Participant) {
         if party.inside.is_none() {
             self.participants.retain(|other| other.ticket != party.ticket);
+            self.end_number(party, party.request);
         } else {
             self.participants.iter_mut().find(|other| other.ticket == party.ticket).unwrap().left =
                 true;
         }
-    }
-
-    fn leave_barrier(&mut self, leave_barrier: LeaveBarrier) -> Outcome {
-        let LeaveBarrier { barrier_kind, name, session, owner } = leave_barrier;
-        let Some(id) = self.live(&session) else { return self.gone(session) };
-        let mine = self.participant_of(barrier_kind, &name, id, &owner);
-        let changed = mine.is_some();
-        if barrier_kind == BarrierKind::Barrier {
-            if changed {
-                self.break_all(&name, id, BreachCause::Left);
-            }
-            return replied(RecipeReply::LeftBarrier(LeaveBarrierReply { leaving: None, changed }));
-        }
-        if let Some(mine) = &mine {
-            self.leave(mine);
-            self.trip_if_complete(barrier_kind, &name);
-        }
-        let round = self.round(&name);
-        let inside = round.iter().filter(|party| !party.left).count() as u32;
-        let has_left =
-            round.iter().any(|party| party.session == id && party.owner == owner && party.left);
-        let has_left = has_left && mine.is_none_or(|mine| mine.inside.is_some());
-        let number =
-            round.first().and_then(|party| party.inside).map(|(number, _)| Revision(number));
-        let leaving = number.filter(|_| has_left).map(|number| (number, inside));
-        replied(RecipeReply::LeftBarrier(LeaveBarrierReply { leaving, changed }))
-    }
-
-    fn cancel_arrival(&mut self, cancel_arrival: CancelArrival) -> Outcome {
-        let CancelArrival { barrier_kind, name, session, owner, requested_in, request } =
-            cancel_arrival;
-        let Some(id) = self.live(&session) else { return replied(RecipeReply::ArrivalCancelled) };
-        let request = request.map(|request| format!("{barrier_kind:?} {name} {owner} {request}"));
-        if let Some(first) = self.recall(id, request.as_ref()) {
-            return first;
-        }
-        let Some(mine) = self.participant_of(barrier_kind, &name, id, &owner) else {
-            return replied(RecipeReply::ArrivalCancelled);
-        };
-        if let Some((round, index)) = mine.inside {
-            let (generation, parties) = (Revision(round), mine.parties);
-            return replied(RecipeReply::Tripped(Tripped { generation, index, parties }));
-        }
-        if mine.requested_in != requested_in.0 {
-            return self.arrived(barrier_kind, &name, id, mine.ticket, mine.requested_in);
-        }
-        if barrier_kind == BarrierKind::Barrier {
-            self.break_all(&name, id, BreachCause::TimedOut);
-        } else {
-            self.leave(&mine);
-        }
-        replied(RecipeReply::ArrivalCancelled)
     }
 
     /// Ends a session: counts its promises down, breaks its barriers, and leaves its double barriers.
@@ -461,6 +427,8 @@ impl Model {
         for party in own.iter().filter(|party| party.barrier_kind == BarrierKind::Double) {
             self.trip_if_complete(BarrierKind::Double, &party.name);
         }
+        let over = (name.clone(), self.newest(id));
+        self.over.push(over);
         self.sessions.retain(|session| session.id != id);
         if end == SessionEnd::Expired {
             self.expired.push(name.clone());
@@ -505,7 +473,7 @@ impl Model {
             session: self.name_of(party.session),
             owner: party.owner.clone(),
             requested_in: Revision(party.requested_in),
-            request: None,
+            ticket: Ticket(party.ticket),
         };
         waits.into_iter().map(|party| (cancel_arrival(party), party.wait_ms)).collect()
     }

@@ -18,7 +18,7 @@ type Trip = (BarrierKind, RecipeName, Tripped);
 struct Trial {
     machine: Machine,
     model: Model,
-    sent: Vec<Recipe>,
+    sent: Vec<(Option<NumberedCall>, Recipe)>,
     cancelled: Vec<CancelArrival>,
     /// The reported trips, each with its session and owner.
     trips: Vec<(Trip, (SessionId, Owner))>,
@@ -37,24 +37,25 @@ impl Trial {
 
     fn step(&mut self, step: &Move) -> Result<(), String> {
         match step {
-            Move::Command(recipe) => self.send(recipe.clone())?,
+            Move::Command(call, recipe) => self.send(call.clone(), recipe.clone())?,
+            Move::LeavePresent(n) => self.leave_present(*n)?,
             Move::Cancel(n) => {
                 let waits: Vec<_> = self.model.waits().into_iter().map(|(wait, _)| wait).collect();
                 self.cancelled.extend(waits.clone());
                 let known = if n % 2 == 0 { &waits } else { &self.cancelled };
                 if let Some(wait) = known.get(n / 2) {
-                    self.send(Recipe::CancelArrival(wait.clone()))?;
+                    self.send(None, Recipe::CancelArrival(wait.clone()))?;
                 }
             }
             Move::Repeat(n) => {
-                if let Some(recipe) = self.sent.iter().rev().nth(*n) {
-                    self.send(recipe.clone())?;
+                if let Some((call, recipe)) = self.sent.iter().rev().nth(*n).cloned() {
+                    self.send(call, recipe)?;
                 }
             }
             Move::RepeatFrom(from, count) => {
                 let repeated = self.sent.iter().skip(from % self.sent.len().max(1));
                 let repeated: Vec<_> = repeated.take(*count).cloned().collect();
-                repeated.into_iter().try_for_each(|recipe| self.send(recipe))?;
+                repeated.into_iter().try_for_each(|(call, recipe)| self.send(call, recipe))?;
             }
             Move::Close(n) => self.close(&session_name(SESSIONS[*n])),
             Move::Expire(n) => self.expire(&session_name(SESSIONS[*n])),
@@ -85,12 +86,23 @@ impl Trial {
             .remove(0)
     }
 
-    fn send(&mut self, recipe: Recipe) -> Result<(), String> {
-        self.sent.push(recipe.clone());
-        let expected = self.model.apply(recipe.clone());
-        let actual = self.apply(Command::Recipe(recipe.clone()));
+    /// A member leaves the present generation or round of its barrier, by its name.
+    fn leave_present(&mut self, n: usize) -> Result<(), String> {
+        let members = self.model.participants.iter().filter(|member| !member.left);
+        let members: Vec<_> = members.collect();
+        let Some(member) = members.get(n % members.len().max(1)) else { return Ok(()) };
+        let view = self.model.barrier(member.barrier_kind, &member.name);
+        let leave = member.leave(view.generation.or(view.round), &self.model);
+        self.send(None, Recipe::LeaveBarrier(leave))
+    }
+
+    fn send(&mut self, call: Option<NumberedCall>, recipe: Recipe) -> Result<(), String> {
+        self.sent.push((call.clone(), recipe.clone()));
+        let expected = self.model.apply_once(call.clone(), recipe.clone());
+        let actual = self.apply(Command::Recipe(recipe.clone()).once(call));
+        let first = actual.clone().map(|reply| reply.into_first().0);
         if let (Recipe::Arrive(arrive), Ok(Reply::Recipe(RecipeReply::Tripped(tripped)))) =
-            (&recipe, &actual)
+            (&recipe, &first)
         {
             let id = self.model.live(&arrive.open.session).unwrap_or(SessionId(0));
             let barrier = (arrive.barrier_kind, arrive.name.clone(), tripped.clone());
@@ -165,7 +177,7 @@ pub(in crate::tests) fn compare(machine: &Machine, model: &Model) -> Result<(), 
         let owner = (&wait.session, &wait.owner);
         let found = machine.arrival_requested_in(wait.requested_in).map(|found| found.cancel);
         check_equal(&found.as_ref(), &Some(&wait))?;
-        let at = machine.arrival(wait.barrier_kind, &wait.name, owner, Revision(0), None);
+        let at = machine.arrival(wait.barrier_kind, &wait.name, owner, Revision(0));
         check_equal(&at, &ArrivalState::Gone)?;
     }
     Ok(())
@@ -220,6 +232,8 @@ fn the_invariants_of_recipes_hold_without_the_model() {
         name: RecipeName::new("a").unwrap(),
         session: session_name("s1"),
         owner: Owner::unnamed(),
+        generation: None,
+        request: None,
     });
     let twice = [arrive(BarrierKind::Barrier, "s1"), arrive(BarrierKind::Barrier, "s1")];
     let enter = ["s1", "s2", "s3"].map(|session| arrive(BarrierKind::Double, session));

@@ -35,6 +35,8 @@ pub(in crate::tests) fn recipe(words: &Words<'_>) -> Option<Recipe> {
             name: name(words),
             session: session_name(words.at(2)),
             owner: words.owner(),
+            generation: words.number("generation").map(Revision),
+            request: request(words),
         }),
         "cancel_arrival" => Recipe::CancelArrival(CancelArrival {
             barrier_kind,
@@ -42,7 +44,7 @@ pub(in crate::tests) fn recipe(words: &Words<'_>) -> Option<Recipe> {
             session: session_name(words.at(2)),
             owner: words.owner(),
             requested_in: Revision(words.number("asked").unwrap()),
-            request: request(words),
+            ticket: Ticket(words.number("ticket").or(words.number("asked")).unwrap()),
         }),
         "add" => count(words, CounterChange::Add { amount: number(2) }),
         "put" => {
@@ -54,21 +56,15 @@ pub(in crate::tests) fn recipe(words: &Words<'_>) -> Option<Recipe> {
 }
 
 fn count(words: &Words<'_>, change: CounterChange) -> Recipe {
-    let session = words.value("session").map(session_name);
-    Recipe::ChangeCounter(ChangeCounter {
-        counter: name(words),
-        session,
-        request: request(words),
-        change,
-    })
+    Recipe::ChangeCounter(ChangeCounter { counter: name(words), change })
 }
 
 fn name(words: &Words<'_>) -> RecipeName {
     RecipeName::new(words.at(1)).unwrap()
 }
 
-fn request(words: &Words<'_>) -> Option<RequestId> {
-    words.value("request").map(|request| RequestId::new(request).unwrap())
+fn request(words: &Words<'_>) -> Option<RequestNumber> {
+    words.number("request").map(RequestNumber)
 }
 
 /// The answer to a query about recipes.

@@ -71,25 +71,7 @@ impl Model {
     }
 
     pub(super) fn count(&mut self, count: ChangeCounter) -> Outcome {
-        let ChangeCounter { counter, session, request, change } = count;
-        let Some(session) = session else { return self.change(counter, change) };
-        let Some(id) = self.live(&session) else { return self.gone(session) };
-        // A request id only matches the same kind of change.
-        let kind = match change {
-            CounterChange::Add { .. } => "add",
-            CounterChange::Set { .. } => "set",
-            CounterChange::Delete => "delete",
-        };
-        let request = request.map(|request| format!("counter {counter} {kind} {request}"));
-        if let Some(first) = self.recall(id, request.as_ref()) {
-            return first;
-        }
-        let outcome = self.change(counter, change);
-        self.remember(id, request.as_ref(), &outcome);
-        outcome
-    }
-
-    fn change(&mut self, name: RecipeName, change: CounterChange) -> Outcome {
+        let ChangeCounter { counter: name, change } = count;
         let existed = self.counters.iter().any(|(known, _)| *known == name);
         let now = self.counter(&name);
         let value = match change {

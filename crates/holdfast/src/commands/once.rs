@@ -1,0 +1,27 @@
+//! Changes that the cluster executes once: a late copy of the command undoes no later change of somebody else. The
+//! command has a session for its calls, and closes it at the end.
+
+use std::time::Duration;
+
+use holdfast_client::http::HttpResponse;
+use holdfast_client::{Call, Client, Error};
+
+use crate::exit::CommandFailure;
+
+/// The time limit for closing the session at the end.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Makes a change with this client, and closes its session.
+pub(super) async fn closing<T>(
+    client: &Client,
+    change: impl Future<Output = Result<T, Error>>,
+) -> Result<T, CommandFailure> {
+    let result = change.await;
+    let _in_time = tokio::time::timeout(CLOSE_TIMEOUT, client.close()).await;
+    Ok(result?)
+}
+
+/// Sends a change that the cluster executes once.
+pub(super) async fn send(client: &Client, call: Call) -> Result<HttpResponse, CommandFailure> {
+    closing(client, client.call_once_raw(call)).await
+}

@@ -1,0 +1,150 @@
+//! What names a call that changes the replicated state, so that a late copy of it has no effect.
+//!
+//! Each write has a [`LateCopies`], without a default. A test compares the table of `docs/semantics.md` with the
+//! operations, and `tests/front_end/late_copies.rs` sends a late copy of each of them.
+
+/// The name of a call. See [`LateCopies::row`] for the effect of its late copies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LateCopies {
+    /// An `attempt` to acquire.
+    Attempt,
+    /// The `attempt` of the call that opens a session.
+    OpenAttempt,
+    /// The `attempt` or the `token` to release.
+    Release,
+    /// The `token` of a hold.
+    Token,
+    /// The `incarnation` of a session.
+    Incarnation,
+    /// A `session` and a `request`: the call is executed once ([`crate::idempotency::number`]).
+    Request,
+    /// A `session` and the `request` of an arrival at a barrier.
+    Arrival,
+    /// The `generation` of a barrier, or the `request` of an arrival.
+    Generation,
+    /// An id that the cluster never uses again.
+    UniqueId,
+    /// Nothing: only the first such call of a cluster has an effect.
+    Bootstrap,
+    /// A proof that is valid once.
+    Proof,
+    /// Nothing: a copy renews the lease of an open session.
+    Renewal,
+    /// Nothing: a copy opens a session of a new name, which nobody uses.
+    NewSession,
+    /// Nothing: the call does not change the replicated state.
+    NoStateChange,
+}
+
+impl LateCopies {
+    /// Whether the call has a request number.
+    pub(crate) const fn is_numbered(self) -> bool {
+        matches!(self, Self::Request | Self::Arrival)
+    }
+
+    /// The cells of the table: the name, the effect of a late copy, and how long the cluster remembers.
+    #[cfg(test)]
+    const fn row(self) -> [&'static str; 3] {
+        match self {
+            Self::Attempt => [
+                "`attempt`",
+                "409 `attempt-over`; during the hold, a renewal",
+                "256 locks and owners of a session, then one number",
+            ],
+            Self::OpenAttempt => [
+                "`attempt`",
+                "409 `attempt-over`; while the session is open, a renewal",
+                "one hour after the end of the session",
+            ],
+            Self::Release => ["`attempt` or `token`", "none", "as an acquire; a token always"],
+            Self::Token => {
+                ["`token`", "none: the first response, 409 `not-holder`, or 0 holds", "always"]
+            }
+            Self::Incarnation => ["`incarnation`", "none", "always"],
+            Self::Request => [
+                "`session` and `request`",
+                "the first response; when it is forgotten, 409 `request-over`",
+                "64 calls or 256 KB of a session, then one number",
+            ],
+            Self::Arrival => [
+                "`session` and `request`",
+                "the first final response; when it is forgotten, 409 `request-over`",
+                "64 calls of a session, then one number",
+            ],
+            Self::Generation => ["`generation` or `request`", "none", "always"],
+            Self::UniqueId => ["the id, which is never used again", "404", "always"],
+            Self::Bootstrap => ["the cluster", "409 `has-administrator`", "always"],
+            Self::Proof => ["`proof`", "403", "always"],
+            Self::Renewal => ["the session", "renews the session, if it is open", "–"],
+            Self::NewSession => ["nothing", "another session, which ends after its TTL", "–"],
+            Self::NoStateChange => ["nothing", "changes no state that clients store", "–"],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::operation::Scope;
+    use crate::operations::OPERATIONS;
+
+    const PAGE: &str = include_str!("../../../docs/semantics.md");
+    const ALL: [LateCopies; 14] = [
+        LateCopies::Attempt,
+        LateCopies::OpenAttempt,
+        LateCopies::Release,
+        LateCopies::Token,
+        LateCopies::Incarnation,
+        LateCopies::Request,
+        LateCopies::Arrival,
+        LateCopies::Generation,
+        LateCopies::UniqueId,
+        LateCopies::Bootstrap,
+        LateCopies::Proof,
+        LateCopies::Renewal,
+        LateCopies::NewSession,
+        LateCopies::NoStateChange,
+    ];
+
+    /// The table has each write once, with its name, the effect of a late copy, and the memory.
+    #[test]
+    fn the_page_has_the_name_of_every_write() {
+        let writes = || OPERATIONS.iter().filter(|operation| operation.scope == Scope::Write);
+        let mut listed = 0;
+        for late_copies in ALL {
+            let calls = writes().filter(|operation| operation.late_copies == late_copies);
+            let calls: Vec<_> = calls
+                .map(|call| format!("`{} {}`", call.method.as_str(), call.route.pattern))
+                .collect();
+            listed += calls.len();
+            let [name, effect, memory] = late_copies.row();
+            let row = format!("\n| {} | {name} | {effect} | {memory} |\n", calls.join(", "));
+            assert!(PAGE.contains(&row), "docs/semantics.md needs the row{row}");
+        }
+        assert_eq!(listed, writes().count());
+    }
+
+    /// A write accepts the parameters that name it.
+    #[test]
+    fn every_write_accepts_its_name() {
+        for operation in OPERATIONS.iter().filter(|operation| operation.scope == Scope::Write) {
+            let needed: &[&str] = match operation.late_copies {
+                LateCopies::Attempt | LateCopies::OpenAttempt | LateCopies::Release => &["attempt"],
+                LateCopies::Token => &["token"],
+                LateCopies::Incarnation => &["incarnation"],
+                LateCopies::Request | LateCopies::Arrival => &["session", "request"],
+                LateCopies::Generation => &["generation", "request"],
+                LateCopies::Proof => &["proof"],
+                LateCopies::UniqueId
+                | LateCopies::Bootstrap
+                | LateCopies::Renewal
+                | LateCopies::NewSession
+                | LateCopies::NoStateChange => &[],
+            };
+            for name in needed {
+                let has = operation.takes(name) || operation.late_copies == LateCopies::OpenAttempt;
+                assert!(has, "{operation:?} does not accept {name}");
+            }
+        }
+    }
+}
