@@ -148,8 +148,16 @@ async fn values_beyond_the_described_bounds_are_rejected_and_values_within_them_
                     ("/v1/tree/{path}", "limit") => "&children",
                     ("/v1/sessions/{id}", "reason") => "&force",
                     ("/v1/sessions/{id}", "force") => "&reason=r",
-                    ("/v1/policies/{name}", "redirect") if method == "patch" => "&limit=1",
-                    ("/v1/members/{id}", "force" | "dry_run" | "redirect") if method == "patch" => {
+                    ("/v1/policies/{name}", "redirect" | "session") if method == "patch" => {
+                        "&limit=1"
+                    }
+                    ("/v1/policies/{name}", "request") if method == "patch" => {
+                        "&limit=1&session=me"
+                    }
+                    ("/v1/members/{id}", "request") if method == "patch" => "&zone=b&session=me",
+                    ("/v1/members/{id}", "force" | "dry_run" | "redirect" | "session")
+                        if method == "patch" =>
+                    {
                         "&zone=b"
                     }
                     (_, "request" | "attempt") if !base.contains("session=") => "&session=me",
