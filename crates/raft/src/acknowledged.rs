@@ -21,7 +21,7 @@ use crate::state_machine::Raft;
 const OBSERVE_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
-pub(crate) struct Acknowledged {
+pub(crate) struct AcknowledgedEntries {
     /// Set once openraft runs.
     raft: OnceLock<Raft>,
     peers: Mutex<BTreeMap<NodeId, PeerProgress>>,
@@ -46,7 +46,7 @@ pub(crate) struct Replication {
     pub(crate) last: Option<u64>,
 }
 
-impl Acknowledged {
+impl AcknowledgedEntries {
     pub(crate) fn start(&self, raft: Raft) {
         self.raft.set(raft).ok();
     }
@@ -123,7 +123,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_peer_must_have_what_it_acknowledged_and_what_is_committed() {
-        let entries = Acknowledged::default();
+        let entries = AcknowledgedEntries::default();
         let after = |replication: &Replication| {
             entries.record(replication, Instant::now());
             entries.must_have(NODE)
@@ -140,7 +140,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_follower_is_stalled_while_it_is_behind_and_acknowledges_nothing() {
-        let entries = Acknowledged::default();
+        let entries = AcknowledgedEntries::default();
         let long_ago = Instant::now().checked_sub(Duration::from_mins(1)).unwrap();
         let stalls =
             || entries.stalled_for(NODE).is_some_and(|time| time >= Duration::from_mins(1));

@@ -22,7 +22,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::time::timeout;
 
 use super::frame::read_frame;
-use crate::acknowledged::Acknowledged;
+use crate::acknowledged::AcknowledgedEntries;
 use crate::emptied::{EmptiedMembers, ReadmissionCaller, ReadmissionRequest};
 use crate::failure::{Failure, StopReason};
 use crate::identity::Identity;
@@ -77,7 +77,7 @@ pub(crate) struct PeerHandshake {
     /// Why each member refused the last handshake of this node.
     refused_by: Mutex<BTreeMap<NodeId, String>>,
     /// What the peers must have.
-    acknowledged: Acknowledged,
+    acknowledged: AcknowledgedEntries,
     /// The log of this node.
     log: LogStore,
 }
@@ -103,7 +103,7 @@ impl PeerHandshake {
             unregistered: Mutex::default(),
             refused: Mutex::default(),
             refused_by: Mutex::default(),
-            acknowledged: Acknowledged::default(),
+            acknowledged: AcknowledgedEntries::default(),
             log,
         }
     }
@@ -123,7 +123,7 @@ impl PeerHandshake {
         self.refused_by.lock().get(&node).cloned()
     }
 
-    pub(crate) fn acknowledged(&self) -> &Acknowledged {
+    pub(crate) fn acknowledged(&self) -> &AcknowledgedEntries {
         &self.acknowledged
     }
 
