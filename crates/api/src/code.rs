@@ -121,10 +121,13 @@ codes! {
         "The session has executed another call under this request number: another method, path, parameter or body. Nothing was \
          done. A copy of a call must be the same call, and every new call needs a larger number.";
     ModeConflict, "mode-conflict", false, "The lock is held in another mode",
-        "The session and owner hold the lock, or wait for it, in a mode that cannot change to the requested one. An \
-         exclusive or upgradable hold can become weaker, an upgradable hold can become exclusive, and a shared hold \
-         can only be released. Nothing was done. Release the lock first, or acquire it with mode=upgradable if it may \
-         have to become exclusive.";
+        "The attempt holds the lock, or waits for it, in another mode, or its owner cannot get the requested one. Only a \
+         call with change=N converts attempt N; a larger attempt without change nests, and the hold has the strongest \
+         mode. Beside other holders, a shared hold cannot become stronger: two such holders would wait for each other. \
+         Nothing was done. Acquire with mode=upgradable what may have to become exclusive.";
+    ValueConflict, "value-conflict", false, "The attempt has another value",
+        "A copy of an acquire never replaces its value, so that a late copy reverts nothing. Nothing was done. To replace \
+         the value, send the call with change=N, the attempt that has it, and with a larger attempt of its own.";
     LimitMismatch, "limit-mismatch", false, "The number of permits does not match the lock",
         "The call names another limit than the lock has, more permits than the limit, permits of a lock that is not a \
          semaphore, or another number of permits than the session already has. Nothing was done. All callers of one \

@@ -57,6 +57,13 @@ pub const REQUEST: Param = Param::number(
      has the same number and gets the first response; below the numbers that the session remembers it gets 409. Requires \
      session. The header Idempotency-Key is an alternative",
 );
+pub const CHANGE: Param = Param::number(
+    "change",
+    (0, Attempt::MAX.0 - 1),
+    "The attempt to change: its mode, its value, or its min_hold. The call acquires nothing. 0 is an acquire without an \
+     attempt. Requires session, and a larger attempt, which is the number of the change",
+)
+.hint("write change=N with the attempt that acquired the lock, and attempt=M with a larger number");
 pub const RELEASED_ATTEMPT: Param = Param::number(
     "attempt",
     (1, Attempt::MAX.0),

@@ -121,7 +121,7 @@ impl Guard {
     )]
     pub async fn reenter(&self) -> Result<Guard, Error> {
         self.ensure()?;
-        let guard = self.locks.request.reentry().acquire_one(&self.session).await?;
+        let guard = self.locks.request.reentry(self.mode()).acquire_one(&self.session).await?;
         if guard.token() != self.token() {
             self.entry.lose(Loss::ReleasedElsewhere);
             return Err(Error::Lost(Loss::ReleasedElsewhere));
@@ -219,7 +219,7 @@ impl Drop for UnsettledAcquire {
 fn new_hold(
     session: &Arc<Session>,
     entry: Arc<ClientQueueEntry>,
-    grant: GrantBody,
+    mut grant: GrantBody,
     counted_from: Moment,
     request: &ClientLockRequest,
 ) -> Hold {
@@ -227,6 +227,10 @@ fn new_hold(
         request.options.max_hold.map(|max| (max, max_hold_end(&grant, max, counted_from)));
     entry.limits.send_replace(HoldLimits::new(request.progress_timeout, max_hold, Moment::now()));
     entry.set_shard(&grant.lock);
+    if !request.transferred {
+        // Another guard of the owner may have a stronger mode, which ends with that guard.
+        grant.mode = request.mode.unwrap_or_default();
+    }
     entry.enter(EntryStage::Held(grant.token));
     let grant = Arc::new(watch::Sender::new(Arc::new(grant)));
     Hold { session: session.clone(), entry, grant }
@@ -239,8 +243,14 @@ fn max_hold_end(grant: &GrantBody, max: Duration, counted_from: Moment) -> Momen
     deadline(counted_from, left)
 }
 
+/// Whether a change was rejected because the cluster no longer has the hold.
+pub(crate) fn is_hold_gone(error: &Error) -> bool {
+    let Error::Rejected(problem) = error else { return false };
+    matches!(problem.code, ErrorCode::NotHolder | ErrorCode::AttemptOver)
+}
+
 /// Returns the newest attempt of the session, if the call was rejected because its own attempt is over.
-fn newest_attempt(problem: &Problem) -> Option<Attempt> {
+pub(crate) fn newest_attempt(problem: &Problem) -> Option<Attempt> {
     problem.facts.newest_attempt.filter(|_| problem.code == ErrorCode::AttemptOver)
 }
 

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use holdfast_api::parameters::TTL;
-use holdfast_api::parameters::session::{EVENTS_SINCE, EVENTS_WAIT, INCARNATION};
+use holdfast_api::parameters::session::{EVENTS_SINCE, EVENTS_WAIT, INCARNATION, OPEN_ATTEMPT};
 use holdfast_api::{Query, SessionBody, SessionEventsBody, WAIT_MAX, keepalive_path, session_path};
-use holdfast_types::{Labels, Revision, SessionId, SessionName, Ttl, millis};
+use holdfast_types::{Attempt, Labels, Revision, SessionId, SessionName, Ttl, millis};
 use serde::de::DeserializeOwned;
 
 use crate::Error;
@@ -41,14 +41,16 @@ impl Calls {
         Self { nodes: self.nodes.clone(), request_timeout }
     }
 
-    /// Opens a session, or renews it.
+    /// Opens a session, or renews it. `attempt` is the number of the call.
     pub(crate) async fn open(
         &self,
         session: &SessionName,
+        attempt: Attempt,
         ttl: Option<Ttl>,
         labels: &Labels,
     ) -> Result<Answer<SessionBody>, Error> {
-        let query = Query::default().with_some(&TTL, ttl.as_ref()).with_labels(labels);
+        let query = Query::default().with(&OPEN_ATTEMPT, &attempt);
+        let query = query.with_some(&TTL, ttl.as_ref()).with_labels(labels);
         let target = query.target(&session_path(session));
         let call = Call::new(Method::PUT, target).copies(Copies::Harmless);
         self.deliver(&call).await.json().result

@@ -8,10 +8,12 @@ use std::time::Duration;
 use holdfast_api::{ElectionBody, GrantBody, LeaderBody, election_lock, election_path};
 use holdfast_types::LockName;
 
+use crate::acquire::is_hold_gone;
 use crate::error::argument;
 use crate::lease::Acknowledged;
+use crate::lock_request::RequestedChange;
 use crate::observer::Observer;
-use crate::{Client, Error, Guard, Lock, Loss};
+use crate::{Client, Error, Guard, Lock, Loss, attempt};
 
 /// An election; see [`Client::election`].
 #[derive(Clone, Debug)]
@@ -158,7 +160,11 @@ impl Guard {
         let session = self.session.clone();
         let mut request = *self.locks.request.clone();
         request.options.value = Some(value);
-        let call = request.call(&session.name, self.entry.attempt(), None, Duration::ZERO);
+        let change =
+            RequestedChange { value: request.options.value.clone(), ..RequestedChange::default() };
+        let changed = self.entry.attempt();
+        let by = attempt::next_after(changed.unwrap_or_default());
+        let call = request.change_call(&session.name, changed, by, &change, Duration::ZERO);
         let delivery = tokio::select! {
             delivery = session.calls.deliver(&call) => delivery.json::<GrantBody>(),
             loss = self.hold.lost() => return Err(Error::Lost(loss)),
@@ -170,8 +176,8 @@ impl Guard {
                 *self.locks.request = request;
                 return Ok(());
             }
-            // The lock was lost and free: dropping this guard releases the new hold of the call.
             Ok(_) | Err(Error::Busy(_)) => Loss::ReleasedElsewhere,
+            Err(error) if is_hold_gone(&error) => Loss::ReleasedElsewhere,
             Err(Error::Lost(loss)) => loss,
             Err(error) => return Err(error),
         };

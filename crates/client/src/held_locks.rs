@@ -12,10 +12,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clock::Moment;
 use crate::hold::{Hold, first_deadline, first_loss};
-use crate::lock_request::ClientLockRequest;
+use crate::lock_request::{ClientLockRequest, RequestedChange};
 use crate::queue_entry::{ClientQueueEntry, EntryStage};
 use crate::session::{Session, SessionUse};
-use crate::{Error, Loss, spans};
+use crate::{Error, Loss, attempt, spans};
 
 /// Dropping the value releases its locks in the background.
 pub(crate) struct HeldLocks {
@@ -100,10 +100,11 @@ impl HeldLocks {
     /// Replaces the `min_hold` of a single lock.
     pub(crate) async fn set_min_hold(&self, min_hold: Duration) -> Result<(), Error> {
         let [Hold { session, entry, .. }] = self.holds.as_slice() else { return Ok(()) };
-        let mut request = self.request.reentry();
-        request.options.min_hold = Some(min_hold);
-        let call = request.call(&session.name, entry.attempt(), None, Duration::ZERO);
-        session.calls.with_timeout(request.request_timeout).send(&call).await
+        let change = RequestedChange { min_hold: Some(min_hold), ..RequestedChange::default() };
+        let by = attempt::next_after(entry.attempt().unwrap_or_default());
+        let call =
+            self.request.change_call(&session.name, entry.attempt(), by, &change, Duration::ZERO);
+        session.calls.with_timeout(self.request.request_timeout).send(&call).await
     }
 
     /// Cancels the token, and stops the reaction to losses.

@@ -6,11 +6,11 @@ use holdfast_api::parameters::lock::{
     LIMIT, MAX_HOLD, MIN_HOLD, MODE, NAMES, PERMITS, PRIORITY, QUEUE_MAX, REENTRANT, SESSION,
     SHARD, SHARDS, VALUE,
 };
-use holdfast_api::parameters::{ATTEMPT, OWNER, WAIT};
+use holdfast_api::parameters::{ATTEMPT, CHANGE, OWNER, WAIT};
 use holdfast_api::{Query, WAIT_MAX, lock_path};
 use holdfast_types::{Attempt, Labels, LockName, Mode, Owner, SessionName, ShardChoice, millis};
 
-use crate::call::Call;
+use crate::call::{Call, Copies};
 use crate::http::Method;
 
 /// The path of a multi-lock call.
@@ -68,6 +68,14 @@ impl HoldOptions {
     }
 }
 
+/// What a change gives a hold; `None` keeps the present.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RequestedChange {
+    pub(crate) mode: Option<Mode>,
+    pub(crate) min_hold: Option<Duration>,
+    pub(crate) value: Option<String>,
+}
+
 /// A checked request for one lock or a multi-lock.
 #[derive(Clone, Debug)]
 pub(crate) struct ClientLockRequest {
@@ -78,7 +86,7 @@ pub(crate) struct ClientLockRequest {
     pub(crate) transferred: bool,
     pub(crate) labels: Labels,
     pub(crate) progress_timeout: Option<Duration>,
-    /// `None` is exclusive, or the mode of the existing hold.
+    /// `None` is exclusive.
     pub(crate) mode: Option<Mode>,
     /// A multi-lock supports only `max_hold` and `queue_max`.
     pub(crate) options: HoldOptions,
@@ -86,9 +94,33 @@ pub(crate) struct ClientLockRequest {
 }
 
 impl ClientLockRequest {
-    /// Builds the request of another guard for the same owner, whose hold may have another mode by now.
-    pub(crate) fn reentry(&self) -> Self {
-        Self { transferred: false, mode: None, ..self.clone() }
+    /// Builds the request of another guard for the same owner.
+    pub(crate) fn reentry(&self, mode: Mode) -> Self {
+        Self { transferred: false, mode: Some(mode), ..self.clone() }
+    }
+
+    /// Builds the call that changes an attempt's hold; `by` is the number of the change. It never acquires the lock.
+    pub(crate) fn change_call(
+        &self,
+        session: &SessionName,
+        attempt: Option<Attempt>,
+        by: Attempt,
+        change: &RequestedChange,
+        wait: Duration,
+    ) -> Call {
+        let query = Query::default()
+            .with(&SESSION, session)
+            .with_some(&OWNER, self.owner.as_ref())
+            .with(&ATTEMPT, &by)
+            .with(&CHANGE, &attempt.unwrap_or(Attempt::UNNAMED))
+            .with_some(&WAIT, Some(&wait).filter(|wait| !wait.is_zero()))
+            .with_some(&MODE, change.mode.as_ref())
+            .with_some(&MIN_HOLD, change.min_hold.as_ref())
+            .with_some(&VALUE, change.value.as_ref())
+            .with_some(&SHARDS, self.options.shards.as_ref())
+            .with_some(&SHARD, self.options.shard.map(ShardChoice::At).as_ref());
+        let path = self.locks.first().map(lock_path).unwrap_or_default();
+        Call::new(Method::PUT, query.target(&path)).wait(wait).copies(Copies::Harmless)
     }
 
     /// Builds the call that acquires the locks, or renews the attempt's hold.

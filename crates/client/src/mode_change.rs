@@ -1,4 +1,5 @@
-//! Changing the mode of a held lock without releasing it: up to exclusive, or down to a weaker mode.
+//! Changing the mode of a held lock without releasing it: up to exclusive, or down to a weaker mode. Each call names the
+//! attempt that it changes and has a number of its own, so a late copy of any call converts nothing.
 //!
 //! While the mode is unknown, the queue entry is `Converting`, so that its new token does not look like a loss. An
 //! upgrade that ends early restores the old mode, in the background if necessary. A downgrade never waits; the client
@@ -8,11 +9,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_api::GrantBody;
-use holdfast_types::{FencingToken, Mode};
+use holdfast_types::{Attempt, FencingToken, Mode};
 
+use crate::acquire::{is_hold_gone, newest_attempt};
+use crate::attempt;
 use crate::hold::Hold;
 use crate::lease::Acknowledged;
-use crate::lock_request::{ClientLockRequest, WaitLimit};
+use crate::lock_request::{ClientLockRequest, RequestedChange, WaitLimit};
 use crate::queue_entry::EntryStage;
 use crate::retry::{Answer, Delivery};
 use crate::{Error, Guard, Loss};
@@ -31,14 +34,21 @@ impl Guard {
             return Ok(self.token());
         }
         let mut change = ModeChange::begin(&self.hold, &self.locks.request, self.mode());
+        let mut is_renumbered = false;
         let limit = WaitLimit::new(timeout);
         loop {
             let wait = limit.next_call();
             let Delivery { result, in_doubt } = change.call(Mode::Exclusive, wait).await?;
             match result {
-                Ok(answer) => return change.completed(answer),
+                Ok(answer) => return change.completed(Mode::Exclusive, answer),
                 Err(Error::OutcomeUnknown(_) | Error::Unavailable(_)) if !limit.is_over() => {}
                 Err(Error::Busy(_)) if !wait.is_zero() && !limit.is_over() => {}
+                Err(Error::Rejected(problem))
+                    if newest_attempt(&problem).is_some() && !is_renumbered =>
+                {
+                    is_renumbered = true;
+                }
+                Err(error) if is_hold_gone(&error) => return Err(change.gone()),
                 Err(error @ (Error::Busy(_) | Error::Rejected(_))) if !in_doubt => {
                     change.rejected();
                     return Err(error);
@@ -84,6 +94,8 @@ struct ModeChange {
     /// A mode that is not stronger than the current one, so the cluster always grants it.
     fallback: Mode,
     token: FencingToken,
+    /// Each call of the change has a larger number.
+    newest: Attempt,
     is_over: bool,
 }
 
@@ -91,22 +103,31 @@ impl ModeChange {
     fn begin(hold: &Hold, request: &ClientLockRequest, fallback: Mode) -> Self {
         let token = hold.token();
         hold.entry.enter(EntryStage::Converting(token));
-        Self { hold: hold.clone(), request: request.clone(), fallback, token, is_over: false }
+        let newest = hold.entry.attempt().unwrap_or_default();
+        let (hold, request) = (hold.clone(), request.clone());
+        Self { hold, request, fallback, token, newest, is_over: false }
     }
 
     /// Requests a mode once.
     ///
     /// # Errors
     /// The loss of the hold during the call.
-    async fn call(&self, mode: Mode, wait: Duration) -> Result<Delivery<GrantBody>, Error> {
+    async fn call(&mut self, mode: Mode, wait: Duration) -> Result<Delivery<GrantBody>, Error> {
         let (session, entry) = (&self.hold.session, &self.hold.entry);
-        let call = self.request.call(&session.name, entry.attempt(), Some(mode), wait);
+        let change = RequestedChange { mode: Some(mode), ..RequestedChange::default() };
+        let by = attempt::next_after(self.newest);
+        let call = self.request.change_call(&session.name, entry.attempt(), by, &change, wait);
         let calls = session.calls.with_timeout(self.request.request_timeout);
         let mut is_granted_elsewhere = false;
         loop {
             tokio::select! {
                 delivery = calls.deliver_acquire(&call, is_granted_elsewhere) => {
-                    return Ok(delivery.json());
+                    let delivery = delivery.json();
+                    if let Err(Error::Rejected(problem)) = &delivery.result {
+                        // Another program of the session may have a larger number.
+                        self.newest = newest_attempt(problem).unwrap_or(self.newest);
+                    }
+                    return Ok(delivery);
                 }
                 loss = self.hold.lost() => return Err(Error::Lost(loss)),
                 // A renewal listed the new token: the node that holds the call is behind, so the call is sent again.
@@ -116,8 +137,9 @@ impl ModeChange {
     }
 
     /// Completes the change after the cluster granted the mode.
-    fn completed(&mut self, answer: Answer<GrantBody>) -> Result<FencingToken, Error> {
-        let Answer { body: grant, sent } = answer;
+    fn completed(&mut self, mode: Mode, answer: Answer<GrantBody>) -> Result<FencingToken, Error> {
+        let Answer { body: mut grant, sent } = answer;
+        grant.mode = mode;
         let token = grant.token;
         let counted_from = sent.plus(Duration::from_millis(grant.waited_ms));
         let held = Duration::from_millis(grant.expires_in_ms);
@@ -128,6 +150,13 @@ impl ModeChange {
         Ok(token)
     }
 
+    /// Ends the change: the cluster no longer has the hold.
+    fn gone(&mut self) -> Error {
+        self.is_over = true;
+        self.hold.entry.lose(Loss::ReleasedElsewhere);
+        Error::Lost(Loss::ReleasedElsewhere)
+    }
+
     /// Ends the change: the cluster certainly changed nothing.
     fn rejected(&mut self) {
         self.hold.entry.enter(EntryStage::Held(self.token));
@@ -136,19 +165,24 @@ impl ModeChange {
 
     /// Requests the fallback until the cluster confirms it.
     async fn complete_fallback(mut self) -> Result<(), Error> {
+        let mut is_renumbered = false;
         loop {
             let result = self.call(self.fallback, Duration::ZERO).await?.result;
             if self.hold.entry.stage() == EntryStage::Leaving {
-                // The guard was released meanwhile, and this call may have acquired the lock again.
+                // The guard was released meanwhile.
                 self.is_over = true;
-                self.hold.session.release_in_background(vec![self.hold.entry.clone()]);
                 return Err(Error::Lost(Loss::ReleasedElsewhere));
             }
             match result {
-                Ok(answer) => return self.completed(answer).map(drop),
+                Ok(answer) => return self.completed(self.fallback, answer).map(drop),
                 Err(
                     Error::Unavailable(_) | Error::OutcomeUnknown(_) | Error::UnexpectedResponse(_),
                 ) => {}
+                Err(Error::Rejected(problem))
+                    if newest_attempt(&problem).is_some() && !is_renumbered =>
+                {
+                    is_renumbered = true;
+                }
                 Err(error) => {
                     // The cluster no longer has the hold.
                     self.is_over = true;
@@ -167,10 +201,10 @@ impl Drop for ModeChange {
             return;
         }
         let (hold, request) = (self.hold.clone(), self.request.clone());
-        let (fallback, token) = (self.fallback, self.token);
+        let (fallback, token, newest) = (self.fallback, self.token, self.newest);
         let runtime = hold.session.runtime.clone();
         runtime.spawn(async move {
-            let again = Self { hold, request, fallback, token, is_over: false };
+            let again = Self { hold, request, fallback, token, newest, is_over: false };
             // The hold reports the result.
             drop(again.complete_fallback().await);
         });

@@ -7,16 +7,17 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use holdfast_types::{Labels, Revision, SessionId, SessionName, Ttl};
+use holdfast_types::{Attempt, Labels, Revision, SessionId, SessionName, Ttl};
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, watch};
 
+use crate::acquire::newest_attempt;
 use crate::calls::{Calls, timer};
 use crate::clock::Moment;
 use crate::error::argument;
 use crate::lease::{Acknowledged, Lease};
 use crate::queue_entry::{ClientQueueEntry, EntryStage, QueueEntries, release_call};
-use crate::{Error, Loss, random, spans};
+use crate::{Error, Loss, attempt, random, spans};
 
 /// A session remembers the answers to 64 numbered calls, if the limits of the cluster are unchanged.
 const NUMBERED_CALLS_MAX: usize = 32;
@@ -62,7 +63,14 @@ impl Session {
         let runtime = Handle::try_current().map_err(|_| {
             argument("call this inside a tokio runtime, or use the blocking client")
         })?;
-        let answer = calls.open(&name, ttl, labels).await?;
+        let opened = calls.open(&name, attempt::next_after(Attempt::UNNAMED), ttl, labels).await;
+        let answer = match opened {
+            // An earlier session of this name had a larger number.
+            Err(Error::Rejected(problem)) if let Some(newest) = newest_attempt(&problem) => {
+                calls.open(&name, attempt::next_after(newest), ttl, labels).await?
+            }
+            opened => opened?,
+        };
         let held = Duration::from_millis(answer.body.expires_in_ms.unwrap_or(0));
         let acknowledged = Acknowledged { counted_from: answer.sent, held };
         Ok(Arc::new(Self {

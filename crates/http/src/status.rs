@@ -63,6 +63,7 @@ pub(crate) const fn of_code(code: ErrorCode) -> StatusCode {
         | ErrorCode::RequestOver
         | ErrorCode::RequestMismatch
         | ErrorCode::ModeConflict
+        | ErrorCode::ValueConflict
         | ErrorCode::LimitMismatch
         | ErrorCode::ShardsMismatch
         | ErrorCode::NotReentrant
@@ -298,7 +299,8 @@ fn of_lock_rejection(rejection: LockRejection, context: &ErrorContext<'_>) -> Ht
         LockRejection::LimitMismatch { limit } => lock::limit_mismatch(limit, context),
         LockRejection::PermitsMismatch { permits } => lock::permits_mismatch(permits, context),
         LockRejection::ShardsMismatch { shards } => lock::shards_mismatch(shards, context),
-        LockRejection::ModeConflict { mode } => lock::mode_conflict(mode, context),
+        LockRejection::ModeConflict { mode, why } => lock::mode_conflict(mode, why, context),
+        LockRejection::ValueConflict => lock::value_conflict(context),
         LockRejection::NotReentrant => lock::not_reentrant(context),
         LockRejection::InUse { entries } => lock::in_use(entries, context),
         LockRejection::Deadlock { cycle } => lock::deadlock(&cycle, context),

@@ -71,8 +71,8 @@ impl Machine {
 
     fn dispatch(&mut self, command: Command, ctx: &mut ApplyContext<'_>) -> Outcome {
         match command {
-            Command::OpenSession(open) => self.open_session(open, ctx),
-            Command::RenewSession { session, ttl } => self.renew_session(&session, ttl, ctx),
+            Command::OpenSession { open, attempt } => self.open_session(open, attempt, ctx),
+            Command::RenewSession { session } => self.renew_session(&session, ctx),
             Command::CloseSession { session, attachment, incarnation } => {
                 self.close_session(session, (attachment, incarnation), ctx)
             }

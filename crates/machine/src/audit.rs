@@ -253,7 +253,7 @@ fn described(command: &Command) -> Option<Described> {
         }
         Command::As { command, .. } | Command::Once { command, .. } => described(command),
         Command::RequestRelease(_)
-        | Command::OpenSession(_)
+        | Command::OpenSession { .. }
         | Command::RenewSession { .. }
         | Command::CloseSession { .. }
         | Command::ExpireSession { .. }

@@ -46,10 +46,10 @@ impl Machine {
 /// True for the commands that run the cluster itself, and for a renewal, which only starts the next lease of a session.
 fn is_allowed_while_sealed(command: &Command) -> bool {
     match command {
-        Command::RenewSession { ttl, .. } => ttl.is_none(),
         // After the loss of all access tokens, only a new administrator can end the seal.
         Command::Auth(change) => matches!(change, AuthChange::AddAdministrator { .. }),
-        Command::SetLimits(_)
+        Command::RenewSession { .. }
+        | Command::SetLimits(_)
         | Command::RegisterNode { .. }
         | Command::Bootstrap { .. }
         | Command::Membership(_)
@@ -61,7 +61,7 @@ fn is_allowed_while_sealed(command: &Command) -> bool {
         Command::As { command, .. } | Command::Once { command, .. } => {
             is_allowed_while_sealed(command)
         }
-        Command::OpenSession(_)
+        Command::OpenSession { .. }
         | Command::CloseSession { .. }
         | Command::ExpireSession { .. }
         | Command::Acquire(_)

@@ -58,7 +58,7 @@ impl Machine {
 /// entry by another.
 pub(crate) fn may_store(command: &Command) -> bool {
     match command {
-        Command::OpenSession(_)
+        Command::OpenSession { .. }
         | Command::Acquire(_)
         | Command::SetPolicy { .. }
         | Command::Recipe(_) => true,

@@ -124,6 +124,10 @@ impl ApplyObserver {
                 // The holder may have a parked call that waits for another mode.
                 self.wake(*ticket, &QueueEvent::Left(*cause));
             }
+            Event::Lock(LockEvent::ModeChanged(grant)) => {
+                // A parked call may wait for an upgrade that was withdrawn.
+                self.lock_waiters.wake(grant.ticket..=grant.ticket, |_| None);
+            }
             Event::Session(SessionEvent::LeaseStarted { id, ttl, generation }) => {
                 self.leases.lock().touch(*id, *ttl, *generation, Instant::now());
             }
@@ -141,8 +145,7 @@ impl ApplyObserver {
             )
             | Event::Session(SessionEvent::Attached { .. })
             | Event::Lock(
-                LockEvent::ModeChanged(_)
-                | LockEvent::ValueChanged(_)
+                LockEvent::ValueChanged(_)
                 | LockEvent::PolicyChanged { .. }
                 | LockEvent::CooldownStarted { .. }
                 | LockEvent::CooldownEnded { .. }

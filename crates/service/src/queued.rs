@@ -222,6 +222,10 @@ impl QueuedAcquire {
         match service.as_node().propose(self.cancel_command()).await {
             Ok((Reply::Acquired(EntryState::Holding(grants)), revision)) => {
                 let grant = grants.into_iter().next().ok_or(Failure::UnexpectedReply)?;
+                if !self.is_answered_by(&grant) {
+                    // The hold before an upgrade that was withdrawn meanwhile.
+                    return Err(self.timed_out(service));
+                }
                 self.clock.granted(self.all_grants(service, grant)?, revision)
             }
             Ok(_) => Err(self.timed_out(service)),

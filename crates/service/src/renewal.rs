@@ -123,7 +123,7 @@ impl Service {
         deadline: Instant,
     ) -> Result<Renewed, CallFailure> {
         // The caller has been checked. The leader proposes for it, maybe on behalf of another node.
-        let command = Command::RenewSession { session, ttl: None }.by(Actor::Node);
+        let command = Command::RenewSession { session }.by(Actor::Node);
         let proposed = self.raft().propose(command, Urgency::Immediate, deadline).await;
         match proposed.map(|committed| committed.outcome) {
             Ok(Ok(Reply::SessionRenewed { .. })) => Ok(renewed),
@@ -276,7 +276,7 @@ mod tests {
             labels: holdfast_types::Labels::default(),
             password: None,
         };
-        let opened = admin.open_session(open).await.unwrap();
+        let opened = admin.open_session(open, None).await.unwrap();
         let (id, ttl) = (opened.value.view.id, opened.value.view.ttl);
         let renewed = Renewed { id, ttl, entry: None, revision: opened.revision };
         let deadline = service.deadline();

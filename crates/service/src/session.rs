@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use holdfast_types::{
-    Command, Labels, OpenSession, Page, Reply, SessionId, SessionName, SessionOpenedReply,
+    Attempt, Command, Labels, OpenSession, Page, Reply, SessionId, SessionName, SessionOpenedReply,
     SessionStatus, SessionView, Ttl, ZnodePath,
 };
 
@@ -25,13 +25,18 @@ impl Service {
     ///
     /// # Errors
     /// The errors of any write. After [`Failure::OutcomeUnknown`] the session may be open.
-    pub async fn open_session(&self, open: OpenSession) -> Result<Response<SessionLease>, Failure> {
+    pub async fn open_session(
+        &self,
+        open: OpenSession,
+        attempt: Option<Attempt>,
+    ) -> Result<Response<SessionLease>, Failure> {
         if self.raft().cannot_catch_up() {
             return Err(Failure::Behind { disk_full: true });
         }
         let arrived = Instant::now();
         let session = open.session.clone();
-        let opened = self.propose_for(Command::OpenSession(open), Reply::into_session_opened);
+        let command = Command::OpenSession { open, attempt };
+        let opened = self.propose_for(command, Reply::into_session_opened);
         let Response { value: SessionOpenedReply { ttl, created, .. }, revision, .. } =
             opened.await?;
         // This node must apply the command before it can return the session. The session is open even if this fails.

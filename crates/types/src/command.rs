@@ -27,13 +27,13 @@ pub struct Entry {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Command {
     /// Opens a session, or renews it if it is open.
-    OpenSession(OpenSession),
-    /// Renews the lease of a session, and optionally changes its TTL.
-    RenewSession {
-        session: SessionName,
-        /// The new TTL; `None` keeps the present one.
-        ttl: Option<Ttl>,
+    OpenSession {
+        open: OpenSession,
+        /// The attempt of which this command is a copy. Rejected if a closed session of the name had it or a larger one.
+        attempt: Option<Attempt>,
     },
+    /// Renews the lease of a session.
+    RenewSession { session: SessionName },
     /// Closes a session, and removes its queue entries and ephemeral znodes in the same command.
     /// For an expired session: acknowledges the loss, and frees the name for a new session.
     CloseSession {
@@ -143,7 +143,7 @@ impl Command {
     /// The level from which on the log may have the command. A new command has a new level.
     pub fn level(&self) -> FeatureLevel {
         match self {
-            Self::OpenSession(_)
+            Self::OpenSession { .. }
             | Self::RenewSession { .. }
             | Self::CloseSession { .. }
             | Self::ExpireSession { .. }
@@ -218,6 +218,9 @@ pub struct Acquire {
     /// The attempt of which this command is a copy. A hold counts each attempt once, and a copy of an ended attempt is
     /// rejected. `None` enters as [`Attempt::UNNAMED`] in a new entry, and counts nothing on a renewal.
     pub attempt: Option<Attempt>,
+    /// The claim that the command changes: the attempt that acquired it, or [`Attempt::UNNAMED`]. The command then
+    /// changes the mode, the value or `min_hold`, and acquires nothing. `attempt` is the number of the change.
+    pub change: Option<Attempt>,
     /// Whether to queue. Otherwise a lock that is not free rejects the command.
     pub wait: bool,
     /// Longest wait in milliseconds; `None` for as long as the session lives. A later acquire replaces it. The state
@@ -225,8 +228,8 @@ pub struct Acquire {
     pub wait_ms: Option<u64>,
     /// Rejects a new entry that would have to wait behind this many waiters or more. 0 never queues.
     pub queue_max: Option<u32>,
-    /// `None` means exclusive for a new entry, and unchanged for an existing one. Another mode than that of an existing
-    /// entry requests its conversion.
+    /// `None` means exclusive for a new claim, and unchanged for an existing one. A new claim of a semaphore has the
+    /// mode of its entry.
     pub mode: Option<Mode>,
     /// Permits of a semaphore, at least 1. `None` means 1 for a new entry, and unchanged for an existing one.
     pub permits: Option<u32>,
@@ -248,7 +251,7 @@ pub struct AcquireOptions {
     pub max_hold_ms: Option<u64>,
     /// No other grant follows within this time after the grant, milliseconds, even after a release.
     pub min_hold_ms: Option<u64>,
-    /// Shown beside the entry, at most [`AcquireOptions::VALUE_MAX`] bytes. On a renewal `None` keeps the stored value.
+    /// Shown beside the entry, at most [`AcquireOptions::VALUE_MAX`] bytes. `None` keeps the stored value.
     pub value: Option<Data>,
 }
 
@@ -289,6 +292,7 @@ impl Acquire {
             open,
             owner,
             attempt: None,
+            change: None,
             wait: true,
             wait_ms: None,
             queue_max: None,

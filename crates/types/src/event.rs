@@ -121,7 +121,7 @@ pub enum LockEvent {
         ticket: Ticket,
         cause: LossCause,
     },
-    /// A hold has another mode, under the same token.
+    /// A hold has another mode, under the same token, or no longer waits for one.
     ModeChanged(Grant),
     /// A hold shows another value, under the same token.
     ValueChanged(Grant),

@@ -68,8 +68,9 @@ pub use name::{
 pub use namespace::{NamespaceQuota, NamespaceQuotas, QuotaFull};
 pub use operator::{Break, BreakTarget, HandOver, ReleaseRequest, RequestRelease};
 pub use outcome::{
-    Blocked, Bound, EntryState, Grant, LockRejection, MultiReply, OpReply, OutOfBounds, Outcome,
-    Queued, Rejection, Released, Reply, SessionOpenedReply, SessionRejection, TreeRejection,
+    Blocked, Bound, EntryState, Grant, LockRejection, ModeConflictReason, MultiReply, OpReply,
+    OutOfBounds, Outcome, Queued, Rejection, Released, Reply, SessionOpenedReply, SessionRejection,
+    TreeRejection,
 };
 pub use path::ZnodePath;
 pub use policy::{Cooldown, CooldownCause, LockPolicy, Mode, PolicyChange, QueueOrder};

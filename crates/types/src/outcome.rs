@@ -323,11 +323,14 @@ pub enum LockRejection {
     },
     /// The owner's queue entry has another number of permits than the call names.
     PermitsMismatch { permits: u32 },
-    /// The mode of the owner's queue entry cannot become the requested mode.
+    /// The owner's claim or queue entry has another mode, and the call cannot get the requested one.
     ModeConflict {
         /// The present mode.
         mode: Mode,
+        why: ModeConflictReason,
     },
+    /// The claim has another value, and the call does not name it as a change.
+    ValueConflict,
     /// The owner already has a queue entry, and one of the two acquires is not re-entrant.
     NotReentrant,
     /// The change is possible only while the lock has no queue entries.
@@ -364,6 +367,20 @@ pub enum LockRejection {
         /// The znode of that client.
         path: ZnodePath,
     },
+}
+
+/// Why a call cannot get a mode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum ModeConflictReason {
+    /// The attempt has claimed the lock in the present mode. Only a change, asked for by name, gives it another one.
+    SameAttempt,
+    /// A shared holder asks for more, beside other holders that do not admit it. If it waited, two of them would wait
+    /// for each other.
+    SharedBesideOthers,
+    /// The entry waits in the queue, is of a semaphore, or is part of a multi-lock.
+    NoOtherMode,
+    /// A hand-over to a waiter that requests a mode which the remaining holders do not admit.
+    HandOver,
 }
 
 impl LockRejection {

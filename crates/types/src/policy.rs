@@ -33,6 +33,25 @@ impl Mode {
             Self::Upgradable => "upgradable",
         }
     }
+
+    /// Whether this mode excludes more holders than the other one.
+    pub const fn is_stronger_than(self, other: Self) -> bool {
+        self.strength() > other.strength()
+    }
+
+    /// The stronger of two modes.
+    #[must_use]
+    pub const fn stronger(self, other: Self) -> Self {
+        if self.is_stronger_than(other) { self } else { other }
+    }
+
+    const fn strength(self) -> u8 {
+        match self {
+            Self::Shared => 0,
+            Self::Upgradable => 1,
+            Self::Exclusive => 2,
+        }
+    }
 }
 
 /// The order of a lock's queue.

@@ -29,7 +29,8 @@ pub const MODE: Param = Param::word(
     "mode",
     &["exclusive", "shared", "upgradable"],
     "exclusive: a single holder. shared: any number of shared holders. upgradable: as shared, with the right to become \
-     exclusive. Without this parameter, a renewal keeps the mode. A different mode converts the hold",
+     exclusive. Without this parameter, a renewal keeps the mode. Another attempt of the owner may have another mode; the \
+     hold has the strongest one. The parameter change converts",
 )
 .absent(Absent::Word("exclusive"));
 pub const HOLD: Param = Param::word(

@@ -2,11 +2,17 @@
 
 use std::time::Duration;
 
-use holdfast_types::{FencingToken, Reason};
+use holdfast_types::{Attempt, FencingToken, Reason};
 
 use super::WAIT_MAX;
 use crate::param::{Absent, Param};
 
+pub const OPEN_ATTEMPT: Param = Param::number(
+    "attempt",
+    (1, Attempt::MAX.0),
+    "The number of the call, larger than all earlier attempts of the session. A copy that arrives after a newer attempt \
+     changes neither ttl nor labels, and one that arrives after the end of the session gets 409",
+);
 pub const EVENTS_WAIT: Param = Param::duration(
     "wait",
     (Duration::ZERO, WAIT_MAX),

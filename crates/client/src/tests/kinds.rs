@@ -89,21 +89,35 @@ async fn a_shard_is_requested_by_the_name_of_the_sharded_lock_and_released_by_it
 
 #[tokio::test]
 async fn an_upgrade_shows_its_new_token_in_every_view_and_a_downgrade_keeps_it() {
-    let (client, _) = upgrading(|_| Some((200, granted(8, "exclusive")))).await;
+    let (client, lines) = upgrading(|_| Some((200, granted(8, "exclusive")))).await;
     let mut guard = client.lock("job").upgradable().acquire().await.unwrap();
     let view = guard.hold();
     assert_eq!(guard.upgrade(Duration::ZERO).await.unwrap().0, 8);
     assert_eq!((view.token().0, view.mode()), (8, Mode::Exclusive));
     guard.downgrade(Mode::Shared).await.unwrap();
     assert_eq!((view.token().0, view.mode()), (8, Mode::Shared));
+    // Each change names the attempt of the guard, and has a larger number of its own.
+    let lines = lines.lock().unwrap();
+    let number = |line: &String, name: &str| {
+        let (_, rest) = line.split_once(name)?;
+        rest.split(['&', ' ']).next()?.parse::<u64>().ok()
+    };
+    let acquired = lines.iter().find(|line| line.contains("mode=upgradable")).unwrap();
+    let acquired = number(acquired, "attempt=").unwrap();
+    let changes =
+        lines.iter().filter_map(|line| Some((number(line, "change=")?, number(line, "attempt=")?)));
+    let changes: Vec<_> = changes.collect();
+    assert_eq!(changes.len(), 2, "{lines:?}");
+    assert!(changes.iter().all(|(changed, _)| *changed == acquired), "{changes:?}");
+    assert!(acquired < changes[0].1 && changes[0].1 < changes[1].1, "{changes:?}");
 }
 
 #[tokio::test]
-async fn a_reentry_names_no_mode() {
+async fn a_reentry_names_the_mode_of_its_guard() {
     let (client, lines) = upgrading(|_| Some((200, granted(7, "exclusive")))).await;
     let guard = client.lock("job").upgradable().acquire().await.unwrap();
     let _again = guard.reenter().await.unwrap();
-    assert_eq!(requests(&lines, "mode="), 1, "the hold may have another mode by now: {lines:?}");
+    assert_eq!(requests(&lines, "mode=upgradable"), 2, "{lines:?}");
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
 use futures_util::FutureExt as _;
 use holdfast_api::parameters::election::{SESSION, VALUE};
-use holdfast_api::parameters::{ATTEMPT, LABELS, OWNER, REDIRECT, TTL, WAIT};
+use holdfast_api::parameters::{ATTEMPT, CHANGE, LABELS, OWNER, REDIRECT, TTL, WAIT};
 use holdfast_api::{
     CallParams as _, ElectedBody, ErrorCode, ParamError, ParamValue as _, Schemas, params,
 };
@@ -18,7 +18,7 @@ use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::late_copies::LateCopies;
 use crate::locks::{
-    ACQUIRE_ERRORS, GRANTED_TOKEN, acquiring_session, grant_reply, owner_or_unnamed,
+    ACQUIRE_ERRORS, GRANTED_TOKEN, acquiring_session, check_change, grant_reply, owner_or_unnamed,
 };
 use crate::operation::{Content, Example, Method, Operation, ResponseSpec};
 use crate::reply::Reply;
@@ -28,7 +28,7 @@ use crate::status::HttpError;
 pub(crate) static OPERATION: Operation = Operation {
     summary: "Campaign for an election, renew the leadership, or replace the value",
     description: "2xx means that the caller leads, 423 that it does not. The same call sent again renews, with the same token. \
-        Another value replaces the published one; without a value it stays. With Accept: text/plain the response is the \
+        With change, another value replaces the published one; without a value it stays. With Accept: text/plain the response is the \
         token alone.",
     params: CampaignParams::LIST,
     body: BodyKind::Value,
@@ -51,6 +51,7 @@ params! {
         session: Option<SessionName> = SESSION,
         owner: Option<Owner> = OWNER,
         attempt: Option<Attempt> = ATTEMPT,
+        change: Option<Attempt> = CHANGE,
         ttl: Option<Ttl> = TTL,
         wait: Duration = WAIT,
         value: Option<String> = VALUE,
@@ -64,12 +65,13 @@ async fn campaign(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let params: CampaignParams = call.params()?;
     let value = value(params.value, &call.body, is_text(&call.parts.headers))?;
     call.log_fields.wait = params.wait;
-    let (attempt, ttl) = (params.attempt, params.ttl);
+    let (attempt, change, ttl) = (params.attempt, params.change, params.ttl);
+    check_change(change, attempt, params.session.as_ref())?;
     let open = acquiring_session(call, params.session, attempt, ttl, params.labels)?;
     let acquire = Acquire::new(lock, open, owner_or_unnamed(params.owner)).waiting(params.wait);
     let value = value.map(|value| Data::from(value.into_bytes()));
     let options = AcquireOptions { value, ..AcquireOptions::PLAIN };
-    let acquire = Acquire { attempt, options, ..acquire };
+    let acquire = Acquire { attempt, change, options, ..acquire };
     let granted = call.run(call.service().acquire(acquire)).await?;
     let Response { value: Granted { grant, waited, expires_in, .. }, revision, .. } = granted;
     let token = grant.token;

@@ -8,7 +8,7 @@ use holdfast_api::parameters::lock::{
     HOLD, LIMIT, MAX_HOLD, MIN_HOLD, MODE, PERMITS, PRIORITY, QUEUE_MAX, REENTRANT, SESSION, SHARD,
     SHARDS, VALUE,
 };
-use holdfast_api::parameters::{ATTEMPT, LABELS, OWNER, REDIRECT, TTL, WAIT};
+use holdfast_api::parameters::{ATTEMPT, CHANGE, LABELS, OWNER, REDIRECT, TTL, WAIT};
 use holdfast_api::{CallParams as _, ErrorCode, GrantBody, ParamError, Schemas, params};
 use holdfast_service::{Granted, Response};
 use holdfast_types::{
@@ -17,7 +17,9 @@ use holdfast_types::{
 };
 
 use super::acquire_stream::stream;
-use super::{ACQUIRE_ERRORS, GRANTED_TOKEN, acquiring_session, grant_reply, owner_or_unnamed};
+use super::{
+    ACQUIRE_ERRORS, GRANTED_TOKEN, acquiring_session, check_change, grant_reply, owner_or_unnamed,
+};
 use crate::call::CallContext;
 use crate::late_copies::LateCopies;
 use crate::operation::{Content, Example, Method, Operation, ResponseSpec};
@@ -56,6 +58,7 @@ params! {
         session: Option<SessionName> = SESSION,
         owner: Option<Owner> = OWNER,
         attempt: Option<Attempt> = ATTEMPT,
+        change: Option<Attempt> = CHANGE,
         ttl: Option<Ttl> = TTL,
         wait: Duration = WAIT,
         queue_max: Option<u32> = QUEUE_MAX,
@@ -79,13 +82,16 @@ async fn acquire(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let lock = call.lock()?;
     let params: AcquireParams = call.params()?;
     let for_connection = is_for_connection(&params)?;
+    check_changed(&params)?;
     let shards = shard_request(&params)?;
     call.log_fields.wait = params.wait;
-    let AcquireParams { session, owner, attempt, ttl, labels, .. } = params;
+    let AcquireParams { session, owner, attempt, change, ttl, labels, .. } = params;
+    check_change(change, attempt, session.as_ref())?;
     let open = acquiring_session(call, session, attempt, ttl, labels)?;
     let acquire = Acquire::new(lock.clone(), open, owner_or_unnamed(owner)).waiting(params.wait);
     let acquire = Acquire {
         attempt,
+        change,
         mode: params.mode,
         permits: params.permits,
         limit: params.limit,
@@ -117,6 +123,7 @@ fn is_for_connection(params: &AcquireParams) -> Result<bool, ParamError> {
         ("session", params.session.is_some()),
         ("owner", params.owner.is_some()),
         ("attempt", params.attempt.is_some()),
+        ("change", params.change.is_some()),
     ];
     match (params.hold, others.into_iter().find(|(_, is_given)| *is_given)) {
         (Some(_), Some((other, _))) => {
@@ -125,6 +132,24 @@ fn is_for_connection(params: &AcquireParams) -> Result<bool, ParamError> {
                 .hint("the connection is the holder: leave one of them out"))
         }
         (hold, _) => Ok(hold.is_some()),
+    }
+}
+
+/// Rejects parameters that only a new entry has.
+fn check_changed(params: &AcquireParams) -> Result<(), ParamError> {
+    let fixed = [
+        ("queue_max", params.queue_max.is_some()),
+        ("priority", params.priority != 0),
+        ("reentrant", !params.reentrant),
+        ("max_hold", params.max_hold.is_some()),
+    ];
+    match fixed.into_iter().find(|(_, is_given)| *is_given && params.change.is_some()) {
+        Some((name, _)) => {
+            let detail = format!("'{name}' and 'change' exclude each other");
+            Err(ParamError::of(name, ErrorCode::InvalidArgument, detail)
+                .hint("a change may have another mode, value or min_hold"))
+        }
+        None => Ok(()),
     }
 }
 
@@ -162,6 +187,8 @@ mod tests {
         let params = AcquireParams::from_query(query)?;
         is_for_connection(&params)?;
         shard_request(&params)?;
+        check_changed(&params)?;
+        check_change(params.change, params.attempt, params.session.as_ref())?;
         check_attempt(params.attempt, params.session.as_ref())?;
         Ok(params)
     }
@@ -235,6 +262,25 @@ mod tests {
         assert!(read("hold=connection&ttl=5s&label.host=a").unwrap().hold.is_some());
         for query in ["hold=connection&session=me", "hold=session", "hold=connection&attempt=1"] {
             assert_eq!(rejected(query).0, ErrorCode::InvalidArgument, "{query}");
+        }
+    }
+
+    #[test]
+    fn a_change_needs_a_session_and_a_larger_attempt() {
+        for query in
+            ["session=me&attempt=2&change=1&mode=shared&value=x&min_hold=1s", "session=me&change=0"]
+        {
+            assert!(read(query).is_ok(), "{query}");
+        }
+        for (query, detail) in [
+            ("change=0", "'change' needs 'session'"),
+            ("session=me&change=1", "'change=1' needs a larger 'attempt'"),
+            ("session=me&change=2&attempt=2", "'change=2' needs a larger 'attempt'"),
+            ("session=me&change=0&max_hold=1s", "'max_hold' and 'change' exclude each other"),
+            ("session=me&change=0&reentrant=false", "'reentrant' and 'change' exclude each other"),
+            ("hold=connection&change=0", "'change' and 'hold=connection' exclude each other"),
+        ] {
+            assert_eq!(rejected(query), (ErrorCode::InvalidArgument, detail.to_owned()), "{query}");
         }
     }
 

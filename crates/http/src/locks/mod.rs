@@ -37,6 +37,8 @@ pub(crate) const ACQUIRE_ERRORS: &[ErrorCode] = &[
     ErrorCode::EphemeralParent,
     ErrorCode::SessionExpired,
     ErrorCode::ModeConflict,
+    ErrorCode::ValueConflict,
+    ErrorCode::NotHolder,
     ErrorCode::Deadlock,
     ErrorCode::InUse,
     ErrorCode::LimitMismatch,
@@ -81,6 +83,31 @@ fn check_attempt(
     let detail = "'attempt' needs 'session'";
     Err(ParamError::of("attempt", ErrorCode::InvalidArgument, detail)
         .hint("add the parameter session=ID: the session remembers which of its attempts are over"))
+}
+
+/// A change names a claim of its session, and has a number of its own.
+pub(crate) fn check_change(
+    change: Option<Attempt>,
+    attempt: Option<Attempt>,
+    session: Option<&SessionName>,
+) -> Result<(), ParamError> {
+    let Some(change) = change else { return Ok(()) };
+    let (detail, hint) = match session {
+        None => (
+            "'change' needs 'session'".to_owned(),
+            "add the parameter session=ID with the session of the grant",
+        ),
+        Some(_)
+            if change != Attempt::UNNAMED && attempt.is_none_or(|attempt| attempt <= change) =>
+        {
+            (
+                format!("'change={change}' needs a larger 'attempt'"),
+                "add the parameter attempt=N with a number larger than all earlier ones of the session",
+            )
+        }
+        Some(_) => return Ok(()),
+    };
+    Err(ParamError::of("change", ErrorCode::InvalidArgument, detail).hint(hint))
 }
 
 /// The target of a release.

@@ -30,5 +30,6 @@ pub(crate) static OPERATION: Operation = Operation {
 
 async fn create(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let session = generate_session_name().map_err(|failure| call.error(failure))?;
-    open_session(call, session).await
+    let OpenParams { ttl, labels, .. } = call.params()?;
+    open_session(call, (session, None), ttl, labels).await
 }

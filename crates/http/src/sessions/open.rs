@@ -2,9 +2,10 @@
 
 use axum::http::StatusCode;
 use futures_util::FutureExt as _;
+use holdfast_api::parameters::session::OPEN_ATTEMPT;
 use holdfast_api::parameters::{LABELS, REDIRECT, TTL};
 use holdfast_api::{CallParams as _, ErrorCode, Schemas, SessionBody, params};
-use holdfast_types::{Labels, OpenSession, SessionName, Ttl};
+use holdfast_types::{Attempt, Labels, OpenSession, SessionName, Ttl};
 
 use super::{LOCATION, session_reply};
 use crate::call::CallContext;
@@ -18,7 +19,7 @@ pub(crate) static OPERATION: Operation = Operation {
     summary: "Open a session, or renew it",
     description: "A session owns locks and ephemeral nodes. It ends when it is closed, or when its ttl has passed since its \
         last renewal. Everything that it holds is released then.",
-    params: OpenParams::LIST,
+    params: OpenNamedParams::LIST,
     example: Example { query: "ttl=1m", body: "" },
     answers: || {
         let renewed = "The session was open and is renewed";
@@ -29,11 +30,20 @@ pub(crate) static OPERATION: Operation = Operation {
                 .with(&[LOCATION]),
         ]
     },
-    errors: &[ErrorCode::QuotaExceeded, ErrorCode::SessionExpired],
+    errors: &[ErrorCode::QuotaExceeded, ErrorCode::SessionExpired, ErrorCode::AttemptOver],
     ..Operation::write("openSession", Method::Put, &SESSION, LateCopies::OpenAttempt, |call| {
         open(call).boxed()
     })
 };
+
+params! {
+    struct OpenNamedParams {
+        attempt: Option<Attempt> = OPEN_ATTEMPT,
+        ttl: Option<Ttl> = TTL,
+        _redirect: bool = REDIRECT,
+        labels: Labels = LABELS,
+    }
+}
 
 params! {
     pub(super) struct OpenParams {
@@ -45,15 +55,17 @@ params! {
 
 async fn open(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let session = call.session()?;
-    open_session(call, session).await
+    let OpenNamedParams { attempt, ttl, labels, .. } = call.params()?;
+    open_session(call, (session, attempt), ttl, labels).await
 }
 
 pub(super) async fn open_session(
     call: &CallContext<'_>,
-    session: SessionName,
+    (session, attempt): (SessionName, Option<Attempt>),
+    ttl: Option<Ttl>,
+    labels: Labels,
 ) -> Result<Reply, HttpError> {
-    let OpenParams { ttl, labels, .. } = call.params()?;
     let open = OpenSession { session, ttl, anonymous: false, labels, password: None };
-    let response = call.run(call.service().open_session(open)).await?;
+    let response = call.run(call.service().open_session(open, attempt)).await?;
     Ok(session_reply(call, response))
 }

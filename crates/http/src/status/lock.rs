@@ -1,7 +1,9 @@
 //! Rejections of locks: modes, permits, policies.
 
 use holdfast_api::{ErrorCode, Facts, Problem};
-use holdfast_types::{Attempt, Blocked, HolderView, LockName, Mode, OutOfBounds, ZnodePath};
+use holdfast_types::{
+    Attempt, Blocked, HolderView, LockName, Mode, ModeConflictReason, OutOfBounds, ZnodePath,
+};
 
 use super::{ErrorContext, HttpError};
 
@@ -42,10 +44,38 @@ pub(super) fn permits_mismatch(permits: u32, context: &ErrorContext<'_>) -> Http
     about(ErrorCode::LimitMismatch, detail, hint, context)
 }
 
-pub(super) fn mode_conflict(mode: Mode, context: &ErrorContext<'_>) -> HttpError {
-    let detail = format!("the owner holds the lock or waits for it with mode={}", mode.as_str());
-    let hint = "release it first; only mode=upgradable can become exclusive";
+pub(super) fn mode_conflict(
+    mode: Mode,
+    why: ModeConflictReason,
+    context: &ErrorContext<'_>,
+) -> HttpError {
+    let mode = mode.as_str();
+    let (detail, hint) = match why {
+        ModeConflictReason::SameAttempt => (
+            format!("this attempt holds the lock or waits for it with mode={mode}"),
+            "to convert it, add change=N with this attempt (0 without one), and attempt=M with a larger number; to nest, \
+             send a larger attempt without change",
+        ),
+        ModeConflictReason::SharedBesideOthers => (
+            "the owner holds the lock with mode=shared, beside other holders".to_owned(),
+            "release the shared hold first; an owner that may have to write acquires with mode=upgradable",
+        ),
+        ModeConflictReason::NoOtherMode => (
+            format!("the owner holds the lock or waits for it with mode={mode}"),
+            "send the same mode, or release it first: a waiter, a semaphore and a multi-lock have one mode",
+        ),
+        ModeConflictReason::HandOver => (
+            format!("the session waits for the lock with mode={mode}, beside other holders"),
+            "wait until the other holders have released it",
+        ),
+    };
     about(ErrorCode::ModeConflict, detail, hint, context)
+}
+
+pub(super) fn value_conflict(context: &ErrorContext<'_>) -> HttpError {
+    let detail = "this attempt has another value".to_owned();
+    let hint = "to replace it, add change=N with this attempt (0 without one), and attempt=M with a larger number";
+    about(ErrorCode::ValueConflict, detail, hint, context)
 }
 
 pub(super) fn not_reentrant(context: &ErrorContext<'_>) -> HttpError {

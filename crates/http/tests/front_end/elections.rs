@@ -112,14 +112,17 @@ async fn a_repeated_campaign_renews_and_changes_the_value_under_the_same_token()
     let node = Node::start().await;
     let target = "/v1/elections/db?session=db1";
     let first = campaign(&node, target, "old").await.json();
+    let plain = campaign(&node, target, "other").await.problem(409, "value-conflict");
+    assert!(plain["hint"].as_str().unwrap().contains("change=N"), "{plain}");
     for (value, shown) in [("", "old"), ("new", "new"), ("", "new")] {
-        let again = campaign(&node, target, value).await.json();
+        let change = if value.is_empty() { "" } else { "&change=0" };
+        let again = campaign(&node, &format!("{target}{change}"), value).await.json();
         assert_eq!((&again["token"], &again["renewed"]), (&first["token"], &json!(true)));
         assert_eq!(again["value"], shown);
     }
     let waiting =
         campaign_in_background(&node, "/v1/elections/db?session=db2&wait=60s&value=a", 1).await;
-    let again = node.begin("PUT", "/v1/elections/db?session=db2&wait=60s&value=b");
+    let again = node.begin("PUT", "/v1/elections/db?session=db2&wait=60s&change=0&value=b");
     let shows = |reply: &Reply| reply.json()["candidates"][0]["value"] == "b";
     node.until("the other value", "/v1/elections/db", shows).await;
     assert_eq!(node.call("GET", "/v1/elections/db").await.json()["candidates_total"], 1);
@@ -171,7 +174,7 @@ async fn row_81b_an_observer_gets_every_change_of_leader_and_a_succession_is_one
     campaign(&node, "/v1/elections/db?session=db1", "a").await;
     let (name, session, value, begun) = next_change(&mut events).await;
     assert_eq!((name.as_str(), &session, &value), ("leader", &json!("db1"), &json!("a")));
-    campaign(&node, "/v1/elections/db?session=db1", "b").await;
+    campaign(&node, "/v1/elections/db?session=db1&change=0", "b").await;
     let (name, session, value, _) = next_change(&mut events).await;
     assert_eq!((name.as_str(), &session, &value), ("leader", &json!("db1"), &json!("b")));
     let next =
@@ -212,7 +215,7 @@ async fn other_elections_and_waiting_candidates_cause_no_event() {
         campaign_in_background(&node, "/v1/elections/db?session=db2&wait=60s&value=b", 1).await;
     node.call("DELETE", "/v1/elections/db?session=db2").await;
     drop(waits);
-    campaign(&node, "/v1/elections/db?session=db1", "c").await;
+    campaign(&node, "/v1/elections/db?session=db1&change=0", "c").await;
     assert_eq!(next_change(&mut events).await.2, "c");
 }
 
@@ -230,7 +233,7 @@ async fn an_observer_that_misses_dropped_changes_gets_a_gap_and_then_the_current
     let (name, session, value, id) = next_change(&mut events).await;
     assert_eq!((name.as_str(), &session, &value), ("leader", &json!("db1"), &json!("a")));
     assert_eq!(gap.data["until"], id);
-    campaign(&node, "/v1/elections/db?session=db1", "b").await;
+    campaign(&node, "/v1/elections/db?session=db1&change=0", "b").await;
     assert_eq!(next_change(&mut events).await.2, "b");
 }
 

@@ -11,9 +11,9 @@ async fn shared_holders_hold_together_and_an_upgrade_to_exclusive_gets_a_new_tok
     let upgradable = node.take("/v1/locks/a?session=u&mode=upgradable").await;
     let second = node.call("PUT", "/v1/locks/a?session=v&mode=upgradable").await;
     second.problem(423, "lock-busy");
-    let problem = node.call("PUT", "/v1/locks/a?session=r&mode=exclusive").await;
+    let problem = node.call("PUT", "/v1/locks/a?session=r&change=0&mode=exclusive").await;
     problem.problem(409, "mode-conflict");
-    let upgrade = node.begin("PUT", "/v1/locks/a?session=u&mode=exclusive&wait=60s");
+    let upgrade = node.begin("PUT", "/v1/locks/a?session=u&change=0&mode=exclusive&wait=60s");
     let upgrading = |reply: &crate::client::Reply| reply.json()["holders"][1]["upgrading"] == true;
     node.until("the upgrade waits", "/v1/locks/a", upgrading).await;
     let late = node.call("PUT", "/v1/locks/a?session=late&mode=shared").await;
@@ -22,7 +22,7 @@ async fn shared_holders_hold_together_and_an_upgrade_to_exclusive_gets_a_new_tok
     let grant = upgrade.await.unwrap().json();
     assert_eq!(grant["mode"], "exclusive");
     assert!(grant["token"].as_u64().unwrap() > upgradable.max(reader), "{grant}");
-    let kept = node.call("PUT", "/v1/locks/a?session=u&mode=shared").await.json();
+    let kept = node.call("PUT", "/v1/locks/a?session=u&change=0&mode=shared").await.json();
     assert_eq!((&kept["mode"], &kept["token"]), (&json!("shared"), &grant["token"]));
 }
 
@@ -271,4 +271,83 @@ async fn a_multi_lock_names_each_lock_once_in_the_query_or_a_body() {
     }
     node.call("POST", "/v1/locks?name=a/../b").await.problem(400, "bad-name");
     node.call("DELETE", "/v1/locks?name=a").await.problem(400, "invalid-argument");
+}
+
+/// Findings C-H1 and C-M2: copies that a resumed node carries out after the client went on.
+#[tokio::test]
+async fn a_late_copy_of_an_acquire_or_an_open_reverts_no_mode_no_value_and_no_ttl() {
+    let node = Node::start().await;
+    let acquire = "/v1/locks/m?session=A&mode=upgradable&attempt=1&ttl=60s&value=old";
+    let upgrade = "/v1/locks/m?session=A&mode=exclusive&change=1&attempt=2&value=new";
+    node.take(acquire).await;
+    let upgraded = node.call("PUT", upgrade).await.json();
+    let late = node.call("PUT", acquire).await.json();
+    for field in ["mode", "token", "value"] {
+        assert_eq!(late[field], upgraded[field], "{late}");
+    }
+    node.call("PUT", "/v1/locks/m?session=R&mode=shared").await.problem(423, "lock-busy");
+    // The other direction.
+    let downgrade = "/v1/locks/m?session=A&mode=shared&change=1&attempt=3";
+    assert_eq!(node.call("PUT", downgrade).await.json()["mode"], "shared");
+    for late in [upgrade, acquire] {
+        let late = node.call("PUT", late).await.json();
+        assert_eq!((&late["mode"], &late["token"]), (&json!("shared"), &upgraded["token"]));
+    }
+    node.take("/v1/locks/m?session=R&mode=shared").await;
+    // After the release, a late change acquires nothing.
+    node.call("DELETE", "/v1/locks/m?session=A&attempt=1").await;
+    node.call("PUT", upgrade).await.problem(409, "attempt-over");
+    node.call("PUT", "/v1/locks/m?session=A&change=8&attempt=9").await.problem(409, "not-holder");
+
+    node.call("PUT", "/v1/sessions/t?ttl=2s&attempt=1").await;
+    node.call("PUT", "/v1/sessions/t?ttl=60s&attempt=2").await;
+    for late in ["ttl=2s&attempt=1", "ttl=2s"] {
+        let late = node.call("PUT", &format!("/v1/sessions/t?{late}")).await.json();
+        assert_eq!(late["ttl_ms"], 60_000, "{late}");
+    }
+    node.call("DELETE", "/v1/sessions/t").await;
+    node.call("PUT", "/v1/sessions/t?ttl=60s&attempt=2").await.problem(409, "attempt-over");
+}
+
+/// Finding M1 of the map of mechanisms: nested code keeps its exclusion.
+#[tokio::test]
+async fn a_read_in_a_write_does_not_give_up_the_write() {
+    let node = Node::start().await;
+    let token = node.take("/v1/locks/nest?session=w&attempt=1").await;
+    let read = node.call("PUT", "/v1/locks/nest?session=w&attempt=2&mode=shared").await.json();
+    assert_eq!((&read["mode"], &read["token"]), (&json!("exclusive"), &json!(token)));
+    let reader = "/v1/locks/nest?session=r&mode=shared&attempt=1";
+    node.call("PUT", reader).await.problem(423, "lock-busy");
+    node.call("DELETE", "/v1/locks/nest?session=w&attempt=2").await;
+    assert_eq!(node.call("GET", "/v1/locks/nest").await.json()["mode"], "exclusive");
+    node.call("PUT", "/v1/locks/nest?session=w&attempt=3&mode=shared").await;
+    node.call("DELETE", "/v1/locks/nest?session=w&attempt=1").await;
+    node.take(reader).await;
+    // A write in a read waits for nobody: beside another reader it could wait for ever.
+    let write = node.call("PUT", "/v1/locks/nest?session=w&attempt=4&wait=60s").await;
+    let hint = &write.problem(409, "mode-conflict")["hint"];
+    assert!(hint.as_str().unwrap().contains("mode=upgradable"), "{hint}");
+    let same = node.call("PUT", "/v1/locks/nest?session=w&attempt=3&mode=exclusive").await;
+    let hint = &same.problem(409, "mode-conflict")["hint"];
+    assert!(hint.as_str().unwrap().contains("change=N"), "{hint}");
+}
+
+#[tokio::test]
+async fn the_release_of_a_waiting_upgrade_ends_its_call() {
+    let node = Node::start().await;
+    node.take("/v1/locks/a?session=u&attempt=1&mode=upgradable").await;
+    node.take("/v1/locks/a?session=r&mode=shared").await;
+    for (call, attempt) in [
+        ("/v1/locks/a?session=u&wait=60s&attempt=2&mode=exclusive", 2),
+        ("/v1/locks/a?session=u&wait=60s&attempt=3&change=1&mode=exclusive", 3),
+    ] {
+        let waiting = node.begin("PUT", call);
+        let upgrading =
+            |reply: &crate::client::Reply| reply.json()["holders"][0]["upgrading"] == true;
+        node.until("the upgrade waits", "/v1/locks/a", upgrading).await;
+        node.call("DELETE", &format!("/v1/locks/a?session=u&attempt={attempt}")).await;
+        waiting.await.unwrap().problem(423, "wait-timeout");
+        let kept = node.call("PUT", "/v1/locks/a?session=u&attempt=1").await.json();
+        assert_eq!((&kept["mode"], &kept["hold_count"]), (&json!("upgradable"), &json!(1)));
+    }
 }

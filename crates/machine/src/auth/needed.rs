@@ -32,7 +32,7 @@ pub(crate) fn needed_by<'a, E>(
     need: &mut impl FnMut(Needed<'a>) -> Result<(), E>,
 ) -> Result<(), E> {
     match command {
-        Command::OpenSession(OpenSession { session, .. }) => {
+        Command::OpenSession { open: OpenSession { session, .. }, .. } => {
             need(Needed::Caller)?;
             need(Needed::OwnSession(session))
         }

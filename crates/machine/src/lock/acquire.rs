@@ -1,4 +1,4 @@
-//! Acquire: renews entries, adds an attempt to them, converts their mode, or adds new entries to the queues.
+//! Acquire: adds new entries to the queues. `acquire_again.rs` has the acquires of owners with an entry.
 //!
 //! A single lock is a multi-lock of one. A rejected acquire changes nothing, and does not open the session either. A
 //! new entry is a new child, so the access list of the lock's directory must allow every client to create children.
@@ -6,14 +6,14 @@
 use std::sync::Arc;
 
 use holdfast_types::{
-    Acquire, Bound, Data, EntryState, FencingToken, LockEvent, LockName, LockRejection, LockSet,
-    Mode, NamespaceQuota, OpenSession, Outcome, Owner, QuotaFull, Rejection, Reply, SessionEnd,
+    Acquire, Bound, Data, EntryState, FencingToken, LockName, LockRejection, LockSet, Mode,
+    NamespaceQuota, OpenSession, Outcome, Owner, QuotaFull, Rejection, Reply, SessionEnd,
     SessionId, SessionName, Ticket, TreeRejection, ZnodePath,
 };
 
 use crate::Machine;
 use crate::context::{ApplyContext, expired, limit_reached, no_session};
-use crate::lock::convert::Conversion;
+use crate::lock::claims::Claims;
 use crate::lock::deadlock::NewWait;
 use crate::lock::entry_location::EntryLocation;
 use crate::lock::index::Lock;
@@ -21,7 +21,6 @@ use crate::lock::lock_entry::{LockEntry, boxed_unless_plain};
 use crate::lock::policy::check_bounds;
 use crate::lock::rank::{GrantRequest, Rank};
 use crate::lock::stored_policy::StoredPolicy;
-use crate::session::attempts::Attempts;
 use crate::session::store::KnownSession;
 
 impl Machine {
@@ -41,128 +40,23 @@ impl Machine {
         let entry_in = |lock| self.locks.find(session?, lock, &acquire.owner, Ticket(0)).cloned();
         let entries: Vec<Option<Arc<LockEntry>>> = acquire.locks.iter().map(entry_in).collect();
         for (lock, entry) in acquire.locks.iter().zip(&entries) {
-            let keeps = |attempt| entry.as_ref().is_some_and(|e| e.attempts.contains(attempt));
-            if !acquire.attempt.is_some_and(keeps) {
+            let keeps = |attempt| entry.as_ref().is_some_and(|e| e.claims.contains(attempt));
+            if acquire.change.is_none() && !acquire.attempt.is_some_and(keeps) {
                 let remembered = sharded.clone().unwrap_or_else(|| self.remembered_as(lock));
                 let lock_and_owner = (&remembered, &acquire.owner);
                 self.check_attempt(&acquire.open.session, lock_and_owner, acquire.attempt)
                     .map_err(|why| in_lock(&acquire.locks, lock, why))?;
             }
         }
-        let reply = if entries.iter().any(Option::is_some) {
-            self.acquire_again(&entries, &acquire, ctx)
-        } else {
-            self.acquire_new(session, &acquire, ctx)
+        let reply = match acquire.change {
+            _ if entries.iter().any(Option::is_some) => self.acquire_again(&entries, &acquire, ctx),
+            Some(claim) => Err(self.no_claim(&acquire, claim)),
+            None => self.acquire_new(session, &acquire, ctx),
         }?;
         if let Some(new_shards) = new_shards {
             self.remember_shard_count(new_shards);
         }
         Ok(reply)
-    }
-
-    /// Renews the owner's existing entries: each keeps its token or its position. The session's lease is renewed.
-    fn acquire_again(
-        &mut self,
-        entries: &[Option<Arc<LockEntry>>],
-        acquire: &Acquire,
-        ctx: &mut ApplyContext<'_>,
-    ) -> Outcome {
-        let entries = entries_of_one_acquire(entries, &acquire.locks)?;
-        let mut conversions = Vec::with_capacity(entries.len());
-        for (lock, entry) in acquire.locks.iter().zip(&entries) {
-            let conversion = self.check_again(lock, entry, acquire);
-            conversions.push(conversion.map_err(|why| in_lock(&acquire.locks, lock, why))?);
-        }
-        let OpenSession { session, ttl, labels, .. } = &acquire.open;
-        if let Some(first) = entries.first() {
-            self.renew_lease_by_name(first.session, *ttl, labels.clone(), ctx);
-        }
-        for ((lock, entry), conversion) in acquire.locks.iter().zip(&entries).zip(&conversions) {
-            self.renew_entry(lock, entry, *conversion, acquire, ctx);
-        }
-        let renewed = conversions.iter().all(|conversion| *conversion != Conversion::Up);
-        self.answer(&acquire.locks, session, &acquire.owner, renewed)
-    }
-
-    /// Returns the conversion that an acquire requests for an existing entry, unless a check rejects the acquire.
-    fn check_again(
-        &self,
-        lock: &LockName,
-        entry: &LockEntry,
-        acquire: &Acquire,
-    ) -> Result<Conversion, Rejection> {
-        self.check_options(lock, entry, acquire)?;
-        if entry.hold.is_none() && entry.is_of_multi_lock() != acquire.locks.is_multi_lock() {
-            return Err(LockRejection::AlreadyQueued { lock: lock.clone() }.into());
-        }
-        let conversion = self.conversion(lock, entry, acquire.mode)?;
-        let converts = conversion != Conversion::Stay || entry.converts();
-        if converts && acquire.locks.is_multi_lock() {
-            let mode = entry.hold.as_ref().map_or(entry.mode, |hold| hold.mode);
-            return Err(LockRejection::ModeConflict { mode }.into());
-        }
-        let alone = self.is_only_holder(lock, conversion);
-        if !acquire.wait && waits_after(conversion, entry) && !alone {
-            // Another call waits for this entry, so a no-wait acquire must not change it.
-            return Err(self.busy_for(lock, entry));
-        }
-        if acquire.attempt.is_some_and(|attempt| !entry.attempts.contains(attempt)) {
-            self.check_reentry(entry, acquire.options.reentrant)?;
-        }
-        if conversion == Conversion::Up && !alone {
-            let wanted = [(lock.clone(), NewWait::Upgrade(entry.sequence()))];
-            self.check_deadlock(Some(entry.session), &entry.owner, &wanted)?;
-        }
-        Ok(conversion)
-    }
-
-    fn is_only_holder(&self, lock: &LockName, conversion: Conversion) -> bool {
-        conversion == Conversion::Up
-            && self.locks.get(lock).is_some_and(|lock| lock.holders.len() == 1)
-    }
-
-    /// Applies an acquire to an existing entry, and grants waiters that its conversion admits.
-    fn renew_entry(
-        &mut self,
-        lock: &LockName,
-        entry: &Arc<LockEntry>,
-        conversion: Conversion,
-        acquire: &Acquire,
-        ctx: &mut ApplyContext<'_>,
-    ) {
-        let waits = waits_after(conversion, entry);
-        let attempt = acquire.attempt.filter(|attempt| !entry.attempts.contains(*attempt));
-        let value = acquire.options.value.clone();
-        let value = value.filter(|value| entry.options().value.as_ref() != Some(value));
-        let value_changed = value.is_some();
-        let min_hold_ms = entry.changed_min_hold(acquire);
-        let options_changed = value_changed || min_hold_ms.is_some();
-        if !waits && conversion == Conversion::Stay && attempt.is_none() && !options_changed {
-            return;
-        }
-        let current = self.update_entry(lock, entry, |entry| {
-            if waits {
-                (entry.requested_in, entry.wait_ms) = (ctx.revision, wait_of(acquire, lock));
-            }
-            if let Some(attempt) = attempt {
-                entry.attempts.insert(attempt);
-            }
-            if options_changed {
-                let mut options = entry.options().clone();
-                options.value = value.or(options.value);
-                options.min_hold_ms = min_hold_ms.or(options.min_hold_ms);
-                entry.options = boxed_unless_plain(options);
-            }
-            convert(entry, conversion);
-        });
-        if let (true, Some(grant)) = (value_changed, self.grant_of(lock, &current, true)) {
-            ctx.emit(LockEvent::ValueChanged(grant));
-        }
-        match conversion {
-            Conversion::Stay => {}
-            Conversion::Down(_) => self.converted(lock, &current, ctx),
-            Conversion::Up => self.upgrade_if_alone(lock, ctx),
-        }
     }
 
     fn acquire_new(
@@ -197,13 +91,14 @@ impl Machine {
         if let Some(lock) = locks.single() {
             let location = self.check_new_entry(lock, request.mode, waits, ctx)?;
             deadlock?;
-            let id = self.renew_or_open_session(session, acquire.open.clone(), ctx);
+            let id = self.renew_or_open_session(session, &acquire.open, acquire.attempt, ctx);
             self.add_entry(lock, id, location, (stored_policy, None), acquire, ctx);
         } else {
             // The directory of one lock may lie in the directory of another, so each entry is added before the next
             // check.
             self.undo_if_rejected(ctx, |machine, ctx| {
-                let id = machine.renew_or_open_session(session, acquire.open.clone(), ctx);
+                let id =
+                    machine.renew_or_open_session(session, &acquire.open, acquire.attempt, ctx);
                 let multi_lock = Arc::new(locks.clone());
                 for lock in locks.iter() {
                     let location = machine.check_new_entry(lock, request.mode, waits, ctx);
@@ -215,7 +110,7 @@ impl Machine {
             })?;
             self.grant_next(locks.first(), ctx);
         }
-        self.answer(locks, &acquire.open.session, &acquire.owner, false)
+        self.answer(acquire, false, false)
     }
 
     /// Returns the location of a new entry, if its queue and the tree have room for it.
@@ -251,28 +146,23 @@ impl Machine {
         }
         let request = GrantRequest::of(acquire);
         let (name, owner) = (acquire.open.session.clone(), acquire.owner.clone());
-        let attempts = Attempts::of(acquire.attempt);
+        let claims = Claims::of(acquire.attempt, request.mode);
         let entry = LockEntry {
             path: location.path,
             wait_ms: wait_of(acquire, lock),
-            mode: request.mode,
             permits: request.permits,
             never_overtaken: request.never_overtaken,
             options: boxed_unless_plain(acquire.options.clone()),
             multi_lock,
-            ..LockEntry::new(location.sequence, session, name, owner, attempts, ctx)
+            ..LockEntry::new(location.sequence, session, name, owner, claims, ctx)
         };
         self.enqueue(lock, &location.directory, (Data::default(), None), entry, ctx);
     }
 
-    fn answer(
-        &self,
-        locks: &LockSet,
-        session: &SessionName,
-        owner: &Owner,
-        renewed: bool,
-    ) -> Outcome {
-        let state = self.entry_state(locks, session, owner);
+    /// The reply to an acquire. `waits` is whether the caller waits for an upgrade of its hold.
+    pub(super) fn answer(&self, acquire: &Acquire, waits: bool, renewed: bool) -> Outcome {
+        let Acquire { locks, open: OpenSession { session, .. }, owner, .. } = acquire;
+        let state = self.state_of_entries(locks, session, owner, waits);
         // Never `None`: the command has just added or found the entries.
         let mut state = state.ok_or_else(|| no_session(session.clone()))?;
         if let EntryState::Holding(grants) = &mut state {
@@ -283,18 +173,29 @@ impl Machine {
         Ok(Reply::Acquired(state))
     }
 
-    /// Returns the state of an owner's entries in these locks. Of multiple entries in one lock, the first counts.
-    /// Returns `None` if a lock has no entry of the owner.
+    /// Returns the state of an owner's entries in these locks. Of multiple entries in one lock, the first counts. A
+    /// holder that waits for an upgrade counts as waiting. Returns `None` if a lock has no entry of the owner.
     pub fn entry_state(
         &self,
         locks: &LockSet,
         session: &SessionName,
         owner: &Owner,
     ) -> Option<EntryState> {
+        self.state_of_entries(locks, session, owner, true)
+    }
+
+    fn state_of_entries(
+        &self,
+        locks: &LockSet,
+        session: &SessionName,
+        owner: &Owner,
+        upgrade_waits: bool,
+    ) -> Option<EntryState> {
         let Some(KnownSession::Open(id)) = self.sessions.named(session) else { return None };
         let entry = |lock| Some((lock, self.locks.find(id, lock, owner, Ticket(0))?));
         let entries: Vec<(&LockName, _)> = locks.iter().map(entry).collect::<Option<_>>()?;
-        if entries.iter().any(|(_, entry)| entry.waits()) {
+        let waits = |entry: &LockEntry| entry.hold.is_none() || upgrade_waits && entry.converts();
+        if entries.iter().any(|(_, entry)| waits(entry)) {
             let queued = entries.into_iter().map(|(lock, entry)| self.queued_of(lock, entry));
             return Some(EntryState::Waiting(queued.collect::<Option<_>>()?));
         }
@@ -327,7 +228,7 @@ impl Machine {
     }
 
     /// Rejects a renewal whose limit or permits differ from those of the entry.
-    fn check_options(
+    pub(super) fn check_options(
         &self,
         lock: &LockName,
         entry: &LockEntry,
@@ -400,14 +301,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Rejects another attempt on a hold that is not reentrant, and an attempt beyond `hold_count_max`.
-    fn check_reentry(&self, entry: &LockEntry, reentrant: bool) -> Result<(), Rejection> {
-        if !(reentrant && entry.options().reentrant) {
-            return Err(LockRejection::NotReentrant.into());
-        }
-        self.check_room_for_attempt(entry.attempts.count())
-    }
-
+    /// Rejects an attempt beyond `hold_count_max`.
     pub(crate) fn check_room_for_attempt(&self, attempts: u32) -> Result<(), Rejection> {
         let max = self.limits.hold_count_max;
         if attempts >= max { Err(limit_reached(Bound::HoldCount, max)) } else { Ok(()) }
@@ -421,7 +315,7 @@ impl LockEntry {
         session: SessionId,
         session_name: SessionName,
         owner: Owner,
-        attempts: Attempts,
+        claims: Claims,
         ctx: &ApplyContext<'_>,
     ) -> Self {
         Self {
@@ -434,8 +328,9 @@ impl LockEntry {
             requested_in: ctx.revision,
             since: ctx.now,
             wait_ms: None,
-            attempts,
-            mode: Mode::Exclusive,
+            mode: claims.mode(),
+            value_by: claims.newest(),
+            claims,
             permits: 1,
             never_overtaken: false,
             options: None,
@@ -445,47 +340,9 @@ impl LockEntry {
     }
 }
 
-/// Sets the mode that a conversion gives an entry.
-fn convert(entry: &mut LockEntry, conversion: Conversion) {
-    match (conversion, &mut entry.hold) {
-        (Conversion::Down(mode), Some(hold)) => (hold.mode, entry.mode) = (mode, mode),
-        (Conversion::Up, _) => entry.mode = Mode::Exclusive,
-        (Conversion::Stay | Conversion::Down(_), _) => {}
-    }
-}
-
 /// The first entry stores the deadline of a wait, because one cancel ends the wait for all locks.
-fn wait_of(acquire: &Acquire, lock: &LockName) -> Option<u64> {
+pub(super) fn wait_of(acquire: &Acquire, lock: &LockName) -> Option<u64> {
     acquire.wait_ms.filter(|_| lock == acquire.locks.first())
-}
-
-/// Whether an entry waits after its conversion.
-fn waits_after(conversion: Conversion, entry: &LockEntry) -> bool {
-    match conversion {
-        Conversion::Stay => entry.waits(),
-        Conversion::Down(_) => false,
-        Conversion::Up => true,
-    }
-}
-
-/// Returns the entries of an owner in these locks, if one acquire of exactly these locks added them.
-fn entries_of_one_acquire(
-    entries: &[Option<Arc<LockEntry>>],
-    locks: &LockSet,
-) -> Result<Vec<Arc<LockEntry>>, Rejection> {
-    let mut found = entries.iter().flatten();
-    let all: Vec<Arc<LockEntry>> = found.clone().cloned().collect();
-    let of_multi_lock = |entry: &Arc<LockEntry>| {
-        entry.multi_lock.as_deref() == Some(locks)
-            && all.first().is_some_and(|first| entry.ticket == first.ticket)
-    };
-    let complete = all.len() == locks.count() && found.all(of_multi_lock);
-    if locks.is_multi_lock() && !complete {
-        let first = locks.iter().zip(entries).find(|(_, entry)| entry.is_some());
-        let lock = first.map_or(locks.first(), |(lock, _)| lock).clone();
-        return Err(LockRejection::AlreadyQueued { lock }.into());
-    }
-    Ok(all)
 }
 
 /// Adds the name of the lock to a rejection of a multi-lock acquire.

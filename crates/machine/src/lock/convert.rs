@@ -1,62 +1,102 @@
-//! Converts the mode of a holder.
+//! Converts the mode of a holder to the strongest mode of its claims.
 //!
-//! A weaker mode takes effect immediately and keeps the token. Upgradable becomes exclusive when no other holder is
-//! left, with a new token and ahead of the queue; until then no new holder is granted. A shared hold cannot be
-//! converted: two readers that both upgrade would wait for each other.
+//! A weaker mode takes effect immediately and keeps the token. A stronger mode is a grant with a new token, ahead of the
+//! queue. Upgradable becomes exclusive when no other holder is left; until then no new holder is granted. A shared
+//! holder becomes stronger only if the other holders admit it now: two readers that both waited would wait for each
+//! other.
 
 use std::sync::Arc;
 
-use holdfast_types::{LockEvent, LockName, LockRejection, Mode, Rejection};
+use holdfast_types::{
+    LockEvent, LockName, LossCause, Mode, ModeConflictReason, Rejection, TreeEvent, ZnodePath,
+};
 
 use crate::Machine;
 use crate::context::ApplyContext;
+use crate::lock::acquire_again::conflict;
+use crate::lock::claims::Claims;
+use crate::lock::entry_name::{is_own_name_shared, own_name};
+use crate::lock::index::SessionLockKey;
 use crate::lock::lock_entry::{Hold, LockEntry};
+use crate::tree::create::child_path;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Conversion {
     /// The mode does not change.
     Stay,
-    /// A weaker mode, effective immediately.
+    /// A mode that is not stronger than the held one, effective immediately.
     Down(Mode),
-    /// Exclusive, once the entry is the only holder.
-    Up,
+    /// A stronger mode: at once, or for an upgradable holder once it is the only one.
+    Up(Mode),
 }
 
 impl Machine {
-    /// Returns the conversion that an acquire in `mode` requests for an existing entry.
-    pub(crate) fn conversion(
+    /// Returns the conversion that gives an entry the strongest mode of its new claims.
+    pub(super) fn conversion(
         &self,
         lock: &LockName,
         entry: &LockEntry,
-        wanted: Option<Mode>,
+        claims: &Claims,
     ) -> Result<Conversion, Rejection> {
-        let Some(wanted) = wanted.filter(|wanted| *wanted != entry.mode) else {
+        let wanted = claims.mode();
+        let Some(held) = entry.hold.as_ref().map(|hold| hold.mode) else {
             return Ok(Conversion::Stay);
         };
-        let is_semaphore = self.locks.get(lock).is_some_and(|lock| lock.policy().limit.is_some());
-        let held = entry.hold.as_ref().map(|hold| hold.mode).filter(|_| !is_semaphore);
-        match (held, wanted) {
-            (Some(Mode::Upgradable), Mode::Exclusive) => Ok(Conversion::Up),
-            (Some(Mode::Exclusive | Mode::Upgradable), Mode::Shared | Mode::Upgradable) => {
-                Ok(Conversion::Down(wanted))
-            }
-            (Some(_) | None, _) => {
-                Err(Rejection::Lock(LockRejection::ModeConflict { mode: entry.mode }))
-            }
+        if wanted == entry.mode {
+            return Ok(Conversion::Stay);
+        }
+        if !wanted.is_stronger_than(held) {
+            return Ok(Conversion::Down(wanted));
+        }
+        let up = Conversion::Up(wanted);
+        if held == Mode::Shared && !self.grants_now(lock, up) {
+            return Err(conflict(entry, ModeConflictReason::SharedBesideOthers));
+        }
+        self.check_tokens_left(u64::from(held == Mode::Shared))?;
+        Ok(up)
+    }
+
+    /// Whether the other holders admit a conversion to a stronger mode now.
+    pub(super) fn grants_now(&self, lock: &LockName, conversion: Conversion) -> bool {
+        let holders = self.locks.get(lock).map(|lock| &lock.holders);
+        match conversion {
+            Conversion::Up(Mode::Exclusive) => holders.is_some_and(|holders| holders.len() == 1),
+            Conversion::Up(_) => holders.is_some_and(|holders| holders.upgradable().is_none()),
+            Conversion::Stay | Conversion::Down(_) => false,
         }
     }
 
-    /// Emits a conversion to a weaker mode, and grants waiters that it admits.
-    pub(crate) fn converted(
+    /// Converts a holder, and grants waiters that this admits.
+    pub(super) fn convert(
         &mut self,
         lock: &LockName,
-        entry: &LockEntry,
+        entry: &Arc<LockEntry>,
+        conversion: Conversion,
         ctx: &mut ApplyContext<'_>,
     ) {
-        if let Some(grant) = self.grant_of(lock, entry, true) {
-            ctx.emit(LockEvent::ModeChanged(grant));
+        match conversion {
+            Conversion::Stay => {}
+            Conversion::Down(mode) => {
+                let weaker = self.update_entry(lock, entry, |entry| {
+                    entry.mode = mode;
+                    if let Some(hold) = &mut entry.hold {
+                        hold.mode = mode;
+                    }
+                });
+                // Without a weaker mode, the event ends the wait for an upgrade.
+                if let Some(grant) = self.grant_of(lock, &weaker, true) {
+                    ctx.emit(LockEvent::ModeChanged(grant));
+                }
+                self.grant_next(lock, ctx);
+            }
+            Conversion::Up(mode) => {
+                let waits = !self.grants_now(lock, conversion);
+                let upgrading = self.update_entry(lock, entry, |entry| entry.mode = mode);
+                if !waits {
+                    self.grant_upgrade(lock, &upgrading, ctx);
+                }
+            }
         }
-        self.grant_next(lock, ctx);
     }
 
     /// Completes an upgrade once the entry is the only holder. A cooldown does not delay it, because the entry already
@@ -67,32 +107,101 @@ impl Machine {
             return;
         }
         let Some(before) = indexed.holders.upgrading().cloned() else { return };
+        self.grant_upgrade(lock, &before, ctx);
+    }
+
+    /// Grants the requested mode of a holder under a new token.
+    fn grant_upgrade(
+        &mut self,
+        lock: &LockName,
+        before: &Arc<LockEntry>,
+        ctx: &mut ApplyContext<'_>,
+    ) {
         let Some(hold) = before.hold.as_deref().cloned() else { return };
         let Some(token) = self.locks.mint() else { return };
-        let hold = Hold {
-            token,
-            granted_at: ctx.now,
-            granted_in: ctx.revision,
-            mode: Mode::Exclusive,
-            ..hold
-        };
-        let granted = Arc::new(LockEntry { hold: Some(Box::new(hold)), ..(*before).clone() });
-        self.locks.replace(&mut self.tree, lock, &before, &granted);
+        let (granted_at, granted_in) = (ctx.now, ctx.revision);
+        let hold = Hold { token, granted_at, granted_in, mode: before.mode, ..hold };
+        let mut granted = (**before).clone();
+        granted.claims.settle();
+        granted.hold = Some(Box::new(hold));
+        let granted = self.replace_upgraded(lock, before, granted, ctx);
         self.granted(lock, &granted, ctx);
     }
 
-    /// Cancels a pending upgrade.
+    /// Replaces a holder by its upgraded state. Curator's readers pass a holder with a shared name, so the entry gets
+    /// another name at the same position.
+    fn replace_upgraded(
+        &mut self,
+        lock: &LockName,
+        before: &Arc<LockEntry>,
+        mut granted: LockEntry,
+        ctx: &mut ApplyContext<'_>,
+    ) -> Arc<LockEntry> {
+        let is_own = !before.never_overtaken || before.is_of_multi_lock();
+        let renamed = (is_own && is_own_name_shared(before.path.file_name()))
+            .then(|| self.exclusive_path(before, ctx))
+            .flatten();
+        let node = self.tree.get(&before.path).map(|node| (*node).clone());
+        let (Some(path), Some(node)) = (renamed, node) else {
+            let granted = Arc::new(granted);
+            self.locks.replace(&mut self.tree, lock, before, &granted);
+            return granted;
+        };
+        let at = (ctx.revision, ctx.now);
+        self.locks.leave(&mut self.tree, &SessionLockKey::of(lock, before), at);
+        ctx.emit(TreeEvent::Deleted { path: before.path.clone() });
+        granted.path = path;
+        let granted = Arc::new(granted);
+        self.locks.enter(&mut self.tree, lock, &granted, node);
+        ctx.emit(TreeEvent::Created { path: granted.path.clone() });
+        granted
+    }
+
+    /// The path of an entry with the name of an exclusive one and the same sequence number.
+    fn exclusive_path(&self, entry: &LockEntry, ctx: &ApplyContext<'_>) -> Option<ZnodePath> {
+        let directory = entry.path.parent()?;
+        let path = |revision| {
+            let name = own_name(Mode::Exclusive, entry.sequence(), revision);
+            child_path(&directory, &name).ok().filter(|path| !self.tree.contains(path))
+        };
+        path(None).or_else(|| path(Some(ctx.revision.0)))
+    }
+
+    /// Ends the waiting upgrades of a holder: it is what it was. Without another claim, the entry is removed.
     pub(crate) fn cancel_upgrade(
         &mut self,
         lock: &LockName,
         entry: &Arc<LockEntry>,
         ctx: &mut ApplyContext<'_>,
     ) {
-        self.update_entry(lock, entry, |entry| {
-            if let Some(hold) = &entry.hold {
-                entry.mode = hold.mode;
+        let Some(held) = entry.hold.as_ref().map(|hold| hold.mode) else { return };
+        let (rest, ended) = entry.claims.withdraw(held);
+        for attempt in ended {
+            self.end_attempt(entry.session, (lock, &entry.owner), attempt);
+        }
+        match rest {
+            Some(claims) => self.keep_claims(lock, entry, claims, ctx),
+            None => {
+                self.leave(&SessionLockKey::of(lock, entry), LossCause::Released, ctx);
+                self.close_if_anonymous_and_idle(entry.session, ctx);
+                self.grant_next(lock, ctx);
             }
-        });
-        self.grant_next(lock, ctx);
+        }
+    }
+
+    /// Leaves an entry some of its claims, and with them its mode. Grants waiters that a weaker mode admits.
+    pub(super) fn keep_claims(
+        &mut self,
+        lock: &LockName,
+        entry: &Arc<LockEntry>,
+        claims: Claims,
+        ctx: &mut ApplyContext<'_>,
+    ) {
+        let wanted = claims.mode();
+        let entry = self.update_entry(lock, entry, |entry| entry.claims = claims);
+        if entry.hold.is_some() && wanted != entry.mode {
+            // Fewer claims never want a stronger mode than is held or requested.
+            self.convert(lock, &entry, Conversion::Down(wanted), ctx);
+        }
     }
 }

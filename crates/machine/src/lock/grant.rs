@@ -92,7 +92,7 @@ impl Machine {
         if let Some(session) = self.sessions.get_mut(key.session) {
             session.queue_entries = session.queue_entries.saturating_sub(1);
             let released = cause == LossCause::Released;
-            session.ended_attempts.end(&remembered, &owner, entry.attempts.newest(), released);
+            session.ended_attempts.end(&remembered, &owner, entry.claims.newest(), released);
         }
         let (session, ticket) = (entry.session_name.clone(), entry.ticket);
         let Some(hold) = &entry.hold else {

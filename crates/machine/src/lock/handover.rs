@@ -8,17 +8,17 @@ use std::sync::Arc;
 
 use holdfast_types::{
     AcquireOptions, Bound, Data, FencingToken, HandOver, LockName, LockRejection, LossCause, Mode,
-    Outcome, Owner, Perms, Rejection, Reply, SessionId, SessionName, Ticket, TreeRejection,
-    ZnodePath,
+    ModeConflictReason, Outcome, Owner, Perms, Rejection, Reply, SessionId, SessionName, Ticket,
+    TreeRejection, ZnodePath,
 };
 
 use crate::Machine;
 use crate::context::{ApplyContext, limit_reached};
+use crate::lock::claims::Claims;
 use crate::lock::entry_name::{EntryRecipe, own_name};
 use crate::lock::index::{Lock, SessionLockKey};
 use crate::lock::lock_entry::{LockEntry, boxed_unless_plain};
 use crate::lock::rank::{GrantRequest, Rank};
-use crate::session::attempts::Attempts;
 use crate::session::memo::{self, AnsweredCall};
 use crate::tree::create::{check_counter, child_path};
 use crate::tree::multi::Requester;
@@ -89,11 +89,15 @@ impl Machine {
             entry.hold.is_some() && (token.is_none() || entry.token() == token)
         };
         let entry = self.locks.find(id, lock, owner, Ticket(0)).filter(is_meant);
-        let first = || self.locks.get(lock).and_then(|lock| self.first_holder(lock, None));
-        entry.cloned().ok_or_else(|| match first() {
+        entry.cloned().ok_or_else(|| self.not_holder(lock))
+    }
+
+    /// The rejection of a call that needs a hold of its own.
+    pub(super) fn not_holder(&self, lock: &LockName) -> Rejection {
+        match self.locks.get(lock).and_then(|lock| self.first_holder(lock, None)) {
             Some(holder) => Rejection::Lock(LockRejection::NotHolder { holder: Box::new(holder) }),
             None => Rejection::Lock(LockRejection::NotHeld),
-        })
+        }
     }
 
     /// Hands the hold to a queued entry, which keeps its own options.
@@ -159,11 +163,11 @@ impl Machine {
             value: None,
             ..holder.options().clone()
         };
-        let attempts = Attempts::of(None);
-        let new = LockEntry::new(holder.sequence(), to, session, owner, attempts, ctx);
+        // The claims of the giver end; the receiver has one, in the mode of the hold.
+        let claims = Claims::of(None, mode);
+        let new = LockEntry::new(holder.sequence(), to, session, owner, claims, ctx);
         let new = LockEntry {
             path,
-            mode,
             permits: holder.permits,
             options: boxed_unless_plain(options),
             ..new
@@ -232,7 +236,10 @@ impl Lock {
             Some(_) => {
                 Err(Rejection::Lock(LockRejection::PermitsMismatch { permits: request.permits }))
             }
-            None => Err(Rejection::Lock(LockRejection::ModeConflict { mode: request.mode })),
+            None => Err(Rejection::Lock(LockRejection::ModeConflict {
+                mode: request.mode,
+                why: ModeConflictReason::HandOver,
+            })),
         }
     }
 

@@ -36,6 +36,10 @@ impl Machine {
         let kept = first.is_none_or(|(_, first)| first.is_of_multi_lock());
         let known = lock.last_token.is_some() || (lock.holders.is_empty() && kept);
         ensure(known, || format!("{name} has a holder or a waiter, but was never granted"))?;
+        let mut entries = lock.holders.iter().chain(lock.waiters.values());
+        ensure(entries.all(|entry| entry.mode == entry.claims.mode()), || {
+            format!("an entry of {name} does not have the strongest mode of its claims")
+        })?;
         lock.holders.iter().try_for_each(|holder| self.check_holder(name, lock, holder))?;
         check_compatible(name, lock)?;
         self.check_turn(name, lock)?;
@@ -59,6 +63,10 @@ impl Machine {
         let converts = hold.mode == holder.mode
             || (hold.mode == Mode::Upgradable && holder.mode == Mode::Exclusive);
         ensure(converts, || format!("a holder of {name} waits for an impossible conversion"))?;
+        let waits = holder.claims.as_slice().iter().any(|claim| claim.before.is_some());
+        ensure(!waits || holder.converts(), || {
+            format!("a claim of a holder of {name} waits, but the holder does not")
+        })?;
         let slots = hold.slots.len();
         ensure(hold.slots.is_sorted_by(|a, b| a < b), || {
             format!("a holder of {name} has unsorted or repeated slots")

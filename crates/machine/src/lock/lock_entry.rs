@@ -1,20 +1,20 @@
-//! An entry in a lock's queue, held or waiting, and the attempts that keep it.
+//! An entry in a lock's queue, held or waiting, and the claims that keep it.
 //!
 //! The entry is the typed metadata of its znode. A queue may have many waiters, so rarely used fields are behind a
-//! pointer ([`AcquireOptions`], [`Hold`]). Bounds: attempts by `hold_count_max`, the value by
+//! pointer ([`AcquireOptions`], [`Hold`]). Bounds: claims by `hold_count_max`, the value by
 //! [`AcquireOptions::VALUE_MAX`], slots by the permits, which `LockPolicy::LIMIT_MAX` bounds.
 
 use std::sync::Arc;
 
 use holdfast_types::{
-    Acquire, AcquireOptions, FencingToken, LockSet, LossCause, Mode, Owner, ReleaseRequest,
+    AcquireOptions, Attempt, Data, FencingToken, LockSet, LossCause, Mode, Owner, ReleaseRequest,
     Revision, SessionId, SessionName, Stamp, Ticket, ZnodePath,
 };
 use serde::{Deserialize, Serialize};
 
+use crate::lock::claims::Claims;
 use crate::lock::entry_name::{EntryRecipe, is_own_name_shared};
 use crate::lock::rank::{GrantRequest, Rank};
-use crate::session::attempts::Attempts;
 
 /// A holder or a waiter. The znode and the index share it; a change replaces it in both.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,12 +31,14 @@ pub(crate) struct LockEntry {
     pub(crate) since: Stamp,
     /// The maximum wait of the caller in milliseconds after `requested_in`; `None` waits as long as the session lives.
     pub(crate) wait_ms: Option<u64>,
-    pub(crate) attempts: Attempts,
-    /// The requested mode. A holder in another mode waits for the conversion.
+    pub(crate) claims: Claims,
+    /// The requested mode: the strongest one of the claims. A holder in another mode waits for the conversion.
     pub(crate) mode: Mode,
     pub(crate) permits: u32,
     /// Never overtaken: a ZooKeeper client decides by the order of the children itself.
     pub(crate) never_overtaken: bool,
+    /// The attempt that set the value. An older one does not replace it.
+    pub(crate) value_by: Attempt,
     /// Options that differ from the default. Invariant: never [`AcquireOptions::PLAIN`].
     pub(crate) options: Option<Box<AcquireOptions>>,
     /// All locks of the multi-lock, including this one; `None` for a single lock.
@@ -76,11 +78,8 @@ impl LockEntry {
         self.options.as_deref().unwrap_or(&AcquireOptions::PLAIN)
     }
 
-    /// The only attempt of an entry may replace its `min_hold`: `holdfast run` does if its command cannot start.
-    pub(crate) fn changed_min_hold(&self, acquire: &Acquire) -> Option<u64> {
-        let is_only = |attempt| self.attempts.count() == 1 && self.attempts.contains(attempt);
-        let ms = acquire.options.min_hold_ms.filter(|_| acquire.attempt.is_some_and(is_only));
-        ms.filter(|ms| self.options().min_hold_ms != Some(*ms))
+    pub(crate) fn has_value(&self, value: &Data) -> bool {
+        self.options().value.as_ref() == Some(value)
     }
 
     pub(crate) fn request(&self) -> GrantRequest {

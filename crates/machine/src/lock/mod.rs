@@ -38,6 +38,7 @@
 //!
 //! - An exclusive holder is the only one, and there is at most one upgradable holder.
 //! - Permits stay within the limit, and no slot is held twice.
+//! - An entry has the strongest mode of its claims (`claims.rs`), or waits for it as an upgradable holder.
 //! - Each grant mints a token greater than every earlier token. A renewal keeps its token; an upgrade and a hand-over
 //!   are grants.
 //! - No lock without a cooldown has a first waiter that could hold it. A multi-lock entry counts only if the entry of
@@ -48,6 +49,8 @@
 //! - Tokens stay below 2^53. At the end of the counter waiters stay queued and new acquires are rejected.
 
 mod acquire;
+mod acquire_again;
+pub(crate) mod claims;
 mod convert;
 pub(crate) mod cooldown;
 mod cooldown_changes;

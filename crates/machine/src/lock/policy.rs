@@ -5,7 +5,8 @@
 
 use holdfast_types::{
     Acquire, AcquireOptions, Bound, LockEvent, LockName, LockPolicy, LockRejection, LossCause,
-    Mode, OutOfBounds, Outcome, Perms, PolicyChange, Rejection, Reply, ZnodePath,
+    Mode, ModeConflictReason, OutOfBounds, Outcome, Perms, PolicyChange, Rejection, Reply,
+    ZnodePath,
 };
 
 use crate::Machine;
@@ -111,7 +112,10 @@ impl Machine {
         match limit {
             Some(limit) if permits > limit => Err(limit_reached(Bound::Permits, limit)),
             Some(_) if acquire.mode.is_some_and(|mode| mode != Mode::Exclusive) => {
-                Err(Rejection::Lock(LockRejection::ModeConflict { mode: Mode::Exclusive }))
+                Err(Rejection::Lock(LockRejection::ModeConflict {
+                    mode: Mode::Exclusive,
+                    why: ModeConflictReason::NoOtherMode,
+                }))
             }
             None if permits > 1 => {
                 Err(Rejection::Lock(LockRejection::LimitMismatch { limit: None }))
@@ -142,17 +146,22 @@ pub(crate) fn check_bounds(acquire: &Acquire) -> Result<(), Rejection> {
 }
 
 fn check_multi_lock_options(acquire: &Acquire) -> Result<(), Rejection> {
-    let Acquire { mode, permits, limit, shards, options, .. } = acquire;
+    let Acquire { mode, permits, limit, shards, change, options, .. } = acquire;
     let plain = AcquireOptions { max_hold_ms: options.max_hold_ms, ..AcquireOptions::PLAIN };
     if permits.is_some_and(|permits| permits > 1)
         || limit.is_some()
         || shards.is_some()
+        || change.is_some()
         || *options != plain
     {
         return Err(Rejection::OutOfBounds { what: OutOfBounds::Locks });
     }
     match mode {
-        Some(Mode::Upgradable) => Err(LockRejection::ModeConflict { mode: Mode::Exclusive }.into()),
+        Some(Mode::Upgradable) => Err(LockRejection::ModeConflict {
+            mode: Mode::Exclusive,
+            why: ModeConflictReason::NoOtherMode,
+        }
+        .into()),
         Some(Mode::Exclusive | Mode::Shared) | None => Ok(()),
     }
 }

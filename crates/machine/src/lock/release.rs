@@ -77,14 +77,7 @@ impl Machine {
         ctx: &mut ApplyContext<'_>,
     ) -> Released {
         match target {
-            ReleaseTarget::Attempt(attempt) if entry.attempts.contains(attempt) => {
-                let hold_count = self.leave_attempt(lock, entry, attempt, ctx);
-                Released { hold_count, changed: true }
-            }
-            ReleaseTarget::Attempt(attempt) => {
-                self.end_attempt(entry.session, (lock, &entry.owner), attempt);
-                Released { hold_count: entry.attempts.count(), changed: false }
-            }
+            ReleaseTarget::Attempt(attempt) => self.leave_attempt(lock, entry, attempt, ctx),
             ReleaseTarget::Hold(token) if entry.token() != Some(token) => NOTHING_RELEASED,
             ReleaseTarget::Hold(_) | ReleaseTarget::AnyEntry => {
                 self.leave(&SessionLockKey::of(lock, entry), LossCause::Released, ctx);
@@ -168,20 +161,24 @@ impl Machine {
         self.grant_next(lock, ctx);
     }
 
-    /// Ends one attempt of an entry. With its last attempt the entry is removed, and the caller then grants the next
-    /// waiter. Returns the number of remaining attempts.
-    pub(crate) fn leave_attempt(
+    /// Ends one claim of an entry, or a change that waits. With its last claim the entry is removed, and the caller then
+    /// grants the next waiter.
+    fn leave_attempt(
         &mut self,
         lock: &LockName,
         entry: &Arc<LockEntry>,
         attempt: Attempt,
         ctx: &mut ApplyContext<'_>,
-    ) -> u32 {
-        if entry.attempts.count() == 1 {
+    ) -> Released {
+        let Some(claims) = entry.claims.without(attempt) else {
             self.leave(&SessionLockKey::of(lock, entry), LossCause::Released, ctx);
-            return 0;
-        }
+            return Released { hold_count: 0, changed: true };
+        };
         self.end_attempt(entry.session, (lock, &entry.owner), attempt);
-        self.update_entry(lock, entry, |entry| entry.attempts.remove(attempt)).attempts.count()
+        let (hold_count, changed) = (claims.count(), claims != entry.claims);
+        if changed {
+            self.keep_claims(lock, entry, claims, ctx);
+        }
+        Released { hold_count, changed }
     }
 }

@@ -44,7 +44,7 @@ fn locks_named_by(command: &Command) -> Vec<LockName> {
             held.chain(changed).collect()
         }
         Command::RunTimers { .. }
-        | Command::OpenSession(_)
+        | Command::OpenSession { .. }
         | Command::RenewSession { .. }
         | Command::CloseSession { .. }
         | Command::EndSession { .. }

@@ -166,7 +166,7 @@ impl Machine {
         let progress = self.progress(barrier_kind, &name, parties);
         check_parties(progress, parties)?;
         if let Some(passed) = self.inside(barrier_kind, &name, ticket) {
-            self.renew_lease_by_name(session, open.ttl, open.labels, ctx);
+            self.renew_lease_by_name(session, &open, None, ctx);
             let outcome = Ok(Reply::Recipe(RecipeReply::Tripped(passed)));
             if let Some(request) = request {
                 let scope = scope_of_arrival(barrier_kind, &name, &owner);
@@ -177,7 +177,7 @@ impl Machine {
         }
         // Another call may wait for this arrival, so a no-wait call must not change it.
         let Some(wait_ms) = wait_ms else { return Err(not_yet_rejection(progress)) };
-        self.renew_lease_by_name(session, open.ttl, open.labels, ctx);
+        self.renew_lease_by_name(session, &open, None, ctx);
         let changed = self.amend_member(barrier_kind, &name, ticket, |member| {
             member.requested_in = ctx.revision;
             member.wait_ms = wait_ms;
@@ -212,7 +212,7 @@ impl Machine {
             None => self.check_room_for_session()?,
         }
         let Arrive { barrier_kind, name, parties, open, owner, request, wait_ms } = arrive;
-        let session = self.renew_or_open_session(session, open, ctx);
+        let session = self.renew_or_open_session(session, &open, None, ctx);
         let wait_ms = wait_ms.unwrap_or(0);
         let (requested_in, ticket) = (ctx.revision, ctx.revision);
         let member = BarrierMember { session, owner, request, requested_in, wait_ms };

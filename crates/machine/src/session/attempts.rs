@@ -1,4 +1,4 @@
-//! Attempts to acquire a lock: the attempts that keep an entry, and the attempts that are over.
+//! Attempts to acquire a lock that are over. `lock/claims.rs` has those that keep an entry.
 //!
 //! A client numbers its attempts in ascending order. All copies of a call have the same number. An attempt is over
 //! after a release, a cancel, or any other removal of its entry; a later copy is rejected. A session remembers the
@@ -11,55 +11,6 @@ use std::collections::VecDeque;
 
 use holdfast_types::{Attempt, LockName, Owner};
 use serde::{Deserialize, Serialize};
-
-/// The attempts that keep one entry. Invariant: sorted, without duplicates, never empty.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Attempts(Vec<Attempt>);
-
-impl Attempts {
-    /// Creates a set of one attempt.
-    pub(crate) fn of(attempt: Option<Attempt>) -> Self {
-        Self(vec![attempt.unwrap_or(Attempt::UNNAMED)])
-    }
-
-    /// Creates a set from a snapshot; `None` if it violates the invariant.
-    pub(crate) fn restore(attempts: Vec<Attempt>) -> Option<Self> {
-        let sound = !attempts.is_empty() && attempts.is_sorted_by(|a, b| a < b);
-        sound.then_some(Self(attempts))
-    }
-
-    /// The number of attempts, at least 1.
-    pub(crate) fn count(&self) -> u32 {
-        u32::try_from(self.0.len()).unwrap_or(u32::MAX)
-    }
-
-    pub(crate) fn contains(&self, attempt: Attempt) -> bool {
-        self.0.binary_search(&attempt).is_ok()
-    }
-
-    /// Adds an attempt. Has no effect if the set contains it.
-    pub(crate) fn insert(&mut self, attempt: Attempt) {
-        if let Err(at) = self.0.binary_search(&attempt) {
-            self.0.insert(at, attempt);
-        }
-    }
-
-    /// Removes an attempt, unless it is the only one.
-    pub(crate) fn remove(&mut self, attempt: Attempt) {
-        if let (Ok(at), 2..) = (self.0.binary_search(&attempt), self.0.len()) {
-            self.0.remove(at);
-        }
-    }
-
-    /// The largest attempt.
-    pub(crate) fn newest(&self) -> Attempt {
-        self.0.last().copied().unwrap_or(Attempt::UNNAMED)
-    }
-
-    pub(crate) fn as_slice(&self) -> &[Attempt] {
-        &self.0
-    }
-}
 
 /// A session's record of a lock that one of its owners left.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -1,8 +1,9 @@
 //! The commands that open, attach, renew, close and expire sessions. The leader tracks the deadlines.
 
 use holdfast_types::{
-    Bound, Labels, LossCause, OpenSession, Outcome, Password, Rejection, Reply, Revision,
-    SessionEnd, SessionEvent, SessionId, SessionName, SessionOpenedReply, SessionRejection, Ttl,
+    Attempt, Bound, Labels, LockRejection, LossCause, OpenSession, Outcome, Password, Rejection,
+    Reply, Revision, SessionEnd, SessionEvent, SessionId, SessionName, SessionOpenedReply,
+    SessionRejection, Ttl,
 };
 
 use crate::Machine;
@@ -10,10 +11,12 @@ use crate::context::{ApplyContext, expired, limit_reached, no_session};
 use crate::session::store::KnownSession;
 
 impl Machine {
-    /// Opens a session, or renews it if it is open. Rejects an expired session until a close acknowledges the expiry.
+    /// Opens a session, or renews it if it is open. Rejects an expired session until a close acknowledges the expiry,
+    /// and a late copy of the open of a closed one.
     pub(crate) fn open_session(
         &mut self,
         open: OpenSession,
+        attempt: Option<Attempt>,
         ctx: &mut ApplyContext<'_>,
     ) -> Outcome {
         let (id, ttl, created) = match self.sessions.named(&open.session) {
@@ -21,21 +24,23 @@ impl Machine {
                 if open.password.is_some() && !self.is_opened_by(id, open.password) {
                     return Err(no_session(open.session));
                 }
-                let ttl = match open.password {
-                    Some(_) => self.renew_lease(id, open.ttl, open.labels, ctx),
-                    None => self.renew_lease_by_name(id, open.ttl, open.labels, ctx),
-                };
-                if open.password.is_some() {
+                let ttl = if open.password.is_some() {
+                    self.set_labels(id, &open.labels);
+                    let ttl = self.renew_lease(id, open.ttl, ctx);
                     self.attach(id, ctx);
-                }
+                    ttl
+                } else {
+                    self.renew_lease_by_name(id, &open, attempt, ctx)
+                };
                 (id, ttl, false)
             }
             Some(KnownSession::Ended { end: SessionEnd::Expired, .. }) => {
                 return Err(expired(open.session));
             }
             Some(KnownSession::Ended { end: SessionEnd::Closed, .. }) | None => {
+                self.check_open_attempt(&open.session, attempt)?;
                 self.check_room_for_session()?;
-                let id = self.open_new_session(open, ctx);
+                let id = self.open_new_session(open, attempt, ctx);
                 let ttl = self.sessions.get(id).map_or(Ttl::DEFAULT, |session| session.ttl);
                 (id, ttl, true)
             }
@@ -47,11 +52,10 @@ impl Machine {
     pub(crate) fn renew_session(
         &mut self,
         session: &SessionName,
-        ttl: Option<Ttl>,
         ctx: &mut ApplyContext<'_>,
     ) -> Outcome {
         let id = self.open_session_named(session)?;
-        let ttl = self.renew_lease_by_name(id, ttl, Labels::default(), ctx);
+        let ttl = self.renew_lease(id, None, ctx);
         Ok(Reply::SessionRenewed { id, ttl })
     }
 
@@ -72,15 +76,16 @@ impl Machine {
     pub(crate) fn renew_or_open_session(
         &mut self,
         session: Option<SessionId>,
-        open: OpenSession,
+        open: &OpenSession,
+        attempt: Option<Attempt>,
         ctx: &mut ApplyContext<'_>,
     ) -> SessionId {
         match session {
             Some(id) => {
-                self.renew_lease_by_name(id, open.ttl, open.labels, ctx);
+                self.renew_lease_by_name(id, open, attempt, ctx);
                 id
             }
-            None => self.open_new_session(open, ctx),
+            None => self.open_new_session(open.clone(), attempt, ctx),
         }
     }
 
@@ -145,7 +150,7 @@ impl Machine {
         if !self.is_opened_by(id, Some(password)) {
             return Err(no_session(SessionName::of(id)));
         }
-        let ttl = self.renew_lease(id, Some(ttl), Labels::default(), ctx);
+        let ttl = self.renew_lease(id, Some(ttl), ctx);
         self.attach(id, ctx);
         let session = self.session_name(id).unwrap_or_else(|| SessionName::of(id));
         Ok(Reply::SessionAttached { session, ttl })
@@ -219,6 +224,7 @@ impl Machine {
     pub(crate) fn open_new_session(
         &mut self,
         open: OpenSession,
+        attempt: Option<Attempt>,
         ctx: &mut ApplyContext<'_>,
     ) -> SessionId {
         let ttl = open.ttl.unwrap_or(Ttl::DEFAULT);
@@ -226,7 +232,7 @@ impl Machine {
         // An unknown token opens a session without a subject. Only the mode `off` accepts it.
         let rights = self.rights_of(&ctx.actor, self.now).ok();
         let subject = rights.and_then(|rights| rights.subject()).cloned();
-        let id = self.sessions.open(open, subject, ctx.now);
+        let id = self.sessions.open(open, attempt, subject, ctx.now);
         ctx.emit(SessionEvent::LeaseStarted { id, ttl, generation: 1 });
         if attaches {
             self.attach(id, ctx);
@@ -234,35 +240,63 @@ impl Machine {
         id
     }
 
-    /// Renews the lease, and replaces the TTL and the labels if the call has any. Returns the current TTL.
+    /// Renews the lease, and replaces the TTL if the call has one. Returns the current TTL.
     pub(crate) fn renew_lease(
         &mut self,
         id: SessionId,
         ttl: Option<Ttl>,
-        labels: Labels,
         ctx: &mut ApplyContext<'_>,
     ) -> Ttl {
         let Some(session) = self.sessions.get_mut(id) else { return Ttl::DEFAULT };
         session.generation = session.generation.saturating_add(1);
         session.ttl = ttl.unwrap_or(session.ttl);
         let (ttl, generation) = (session.ttl, session.generation);
-        if !labels.is_empty() {
-            self.sessions.set_labels(id, labels);
-        }
         ctx.emit(SessionEvent::LeaseStarted { id, ttl, generation });
         ttl
     }
 
-    /// As [`Machine::renew_lease`], for a caller that has only the session's name. A session with a password keeps its TTL,
-    /// because its connection has negotiated it.
+    /// As [`Machine::renew_lease`], for a caller that has only the session's name. Also replaces the labels if the call
+    /// has any. An attempt that is not newer than the last one that set either changes neither, because it may be a late
+    /// copy. A session with a password keeps its TTL, because its connection has negotiated it.
     pub(crate) fn renew_lease_by_name(
         &mut self,
         id: SessionId,
-        ttl: Option<Ttl>,
-        labels: Labels,
+        open: &OpenSession,
+        attempt: Option<Attempt>,
         ctx: &mut ApplyContext<'_>,
     ) -> Ttl {
-        let ttl = ttl.filter(|_| self.is_opened_by(id, None));
-        self.renew_lease(id, ttl, labels, ctx)
+        let by = attempt.unwrap_or(Attempt::UNNAMED);
+        let set_by = self.sessions.get(id).map_or(Attempt::UNNAMED, |session| session.settings_by);
+        let is_newer = by > set_by || set_by == Attempt::UNNAMED;
+        if is_newer && (open.ttl.is_some() || !open.labels.is_empty()) {
+            self.set_labels(id, &open.labels);
+            if let Some(session) = self.sessions.get_mut(id) {
+                session.settings_by = by;
+            }
+        }
+        let ttl = open.ttl.filter(|_| is_newer && self.is_opened_by(id, None));
+        self.renew_lease(id, ttl, ctx)
+    }
+
+    /// Replaces the labels if there are any.
+    fn set_labels(&mut self, id: SessionId, labels: &Labels) {
+        if !labels.is_empty() {
+            self.sessions.set_labels(id, labels.clone());
+        }
+    }
+
+    /// Rejects a late copy of the open of a session that is closed.
+    fn check_open_attempt(
+        &self,
+        session: &SessionName,
+        attempt: Option<Attempt>,
+    ) -> Result<(), Rejection> {
+        let newest = self.sessions.tombstone(session).map(|ended| ended.over);
+        match newest {
+            Some(newest) if attempt.is_some_and(|attempt| attempt <= newest) => {
+                Err(LockRejection::AttemptOver { newest }.into())
+            }
+            Some(_) | None => Ok(()),
+        }
     }
 }

@@ -32,6 +32,8 @@ pub(crate) struct Session {
     /// Invariant: the number of its keys in the lock index.
     pub(crate) queue_entries: u32,
     pub(crate) ended_attempts: EndedAttempts,
+    /// The newest attempt that set the TTL or the labels. An older one replaces neither.
+    pub(crate) settings_by: Attempt,
     pub(crate) memo: Memo,
     /// The password that another connection needs to attach the session.
     pub(crate) password: Option<Password>,
@@ -279,6 +281,7 @@ impl Sessions {
     pub(crate) fn open(
         &mut self,
         open: OpenSession,
+        attempt: Option<Attempt>,
         subject: Option<SubjectName>,
         now: Stamp,
     ) -> SessionId {
@@ -298,6 +301,7 @@ impl Sessions {
             labels: open.labels,
             queue_entries: 0,
             ended_attempts: EndedAttempts::after(over),
+            settings_by: attempt.unwrap_or(Attempt::UNNAMED),
             memo: Memo::after(requests_over),
             password: open.password,
             attachment: None,
@@ -361,7 +365,8 @@ impl Sessions {
             *count -= 1;
         }
         self.nested.remove(&session.name);
-        let (name, over) = (session.name.clone(), session.ended_attempts.newest());
+        let name = session.name.clone();
+        let over = session.ended_attempts.newest().max(session.settings_by);
         let requests_over = session.memo.newest();
         let subject = session.subject.clone();
         let (ended_at, incarnation) = (now, id);

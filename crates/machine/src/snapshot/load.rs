@@ -9,11 +9,12 @@ use thiserror::Error;
 
 use crate::Machine;
 use crate::cluster::LastBackup;
+use crate::lock::claims::Claims;
 use crate::lock::index::LockIndex;
 use crate::lock::lock_entry::LockEntry;
 use crate::lock::rank::Rank;
 use crate::recipe::RecipePart;
-use crate::session::attempts::{Attempts, EndedAttempts};
+use crate::session::attempts::EndedAttempts;
 use crate::session::memo::Memo;
 use crate::session::store::{Session, Sessions, Tombstone};
 use crate::snapshot::part::{
@@ -191,6 +192,7 @@ impl Loading {
             labels: part.labels,
             queue_entries: 0,
             ended_attempts: left,
+            settings_by: part.settings_by,
             memo,
             password: part.password,
             attachment: part.attachment,
@@ -267,10 +269,9 @@ impl Loading {
             ZnodeKind::Persistent | ZnodeKind::Container(_) | ZnodeKind::Ttl(_) => None,
         };
         let is_within_bounds = lock::is_sound_entry(&part);
-        let attempts = Attempts::restore(part.attempts);
-        let (Some(session), Some(attempts), true) = (session, attempts, is_within_bounds) else {
-            let detail =
-                format!("entry {path} has no live session, or invalid attempts or options");
+        let claims = Claims::restore(part.claims);
+        let (Some(session), Some(claims), true) = (session, claims, is_within_bounds) else {
+            let detail = format!("entry {path} has no live session, or invalid claims or options");
             return Err(unsound(detail));
         };
         let (class, at) = part.rank;
@@ -284,8 +285,9 @@ impl Loading {
             requested_in: part.requested_in,
             since: node.ctime,
             wait_ms: part.wait_ms,
-            attempts,
+            claims,
             mode: part.mode,
+            value_by: part.value_by,
             never_overtaken: part.never_overtaken,
             permits: part.permits,
             options: part.options,

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::auth::part::AuthPart;
 use crate::clocks::ClockRecord;
 use crate::cluster::LastBackup;
+use crate::lock::claims::LockClaim;
 use crate::lock::lock_entry::{Hold, LockEntry};
 use crate::recipe::RecipePart;
 use crate::session::attempts::EndedAttempt;
@@ -99,6 +100,8 @@ pub(crate) struct SessionPart {
     pub(crate) left: Vec<EndedAttempt>,
     /// All attempts up to this one are over, except those that keep an entry.
     pub(crate) attempt_floor: Attempt,
+    /// The newest attempt that set the TTL or the labels.
+    pub(crate) settings_by: Attempt,
     /// Remembered answers, oldest first.
     pub(crate) memo: Vec<RememberedAnswer>,
     /// The largest request number that the session has forgotten.
@@ -167,12 +170,14 @@ pub(crate) struct LockEntryPart {
     pub(crate) owner: Owner,
     /// The revision of its latest acquire.
     pub(crate) requested_in: Revision,
-    /// The attempts that keep the entry, sorted.
-    pub(crate) attempts: Vec<Attempt>,
+    /// The claims that keep the entry, sorted.
+    pub(crate) claims: Vec<LockClaim>,
     /// Present exactly on a holder.
     pub(crate) hold: Option<Box<Hold>>,
     /// The maximum wait of its latest acquire in milliseconds.
     pub(crate) wait_ms: Option<u64>,
+    /// The attempt that set the value.
+    pub(crate) value_by: Attempt,
     /// The requested mode.
     pub(crate) mode: Mode,
     /// The class and the time of its rank.
@@ -216,6 +221,7 @@ impl SessionPart {
             labels: session.labels.clone(),
             left: session.ended_attempts.records().cloned().collect(),
             attempt_floor: session.ended_attempts.floor(),
+            settings_by: session.settings_by,
             memo: session.memo.iter().cloned().collect(),
             request_floor: session.memo.floor(),
             password: session.password,
@@ -263,12 +269,12 @@ impl NodePart {
 
 impl LockEntryPart {
     fn weight(&self) -> usize {
-        let attempts = self.attempts.len() * size_of::<Attempt>();
+        let claims = self.claims.len() * size_of::<LockClaim>();
         let value = self.options.as_ref().and_then(|options| options.value.as_ref());
         let slots = self.hold.as_ref().map_or(0, |hold| hold.slots.len());
         let multi_lock = self.multi_lock.iter().flat_map(|locks| locks.iter());
         let multi_lock: usize = multi_lock.map(|lock| lock.as_str().len()).sum();
-        multi_lock + attempts + value.map_or(0, |value| value.len()) + 4 * slots
+        multi_lock + claims + value.map_or(0, |value| value.len()) + 4 * slots
     }
 
     fn of(entry: &LockEntry) -> Self {
@@ -276,9 +282,10 @@ impl LockEntryPart {
             sequence: entry.sequence(),
             owner: entry.owner.clone(),
             requested_in: entry.requested_in,
-            attempts: entry.attempts.as_slice().to_vec(),
+            claims: entry.claims.as_slice().to_vec(),
             hold: entry.hold.clone(),
             wait_ms: entry.wait_ms,
+            value_by: entry.value_by,
             mode: entry.mode,
             rank: (entry.rank.class, entry.rank.at),
             never_overtaken: entry.never_overtaken,

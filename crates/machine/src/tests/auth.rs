@@ -82,7 +82,10 @@ pub(super) fn of_every_kind() -> Vec<Command> {
     ];
     let changes = changes.into_iter().map(|change| Command::Auth(change).by(ADMIN));
     let mut commands: Vec<_> = [first].into_iter().chain(changes).collect();
-    commands.push(Command::OpenSession(open("owned")).by(Actor::Subject(subject("ci"))));
+    commands.push(
+        Command::OpenSession { open: open("owned"), attempt: None }
+            .by(Actor::Subject(subject("ci"))),
+    );
     commands
 }
 
@@ -194,7 +197,7 @@ fn a_denied_command_changes_nothing() {
     for (actor, command) in [
         (WEB, acquire("deploy/eu", "w")),
         (WEB, Command::Auth(set_role("web", &["lock acquire *"]))),
-        (Actor::Anonymous, Command::OpenSession(open("x"))),
+        (Actor::Anonymous, Command::OpenSession { open: open("x"), attempt: None }),
         (CI, Command::SetLimits(holdfast_types::Limits::default())),
     ] {
         let outcome = apply(&mut machine, actor, command.clone());
@@ -215,8 +218,8 @@ fn a_session_belongs_to_the_subject_that_opened_it() {
     for command in [
         acquire("deploy/eu", "ci1"),
         release("deploy/eu", "ci1"),
-        Command::OpenSession(open("ci1")),
-        Command::RenewSession { session: session.clone(), ttl: None },
+        Command::OpenSession { open: open("ci1"), attempt: None },
+        Command::RenewSession { session: session.clone() },
         Command::CloseSession { session: session.clone(), attachment: None, incarnation: None },
     ] {
         let outcome = apply(&mut machine, WEB, command.clone());
@@ -228,13 +231,13 @@ fn a_session_belongs_to_the_subject_that_opened_it() {
     apply(&mut machine, Actor::Subject(subject("ci")), release("deploy/eu", "ci1")).unwrap();
     let close = Command::CloseSession { session, attachment: None, incarnation: None };
     apply(&mut machine, ADMIN, close).unwrap();
-    apply(&mut machine, WEB, Command::OpenSession(open("ci1"))).unwrap();
+    apply(&mut machine, WEB, Command::OpenSession { open: open("ci1"), attempt: None }).unwrap();
 }
 
 #[test]
 fn a_condition_does_not_reveal_the_sessions_of_others() {
     let mut machine = guarded();
-    apply(&mut machine, CI, Command::OpenSession(open("ci1"))).unwrap();
+    apply(&mut machine, CI, Command::OpenSession { open: open("ci1"), attempt: None }).unwrap();
     let is_open = |session: &str| {
         let conditions = vec![Condition::SessionOpen { session: session_name(session) }];
         Command::Multi(Multi { conditions, ..Multi::default() })
@@ -248,7 +251,7 @@ fn a_condition_does_not_reveal_the_sessions_of_others() {
 #[test]
 fn an_expired_session_is_acknowledged_only_by_its_subject() {
     let mut machine = guarded();
-    apply(&mut machine, CI, Command::OpenSession(open("ci1"))).unwrap();
+    apply(&mut machine, CI, Command::OpenSession { open: open("ci1"), attempt: None }).unwrap();
     let (id, _) = machine.session_id(&session_name("ci1")).unwrap();
     apply(&mut machine, Actor::Node, Command::ExpireSession { session: id, generation: 1 })
         .unwrap();
@@ -415,7 +418,8 @@ fn the_mode_off_opens_everything_but_the_authorization() {
 fn a_session_without_a_subject_is_open_to_every_caller() {
     let mut machine = Machine::new();
     let me = OpenSession { ttl: Some(Ttl::DEFAULT), ..open("me") };
-    apply(&mut machine, Actor::Anonymous, Command::OpenSession(me)).unwrap();
+    apply(&mut machine, Actor::Anonymous, Command::OpenSession { open: me, attempt: None })
+        .unwrap();
     change(&mut machine, Actor::Anonymous, bootstrap(AuthMode::On)).unwrap();
     let check =
         |actor: &Actor| machine.rights_of(actor, Stamp(0))?.check_session(&session_name("me"));
@@ -428,7 +432,7 @@ fn a_session_of_a_connection_is_not_used_by_its_name() {
     let mut machine = guarded();
     let name = session_name("zk-1");
     let opened = OpenSession { password: Some(holdfast_types::Password([7; 16])), ..open("zk-1") };
-    apply(&mut machine, Actor::Node, Command::OpenSession(opened)).unwrap();
+    apply(&mut machine, Actor::Node, Command::OpenSession { open: opened, attempt: None }).unwrap();
     let outcome = apply(&mut machine, CI, acquire("deploy/eu", "zk-1"));
     let other = AuthRejection::OtherSubject { session: name.clone() };
     assert_eq!(rejected(&outcome), Some(&other));

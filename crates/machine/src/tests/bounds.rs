@@ -162,7 +162,7 @@ fn a_new_quota_counts_a_bounded_subtree() {
 #[test]
 fn the_memo_of_a_session_is_bounded_by_bytes() {
     let mut machine = Machine::new();
-    apply(&mut machine, Command::OpenSession(open("s1"))).unwrap();
+    apply(&mut machine, Command::OpenSession { open: open("s1"), attempt: None }).unwrap();
     let long = "x".repeat(200);
     let change = |n: usize| {
         let ops = (0..500).map(|i| plain(&format!("/{n}-{i}-{long}"))).collect();

@@ -121,8 +121,9 @@ impl ObservedState {
             match event {
                 Event::Lock(LockEvent::Granted(grant)) => {
                     granted.insert(grant.lock.clone());
-                    let upgraded = (grant.lock.clone(), grant.ticket, Mode::Upgradable);
-                    self.holds.retain(|_, hold| grant.mode != Mode::Exclusive || *hold != upgraded);
+                    // An upgrade replaces the token of the hold.
+                    let replaced = (&grant.lock, grant.ticket);
+                    self.holds.retain(|_, (lock, ticket, _)| (&*lock, *ticket) != replaced);
                     self.hold(grant);
                 }
                 Event::Lock(LockEvent::ModeChanged(grant) | LockEvent::ValueChanged(grant)) => {

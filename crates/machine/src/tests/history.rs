@@ -25,7 +25,7 @@ pub(super) enum Move {
     Operator(OperatorMove),
     /// Cancels the n-th entry of all queues, with the revision of its last acquire (true) or its first.
     Cancel(usize, bool),
-    /// The n-th holder converts its mode, with or without waiting.
+    /// A claim of the n-th holder gets another mode, with or without waiting: a change by name, or a plain acquire.
     Convert(usize, Mode, bool),
     /// Expires the n-th session, with the current generation (true) or the one before.
     Expire(usize, bool),
@@ -199,7 +199,8 @@ fn reacquire(model: &Model, n: usize, attempt: Option<Attempt>, wait: bool) -> O
     let (node, entry, session) = pick(model, n)?;
     let open = super::script_commands::open(session.name.as_str());
     let plain = Acquire::new(node_parent(&node.path).as_lock()?, open, entry.owner.clone());
-    Some(Command::Acquire(Acquire { attempt, wait, ..plain }))
+    let mode = [None, Some(entry.held), Some(Mode::Shared), Some(Mode::Exclusive)][n / 8 % 4];
+    Some(Command::Acquire(Acquire { attempt, wait, mode, ..plain }))
 }
 
 /// The n-th entry of all queues.
@@ -216,8 +217,8 @@ fn release_nth(model: &Model, n: usize, how: u8) -> Option<Command> {
     let (node, entry, session) = pick(model, n)?;
     let (lock, session) = (node_parent(&node.path).as_lock()?, session.name.clone());
     let target = match (how, entry.token()) {
-        (0, _) => ReleaseTarget::Attempt(*entry.attempts.iter().min()?),
-        (1, _) => ReleaseTarget::Attempt(*entry.attempts.iter().max()?),
+        (0, _) => ReleaseTarget::Attempt(entry.claims.iter().map(|claim| claim.attempt).min()?),
+        (1, _) => ReleaseTarget::Attempt(*entry.numbers().iter().max()?),
         (2, Some(token)) => ReleaseTarget::Hold(FencingToken(token)),
         _ => ReleaseTarget::AnyEntry,
     };
@@ -272,8 +273,26 @@ fn convert(model: &Model, n: usize, mode: Mode, wait: bool) -> Option<Command> {
     let session = model.sessions.iter().find(|session| session.id as i64 == owner)?;
     let lock = node_parent(&node.path).as_lock()?;
     let open = super::script_commands::open(session.name.as_str());
-    let plain = Acquire::new(lock, open, node.entry.as_ref()?.owner.clone());
-    Some(Command::Acquire(Acquire { mode: Some(mode), wait, ..plain }))
+    let entry = node.entry.as_ref()?;
+    let plain = Acquire::new(lock, open, entry.owner.clone());
+    let plain = Acquire { mode: Some(mode), wait, ..plain };
+    let newest = model.newest_attempt(&session.name).0;
+    let by = match n / 4 % 8 {
+        0 => None,
+        1 => Some(Attempt(newest.max(1))),
+        2 => Some(Attempt(newest.saturating_sub(1).max(1))),
+        _ => Some(Attempt(newest + 1)),
+    };
+    let own = entry.claims.get(n / 32 % entry.claims.len())?.attempt;
+    let change = match n % 7 {
+        0 => None,
+        1 => Some(Attempt(own.0 + 1)),
+        _ => Some(own),
+    };
+    let value = n.is_multiple_of(3).then(|| Data::from(vec![n.to_le_bytes()[0] % 3]));
+    let min_hold_ms = n.is_multiple_of(11).then_some(7);
+    let options = AcquireOptions { value, min_hold_ms, ..AcquireOptions::PLAIN };
+    Some(Command::Acquire(Acquire { attempt: by, change, options, ..plain }))
 }
 
 fn node_parent(of: &str) -> ZnodePath {
@@ -315,6 +334,10 @@ pub(super) fn numbered(model: &Model, command: Command) -> Command {
             let attempt = acquire.attempt.map(|n| around(&acquire.open.session, n));
             Command::Acquire(Acquire { attempt, ..acquire })
         }
+        Command::OpenSession { open, attempt } => {
+            let attempt = attempt.map(|n| around(&open.session, n));
+            Command::OpenSession { open, attempt }
+        }
         Command::Release(release) => {
             let target = match release.target {
                 ReleaseTarget::AnyEntry => ReleaseTarget::AnyEntry,
@@ -350,7 +373,10 @@ fn open_for_a_connection() -> impl Strategy<Value = Command> {
     (session(), 1..3_u8).prop_map(|(session, password)| {
         let (labels, password) = (Labels::default(), Some(Password([password; 16])));
         let (ttl, anonymous) = (None, false);
-        Command::OpenSession(OpenSession { session, ttl, anonymous, labels, password })
+        Command::OpenSession {
+            open: OpenSession { session, ttl, anonymous, labels, password },
+            attempt: None,
+        }
     })
 }
 
@@ -396,10 +422,10 @@ fn limits() -> impl Strategy<Value = Command> {
 
 fn session_command() -> impl Strategy<Value = Command> {
     prop_oneof![
-        3 => open().prop_map(Command::OpenSession),
+        3 => (open(), attempt())
+            .prop_map(|(open, attempt)| Command::OpenSession { open, attempt }),
         2 => open_for_a_connection(),
-        1 => (session(), ttl())
-            .prop_map(|(session, ttl)| Command::RenewSession { session, ttl }),
+        1 => session().prop_map(|session| Command::RenewSession { session }),
         1 => session()
             .prop_map(|session| Command::CloseSession { session, attachment: None, incarnation: None }),
         1 => session().prop_map(|session| Command::EndSession {

@@ -120,6 +120,11 @@ impl Names {
         moves
     }
 
+    fn upgrade(&self, lock: usize, session: usize) -> Move {
+        let (mode, change) = (Some(Mode::Exclusive), Some(Attempt::UNNAMED));
+        Move::Command(Command::Acquire(Acquire { mode, change, ..self.plain(lock, session) }))
+    }
+
     /// A reader waits for a reader that waits for a lock in cooldown, which an upgradable holder upgrades.
     fn upgrade_cycle(&self) -> Vec<Move> {
         let lock_delay_ms = Some(20);
@@ -134,7 +139,7 @@ impl Names {
             self.acquire(1, 2),
             self.acquire_as(0, 2, Mode::Shared),
             self.acquire(1, 0),
-            self.acquire_as(0, 1, Mode::Exclusive),
+            self.upgrade(0, 1),
         ]
     }
 
@@ -203,7 +208,8 @@ impl Names {
             let plain = self.plain(0, session);
             Move::Command(Command::Acquire(Acquire { limit, permits, ..plain }))
         };
-        let open_session = Move::Command(Command::OpenSession(open(self.sessions[2])));
+        let open_session =
+            Move::Command(Command::OpenSession { open: open(self.sessions[2]), attempt: None });
         let limit = Some(Some(2));
         let to = (self.session(2), Owner::unnamed());
         let hand_over = |session| {
@@ -217,7 +223,7 @@ impl Names {
         vec![
             self.acquire_as(0, 0, Mode::Upgradable),
             self.acquire_as(0, 1, Mode::Shared),
-            self.acquire_as(0, 0, Mode::Exclusive),
+            self.upgrade(0, 0),
             open_session,
             hand_over(1),
             self.release(0, 1),

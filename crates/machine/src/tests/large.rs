@@ -140,7 +140,12 @@ fn tokens_stay_below_their_maximum() {
     assert_eq!(apply(&mut machine, 0, acquire(2, 2, false)), Err(limit.clone()));
     let at = "/locks/l0/lock-";
     let create = script_commands::create(at, CreateKind::Ephemeral, true, Vec::new());
-    apply(&mut machine, 0, Command::OpenSession(script_commands::open("s4"))).unwrap();
+    apply(
+        &mut machine,
+        0,
+        Command::OpenSession { open: script_commands::open("s4"), attempt: None },
+    )
+    .unwrap();
     let rejected = Rejection::Tree(TreeRejection::OfOperation { at: 0, why: Box::new(limit) });
     let created = apply(&mut machine, 0, multi(script_commands::of_session("s4"), vec![create]));
     assert_eq!(created, Err(rejected));

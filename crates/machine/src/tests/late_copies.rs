@@ -1,6 +1,7 @@
 //! Late copies of calls, delivered by a network or a resumed node after the client received a reply and continued. As
-//! in our clients, every acquire names its attempt, every release and hand-over its token or attempt, and every close
-//! its incarnation. A client that gives up after a rejection cancels its attempt. A late copy then changes no entry.
+//! in our clients, every acquire, change and open names its attempt, every release and hand-over its token or attempt,
+//! and every close its incarnation. A client that gives up after a rejection cancels its attempt. A late copy then
+//! changes no entry, no mode, no value, no TTL and no label.
 
 use holdfast_types::LockRejection;
 use holdfast_types::*;
@@ -17,9 +18,15 @@ const SESSIONS: usize = 3;
 #[derive(Clone, Debug)]
 enum Step {
     /// Begins a new attempt.
-    Acquire { session: usize, lock: usize, shard: bool },
-    /// Releases the newest attempt of the session: by number, or by token if it holds.
-    Release { session: usize, by_token: bool },
+    Acquire { session: usize, lock: usize, shard: bool, mode: Mode },
+    /// Acquires the current lock with another attempt.
+    Nest { session: usize, mode: Mode, value: u8 },
+    /// Changes the n-th claim of the session.
+    Change { session: usize, n: usize, mode: Option<Mode>, value: Option<u8> },
+    /// Sets the TTL and a label of the session.
+    Open { session: usize, ttl: u64 },
+    /// Releases the n-th claim of the session, or its hold by token.
+    Release { session: usize, n: usize, by_token: bool },
     /// Hands the newest hold of the session to another session.
     HandOver { session: usize, to: usize },
     /// Acquires or releases the multi-lock of `d` and `e`.
@@ -37,8 +44,8 @@ struct Call {
     attempt: Option<Attempt>,
 }
 
-/// An attempt, its locks and the token of its hold.
-type Current = (Attempt, Vec<LockName>, Option<FencingToken>);
+/// The attempts of an entry, its locks and the token of its hold.
+type Current = (Vec<Attempt>, Vec<LockName>, Option<FencingToken>);
 
 struct Clients {
     machine: Machine,
@@ -51,11 +58,19 @@ struct Clients {
 
 fn step() -> impl Strategy<Value = Step> {
     let session = 0..SESSIONS;
+    let mode = || prop::sample::select(Mode::ALL.to_vec());
+    let (some_mode, some_value) = (prop::option::of(mode()), prop::option::of(0..3_u8));
     prop_oneof![
-        6 => (session.clone(), 0..LOCKS.len(), prop::bool::weighted(0.2))
-            .prop_map(|(session, lock, shard)| Step::Acquire { session, lock, shard }),
-        5 => (session.clone(), any::<bool>())
-            .prop_map(|(session, by_token)| Step::Release { session, by_token }),
+        6 => (session.clone(), 0..LOCKS.len(), prop::bool::weighted(0.2), mode())
+            .prop_map(|(session, lock, shard, mode)| Step::Acquire { session, lock, shard, mode }),
+        6 => (session.clone(), mode(), 0..3_u8)
+            .prop_map(|(session, mode, value)| Step::Nest { session, mode, value }),
+        8 => (session.clone(), any::<usize>(), some_mode, some_value)
+            .prop_map(|(session, n, mode, value)| Step::Change { session, n, mode, value }),
+        3 => (session.clone(), 2..60_u64)
+            .prop_map(|(session, ttl)| Step::Open { session, ttl }),
+        5 => (session.clone(), any::<usize>(), any::<bool>())
+            .prop_map(|(session, n, by_token)| Step::Release { session, n, by_token }),
         2 => (session.clone(), session.clone())
             .prop_map(|(session, to)| Step::HandOver { session, to }),
         2 => (session.clone(), any::<bool>())
@@ -69,18 +84,15 @@ fn name(session: usize) -> SessionName {
     session_name(&format!("s{session}"))
 }
 
-/// All holders, waiters and open sessions, as text.
+/// All holders, waiters and open sessions, as text. Renewals change only the generations of leases.
 fn entries(machine: &Machine) -> String {
     let locks = machine.locks(&LockFilter::default(), None, 100, |_| true);
-    let tickets = |lock: &LockView| {
-        let holders: Vec<_> = lock.holders.iter().map(|h| (h.session.clone(), h.token)).collect();
-        let waiters: Vec<_> = lock.waiters.iter().map(|w| (w.session.clone(), w.ticket)).collect();
-        format!("{} {holders:?} {waiters:?}", lock.lock)
-    };
     let sessions = machine.sessions(None, 100, |_| true).items;
-    let sessions: Vec<_> = sessions.into_iter().map(|view| (view.session, view.id)).collect();
-    let held: Vec<_> = locks.items.iter().map(tickets).collect();
-    format!("{held:?} {sessions:?}")
+    let settings = |view: SessionView| (view.session, view.id, view.ttl, view.labels);
+    let sessions: Vec<_> = sessions.into_iter().map(settings).collect();
+    let entry = |lock: &LockView| (lock.lock.clone(), lock.holders.clone(), lock.waiters.clone());
+    let entries: Vec<_> = locks.items.iter().map(entry).collect();
+    format!("{entries:?} {sessions:?}")
 }
 
 impl Clients {
@@ -106,11 +118,22 @@ impl Clients {
     }
 
     fn open(&mut self, session: usize) {
-        let opened =
-            self.apply(Command::OpenSession(super::script_commands::open(name(session).as_str())));
-        let Ok(Reply::SessionOpened(SessionOpenedReply { id, .. })) = opened else {
+        self.set_ttl(session, 30);
+    }
+
+    fn set_ttl(&mut self, session: usize, seconds: u64) {
+        let attempt = Some(self.next_attempt());
+        let labels = [("ttl".to_owned(), seconds.to_string())].into_iter().collect();
+        let open = OpenSession {
+            ttl: Some(Ttl::from_millis(seconds * 1_000).unwrap()),
+            labels: Labels::new(labels).unwrap(),
+            ..super::script_commands::open(name(session).as_str())
+        };
+        let opened = self.call(session, None, Command::OpenSession { open, attempt });
+        let Ok(Reply::SessionOpened(SessionOpenedReply { id, ttl, .. })) = opened else {
             panic!("{opened:?}")
         };
+        assert_eq!(u64::from(ttl.as_millis()), seconds * 1_000, "a newer attempt sets the TTL");
         self.incarnations[session] = id;
     }
 
@@ -119,14 +142,14 @@ impl Clients {
         Attempt(self.attempts)
     }
 
-    fn acquire(&mut self, session: usize, lock: &str, shard: bool) {
+    fn acquire(&mut self, session: usize, lock: &str, shard: bool, mode: Mode) {
         let attempt = self.next_attempt();
         let (count, choice) = (Some(2), ShardChoice::Any);
         let lock = if shard { lock_name("cut") } else { lock_name(lock) };
         let open = super::script_commands::open(name(session).as_str());
         let plain = Acquire::new(lock.clone(), open, Owner::unnamed());
         let shards = shard.then_some(ShardRequest { count, choice });
-        let acquire = Acquire { attempt: Some(attempt), shards, ..plain };
+        let acquire = Acquire { attempt: Some(attempt), shards, mode: Some(mode), ..plain };
         let (lock, token) = match self.call(session, Some(attempt), Command::Acquire(acquire)) {
             Ok(Reply::Acquired(EntryState::Holding(grants))) => {
                 (grants[0].lock.clone(), Some(grants[0].token))
@@ -135,7 +158,38 @@ impl Clients {
             // A deadlock, or an entry of a multi-lock.
             Ok(_) | Err(_) => return self.cancel(session, attempt, lock.into()),
         };
-        self.current[session] = Some((attempt, vec![lock], token));
+        self.current[session] = Some((vec![attempt], vec![lock], token));
+    }
+
+    /// Acquires the current lock again, or changes one of its claims.
+    fn again(
+        &mut self,
+        session: usize,
+        change: Option<usize>,
+        mode: Option<Mode>,
+        value: Option<u8>,
+    ) {
+        let Some((attempts, locks, _)) = self.current[session].clone() else { return };
+        let [lock] = locks.as_slice() else { return };
+        let change = change.map(|n| attempts[n % attempts.len()]);
+        let attempt = self.next_attempt();
+        let open = super::script_commands::open(name(session).as_str());
+        let plain = Acquire::new(lock.clone(), open, Owner::unnamed());
+        let value = value.map(|value| Data::from(vec![value]));
+        let options = AcquireOptions { value, ..AcquireOptions::PLAIN };
+        let again = Acquire { attempt: Some(attempt), change, mode, options, ..plain };
+        let is_new = change.is_none();
+        let outcome = self.call(session, is_new.then_some(attempt), Command::Acquire(again));
+        match outcome {
+            Ok(Reply::Acquired(state)) => {
+                let current = self.current[session].as_mut().unwrap();
+                current.0.extend(is_new.then_some(attempt));
+                if let EntryState::Holding(grants) = state {
+                    current.2 = Some(grants[0].token);
+                }
+            }
+            Ok(_) | Err(_) => self.cancel(session, attempt, lock.clone().into()),
+        }
     }
 
     /// Gives up an attempt that was rejected.
@@ -146,16 +200,22 @@ impl Clients {
         self.call(session, None, Command::Release(cancel)).unwrap();
     }
 
-    fn release(&mut self, session: usize, by_token: bool) {
-        let Some((attempt, locks, token)) = self.current[session].take() else { return };
-        for lock in locks {
-            let target = match token.filter(|_| by_token) {
-                Some(token) => ReleaseTarget::Hold(token),
-                None => ReleaseTarget::Attempt(attempt),
-            };
+    fn release(&mut self, session: usize, n: usize, by_token: bool) {
+        let Some((mut attempts, locks, token)) = self.current[session].take() else { return };
+        let attempt = attempts.remove(n % attempts.len());
+        let target = match token.filter(|_| by_token) {
+            Some(token) => ReleaseTarget::Hold(token),
+            None => ReleaseTarget::Attempt(attempt),
+        };
+        for lock in &locks {
             let (session_name, owner) = (name(session), Owner::unnamed());
-            let release = Release { locks: lock.into(), session: session_name, owner, target };
+            let locks = lock.clone().into();
+            let release = Release { locks, session: session_name, owner, target };
             drop(self.call(session, None, Command::Release(release)));
+        }
+        let is_by_attempt = matches!(target, ReleaseTarget::Attempt(_));
+        if is_by_attempt && !attempts.is_empty() {
+            self.current[session] = Some((attempts, locks, token));
         }
     }
 
@@ -179,8 +239,8 @@ impl Clients {
         let (open, owner) =
             (super::script_commands::open(name(session).as_str()), Owner::unnamed());
         match (&self.current[session], release) {
-            (Some((attempt, held, _)), true) if *held == locks => {
-                let (locks, target) = (lock_set(&["d", "e"]), ReleaseTarget::Attempt(*attempt));
+            (Some((attempts, held, _)), true) if *held == locks => {
+                let (locks, target) = (lock_set(&["d", "e"]), ReleaseTarget::Attempt(attempts[0]));
                 let release = Release { locks, session: name(session), owner, target };
                 drop(self.call(session, None, Command::Release(release)));
                 self.current[session] = None;
@@ -190,7 +250,7 @@ impl Clients {
                 let plain = Acquire::new(lock_set(&["d", "e"]), open, owner);
                 let all = Acquire { attempt: Some(attempt), ..plain };
                 match self.call(session, Some(attempt), Command::Acquire(all)) {
-                    Ok(_) => self.current[session] = Some((attempt, locks, None)),
+                    Ok(_) => self.current[session] = Some((vec![attempt], locks, None)),
                     Err(_) => self.cancel(session, attempt, lock_set(&["d", "e"])),
                 }
             }
@@ -209,8 +269,9 @@ impl Clients {
     /// Repeats an answered call. Fails if an entry or a session changes.
     fn late_copy(&mut self, n: usize) -> Result<(), TestCaseError> {
         let is_over = |call: &Call| {
-            let current = self.current[call.session].as_ref().map(|(attempt, ..)| *attempt);
-            call.attempt.is_none() || call.attempt != current
+            let current = self.current[call.session].as_ref();
+            let is_current = |n| current.is_some_and(|(attempts, ..)| attempts.contains(&n));
+            !call.attempt.is_some_and(is_current)
         };
         let over: Vec<_> = self.calls.iter().filter(|call| is_over(call)).collect();
         let Some(call) = over.get(n % over.len().max(1)) else { return Ok(()) };
@@ -224,11 +285,18 @@ impl Clients {
     fn run(&mut self, steps: Vec<Step>) -> Result<(), TestCaseError> {
         for step in steps {
             match step {
-                Step::Acquire { session, lock, shard } if self.current[session].is_none() => {
-                    self.acquire(session, LOCKS[lock], shard);
+                Step::Acquire { session, lock, shard, mode } if self.current[session].is_none() => {
+                    self.acquire(session, LOCKS[lock], shard, mode);
                 }
                 Step::Acquire { .. } => {}
-                Step::Release { session, by_token } => self.release(session, by_token),
+                Step::Nest { session, mode, value } => {
+                    self.again(session, None, Some(mode), Some(value));
+                }
+                Step::Change { session, n, mode, value } => {
+                    self.again(session, Some(n), mode, value);
+                }
+                Step::Open { session, ttl } => self.set_ttl(session, ttl),
+                Step::Release { session, n, by_token } => self.release(session, n, by_token),
                 Step::HandOver { session, to } => self.hand_over(session, to),
                 Step::MultiLock { session, release } => self.multi_lock(session, release),
                 Step::Reopen { session } => self.reopen(session),
@@ -250,7 +318,8 @@ fn a_late_copy_of_a_call_changes_no_entry_and_no_session() {
 /// The acquire is rejected because it would close a deadlock cycle. Then the cycle is gone, and a copy arrives.
 #[test]
 fn a_late_copy_of_a_cancelled_attempt_has_no_effect_after_its_deadlock_is_gone() {
-    let acquire = |session, lock| Step::Acquire { session, lock, shard: false };
+    let mode = Mode::Exclusive;
+    let acquire = |session, lock| Step::Acquire { session, lock, shard: false, mode };
     let steps = vec![
         acquire(0, 0),
         Step::HandOver { session: 0, to: 1 },

@@ -95,7 +95,7 @@ fn a_session_without_a_subject_becomes_the_first_subjects() {
     let mut machine = guarded();
     let name = session_name("zk-1");
     let opened = OpenSession { password: Some(holdfast_types::Password([7; 16])), ..open("zk-1") };
-    apply(&mut machine, Actor::Node, Command::OpenSession(opened)).unwrap();
+    apply(&mut machine, Actor::Node, Command::OpenSession { open: opened, attempt: None }).unwrap();
     let (session, _) = machine.session_id(&name).unwrap();
     let claim = || Command::ClaimSession { session };
     let needed = Rejection::LevelTooLow { needed: FeatureLevel(2) };
@@ -127,7 +127,8 @@ fn a_claimed_session_counts_for_the_namespace_of_its_subject() {
     for name in ["zk-1", "zk-2"] {
         let password = Some(holdfast_types::Password([7; 16]));
         let opened = OpenSession { password, ..open(name) };
-        apply(&mut machine, Actor::Node, Command::OpenSession(opened)).unwrap();
+        apply(&mut machine, Actor::Node, Command::OpenSession { open: opened, attempt: None })
+            .unwrap();
         let (session, _) = machine.session_id(&session_name(name)).unwrap();
         let claim = Command::ClaimSession { session };
         claimed.push(apply(&mut machine, Actor::Token(AccessTokenId(5)), claim));

@@ -32,6 +32,7 @@ mod model;
 mod model_check;
 mod multi_locks;
 mod namespaces;
+mod nesting;
 mod once;
 mod operator_commands;
 mod operator_moves;

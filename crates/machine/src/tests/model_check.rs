@@ -176,7 +176,18 @@ impl Trial {
         mut paths: BTreeSet<ZnodePath>,
         applied: &Applied,
     ) -> Result<(), String> {
-        let handed = matches!(applied.outcomes[0], Ok(Reply::HandedOver(_)));
+        // An entry that a hand-over creates has the giver's sequence number; one that an upgrade renames keeps its own.
+        let again = |position: &(ZnodePath, u64), created: &ZnodePath| {
+            matches!(applied.outcomes[0], Ok(Reply::HandedOver(_)))
+                || applied.events.iter().any(|(_, event)| {
+                    let Event::Tree(TreeEvent::Deleted { path }) = event else { return false };
+                    let sequence =
+                        path.file_name().get(..10).and_then(|digits| digits.parse().ok());
+                    path != created
+                        && path.parent().as_ref() == Some(&position.0)
+                        && sequence == Some(position.1)
+                })
+        };
         for (_, event) in &applied.events {
             match event {
                 Event::Tree(TreeEvent::Created { path }) => {
@@ -184,9 +195,11 @@ impl Trial {
                     let node = self.machine.tree.get(path);
                     if let Some(entry) = node.and_then(|node| node.entry()) {
                         let position = (path.parent().unwrap(), entry.sequence());
-                        // A hand-over to a new entry reuses the giver's sequence number.
-                        let new = self.positions.insert(position);
-                        ensure(new || handed, "the sequence number of an entry is unique")?;
+                        let new = self.positions.insert(position.clone());
+                        ensure(
+                            new || again(&position, path),
+                            "the sequence number of an entry is unique",
+                        )?;
                     }
                 }
                 Event::Tree(TreeEvent::Deleted { path }) => {

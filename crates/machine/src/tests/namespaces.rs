@@ -151,8 +151,9 @@ fn sessions_of_the_same_namespace_are_seen_and_closed() {
     for next in [set_subject("team/ops", &["operator"], &[]), add_token("team/ops", 4)] {
         change(&mut machine, ADMIN, next).unwrap();
     }
-    apply(&mut machine, TEAM, Command::OpenSession(open("ours"))).unwrap();
-    apply(&mut machine, OTHER, Command::OpenSession(open("theirs"))).unwrap();
+    apply(&mut machine, TEAM, Command::OpenSession { open: open("ours"), attempt: None }).unwrap();
+    apply(&mut machine, OTHER, Command::OpenSession { open: open("theirs"), attempt: None })
+        .unwrap();
     let ops = Actor::Token(AccessTokenId(4));
     let rights = machine.rights_of(&ops, Stamp(1_000)).unwrap();
     assert!(rights.check(Right::SessionClose, "ours").is_ok());
@@ -162,7 +163,7 @@ fn sessions_of_the_same_namespace_are_seen_and_closed() {
 
 #[test]
 fn each_quota_rejects_growth_and_nothing_else() {
-    let open_session = |name: &str| Command::OpenSession(open(name));
+    let open_session = |name: &str| Command::OpenSession { open: open(name), attempt: None };
     let cases: [(NamespaceQuota, u64, Vec<Command>, Command); 6] = [
         (NamespaceQuota::Locks, 1, vec![acquire("team/a", "s1")], acquire("team/b", "s1")),
         (NamespaceQuota::QueueEntries, 1, vec![acquire("team/a", "s1")], acquire("team/a", "s2")),

@@ -28,7 +28,7 @@ fn value(machine: &Machine) -> i64 {
 
 fn opened() -> Machine {
     let mut machine = Machine::new();
-    apply(&mut machine, Command::OpenSession(open("s1"))).unwrap();
+    apply(&mut machine, Command::OpenSession { open: open("s1"), attempt: None }).unwrap();
     machine
 }
 
@@ -104,7 +104,7 @@ fn a_closed_session_executes_no_late_copy_also_after_it_is_opened_again() {
         // The end of an attempt of the closed session renews its record.
         line(machine, "release a s1 attempt=9").unwrap();
         assert_eq!(line(machine, "arrive b s1 parties=1 request=7"), over(7));
-        apply(machine, Command::OpenSession(open("s1"))).unwrap();
+        apply(machine, Command::OpenSession { open: open("s1"), attempt: None }).unwrap();
         assert_eq!(apply(machine, add(7)), over(7));
         assert_eq!(value(machine), 1_000);
         apply(machine, add(8)).unwrap();

@@ -72,7 +72,11 @@ proptest! {
 /// A machine with an open session.
 fn opened() -> Machine {
     let mut machine = Machine::new();
-    outcome(&mut machine, Command::OpenSession(script_commands::open("s1"))).unwrap();
+    outcome(
+        &mut machine,
+        Command::OpenSession { open: script_commands::open("s1"), attempt: None },
+    )
+    .unwrap();
     machine
 }
 

@@ -113,8 +113,7 @@ fn the_first_token_is_larger_than_every_old_one_and_old_clients_learn_their_expi
     for number in 0..1_000 {
         last = acquire(&mut old, &format!("l{number}"), "web2").unwrap();
     }
-    let renewed =
-        apply(&mut new, Command::RenewSession { session: session_name("web1"), ttl: None });
+    let renewed = apply(&mut new, Command::RenewSession { session: session_name("web1") });
     let expired = SessionRejection::Expired { session: session_name("web1") };
     assert_eq!(renewed, Err(Rejection::Session(expired.clone())));
     assert_eq!(acquire(&mut new, "a", "web1"), Err(Rejection::Session(expired)));

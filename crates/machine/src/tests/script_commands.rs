@@ -86,6 +86,7 @@ impl<'a> Words<'a> {
         let mode = |text| Mode::ALL.into_iter().find(|mode| mode.as_str() == text).unwrap();
         Acquire {
             attempt: self.attempt(),
+            change: self.number("change").map(Attempt),
             wait: !self.flag("nowait"),
             wait_ms: self.number("wait_ms"),
             mode: self.value("mode").map(mode),
@@ -276,8 +277,8 @@ impl<'a> Words<'a> {
                     requested_in: Revision(self.number("asked").unwrap_or(ticket)),
                 })
             }
-            "open" => Command::OpenSession(self.open(self.at(1))),
-            "renew" => Command::RenewSession { session: session_name(self.at(1)), ttl: self.ttl() },
+            "open" => Command::OpenSession { open: self.open(self.at(1)), attempt: self.attempt() },
+            "renew" => Command::RenewSession { session: session_name(self.at(1)) },
             "close" => Command::CloseSession {
                 session: session_name(self.at(1)),
                 attachment: self.number("attachment").map(Revision),

@@ -33,9 +33,12 @@ pub(super) fn machine() -> Machine {
             ],
         )
         .once(Some(numbered("s1", 1))),
-        Command::OpenSession(open("s3")),
-        Command::OpenSession(open("s4")),
-        Command::OpenSession(OpenSession { password: Some(Password([5; 16])), ..open("s5") }),
+        Command::OpenSession { open: open("s3"), attempt: None },
+        Command::OpenSession { open: open("s4"), attempt: None },
+        Command::OpenSession {
+            open: OpenSession { password: Some(Password([5; 16])), ..open("s5") },
+            attempt: None,
+        },
         Command::CloseSession { session: session_name("s3"), attachment: None, incarnation: None },
         Command::ExpireSession { session: SessionId(4), generation: 1 },
         Command::Bootstrap {
@@ -109,7 +112,7 @@ fn the_digests_of_a_schema_are_fixed() {
     let machine = machine();
     assert_eq!(
         (DIGEST_SCHEMA, machine.digest(), machine.state_digest()),
-        (6, 9_594_379_254_223_934_082, 13_333_739_710_468_671_082)
+        (6, 9_594_379_254_223_934_082, 363_308_978_175_299_048)
     );
 }
 
@@ -228,7 +231,7 @@ fn corrupt_znodes_are_rejected() {
     let node = |nodes: &[NodePart], at: &str| {
         nodes.iter().position(|node| node.path.as_str() == at).unwrap()
     };
-    let corruptions: [fn(&mut NodePart); 17] = [
+    let corruptions: [fn(&mut NodePart); 18] = [
         |n| n.path = path("/nowhere/x"),
         |n| n.path = path("/locks"),
         |n| n.kind = ZnodeKind::Persistent,
@@ -241,8 +244,12 @@ fn corrupt_znodes_are_rejected() {
         |n| n.lock_directory = Some(record(0, 0, Some(1))),
         |n| n.entry = None,
         |n| n.entry.as_mut().unwrap().sequence = 7,
-        |n| n.entry.as_mut().unwrap().attempts.clear(),
-        |n| n.entry.as_mut().unwrap().attempts.push(Attempt::UNNAMED),
+        |n| n.entry.as_mut().unwrap().claims.clear(),
+        |n| {
+            let claims = &mut n.entry.as_mut().unwrap().claims;
+            claims.extend(claims.clone());
+        },
+        |n| n.entry.as_mut().unwrap().claims[0].mode = Mode::Shared,
         |n| n.entry.as_mut().unwrap().hold = None,
         |n| n.entry.as_mut().unwrap().hold.as_mut().unwrap().token = FencingToken(9),
         |n| n.entry.as_mut().unwrap().hold.as_mut().unwrap().granted_in = Revision(99),

@@ -9,12 +9,12 @@ use holdfast_types::{
 
 use crate::Machine;
 use crate::context::{ApplyContext, limit_reached};
+use crate::lock::claims::Claims;
 use crate::lock::entry_name::{EntryRecipe, SORTABLE_END};
 use crate::lock::foreign::is_foreign;
 use crate::lock::index::Lock;
 use crate::lock::lock_entry::LockEntry;
 use crate::lock::rank::GrantRequest;
-use crate::session::attempts::Attempts;
 use crate::tree::acl;
 use crate::tree::multi::Requester;
 use crate::tree::quota::{self, COUNTED_MAX, Usage};
@@ -75,10 +75,10 @@ impl Machine {
             return Ok(());
         };
         let Some(name) = self.session_name(session) else { return Err(reserved(&path)) };
-        let (owner, attempts) = (Owner::unnamed(), Attempts::of(None));
         let GrantRequest { mode, permits, .. } = self.request_of_tree(&lock, &path);
-        let new = LockEntry::new(sequence, session, name, owner, attempts, ctx);
-        let entry = LockEntry { path, mode, permits, never_overtaken: true, ..new };
+        let (owner, claims) = (Owner::unnamed(), Claims::of(None, mode));
+        let new = LockEntry::new(sequence, session, name, owner, claims, ctx);
+        let entry = LockEntry { path, permits, never_overtaken: true, ..new };
         self.enqueue(&lock, &directory, (data, acl), entry, ctx);
         Ok(())
     }

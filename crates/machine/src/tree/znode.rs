@@ -228,11 +228,11 @@ impl Znode {
         (self.data.len() + acl + entry) as u64
     }
 
-    /// Counts a new child.
+    /// Counts a new child. A renamed one is older than the last change of the directory.
     pub(crate) fn count_child(&mut self, revision: Revision) {
         self.created += 1;
         self.children += 1;
-        self.pzxid = revision;
+        self.pzxid = self.pzxid.max(revision);
     }
 
     /// Records the removal of a child.

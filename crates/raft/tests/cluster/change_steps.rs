@@ -82,7 +82,7 @@ impl ChangedCluster {
     /// Acquires one more lock through the node that stays. The outcome of an attempt may be unknown when its leader fails.
     async fn acquire(&mut self) {
         let lock = LockName::new(format!("lock{}", self.grants.len())).unwrap();
-        let Command::OpenSession(open) = open_session("holder") else { panic!() };
+        let Command::OpenSession { open, .. } = open_session("holder") else { panic!() };
         loop {
             let acquire = Acquire::new(lock.clone(), open.clone(), Owner::unnamed());
             let node = self.lab.node(self.stays);

@@ -88,7 +88,7 @@ async fn a_command_that_may_wait_is_applied_even_if_nothing_else_is_proposed() {
     lab.leader().await;
     let lock = LockName::new("a").unwrap();
     let acquire = |name: &str| {
-        let Command::OpenSession(open) = open_session(name) else { panic!() };
+        let Command::OpenSession { open, .. } = open_session(name) else { panic!() };
         Command::Acquire(Acquire::new(lock.clone(), open, Owner::unnamed()))
     };
     let mut places = Vec::new();

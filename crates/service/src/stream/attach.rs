@@ -49,7 +49,8 @@ impl Service {
             Actor::Anonymous => self.as_node(),
             Actor::Node | Actor::Token(_) | Actor::Subject(_) => self.clone(),
         };
-        let opened = caller.propose_for(Command::OpenSession(open), Reply::into_session_opened);
+        let opened = caller
+            .propose_for(Command::OpenSession { open, attempt: None }, Reply::into_session_opened);
         let Response {
             value: SessionOpenedReply { id, created, .. }, revision: attachment, ..
         } = opened.await?;

@@ -205,7 +205,7 @@ async fn a_rejection_of_a_multi_has_the_index_of_the_operation() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_retried_change_with_a_request_number_gets_the_first_reply() {
     let nodes = Nodes::start(3).await;
-    nodes.services[0].open_session(open(Some("me"), None)).await.unwrap();
+    nodes.services[0].open_session(open(Some("me"), None), None).await.unwrap();
     let mut answers = Vec::new();
     for service in &nodes.services {
         let call =

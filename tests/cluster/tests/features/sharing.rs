@@ -89,7 +89,8 @@ async fn an_upgrade_through_any_node_waits_for_the_readers() {
             let lock = format!("page-{node}-{round}");
             http.take(&format!("{lock}?session=e{node}&mode=upgradable&attempt=1")).await;
             http.take(&format!("{lock}?session=r{node}&mode=shared")).await;
-            let upgrade = format!("/v1/locks/{lock}?session=e{node}&mode=exclusive&attempt=1");
+            let upgrade =
+                format!("/v1/locks/{lock}?session=e{node}&mode=exclusive&change=1&attempt=2");
             http.put(&format!("{upgrade}&wait=20ms")).await.assert_code(423, "wait-timeout");
         }
     }

@@ -106,6 +106,62 @@ async fn requests_left_unread_in_a_stopped_node_change_nothing_when_it_wakes() {
     drop(waiting);
 }
 
+/// A copy that a resumed node executes converts no hold, in either direction, and reverts no value and no TTL.
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_left_unread_in_a_stopped_node_revert_no_mode_no_value_and_no_ttl() {
+    let cluster = Cluster::three().await;
+    let leader = cluster.wait_ready().await;
+    let (stopped, other) = {
+        let mut others = cluster.others(leader);
+        (others.next().expect("a follower"), others.next().expect("another"))
+    };
+    let http = &other.http;
+    take(http, "down", "session=a&mode=upgradable&attempt=1").await;
+    let late = [
+        "/v1/locks/up?ttl=60s&session=a&mode=upgradable&attempt=2",
+        "/v1/locks/down?session=a&mode=exclusive&change=1&attempt=3",
+        "/v1/elections/e?session=a&attempt=4&value=old",
+        "/v1/sessions/t?ttl=2s&attempt=1",
+    ];
+    let newer = [
+        "/v1/locks/up?session=a&mode=exclusive&change=2&attempt=5",
+        "/v1/locks/down?session=a&mode=shared&change=1&attempt=6",
+        "/v1/elections/e?session=a&change=4&attempt=7&value=new",
+        "/v1/sessions/t?ttl=60s&attempt=2",
+    ];
+    let unread = LateCopies::default();
+    stopped.pause().await;
+    unread.begin(&stopped.http);
+    for target in late {
+        unread.leave(PUT, target).await;
+        let answer = http.put(target).await;
+        assert!(matches!(answer.status, 200 | 201), "{target}: {answer}");
+    }
+    unread.end();
+    let mut tokens = Vec::new();
+    for target in newer {
+        let answer = http.put(target).await.assert_status(200).json();
+        tokens.push(answer["token"].clone());
+    }
+
+    stopped.resume();
+    let answers = unread.answers(DEADLINE).await;
+    assert_eq!(answers.len(), late.len());
+    for (call, answer) in &answers {
+        assert!(answer.starts_with("20"), "{call}: {answer}");
+    }
+    for (lock, mode, token) in [("up", "exclusive", &tokens[0]), ("down", "shared", &tokens[1])] {
+        let body = http.get(&format!("/v1/locks/{lock}")).await.assert_status(200).json();
+        let holder = &body["holders"][0];
+        assert_eq!((holder["mode"].as_str(), &holder["token"]), (Some(mode), token), "{body}");
+    }
+    http.put("/v1/locks/up?session=r&mode=shared").await.assert_code(423, "lock-busy");
+    let elected = http.get("/v1/elections/e").await.assert_status(200).json();
+    assert_eq!(elected["leader"]["value"], "new", "{elected}");
+    let session = http.get("/v1/sessions/t").await.assert_status(200).json();
+    assert_eq!(session["ttl_ms"], 60_000, "{session}");
+}
+
 /// Enqueues another session for each of the locks.
 async fn wait_behind(http: &Http, locks: &[&str]) -> JoinSet<Reply> {
     let mut waiting = JoinSet::new();

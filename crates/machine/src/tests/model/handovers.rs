@@ -4,6 +4,7 @@ use holdfast_types::LockRejection;
 use holdfast_types::*;
 
 use super::super::recipe::model::{Called, repeated};
+use super::claims::ModelClaim;
 use super::locks::{Reader, entry};
 use super::queue_entries::own_name;
 use super::{Model, Node, QueueEntry, limit_reached};
@@ -166,7 +167,8 @@ impl Model {
             owner: owner.clone(),
             requested_in: self.revision,
             wait_ms: None,
-            attempts: vec![Attempt::UNNAMED],
+            claims: vec![ModelClaim::new(None, before.held)],
+            value_by: Attempt::UNNAMED,
             mode: before.held,
             hold: None,
             priority: 0,
@@ -209,7 +211,10 @@ impl Model {
             Some(_) => {
                 Err(Rejection::Lock(LockRejection::PermitsMismatch { permits: taker.permits }))
             }
-            None => Err(Rejection::Lock(LockRejection::ModeConflict { mode: taker.mode })),
+            None => Err(Rejection::Lock(LockRejection::ModeConflict {
+                mode: taker.mode,
+                why: ModeConflictReason::HandOver,
+            })),
         }
     }
 }

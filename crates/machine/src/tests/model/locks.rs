@@ -2,6 +2,7 @@
 
 use holdfast_types::*;
 
+use super::queue_entries::own_name;
 use super::{Model, Node, QueueEntry, parent, znode};
 
 /// The recipe of an entry, by the name of its znode.
@@ -201,9 +202,32 @@ impl Model {
         let holders = self.holders(lock);
         let [one] = holders[..] else { return };
         if entry(one).mode != entry(one).held {
-            let one = one.clone();
-            self.grant_to(lock, &one);
+            let path = one.path.clone();
+            self.grant_upgrade(lock, &path);
         }
+    }
+
+    /// Grants the requested mode of a holder. A shared name becomes an exclusive one at the same position, because
+    /// Curator's readers pass a shared one.
+    pub(super) fn grant_upgrade(&mut self, lock: &LockName, path: &str) {
+        let mut node = self.find(path).unwrap().clone();
+        let own = node.entry.as_mut().unwrap();
+        own.claims.iter_mut().for_each(|claim| claim.before = None);
+        let (sequence, is_own) = (own.sequence, own.reader == Reader::Own);
+        self.find_mut(path).entry = node.entry.clone();
+        if is_own && path.contains("__READ__") {
+            let named = |other: &str| {
+                format!("{}/{}", parent(path), own_name(Mode::Exclusive, sequence, other))
+            };
+            let other = format!("__r{}", self.revision);
+            let new = if self.find(&named("")).is_some() { named(&other) } else { named("") };
+            self.remove(path);
+            self.add(&new, node.stat.ephemeral_owner, &node.data, node.entry.clone());
+            let renamed = self.find_mut(&new);
+            (renamed.stat, renamed.acl) = (node.stat, node.acl.clone());
+            node.path = new;
+        }
+        self.grant_to(lock, &node);
     }
 
     pub(super) fn grant_to(&mut self, lock: &LockName, next: &Node) {

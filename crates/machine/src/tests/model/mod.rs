@@ -2,6 +2,7 @@
 //! lock: the first waiter is granted while it is compatible with the holders. Written from the sentences of the design,
 //! not from the code under test.
 
+mod claims;
 mod deadlocks;
 mod foreign;
 mod handovers;
@@ -22,6 +23,7 @@ use std::collections::BTreeSet;
 use holdfast_types::*;
 
 use super::recipe::model::Called;
+use claims::ModelClaim;
 use locks::{Hold, Reader};
 use timers::CooldownState;
 
@@ -33,7 +35,8 @@ pub(super) struct QueueEntry {
     pub(super) requested_in: u64,
     /// How long the caller waits after `requested_in`.
     wait_ms: Option<u64>,
-    pub(super) attempts: Vec<Attempt>,
+    pub(super) claims: Vec<ModelClaim>,
+    value_by: Attempt,
     /// The requested mode, and the mode of the hold, if any.
     pub(super) mode: Mode,
     pub(super) held: Mode,
@@ -85,6 +88,8 @@ pub(super) struct Session {
     ended_attempts: Vec<(LockName, Owner, Attempt)>,
     /// The newest ended attempt of earlier sessions with this name.
     floor: Attempt,
+    /// The newest attempt that set the TTL.
+    settings_by: Attempt,
     pub(super) password: Option<Password>,
     pub(super) attachment: Option<u64>,
 }
@@ -432,12 +437,12 @@ impl Model {
 
     fn dispatch(&mut self, command: Command) -> Outcome {
         match command {
-            Command::OpenSession(open) => self.open(open),
-            Command::RenewSession { session, ttl } => {
+            Command::OpenSession { open, attempt } => self.open(open, attempt),
+            Command::RenewSession { session } => {
                 if self.live(&session).is_none() {
                     return Err(self.gone(session));
                 }
-                self.renew_lease_by_name(&session, ttl);
+                self.renew_lease(&session, None);
                 let Session { id, ttl, .. } = self.live(&session).unwrap();
                 Ok(Reply::SessionRenewed { id: SessionId(*id), ttl: *ttl })
             }

@@ -55,30 +55,15 @@ impl Model {
 
     /// Renews a multi-lock that is held or waiting.
     fn renew_multi_lock(&mut self, entries: &[Node], all: &Acquire) -> Outcome {
-        let max = self.limits.hold_count_max;
+        let mut plans = Vec::new();
         for node in entries {
-            let (lock, own) = (lock_of(node), entry(node));
-            let mode = if own.hold.is_some() { own.held } else { own.mode };
-            if own.mode != mode || all.mode.is_some_and(|wanted| wanted != mode) {
-                let conflict = LockRejection::ModeConflict { mode };
-                return Err(in_multi_lock(&lock, conflict.into()));
-            }
-            if own.hold.is_none() && !all.wait {
-                return Err(in_multi_lock(&lock, self.busy(&lock, &node.path)));
-            }
-            let is_new = all.attempt.is_some_and(|attempt| !own.attempts.contains(&attempt));
-            if is_new && own.attempts.len() as u32 >= max {
-                return Err(in_multi_lock(&lock, limit_reached(Bound::HoldCount, max)));
-            }
+            let lock = lock_of(node);
+            let again = self.again(&lock, node, all).map_err(|why| in_multi_lock(&lock, why))?;
+            plans.push((lock, again));
         }
-        self.renew_lease_by_name(&all.open.session, all.open.ttl);
-        let revision = self.revision;
-        for (at, node) in entries.iter().enumerate() {
-            let entry = self.find_mut(&node.path).entry.as_mut().unwrap();
-            entry.attempts.extend(all.attempt.filter(|a| !entry.attempts.contains(a)));
-            if entry.hold.is_none() {
-                (entry.requested_in, entry.wait_ms) = (revision, all.wait_ms.filter(|_| at == 0));
-            }
+        self.renew_lease_by_name(&all.open.session, all.open.ttl, all.attempt);
+        for (at, (node, (lock, again))) in entries.iter().zip(plans).enumerate() {
+            self.apply_again(&lock, &node.path, again, all.wait_ms.filter(|_| at == 0));
         }
         Ok(self.multi_lock_reply(entries, true))
     }
@@ -123,9 +108,9 @@ impl Model {
     /// Adds an entry to each queue. The waiter limit applies only if the multi-lock has to wait.
     fn join_each(&mut self, all: &Acquire, waits: bool) -> Result<Vec<Node>, Rejection> {
         if self.live(&all.open.session).is_some() {
-            self.renew_lease_by_name(&all.open.session, all.open.ttl);
+            self.renew_lease_by_name(&all.open.session, all.open.ttl, all.attempt);
         } else {
-            self.begin(&all.open);
+            self.begin(&all.open, all.attempt);
         }
         let mut paths = Vec::new();
         for (at, lock) in all.locks.iter().enumerate() {
@@ -211,12 +196,10 @@ impl Model {
             };
             let holds = own.hold.as_ref().map(|hold| hold.token);
             match target {
-                ReleaseTarget::Attempt(attempt) if own.attempts != [attempt] => {
-                    self.end_attempt((&session, lock, &owner), attempt);
-                    let entry = self.find_mut(&path).entry.as_mut().unwrap();
-                    entry.attempts.retain(|other| *other != attempt);
-                    released.changed |= entry.attempts.len() < own.attempts.len();
-                    released.hold_count = released.hold_count.max(entry.attempts.len() as u32);
+                ReleaseTarget::Attempt(attempt) if !own.is_only_claim(attempt) => {
+                    let one = self.end_claim(lock, &path, attempt);
+                    released.changed |= one.changed;
+                    released.hold_count = released.hold_count.max(one.hold_count);
                 }
                 ReleaseTarget::Hold(token) if holds != Some(token.0) => {}
                 _ => {

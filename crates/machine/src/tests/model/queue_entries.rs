@@ -3,6 +3,7 @@
 use holdfast_types::*;
 use holdfast_types::{LockRejection, SessionRejection};
 
+use super::claims::ModelClaim;
 use super::locks::{LockRequest, Reader, entry};
 use super::timers::check_bounds;
 use super::{Model, Node, QueueEntry, full, limit_reached};
@@ -40,71 +41,35 @@ impl Model {
         let Some(lock) = acquire.locks.single().cloned() else {
             return self.acquire_multi_lock(id, &acquire);
         };
-        self.check_attempt((&name, &lock, &acquire.owner), acquire.attempt)?;
-        match self.own_entry(&lock, id, &acquire.owner).cloned() {
-            Some(node) => self.acquire_again(lock, &node, acquire),
-            None => self.join(&lock, acquire),
+        if acquire.change.is_none() {
+            self.check_attempt((&name, &lock, &acquire.owner), acquire.attempt)?;
+        }
+        match (self.own_entry(&lock, id, &acquire.owner).cloned(), acquire.change) {
+            (Some(node), _) => self.acquire_again(lock, &node, acquire),
+            (None, None) => self.join(&lock, acquire),
+            (None, Some(of)) => {
+                let newest = self.newest_ended(&name, &lock, &acquire.owner);
+                if id == 0 && (of > newest || of == Attempt::UNNAMED) {
+                    return Err(self.gone(name));
+                }
+                Err(self.no_claim(&lock, of, newest))
+            }
         }
     }
 
     fn acquire_again(&mut self, lock: LockName, node: &Node, acquire: Acquire) -> Outcome {
-        let Acquire { open, attempt, wait, wait_ms, options, .. } = acquire;
-        let AcquireOptions { reentrant, value, min_hold_ms, .. } = options;
-        let (path, old) = (node.path.clone(), entry(node).clone());
-        let limit = self.policy(&lock).limit;
-        if acquire.limit.is_some() && acquire.limit != limit {
-            return Err(LockRejection::LimitMismatch { limit }.into());
-        }
-        if acquire.permits.is_some_and(|permits| permits != old.permits) {
-            return Err(LockRejection::PermitsMismatch { permits: old.permits }.into());
-        }
-        if old.hold.is_none() && !old.multi_lock.is_empty() {
-            return Err(LockRejection::AlreadyQueued { lock }.into());
-        }
-        let wanted = acquire.mode.unwrap_or(old.mode);
-        let holds = old.hold.is_some();
-        let weaker = old.held == Mode::Exclusive || old.held == Mode::Upgradable;
-        if wanted != old.mode && (!holds || !weaker || limit.is_some()) {
-            return Err(LockRejection::ModeConflict { mode: old.mode }.into());
-        }
-        let up = holds && wanted == Mode::Exclusive && old.held == Mode::Upgradable;
-        let alone = up && wanted != old.mode && self.holders(&lock).len() == 1;
-        if !wait && (!holds || up) && !alone {
-            return Err(self.busy(&lock, &path));
-        }
-        let news = attempt.filter(|attempt| !old.attempts.contains(attempt));
-        if news.is_some() && !(reentrant && old.reentrant) {
-            return Err(LockRejection::NotReentrant.into());
-        }
-        if news.is_some() && old.attempts.len() as u32 >= self.limits.hold_count_max {
-            return full(Bound::HoldCount, self.limits.hold_count_max);
-        }
-        if up && wanted != old.mode && !alone {
-            let mut then = self.clone();
-            then.find_mut(&path).entry.as_mut().unwrap().mode = wanted;
-            then.check_deadlock(&[(lock.clone(), path.clone())])?;
-        }
-        self.renew_lease_by_name(&open.session, open.ttl);
-        let revision = self.revision;
-        let entry = self.find_mut(&path).entry.as_mut().unwrap();
-        entry.mode = wanted;
-        entry.value = value.or(old.value);
-        if old.attempts.len() == 1 && attempt == old.attempts.first().copied() {
-            entry.min_hold = min_hold_ms.or(old.min_hold);
-        }
-        entry.attempts.extend(news);
-        if !holds || up {
-            (entry.requested_in, entry.wait_ms) = (revision, wait_ms);
-        } else {
-            entry.held = wanted;
-        }
-        if up {
-            self.upgrade(&lock);
-        } else if wanted != old.mode {
-            // A weaker mode may make other waiters compatible.
-            self.grant_waiters(&lock);
-        }
-        Ok(self.acquire_reply(&lock, &path, !up || wanted == old.mode))
+        let again = self.again(&lock, node, &acquire)?;
+        self.renew_lease_by_name(&acquire.open.session, acquire.open.ttl, acquire.attempt);
+        let (waits, upgrades) = (again.waits, again.upgrades);
+        self.apply_again(&lock, &node.path, again, acquire.wait_ms);
+        let path = self.own_path(&lock, node);
+        Ok(self.acquire_reply(&lock, &path, waits, !upgrades))
+    }
+
+    /// The path of an entry. An upgrade of a shared holder may have renamed it.
+    fn own_path(&self, lock: &LockName, node: &Node) -> String {
+        let is_same = |other: &&Node| entry(other).sequence == entry(node).sequence;
+        self.queue(lock).into_iter().find(is_same).unwrap().path.clone()
     }
 
     fn join(&mut self, lock: &LockName, acquire: Acquire) -> Outcome {
@@ -129,9 +94,9 @@ impl Model {
         let location = self.location(lock, request.mode)?;
         let before = self.clone();
         if known {
-            self.renew_lease_by_name(&name, open.ttl);
+            self.renew_lease_by_name(&name, open.ttl, acquire.attempt);
         } else {
-            self.begin(&open);
+            self.begin(&open, acquire.attempt);
         }
         let path = location.path.clone();
         location.missing.iter().for_each(|path| self.add_directory(path, None));
@@ -144,7 +109,7 @@ impl Model {
             *self = before;
             return Err(rejection);
         }
-        Ok(self.acquire_reply(lock, &path, false))
+        Ok(self.acquire_reply(lock, &path, false, false))
     }
 
     /// The location of a new entry of the HTTP API: missing directories, znode, sequence number.
@@ -213,7 +178,8 @@ impl Model {
             owner,
             requested_in: self.revision,
             wait_ms,
-            attempts: vec![attempt.unwrap_or(Attempt::UNNAMED)],
+            claims: vec![ModelClaim::new(attempt, request.mode)],
+            value_by: attempt.unwrap_or(Attempt::UNNAMED),
             mode: request.mode,
             held: request.mode,
             hold: None,
@@ -283,14 +249,8 @@ impl Model {
         let (path, entry) = (node.path.clone(), entry(node).clone());
         let holds = entry.hold.as_ref().map(|hold| hold.token);
         match target {
-            ReleaseTarget::Attempt(attempt) if entry.attempts != [attempt] => {
-                self.end_attempt((&name, &lock, &owner), attempt);
-                let entry = self.find_mut(&path).entry.as_mut().unwrap();
-                let before = entry.attempts.len();
-                entry.attempts.retain(|other| *other != attempt);
-                let hold_count = entry.attempts.len() as u32;
-                let changed = entry.attempts.len() < before;
-                return Ok(Reply::Released(Released { hold_count, changed }));
+            ReleaseTarget::Attempt(attempt) if !entry.is_only_claim(attempt) => {
+                return Ok(Reply::Released(self.end_claim(&lock, &path, attempt)));
             }
             ReleaseTarget::Hold(token) if holds != Some(token.0) => return nothing,
             _ => {}
@@ -299,7 +259,7 @@ impl Model {
         Ok(Reply::Released(Released { hold_count: 0, changed: true }))
     }
 
-    fn release_entry(&mut self, lock: &LockName, path: &str, name: &SessionName) {
+    pub(super) fn release_entry(&mut self, lock: &LockName, path: &str, name: &SessionName) {
         self.leave(path, LossCause::Released);
         let id = self.live(name).unwrap().id;
         self.close_if_anonymous_and_idle(id);
@@ -322,11 +282,10 @@ impl Model {
         let path = node.path.clone();
         let converts = entry.hold.is_some() && entry.mode != entry.held;
         if (entry.hold.is_some() && !converts) || entry.requested_in > requested_in.0 {
-            return self.acquire_reply(&lock, &path, false);
+            return self.acquire_reply(&lock, &path, true, false);
         }
         if converts {
-            self.find_mut(&path).entry.as_mut().unwrap().mode = Mode::Upgradable;
-            self.grant_waiters(&lock);
+            self.withdraw_upgrades(&lock, &path);
             return Reply::Cancelled;
         }
         self.release_entry(&lock, &path, &name);

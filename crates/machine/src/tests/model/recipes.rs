@@ -26,14 +26,14 @@ impl Model {
         if let Some(open) = open {
             if self.live(&open.session).is_some() {
                 if outcome.is_ok() && !self.recipes.is_recalled {
-                    self.renew_lease_by_name(&open.session, open.ttl);
+                    self.renew_lease_by_name(&open.session, open.ttl, None);
                 }
             } else if self.recipes.live(&open.session).is_some() {
                 if self.sessions.len() as u32 >= self.limits.sessions_max {
                     self.recipes = before;
                     return full(Bound::Sessions, self.limits.sessions_max);
                 }
-                self.begin(&open);
+                self.begin(&open, None);
             }
         }
         if let Ok(Reply::Recipe(RecipeReply::Arrived(arrived))) = &mut outcome {

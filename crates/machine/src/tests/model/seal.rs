@@ -14,7 +14,7 @@ impl Model {
     pub(super) fn check_seal(&self, command: &Command) -> Result<(), Rejection> {
         let Some(seal) = &self.seal else { return Ok(()) };
         match command {
-            Command::RenewSession { ttl: None, .. }
+            Command::RenewSession { .. }
             | Command::SetLimits(_)
             | Command::Bootstrap { .. }
             | Command::Seal { .. }

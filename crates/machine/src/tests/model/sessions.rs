@@ -9,7 +9,7 @@ use super::locks::entry;
 use super::{Ended, Model, Node, Session, full, parent, znode};
 
 impl Model {
-    pub(super) fn begin(&mut self, open: &OpenSession) {
+    pub(super) fn begin(&mut self, open: &OpenSession, attempt: Option<Attempt>) {
         self.minted += 1;
         let floor =
             self.ended(&open.session).map_or(Attempt::UNNAMED, |ended| ended.newest_attempt);
@@ -23,6 +23,7 @@ impl Model {
             released: Vec::new(),
             ended_attempts: Vec::new(),
             floor,
+            settings_by: attempt.unwrap_or(Attempt::UNNAMED),
             password: open.password,
             attachment: open.password.map(|_| self.revision),
         });
@@ -35,13 +36,24 @@ impl Model {
         session.ttl = ttl.unwrap_or(session.ttl);
     }
 
-    /// A renewal by name keeps the TTL that a connection agreed on.
-    pub(super) fn renew_lease_by_name(&mut self, name: &SessionName, ttl: Option<Ttl>) {
-        let agreed = self.live_mut(name).password.is_some();
-        self.renew_lease(name, if agreed { None } else { ttl });
+    /// A renewal by name keeps the TTL that a connection agreed on, and that of a newer attempt.
+    pub(super) fn renew_lease_by_name(
+        &mut self,
+        name: &SessionName,
+        ttl: Option<Ttl>,
+        attempt: Option<Attempt>,
+    ) {
+        let session = self.live_mut(name);
+        let by = attempt.unwrap_or(Attempt::UNNAMED);
+        let is_late = by <= session.settings_by && session.settings_by != Attempt::UNNAMED;
+        if ttl.is_some() && !is_late {
+            session.settings_by = by;
+        }
+        let agreed = session.password.is_some();
+        self.renew_lease(name, if agreed || is_late { None } else { ttl });
     }
 
-    pub(super) fn open(&mut self, open: OpenSession) -> Outcome {
+    pub(super) fn open(&mut self, open: OpenSession, attempt: Option<Attempt>) -> Outcome {
         let created = self.live(&open.session).is_none();
         if created && self.end_of(&open.session) == Some(SessionEnd::Expired) {
             return Err(SessionRejection::Expired { session: open.session }.into());
@@ -52,16 +64,20 @@ impl Model {
                 return Err(SessionRejection::Unknown { session: open.session }.into());
             }
             if open.password.is_none() {
-                self.renew_lease_by_name(&open.session, open.ttl);
+                self.renew_lease_by_name(&open.session, open.ttl, attempt);
             } else {
                 self.renew_lease(&open.session, open.ttl);
                 let revision = self.revision;
                 self.live_mut(&open.session).attachment = Some(revision);
             }
+        } else if let Some(newest) = self.ended(&open.session).map(|ended| ended.newest_attempt)
+            && attempt.is_some_and(|attempt| attempt <= newest)
+        {
+            return Err(Rejection::Lock(LockRejection::AttemptOver { newest }));
         } else if self.sessions.len() as u32 >= self.limits.sessions_max {
             return full(Bound::Sessions, self.limits.sessions_max);
         } else {
-            self.begin(&open);
+            self.begin(&open, attempt);
         }
         let live = self.live(&open.session).unwrap();
         Ok(Reply::SessionOpened(SessionOpenedReply {
@@ -111,8 +127,8 @@ impl Model {
         self.follow_in_recipes();
         self.recipes.end(name, end);
         let live = self.live(name).unwrap();
-        let newest_attempt =
-            live.ended_attempts.iter().map(|(.., attempt)| *attempt).fold(live.floor, Attempt::max);
+        let over = live.ended_attempts.iter().map(|(.., attempt)| *attempt);
+        let newest_attempt = over.chain([live.settings_by]).fold(live.floor, Attempt::max);
         let ended = Ended { name: name.clone(), end, id: live.id, newest_attempt };
         self.sessions.retain(|session| session.name != *name);
         self.ended.push(ended);
@@ -123,10 +139,11 @@ impl Model {
     pub(in crate::tests) fn newest_attempt(&self, name: &SessionName) -> Attempt {
         let id = self.live(name).map_or(0, |live| live.id as i64);
         let own = self.nodes.iter().filter(|node| node.stat.ephemeral_owner == id);
-        let kept = own.filter_map(|node| node.entry.as_ref()).flat_map(|p| p.attempts.clone());
+        let kept = own.filter_map(|node| node.entry.as_ref()).flat_map(|entry| entry.numbers());
         let ended = self.live(name).into_iter().flat_map(|live| live.ended_attempts.iter());
         let floor = self.ended(name).map_or(Attempt::UNNAMED, |ended| ended.newest_attempt);
-        kept.chain(ended.map(|(.., attempt)| *attempt)).fold(floor, Attempt::max)
+        let set = self.live(name).map(|live| live.settings_by);
+        kept.chain(set).chain(ended.map(|(.., attempt)| *attempt)).fold(floor, Attempt::max)
     }
 
     /// The newest ended attempt of a lock and owner.
@@ -149,7 +166,7 @@ impl Model {
         attempt: Option<Attempt>,
     ) -> Result<(), Rejection> {
         let newest = self.newest_ended(name, lock, owner);
-        let keeps = |node: &Node| attempt.is_some_and(|a| entry(node).attempts.contains(&a));
+        let keeps = |node: &Node| attempt.is_some_and(|a| entry(node).claim(a).is_some());
         let id = self.live(name).map_or(0, |live| live.id);
         let kept = self.own_entry(lock, id, owner).is_some_and(keeps);
         match attempt {

@@ -88,7 +88,7 @@ impl Model {
         let name = self.session_of(self.find(path).unwrap()).name.clone();
         let lock = znode(&parent(path)).as_lock().unwrap();
         self.remove(path);
-        let newest = gone.attempts.iter().copied().max().unwrap();
+        let newest = gone.numbers().into_iter().max().unwrap();
         self.live_mut(&name).ended_attempts.push((lock.clone(), gone.owner.clone(), newest));
         if cause == LossCause::Released {
             self.live_mut(&name).released.push((lock.clone(), gone.owner.clone()));
@@ -250,7 +250,10 @@ impl Model {
             None => Ok(None),
             Some(limit) if permits > limit => Err(limit_reached(Bound::Permits, limit)),
             Some(_) if acquire.mode.is_some_and(|mode| mode != Mode::Exclusive) => {
-                Err(Rejection::Lock(LockRejection::ModeConflict { mode: Mode::Exclusive }))
+                Err(Rejection::Lock(LockRejection::ModeConflict {
+                    mode: Mode::Exclusive,
+                    why: ModeConflictReason::NoOtherMode,
+                }))
             }
             Some(_) => Ok(new),
         }
@@ -275,7 +278,11 @@ pub(super) fn check_bounds(acquire: &Acquire) -> Result<(), Rejection> {
         return Err(limit_reached(Bound::ValueBytes, 4096));
     }
     if acquire.locks.is_multi_lock() && acquire.mode == Some(Mode::Upgradable) {
-        return Err(LockRejection::ModeConflict { mode: Mode::Exclusive }.into());
+        return Err(LockRejection::ModeConflict {
+            mode: Mode::Exclusive,
+            why: ModeConflictReason::NoOtherMode,
+        }
+        .into());
     }
     Ok(())
 }

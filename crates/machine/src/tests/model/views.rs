@@ -21,7 +21,7 @@ impl Model {
             owner: entry.owner.clone(),
             token: FencingToken(hold.token),
             granted_at: Stamp(hold.granted_at),
-            hold_count: entry.attempts.len() as u32,
+            hold_count: entry.claims.len() as u32,
             labels: Labels::default(),
             mode: entry.held,
             permits: entry.permits,
@@ -110,7 +110,7 @@ impl Model {
             floor: FencingToken(self.floor(lock)),
             ends_at: entry.ends_at().map(Stamp),
             ttl: session.ttl,
-            hold_count: entry.attempts.len() as u32,
+            hold_count: entry.claims.len() as u32,
             renewed,
             waiters: self.waiters(lock).len() as u32,
             granted_at: Stamp(hold.granted_at),
@@ -154,10 +154,16 @@ impl Model {
         waits
     }
 
-    /// The reply to an acquire.
-    pub(super) fn acquire_reply(&self, lock: &LockName, path: &str, renewed: bool) -> Reply {
+    /// The reply to an acquire, whose caller may wait for an upgrade of a hold.
+    pub(super) fn acquire_reply(
+        &self,
+        lock: &LockName,
+        path: &str,
+        upgrade_waits: bool,
+        renewed: bool,
+    ) -> Reply {
         let node = self.find(path).unwrap();
-        if entry(node).waits() {
+        if entry(node).hold.is_none() || upgrade_waits && entry(node).waits() {
             return Reply::Acquired(EntryState::Waiting(vec![self.queued(lock, node)]));
         }
         Reply::Acquired(EntryState::Holding(vec![self.grant(lock, node, renewed)]))

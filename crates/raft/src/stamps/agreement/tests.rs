@@ -157,7 +157,7 @@ impl World {
             labels: holdfast_types::Labels::default(),
             password: None,
         };
-        let commands = vec![bootstrap, Command::OpenSession(session)];
+        let commands = vec![bootstrap, Command::OpenSession { open: session, attempt: None }];
         machine.apply(Entry { stamped_at: Stamp(TRUE_START), commands });
         let mut world = Self {
             rng: Rng(seed),

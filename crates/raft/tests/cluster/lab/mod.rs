@@ -351,13 +351,16 @@ pub(crate) fn session_name(name: &str) -> SessionName {
 }
 
 pub(crate) fn open_session(name: &str) -> Command {
-    Command::OpenSession(OpenSession {
-        session: session_name(name),
-        ttl: Some(Ttl::DEFAULT),
-        anonymous: false,
-        labels: Labels::default(),
-        password: None,
-    })
+    Command::OpenSession {
+        open: OpenSession {
+            session: session_name(name),
+            ttl: Some(Ttl::DEFAULT),
+            anonymous: false,
+            labels: Labels::default(),
+            password: None,
+        },
+        attempt: None,
+    }
 }
 
 pub(crate) fn has_session(node: &RaftNode, name: &str) -> bool {

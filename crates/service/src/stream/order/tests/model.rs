@@ -124,7 +124,7 @@ impl World {
             labels: Labels::default(),
             password: Some(password),
         };
-        let (_, attachment, reply) = self.apply(Command::OpenSession(open));
+        let (_, attachment, reply) = self.apply(Command::OpenSession { open, attempt: None });
         let Some(Reply::SessionOpened(SessionOpenedReply { id, .. })) = reply else { panic!() };
         let (ttl, since) = (Ttl::DEFAULT, Instant::now());
         let attached =
