@@ -173,11 +173,12 @@ async fn wait_behind(http: &Http, locks: &[&str]) -> JoinSet<Reply> {
     waiting
 }
 
-fn is_over(began: Instant, round: usize) -> bool {
+/// Whether a campaign has run for `HOLDFAST_SECONDS` or, without it, for this number of rounds.
+pub(super) fn is_over(began: Instant, round: usize, rounds: usize) -> bool {
     let seconds = std::env::var("HOLDFAST_SECONDS").ok().and_then(|text| text.parse().ok());
     match seconds {
         Some(seconds) => began.elapsed() >= Duration::from_secs(seconds),
-        None => round >= ROUNDS,
+        None => round >= rounds,
     }
 }
 
@@ -190,7 +191,7 @@ async fn a_load_whose_calls_arrive_late_keeps_every_promise() {
     let load = Load { holders: 4, competing_clients: 12, hot_locks: 3 };
     let load = load.start_with_late_copies(&cluster.endpoints(), &history, &unread);
     let (mut round, mut copies, mut effects) = (0, 0, 0);
-    while !is_over(began, round) {
+    while !is_over(began, round, ROUNDS) {
         let leader = cluster.wait_ready().await;
         // Alternates between a follower, the leader, and the other follower.
         let followers: Vec<u64> = cluster.others(leader).map(|node| node.id).collect();

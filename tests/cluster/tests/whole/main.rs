@@ -8,6 +8,7 @@ mod clocks;
 mod collector;
 mod damage;
 mod disk_full;
+mod every_call;
 mod failover;
 mod five;
 mod frozen;

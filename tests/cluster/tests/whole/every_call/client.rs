@@ -1,0 +1,91 @@
+//! A client that repeats each call until it knows the result.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use holdfast_lab::{Http, LateCopies, Method, Reply, Request};
+use serde_json::Value;
+
+const CALL_TIMEOUT: Duration = Duration::from_secs(5);
+const PAUSE_BETWEEN_COPIES: Duration = Duration::from_millis(50);
+/// Many times an election, because the campaign kills leaders.
+const DEADLINE: Duration = Duration::from_mins(1);
+
+/// A client with sessions of its own.
+pub(super) struct Client {
+    pub(super) name: String,
+    nodes: Vec<Http>,
+    at: usize,
+    number: u64,
+    unread: LateCopies,
+    calls: Arc<AtomicU64>,
+}
+
+impl Client {
+    pub(super) fn new(
+        name: &str,
+        nodes: Vec<Http>,
+        first: usize,
+        unread: &LateCopies,
+        calls: &Arc<AtomicU64>,
+    ) -> Self {
+        let (at, unread, calls) = (first % nodes.len(), unread.clone(), Arc::clone(calls));
+        Self { name: name.to_owned(), nodes, at, number: 0, unread, calls }
+    }
+
+    /// A number larger than each earlier one: an attempt, or the number of a request.
+    pub(super) fn number(&mut self) -> u64 {
+        self.number += 1;
+        self.number
+    }
+
+    /// Sends a change with this status as its result, at one node after the other.
+    pub(super) async fn change(&mut self, method: &Method, target: &str, status: u16) -> Value {
+        let reply = self.call(method, target).await;
+        assert_eq!(reply.status, status, "{}: {method} {target}: {reply}", self.name);
+        reply.json()
+    }
+
+    pub(super) async fn put(&mut self, target: &str) -> Value {
+        let reply = self.call(&Method::PUT, target).await;
+        assert!(matches!(reply.status, 200 | 201), "{}: PUT {target}: {reply}", self.name);
+        reply.json()
+    }
+
+    pub(super) async fn post(&mut self, target: &str) -> Value {
+        let reply = self.call(&Method::POST, target).await;
+        assert!(matches!(reply.status, 200 | 201), "{}: POST {target}: {reply}", self.name);
+        reply.json()
+    }
+
+    pub(super) async fn delete(&mut self, target: &str) {
+        self.change(&Method::DELETE, target, 204).await;
+    }
+
+    /// Reads what was acknowledged before.
+    pub(super) async fn get(&mut self, target: &str) -> Reply {
+        self.call(&Method::GET, target).await
+    }
+
+    async fn call(&mut self, method: &Method, target: &str) -> Reply {
+        let began = Instant::now();
+        loop {
+            if *method != Method::GET {
+                self.unread.leave(method, target).await;
+            }
+            let request = Request::new(method.clone(), target).within(CALL_TIMEOUT);
+            match self.nodes[self.at].send(request).await {
+                Ok(reply) if !matches!(reply.status, 429 | 503) => {
+                    self.calls.fetch_add(1, Ordering::Relaxed);
+                    self.at = (self.at + 1) % self.nodes.len();
+                    return reply;
+                }
+                Ok(_) | Err(_) => {}
+            }
+            assert!(began.elapsed() < DEADLINE, "{}: {method} {target} had no result", self.name);
+            self.at = (self.at + 1) % self.nodes.len();
+            tokio::time::sleep(PAUSE_BETWEEN_COPIES).await;
+        }
+    }
+}
