@@ -177,14 +177,12 @@ impl Command {
 
     /// The command, its actor, and the call that executes it once.
     pub fn into_parts(self) -> (Actor, Option<NumberedCall>, Self) {
-        match self {
-            Self::As { actor, command } => {
-                let (_, call, command) = command.into_parts();
-                (actor, call, command)
-            }
-            Self::Once { call, command } => (Actor::Anonymous, Some(call), command.into_parts().2),
-            command => (Actor::Anonymous, None, command),
+        if let Self::As { actor, command } = self {
+            let (_, call, command) = command.into_parts();
+            return (actor, call, command);
         }
+        let Self::Once { call, command } = self else { return (Actor::Anonymous, None, self) };
+        (Actor::Anonymous, Some(call), command.into_parts().2)
     }
 
     /// The command, executed once if the call has a number.

@@ -179,13 +179,12 @@ impl Machine {
         for attempt in ended {
             self.end_attempt(entry.session, (lock, &entry.owner), attempt);
         }
-        match rest {
-            Some(claims) => self.keep_claims(lock, entry, claims, ctx),
-            None => {
-                self.leave(&SessionLockKey::of(lock, entry), LossCause::Released, ctx);
-                self.close_if_anonymous_and_idle(entry.session, ctx);
-                self.grant_next(lock, ctx);
-            }
+        if let Some(claims) = rest {
+            self.keep_claims(lock, entry, claims, ctx);
+        } else {
+            self.leave(&SessionLockKey::of(lock, entry), LossCause::Released, ctx);
+            self.close_if_anonymous_and_idle(entry.session, ctx);
+            self.grant_next(lock, ctx);
         }
     }
 

@@ -29,7 +29,7 @@ async fn row_40_many_readers_or_one_writer_by_the_policy_and_a_downgrade_keeps_i
     let second = behind(&http, "fifo?session=w2", 3).await;
     let late = behind(&http, "fifo?session=r3&mode=shared", 4).await;
     // A downgrade to shared keeps the token and grants only the readers at the front of the queue.
-    let kept = http.put("/v1/locks/fifo?session=w1&mode=shared").await;
+    let kept = http.put("/v1/locks/fifo?session=w1&mode=shared&attempt=1&change=0").await;
     assert_eq!((kept.assert_status(200).token(), &kept.json()["mode"]), (writer, &json!("shared")));
     for reader in readers {
         reader.await.expect("a task").assert_status(200);

@@ -139,7 +139,7 @@ impl Model {
     pub(in crate::tests) fn newest_attempt(&self, name: &SessionName) -> Attempt {
         let id = self.live(name).map_or(0, |live| live.id as i64);
         let own = self.nodes.iter().filter(|node| node.stat.ephemeral_owner == id);
-        let kept = own.filter_map(|node| node.entry.as_ref()).flat_map(|entry| entry.numbers());
+        let kept = own.filter_map(|node| node.entry.as_ref()).flat_map(super::QueueEntry::numbers);
         let ended = self.live(name).into_iter().flat_map(|live| live.ended_attempts.iter());
         let floor = self.ended(name).map_or(Attempt::UNNAMED, |ended| ended.newest_attempt);
         let set = self.live(name).map(|live| live.settings_by);

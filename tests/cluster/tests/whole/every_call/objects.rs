@@ -100,7 +100,7 @@ impl Objects {
             assert_eq!(found, json!([label, opened["ttl_ms"]]), "{target}: {read}");
         }
         self.client.delete(&format!("{target}?incarnation={incarnation}")).await;
-        self.client.get(&target).await.assert_status(404);
+        self.client.get(&target).await.assert_status(410);
     }
 
     async fn open(&mut self) {
