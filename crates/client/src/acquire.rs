@@ -7,13 +7,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use holdfast_api::{ErrorCode, GrantAllBody, GrantBody, Problem};
+use holdfast_api::{ErrorCode, GrantAllBody, GrantBody};
 use holdfast_types::{Attempt, LockName};
 use tokio::sync::watch;
 
 use crate::attempt;
 use crate::call::Copies;
 use crate::clock::Moment;
+use crate::error::newest_attempt;
 use crate::held_locks::HeldLocks;
 use crate::hold::Hold;
 use crate::hold_limits::HoldLimits;
@@ -241,17 +242,6 @@ fn new_hold(
 fn max_hold_end(grant: &GrantBody, max: Duration, counted_from: Moment) -> Moment {
     let left = grant.ends_in_ms.map_or(max, Duration::from_millis).min(max);
     deadline(counted_from, left)
-}
-
-/// Whether a change was rejected because the cluster no longer has the hold.
-pub(crate) fn is_hold_gone(error: &Error) -> bool {
-    let Error::Rejected(problem) = error else { return false };
-    matches!(problem.code, ErrorCode::NotHolder | ErrorCode::AttemptOver)
-}
-
-/// Returns the newest attempt of the session, if the call was rejected because its own attempt is over.
-pub(crate) fn newest_attempt(problem: &Problem) -> Option<Attempt> {
-    problem.facts.newest_attempt.filter(|_| problem.code == ErrorCode::AttemptOver)
 }
 
 /// Whether a failed call certainly left no state in the cluster.

@@ -8,8 +8,7 @@ use std::time::Duration;
 use holdfast_api::{ElectionBody, GrantBody, LeaderBody, election_lock, election_path};
 use holdfast_types::LockName;
 
-use crate::acquire::is_hold_gone;
-use crate::error::argument;
+use crate::error::{argument, is_hold_gone};
 use crate::lease::Acknowledged;
 use crate::lock_request::RequestedChange;
 use crate::observer::Observer;

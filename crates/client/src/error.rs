@@ -3,6 +3,7 @@
 use std::fmt;
 
 use holdfast_api::{ErrorCode, HolderBody, Problem};
+use holdfast_types::Attempt;
 use thiserror::Error;
 
 use crate::Loss;
@@ -107,4 +108,15 @@ impl From<Loss> for Error {
 
 pub(crate) fn argument(error: impl fmt::Display) -> Error {
     Error::InvalidArgument(error.to_string())
+}
+
+/// Whether a change was rejected because the cluster no longer has the hold.
+pub(crate) fn is_hold_gone(error: &Error) -> bool {
+    let Error::Rejected(problem) = error else { return false };
+    matches!(problem.code, ErrorCode::NotHolder | ErrorCode::AttemptOver)
+}
+
+/// Returns the newest attempt of the session, if the call was rejected because its own attempt is over.
+pub(crate) fn newest_attempt(problem: &Problem) -> Option<Attempt> {
+    problem.facts.newest_attempt.filter(|_| problem.code == ErrorCode::AttemptOver)
 }

@@ -11,8 +11,8 @@ use std::time::Duration;
 use holdfast_api::GrantBody;
 use holdfast_types::{Attempt, FencingToken, Mode};
 
-use crate::acquire::{is_hold_gone, newest_attempt};
 use crate::attempt;
+use crate::error::{is_hold_gone, newest_attempt};
 use crate::hold::Hold;
 use crate::lease::Acknowledged;
 use crate::lock_request::{ClientLockRequest, RequestedChange, WaitLimit};

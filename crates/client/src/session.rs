@@ -11,10 +11,9 @@ use holdfast_types::{Attempt, Labels, Revision, SessionId, SessionName, Ttl};
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, watch};
 
-use crate::acquire::newest_attempt;
 use crate::calls::{Calls, timer};
 use crate::clock::Moment;
-use crate::error::argument;
+use crate::error::{argument, newest_attempt};
 use crate::lease::{Acknowledged, Lease};
 use crate::queue_entry::{ClientQueueEntry, EntryStage, QueueEntries, release_call};
 use crate::{Error, Loss, attempt, random, spans};

@@ -14,7 +14,7 @@ use crate::Machine;
 use crate::context::ApplyContext;
 use crate::lock::acquire::{in_lock, wait_of};
 use crate::lock::claims::{Claims, LockClaim};
-use crate::lock::convert::Conversion;
+use crate::lock::convert::{Conversion, conflict};
 use crate::lock::deadlock::NewWait;
 use crate::lock::lock_entry::{LockEntry, boxed_unless_plain};
 
@@ -274,11 +274,6 @@ fn newer_value(entry: &LockEntry, by: Attempt, acquire: &Acquire) -> Option<(Dat
 
 fn same_attempt(claim: &LockClaim) -> Rejection {
     LockRejection::ModeConflict { mode: claim.mode, why: ModeConflictReason::SameAttempt }.into()
-}
-
-pub(super) fn conflict(entry: &LockEntry, why: ModeConflictReason) -> Rejection {
-    let mode = entry.hold.as_ref().map_or(entry.mode, |hold| hold.mode);
-    LockRejection::ModeConflict { mode, why }.into()
 }
 
 /// Returns the entries of an owner in these locks, if one acquire of exactly these locks added them.

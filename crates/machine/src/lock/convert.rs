@@ -8,12 +8,12 @@
 use std::sync::Arc;
 
 use holdfast_types::{
-    LockEvent, LockName, LossCause, Mode, ModeConflictReason, Rejection, TreeEvent, ZnodePath,
+    LockEvent, LockName, LockRejection, LossCause, Mode, ModeConflictReason, Rejection, TreeEvent,
+    ZnodePath,
 };
 
 use crate::Machine;
 use crate::context::ApplyContext;
-use crate::lock::acquire_again::conflict;
 use crate::lock::claims::Claims;
 use crate::lock::entry_name::{is_own_name_shared, own_name};
 use crate::lock::index::SessionLockKey;
@@ -203,4 +203,10 @@ impl Machine {
             self.convert(lock, &entry, Conversion::Down(wanted), ctx);
         }
     }
+}
+
+/// The rejection of a mode that an entry cannot get.
+pub(super) fn conflict(entry: &LockEntry, why: ModeConflictReason) -> Rejection {
+    let mode = entry.hold.as_ref().map_or(entry.mode, |hold| hold.mode);
+    LockRejection::ModeConflict { mode, why }.into()
 }

@@ -18,6 +18,7 @@ mod bounds;
 mod bytes;
 mod changes;
 mod clocks;
+mod conversions;
 mod deadlocks;
 mod explain;
 mod guarantees;
