@@ -246,27 +246,22 @@ impl<'a> Acquirer<'a> {
         guards.ok_or_else(|| CommandFailure::usage("name a lock"))
     }
 
-    /// Enters a lock once more, in the mode in which it is held: a shared mode must not weaken an exclusive hold.
+    /// Enters a lock once more. Exclusive work in a shared hold is rejected: an upgrade would replace the outer token.
     async fn reenter(
         &self,
         outer: &OuterLock,
         lock: &LockName,
         args: &AcquireArgs,
     ) -> Result<MultiGuard, CommandFailure> {
+        if !args.shared && args.permits.is_none() && outer.mode == Mode::Shared {
+            let what = "is held in shared mode by the outer holdfast run: add --shared here, or leave it out there";
+            return Err(CommandFailure::failed(format!("{lock} {what}")));
+        }
         let client = self.nodes.client_with(|builder| {
             builder.named_session(outer.session.as_str()).request_timeout(timeout(&args.waiting))
         })?;
-        let result = send(&client, std::slice::from_ref(lock), args, false).await;
-        let guard = result.map_err(|error| not_acquired(args, error))?;
-        let is_shared = |hold: &Hold| hold.grant().mode == Mode::Shared;
-        if !args.shared && args.permits.is_none() && guard.holds().any(is_shared) {
-            let released = guard.release().await;
-            let what = "is held in shared mode by the outer holdfast run: add --shared here, or leave it out there";
-            return Err(released.map_or_else(CommandFailure::from, |()| {
-                CommandFailure::failed(format!("{lock} {what}"))
-            }));
-        }
-        Ok(guard)
+        let result = send(&client, std::slice::from_ref(lock), args).await;
+        result.map_err(|error| not_acquired(args, error))
     }
 
     async fn acquire_new(
@@ -276,7 +271,7 @@ impl<'a> Acquirer<'a> {
     ) -> Result<MultiGuard, CommandFailure> {
         let watched = args.watched(locks);
         tokio::select! {
-            result = send(&self.client, locks, args, args.shared) => result.map_err(|error| not_acquired(args, error)),
+            result = send(&self.client, locks, args) => result.map_err(|error| not_acquired(args, error)),
             never = report_waiting(&self.client, &watched, &self.session), if !args.waiting.quiet => match never {},
         }
     }
@@ -312,22 +307,21 @@ async fn send(
     client: &Client,
     locks: &[LockName],
     args: &AcquireArgs,
-    shared: bool,
 ) -> Result<MultiGuard, Error> {
     let wait = !args.waiting.try_once;
     if let [lock] = locks {
-        let lock = with_options(client.lock(lock.as_str()), args, shared);
+        let lock = with_options(client.lock(lock.as_str()), args);
         let lock = with_lock_options(lock, args);
         let acquired = if wait { lock.acquire().await } else { lock.try_acquire().await };
         return acquired.map(MultiGuard::from);
     }
-    let locks = with_options(client.lock_many(locks.iter().map(LockName::as_str)), args, shared);
+    let locks = with_options(client.lock_many(locks.iter().map(LockName::as_str)), args);
     if wait { locks.acquire().await } else { locks.try_acquire().await }
 }
 
-fn with_options<T>(lock: Lock<T>, args: &AcquireArgs, shared: bool) -> Lock<T> {
+fn with_options<T>(lock: Lock<T>, args: &AcquireArgs) -> Lock<T> {
     let lock = lock.owned_by_session();
-    let lock = if shared { lock.shared() } else { lock };
+    let lock = if args.shared { lock.shared() } else { lock };
     let lock = args.queue_max.into_iter().fold(lock, Lock::queue_max);
     let lock = args.max_hold.into_iter().fold(lock, Lock::max_hold);
     args.waiting.wait.into_iter().fold(lock, Lock::timeout)

@@ -6,11 +6,11 @@
 
 use holdfast_api::{HoldBody, SessionBody, session_path};
 use holdfast_client::{Call, Client, Error, Hold};
-use holdfast_types::{FencingToken, LockName, SessionName, ShardRequest};
+use holdfast_types::{FencingToken, LockName, Mode, SessionName, ShardRequest};
 
 use crate::output::write_stderr;
 
-/// One line `LOCK TOKEN SESSION` for each lock; the innermost command has the last lines.
+/// One line `LOCK TOKEN SESSION MODE` for each lock; the innermost command has the last lines.
 pub(super) const HELD: &str = "HOLDFAST_HELD";
 const SESSION: &str = "HOLDFAST_SESSION";
 /// Separates the session of an outer command from the rest of the name of a nested session.
@@ -22,6 +22,7 @@ pub(super) struct OuterLock {
     pub(super) lock: LockName,
     token: FencingToken,
     pub(super) session: SessionName,
+    pub(super) mode: Mode,
 }
 
 /// The locks of all outer commands. Empty for a session that the user selected.
@@ -34,12 +35,14 @@ pub(super) struct OuterLocks {
 
 impl OuterLock {
     fn parse(line: &str) -> Option<Self> {
-        let mut words = line.rsplitn(3, ' ');
-        let (session, token, lock) = (words.next()?, words.next()?, words.next()?);
+        let mut words = line.rsplitn(4, ' ');
+        let (mode, session) = (words.next()?, words.next()?);
+        let (token, lock) = (words.next()?, words.next()?);
         Some(Self {
             lock: LockName::new(lock).ok()?,
             token: FencingToken(token.parse().ok()?),
             session: SessionName::new(session).ok()?,
+            mode: Mode::ALL.into_iter().find(|known| known.as_str() == mode)?,
         })
     }
 
@@ -57,7 +60,7 @@ impl OuterLock {
     }
 
     fn report_end(&self) {
-        let Self { lock, token, session } = self;
+        let Self { lock, token, session, .. } = self;
         write_stderr(&format!(
             "holdfast: {session} no longer holds {lock} with token {token}, so the outer holdfast run is over: \
              HOLDFAST_SESSION is ignored"
@@ -152,12 +155,14 @@ impl OuterLocks {
 
     /// The value of [`HELD`] for a command that runs under `holds`.
     pub(super) fn with<'h>(&self, holds: impl Iterator<Item = &'h Hold>) -> String {
-        let line = |lock: &LockName, token, session| format!("{lock} {token} {session}");
+        let line = |lock: &LockName, token, session, mode: Mode| {
+            format!("{lock} {token} {session} {}", mode.as_str())
+        };
         let outer = self.locks.iter();
-        let outer = outer.map(|outer| line(&outer.lock, outer.token, &outer.session));
+        let outer = outer.map(|outer| line(&outer.lock, outer.token, &outer.session, outer.mode));
         let mut lines: Vec<String> = outer.collect();
         for hold in holds {
-            let line = line(hold.lock(), hold.token(), hold.session());
+            let line = line(hold.lock(), hold.token(), hold.session(), hold.grant().mode);
             lines.retain(|other| *other != line);
             lines.push(line);
         }
@@ -165,12 +170,12 @@ impl OuterLocks {
     }
 }
 
-/// The lines of the innermost command alone, for a process that did not get [`HELD`].
+/// The lines of the innermost command alone, for a process that did not get [`HELD`]. The mode is the usual one.
 fn innermost(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
     let session = variable(SESSION)?;
     let one = || Some(format!("{} {}", variable("HOLDFAST_LOCK")?, variable("HOLDFAST_TOKEN")?));
     let tokens = variable("HOLDFAST_TOKENS").or_else(one)?;
-    let lines: Vec<String> = tokens.lines().map(|line| format!("{line} {session}\n")).collect();
+    let lines: Vec<String> = tokens.lines().map(|line| format!("{line} {session} exclusive\n")).collect();
     Some(lines.concat())
 }
 
@@ -189,7 +194,7 @@ mod tests {
 
     #[test]
     fn the_locks_of_all_outer_commands_are_read_and_the_innermost_comes_first() {
-        let held = "a b 7 s1\nstock/2 8 s2\na b 9 s3";
+        let held = "a b 7 s1 shared\nstock/2 8 s2 exclusive\na b 9 s3 upgradable";
         let outer = read(&[(SESSION, "s3"), (HELD, held)]);
         let session = |name: &str, sharded| {
             outer.find(&lock(name), sharded).map(|outer| outer.session.to_string())
@@ -206,19 +211,20 @@ mod tests {
     #[test]
     fn the_variables_of_the_innermost_command_are_enough() {
         let one = [(SESSION, "s"), ("HOLDFAST_LOCK", "a"), ("HOLDFAST_TOKEN", "7")];
-        assert_eq!(read(&one), read(&[(SESSION, "s"), (HELD, "a 7 s")]));
+        assert_eq!(read(&one), read(&[(SESSION, "s"), (HELD, "a 7 s exclusive")]));
         let many = [(SESSION, "s"), ("HOLDFAST_TOKENS", "a 7\nb 8")];
-        assert_eq!(read(&many), read(&[(SESSION, "s"), (HELD, "a 7 s\nb 8 s")]));
+        assert_eq!(read(&many), read(&[(SESSION, "s"), (HELD, "a 7 s exclusive\nb 8 s exclusive")]));
     }
 
     #[test]
     fn a_session_that_the_user_selects_is_not_the_session_of_an_outer_command() {
         for variables in [
             &[(SESSION, "mine")][..],
-            &[(SESSION, "mine"), (HELD, "a 7 s")],
-            &[(HELD, "a 7 s")],
+            &[(SESSION, "mine"), (HELD, "a 7 s shared")],
+            &[(HELD, "a 7 s shared")],
             &[("HOLDFAST_LOCK", "a"), ("HOLDFAST_TOKEN", "7")],
-            &[(SESSION, "s"), (HELD, "a s")],
+            &[(SESSION, "s"), (HELD, "a s shared")],
+            &[(SESSION, "s"), (HELD, "a 7 s")],
         ] {
             assert!(read(variables).is_empty(), "{variables:?}");
         }
