@@ -140,7 +140,8 @@ impl<T> Lock<T> {
     }
 
     /// Holds the lock for this owner, which may acquire it again. Each guard counts, and the lock is free after the
-    /// last release. By default every guard has its own owner, so guards of one client exclude each other.
+    /// last release. By default every guard has its own owner, so guards of one client exclude each other. If one guard of
+    /// the owner gets a stronger mode, the token is new, and the other guards report a loss.
     pub fn owner(mut self, owner: impl Into<String>) -> Self {
         self.owner = OwnerChoice::Named(owner.into());
         self

@@ -1,10 +1,11 @@
-//! Applies each mutation of `crates/machine/mutations.toml` to a copy of the repository and runs the tests that it names,
+//! Applies each mutation of `crates/*/mutations.toml` to a copy of the repository and runs the tests that it names,
 //! which must fail. Arguments: names of mutations; none for all. Exits with 1 if a mutation is missed.
 //!
 //! The copy and its build products stay in `target/mutations`, so that each mutation costs one incremental build.
 
 #![expect(clippy::print_stdout, reason = "a program for the command line")]
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
@@ -35,9 +36,9 @@ fn run() -> Result<usize, String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let tree = Tree::load(&root).map_err(text)?;
     let names: Vec<String> = std::env::args().skip(1).collect();
-    let all = mutations::parse(tree.text(mutations::FILE).unwrap_or_default())?;
+    let all = mutations::all(&tree)?;
     if let Some(name) = names.iter().find(|name| !all.iter().any(|m| m.name == **name)) {
-        return Err(format!("there is no mutation {name} in {}", mutations::FILE));
+        return Err(format!("there is no mutation {name}"));
     }
     let wanted = |m: &Mutation| names.is_empty() || names.contains(&m.name);
     let chosen: Vec<Mutation> = all.into_iter().filter(wanted).collect();
@@ -92,11 +93,18 @@ impl Copy {
     }
 
     fn check_without_mutations(&self, chosen: &[Mutation]) -> Result<(), String> {
-        let tests = chosen.iter().flat_map(|mutation| &mutation.tests).map(|test| &test.name);
-        let tests: std::collections::BTreeSet<&String> = tests.collect();
-        self.build()?;
-        for name in tests {
-            let (passes, output) = self.test(name)?;
+        let tests = |mutation: &'_ Mutation| {
+            let folder = mutation.folder.clone();
+            let names = mutation.tests.clone().into_iter().map(|test| test.name);
+            names.map(move |name| (folder.clone(), name)).collect::<Vec<_>>()
+        };
+        let tests: BTreeSet<(String, String)> = chosen.iter().flat_map(tests).collect();
+        let folders: BTreeSet<&String> = tests.iter().map(|(folder, _)| folder).collect();
+        for folder in folders {
+            self.build(folder)?;
+        }
+        for (folder, name) in &tests {
+            let (passes, output) = self.test(folder, name)?;
             if !passes {
                 return Err(format!("{name} fails without a mutation:\n{output}"));
             }
@@ -117,16 +125,17 @@ impl Copy {
         for (file, content) in &files {
             self.write(file, content)?;
         }
-        let result = self.build().and_then(|()| self.fail_all(&mutation.tests));
+        let folder = &mutation.folder;
+        let result = self.build(folder).and_then(|()| self.fail_all(folder, &mutation.tests));
         for (file, _) in &files {
             self.write(file, tree.text(file).unwrap_or_default())?;
         }
         Ok(result)
     }
 
-    fn fail_all(&self, tests: &[NamedTest]) -> Result<(), String> {
+    fn fail_all(&self, folder: &str, tests: &[NamedTest]) -> Result<(), String> {
         for NamedTest { name, output: expected } in tests {
-            let (passes, output) = self.test(name)?;
+            let (passes, output) = self.test(folder, name)?;
             if passes {
                 return Err(format!("{name} passes"));
             }
@@ -137,15 +146,18 @@ impl Copy {
         Ok(())
     }
 
-    fn cargo(&self) -> Command {
+    /// Runs the unit tests of a crate.
+    fn cargo(&self, folder: &str) -> Command {
+        let name = folder.rsplit('/').next().unwrap_or_default();
         let mut cargo = Command::new("cargo");
         cargo.current_dir(&self.root).env("CARGO_TARGET_DIR", &self.target);
-        cargo.args(["test", "--quiet", "--package", "holdfast-machine", "--lib", "--locked"]);
+        cargo.args(["test", "--quiet", "--lib", "--locked"]);
+        cargo.args(["--package", &format!("holdfast-{name}")]);
         cargo
     }
 
-    fn build(&self) -> Result<(), String> {
-        let output = self.cargo().arg("--no-run").output().map_err(text)?;
+    fn build(&self, folder: &str) -> Result<(), String> {
+        let output = self.cargo(folder).arg("--no-run").output().map_err(text)?;
         if output.status.success() {
             return Ok(());
         }
@@ -153,8 +165,8 @@ impl Copy {
     }
 
     /// True if the test passes, with its output. A test that times out fails.
-    fn test(&self, name: &str) -> Result<(bool, String), String> {
-        let mut cargo = self.cargo();
+    fn test(&self, folder: &str, name: &str) -> Result<(bool, String), String> {
+        let mut cargo = self.cargo(folder);
         cargo.args(["--", "--exact", name]).env("PROPTEST_MAX_SHRINK_ITERS", "0");
         let log = self.target.join("test.log");
         let file = fs::File::create(&log).map_err(text)?;

@@ -1,6 +1,6 @@
-//! The mutations of `crates/machine/mutations.toml`: bugs that the tests must find.
+//! The mutations of `crates/*/mutations.toml`: bugs that the unit tests of a crate must find.
 //!
-//! This module parses the file, applies a mutation to a source text, and checks that each mutation still applies: its
+//! This module parses the files, applies a mutation to a source text, and checks that each mutation still applies: its
 //! original texts occur exactly once and its tests exist. `examples/mutations.rs` runs the tests on mutated copies.
 
 use std::collections::BTreeSet;
@@ -9,16 +9,16 @@ use toml::{Table, Value};
 
 use crate::{Source, Tree, Violation};
 
-/// The crate that is mutated, from the root of the repository.
-pub const CRATE: &str = "crates/machine";
-/// The file of the mutations.
-pub const FILE: &str = "crates/machine/mutations.toml";
+/// The name of each file of mutations, in the folder of the crate that they change.
+const FILE: &str = "mutations.toml";
 
 /// A mutation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mutation {
     /// Effect of the bug, in a few words.
     pub name: String,
+    /// The folder of the crate, from the root of the repository.
+    pub folder: String,
     /// All of them must fail.
     pub tests: Vec<NamedTest>,
     /// The changes of source text.
@@ -45,16 +45,26 @@ pub struct Edit {
     pub replacement: String,
 }
 
-/// Reads the mutations.
+/// Reads the mutations of all crates.
 ///
 /// # Errors
 /// The field that is missing or has the wrong type.
-pub fn parse(text: &str) -> Result<Vec<Mutation>, String> {
-    let table: Table = text.parse().map_err(|error| format!("not TOML: {error}"))?;
-    tables(&table, "mutation")?.into_iter().map(mutation).collect()
+pub fn all(tree: &Tree) -> Result<Vec<Mutation>, String> {
+    let mut all = Vec::new();
+    for (path, file) in tree.files() {
+        let Some((folder, FILE)) = path.rsplit_once('/') else { continue };
+        all.extend(parse(folder, &file.text).map_err(|what| format!("{path}: {what}"))?);
+    }
+    Ok(all)
 }
 
-fn mutation(table: &Table) -> Result<Mutation, String> {
+fn parse(folder: &str, text: &str) -> Result<Vec<Mutation>, String> {
+    let table: Table = text.parse().map_err(|error| format!("not TOML: {error}"))?;
+    let tables = tables(&table, "mutation")?.into_iter();
+    tables.map(|table| mutation(folder, table)).collect()
+}
+
+fn mutation(folder: &str, table: &Table) -> Result<Mutation, String> {
     let name = string(table, "name")?;
     let test = |test: &Table| {
         let output = test.get("output").and_then(Value::as_str).unwrap_or_default();
@@ -62,7 +72,7 @@ fn mutation(table: &Table) -> Result<Mutation, String> {
     };
     let edit = |edit: &Table| {
         Ok(Edit {
-            file: format!("{CRATE}/{}", string(edit, "file")?),
+            file: format!("{folder}/{}", string(edit, "file")?),
             original: string(edit, "original")?,
             replacement: string(edit, "replacement")?,
         })
@@ -75,7 +85,7 @@ fn mutation(table: &Table) -> Result<Mutation, String> {
         Ok::<_, String>((tests, edits))
     };
     let (tests, edits) = read().map_err(|what| format!("{name}: {what}"))?;
-    Ok(Mutation { name, tests, edits })
+    Ok(Mutation { name, folder: folder.to_owned(), tests, edits })
 }
 
 fn tables<'a>(table: &'a Table, key: &str) -> Result<Vec<&'a Table>, String> {
@@ -105,14 +115,14 @@ impl Edit {
 /// Checks that each mutation has a unique name, applies to the sources, changes them, and names tests that exist.
 ///
 /// # Errors
-/// The file cannot be read.
+/// A file cannot be read.
 pub fn check(tree: &Tree, sources: &[Source]) -> Result<Vec<Violation>, String> {
-    let text = tree.text(FILE).ok_or_else(|| format!("{FILE} is missing"))?;
     let mut found = Vec::new();
     let mut names = BTreeSet::new();
-    for Mutation { name, tests, edits } in parse(text)? {
+    for Mutation { name, folder, tests, edits } in all(tree)? {
+        let file = format!("{folder}/{FILE}");
         let mut complain =
-            |what: String| found.push(Violation::of(FILE, format!("{name}: {what}")));
+            |what: String| found.push(Violation::of(&file, format!("{name}: {what}")));
         if !names.insert(name.clone()) {
             complain("the name occurs twice".to_owned());
         }
@@ -123,7 +133,7 @@ pub fn check(tree: &Tree, sources: &[Source]) -> Result<Vec<Violation>, String> 
                 Err(what) => complain(what),
             }
         }
-        for test in tests.iter().filter(|test| !exists(test, sources)) {
+        for test in tests.iter().filter(|test| !exists(&folder, test, sources)) {
             complain(format!("there is no test {}", test.name));
         }
     }
@@ -131,10 +141,12 @@ pub fn check(tree: &Tree, sources: &[Source]) -> Result<Vec<Violation>, String> 
 }
 
 /// True if the file in the test's path has a function of this name.
-fn exists(test: &NamedTest, sources: &[Source]) -> bool {
+fn exists(folder: &str, test: &NamedTest, sources: &[Source]) -> bool {
     let Some((module, function)) = test.name.rsplit_once("::") else { return false };
-    let path = format!("{CRATE}/src/{}", module.replace("::", "/"));
-    let files = [format!("{path}.rs"), format!("{path}/mod.rs")];
+    let path = format!("{folder}/src/{}", module.replace("::", "/"));
+    // The module `tests` may be a part of the file that it tests.
+    let paths = [path.as_str(), path.strip_suffix("/tests").unwrap_or(&path)];
+    let files = paths.map(|path| [format!("{path}.rs"), format!("{path}/mod.rs")]).concat();
     sources.iter().any(|source| files.contains(&source.path) && source.has_function(function))
 }
 
@@ -153,8 +165,9 @@ replacement = '41'
 ";
 
     fn complaints(mutations: &str, code: &str, tests: &str) -> Vec<String> {
-        let (lib, module) = ("crates/machine/src/lib.rs", "crates/machine/src/tests.rs");
-        let tree = Tree::of([(FILE, mutations), (lib, code), (module, tests)]);
+        let (lib, module) = ("crates/raft/src/lib.rs", "crates/raft/src/tests.rs");
+        let tree =
+            Tree::of([("crates/raft/mutations.toml", mutations), (lib, code), (module, tests)]);
         let sources = [(lib, code), (module, tests)];
         let sources: Vec<_> =
             sources.iter().map(|(path, text)| Source::parse(path, text).unwrap()).collect();
@@ -166,7 +179,8 @@ replacement = '41'
     fn a_mutation_that_applies_and_names_a_test_is_sound() {
         let test = "#[test] fn answers() {}";
         assert!(complaints(ONE, "fn f() -> u8 { 42 }", test).is_empty());
-        let mutated = parse(ONE).unwrap()[0].edits[0].apply("fn f() -> u8 { 42 }").unwrap();
+        let mutated =
+            parse("crates/raft", ONE).unwrap()[0].edits[0].apply("fn f() -> u8 { 42 }").unwrap();
         assert_eq!(mutated, "fn f() -> u8 { 41 }");
     }
 
@@ -178,6 +192,6 @@ replacement = '41'
         assert_eq!(complaints(ONE, "fn f() -> u8 { 42 }", "#[test] fn asks() {}").len(), 1);
         let twice = format!("{ONE}{ONE}");
         assert_eq!(complaints(&twice, "fn f() -> u8 { 42 }", test).len(), 1);
-        assert!(parse("[[mutation]]\nname = 'empty'").is_err());
+        assert!(parse("crates/raft", "[[mutation]]\nname = 'empty'").is_err());
     }
 }

@@ -173,6 +173,11 @@ pub const SLEEPS: &[Exception] = &[
         reason: "the pause of a client before it asks another node, part of the load",
     },
     Exception {
+        path: "tests/cluster/tests/whole/every_call/client.rs",
+        function: "call",
+        reason: "the pause of a client before it asks another node, part of the load",
+    },
+    Exception {
         path: "tests/lab/src/load.rs",
         function: "hold",
         reason: "the pause of a client between two renewals, part of the load",

@@ -15,13 +15,13 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 pub(super) async fn closing<T>(
     client: &Client,
     change: impl Future<Output = Result<T, Error>>,
-) -> Result<T, CommandFailure> {
+) -> Result<T, Error> {
     let result = change.await;
     let _in_time = tokio::time::timeout(CLOSE_TIMEOUT, client.close()).await;
-    Ok(result?)
+    result
 }
 
 /// Sends a change that the cluster executes once.
 pub(super) async fn send(client: &Client, call: Call) -> Result<HttpResponse, CommandFailure> {
-    closing(client, client.call_once_raw(call)).await
+    Ok(closing(client, client.call_once_raw(call)).await?)
 }

@@ -175,7 +175,8 @@ fn innermost(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
     let session = variable(SESSION)?;
     let one = || Some(format!("{} {}", variable("HOLDFAST_LOCK")?, variable("HOLDFAST_TOKEN")?));
     let tokens = variable("HOLDFAST_TOKENS").or_else(one)?;
-    let lines: Vec<String> = tokens.lines().map(|line| format!("{line} {session} exclusive\n")).collect();
+    let lines: Vec<String> =
+        tokens.lines().map(|line| format!("{line} {session} exclusive\n")).collect();
     Some(lines.concat())
 }
 
@@ -213,7 +214,10 @@ mod tests {
         let one = [(SESSION, "s"), ("HOLDFAST_LOCK", "a"), ("HOLDFAST_TOKEN", "7")];
         assert_eq!(read(&one), read(&[(SESSION, "s"), (HELD, "a 7 s exclusive")]));
         let many = [(SESSION, "s"), ("HOLDFAST_TOKENS", "a 7\nb 8")];
-        assert_eq!(read(&many), read(&[(SESSION, "s"), (HELD, "a 7 s exclusive\nb 8 s exclusive")]));
+        assert_eq!(
+            read(&many),
+            read(&[(SESSION, "s"), (HELD, "a 7 s exclusive\nb 8 s exclusive")])
+        );
     }
 
     #[test]

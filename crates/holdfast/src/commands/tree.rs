@@ -4,16 +4,17 @@ use std::io::Read as _;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use holdfast_api::parameters::{LIMIT, PAGE_TOKEN, tree};
+use holdfast_api::parameters::{LIMIT, PAGE_TOKEN, REQUEST, tree};
 use holdfast_api::{
     ChildBody, ChildrenBody, LIST_LIMIT_MAX, Query, StatBody, SubtreeBody, ZnodeBody,
     parse_acl_entry, tree_path,
 };
 use holdfast_client::http::Method;
-use holdfast_client::{Call, Copies, Error};
+use holdfast_client::{Call, Copies, Error, next_request};
 use holdfast_types::{SessionName, ZnodePath};
 use serde::de::DeserializeOwned;
 
+use super::once;
 use super::watch::{self, WatchArgs};
 use crate::arguments::{ClusterArgs, UserArgs, duration, session_name};
 use crate::exit::CommandFailure;
@@ -136,20 +137,43 @@ impl ZnodeArgs {
         ZnodePath::new(self.rooted()).map_err(CommandFailure::usage)
     }
 
-    async fn send(&self, call: Call) -> Result<Vec<u8>, CommandFailure> {
+    fn with_user(&self, call: Call) -> Call {
         let headers = self.user.headers().into_iter().chain(call.headers).collect();
-        let creates = matches!(call.method, Method::PUT | Method::POST);
-        let answer = self.cluster.client()?.call_raw(&Call { headers, ..call }).await;
-        answer
-            .map(|answer| answer.body)
-            .map_err(|error| CommandFailure::of_tree_call(error, creates))
+        Call { headers, ..call }
     }
 
-    async fn read<T: DeserializeOwned>(&self, call: Call) -> Result<T, CommandFailure> {
-        let foreign =
-            |error: serde_json::Error| Error::UnexpectedResponse(error.to_string()).into();
-        serde_json::from_slice(&self.send(call).await?).map_err(foreign)
+    async fn read(&self, target: String) -> Result<Vec<u8>, CommandFailure> {
+        self.send(Call::get(target)).await
     }
+
+    async fn send(&self, call: Call) -> Result<Vec<u8>, CommandFailure> {
+        let creates = creates(&call);
+        let answer = self.cluster.client()?.call_raw(&self.with_user(call)).await;
+        let failed = |error| CommandFailure::of_tree_call(error, creates);
+        answer.map(|answer| answer.body).map_err(failed)
+    }
+
+    async fn read_json<T: DeserializeOwned>(&self, target: String) -> Result<T, CommandFailure> {
+        parse(&self.read(target).await?)
+    }
+
+    /// Makes a change that the cluster executes once.
+    async fn change(&self, call: Call) -> Result<Vec<u8>, CommandFailure> {
+        let creates = creates(&call);
+        let client = self.cluster.client()?;
+        let answer = once::closing(&client, client.call_once_raw(self.with_user(call))).await;
+        let failed = |error| CommandFailure::of_tree_call(error, creates);
+        answer.map(|answer| answer.body).map_err(failed)
+    }
+}
+
+fn creates(call: &Call) -> bool {
+    matches!(call.method, Method::PUT | Method::POST)
+}
+
+fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, CommandFailure> {
+    let foreign = |error: serde_json::Error| Error::UnexpectedResponse(error.to_string()).into();
+    serde_json::from_slice(body).map_err(foreign)
 }
 
 /// Returns the data as given, or all of stdin for `-`.
@@ -164,13 +188,13 @@ fn data(text: &str) -> Result<Vec<u8>, CommandFailure> {
 
 /// Prints the unmodified data in every output format.
 async fn get(node: &ZnodeArgs) -> Result<(), CommandFailure> {
-    print_bytes(&node.send(Call::get(tree_path(&node.znode_path()?))).await?);
+    print_bytes(&node.read(tree_path(&node.znode_path()?)).await?);
     check_complete()
 }
 
 async fn stat(node: &ZnodeArgs) -> Result<(), CommandFailure> {
     let target = format!("{}?stat", tree_path(&node.znode_path()?));
-    let body: ZnodeBody = node.read(Call::get(target)).await?;
+    let body: ZnodeBody = node.read_json(target).await?;
     let text = table(["fact", "value"], facts(&body));
     answer(node.cluster.format(), &body, body.stat.version, &text);
     Ok(())
@@ -201,15 +225,15 @@ async fn ls(args: &TreeLsArgs) -> Result<(), CommandFailure> {
     let mut query = first.clone();
     let mut found: Vec<ChildBody> = Vec::new();
     loop {
-        let call = Call::get(query.target(&tree_path(&path)));
+        let target = query.target(&tree_path(&path));
         let next = if args.recursive {
-            let page: SubtreeBody = node.read(call).await?;
+            let page: SubtreeBody = node.read_json(target).await?;
             let named =
                 |node: ZnodeBody| ChildBody { name: node.path.to_string(), stat: node.stat };
             found.extend(page.znodes.into_iter().map(named));
             page.next_page_token
         } else {
-            let page: ChildrenBody = node.read(call).await?;
+            let page: ChildrenBody = node.read_json(target).await?;
             found.extend(page.children);
             page.next_page_token
         };
@@ -247,8 +271,14 @@ async fn create(args: &TreeCreateArgs) -> Result<(), CommandFailure> {
         let headers = vec![("if-none-match".to_owned(), "*".to_owned())];
         Call { headers, ..Call::new(Method::PUT, query.target(&tree_path(&path))) }
     };
-    let call = Call { body: data(&args.data)?, copies: Copies::Never, ..call };
-    let body: ZnodeBody = args.node.read(call).await?;
+    let call = Call { body: data(&args.data)?, ..call };
+    let created = if args.ephemeral.is_some() {
+        // The call has the number of a call of the znode's session.
+        args.node.send(call.copies(Copies::Harmless)).await?
+    } else {
+        args.node.change(call).await?
+    };
+    let body: ZnodeBody = parse(&created)?;
     answer(args.node.cluster.format(), &body, &body.path, body.path.as_str());
     Ok(())
 }
@@ -256,7 +286,10 @@ async fn create(args: &TreeCreateArgs) -> Result<(), CommandFailure> {
 fn create_query(args: &TreeCreateArgs) -> Result<Query, CommandFailure> {
     let mut query = Query::default().with_flag(&tree::PARENTS, args.parents);
     query = match (&args.ephemeral, &args.ttl) {
-        (Some(session), _) => query.with(&tree::SESSION, session).with_flag(&tree::EPHEMERAL, true),
+        (Some(session), _) => {
+            let query = query.with(&tree::SESSION, session).with_flag(&tree::EPHEMERAL, true);
+            query.with(&REQUEST, &next_request())
+        }
         (None, Some(ttl)) => query.with(&tree::TTL, ttl),
         (None, None) => query.with_flag(&tree::CONTAINER, args.container),
     };
@@ -269,10 +302,9 @@ fn create_query(args: &TreeCreateArgs) -> Result<Query, CommandFailure> {
 async fn set(args: &TreeSetArgs) -> Result<(), CommandFailure> {
     let path = args.node.znode_path()?;
     let headers = vec![if_match(args.version)];
-    let copies = if args.version.is_none() { Copies::Repeatable } else { Copies::Never };
     let body = data(&args.data)?;
-    let call = Call { headers, body, copies, ..Call::new(Method::PUT, tree_path(&path)) };
-    let body: ZnodeBody = args.node.read(call).await?;
+    let call = Call { headers, body, ..Call::new(Method::PUT, tree_path(&path)) };
+    let body: ZnodeBody = parse(&args.node.change(call).await?)?;
     let version = body.stat.version;
     answer(args.node.cluster.format(), &body, version, &format!("{path} has version {version}"));
     Ok(())
@@ -283,8 +315,8 @@ async fn rm(args: &TreeRmArgs) -> Result<(), CommandFailure> {
     let query = Query::default().with_flag(&tree::DELETE_RECURSIVE, args.recursive);
     let headers = args.version.map(|version| if_match(Some(version))).into_iter().collect();
     let target = query.target(&tree_path(&path));
-    let call = Call { headers, copies: Copies::Never, ..Call::new(Method::DELETE, target) };
-    args.node.send(call).await?;
+    let call = Call { headers, ..Call::new(Method::DELETE, target) };
+    args.node.change(call).await?;
     write_stderr(&format!("holdfast: {path} is deleted"));
     Ok(())
 }

@@ -105,9 +105,16 @@ const SCRIPTS: &[Script] = &[
     script(
         "openSession",
         &[],
-        "PUT /v1/sessions/me?ttl=4m",
-        &["PUT /v1/locks/a?session=me&attempt=1"],
+        "PUT /v1/sessions/me?ttl=4m&label.a=1&attempt=1",
+        &["PUT /v1/sessions/me?ttl=5m&label.a=2&attempt=2"],
         200,
+    ),
+    script(
+        "openSession",
+        &[],
+        "PUT /v1/sessions/me?ttl=4m&attempt=1",
+        &["DELETE /v1/sessions/me"],
+        409,
     ),
     script("createSession", &[], "POST /v1/sessions?ttl=4m", &[], 201),
     script("keepSessionAlive", &[ME], "POST /v1/sessions/me/keepalive", &[], 200),

@@ -323,6 +323,10 @@ fn a_change_by_name_converts_and_a_late_copy_of_any_call_reverts_nothing() {
     let late = nested.acquire_with("me", Nested::change_call(1, 4, Exclusive));
     assert_eq!(late, Err(LockRejection::AttemptOver { newest: Attempt(3) }.into()));
     assert_eq!(nested.held(), held(&[("reader", Shared)]));
+    nested.nest(5, Shared);
+    let late = nested.acquire_with("me", Nested::change_call(1, 6, Exclusive));
+    assert_eq!(late, Err(LockRejection::AttemptOver { newest: Attempt(3) }.into()));
+    nested.release("me", 5);
     let never = nested.acquire_with("me", Nested::change_call(9, 10, Exclusive));
     assert!(matches!(never, Err(Rejection::Lock(LockRejection::NotHolder { .. }))), "{never:?}");
 }
@@ -410,6 +414,8 @@ fn a_session_keeps_the_ttl_and_the_labels_of_its_newest_attempt() {
     assert_eq!(nested.apply(open_as(Some(4), 50, "fourth")), over);
     assert_eq!(nested.machine.session(&session_name("me")), SessionStatus::Closed);
     nested.apply(open_as(Some(5), 10, "fifth")).unwrap();
+    nested.apply(open_as(Some(5), 20, "late")).unwrap();
+    assert_eq!(settings(&nested), (10, "fifth".to_owned()));
 }
 
 #[test]

@@ -19,6 +19,7 @@ use holdfast_types::{AuthMode, NameError, Permission, RoleName, SubjectName};
 use self::role::RoleCommand;
 use self::subject::SubjectCommand;
 use self::token::{OutArgs, TokenCommand, show_issued};
+use super::once;
 use crate::arguments::ClusterArgs;
 use crate::exit::CommandFailure;
 use crate::output::{answer, print, table, write_stderr};
@@ -142,7 +143,7 @@ pub(crate) async fn run(command: AuthCommand) -> Result<(), CommandFailure> {
 async fn bootstrap(args: &AuthBootstrapArgs) -> Result<(), CommandFailure> {
     let query = Query::default().with(&ADMINISTRATOR, &args.subject);
     let query = query.with_some(&FIRST_MODE, args.mode.map(AuthMode::from).as_ref());
-    let call = once(Method::POST, query.target("/v1/auth/bootstrap"));
+    let call = unrepeated(Method::POST, query.target("/v1/auth/bootstrap"));
     args.out.check()?;
     let added: FirstAdministratorBody = args.cluster.client()?.call(&call).await?;
     show_issued(&args.cluster, &args.out, &added.issued, &added)?;
@@ -208,7 +209,7 @@ async fn set_mode(args: &AuthModeArgs) -> Result<(), CommandFailure> {
     let client = args.cluster.client()?;
     // Reading the status needs another permission than setting the mode.
     let status = client.call::<AuthBody>(&Call::get("/v1/auth")).await;
-    super::once::send(&client, call).await?;
+    once::send(&client, call).await?;
     let sessions = status.map_or(0, |status| status.sessions_without_credential);
     write_stderr(&mode_text(AuthMode::from(args.mode).as_str(), sessions, ""));
     Ok(())
@@ -285,13 +286,15 @@ async fn recovered(
 ) -> Result<holdfast_api::IssuedTokenBody, CommandFailure> {
     // The proof is in the body, not in the target, which logs may show.
     let body = serde_json::json!({ "proof": proof, "subject": subject });
-    let call =
-        Call { body: body.to_string().into_bytes(), ..once(Method::POST, "/v1/auth/recover") };
+    let call = Call {
+        body: body.to_string().into_bytes(),
+        ..unrepeated(Method::POST, "/v1/auth/recover")
+    };
     Ok(client.call(&call).await?)
 }
 
 /// A call that is not repeated after a lost answer: a copy would create a second secret.
-fn once(method: Method, target: impl Into<String>) -> Call {
+fn unrepeated(method: Method, target: impl Into<String>) -> Call {
     Call::new(method, target).copies(Copies::Never)
 }
 

@@ -7,9 +7,9 @@ use holdfast_client::Call;
 use holdfast_client::http::Method;
 use holdfast_types::{CertificateName, NameError, RoleName, SubjectName};
 
-use super::{once, role_name, show_closed, subject_name};
+use super::{role_name, show_closed, subject_name};
 use crate::arguments::ClusterArgs;
-use crate::commands::once as numbered;
+use crate::commands::once;
 use crate::exit::CommandFailure;
 use crate::output::{answer_rows, table_or};
 
@@ -65,14 +65,15 @@ pub(super) async fn run(command: SubjectCommand) -> Result<(), CommandFailure> {
             let query = Query::default().with_each(&ROLES, &args.role);
             let query = query.with_each(&CERTIFICATES, &args.certificate);
             let call = Call::new(Method::PUT, query.target(&subject_path(subject)));
-            numbered::send(&cluster.client()?, call).await?;
+            once::send(&cluster.client()?, call).await?;
             Ok(())
         }
         SubjectCommand::Rm(args) => {
             let OneSubjectArgs { subject, cluster } = &args.subject;
             let query = Query::default().with_flag(&CLOSE_SESSIONS, args.sessions);
-            let call = once(Method::DELETE, query.target(&subject_path(subject)));
-            let closed = cluster.client()?.call(&call).await?;
+            let call = Call::new(Method::DELETE, query.target(&subject_path(subject)));
+            let client = cluster.client()?;
+            let closed = once::closing(&client, client.call_once(call)).await?;
             show_closed(cluster, &closed);
             Ok(())
         }

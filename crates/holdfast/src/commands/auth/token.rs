@@ -11,8 +11,9 @@ use holdfast_client::http::Method;
 use holdfast_types::{AccessTokenId, SubjectName};
 use serde::Serialize;
 
-use super::{once, show_closed, show_file, subject_name};
+use super::{show_closed, show_file, subject_name, unrepeated};
 use crate::arguments::{ClusterArgs, duration};
+use crate::commands::once;
 use crate::exit::CommandFailure;
 use crate::output::{answer, answer_rows, check_complete, table_or};
 
@@ -117,8 +118,9 @@ async fn new(args: &NewTokenArgs) -> Result<(), CommandFailure> {
     args.out.check()?;
     let query = Query::default().with(&SUBJECT, &args.subject);
     let query = query.with_some(&TOKEN_TTL, args.ttl.as_ref());
-    let call = once(Method::POST, query.target("/v1/auth/tokens"));
-    let issued: IssuedTokenBody = args.cluster.client()?.call(&call).await?;
+    let call = Call::new(Method::POST, query.target("/v1/auth/tokens"));
+    let client = args.cluster.client()?;
+    let issued: IssuedTokenBody = once::closing(&client, client.call_once(call)).await?;
     show_issued(&args.cluster, &args.out, &issued, &issued)
 }
 
@@ -127,14 +129,15 @@ async fn rotate(args: &RotateTokenArgs) -> Result<(), CommandFailure> {
     let query = Query::default().with(&GRACE, &args.grace);
     let query = query.with_some(&TOKEN_TTL, args.ttl.as_ref());
     let path = format!("{}/rotate", access_token_path(args.id));
-    let call = once(Method::POST, query.target(&path));
-    let issued: IssuedTokenBody = args.cluster.client()?.call(&call).await?;
+    let call = Call::new(Method::POST, query.target(&path));
+    let client = args.cluster.client()?;
+    let issued: IssuedTokenBody = once::closing(&client, client.call_once(call)).await?;
     show_issued(&args.cluster, &args.out, &issued, &issued)
 }
 
 async fn rm(args: &DeleteTokenArgs) -> Result<(), CommandFailure> {
     let query = Query::default().with_flag(&CLOSE_SESSIONS, args.sessions);
-    let call = once(Method::DELETE, query.target(&access_token_path(args.id)));
+    let call = unrepeated(Method::DELETE, query.target(&access_token_path(args.id)));
     let closed = args.cluster.client()?.call(&call).await?;
     show_closed(&args.cluster, &closed);
     Ok(())

@@ -215,7 +215,11 @@ impl AddArgs {
             .with_some(&member::REPLACES, replaces.as_ref());
         let client = self.change.cluster.client()?;
         let call = Call::new(Method::POST, query.target("/v1/members"));
-        let body: InvitedMemberBody = client.call(&call).await?;
+        let body: InvitedMemberBody = if self.change.dry_run {
+            client.call(&call).await?
+        } else {
+            once::closing(&client, client.call_once(call)).await?
+        };
         if let (Some(node), Some(token)) = (body.id, &body.join_token) {
             return self.show(&client, &body, node, token).await;
         }

@@ -4,13 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use holdfast_lab::{Http, LateCopies, Method, Reply, Request};
+use holdfast_lab::{Http, LONG_DEADLINE, LateCopies, Method, Reply, Request};
 use serde_json::Value;
 
 const CALL_TIMEOUT: Duration = Duration::from_secs(5);
 const PAUSE_BETWEEN_COPIES: Duration = Duration::from_millis(50);
-/// Many times an election, because the campaign kills leaders.
-const DEADLINE: Duration = Duration::from_mins(1);
 
 /// A client with sessions of its own.
 pub(super) struct Client {
@@ -71,21 +69,25 @@ impl Client {
     async fn call(&mut self, method: &Method, target: &str) -> Reply {
         let began = Instant::now();
         loop {
-            if *method != Method::GET {
-                self.unread.leave(method, target).await;
+            if let Some(reply) = self.send_to_next(method, target).await {
+                return reply;
             }
-            let request = Request::new(method.clone(), target).within(CALL_TIMEOUT);
-            match self.nodes[self.at].send(request).await {
-                Ok(reply) if !matches!(reply.status, 429 | 503) => {
-                    self.calls.fetch_add(1, Ordering::Relaxed);
-                    self.at = (self.at + 1) % self.nodes.len();
-                    return reply;
-                }
-                Ok(_) | Err(_) => {}
-            }
-            assert!(began.elapsed() < DEADLINE, "{}: {method} {target} had no result", self.name);
-            self.at = (self.at + 1) % self.nodes.len();
+            let elapsed = began.elapsed();
+            assert!(elapsed < LONG_DEADLINE, "{}: {method} {target} had no result", self.name);
             tokio::time::sleep(PAUSE_BETWEEN_COPIES).await;
         }
+    }
+
+    /// Sends a call to the next node. Returns `None` if its result is unknown.
+    async fn send_to_next(&mut self, method: &Method, target: &str) -> Option<Reply> {
+        if *method != Method::GET {
+            self.unread.leave(method, target).await;
+        }
+        let node = &self.nodes[self.at];
+        self.at = (self.at + 1) % self.nodes.len();
+        let sent = node.send(Request::new(method.clone(), target).within(CALL_TIMEOUT)).await;
+        let reply = sent.ok().filter(|reply| !matches!(reply.status, 429 | 503))?;
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        Some(reply)
     }
 }

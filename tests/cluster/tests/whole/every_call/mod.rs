@@ -29,7 +29,7 @@ const CALLS_DEADLINE: Duration = Duration::from_mins(1);
 const DELAY_MAX: Duration = Duration::from_millis(3);
 
 #[derive(Clone, Copy, Debug)]
-enum Fault {
+enum NodeFault {
     StopFollower,
     StopLeader,
     KillLeader,
@@ -38,13 +38,13 @@ enum Fault {
     SilenceFollower,
 }
 
-const FAULTS: [Fault; 6] = [
-    Fault::StopFollower,
-    Fault::StopLeader,
-    Fault::KillLeader,
-    Fault::CutLeader,
-    Fault::KillFollower,
-    Fault::SilenceFollower,
+const FAULTS: [NodeFault; 6] = [
+    NodeFault::StopFollower,
+    NodeFault::StopLeader,
+    NodeFault::KillLeader,
+    NodeFault::CutLeader,
+    NodeFault::KillFollower,
+    NodeFault::SilenceFollower,
 ];
 
 struct Campaign {
@@ -96,32 +96,34 @@ fn pass_panic_on(ended: Result<(), tokio::task::JoinError>) {
 
 impl Campaign {
     /// Causes a fault, waits until the clients have finished calls beside it, and ends the fault.
-    async fn run(&mut self, fault: Fault, clients: &mut JoinSet<()>) {
+    async fn run(&mut self, fault: NodeFault, clients: &mut JoinSet<()>) {
         let leader = self.cluster.wait_ready().await;
         let follower = self.cluster.others(leader).next().expect("a follower").id;
         let node = match fault {
-            Fault::StopLeader | Fault::KillLeader | Fault::CutLeader => leader,
-            Fault::StopFollower | Fault::KillFollower | Fault::SilenceFollower => follower,
+            NodeFault::StopLeader | NodeFault::KillLeader | NodeFault::CutLeader => leader,
+            NodeFault::StopFollower | NodeFault::KillFollower | NodeFault::SilenceFollower => {
+                follower
+            }
         };
         println!("{fault:?} {node}");
         match fault {
-            Fault::StopFollower | Fault::StopLeader => {
+            NodeFault::StopFollower | NodeFault::StopLeader => {
                 self.cluster.node(node).pause().await;
                 self.unread.begin(&self.cluster.node(node).http);
             }
-            Fault::KillLeader | Fault::KillFollower => self.cluster.node(node).kill(),
-            Fault::CutLeader => self.cluster.links().isolate(node, Flow::Cut),
-            Fault::SilenceFollower => self.cluster.links().isolate(node, Flow::BlackHole),
+            NodeFault::KillLeader | NodeFault::KillFollower => self.cluster.node(node).kill(),
+            NodeFault::CutLeader => self.cluster.links().isolate(node, Flow::Cut),
+            NodeFault::SilenceFollower => self.cluster.links().isolate(node, Flow::BlackHole),
         }
         self.wait_for_calls(clients).await;
         match fault {
-            Fault::StopFollower | Fault::StopLeader => {
+            NodeFault::StopFollower | NodeFault::StopLeader => {
                 self.unread.end();
                 self.cluster.node(node).resume();
                 self.copies += self.unread.answers(DEADLINE * 2).await.len();
             }
-            Fault::KillLeader | Fault::KillFollower => self.cluster.node(node).start(),
-            Fault::CutLeader | Fault::SilenceFollower => self.cluster.links().heal(),
+            NodeFault::KillLeader | NodeFault::KillFollower => self.cluster.node(node).start(),
+            NodeFault::CutLeader | NodeFault::SilenceFollower => self.cluster.links().heal(),
         }
         self.wait_for_calls(clients).await;
     }
