@@ -84,7 +84,7 @@ impl LedClocks {
     /// Compares the clocks once, and records them if this is due.
     async fn compare(&mut self, service: &Service) -> ClockFacts {
         let raft = service.raft();
-        let settled = self.settle_if_measured(service);
+        let settled = settle_if_measured(service);
         let replies = read_clocks(service, if settled { CALL_TIMEOUT } else { SETTLE_CALL }).await;
         let (now, own) = (Instant::now(), service.clock_reading());
         let samples = replies.iter().map(|(node, reply)| (*node, reply.sample(now)));
@@ -119,19 +119,6 @@ impl LedClocks {
         ClockFacts { offsets, behind_ms }
     }
 
-    /// Settles the log's time if no clock has to be asked: there is no record, or this process has run since the last one.
-    fn settle_if_measured(&self, service: &Service) -> bool {
-        let run = service.observer().restart_time.run();
-        let measured = service.raft().read(|machine| {
-            let leads = machine.clocks().map(|record| &record.leads);
-            leads.is_none_or(|leads| leads.get(&service.node()).is_some_and(|lead| lead.run == run))
-        });
-        if measured {
-            service.raft().settle_time(true);
-        }
-        service.raft().is_time_settled()
-    }
-
     /// Writes the clocks into the log. Only then the log's time is settled.
     async fn record(
         &mut self,
@@ -158,6 +145,19 @@ impl LedClocks {
             Err(error) => tracing::debug!(%error, "failed to record the clocks"),
         }
     }
+}
+
+/// Settles the log's time if no clock has to be asked: there is no record, or this process has run since the last one.
+fn settle_if_measured(service: &Service) -> bool {
+    let run = service.observer().restart_time.run();
+    let measured = service.raft().read(|machine| {
+        let leads = machine.clocks().map(|record| &record.leads);
+        leads.is_none_or(|leads| leads.get(&service.node()).is_some_and(|lead| lead.run == run))
+    });
+    if measured {
+        service.raft().settle_time(true);
+    }
+    service.raft().is_time_settled()
 }
 
 /// The reply of another member.

@@ -372,7 +372,10 @@ fn without_times(mut value: serde_json::Value) -> serde_json::Value {
                 fields.values_mut().for_each(clean);
             }
             serde_json::Value::Array(items) => items.iter_mut().for_each(clean),
-            _ => {}
+            serde_json::Value::Null
+            | serde_json::Value::Bool(_)
+            | serde_json::Value::Number(_)
+            | serde_json::Value::String(_) => {}
         }
     }
     clean(&mut value);
@@ -417,18 +420,21 @@ async fn check(script: &Script) {
         client.credential = token.map(|token| format!("Bearer {token}"));
         assert!(client.credential.is_some(), "{added:?}");
     }
-    let (mut token, mut round) = (String::new(), String::new());
+    let (mut token, mut round) = (None, String::new());
     for call in script.before {
         let reply = client.send(call).await;
         assert!(reply.status < 300, "{}: {call}: {reply:?}", script.operation);
         if call.starts_with("POST /v1/auth/tokens") {
-            token = reply.json()["id"].as_str().unwrap().to_owned();
+            token = reply.json()["id"].as_str().map(str::to_owned);
         }
         if call.starts_with("PUT /v1/double-barriers") {
             round = reply.json()["generation"].to_string();
         }
     }
-    let call = script.call.replace("{token}", &token).replace("{round}", &round);
+    let call = script
+        .call
+        .replace("{token}", token.as_deref().unwrap_or_default())
+        .replace("{round}", &round);
     let first = client.send(&call).await;
     let is_proof = script.operation == "recoverAuth";
     assert!(first.status < 300 || is_proof, "{}: {first:?}", script.operation);

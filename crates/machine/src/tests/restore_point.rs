@@ -46,7 +46,7 @@ struct Family {
 impl Family {
     fn new() -> Self {
         let first = Backup { last: 40, at: NOW };
-        Self { time: NOW.0, backups: vec![first], minted: Vec::from([0..41]) }
+        Self { time: NOW.0, backups: vec![first], minted: std::iter::once(0..41).collect() }
     }
 
     /// Restores any backup, mints tokens for some time, with a backup in between.

@@ -270,7 +270,7 @@ impl World {
         let settled = self.is_settled(leader);
         let gives_up = !settled && !decided && self.rng.below(3) == 0;
         let due = restarted || self.now - self.recorded_at >= 60_000;
-        if !(decided && due) && !gives_up {
+        if !(gives_up || decided && due) {
             return;
         }
         if gives_up {

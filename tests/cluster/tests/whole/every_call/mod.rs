@@ -76,7 +76,8 @@ async fn what_a_client_owns_changes_by_its_calls_alone() {
     let (began, mut round) = (Instant::now(), 0);
     while !super::late::is_over(began, round, ROUNDS) && !clients.is_empty() {
         let fault = FAULTS[round % FAULTS.len()];
-        campaign.run(fault, &mut clients).await;
+        let node = campaign.run(fault, &mut clients).await;
+        println!("{fault:?} of node {node}");
         round += 1;
     }
     stopping.store(true, Ordering::Relaxed);
@@ -95,8 +96,8 @@ fn pass_panic_on(ended: Result<(), tokio::task::JoinError>) {
 }
 
 impl Campaign {
-    /// Causes a fault, waits until the clients have finished calls beside it, and ends the fault.
-    async fn run(&mut self, fault: NodeFault, clients: &mut JoinSet<()>) {
+    /// Causes a fault of a node, waits until the clients have finished calls beside it, and ends the fault. Returns the node.
+    async fn run(&mut self, fault: NodeFault, clients: &mut JoinSet<()>) -> u64 {
         let leader = self.cluster.wait_ready().await;
         let follower = self.cluster.others(leader).next().expect("a follower").id;
         let node = match fault {
@@ -105,7 +106,6 @@ impl Campaign {
                 follower
             }
         };
-        println!("{fault:?} {node}");
         match fault {
             NodeFault::StopFollower | NodeFault::StopLeader => {
                 self.cluster.node(node).pause().await;
@@ -126,6 +126,7 @@ impl Campaign {
             NodeFault::CutLeader | NodeFault::SilenceFollower => self.cluster.links().heal(),
         }
         self.wait_for_calls(clients).await;
+        node
     }
 
     async fn wait_for_calls(&self, clients: &mut JoinSet<()>) {
