@@ -5,21 +5,26 @@
 //! plus a thousandth of it. This holds for all wall clocks, leaders and apply delays.
 //!
 //! Time in which no node ran is not measured by a monotonic clock: `agreement.rs` says when the wall clocks of a majority
-//! replace it. A node that has applied no stamp uses its wall clock directly: the first leader of a new cluster. The code
+//! replace it. A late entry of another leader sets a node's time back: the monotonic clock of that node has then not
+//! measured the time since the last record either. A node that has applied no stamp uses its wall clock directly: the first leader of a new cluster. The code
 //! is pure: both clocks are arguments.
 
 pub(crate) mod agreement;
 
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
 use holdfast_types::{NodeId, Stamp};
 use parking_lot::Mutex;
 
+use crate::type_config::LeaderEpoch;
+
 /// The log's time approaches the wall clock by at most 1/`SLEW` of the elapsed time. This exceeds the drift of any
 /// working oscillator, and is a tenth of the margin that clients keep before their own deadlines.
 pub(crate) const SLEW: u32 = 1_000;
+
+/// An entry that is later than this sets a node's time back, instead of correcting it.
+const SETBACK_MIN: Duration = Duration::from_secs(1);
 
 /// The log's time, since the Unix epoch, at a moment of the monotonic clock.
 #[derive(Clone, Copy, Debug)]
@@ -34,18 +39,23 @@ impl Reading {
     }
 }
 
-/// The log's time on one node; `None` until the node has applied a stamp.
+/// The log's time on one node.
 #[derive(Clone, Copy, Debug, Default)]
-struct LogTime(Option<Reading>);
+struct LogTime {
+    /// `None` until the node has applied a stamp.
+    last: Option<Reading>,
+    /// How often an entry has set the time back by [`SETBACK_MIN`] or more.
+    setbacks: u64,
+}
 
 impl LogTime {
     fn read(&mut self, now: Instant, wall: Stamp) -> Stamp {
-        let Some(last) = self.0 else { return wall };
+        let Some(last) = self.last else { return wall };
         let (free, wall) = (last.after(now), Duration::from_millis(wall.0));
         let most = now.saturating_duration_since(last.at) / SLEW;
         let time = wall.clamp(free.saturating_sub(most), free.saturating_add(most));
         // Two threads may arrive in a different order than they read the clock.
-        self.0 = Some(Reading { time, at: now.max(last.at) });
+        self.last = Some(Reading { time, at: now.max(last.at) });
         stamp(time)
     }
 
@@ -53,8 +63,10 @@ impl LogTime {
     /// For its own stamps a node keeps its time, which has advanced since.
     fn applied(&mut self, applied: Stamp, ours: bool, now: Instant) {
         let time = Duration::from_millis(applied.0);
-        if !ours || self.0.is_none_or(|last| last.after(now) < time) {
-            self.0 = Some(Reading { time, at: now });
+        let back = self.last.map_or(Duration::ZERO, |last| last.after(now).saturating_sub(time));
+        if !ours || back.is_zero() {
+            self.last = Some(Reading { time, at: now });
+            self.setbacks += u64::from(back >= SETBACK_MIN);
         }
     }
 }
@@ -70,7 +82,16 @@ pub(crate) struct Stamps {
     time: Mutex<LogTime>,
     /// How far the clocks of a majority are ahead of this node's, milliseconds.
     correction: AtomicI64,
-    settled: AtomicBool,
+    settled: Mutex<SettledTime>,
+}
+
+/// The leaderships in which the log's time is settled.
+#[derive(Clone, Copy, Debug)]
+enum SettledTime {
+    /// In all of them: nobody settles it.
+    Always,
+    /// In this one.
+    In(Option<LeaderEpoch>),
 }
 
 impl Stamps {
@@ -79,7 +100,7 @@ impl Stamps {
             node,
             time: Mutex::default(),
             correction: AtomicI64::new(0),
-            settled: AtomicBool::new(true),
+            settled: Mutex::new(SettledTime::Always),
         }
     }
 
@@ -94,13 +115,22 @@ impl Stamps {
         self.correction.store(ms, Ordering::Relaxed);
     }
 
-    pub(crate) fn settle(&self, settled: bool) {
-        self.settled.store(settled, Ordering::Release);
+    /// Settles the time of a leadership; `None` for no leadership.
+    pub(crate) fn settle(&self, epoch: Option<LeaderEpoch>) {
+        *self.settled.lock() = SettledTime::In(epoch);
     }
 
     /// False while time may be lost that the wall clocks have measured.
-    pub(crate) fn is_settled(&self) -> bool {
-        self.settled.load(Ordering::Acquire)
+    pub(crate) fn is_settled(&self, epoch: LeaderEpoch) -> bool {
+        match *self.settled.lock() {
+            SettledTime::Always => true,
+            SettledTime::In(settled) => settled == Some(epoch),
+        }
+    }
+
+    /// How often a late entry has set this node's time back.
+    pub(crate) fn setbacks(&self) -> u64 {
+        self.time.lock().setbacks
     }
 
     /// Records that the machine has reached the stamp `applied`, by an entry of the leader `by` or by a snapshot

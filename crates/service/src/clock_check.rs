@@ -62,7 +62,7 @@ pub(crate) async fn run(service: Service) {
             Some(led) if service.has_level(PEER_READS_LEVEL) => led.compare(&service).await,
             Some(_) | None => {
                 service.raft().correct_wall_clock(0);
-                service.raft().settle_time(led.is_some() || service.raft().is_time_settled());
+                service.raft().settle_time(epoch);
                 ClockFacts::default()
             }
         };
@@ -84,7 +84,7 @@ impl LedClocks {
     /// Compares the clocks once, and records them if this is due.
     async fn compare(&mut self, service: &Service) -> ClockFacts {
         let raft = service.raft();
-        let settled = settle_if_measured(service);
+        let settled = settle_if_measured(service, self.epoch);
         let replies = read_clocks(service, if settled { CALL_TIMEOUT } else { SETTLE_CALL }).await;
         let (now, own) = (Instant::now(), service.clock_reading());
         let samples = replies.iter().map(|(node, reply)| (*node, reply.sample(now)));
@@ -133,7 +133,7 @@ impl LedClocks {
         match service.raft().propose_as_leader(vec![command], self.epoch).await {
             Ok(_) => {
                 self.recorded = Some(Instant::now());
-                service.raft().settle_time(true);
+                service.raft().settle_time(Some(self.epoch));
                 if let Some(TimeJump::Lost(to)) = jump {
                     let lost_ms = to.0.saturating_sub(before.0);
                     tracing::info!(
@@ -148,14 +148,14 @@ impl LedClocks {
 }
 
 /// Settles the log's time if no clock has to be asked: there is no record, or this process has run since the last one.
-fn settle_if_measured(service: &Service) -> bool {
-    let run = service.observer().restart_time.run();
+fn settle_if_measured(service: &Service, epoch: LeaderEpoch) -> bool {
+    let run = service.clock_reading().run;
     let measured = service.raft().read(|machine| {
         let leads = machine.clocks().map(|record| &record.leads);
         leads.is_none_or(|leads| leads.get(&service.node()).is_some_and(|lead| lead.run == run))
     });
     if measured {
-        service.raft().settle_time(true);
+        service.raft().settle_time(Some(epoch));
     }
     service.raft().is_time_settled()
 }

@@ -12,7 +12,7 @@ const CONFIRMED: i64 = i64::MIN;
 #[derive(Debug)]
 pub(crate) struct RestartTime {
     node: NodeId,
-    /// The start of this process.
+    /// The number of this process's first run: one starts with the process, and one with each setback of its time.
     run: u64,
     /// The lead of this node's clock in the last record, milliseconds.
     lead_ms: AtomicI64,
@@ -23,13 +23,18 @@ impl RestartTime {
         Self { node, run, lead_ms: AtomicI64::new(CONFIRMED) }
     }
 
-    pub(crate) fn run(&self) -> u64 {
-        self.run
+    /// The number of the run after this many setbacks.
+    pub(crate) fn run(&self, setbacks: u64) -> u64 {
+        self.run.wrapping_add(setbacks)
+    }
+
+    fn is_own(&self, run: u64) -> bool {
+        run.wrapping_sub(self.run) <= u64::from(u32::MAX)
     }
 
     pub(crate) fn applied(&self, machine: &Machine) {
         let lead = machine.clocks().and_then(|record| record.leads.get(&self.node));
-        let lead = lead.filter(|lead| lead.run != self.run);
+        let lead = lead.filter(|lead| !self.is_own(lead.run));
         self.lead_ms.store(lead.map_or(CONFIRMED, |lead| lead.ms), Ordering::Relaxed);
     }
 
@@ -66,7 +71,10 @@ mod tests {
         time.applied(&record(1_200, 1));
         assert_eq!(read(&time), Stamp(8_800));
         assert_eq!(time.at_least(Stamp(9_500), Stamp(9_000)), Stamp(9_500));
-        time.applied(&record(1_200, 2));
-        assert_eq!(read(&time), Stamp(1_500));
+        for setbacks in [0, 3] {
+            time.applied(&record(1_200, 1));
+            time.applied(&record(1_200, time.run(setbacks)));
+            assert_eq!(read(&time), Stamp(1_500));
+        }
     }
 }

@@ -135,7 +135,9 @@ impl Service {
     }
 
     pub(crate) fn clock_reading(&self) -> ClockReading {
-        ClockReading { wall: self.parts.raft.wall_clock(), run: self.observer().restart_time.run() }
+        let raft = &self.parts.raft;
+        let run = self.observer().restart_time.run(raft.time_setbacks());
+        ClockReading { wall: raft.wall_clock(), run }
     }
 
     pub(crate) fn raft(&self) -> &RaftNode {

@@ -58,7 +58,7 @@ impl Service {
         let (revision, digest) = raft.read(|machine| (machine.revision(), machine.digest()));
         observer.digests.lock().start(revision, digest);
         raft.refuse_forwarded(true);
-        raft.settle_time(false);
+        raft.settle_time(None);
         let parts = Arc::new(ServiceParts {
             raft,
             observer,

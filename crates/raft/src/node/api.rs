@@ -194,13 +194,21 @@ impl RaftNode {
         self.inner.local.stamps().correct_wall_clock(ms);
     }
 
-    /// While the log's time is not settled, this node as the leader delays the commands of clients.
-    pub fn settle_time(&self, settled: bool) {
-        self.inner.local.stamps().settle(settled);
+    /// Settles the log's time for this leadership; with `None`, for none. While it is not settled, this node as the leader
+    /// delays the commands of clients.
+    pub fn settle_time(&self, epoch: Option<LeaderEpoch>) {
+        self.inner.local.stamps().settle(epoch);
     }
 
+    /// Whether this node leads, and the log's time is settled.
     pub fn is_time_settled(&self) -> bool {
-        self.inner.local.stamps().is_settled()
+        let epoch = self.inner.context.leadership.borrow().epoch;
+        epoch.is_some_and(|epoch| self.inner.local.stamps().is_settled(epoch))
+    }
+
+    /// How often a late entry has set this node's time back. Its monotonic clock has then not measured the log's time.
+    pub fn time_setbacks(&self) -> u64 {
+        self.inner.local.stamps().setbacks()
     }
 
     /// How long a call waits for a leader.

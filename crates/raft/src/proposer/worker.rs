@@ -139,7 +139,8 @@ impl Worker {
         match now.leader? {
             leader if leader != self.context.node => Some(Route::Leader(leader)),
             _ => {
-                now.epoch.filter(|_| self.context.local.stamps().is_settled()).map(|_| Route::Local)
+                let stamps = self.context.local.stamps();
+                now.epoch.filter(|epoch| stamps.is_settled(*epoch)).map(|_| Route::Local)
             }
         }
     }

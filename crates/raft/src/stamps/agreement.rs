@@ -58,11 +58,12 @@ impl ClockComparison<'_> {
                 Some(grown.saturating_sub(slewed).max(0))
             });
             let is_certain = |agreed: &AgreedValue| agreed.most - agreed.least < JUMP_MIN;
-            agreed.filter(is_certain).map(|agreed| agreed.least)
+            // A leader may have lost up to `JUMP_MIN` without a setback, and durations may have begun since.
+            agreed.filter(is_certain).map(|agreed| agreed.least.saturating_sub(JUMP_MIN))
         });
         let at = |ms: i64| Stamp(self.log.0.saturating_add_signed(ms));
         let jump = match (lost, behind_ms) {
-            (Some(Some(lost)), _) if lost >= JUMP_MIN => Some(TimeJump::Lost(at(lost))),
+            (Some(Some(lost)), _) if lost > 0 => Some(TimeJump::Lost(at(lost))),
             (_, Some(behind)) if behind >= JUMP_MIN => Some(TimeJump::Unused(at(behind))),
             (_, _) => None,
         };

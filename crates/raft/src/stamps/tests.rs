@@ -58,6 +58,25 @@ fn a_node_whose_time_is_ahead_goes_back_to_the_stamp_of_another() {
     time.applied(Stamp(HOUR), false, after(start, 1_000));
     let stamp = time.read(after(start, 2_000), Stamp(9 * HOUR));
     assert_eq!(stamp, Stamp(HOUR + 1_001), "a hold granted at the applied stamp lasts on");
+    assert_eq!(time.setbacks, 1);
+    // A delay of the network is no setback.
+    time.applied(Stamp(HOUR + 1_900), false, after(start, 3_800));
+    assert_eq!(
+        (time.read(after(start, 3_800), Stamp(9 * HOUR)), time.setbacks),
+        (Stamp(HOUR + 1_900), 1)
+    );
+}
+
+/// A later leadership of the same process may begin with lost time.
+#[test]
+fn the_time_is_settled_for_one_leadership() {
+    let stamps = Stamps::new(NodeId(1));
+    let epoch = |term| LeaderEpoch { term, node: NodeId(1) };
+    assert!(stamps.is_settled(epoch(1)), "nobody settles it");
+    stamps.settle(None);
+    assert!(!stamps.is_settled(epoch(1)));
+    stamps.settle(Some(epoch(1)));
+    assert!(stamps.is_settled(epoch(1)) && !stamps.is_settled(epoch(2)));
 }
 
 #[test]
