@@ -73,9 +73,13 @@ impl Machine {
         match command {
             Command::OpenSession { open, attempt } => self.open_session(open, attempt, ctx),
             Command::RenewSession { session } => self.renew_session(&session, ctx),
-            Command::CloseSession { session, attachment, incarnation } => {
-                self.close_session(session, (attachment, incarnation), ctx)
-            }
+            Command::CloseSession { session, attachment, incarnation } => match self.sealed() {
+                None => self.close_session(session, (attachment, incarnation), ctx),
+                Some(seal) => {
+                    let sealed = Rejection::Sealed(Box::new(seal.clone()));
+                    self.close_under_seal(&session, (attachment, incarnation), sealed)
+                }
+            },
             Command::ExpireSession { session, generation } => {
                 self.expire_session(session, generation, ctx)
             }
@@ -127,6 +131,7 @@ impl Machine {
                 self.record_clocks(readings);
                 Ok(Reply::ClocksRecorded)
             }
+            Command::RecordLeases { leases } => Ok(self.record_leases(leases)),
             Command::EndSession { session, incarnation, reason: _ } => {
                 self.end_session_for_operator(&session, incarnation, ctx)
             }

@@ -269,6 +269,7 @@ fn described(command: &Command) -> Option<Described> {
         | Command::RecordBackup { .. }
         | Command::VerifyState
         | Command::RecordClocks { .. }
+        | Command::RecordLeases { .. }
         | Command::Recipe(_)
         | Command::RunTimers { .. }
         | Command::HandOver(_)

@@ -68,6 +68,7 @@ impl Machine {
             if level < LastBackup::LEVEL {
                 self.last_backup = None;
                 self.clocks = None;
+                self.lease_records.clear();
             }
             ctx.emit(Event::LevelChanged { level });
         }

@@ -20,6 +20,7 @@ impl Machine {
     pub fn check_invariants(&self) -> Result<(), String> {
         self.check_counters()?;
         self.check_sessions()?;
+        self.check_closed_under_seal()?;
         self.check_tree()?;
         self.check_orders()?;
         let (rebuilt, places) = self.rebuild_locks()?;
@@ -40,6 +41,13 @@ impl Machine {
         }
         ensure(self.locks.grants() < FencingToken::END, || {
             "the token counter has reached 2^53".to_owned()
+        })
+    }
+
+    fn check_closed_under_seal(&self) -> Result<(), String> {
+        let mut closed = self.seal.iter().flat_map(|active| &active.closed);
+        ensure(closed.all(|session| self.sessions.get(*session).is_some()), || {
+            "a session that was closed under the seal is not open".to_owned()
         })
     }
 

@@ -46,13 +46,16 @@ pub use restore_point::RestorePoint;
 pub use snapshot::load::LoadError;
 pub use snapshot::part::SnapshotPart;
 
-use holdfast_types::{ClusterId, FeatureLevel, Limits, Revision, Seal, Stamp};
+use holdfast_types::{ClusterId, FeatureLevel, Limits, Revision, SessionId, Stamp};
+use imbl::OrdMap;
 
 use crate::audit::AuditTrail;
 use crate::auth::Auth;
 use crate::lock::index::LockIndex;
 use crate::members::Members;
 use crate::recipe::Recipes;
+use crate::seal::ActiveSeal;
+use crate::session::lease_records::StoredLease;
 use crate::session::store::Sessions;
 use crate::tree::Tree;
 
@@ -77,8 +80,9 @@ pub struct Machine {
     auth: Auth,
     audit: AuditTrail,
     last_backup: Option<LastBackup>,
-    seal: Option<Seal>,
+    seal: Option<ActiveSeal>,
     clocks: Option<ClockRecord>,
+    lease_records: OrdMap<SessionId, StoredLease>,
 }
 
 impl Machine {
@@ -101,6 +105,7 @@ impl Machine {
             last_backup: None,
             seal: None,
             clocks: None,
+            lease_records: OrdMap::new(),
         }
     }
 }

@@ -96,7 +96,12 @@ impl Machine {
         self.revision = Revision(next);
         self.locks.advance_grants(last_token);
         self.sessions.advance_minted(point.after(self.sessions.counters().0, at));
-        if !options.keeps_sessions {
+        if options.keeps_sessions {
+            // The old cluster may have acknowledged renewals after the backup.
+            self.lease_records.clear();
+            let mut events = Vec::new();
+            self.unseal(&mut ApplyContext::new(self.revision, self.now, Actor::Node, &mut events));
+        } else {
             self.now = at.max(point.now);
             self.end_all_sessions();
         }

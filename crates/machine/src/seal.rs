@@ -1,40 +1,90 @@
 //! The seal of the cluster. While the cluster is sealed, commands change neither sessions nor locks nor the tree, and no
 //! timer runs. A backup then has everything that clients have (`docs/contributing/adr/0020`).
+//!
+//! A client closes its session only once, so a close is accepted: the seal remembers it, and the session ends in the entry that
+//! ends the seal. Bound: [`CLOSED_MAX`] sessions; a further close is rejected.
 
-use holdfast_types::{AuthChange, Command, Event, Reason, Rejection, Reply, Seal};
+use holdfast_types::{
+    AuthChange, Command, Event, LossCause, Outcome, Reason, Rejection, Reply, Revision, Seal,
+    SessionId, SessionName,
+};
+use imbl::OrdSet;
 
 use crate::Machine;
 use crate::context::ApplyContext;
+use crate::session::store::KnownSession;
+
+/// The sessions that one seal remembers as closed. The end of the seal ends them in one entry.
+pub(crate) const CLOSED_MAX: usize = 10_000;
+
+/// The seal in force.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ActiveSeal {
+    pub(crate) seal: Seal,
+    /// Open sessions that their clients have closed since.
+    pub(crate) closed: OrdSet<SessionId>,
+}
 
 impl Machine {
     /// The seal, if the cluster is sealed.
     pub fn sealed(&self) -> Option<&Seal> {
-        self.seal.as_ref()
+        self.seal.as_ref().map(|active| &active.seal)
     }
 
     /// Seals the cluster. A second seal changes nothing, so a caller may retry.
     pub(crate) fn seal(&mut self, reason: Reason, ctx: &mut ApplyContext<'_>) -> Reply {
-        if let Some(first) = &self.seal {
+        if let Some(first) = self.sealed() {
             return Reply::Sealed(first.clone());
         }
         let rights = self.rights_of(&ctx.actor, self.now).ok();
         let by = rights.and_then(|rights| rights.subject()).cloned();
         let seal = Seal { since: self.now, by, reason };
-        self.seal = Some(seal.clone());
+        self.seal = Some(ActiveSeal { seal: seal.clone(), closed: OrdSet::new() });
         ctx.emit(Event::SealChanged);
         Reply::Sealed(seal)
     }
 
+    /// Ends the seal, and the sessions that were closed under it.
     pub(crate) fn unseal(&mut self, ctx: &mut ApplyContext<'_>) -> Reply {
-        if self.seal.take().is_some() {
+        if let Some(ActiveSeal { closed, .. }) = self.seal.take() {
             ctx.emit(Event::SealChanged);
+            for session in closed {
+                let Some(name) = self.session_name(session) else { continue };
+                self.end_session(session, LossCause::SessionClosed, ctx);
+                self.acknowledge_losses(&name, ctx);
+            }
         }
         Reply::Unsealed
     }
 
+    /// Whether the client of an open session has closed it under the seal.
+    pub(crate) fn is_closed_under_seal(&self, session: SessionId) -> bool {
+        self.seal.as_ref().is_some_and(|active| active.closed.contains(&session))
+    }
+
+    /// Remembers the close of an open session. Rejects any other close, because it would change what clients have.
+    pub(crate) fn close_under_seal(
+        &mut self,
+        session: &SessionName,
+        (attachment, incarnation): (Option<Revision>, Option<SessionId>),
+        sealed: Rejection,
+    ) -> Outcome {
+        let Some(KnownSession::Open(id)) = self.sessions.named(session) else { return Err(sealed) };
+        if incarnation.is_some_and(|incarnation| incarnation != id) {
+            return Ok(Reply::SessionEnded);
+        }
+        self.check_attachment(id, attachment)?;
+        let Some(active) = &mut self.seal else { return Err(sealed) };
+        if active.closed.len() >= CLOSED_MAX && !active.closed.contains(&id) {
+            return Err(sealed);
+        }
+        active.closed.insert(id);
+        Ok(Reply::SessionEnded)
+    }
+
     /// Rejects a command that would change what clients have.
     pub(crate) fn check_seal(&self, command: &Command) -> Result<(), Rejection> {
-        match &self.seal {
+        match self.sealed() {
             Some(seal) if !is_allowed_while_sealed(command) => {
                 Err(Rejection::Sealed(Box::new(seal.clone())))
             }
@@ -43,12 +93,14 @@ impl Machine {
     }
 }
 
-/// True for the commands that run the cluster itself, and for a renewal, which only starts the next lease of a session.
+/// True for the commands that run the cluster itself, for a renewal, which only starts the next lease of a session, and for a
+/// close ([`Machine::close_under_seal`]).
 fn is_allowed_while_sealed(command: &Command) -> bool {
     match command {
         // After the loss of all access tokens, only a new administrator can end the seal.
         Command::Auth(change) => matches!(change, AuthChange::AddAdministrator { .. }),
         Command::RenewSession { .. }
+        | Command::CloseSession { .. }
         | Command::SetLimits(_)
         | Command::RegisterNode { .. }
         | Command::Bootstrap { .. }
@@ -62,8 +114,8 @@ fn is_allowed_while_sealed(command: &Command) -> bool {
             is_allowed_while_sealed(command)
         }
         Command::OpenSession { .. }
-        | Command::CloseSession { .. }
         | Command::ExpireSession { .. }
+        | Command::RecordLeases { .. }
         | Command::Acquire(_)
         | Command::Release(_)
         | Command::Cancel(_)

@@ -80,6 +80,7 @@ pub(crate) fn may_store(command: &Command) -> bool {
         | Command::RecordBackup { .. }
         | Command::VerifyState
         | Command::RecordClocks { .. }
+        | Command::RecordLeases { .. }
         | Command::Seal { .. }
         | Command::Unseal
         | Command::As { .. }

@@ -188,7 +188,7 @@ impl Observer for ApplyObserver {
     fn restored(&self, machine: &Machine) {
         let mut leases = self.leases.lock();
         if leases.is_active() {
-            leases.reset(machine.leases(), Instant::now());
+            leases.reset(machine.leases(), machine.leases_used(), Instant::now());
         }
         drop(leases);
         self.digests.lock().restart(machine.revision(), machine.digest());

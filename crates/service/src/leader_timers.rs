@@ -1,7 +1,7 @@
 //! The leader's timers: expire leases, end orphaned waits, run the timers of locks, and sweep empty lock directories.
 //!
 //! The task runs on every node and does nothing unless the node leads. A leadership begins after a quorum has confirmed
-//! it, so everything acknowledged before is visible; every session then has its full TTL. A pause of the process
+//! it, so everything acknowledged before is visible; every session then has its full TTL, or the rest of its record. A pause of the process
 //! extends all leases by its length, because no client could renew meanwhile. Expiries carry this leadership's epoch,
 //! are never forwarded, and are proposed one batch at a time.
 //!
@@ -16,10 +16,14 @@ use tokio::time::{Interval, MissedTickBehavior};
 use crate::lease::ExpiryOutcome;
 use crate::pause_detector::PauseDetector;
 use crate::service::Service;
+use crate::service_call::PEER_READS_LEVEL;
 use crate::waiting::{OrphanedWaits, WaitSource};
 
 /// Sessions expired by one proposal; the bound leaves room for other commands.
 const BATCH_MAX: usize = 128;
+/// Leases of one record.
+const RECORDS_MAX: usize = 1_000;
+const RECORD_EVERY: Duration = Duration::from_secs(1);
 /// Waits ended by one proposal.
 const CANCELS_MAX: usize = 128;
 /// Locks whose timers one proposal runs.
@@ -54,6 +58,7 @@ struct LeaderTimers {
     pauses: PauseDetector,
     orphans: [OrphanedWaits; 2],
     last_sweep: Instant,
+    last_record: Instant,
     /// When this leader found the cluster sealed.
     sealed_since: Option<Instant>,
 }
@@ -66,7 +71,16 @@ impl LeaderTimers {
         let pauses = PauseDetector::new(now, tick);
         let orphans = orphaned_waits();
         let (epoch, sealed_since) = (None, None);
-        Self { service, epoch, ticks, pauses, orphans, last_sweep: now, sealed_since }
+        Self {
+            service,
+            epoch,
+            ticks,
+            pauses,
+            orphans,
+            last_sweep: now,
+            last_record: now,
+            sealed_since,
+        }
     }
 
     async fn turn(&mut self, epoch: Option<LeaderEpoch>) {
@@ -82,6 +96,7 @@ impl LeaderTimers {
             (Some(_), Some(_)) if self.is_sealed() => {}
             (Some(_), Some(epoch)) => {
                 self.expire(&epoch).await;
+                self.record_leases(&epoch).await;
                 self.end_orphaned_waits(&epoch).await;
                 self.run_lock_timers(&epoch).await;
                 self.sweep(&epoch).await;
@@ -130,10 +145,11 @@ impl LeaderTimers {
             self.checking_pauses(service.raft().confirm_leadership(service.deadline())).await;
         let Ok(epoch) = confirmed else { return };
         self.service.raft().read(|machine| {
-            self.service.observer().leases.lock().reset(machine.leases(), Instant::now());
+            let mut leases = self.service.observer().leases.lock();
+            leases.reset(machine.leases(), machine.leases_used(), Instant::now());
         });
         self.orphans = orphaned_waits();
-        tracing::info!(term = epoch.term, "new leadership: all leases restart with their full TTL");
+        tracing::info!(term = epoch.term, "new leadership: all leases restart");
         self.set_limits(&epoch).await;
         self.epoch = Some(epoch);
     }
@@ -178,6 +194,33 @@ impl LeaderTimers {
         let (mut leases, now) = (service.observer().leases.lock(), Instant::now());
         for (session, _) in overdue {
             leases.disarm(session, outcome, now);
+        }
+    }
+
+    /// Writes how much of the leases of silent sessions has passed, for the next leader.
+    async fn record_leases(&mut self, epoch: &LeaderEpoch) {
+        if self.last_record.elapsed() < RECORD_EVERY {
+            return;
+        }
+        self.last_record = Instant::now();
+        let service = self.service.clone();
+        if !service.has_level(PEER_READS_LEVEL) {
+            return;
+        }
+        let now = Instant::now();
+        let leases = service.raft().read(|machine| {
+            let is_in_use = |session| machine.is_session_in_use(session);
+            service.observer().leases.lock().records(is_in_use, now, RECORDS_MAX)
+        });
+        if leases.is_empty() {
+            return;
+        }
+        // Without an outcome, these sessions are renewed through the log until their next renewal.
+        let commands = vec![Command::RecordLeases { leases }];
+        if let Err(error) =
+            self.checking_pauses(service.raft().propose_as_leader(commands, *epoch)).await
+        {
+            tracing::debug!(%error, "failed to record leases");
         }
     }
 

@@ -1,6 +1,8 @@
 //! The leases of sessions: deadlines in the leader's memory, on a monotonic clock that the caller passes in.
 //!
-//! A new leader starts with [`Leases::reset`], which gives every session its full TTL.
+//! A new leader starts with [`Leases::reset`], which gives every session its full TTL, or the rest that the log has in a
+//! record. From the proposal of a record on, the session is renewed only through the log. So no acknowledged renewal is
+//! older than the record that a leader starts with.
 //!
 //! Invariants: a lease's deadline never moves back. Each lease has a heap entry at or before its deadline. An entry
 //! that is taken too early is put back, so a renewal only stores a deadline (as in oxia's session expiry).
@@ -9,8 +11,18 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::time::{Duration, Instant};
 
-use holdfast_types::{SessionId, Ttl};
+use holdfast_types::{LeaseRecord, SessionId, Ttl};
 
+/// Sessions with a shorter TTL get no records: a leader that lasts for this time ends them.
+const RECORD_TTL_MIN: Duration = Duration::from_secs(2);
+/// The silence after the beginning of a leadership that causes the first record. A live client may be silent for longer: its
+/// next renewal then enters the log.
+const FRESH_SILENCE: Duration = Duration::from_secs(1);
+/// The time between two records of a session is a sixteenth of its TTL, within these bounds.
+const RECORD_STEP_MIN: Duration = Duration::from_secs(1);
+const RECORD_STEP_MAX: Duration = Duration::from_mins(1);
+/// The part of the silence that a record leaves out, for clocks of different rates.
+const RECORD_MARGIN: u32 = 100;
 /// Outdated heap entries that are tolerated in addition to one per lease.
 const TRIM_SLACK: usize = 64;
 
@@ -20,6 +32,32 @@ struct RunningLease {
     generation: u64,
     deadline: Instant,
     phase: LeasePhase,
+    /// The session was not renewed in this leadership.
+    fresh: bool,
+    /// How much of the TTL the last record has.
+    recorded: Duration,
+}
+
+impl RunningLease {
+    /// How much of the TTL has passed.
+    fn used(&self, now: Instant) -> Duration {
+        let left = self.deadline.saturating_duration_since(now);
+        self.ttl.as_duration().saturating_sub(left)
+    }
+
+    /// Whether the log should know how much of the TTL has passed.
+    fn is_record_due(&self, now: Instant) -> bool {
+        let (ttl, used) = (self.ttl.as_duration(), self.used(now));
+        let from = match self.phase {
+            LeasePhase::Running if self.fresh => FRESH_SILENCE.min(ttl / 2),
+            LeasePhase::Running => ttl / 2,
+            LeasePhase::Recorded => {
+                self.recorded + (ttl / 16).clamp(RECORD_STEP_MIN, RECORD_STEP_MAX)
+            }
+            LeasePhase::Expiring | LeasePhase::Undecided => return false,
+        };
+        ttl >= RECORD_TTL_MIN && used >= from && used < ttl
+    }
 }
 
 /// The phase of a lease.
@@ -27,17 +65,25 @@ struct RunningLease {
 enum LeasePhase {
     /// The lease ends at its deadline.
     Running,
+    /// The same. A record is in the log or on its way: the session is renewed only through the log.
+    Recorded,
     /// An expiry is proposed and has no outcome yet: the log decides.
     Expiring,
     /// An expiry has no known outcome and may still take effect: the log decides. Another is proposed at the deadline.
     Undecided,
 }
 
+impl LeasePhase {
+    fn has_promised_deadline(self) -> bool {
+        matches!(self, Self::Running | Self::Recorded)
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Renewal {
     /// The lease runs from now.
     Renewed,
-    /// An expiry is in flight: the renewal must go through the log, after it.
+    /// An expiry or a record is in flight: the renewal must go through the log, after it.
     Expiring,
     /// This node has no such lease.
     Unknown,
@@ -61,10 +107,11 @@ pub(crate) struct Leases {
 }
 
 impl Leases {
-    /// Begins a leadership: every session has its full TTL from `now`.
+    /// Begins a leadership: every session has its full TTL from `now`, less what a record has.
     pub(crate) fn reset(
         &mut self,
         sessions: impl Iterator<Item = (SessionId, Ttl, u64)>,
+        records: impl Iterator<Item = (SessionId, Duration)>,
         now: Instant,
     ) {
         self.clear();
@@ -72,6 +119,40 @@ impl Leases {
         for (id, ttl, generation) in sessions {
             self.touch(id, ttl, generation, now);
         }
+        for lease in self.live.values_mut() {
+            lease.fresh = true;
+        }
+        for (id, used) in records {
+            self.use_up(id, used, now);
+        }
+    }
+
+    fn use_up(&mut self, id: SessionId, used: Duration, now: Instant) {
+        let Some(lease) = self.live.get_mut(&id) else { return };
+        lease.recorded = used;
+        lease.phase = LeasePhase::Recorded;
+        lease.deadline = now + lease.ttl.as_duration().saturating_sub(used);
+        self.due.push(Reverse((lease.deadline, id)));
+    }
+
+    /// Takes up to `count_max` leases whose records are due; from now on these sessions are renewed only through the log.
+    /// Sessions that are not in use get none: their end would free nothing.
+    pub(crate) fn records(
+        &mut self,
+        is_in_use: impl Fn(SessionId) -> bool,
+        now: Instant,
+        count_max: usize,
+    ) -> Vec<LeaseRecord> {
+        let due = self.live.iter_mut();
+        let due = due.filter(|(id, lease)| lease.is_record_due(now) && is_in_use(**id));
+        let record = |(id, lease): (&SessionId, &mut RunningLease)| {
+            lease.recorded = lease.used(now);
+            lease.phase = LeasePhase::Recorded;
+            let used = lease.recorded - lease.recorded / RECORD_MARGIN;
+            let used_ms = u32::try_from(used.as_millis()).unwrap_or(0);
+            LeaseRecord { session: *id, generation: lease.generation, used_ms }
+        };
+        due.take(count_max).map(record).collect()
     }
 
     /// Ends a leadership.
@@ -90,11 +171,12 @@ impl Leases {
             return;
         }
         // A shorter TTL never moves a promised deadline back. An expiring lease has no promised deadline.
-        let promised = self.live.get(&id).filter(|lease| lease.phase == LeasePhase::Running);
+        let promised = self.live.get(&id).filter(|lease| lease.phase.has_promised_deadline());
         let promised = promised.map(|lease| lease.deadline);
         let deadline = promised.unwrap_or(now).max(now + ttl.as_duration());
-        self.live
-            .insert(id, RunningLease { ttl, generation, deadline, phase: LeasePhase::Running });
+        let (phase, fresh, recorded) = (LeasePhase::Running, false, Duration::ZERO);
+        let lease = RunningLease { ttl, generation, deadline, phase, fresh, recorded };
+        self.live.insert(id, lease);
         if promised.is_none() {
             self.due.push(Reverse((deadline, id)));
             self.trim();
@@ -116,6 +198,7 @@ impl Leases {
             Some(lease) if lease.phase != LeasePhase::Running => Renewal::Expiring,
             Some(lease) => {
                 lease.deadline = lease.deadline.max(now + lease.ttl.as_duration());
+                lease.fresh = false;
                 Renewal::Renewed
             }
         }
@@ -154,7 +237,7 @@ impl Leases {
                 self.due.push(Reverse((lease.deadline, id)));
                 continue;
             }
-            if lease.phase == LeasePhase::Running {
+            if lease.phase.has_promised_deadline() {
                 lease.phase = LeasePhase::Expiring;
             }
             overdue.push((id, lease.generation));
@@ -169,7 +252,7 @@ impl Leases {
         let Some(lease) = self.live.get_mut(&id) else { return };
         lease.phase =
             match (lease.phase, outcome) {
-                (LeasePhase::Running, _) => return,
+                (LeasePhase::Running | LeasePhase::Recorded, _) => return,
                 (_, ExpiryOutcome::Applied)
                 | (LeasePhase::Expiring, ExpiryOutcome::NotProposed) => LeasePhase::Running,
                 (_, ExpiryOutcome::Unknown)
@@ -179,6 +262,9 @@ impl Leases {
         self.due.push(Reverse((lease.deadline, id)));
     }
 }
+
+#[cfg(test)]
+mod flapping;
 
 #[cfg(test)]
 mod tests {
@@ -193,7 +279,7 @@ mod tests {
 
     fn active(now: Instant) -> Leases {
         let mut leases = Leases::default();
-        leases.reset([(A, ttl(10), 1), (B, ttl(20), 7)].into_iter(), now);
+        leases.reset([(A, ttl(10), 1), (B, ttl(20), 7)].into_iter(), std::iter::empty(), now);
         leases
     }
 

@@ -74,7 +74,11 @@ mod tests {
             let now = Instant::now();
             let mut leases = Leases::default();
             let ttl = |ms| Ttl::from_millis(ms).unwrap();
-            leases.reset([(EARLY, ttl(1_000), 1), (OTHER, ttl(2_000), 1)].into_iter(), now);
+            leases.reset(
+                [(EARLY, ttl(1_000), 1), (OTHER, ttl(2_000), 1)].into_iter(),
+                std::iter::empty(),
+                now,
+            );
             Self { now, steps: 0, pause_before, pauses: PauseDetector::new(now, TICK), leases }
         }
 

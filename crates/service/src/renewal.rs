@@ -15,7 +15,7 @@ use holdfast_types::{
 
 use crate::context::Response;
 use crate::failure::{Failure, session_ended};
-use crate::lease::Renewal;
+use crate::lease::{Leases, Renewal};
 use crate::service::Service;
 use crate::service_call::{
     BatchRenewal, CallFailure, LeaseView, NamedRenewal, ReadLeases, Renew, RenewById, RenewByName,
@@ -85,11 +85,11 @@ impl Service {
             let (id, ttl) = find(machine, &session)?;
             let entry = queue_entry
                 .and_then(|(lock, owner)| machine.entry_state(&lock.into(), &session, &owner));
-            let renewal = self.observer().leases.lock().renew(id, Instant::now());
+            let renewal = renew(machine, &mut self.observer().leases.lock(), id, Instant::now());
             Ok((renewal, Renewed { id, ttl, entry, revision: machine.revision() }))
         });
         match renewal.map_err(CallFailure::Rejected)? {
-            // `Unknown`: this new leader has not started the leases yet, so the session still has its full TTL.
+            // `Unknown`: this new leader has not started the leases yet, so the session still has its full TTL: it has no record.
             (Renewal::Renewed | Renewal::Unknown, renewed) => Ok(renewed),
             (Renewal::Expiring, renewed) => {
                 self.renew_through_the_log(session, renewed, deadline).await
@@ -105,13 +105,16 @@ impl Service {
         self.confirm_leadership(deadline).await?;
         Ok(self.raft().read(|machine| {
             let (mut leases, now) = (self.observer().leases.lock(), Instant::now());
-            let renew = |id: &SessionId| match (machine.lease(*id), leases.renew(*id, now)) {
+            let one = |id: &SessionId| match (
+                machine.lease(*id),
+                renew(machine, &mut leases, *id, now),
+            ) {
                 (None, _) => BatchRenewal::Gone,
                 (Some(_), Renewal::Expiring) => BatchRenewal::Expiring,
                 // `Unknown`: see `renew_as_leader`.
                 (Some(_), Renewal::Renewed | Renewal::Unknown) => BatchRenewal::Renewed,
             };
-            sessions.iter().map(renew).collect()
+            sessions.iter().map(one).collect()
         }))
     }
 
@@ -169,15 +172,15 @@ impl Service {
         self.confirm_leadership(deadline).await?;
         let found: Vec<_> = self.raft().read(|machine| {
             let (mut leases, now) = (self.observer().leases.lock(), Instant::now());
-            let renew = |session: SessionName| {
+            let one = |session: SessionName| {
                 let checked = self.check_session_of(machine, &actor, &session);
                 let found = checked.and_then(|()| find(machine, &session)).map(|(id, ttl)| {
                     let (entry, revision) = (None, machine.revision());
-                    (leases.renew(id, now), Renewed { id, ttl, entry, revision })
+                    (renew(machine, &mut leases, id, now), Renewed { id, ttl, entry, revision })
                 });
                 (session, found)
             };
-            sessions.into_iter().take(RENEWED_MAX).map(renew).collect()
+            sessions.into_iter().take(RENEWED_MAX).map(one).collect()
         });
         let mut renewals = Vec::with_capacity(found.len());
         for (session, found) in found {
@@ -230,6 +233,12 @@ impl Service {
             Ok(_) | Err(_) => vec![None; count],
         }
     }
+}
+
+/// Renews a lease in memory. A session with a record in the log is renewed only through the log, because the next leader, or
+/// this one in its next leadership, counts from the record.
+fn renew(machine: &Machine, leases: &mut Leases, id: SessionId, now: Instant) -> Renewal {
+    if machine.renews_in_log(id) { Renewal::Expiring } else { leases.renew(id, now) }
 }
 
 fn find(machine: &Machine, session: &SessionName) -> Result<(SessionId, Ttl), Rejection> {

@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Actor, Attempt, AuthChange, Break, CallScope, ClockReading, ClusterId, Data, FeatureLevel,
-    FencingToken, HandOver, Incarnation, Limits, LockName, LockSet, MembershipChange, Mode, Multi,
-    NodeId, OpenSession, OutOfBounds, Owner, Password, PolicyChange, Reason, Recipe, RequestNumber,
-    RequestRelease, Revision, Seal, SessionId, SessionName, ShardRequest, Stamp, Ticket, TimeJump,
-    Ttl, millis,
+    FencingToken, HandOver, Incarnation, LeaseRecord, Limits, LockName, LockSet, MembershipChange,
+    Mode, Multi, NodeId, OpenSession, OutOfBounds, Owner, Password, PolicyChange, Reason, Recipe,
+    RequestNumber, RequestRelease, Revision, Seal, SessionId, SessionName, ShardRequest, Stamp,
+    Ticket, TimeJump, Ttl, millis,
 };
 
 /// One entry of the log: a batch of commands with the leader's stamp. `apply` assigns one revision to each command,
@@ -122,6 +122,8 @@ pub enum Command {
     /// Records the wall clocks of the members, and lets the log's time jump forward. The leader proposes it at least once a
     /// minute, so a restart of all nodes loses no idle time.
     RecordClocks { readings: BTreeMap<NodeId, ClockReading>, jump: Option<TimeJump> },
+    /// Records how much of the leases of silent sessions has passed, for the next leader.
+    RecordLeases { leases: Vec<LeaseRecord> },
     /// Executes a command once: a copy of the call gets [`crate::Reply::Repeated`] or the first rejection.
     Once {
         call: NumberedCall,
@@ -169,7 +171,8 @@ impl Command {
             Self::ClaimSession { .. }
             | Self::RecordBackup { .. }
             | Self::VerifyState
-            | Self::RecordClocks { .. } => FeatureLevel(2),
+            | Self::RecordClocks { .. }
+            | Self::RecordLeases { .. } => FeatureLevel(2),
             Self::Seal { .. } | Self::Unseal => Seal::LEVEL,
             Self::As { command, .. } | Self::Once { command, .. } => command.level(),
         }

@@ -81,7 +81,7 @@ pub use recipe::{
 };
 pub use reply::ArriveReply;
 pub use seal::Seal;
-pub use session::{OpenSession, SessionEnd};
+pub use session::{LeaseRecord, OpenSession, SessionEnd};
 pub use sharding::{ShardChoice, ShardRequest, ShardView};
 pub use stat::{CONTAINER_OWNER, Stat, TTL_OWNER};
 pub use time::{Stamp, Ttl, TtlError, micros, millis};

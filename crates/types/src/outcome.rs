@@ -83,6 +83,7 @@ pub enum Reply {
         revision: Revision,
         reply: Box<Self>,
     },
+    LeasesRecorded,
 }
 
 /// The state of an owner's queue entries: one for each lock of an acquire, in the order of their names.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Labels, Password, SessionName, Ttl};
+use crate::{Labels, Password, SessionId, SessionName, Ttl};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenSession {
@@ -16,6 +16,16 @@ pub struct OpenSession {
     pub labels: Labels,
     /// Required from another connection to take over the session; `None` if the name is sufficient.
     pub password: Option<Password>,
+}
+
+/// How much of the lease of a session had passed without a renewal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeaseRecord {
+    pub session: SessionId,
+    /// The lease. A record of a renewed lease changes nothing.
+    pub generation: u64,
+    /// Milliseconds; less than the TTL.
+    pub used_ms: u32,
 }
 
 /// How a session ended.

@@ -84,6 +84,7 @@ pub(crate) fn needed_by<'a, E>(
         | Command::RecordBackup { .. }
         | Command::VerifyState
         | Command::RecordClocks { .. }
+        | Command::RecordLeases { .. }
         | Command::Bootstrap { .. } => need(Needed::Node),
         Command::As { command, .. } | Command::Once { command, .. } => needed_by(command, need),
     }

@@ -61,6 +61,7 @@ fn locks_named_by(command: &Command) -> Vec<LockName> {
         | Command::RecordBackup { .. }
         | Command::VerifyState
         | Command::RecordClocks { .. }
+        | Command::RecordLeases { .. }
         | Command::Seal { .. }
         | Command::Unseal
         | Command::As { .. }

@@ -48,13 +48,16 @@ impl Machine {
         Ok(Reply::SessionOpened(SessionOpenedReply { id, ttl, created }))
     }
 
-    /// Renews the lease of a live session.
+    /// Renews the lease of a live session. Rejects a session that was closed under the seal: the renewal may be a late copy.
     pub(crate) fn renew_session(
         &mut self,
         session: &SessionName,
         ctx: &mut ApplyContext<'_>,
     ) -> Outcome {
         let id = self.open_session_named(session)?;
+        if self.is_closed_under_seal(id) {
+            return Err(no_session(session.clone()));
+        }
         let ttl = self.renew_lease(id, None, ctx);
         Ok(Reply::SessionRenewed { id, ttl })
     }

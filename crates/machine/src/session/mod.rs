@@ -9,6 +9,7 @@ pub(crate) mod attempts;
 mod commands;
 mod end;
 mod ended_attempts;
+pub(crate) mod lease_records;
 pub(crate) mod memo;
 mod once;
 pub(crate) mod store;

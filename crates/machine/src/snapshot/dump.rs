@@ -10,6 +10,7 @@ use crate::Machine;
 use crate::auth::part::{AuthKey, AuthPart};
 use crate::digest::DigestHasher;
 use crate::recipe::{RecipeKind, RecipePart};
+use crate::seal::ActiveSeal;
 use crate::snapshot::part::{
     ClusterMemberPart, End, Head, NodePart, Part, SessionPart, SnapshotPart, TombstonePart,
 };
@@ -33,6 +34,7 @@ enum DumpPosition {
     LastBackup,
     Seal,
     Clocks,
+    Leases(SessionId),
     End,
     Done,
 }
@@ -66,8 +68,9 @@ impl Machine {
                 | Part::Auth(_)
                 | Part::Audit(_)
                 | Part::LastBackup(_)
-                | Part::Seal(_)
-                | Part::Clocks(_)) => part.hash(&mut fold),
+                | Part::Seal(..)
+                | Part::Clocks(_)
+                | Part::Leases(_)) => part.hash(&mut fold),
             }
         }
         fold.finish()
@@ -100,11 +103,17 @@ impl Iterator for SnapshotParts {
                     (self.machine.last_backup.map(Part::LastBackup), DumpPosition::Seal)
                 }
                 DumpPosition::Seal => {
-                    (self.machine.seal.clone().map(Part::Seal), DumpPosition::Clocks)
+                    let active = self.machine.seal.clone();
+                    let part = active.map(|ActiveSeal { seal, closed }| {
+                        Part::Seal(seal, closed.into_iter().collect())
+                    });
+                    (part, DumpPosition::Clocks)
                 }
-                DumpPosition::Clocks => {
-                    (self.machine.clocks.clone().map(Part::Clocks), DumpPosition::End)
-                }
+                DumpPosition::Clocks => (
+                    self.machine.clocks.clone().map(Part::Clocks),
+                    DumpPosition::Leases(SessionId(0)),
+                ),
+                DumpPosition::Leases(after) => self.leases(*after),
                 DumpPosition::End => (Some(Part::End(self.end())), DumpPosition::Done),
                 DumpPosition::Done => return None,
             };
@@ -142,6 +151,22 @@ impl SnapshotParts {
                 (Some(Part::Sessions(items)), stage)
             }
             None => (None, DumpPosition::Tombstones(SessionEnd::Expired, 0)),
+        }
+    }
+
+    /// Outdated records are left out.
+    fn leases(&self, after: SessionId) -> (Option<Part>, DumpPosition) {
+        let start = (std::ops::Bound::Excluded(after), std::ops::Bound::Unbounded);
+        let stored = self.machine.lease_records.range(start);
+        let valid =
+            stored.filter_map(|(session, _)| Some((*session, self.machine.record_of(*session)?)));
+        let items = fill(valid, |_| 32);
+        match items.last() {
+            Some((last, _)) => {
+                let stage = DumpPosition::Leases(*last);
+                (Some(Part::Leases(items)), stage)
+            }
+            None => (None, DumpPosition::End),
         }
     }
 

@@ -14,6 +14,7 @@ use crate::lock::index::LockIndex;
 use crate::lock::lock_entry::LockEntry;
 use crate::lock::rank::Rank;
 use crate::recipe::RecipePart;
+use crate::seal::ActiveSeal;
 use crate::session::attempts::EndedAttempts;
 use crate::session::memo::Memo;
 use crate::session::store::{Session, Sessions, Tombstone};
@@ -110,9 +111,10 @@ impl Loading {
             Part::Auth(_) => (6, "the authorization"),
             Part::Audit(_) => (7, "the audit trail"),
             Part::LastBackup(_) => (8, "the last backup"),
-            Part::Seal(_) => (9, "the seal"),
+            Part::Seal(..) => (9, "the seal"),
             Part::Clocks(_) => (10, "the clocks"),
-            Part::End(_) => (11, "the end"),
+            Part::Leases(_) => (11, "the leases"),
+            Part::End(_) => (12, "the end"),
         };
         if rank < self.rank || rank == 0 || self.end.is_some() {
             return Err(LoadError::OutOfOrder { part: name });
@@ -151,11 +153,12 @@ impl Loading {
                 let previous = self.machine.last_backup.replace(backup);
                 if previous.is_none() { Ok(()) } else { Err(twice("the last backup".to_owned())) }
             }
-            Part::Seal(seal) => {
+            Part::Seal(seal, closed) => {
                 if self.machine.level < Seal::LEVEL {
                     return Err(unsound("it has a seal below the level of seals".to_owned()));
                 }
-                let previous = self.machine.seal.replace(seal);
+                let closed = closed.into_iter().collect();
+                let previous = self.machine.seal.replace(ActiveSeal { seal, closed });
                 if previous.is_none() { Ok(()) } else { Err(twice("the seal".to_owned())) }
             }
             Part::Clocks(clocks) => {
@@ -164,6 +167,19 @@ impl Loading {
                 }
                 let previous = self.machine.clocks.replace(clocks);
                 if previous.is_none() { Ok(()) } else { Err(twice("the clocks".to_owned())) }
+            }
+            Part::Leases(leases) => {
+                if self.machine.level < LastBackup::LEVEL {
+                    return Err(unsound("it has leases below the level of leases".to_owned()));
+                }
+                each(leases, |(session, record)| {
+                    let previous = self.machine.lease_records.insert(session, record);
+                    if previous.is_none() {
+                        Ok(())
+                    } else {
+                        Err(twice(format!("lease {}", session.0)))
+                    }
+                })
             }
             Part::End(end) => {
                 self.end = Some(end);

@@ -18,6 +18,7 @@ use crate::lock::claims::LockClaim;
 use crate::lock::lock_entry::{Hold, LockEntry};
 use crate::recipe::RecipePart;
 use crate::session::attempts::EndedAttempt;
+use crate::session::lease_records::StoredLease;
 use crate::session::memo::{self, RememberedAnswer};
 use crate::session::store::Session;
 use crate::tree::znode::{LockDirectory, Znode, ZnodeKind};
@@ -51,10 +52,14 @@ pub(crate) enum Part {
     Audit(Vec<AuditRecord>),
     /// The last backup. It comes between the audit trail and the end, only in a cluster of feature level 2 or higher.
     LastBackup(LastBackup),
-    /// The seal. It comes between the last backup and the end, only in a sealed cluster.
-    Seal(Seal),
+    /// The seal, and the sessions that were closed under it. It comes between the last backup and the end, only in a sealed
+    /// cluster.
+    Seal(Seal, Vec<SessionId>),
     /// The clocks of the members. They come between the seal and the end, only in a cluster of feature level 2 or higher.
     Clocks(ClockRecord),
+    /// The records of leases, by session. They come between the clocks and the end, only in a cluster of feature level 2
+    /// or higher.
+    Leases(Vec<(SessionId, StoredLease)>),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

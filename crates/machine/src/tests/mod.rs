@@ -27,6 +27,7 @@ mod history;
 mod history_start;
 mod large;
 mod late_copies;
+mod lease_records;
 mod level;
 mod members;
 mod model;

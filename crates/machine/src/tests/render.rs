@@ -72,6 +72,7 @@ fn reply(reply: &Reply) -> String {
         | Reply::Sealed(_)
         | Reply::Unsealed
         | Reply::ClocksRecorded
+        | Reply::LeasesRecorded
         | Reply::VerificationStarted => format!("{reply:?}"),
     }
 }

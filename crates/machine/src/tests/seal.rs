@@ -75,8 +75,9 @@ fn of_clients(machine: &Machine) -> (u64, Vec<Part>) {
         | Part::Members(_)
         | Part::Audit(_)
         | Part::LastBackup(_)
-        | Part::Seal(_)
+        | Part::Seal(..)
         | Part::Clocks(_)
+        | Part::Leases(_)
         | Part::End(_) => None,
     });
     (machine.counts().grants, parts.collect())
@@ -231,4 +232,79 @@ fn sessions_are_kept_only_of_a_sealed_cluster_that_has_minted_no_token_since() {
     // Any other restore ends the sessions and the seal.
     let new = machine.restored(&options()).unwrap();
     assert_eq!((new.counts().sessions, new.sealed()), (0, None));
+}
+
+fn close(session: &str, incarnation: Option<SessionId>) -> Command {
+    Command::CloseSession { session: session_name(session), attachment: None, incarnation }
+}
+
+#[test]
+fn a_session_that_is_closed_under_a_seal_ends_with_the_seal() {
+    let first = SessionId(1);
+    for incarnation in [None, Some(first)] {
+        let mut machine = contended();
+        apply(&mut machine, seal()).unwrap();
+        let expected = of_clients(&machine);
+        assert_eq!(apply(&mut machine, close("web1", incarnation)), Ok(Reply::SessionEnded));
+        assert_eq!(of_clients(&machine), expected, "no token is minted under the seal");
+        // The copy is accepted, and a late renewal does not open the session again.
+        assert_eq!(apply(&mut machine, close("web1", incarnation)), Ok(Reply::SessionEnded));
+        let renew = Command::RenewSession { session: session_name("web1") };
+        let gone = SessionRejection::Unknown { session: session_name("web1") };
+        assert_eq!(apply(&mut machine, renew), Err(gone.into()));
+        assert!(machine.renews_in_log(first));
+        let mut loaded = Machine::load(machine.dump()).unwrap();
+        assert_eq!(loaded.state_digest(), machine.state_digest());
+        let kept = RestoreOptions { keeps_sessions: true, ..options() };
+        let restored = Machine::load(machine.dump()).unwrap().restored(&kept).unwrap();
+        for machine in [&mut machine, &mut loaded] {
+            assert_eq!(apply(machine, Command::Unseal), Ok(Reply::Unsealed));
+        }
+        for machine in [machine, loaded, restored] {
+            machine.check_invariants().unwrap();
+            assert_eq!(holders(&machine)[0].0, session_name("web2"));
+            // A client that closed its session has not lost it.
+            assert_eq!(machine.session(&session_name("web1")), SessionStatus::Closed);
+        }
+    }
+}
+
+#[test]
+fn a_seal_rejects_a_close_that_it_cannot_remember() {
+    let mut machine = contended();
+    apply(&mut machine, Command::OpenSession { open: open("old"), attempt: None }).unwrap();
+    apply(&mut machine, Command::ExpireSession { session: SessionId(3), generation: 1 }).unwrap();
+    for n in 4..=crate::seal::CLOSED_MAX + 4 {
+        apply(&mut machine, Command::OpenSession { open: open(&format!("s{n}")), attempt: None })
+            .unwrap();
+    }
+    apply(&mut machine, seal()).unwrap();
+    let closed = |machine: &Machine| machine.seal.as_ref().unwrap().closed.len();
+    // Another session of that name.
+    assert_eq!(apply(&mut machine, close("web1", Some(SessionId(9)))), Ok(Reply::SessionEnded));
+    assert_eq!(closed(&machine), 0);
+    for session in ["unknown", "old"] {
+        let outcome = apply(&mut machine, close(session, None));
+        assert!(matches!(outcome, Err(Rejection::Sealed(_))), "{session}: {outcome:?}");
+    }
+    let names: Vec<_> = (4..=crate::seal::CLOSED_MAX + 4).map(|n| format!("s{n}")).collect();
+    let (last, others) = names.split_last().unwrap();
+    for session in others {
+        apply(&mut machine, close(session, None)).unwrap();
+    }
+    assert!(matches!(apply(&mut machine, close(last, None)), Err(Rejection::Sealed(_))));
+    apply(&mut machine, close("s4", None)).unwrap();
+    assert_eq!(closed(&machine), crate::seal::CLOSED_MAX);
+}
+
+/// The old cluster may acknowledge renewals after the backup.
+#[test]
+fn a_restore_gives_every_kept_session_its_full_ttl() {
+    let mut machine = contended();
+    let lease = LeaseRecord { session: SessionId(1), generation: 1, used_ms: 9_000 };
+    apply(&mut machine, Command::RecordLeases { leases: vec![lease] }.by(Actor::Node)).unwrap();
+    apply(&mut machine, seal()).unwrap();
+    assert_eq!(machine.leases_used().count(), 1);
+    let kept = RestoreOptions { keeps_sessions: true, ..options() };
+    assert_eq!(machine.restored(&kept).unwrap().leases_used().count(), 0);
 }

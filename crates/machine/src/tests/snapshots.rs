@@ -130,8 +130,9 @@ fn a_snapshot_has_each_kind_of_part_once() {
             Part::Auth(_) => "auth",
             Part::Audit(_) => "audit",
             Part::LastBackup(_) => "last backup",
-            Part::Seal(_) => "seal",
+            Part::Seal(..) => "seal",
             Part::Clocks(_) => "clocks",
+            Part::Leases(_) => "leases",
             Part::End(_) => "end",
         })
         .collect();
@@ -372,8 +373,9 @@ fn corrupt(part: &mut Part, item: usize, what: usize, number: u64) {
         }
         Part::Tombstones(tombstones) => tombstones[0].number = number,
         Part::LastBackup(backup) => backup.bytes = number,
-        Part::Seal(seal) => seal.since = Stamp(number),
+        Part::Seal(seal, _) => seal.since = Stamp(number),
         Part::Clocks(clocks) => clocks.at = Stamp(number),
+        Part::Leases(leases) => leases[0].1.used_ms = number as u32,
         Part::Members(members) => {
             let (ClusterMemberPart::Current(node, _) | ClusterMemberPart::Retired(node, _)) =
                 &mut members[0];

@@ -11,6 +11,7 @@ mod disk_full;
 mod every_call;
 mod failover;
 mod five;
+mod flapping;
 mod frozen;
 mod http_api;
 mod late;

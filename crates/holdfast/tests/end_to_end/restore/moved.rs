@@ -1,6 +1,6 @@
 //! A sealed cluster moves to other machines with its sessions, locks, waiters and ZooKeeper clients.
 
-use holdfast_lab::zk::ZkClient;
+use holdfast_lab::zk::{WatchEventType, ZkClient};
 use holdfast_lab::zk::{create, exists};
 use holdfast_lab::{DEADLINE, Method, Request, until};
 
@@ -138,4 +138,35 @@ async fn sessions_of_an_unsealed_backup_are_not_kept_and_the_error_names_a_comma
     let (_, command) = refused.stderr.trim().split_once(": holdfast restore ").unwrap();
     let args: Vec<&str> = ["restore"].into_iter().chain(command.split(' ')).collect();
     assert_eq!(json(&args)["sessions_ended"], 1);
+}
+
+/// A client that got the reply to its close does not repeat it, so the close must take effect after the seal.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_is_closed_under_a_seal_ends_with_the_seal() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut nodes = cluster_of_three(dir.path());
+    let http = nodes[1].http();
+    let token = acquire(&http, "orders", "closer").await;
+    let waits = queue(&nodes[1], "orders", "waiter").await;
+    let mut zk = ZkClient::open(zookeeper(&nodes[2]), ZK_TIMEOUT_MS).await;
+    zk.create("/mine", 1).await;
+    let mut watcher = ZkClient::open(zookeeper(&nodes[1]), ZK_TIMEOUT_MS).await;
+    watcher.sync().await;
+    watcher.done(exists("/mine", true)).await;
+    let reason = ["cluster", "seal", "--reason", "new machines"];
+    assert_eq!(nodes[0].client(&reason).code, Some(0));
+
+    http.delete("/v1/sessions/closer").await.assert_status(204);
+    zk.close().await;
+    // A late copy of a renewal does not open the session again. The lock stays held under the seal.
+    http.post("/v1/sessions/closer/keepalive").await.assert_code(410, "session-expired");
+    assert_eq!(http.get("/v1/locks/orders").await.json()["holders"][0]["token"], token);
+    nodes[0].kill();
+    until("the rest to end the seal", DEADLINE, async || {
+        nodes[2].http().delete("/v1/cluster/seal").await.status == 204
+    })
+    .await;
+    assert_eq!(waits.await.unwrap(), 200);
+    assert_eq!(watcher.event().await, (WatchEventType::Deleted, "/mine".to_owned()));
+    http.get("/v1/sessions/closer").await.assert_code(410, "session-expired");
 }

@@ -117,6 +117,8 @@ pub(super) struct Model {
     pub(super) grants: u64,
     limits: Limits,
     seal: Option<Seal>,
+    /// The sessions that were closed under the seal.
+    closed_under_seal: BTreeSet<u64>,
     pub(super) nodes: Vec<Node>,
     pub(super) sessions: Vec<Session>,
     pub(super) ended: Vec<Ended>,
@@ -160,6 +162,7 @@ impl Model {
             grants: 0,
             limits: Limits::default(),
             seal: None,
+            closed_under_seal: BTreeSet::new(),
             nodes: Vec::new(),
             sessions: Vec::new(),
             ended: Vec::new(),
@@ -370,6 +373,7 @@ impl Model {
                 | Command::RecordBackup { .. }
                 | Command::VerifyState
                 | Command::RecordClocks { .. }
+                | Command::RecordLeases { .. }
                 | Command::Seal { .. }
                 | Command::Unseal
                 | Command::Auth(_)
@@ -439,15 +443,20 @@ impl Model {
         match command {
             Command::OpenSession { open, attempt } => self.open(open, attempt),
             Command::RenewSession { session } => {
-                if self.live(&session).is_none() {
-                    return Err(self.gone(session));
+                let Some(live) = self.live(&session) else { return Err(self.gone(session)) };
+                if self.closed_under_seal.contains(&live.id) {
+                    return Err(SessionRejection::Unknown { session }.into());
                 }
                 self.renew_lease(&session, None);
                 let Session { id, ttl, .. } = self.live(&session).unwrap();
                 Ok(Reply::SessionRenewed { id: SessionId(*id), ttl: *ttl })
             }
             Command::CloseSession { session, attachment, incarnation } => {
-                self.close(session, attachment, incarnation)
+                if self.seal.is_some() {
+                    self.close_under_seal(&session, attachment, incarnation)
+                } else {
+                    self.close(session, attachment, incarnation)
+                }
             }
             Command::EndSession { session, incarnation, .. } => {
                 self.end_for_operator(session, incarnation)
@@ -471,10 +480,8 @@ impl Model {
             Command::Bootstrap { .. } => Ok(Reply::Bootstrapped),
             Command::SetLevel(_) => Ok(Reply::LevelSet),
             Command::Seal { reason } => Ok(self.seal(reason)),
-            Command::Unseal => {
-                self.seal = None;
-                Ok(Reply::Unsealed)
-            }
+            Command::Unseal => Ok(self.unseal()),
+            Command::RecordLeases { .. } => Ok(Reply::LeasesRecorded),
             Command::RecordClocks { .. }
             | Command::RegisterNode { .. }
             | Command::Membership(_)

@@ -10,11 +10,40 @@ impl Model {
         Reply::Sealed(self.seal.get_or_insert(Seal { since, by: None, reason }).clone())
     }
 
+    pub(super) fn unseal(&mut self) -> Reply {
+        self.seal = None;
+        for session in std::mem::take(&mut self.closed_under_seal) {
+            let live = self.sessions.iter().find(|live| live.id == session).unwrap();
+            let name = live.name.clone();
+            self.close(name, None, None).unwrap();
+        }
+        Reply::Unsealed
+    }
+
+    /// The session ends with the seal.
+    pub(super) fn close_under_seal(
+        &mut self,
+        session: &SessionName,
+        attachment: Option<Revision>,
+        incarnation: Option<SessionId>,
+    ) -> Outcome {
+        let Some(live) = self.live(session) else {
+            return Err(Rejection::Sealed(Box::new(self.seal.clone().unwrap())));
+        };
+        let id = live.id;
+        if incarnation.is_none_or(|meant| meant.0 == id) {
+            self.check_attachment(session, attachment)?;
+            self.closed_under_seal.insert(id);
+        }
+        Ok(Reply::SessionEnded)
+    }
+
     /// The model has no members and no backups.
     pub(super) fn check_seal(&self, command: &Command) -> Result<(), Rejection> {
         let Some(seal) = &self.seal else { return Ok(()) };
         match command {
             Command::RenewSession { .. }
+            | Command::CloseSession { .. }
             | Command::SetLimits(_)
             | Command::Bootstrap { .. }
             | Command::Seal { .. }

@@ -1,0 +1,102 @@
+//! Records of leases.
+
+use holdfast_types::*;
+
+use super::auth::{CI, rejected};
+use super::script_commands::{lock_name, open, session_name};
+use crate::Machine;
+use crate::snapshot::part::{Part, SnapshotPart};
+
+fn apply(machine: &mut Machine, command: Command) -> Outcome {
+    let outcome =
+        machine.apply(Entry { stamped_at: Stamp(1), commands: vec![command] }).outcomes.remove(0);
+    machine.check_invariants().unwrap();
+    outcome
+}
+
+/// A machine of level 2 in which `web1` holds `a`, and `web2` waits for it.
+fn contended() -> Machine {
+    let mut machine = Machine::new();
+    apply(&mut machine, Command::SetLevel(FeatureLevel(2))).unwrap();
+    for session in ["web1", "web2"] {
+        let acquire = Acquire::new(lock_name("a"), open(session), Owner::unnamed());
+        apply(&mut machine, Command::Acquire(Acquire { wait: true, ..acquire })).unwrap();
+    }
+    machine
+}
+
+fn record(session: SessionId, generation: u64, used_ms: u32) -> Command {
+    let leases = vec![LeaseRecord { session, generation, used_ms }];
+    Command::RecordLeases { leases }.by(Actor::Node)
+}
+
+fn used_ms(machine: &Machine, session: SessionId) -> Option<u128> {
+    machine.lease_used(session).map(|used| used.as_millis())
+}
+
+const FIRST: SessionId = SessionId(1);
+
+fn renew(session: &str) -> Command {
+    Command::RenewSession { session: session_name(session) }
+}
+
+fn close(session: &str, incarnation: Option<SessionId>) -> Command {
+    Command::CloseSession { session: session_name(session), attachment: None, incarnation }
+}
+
+#[test]
+fn a_record_grows_and_ends_with_the_next_renewal() {
+    let mut machine = contended();
+    assert_eq!(used_ms(&machine, FIRST), None);
+    for (used, stored) in [(2_000, 2_000), (1_000, 2_000), (3_000, 3_000), (30_000, 3_000)] {
+        let outcome = apply(&mut machine, record(FIRST, 1, used));
+        assert_eq!(outcome, Ok(Reply::LeasesRecorded));
+        assert_eq!(used_ms(&machine, FIRST), Some(stored), "after {used}");
+    }
+    let loaded = Machine::load(machine.dump()).unwrap();
+    assert_eq!(used_ms(&loaded, FIRST), Some(3_000));
+    assert_eq!(loaded.state_digest(), machine.state_digest());
+    apply(&mut machine, renew("web1")).unwrap();
+    assert_eq!(used_ms(&machine, FIRST), None);
+    // A late copy names the lease before the renewal.
+    apply(&mut machine, record(FIRST, 1, 4_000)).unwrap();
+    assert_eq!(used_ms(&machine, FIRST), None);
+    apply(&mut machine, record(SessionId(9), 1, 4_000)).unwrap();
+    assert_eq!(machine.leases_used().count(), 0);
+}
+
+#[test]
+fn records_are_state_of_level_2_that_only_nodes_write() {
+    let mut machine = super::auth::guarded();
+    let needed = Rejection::LevelTooLow { needed: FeatureLevel(2) };
+    assert_eq!(apply(&mut machine, record(FIRST, 1, 7)), Err(needed));
+    apply(&mut machine, Command::SetLevel(FeatureLevel(2)).by(super::auth::ADMIN)).unwrap();
+    let by_ci = apply(&mut machine, Command::RecordLeases { leases: Vec::new() }.by(CI));
+    assert_eq!(rejected(&by_ci), Some(&AuthRejection::NoCredential));
+    let mut machine = contended();
+    apply(&mut machine, record(FIRST, 1, 7)).unwrap();
+    let below = machine.dump().map(|SnapshotPart(mut part)| {
+        if let Part::Head(head) = &mut part {
+            head.level = FeatureLevel(1);
+        }
+        SnapshotPart(part)
+    });
+    assert!(Machine::load(below).is_err());
+    apply(&mut machine, Command::SetLevel(FeatureLevel(1))).unwrap();
+    assert_eq!(machine.leases_used().count(), 0);
+}
+
+#[test]
+fn outdated_records_are_forgotten() {
+    let mut machine = contended();
+    for generation in 1..100 {
+        apply(&mut machine, record(FIRST, generation, 1)).unwrap();
+        let session = format!("s{generation}");
+        apply(&mut machine, Command::OpenSession { open: open(&session), attempt: None }).unwrap();
+        let (id, _) = machine.session_id(&session_name(&session)).unwrap();
+        apply(&mut machine, record(id, 1, 1)).unwrap();
+        apply(&mut machine, close(&session, None)).unwrap();
+        apply(&mut machine, renew("web1")).unwrap();
+    }
+    assert!(machine.lease_records.len() <= 5, "{}", machine.lease_records.len());
+}
