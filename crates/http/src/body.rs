@@ -1,4 +1,7 @@
-//! Reads a request's body. Bounds: its bytes, its time, and the number of large bodies at once.
+//! Reads a request's body. Bounds: its bytes, its time, and the number of large bodies at once. A further large body waits unread
+//! in its connection, so the callers of small requests wait behind few large ones.
+
+use std::time::Duration;
 
 use axum::body::Body;
 use bytes::Bytes;
@@ -54,58 +57,96 @@ impl BodyKind {
     }
 }
 
-/// A body, with its permit if it is large.
+/// The permits of large bodies. Two kinds, so that clients that send slowly hold up no calls that are complete.
+#[derive(Debug)]
+pub(crate) struct LargeBodies {
+    /// One permit for each large body in memory.
+    received: Semaphore,
+    /// One permit for each call with a large body that is executed.
+    executed: Semaphore,
+    wait: Duration,
+}
+
+impl LargeBodies {
+    pub(crate) fn new(config: &HttpConfig) -> Self {
+        Self {
+            received: Semaphore::new(config.large_bodies_max),
+            executed: Semaphore::new(config.large_calls_max),
+            wait: config.large_body_wait,
+        }
+    }
+
+    /// Acquires a permit, in the order of the requests.
+    async fn permit<'p>(&self, of: &'p Semaphore) -> Result<SemaphorePermit<'p>, HttpError> {
+        match tokio::time::timeout(self.wait, of.acquire()).await {
+            Ok(Ok(permit)) => Ok(permit),
+            // The semaphores are never closed.
+            Ok(Err(_)) | Err(_) => {
+                let bound = Some("large bodies at once".into());
+                let facts = Facts { bound, retry_after_ms: Some(1_000), ..Facts::default() };
+                Err(Box::new(Problem::new(ErrorCode::RateLimited, "nothing was done").facts(facts)))
+            }
+        }
+    }
+}
+
+/// A body, with its permits if it is large.
 #[derive(Debug, Default)]
 pub(crate) struct Received<'p> {
     /// Empty if the request has no body.
     pub(crate) bytes: Bytes,
-    /// The permit is released when the call returns its reply.
-    pub(crate) place: Option<SemaphorePermit<'p>>,
+    /// The permits are released when the call returns its reply.
+    pub(crate) permits: Option<[SemaphorePermit<'p>; 2]>,
 }
 
 /// Reads the whole body.
 ///
 /// # Errors
-/// `payload-too-large` if the body exceeds its bound, `rate-limited` if no permit for a large body is free,
+/// `payload-too-large` if the body exceeds its bound, `rate-limited` if no permit for a large body becomes free in time,
 /// `invalid-argument` if the body does not arrive in time.
 pub(crate) async fn read<'p>(
     body: Body,
     kind: BodyKind,
     config: &HttpConfig,
-    places: &'p Semaphore,
+    large: &'p LargeBodies,
 ) -> Result<Received<'p>, HttpError> {
     if kind == BodyKind::None || body.is_end_stream() {
         return Ok(Received::default());
     }
-    let (bytes_max, place) = (kind.bytes_max(config), place(&body, config, places)?);
-    let collected = collect(body, bytes_max);
-    let in_time = tokio::time::timeout(config.body_timeout, collected).await;
+    let bytes_max = kind.bytes_max(config);
+    let small_max = u64::try_from(config.body_bytes_max).unwrap_or(u64::MAX);
+    // A body of unknown length counts as large.
+    if body.size_hint().upper().is_some_and(|bytes| bytes <= small_max) {
+        let bytes = collect_in_time(body, kind, bytes_max, config).await?;
+        return Ok(Received { bytes, permits: None });
+    }
+    let received = match large.permit(&large.received).await {
+        Ok(received) => received,
+        Err(error) => {
+            // A client that still sends would not read the response.
+            drop(tokio::time::timeout(large.wait, collect(body, 0)).await);
+            return Err(error);
+        }
+    };
+    let bytes = collect_in_time(body, kind, bytes_max, config).await?;
+    let executed = large.permit(&large.executed).await?;
+    Ok(Received { bytes, permits: Some([received, executed]) })
+}
+
+async fn collect_in_time(
+    body: Body,
+    kind: BodyKind,
+    bytes_max: usize,
+    config: &HttpConfig,
+) -> Result<Bytes, HttpError> {
+    let in_time = tokio::time::timeout(config.body_timeout, collect(body, bytes_max)).await;
     let collected = in_time.unwrap_or_else(|_| {
         let limit = holdfast_api::format_duration(config.body_timeout);
         Err(BodyError::Broken(format!("the body did not arrive within {limit}")))
     });
-    match collected {
-        Ok(bytes) => Ok(Received { bytes, place }),
-        Err(BodyError::TooLarge) => Err(too_large(bytes_max, kind.hint())),
-        Err(BodyError::Broken(detail)) => Err(problem(ErrorCode::InvalidArgument, detail)),
-    }
-}
-
-/// Acquires a permit for a large body or a body of unknown length.
-fn place<'p>(
-    body: &Body,
-    config: &HttpConfig,
-    places: &'p Semaphore,
-) -> Result<Option<SemaphorePermit<'p>>, HttpError> {
-    let small = u64::try_from(config.body_bytes_max).unwrap_or(u64::MAX);
-    if body.size_hint().upper().is_some_and(|bytes| bytes <= small) {
-        return Ok(None);
-    }
-    places.try_acquire().map(Some).map_err(|_| {
-        let limit = u64::try_from(config.large_bodies_max).ok();
-        let bound = Some("large bodies at once".into());
-        let facts = Facts { bound, limit, retry_after_ms: Some(1_000), ..Facts::default() };
-        Box::new(Problem::new(ErrorCode::RateLimited, "nothing was done").facts(facts))
+    collected.map_err(|error| match error {
+        BodyError::TooLarge => too_large(bytes_max, kind.hint()),
+        BodyError::Broken(detail) => problem(ErrorCode::InvalidArgument, detail),
     })
 }
 

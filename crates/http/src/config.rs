@@ -25,8 +25,12 @@ pub struct HttpConfig {
     pub data_bytes_max: usize,
     /// The maximum bytes of a body that is a transaction.
     pub txn_bytes_max: usize,
-    /// The maximum number of concurrent calls with a body above `body_bytes_max`. Further calls get 429.
+    /// The maximum number of bodies above `body_bytes_max` in memory. Further ones wait unread in their connections.
     pub large_bodies_max: usize,
+    /// The maximum number of such calls that are executed at once. Further ones wait.
+    pub large_calls_max: usize,
+    /// The longest wait of each kind. Then the call gets 429.
+    pub large_body_wait: Duration,
     /// The interval of comments on a stream without events. Comments keep proxies from closing the stream as idle.
     pub stream_comment: Duration,
     /// Calls that take longer than this, without their requested wait, are logged at `info`.
@@ -52,6 +56,8 @@ impl Default for HttpConfig {
             data_bytes_max: 1_048_575,
             txn_bytes_max: 2 * 1024 * 1024,
             large_bodies_max: 128,
+            large_calls_max: 4,
+            large_body_wait: Duration::from_secs(5),
             stream_comment: Duration::from_secs(15),
             slow: Duration::from_secs(1),
             commit: None,

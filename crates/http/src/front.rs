@@ -88,9 +88,9 @@ async fn handle(
         }
     }
     let state = call.state;
-    // The permit of a large body is released when the handler returns.
+    // The permits of a large body are released when the handler returns.
     let received = body::read(body, operation.body, state.config(), state.large_bodies()).await?;
-    let Received { bytes, place: _place } = received;
+    let Received { bytes, permits: _permits } = received;
     call.body = bytes;
     if operation.scope.reads_params() {
         call.read_params(operation.params, operation.body == BodyKind::Params)?;

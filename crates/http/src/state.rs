@@ -7,8 +7,9 @@ use holdfast_api::ErrorCode;
 use holdfast_service::Service;
 use holdfast_trace::Sampler;
 use prometheus_client::registry::Registry;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 
+use crate::body::LargeBodies;
 use crate::request_id::RequestIds;
 use crate::shutdown::ShutdownPhase;
 use crate::{HttpConfig, HttpMetrics};
@@ -30,8 +31,7 @@ pub(crate) struct HttpState {
     request_ids: RequestIds,
     /// `None` if the node exports no traces.
     trace_sampler: Option<Sampler>,
-    /// One permit for each large body.
-    large_bodies: Semaphore,
+    large_bodies: LargeBodies,
     shutdown: watch::Receiver<ShutdownPhase>,
     documentation: Documentation,
 }
@@ -47,7 +47,7 @@ impl HttpState {
     ) -> Self {
         let request_ids = RequestIds::new(service.node().0);
         let trace_sampler = config.trace_sample.map(Sampler::new);
-        let large_bodies = Semaphore::new(config.large_bodies_max.min(Semaphore::MAX_PERMITS));
+        let large_bodies = LargeBodies::new(&config);
         Self {
             config,
             service,
@@ -86,7 +86,7 @@ impl HttpState {
         self.trace_sampler.as_ref()
     }
 
-    pub(crate) fn large_bodies(&self) -> &Semaphore {
+    pub(crate) fn large_bodies(&self) -> &LargeBodies {
         &self.large_bodies
     }
 

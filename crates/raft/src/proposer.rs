@@ -14,10 +14,12 @@
 //! 4. A batch that was certainly not appended returns to the front of the queue. The worker sends it again until its
 //!    callers' deadlines. A batch that may have been appended is never sent again: its callers get
 //!    [`ProposeError::Unknown`]. `send.rs` draws that line.
-//! 5. The leader never forwards a run that a peer forwarded: one hop is the most.
+//! 5. Runs of at least [`LARGE_MIN`] bytes have a queue and a worker of their own, with one batch in flight. So a small run
+//!    waits for at most one large batch, however many large runs wait.
+//! 6. The leader never forwards a run that a peer forwarded: one hop is the most.
 //!
-//! Bounds: `propose_queue_max` runs wait in the queue, and as many between two attempts. At most `propose_inflight_max`
-//! batches of each kind are in flight. A batch has at most `batch_commands_max` commands and `batch_bytes_max` bytes, or one
+//! Bounds: `propose_queue_max` runs wait in the queue, and as many between two attempts; [`LARGE_QUEUE_MAX`] large runs, and as
+//! many between two attempts. At most `propose_inflight_max` batches of each kind are in flight. A batch has at most `batch_commands_max` commands and `batch_bytes_max` bytes, or one
 //! command of at most [`COMMAND_BYTES_MAX`].
 
 mod context;
@@ -45,22 +47,35 @@ use crate::wire::CommandRun;
 /// The largest command, bytes: the largest znode with room to spare.
 pub(crate) const COMMAND_BYTES_MAX: usize = 2 << 20;
 
+/// A run of at least this size, bytes, is large.
+const LARGE_MIN: usize = 16 << 10;
+/// Large runs that wait.
+const LARGE_QUEUE_MAX: usize = 256;
+
 /// Puts runs into the queue. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Proposer {
     queue: mpsc::Sender<Pending>,
+    large: mpsc::Sender<Pending>,
     failure: Failure,
 }
 
 impl Proposer {
-    /// Returns the proposer and its worker, which ends when openraft stops.
+    /// Returns the proposer and its workers, which end when openraft stops.
     pub(crate) fn new(
         context: ProposerContext,
         limits: BatchLimits,
         failure: Failure,
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
-        let (queue, receiver) = mpsc::channel(limits.queue_max);
-        (Self { queue, failure }, Worker::new(context, limits, receiver).run())
+        let (queue, small_runs) = mpsc::channel(limits.queue_max);
+        let queue_max = LARGE_QUEUE_MAX.min(limits.queue_max);
+        let (large, large_runs) = mpsc::channel(queue_max);
+        let small = Worker::new(context.clone(), limits, small_runs).run();
+        let large_limits = BatchLimits { inflight_max: 1, queue_max, ..limits };
+        let both = async move {
+            tokio::join!(small, Worker::new(context, large_limits, large_runs).run());
+        };
+        (Self { queue, large, failure }, both)
     }
 
     /// Proposes a run of this node's callers, or one that a peer forwarded. A run must fit into one entry. Returns one
@@ -82,7 +97,8 @@ impl Proposer {
         let ticket_of_run = ticket.clone();
         let pending =
             Pending { run, deadline, forwarded, bytes, since, ticket: ticket_of_run, span, reply };
-        self.queue.try_send(pending).map_err(|error| match error {
+        let queue = if bytes < LARGE_MIN { &self.queue } else { &self.large };
+        queue.try_send(pending).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => ProposeError::Overloaded,
             mpsc::error::TrySendError::Closed(_) => self.stopped(),
         })?;

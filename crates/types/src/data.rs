@@ -4,6 +4,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// The data of a znode. ZooKeeper's protocol distinguishes null from empty data; all other readers see both as empty.
@@ -52,15 +53,45 @@ impl From<Vec<u8>> for Data {
     }
 }
 
+/// Bytes that serde copies at once, not one by one: a znode can have a megabyte. The format is that of a list of bytes.
+struct Raw<T>(T);
+
+impl Serialize for Raw<&[u8]> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Raw<Arc<[u8]>> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_bytes(RawVisitor).map(Self)
+    }
+}
+
+struct RawVisitor;
+
+impl Visitor<'_> for RawVisitor {
+    type Value = Arc<[u8]>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("bytes")
+    }
+
+    fn visit_bytes<E: de::Error>(self, bytes: &[u8]) -> Result<Self::Value, E> {
+        Ok(bytes.into())
+    }
+}
+
 impl Serialize for Data {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.as_deref().serialize(serializer)
+        self.0.as_deref().map(Raw).serialize(serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for Data {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Ok(Self(Option::<Vec<u8>>::deserialize(deserializer)?.map(Into::into)))
+        let bytes = Option::<Raw<Arc<[u8]>>>::deserialize(deserializer)?;
+        Ok(Self(bytes.map(|Raw(bytes)| bytes)))
     }
 }
 

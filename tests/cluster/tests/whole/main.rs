@@ -14,6 +14,7 @@ mod five;
 mod flapping;
 mod frozen;
 mod http_api;
+mod large_bodies;
 mod late;
 mod member_changes;
 mod older_copy;
