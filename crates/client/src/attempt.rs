@@ -21,9 +21,9 @@ pub(crate) fn next_after(after: Attempt) -> Attempt {
     Attempt(next(newest.unwrap_or_else(|newest| newest)))
 }
 
-/// Returns a request number larger than every number returned before, for [`Client::call`](crate::Client::call).
-pub fn next_request() -> RequestNumber {
-    RequestNumber(next_after(Attempt::UNNAMED).0)
+/// Returns a request number larger than `after` and than every number returned before.
+pub(crate) fn next_request(after: RequestNumber) -> RequestNumber {
+    RequestNumber(next_after(Attempt(after.0)).0)
 }
 
 #[cfg(test)]

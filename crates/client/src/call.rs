@@ -4,7 +4,9 @@
 
 use std::time::{Duration, Instant};
 
-use holdfast_api::ErrorCode;
+use holdfast_api::parameters::{CALL_SESSION, REQUEST};
+use holdfast_api::{ErrorCode, Query};
+use holdfast_types::{RequestNumber, SessionName};
 
 use crate::http::{HttpResponse, Method, SendError};
 use crate::{Error, Loss};
@@ -66,6 +68,17 @@ impl Call {
     #[must_use]
     pub fn copies(self, copies: Copies) -> Self {
         Self { copies, ..self }
+    }
+}
+
+impl Call {
+    /// Returns the call with a request number of a session.
+    pub(crate) fn numbered(self, session: &SessionName, request: RequestNumber) -> Self {
+        let query = Query::default().with(&CALL_SESSION, session).with(&REQUEST, &request);
+        let named = query.target("");
+        let named = if self.target.contains('?') { named.replacen('?', "&", 1) } else { named };
+        let copies = if self.copies == Copies::Never { Copies::Never } else { Copies::Harmless };
+        Self { target: format!("{}{named}", self.target), copies, ..self }
     }
 }
 

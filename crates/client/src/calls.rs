@@ -12,6 +12,7 @@ use serde::de::DeserializeOwned;
 use crate::Error;
 use crate::call::{Budget, Call, Copies};
 use crate::clock::Moment;
+use crate::error::settled;
 use crate::http::{HttpResponse, Method};
 use crate::nodes::Nodes;
 use crate::retry::{Answer, CallRoute, Delivery};
@@ -149,7 +150,8 @@ impl Calls {
             let start_until = Instant::now() + timeout;
             Budget { per_node, start_until, until: start_until + per_node }
         };
-        self.nodes.send(call, budget, route).await
+        let Delivery { result, in_doubt } = self.nodes.send(call, budget, route).await;
+        Delivery { result: result.map_err(|error| settled(error, in_doubt)), in_doubt }
     }
 
     /// Repeats a waiting call until a node answers it, `until` passes or `is_needed` returns false. `call` gets the
@@ -160,14 +162,17 @@ impl Calls {
         is_needed: impl Fn() -> bool,
         call: impl Fn(Duration) -> Call,
     ) -> Result<T, Error> {
+        let mut was_in_doubt = false;
         loop {
             let left = until.saturating_duration_since(Instant::now());
             let wait = whole_millis(left.min(WAIT_MAX));
-            let result = self.deliver(&call(wait).wait(wait)).await.json().result;
+            let Delivery { result, in_doubt } = self.deliver(&call(wait).wait(wait)).await.json();
+            was_in_doubt |= in_doubt;
             let may_repeat = Instant::now() < until && is_needed();
             match result {
                 Err(error) if error.is_uncertain() && may_repeat => {}
-                result => return result.map(|answer| answer.body),
+                Ok(answer) => return Ok(answer.body),
+                Err(error) => return Err(settled(error, was_in_doubt)),
             }
         }
     }

@@ -5,21 +5,19 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use holdfast_api::parameters::{CALL_SESSION, REQUEST};
-use holdfast_api::{AlarmsBody, ClusterBody, Query, SessionBody, session_path};
+use holdfast_api::{AlarmsBody, ClusterBody, SessionBody, session_path};
 use holdfast_types::SessionName;
 use serde::de::DeserializeOwned;
-use tokio::sync::OwnedSemaphorePermit;
 
 use crate::access_token::AccessToken;
-use crate::call::{Call, Copies};
+use crate::call::Call;
 use crate::calls::Calls;
 use crate::download::Download;
 use crate::http::{ClientTls, HttpClient, HttpResponse, Scheme, base_url};
 use crate::nodes::Nodes;
 use crate::session::{SessionHandle, SessionUse};
 use crate::sessions::{SessionNaming, Sessions};
-use crate::{EndpointError, Error, Hold, attempt, random};
+use crate::{EndpointError, Error, Hold, random};
 
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -121,14 +119,6 @@ impl ClientBuilder {
         let sessions = Arc::new(Sessions::new(self.naming, self.ttl, self.labels));
         Ok(Client { calls, sessions })
     }
-}
-
-/// A call with a request number. The session that remembers its answer is renewed while this value lives.
-struct OnceCall {
-    call: Call,
-    _session: SessionUse,
-    /// The cluster remembers a limited number of answers, so few calls of a session are in progress.
-    _permit: Option<OwnedSemaphorePermit>,
 }
 
 impl Client {
@@ -244,13 +234,14 @@ impl Client {
     }
 
     /// Sends a change that the cluster executes once, and parses the answer as JSON. A late copy of the call has no
-    /// effect: it names the client's session and a new request number.
+    /// effect: it names the client's session and a new request number. The client does not repeat a call with
+    /// [`Copies::Never`](crate::Copies::Never) after a lost answer, because a copy would not return its secret.
     ///
     /// # Errors
     /// See [`Error`].
     pub async fn call_once<T: DeserializeOwned>(&self, call: Call) -> Result<T, Error> {
-        let numbered = self.numbered(call).await?;
-        self.calls.json(&numbered.call).await
+        let response = self.call_once_raw(call).await?;
+        response.json().map_err(|error| Error::UnexpectedResponse(error.to_string()))
     }
 
     /// As [`Client::call_once`], with the answer as it is.
@@ -258,19 +249,13 @@ impl Client {
     /// # Errors
     /// See [`Error`].
     pub async fn call_once_raw(&self, call: Call) -> Result<HttpResponse, Error> {
-        let numbered = self.numbered(call).await?;
-        self.call_raw(&numbered.call).await
-    }
-
-    async fn numbered(&self, call: Call) -> Result<OnceCall, Error> {
-        let session = self.session_for(None).await?;
-        let permit = session.session().numbered_calls.clone().acquire_owned().await.ok();
-        let query = Query::default().with(&CALL_SESSION, &session.session().name);
-        let named = query.with(&REQUEST, &attempt::next_request()).target("");
-        let named = if call.target.contains('?') { named.replacen('?', "&", 1) } else { named };
-        let target = format!("{}{named}", call.target);
-        let call = Call { target, copies: Copies::Harmless, ..call };
-        Ok(OnceCall { call, _session: session, _permit: permit })
+        let session_use = self.session_for(None).await?;
+        let session = session_use.session();
+        let send = |request| {
+            let call = call.clone().numbered(&session.name, request);
+            async move { self.call_raw(&call).await }
+        };
+        session.numbered_calls.send(send).await
     }
 
     /// Begins a read with a large answer at the first node that accepts it.

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use holdfast_api::{ErrorCode, HolderBody, Problem};
-use holdfast_types::Attempt;
+use holdfast_types::{Attempt, RequestNumber};
 use thiserror::Error;
 
 use crate::Loss;
@@ -114,6 +114,22 @@ pub(crate) fn argument(error: impl fmt::Display) -> Error {
 pub(crate) fn is_hold_gone(error: &Error) -> bool {
     let Error::Rejected(problem) = error else { return false };
     matches!(problem.code, ErrorCode::NotHolder | ErrorCode::AttemptOver)
+}
+
+/// Returns the newest request number of the session, if the call was rejected because its own number is over.
+pub(crate) fn newest_request(error: &Error) -> Option<RequestNumber> {
+    let Error::Rejected(problem) = error else { return None };
+    problem.facts.newest_request.filter(|_| problem.code == ErrorCode::RequestOver)
+}
+
+/// The error of a call. If the call is `in_doubt`, an earlier copy may have been executed, although this copy was
+/// rejected because its request number is over.
+pub(crate) fn settled(error: Error, in_doubt: bool) -> Error {
+    if in_doubt && newest_request(&error).is_some() {
+        let reason = "the session no longer remembers the first answer, so read the state";
+        return Error::OutcomeUnknown(reason.to_owned());
+    }
+    error
 }
 
 /// Returns the newest attempt of the session, if the call was rejected because its own attempt is over.

@@ -9,17 +9,15 @@ use std::time::Duration;
 
 use holdfast_types::{Attempt, Labels, Revision, SessionId, SessionName, Ttl};
 use tokio::runtime::Handle;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 
 use crate::calls::{Calls, timer};
 use crate::clock::Moment;
 use crate::error::{argument, newest_attempt};
 use crate::lease::{Acknowledged, Lease};
+use crate::numbered_calls::NumberedCalls;
 use crate::queue_entry::{ClientQueueEntry, EntryStage, QueueEntries, release_call};
 use crate::{Error, Loss, attempt, random, spans};
-
-/// A session remembers the answers to 64 numbered calls, if the limits of the cluster are unchanged.
-const NUMBERED_CALLS_MAX: usize = 32;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SessionUsers {
@@ -40,8 +38,7 @@ pub(crate) struct Session {
     pub(crate) entries: QueueEntries,
     pub(crate) users: watch::Sender<SessionUsers>,
     pub(crate) runtime: Handle,
-    /// Limits the calls with a request number that are in progress to [`NUMBERED_CALLS_MAX`].
-    pub(crate) numbered_calls: Arc<Semaphore>,
+    pub(crate) numbered_calls: NumberedCalls,
 }
 
 /// The name and the incarnation.
@@ -82,7 +79,7 @@ impl Session {
             entries: QueueEntries::default(),
             users: watch::Sender::new(SessionUsers { count: 0, client: true }),
             runtime,
-            numbered_calls: Arc::new(Semaphore::new(NUMBERED_CALLS_MAX)),
+            numbered_calls: NumberedCalls::new(),
         }))
     }
 
@@ -203,6 +200,10 @@ pub struct SessionHandle(SessionUse);
 impl SessionHandle {
     pub(crate) fn new(session: SessionUse) -> Self {
         Self(session)
+    }
+
+    pub(crate) fn session(&self) -> &Session {
+        self.0.session()
     }
 
     /// The name, for calls outside this client (`?session=…`).

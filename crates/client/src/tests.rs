@@ -14,6 +14,7 @@ mod frozen;
 mod guards;
 mod kinds;
 mod multi_lock;
+mod numbered;
 mod renewal;
 mod spans;
 

@@ -99,7 +99,9 @@ async fn handle(
         return Ok(redirect);
     }
     // A transaction has its parameters in the body.
-    if operation.late_copies == LateCopies::Request && operation.body != BodyKind::Txn {
+    let is_request =
+        matches!(operation.late_copies, LateCopies::Request | LateCopies::SecretRequest);
+    if is_request && operation.body != BodyKind::Txn {
         let body = call.body.clone();
         idempotency::number(call, operation.id, &body)?;
     }

@@ -18,6 +18,8 @@ pub(crate) enum LateCopies {
     Incarnation,
     /// A `session` and a `request`: the call is executed once ([`crate::idempotency::number`]).
     Request,
+    /// As `Request`, but the session does not remember the response, because it has a secret.
+    SecretRequest,
     /// A `session` and the `request` of an arrival at a barrier.
     Arrival,
     /// The `generation` of a barrier, or the `request` of an arrival.
@@ -39,7 +41,7 @@ pub(crate) enum LateCopies {
 impl LateCopies {
     /// Whether the call has a request number.
     pub(crate) const fn is_numbered(self) -> bool {
-        matches!(self, Self::Request | Self::Arrival)
+        matches!(self, Self::Request | Self::SecretRequest | Self::Arrival)
     }
 
     /// The cells of the table: the name, the effect of a late copy, and how long the cluster remembers.
@@ -66,6 +68,11 @@ impl LateCopies {
                 "the first response; when it is forgotten, 409 `request-over`",
                 "64 calls or 256 KB of a session, then one number",
             ],
+            Self::SecretRequest => [
+                "`session` and `request`",
+                "409 `request-over`, without the secret",
+                "64 calls, then one number",
+            ],
             Self::Arrival => [
                 "`session` and `request`",
                 "the first final response; when it is forgotten, 409 `request-over`",
@@ -89,13 +96,14 @@ mod tests {
     use crate::operations::OPERATIONS;
 
     const PAGE: &str = include_str!("../../../docs/semantics.md");
-    const ALL: [LateCopies; 14] = [
+    const ALL: [LateCopies; 15] = [
         LateCopies::Attempt,
         LateCopies::OpenAttempt,
         LateCopies::Release,
         LateCopies::Token,
         LateCopies::Incarnation,
         LateCopies::Request,
+        LateCopies::SecretRequest,
         LateCopies::Arrival,
         LateCopies::Generation,
         LateCopies::UniqueId,
@@ -132,7 +140,9 @@ mod tests {
                 LateCopies::Attempt | LateCopies::OpenAttempt | LateCopies::Release => &["attempt"],
                 LateCopies::Token => &["token"],
                 LateCopies::Incarnation => &["incarnation"],
-                LateCopies::Request | LateCopies::Arrival => &["session", "request"],
+                LateCopies::Request | LateCopies::SecretRequest | LateCopies::Arrival => {
+                    &["session", "request"]
+                }
                 LateCopies::Generation => &["generation", "request"],
                 LateCopies::Proof => &["proof"],
                 LateCopies::UniqueId

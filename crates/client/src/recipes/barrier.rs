@@ -4,10 +4,12 @@ use std::time::{Duration, Instant};
 
 use holdfast_api::parameters::recipe;
 use holdfast_api::{BarrierBody, Query, TrippedBody, barrier_path};
+use holdfast_types::RequestNumber;
 
 use super::{BarrierEntry, checked_name, unique_owner};
 use crate::attempt;
 use crate::call::Call;
+use crate::error::newest_request;
 use crate::http::Method;
 use crate::{Client, Error};
 
@@ -65,20 +67,30 @@ pub(super) async fn arrive(
         .with(&recipe::MEMBER, &session.name)
         .with(&recipe::MEMBER_OWNER, &unique_owner()?);
     let target = party.target(&path);
-    let request = attempt::next_request();
+    let request = attempt::next_request(RequestNumber(0));
     let mut entry = BarrierEntry {
         client: client.clone(),
         session: Some(session_use),
         target,
         arrival: Some(request),
     };
-    let arrival = party.with(&recipe::PARTIES, &parties).with(&recipe::ARRIVAL, &request);
-    let call = |wait| {
-        let query = arrival.clone().with(&recipe::WAIT, &wait);
-        Call::new(Method::PUT, query.target(&path))
-    };
+    let party = party.with(&recipe::PARTIES, &parties);
     let until = Instant::now() + wait;
-    match client.calls().repeat_until(until, || session.is_alive(), call).await {
+    let arrive = async |request| {
+        let arrival = party.clone().with(&recipe::ARRIVAL, &request);
+        let call = |wait| {
+            let query = arrival.clone().with(&recipe::WAIT, &wait);
+            Call::new(Method::PUT, query.target(&path))
+        };
+        client.calls().repeat_until(until, || session.is_alive(), call).await
+    };
+    let mut arrived = arrive(request).await;
+    if let Some(newest) = arrived.as_ref().err().and_then(newest_request) {
+        let request = attempt::next_request(newest);
+        entry.arrival = Some(request);
+        arrived = arrive(request).await;
+    }
+    match arrived {
         Ok(passed) => {
             entry.arrival = None;
             Ok((passed, entry))

@@ -19,7 +19,6 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::checked_name;
-use crate::attempt;
 use crate::calls::Calls;
 use crate::clock::Moment;
 use crate::error::argument;
@@ -261,10 +260,14 @@ impl MembershipZnode {
     }
 
     /// Sends a transaction of the session. It has no effect after the end of the session, and a copy has no effect.
-    async fn change(&self, mut transaction: Value) -> Result<TxnBody, Error> {
-        transaction["session"] = json!(self.session.name);
-        transaction["request"] = json!(attempt::next_request());
-        self.calls.transact(&transaction).await
+    async fn change(&self, transaction: Value) -> Result<TxnBody, Error> {
+        let send = |request| {
+            let mut transaction = transaction.clone();
+            transaction["session"] = json!(self.session.name);
+            transaction["request"] = json!(request);
+            async move { self.calls.transact(&transaction).await }
+        };
+        self.session.numbered_calls.send(send).await
     }
 
     fn value(&self) -> String {

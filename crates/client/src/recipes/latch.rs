@@ -7,7 +7,6 @@ use holdfast_api::{LatchBody, LatchCountBody, Query, latch_path};
 use holdfast_types::RequestId;
 
 use super::checked_name;
-use crate::attempt;
 use crate::call::{Call, Copies};
 use crate::error::argument;
 use crate::http::Method;
@@ -66,10 +65,14 @@ impl Latch {
         let query = Query::default().with(&recipe::KEY, &key);
         let query = query.with(&recipe::ENDING_SESSION, session.name());
         let query = query.with(&recipe::ON_DEATH, &"count".to_owned());
-        let query = query.with(&REQUEST, &attempt::next_request());
-        let target = query.target(&latch_path(&checked_name(&self.name)?));
-        let call = Call::new(Method::POST, target).copies(Copies::Harmless);
-        let _counted: LatchCountBody = self.client.calls().json(&call).await?;
+        let path = latch_path(&checked_name(&self.name)?);
+        let send = |request| {
+            let call =
+                Call::new(Method::POST, query.clone().with(&REQUEST, &request).target(&path));
+            let call = call.copies(Copies::Harmless);
+            async move { self.client.calls().json::<LatchCountBody>(&call).await }
+        };
+        session.session().numbered_calls.send(send).await?;
         Ok(session)
     }
 

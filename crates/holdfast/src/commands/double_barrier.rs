@@ -3,14 +3,15 @@
 //! A member is a session that the caller names, not this process: one command enters, and another command leaves. For
 //! a wait longer than one call, the command repeats the call, which keeps the queue position.
 
+use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use holdfast_api::parameters::{TTL, recipe};
 use holdfast_api::{BarrierBody, LeftBody, Query, TrippedBody, double_barrier_path};
 use holdfast_client::http::Method;
-use holdfast_client::{Call, next_request};
-use holdfast_types::{RecipeName, SessionName, Ttl};
+use holdfast_client::{Call, with_request_number};
+use holdfast_types::{RecipeName, RequestNumber, SessionName, Ttl};
 
 use super::outer_locks::OuterLocks;
 use crate::arguments::{RecipeArgs, duration, session_name};
@@ -62,15 +63,20 @@ pub(super) async fn enter(
         return Err(CommandFailure::failed("name a session that lives, with --session"));
     };
     let session = Query::default().with(&recipe::MEMBER, &live);
-    let request = next_request();
     let arrival = session.clone().with(&recipe::PARTIES, &parties).with_some(&TTL, ttl.as_ref());
-    let arrival = arrival.with(&recipe::ARRIVAL, &request);
-    let call = |wait| {
-        let query = arrival.clone().with(&recipe::WAIT, &wait);
-        Call::new(Method::PUT, query.target(&path))
+    let (latest, until) = (Cell::new(RequestNumber(0)), Instant::now() + member.wait);
+    let arrive = |request| {
+        latest.set(request);
+        let arrival = arrival.clone().with(&recipe::ARRIVAL, &request);
+        let (client, path) = (&client, &path);
+        let call = move |wait| {
+            let query = arrival.clone().with(&recipe::WAIT, &wait);
+            Call::new(Method::PUT, query.target(path))
+        };
+        async move { client.call_until(until, call).await }
     };
     let entered = tokio::select! {
-        entered = client.call_until(Instant::now() + member.wait, call) => entered.map_err(CommandFailure::from),
+        entered = with_request_number(arrive) => entered.map_err(CommandFailure::from),
         signal = signals.next() => {
             Err(CommandFailure::NotAcquired(format!("{signal} while waiting to enter {name}")))
         }
@@ -78,7 +84,7 @@ pub(super) async fn enter(
     if let Err(CommandFailure::NotAcquired(_)) = &entered {
         // The other members no longer wait for this member, and a late copy of the arrival does not arrive. The second
         // call leaves if the member has entered.
-        for query in [session.clone().with(&recipe::LEFT_ARRIVAL, &request), session] {
+        for query in [session.clone().with(&recipe::LEFT_ARRIVAL, &latest.get()), session] {
             let call = Call::new(Method::DELETE, query.target(&path));
             let _left = client.call::<LeftBody>(&call).await;
         }

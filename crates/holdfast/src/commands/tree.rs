@@ -10,7 +10,7 @@ use holdfast_api::{
     parse_acl_entry, tree_path,
 };
 use holdfast_client::http::Method;
-use holdfast_client::{Call, Copies, Error, next_request};
+use holdfast_client::{Call, Copies, Error, with_request_number};
 use holdfast_types::{SessionName, ZnodePath};
 use serde::de::DeserializeOwned;
 
@@ -157,6 +157,20 @@ impl ZnodeArgs {
         parse(&self.read(target).await?)
     }
 
+    /// Makes a change with a request number of the session that the call names.
+    async fn change_of_session(&self, call: Call) -> Result<Vec<u8>, CommandFailure> {
+        let (creates, client) = (creates(&call), self.cluster.client()?);
+        let call = self.with_user(call);
+        let send = |request| {
+            let query = Query::default().with(&REQUEST, &request).target("");
+            let target = format!("{}{}", call.target, query.replacen('?', "&", 1));
+            let (client, call) = (&client, Call { target, ..call.clone() });
+            async move { client.call_raw(&call).await }
+        };
+        let failed = |error| CommandFailure::of_tree_call(error, creates);
+        with_request_number(send).await.map(|answer| answer.body).map_err(failed)
+    }
+
     /// Makes a change that the cluster executes once.
     async fn change(&self, call: Call) -> Result<Vec<u8>, CommandFailure> {
         let creates = creates(&call);
@@ -273,8 +287,7 @@ async fn create(args: &TreeCreateArgs) -> Result<(), CommandFailure> {
     };
     let call = Call { body: data(&args.data)?, ..call };
     let created = if args.ephemeral.is_some() {
-        // The call has the number of a call of the znode's session.
-        args.node.send(call.copies(Copies::Harmless)).await?
+        args.node.change_of_session(call.copies(Copies::Harmless)).await?
     } else {
         args.node.change(call).await?
     };
@@ -286,10 +299,7 @@ async fn create(args: &TreeCreateArgs) -> Result<(), CommandFailure> {
 fn create_query(args: &TreeCreateArgs) -> Result<Query, CommandFailure> {
     let mut query = Query::default().with_flag(&tree::PARENTS, args.parents);
     query = match (&args.ephemeral, &args.ttl) {
-        (Some(session), _) => {
-            let query = query.with(&tree::SESSION, session).with_flag(&tree::EPHEMERAL, true);
-            query.with(&REQUEST, &next_request())
-        }
+        (Some(session), _) => query.with(&tree::SESSION, session).with_flag(&tree::EPHEMERAL, true),
         (None, Some(ttl)) => query.with(&tree::TTL, ttl),
         (None, None) => query.with_flag(&tree::CONTAINER, args.container),
     };

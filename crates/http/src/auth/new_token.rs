@@ -27,7 +27,7 @@ pub(crate) static OPERATION: Operation = Operation {
         vec![ResponseSpec::json(StatusCode::CREATED, about, Schemas::of::<IssuedTokenBody>)]
     },
     errors: &[ErrorCode::Forbidden, ErrorCode::NotFound, ErrorCode::QuotaExceeded],
-    ..Operation::write("createToken", Method::Post, &TOKENS, LateCopies::Request, |call| {
+    ..Operation::write("createToken", Method::Post, &TOKENS, LateCopies::SecretRequest, |call| {
         create(call).boxed()
     })
 };

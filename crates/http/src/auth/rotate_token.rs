@@ -32,9 +32,13 @@ pub(crate) static OPERATION: Operation = Operation {
         ErrorCode::QuotaExceeded,
         ErrorCode::LastAdministrator,
     ],
-    ..Operation::write("rotateToken", Method::Post, &ROTATE_TOKEN, LateCopies::Request, |call| {
-        rotate(call).boxed()
-    })
+    ..Operation::write(
+        "rotateToken",
+        Method::Post,
+        &ROTATE_TOKEN,
+        LateCopies::SecretRequest,
+        |call| rotate(call).boxed(),
+    )
 };
 
 params! {

@@ -38,7 +38,7 @@ pub(crate) static OPERATION: Operation = Operation {
         ErrorCode::MembershipInProgress,
         ErrorCode::MembershipUnsafe,
     ],
-    ..Operation::write("addMember", Method::Post, &MEMBERS, LateCopies::Request, |call| {
+    ..Operation::write("addMember", Method::Post, &MEMBERS, LateCopies::SecretRequest, |call| {
         add(call).boxed()
     })
 };

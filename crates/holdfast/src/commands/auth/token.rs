@@ -6,8 +6,8 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use holdfast_api::parameters::auth::{CLOSE_SESSIONS, GRACE, SUBJECT, TOKEN_TTL};
 use holdfast_api::{AccessTokensBody, IssuedTokenBody, Query, access_token_path};
-use holdfast_client::Call;
 use holdfast_client::http::Method;
+use holdfast_client::{Call, Copies};
 use holdfast_types::{AccessTokenId, SubjectName};
 use serde::Serialize;
 
@@ -118,7 +118,7 @@ async fn new(args: &NewTokenArgs) -> Result<(), CommandFailure> {
     args.out.check()?;
     let query = Query::default().with(&SUBJECT, &args.subject);
     let query = query.with_some(&TOKEN_TTL, args.ttl.as_ref());
-    let call = Call::new(Method::POST, query.target("/v1/auth/tokens"));
+    let call = Call::new(Method::POST, query.target("/v1/auth/tokens")).copies(Copies::Never);
     let client = args.cluster.client()?;
     let issued: IssuedTokenBody = once::closing(&client, client.call_once(call)).await?;
     show_issued(&args.cluster, &args.out, &issued, &issued)
@@ -129,7 +129,7 @@ async fn rotate(args: &RotateTokenArgs) -> Result<(), CommandFailure> {
     let query = Query::default().with(&GRACE, &args.grace);
     let query = query.with_some(&TOKEN_TTL, args.ttl.as_ref());
     let path = format!("{}/rotate", access_token_path(args.id));
-    let call = Call::new(Method::POST, query.target(&path));
+    let call = Call::new(Method::POST, query.target(&path)).copies(Copies::Never);
     let client = args.cluster.client()?;
     let issued: IssuedTokenBody = once::closing(&client, client.call_once(call)).await?;
     show_issued(&args.cluster, &args.out, &issued, &issued)

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use holdfast_api::parameters::member;
 use holdfast_api::{InvitedMemberBody, Query};
 use holdfast_client::http::Method;
-use holdfast_client::{Call, Client};
+use holdfast_client::{Call, Client, Copies};
 use holdfast_types::{Address, NodeId, Reason, VotingRole, Zone};
 
 use super::{node_id, progress};
@@ -214,7 +214,7 @@ impl AddArgs {
             .with_some(&member::ROLE, role.as_ref())
             .with_some(&member::REPLACES, replaces.as_ref());
         let client = self.change.cluster.client()?;
-        let call = Call::new(Method::POST, query.target("/v1/members"));
+        let call = Call::new(Method::POST, query.target("/v1/members")).copies(Copies::Never);
         let body: InvitedMemberBody = if self.change.dry_run {
             client.call(&call).await?
         } else {
