@@ -46,6 +46,10 @@ impl OuterLock {
         })
     }
 
+    fn is_same_hold(&self, other: &Self) -> bool {
+        (&self.lock, self.token, &self.session) == (&other.lock, other.token, &other.session)
+    }
+
     /// Returns `false` if the session is over, or holds the lock no more or with another token.
     async fn is_held(&self, client: &Client) -> Result<bool, Error> {
         let body: SessionBody = match client.call(&Call::get(session_path(&self.session))).await {
@@ -105,10 +109,18 @@ impl OuterLocks {
         (prefix.len() + SUFFIX <= SessionName::MAX_LEN).then_some(prefix)
     }
 
-    /// Returns the hold of `lock`, or of a shard of it that the caller would accept. The innermost comes first.
+    /// Returns the hold of `lock`, or of a shard of it that the caller would accept. The innermost hold comes first. If
+    /// several commands have that hold, its mode is the strongest of theirs.
     pub(super) fn find(&self, lock: &LockName, sharded: bool) -> Option<&OuterLock> {
         let is_shard = |held: &LockName| sharded && ShardRequest::shard_index(lock, held).is_some();
-        self.locks.iter().rev().find(|outer| outer.lock == *lock || is_shard(&outer.lock))
+        let is_wanted = |outer: &&OuterLock| outer.lock == *lock || is_shard(&outer.lock);
+        let innermost = self.locks.iter().rev().find(is_wanted)?;
+        let same_hold = self.locks.iter().rev().filter(|outer| outer.is_same_hold(innermost));
+        same_hold.reduce(
+            |found, outer| {
+                if outer.mode.is_stronger_than(found.mode) { outer } else { found }
+            },
+        )
     }
 
     /// As [`find`](Self::find), for a hold that the cluster still lists. Prints a line if it does not.
@@ -207,6 +219,22 @@ mod tests {
         assert_eq!(outer.with(std::iter::empty()), held);
         assert_eq!(outer.nested_prefix("7").as_deref(), Some("s3~7"));
         assert_eq!(outer.nested_prefix(&"7".repeat(120)), None);
+    }
+
+    #[test]
+    fn a_hold_of_several_commands_has_the_strongest_of_their_modes() {
+        let mode = |held: &str| {
+            let outer = read(&[(SESSION, "s1"), (HELD, held)]);
+            outer.find(&lock("a"), false).map(|outer| (outer.mode, outer.session.to_string()))
+        };
+        let of = |mode, session: &str| Some((mode, session.to_owned()));
+        assert_eq!(mode("a 7 s1 exclusive\na 7 s1 shared"), of(Mode::Exclusive, "s1"));
+        assert_eq!(
+            mode("a 7 s1 shared\na 7 s1 upgradable\nb 8 s1 exclusive"),
+            of(Mode::Upgradable, "s1")
+        );
+        // The outer command may be over: its mode is not the mode of another hold.
+        assert_eq!(mode("a 7 s1 exclusive\na 9 s2 shared"), of(Mode::Shared, "s2"));
     }
 
     #[test]

@@ -145,6 +145,8 @@ fn a_nested_command_does_not_change_the_mode_of_the_outer_hold() {
     nest.below(mode, "in\nexclusive\n");
     let script = "$H run page --shared -q -- $H run page --try -q -- echo in; echo $?";
     nest.below(script, "1\n");
+    let within = "$H run build --shared -q -- $H run build --try -q -- echo in";
+    nest.below(within, "in\n");
 }
 
 /// The environment of a command that outlives its `holdfast run`, such as a daemon that it starts.
