@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use holdfast_types::{ClockReading, NodeId, Stamp, TimeJump};
+use holdfast_types::{ClockReading, Member, NodeId, Stamp, TimeJump};
 use serde::{Deserialize, Serialize};
 
 use crate::Machine;
@@ -53,8 +53,14 @@ impl Machine {
 
     /// Whether a jump of the log's time could end something early.
     fn depends_on_time(&self) -> bool {
+        let ends = |end: Stamp| end > self.now;
+        let is_invited = |member: &Member| {
+            member.invitation().is_some_and(|invitation| ends(invitation.expires_at))
+        };
         self.leases().next().is_some()
             || self.next_timer().is_some()
+            || self.auth.tokens.values().any(|token| token.expires_at.is_some_and(ends))
+            || self.members().any(|(_, member)| is_invited(member))
             || self.anything_to_sweep(Stamp(0), Stamp(u64::MAX))
     }
 }

@@ -3,8 +3,8 @@
 //! Counters stay below 2^53, so 53 bits must serve the order of restores, and the difference between restores whose clocks
 //! read the same. [`RestorePoint::after`] adds three parts:
 //!
-//! - 2^12 for each millisecond since 2026, a hundred times more than a cluster mints. A later restore by a sane clock is
-//!   above everything that an earlier one has minted, whichever backups of the cluster both had. 2^53 are reached in 2095.
+//! - 2^12 for each millisecond since 2026, a hundred times more than a cluster mints. A restore by a sane clock 18 minutes
+//!   later is above everything that an earlier one has minted, whichever backups both had. 2^53 are reached in 2095.
 //! - Up to 2^32 (17 minutes), equal for all restores between a start of the machine and the next one, or a step of its clock.
 //! - A random part up to 2^19 (0.13 seconds), for restores on one machine at the same moment.
 //!

@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use holdfast_types::{
     Acquire, Bound, Data, EntryState, FencingToken, LockName, LockRejection, LockSet, Mode,
-    NamespaceQuota, OpenSession, Outcome, Owner, QuotaFull, Rejection, Reply, SessionEnd,
+    NamespaceQuota, OpenSession, Outcome, Owner, QuotaFull, Rejection, Reply, Revision, SessionEnd,
     SessionId, SessionName, Ticket, TreeRejection, ZnodePath,
 };
 
 use crate::Machine;
 use crate::context::{ApplyContext, expired, limit_reached, no_session};
-use crate::lock::claims::Claims;
+use crate::lock::claims::{ClaimCall, Claims};
 use crate::lock::deadlock::NewWait;
 use crate::lock::entry_location::EntryLocation;
 use crate::lock::index::Lock;
@@ -146,10 +146,11 @@ impl Machine {
         }
         let request = GrantRequest::of(acquire);
         let (name, owner) = (acquire.open.session.clone(), acquire.owner.clone());
-        let claims = Claims::of(acquire.attempt, request.mode);
+        let call = claim_call(acquire, lock, ctx.revision);
+        let claims = Claims::of(acquire.attempt, request.mode, call);
         let entry = LockEntry {
             path: location.path,
-            wait_ms: wait_of(acquire, lock),
+            wait_ms: call.wait_ms,
             permits: request.permits,
             never_overtaken: request.never_overtaken,
             options: boxed_unless_plain(acquire.options.clone()),
@@ -165,9 +166,13 @@ impl Machine {
         let state = self.state_of_entries(locks, session, owner, waits);
         // Never `None`: the command has just added or found the entries.
         let mut state = state.ok_or_else(|| no_session(session.clone()))?;
-        if let EntryState::Holding(grants) = &mut state {
-            for grant in grants {
-                grant.renewed = renewed;
+        match &mut state {
+            EntryState::Holding(grants) => {
+                grants.iter_mut().for_each(|grant| grant.renewed = renewed);
+            }
+            // A caller ends the wait of its own call only.
+            EntryState::Waiting(queued) => {
+                queued.iter_mut().for_each(|queued| queued.requested_in = self.revision);
             }
         }
         Ok(Reply::Acquired(state))
@@ -340,9 +345,9 @@ impl LockEntry {
     }
 }
 
-/// The first entry stores the deadline of a wait, because one cancel ends the wait for all locks.
-pub(super) fn wait_of(acquire: &Acquire, lock: &LockName) -> Option<u64> {
-    acquire.wait_ms.filter(|_| lock == acquire.locks.first())
+/// The call of a claim. The first entry stores the deadline of a wait, because one cancel ends the wait for all locks.
+pub(super) fn claim_call(acquire: &Acquire, lock: &LockName, requested_in: Revision) -> ClaimCall {
+    ClaimCall { requested_in, wait_ms: acquire.wait_ms.filter(|_| lock == acquire.locks.first()) }
 }
 
 /// Adds the name of the lock to a rejection of a multi-lock acquire.

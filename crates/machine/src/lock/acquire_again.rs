@@ -12,7 +12,7 @@ use holdfast_types::{
 
 use crate::Machine;
 use crate::context::ApplyContext;
-use crate::lock::acquire::{in_lock, wait_of};
+use crate::lock::acquire::{claim_call, in_lock};
 use crate::lock::claims::{Claims, LockClaim};
 use crate::lock::convert::{Conversion, conflict};
 use crate::lock::deadlock::NewWait;
@@ -121,7 +121,7 @@ impl Machine {
             return Err(conflict(entry, ModeConflictReason::NoOtherMode));
         }
         let mut update = EntryUpdate::none(entry);
-        update.claims.insert(attempt, mode);
+        update.claims.insert(attempt, mode, claim_call(acquire, lock, self.revision));
         update.value = newer_value(entry, attempt, acquire);
         update.waits = entry.hold.as_ref().is_none_or(|hold| mode.is_stronger_than(hold.mode));
         Ok(update)
@@ -151,7 +151,8 @@ impl Machine {
             return Err(conflict(entry, ModeConflictReason::NoOtherMode));
         }
         let upgrades = entry.hold.as_ref().is_some_and(|hold| mode.is_stronger_than(hold.mode));
-        update.claims.change(claim, mode, by, upgrades);
+        let call = upgrades.then(|| claim_call(acquire, lock, self.revision));
+        update.claims.change(claim, (mode, by), call);
         update.waits |= upgrades;
         update.value = newer_value(entry, by, acquire);
         // `min_hold` belongs to all claims, so a change of one of several does not replace it.
@@ -205,11 +206,14 @@ impl Machine {
         if !update.waits && !update.changes(entry) {
             return;
         }
-        let EntryUpdate { claims, conversion, value, min_hold_ms, waits } = update;
+        let EntryUpdate { mut claims, conversion, value, min_hold_ms, waits } = update;
         let value_changed = value.as_ref().is_some_and(|(value, _)| !entry.has_value(value));
         let current = self.update_entry(lock, entry, |entry| {
             if waits {
-                (entry.requested_in, entry.wait_ms) = (ctx.revision, wait_of(acquire, lock));
+                let call = claim_call(acquire, lock, ctx.revision);
+                if claims.repeat(acquire.attempt.unwrap_or(Attempt::UNNAMED), call) {
+                    (entry.requested_in, entry.wait_ms) = (call.requested_in, call.wait_ms);
+                }
             }
             entry.claims = claims;
             if value.is_some() || min_hold_ms.is_some() {

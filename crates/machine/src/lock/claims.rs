@@ -3,9 +3,9 @@
 //! An owner has one entry in a lock, however deeply its calls are nested. The entry has the strongest mode of its
 //! claims. A release ends one claim, in any order, and leaves what the others asked for. Only a change that names the
 //! claim replaces its mode; the claim keeps the number of the change, so an older copy of any call replaces nothing.
-//! Bound: `hold_count_max` claims.
+//! Each claim knows its latest call: the end of that call's wait ends this claim alone. Bound: `hold_count_max` claims.
 
-use holdfast_types::{Attempt, Mode};
+use holdfast_types::{Attempt, Mode, Revision};
 use serde::{Deserialize, Serialize};
 
 /// One attempt that keeps an entry.
@@ -14,22 +14,39 @@ pub(crate) struct LockClaim {
     pub(crate) attempt: Attempt,
     /// The requested mode.
     pub(crate) mode: Mode,
+    pub(crate) call: ClaimCall,
     /// The attempt of its latest change; `None` if it was never changed.
     pub(crate) changed_by: Option<Attempt>,
     /// What it was before a change to exclusive that still waits.
     pub(crate) before: Option<ClaimBefore>,
 }
 
+/// The latest copy of a call that may wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(crate) struct ClaimCall {
+    pub(crate) requested_in: Revision,
+    /// The maximum wait of the caller in milliseconds after `requested_in`; `None` waits as long as the session lives.
+    pub(crate) wait_ms: Option<u64>,
+}
+
+impl ClaimCall {
+    /// A call without the deadline of a wait.
+    pub(crate) const fn at(requested_in: Revision) -> Self {
+        Self { requested_in, wait_ms: None }
+    }
+}
+
 /// The state of a claim to which it returns if its change ends without a grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct ClaimBefore {
     mode: Mode,
+    call: ClaimCall,
     changed_by: Option<Attempt>,
 }
 
 impl LockClaim {
-    fn new(attempt: Attempt, mode: Mode) -> Self {
-        Self { attempt, mode, changed_by: None, before: None }
+    fn new(attempt: Attempt, mode: Mode, call: ClaimCall) -> Self {
+        Self { attempt, mode, call, changed_by: None, before: None }
     }
 
     /// The newest attempt that made this claim what it is.
@@ -44,8 +61,16 @@ impl LockClaim {
     }
 
     fn restored(self, before: ClaimBefore) -> Self {
-        let ClaimBefore { mode, changed_by } = before;
-        Self { mode, changed_by, before: None, ..self }
+        let ClaimBefore { mode, call, changed_by } = before;
+        Self { mode, call, changed_by, before: None, ..self }
+    }
+
+    /// Its call, and its change that waits, each with the number: those that wait beside a hold in the mode `held`.
+    fn waiting(&self, held: Option<Mode>) -> impl Iterator<Item = (Attempt, ClaimCall)> {
+        let change = self.before.and(self.changed_by).map(|by| (by, self.call));
+        let (mode, call) = self.before.map_or((self.mode, self.call), |own| (own.mode, own.call));
+        let waits = held.is_none_or(|held| mode.is_stronger_than(held));
+        change.into_iter().chain(waits.then_some((self.attempt, call)))
     }
 }
 
@@ -55,8 +80,8 @@ pub(crate) struct Claims(Vec<LockClaim>);
 
 impl Claims {
     /// Creates a set of one claim.
-    pub(crate) fn of(attempt: Option<Attempt>, mode: Mode) -> Self {
-        Self(vec![LockClaim::new(attempt.unwrap_or(Attempt::UNNAMED), mode)])
+    pub(crate) fn of(attempt: Option<Attempt>, mode: Mode, call: ClaimCall) -> Self {
+        Self(vec![LockClaim::new(attempt.unwrap_or(Attempt::UNNAMED), mode, call)])
     }
 
     /// Creates a set from a snapshot; `None` if it violates the invariant.
@@ -89,19 +114,70 @@ impl Claims {
     }
 
     /// Adds a claim. Has no effect if the set contains the attempt.
-    pub(crate) fn insert(&mut self, attempt: Attempt, mode: Mode) {
+    pub(crate) fn insert(&mut self, attempt: Attempt, mode: Mode, call: ClaimCall) {
         if let Err(at) = self.position(attempt) {
-            self.0.insert(at, LockClaim::new(attempt, mode));
+            self.0.insert(at, LockClaim::new(attempt, mode, call));
         }
     }
 
-    /// Changes the mode of a claim. If the change waits, [`Claims::withdraw`] returns the claim to its present state.
-    pub(crate) fn change(&mut self, attempt: Attempt, mode: Mode, by: Attempt, waits: bool) {
+    /// Changes the mode of a claim. With a `call`, the change waits: if its wait ends, the claim is again what it was.
+    pub(crate) fn change(
+        &mut self,
+        attempt: Attempt,
+        (mode, by): (Mode, Attempt),
+        call: Option<ClaimCall>,
+    ) {
         let at = self.position(attempt);
         let Some(claim) = at.ok().and_then(|at| self.0.get_mut(at)) else { return };
-        let now = ClaimBefore { mode: claim.mode, changed_by: claim.changed_by };
-        claim.before = waits.then_some(claim.before.unwrap_or(now));
+        let LockClaim { mode: before, changed_by, call: own, .. } = *claim;
+        let now = ClaimBefore { mode: before, call: own, changed_by };
+        let present = claim.before.unwrap_or(now);
+        claim.before = call.map(|_| present);
+        claim.call = call.unwrap_or(present.call);
         (claim.mode, claim.changed_by) = (mode, Some(by));
+    }
+
+    /// Records another copy of the call that made a claim, or of the change of one that waits. Returns false if the
+    /// attempt has neither.
+    pub(crate) fn repeat(&mut self, attempt: Attempt, call: ClaimCall) -> bool {
+        for claim in &mut self.0 {
+            match &mut claim.before {
+                Some(_) if claim.changed_by == Some(attempt) => claim.call = call,
+                Some(before) if claim.attempt == attempt => before.call = call,
+                None if claim.attempt == attempt => claim.call = call,
+                Some(_) | None => continue,
+            }
+            return true;
+        }
+        false
+    }
+
+    /// Ends the wait that began in this revision beside a hold in the mode `held`: the rest of the claims, `None` if there
+    /// is none, and the number that ended. `None` if no call waits since then.
+    pub(crate) fn end_wait(
+        &self,
+        held: Option<Mode>,
+        began: Revision,
+    ) -> Option<(Option<Self>, Attempt)> {
+        let is_it = |call: ClaimCall| call.requested_in == began;
+        let ended =
+            self.0.iter().position(|claim| claim.waiting(held).any(|(_, call)| is_it(call)));
+        let at = ended?;
+        let (mut rest, claim) = (self.0.clone(), self.0.get(at)?);
+        let number = match (claim.before, claim.changed_by) {
+            (Some(before), Some(by)) if is_it(claim.call) => {
+                rest.get_mut(at)?.clone_from(&claim.restored(before));
+                by
+            }
+            (Some(_) | None, _) => rest.remove(at).attempt,
+        };
+        Some((Self::restore(rest), number))
+    }
+
+    /// The latest of the calls that wait.
+    pub(crate) fn latest_waiting(&self, held: Option<Mode>) -> Option<ClaimCall> {
+        let waiting = self.0.iter().flat_map(|claim| claim.waiting(held));
+        waiting.map(|(_, call)| call).max_by_key(|call| call.requested_in)
     }
 
     /// Makes the waiting changes final.
@@ -118,23 +194,6 @@ impl Claims {
             Some(_) | None => *claim,
         });
         Self::restore(rest.collect())
-    }
-
-    /// Ends all waiting upgrades of a holder in this mode. Returns the remaining claims, `None` if there are none, and
-    /// the attempts that ended.
-    pub(crate) fn withdraw(&self, held: Mode) -> (Option<Self>, Vec<Attempt>) {
-        let (mut rest, mut ended) = (Vec::new(), Vec::new());
-        for claim in &self.0 {
-            match claim.before {
-                Some(before) => {
-                    ended.extend(claim.changed_by);
-                    rest.push(claim.restored(before));
-                }
-                None if claim.mode.is_stronger_than(held) => ended.push(claim.attempt),
-                None => rest.push(*claim),
-            }
-        }
-        (Self::restore(rest), ended)
     }
 
     pub(crate) fn as_slice(&self) -> &[LockClaim] {

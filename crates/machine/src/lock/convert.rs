@@ -8,8 +8,7 @@
 use std::sync::Arc;
 
 use holdfast_types::{
-    LockEvent, LockName, LockRejection, LossCause, Mode, ModeConflictReason, Rejection, TreeEvent,
-    ZnodePath,
+    LockEvent, LockName, LockRejection, Mode, ModeConflictReason, Rejection, TreeEvent, ZnodePath,
 };
 
 use crate::Machine;
@@ -167,27 +166,6 @@ impl Machine {
         path(None).or_else(|| path(Some(ctx.revision.0)))
     }
 
-    /// Ends the waiting upgrades of a holder: it is what it was. Without another claim, the entry is removed.
-    pub(crate) fn cancel_upgrade(
-        &mut self,
-        lock: &LockName,
-        entry: &Arc<LockEntry>,
-        ctx: &mut ApplyContext<'_>,
-    ) {
-        let Some(held) = entry.hold.as_ref().map(|hold| hold.mode) else { return };
-        let (rest, ended) = entry.claims.withdraw(held);
-        for attempt in ended {
-            self.end_attempt(entry.session, (lock, &entry.owner), attempt);
-        }
-        if let Some(claims) = rest {
-            self.keep_claims(lock, entry, claims, ctx);
-        } else {
-            self.leave(&SessionLockKey::of(lock, entry), LossCause::Released, ctx);
-            self.close_if_anonymous_and_idle(entry.session, ctx);
-            self.grant_next(lock, ctx);
-        }
-    }
-
     /// Leaves an entry some of its claims, and with them its mode. Grants waiters that a weaker mode admits.
     pub(super) fn keep_claims(
         &mut self,
@@ -197,7 +175,12 @@ impl Machine {
         ctx: &mut ApplyContext<'_>,
     ) {
         let wanted = claims.mode();
-        let entry = self.update_entry(lock, entry, |entry| entry.claims = claims);
+        let entry = self.update_entry(lock, entry, |entry| {
+            if let Some(call) = claims.latest_waiting(entry.held_mode()) {
+                (entry.requested_in, entry.wait_ms) = (call.requested_in, call.wait_ms);
+            }
+            entry.claims = claims;
+        });
         if entry.hold.is_some() && wanted != entry.mode {
             // Fewer claims never want a stronger mode than is held or requested.
             self.convert(lock, &entry, Conversion::Down(wanted), ctx);

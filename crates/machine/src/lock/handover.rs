@@ -14,7 +14,7 @@ use holdfast_types::{
 
 use crate::Machine;
 use crate::context::{ApplyContext, limit_reached};
-use crate::lock::claims::Claims;
+use crate::lock::claims::{ClaimCall, Claims};
 use crate::lock::entry_name::{EntryRecipe, own_name};
 use crate::lock::index::{Lock, SessionLockKey};
 use crate::lock::lock_entry::{LockEntry, boxed_unless_plain};
@@ -164,7 +164,7 @@ impl Machine {
             ..holder.options().clone()
         };
         // The claims of the giver end; the receiver has one, in the mode of the hold.
-        let claims = Claims::of(None, mode);
+        let claims = Claims::of(None, mode, ClaimCall::at(ctx.revision));
         let new = LockEntry::new(holder.sequence(), to, session, owner, claims, ctx);
         let new = LockEntry {
             path,

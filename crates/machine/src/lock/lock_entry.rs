@@ -134,6 +134,15 @@ impl LockEntry {
         self.hold.as_ref().is_some_and(|hold| hold.mode != self.mode)
     }
 
+    pub(crate) fn held_mode(&self) -> Option<Mode> {
+        self.hold.as_ref().map(|hold| hold.mode)
+    }
+
+    /// Ends the wait of the call that began in this revision ([`Claims::end_wait`]).
+    pub(crate) fn end_wait(&self, began: Revision) -> Option<(Option<Claims>, Attempt)> {
+        self.claims.end_wait(self.held_mode(), began)
+    }
+
     /// The stamp at which its `max_hold` ends.
     pub(crate) fn ends_at(&self) -> Option<Stamp> {
         let since = self.hold.as_ref()?.since;

@@ -86,8 +86,8 @@ impl Machine {
         }
     }
 
-    /// Removes a waiting entry. Has no effect if the entry was granted or removed, or if the owner has repeated its
-    /// acquire.
+    /// Ends the wait of one call: its claim, and with the last claim the entry. Has no effect if the entry was granted or
+    /// removed, or if the owner has repeated the call.
     pub(crate) fn cancel(&mut self, cancel: Cancel, ctx: &mut ApplyContext<'_>) -> Reply {
         let Cancel { lock, session, owner, ticket, requested_in } = cancel;
         let Some(KnownSession::Open(id)) = self.sessions.named(&session) else {
@@ -102,15 +102,24 @@ impl Machine {
         {
             return Reply::Acquired(EntryState::Holding(vec![grant]));
         }
-        if entry.requested_in > requested_in
-            && let Some(queued) = self.queued_of(&lock, &entry)
-        {
-            return Reply::Acquired(EntryState::Waiting(vec![queued]));
-        }
-        if entry.converts() {
-            self.cancel_upgrade(&lock, &entry, ctx);
-        } else {
-            self.leave_queue(&lock, &entry, ctx);
+        match entry.end_wait(requested_in) {
+            Some((None, _)) => self.leave_queue(&lock, &entry, ctx),
+            Some((Some(_), number)) => {
+                let locks: Vec<LockName> = entry.multi_lock().cloned().collect();
+                for lock in if locks.is_empty() { vec![lock] } else { locks } {
+                    let Some(entry) = self.locks.find(id, &lock, &owner, ticket).cloned() else {
+                        continue;
+                    };
+                    let Some((Some(rest), _)) = entry.end_wait(requested_in) else { continue };
+                    self.end_attempt(id, (&lock, &owner), number);
+                    self.keep_claims(&lock, &entry, rest, ctx);
+                }
+            }
+            None => {
+                let queued = self.queued_of(&lock, &entry);
+                let waiting = |queued| Reply::Acquired(EntryState::Waiting(vec![queued]));
+                return queued.map_or(Reply::Cancelled, waiting);
+            }
         }
         Reply::Cancelled
     }

@@ -122,12 +122,10 @@ impl Machine {
         member: &BarrierMember,
         outcome: &Outcome,
     ) {
-        let session = member.session;
-        self.remember(session, AnsweredCall::Arrival(ticket), outcome.clone());
-        if let Some(request) = member.request {
-            let scope = scope_of_arrival(barrier_kind, name, &member.owner);
-            self.remember(session, AnsweredCall::Request(request, scope), outcome.clone());
-        }
+        let scope = scope_of_arrival(barrier_kind, name, &member.owner);
+        let request = member.request.map(|request| (request, scope));
+        let call = AnsweredCall::Arrival { ticket, request };
+        self.remember(member.session, call, outcome.clone());
     }
 
     /// Ends the number of an arrival that was withdrawn: no later copy of the call arrives.
@@ -151,7 +149,7 @@ impl Machine {
         ticket: Revision,
     ) -> Option<Outcome> {
         let memo = &self.sessions.get(session)?.memo;
-        memo.recall(AnsweredCall::Arrival(ticket)).map(|answer| answer.outcome.clone())
+        memo.recall_arrival(ticket).map(|answer| answer.outcome.clone())
     }
 
     /// Handles a repeated call of an arrived member: the arrival keeps its ticket, and the session's lease is renewed.
@@ -186,6 +184,9 @@ impl Machine {
         if let Some((before, after)) = changed {
             self.recipes.waits.leave(&before);
             self.recipes.waits.enter(barrier_kind, &name, ticket, &after);
+            // The newer call stands for the arrival: a late copy of the older one does not arrive again.
+            let replaced = before.request.filter(|_| before.request != after.request);
+            self.end_request((barrier_kind, &name), session, &owner, replaced);
         }
         Ok(self.arrived(barrier_kind, &name, session, ticket, ctx.revision))
     }

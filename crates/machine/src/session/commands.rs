@@ -30,7 +30,12 @@ impl Machine {
                     self.attach(id, ctx);
                     ttl
                 } else {
-                    self.renew_lease_by_name(id, &open, attempt, ctx)
+                    let ttl = self.renew_lease_by_name(id, &open, attempt, ctx);
+                    // An open without settings is not repeated after the end of the session either.
+                    if let Some(session) = self.sessions.get_mut(id) {
+                        session.settings_by = session.settings_by.max(attempt.unwrap_or_default());
+                    }
+                    ttl
                 };
                 (id, ttl, false)
             }

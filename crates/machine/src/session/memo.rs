@@ -18,10 +18,24 @@ use crate::digest::DigestHasher;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) enum AnsweredCall {
     Request(RequestNumber, CallScope),
-    /// An arrival at a barrier, by its ticket.
-    Arrival(Revision),
+    /// An arrival at a barrier, by its ticket, and by its number if it has one.
+    Arrival {
+        ticket: Revision,
+        request: Option<(RequestNumber, CallScope)>,
+    },
     /// A hand-over that names a token.
     HandOver(CallScope),
+}
+
+impl AnsweredCall {
+    /// The number of the call, and what it names.
+    fn request(self) -> Option<(RequestNumber, CallScope)> {
+        match self {
+            Self::Request(number, scope) => Some((number, scope)),
+            Self::Arrival { request, .. } => request,
+            Self::HandOver(_) => None,
+        }
+    }
 }
 
 /// The first answer to a call.
@@ -116,6 +130,13 @@ impl Memo {
         self.answers.iter().find(|answer| answer.call == call)
     }
 
+    /// The answer to the arrival with a ticket; `None` if it has none, or if it is forgotten.
+    pub(crate) fn recall_arrival(&self, ticket: Revision) -> Option<&RememberedAnswer> {
+        let is_same =
+            |call| matches!(call, AnsweredCall::Arrival { ticket: of, .. } if of == ticket);
+        self.answers.iter().find(|answer| is_same(answer.call))
+    }
+
     /// The first answer to a numbered call; `None` if the call is new.
     ///
     /// # Errors
@@ -126,7 +147,7 @@ impl Memo {
         scope: CallScope,
     ) -> Result<Option<&RememberedAnswer>, SessionRejection> {
         for answer in &self.answers {
-            if let AnsweredCall::Request(number, of) = answer.call
+            if let Some((number, of)) = answer.call.request()
                 && number == request
             {
                 let revision = answer.revision;
@@ -149,11 +170,17 @@ impl Memo {
     }
 
     /// Remembers an answer, unless its number has one. Forgets the oldest answers beyond the bounds.
-    pub(crate) fn remember(&mut self, answer: RememberedAnswer, count_max: u32) {
+    pub(crate) fn remember(&mut self, mut answer: RememberedAnswer, count_max: u32) {
         let request = number(&answer);
-        let is_numbered = matches!(answer.call, AnsweredCall::Request(..));
-        if is_numbered && (request == RequestNumber(0) || self.is_answered(request)) {
-            return;
+        let is_used = request == RequestNumber(0) || self.is_answered(request);
+        match answer.call {
+            AnsweredCall::Request(..) if is_used => return,
+            AnsweredCall::Arrival { ticket, .. } if is_used => {
+                answer.call = AnsweredCall::Arrival { ticket, request: None };
+            }
+            AnsweredCall::Request(..)
+            | AnsweredCall::Arrival { .. }
+            | AnsweredCall::HandOver(_) => {}
         }
         let count_max = usize::try_from(count_max).unwrap_or(Self::MAX).min(Self::MAX);
         self.bytes += weight(&answer.outcome);
@@ -210,8 +237,5 @@ impl Memo {
 
 /// The number of a call; 0 if it has none.
 fn number(answer: &RememberedAnswer) -> RequestNumber {
-    match answer.call {
-        AnsweredCall::Request(number, _) => number,
-        AnsweredCall::Arrival(_) | AnsweredCall::HandOver(_) => RequestNumber(0),
-    }
+    answer.call.request().map_or(RequestNumber(0), |(number, _)| number)
 }

@@ -113,6 +113,20 @@ fn the_time_jumps_without_lost_time_only_while_nothing_depends_on_it() {
     let ttl = create("/t", CreateKind::Ttl { ms: 500 }, false, Vec::new());
     apply_at(&mut machine, 1_500, multi(Caller::default(), vec![ttl])).unwrap();
     assert_eq!(time_after(machine, UNUSED), 2_000, "a znode with a time-to-live");
+    for (expires_at, time) in
+        [(None, 9_000), (Some(Stamp(1_900)), 9_000), (Some(Stamp(5_000)), 2_000)]
+    {
+        let mut machine = cluster();
+        let subject = SubjectName::new("root").unwrap();
+        let token = NewAccessToken { expires_at, ..super::auth::token(1) };
+        let first = AuthChange::AddAdministrator { subject, token, mode: None };
+        apply_at(&mut machine, 1_500, Command::Auth(first).by(Actor::Node)).unwrap();
+        assert_eq!(
+            time_after(machine, UNUSED),
+            time,
+            "an access token that ends at {expires_at:?}"
+        );
+    }
 }
 
 #[test]

@@ -204,8 +204,10 @@ impl Trial {
                 let Some(entry) = queue.iter().find(|entry| entry.session == session) else {
                     return Ok(());
                 };
-                let (ticket, requested_in) = (Ticket(entry.ticket), Revision(u64::MAX));
                 let (session_name, owner) = (name(session), Owner::unnamed());
+                let state = self.machine.entry_state(&lock.clone().into(), &session_name, &owner);
+                let Some(EntryState::Waiting(queued)) = state else { return Ok(()) };
+                let (ticket, requested_in) = (Ticket(entry.ticket), queued[0].requested_in);
                 let cancel = Cancel {
                     lock: lock.clone(),
                     session: session_name,

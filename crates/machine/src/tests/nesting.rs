@@ -63,6 +63,26 @@ impl Nested {
         released
     }
 
+    /// An attempt of the owner `me` that waits for a write, as a change of a claim or not. Returns when it was asked.
+    fn wait(&mut self, attempt: u64, change: Option<u64>) -> Revision {
+        let (attempt, change) = (Some(Attempt(attempt)), change.map(Attempt));
+        let mode = Some(Exclusive);
+        let outcome = self.acquire_with("me", |plain| Acquire { attempt, change, mode, ..plain });
+        let Ok(Reply::Acquired(EntryState::Waiting(queued))) = outcome else {
+            panic!("{outcome:?}")
+        };
+        queued[0].requested_in
+    }
+
+    /// Ends the wait of a call.
+    fn cancel(&mut self, session: &str, requested_in: Revision) -> Outcome {
+        let (session, owner) = (session_name(session), Owner::unnamed());
+        let state = self.machine.entry_state(&lock_name("a").into(), &session, &owner);
+        let Some(EntryState::Waiting(queued)) = state else { return Ok(Reply::Cancelled) };
+        let (lock, ticket) = (lock_name("a"), queued[0].ticket);
+        self.apply(Command::Cancel(Cancel { lock, session, owner, ticket, requested_in }))
+    }
+
     /// Ends the wait of the session's entry at its deadline.
     fn end_wait(&mut self, session: &str) {
         let state = self.machine.entry_state(
@@ -205,6 +225,63 @@ fn a_write_in_an_upgradable_hold_waits_for_readers_and_ends_without_a_trace() {
     nested.release("late", 1);
     assert_eq!(nested.held(), held(&[("me", Exclusive)]));
     assert!(nested.mine().token > token);
+}
+
+/// Two calls of one owner wait, in the queue or for an upgrade. The end of one wait ends its attempt alone.
+#[test]
+fn the_end_of_a_wait_ends_one_attempt() {
+    for first_ends in [true, false] {
+        for upgrades in [true, false] {
+            let mut nested = Nested::new();
+            let other = if upgrades { Shared } else { Exclusive };
+            if upgrades {
+                nested.nest(1, Upgradable);
+            }
+            nested.acquire("other", 1, other).unwrap();
+            let asked = [2, 3].map(|attempt| nested.wait(attempt, None));
+            let (ended, left) = if first_ends { (asked[0], 3) } else { (asked[1], 2) };
+            assert_eq!(nested.cancel("me", ended), Ok(Reply::Cancelled));
+            nested.release("other", 1);
+            let grant = nested.acquire("me", left, Exclusive).unwrap();
+            assert_eq!((grant.mode, grant.hold_count), (Exclusive, 1 + u32::from(upgrades)));
+            nested.release("me", left);
+            let rest: &[_] = if upgrades { &[("me", Upgradable)] } else { &[] };
+            assert_eq!(nested.held(), held(rest));
+        }
+    }
+}
+
+/// A call that was repeated waits on: only the latest copy ends the attempt.
+#[test]
+fn the_end_of_an_older_copy_ends_nothing() {
+    let mut nested = Nested::new();
+    nested.acquire("other", 1, Exclusive).unwrap();
+    let older = nested.wait(2, None);
+    let newer = nested.wait(2, None);
+    let waits = |outcome: Outcome| matches!(outcome, Ok(Reply::Acquired(EntryState::Waiting(_))));
+    assert!(waits(nested.cancel("me", older)));
+    assert_eq!(nested.cancel("me", newer), Ok(Reply::Cancelled));
+    nested.release("other", 1);
+    assert_eq!(nested.held(), held(&[]));
+}
+
+/// An upgrade by a nested attempt, and a change of it: after the end of both waits the hold is what it was.
+#[test]
+fn no_upgrade_goes_on_after_the_end_of_its_waits() {
+    for change_ends_first in [true, false] {
+        let mut nested = Nested::new();
+        nested.nest(1, Upgradable);
+        nested.acquire("reader", 1, Shared).unwrap();
+        let nest = nested.wait(2, None);
+        let change = nested.wait(3, Some(2));
+        let ends = if change_ends_first { [change, nest] } else { [nest, change] };
+        for end in ends {
+            nested.cancel("me", end).unwrap();
+        }
+        assert!(!nested.mine().upgrading);
+        nested.release("reader", 1);
+        assert_eq!(nested.held(), held(&[("me", Upgradable)]));
+    }
 }
 
 #[test]
@@ -407,14 +484,17 @@ fn a_session_keeps_the_ttl_and_the_labels_of_its_newest_attempt() {
     nested.apply(open_as(Some(4), 50, "fourth")).unwrap();
     nested.apply(Command::Acquire(acquire(opened(40, "acquire")))).unwrap();
     assert_eq!(settings(&nested), (50, "fourth".to_owned()));
-    // A late open does not open the closed session again.
+    // A late open does not open the closed session again, also if it had no settings.
+    let plain = Command::OpenSession { open: open("me"), attempt: Some(Attempt(5)) };
+    nested.apply(plain.clone()).unwrap();
     let session = session_name("me");
     nested.apply(Command::CloseSession { session, attachment: None, incarnation: None }).unwrap();
-    let over = Err(LockRejection::AttemptOver { newest: Attempt(4) }.into());
+    let over = Err(LockRejection::AttemptOver { newest: Attempt(5) }.into());
     assert_eq!(nested.apply(open_as(Some(4), 50, "fourth")), over);
+    assert_eq!(nested.apply(plain), over);
     assert_eq!(nested.machine.session(&session_name("me")), SessionStatus::Closed);
-    nested.apply(open_as(Some(5), 10, "fifth")).unwrap();
-    nested.apply(open_as(Some(5), 20, "late")).unwrap();
+    nested.apply(open_as(Some(6), 10, "fifth")).unwrap();
+    nested.apply(open_as(Some(6), 20, "late")).unwrap();
     assert_eq!(settings(&nested), (10, "fifth".to_owned()));
 }
 

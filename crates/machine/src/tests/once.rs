@@ -200,7 +200,7 @@ fn a_withdrawn_arrival_does_not_come_back() {
         line(&mut machine, &format!("leave_barrier x s1{kind} request=4")).unwrap();
         line(&mut machine, &arrive(4)).unwrap_err();
         line(&mut machine, &arrive(3)).unwrap();
-        assert_eq!(line(&mut machine, &arrive(2)), over(3));
+        assert_eq!(line(&mut machine, &arrive(2)), over(2));
         // A refused call that did not wait is refused for ever.
         line(&mut machine, &format!("leave_barrier x s1{kind} request=3")).unwrap();
         line(&mut machine, &format!("{} nowait", arrive(5))).unwrap_err();
@@ -208,6 +208,41 @@ fn a_withdrawn_arrival_does_not_come_back() {
         line(&mut machine, &format!("arrive x s2{kind} parties=2")).unwrap();
         line(&mut machine, &format!("{} nowait", arrive(5))).unwrap_err();
         line(&mut machine, &format!("{} nowait", arrive(6))).unwrap();
+    }
+}
+
+/// A call with a larger number stands for the arrival: the older number does not arrive in the next generation.
+#[test]
+fn a_replaced_number_does_not_arrive_again() {
+    for kind in ["", " double"] {
+        for withdrawn in [false, true] {
+            let mut machine = Machine::new();
+            let arrive = |n: u64| format!("arrive x s1{kind} parties=2 request={n}");
+            line(&mut machine, &arrive(5)).unwrap();
+            line(&mut machine, &arrive(6)).unwrap();
+            if withdrawn {
+                line(&mut machine, &format!("leave_barrier x s1{kind} request=6")).unwrap();
+            } else {
+                line(&mut machine, &format!("arrive x s2{kind} parties=2")).unwrap();
+                line(&mut machine, &format!("leave_barrier x s1{kind}")).unwrap();
+            }
+            assert_eq!(line(&mut machine, &arrive(5)), over(5));
+        }
+    }
+}
+
+/// All members of one session get their answers, as many as the session remembers.
+#[test]
+fn each_arrival_of_a_session_takes_one_answer() {
+    let mut machine = Machine::new();
+    let count = Limits::default().memo_per_session_max;
+    let arrive = |n: u32| format!("arrive x s1 owner=o{n} parties={count} request={n}");
+    for n in 1..=count {
+        line(&mut machine, &arrive(n)).unwrap();
+    }
+    for n in 1..=count {
+        let first = line(&mut machine, &arrive(n)).unwrap().into_first().0;
+        assert!(matches!(first, Reply::Recipe(RecipeReply::Tripped(_))), "{n}: {first:?}");
     }
 }
 

@@ -9,7 +9,7 @@ use holdfast_types::{
 
 use crate::Machine;
 use crate::context::{ApplyContext, limit_reached};
-use crate::lock::claims::Claims;
+use crate::lock::claims::{ClaimCall, Claims};
 use crate::lock::entry_name::{EntryRecipe, SORTABLE_END};
 use crate::lock::foreign::is_foreign;
 use crate::lock::index::Lock;
@@ -76,8 +76,8 @@ impl Machine {
         };
         let Some(name) = self.session_name(session) else { return Err(reserved(&path)) };
         let GrantRequest { mode, permits, .. } = self.request_of_tree(&lock, &path);
-        let (owner, claims) = (Owner::unnamed(), Claims::of(None, mode));
-        let new = LockEntry::new(sequence, session, name, owner, claims, ctx);
+        let claims = Claims::of(None, mode, ClaimCall::at(ctx.revision));
+        let new = LockEntry::new(sequence, session, name, Owner::unnamed(), claims, ctx);
         let entry = LockEntry { path, permits, never_overtaken: true, ..new };
         self.enqueue(&lock, &directory, (data, acl), entry, ctx);
         Ok(())

@@ -2,8 +2,8 @@
 //!
 //! One wrong clock decides nothing: a value counts if a majority of the voters shows at least this value. Nodes that run
 //! measure time with monotonic clocks, so their wall clocks may jump. Wall clocks measure only the time before the
-//! leader's process started, and only by how much their leads on the log's time have grown since the last record. A leader
-//! writes no command before: a timed rule that began in between would end early.
+//! leader's run began, and only by how much their leads on the log's time have grown since the last record. A leader
+//! writes no command of a client before: a timed rule that began in between would end early.
 //! The code is pure: all clocks are arguments.
 
 use std::collections::BTreeMap;

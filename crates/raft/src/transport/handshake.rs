@@ -333,8 +333,13 @@ impl PeerHandshake {
         let checked = checked
             .map_err(|refusal| self.readmit(&hello, certificate.as_ref()).unwrap_or(refusal));
         self.log_refusal(&hello, checked.as_ref().err());
-        if let Err(refusal @ Refusal::LostEntries { .. }) = &checked {
-            self.refused_by.lock().insert(hello.from, refusal.to_string());
+        match &checked {
+            Err(refusal @ Refusal::LostEntries { .. }) => {
+                self.refused_by.lock().insert(hello.from, refusal.to_string());
+            }
+            // The caller had acknowledged more entries after it had sent where its log ends.
+            Ok(_) => drop(self.refused_by.lock().remove(&hello.from)),
+            Err(_) => {}
         }
         let Hello { from: node, incarnation, purpose, .. } = hello;
         match checked {

@@ -15,6 +15,8 @@ pub(in crate::tests) struct ModelClaim {
     pub(in crate::tests) attempt: Attempt,
     pub(in crate::tests) mode: Mode,
     pub(in crate::tests) changed_by: Option<Attempt>,
+    /// The revision of its latest call, and the maximum wait of that call.
+    pub(in crate::tests) asked: (u64, Option<u64>),
     /// What it was before a change that waits for the other holders.
     pub(in crate::tests) before: Option<Box<ModelClaim>>,
 }
@@ -27,9 +29,22 @@ pub(super) struct Again {
 }
 
 impl ModelClaim {
-    pub(super) fn new(attempt: Option<Attempt>, mode: Mode) -> Self {
+    pub(super) fn new(attempt: Option<Attempt>, mode: Mode, asked: (u64, Option<u64>)) -> Self {
         let attempt = attempt.unwrap_or(Attempt::UNNAMED);
-        Self { attempt, mode, changed_by: None, before: None }
+        Self { attempt, mode, changed_by: None, asked, before: None }
+    }
+}
+
+impl ModelClaim {
+    /// Another copy of the call of the claim, or of its change that waits.
+    fn repeat(&mut self, number: Attempt, asked: (u64, Option<u64>)) -> bool {
+        match &mut self.before {
+            Some(_) if self.changed_by == Some(number) => self.asked = asked,
+            Some(before) if self.attempt == number => before.asked = asked,
+            None if self.attempt == number => self.asked = asked,
+            _ => return false,
+        }
+        true
     }
 }
 
@@ -59,6 +74,34 @@ impl QueueEntry {
 
     fn is_weaker(&self, mode: Mode) -> bool {
         self.hold.is_some() && strength(self.held) < strength(mode)
+    }
+
+    /// The calls that wait: the number of each, and when it was asked.
+    pub(super) fn waiting(&self) -> Vec<(Attempt, (u64, Option<u64>))> {
+        let mut waiting = Vec::new();
+        for claim in &self.claims {
+            let own = claim.before.as_deref().unwrap_or(claim);
+            if claim.before.is_some() {
+                waiting.push((claim.changed_by.unwrap(), claim.asked));
+            }
+            if self.hold.is_none() || self.is_weaker(own.mode) {
+                waiting.push((own.attempt, own.asked));
+            }
+        }
+        waiting
+    }
+
+    /// The number of the call that waits since a revision, and the claims without it.
+    pub(super) fn end_wait(&self, asked: u64) -> Option<(Attempt, Vec<ModelClaim>)> {
+        let (number, _) = *self.waiting().iter().find(|(_, (at, _))| *at == asked)?;
+        let mut rest = self.claims.clone();
+        let is_change = |claim: &ModelClaim| claim.before.is_some() && claim.asked.0 == asked;
+        if let Some(changed) = rest.iter_mut().find(|claim| is_change(claim)) {
+            *changed = *changed.before.clone().unwrap();
+        } else {
+            rest.retain(|claim| claim.attempt != number);
+        }
+        Some((number, rest))
     }
 
     /// All its numbers, of claims and of changes.
@@ -144,7 +187,7 @@ impl Model {
             return Err(conflict(old.present(), ModeConflictReason::NoOtherMode));
         }
         let mut after = old.clone();
-        after.claims.push(ModelClaim::new(Some(attempt), mode));
+        after.claims.push(ModelClaim::new(Some(attempt), mode, (0, None)));
         after.mode = strongest(&after.claims);
         after.set_value(attempt, acquire);
         Ok((after, old.hold.is_none() || old.is_weaker(mode)))
@@ -189,8 +232,9 @@ impl Model {
         }
         let waits = old.is_weaker(mode);
         let before = own.before.clone().unwrap_or_else(|| Box::new(own.clone()));
-        let new =
-            ModelClaim { attempt: of, mode, changed_by: Some(by), before: waits.then_some(before) };
+        let asked = before.asked;
+        let before = waits.then_some(before);
+        let new = ModelClaim { attempt: of, mode, changed_by: Some(by), asked, before };
         let mut after = old.clone();
         after.claims.iter_mut().filter(|claim| claim.attempt == of).for_each(|c| *c = new.clone());
         after.mode = strongest(&after.claims);
@@ -227,12 +271,17 @@ impl Model {
         lock: &LockName,
         path: &str,
         again: Again,
-        wait_ms: Option<u64>,
+        (number, wait_ms): (Attempt, Option<u64>),
     ) {
         let (revision, before) = (self.revision, entry(self.find(path).unwrap()).clone());
         let Again { mut after, waits, upgrades } = again;
-        if waits {
-            (after.requested_in, after.wait_ms) = (revision, wait_ms);
+        // The granted claims of an entry are never asked about.
+        for claim in &mut after.claims {
+            claim.asked.0 = if claim.asked.0 == 0 { revision } else { claim.asked.0 };
+        }
+        let asked = (revision, wait_ms);
+        if waits && after.claims.iter_mut().any(|claim| claim.repeat(number, asked)) {
+            (after.requested_in, after.wait_ms) = asked;
         }
         let mode = after.mode;
         self.find_mut(path).entry = Some(after);
@@ -265,35 +314,13 @@ impl Model {
         Released { hold_count, changed }
     }
 
-    /// Ends every upgrade of a holder that waits.
-    pub(super) fn withdraw_upgrades(&mut self, lock: &LockName, path: &str) {
-        let node = self.find(path).unwrap().clone();
-        let old = entry(&node).clone();
-        let name = self.session_of(&node).name.clone();
-        let mut rest = Vec::new();
-        for claim in &old.claims {
-            match &claim.before {
-                Some(before) => {
-                    self.end_attempt((&name, lock, &old.owner), claim.changed_by.unwrap());
-                    rest.push((**before).clone());
-                }
-                None if old.is_weaker(claim.mode) => {
-                    self.end_attempt((&name, lock, &old.owner), claim.attempt);
-                }
-                None => rest.push(claim.clone()),
-            }
-        }
-        if rest.is_empty() {
-            self.release_entry(lock, path, &name);
-        } else {
-            self.set_claims(lock, path, rest);
-        }
-    }
-
-    fn set_claims(&mut self, lock: &LockName, path: &str, claims: Vec<ModelClaim>) {
+    pub(super) fn set_claims(&mut self, lock: &LockName, path: &str, claims: Vec<ModelClaim>) {
         let own = self.find_mut(path).entry.as_mut().unwrap();
         let (before, mode) = (own.mode, strongest(&claims));
         (own.claims, own.mode) = (claims, mode);
+        if let Some(asked) = own.waiting().into_iter().map(|(_, asked)| asked).max() {
+            (own.requested_in, own.wait_ms) = asked;
+        }
         if own.hold.is_some() && mode != before {
             own.held = mode;
             self.grant_waiters(lock);

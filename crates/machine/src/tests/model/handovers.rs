@@ -167,7 +167,7 @@ impl Model {
             owner: owner.clone(),
             requested_in: self.revision,
             wait_ms: None,
-            claims: vec![ModelClaim::new(None, before.held)],
+            claims: vec![ModelClaim::new(None, before.held, (self.revision, None))],
             value_by: Attempt::UNNAMED,
             mode: before.held,
             hold: None,

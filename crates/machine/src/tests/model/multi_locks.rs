@@ -63,9 +63,11 @@ impl Model {
         }
         self.renew_lease_by_name(&all.open.session, all.open.ttl, all.attempt);
         for (at, (node, (lock, again))) in entries.iter().zip(plans).enumerate() {
-            self.apply_again(&lock, &node.path, again, all.wait_ms.filter(|_| at == 0));
+            let number = all.attempt.unwrap_or(Attempt::UNNAMED);
+            let wait_ms = all.wait_ms.filter(|_| at == 0);
+            self.apply_again(&lock, &node.path, again, (number, wait_ms));
         }
-        Ok(self.multi_lock_reply(entries, true))
+        Ok(self.asked_now(self.multi_lock_reply(entries, true)))
     }
 
     fn join_multi_lock(&mut self, id: u64, all: &Acquire) -> Outcome {

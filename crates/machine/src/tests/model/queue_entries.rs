@@ -61,9 +61,10 @@ impl Model {
         let again = self.again(&lock, node, &acquire)?;
         self.renew_lease_by_name(&acquire.open.session, acquire.open.ttl, acquire.attempt);
         let (waits, upgrades) = (again.waits, again.upgrades);
-        self.apply_again(&lock, &node.path, again, acquire.wait_ms);
+        let number = acquire.attempt.unwrap_or(Attempt::UNNAMED);
+        self.apply_again(&lock, &node.path, again, (number, acquire.wait_ms));
         let path = self.own_path(&lock, node);
-        Ok(self.acquire_reply(&lock, &path, waits, !upgrades))
+        Ok(self.asked_now(self.acquire_reply(&lock, &path, waits, !upgrades)))
     }
 
     /// The path of an entry. An upgrade of a shared holder may have renamed it.
@@ -178,7 +179,7 @@ impl Model {
             owner,
             requested_in: self.revision,
             wait_ms,
-            claims: vec![ModelClaim::new(attempt, request.mode)],
+            claims: vec![ModelClaim::new(attempt, request.mode, (self.revision, wait_ms))],
             value_by: attempt.unwrap_or(Attempt::UNNAMED),
             mode: request.mode,
             held: request.mode,
@@ -281,14 +282,21 @@ impl Model {
         let entry = entry(node);
         let path = node.path.clone();
         let converts = entry.hold.is_some() && entry.mode != entry.held;
-        if (entry.hold.is_some() && !converts) || entry.requested_in > requested_in.0 {
+        let ended = entry.end_wait(requested_in.0);
+        let Some((number, rest)) = ended.filter(|_| entry.hold.is_none() || converts) else {
             return self.acquire_reply(&lock, &path, true, false);
-        }
-        if converts {
-            self.withdraw_upgrades(&lock, &path);
+        };
+        if rest.is_empty() {
+            self.release_entry(&lock, &path, &name);
             return Reply::Cancelled;
         }
-        self.release_entry(&lock, &path, &name);
+        for lock in if entry.multi_lock.is_empty() { vec![lock] } else { entry.multi_lock.clone() }
+        {
+            let entries = self.queue(&lock);
+            let path = entries.iter().find(|node| meant(node)).unwrap().path.clone();
+            self.end_attempt((&name, &lock, &owner), number);
+            self.set_claims(&lock, &path, rest.clone());
+        }
         Reply::Cancelled
     }
 }

@@ -65,6 +65,8 @@ impl Model {
             }
             if open.password.is_none() {
                 self.renew_lease_by_name(&open.session, open.ttl, attempt);
+                let session = self.live_mut(&open.session);
+                session.settings_by = session.settings_by.max(attempt.unwrap_or(Attempt::UNNAMED));
             } else {
                 self.renew_lease(&open.session, open.ttl);
                 let revision = self.revision;

@@ -154,6 +154,13 @@ impl Model {
         waits
     }
 
+    /// The reply to an acquire: its caller waits since now.
+    pub(super) fn asked_now(&self, reply: Reply) -> Reply {
+        let Reply::Acquired(EntryState::Waiting(mut queued)) = reply else { return reply };
+        queued.iter_mut().for_each(|queued| queued.requested_in = Revision(self.revision));
+        Reply::Acquired(EntryState::Waiting(queued))
+    }
+
     /// The reply to an acquire, whose caller may wait for an upgrade of a hold.
     pub(super) fn acquire_reply(
         &self,

@@ -282,6 +282,9 @@ impl Model {
                 self.participants.iter_mut().find(|party| party.ticket == mine.ticket).unwrap();
             (entry.requested_in, entry.wait_ms) = (revision, wait_ms);
             entry.request = request.or(mine.request);
+            if request.is_some() && request != mine.request {
+                self.end_number(&mine, mine.request);
+            }
             return self.arrived(barrier_kind, &name, mine.session, mine.ticket, revision);
         }
         let opens = arrived + 1 >= parties

@@ -63,7 +63,7 @@ impl Model {
         let CancelArrival { barrier_kind, name, session, owner, requested_in, ticket } =
             cancel_arrival;
         let Some(id) = self.live(&session) else { return replied(RecipeReply::ArrivalCancelled) };
-        if let Some((first, _)) = self.recall(id, &Called::Arrival(ticket.0)) {
+        if let Some(first) = self.recall_arrival(id, ticket.0) {
             return first;
         }
         let Some(mine) = self.participant_of(barrier_kind, &name, id, &owner) else {

@@ -9,9 +9,20 @@ use super::{Model, Participant, scope};
 pub(in crate::tests) enum Called {
     /// A number, and what the call does.
     Number(u64, String),
-    /// The ticket of an arrival.
-    Arrival(u64),
+    /// The ticket of an arrival, and its number with what the call does.
+    Arrival(u64, Option<(u64, String)>),
     HandOver(String),
+}
+
+impl Called {
+    fn number(&self) -> Option<(u64, &str)> {
+        match self {
+            Self::Number(number, scope) | Self::Arrival(_, Some((number, scope))) => {
+                Some((*number, scope))
+            }
+            Self::Arrival(_, None) | Self::HandOver(_) => None,
+        }
+    }
 }
 
 /// The answer to a copy of a call.
@@ -58,6 +69,13 @@ impl Model {
         known.map(|(_, first, revision)| (first.clone(), *revision))
     }
 
+    pub(super) fn recall_arrival(&self, id: SessionId, ticket: u64) -> Option<Outcome> {
+        let session = self.sessions.iter().find(|session| session.id == id)?;
+        let is_same = |called: &Called| matches!(called, Called::Arrival(of, _) if *of == ticket);
+        let known = session.memo.iter().find(|(called, ..)| is_same(called));
+        known.map(|(_, first, _)| first.clone())
+    }
+
     /// The first answer to a numbered call. A number that is forgotten, or belongs to another call, is rejected.
     pub(in crate::tests) fn recall_number(
         &self,
@@ -66,11 +84,11 @@ impl Model {
     ) -> Result<Option<Outcome>, Rejection> {
         let session = self.sessions.iter().find(|session| session.id == id).unwrap();
         for (called, outcome, revision) in &session.memo {
-            match called {
-                Called::Number(known, of) if *known == number && of == scope => {
+            match called.number() {
+                Some(known) if known == (number, scope) => {
                     return Ok(Some(repeated((outcome.clone(), *revision))));
                 }
-                Called::Number(known, _) if *known == number => {
+                Some((known, _)) if known == number => {
                     let revision = Revision(*revision);
                     return Err(SessionRejection::RequestMismatch { revision }.into());
                 }
@@ -87,7 +105,7 @@ impl Model {
     pub(in crate::tests) fn remember(
         &mut self,
         id: SessionId,
-        call: Called,
+        mut call: Called,
         (outcome, revision): (&Outcome, u64),
     ) {
         if self.sessions.iter().all(|session| session.id != id) {
@@ -95,29 +113,26 @@ impl Model {
         }
         let memo_max = self.limits.memo_per_session_max as usize;
         let session = self.sessions.iter_mut().find(|session| session.id == id).unwrap();
-        if let Called::Number(number, _) = &call {
-            let is_known = |(called, ..): &(Called, Outcome, u64)| matches!(called, Called::Number(known, _) if known == number);
-            if *number == 0 || session.memo.iter().any(is_known) {
-                return;
-            }
+        let number = call.number().map(|(number, _)| number);
+        let is_known = |(called, ..): &(Called, Outcome, u64)| {
+            called.number().map(|(number, _)| number) == number
+        };
+        if number == Some(0) || number.is_some() && session.memo.iter().any(is_known) {
+            let Called::Arrival(ticket, _) = call else { return };
+            call = Called::Arrival(ticket, None);
         }
         session.memo.push((call, outcome.clone(), revision));
         let over = session.memo.len().saturating_sub(memo_max);
         for (called, ..) in session.memo.drain(..over) {
-            if let Called::Number(number, _) = called {
-                session.floor = session.floor.max(number);
-            }
+            session.floor = session.floor.max(called.number().map_or(0, |(number, _)| number));
         }
     }
 
     /// Remembers the final answer to an arrival.
     pub(super) fn answer(&mut self, party: &Participant, outcome: &Outcome) {
-        let answer = (outcome, self.revision);
-        self.remember(party.session, Called::Arrival(party.ticket), answer);
-        if let Some(request) = party.request {
-            let scope = scope(party.barrier_kind, &party.name, &party.owner);
-            self.remember(party.session, Called::Number(request, scope), answer);
-        }
+        let scope = scope(party.barrier_kind, &party.name, &party.owner);
+        let call = Called::Arrival(party.ticket, party.request.map(|request| (request, scope)));
+        self.remember(party.session, call, (outcome, self.revision));
     }
 
     /// The bytes of the memo that count: the paths that were created.
@@ -142,10 +157,8 @@ impl Model {
     /// The largest number that a session has seen or forgotten.
     pub(super) fn newest(&self, id: SessionId) -> u64 {
         let session = self.sessions.iter().find(|session| session.id == id).unwrap();
-        let number = |(called, ..): &(Called, Outcome, u64)| match called {
-            Called::Number(number, _) => *number,
-            Called::Arrival(_) | Called::HandOver(_) => 0,
-        };
+        let number =
+            |(called, ..): &(Called, Outcome, u64)| called.number().map_or(0, |(number, _)| number);
         session.memo.iter().map(number).max().unwrap_or(0).max(session.floor)
     }
 }
