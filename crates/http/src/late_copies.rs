@@ -56,7 +56,7 @@ impl LateCopies {
             Self::OpenAttempt => [
                 "`attempt`",
                 "409 `attempt-over`; while the session is open, a renewal",
-                "one hour after the end of the session",
+                "one hour after the end of the session, for 200,000 sessions",
             ],
             Self::Release => ["`attempt` or `token`", "none", "as an acquire; a token always"],
             Self::Token => {

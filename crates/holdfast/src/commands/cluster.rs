@@ -142,8 +142,8 @@ async fn verify(cluster: &ClusterArgs) -> Result<(), CommandFailure> {
 async fn seal(args: &SealArgs) -> Result<(), CommandFailure> {
     let query = Query::default().with(&parameters::member::REASON, &args.reason);
     let call = Call::new(Method::PUT, query.target("/v1/cluster/seal"));
-    // A sealed cluster does not close the session, which ends some time after the seal.
-    let body: SealBody = args.cluster.client()?.call_once(call).await?;
+    // Without a session for a number, because a sealed cluster opens none, and a repeated seal changes nothing.
+    let body: SealBody = args.cluster.client()?.call(&call).await?;
     let since = format_time(body.since.0);
     let text = format!("sealed since {since}: {}\n\nnext: holdfast backup", body.reason);
     answer(args.cluster.format(), &body, &since, &text);
