@@ -5,14 +5,14 @@
 
 use std::time::Duration;
 
-use holdfast_api::{ElectionBody, GrantBody, LeaderBody, election_lock, election_path};
+use holdfast_api::{ElectionBody, LeaderBody, election_lock, election_path};
 use holdfast_types::LockName;
 
 use crate::error::{argument, is_hold_gone};
 use crate::lease::Acknowledged;
 use crate::lock_request::RequestedChange;
 use crate::observer::Observer;
-use crate::{Client, Error, Guard, Lock, Loss, attempt};
+use crate::{Client, Error, Guard, Lock, Loss};
 
 /// An election; see [`Client::election`].
 #[derive(Clone, Debug)]
@@ -161,14 +161,11 @@ impl Guard {
         request.options.value = Some(value);
         let change =
             RequestedChange { value: request.options.value.clone(), ..RequestedChange::default() };
-        let changed = self.entry.attempt();
-        let by = attempt::next_after(changed.unwrap_or_default());
-        let call = request.change_call(&session.name, changed, by, &change, Duration::ZERO);
-        let delivery = tokio::select! {
-            delivery = session.calls.deliver(&call) => delivery.json::<GrantBody>(),
+        let result = tokio::select! {
+            result = self.hold.change(&request, &change) => result,
             loss = self.hold.lost() => return Err(Error::Lost(loss)),
         };
-        let loss = match delivery.result {
+        let loss = match result {
             Ok(answer) if answer.body.token == self.token() => {
                 let held = Duration::from_millis(answer.body.expires_in_ms);
                 session.acknowledge(Acknowledged { counted_from: answer.sent, held })?;

@@ -15,7 +15,7 @@ use crate::hold::{Hold, first_deadline, first_loss};
 use crate::lock_request::{ClientLockRequest, RequestedChange};
 use crate::queue_entry::{ClientQueueEntry, EntryStage};
 use crate::session::{Session, SessionUse};
-use crate::{Error, Loss, attempt, spans};
+use crate::{Error, Loss, spans};
 
 /// Dropping the value releases its locks in the background.
 pub(crate) struct HeldLocks {
@@ -99,12 +99,9 @@ impl HeldLocks {
 
     /// Replaces the `min_hold` of a single lock.
     pub(crate) async fn set_min_hold(&self, min_hold: Duration) -> Result<(), Error> {
-        let [Hold { session, entry, .. }] = self.holds.as_slice() else { return Ok(()) };
+        let [hold] = self.holds.as_slice() else { return Ok(()) };
         let change = RequestedChange { min_hold: Some(min_hold), ..RequestedChange::default() };
-        let by = attempt::next_after(entry.attempt().unwrap_or_default());
-        let call =
-            self.request.change_call(&session.name, entry.attempt(), by, &change, Duration::ZERO);
-        session.calls.with_timeout(self.request.request_timeout).send(&call).await
+        hold.change(&self.request, &change).await.map(drop)
     }
 
     /// Cancels the token, and stops the reaction to losses.

@@ -14,9 +14,12 @@ use tokio::sync::watch;
 
 use crate::calls::timer;
 use crate::clock::Moment;
+use crate::error::newest_attempt;
+use crate::lock_request::{ClientLockRequest, RequestedChange};
 use crate::queue_entry::{ClientQueueEntry, release_call};
+use crate::retry::Answer;
 use crate::session::Session;
-use crate::{Loss, ReleaseRequest};
+use crate::{Error, Loss, ReleaseRequest, attempt};
 
 /// A view of a held lock. Clones are cheap. A view does not keep the lock; only the [`Guard`](crate::Guard) does.
 #[derive(Clone)]
@@ -43,6 +46,28 @@ impl Hold {
         match self.deadline_or_loss(now) {
             Ok(deadline) => write!(f, "held for {:?} }}", deadline.left(now)),
             Err(loss) => write!(f, "lost: {loss} }}"),
+        }
+    }
+
+    /// Changes the hold, and never acquires the lock. Takes a larger number once if another program of the session has
+    /// one.
+    pub(crate) async fn change(
+        &self,
+        request: &ClientLockRequest,
+        change: &RequestedChange,
+    ) -> Result<Answer<GrantBody>, Error> {
+        let (session, changed) = (&self.session, self.entry.attempt());
+        let calls = session.calls.with_timeout(request.request_timeout);
+        let send = async |after| {
+            let by = attempt::next_after(after);
+            let call = request.change_call(&session.name, changed, by, change, Duration::ZERO);
+            calls.deliver(&call).await.json().result
+        };
+        match send(changed.unwrap_or_default()).await {
+            Err(Error::Rejected(problem)) if let Some(newest) = newest_attempt(&problem) => {
+                send(newest).await
+            }
+            result => result,
         }
     }
 

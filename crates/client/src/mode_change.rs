@@ -3,13 +3,14 @@
 //!
 //! While the mode is unknown, the queue entry is `Converting`, so that its new token does not look like a loss. An
 //! upgrade that ends early restores the old mode, in the background if necessary. A downgrade never waits; the client
-//! repeats it until the cluster confirms it. Bounds: one call in flight.
+//! repeats it until the cluster confirms it. Bounds: one change of a hold at a time, with one call in flight.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_api::GrantBody;
 use holdfast_types::{Attempt, FencingToken, Mode};
+use tokio::sync::OwnedMutexGuard;
 
 use crate::attempt;
 use crate::error::{is_hold_gone, newest_attempt};
@@ -29,18 +30,30 @@ impl Guard {
     /// [`Error::Busy`] if the other holders did not leave in time: the guard is still upgradable. [`Error::Rejected`] if
     /// the guard is shared; [`Error::Lost`] if the lock is lost.
     pub async fn upgrade(&mut self, timeout: Duration) -> Result<FencingToken, Error> {
-        self.ensure()?;
+        let limit = WaitLimit::new(timeout);
+        let turn_within = timeout.max(self.locks.request.request_timeout);
+        let turn = tokio::time::timeout(turn_within, turn(&self.hold)).await.map_err(|_| {
+            Error::Unavailable("an earlier change of the mode is not over".to_owned())
+        })??;
         if self.mode() == Mode::Exclusive {
             return Ok(self.token());
         }
-        let mut change = ModeChange::begin(&self.hold, &self.locks.request, self.mode());
+        let mut change = ModeChange::begin(&self.hold, &self.locks.request, self.mode(), turn);
         let mut is_renumbered = false;
-        let limit = WaitLimit::new(timeout);
         loop {
             let wait = limit.next_call();
             let Delivery { result, in_doubt } = change.call(Mode::Exclusive, wait).await?;
             match result {
-                Ok(answer) => return change.completed(Mode::Exclusive, answer),
+                Ok(answer) if !Mode::Exclusive.is_stronger_than(answer.body.mode) => {
+                    return change.completed(Mode::Exclusive, answer);
+                }
+                // The cluster executed a later call of this hold, so this one changed nothing.
+                Ok(_) if !is_renumbered => is_renumbered = true,
+                Ok(answer) => {
+                    change.complete_fallback().await?;
+                    let mode = answer.body.mode.as_str();
+                    return Err(Error::Unavailable(format!("the lock kept the mode {mode}")));
+                }
                 Err(Error::OutcomeUnknown(_) | Error::Unavailable(_)) if !limit.is_over() => {}
                 Err(Error::Busy(_)) if !wait.is_zero() && !limit.is_over() => {}
                 Err(Error::Rejected(problem))
@@ -68,7 +81,7 @@ impl Guard {
     /// # Errors
     /// [`Error::InvalidArgument`] if the mode is not weaker; [`Error::Lost`] if the lock is lost.
     pub async fn downgrade(&mut self, to: Mode) -> Result<(), Error> {
-        self.ensure()?;
+        let turn = turn(&self.hold).await?;
         if self.mode() == to {
             return Ok(());
         }
@@ -82,8 +95,19 @@ impl Guard {
                 "{to} is not weaker than {from}: use upgrade()"
             )));
         }
-        ModeChange::begin(&self.hold, &self.locks.request, to).complete_fallback().await
+        ModeChange::begin(&self.hold, &self.locks.request, to, turn).complete_fallback().await
     }
+}
+
+/// Waits until no other change of the mode is in progress, e.g. the fallback of a dropped upgrade. The mode of the hold is
+/// final only then.
+async fn turn(hold: &Hold) -> Result<OwnedMutexGuard<()>, Error> {
+    let turn = tokio::select! {
+        turn = hold.entry.mode_change.clone().lock_owned() => turn,
+        loss = hold.lost() => return Err(Error::Lost(loss)),
+    };
+    hold.ensure()?;
+    Ok(turn)
 }
 
 /// A hold between two modes. Dropping it completes the fallback in the background.
@@ -97,15 +121,22 @@ struct ModeChange {
     /// Each call of the change has a larger number.
     newest: Attempt,
     is_over: bool,
+    /// Excludes other changes of the hold. `None` only after the drop.
+    turn: Option<OwnedMutexGuard<()>>,
 }
 
 impl ModeChange {
-    fn begin(hold: &Hold, request: &ClientLockRequest, fallback: Mode) -> Self {
+    fn begin(
+        hold: &Hold,
+        request: &ClientLockRequest,
+        fallback: Mode,
+        turn: OwnedMutexGuard<()>,
+    ) -> Self {
         let token = hold.token();
         hold.entry.enter(EntryStage::Converting(token));
         let newest = hold.entry.attempt().unwrap_or_default();
         let (hold, request) = (hold.clone(), request.clone());
-        Self { hold, request, fallback, token, newest, is_over: false }
+        Self { hold, request, fallback, token, newest, is_over: false, turn: Some(turn) }
     }
 
     /// Requests a mode once.
@@ -136,7 +167,8 @@ impl ModeChange {
         }
     }
 
-    /// Completes the change after the cluster granted the mode.
+    /// Completes the change after the cluster granted the mode. The answer has the strongest mode of the owner's guards,
+    /// and each guard keeps its own.
     fn completed(&mut self, mode: Mode, answer: Answer<GrantBody>) -> Result<FencingToken, Error> {
         let Answer { body: mut grant, sent } = answer;
         grant.mode = mode;
@@ -202,9 +234,10 @@ impl Drop for ModeChange {
         }
         let (hold, request) = (self.hold.clone(), self.request.clone());
         let (fallback, token, newest) = (self.fallback, self.token, self.newest);
+        let turn = self.turn.take();
         let runtime = hold.session.runtime.clone();
         runtime.spawn(async move {
-            let again = Self { hold, request, fallback, token, newest, is_over: false };
+            let again = Self { hold, request, fallback, token, newest, is_over: false, turn };
             // The hold reports the result.
             drop(again.complete_fallback().await);
         });

@@ -48,6 +48,8 @@ pub(crate) struct ClientQueueEntry {
     /// The token of the latest hold.
     token: Mutex<Option<FencingToken>>,
     pub(crate) limits: watch::Sender<HoldLimits>,
+    /// Locked during a change of the mode, so that the answers of two changes never mix.
+    pub(crate) mode_change: Arc<tokio::sync::Mutex<()>>,
     /// Notified when a renewal lists the lock as held while this entry still waits for the grant.
     pub(crate) granted_elsewhere: Notify,
     /// The latest release request.
@@ -70,6 +72,7 @@ impl ClientQueueEntry {
             stage: Mutex::new(EntryStage::Waiting),
             token: Mutex::new(None),
             limits: watch::Sender::default(),
+            mode_change: Arc::default(),
             granted_elsewhere: Notify::new(),
             release_request: watch::Sender::default(),
         }

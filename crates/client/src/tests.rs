@@ -10,6 +10,7 @@ use tokio::net::TcpListener;
 use super::*;
 
 mod backoff;
+mod changes;
 mod frozen;
 mod guards;
 mod kinds;
