@@ -78,15 +78,13 @@ impl LargeBodies {
 
     /// Acquires a permit, in the order of the requests.
     async fn permit<'p>(&self, of: &'p Semaphore) -> Result<SemaphorePermit<'p>, HttpError> {
-        match tokio::time::timeout(self.wait, of.acquire()).await {
-            Ok(Ok(permit)) => Ok(permit),
-            // The semaphores are never closed.
-            Ok(Err(_)) | Err(_) => {
-                let bound = Some("large bodies at once".into());
-                let facts = Facts { bound, retry_after_ms: Some(1_000), ..Facts::default() };
-                Err(Box::new(Problem::new(ErrorCode::RateLimited, "nothing was done").facts(facts)))
-            }
+        // The semaphores are never closed.
+        if let Ok(Ok(permit)) = tokio::time::timeout(self.wait, of.acquire()).await {
+            return Ok(permit);
         }
+        let bound = Some("large bodies at once".into());
+        let facts = Facts { bound, retry_after_ms: Some(1_000), ..Facts::default() };
+        Err(Box::new(Problem::new(ErrorCode::RateLimited, "nothing was done").facts(facts)))
     }
 }
 

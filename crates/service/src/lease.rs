@@ -148,7 +148,7 @@ impl Leases {
         let record = |(id, lease): (&SessionId, &mut RunningLease)| {
             lease.recorded = lease.used(now);
             lease.phase = LeasePhase::Recorded;
-            let used = lease.recorded - lease.recorded / RECORD_MARGIN;
+            let used = lease.recorded.saturating_sub(lease.recorded / RECORD_MARGIN);
             let used_ms = u32::try_from(used.as_millis()).unwrap_or(0);
             LeaseRecord { session: *id, generation: lease.generation, used_ms }
         };

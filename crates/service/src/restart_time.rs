@@ -29,7 +29,7 @@ impl RestartTime {
     }
 
     fn is_own(&self, run: u64) -> bool {
-        run.wrapping_sub(self.run) <= u64::from(u32::MAX)
+        u32::try_from(run.wrapping_sub(self.run)).is_ok()
     }
 
     pub(crate) fn applied(&self, machine: &Machine) {

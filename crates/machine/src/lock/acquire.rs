@@ -168,11 +168,15 @@ impl Machine {
         let mut state = state.ok_or_else(|| no_session(session.clone()))?;
         match &mut state {
             EntryState::Holding(grants) => {
-                grants.iter_mut().for_each(|grant| grant.renewed = renewed);
+                for grant in grants {
+                    grant.renewed = renewed;
+                }
             }
             // A caller ends the wait of its own call only.
             EntryState::Waiting(queued) => {
-                queued.iter_mut().for_each(|queued| queued.requested_in = self.revision);
+                for queued in queued {
+                    queued.requested_in = self.revision;
+                }
             }
         }
         Ok(Reply::Acquired(state))

@@ -100,6 +100,13 @@ impl Loading {
         Self { machine, rank: 0, end: None }
     }
 
+    fn check_level(&self, least: FeatureLevel, one: &str, all: &str) -> Result<(), LoadError> {
+        if self.machine.level < least {
+            return Err(unsound(format!("it has {one} below the level of {all}")));
+        }
+        Ok(())
+    }
+
     fn take(&mut self, part: Part) -> Result<(), LoadError> {
         let (rank, name) = match &part {
             Part::Head(_) => (0, "the head"),
@@ -147,38 +154,23 @@ impl Loading {
                 if self.machine.audit.restore(record) { Ok(()) } else { Err(twice(what)) }
             }),
             Part::LastBackup(backup) => {
-                if self.machine.level < LastBackup::LEVEL {
-                    return Err(unsound("it has a backup below the level of backups".to_owned()));
-                }
-                let previous = self.machine.last_backup.replace(backup);
-                if previous.is_none() { Ok(()) } else { Err(twice("the last backup".to_owned())) }
+                self.check_level(LastBackup::LEVEL, "a backup", "backups")?;
+                first(self.machine.last_backup.replace(backup).is_none(), "the last backup")
             }
             Part::Seal(seal, closed) => {
-                if self.machine.level < Seal::LEVEL {
-                    return Err(unsound("it has a seal below the level of seals".to_owned()));
-                }
+                self.check_level(Seal::LEVEL, "a seal", "seals")?;
                 let closed = closed.into_iter().collect();
-                let previous = self.machine.seal.replace(ActiveSeal { seal, closed });
-                if previous.is_none() { Ok(()) } else { Err(twice("the seal".to_owned())) }
+                first(self.machine.seal.replace(ActiveSeal { seal, closed }).is_none(), "the seal")
             }
             Part::Clocks(clocks) => {
-                if self.machine.level < LastBackup::LEVEL {
-                    return Err(unsound("it has clocks below the level of clocks".to_owned()));
-                }
-                let previous = self.machine.clocks.replace(clocks);
-                if previous.is_none() { Ok(()) } else { Err(twice("the clocks".to_owned())) }
+                self.check_level(LastBackup::LEVEL, "clocks", "clocks")?;
+                first(self.machine.clocks.replace(clocks).is_none(), "the clocks")
             }
             Part::Leases(leases) => {
-                if self.machine.level < LastBackup::LEVEL {
-                    return Err(unsound("it has leases below the level of leases".to_owned()));
-                }
+                self.check_level(LastBackup::LEVEL, "leases", "leases")?;
                 each(leases, |(session, record)| {
                     let previous = self.machine.lease_records.insert(session, record);
-                    if previous.is_none() {
-                        Ok(())
-                    } else {
-                        Err(twice(format!("lease {}", session.0)))
-                    }
+                    first(previous.is_none(), &format!("lease {}", session.0))
                 })
             }
             Part::End(end) => {
@@ -355,6 +347,11 @@ fn each<T>(
     mut take: impl FnMut(T) -> Result<(), LoadError>,
 ) -> Result<(), LoadError> {
     items.into_iter().try_for_each(&mut take)
+}
+
+/// Rejects what an earlier part had already.
+fn first(is_first: bool, what: &str) -> Result<(), LoadError> {
+    if is_first { Ok(()) } else { Err(twice(what.to_owned())) }
 }
 
 fn twice(what: String) -> LoadError {

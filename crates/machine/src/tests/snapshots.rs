@@ -355,6 +355,18 @@ fn corrupt_auth(item: &mut AuthPart, number: u64) {
     }
 }
 
+fn hold(number: u64) -> Hold {
+    Hold {
+        token: FencingToken(number),
+        granted_at: Stamp(0),
+        granted_in: Revision(number),
+        mode: Mode::Exclusive,
+        since: Stamp(0),
+        slots: Vec::new().into(),
+        release_request: None,
+    }
+}
+
 fn corrupt(part: &mut Part, item: usize, what: usize, number: u64) {
     match part {
         Part::Head(head) => match what % 4 {
@@ -400,17 +412,7 @@ fn corrupt(part: &mut Part, item: usize, what: usize, number: u64) {
                 (7, entry) => *entry = None,
                 (8, Some(entry)) => entry.sequence = number,
                 (9, Some(entry)) => entry.hold = None,
-                (10, Some(entry)) => {
-                    entry.hold = Some(Box::new(Hold {
-                        token: FencingToken(number),
-                        granted_at: Stamp(0),
-                        granted_in: Revision(number),
-                        mode: Mode::Exclusive,
-                        since: Stamp(0),
-                        slots: Vec::new().into(),
-                        release_request: None,
-                    }));
-                }
+                (10, Some(entry)) => entry.hold = Some(Box::new(hold(number))),
                 (11, Some(entry)) => entry.requested_in = Revision(number),
                 (_, _) => drop(nodes.remove(item % count)),
             }

@@ -76,12 +76,10 @@ impl World {
         for (_, event) in &applied.events {
             use holdfast_types::{Event, SessionEvent};
             for table in &mut self.tables {
-                match event {
-                    Event::Session(SessionEvent::LeaseStarted { id, ttl, generation }) => {
-                        table.touch(*id, *ttl, *generation, now);
-                    }
-                    Event::Session(SessionEvent::Ended { id, .. }) => table.end(*id),
-                    _ => {}
+                if let Event::Session(SessionEvent::LeaseStarted { id, ttl, generation }) = event {
+                    table.touch(*id, *ttl, *generation, now);
+                } else if let Event::Session(SessionEvent::Ended { id, .. }) = event {
+                    table.end(*id);
                 }
             }
         }
@@ -91,7 +89,7 @@ impl World {
     /// The former leader's table stays: it may not know yet that it has lost the leadership.
     fn lead(&mut self, node: usize) {
         // The proposal of the former leader is in the log of the new one, or in none.
-        if let Some(late) = self.late.take_if(|_| self.now_ms % 2 == 0) {
+        if let Some(late) = self.late.take_if(|_| self.now_ms.is_multiple_of(2)) {
             drop(self.apply(late));
         }
         self.late = None;

@@ -22,7 +22,9 @@ async fn renew(mut actors: Vec<Actor>, pause: Duration) {
                 match actor.keep_alive().await {
                     Attempt::Retry(_) => actor.next_endpoint(),
                     Attempt::Expired => return,
-                    _ => break,
+                    Attempt::Granted(_) | Attempt::Done | Attempt::Busy | Attempt::Refused(_) => {
+                        break;
+                    }
                 }
             }
         }
