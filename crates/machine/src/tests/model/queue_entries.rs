@@ -279,23 +279,25 @@ impl Model {
                 && entry(node).owner == owner
         };
         let Some(node) = queue.iter().find(meant) else { return Reply::Cancelled };
-        let entry = entry(node);
+        let own = entry(node);
         let path = node.path.clone();
-        let converts = entry.hold.is_some() && entry.mode != entry.held;
-        let ended = entry.end_wait(requested_in.0);
-        let Some((number, rest)) = ended.filter(|_| entry.hold.is_none() || converts) else {
+        let converts = own.hold.is_some() && own.mode != own.held;
+        let ended = own.end_wait(requested_in.0);
+        let Some((_, rest)) = ended.filter(|_| own.hold.is_none() || converts) else {
             return self.acquire_reply(&lock, &path, true, false);
         };
         if rest.is_empty() {
             self.release_entry(&lock, &path, &name);
             return Reply::Cancelled;
         }
-        for lock in if entry.multi_lock.is_empty() { vec![lock] } else { entry.multi_lock.clone() }
-        {
-            let entries = self.queue(&lock);
-            let path = entries.iter().find(|node| meant(node)).unwrap().path.clone();
+        for lock in if own.multi_lock.is_empty() { vec![lock] } else { own.multi_lock.clone() } {
+            let queue = self.queue(&lock);
+            let Some(node) = queue.iter().find(|node| meant(node)) else { continue };
+            // A later call may have changed the entry of one lock alone.
+            let Some((number, rest)) = entry(node).end_wait(requested_in.0) else { continue };
+            let path = node.path.clone();
             self.end_attempt((&name, &lock, &owner), number);
-            self.set_claims(&lock, &path, rest.clone());
+            self.set_claims(&lock, &path, rest);
         }
         Reply::Cancelled
     }
