@@ -251,11 +251,12 @@ fn restore_point() -> Result<RestorePoint, StartError> {
     Ok(RestorePoint { now: wall_clock(), clock_run, random })
 }
 
-/// The start of the machine by its present clock, seconds: equal until somebody sets the clock.
+/// The start of the machine by its present clock, hours: equal until somebody sets the clock. Seconds would also change when
+/// the clock is corrected slowly.
 fn clock_start() -> Option<i64> {
     let [wall, up] = [ClockId::CLOCK_REALTIME, ClockId::CLOCK_BOOTTIME]
         .map(|clock| nix::time::clock_gettime(clock).map(|time| time.num_milliseconds()));
-    Some((wall.ok()? - up.ok()?).div_euclid(1000))
+    Some((wall.ok()? - up.ok()?).div_euclid(60 * 60 * 1000))
 }
 
 fn random_id() -> Result<ClusterId, StartError> {
