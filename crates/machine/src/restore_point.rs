@@ -26,6 +26,8 @@ const RANDOM: u64 = 1 << 19;
 /// The least advance. With [`RANDOM`] less than what the clock gives in 0.2 seconds, so that the clock decides if a restored
 /// cluster is soon backed up and restored again.
 const ADVANCE_MIN: u64 = 1 << 18;
+/// A state that is ahead of the clock by at most this was restored a moment ago: 16 seconds.
+const NEAR: u64 = 1 << 26;
 /// A clock that is further behind the state is wrong, milliseconds. The clock of the old leader may be ahead.
 const BEHIND_MAX: u64 = 5 * 60 * 1000;
 /// The least and the random part of the advance by a wrong clock.
@@ -61,7 +63,12 @@ impl RestorePoint {
         let run = u64::from(self.clock_run);
         let by_clock = since(EPOCH, PER_MS).saturating_add(run);
         let by_state = last.saturating_add(since(at, MINTED_PER_MS)).saturating_add(ADVANCE_MIN);
-        let base = if by_clock < by_state { by_state.saturating_add(run) } else { by_clock };
+        let base = match by_state.saturating_sub(by_clock) {
+            0 => by_clock,
+            // `run` is in the state, unless another machine has restored it within seconds.
+            1..=NEAR => by_state,
+            _ => by_state.saturating_add(run),
+        };
         let drawn = if is_behind { JUMP_MIN + self.random % JUMP } else { self.random % RANDOM };
         base.saturating_add(drawn)
     }
