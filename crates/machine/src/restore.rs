@@ -85,7 +85,9 @@ impl Machine {
         if let Some(years) = point.years_ahead(at) {
             return Err(RestoreError::ClockAhead { years });
         }
-        let last_token = point.after(self.locks.grants().max(options.token_floor), at);
+        // A floor is known now: no time has passed since, in which tokens were minted.
+        let above_floor = point.after(options.token_floor, point.now);
+        let last_token = point.after(self.locks.grants(), at).max(above_floor);
         if last_token >= FencingToken::END - 1 {
             return Err(RestoreError::NoTokens { last: last_token });
         }
