@@ -366,12 +366,14 @@ fn raised(kind: AlarmKind, facts: &AlarmFacts) -> Option<(AlarmSeverity, String)
                 format!("{count} znodes of clients that do not see HTTP callers, first {path}");
             Some((Warning, detail))
         }
-        AlarmKind::TimeBehind => {
-            let behind = facts.clocks.behind_ms.filter(|ms| *ms > BEHIND_MAX)?;
-            let detail = "the log's time is behind the clocks of a majority by";
-            Some((Warning, format!("{detail} {} s", behind / 1_000)))
-        }
+        AlarmKind::TimeBehind => Some((Warning, time_behind(facts.clocks.behind_ms?)?)),
     }
+}
+
+fn time_behind(ms: i64) -> Option<String> {
+    let seconds = ms / 1_000;
+    let detail = || format!("the log's time is behind the clocks of a majority by {seconds} s");
+    (ms > BEHIND_MAX).then(detail)
 }
 
 fn clock_offset(node: NodeId, ms: i64) -> String {

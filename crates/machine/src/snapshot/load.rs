@@ -107,6 +107,15 @@ impl Loading {
         Ok(())
     }
 
+    fn member(&mut self, part: ClusterMemberPart) -> Result<(), LoadError> {
+        let members = &mut self.machine.members;
+        let (node, is_first) = match part {
+            ClusterMemberPart::Current(node, member) => (node, members.restore(node, member)),
+            ClusterMemberPart::Retired(node, end) => (node, members.restore_retired(node, end)),
+        };
+        first(is_first, &format!("node {node}"))
+    }
+
     fn take(&mut self, part: Part) -> Result<(), LoadError> {
         let (rank, name) = match &part {
             Part::Head(_) => (0, "the head"),
@@ -131,18 +140,7 @@ impl Loading {
             Part::Head(_) => Ok(()),
             Part::Sessions(sessions) => each(sessions, |session| self.session(session)),
             Part::Tombstones(tombstones) => each(tombstones, |part| self.tombstone(part)),
-            Part::Members(members) => each(members, |part| {
-                let members = &mut self.machine.members;
-                let (node, new) = match part {
-                    ClusterMemberPart::Current(node, member) => {
-                        (node, members.restore(node, member))
-                    }
-                    ClusterMemberPart::Retired(node, end) => {
-                        (node, members.restore_retired(node, end))
-                    }
-                };
-                if new { Ok(()) } else { Err(twice(format!("node {node}"))) }
-            }),
+            Part::Members(members) => each(members, |part| self.member(part)),
             Part::Nodes(nodes) => each(nodes, |node| self.node(node)),
             Part::Recipes(recipes) => each(recipes, |recipe| self.recipe(recipe)),
             Part::Auth(items) => each(items, |item| {
