@@ -212,6 +212,7 @@ pub(crate) fn of_right(right: Right, name: &str) -> Option<&str> {
         | Right::MetricsRead
         | Right::AuditRead
         | Right::ClusterBackup
-        | Right::ClusterOperate => None,
+        | Right::ClusterOperate
+        | Right::SessionOpen => None,
     }
 }

@@ -87,6 +87,8 @@ enum Needs {
     ValidCredential,
     /// A credential of any subject: the call is about the caller's own sessions, or shows only what it may read.
     AnySubject,
+    /// The permission `session open`, which subjects of every namespace can have.
+    OpensSession,
     Permission,
 }
 
@@ -100,10 +102,9 @@ fn needs(path: &str, id: &str) -> Needs {
         "readCaller" | "canCall" | "bootstrapAuth" | "recoverAuth" | "keepSessionsAlive" => {
             Needs::ValidCredential
         }
-        "createSession" | "openSession" | "keepSessionAlive" | "closeSession" | "readSession"
-        | "listSessions" | "listLocks" | "releaseLock" | "releaseLocks" | "resign" => {
-            Needs::AnySubject
-        }
+        "keepSessionAlive" | "closeSession" | "readSession" | "listSessions" | "listLocks"
+        | "releaseLock" | "releaseLocks" | "resign" => Needs::AnySubject,
+        "createSession" | "openSession" => Needs::OpensSession,
         _ => Needs::Permission,
     }
 }
@@ -126,10 +127,12 @@ fn verdict(needs: Needs, given: Given) -> Option<&'static str> {
     match (needs, given) {
         (Needs::Nothing, _)
         | (Needs::ValidCredential, Given::No | Given::WithoutRole | Given::OtherNamespace)
-        | (Needs::AnySubject, Given::WithoutRole | Given::OtherNamespace) => None,
+        | (Needs::AnySubject, Given::WithoutRole | Given::OtherNamespace)
+        | (Needs::OpensSession, Given::OtherNamespace) => None,
         (_, Given::Wrong | Given::No) => Some("unauthenticated"),
         (_, Given::Expired) => Some("token-expired"),
-        (Needs::Permission, Given::WithoutRole | Given::OtherNamespace) => Some("forbidden"),
+        (Needs::OpensSession, Given::WithoutRole)
+        | (Needs::Permission, Given::WithoutRole | Given::OtherNamespace) => Some("forbidden"),
     }
 }
 
@@ -295,6 +298,61 @@ async fn a_session_is_used_only_by_its_subject() {
     // An operator may close it.
     let closed = as_token(&node, admin, "DELETE", "/v1/sessions/ci-1", "").await;
     assert_eq!(closed.status, 204, "{closed:?}");
+}
+
+/// Rights that need a session include `session open`. A token that only reads cannot fill the cluster with sessions.
+#[tokio::test]
+async fn opening_a_session_needs_a_permission() {
+    let node = Node::start().await;
+    let Tokens { admin, .. } = guard(&node).await;
+    for (at, (permission, opens)) in [
+        ("audit read", false),
+        ("metrics read", false),
+        ("lock read *", false),
+        ("lock check *", false),
+        ("session close *", false),
+        ("auth manage", false),
+        ("session open", true),
+        ("lock acquire one", true),
+        ("recipe use one", true),
+        ("tree read /one", true),
+        ("tree write /one", true),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let name = format!("s{at}");
+        let role = serde_json::json!({ "permission": [permission] }).to_string();
+        for (target, body) in [
+            (format!("/v1/auth/roles/{name}"), role.as_str()),
+            (format!("/v1/auth/subjects/{name}?role={name}"), ""),
+        ] {
+            assert_eq!(as_token(&node, &admin, "PUT", &target, body).await.status, 204);
+        }
+        let (token, _) = new_token(&node, &admin, &name, "").await;
+        let asked = "/v1/auth/can?permission=session%20open";
+        let can = as_token(&node, &token, "GET", asked, "").await.json();
+        assert_eq!(can["allowed"], opens, "{permission}: {can}");
+        let named = format!("/v1/sessions/{name}");
+        for (method, target) in [("PUT", named.as_str()), ("POST", "/v1/sessions")] {
+            let reply = as_token(&node, &token, method, target, "").await;
+            if opens {
+                assert_eq!(reply.status, 201, "{permission}: {reply:?}");
+                continue;
+            }
+            let refused = reply.problem(403, "forbidden");
+            assert_eq!(refused["needed"], "session open", "{permission}");
+            let hint = refused["hint"].as_str().unwrap();
+            assert!(hint.contains("--permission 'session open'"), "{refused}");
+        }
+        if !opens {
+            let implicit = format!("/v1/locks/x?session={name}");
+            let refused = as_token(&node, &token, "PUT", &implicit, "").await;
+            assert_eq!(refused.problem(403, "forbidden")["needed"], "lock acquire x");
+            let read = as_token(&node, &admin, "GET", &named, "").await;
+            read.problem(410, "session-expired");
+        }
+    }
 }
 
 #[tokio::test]

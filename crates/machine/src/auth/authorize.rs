@@ -258,9 +258,12 @@ impl<'a> ActorRights<'a> {
         }
     }
 
-    /// Rejects what lies outside the namespace of the subject. A right without names always does.
+    /// Rejects what lies outside the namespace of the subject. A right without names always does, except `session open`.
     fn check_namespace(&self, right: Right, name: &str) -> Result<(), AuthRejection> {
         let AuthCaller::Subject(subject) = self.caller else { return Ok(()) };
+        if right == Right::SessionOpen {
+            return Ok(());
+        }
         let Some(namespace) = self.machine.namespace_of(subject) else { return Ok(()) };
         let of_session = || {
             let session = SessionName::new(name).ok().filter(|_| right.has_names())?;

@@ -26,6 +26,10 @@ pub(crate) enum Needed<'a> {
     Node,
 }
 
+/// An acquire and an arrival may open a session too; their permissions include this one.
+const OPEN_SESSION: Needed<'_> =
+    Needed::Permission(Right::SessionOpen, std::borrow::Cow::Borrowed(""));
+
 /// Calls `need` with everything that the command needs, until it fails.
 pub(crate) fn needed_by<'a, E>(
     command: &'a Command,
@@ -33,7 +37,7 @@ pub(crate) fn needed_by<'a, E>(
 ) -> Result<(), E> {
     match command {
         Command::OpenSession { open: OpenSession { session, .. }, .. } => {
-            need(Needed::Caller)?;
+            need(OPEN_SESSION)?;
             need(Needed::OwnSession(session))
         }
         // A subject without the permission may still release what it holds.
@@ -61,7 +65,7 @@ pub(crate) fn needed_by<'a, E>(
         Command::SetPolicy { lock, .. } => need(on_lock(Right::LockPolicy, lock)),
         Command::Multi(multi) => needed_by_multi(multi, need),
         Command::Recipe(recipe) => needed_by_recipe(recipe, need),
-        Command::ClaimSession { .. } => need(Needed::Caller),
+        Command::ClaimSession { .. } => need(OPEN_SESSION),
         Command::Auth(_) => need(Needed::Permission(Right::AuthManage, "".into())),
         Command::SetLevel(_)
         | Command::Seal { .. }

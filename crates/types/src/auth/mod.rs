@@ -281,7 +281,7 @@ impl Forbidden {
 
 /// The roles that the program defines. Each of their rights holds for every name.
 pub fn built_in_role(role: &str) -> Option<&'static [Right]> {
-    const OPERATOR: [Right; 11] = [
+    const OPERATOR: [Right; 12] = [
         Right::LockRead,
         Right::LockRequestRelease,
         Right::LockBreak,
@@ -293,6 +293,8 @@ pub fn built_in_role(role: &str) -> Option<&'static [Right]> {
         Right::LockCheck,
         Right::AuditRead,
         Right::ClusterOperate,
+        // For the numbers of their calls.
+        Right::SessionOpen,
     ];
     const VIEWER: [Right; 5] = [
         Right::LockRead,

@@ -61,6 +61,9 @@ impl Permission {
 
     /// Whether the permission allows `right` on `name`.
     pub fn allows(&self, right: Right, name: &str) -> bool {
+        if right == Right::SessionOpen {
+            return self.right.opens_sessions();
+        }
         self.right.includes(right) && self.pattern.matches(name)
     }
 

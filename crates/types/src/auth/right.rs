@@ -53,10 +53,12 @@ pub enum Right {
     ClusterOperate,
     /// Read and change znodes whatever their access lists allow. Includes `write`.
     TreeAdmin,
+    /// Open sessions. [`Right::opens_sessions`] has the rights that include it, on whatever names.
+    SessionOpen,
 }
 
 impl Right {
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::LockRead,
         Self::LockAcquire,
         Self::LockCheck,
@@ -79,6 +81,7 @@ impl Right {
         Self::ClusterBackup,
         Self::ClusterOperate,
         Self::TreeAdmin,
+        Self::SessionOpen,
     ];
 
     /// The feature level from which on a role may have the right.
@@ -111,6 +114,7 @@ impl Right {
             Self::ClusterBackup => ("cluster", "backup"),
             Self::ClusterOperate => ("cluster", "operate"),
             Self::TreeAdmin => ("tree", "admin"),
+            Self::SessionOpen => ("session", "open"),
         }
     }
 
@@ -142,8 +146,23 @@ impl Right {
             | Self::MetricsRead
             | Self::AuditRead
             | Self::ClusterBackup
-            | Self::ClusterOperate => self as u8 == other as u8,
+            | Self::ClusterOperate
+            | Self::SessionOpen => self as u8 == other as u8,
         }
+    }
+
+    /// Whether a permission for `self`, on whatever names, also allows [`Right::SessionOpen`]: the caller needs a session
+    /// for what the right allows. A ZooKeeper client needs one even for a read.
+    pub const fn opens_sessions(self) -> bool {
+        matches!(
+            self,
+            Self::SessionOpen
+                | Self::LockAcquire
+                | Self::RecipeUse
+                | Self::TreeRead
+                | Self::TreeWrite
+                | Self::TreeAdmin
+        )
     }
 
     /// Whether the things of the right have names. Otherwise its pattern is `*`.
@@ -158,6 +177,7 @@ impl Right {
                 | Self::AuditRead
                 | Self::ClusterBackup
                 | Self::ClusterOperate
+                | Self::SessionOpen
         )
     }
 }

@@ -107,6 +107,21 @@ async fn a_wrong_access_token_ends_the_connection() {
 }
 
 #[tokio::test]
+async fn a_subject_that_may_open_no_session_gets_none() {
+    let node = Node::start().await;
+    let (admin, _) = guarded(&node).await;
+    for (role, opens) in [("metrics", false), ("viewer", false), ("operator", true)] {
+        let (roles, certificates) = (vec![RoleName::new(role).unwrap()], Vec::new());
+        let set = AuthChange::SetSubject { subject: subject(role), roles, certificates };
+        admin.change_auth(set).await.unwrap();
+        let token = admin.issue_token(subject(role), None).await.unwrap().value.token;
+        let mut client = node.client().await;
+        let answer = authenticate(&mut client, &format!("{role}:{}", token.reveal())).await;
+        assert_eq!(answer, if opens { 0 } else { -115 }, "{role}");
+    }
+}
+
+#[tokio::test]
 async fn a_deleted_access_token_ends_its_connections() {
     let node = Node::start().await;
     let (admin, token) = guarded(&node).await;
@@ -227,7 +242,11 @@ async fn every_request_is_refused_or_not_as_documented() {
     for change in [
         AuthChange::SetNamespace { namespace, quotas: NamespaceQuotas::default() },
         set("team/ci", vec![RoleName::admin()]),
-        set("powerless", Vec::new()),
+        AuthChange::SetRole {
+            role: RoleName::new("elsewhere").unwrap(),
+            permissions: vec!["tree read /elsewhere".parse().unwrap()],
+        },
+        set("powerless", vec![RoleName::new("elsewhere").unwrap()]),
     ] {
         admin.change_auth(change).await.unwrap();
     }
