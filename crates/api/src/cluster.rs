@@ -4,6 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use holdfast_types::{NodeId, Revision, Zone};
 
+use crate::SealBody;
+
 /// The cluster, as known to one node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -19,6 +21,9 @@ pub struct ClusterBody {
     /// The leader; null during an election, without a quorum, and if the leader does not answer this node: then this view
     /// may be old.
     pub leader: Option<NodeId>,
+    /// The seal; missing if the cluster is not sealed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seal: Option<SealBody>,
     /// What the unfinished change of a member waits for; missing without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change_waits_for: Option<String>,
@@ -149,6 +154,7 @@ mod tests {
             level: 1,
             term: 3,
             leader: Some(NodeId(1)),
+            seal: None,
             change_waits_for: None,
             nodes: vec![node],
         };

@@ -34,6 +34,8 @@ pub struct TransferredLeadershipBody {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SealBody {
+    /// The revision of the call that sealed the cluster. It names the seal.
+    pub revision: Revision,
     /// When the cluster was sealed.
     pub since: Rfc3339Time,
     /// The subject that sealed the cluster; absent without a credential.

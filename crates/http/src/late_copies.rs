@@ -24,6 +24,8 @@ pub(crate) enum LateCopies {
     Arrival,
     /// The `generation` of a barrier, or the `request` of an arrival.
     Generation,
+    /// The `revision` of a seal.
+    Seal,
     /// An id that the cluster never uses again.
     UniqueId,
     /// Nothing: only the first such call of a cluster has an effect.
@@ -79,6 +81,9 @@ impl LateCopies {
                 "64 calls of a session, then one number",
             ],
             Self::Generation => ["`generation` or `request`", "none", "always"],
+            Self::Seal => {
+                ["`revision`", "412 `version-mismatch`, if there is a later seal", "always"]
+            }
             Self::UniqueId => ["the id, which is never used again", "404", "always"],
             Self::Bootstrap => ["the cluster", "409 `has-administrator`", "always"],
             Self::Proof => ["`proof`", "403", "always"],
@@ -96,7 +101,7 @@ mod tests {
     use crate::operations::OPERATIONS;
 
     const PAGE: &str = include_str!("../../../docs/semantics.md");
-    const ALL: [LateCopies; 15] = [
+    const ALL: [LateCopies; 16] = [
         LateCopies::Attempt,
         LateCopies::OpenAttempt,
         LateCopies::Release,
@@ -106,6 +111,7 @@ mod tests {
         LateCopies::SecretRequest,
         LateCopies::Arrival,
         LateCopies::Generation,
+        LateCopies::Seal,
         LateCopies::UniqueId,
         LateCopies::Bootstrap,
         LateCopies::Proof,
@@ -144,6 +150,7 @@ mod tests {
                     &["session", "request"]
                 }
                 LateCopies::Generation => &["generation", "request"],
+                LateCopies::Seal => &["revision"],
                 LateCopies::Proof => &["proof"],
                 LateCopies::UniqueId
                 | LateCopies::Bootstrap

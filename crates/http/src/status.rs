@@ -239,6 +239,7 @@ fn of_rejection(rejection: Rejection, context: &ErrorContext<'_>) -> HttpError {
         Rejection::LevelStep { level } => level::not_one_step(level),
         Rejection::LevelInUse { role } => level::in_use(&role),
         Rejection::Sealed(seal) => sealed(*seal),
+        Rejection::OtherSeal { present } => other_seal(present),
         Rejection::NodeIdTaken | Rejection::OtherCluster => unexpected(&rejection),
     }
 }
@@ -250,6 +251,12 @@ fn sealed(Seal { since, reason, .. }: Seal) -> HttpError {
     problem.facts.since = Some(Rfc3339Time(since));
     problem.facts.reason = Some(reason);
     problem
+}
+
+fn other_seal(present: Revision) -> HttpError {
+    let detail = format!("the cluster was sealed again, at the revision {present}");
+    let hint = "read the reason of the present seal before you end it: GET /v1/cluster";
+    Box::new(Problem::new(ErrorCode::VersionMismatch, detail).hint(hint))
 }
 
 fn of_session_rejection(rejection: SessionRejection) -> HttpError {

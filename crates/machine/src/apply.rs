@@ -125,7 +125,7 @@ impl Machine {
                 Ok(Reply::VerificationStarted)
             }
             Command::Seal { reason } => Ok(self.seal(reason, ctx)),
-            Command::Unseal => Ok(self.unseal(ctx)),
+            Command::Unseal { seal } => self.unseal(seal, ctx),
             Command::RecordClocks { readings, jump } => {
                 self.now = jump.map_or(self.now, |jump| self.time_after(jump));
                 self.record_clocks(readings);

@@ -248,7 +248,7 @@ fn described(command: &Command) -> Option<Described> {
         Command::Seal { reason } => {
             Some((AuditAction::Seal, "cluster".to_owned(), Detail::default(), Some(reason.clone())))
         }
-        Command::Unseal => {
+        Command::Unseal { .. } => {
             Some((AuditAction::Unseal, "cluster".to_owned(), Detail::default(), None))
         }
         Command::As { command, .. } | Command::Once { command, .. } => described(command),

@@ -75,6 +75,8 @@ pub struct Machine {
     recipes: Recipes,
     /// `None` until the first command of the log.
     cluster_id: Option<ClusterId>,
+    /// When this cluster was restored, by the clock of that machine. If it kept its sessions, its own time is behind.
+    restored_at: Option<Stamp>,
     level: FeatureLevel,
     members: Members,
     auth: Auth,
@@ -98,6 +100,7 @@ impl Machine {
             locks: LockIndex::new(0),
             recipes: Recipes::default(),
             cluster_id: None,
+            restored_at: None,
             level: FeatureLevel::FIRST,
             members: Members::default(),
             auth: Auth::default(),

@@ -79,7 +79,8 @@ impl Machine {
     /// # Errors
     /// [`RestoreError`] if a counter would pass its end.
     pub fn restored(mut self, options: &RestoreOptions) -> Result<Self, RestoreError> {
-        let (before, revision, at) = (self.cluster_id, self.revision, self.now);
+        let (before, revision) = (self.cluster_id, self.revision);
+        let at = self.restored_at.map_or(self.now, |restored_at| self.now.max(restored_at));
         let point = &options.point;
         self.check_sessions_can_be_kept(options)?;
         if let Some(years) = point.years_ahead(at) {
@@ -96,15 +97,17 @@ impl Machine {
             return Err(RestoreError::NoRevisions { revision: next });
         }
         self.revision = Revision(next);
+        self.restored_at = Some(point.now);
         self.locks.advance_grants(last_token);
         self.sessions.advance_minted(point.after(self.sessions.counters().0, at));
         if options.keeps_sessions {
             // The old cluster may have acknowledged renewals after the backup.
             self.lease_records.clear();
             let mut events = Vec::new();
-            self.unseal(&mut ApplyContext::new(self.revision, self.now, Actor::Node, &mut events));
+            let (revision, now) = (self.revision, self.now);
+            self.end_seal(&mut ApplyContext::new(revision, now, Actor::Node, &mut events));
         } else {
-            self.now = at.max(point.now);
+            self.now = self.now.max(point.now);
             self.end_all_sessions();
         }
         self.become_new_cluster(options.cluster_id, options.node, options.incarnation);

@@ -54,7 +54,8 @@ impl RestorePoint {
         (ahead > AHEAD_MAX).then_some(ahead / (AHEAD_MAX / 10))
     }
 
-    /// Returns where a counter continues: above `last`, its largest known value, in a state of time `at`.
+    /// Returns where a counter continues: above `last`, its largest value in a state. Nobody can have counted on from it
+    /// before `at`.
     pub(crate) fn after(&self, last: u64, at: Stamp) -> u64 {
         let at = at.max(EPOCH);
         let is_behind = self.now.0.saturating_add(BEHIND_MAX) < at.0;

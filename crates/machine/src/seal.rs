@@ -38,14 +38,24 @@ impl Machine {
         }
         let rights = self.rights_of(&ctx.actor, self.now).ok();
         let by = rights.and_then(|rights| rights.subject()).cloned();
-        let seal = Seal { since: self.now, by, reason };
+        let seal = Seal { revision: ctx.revision, since: self.now, by, reason };
         self.seal = Some(ActiveSeal { seal: seal.clone(), closed: OrdSet::new() });
         ctx.emit(Event::SealChanged);
         Reply::Sealed(seal)
     }
 
+    /// Ends the seal of a revision. A late copy of the command finds a later seal, and changes nothing.
+    pub(crate) fn unseal(&mut self, seal: Revision, ctx: &mut ApplyContext<'_>) -> Outcome {
+        let present = self.sealed().map_or(seal, |present| present.revision);
+        if present != seal {
+            return Err(Rejection::OtherSeal { present });
+        }
+        self.end_seal(ctx);
+        Ok(Reply::Unsealed)
+    }
+
     /// Ends the seal, and the sessions that were closed under it.
-    pub(crate) fn unseal(&mut self, ctx: &mut ApplyContext<'_>) -> Reply {
+    pub(crate) fn end_seal(&mut self, ctx: &mut ApplyContext<'_>) {
         if let Some(ActiveSeal { closed, .. }) = self.seal.take() {
             ctx.emit(Event::SealChanged);
             for session in closed {
@@ -54,7 +64,6 @@ impl Machine {
                 self.acknowledge_losses(&name, ctx);
             }
         }
-        Reply::Unsealed
     }
 
     /// Whether the client of an open session has closed it under the seal.
@@ -109,7 +118,7 @@ fn is_allowed_while_sealed(command: &Command) -> bool {
         | Command::VerifyState
         | Command::RecordClocks { .. }
         | Command::Seal { .. }
-        | Command::Unseal => true,
+        | Command::Unseal { .. } => true,
         Command::As { command, .. } | Command::Once { command, .. } => {
             is_allowed_while_sealed(command)
         }

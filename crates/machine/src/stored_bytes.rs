@@ -82,7 +82,7 @@ pub(crate) fn may_store(command: &Command) -> bool {
         | Command::RecordClocks { .. }
         | Command::RecordLeases { .. }
         | Command::Seal { .. }
-        | Command::Unseal
+        | Command::Unseal { .. }
         | Command::As { .. }
         | Command::Once { .. }
         | Command::AttachSession { .. }

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 use holdfast_machine::{Counts, Machine};
 use holdfast_raft::Role as RaftRole;
 use holdfast_types::{
-    ClusterId, FeatureLevel, MemberAddresses, NamespaceName, NodeId, Revision, VotingRole, Zone,
+    ClusterId, FeatureLevel, MemberAddresses, NamespaceName, NodeId, Revision, Seal, VotingRole,
+    Zone,
 };
 use prometheus_client::registry::Registry;
 
@@ -43,6 +44,8 @@ pub struct ClusterView {
     pub term: u64,
     /// The leader, if it has a quorum and has answered this node. Without it, the view may be old.
     pub leader: Option<NodeId>,
+    /// The seal, if the cluster is sealed.
+    pub seal: Option<Seal>,
     /// What the unfinished change of a member waits for, if the leader replied.
     pub change_waits_for: Option<String>,
     /// All members, by id.
@@ -120,9 +123,11 @@ impl Service {
             futures_util::future::join_all(reads).await.into_iter().unzip();
         let change_waits_for = waits_for.into_iter().flatten().next();
         let cluster = self.parts.cluster.clone();
-        let (id, level) = self.raft().read(|machine| (machine.cluster_id(), machine.level()));
+        let (id, level, seal) = self
+            .raft()
+            .read(|machine| (machine.cluster_id(), machine.level(), machine.sealed().cloned()));
         let (term, leader) = (own.term, own.leader);
-        ClusterView { cluster, id, level, term, leader, change_waits_for, nodes }
+        ClusterView { cluster, id, level, term, leader, seal, change_waits_for, nodes }
     }
 
     async fn read_member(

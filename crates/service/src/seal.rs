@@ -2,7 +2,7 @@
 //!
 //! The state machine rejects changes while it is sealed. The leader's timers propose nothing meanwhile, and renewals work.
 
-use holdfast_types::{Command, Reason, Reply, Right, Seal};
+use holdfast_types::{Command, Reason, Reply, Revision, Right, Seal};
 
 use crate::context::Response;
 use crate::failure::Failure;
@@ -18,12 +18,12 @@ impl Service {
         self.propose_for(Command::Seal { reason }, Reply::into_sealed).await
     }
 
-    /// Ends the seal, if there is one.
+    /// Ends the seal of a revision.
     ///
     /// # Errors
-    /// As [`Service::seal`].
-    pub async fn unseal(&self) -> Result<Response<()>, Failure> {
+    /// As [`Service::seal`], and the present seal if it has another revision.
+    pub async fn unseal(&self, seal: Revision) -> Result<Response<()>, Failure> {
         self.require(Right::ClusterManage)?;
-        self.propose_for(Command::Unseal, Reply::into_unsealed).await
+        self.propose_for(Command::Unseal { seal }, Reply::into_unsealed).await
     }
 }

@@ -117,8 +117,8 @@ pub enum Command {
     VerifyState,
     /// Seals the cluster. A sealed cluster keeps its first seal.
     Seal { reason: Reason },
-    /// Ends the seal. Succeeds if the cluster is not sealed.
-    Unseal,
+    /// Ends the seal of this revision. Succeeds if the cluster is not sealed; another seal stays.
+    Unseal { seal: Revision },
     /// Records the wall clocks of the members, and lets the log's time jump forward. The leader proposes it at least once a
     /// minute, so a restart of all nodes loses no idle time.
     RecordClocks { readings: BTreeMap<NodeId, ClockReading>, jump: Option<TimeJump> },
@@ -173,7 +173,7 @@ impl Command {
             | Self::VerifyState
             | Self::RecordClocks { .. }
             | Self::RecordLeases { .. } => FeatureLevel(2),
-            Self::Seal { .. } | Self::Unseal => Seal::LEVEL,
+            Self::Seal { .. } | Self::Unseal { .. } => Seal::LEVEL,
             Self::As { command, .. } | Self::Once { command, .. } => command.level(),
         }
     }

@@ -297,6 +297,10 @@ pub enum Rejection {
     },
     /// The cluster is sealed, and the command would change its sessions, locks or tree.
     Sealed(Box<Seal>),
+    /// The command ends a seal of another revision than the present one.
+    OtherSeal {
+        present: Revision,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

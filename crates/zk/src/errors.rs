@@ -83,6 +83,7 @@ pub(crate) fn error_code(rejection: &Rejection) -> ErrorCode {
         Rejection::LimitReached { bound, .. } => limit_code(*bound),
         Rejection::QuotaFull(_) => ErrorCode::QuotaExceeded,
         Rejection::Sealed(_) => ErrorCode::NotReadOnly,
+        Rejection::OtherSeal { .. } => ErrorCode::BadVersion,
         Rejection::Lock(
             LockRejection::ShardsMismatch { .. } | LockRejection::ForeignRecipe { .. },
         ) => ErrorCode::BadArguments,
@@ -144,7 +145,8 @@ mod tests {
         let in_multi =
             |why| Rejection::Tree(TreeRejection::OfOperation { at: 3, why: Box::new(why) });
         let reason = Reason::new("new machines").unwrap();
-        let seal = Seal { since: Stamp(1), by: None, reason };
+        let seal =
+            Seal { revision: holdfast_types::Revision(1), since: Stamp(1), by: None, reason };
         for (rejection, code) in [
             (Rejection::Tree(TreeRejection::NoZnode { path: path() }), -101),
             (

@@ -38,6 +38,12 @@ pub const FORCE: Param =
 pub const DRY_RUN: Param = Param::flag("dry_run", "Only check the change, and propose nothing");
 pub const TO: Param =
     Param::number("to", (1, FencingToken::END - 1), "The voter that leads next; without it, any");
+pub const SEAL_REVISION: Param = Param::number(
+    "revision",
+    (1, FencingToken::END - 1),
+    "The `revision` of the seal, from the response to the seal or from `GET /v1/cluster`. A later seal stays",
+)
+.needed("12");
 pub const LEVEL: Param = Param::number(
     "level",
     (1, 65_535),

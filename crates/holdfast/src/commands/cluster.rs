@@ -142,8 +142,11 @@ async fn verify(cluster: &ClusterArgs) -> Result<(), CommandFailure> {
 async fn seal(args: &SealArgs) -> Result<(), CommandFailure> {
     let query = Query::default().with(&parameters::member::REASON, &args.reason);
     let call = Call::new(Method::PUT, query.target("/v1/cluster/seal"));
-    // Without a session for a number, because a sealed cluster opens none, and a repeated seal changes nothing.
-    let body: SealBody = args.cluster.client()?.call(&call).await?;
+    let client = args.cluster.client()?;
+    let body: SealBody = match client.cluster().await?.seal {
+        Some(first) => first,
+        None => once::closing(&client, client.call_once(call)).await?,
+    };
     let since = format_time(body.since.0);
     let text = format!("sealed since {since}: {}\n\nnext: holdfast backup", body.reason);
     answer(args.cluster.format(), &body, &since, &text);
@@ -151,7 +154,10 @@ async fn seal(args: &SealArgs) -> Result<(), CommandFailure> {
 }
 
 async fn unseal(cluster: &ClusterArgs) -> Result<(), CommandFailure> {
-    cluster.client()?.call_raw(&Call::new(Method::DELETE, "/v1/cluster/seal")).await?;
+    let client = cluster.client()?;
+    let Some(seal) = client.cluster().await?.seal else { return Ok(()) };
+    let query = Query::default().with(&parameters::member::SEAL_REVISION, &seal.revision);
+    client.call_raw(&Call::new(Method::DELETE, query.target("/v1/cluster/seal"))).await?;
     Ok(())
 }
 

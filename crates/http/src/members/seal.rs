@@ -2,11 +2,11 @@
 
 use axum::http::StatusCode;
 use futures_util::FutureExt as _;
-use holdfast_api::parameters::member::REASON;
+use holdfast_api::parameters::member::{REASON, SEAL_REVISION};
 use holdfast_api::parameters::{CALL_SESSION, REDIRECT, REQUEST};
 use holdfast_api::{CallParams as _, ErrorCode, Rfc3339Time, Schemas, SealBody, params};
 use holdfast_service::Response;
-use holdfast_types::{Reason, RequestNumber, Seal, SessionName};
+use holdfast_types::{Reason, RequestNumber, Revision, Seal, SessionName};
 
 use crate::call::CallContext;
 use crate::late_copies::LateCopies;
@@ -33,8 +33,8 @@ pub(crate) static UNSEAL_CLUSTER: Operation = Operation {
         unseal a cluster whose sessions were restored elsewhere: both would grant the same locks.",
     params: UnsealParams::LIST,
     answers: || vec![ResponseSpec::empty(StatusCode::NO_CONTENT, "The cluster is not sealed")],
-    errors: &[ErrorCode::Forbidden, ErrorCode::LevelTooLow],
-    ..Operation::write("unsealCluster", Method::Delete, &SEAL, LateCopies::Request, |call| {
+    errors: &[ErrorCode::Forbidden, ErrorCode::LevelTooLow, ErrorCode::VersionMismatch],
+    ..Operation::write("unsealCluster", Method::Delete, &SEAL, LateCopies::Seal, |call| {
         unseal(call).boxed()
     })
 };
@@ -50,8 +50,7 @@ params! {
 
 params! {
     struct UnsealParams {
-        _session: Option<SessionName> = CALL_SESSION,
-        _request: Option<RequestNumber> = REQUEST,
+        seal: Revision = SEAL_REVISION,
         _redirect: bool = REDIRECT,
     }
 }
@@ -59,13 +58,16 @@ params! {
 async fn seal(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let SealParams { reason, .. } = call.params()?;
     let Response { value: seal, revision, .. } = call.run(call.service().seal(reason)).await?;
-    let Seal { since, by, reason } = seal;
-    let body = SealBody { since: Rfc3339Time(since), by, reason };
-    Ok(Reply::json(StatusCode::OK, &body).at(revision))
+    Ok(Reply::json(StatusCode::OK, &seal_body(seal)).at(revision))
+}
+
+pub(crate) fn seal_body(seal: Seal) -> SealBody {
+    let Seal { revision, since, by, reason } = seal;
+    SealBody { revision, since: Rfc3339Time(since), by, reason }
 }
 
 async fn unseal(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
-    let UnsealParams { .. } = call.params()?;
-    let unsealed = call.run(call.service().unseal()).await?;
+    let UnsealParams { seal, .. } = call.params()?;
+    let unsealed = call.run(call.service().unseal(seal)).await?;
     Ok(Reply::empty(StatusCode::NO_CONTENT).at(unsealed.revision))
 }

@@ -7,6 +7,7 @@ use holdfast_service::{ClusterMember, ClusterView, MemberRole};
 use holdfast_types::Right;
 
 use crate::call::CallContext;
+use crate::members::seal::seal_body;
 use crate::operation::{Operation, ResponseSpec, Scope};
 use crate::reply::Reply;
 use crate::routes::CLUSTER;
@@ -25,11 +26,13 @@ pub(crate) static OPERATION: Operation = Operation {
 async fn cluster(call: &CallContext<'_>) -> Result<Reply, HttpError> {
     let allowed = call.service().require(Right::ClusterRead);
     allowed.map_err(|failure| call.error(failure))?;
-    let ClusterView { cluster, id, level, term, leader, change_waits_for, nodes } =
+    let ClusterView { cluster, id, level, term, leader, seal, change_waits_for, nodes } =
         call.state.service().cluster().await;
     let (cluster_id, level) = (id.map(|id| id.to_string()), level.0);
     let nodes = nodes.into_iter().map(node).collect();
-    let body = ClusterBody { cluster, cluster_id, level, term, leader, change_waits_for, nodes };
+    let seal = seal.map(seal_body);
+    let body =
+        ClusterBody { cluster, cluster_id, level, term, leader, seal, change_waits_for, nodes };
     Ok(Reply::json(StatusCode::OK, &body))
 }
 

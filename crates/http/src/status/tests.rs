@@ -101,7 +101,8 @@ fn transient_errors_have_a_retry_delay() {
 #[test]
 fn a_sealed_problem_has_the_seal_and_may_be_sent_again() {
     let reason = Reason::new("new machines").unwrap();
-    let seal = Seal { since: Stamp(1_000), by: None, reason: reason.clone() };
+    let seal =
+        Seal { revision: Revision(1), since: Stamp(1_000), by: None, reason: reason.clone() };
     let problem = rejected(Rejection::Sealed(Box::new(seal)));
     assert_eq!((status_of(&problem), problem.retryable), (503, true));
     assert_eq!(problem.facts.since, Some(Rfc3339Time(Stamp(1_000))));

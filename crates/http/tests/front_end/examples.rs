@@ -67,6 +67,10 @@ async fn prepare(node: &Node, id: &str) {
     if id == RELEASE {
         return;
     }
+    let cluster = node.call("GET", "/v1/cluster").await.json();
+    if let Some(revision) = cluster["seal"]["revision"].as_u64() {
+        node.call("DELETE", &format!("/v1/cluster/seal?revision={revision}")).await;
+    }
     for session in ["me", "you"] {
         node.call("DELETE", &format!("/v1/sessions/{session}")).await;
     }

@@ -325,15 +325,15 @@ const SCRIPTS: &[Script] = &[
         "sealCluster",
         &[ME],
         "PUT /v1/cluster/seal?reason=r&session=me&request=1",
-        &["DELETE /v1/cluster/seal"],
+        &["DELETE /v1/cluster/seal?revision={seal}"],
         200,
     ),
     script(
         "unsealCluster",
         &[ME, "PUT /v1/cluster/seal?reason=r"],
-        "DELETE /v1/cluster/seal?session=me&request=1",
+        "DELETE /v1/cluster/seal?revision={seal}",
         &["PUT /v1/cluster/seal?reason=s"],
-        204,
+        412,
     ),
 ];
 
@@ -400,6 +400,15 @@ struct Caller {
 }
 
 impl Caller {
+    /// A call with the revision of the present seal.
+    async fn with_seal(&self, call: &str) -> String {
+        if !call.contains("{seal}") {
+            return call.to_owned();
+        }
+        let cluster = self.send("GET /v1/cluster").await.json();
+        call.replace("{seal}", &cluster["seal"]["revision"].to_string())
+    }
+
     /// Sends `METHOD target`, or `METHOD target body`.
     async fn send(&self, call: &str) -> Reply {
         let (method, rest) = call.split_once(' ').unwrap();
@@ -435,11 +444,12 @@ async fn check(script: &Script) {
         .call
         .replace("{token}", token.as_deref().unwrap_or_default())
         .replace("{round}", &round);
+    let call = client.with_seal(&call).await;
     let first = client.send(&call).await;
     let is_proof = script.operation == "recoverAuth";
     assert!(first.status < 300 || is_proof, "{}: {first:?}", script.operation);
     for call in script.after {
-        let reply = client.send(call).await;
+        let reply = client.send(&client.with_seal(call).await).await;
         assert!(reply.status < 300, "{}: {call}: {reply:?}", script.operation);
     }
     let before = seen(&client).await;

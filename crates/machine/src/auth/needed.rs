@@ -69,7 +69,7 @@ pub(crate) fn needed_by<'a, E>(
         Command::Auth(_) => need(Needed::Permission(Right::AuthManage, "".into())),
         Command::SetLevel(_)
         | Command::Seal { .. }
-        | Command::Unseal
+        | Command::Unseal { .. }
         | Command::Membership(
             MembershipChange::Invite { .. }
             | MembershipChange::Update { .. }

@@ -63,7 +63,7 @@ fn locks_named_by(command: &Command) -> Vec<LockName> {
         | Command::RecordClocks { .. }
         | Command::RecordLeases { .. }
         | Command::Seal { .. }
-        | Command::Unseal
+        | Command::Unseal { .. }
         | Command::As { .. }
         | Command::Once { .. }
         | Command::Recipe(_) => Vec::new(),

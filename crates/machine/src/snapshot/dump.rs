@@ -134,6 +134,7 @@ impl SnapshotParts {
             now: machine.now,
             digest: machine.digest,
             cluster_id: machine.cluster_id,
+            restored_at: machine.restored_at,
             level: machine.level,
             limits: machine.limits,
             grants: machine.locks.grants(),

@@ -92,6 +92,7 @@ impl Loading {
         machine.now = head.now;
         machine.digest = head.digest;
         machine.cluster_id = head.cluster_id;
+        machine.restored_at = head.restored_at;
         machine.level = head.level;
         machine.limits = head.limits;
         machine.locks = LockIndex::new(head.grants);

@@ -71,6 +71,8 @@ pub(crate) struct Head {
     /// The rolling digest.
     pub(crate) digest: u64,
     pub(crate) cluster_id: Option<ClusterId>,
+    /// When this cluster was restored, by the clock of that machine.
+    pub(crate) restored_at: Option<Stamp>,
     pub(crate) level: FeatureLevel,
     /// The current limits.
     pub(crate) limits: Limits,

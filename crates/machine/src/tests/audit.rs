@@ -202,8 +202,15 @@ fn every_action_has_its_record() {
         }),
     ];
     let seal = Command::Seal { reason: Reason::new("new machines").unwrap() };
-    let of_level_2 = [seal, Command::Unseal, Command::SetLevel(FeatureLevel(1))];
-    for command in commands.into_iter().chain(changes_of_members()).chain(of_level_2) {
+    let of_level_2 = [
+        seal,
+        Command::Unseal { seal: holdfast_types::Revision(1) },
+        Command::SetLevel(FeatureLevel(1)),
+    ];
+    for mut command in commands.into_iter().chain(changes_of_members()).chain(of_level_2) {
+        if let (Command::Unseal { seal }, Some(present)) = (&mut command, machine.sealed()) {
+            *seal = present.revision;
+        }
         apply(&mut machine, &ROOT, command).unwrap();
     }
     let (machine, restored) = restored(machine);

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use holdfast_codec::{Kind, decode, encode};
-use holdfast_types::{Reason, Seal, Stamp, SubjectName};
+use holdfast_types::{Reason, Revision, Seal, Stamp, SubjectName};
 
 use super::snapshots::machine;
 use crate::snapshot::part::Part;
@@ -34,13 +34,13 @@ fn the_bytes_of_a_snapshot_do_not_change() {
 fn the_bytes_of_a_seal_do_not_change() {
     let (by, reason) = (SubjectName::new("eva").unwrap(), Reason::new("move").unwrap());
     let seal = Part::Seal(
-        Seal { since: Stamp(5), by: Some(by), reason },
+        Seal { revision: Revision(3), since: Stamp(5), by: Some(by), reason },
         vec![holdfast_types::SessionId(7)],
     );
     let bytes = encode(Kind::SnapshotPart, &SnapshotPart(seal)).unwrap();
     let mut hex = String::new();
     bytes.iter().for_each(|byte| write!(hex, "{byte:02x}").unwrap());
-    let expected = "4846011534000000967e7e2e0a000000050000000000000001030000000000000065766104000000000000006d6f766501000000000000000700000000000000";
+    let expected = "484601153c000000c8e0449d0a0000000300000000000000050000000000000001030000000000000065766104000000000000006d6f766501000000000000000700000000000000";
     assert_eq!(hex, expected);
 }
 

@@ -58,6 +58,10 @@ fn release(session: &str) -> Command {
     })
 }
 
+fn unseal(machine: &Machine) -> Command {
+    Command::Unseal { seal: machine.sealed().unwrap().revision }
+}
+
 fn holders(machine: &Machine) -> Vec<(SessionName, u64)> {
     let view = machine.lock(&lock_name("a"), 10);
     view.holders.into_iter().map(|holder| (holder.session, holder.token.0)).collect()
@@ -90,9 +94,15 @@ proptest! {
     fn a_history_with_a_seal_follows_the_model(
         before in history(40), during in history(30), after in history(30),
     ) {
-        let unseal = Move::Command(Command::Unseal);
+        let before = until_sealed(before);
+        let Ok(sealed) = Trial::run(&before) else { return Ok(()) };
+        let Seal { revision, .. } = sealed.machine.sealed().unwrap();
+        // A late copy of the end of an earlier seal changes nothing.
+        let unseals = [revision.0 - 1, revision.0]
+            .map(|seal| Move::Command(Command::Unseal { seal: Revision(seal) }));
+        let [late, unseal] = unseals;
         let history: Vec<_> =
-            until_sealed(before).into_iter().chain(during).chain([unseal]).chain(after).collect();
+            before.into_iter().chain([late]).chain(during).chain([unseal]).chain(after).collect();
         if let Err(what) = Trial::run(&history) {
             prop_assert!(false, "{what}");
         }
@@ -137,11 +147,11 @@ fn a_seal_is_state_of_level_2_and_needs_a_permission() {
     let by =
         |actor: Actor, machine: &mut Machine, command: Command| apply(machine, command.by(actor));
     let needed = Rejection::LevelTooLow { needed: Seal::LEVEL };
-    for command in [seal(), Command::Unseal] {
+    for command in [seal(), Command::Unseal { seal: Revision(1) }] {
         assert_eq!(by(ADMIN, &mut machine, command), Err(needed.clone()));
     }
     by(ADMIN, &mut machine, Command::SetLevel(Seal::LEVEL)).unwrap();
-    for command in [seal(), Command::Unseal] {
+    for command in [seal(), Command::Unseal { seal: Revision(1) }] {
         let outcome = by(CI, &mut machine, command);
         assert!(matches!(rejected(&outcome), Some(AuthRejection::Forbidden(_))), "{outcome:?}");
     }
@@ -167,8 +177,11 @@ fn a_seal_is_state_of_level_2_and_needs_a_permission() {
         SnapshotPart(part)
     });
     assert!(Machine::load(below).is_err());
+    let unseal = |seal| Command::Unseal { seal: Revision(seal) };
+    let other = by(ADMIN, &mut machine, unseal(first.revision.0 - 1));
+    assert_eq!(other, Err(Rejection::OtherSeal { present: first.revision }));
     for _ in 0..2 {
-        assert_eq!(by(ADMIN, &mut machine, Command::Unseal), Ok(Reply::Unsealed));
+        assert_eq!(by(ADMIN, &mut machine, unseal(first.revision.0)), Ok(Reply::Unsealed));
     }
     let records: Vec<_> = machine.audit_records_after(before).collect();
     let actions: Vec<_> = records.iter().map(|record| record.action).collect();
@@ -195,7 +208,8 @@ fn nothing_expires_while_sealed_and_timers_run_late() {
     assert!(apply_at(&mut machine, 1_000, renew).is_ok());
     assert_eq!(holders(&machine), [(session_name("web1"), 1)]);
 
-    apply_at(&mut machine, 1_000, Command::Unseal).unwrap();
+    let unseal = unseal(&machine);
+    apply_at(&mut machine, 1_000, unseal).unwrap();
     assert_eq!(holders(&machine), [(session_name("web1"), 1)]);
     // The expiry names the lease before the renewal.
     let renewed = Err(Rejection::Session(SessionRejection::LeaseRenewed));
@@ -258,7 +272,8 @@ fn a_session_that_is_closed_under_a_seal_ends_with_the_seal() {
         let kept = RestoreOptions { keeps_sessions: true, ..options() };
         let restored = Machine::load(machine.dump()).unwrap().restored(&kept).unwrap();
         for machine in [&mut machine, &mut loaded] {
-            assert_eq!(apply(machine, Command::Unseal), Ok(Reply::Unsealed));
+            let unseal = unseal(machine);
+            assert_eq!(apply(machine, unseal), Ok(Reply::Unsealed));
         }
         for machine in [machine, loaded, restored] {
             machine.check_invariants().unwrap();
@@ -307,4 +322,23 @@ fn a_restore_gives_every_kept_session_its_full_ttl() {
     assert_eq!(machine.leases_used().count(), 1);
     let kept = RestoreOptions { keeps_sessions: true, ..options() };
     assert_eq!(machine.restored(&kept).unwrap().leases_used().count(), 0);
+}
+
+/// The time of the kept cluster is a year behind, but it has minted nothing in that year.
+#[test]
+fn a_later_restore_has_larger_tokens_also_after_a_restore_with_sessions() {
+    let mut sealed = contended();
+    apply(&mut sealed, seal()).unwrap();
+    let restored = |state: &Machine, seconds: u64, random: u64, keeps_sessions: bool| {
+        let now = Stamp(NOW.0 + 1_000 * seconds);
+        let point = RestorePoint { now, random, ..point() };
+        state.clone().restored(&RestoreOptions { point, keeps_sessions, ..options() }).unwrap()
+    };
+    let kept = restored(&sealed, 0, 0, true);
+    let loaded = Machine::load(kept.dump()).unwrap();
+    let again = restored(&loaded, 1, u64::MAX, false);
+    let later = restored(&sealed, 2, 0, false);
+    assert!(again.counts().grants > kept.counts().grants);
+    assert!(later.counts().grants > again.counts().grants);
+    assert!(later.revision() > again.revision());
 }

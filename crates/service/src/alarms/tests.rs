@@ -246,7 +246,7 @@ fn a_sealed_cluster_raises_sealed() {
     let seal = |by: Option<&str>| {
         let by = by.map(|name| SubjectName::new(name).unwrap());
         let reason = Reason::new("new machines").unwrap();
-        Some((Seal { since: Stamp(1), by, reason }, hours(3)))
+        Some((Seal { revision: Revision(1), since: Stamp(1), by, reason }, hours(3)))
     };
     let by_eva = "sealed by eva 3 hours ago: new machines";
     expect(|facts| facts.seal = seal(Some("eva")), "sealed", "warning", by_eva);

@@ -7,11 +7,12 @@ use clap::{Args, ValueEnum};
 use holdfast_api::parameters::member;
 use holdfast_api::{InvitedMemberBody, Query};
 use holdfast_client::http::Method;
-use holdfast_client::{Call, Client, Copies};
+use holdfast_client::{Call, Client, Copies, Error};
 use holdfast_types::{Address, NodeId, Reason, VotingRole, Zone};
 
 use super::{node_id, progress};
 use crate::arguments::{ClusterArgs, duration, reason};
+use crate::commands::once;
 use crate::exit::CommandFailure;
 use crate::output::{answer, write_stderr};
 
@@ -171,8 +172,14 @@ impl ChangeArgs {
         wait: Option<Duration>,
     ) -> Result<(), CommandFailure> {
         let client = self.cluster.client()?;
-        // Without a session for a number, because members change in a sealed cluster, too.
-        client.call_raw(&Call::new(method, query.target(&format!("/v1/members/{node}")))).await?;
+        // A removed id is never used again, so a late copy of its removal has no effect.
+        let is_unique = method == Method::DELETE;
+        let call = Call::new(method, query.target(&format!("/v1/members/{node}")));
+        if is_unique || self.dry_run {
+            client.call_raw(&call).await?;
+        } else {
+            once::send_also_sealed(&client, call).await?;
+        }
         if self.dry_run {
             write_stderr("the checks passed; nothing was changed");
             return Ok(());
@@ -208,7 +215,14 @@ impl AddArgs {
             .with_some(&member::REPLACES, replaces.as_ref());
         let client = self.change.cluster.client()?;
         let call = Call::new(Method::POST, query.target("/v1/members")).copies(Copies::Never);
-        let body: InvitedMemberBody = client.call(&call).await?;
+        let response = if self.change.dry_run {
+            client.call_raw(&call).await?
+        } else {
+            once::send_also_sealed(&client, call).await?
+        };
+        let body = response.json();
+        let body: InvitedMemberBody =
+            body.map_err(|error| Error::UnexpectedResponse(error.to_string()))?;
         if let (Some(node), Some(token)) = (body.id, &body.join_token) {
             return self.show(&client, &body, node, token).await;
         }

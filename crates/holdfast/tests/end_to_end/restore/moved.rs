@@ -108,7 +108,7 @@ async fn a_cluster_that_did_not_move_continues_after_the_seal() {
     assert_eq!(nodes[0].client(&["cluster", "level", "1"]).code, Some(0));
     http.put("/v1/cluster/seal?reason=x").await.assert_code(409, "level-too-low");
     assert_eq!(nodes[0].client(&["cluster", "level", "2"]).code, Some(0));
-    http.delete("/v1/cluster/seal").await.assert_status(204);
+    http.delete("/v1/cluster/seal?revision=1").await.assert_status(204);
 
     seal(&nodes[0]).await;
     let again = nodes[1].http().put("/v1/cluster/seal?reason=again").await;
@@ -155,6 +155,10 @@ async fn a_session_that_is_closed_under_a_seal_ends_with_the_seal() {
     watcher.done(exists("/mine", true)).await;
     let reason = ["cluster", "seal", "--reason", "new machines"];
     assert_eq!(nodes[0].client(&reason).code, Some(0));
+    let revision = http.get("/v1/cluster").await.json()["seal"]["revision"].clone();
+    // A late copy of the end of an earlier seal.
+    let late = format!("/v1/cluster/seal?revision={}", revision.as_u64().unwrap() - 1);
+    http.delete(&late).await.assert_code(412, "version-mismatch");
 
     http.delete("/v1/sessions/closer").await.assert_status(204);
     zk.close().await;
@@ -162,8 +166,9 @@ async fn a_session_that_is_closed_under_a_seal_ends_with_the_seal() {
     http.post("/v1/sessions/closer/keepalive").await.assert_code(410, "session-expired");
     assert_eq!(http.get("/v1/locks/orders").await.json()["holders"][0]["token"], token);
     nodes[0].kill();
+    let target = format!("/v1/cluster/seal?revision={revision}");
     until("the rest to end the seal", DEADLINE, async || {
-        nodes[2].http().delete("/v1/cluster/seal").await.status == 204
+        nodes[2].http().delete(&target).await.status == 204
     })
     .await;
     assert_eq!(waits.await.unwrap(), 200);

@@ -375,7 +375,7 @@ impl Model {
                 | Command::RecordClocks { .. }
                 | Command::RecordLeases { .. }
                 | Command::Seal { .. }
-                | Command::Unseal
+                | Command::Unseal { .. }
                 | Command::Auth(_)
                 | Command::As { .. }
                 | Command::Once { .. }
@@ -480,7 +480,7 @@ impl Model {
             Command::Bootstrap { .. } => Ok(Reply::Bootstrapped),
             Command::SetLevel(_) => Ok(Reply::LevelSet),
             Command::Seal { reason } => Ok(self.seal(reason)),
-            Command::Unseal => Ok(self.unseal()),
+            Command::Unseal { seal } => self.unseal(seal),
             Command::RecordLeases { .. } => Ok(Reply::LeasesRecorded),
             Command::RecordClocks { .. }
             | Command::RegisterNode { .. }

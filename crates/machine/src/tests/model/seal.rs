@@ -6,18 +6,22 @@ use super::Model;
 
 impl Model {
     pub(super) fn seal(&mut self, reason: Reason) -> Reply {
-        let since = Stamp(self.now);
-        Reply::Sealed(self.seal.get_or_insert(Seal { since, by: None, reason }).clone())
+        let (revision, since) = (Revision(self.revision), Stamp(self.now));
+        let seal = Seal { revision, since, by: None, reason };
+        Reply::Sealed(self.seal.get_or_insert(seal).clone())
     }
 
-    pub(super) fn unseal(&mut self) -> Reply {
+    pub(super) fn unseal(&mut self, revision: Revision) -> Outcome {
+        if let Some(other) = self.seal.as_ref().filter(|seal| seal.revision != revision) {
+            return Err(Rejection::OtherSeal { present: other.revision });
+        }
         self.seal = None;
         for session in std::mem::take(&mut self.closed_under_seal) {
             let live = self.sessions.iter().find(|live| live.id == session).unwrap();
             let name = live.name.clone();
             self.close(name, None, None).unwrap();
         }
-        Reply::Unsealed
+        Ok(Reply::Unsealed)
     }
 
     /// The session ends with the seal.
@@ -47,7 +51,7 @@ impl Model {
             | Command::SetLimits(_)
             | Command::Bootstrap { .. }
             | Command::Seal { .. }
-            | Command::Unseal => Ok(()),
+            | Command::Unseal { .. } => Ok(()),
             _ => Err(Rejection::Sealed(Box::new(seal.clone()))),
         }
     }
