@@ -311,12 +311,19 @@ async fn opening_a_session_needs_a_permission() {
         ("lock read *", false),
         ("lock check *", false),
         ("session close *", false),
-        ("auth manage", false),
+        ("cluster read", false),
+        ("auth read", false),
+        ("cluster operate", false),
         ("session open", true),
         ("lock acquire one", true),
         ("recipe use one", true),
         ("tree read /one", true),
         ("tree write /one", true),
+        // The commands number these calls.
+        ("lock policy one", true),
+        ("recipe delete one", true),
+        ("cluster manage", true),
+        ("auth manage", true),
     ]
     .into_iter()
     .enumerate()

@@ -152,16 +152,20 @@ impl Right {
     }
 
     /// Whether a permission for `self`, on whatever names, also allows [`Right::SessionOpen`]: the caller needs a session
-    /// for what the right allows. A ZooKeeper client needs one even for a read.
+    /// for what the right allows, or the command numbers its calls with one. A ZooKeeper client needs one even for a read.
     pub const fn opens_sessions(self) -> bool {
         matches!(
             self,
             Self::SessionOpen
                 | Self::LockAcquire
+                | Self::LockPolicy
                 | Self::RecipeUse
+                | Self::RecipeDelete
                 | Self::TreeRead
                 | Self::TreeWrite
                 | Self::TreeAdmin
+                | Self::ClusterManage
+                | Self::AuthManage
         )
     }
 
