@@ -1,5 +1,7 @@
 //! Bodies of subjects, roles and access tokens.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use holdfast_types::{AccessTokenId, CertificateName, NamespaceName, RoleName, SubjectName};
@@ -184,6 +186,25 @@ pub struct VerdictBody {
 pub struct ClosedSessionsBody {
     /// The number of sessions.
     pub closed_sessions: u64,
+}
+
+/// The limits of a subject, and what it uses.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SubjectQuotasBody {
+    /// The subject; absent for the limits of subjects without quotas of their own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subject: Option<SubjectName>,
+    /// The limits, by name. A limit that is missing is unlimited.
+    pub quotas: BTreeMap<String, u64>,
+    /// What the subject uses of each quota that counts something.
+    pub used: BTreeMap<String, u64>,
+}
+
+/// `/v1/auth/quotas`, or `/v1/auth/quotas/<subject>`
+pub fn quotas_path(subject: Option<&SubjectName>) -> String {
+    let subject = subject.map(|subject| format!("/{}", escape_path(subject.as_str())));
+    format!("/v1/auth/quotas{}", subject.unwrap_or_default())
 }
 
 /// `/v1/auth/subjects/<subject>`

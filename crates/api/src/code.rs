@@ -94,10 +94,10 @@ codes! {
     LevelNotReady, "level-not-ready", false, "The feature level cannot change",
         "It changes by one. Raising it needs an answer of every member, and a program that knows the new level. Lowering it \
          needs a state without anything of the level to leave. The detail names the member or the role. Nothing was done.";
-    QuotaExceeded, "quota-exceeded", false, "A limit of the cluster or of a namespace is reached",
+    QuotaExceeded, "quota-exceeded", false, "A limit of the cluster, a namespace or a subject is reached",
         "Sessions, locks, znodes and their bytes, locks of one session and attempts of one hold are limited, so \
-         that no caller can fill the memory of every node. A subtree or a namespace may have quotas of its own. The detail names the \
-         limit and its value. Nothing was done. Close, release or delete something first.";
+         that no caller can fill the memory of every node. A subtree, a namespace or a subject may have quotas of its own. The detail \
+         names the limit and its value. Nothing was done. Close, release or delete something first.";
     NotFound, "not-found", false, "The resource does not exist",
         "There is no such path, error code, queue entry or znode. For an unknown path of the API the problem names the \
          nearest path. A lock is never 'not found': a lock without a holder is free. PUT without If-Match creates a \
@@ -201,8 +201,8 @@ codes! {
          barrier. The problem has their number. An arrival whose wait times out is withdrawn, which breaks the barrier \
          for the waiting members. Send the call again to wait again, with a larger request number if it has one.";
     RateLimited, "rate-limited", true, "The node accepts no call at the moment",
-        "The node has as many calls in flight as it allows, or the caller's namespace makes more calls per second than its quota. \
-         Nothing was done. Retry-After has the time until the next \
+        "The node has as many calls in flight as it allows; or the caller or its namespace makes more calls per second than its quota, or the \
+         caller has too many connections or streams. Nothing was done. Retry-After has the time until the next \
          try.";
     TooManyWaiters, "too-many-waiters", true, "The queue is full",
         "The lock's queue, or the node, has as many waiters as allowed. The caller is not in the queue. Retry-After \

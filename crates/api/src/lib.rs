@@ -46,7 +46,8 @@ pub use audit::{AuditBody, AuditRecordBody};
 pub use auth::{
     AccessTokenBody, AccessTokensBody, AuthBody, CallerBody, ClosedSessionsBody,
     FirstAdministratorBody, IssuedTokenBody, RefusalBody, RoleBody, RolesBody, SubjectBody,
-    SubjectsBody, VerdictBody, access_token_path, role_path, subject_path,
+    SubjectQuotasBody, SubjectsBody, VerdictBody, access_token_path, quotas_path, role_path,
+    subject_path,
 };
 pub use cluster::{
     CheckBody, ClusterBody, FeatureLevelBody, HealthBody, NodeBody, NodeLogBody, VersionBody,

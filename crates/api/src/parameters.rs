@@ -9,6 +9,7 @@ pub mod namespace;
 pub mod node;
 pub mod recipe;
 pub mod session;
+pub mod subject_quotas;
 pub mod tree;
 pub mod watch;
 

@@ -13,11 +13,12 @@ use holdfast_api::{
     unescape_path,
 };
 use holdfast_service::{
-    Failure, Principal, ReadMode, RequestContext, Response, Service, WatchRequest, WatchStream,
+    Failure, LocalUse, Principal, ReadMode, RequestContext, Response, Service, WatchRequest,
+    WatchStream,
 };
 use holdfast_types::{
-    AccessTokenId, LockName, NameError, NamespaceName, NodeId, NumberedCall, RecipeName, RoleName,
-    SessionName, Stamp, SubjectName, ZnodePath,
+    AccessTokenId, LockName, NameError, NamespaceName, NodeId, NumberedCall, QuotaKind, RecipeName,
+    RoleName, SessionName, Stamp, SubjectName, ZnodePath,
 };
 
 use crate::identity::Peer;
@@ -228,6 +229,11 @@ impl CallContext<'_> {
         let problem = of_failure(failure, &ErrorContext { lock, session, now: self.now() });
         let creates = matches!(self.parts.method, Method::PUT | Method::POST);
         if creates { problem } else { without_creation(problem) }
+    }
+
+    /// A place among the streams of the caller.
+    pub(crate) fn stream_place(&self) -> Result<Option<LocalUse>, HttpError> {
+        self.service.count_use(QuotaKind::Streams).map_err(|failure| self.error(failure))
     }
 
     /// The log's time: ages and remaining times in responses are relative to it.

@@ -12,6 +12,7 @@ use std::time::{Duration, SystemTime};
 use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderName, HeaderValue, Response};
+use holdfast_service::ConnectionPlace;
 use holdfast_tls::MaybeTlsStream;
 use hyper::body::{Body as _, Incoming};
 use hyper::server::conn::http1;
@@ -39,12 +40,14 @@ pub(crate) async fn converse(
     mut shutdown: watch::Receiver<ShutdownPhase>,
 ) {
     let activity = Arc::new(Activity::new());
+    let place = ConnectionPlace::default();
     let io = TokioIo::new(ObservedIo::new(stream, activity.clone()));
     let keep_alive = keep_alive(config.idle_timeout);
     let service = service_fn(|mut request: hyper::Request<Incoming>| {
         activity.busy(request.body().size_hint().exact());
         request.extensions_mut().insert(peer.clone());
         request.extensions_mut().insert(activity.clone());
+        request.extensions_mut().insert(place.clone());
         let answer = router.clone().call(request.map(Body::new));
         let (activity, keep_alive) = (&activity, &keep_alive);
         async move {

@@ -12,6 +12,7 @@ use tracing::{Instrument as _, Span};
 use holdfast_api::{
     FENCING_TOKEN, HOLDFAST_LEADER, HOLDFAST_NODE, HOLDFAST_REQUEST_ID, HOLDFAST_REVISION,
 };
+use holdfast_service::ConnectionPlace;
 use holdfast_types::{LockName, SessionName, ZnodePath};
 
 use crate::body::{self, BodyKind, Received};
@@ -85,6 +86,10 @@ async fn handle(
         call.identify(identity::authenticate(call.parts, call.service()).await?);
         if operation.is_rate_limited() {
             call.service().count_call_slowly().await.map_err(|failure| call.error(failure))?;
+            if let Some(place) = call.parts.extensions.get::<ConnectionPlace>() {
+                let counted = call.service().count_connection(place);
+                counted.map_err(|failure| call.error(failure))?;
+            }
         }
     }
     let state = call.state;

@@ -173,6 +173,9 @@ pub(crate) static ROTATE_TOKEN: Route =
 pub(crate) static SUBJECTS: Route = Route::new("/v1/auth/subjects", "authorization", None);
 pub(crate) static SUBJECT: Route =
     Route::new("/v1/auth/subjects/{subject}", "authorization", Some(SUBJECT_NAME));
+pub(crate) static DEFAULT_QUOTAS: Route = Route::new("/v1/auth/quotas", "authorization", None);
+pub(crate) static SUBJECT_QUOTAS: Route =
+    Route::new("/v1/auth/quotas/{subject}", "authorization", Some(SUBJECT_NAME));
 pub(crate) static ROLES: Route = Route::new("/v1/auth/roles", "authorization", None);
 pub(crate) static ROLE: Route =
     Route::new("/v1/auth/roles/{role}", "authorization", Some(ROLE_NAME));
@@ -233,6 +236,8 @@ pub(crate) static ROUTES: &[&Route] = &[
     &ROTATE_TOKEN,
     &SUBJECTS,
     &SUBJECT,
+    &DEFAULT_QUOTAS,
+    &SUBJECT_QUOTAS,
     &ROLES,
     &ROLE,
     &NAMESPACES,

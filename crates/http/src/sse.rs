@@ -13,6 +13,7 @@ use bytes::Bytes;
 use futures_util::stream::unfold;
 use holdfast_api::parameters::watch::SINCE;
 use holdfast_api::{ErrorCode, ParamError, ParamValue as _};
+use holdfast_service::LocalUse;
 use holdfast_types::Revision;
 
 use crate::head::only;
@@ -62,17 +63,26 @@ fn revision(id: &str) -> Result<Revision, ParamError> {
 }
 
 /// A stream: a comment at once, because proxies and clients wait for the first byte, then events, and a comment
-/// after each silence of length `comment`.
-pub(crate) fn stream(begin: &'static str, comment: Duration, source: impl EventSource) -> Reply {
-    let events = unfold((Some(begin), source), move |(begin, mut source)| async move {
-        if let Some(begin) = begin {
-            return Some((Ok(format!(": {begin}\n\n").into()), (None, source)));
+/// after each silence of length `comment`. `place` is its place among the streams of its caller.
+pub(crate) fn stream(
+    begin: &'static str,
+    comment: Duration,
+    place: Option<LocalUse>,
+    source: impl EventSource,
+) -> Reply {
+    let events = unfold((Some(begin), source), move |(begin, mut source)| {
+        // The stream counts for its caller until it ends.
+        let _place = &place;
+        async move {
+            if let Some(begin) = begin {
+                return Some((Ok(format!(": {begin}\n\n").into()), (None, source)));
+            }
+            let text = tokio::select! {
+                text = source.next_event() => text?,
+                () = tokio::time::sleep(comment) => ": still here\n\n".to_owned(),
+            };
+            Some((Ok::<Bytes, Infallible>(text.into()), (None, source)))
         }
-        let text = tokio::select! {
-            text = source.next_event() => text?,
-            () = tokio::time::sleep(comment) => ": still here\n\n".to_owned(),
-        };
-        Some((Ok::<Bytes, Infallible>(text.into()), (None, source)))
     });
     Reply::stream(EVENT_STREAM, Body::from_stream(events))
         .with_header(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"))

@@ -10,6 +10,7 @@ mod level;
 mod lock;
 mod member;
 mod node;
+mod quota;
 mod recipe;
 
 use std::borrow::Cow;
@@ -22,8 +23,8 @@ use holdfast_api::{
 };
 use holdfast_service::Failure;
 use holdfast_types::{
-    Bound, Cooldown, CooldownCause, HolderView, LockName, LockRejection, LockView, QuotaFull,
-    Rejection, Revision, Seal, SessionName, SessionRejection, Stamp, TreeRejection,
+    Bound, Cooldown, CooldownCause, HolderView, LockName, LockRejection, LockView, Rejection,
+    Revision, Seal, SessionName, SessionRejection, Stamp, TreeRejection,
 };
 
 /// The problem that the client receives.
@@ -138,16 +139,13 @@ pub(crate) fn of_failure(failure: Failure, context: &ErrorContext<'_>) -> HttpEr
         Failure::Overloaded { retry_after } => {
             transient(ErrorCode::RateLimited, "nothing was done", retry_after)
         }
-        Failure::RateLimited { namespace, limit, retry_after } => {
-            let detail =
-                format!("the namespace '{namespace}' makes more than {limit} calls per second");
-            let facts = Facts {
-                retry_after_ms: Some(holdfast_types::millis(retry_after).max(1)),
-                bound: Some("calls_per_second of the namespace".into()),
-                limit: Some(limit.get().into()),
-                ..Facts::default()
-            };
-            Box::new(Problem::new(ErrorCode::RateLimited, detail).facts(facts))
+        Failure::RateLimited { owner, limit, retry_after } => {
+            quota::rate_limited(&owner, limit, retry_after)
+        }
+        Failure::CallerLimited(full) => {
+            let mut problem = quota::full(ErrorCode::RateLimited, &full);
+            problem.facts.retry_after_ms = Some(holdfast_types::millis(SOON));
+            problem
         }
         Failure::TooManyWaiters { limit } => {
             let limit = u64::try_from(limit).unwrap_or(u64::MAX);
@@ -233,7 +231,7 @@ fn of_rejection(rejection: Rejection, context: &ErrorContext<'_>) -> HttpError {
         Rejection::Auth(rejection) => auth::of_rejection(rejection),
         Rejection::Membership(rejection) => member::of_rejection(rejection),
         Rejection::LimitReached { bound, limit } => of_bound(bound, limit),
-        Rejection::QuotaFull(full) => quota_full(&full),
+        Rejection::QuotaFull(full) => quota::full(ErrorCode::QuotaExceeded, &full),
         Rejection::OutOfBounds { what } => lock::out_of_bounds(what, context),
         Rejection::LevelTooLow { needed } => level::too_low(needed),
         Rejection::LevelStep { level } => level::not_one_step(level),
@@ -368,18 +366,6 @@ fn of_bound(bound: Bound, limit: u64) -> HttpError {
 fn at_bound(code: ErrorCode, bound: &'static str, limit: u64) -> HttpError {
     let facts = Facts { bound: Some(bound.into()), limit: Some(limit), ..Facts::default() };
     Box::new(Problem::new(code, format!("{bound}: at most {limit}")).facts(facts))
-}
-
-fn quota_full(full: &QuotaFull) -> HttpError {
-    let QuotaFull { namespace, quota, limit, used } = full;
-    let detail =
-        format!("{quota} of the namespace '{namespace}': at most {limit}, and {used} are in use");
-    let bound = Some(format!("{quota} of the namespace").into());
-    let facts = Facts { bound, limit: Some(*limit), ..Facts::default() };
-    let hint = format!(
-        "release or delete something, or ask an administrator: holdfast namespace set {namespace}"
-    );
-    Box::new(Problem::new(ErrorCode::QuotaExceeded, detail).hint(hint).facts(facts))
 }
 
 fn too_many_waiters(bound: &'static str, limit: u64) -> HttpError {

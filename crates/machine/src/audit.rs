@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use holdfast_types::{
     Actor, AuditAction, AuditHash, AuditRecord, AuthChange, Break, Command, Credential, Event,
-    LockEvent, LossCause, MembershipChange, NewAccessToken, Permission, PolicyChange, Reason,
-    RequestRelease, Revision, SubjectName,
+    LockEvent, LossCause, MembershipChange, NewAccessToken, Permission, PolicyChange, Quotas,
+    Reason, RequestRelease, Revision, SubjectName,
 };
 use imbl::OrdMap;
 
@@ -374,12 +374,18 @@ fn described_change(change: &AuthChange) -> (AuditAction, String, Detail) {
             (AuditAction::SetAuthMode, mode.as_str().to_owned(), Detail::default())
         }
         AuthChange::SetNamespace { namespace, quotas } => {
-            let detail =
-                Detail::of(quotas.0.iter().map(|(quota, limit)| format!("{quota} {limit}")));
-            (AuditAction::SetNamespace, namespace.to_string(), detail)
+            (AuditAction::SetNamespace, namespace.to_string(), described_quotas(quotas))
+        }
+        AuthChange::SetQuotas { subject, quotas } => {
+            let target = subject.as_ref().map_or("default".to_owned(), SubjectName::to_string);
+            (AuditAction::SetQuotas, target, described_quotas(quotas))
         }
         AuthChange::DeleteNamespace { namespace } => {
             (AuditAction::DeleteNamespace, namespace.to_string(), Detail::default())
         }
     }
+}
+
+fn described_quotas(quotas: &Quotas) -> Detail {
+    Detail::of(quotas.0.iter().map(|(quota, limit)| format!("{quota} {limit}")))
 }

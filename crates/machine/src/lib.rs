@@ -20,6 +20,7 @@ mod lock;
 mod members;
 mod namespace;
 mod per_namespace;
+mod quotas;
 mod reads;
 mod recipe;
 mod restore;

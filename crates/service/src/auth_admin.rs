@@ -9,8 +9,8 @@ use holdfast_machine::{AccessTokenRecord, Machine, SubjectRecord};
 use holdfast_raft::take_recovery_proof;
 use holdfast_types::{
     AccessTokenId, Actor, AuthChange, AuthMode, AuthRejection, Command, NamespaceName,
-    NewAccessToken, Permission, Reason, Rejection, Reply, Right, RoleName, SessionName, Stamp,
-    SubjectName, millis,
+    NewAccessToken, Permission, Quotas, Reason, Rejection, Reply, Right, RoleName, SessionName,
+    Stamp, SubjectName, millis,
 };
 
 use crate::access_token::AccessTokenSecret;
@@ -400,9 +400,19 @@ fn shown(change: &AuthChange) -> String {
         AuthChange::DeleteToken { token } => format!("delete the access token {token}"),
         AuthChange::SetMode(mode) => format!("set the mode {}", mode.as_str()),
         AuthChange::SetNamespace { namespace, quotas } => {
-            let quotas = quotas.0.iter().map(|(quota, limit)| format!("{quota} {limit}"));
-            format!("set the namespace {namespace}: {}", quotas.collect::<Vec<_>>().join(", "))
+            format!("set the namespace {namespace}: {}", shown_quotas(quotas))
+        }
+        AuthChange::SetQuotas { subject: Some(subject), quotas } => {
+            format!("set the quotas of {subject}: {}", shown_quotas(quotas))
+        }
+        AuthChange::SetQuotas { subject: None, quotas } => {
+            format!("set the default quotas of subjects: {}", shown_quotas(quotas))
         }
         AuthChange::DeleteNamespace { namespace } => format!("delete the namespace {namespace}"),
     }
+}
+
+fn shown_quotas(quotas: &Quotas) -> String {
+    let quotas = quotas.0.iter().map(|(quota, limit)| format!("{quota} {limit}"));
+    quotas.collect::<Vec<_>>().join(", ")
 }

@@ -5,8 +5,7 @@ use std::time::{Duration, Instant};
 use holdfast_machine::{Counts, Machine};
 use holdfast_raft::Role as RaftRole;
 use holdfast_types::{
-    ClusterId, FeatureLevel, MemberAddresses, NamespaceName, NodeId, Revision, Seal, VotingRole,
-    Zone,
+    ClusterId, FeatureLevel, MemberAddresses, NodeId, Revision, Seal, VotingRole, Zone,
 };
 use prometheus_client::registry::Registry;
 
@@ -14,6 +13,7 @@ use crate::members::pending_text;
 use crate::service::Service;
 use crate::service_call::{NodeReport, ReadReport};
 use crate::state_check::StateCheck;
+use crate::subject_limits::rate_of;
 
 /// A member that does not reply within this time counts as unreachable.
 const REPORT_TIMEOUT: Duration = Duration::from_millis(400);
@@ -310,8 +310,7 @@ impl Service {
                     }
                 }
             }
-            let is_registered = |name: &NamespaceName| machine.namespace_quotas(name).is_some();
-            self.parts.call_rates.retain(is_registered);
+            self.parts.call_rates.retain(|owner| rate_of(machine, owner).is_some());
         });
     }
 }

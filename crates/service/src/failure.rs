@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use holdfast_machine::Machine;
 use holdfast_types::{
-    LatchView, LockView, NamespaceName, Rejection, Revision, SessionName, SessionRejection,
+    LatchView, LockView, QuotaFull, QuotaOwner, Rejection, Revision, SessionName, SessionRejection,
     SessionStatus, TreeRejection,
 };
 
@@ -41,8 +41,10 @@ pub enum Failure {
     UnexpectedReply,
     /// The queue of commands is full. Nothing was done; retry later.
     Overloaded { retry_after: Duration },
-    /// The namespace makes more than `limit` calls per second to this node. Nothing was done.
-    RateLimited { namespace: NamespaceName, limit: NonZeroU32, retry_after: Duration },
+    /// The namespace or subject makes more than `limit` calls per second to this node. Nothing was done.
+    RateLimited { owner: QuotaOwner, limit: NonZeroU32, retry_after: Duration },
+    /// The caller has too many connections or streams on this node. Nothing was done.
+    CallerLimited(Box<QuotaFull>),
     /// Too many calls are parked on this node. Nothing was done.
     TooManyWaiters { limit: usize },
     /// Free disk space is below the reserve. Nothing was done; reads and renewals continue.
@@ -120,7 +122,8 @@ impl fmt::Display for Failure {
             Self::OutcomeUnknown => "the outcome is unknown",
             Self::UnexpectedReply => "the reply is not one of this command",
             Self::Overloaded { .. } => "the queue of commands is full",
-            Self::RateLimited { .. } => "the namespace makes too many calls",
+            Self::RateLimited { .. } => "the caller makes too many calls",
+            Self::CallerLimited(_) => "the caller has too many connections or streams",
             Self::TooManyWaiters { .. } => "too many calls are parked on this node",
             Self::DiskFull => "free disk space is below the reserve",
             Self::TooLarge => "the command is too large",

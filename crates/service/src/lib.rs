@@ -63,6 +63,7 @@ mod state_check;
 mod state_digests;
 mod stored_bytes_warning;
 mod stream;
+mod subject_limits;
 mod tree;
 mod verification;
 mod waiting;
@@ -104,6 +105,7 @@ pub use stream::{
     Attachment, Notice, NoticeKind, Outbox, Outgoing, SessionStream, StreamAnswer, StreamEnd,
     StreamLimits, StreamRead, StreamReply, StreamView, WatchCounts, WatchKind, WatchMode, WatchSet,
 };
+pub use subject_limits::{ConnectionPlace, LocalUse, SubjectLimits};
 pub use tree::{ZnodeAcl, ZnodeContents};
 pub use verification::StateVerification;
 pub use watch::{WatchFilter, WatchItem, WatchRequest, WatchStream, WatchedItem, ZnodeChangeKind};

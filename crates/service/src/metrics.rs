@@ -4,7 +4,7 @@
 
 use std::sync::atomic::AtomicU64;
 
-use holdfast_types::{LossCause, NamespaceName};
+use holdfast_types::{LossCause, QuotaOwner};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -75,6 +75,7 @@ pub struct ServiceMetrics {
     alarms: Family<[(&'static str, &'static str); 1], Gauge>,
     pub(crate) certificate_expires: Family<[(&'static str, &'static str); 1], Gauge>,
     calls_limited: Family<[(&'static str, String); 1], Counter>,
+    subject_calls_limited: Counter,
 }
 
 impl ServiceMetrics {
@@ -143,6 +144,8 @@ impl ServiceMetrics {
         registry.register("namespace_limit", help, self.namespace_limit.clone());
         let help = "Calls to this node above the calls per second of their namespace";
         registry.register("namespace_calls_limited", help, self.calls_limited.clone());
+        let help = "Calls to this node above the calls per second of their subject";
+        registry.register("subject_calls_limited", help, self.subject_calls_limited.clone());
     }
 
     fn register_alarms(&self, registry: &mut Registry) {
@@ -165,9 +168,14 @@ impl ServiceMetrics {
         }
     }
 
-    /// The counter of calls above the rate of a namespace.
-    pub(crate) fn calls_limited(&self, namespace: &NamespaceName) -> Counter {
-        self.calls_limited.get_or_create(&[("namespace", namespace.to_string())]).clone()
+    /// The counter of calls above the rate of a namespace, or of any subject.
+    pub(crate) fn calls_limited(&self, owner: &QuotaOwner) -> Counter {
+        match owner {
+            QuotaOwner::Namespace(namespace) => {
+                self.calls_limited.get_or_create(&[("namespace", namespace.to_string())]).clone()
+            }
+            QuotaOwner::Subject(_) => self.subject_calls_limited.clone(),
+        }
     }
 
     /// The counter of holds that ended with this cause.

@@ -29,6 +29,7 @@ use crate::metrics::ServiceMetrics;
 use crate::refusals::Refusals;
 use crate::state_check::StateCheck;
 use crate::stream::RenewalQueue;
+use crate::subject_limits::LocalUses;
 
 pub(crate) struct ServiceParts {
     pub(crate) raft: RaftNode,
@@ -54,6 +55,7 @@ pub(crate) struct ServiceParts {
     /// Calls that this node refused, or would refuse in the mode `on`.
     pub(crate) refusals: Refusals,
     pub(crate) call_rates: CallRates,
+    pub(crate) local_uses: LocalUses,
     /// One permit: the node makes one backup at a time.
     pub(crate) backups: Arc<Semaphore>,
 }

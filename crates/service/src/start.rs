@@ -21,6 +21,7 @@ use crate::service_call::unavailable;
 use crate::session::random_bytes;
 use crate::state_check::StateCheck;
 use crate::stream::{RenewalQueue, StreamEnd, renew_streams};
+use crate::subject_limits::LocalUses;
 use crate::{clock_check, digest_check, leader_priority, leader_timers};
 
 impl Service {
@@ -77,6 +78,7 @@ impl Service {
             stopped: CancellationToken::new(),
             refusals: Refusals::default(),
             call_rates: CallRates::default(),
+            local_uses: LocalUses::default(),
             backups: Arc::new(Semaphore::new(1)),
         });
         let service = Self { parts, context: Arc::new(RequestContext::anonymous()), call: None };

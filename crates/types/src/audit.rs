@@ -78,6 +78,8 @@ pub enum AuditAction {
     /// The cluster was sealed.
     Seal,
     Unseal,
+    /// The quotas of a subject, or of all subjects, were set.
+    SetQuotas,
 }
 
 /// SHA-256. In JSON, 64 hexadecimal digits.
@@ -141,7 +143,7 @@ impl fmt::Display for Credential {
 }
 
 impl AuditAction {
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::BreakLock,
         Self::RevokeLock,
         Self::SetLockPolicy,
@@ -165,6 +167,7 @@ impl AuditAction {
         Self::SetLevel,
         Self::Seal,
         Self::Unseal,
+        Self::SetQuotas,
     ];
 
     /// The word in the hash of a record. It never changes: all nodes compute the same hashes.
@@ -198,6 +201,7 @@ impl AuditAction {
             Self::SetLevel => "set-level",
             Self::Seal => "seal",
             Self::Unseal => "unseal",
+            Self::SetQuotas => "set-quotas",
         }
     }
 }

@@ -24,6 +24,7 @@ mod operator;
 mod outcome;
 mod path;
 mod policy;
+mod quota;
 mod recipe;
 mod reply;
 #[cfg(feature = "schema")]
@@ -65,7 +66,6 @@ pub use name::{
     Labels, LockName, NameError, NamespaceName, Owner, Reason, RecipeName, RequestId, RoleName,
     SessionName, SubjectName, Zone,
 };
-pub use namespace::{NamespaceQuota, NamespaceQuotas, QuotaFull};
 pub use operator::{Break, BreakTarget, HandOver, ReleaseRequest, RequestRelease};
 pub use outcome::{
     Blocked, Bound, EntryState, Grant, LockRejection, ModeConflictReason, MultiReply, OpReply,
@@ -74,6 +74,7 @@ pub use outcome::{
 };
 pub use path::ZnodePath;
 pub use policy::{Cooldown, CooldownCause, LockPolicy, Mode, PolicyChange, QueueOrder};
+pub use quota::{QuotaFull, QuotaKind, QuotaOwner, Quotas};
 pub use recipe::{
     Arrive, Arrived, BarrierKind, BarrierView, Breach, BreachCause, CancelArrival, ChangeCounter,
     CounterChange, CounterView, LatchView, LeaveBarrier, LeaveBarrierReply, Recipe, RecipeEvent,

@@ -2,13 +2,7 @@
 //!
 //! To the namespace `team-a` belong the locks, elections, recipes and subjects with names below `team-a/`, and the
 //! znodes at and below `/team-a`, `/locks/team-a`, `/locks/elections/team-a` and `/groups/team-a`. A subject of a
-//! namespace uses only the names of its namespace. Quotas bound what the clients of a namespace store and call.
-
-use std::collections::BTreeMap;
-use std::fmt;
-use std::ops::RangeInclusive;
-
-use serde::{Deserialize, Serialize};
+//! namespace uses only the names of its namespace. Its [`crate::Quotas`] bound what its clients store and call.
 
 use crate::{NamespaceName, SubjectName, ZnodePath};
 
@@ -16,96 +10,6 @@ use crate::{NamespaceName, SubjectName, ZnodePath};
 const ELECTIONS: &str = "elections/";
 /// The directory of the members of groups.
 const GROUPS: &str = "/groups/";
-
-/// What a quota bounds. Append-only: the order of the variants is part of the format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum NamespaceQuota {
-    /// Locks with a holder or a waiter.
-    Locks,
-    /// Holders and waiters of all locks.
-    QueueEntries,
-    WaitersPerLock,
-    /// Live sessions that subjects of the namespace have opened.
-    Sessions,
-    Znodes,
-    /// Bytes of znodes: their paths, data, access lists and queue entries.
-    Bytes,
-    /// Latches, barriers and counters.
-    Recipes,
-    /// Calls of subjects of the namespace to one node.
-    CallsPerSecond,
-}
-
-/// The quotas of a namespace. A quota that is not set is unlimited.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct NamespaceQuotas(pub BTreeMap<NamespaceQuota, u64>);
-
-/// A namespace has no room for what a command adds.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct QuotaFull {
-    pub namespace: NamespaceName,
-    pub quota: NamespaceQuota,
-    pub limit: u64,
-    /// What the namespace has now, before the rejected command.
-    pub used: u64,
-}
-
-impl NamespaceQuota {
-    pub const ALL: [Self; 8] = [
-        Self::Locks,
-        Self::QueueEntries,
-        Self::WaitersPerLock,
-        Self::Sessions,
-        Self::Znodes,
-        Self::Bytes,
-        Self::Recipes,
-        Self::CallsPerSecond,
-    ];
-
-    /// The name in replies and metrics.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Locks => "locks",
-            Self::QueueEntries => "queue_entries",
-            Self::WaitersPerLock => "waiters_per_lock",
-            Self::Sessions => "sessions",
-            Self::Znodes => "znodes",
-            Self::Bytes => "bytes",
-            Self::Recipes => "recipes",
-            Self::CallsPerSecond => "calls_per_second",
-        }
-    }
-
-    /// The values that it can have.
-    pub const fn range(self) -> RangeInclusive<u64> {
-        match self {
-            Self::Recipes => 0..=Self::RECIPES_MAX,
-            Self::CallsPerSecond => 1..=1_000_000,
-            Self::Locks
-            | Self::QueueEntries
-            | Self::WaitersPerLock
-            | Self::Sessions
-            | Self::Znodes
-            | Self::Bytes => 0..=(1 << 53) - 1,
-        }
-    }
-
-    /// The greatest quota of recipes. It is low because a new recipe counts all recipes of its namespace.
-    pub const RECIPES_MAX: u64 = 10_000;
-}
-
-impl fmt::Display for NamespaceQuota {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-impl NamespaceQuotas {
-    pub fn get(&self, quota: NamespaceQuota) -> Option<u64> {
-        self.0.get(&quota).copied()
-    }
-}
 
 impl NamespaceName {
     /// The namespace to which a lock or a recipe would belong, if it is registered.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use holdfast_service::{RequestContext, SessionStream, StreamEnd};
+use holdfast_service::{ConnectionPlace, RequestContext, SessionStream, StreamEnd};
 use holdfast_tls::MaybeTlsStream;
 use holdfast_zkwire::{ConnectResponse, ErrorCode};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
@@ -153,6 +153,7 @@ impl Connection<'_> {
             guard: self.guard,
             spans: EntrySpans { sampler: self.context.trace_sampler.as_ref(), stream: &stream },
             silence_max: ttl.as_duration(),
+            place: ConnectionPlace::default(),
             last_tag: 0,
         };
         let mut replies = ReplyLoop {

@@ -32,6 +32,7 @@ pub(crate) fn error_reply(failure: &Failure) -> ErrorReply {
         Failure::TooManyWatches { .. } => ErrorReply::Reply(ErrorCode::QuotaExceeded),
         Failure::Overloaded { .. }
         | Failure::RateLimited { .. }
+        | Failure::CallerLimited(_)
         | Failure::TooManyWaiters { .. } => ErrorReply::Reply(ErrorCode::ThrottledOp),
         Failure::TooLarge => ErrorReply::Reply(ErrorCode::BadArguments),
         Failure::UnsafeChange { .. } | Failure::LevelNotReady(_) | Failure::DiskFull => {

@@ -4,12 +4,12 @@
 //! the next request is read: if it fails, the connection may end, and nothing behind it may be executed.
 //!
 //! Bounds: the outbox bounds the requests without a written reply. When it is full, the loop waits and the socket is not
-//! read. So it does while the caller's namespace is above its calls per second.
+//! read. So it does while the caller or its namespace is above its calls per second.
 
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use holdfast_service::{Service, SessionStream};
+use holdfast_service::{ConnectionPlace, Service, SessionStream};
 use holdfast_types::Multi;
 use holdfast_zkwire::{
     DecodeError, ErrorCode, Request, RequestHeader, Response, decode_request, op, xid,
@@ -21,7 +21,7 @@ use crate::connection_table::ConnectionGuard;
 use crate::disconnect::Disconnect;
 use crate::entry_span::EntrySpans;
 use crate::frame_reader::FrameReader;
-use crate::identity::Identities;
+use crate::identity::{AuthFailed, Identities};
 use crate::op_kind::OpKind;
 use crate::ops::operation::{ConnectionContext, ReplyFormat, StreamCall, ZkOperation};
 use crate::ops::translate;
@@ -42,6 +42,8 @@ pub(crate) struct RequestLoop<'a, R> {
     pub(crate) spans: EntrySpans<'a>,
     /// The session timeout: how long the client may send nothing.
     pub(crate) silence_max: Duration,
+    /// The place of the connection among those of its caller.
+    pub(crate) place: ConnectionPlace,
     /// The tag of the last request.
     pub(crate) last_tag: i64,
 }
@@ -49,6 +51,9 @@ pub(crate) struct RequestLoop<'a, R> {
 impl<R: AsyncRead + Unpin> RequestLoop<'_, R> {
     pub(crate) async fn run(&mut self) -> Disconnect {
         self.identify();
+        if self.count_connection().is_err() {
+            return Disconnect::Error(ErrorCode::AuthFailed);
+        }
         loop {
             let next = tokio::time::timeout(self.silence_max, self.frames.next());
             let executed = match next.await {
@@ -171,10 +176,15 @@ impl<R: AsyncRead + Unpin> RequestLoop<'_, R> {
             Err(failed) => Err(failed),
         };
         self.identify();
-        match authenticated {
+        match authenticated.and_then(|()| self.count_connection()) {
             Ok(()) => ReplyFormat::Fixed(Ok(Response::Empty)),
             Err(_) => ReplyFormat::Disconnect(ErrorCode::AuthFailed),
         }
+    }
+
+    /// Counts the connection for its caller.
+    fn count_connection(&self) -> Result<(), AuthFailed> {
+        self.caller.count_connection(&self.place).map_err(|_| AuthFailed)
     }
 
     async fn call(&mut self, mut request: PendingRequest, call: StreamCall) {

@@ -5,7 +5,7 @@ use holdfast_api::parameters::namespace::parameter;
 use holdfast_api::{NamespaceBody, NamespacesBody, Query, namespace_path};
 use holdfast_client::Call;
 use holdfast_client::http::Method;
-use holdfast_types::{NameError, NamespaceName, NamespaceQuota};
+use holdfast_types::{NameError, NamespaceName, QuotaKind};
 
 use super::once;
 use crate::arguments::ClusterArgs;
@@ -46,7 +46,7 @@ pub(crate) struct SetNamespaceArgs {
     namespace: OneNamespaceArgs,
     /// A quota, such as locks=1000. Repeat it for each quota; 'holdfast namespace show' lists their names.
     #[arg(long, value_name = "NAME=LIMIT", value_parser = quota)]
-    quota: Vec<(NamespaceQuota, u64)>,
+    quota: Vec<(QuotaKind, u64)>,
 }
 
 pub(crate) async fn run(command: NamespaceCommand) -> Result<(), CommandFailure> {
@@ -56,7 +56,10 @@ pub(crate) async fn run(command: NamespaceCommand) -> Result<(), CommandFailure>
         NamespaceCommand::Set(args) => {
             let OneNamespaceArgs { namespace, cluster } = &args.namespace;
             let query = args.quota.iter().fold(Query::default(), |query, (quota, limit)| {
-                query.with(&parameter(*quota), limit)
+                match parameter(*quota) {
+                    Some(parameter) => query.with(&parameter, limit),
+                    None => query,
+                }
             });
             let call = Call::new(Method::PUT, query.target(&namespace_path(namespace)));
             once::send(&cluster.client()?, call).await?;
@@ -89,7 +92,7 @@ async fn show(args: &OneNamespaceArgs) -> Result<(), CommandFailure> {
     let call = Call::get(namespace_path(&args.namespace));
     let body: NamespaceBody = args.cluster.client()?.call(&call).await?;
     let value = |value: Option<&u64>| value.map_or("-".to_owned(), u64::to_string);
-    let rows = NamespaceQuota::ALL.into_iter().map(|quota| {
+    let rows = QuotaKind::OF_NAMESPACE.into_iter().map(|quota| {
         let name = quota.as_str();
         [name.to_owned(), value(body.used.get(name)), value(body.quotas.get(name))]
     });
@@ -102,13 +105,18 @@ fn namespace_name(text: &str) -> Result<NamespaceName, NameError> {
     NamespaceName::new(text)
 }
 
-fn quota(text: &str) -> Result<(NamespaceQuota, u64), String> {
-    let names = || NamespaceQuota::ALL.map(NamespaceQuota::as_str).join(", ");
+fn quota(text: &str) -> Result<(QuotaKind, u64), String> {
+    quota_of(&QuotaKind::OF_NAMESPACE, text)
+}
+
+/// Reads `NAME=LIMIT`.
+pub(super) fn quota_of(kinds: &[QuotaKind], text: &str) -> Result<(QuotaKind, u64), String> {
+    let names = || kinds.iter().map(|kind| kind.as_str()).collect::<Vec<_>>().join(", ");
     let (name, limit) = text.split_once('=').ok_or("write it as NAME=LIMIT")?;
-    let quota = NamespaceQuota::ALL.into_iter().find(|quota| quota.as_str() == name);
+    let quota = kinds.iter().find(|quota| quota.as_str() == name);
     let quota = quota.ok_or_else(|| format!("'{name}' is no quota; choose one of {}", names()))?;
     let limit = limit.parse().map_err(|_| format!("'{limit}' is no whole number"))?;
-    Ok((quota, limit))
+    Ok((*quota, limit))
 }
 
 #[cfg(test)]
@@ -117,8 +125,8 @@ mod tests {
 
     #[test]
     fn a_quota_has_a_known_name_and_a_number() {
-        assert_eq!(quota("locks=5"), Ok((NamespaceQuota::Locks, 5)));
-        for bad in ["locks", "locks=", "locks=-1", "lock=5", "=5", "locks=5=5"] {
+        assert_eq!(quota("locks=5"), Ok((QuotaKind::Locks, 5)));
+        for bad in ["locks", "locks=", "locks=-1", "lock=5", "=5", "locks=5=5", "streams=5"] {
             assert!(quota(bad).is_err(), "{bad}");
         }
     }

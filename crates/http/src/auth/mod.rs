@@ -11,6 +11,7 @@ pub(crate) mod list_subjects;
 pub(crate) mod list_tokens;
 pub(crate) mod me;
 pub(crate) mod new_token;
+pub(crate) mod quotas;
 pub(crate) mod read;
 pub(crate) mod recover;
 pub(crate) mod rotate_token;

@@ -29,6 +29,7 @@ pub(super) async fn observe(
         Err(Failure::Compacted { .. }) => (watch(call, &lock, None), true),
         watch => (watch, false),
     };
+    let place = call.stream_place()?;
     let mut stream = ElectionStream {
         service: call.service().clone(),
         watch: watch.map_err(|failure| call.error(failure))?,
@@ -48,7 +49,7 @@ pub(super) async fn observe(
             call.run(call.service().lock(&stream.lock, read)).await?;
         stream.first = Some(stream.begin(view, revision));
     }
-    Ok(sse::stream("leaders follow", call.state.config().stream_comment, stream))
+    Ok(sse::stream("leaders follow", call.state.config().stream_comment, place, stream))
 }
 
 fn watch(

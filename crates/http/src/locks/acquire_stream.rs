@@ -48,6 +48,7 @@ pub(super) async fn stream(
     acquire: Acquire,
     for_connection: bool,
 ) -> Result<Reply, HttpError> {
+    let place = call.stream_place()?;
     let (lock, ttl) = (acquire.locks.first().clone(), acquire.open.ttl);
     let is_sharded = acquire.shards.is_some();
     let session = (!acquire.open.anonymous).then(|| acquire.open.session.clone());
@@ -67,7 +68,7 @@ pub(super) async fn stream(
     let (next, phase) = (Some(first), Phase::Waiting(pending));
     let stream = AcquireStream { service, lock, is_sharded, session, for_connection, next, phase };
     let comment = call.state.config().stream_comment;
-    let reply = sse::stream("events follow", comment, stream);
+    let reply = sse::stream("events follow", comment, place, stream);
     Ok(match token {
         Some(token) => reply.with_header(HeaderName::from_static(FENCING_TOKEN), token.0.into()),
         None => reply,

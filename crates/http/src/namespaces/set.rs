@@ -7,7 +7,7 @@ use holdfast_api::parameters::namespace::{
 };
 use holdfast_api::parameters::{CALL_SESSION, REDIRECT, REQUEST};
 use holdfast_api::{CallParams as _, ErrorCode, params};
-use holdfast_types::{AuthChange, NamespaceQuota, NamespaceQuotas, RequestNumber, SessionName};
+use holdfast_types::{AuthChange, QuotaKind, Quotas, RequestNumber, SessionName};
 
 use crate::call::CallContext;
 use crate::late_copies::LateCopies;
@@ -49,17 +49,17 @@ async fn set(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let namespace = call.namespace()?;
     let params: SetNamespaceParams = call.params()?;
     let quotas = [
-        (NamespaceQuota::Locks, params.locks),
-        (NamespaceQuota::QueueEntries, params.queue_entries),
-        (NamespaceQuota::WaitersPerLock, params.waiters_per_lock),
-        (NamespaceQuota::Sessions, params.sessions),
-        (NamespaceQuota::Znodes, params.znodes),
-        (NamespaceQuota::Bytes, params.bytes),
-        (NamespaceQuota::Recipes, params.recipes),
-        (NamespaceQuota::CallsPerSecond, params.calls_per_second),
+        (QuotaKind::Locks, params.locks),
+        (QuotaKind::QueueEntries, params.queue_entries),
+        (QuotaKind::WaitersPerLock, params.waiters_per_lock),
+        (QuotaKind::Sessions, params.sessions),
+        (QuotaKind::Znodes, params.znodes),
+        (QuotaKind::Bytes, params.bytes),
+        (QuotaKind::Recipes, params.recipes),
+        (QuotaKind::CallsPerSecond, params.calls_per_second),
     ];
     let set = quotas.into_iter().filter_map(|(quota, limit)| Some((quota, limit?)));
-    let quotas = NamespaceQuotas(set.collect());
+    let quotas = Quotas(set.collect());
     let change = AuthChange::SetNamespace { namespace, quotas };
     let changed = call.run(call.service().change_auth(change)).await?;
     Ok(Reply::empty(StatusCode::NO_CONTENT).at(changed.revision))

@@ -69,10 +69,16 @@ async fn watch(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     // A client that reconnects repeats its first URL, so `Last-Event-ID` takes precedence over `since`.
     let since = last_event_id(headers)?.or(since);
     let request = WatchRequest { filter, since };
+    let place = if accepts_events(headers) { call.stream_place()? } else { None };
     let watch = call.watch(request)?;
     if accepts_events(headers) {
         let stream = Stream { watch, shutdown: call.state.shutdown(), ended: false };
-        return Ok(sse::stream("changes follow", call.state.config().stream_comment, stream));
+        return Ok(sse::stream(
+            "changes follow",
+            call.state.config().stream_comment,
+            place,
+            stream,
+        ));
     }
     call.log_fields.wait = wait;
     let resume = since.unwrap_or_else(|| call.service().revision());

@@ -83,7 +83,9 @@ async fn prepare(node: &Node, id: &str) {
 }
 
 /// The calls of an administrator before an example.
-const ADMIN_SETUP: [(&str, &[&str]); 7] = [
+const ADMIN_SETUP: [(&str, &[&str]); 9] = [
+    ("readQuotas", &["PUT /v1/auth/subjects/ci/deploy"]),
+    ("setQuotas", &["PUT /v1/auth/subjects/ci/deploy"]),
     ("createToken", &["PUT /v1/auth/subjects/ci/deploy"]),
     ("rotateToken", &["PUT /v1/auth/subjects/ci/deploy", NEW_TOKEN]),
     ("deleteToken", &["PUT /v1/auth/subjects/ci/deploy", NEW_TOKEN]),

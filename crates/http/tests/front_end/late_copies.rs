@@ -243,6 +243,20 @@ const SCRIPTS: &[Script] = &[
         200,
     ),
     script(
+        "setQuotas",
+        &[ME, "PUT /v1/auth/subjects/ci?role=viewer"],
+        "PUT /v1/auth/quotas/ci?sessions=5&session=me&request=1",
+        &["PUT /v1/auth/quotas/ci?sessions=7"],
+        204,
+    ),
+    script(
+        "setDefaultQuotas",
+        &[ME],
+        "PUT /v1/auth/quotas?sessions=5&session=me&request=1",
+        &["PUT /v1/auth/quotas?sessions=7"],
+        204,
+    ),
+    script(
         "setRole",
         &[ME],
         "PUT /v1/auth/roles/r?permission=lock+read+a&session=me&request=1",
@@ -354,7 +368,13 @@ const READS: [&str; 14] = [
     "/v1/namespaces",
     "/v1/cluster",
 ];
-const AUTH_READS: [&str; 3] = ["/v1/auth/subjects", "/v1/auth/roles", "/v1/auth/tokens"];
+const AUTH_READS: [&str; 5] = [
+    "/v1/auth/subjects",
+    "/v1/auth/roles",
+    "/v1/auth/tokens",
+    "/v1/auth/quotas",
+    "/v1/auth/quotas/ci",
+];
 
 /// Removes the values of numbers and times that change by themselves.
 fn without_times(mut value: serde_json::Value) -> serde_json::Value {

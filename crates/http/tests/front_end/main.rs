@@ -35,6 +35,7 @@ mod sessions;
 mod shards;
 mod stale;
 mod stream;
+mod subject_limits;
 mod timeouts;
 mod tree;
 mod txn;

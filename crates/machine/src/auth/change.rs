@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use holdfast_types::{
     AccessTokenId, Actor, AuthChange, AuthMode, AuthRejection, Bound, CertificateName, Event,
-    NewAccessToken, OtherNamespace, OutOfBounds, Outcome, Permission, Rejection, Reply, Right,
-    RoleName, Stamp, SubjectName, built_in_role,
+    NewAccessToken, OtherNamespace, OutOfBounds, Outcome, Permission, QuotaKind, Quotas, Rejection,
+    Reply, Right, RoleName, Stamp, SubjectName, built_in_role,
 };
 
 use super::{AccessTokenRecord, Auth, ROLES_MAX, SUBJECTS_MAX, SubjectRecord, TOKENS_MAX};
@@ -99,9 +99,7 @@ impl Auth {
                 if !self.namespaces.contains_key(&namespace) {
                     within(Bound::Namespaces, self.namespaces.len() + 1, NAMESPACES_MAX)?;
                 }
-                if quotas.0.iter().any(|(quota, limit)| !quota.range().contains(limit)) {
-                    return Err(Rejection::OutOfBounds { what: OutOfBounds::Quota });
-                }
+                check_quotas(&quotas, &QuotaKind::OF_NAMESPACE)?;
                 self.namespaces.insert(namespace, Arc::new(quotas));
                 Ok(())
             }
@@ -109,7 +107,24 @@ impl Auth {
                 self.namespaces.remove(&namespace);
                 Ok(())
             }
+            AuthChange::SetQuotas { subject, quotas } => self.set_quotas(subject, quotas),
         }
+    }
+
+    fn set_quotas(
+        &mut self,
+        subject: Option<SubjectName>,
+        quotas: Quotas,
+    ) -> Result<(), Rejection> {
+        check_quotas(&quotas, &QuotaKind::OF_SUBJECT)?;
+        match subject {
+            None => self.default_quotas = Arc::new(quotas),
+            Some(subject) => match self.subjects.get_mut(&subject).map(Arc::make_mut) {
+                Some(known) => known.quotas = quotas,
+                None => return Err(AuthRejection::NoSubject { subject }.into()),
+            },
+        }
+        Ok(())
     }
 
     /// Gives a subject the role `admin`, in addition to its other roles.
@@ -120,7 +135,7 @@ impl Auth {
         if !subject.roles.contains(&admin) {
             subject.roles.push(admin);
         }
-        let SubjectRecord { roles, certificates } = subject;
+        let SubjectRecord { roles, certificates, .. } = subject;
         self.has_had_administrator = true;
         self.replace_subject(name, roles, certificates)
     }
@@ -193,7 +208,8 @@ impl Auth {
                 return Err(AuthRejection::CertificateTaken { certificate, subject }.into());
             }
         }
-        self.set_subject(name, SubjectRecord { roles, certificates });
+        let quotas = self.subjects.get(&name).map(|known| known.quotas.clone()).unwrap_or_default();
+        self.set_subject(name, SubjectRecord { roles, certificates, quotas });
         Ok(())
     }
 
@@ -235,6 +251,14 @@ impl Auth {
             Some(known.expires_at.map_or(old_expires_at, |at| at.min(old_expires_at)));
         let subject = known.subject.clone();
         self.add_token(subject, token, now)
+    }
+}
+
+fn check_quotas(quotas: &Quotas, kinds: &[QuotaKind]) -> Result<(), Rejection> {
+    if quotas.are_of(kinds) {
+        Ok(())
+    } else {
+        Err(Rejection::OutOfBounds { what: OutOfBounds::Quota })
     }
 }
 

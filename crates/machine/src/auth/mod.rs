@@ -13,8 +13,8 @@ pub(crate) mod part;
 use std::sync::Arc;
 
 use holdfast_types::{
-    AccessTokenId, AuthMode, CertificateName, FeatureLevel, NamespaceName, NamespaceQuotas,
-    Permission, Revision, RoleName, SecretHash, Stamp, SubjectName, built_in_role,
+    AccessTokenId, AuthMode, CertificateName, FeatureLevel, NamespaceName, Permission, Quotas,
+    Revision, RoleName, SecretHash, Stamp, SubjectName, built_in_role,
 };
 use imbl::OrdMap;
 
@@ -39,7 +39,9 @@ pub(crate) struct Auth {
     pub(crate) roles: OrdMap<RoleName, Arc<[Permission]>>,
     pub(crate) subjects: OrdMap<SubjectName, Arc<SubjectRecord>>,
     pub(crate) tokens: OrdMap<AccessTokenId, Arc<AccessTokenRecord>>,
-    pub(crate) namespaces: OrdMap<NamespaceName, Arc<NamespaceQuotas>>,
+    pub(crate) namespaces: OrdMap<NamespaceName, Arc<Quotas>>,
+    /// The quotas of subjects that have none of their own.
+    pub(crate) default_quotas: Arc<Quotas>,
     /// Invariant: the certificates of the subjects.
     subject_of: OrdMap<CertificateName, SubjectName>,
 }
@@ -51,6 +53,8 @@ pub struct SubjectRecord {
     pub roles: Vec<RoleName>,
     /// Sorted, each once.
     pub certificates: Vec<CertificateName>,
+    /// Those that differ from the default.
+    pub quotas: Quotas,
 }
 
 /// An access token.

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use holdfast_types::{
-    AccessTokenId, AuthMode, CertificateName, NamespaceName, NamespaceQuotas, NewAccessToken,
-    Permission, Revision, RoleName, Stamp, SubjectName,
+    AccessTokenId, AuthMode, CertificateName, NamespaceName, NewAccessToken, Permission, Quotas,
+    Revision, RoleName, Stamp, SubjectName,
 };
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +18,7 @@ pub(crate) enum AuthPart {
         mode: AuthMode,
         has_had_administrator: bool,
         changed_in: Revision,
+        default_quotas: Quotas,
     },
     Role {
         role: RoleName,
@@ -27,6 +28,7 @@ pub(crate) enum AuthPart {
         subject: SubjectName,
         roles: Vec<RoleName>,
         certificates: Vec<CertificateName>,
+        quotas: Quotas,
     },
     Token {
         subject: SubjectName,
@@ -35,7 +37,7 @@ pub(crate) enum AuthPart {
     },
     Namespace {
         namespace: NamespaceName,
-        quotas: NamespaceQuotas,
+        quotas: Quotas,
     },
 }
 
@@ -53,10 +55,10 @@ impl AuthPart {
     /// The approximate size in bytes.
     pub(crate) fn weight(&self) -> usize {
         match self {
-            Self::Head { .. } => 16,
+            Self::Head { default_quotas, .. } => 16 + 16 * default_quotas.0.len(),
             Self::Role { permissions, .. } => 64 + 64 * permissions.len(),
-            Self::Subject { roles, certificates, .. } => {
-                64 + 32 * roles.len() + 128 * certificates.len()
+            Self::Subject { roles, certificates, quotas, .. } => {
+                64 + 32 * roles.len() + 128 * certificates.len() + 16 * quotas.0.len()
             }
             Self::Token { .. } => 128,
             Self::Namespace { quotas, .. } => 64 + 16 * quotas.0.len(),
@@ -81,6 +83,7 @@ impl Auth {
             mode: self.mode,
             has_had_administrator: self.has_had_administrator,
             changed_in: self.changed_in,
+            default_quotas: (*self.default_quotas).clone(),
         };
         let head = (self.changed_in > Revision(0)).then_some(head);
         let roles = self.roles.iter().map(|(role, permissions)| AuthPart::Role {
@@ -91,6 +94,7 @@ impl Auth {
             subject: subject.clone(),
             roles: record.roles.clone(),
             certificates: record.certificates.clone(),
+            quotas: record.quotas.clone(),
         });
         let tokens = self.tokens.iter().map(|(id, token)| AuthPart::Token {
             subject: token.subject.clone(),
@@ -116,18 +120,19 @@ impl Auth {
     /// Adds an item of a snapshot. Returns false if it was there.
     pub(crate) fn restore(&mut self, part: AuthPart) -> bool {
         match part {
-            AuthPart::Head { mode, has_had_administrator, changed_in } => {
+            AuthPart::Head { mode, has_had_administrator, changed_in, default_quotas } => {
                 let is_new = self.changed_in == Revision(0);
                 (self.mode, self.changed_in) = (mode, changed_in);
                 self.has_had_administrator = has_had_administrator;
+                self.default_quotas = Arc::new(default_quotas);
                 is_new
             }
             AuthPart::Role { role, permissions } => {
                 self.roles.insert(role, permissions.into()).is_none()
             }
-            AuthPart::Subject { subject, roles, certificates } => {
+            AuthPart::Subject { subject, roles, certificates, quotas } => {
                 let is_new = !self.subjects.contains_key(&subject);
-                self.set_subject(subject, SubjectRecord { roles, certificates });
+                self.set_subject(subject, SubjectRecord { roles, certificates, quotas });
                 is_new
             }
             AuthPart::Token { subject, created_at, token } => {

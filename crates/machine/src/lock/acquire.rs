@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use holdfast_types::{
     Acquire, Bound, Data, EntryState, FencingToken, LockName, LockRejection, LockSet, Mode,
-    NamespaceQuota, OpenSession, Outcome, Owner, QuotaFull, Rejection, Reply, Revision, SessionEnd,
-    SessionId, SessionName, Ticket, TreeRejection, ZnodePath,
+    OpenSession, Outcome, Owner, QuotaFull, QuotaKind, QuotaOwner, Rejection, Reply, Revision,
+    SessionEnd, SessionId, SessionName, Ticket, TreeRejection, ZnodePath,
 };
 
 use crate::Machine;
@@ -290,14 +290,9 @@ impl Machine {
         if let Some((namespace, limit)) = self.quota_of_waiters(lock.as_str())
             && u64::from(waiting) >= limit
         {
-            let (namespace, used) = (namespace.clone(), waiting.into());
-            let quota = NamespaceQuota::WaitersPerLock;
-            return Err(Rejection::QuotaFull(Box::new(QuotaFull {
-                namespace,
-                quota,
-                limit,
-                used,
-            })));
+            let (owner, used) = (QuotaOwner::Namespace(namespace.clone()), waiting.into());
+            let quota = QuotaKind::WaitersPerLock;
+            return Err(Rejection::QuotaFull(Box::new(QuotaFull { owner, quota, limit, used })));
         }
         if waiting >= max { Err(limit_reached(Bound::WaitersPerLock, max)) } else { Ok(()) }
     }

@@ -51,8 +51,8 @@ impl Machine {
         ctx.emit(TreeEvent::Created { path: entry.path.clone() });
         ctx.soft_quota_exceeded(exceeded);
         let remembered = self.remembered_as(lock);
+        self.sessions.set_queue_entries(entry.session, |count| count + 1);
         if let Some(session) = self.sessions.get_mut(entry.session) {
-            session.queue_entries += 1;
             session.ended_attempts.mark_reacquired(&remembered, &entry.owner);
         }
         if let Some(grant) = self.grant_of(lock, &entry, false) {
@@ -89,8 +89,8 @@ impl Machine {
         ctx.emit(TreeEvent::Deleted { path: entry.path.clone() });
         let owner = entry.owner.clone();
         let remembered = self.remembered_as(&lock);
+        self.sessions.set_queue_entries(key.session, |count| count.saturating_sub(1));
         if let Some(session) = self.sessions.get_mut(key.session) {
-            session.queue_entries = session.queue_entries.saturating_sub(1);
             let released = cause == LossCause::Released;
             session.ended_attempts.end(&remembered, &owner, entry.claims.newest(), released);
         }

@@ -18,8 +18,8 @@ mod waits;
 use std::sync::Arc;
 
 use holdfast_types::{
-    BarrierKind, Bound, BreachCause, CounterView, NamespaceName, NamespaceQuota, Outcome, Owner,
-    Recipe, RecipeName, RecipeRejection, Rejection, RequestId, Revision, SessionEnd, SessionId,
+    BarrierKind, Bound, BreachCause, CounterView, NamespaceName, Outcome, Owner, QuotaKind, Recipe,
+    RecipeName, RecipeRejection, Rejection, RequestId, Revision, SessionEnd, SessionId,
 };
 use imbl::OrdMap;
 
@@ -67,14 +67,14 @@ impl Recipes {
         self.latches.len() + self.barriers.len() + self.doubles.len() + self.counters.len()
     }
 
-    /// The number of recipes of a namespace, counted up to one above [`NamespaceQuota::RECIPES_MAX`].
+    /// The number of recipes of a namespace, counted up to one above [`QuotaKind::RECIPES_MAX`].
     pub(crate) fn count_in(&self, namespace: &NamespaceName) -> u64 {
         let count = |name: &str| {
             names_below(&self.latches, name)
                 .chain(names_below(&self.barriers, name))
                 .chain(names_below(&self.doubles, name))
                 .chain(names_below(&self.counters, name))
-                .zip(0..=NamespaceQuota::RECIPES_MAX)
+                .zip(0..=QuotaKind::RECIPES_MAX)
                 .count() as u64
         };
         namespace.names().iter().map(|name| count(name)).sum()

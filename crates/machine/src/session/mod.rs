@@ -13,3 +13,4 @@ pub(crate) mod lease_records;
 pub(crate) mod memo;
 mod once;
 pub(crate) mod store;
+pub(crate) mod subject_use;

@@ -19,6 +19,7 @@ impl Machine {
         if let Some(first) = self.recalled_request(session, request, scope)? {
             return first;
         }
+        self.check_room_for_reply(session)?;
         let outcome = run(self, ctx);
         self.remember(session, AnsweredCall::Request(request, scope), outcome.clone());
         outcome

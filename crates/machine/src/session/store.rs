@@ -14,6 +14,7 @@ use imbl::OrdMap;
 use crate::per_namespace::PerNamespace;
 use crate::session::attempts::EndedAttempts;
 use crate::session::memo::{Memo, RememberedAnswer};
+use crate::session::subject_use::SubjectUses;
 
 /// Separates the name of a session from the rest of the name of a session that works for it.
 const NESTED: char = '~';
@@ -46,7 +47,7 @@ pub(crate) struct Session {
 
 impl Session {
     /// The number of bytes that the client has stored.
-    fn bytes(&self) -> u64 {
+    pub(super) fn bytes(&self) -> u64 {
         let labels: usize = self.labels.iter().map(|(key, value)| key.len() + value.len()).sum();
         (self.name.as_str().len() + labels + self.memo.bytes_named()) as u64
     }
@@ -84,7 +85,7 @@ pub(crate) struct Tombstone {
 /// All live sessions and tombstones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Sessions {
-    by_id: OrdMap<SessionId, Arc<Session>>,
+    pub(super) by_id: OrdMap<SessionId, Arc<Session>>,
     /// Invariant: exactly the names of the live sessions and the tombstones.
     by_name: OrdMap<SessionName, KnownSession>,
     /// Invariant: the live sessions whose name has [`NESTED`].
@@ -100,6 +101,8 @@ pub(crate) struct Sessions {
     bytes: u64,
     /// Invariant: the number of live sessions of each namespace.
     namespaces: PerNamespace<u64>,
+    /// Invariant: the use of each subject with a live session.
+    pub(super) subjects: SubjectUses,
 }
 
 impl Sessions {
@@ -128,6 +131,7 @@ impl Sessions {
             tombstones_minted,
             bytes,
             namespaces,
+            subjects: SubjectUses::default(),
         }
     }
 
@@ -150,7 +154,7 @@ impl Sessions {
         self.by_id.get(&id).map(|session| &**session)
     }
 
-    /// Returns a session for a change. The caller must not change its stored bytes.
+    /// Returns a session for a change. The caller must change neither its stored bytes nor its number of queue entries.
     pub(crate) fn get_mut(&mut self, id: SessionId) -> Option<&mut Session> {
         self.by_id.get_mut(&id).map(Arc::make_mut)
     }
@@ -165,10 +169,13 @@ impl Sessions {
         self.store(id, |session| session.memo.remember(answer, count_max));
     }
 
+    /// Changes what a session stores.
     fn store(&mut self, id: SessionId, change: impl FnOnce(&mut Session)) {
         let Some(session) = self.by_id.get_mut(&id).map(Arc::make_mut) else { return };
         let before = session.bytes();
+        self.subjects.remove(session);
         change(session);
+        self.subjects.add(session);
         self.bytes = self.bytes + session.bytes() - before;
     }
 
@@ -308,6 +315,7 @@ impl Sessions {
             subject,
         };
         self.bytes += session.bytes();
+        self.subjects.add(&session);
         if let Some(count) = self.count_of(session.subject.as_ref()) {
             *count += 1;
         }
@@ -361,6 +369,7 @@ impl Sessions {
     pub(crate) fn end(&mut self, id: SessionId, end: SessionEnd, now: Stamp, limits: &Limits) {
         let Some(session) = self.by_id.remove(&id) else { return };
         self.bytes -= session.bytes();
+        self.subjects.remove(&session);
         if let Some(count) = self.count_of(session.subject.as_ref()) {
             *count -= 1;
         }
@@ -460,6 +469,7 @@ impl Sessions {
     pub(crate) fn restore(&mut self, session: Session) -> bool {
         let (id, name) = (session.id, session.name.clone());
         self.bytes += session.bytes();
+        self.subjects.add(&session);
         self.add_nested(&name, id);
         self.by_name.insert(name, KnownSession::Open(id)).is_none()
             && self.by_id.insert(id, Arc::new(session)).is_none()

@@ -331,9 +331,7 @@ impl Loading {
         let (locks, counts) = machine.rebuild_locks().map_err(unsound)?;
         machine.locks = locks;
         for (session, count) in counts {
-            if let Some(session) = machine.sessions.get_mut(session) {
-                session.queue_entries = count;
-            }
+            machine.sessions.set_queue_entries(session, |_| count);
         }
         machine.recipes.rebuild().map_err(unsound)?;
         machine.check_invariants().map_err(unsound)?;

@@ -3,12 +3,12 @@
 use holdfast_types::{
     AccessTokenId, Acquire, Actor, AuditAction, AuditHash, AuditRecord, AuthChange, AuthMode,
     Break, BreakTarget, ClusterId, Command, Credential, Entry, FeatureLevel, Incarnation,
-    LockPolicy, MembershipChange, NamespaceName, NamespaceQuota, NewAccessToken, NodeId, Outcome,
-    Owner, Permission, PolicyChange, Reason, RequestRelease, Right, RoleName, SecretHash, Stamp,
-    SubjectName, VotingRole, Zone,
+    LockPolicy, MembershipChange, NamespaceName, NewAccessToken, NodeId, Outcome, Owner,
+    Permission, PolicyChange, QuotaKind, Reason, RequestRelease, Right, RoleName, SecretHash,
+    Stamp, SubjectName, VotingRole, Zone,
 };
 
-use super::auth::set_namespace;
+use super::auth::{set_namespace, set_quotas};
 use super::members::{addresses, first_members, invite};
 use super::script_commands::{lock_name, open, session_name};
 use crate::audit::RECORDS_MAX;
@@ -112,7 +112,7 @@ fn changes_of_members() -> [Command; 10] {
     ]
 }
 
-const LINES_OF_EVERY_ACTION: [&str; 23] = [
+const LINES_OF_EVERY_ACTION: [&str; 24] = [
     "add-administrator root: access token 0000000000001, mode on",
     "set-lock-policy pool: limit 3",
     "revoke-lock orders: every holder in 500 ms",
@@ -120,6 +120,7 @@ const LINES_OF_EVERY_ACTION: [&str; 23] = [
     "close-session web1: ",
     "set-role web: lock read *",
     "set-subject web: role web",
+    "set-quotas web: sessions 5",
     "add-access-token 0000000000002: of web",
     "rotate-access-token 0000000000002: replaced by 0000000000003, expires at 2000 or earlier",
     "delete-access-token 0000000000002: ",
@@ -150,7 +151,7 @@ fn restored(machine: Machine) -> (Machine, String) {
 }
 
 /// Sorted by name.
-fn all_actions() -> [AuditAction; 23] {
+fn all_actions() -> [AuditAction; 24] {
     let mut all = AuditAction::ALL;
     all.sort_by_key(|action| action.as_str());
     all
@@ -186,6 +187,7 @@ fn every_action_has_its_record() {
             roles: vec![role.clone()],
             certificates: Vec::new(),
         }),
+        Command::Auth(set_quotas(Some("web"), &[(QuotaKind::Sessions, 5)])),
         Command::Auth(AuthChange::AddToken { subject: subject.clone(), token: token(2) }),
         Command::Auth(AuthChange::RotateToken {
             old: AccessTokenId(2),
@@ -196,7 +198,7 @@ fn every_action_has_its_record() {
         Command::Auth(AuthChange::DeleteRole { role }),
         Command::Auth(AuthChange::DeleteSubject { subject }),
         Command::Auth(AuthChange::SetMode(AuthMode::Shadow)),
-        Command::Auth(set_namespace("team", &[(NamespaceQuota::Locks, 5)])),
+        Command::Auth(set_namespace("team", &[(QuotaKind::Locks, 5)])),
         Command::Auth(AuthChange::DeleteNamespace {
             namespace: NamespaceName::new("team").unwrap(),
         }),

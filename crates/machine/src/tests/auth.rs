@@ -2,9 +2,9 @@
 
 use holdfast_types::{
     AccessTokenId, Acquire, Actor, AuthChange, AuthMode, AuthRejection, Bound, CertificateName,
-    Command, Condition, Create, CreateKind, Entry, Multi, NamespaceName, NamespaceQuota,
-    NamespaceQuotas, NewAccessToken, Op, OpenSession, Outcome, Owner, Rejection, Release,
-    ReleaseTarget, Right, RoleName, SecretHash, Stamp, SubjectName, Ttl,
+    Command, Condition, Create, CreateKind, Entry, Multi, NamespaceName, NewAccessToken, Op,
+    OpenSession, Outcome, Owner, QuotaKind, Quotas, Rejection, Release, ReleaseTarget, Right,
+    RoleName, SecretHash, Stamp, SubjectName, Ttl,
 };
 
 use super::script_commands::{lock_name, open, path, session_name};
@@ -47,11 +47,16 @@ pub(super) fn set_subject(name: &str, roles: &[&str], certificates: &[&str]) -> 
     }
 }
 
-pub(super) fn set_namespace(name: &str, quotas: &[(NamespaceQuota, u64)]) -> AuthChange {
+pub(super) fn set_namespace(name: &str, quotas: &[(QuotaKind, u64)]) -> AuthChange {
     AuthChange::SetNamespace {
         namespace: NamespaceName::new(name).unwrap(),
-        quotas: NamespaceQuotas(quotas.iter().copied().collect()),
+        quotas: Quotas(quotas.iter().copied().collect()),
     }
+}
+
+pub(super) fn set_quotas(name: Option<&str>, quotas: &[(QuotaKind, u64)]) -> AuthChange {
+    let quotas = Quotas(quotas.iter().copied().collect());
+    AuthChange::SetQuotas { subject: name.map(subject), quotas }
 }
 
 pub(super) fn add_token(name: &str, id: u64) -> AuthChange {
@@ -76,9 +81,11 @@ pub(super) fn of_every_kind() -> Vec<Command> {
         AuthChange::DeleteSubject { subject: subject("old") },
         AuthChange::DeleteToken { token: AccessTokenId(77) },
         AuthChange::SetMode(AuthMode::Off),
-        set_namespace("team", &[(NamespaceQuota::Locks, 5), (NamespaceQuota::Bytes, 9)]),
+        set_namespace("team", &[(QuotaKind::Locks, 5), (QuotaKind::Bytes, 9)]),
         set_namespace("gone", &[]),
         AuthChange::DeleteNamespace { namespace: NamespaceName::new("gone").unwrap() },
+        set_quotas(Some("ci"), &[(QuotaKind::Sessions, 7)]),
+        set_quotas(None, &[(QuotaKind::Streams, 8)]),
     ];
     let changes = changes.into_iter().map(|change| Command::Auth(change).by(ADMIN));
     let mut commands: Vec<_> = [first].into_iter().chain(changes).collect();

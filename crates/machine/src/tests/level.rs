@@ -3,8 +3,8 @@
 
 use holdfast_types::{
     AccessTokenId, AclEntry, Actor, AuditAction, AuthMode, AuthRejection, Caller, Command, Create,
-    CreateKind, Entry, Event, FeatureLevel, Identity, Multi, NamespaceQuota, Op, OpenSession,
-    Outcome, Perms, Rejection, Reply, Revision,
+    CreateKind, Entry, Event, FeatureLevel, Identity, Multi, Op, OpenSession, Outcome, Perms,
+    QuotaKind, Rejection, Reply, Revision,
 };
 
 use super::auth::{
@@ -117,7 +117,7 @@ fn a_claimed_session_counts_for_the_namespace_of_its_subject() {
     let mut machine = guarded();
     set_level(&mut machine, 2).unwrap();
     for next in [
-        set_namespace("team", &[(NamespaceQuota::Sessions, 1)]),
+        set_namespace("team", &[(QuotaKind::Sessions, 1)]),
         set_subject("team/ci", &["admin"], &[]),
         add_token("team/ci", 5),
     ] {

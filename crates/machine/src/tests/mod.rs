@@ -49,3 +49,4 @@ mod scripts;
 mod seal;
 mod shards;
 mod snapshots;
+mod subject_limits;

@@ -2,8 +2,8 @@
 
 use holdfast_types::{
     AccessTokenId, Actor, AuthChange, AuthMode, AuthRejection, ChangeCounter, Command,
-    CounterChange, Create, CreateKind, Entry, Multi, NamespaceItems, NamespaceName, NamespaceQuota,
-    Op, Outcome, Permission, QuotaFull, Recipe, RecipeName, Rejection, Right, Stamp,
+    CounterChange, Create, CreateKind, Entry, Multi, NamespaceItems, NamespaceName, Op, Outcome,
+    Permission, QuotaFull, QuotaKind, QuotaOwner, Recipe, RecipeName, Rejection, Right, Stamp,
 };
 use proptest::prelude::*;
 
@@ -30,7 +30,7 @@ fn namespace(name: &str) -> NamespaceName {
 }
 
 /// A cluster in the mode `on` with the namespace `team`.
-fn cluster(quotas: &[(NamespaceQuota, u64)]) -> Machine {
+fn cluster(quotas: &[(QuotaKind, u64)]) -> Machine {
     let mut machine = Machine::new();
     change(&mut machine, Actor::Anonymous, bootstrap(AuthMode::On)).unwrap();
     for next in [
@@ -67,11 +67,11 @@ fn counter(name: &str) -> Command {
     }))
 }
 
-fn full(outcome: Outcome) -> Option<(NamespaceQuota, u64, u64)> {
+fn full(outcome: Outcome) -> Option<(QuotaKind, u64, u64)> {
     match outcome {
         Err(Rejection::QuotaFull(full)) => {
-            let QuotaFull { namespace, quota, limit, used } = *full;
-            assert_eq!(namespace.as_str(), "team");
+            let QuotaFull { owner, quota, limit, used } = *full;
+            assert_eq!(owner, QuotaOwner::Namespace(namespace("team")));
             Some((quota, limit, used))
         }
         Ok(_) => None,
@@ -164,20 +164,20 @@ fn sessions_of_the_same_namespace_are_seen_and_closed() {
 #[test]
 fn each_quota_rejects_growth_and_nothing_else() {
     let open_session = |name: &str| Command::OpenSession { open: open(name), attempt: None };
-    let cases: [(NamespaceQuota, u64, Vec<Command>, Command); 6] = [
-        (NamespaceQuota::Locks, 1, vec![acquire("team/a", "s1")], acquire("team/b", "s1")),
-        (NamespaceQuota::QueueEntries, 1, vec![acquire("team/a", "s1")], acquire("team/a", "s2")),
-        (NamespaceQuota::WaitersPerLock, 0, vec![acquire("team/a", "s1")], acquire("team/a", "s2")),
-        (NamespaceQuota::Sessions, 1, vec![open_session("s1")], open_session("s2")),
-        (NamespaceQuota::Znodes, 2, vec![create("/team/a", 0)], create("/team/b", 0)),
-        (NamespaceQuota::Recipes, 1, vec![counter("team/a")], counter("team/b")),
+    let cases: [(QuotaKind, u64, Vec<Command>, Command); 6] = [
+        (QuotaKind::Locks, 1, vec![acquire("team/a", "s1")], acquire("team/b", "s1")),
+        (QuotaKind::QueueEntries, 1, vec![acquire("team/a", "s1")], acquire("team/a", "s2")),
+        (QuotaKind::WaitersPerLock, 0, vec![acquire("team/a", "s1")], acquire("team/a", "s2")),
+        (QuotaKind::Sessions, 1, vec![open_session("s1")], open_session("s2")),
+        (QuotaKind::Znodes, 2, vec![create("/team/a", 0)], create("/team/b", 0)),
+        (QuotaKind::Recipes, 1, vec![counter("team/a")], counter("team/b")),
     ];
     for (quota, limit, before, more) in cases {
         let mut machine = cluster(&[(quota, limit)]);
         for command in before {
             assert_eq!(full(apply(&mut machine, TEAM, command)), None, "{quota}");
         }
-        let used = if quota == NamespaceQuota::WaitersPerLock { 0 } else { limit };
+        let used = if quota == QuotaKind::WaitersPerLock { 0 } else { limit };
         let before = machine.state_digest();
         let undone = machine.clone();
         assert_eq!(full(apply(&mut machine, TEAM, more.clone())), Some((quota, limit, used)));
@@ -196,10 +196,10 @@ fn each_quota_rejects_growth_and_nothing_else() {
 fn bytes_have_a_quota_and_what_is_there_may_shrink() {
     let mut machine = cluster(&[]);
     apply(&mut machine, TEAM, create("/team/a", 1_000)).unwrap();
-    let used = machine.namespace_used(&namespace("team"), NamespaceQuota::Bytes).unwrap();
+    let used = machine.namespace_used(&namespace("team"), QuotaKind::Bytes).unwrap();
     assert!(used > 1_000, "{used}");
     // Below the present use: only growth is rejected.
-    change(&mut machine, ADMIN, set_namespace("team", &[(NamespaceQuota::Bytes, 500)])).unwrap();
+    change(&mut machine, ADMIN, set_namespace("team", &[(QuotaKind::Bytes, 500)])).unwrap();
     let set = |bytes: usize| {
         let op =
             Op::SetData { path: path("/team/a"), data: vec![b'y'; bytes].into(), version: None };
@@ -207,24 +207,21 @@ fn bytes_have_a_quota_and_what_is_there_may_shrink() {
     };
     assert_eq!(full(apply(&mut machine, TEAM, set(900))), None);
     let rejected = full(apply(&mut machine, TEAM, set(901)));
-    assert_eq!(
-        rejected.map(|(quota, limit, _)| (quota, limit)),
-        Some((NamespaceQuota::Bytes, 500))
-    );
+    assert_eq!(rejected.map(|(quota, limit, _)| (quota, limit)), Some((QuotaKind::Bytes, 500)));
     // Names of other namespaces are not concerned.
     assert_eq!(full(apply(&mut machine, OTHER, create("/free", 5_000))), None);
 }
 
 #[test]
 fn names_count_for_their_namespace_and_sessions_for_that_of_their_subject() {
-    let mut machine = cluster(&[(NamespaceQuota::Locks, 1), (NamespaceQuota::Sessions, 1)]);
+    let mut machine = cluster(&[(QuotaKind::Locks, 1), (QuotaKind::Sessions, 1)]);
     apply(&mut machine, OTHER, acquire("team/a", "s1")).unwrap();
     let used = |machine: &Machine, quota| machine.namespace_used(&namespace("team"), quota);
-    assert_eq!(used(&machine, NamespaceQuota::Locks), Some(1));
-    assert_eq!(used(&machine, NamespaceQuota::Sessions), Some(0));
+    assert_eq!(used(&machine, QuotaKind::Locks), Some(1));
+    assert_eq!(used(&machine, QuotaKind::Sessions), Some(0));
     let rejected = full(apply(&mut machine, TEAM, acquire("team/b", "s2")));
-    assert_eq!(rejected, Some((NamespaceQuota::Locks, 1, 1)));
-    assert_eq!(used(&machine, NamespaceQuota::Sessions), Some(0), "the session was not opened");
+    assert_eq!(rejected, Some((QuotaKind::Locks, 1, 1)));
+    assert_eq!(used(&machine, QuotaKind::Sessions), Some(0), "the session was not opened");
     apply(&mut machine, OTHER, release("team/a", "s1")).unwrap();
     assert_eq!(full(apply(&mut machine, TEAM, acquire("team/b", "s2"))), None);
 }
@@ -247,9 +244,9 @@ fn a_namespace_counts_what_is_there_and_is_deleted_when_it_is_empty() {
     apply(&mut machine, Actor::Subject(subject("late/ci")), acquire("late/l", "s1")).unwrap();
     change(&mut machine, ADMIN, set_namespace("late", &[])).unwrap();
     let used = |quota| machine.namespace_used(&namespace("late"), quota).unwrap();
-    assert_eq!(used(NamespaceQuota::Znodes), 5);
-    assert_eq!((used(NamespaceQuota::Locks), used(NamespaceQuota::QueueEntries)), (1, 1));
-    assert_eq!(used(NamespaceQuota::Sessions), 1);
+    assert_eq!(used(QuotaKind::Znodes), 5);
+    assert_eq!((used(QuotaKind::Locks), used(QuotaKind::QueueEntries)), (1, 1));
+    assert_eq!(used(QuotaKind::Sessions), 1);
     change(&mut machine, ADMIN, set_namespace("empty", &[])).unwrap();
     let deletion = AuthChange::DeleteNamespace { namespace: namespace("empty") };
     change(&mut machine, ADMIN, deletion.clone()).unwrap();

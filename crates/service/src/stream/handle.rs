@@ -393,6 +393,7 @@ fn end_after(failure: &Failure) -> Option<StreamEnd> {
         | Failure::NotYet { .. }
         | Failure::WaitTooLong { .. }
         | Failure::RateLimited { .. }
+        | Failure::CallerLimited(_)
         | Failure::TooManyWaiters { .. }
         | Failure::TooManyStreams { .. }
         | Failure::TooManyWatches { .. }

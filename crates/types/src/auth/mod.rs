@@ -12,8 +12,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::name::{check_controls, check_len};
 use crate::{
-    FeatureLevel, NameError, NamespaceName, NamespaceQuotas, RoleName, SessionName, Stamp,
-    SubjectName,
+    FeatureLevel, NameError, NamespaceName, Quotas, RoleName, SessionName, Stamp, SubjectName,
 };
 
 pub use permission::{NamePattern, Permission, PermissionError};
@@ -133,11 +132,17 @@ pub enum AuthChange {
     /// Registers a namespace, or replaces its quotas.
     SetNamespace {
         namespace: NamespaceName,
-        quotas: NamespaceQuotas,
+        quotas: Quotas,
     },
     /// Deletes a namespace to which nothing belongs.
     DeleteNamespace {
         namespace: NamespaceName,
+    },
+    /// Replaces the quotas of a subject.
+    SetQuotas {
+        /// `None`: the quotas of the subjects that have none of their own.
+        subject: Option<SubjectName>,
+        quotas: Quotas,
     },
 }
 

@@ -6,8 +6,7 @@ use bytes::Bytes;
 use holdfast_lab::zk::{ZkClient, children, create, delete, exists, get, set};
 use holdfast_service::{AccessTokenSecret, Principal, RequestContext, Service};
 use holdfast_types::{
-    Actor, AuthChange, AuthMode, NamespaceName, NamespaceQuota, NamespaceQuotas, RoleName,
-    SubjectName,
+    Actor, AuthChange, AuthMode, NamespaceName, QuotaKind, Quotas, RoleName, SubjectName,
 };
 use holdfast_zkwire::{
     Acl, AddWatchMode, Create, CreateMode, CreateOp, ErrorCode, MultiOp, ReadOp, ReadResult,
@@ -138,8 +137,8 @@ async fn a_connection_of_a_namespace_has_its_quotas_and_its_rate() {
     let node = Node::start().await;
     let (admin, _) = guarded(&node).await;
     let namespace = NamespaceName::new("team").unwrap();
-    let quotas = [(NamespaceQuota::Znodes, 5), (NamespaceQuota::CallsPerSecond, 20)];
-    let quotas = NamespaceQuotas(quotas.into_iter().collect());
+    let quotas = [(QuotaKind::Znodes, 5), (QuotaKind::CallsPerSecond, 20)];
+    let quotas = Quotas(quotas.into_iter().collect());
     let (roles, certificates) = (vec![RoleName::admin()], Vec::new());
     for change in [
         AuthChange::SetNamespace { namespace, quotas },
@@ -240,7 +239,7 @@ async fn every_request_is_refused_or_not_as_documented() {
         certificates: Vec::new(),
     };
     for change in [
-        AuthChange::SetNamespace { namespace, quotas: NamespaceQuotas::default() },
+        AuthChange::SetNamespace { namespace, quotas: Quotas::default() },
         set("team/ci", vec![RoleName::admin()]),
         AuthChange::SetRole {
             role: RoleName::new("elsewhere").unwrap(),

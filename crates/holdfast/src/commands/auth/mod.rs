@@ -1,5 +1,6 @@
 //! `holdfast auth`: who may do what, and the access tokens that prove it.
 
+mod quota;
 mod role;
 mod subject;
 mod token;
@@ -16,6 +17,7 @@ use holdfast_client::{Call, Client, Copies};
 use holdfast_raft::RECOVERY_FILE;
 use holdfast_types::{AuthMode, NameError, Permission, RoleName, SubjectName};
 
+use self::quota::QuotaCommand;
 use self::role::RoleCommand;
 use self::subject::SubjectCommand;
 use self::token::{OutArgs, TokenCommand, show_issued};
@@ -43,9 +45,12 @@ pub(crate) enum AuthCommand {
     /// List, set and delete roles.
     #[command(subcommand)]
     Role(RoleCommand),
-    /// List, set and delete subjects.
+    /// List, show, set and delete subjects.
     #[command(subcommand)]
     Subject(SubjectCommand),
+    /// Show and set the quotas of subjects without quotas of their own.
+    #[command(subcommand)]
+    Quota(QuotaCommand),
     /// Add an administrator after every access token was lost. On the machine of a node, as the owner of its data.
     Recover(AuthRecoverArgs),
 }
@@ -136,6 +141,7 @@ pub(crate) async fn run(command: AuthCommand) -> Result<(), CommandFailure> {
         AuthCommand::Token(command) => token::run(command).await,
         AuthCommand::Role(command) => role::run(command).await,
         AuthCommand::Subject(command) => subject::run(command).await,
+        AuthCommand::Quota(command) => quota::run(command).await,
         AuthCommand::Recover(args) => recover(&args).await,
     }
 }

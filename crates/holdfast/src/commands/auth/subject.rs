@@ -5,8 +5,9 @@ use holdfast_api::parameters::auth::{CERTIFICATES, CLOSE_SESSIONS, ROLES};
 use holdfast_api::{Query, SubjectsBody, subject_path};
 use holdfast_client::Call;
 use holdfast_client::http::Method;
-use holdfast_types::{CertificateName, NameError, RoleName, SubjectName};
+use holdfast_types::{CertificateName, NameError, QuotaKind, RoleName, SubjectName};
 
+use super::quota::{self, quota_of_subject};
 use super::{role_name, show_closed, subject_name};
 use crate::arguments::ClusterArgs;
 use crate::commands::once;
@@ -18,7 +19,9 @@ use crate::output::{answer_rows, table_or};
 pub(crate) enum SubjectCommand {
     /// List the subjects with their roles and certificates.
     Ls(ClusterArgs),
-    /// Create a subject, or replace its roles and certificates.
+    /// Show the limits of a subject, and what it uses.
+    Show(OneSubjectArgs),
+    /// Create a subject, or replace its roles and certificates; or replace its quotas.
     Set(SetSubjectArgs),
     /// Delete a subject with its access tokens.
     Rm(DeleteSubjectArgs),
@@ -34,7 +37,7 @@ pub(crate) struct OneSubjectArgs {
     cluster: ClusterArgs,
 }
 
-/// Create a subject, or replace its roles and certificates.
+/// Create a subject, or replace its roles and certificates; or replace its quotas.
 #[derive(Debug, Args)]
 pub(crate) struct SetSubjectArgs {
     #[command(flatten)]
@@ -45,6 +48,10 @@ pub(crate) struct SetSubjectArgs {
     /// A URI or the subject of a client certificate that proves this subject. Repeat it for each certificate.
     #[arg(long, value_name = "NAME", value_parser = certificate_name)]
     certificate: Vec<CertificateName>,
+    /// A quota, such as sessions=100. Repeat it for each quota: the others get their defaults. Without --role and
+    /// --certificate, only the quotas change.
+    #[arg(long, value_name = "NAME=LIMIT", value_parser = quota_of_subject)]
+    quota: Vec<(QuotaKind, u64)>,
 }
 
 /// Delete a subject with its access tokens.
@@ -60,13 +67,21 @@ pub(crate) struct DeleteSubjectArgs {
 pub(super) async fn run(command: SubjectCommand) -> Result<(), CommandFailure> {
     match command {
         SubjectCommand::Ls(cluster) => ls(&cluster).await,
+        SubjectCommand::Show(OneSubjectArgs { subject, cluster }) => {
+            quota::show(&cluster, Some(&subject)).await
+        }
         SubjectCommand::Set(args) => {
             let OneSubjectArgs { subject, cluster } = &args.subject;
-            let query = Query::default().with_each(&ROLES, &args.role);
-            let query = query.with_each(&CERTIFICATES, &args.certificate);
-            let call = Call::new(Method::PUT, query.target(&subject_path(subject)));
-            once::send(&cluster.client()?, call).await?;
-            Ok(())
+            if args.quota.is_empty() || !args.role.is_empty() || !args.certificate.is_empty() {
+                let query = Query::default().with_each(&ROLES, &args.role);
+                let query = query.with_each(&CERTIFICATES, &args.certificate);
+                let call = Call::new(Method::PUT, query.target(&subject_path(subject)));
+                once::send(&cluster.client()?, call).await?;
+            }
+            if args.quota.is_empty() {
+                return Ok(());
+            }
+            quota::set(cluster, Some(subject), &args.quota).await
         }
         SubjectCommand::Rm(args) => {
             let OneSubjectArgs { subject, cluster } = &args.subject;
