@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use holdfast_machine::Machine;
 use holdfast_types::{
-    LatchView, LockView, QuotaFull, QuotaOwner, Rejection, Revision, SessionName, SessionRejection,
-    SessionStatus, TreeRejection,
+    AuthRejection, LatchView, LockView, QuotaFull, QuotaOwner, Rejection, Revision, SessionName,
+    SessionRejection, SessionStatus, TreeRejection,
 };
 
 /// The reason why a call failed, and the caller's options.
@@ -101,6 +101,11 @@ pub enum NotYet {
 }
 
 impl Failure {
+    /// Whether a session of another subject was named.
+    pub(crate) fn is_hidden_session(&self) -> bool {
+        matches!(self, Self::Rejected(Rejection::Auth(AuthRejection::HiddenSession { .. })))
+    }
+
     /// Removes the operation's index from the rejection of a call with one operation.
     #[must_use]
     pub fn without_op_index(self) -> Self {

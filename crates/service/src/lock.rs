@@ -3,7 +3,7 @@
 use holdfast_machine::LockFilter;
 use holdfast_types::{
     Command, FenceView, FencingToken, Grant, HandOver, LockName, LockPolicy, LockView, Page,
-    PolicyChange, Release, Released, Reply, RequestRelease, Right,
+    PolicyChange, Release, ReleaseTarget, Released, Reply, RequestRelease, Right,
 };
 
 use crate::authorization::allows;
@@ -37,7 +37,15 @@ impl Service {
     /// A [`Failure`] states the reason, and whether the command may have taken effect. This applies to all methods
     /// here.
     pub async fn release(&self, release: Release) -> Result<Response<Released>, Failure> {
-        self.propose_for(Command::Release(release), Reply::into_released).await
+        let is_of_attempt = matches!(release.target, ReleaseTarget::Attempt(_));
+        match self.propose_for(Command::Release(release), Reply::into_released).await {
+            // As for a session that does not exist.
+            Err(failure) if is_of_attempt && failure.is_hidden_session() => {
+                let nothing = Released { hold_count: 0, changed: false };
+                Ok(Response::new(nothing, self.revision()))
+            }
+            released => released,
+        }
     }
 
     /// Requests holders to release a lock. Returns the number of holders that received the request.

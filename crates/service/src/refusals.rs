@@ -45,8 +45,11 @@ impl RefusedCall {
             AuthRejection::NoCredential => (None, "no credential".to_owned()),
             AuthRejection::UnknownToken => (None, "unknown access token".to_owned()),
             AuthRejection::TokenExpired => (None, "expired access token".to_owned()),
-            AuthRejection::OtherSubject { session } => {
+            AuthRejection::OtherSubject { session } | AuthRejection::HiddenSession { session } => {
                 (caller, format!("session {session} of another subject"))
+            }
+            AuthRejection::Receiver { session, lock } => {
+                (caller, format!("transfer of {lock} to the session {session}"))
             }
             AuthRejection::OtherNamespace(outside) => {
                 let OtherNamespace { subject, namespace, right, name } = &**outside;

@@ -77,7 +77,13 @@ impl Service {
         incarnation: Option<SessionId>,
     ) -> Result<Response<()>, Failure> {
         let close = Command::CloseSession { session, attachment: None, incarnation };
-        self.propose_for(close, Reply::into_session_ended).await
+        match self.propose_for(close, Reply::into_session_ended).await {
+            // As for a session that does not exist.
+            Err(failure) if incarnation.is_some() && failure.is_hidden_session() => {
+                Ok(Response::new((), self.revision()))
+            }
+            closed => closed,
+        }
     }
 
     /// Reads a session. A linearizable read also reads the lease, from the leader.

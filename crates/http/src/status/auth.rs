@@ -2,7 +2,8 @@
 
 use holdfast_api::{ErrorCode, Facts, Problem};
 use holdfast_types::{
-    AuthRejection, Forbidden, NamespaceItems, NamespaceName, OtherNamespace, SessionName,
+    AuthRejection, Forbidden, LockName, NamespaceItems, NamespaceName, OtherNamespace, SessionName,
+    SessionRejection,
 };
 
 use super::{HttpError, unexpected};
@@ -31,6 +32,10 @@ pub(super) fn of_rejection(rejection: AuthRejection) -> HttpError {
         ),
         AuthRejection::Forbidden(forbidden) => of_forbidden(&forbidden),
         AuthRejection::OtherSubject { session } => of_other_subject(session),
+        AuthRejection::HiddenSession { session } => {
+            super::of_session_rejection(SessionRejection::Unknown { session })
+        }
+        AuthRejection::Receiver { session, lock } => of_receiver(session, &lock),
         AuthRejection::HasAdministrator => about(
             ErrorCode::HasAdministrator,
             "the first one is added only once",
@@ -88,6 +93,15 @@ fn of_other_subject(session: SessionName) -> HttpError {
     let detail = format!("the session '{session}' belongs to another subject");
     let facts = Facts { session: Some(session), ..Facts::default() };
     let hint = "use another session id";
+    Box::new(Problem::new(ErrorCode::Forbidden, detail).hint(hint).facts(facts))
+}
+
+fn of_receiver(session: SessionName, lock: &LockName) -> HttpError {
+    let needed = format!("lock acquire {lock}");
+    let detail = format!("the subject of the session '{session}' has no permission: {needed}");
+    let facts = Facts { session: Some(session), needed: Some(needed), ..Facts::default() };
+    let hint =
+        "transfer the lock to a session of a subject, of the same namespace, that may acquire it";
     Box::new(Problem::new(ErrorCode::Forbidden, detail).hint(hint).facts(facts))
 }
 

@@ -279,25 +279,111 @@ async fn a_session_is_used_only_by_its_subject() {
     assert_eq!(acquired.status, 200, "{acquired:?}");
     for (method, target) in [
         ("PUT", "/v1/locks/deploy/a?session=ci-1"),
-        ("DELETE", "/v1/locks/deploy/a?session=ci-1"),
         ("PUT", "/v1/sessions/ci-1"),
-        ("GET", "/v1/sessions/ci-1"),
-        ("POST", "/v1/sessions/ci-1/keepalive"),
-        ("DELETE", "/v1/sessions/ci-1"),
-        ("DELETE", "/v1/sessions/ci-1?force&reason=mine"),
-        ("POST", "/v1/transfers/deploy/a?session=ci-1&to=web-1"),
         ("PUT", "/v1/barriers/deploy?parties=2&session=ci-1"),
-        ("PUT", "/v1/tree/app/e?ephemeral&session=ci-1"),
     ] {
         as_token(&node, &web, method, target, "").await.problem(403, "forbidden");
     }
-    let many = as_token(&node, &web, "POST", "/v1/keepalive?session=ci-1", "").await;
-    assert!(many.status >= 400 || many.body.contains("forbidden"), "{many:?}");
+    // S-M3: every other call gives the answer of a session that does not exist.
+    for (method, target, body) in [
+        ("DELETE", "/v1/locks/deploy/a?session=NAME", ""),
+        ("DELETE", "/v1/locks/deploy/a?session=NAME&attempt=1", ""),
+        ("DELETE", "/v1/locks/deploy/a?session=NAME&token=1", ""),
+        ("DELETE", "/v1/locks?name=deploy/a&session=NAME", ""),
+        ("DELETE", "/v1/elections/deploy/a?session=NAME", ""),
+        ("GET", "/v1/sessions/NAME", ""),
+        ("GET", "/v1/sessions/NAME?stale", ""),
+        ("GET", "/v1/sessions", ""),
+        ("POST", "/v1/sessions/NAME/keepalive", ""),
+        ("POST", "/v1/keepalive", r#"["NAME"]"#),
+        ("DELETE", "/v1/sessions/NAME", ""),
+        ("DELETE", "/v1/sessions/NAME?incarnation=1", ""),
+        ("DELETE", "/v1/sessions/NAME?force&reason=mine", ""),
+        ("POST", "/v1/transfers/deploy/a?session=NAME&to=web-1", ""),
+        ("PUT", "/v1/tree/app/e?ephemeral&session=NAME", ""),
+        ("PUT", "/v1/tree/app/e?session=NAME&request=1", ""),
+        ("PUT", "/v1/tree/other?ephemeral&session=NAME", ""),
+        ("POST", "/v1/txn", r#"{"if":[{"session":"NAME","open":true}],"then":[]}"#),
+        ("POST", "/v1/txn?session=NAME", r#"{"then":[{"create":"/app/e","ephemeral":true}]}"#),
+    ] {
+        let of = async |name: &str| {
+            let (target, body) = (target.replace("NAME", name), body.replace("NAME", name));
+            let reply = as_token(&node, &web, method, &target, &body).await;
+            let revision = without_revision(&reply.body.replace(name, "NAME"));
+            (reply.status, reply.header("holdfast-hold-count").map(str::to_owned), revision)
+        };
+        assert_eq!(of("ci-1").await, of("none").await, "{method} {target} {body}");
+    }
     let own = as_token(&node, ci, "GET", "/v1/sessions/ci-1", "").await.json();
     assert_eq!((own["subject"].as_str(), own["holds"][0]["token"].as_u64()), (Some("ci"), Some(1)));
     // An operator may close it.
     let closed = as_token(&node, admin, "DELETE", "/v1/sessions/ci-1", "").await;
     assert_eq!(closed.status, 204, "{closed:?}");
+}
+
+/// The text without the revision, which grows with each rejected command.
+fn without_revision(body: &str) -> String {
+    let Some((before, rest)) = body.split_once("\"revision\":") else { return body.to_owned() };
+    format!("{before}{}", rest.trim_start_matches(|c: char| c.is_ascii_digit()))
+}
+
+/// S-M4: a transfer gives a lock only to a session whose subject may acquire it.
+#[tokio::test]
+async fn a_transfer_needs_a_receiver_that_may_hold_the_lock() {
+    let node = Node::start().await;
+    let Tokens { admin, ci, .. } = guard(&node).await;
+    for (target, body) in [
+        ("/v1/auth/roles/prod", r#"{"permission":["lock acquire *"]}"#),
+        ("/v1/auth/subjects/prod?role=prod", ""),
+        ("/v1/namespaces/team-a", ""),
+        ("/v1/auth/subjects/team-a/x?role=prod", ""),
+    ] {
+        assert_eq!(as_token(&node, &admin, "PUT", target, body).await.status, 204, "{target}");
+    }
+    let (prod, _) = new_token(&node, &admin, "prod", "").await;
+    let (team, _) = new_token(&node, &admin, "team-a/x", "").await;
+    for (token, target) in [
+        (&ci, "/v1/sessions/cis"),
+        (&prod, "/v1/sessions/p2"),
+        (&prod, "/v1/locks/prod-db?session=p1"),
+        (&prod, "/v1/locks/deploy/x?session=p1"),
+        (&prod, "/v1/elections/e?session=p1"),
+        (&prod, "/v1/locks/pool?session=p1&shards=2"),
+        (&team, "/v1/sessions/ta"),
+        (&team, "/v1/locks/team-a/j1?session=ta"),
+    ] {
+        let reply = as_token(
+            &node,
+            token,
+            if target.contains("elections") { "POST" } else { "PUT" },
+            target,
+            "",
+        )
+        .await;
+        assert!(reply.status < 300, "{target}: {reply:?}");
+    }
+    for (token, lock, from, to) in [
+        (&prod, "prod-db", "p1", "cis"),
+        (&prod, "elections/e", "p1", "cis"),
+        (&prod, "prod-db", "p1", "ta"),
+        (&prod, "deploy/x", "p1", "ta"),
+        (&team, "team-a/j1", "ta", "p2"),
+    ] {
+        let target = format!("/v1/transfers/{lock}?session={from}&to={to}");
+        let refused = as_token(&node, token, "POST", &target, "").await;
+        if lock == "team-a/j1" {
+            // A subject of no namespace may hold it.
+            assert_eq!(refused.status, 200, "{refused:?}");
+            continue;
+        }
+        let problem = refused.problem(403, "forbidden");
+        assert_eq!(problem["needed"], format!("lock acquire {lock}"), "{problem}");
+        assert_eq!(problem["session"], to, "{problem}");
+    }
+    for target in ["prod-db?session=p1&to=p2", "deploy/x?session=p1&to=cis"] {
+        let done = as_token(&node, &prod, "POST", &format!("/v1/transfers/{target}"), "").await;
+        assert_eq!(done.status, 200, "{target}: {done:?}");
+    }
 }
 
 /// Rights that need a session include `session open`. A token that only reads cannot fill the cluster with sessions.

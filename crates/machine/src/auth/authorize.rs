@@ -2,7 +2,7 @@
 
 use holdfast_types::{
     AccessTokenId, Actor, AuthChange, AuthMode, AuthRejection, CertificateName, Command, Forbidden,
-    NamespaceName, NumberedCall, OtherNamespace, Permission, Rejection, Right, RoleName,
+    LockName, NamespaceName, NumberedCall, OtherNamespace, Permission, Rejection, Right, RoleName,
     SessionName, Stamp, SubjectName, built_in_role,
 };
 
@@ -128,18 +128,14 @@ impl<'a> ActorRights<'a> {
         }
         let mut check = |needed: Needed<'_>| match needed {
             Needed::Permission(right, name) => self.check(right, &name),
+            Needed::NewOrOwnSession(session) => self.check_new_session(session),
             Needed::OwnSession(session) => self.check_session(session),
             Needed::OwnSessionId(id) => match self.machine.session_name(id) {
-                Some(session) => self.check_session_of_subject(&session),
+                Some(session) => hidden(self.check_session_of_subject(&session)),
                 None => Ok(()),
             },
-            Needed::ClosableSession(session) => match self.check_session(session) {
-                Err(AuthRejection::OtherSubject { .. }) => {
-                    self.check(Right::SessionClose, session.as_str())
-                }
-                checked => checked,
-            },
-            Needed::ReadableSession(session) => self.check_session_read(session),
+            Needed::ClosableSession(session) => self.check_session_close(session),
+            Needed::Receiver(session, lock) => self.check_receiver(session, lock),
             Needed::Caller => self.check_caller(),
             // Nodes propose them without an actor; clients cannot send them.
             Needed::Node if self.caller == AuthCaller::Anonymous => Ok(()),
@@ -165,11 +161,16 @@ impl<'a> ActorRights<'a> {
         self.check_any(right, &name, |permission| permission.allows_below(right, prefix))
     }
 
-    /// Checks that the actor may use a session by its name.
+    /// Checks that the actor may use an existing session by its name.
     ///
     /// # Errors
-    /// [`AuthRejection::OtherSubject`], [`AuthRejection::NoCredential`].
+    /// [`AuthRejection::HiddenSession`], [`AuthRejection::NoCredential`].
     pub fn check_session(&self, session: &SessionName) -> Result<(), AuthRejection> {
+        hidden(self.check_new_session(session))
+    }
+
+    /// Checks that the actor may open a session with this name, or use its own.
+    fn check_new_session(&self, session: &SessionName) -> Result<(), AuthRejection> {
         self.check_caller()?;
         if self.caller != AuthCaller::Node && self.machine.is_of_connection(session) {
             return Err(AuthRejection::OtherSubject { session: session.clone() });
@@ -182,12 +183,39 @@ impl<'a> ActorRights<'a> {
     /// # Errors
     /// As [`ActorRights::check_session`].
     pub fn check_session_read(&self, session: &SessionName) -> Result<(), AuthRejection> {
+        let checked = self.check_session(session);
+        if matches!(checked, Err(AuthRejection::HiddenSession { .. }))
+            && self.check(Right::SessionRead, session.as_str()).is_ok()
+        {
+            return Ok(());
+        }
+        checked
+    }
+
+    /// Checks that the actor may close a session: its own, or with the right `session close`. Only who may read the
+    /// session learns that this right is missing.
+    fn check_session_close(&self, session: &SessionName) -> Result<(), AuthRejection> {
         match self.check_session(session) {
-            Err(AuthRejection::OtherSubject { .. }) => {
-                self.check(Right::SessionRead, session.as_str())
+            Err(AuthRejection::HiddenSession { .. }) => {
+                let closes = self.check(Right::SessionClose, session.as_str());
+                if closes.is_ok() { closes } else { self.check_session_read(session).and(closes) }
             }
             checked => checked,
         }
+    }
+
+    /// Checks that the subject of a session may acquire a lock that the session would receive. A session without a
+    /// subject has the rights of a caller without a credential.
+    fn check_receiver(&self, session: &SessionName, lock: &LockName) -> Result<(), AuthRejection> {
+        if self.machine.session_id(session).is_none() {
+            return Ok(());
+        }
+        let subject = self.machine.sessions.subject_of(session);
+        let caller = subject.map_or(AuthCaller::Anonymous, AuthCaller::Subject);
+        let receiver = ActorRights { machine: self.machine, caller };
+        receiver
+            .check(Right::LockAcquire, lock.as_str())
+            .map_err(|_| AuthRejection::Receiver { session: session.clone(), lock: lock.clone() })
     }
 
     /// The permission that gives the actor a right on a name, and its role.
@@ -291,4 +319,12 @@ impl<'a> ActorRights<'a> {
             permissions.is_some_and(|all| all.iter().any(|one| allows(role, one)))
         })
     }
+}
+
+/// Hides that the session of another subject exists.
+fn hidden(checked: Result<(), AuthRejection>) -> Result<(), AuthRejection> {
+    checked.map_err(|rejection| match rejection {
+        AuthRejection::OtherSubject { session } => AuthRejection::HiddenSession { session },
+        other => other,
+    })
 }

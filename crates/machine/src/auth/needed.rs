@@ -12,12 +12,14 @@ use holdfast_types::{
 pub(crate) enum Needed<'a> {
     /// A permission on a name.
     Permission(Right, std::borrow::Cow<'a, str>),
-    /// The session belongs to the caller, has no subject, or does not exist.
+    /// The session belongs to the caller, has no subject, or does not exist. The command may open it.
+    NewOrOwnSession(&'a SessionName),
+    /// As [`Needed::NewOrOwnSession`], for a command that needs the session.
     OwnSession(&'a SessionName),
     /// As [`Needed::OwnSession`]; the command names the session by its number.
     OwnSessionId(SessionId),
-    /// The caller's own session, or the permission `session read` on its name.
-    ReadableSession(&'a SessionName),
+    /// The subject of the session may acquire the lock, because the session receives it.
+    Receiver(&'a SessionName, &'a LockName),
     /// The caller's own session, or the permission `session close` on its name.
     ClosableSession(&'a SessionName),
     /// A credential, or a permission of the role `anonymous`.
@@ -38,7 +40,7 @@ pub(crate) fn needed_by<'a, E>(
     match command {
         Command::OpenSession { open: OpenSession { session, .. }, .. } => {
             need(OPEN_SESSION)?;
-            need(Needed::OwnSession(session))
+            need(Needed::NewOrOwnSession(session))
         }
         // A subject without the permission may still release what it holds.
         Command::RenewSession { session, .. } | Command::Release(Release { session, .. }) => {
@@ -52,11 +54,12 @@ pub(crate) fn needed_by<'a, E>(
             for lock in locks.iter() {
                 need(on_lock(Right::LockAcquire, lock))?;
             }
-            need(Needed::OwnSession(&open.session))
+            need(Needed::NewOrOwnSession(&open.session))
         }
-        Command::HandOver(HandOver { lock, from, .. }) => {
+        Command::HandOver(HandOver { lock, from, to, .. }) => {
             need(on_lock(Right::LockAcquire, lock))?;
-            need(Needed::OwnSession(&from.0))
+            need(Needed::OwnSession(&from.0))?;
+            need(Needed::Receiver(&to.0, lock))
         }
         Command::RequestRelease(RequestRelease { lock, .. }) => {
             need(on_lock(Right::LockRequestRelease, lock))
@@ -99,10 +102,6 @@ fn needed_by_multi<'a, E>(
     need: &mut impl FnMut(Needed<'a>) -> Result<(), E>,
 ) -> Result<(), E> {
     need(Needed::Caller)?;
-    // A connection proves that the session is its own with its attachment.
-    if let Caller { session: Some(session), attachment: None, .. } = &multi.caller {
-        need(Needed::OwnSession(session))?;
-    }
     let (reads, writes) = if multi.caller.is_superuser() {
         (Right::TreeAdmin, Right::TreeAdmin)
     } else {
@@ -114,7 +113,8 @@ fn needed_by_multi<'a, E>(
             | Condition::Version { path, .. }
             | Condition::Data { path, .. } => need(on_path(reads, path))?,
             Condition::Holds { lock, .. } => need(on_lock(Right::LockCheck, lock))?,
-            Condition::SessionOpen { session } => need(Needed::ReadableSession(session))?,
+            // The condition does not hold for a session that the caller may not read.
+            Condition::SessionOpen { .. } => {}
         }
     }
     for op in multi.then.iter().chain(&multi.otherwise) {
@@ -130,20 +130,30 @@ fn needed_by_multi<'a, E>(
             Op::Check { path, .. } => need(on_path(reads, path))?,
         }
     }
-    Ok(())
+    // A connection proves that the session is its own with its attachment.
+    match &multi.caller {
+        Caller { session: Some(session), attachment: None, .. } => {
+            need(Needed::OwnSession(session))
+        }
+        Caller { .. } => Ok(()),
+    }
 }
 
 fn needed_by_recipe<'a, E>(
     recipe: &'a Recipe,
     need: &mut impl FnMut(Needed<'a>) -> Result<(), E>,
 ) -> Result<(), E> {
+    if let Recipe::Arrive(Arrive { name, open, .. }) = recipe {
+        need(Needed::Permission(Right::RecipeUse, name.as_str().into()))?;
+        return need(Needed::NewOrOwnSession(&open.session));
+    }
     let (right, name, session) = match recipe {
         Recipe::MakeLatch { latch, .. } | Recipe::CountDown { latch, .. } => {
             (Right::RecipeUse, latch, None)
         }
         Recipe::Promise { latch, session, .. } => (Right::RecipeUse, latch, Some(session)),
         Recipe::DeleteLatch { latch } => (Right::RecipeDelete, latch, None),
-        Recipe::Arrive(Arrive { name, open, .. }) => (Right::RecipeUse, name, Some(&open.session)),
+        Recipe::Arrive(Arrive { name, .. }) => (Right::RecipeUse, name, None),
         Recipe::LeaveBarrier(LeaveBarrier { name, session, .. }) => {
             (Right::RecipeUse, name, Some(session))
         }

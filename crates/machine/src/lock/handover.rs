@@ -27,7 +27,8 @@ impl Machine {
     /// Hands a hold to another live session. If the call names the token, the receiving session stores the reply, and a
     /// copy of the call returns it again.
     pub(crate) fn hand_over(&mut self, hand_over: HandOver, ctx: &mut ApplyContext<'_>) -> Outcome {
-        let to = self.open_session_named(&hand_over.to.0)?;
+        let to = self.open_session_named(&hand_over.to.0);
+        let to = to.or_else(|gone| self.open_session_named(&hand_over.from.0).and(Err(gone)))?;
         let (lock, to_owner) = (hand_over.lock.clone(), hand_over.to.1.clone());
         let call = hand_over.token.map(|token| {
             let scope = [lock.as_str(), to_owner.as_str(), &token.to_string()];

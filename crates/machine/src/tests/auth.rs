@@ -222,6 +222,7 @@ fn a_session_belongs_to_the_subject_that_opened_it() {
     apply(&mut machine, CI, acquire("deploy/eu", "ci1")).unwrap();
     let session = session_name("ci1");
     let other = AuthRejection::OtherSubject { session: session.clone() };
+    let hidden = AuthRejection::HiddenSession { session: session.clone() };
     for command in [
         acquire("deploy/eu", "ci1"),
         release("deploy/eu", "ci1"),
@@ -231,8 +232,8 @@ fn a_session_belongs_to_the_subject_that_opened_it() {
     ] {
         let outcome = apply(&mut machine, WEB, command.clone());
         let denied = rejected(&outcome).unwrap_or_else(|| panic!("{command:?}: {outcome:?}"));
-        let may_close = matches!(command, Command::CloseSession { .. });
-        assert!(may_close || *denied == other, "{command:?}: {denied:?}");
+        let opens = matches!(command, Command::OpenSession { .. } | Command::Acquire(_));
+        assert_eq!(denied, if opens { &other } else { &hidden }, "{command:?}");
     }
     // Every token and certificate of the subject may use it, and the permission `session close` ends it.
     apply(&mut machine, Actor::Subject(subject("ci")), release("deploy/eu", "ci1")).unwrap();
@@ -249,10 +250,17 @@ fn a_condition_does_not_reveal_the_sessions_of_others() {
         let conditions = vec![Condition::SessionOpen { session: session_name(session) }];
         Command::Multi(Multi { conditions, ..Multi::default() })
     };
-    apply(&mut machine, CI, is_open("ci1")).unwrap();
-    apply(&mut machine, ADMIN, is_open("ci1")).unwrap();
-    apply(&mut machine, WEB, is_open("unknown")).unwrap();
-    assert!(forbidden(&apply(&mut machine, WEB, is_open("ci1"))).is_some());
+    for (actor, session, expected) in [
+        (CI, "ci1", true),
+        (ADMIN, "ci1", true),
+        (WEB, "unknown", false),
+        (WEB, "ci1", false),
+        (ADMIN, "unknown", false),
+    ] {
+        let outcome = apply(&mut machine, actor, is_open(session));
+        let Ok(holdfast_types::Reply::Multi(reply)) = outcome else { panic!("{outcome:?}") };
+        assert_eq!(reply.succeeded, expected, "{session}");
+    }
 }
 
 #[test]
@@ -444,6 +452,10 @@ fn a_session_of_a_connection_is_not_used_by_its_name() {
     let other = AuthRejection::OtherSubject { session: name.clone() };
     assert_eq!(rejected(&outcome), Some(&other));
     let close = Command::CloseSession { session: name, attachment: None, incarnation: None };
+    let hidden = AuthRejection::HiddenSession { session: session_name("zk-1") };
+    assert_eq!(rejected(&apply(&mut machine, CI, close.clone())), Some(&hidden));
+    // Who may read the session learns which right is missing.
+    change(&mut machine, ADMIN, set_role("deploy", &["session read *", "lock acquire *"])).unwrap();
     assert_eq!(forbidden(&apply(&mut machine, CI, close.clone())).unwrap(), "session close zk-1");
     apply(&mut machine, ADMIN, close).unwrap();
 }

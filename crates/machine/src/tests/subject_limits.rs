@@ -1,15 +1,15 @@
 //! The right to open sessions, and the quotas of subjects.
 
 use holdfast_types::{
-    Actor, AuthChange, Command, Labels, Outcome, QuotaFull, QuotaKind, QuotaOwner, Rejection,
-    SessionName,
+    Actor, AuthChange, AuthRejection, Command, HandOver, Labels, Outcome, Owner, QuotaFull,
+    QuotaKind, QuotaOwner, Rejection, SessionName,
 };
 
 use super::auth::{
-    ADMIN, CI, WEB, acquire, apply, change, forbidden, guarded, release, set_quotas, set_role,
-    set_subject, subject,
+    ADMIN, CI, WEB, acquire, apply, change, forbidden, guarded, rejected, release, set_quotas,
+    set_role, set_subject, subject,
 };
-use super::script_commands::{numbered, open, session_name};
+use super::script_commands::{lock_name, numbered, open, session_name};
 use crate::Machine;
 
 fn open_session(session: &str) -> Command {
@@ -191,4 +191,40 @@ fn a_caller_without_a_credential_has_no_quota() {
         apply(&mut machine, Actor::Anonymous, open_session(session.as_str())).unwrap();
     }
     assert_eq!(used(&machine, "ci", QuotaKind::Sessions), 0);
+}
+
+/// S-M4.
+#[test]
+fn only_a_session_whose_subject_may_acquire_the_lock_receives_it() {
+    let mut machine = guarded();
+    apply(&mut machine, CI, acquire("deploy/a", "c")).unwrap();
+    apply(&mut machine, CI, open_session("c2")).unwrap();
+    apply(&mut machine, WEB, open_session("w")).unwrap();
+    apply(&mut machine, Actor::Node, open_session("nobody")).unwrap();
+    let hand_over = |to: &str| {
+        Command::HandOver(HandOver {
+            lock: lock_name("deploy/a"),
+            from: (session_name("c"), Owner::unnamed()),
+            to: (session_name(to), Owner::unnamed()),
+            token: None,
+        })
+    };
+    for to in ["w", "nobody"] {
+        let outcome = apply(&mut machine, CI, hand_over(to));
+        let session = session_name(to);
+        let expected = AuthRejection::Receiver { session, lock: lock_name("deploy/a") };
+        assert_eq!(rejected(&outcome), Some(&expected));
+    }
+    apply(&mut machine, CI, hand_over("c2")).unwrap();
+    // The quota of the receiver holds too.
+    change(&mut machine, ADMIN, set_subject("web", &["deploy"], &[])).unwrap();
+    change(&mut machine, ADMIN, set_quotas(Some("web"), &[(QuotaKind::QueueEntries, 0)])).unwrap();
+    let back = Command::HandOver(HandOver {
+        lock: lock_name("deploy/a"),
+        from: (session_name("c2"), Owner::unnamed()),
+        to: (session_name("w"), Owner::unnamed()),
+        token: None,
+    });
+    let rejected = full(apply(&mut machine, CI, back));
+    assert_eq!(rejected, Some(("web".to_owned(), QuotaKind::QueueEntries, 0, 0)));
 }

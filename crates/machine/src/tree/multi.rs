@@ -6,8 +6,8 @@
 //! quotas have a bound for the whole multi.
 
 use holdfast_types::{
-    Caller, Condition, Identity, Multi, MultiReply, Op, OpReply, Outcome, Perms, Rejection, Reply,
-    SessionId, TreeRejection,
+    Actor, AuthMode, Caller, Condition, Identity, Multi, MultiReply, Op, OpReply, Outcome, Perms,
+    Rejection, Reply, SessionId, SessionName, TreeRejection,
 };
 
 use crate::Machine;
@@ -45,7 +45,7 @@ impl Machine {
         }
         let by = Requester { session, identities: &identities };
         ctx.charge_ops(conditions.len() + then.len() + otherwise.len())?;
-        let succeeded = self.all_hold(&conditions, by)?;
+        let succeeded = self.all_hold(&conditions, by, &ctx.actor)?;
         let results = self.all_or_none(if succeeded { then } else { otherwise }, by, ctx)?;
         Ok(Reply::Multi(MultiReply { succeeded, results }))
     }
@@ -100,13 +100,30 @@ impl Machine {
     }
 
     /// Whether all conditions hold. A condition on the version or the data of a node needs the right to read it.
-    fn all_hold(&self, conditions: &[Condition], by: Requester<'_>) -> Result<bool, Rejection> {
+    fn all_hold(
+        &self,
+        conditions: &[Condition],
+        by: Requester<'_>,
+        actor: &Actor,
+    ) -> Result<bool, Rejection> {
         for condition in conditions {
+            if let Condition::SessionOpen { session } = condition
+                && !self.may_read_session(actor, session)
+            {
+                return Ok(false);
+            }
             if !self.holds(condition, by)? {
                 return Ok(false);
             }
         }
         Ok(true)
+    }
+
+    /// Whether the actor may know whether a session is open.
+    fn may_read_session(&self, actor: &Actor, session: &SessionName) -> bool {
+        let rights = self.rights_of(actor, self.now);
+        self.auth_mode() != AuthMode::On
+            || rights.is_ok_and(|rights| rights.check_session_read(session).is_ok())
     }
 
     fn holds(&self, condition: &Condition, by: Requester<'_>) -> Result<bool, Rejection> {

@@ -12,7 +12,8 @@ use sha2::{Digest as _, Sha256};
 
 use crate::name::{check_controls, check_len};
 use crate::{
-    FeatureLevel, NameError, NamespaceName, Quotas, RoleName, SessionName, Stamp, SubjectName,
+    FeatureLevel, LockName, NameError, NamespaceName, Quotas, RoleName, SessionName, Stamp,
+    SubjectName,
 };
 
 pub use permission::{NamePattern, Permission, PermissionError};
@@ -204,9 +205,18 @@ pub enum AuthRejection {
     TokenExpired,
     /// The subject has no permission for the call.
     Forbidden(Box<Forbidden>),
-    /// The session belongs to another subject.
+    /// The name of the new session belongs to another subject.
     OtherSubject {
         session: SessionName,
+    },
+    /// The session belongs to another subject. Clients get the answer of a session that does not exist.
+    HiddenSession {
+        session: SessionName,
+    },
+    /// The subject of the session that would receive the lock has no permission to acquire it.
+    Receiver {
+        session: SessionName,
+        lock: LockName,
     },
     /// The cluster has had an administrator: the first one is added only once.
     HasAdministrator,
