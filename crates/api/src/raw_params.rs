@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
+use holdfast_types::SessionName;
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::Value;
@@ -90,6 +91,17 @@ impl<'a> RawParams<'a> {
             fields.put(&key, value, list)?;
         }
         Ok(fields)
+    }
+
+    /// Replaces the names of sessions.
+    pub fn rename_sessions(&mut self, list: &ParamList, whole: impl Fn(&str) -> Option<String>) {
+        const LEN: Form = Form::Name { bytes_max: SessionName::MAX_LEN };
+        for (name, value) in &mut self.items {
+            let is_session = ["session", "to"].contains(name);
+            if is_session && list.find(name).is_some_and(|param| param.form == LEN) {
+                *value = whole(value).map_or_else(|| value.clone(), Cow::Owned);
+            }
+        }
     }
 
     /// Adds the fields of a JSON object.

@@ -39,6 +39,8 @@ pub(crate) struct CallContext<'a> {
     /// The id of the request in logs.
     pub(crate) request_id: String,
     service: Service,
+    /// The namespace of the caller, whose sessions the caller names without it.
+    pub(crate) namespace: Option<NamespaceName>,
     pub(crate) log_fields: LogFields,
 }
 
@@ -68,6 +70,7 @@ impl<'a> CallContext<'a> {
             raw_params: RawParams::default(),
             request_id,
             service: state.service().clone(),
+            namespace: None,
             log_fields: LogFields::default(),
         }
     }
@@ -76,6 +79,7 @@ impl<'a> CallContext<'a> {
     pub(crate) fn identify(&mut self, principal: Principal) {
         let request_id = self.request_id.clone();
         self.service = self.service.for_call(RequestContext { principal, request_id });
+        self.namespace = self.service.namespace_of_caller();
     }
 
     /// Reads the parameters as text, from the query and, with `in_body`, from a JSON object in the body.
@@ -90,12 +94,34 @@ impl<'a> CallContext<'a> {
             raw.merge_json(&self.body, &params)?;
         }
         self.raw_params = raw;
+        self.rename_sessions();
         Ok(())
     }
 
     /// Adds parameters that the handler found in the body.
     pub(crate) fn add_params(&mut self, pairs: JsonPairs) -> Result<(), HttpError> {
-        Ok(self.raw_params.merge_pairs(pairs, &self.params)?)
+        self.raw_params.merge_pairs(pairs, &self.params)?;
+        self.rename_sessions();
+        Ok(())
+    }
+
+    /// Completes the names of sessions that a subject of a namespace gives. A name that is not valid stays: the handler
+    /// rejects it.
+    fn rename_sessions(&mut self) {
+        let Some(namespace) = &self.namespace else { return };
+        let whole = |name: &str| {
+            let name = SessionName::new(name).ok()?;
+            let whole = self.service.whole_session_name(namespace, name).ok()?;
+            Some(whole.to_string())
+        };
+        self.raw_params.rename_sessions(&self.params, whole);
+    }
+
+    /// The whole name of a session that the caller names.
+    pub(crate) fn whole_session(&self, name: SessionName) -> Result<SessionName, HttpError> {
+        let Some(namespace) = &self.namespace else { return Ok(name) };
+        let whole = self.service.whole_session_name(namespace, name);
+        Ok(whole.map_err(|error| ParamError::bad_name("session", &error))?)
     }
 
     /// The parameters of the call.
@@ -202,6 +228,7 @@ impl CallContext<'_> {
         let raw = self.parts.uri.path().strip_prefix("/v1/sessions/").unwrap_or_default();
         let raw = raw.split_once('/').map_or(raw, |(id, _)| id);
         let session = name_in_path(raw, "the session id", |name| SessionName::new(name))?;
+        let session = self.whole_session(session)?;
         self.log_fields.session = Some(session.clone());
         Ok(session)
     }

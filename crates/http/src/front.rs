@@ -22,6 +22,7 @@ use crate::late_copies::LateCopies;
 use crate::metrics::RouteMetrics;
 use crate::operation::Operation;
 use crate::reply::Reply;
+use crate::session_names::SessionNames;
 use crate::state::HttpState;
 use crate::status::HttpError;
 use crate::{head, idempotency, identity};
@@ -48,6 +49,10 @@ pub(crate) async fn answer(
     let handling = handle(&mut call, operation, body).instrument(span);
     let reply = handling.instrument(trace.clone()).await;
     let reply = reply.unwrap_or_else(Reply::problem);
+    let reply = match &call.namespace {
+        Some(namespace) => reply.shortened(SessionNames::of(namespace)),
+        None => reply,
+    };
     let took = began.elapsed();
     in_flight.answered(reply.status, took, !call.log_fields.wait.is_zero());
     log(&call, operation, &reply, took);

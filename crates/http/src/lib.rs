@@ -39,6 +39,7 @@ mod request_id;
 mod router;
 mod routes;
 mod server;
+mod session_names;
 mod sessions;
 mod shutdown;
 mod sse;

@@ -13,6 +13,7 @@ use holdfast_api::{
 };
 use holdfast_types::Revision;
 
+use crate::session_names::SessionNames;
 use crate::status::{self, HttpError};
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -126,6 +127,22 @@ impl Reply {
     #[must_use]
     pub(crate) fn at(mut self, revision: Revision) -> Self {
         self.revision = Some(revision);
+        self
+    }
+
+    /// Leaves out the namespace of the caller before the names of its sessions.
+    #[must_use]
+    pub(crate) fn shortened(mut self, names: SessionNames) -> Self {
+        // Other bodies have the bytes of clients.
+        let is_json = |value: &HeaderValue| {
+            let media = value.to_str().unwrap_or_default();
+            media.ends_with("json") || media.starts_with("text/event-stream")
+        };
+        if !self.headers.iter().any(|(name, value)| name == CONTENT_TYPE && is_json(value)) {
+            return self;
+        }
+        self.body = names.shortened(self.body);
+        self.stream = self.stream.map(|stream| names.shortened_stream(stream));
         self
     }
 

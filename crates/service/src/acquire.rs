@@ -109,6 +109,7 @@ impl Service {
         let Some(lock) = acquire.locks.single() else { return Ok(None) };
         let held = self.raft().read(|machine| {
             self.check(machine, Right::LockAcquire, lock.as_str()).ok()?;
+            self.check_session_of(machine, self.actor(), &open.session).ok()?;
             let lock = match acquire.shards {
                 None => lock.clone(),
                 Some(shards) => machine.owned_shard(lock, shards, &open.session, owner)?,

@@ -8,7 +8,8 @@ use std::borrow::Cow;
 use holdfast_machine::{ActorRights, Machine};
 use holdfast_types::{
     AccessTokenId, Actor, AuthMode, AuthRejection, CertificateName, Command, Identity, Multi,
-    NumberedCall, Rejection, Right, SecretHash, SessionName, Stamp, SubjectName, ZnodePath,
+    NameError, NamespaceName, NumberedCall, Rejection, Right, SecretHash, SessionName, Stamp,
+    SubjectName, ZnodePath,
 };
 use tokio::sync::watch;
 
@@ -103,6 +104,30 @@ impl Service {
             let rights = machine.rights_of(self.actor(), self.credential_time()).ok()?;
             rights.subject().cloned()
         })
+    }
+
+    /// The namespace of the caller, as applied by this node.
+    pub fn namespace_of_caller(&self) -> Option<NamespaceName> {
+        if matches!(self.actor(), Actor::Node | Actor::Anonymous) {
+            return None;
+        }
+        self.raft().read(|machine| {
+            machine.namespaces().next()?;
+            let rights = machine.rights_of(self.actor(), self.credential_time()).ok()?;
+            machine.namespace_of(rights.subject()?).cloned()
+        })
+    }
+
+    /// The whole name of a session that a subject of a namespace names.
+    ///
+    /// # Errors
+    /// [`NameError`] if the whole name is too long.
+    pub fn whole_session_name(
+        &self,
+        namespace: &NamespaceName,
+        name: SessionName,
+    ) -> Result<SessionName, NameError> {
+        self.raft().read(|machine| machine.whole_session_name(namespace, name))
     }
 
     /// Returns the actor of an access token.

@@ -169,6 +169,22 @@ impl RoleName {
 }
 
 impl SessionName {
+    /// The name of a session of a namespace, for which the subjects of the namespace write only `name`.
+    ///
+    /// # Errors
+    /// [`NameError`] if both together are too long.
+    pub fn in_namespace(namespace: &NamespaceName, name: &str) -> Result<Self, NameError> {
+        Self::new(format!("{namespace}{}{name}", Self::NAMESPACE_END))
+    }
+
+    /// The namespace to which the session would belong, if it is registered; `None` for a name without one.
+    pub fn namespace(&self) -> Option<&str> {
+        self.as_str().split_once(Self::NAMESPACE_END).map(|(namespace, _)| namespace)
+    }
+
+    /// Separates the namespace from the name that its subjects write.
+    pub const NAMESPACE_END: char = ':';
+
     /// A name made from the session number, such as `#7`, for use when the real name is not available.
     pub fn of(id: SessionId) -> Self {
         Self(format!("#{id}").into())

@@ -69,7 +69,9 @@ pub(crate) fn acquiring_session(
 ) -> Result<OpenSession, HttpError> {
     check_attempt(attempt, session.as_ref())?;
     call.log_fields.session.clone_from(&session);
-    session_or_anonymous(session, ttl, labels).map_err(|failure| call.error(failure))
+    let open = session_or_anonymous(session, ttl, labels).map_err(|failure| call.error(failure))?;
+    let session = call.whole_session(open.session)?;
+    Ok(OpenSession { session, ..open })
 }
 
 /// A session that the server created has no earlier attempts, so a copy of the call would be a new acquire.

@@ -47,6 +47,8 @@ params! {
 
 async fn keep_many_alive(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let sessions = session_ids(&call.body)?;
+    let sessions = sessions.into_iter().map(|session| call.whole_session(session));
+    let sessions = sessions.collect::<Result<_, _>>()?;
     let kept = call.run(call.service().keep_many_alive(sessions)).await?;
     let Response { value: kept, revision, .. } = kept;
     let result = |SessionRenewal { session, renewed }| match renewed {

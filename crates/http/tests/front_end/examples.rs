@@ -147,7 +147,7 @@ fn recordable(mut body: Value) -> Value {
         ("id", "0123456789abc"),
     ] {
         let is_secret = body["token"].as_str().is_some_and(|token| token.starts_with("hf_"));
-        if is_secret || (field == "id" && body.get("subject").is_some()) {
+        if is_secret || (field == "id" && body["id"].is_string() && body.get("subject").is_some()) {
             body[field] = example.into();
         }
     }

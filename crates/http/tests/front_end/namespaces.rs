@@ -52,10 +52,11 @@ async fn lists_and_watches_show_only_the_namespace() {
             ("GET", "/v1/namespaces/other"),
             ("PUT", "/v1/locks/other/c?session=t"),
             ("POST", "/v1/force-releases/other/b?reason=x"),
-            ("DELETE", "/v1/sessions/admin"),
         ] {
             as_token(node, &team, method, target, "").await.problem(403, "forbidden");
         }
+        let missing = as_token(node, &team, "DELETE", "/v1/sessions/admin", "").await;
+        missing.problem(410, "session-expired");
     }
     // One operation outside of the namespace, and nothing of the transaction happens.
     let txn = r#"{"then":[{"create":"/team/x","parents":true},{"create":"/x"}]}"#;
@@ -73,6 +74,99 @@ async fn lists_and_watches_show_only_the_namespace() {
     let can = as_token(&nodes[0], &team, "GET", "/v1/auth/can?permission=lock%20acquire%20x", "");
     let can = can.await.json();
     assert_eq!((&can["allowed"], &can["outside_of"]), (&false.into(), &"team".into()));
+}
+
+/// S-M3: a subject of a namespace writes and reads `web1`; for others its session is `team:web1`.
+#[tokio::test]
+async fn two_namespaces_have_no_session_name_in_common() {
+    let node = Node::start().await;
+    let (admin, team) = with_namespace(&node, "").await;
+    for (target, body) in [
+        ("/v1/namespaces/rival", ""),
+        ("/v1/auth/subjects/rival/ci", r#"{"role":["admin"]}"#),
+        ("/v1/auth/subjects/outside?role=deploy", ""),
+    ] {
+        assert_eq!(as_token(&node, &admin, "PUT", target, body).await.status, 204);
+    }
+    let (rival, _) = new_token(&node, &admin, "rival/ci", "").await;
+    let (outside, _) = new_token(&node, &admin, "outside", "").await;
+    // The rival takes the name first.
+    for (token, ttl) in [(&rival, "24h"), (&team, "30s"), (&outside, "40s")] {
+        let target = format!("/v1/sessions/web1?ttl={ttl}");
+        let opened = as_token(&node, token, "PUT", &target, "").await;
+        assert_eq!((opened.status, opened.json()["session"].clone()), (201, "web1".into()));
+    }
+    let acquire = "/v1/locks/team/a?session=web1&attempt=1";
+    let held = as_token(&node, &team, "PUT", acquire, "").await.json();
+    assert_eq!(held["session"], "web1", "{held}");
+    // Views of the namespace have the name that its subjects write, those of others the whole name.
+    let whole = |token, session: &'static str| {
+        let node = &node;
+        async move {
+            let lock = as_token(node, token, "GET", "/v1/locks/team/a", "").await.json();
+            assert_eq!(lock["holders"][0]["session"], session, "{lock}");
+        }
+    };
+    whole(&team, "web1").await;
+    whole(&admin, "team:web1").await;
+    let listed = as_token(&node, &admin, "GET", "/v1/sessions", "").await.json();
+    let names: Vec<_> =
+        listed["sessions"].as_array().unwrap().iter().map(|one| one["session"].clone()).collect();
+    assert_eq!(names, ["rival:web1", "team:web1", "web1"], "{listed}");
+    // Every call of the subject finds its own session.
+    let many = as_token(&node, &team, "POST", "/v1/keepalive", r#"["web1"]"#).await.json();
+    assert_eq!(many["sessions"][0]["session"], "web1", "{many}");
+    assert!(
+        many["sessions"][0]["error"].is_null() && many["sessions"][0]["ttl_ms"] == 30_000,
+        "{many}"
+    );
+    let txn = r#"{"if":[{"session":"web1","open":true}],"then":[{"create":"/team/e","ephemeral":true,"parents":true}],"session":"web1","request":"1"}"#;
+    for (method, target, body, status) in [
+        ("GET", "/v1/sessions/web1", "", 200),
+        ("POST", "/v1/sessions/web1/keepalive", "", 200),
+        ("PUT", "/v1/tree/team/f?ephemeral&parents&session=web1", "", 201),
+        ("POST", "/v1/txn", txn, 200),
+        ("PUT", "/v1/sessions/web2", "", 201),
+        ("POST", "/v1/transfers/team/a?session=web1&to=web2", "", 200),
+        ("DELETE", "/v1/locks/team/a?session=web2", "", 204),
+        // The whole name is the same session.
+        ("GET", "/v1/sessions/team:web1", "", 200),
+    ] {
+        let reply = as_token(&node, &team, method, target, body).await;
+        assert_eq!(reply.status, status, "{method} {target}: {reply:?}");
+        assert!(!reply.body.contains("\"succeeded\":false"), "{reply:?}");
+    }
+    let anonymous = as_token(&node, &team, "PUT", "/v1/locks/team/b", "").await.json();
+    let session = anonymous["session"].as_str().unwrap();
+    let target = format!("/v1/locks/team/b?session={session}");
+    assert_eq!(as_token(&node, &team, "DELETE", &target, "").await.status, 204);
+    // Nobody else takes or names it, whether or not it exists.
+    for name in ["team:web1", "team:none"] {
+        for token in [&rival, &outside] {
+            for (method, target) in [
+                ("PUT", format!("/v1/sessions/{name}")),
+                ("PUT", format!("/v1/locks/deploy/a?session={name}")),
+            ] {
+                let reply = as_token(&node, token, method, &target, "").await;
+                // The rival's own namespace is put before the name.
+                assert!(reply.status == 403 || token == &rival, "{target}: {reply:?}");
+            }
+            for (method, target) in [
+                ("GET", format!("/v1/sessions/{name}")),
+                ("POST", format!("/v1/sessions/{name}/keepalive")),
+                ("DELETE", format!("/v1/locks/deploy/a?session={name}")),
+            ] {
+                let reply = as_token(&node, token, method, &target, "").await;
+                assert!(reply.status == 410 || token == &rival, "{target}: {reply:?}");
+            }
+        }
+    }
+    // An operator of the cluster closes one of them.
+    let close = "/v1/sessions/team:web1?force&reason=x";
+    assert_eq!(as_token(&node, &admin, "DELETE", close, "").await.status, 204);
+    for (token, status) in [(&team, 410), (&rival, 200), (&outside, 200)] {
+        assert_eq!(as_token(&node, token, "GET", "/v1/sessions/web1", "").await.status, status);
+    }
 }
 
 #[tokio::test]

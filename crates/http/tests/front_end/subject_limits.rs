@@ -71,7 +71,7 @@ async fn a_token_meets_the_limits_of_its_subject_before_those_of_the_cluster() {
     for (token, method, target, status) in [
         (&ci, "POST", "/v1/sessions/small-0/keepalive", 200),
         (&ci, "PUT", "/v1/sessions/small-0?ttl=24h", 200),
-        (&ci, "DELETE", "/v1/locks/deploy/l0?session=small-0", 200),
+        (&ci, "DELETE", "/v1/locks/deploy/l0?session=small-0", 204),
         (&admin, "PUT", "/v1/locks/other?session=admin", 200),
     ] {
         let reply = as_token(&node, token, method, target, "").await;

@@ -175,7 +175,25 @@ impl<'a> ActorRights<'a> {
         if self.caller != AuthCaller::Node && self.machine.is_of_connection(session) {
             return Err(AuthRejection::OtherSubject { session: session.clone() });
         }
+        self.check_session_namespace(session)?;
         self.check_session_of_subject(session)
+    }
+
+    /// Rejects the name of a session of a namespace to which the actor does not belong, whether or not it is open.
+    fn check_session_namespace(&self, session: &SessionName) -> Result<(), AuthRejection> {
+        let registered = |name: &str| self.machine.auth.namespaces.contains_key(name);
+        let Some(namespace) = session.namespace().filter(|name| registered(name)) else {
+            return Ok(());
+        };
+        let own = match self.caller {
+            AuthCaller::Node => return Ok(()),
+            AuthCaller::Anonymous => None,
+            AuthCaller::Subject(subject) => self.machine.namespace_of(subject),
+        };
+        if own.is_some_and(|own| own.as_str() == namespace) {
+            return Ok(());
+        }
+        Err(AuthRejection::OtherSubject { session: session.clone() })
     }
 
     /// Checks that the actor may read a session: its own, or with the right `session read`.

@@ -8,13 +8,13 @@ use holdfast_types::{
 use proptest::prelude::*;
 
 use super::auth::{
-    ADMIN, acquire, add_token, apply, bootstrap, change, release, set_namespace, set_role,
-    set_subject, subject,
+    ADMIN, acquire, add_token, apply, bootstrap, change, release, set_namespace, set_quotas,
+    set_role, set_subject, subject,
 };
 use super::history::history;
 use super::model_check::Trial;
 use super::random::config;
-use super::script_commands::{open, path};
+use super::script_commands::{open, path, session_name};
 use crate::Machine;
 
 /// The subject `team/ci`.
@@ -24,6 +24,9 @@ const OTHER: Actor = Actor::Token(AccessTokenId(3));
 
 /// First components of the names in histories.
 const NAMESPACES: [&str; 6] = ["a", "b", "c", "x", "e", "s1"];
+
+/// Quotas that histories reach.
+const QUOTAS: [(QuotaKind, u64); 2] = [(QuotaKind::Sessions, 3), (QuotaKind::QueueEntries, 4)];
 
 fn namespace(name: &str) -> NamespaceName {
     NamespaceName::new(name).unwrap()
@@ -162,6 +165,31 @@ fn sessions_of_the_same_namespace_are_seen_and_closed() {
 }
 
 #[test]
+fn the_session_names_of_a_namespace_are_its_own() {
+    let mut machine = cluster(&[]);
+    let open_session = |name| Command::OpenSession { open: open(name), attempt: None };
+    apply(&mut machine, TEAM, open_session("old")).unwrap();
+    apply(&mut machine, TEAM, open_session("team:a")).unwrap();
+    // Another namespace's name is refused whether or not a session has it. A colon alone means nothing.
+    for name in ["team:a", "team:none"] {
+        let session = session_name(name);
+        let refused = Err(AuthRejection::OtherSubject { session: session.clone() }.into());
+        assert_eq!(apply(&mut machine, OTHER, open_session(name)), refused);
+        let hidden = Err(AuthRejection::HiddenSession { session: session.clone() }.into());
+        assert_eq!(apply(&mut machine, OTHER, Command::RenewSession { session }), hidden);
+    }
+    apply(&mut machine, OTHER, open_session("host:80")).unwrap();
+    for (named, whole) in
+        [("a", "team:a"), ("team:a", "team:a"), ("host:80", "team:host:80"), ("old", "old")]
+    {
+        let found = machine.whole_session_name(&namespace("team"), session_name(named));
+        assert_eq!(found, Ok(session_name(whole)), "{named}");
+    }
+    let long = session_name(&"x".repeat(128));
+    assert!(machine.whole_session_name(&namespace("team"), long).is_err());
+}
+
+#[test]
 fn each_quota_rejects_growth_and_nothing_else() {
     let open_session = |name: &str| Command::OpenSession { open: open(name), attempt: None };
     let cases: [(QuotaKind, u64, Vec<Command>, Command); 6] = [
@@ -274,7 +302,7 @@ proptest! {
     #![proptest_config(config())]
 
     /// After every command of every history, the counts equal those of the items; also of a namespace that is
-    /// registered in the middle.
+    /// registered in the middle. No command exceeds the quotas of its subject.
     #[test]
     fn the_counts_follow_every_history(history in history(60), registered_at in 0..60_usize) {
         let Ok(trial) = Trial::run(&history) else { return Ok(()) };
@@ -285,10 +313,19 @@ proptest! {
                 for name in NAMESPACES {
                     change(&mut machine, ADMIN, set_namespace(name, &[])).unwrap();
                 }
+                change(&mut machine, ADMIN, set_quotas(None, &QUOTAS)).unwrap();
             }
+            let used = |machine: &Machine| {
+                QUOTAS.map(|(quota, _)| machine.subject_used(&subject("a/x"), quota).unwrap())
+            };
+            let before = used(&machine);
             let command = command.clone().by(Actor::Subject(subject("a/x")));
             machine.apply(Entry { stamped_at: Stamp(*stamp), commands: vec![command] });
             prop_assert_eq!(machine.check_invariants(), Ok(()));
+            for ((now, before), (quota, limit)) in used(&machine).into_iter().zip(before).zip(QUOTAS) {
+                let is_within = number < registered_at || now <= limit.max(before);
+                prop_assert!(is_within, "{quota}: {now} after {before}");
+            }
         }
     }
 }

@@ -112,7 +112,7 @@ fn the_digests_of_a_schema_are_fixed() {
     let machine = machine();
     assert_eq!(
         (DIGEST_SCHEMA, machine.digest(), machine.state_digest()),
-        (6, 9_594_379_254_223_934_082, 775_674_755_017_931_718)
+        (7, 12_670_344_688_100_051_330, 381_437_661_511_909_768)
     );
 }
 

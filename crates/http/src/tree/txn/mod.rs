@@ -122,7 +122,12 @@ async fn transact(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let TxnParams { session, .. } = call.params()?;
     let caller = caller(call, session);
     let items = items(lists, caller.session.is_some())?;
-    let Items { conditions, then, otherwise } = items;
+    let Items { mut conditions, then, otherwise } = items;
+    for condition in &mut conditions {
+        if let Condition::SessionOpen { session } = condition {
+            *session = call.whole_session(session.clone())?;
+        }
+    }
     let (on_then, on_otherwise) = (paths(&then), paths(&otherwise));
     let multi = Multi { caller, conditions, then, otherwise };
     let done = call.run(call.service().multi(multi)).await?;
