@@ -64,7 +64,7 @@ pub use member::{
 pub use multi::{Caller, Condition, Create, CreateKind, Multi, Op};
 pub use name::{
     Labels, LockName, NameError, NamespaceName, Owner, Reason, RecipeName, RequestId, RoleName,
-    SessionName, SubjectName, Zone,
+    SessionName, SubjectName, Zone, is_hidden,
 };
 pub use operator::{Break, BreakTarget, HandOver, ReleaseRequest, RequestRelease};
 pub use outcome::{

@@ -248,12 +248,23 @@ pub(crate) fn check_len(what: &'static str, name: &str, max: usize) -> Result<()
     }
 }
 
-/// ZooKeeper's rule for characters: no NUL, no C0 or C1 controls, no private use, no specials.
+/// Whether a reader does not see a character: controls, line separators, marks of the writing direction, and characters without a
+/// width (Unicode's `Default_Ignorable_Code_Point`). With them, two different names look equal, or a text is read backwards.
+pub fn is_hidden(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}'
+            | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}'
+            | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
+}
+
+/// ZooKeeper's rule for characters (no NUL, no C0 or C1 controls, no private use, no specials), and no hidden ones.
 pub(crate) fn check_controls(what: &'static str, name: &str) -> Result<(), NameError> {
-    let forbidden = |c: &char| matches!(c, '\u{0}'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{e000}'..='\u{f8ff}' | '\u{fff0}'..='\u{ffff}');
-    match name.chars().find(forbidden) {
+    let special = |c: char| matches!(c, '\u{e000}'..='\u{f8ff}' | '\u{fff0}'..='\u{ffff}');
+    match name.chars().find(|c| is_hidden(*c) || special(*c)) {
         Some(found) => {
-            let rule = "control, private-use and special characters are not allowed";
+            let rule = "control, invisible, private-use and special characters are not allowed";
             Err(NameError::BadCharacter { what, found, rule })
         }
         None => Ok(()),
@@ -324,6 +335,45 @@ mod tests {
         }
         for bad in ["", ".", "..", "a/b", "a b", "a\n", "a\u{7f}", &"a".repeat(129)] {
             assert!(SessionName::new(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    /// Two names that look equal are one name.
+    #[test]
+    fn no_name_has_characters_that_a_reader_does_not_see() {
+        let bad = [
+            '\u{ad}',
+            '\u{34f}',
+            '\u{61c}',
+            '\u{115f}',
+            '\u{180e}',
+            '\u{200b}',
+            '\u{200d}',
+            '\u{200f}',
+            '\u{2028}',
+            '\u{2029}',
+            '\u{202a}',
+            '\u{202e}',
+            '\u{2060}',
+            '\u{2066}',
+            '\u{2069}',
+            '\u{3164}',
+            '\u{fe0f}',
+            '\u{feff}',
+            '\u{ffa0}',
+            '\u{e0041}',
+        ];
+        for c in bad {
+            let name = format!("a{c}b");
+            assert!(SessionName::new(&name).is_err(), "{c:?}");
+            assert!(LockName::new(&name).is_err(), "{c:?}");
+            assert!(SubjectName::new(&name).is_err(), "{c:?}");
+            assert!(Owner::new(&name).is_err(), "{c:?}");
+            assert!(crate::ZnodePath::new(format!("/{name}")).is_err(), "{c:?}");
+            assert!(Labels::new([("k".to_owned(), name.clone())].into()).is_err(), "{c:?}");
+        }
+        for good in ["ünï", "鍵", "日本語", "ключ", "قفل", "a\u{301}", "👨"] {
+            assert!(LockName::new(good).is_ok(), "{good}");
         }
     }
 
