@@ -272,6 +272,11 @@ impl CallContext<'_> {
     pub(crate) fn wants_text(&self) -> bool {
         accepts_text(&self.parts.headers)
     }
+
+    /// Whether `Accept` names a media type.
+    pub(crate) fn accepts(&self, media: &str) -> bool {
+        accepts(&self.parts.headers, media)
+    }
 }
 
 pub(crate) fn read_mode(stale: bool) -> ReadMode {
@@ -279,14 +284,16 @@ pub(crate) fn read_mode(stale: bool) -> ReadMode {
 }
 
 fn accepts_text(headers: &HeaderMap) -> bool {
+    accepts(headers, "text/plain") && !accepts(headers, "application/json")
+}
+
+/// Whether `Accept` names a media type, without wildcards.
+fn accepts(headers: &HeaderMap, wanted: &str) -> bool {
     let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
-    let media = accepted.flat_map(|value| value.split(','));
-    let (mut text, mut json) = (false, false);
-    for media in media.map(|media| media.split(';').next().unwrap_or_default().trim()) {
-        text |= media.eq_ignore_ascii_case("text/plain");
-        json |= media.eq_ignore_ascii_case("application/json");
-    }
-    text && !json
+    let mut media = accepted.flat_map(|value| value.split(','));
+    media.any(|media| {
+        media.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(wanted)
+    })
 }
 
 fn name_in_path<T>(

@@ -23,15 +23,10 @@ pub(crate) fn names_in(text: &str) -> BTreeSet<String> {
     names.map(str::to_owned).collect()
 }
 
-/// The names of the metrics of a scrape, with the suffixes of their samples.
+/// The names of the metrics of a scrape.
 pub(crate) fn names_of(scrape: &str) -> BTreeSet<String> {
     let types = scrape.lines().filter_map(|line| line.strip_prefix("# TYPE "));
-    let name = |line: &str| match line.split_once(' ').unwrap() {
-        (name, "counter") => format!("{name}_total"),
-        (name, "info") => format!("{name}_info"),
-        (name, _) => name.to_owned(),
-    };
-    types.map(name).collect()
+    types.map(|line| line.split_once(' ').unwrap().0.to_owned()).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]

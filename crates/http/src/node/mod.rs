@@ -6,6 +6,7 @@ pub(crate) mod cluster;
 mod foreign_paths;
 pub(crate) mod health;
 pub(crate) mod metrics;
+mod prometheus_text;
 pub(crate) mod set_log;
 pub(crate) mod unmatched;
 pub(crate) mod version;

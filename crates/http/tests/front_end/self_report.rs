@@ -36,7 +36,7 @@ async fn calls_are_counted_by_route_and_without_lock_names() {
     node.take("/v1/locks/secret-name?session=me").await;
     node.call("PUT", "/v1/locks/secret-name?session=you").await;
     let reply = node.call("GET", "/metrics").await;
-    assert!(reply.header("content-type").unwrap().starts_with("application/openmetrics-text"));
+    assert!(reply.header("content-type").unwrap().starts_with("text/plain; version=0.0.4"));
     for line in [
         r#"holdfast_http_requests_total{route="/v1/locks/{name}",method="PUT",code="200"} 1"#,
         r#"holdfast_http_requests_total{route="/v1/locks/{name}",method="PUT",code="423"} 1"#,
@@ -46,6 +46,30 @@ async fn calls_are_counted_by_route_and_without_lock_names() {
         assert!(reply.body.contains(line), "{line} is missing in\n{}", reply.body);
     }
     assert!(!reply.body.contains("secret-name"));
+}
+
+/// promtool and older scrapers know only the types of the text format of Prometheus.
+#[tokio::test]
+async fn metrics_have_the_format_that_the_scraper_asks_for() {
+    let node = Node::start().await;
+    let asked =
+        "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.1";
+    let open = call_with(node.address, "GET", "/metrics", &[("accept", asked)], "").await;
+    assert!(open.header("content-type").unwrap().starts_with("application/openmetrics-text"));
+    assert!(
+        open.body.ends_with("# EOF\n") && open.body.contains("# TYPE holdfast_keepalives counter")
+    );
+    for accept in ["text/plain", "text/plain; version=0.0.4", "*/*"] {
+        let text = call_with(node.address, "GET", "/metrics", &[("accept", accept)], "").await;
+        assert!(text.header("content-type").unwrap().starts_with("text/plain; version=0.0.4"));
+        let kinds =
+            text.body.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').nth(1));
+        for kind in kinds {
+            assert!(["counter", "gauge", "histogram"].contains(&kind), "{kind}");
+        }
+        assert!(text.body.contains("# TYPE holdfast_keepalives_total counter"), "{}", text.body);
+        assert!(!text.body.contains("# EOF") && !text.body.contains("# UNIT"));
+    }
 }
 
 #[tokio::test]
