@@ -4,12 +4,13 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use rustls::ClientConfig;
+use rustls::client::WantsClientCert;
+use rustls::{ClientConfig, ConfigBuilder};
 use rustls_pki_types::ServerName;
 use tokio::net::TcpStream;
 
 use crate::error::TlsError;
-use crate::files::read_roots;
+use crate::files::{TlsFiles, certificates, read_roots};
 use crate::provider::provider;
 use crate::stream::MaybeTlsStream;
 
@@ -23,22 +24,40 @@ impl std::fmt::Debug for TlsConnector {
     }
 }
 
+fn trusting(ca: &Path) -> Result<ConfigBuilder<ClientConfig, WantsClientCert>, TlsError> {
+    let unusable = |error: rustls::Error| TlsError::Unusable {
+        path: ca.to_owned(),
+        reason: error.to_string(),
+    };
+    let builder = ClientConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()
+        .map_err(unusable)?;
+    Ok(builder.with_root_certificates(read_roots(ca)?))
+}
+
 impl TlsConnector {
     /// Reads the certificates of the CAs, in PEM form.
     ///
     /// # Errors
     /// [`TlsError`] for a file without certificates.
     pub fn open(ca: &Path) -> Result<Self, TlsError> {
+        Ok(Self(Arc::new(trusting(ca)?.with_no_client_auth())))
+    }
+
+    /// Also gives a certificate of the caller.
+    ///
+    /// # Errors
+    /// [`TlsError`] for the first file that cannot be used.
+    pub fn open_as(ca: &Path, certificate: &Path, key: &Path) -> Result<Self, TlsError> {
+        let (certificate, key) = (certificate.to_owned(), key.to_owned());
+        let files = TlsFiles { certificate, key, ca: None };
+        let chain = certificates(&files.certificate)?;
+        let config = trusting(ca)?.with_client_auth_cert(chain, files.read_key()?);
         let unusable = |error: rustls::Error| TlsError::Unusable {
-            path: ca.to_owned(),
+            path: files.certificate.clone(),
             reason: error.to_string(),
         };
-        let config = ClientConfig::builder_with_provider(provider())
-            .with_safe_default_protocol_versions()
-            .map_err(unusable)?
-            .with_root_certificates(read_roots(ca)?)
-            .with_no_client_auth();
-        Ok(Self(Arc::new(config)))
+        Ok(Self(Arc::new(config.map_err(unusable)?)))
     }
 
     /// Runs the handshake with the server `host`, a DNS name or an IP address.

@@ -36,8 +36,8 @@ pub(crate) struct TlsMaterial {
     pub(crate) roots: Option<Arc<RootCertStore>>,
 }
 
-/// Changes with each replacement of a file.
-pub(crate) type FileVersions = Vec<Option<(SystemTime, u64, u64)>>;
+/// Changes with each replacement of a file, and with its owner and mode: seconds and nanoseconds of the change, length, inode.
+pub(crate) type FileVersions = Vec<Option<(i64, i64, u64, u64)>>;
 
 impl TlsFiles {
     fn paths(&self) -> impl Iterator<Item = &PathBuf> {
@@ -47,9 +47,17 @@ impl TlsFiles {
     pub(crate) fn versions(&self) -> FileVersions {
         let version = |path: &PathBuf| {
             let metadata = fs::metadata(path).ok()?;
-            Some((metadata.modified().ok()?, metadata.len(), metadata.ino()))
+            Some((metadata.ctime(), metadata.ctime_nsec(), metadata.len(), metadata.ino()))
         };
         self.paths().map(version).collect()
+    }
+
+    /// Checks the files, as a listener does at its start.
+    ///
+    /// # Errors
+    /// [`TlsError`], the first problem.
+    pub fn check_now(&self) -> Result<(), TlsError> {
+        self.read(SystemTime::now()).map(drop)
     }
 
     /// Reads and checks the files.
@@ -114,7 +122,7 @@ impl TlsFiles {
         .map_err(|_| other())
     }
 
-    fn read_key(&self) -> Result<PrivateKeyDer<'static>, TlsError> {
+    pub(crate) fn read_key(&self) -> Result<PrivateKeyDer<'static>, TlsError> {
         let path = &self.key;
         let failed = |source| TlsError::Read { path: path.clone(), source };
         let metadata = fs::metadata(path).map_err(failed)?;
@@ -132,7 +140,7 @@ impl TlsFiles {
 }
 
 /// Reads all certificates of a file.
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+pub(crate) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let pem = fs::read(path).map_err(|source| TlsError::Read { path: path.to_owned(), source })?;
     let certificates = certificates_of(&pem);
     let certificates = certificates

@@ -3,9 +3,10 @@
 //! [`TlsAcceptor`] reads the certificate of a listener, checks it, and accepts connections with TLS, or with and without
 //! it. It reads changed files again while it runs, and never replaces a working certificate by a broken one.
 //! [`PeerTls`] does the same between nodes, in both directions. [`TlsConnector`] connects to a port for clients.
-//! [`CertificateInfo`] is what a certificate says about its owner.
+//! [`CertificateInfo`] is what a certificate says about its owner. [`AgeWriter`] encrypts a backup to a public key.
 
 mod acceptor;
+mod age;
 mod certificate;
 mod client;
 mod error;
@@ -19,6 +20,7 @@ mod stream;
 pub use acceptor::{
     AcceptError, ClientCertificates, HANDSHAKES_MAX, TlsAcceptor, TlsConfig, TlsMode, TlsVersion,
 };
+pub use age::{AgeError, AgeIdentity, AgeReader, AgeRecipient, AgeWriter, is_age};
 pub use certificate::{CertificateInfo, certificates_of};
 pub use client::TlsConnector;
 pub use error::TlsError;

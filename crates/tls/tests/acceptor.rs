@@ -296,6 +296,21 @@ async fn changed_files_are_used_and_broken_ones_are_not() {
     assert!(!acceptor.reload().unwrap(), "a broken file is reported once");
 }
 
+/// The error of a key that others can read says `chmod 600`: after that command the files are good.
+#[tokio::test]
+async fn a_change_of_the_mode_of_a_file_is_a_change() {
+    let lab = Lab::new();
+    let acceptor = TlsAcceptor::open(lab.config()).unwrap();
+    let mode = |mode| {
+        fs::set_permissions(lab.path("node.key"), fs::Permissions::from_mode(mode)).unwrap();
+    };
+    mode(0o644);
+    let refused = acceptor.reload().unwrap_err().to_string();
+    assert!(refused.contains("chmod 600"), "{refused}");
+    mode(0o600);
+    assert!(acceptor.reload().unwrap());
+}
+
 /// Connects a node with another, and returns the subjects that both see.
 async fn meet(caller: &PeerTls, listener: &PeerTls) -> Option<(String, String)> {
     let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
