@@ -1,4 +1,5 @@
 //! The bootstrap of a cluster. It happens once, and never again after a majority has lost its disks.
+//! After the loss of all disks it needs an operator, unless the configuration permits it.
 //!
 //! A node without a log requests the state of all members. When all are present and none has a log, the member with
 //! the lowest id is the *initiator*. It requests that all others store the initial members (`initial_members.rs`), and
@@ -10,6 +11,7 @@
 mod decision;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,10 +20,11 @@ use holdfast_types::{ClusterId, FeatureLevel, Incarnation, NodeId};
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
 
-use self::decision::{LocalState, NextStep, PeerState, decide};
-use crate::error::CallError;
+use self::decision::{CreatePermission, LocalState, NextStep, PeerState, decide};
+use crate::error::{CallError, StartError};
 use crate::failure::Failure;
-use crate::initial_members::InitialMembersFile;
+use crate::initial_members::{INITIAL_MEMBERS_FILE, InitialMembersFile};
+use crate::join::JOIN_FILE;
 use crate::members::MemberTable;
 use crate::peers::Peers;
 use crate::state_machine::Raft;
@@ -36,6 +39,22 @@ const PAUSE_MAX: Duration = Duration::from_secs(1);
 /// With `--bootstrap`, the initiator omits absent members only after this time, because they may be starting.
 const LEAVE_OUT_AFTER: Duration = Duration::from_secs(5);
 
+/// The name of the file within a data directory by which an operator permits a new cluster.
+const PERMISSION_FILE: &str = "create-cluster";
+
+/// Permits the node with this empty data directory to create a cluster, once. The node may be running.
+///
+/// # Errors
+/// The directory belongs to a cluster or to an invitation, or cannot be written.
+pub fn permit_new_cluster(dir: &Path) -> Result<(), StartError> {
+    let failed = |source| StartError::DataDir { dir: dir.to_owned(), source };
+    std::fs::create_dir_all(dir).map_err(failed)?;
+    if [INITIAL_MEMBERS_FILE, JOIN_FILE].iter().any(|file| dir.join(file).exists()) {
+        return Err(StartError::NotBlank(dir.to_owned()));
+    }
+    std::fs::write(dir.join(PERMISSION_FILE), []).map_err(failed)
+}
+
 pub(crate) struct Bootstrap {
     pub(crate) raft: Raft,
     pub(crate) node: NodeId,
@@ -48,6 +67,9 @@ pub(crate) struct Bootstrap {
     pub(crate) file: Arc<InitialMembersFile>,
     pub(crate) peers: Arc<Peers>,
     pub(crate) failure: Failure,
+    pub(crate) data_dir: PathBuf,
+    /// The configuration permits a new cluster.
+    pub(crate) permitted: bool,
     /// An operator requested a cluster without the absent members.
     pub(crate) without_absent: bool,
     /// The condition that a node without a log waits for.
@@ -70,7 +92,7 @@ impl Bootstrap {
                 joins: self.joins,
                 initial_members: self.file.current(),
                 new_cluster_id: self.new_cluster_id,
-                without_absent: self.without_absent && began.elapsed() >= LEAVE_OUT_AFTER,
+                permission: self.permission(began.elapsed()),
             };
             match decide(&local, &peers) {
                 NextStep::Bootstrap(initial) => self.bootstrap(initial).await,
@@ -81,6 +103,21 @@ impl Bootstrap {
             pause = (pause * 2).min(PAUSE_MAX);
         }
         self.waiting_for.lock().take();
+        // An error leaves a file that has no effect on a node with a log.
+        std::fs::remove_file(self.data_dir.join(PERMISSION_FILE)).ok();
+    }
+
+    fn permission(&self, waited: Duration) -> CreatePermission {
+        if self.without_absent && waited >= LEAVE_OUT_AFTER {
+            CreatePermission::WithoutAbsent
+        } else if self.permitted {
+            // Two initiators can block each other.
+            CreatePermission::IfLowest
+        } else if self.without_absent || self.data_dir.join(PERMISSION_FILE).exists() {
+            CreatePermission::Given
+        } else {
+            CreatePermission::None
+        }
     }
 
     async fn is_blank(&self) -> bool {
@@ -136,7 +173,7 @@ impl Bootstrap {
         let ids: BTreeSet<u64> = members.iter().map(|id| id.0).collect();
         match self.raft.initialize(ids).await {
             Ok(()) => {
-                tracing::info!(members = %list_ids(&members), "bootstrapped a new cluster");
+                tracing::warn!(members = %list_ids(&members), "bootstrapped a new cluster");
             }
             Err(error) => tracing::warn!(%error, "failed to bootstrap a new cluster"),
         }

@@ -97,8 +97,11 @@ pub struct RaftConfig {
     pub batch_commands_max: usize,
     /// The maximum bytes of commands in one entry, unless a single command is larger; 64 KiB.
     pub batch_bytes_max: usize,
-    /// Bootstraps the cluster without absent members if a majority is present. A node with a log rejects this option
-    /// at its start.
+    /// Permits a new cluster when all members are present and none has data; `true`. With `false`, an operator has to call
+    /// [`permit_new_cluster`](crate::permit_new_cluster).
+    pub may_create_cluster: bool,
+    /// Bootstraps the cluster, after a while without absent members if a majority is present. A node with a log rejects
+    /// this option at its start.
     pub bootstrap: bool,
     /// A standby replaces a voter that has acknowledged nothing for this long; 10 min.
     pub replace_after: Duration,
@@ -138,6 +141,7 @@ impl RaftConfig {
             propose_inflight_max: 3,
             batch_commands_max: 256,
             batch_bytes_max: 64 << 10,
+            may_create_cluster: true,
             bootstrap: false,
             replace_after: Duration::from_mins(10),
             rejoin_when_emptied: false,

@@ -123,6 +123,12 @@ pub enum StartError {
         "this node belongs to a cluster already: start it without --bootstrap, which is for one start of a new cluster"
     )]
     AlreadyBootstrapped,
+    /// A permission for a new cluster was given to a node that belongs to a cluster.
+    #[error(
+        "{} belongs to a cluster, or to an invitation to one: only empty data directories form a new cluster",
+        .0.display()
+    )]
+    NotBlank(PathBuf),
     #[error("failed to listen for peers on {address}: {source}")]
     Listen { address: String, source: std::io::Error },
     /// The files in the data directory are damaged, or cannot be read.

@@ -71,6 +71,7 @@ mod type_config;
 mod wire;
 
 pub use backup::{Backup, BackupEnd, BackupError, BackupHead, BackupPart};
+pub use bootstrap::permit_new_cluster;
 pub use committed::Committed;
 pub use config::{Clock, FreeBytes, PeerListen, RaftConfig, Timing};
 pub use emptied::readmitted_as;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use holdfast_types::{Address, Member, MemberAddresses, NodeId};
 
 use super::Config;
+use super::bootstrap::BootstrapMode;
 use super::error::ConfigError;
 use super::scalar::Scalar;
 
@@ -41,7 +42,9 @@ pub(super) fn own(
 
 /// Checks the number of members of a new cluster, and that no address is used twice.
 pub(super) fn members(config: &Config) -> Result<(), ConfigError> {
-    if holdfast_raft::is_new_data_dir(&config.data_dir) {
+    // A member of a running cluster whose data directory was emptied names all members, which may be an even number.
+    let joins = config.bootstrap == Some(BootstrapMode::Join);
+    if !joins && holdfast_raft::is_new_data_dir(&config.data_dir) {
         members_of_new_cluster(config.members.len())?;
     }
     let mut seen: BTreeMap<&Address, String> = BTreeMap::new();

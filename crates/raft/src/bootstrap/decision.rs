@@ -1,8 +1,9 @@
 //! Decides the next step of a node without a log: bootstrap a cluster with its peers, join one, or wait.
 //!
 //! The function is pure: it maps the states of the peers to one step. Only nodes that have never had a log bootstrap a
-//! cluster, and only when all configured members are present. Both exceptions need an operator: a bootstrap without
-//! absent members ([`LocalState::without_absent`]), and stopping a node that belongs to another cluster.
+//! cluster, only when all configured members are present, and only with a [`CreatePermission`]: the loss of all data
+//! directories looks the same as a new cluster. The other exceptions need an operator, too: a bootstrap without absent
+//! members, and stopping a node that belongs to another cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -32,8 +33,20 @@ pub(crate) struct LocalState {
     pub(crate) initial_members: Option<InitialMembers>,
     /// A random id, for a new cluster.
     pub(crate) new_cluster_id: ClusterId,
+    pub(crate) permission: CreatePermission,
+}
+
+/// Whether this node may create a cluster from empty data directories.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CreatePermission {
+    /// Not without an operator.
+    None,
+    /// The configuration permits it to all nodes: the member with the lowest id creates the cluster.
+    IfLowest,
+    /// An operator has run `holdfast init` for this node.
+    Given,
     /// An operator requested a cluster without the absent members.
-    pub(crate) without_absent: bool,
+    WithoutAbsent,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -63,8 +76,13 @@ pub(crate) fn decide(local: &LocalState, peers: &PeerStates) -> NextStep {
             initiator_of(local)
         ));
     }
-    let lowest = local.members.first() == Some(&local.node);
-    let may_bootstrap = lowest || local.without_absent;
+    let may_bootstrap = match local.permission {
+        CreatePermission::None => false,
+        CreatePermission::IfLowest => local.members.first() == Some(&local.node),
+        CreatePermission::Given | CreatePermission::WithoutAbsent => true,
+    };
+    // An initiator that was interrupted continues.
+    let may_bootstrap = may_bootstrap || accepted == Some(local.incarnation);
     if may_bootstrap && let Some(node) = accepted_other_initiator(local, peers) {
         return NextStep::Wait(format!(
             "node {node} accepted the initial members of another cluster, and a member's data was lost since; if that \
@@ -73,7 +91,8 @@ pub(crate) fn decide(local: &LocalState, peers: &PeerStates) -> NextStep {
     }
     let present = present(local, peers);
     let complete = present.len() == local.members.len();
-    let enough = complete || (local.without_absent && present.len() > local.members.len() / 2);
+    let omits_absent = local.permission == CreatePermission::WithoutAbsent;
+    let enough = complete || (omits_absent && present.len() > local.members.len() / 2);
     if may_bootstrap && enough {
         return NextStep::Bootstrap(new_cluster(local, peers, present));
     }
@@ -176,6 +195,11 @@ fn wait_for_cluster(peers: &PeerStates) -> String {
 /// Names the absent members, and the options of an operator.
 fn wait_for_absent(local: &LocalState, peers: &PeerStates, complete: bool) -> String {
     let lowest = local.members.first().copied().unwrap_or(local.node);
+    if complete && local.permission == CreatePermission::None {
+        return "no member has data, and no operator has permitted a new cluster: if the data was lost, bring back the \
+                data directories; if the cluster is new, run once on one node: holdfast init --data-dir DIR"
+            .to_owned();
+    }
     if complete {
         return format!(
             "all members are present: waiting for node {lowest} to bootstrap the cluster"
@@ -211,7 +235,7 @@ mod tests {
             joins: false,
             initial_members: None,
             new_cluster_id: ClusterId(1),
-            without_absent: false,
+            permission: CreatePermission::IfLowest,
         }
     }
 
@@ -299,12 +323,35 @@ mod tests {
     /// Members that were emptied must not form a second cluster with an invited node.
     #[test]
     fn an_invited_node_never_bootstraps() {
-        let invited = LocalState { joins: true, without_absent: true, ..local(ONE) };
+        let permission = CreatePermission::WithoutAbsent;
+        let invited = LocalState { joins: true, permission, ..local(ONE) };
         waits(decide(&invited, &PeerStates::from([blank(TWO), blank(THREE)])), "joins");
         waits(decide(&invited, &PeerStates::from([blank(TWO), unreachable(THREE)])), "node 3");
         let stored = initial(TWO, &[TWO, THREE]);
         let peers = PeerStates::from([answered(TWO, false, true, Some(stored.clone()))]);
         assert_eq!(decide(&invited, &peers), NextStep::Join(stored));
+    }
+
+    /// The loss of all data directories looks the same as a new cluster.
+    #[test]
+    fn without_a_permission_no_member_bootstraps_and_an_operator_may_choose_any() {
+        let permitted = |node, permission| LocalState { permission, ..local(node) };
+        let peers = PeerStates::from([blank(TWO), blank(THREE)]);
+        waits(decide(&permitted(ONE, CreatePermission::None), &peers), "holdfast init");
+        let peers = PeerStates::from([blank(ONE), blank(THREE)]);
+        let all = initial(TWO, &[ONE, TWO, THREE]);
+        assert_eq!(
+            decide(&permitted(TWO, CreatePermission::Given), &peers),
+            NextStep::Bootstrap(all.clone())
+        );
+        let peers = PeerStates::from([blank(ONE), unreachable(THREE)]);
+        waits(decide(&permitted(TWO, CreatePermission::Given), &peers), "node 3");
+        let interrupted = LocalState {
+            initial_members: Some(all.clone()),
+            ..permitted(TWO, CreatePermission::None)
+        };
+        let peers = PeerStates::from([blank(ONE), blank(THREE)]);
+        assert_eq!(decide(&interrupted, &peers), NextStep::Bootstrap(all));
     }
 
     #[test]
@@ -317,7 +364,8 @@ mod tests {
 
     #[test]
     fn an_operator_may_omit_absent_members_but_not_a_majority() {
-        let left_out = |node| LocalState { without_absent: true, ..local(node) };
+        let permission = CreatePermission::WithoutAbsent;
+        let left_out = |node| LocalState { permission, ..local(node) };
         let peers = PeerStates::from([unreachable(ONE), blank(THREE)]);
         assert_eq!(
             decide(&left_out(TWO), &peers),
@@ -330,8 +378,10 @@ mod tests {
     /// Not even an operator can bootstrap a second cluster beside an existing one.
     #[test]
     fn no_bootstrap_while_a_member_has_a_log() {
-        for without_absent in [false, true] {
-            let local = LocalState { without_absent, ..local(ONE) };
+        for permission in
+            [CreatePermission::IfLowest, CreatePermission::Given, CreatePermission::WithoutAbsent]
+        {
+            let local = LocalState { permission, ..local(ONE) };
             let peers = PeerStates::from([blank(TWO), (THREE, PeerState::OtherIncarnation)]);
             waits(decide(&local, &peers), "another data directory");
             let data = answered(THREE, false, false, Some(initial(TWO, &[TWO, THREE])));

@@ -267,6 +267,8 @@ fn bootstrap(
         file: opened.initial_members.clone(),
         peers: context.peers.clone(),
         failure: failure.clone(),
+        data_dir: config.data_dir.clone(),
+        permitted: config.may_create_cluster,
         without_absent: config.bootstrap,
         waiting_for: Mutex::default(),
         storing: tokio::sync::Mutex::default(),
@@ -395,6 +397,7 @@ impl RaftNode {
         tasks.spawn(membership.run(inner.leadership.clone()));
         tasks.spawn(inner.bootstrap.clone().run());
         tasks.spawn(compactor.run());
+        tasks.spawn(inner.peers.clone().check_changed_addresses());
         tasks.spawn(scrub.run());
         tasks.spawn({
             let handshake = handshake.clone();

@@ -7,7 +7,7 @@ use holdfast_lab::Flow;
 use std::time::{Duration, Instant};
 
 use holdfast_machine::Machine;
-use holdfast_raft::{Role, StartError, Urgency};
+use holdfast_raft::{Role, StartError, Urgency, permit_new_cluster};
 use holdfast_types::{FeatureLevel, NodeId, Revision};
 
 use crate::lab::{Lab, eventually, has_session, open_session};
@@ -96,6 +96,32 @@ async fn a_wiped_majority_bootstraps_no_cluster_while_the_survivor_is_down() {
     stays_leaderless(&lab).await;
     assert_eq!(lab.node(1).read(Machine::revision), Revision(0));
     assert!(has_session(lab.node(3), "acknowledged"), "the survivor keeps its data");
+}
+
+/// All disks are lost: the configuration that once started the cluster does not create another one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_that_lost_all_disks_is_not_created_again_without_an_operator() {
+    let mut lab = Lab::prepare(3, |config| config.may_create_cluster = false).await;
+    for id in 1..=3 {
+        lab.boot(id).await.unwrap();
+    }
+    waiting_for(&lab, 1, "holdfast init").await;
+    waiting_for(&lab, 3, "holdfast init").await;
+    permit_new_cluster(lab.dirs[&2].path()).unwrap();
+    let leader = lab.leader().await;
+    lab.open(leader, "acknowledged").await.unwrap();
+    lab.agree().await;
+    let refused = permit_new_cluster(lab.dirs[&3].path()).unwrap_err();
+    assert!(matches!(refused, StartError::NotBlank(_)), "{refused}");
+
+    lab.kill_all().await;
+    for id in 1..=3 {
+        wipe(&mut lab, id);
+        lab.boot(id).await.unwrap();
+    }
+    waiting_for(&lab, 1, "holdfast init").await;
+    waiting_for(&lab, 2, "holdfast init").await;
+    stays_leaderless(&lab).await;
 }
 
 /// `--bootstrap` is for a new cluster: it has no effect beside a node that belongs to a cluster.
