@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use holdfast_tls::PeerTls;
 use holdfast_types::NodeId;
@@ -18,6 +19,9 @@ use crate::wire::{PeerCall, Purpose};
 
 const PURPOSES: [Purpose; 5] =
     [Purpose::Replication, Purpose::Control, Purpose::Snapshot, Purpose::Calls, Purpose::Bootstrap];
+
+/// The time between two checks of changed addresses.
+const CHANGED_EVERY: Duration = Duration::from_secs(2);
 
 pub(crate) struct Peers {
     handshake: Arc<PeerHandshake>,
@@ -34,6 +38,37 @@ impl Peers {
 
     pub(crate) fn handshake(&self) -> &PeerHandshake {
         &self.handshake
+    }
+
+    /// A connection outlives a change of the peer's address. This task connects to the new one, so that a wrong address is
+    /// noticed before the peer restarts.
+    pub(crate) async fn check_changed_addresses(self: Arc<Self>) {
+        loop {
+            tokio::time::sleep(CHANGED_EVERY).await;
+            let known: Vec<_> = self.reachability.lock().values().cloned().collect();
+            for peer in known {
+                let (to, used) = (peer.peer(), peer.connected_to());
+                let address = self.handshake.peer_address(to);
+                if used.is_none() || address.is_none() || !self.is_connected(to) {
+                    continue;
+                }
+                if used == address {
+                    // Corrected to the address of the open connection.
+                    if peer.failed_at() != address && peer.failure().is_some() {
+                        peer.record_success(address);
+                    }
+                    continue;
+                }
+                let (handshake, tls) = (self.handshake.clone(), self.tls.clone());
+                let channel = PeerChannel::new(handshake, tls, to, Purpose::Calls, peer);
+                Arc::new(channel).open().await;
+            }
+        }
+    }
+
+    /// The address and the reason of the last failed attempt to reach a peer, and how long it has been failing.
+    pub(crate) fn failure(&self, of: NodeId) -> Option<(String, Duration)> {
+        self.reachability.lock().get(&of)?.failure()
     }
 
     /// Calls a peer; connects first if necessary.

@@ -31,6 +31,8 @@ pub struct PeerStatus {
     pub stalled: Option<Duration>,
     /// Whether a connection to the peer is open.
     pub connected: bool,
+    /// The address that does not answer and the reason, and how long it has not answered.
+    pub unreachable: Option<(String, Duration)>,
     /// Why the peer refused the last handshake of this node.
     pub refusal: Option<String>,
 }

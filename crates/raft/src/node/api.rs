@@ -338,6 +338,7 @@ impl RaftNode {
                     matched: matched.map(|position| position.index),
                     contact: contact.map(|at| at.elapsed()),
                     stalled: self.inner.peers.handshake().acknowledged().stalled_for(id),
+                    unreachable: self.inner.peers.failure(id),
                     refusal: self.inner.peers.handshake().refused_by(id),
                     connected: self.inner.peers.is_connected(id),
                 };

@@ -72,6 +72,12 @@ impl PeerChannel {
         connection.call(call, deadline).await
     }
 
+    /// Opens the connection, unless it is open.
+    pub(crate) async fn open(self: &Arc<Self>) {
+        // `attempt` records and logs a failure.
+        drop(self.connect().await);
+    }
+
     pub(crate) fn is_open(&self) -> bool {
         self.current().is_some()
     }

@@ -1,4 +1,4 @@
-//! Logs the loss and the return of a peer.
+//! Logs the loss and the return of a peer, and remembers the present failure.
 //!
 //! All channels to a peer share one [`Reachability`]. It logs one line at the loss of the peer, one line at its
 //! return, and at most one line every [`REPEAT_AFTER`] when the reason changes.
@@ -20,19 +20,34 @@ struct Lost {
     reason: String,
 }
 
+/// The last connection attempt to a peer.
+#[derive(Debug, Default)]
+struct LastAttempt {
+    /// The address of the last connection.
+    connected_to: Option<Address>,
+    /// The address and the reason, if the last attempt failed.
+    failed: Option<(Option<Address>, String)>,
+}
+
 #[derive(Debug)]
 pub(crate) struct Reachability {
     peer: NodeId,
     lost: Mutex<Option<Lost>>,
+    last: Mutex<LastAttempt>,
 }
 
 impl Reachability {
     pub(crate) fn new(peer: NodeId) -> Self {
-        Self { peer, lost: Mutex::new(None) }
+        Self { peer, lost: Mutex::new(None), last: Mutex::default() }
+    }
+
+    pub(crate) fn peer(&self) -> NodeId {
+        self.peer
     }
 
     /// Records a failed connection attempt.
     pub(crate) fn record_failure(&self, address: Option<Address>, reason: &str) {
+        self.last.lock().failed = Some((address.clone(), reason.to_owned()));
         if let Some(since) = self.note_lost(reason, Instant::now()) {
             let (peer, address) = (self.peer, address.map(tracing::field::display));
             let for_ms = holdfast_types::millis(since);
@@ -42,11 +57,30 @@ impl Reachability {
 
     /// Records a successful connection attempt.
     pub(crate) fn record_success(&self, address: Option<Address>) {
+        *self.last.lock() = LastAttempt { connected_to: address.clone(), failed: None };
         if let Some(after) = self.note_found(Instant::now()) {
             let (peer, address) = (self.peer, address.map(tracing::field::display));
             let after_ms = holdfast_types::millis(after);
             tracing::info!(peer = peer.0, address, after_ms, "peer reachable again");
         }
+    }
+
+    /// The address and the reason of the last attempt, and the time since the first failure, if the peer is lost.
+    pub(crate) fn failure(&self) -> Option<(String, Duration)> {
+        let since = self.lost.lock().as_ref()?.since;
+        let (address, reason) = self.last.lock().failed.clone()?;
+        let at = address.map_or_else(String::new, |address| format!("{address}: "));
+        Some((format!("{at}{reason}"), since.elapsed()))
+    }
+
+    /// The address of the last attempt, if it failed.
+    pub(crate) fn failed_at(&self) -> Option<Address> {
+        self.last.lock().failed.as_ref()?.0.clone()
+    }
+
+    /// The address of the last connection.
+    pub(crate) fn connected_to(&self) -> Option<Address> {
+        self.last.lock().connected_to.clone()
     }
 
     /// Returns the time since the loss of the peer, if it must be logged.

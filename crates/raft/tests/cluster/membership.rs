@@ -43,6 +43,37 @@ async fn a_cluster_grows_from_one_to_three_to_five_and_shrinks() {
     assert!(has_session(lab.node(4), "first"));
 }
 
+/// A connection outlives the change: only the next one would fail.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wrong_address_of_a_connected_member_is_noticed_and_its_correction_too() {
+    let lab = Lab::start(3).await;
+    lab.registered().await;
+    let leader = lab.leader().await;
+    let moved = lab.follower_of(leader);
+    let right = lab.node(leader).members()[&NodeId(moved)].clone();
+    let wrong = MemberAddresses { peer: Address::parse("127.0.0.1:1").unwrap(), ..right.clone() };
+    let set = |addresses| MembershipChange::Update {
+        node: NodeId(moved),
+        addresses: Some(addresses),
+        zone: None,
+    };
+    lab.change(leader, set(wrong)).await.unwrap();
+    let failure = eventually("the wrong address", || {
+        let status = lab.node(leader).status();
+        let peer = &status.peers[&NodeId(moved)];
+        peer.unreachable.clone().filter(|_| peer.connected)
+    });
+    let (reason, _) = failure.await;
+    assert!(reason.starts_with("127.0.0.1:1: "), "{reason}");
+    write(&lab, leader, "still-connected").await;
+    lab.change(leader, set(right)).await.unwrap();
+    eventually("the right address", || {
+        let status = lab.node(leader).status();
+        status.peers[&NodeId(moved)].unreachable.is_none().then_some(())
+    })
+    .await;
+}
+
 /// openraft must not stall on the dead member: neither in the joint configuration, nor while it replicates to it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dead_member_is_replaced_in_one_step_and_refused_when_it_returns() {
