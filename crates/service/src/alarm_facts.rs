@@ -8,8 +8,8 @@ use holdfast_machine::{AccessTokenRecord, LastBackup, Machine};
 use holdfast_types::{NodeId, Revision, RoleName, Stamp, SubjectName, ZnodePath};
 
 use crate::alarms::{
-    Alarm, AlarmFacts, ExpectedBackup, Expiring, FollowerFacts, ListenerCertificate, QuotaUse,
-    alarms_of,
+    Alarm, AlarmFacts, ExpectedBackup, Expiring, FollowerFacts, ListenerCertificate, MemoryUse,
+    QuotaUse, SILENT, alarms_of,
 };
 use crate::service::Service;
 use crate::service_call::{PEER_READS_LEVEL, ReadAlarms};
@@ -86,6 +86,19 @@ impl Service {
         *self.parts.certificates.lock() = certificates;
     }
 
+    /// Sets the memory of this process; `None` if it is unknown.
+    pub fn set_memory(&self, memory: Option<MemoryUse>) {
+        *self.parts.memory.lock() = memory;
+        if let Some(MemoryUse { limit, .. }) = memory {
+            self.metrics().memory_limit.set(limit.cast_signed());
+        }
+    }
+
+    /// Sets why the last scheduled backup failed; `None` after a success.
+    pub fn set_backup_failure(&self, reason: Option<String>) {
+        *self.parts.backup_failure.lock() = reason;
+    }
+
     pub(crate) fn own_alarms(&self) -> Vec<Alarm> {
         alarms_of(&self.alarm_facts())
     }
@@ -103,10 +116,16 @@ impl Service {
             connected: peer.connected,
             stalled: peer.stalled,
             refusal: peer.refusal.clone(),
+            unreachable: peer.unreachable.as_ref().map(|(reason, _)| reason.clone()),
             lag: peer
                 .matched
                 .zip(status.last_log_index)
                 .map(|(matched, last)| last.saturating_sub(matched)),
+        });
+        // A silent member has an alarm of its own.
+        let wrong = status.peers.iter().filter_map(|(id, peer)| {
+            let (reason, since) = peer.unreachable.as_ref()?;
+            (leads && peer.connected && *since > SILENT).then(|| (*id, reason.clone()))
         });
         let differs_at = self.parts.digests_differ_at.load(Ordering::Relaxed);
         AlarmFacts {
@@ -127,6 +146,9 @@ impl Service {
             differs_at: (differs_at > 0).then_some(Revision(differs_at)),
             unprotected: self.config().unprotected.clone(),
             clocks: self.parts.clocks.lock().clone(),
+            addresses: wrong.collect(),
+            memory: *self.parts.memory.lock(),
+            backup_failure: self.parts.backup_failure.lock().clone(),
             backup: self.expected_backup(now),
             // An older program cannot read the alarm.
             state_check: if self.has_level(PEER_READS_LEVEL) {

@@ -17,7 +17,7 @@ mod kind;
 pub use kind::AlarmKind;
 
 /// A follower that has acknowledged nothing for longer is silent.
-const SILENT: Duration = Duration::from_secs(10);
+pub(crate) const SILENT: Duration = Duration::from_secs(10);
 /// A follower that lags by more entries needs a snapshot soon, because the leader keeps about as many.
 const LAG_MAX: u64 = 4_096;
 /// Free disk space below this multiple of the reserve is low.
@@ -33,6 +33,10 @@ const QUOTA_NEAR: u64 = 90;
 const CLOCK_OFFSET_MAX: u64 = 500;
 /// The largest delay of the log's time without an alarm, milliseconds.
 const BEHIND_MAX: i64 = 5_000;
+/// Resident memory from this percentage of the limit on is high. The rest is for a snapshot and for calls in flight.
+const MEMORY_HIGH: u64 = 80;
+/// From this percentage on, the kernel may end the process at any time.
+const MEMORY_CRITICAL: u64 = 92;
 /// The most things that one alarm names.
 const NAMED_MAX: usize = 5;
 
@@ -76,6 +80,8 @@ pub(crate) struct FollowerFacts {
     pub(crate) stalled: Option<Duration>,
     /// Why it refused the last connection.
     pub(crate) refusal: Option<String>,
+    /// The address that does not answer, and the reason.
+    pub(crate) unreachable: Option<String>,
 }
 
 impl FollowerFacts {
@@ -95,7 +101,8 @@ impl FollowerFacts {
     }
 
     fn reason(&self) -> String {
-        self.refusal.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default()
+        let reason = self.refusal.as_ref().or(self.unreachable.as_ref());
+        reason.map(|reason| format!(" ({reason})")).unwrap_or_default()
     }
 }
 
@@ -114,6 +121,23 @@ pub struct ListenerCertificate {
 pub(crate) struct Expiring {
     pub(crate) name: String,
     pub(crate) within: Duration,
+}
+
+/// The memory of this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryUse {
+    /// Resident bytes.
+    pub resident: u64,
+    /// The limit of the process, or the memory of the machine, bytes.
+    pub limit: u64,
+}
+
+impl MemoryUse {
+    /// The share of the limit that is used, per cent.
+    fn percent(self) -> u64 {
+        let percent = u128::from(self.resident) * 100 / u128::from(self.limit.max(1));
+        u64::try_from(percent).unwrap_or(u64::MAX)
+    }
 }
 
 /// What is used of a limit.
@@ -169,6 +193,12 @@ pub(crate) struct AlarmFacts {
     pub(crate) unprotected: Option<String>,
     /// Empty unless this node leads.
     pub(crate) clocks: ClockFacts,
+    /// The members that answer no longer at their registered address, with the address and the reason; empty unless this node leads.
+    pub(crate) addresses: BTreeMap<NodeId, String>,
+    /// `None` if it is unknown.
+    pub(crate) memory: Option<MemoryUse>,
+    /// Why the last scheduled backup of this node failed.
+    pub(crate) backup_failure: Option<String>,
     pub(crate) backup: Option<ExpectedBackup>,
     pub(crate) state_check: StateCheck,
     /// The seal of the cluster, and its age.
@@ -258,8 +288,26 @@ fn raised(kind: AlarmKind, facts: &AlarmFacts) -> Option<(AlarmSeverity, String)
                 format!("{count} znodes of clients that do not see HTTP callers, first {path}");
             Some((Warning, detail))
         }
+        AlarmKind::MemberAddress => {
+            let wrong =
+                facts.addresses.iter().map(|(node, reason)| format!("node {node} at {reason}"));
+            Some((Warning, named(wrong, "no answer")?))
+        }
+        AlarmKind::MemoryHigh => memory_high(facts.memory?),
+        AlarmKind::BackupFailed => Some((Warning, facts.backup_failure.clone()?)),
         AlarmKind::TimeBehind => Some((Warning, time_behind(facts.clocks.behind_ms?)?)),
     }
+}
+
+fn memory_high(memory: MemoryUse) -> Option<(AlarmSeverity, String)> {
+    let percent = memory.percent();
+    let severity = match percent {
+        MEMORY_CRITICAL.. => AlarmSeverity::Critical,
+        MEMORY_HIGH.. => AlarmSeverity::Warning,
+        _ => return None,
+    };
+    let [resident, limit] = [memory.resident, memory.limit].map(|bytes| bytes >> 20);
+    Some((severity, format!("{resident} MiB resident, {percent} % of the limit of {limit} MiB")))
 }
 
 fn time_behind(ms: i64) -> Option<String> {

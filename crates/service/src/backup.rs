@@ -3,6 +3,7 @@
 //! When the node has sent a whole backup, it records that in the state of the cluster.
 
 use std::io;
+use std::time::Duration;
 
 use bytes::Bytes;
 use holdfast_machine::Machine;
@@ -56,13 +57,29 @@ impl Service {
         Ok(Response::new(stream, revision))
     }
 
+    /// A backup that this node makes for itself. [`Service::record_backup`] records it when it is stored.
+    ///
+    /// # Errors
+    /// As [`Service::backup`].
+    pub async fn scheduled_backup(&self) -> Result<(BackupStream, Revision), Failure> {
+        let Response { value: mut stream, revision, .. } = self.as_node().backup().await?;
+        stream.progress = None;
+        Ok((stream, revision))
+    }
+
+    /// The age of the last recorded backup; `None` before the first.
+    pub fn last_backup_age(&self) -> Option<Duration> {
+        let last = self.raft().read(Machine::last_backup)?;
+        Some(Duration::from_millis(self.log_time().0.saturating_sub(last.at.0)))
+    }
+
     /// Records a complete backup. Below the feature level of the command, no node knows when the last backup was made.
-    async fn record_backup(&self, revision: Revision, bytes: u64) {
+    pub async fn record_backup(&self, revision: Revision, bytes: u64) {
         let command = Command::RecordBackup { revision, bytes };
         if !self.has_level(command.level()) {
             return;
         }
-        if let Err(error) = self.propose_for(command, Reply::into_backup_recorded).await {
+        if let Err(error) = self.as_node().propose_for(command, Reply::into_backup_recorded).await {
             tracing::warn!(%error, "a backup is complete, but the cluster has not recorded it");
         }
     }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use holdfast_machine::{Counts, Machine};
 use holdfast_raft::Role as RaftRole;
 use holdfast_types::{
-    ClusterId, FeatureLevel, MemberAddresses, NodeId, Revision, Seal, VotingRole, Zone,
+    ClusterId, FeatureLevel, MemberAddresses, NodeId, Revision, Seal, Stamp, VotingRole, Zone,
 };
 use prometheus_client::registry::Registry;
 
@@ -48,6 +48,8 @@ pub struct ClusterView {
     pub seal: Option<Seal>,
     /// What the unfinished change of a member waits for, if the leader replied.
     pub change_waits_for: Option<String>,
+    /// When the last complete backup was made.
+    pub last_backup: Option<Stamp>,
     /// All members, by id.
     pub nodes: Vec<ClusterMember>,
 }
@@ -91,6 +93,11 @@ pub struct Health {
 }
 
 impl Service {
+    /// Whether this node leads, as far as it knows.
+    pub fn leads(&self) -> bool {
+        self.raft().status().leader == Some(self.node())
+    }
+
     pub(crate) fn report(&self) -> NodeReport {
         let status = self.raft().status();
         let (applied, digest) = self.raft().read(|machine| (machine.revision(), machine.digest()));
@@ -123,11 +130,12 @@ impl Service {
             futures_util::future::join_all(reads).await.into_iter().unzip();
         let change_waits_for = waits_for.into_iter().flatten().next();
         let cluster = self.parts.cluster.clone();
-        let (id, level, seal) = self
-            .raft()
-            .read(|machine| (machine.cluster_id(), machine.level(), machine.sealed().cloned()));
+        let (id, level, seal, last_backup) = self.raft().read(|machine| {
+            let last_backup = machine.last_backup().map(|last| last.at);
+            (machine.cluster_id(), machine.level(), machine.sealed().cloned(), last_backup)
+        });
         let (term, leader) = (own.term, own.leader);
-        ClusterView { cluster, id, level, term, leader, seal, change_waits_for, nodes }
+        ClusterView { cluster, id, level, term, leader, seal, change_waits_for, last_backup, nodes }
     }
 
     async fn read_member(

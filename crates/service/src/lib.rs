@@ -72,7 +72,7 @@ mod watched_queues;
 
 pub use access_token::{AccessTokenSecret, NotAccessToken};
 pub use alarm_facts::{AlarmsView, ReportedAlarm};
-pub use alarms::{Alarm, AlarmKind, AlarmSeverity, ListenerCertificate};
+pub use alarms::{Alarm, AlarmKind, AlarmSeverity, ListenerCertificate, MemoryUse};
 pub use audit::{AuditPage, AuditQuery};
 pub use auth_admin::{AuthStatus, FirstAdministrator, IssuedToken, KnownCaller, Verdict};
 pub use backup::BackupStream;

@@ -73,6 +73,7 @@ pub struct ServiceMetrics {
     pub(crate) namespace_used: NamespaceGauges,
     pub(crate) namespace_limit: NamespaceGauges,
     alarms: Family<[(&'static str, &'static str); 1], Gauge>,
+    pub(crate) memory_limit: Gauge,
     pub(crate) certificate_expires: Family<[(&'static str, &'static str); 1], Gauge>,
     calls_limited: Family<[(&'static str, String); 1], Counter>,
     subject_calls_limited: Counter,
@@ -152,6 +153,8 @@ impl ServiceMetrics {
         self.set_alarms(&[]);
         let help = "1 while this node raises the alarm, otherwise 0";
         registry.register("alarm", help, self.alarms.clone());
+        let help = "Limit of the memory of the process: of its control group, or the memory of the machine";
+        registry.register("memory_limit_bytes", help, self.memory_limit.clone());
         let help = "Unix time at which the certificate of a listener expires";
         registry.register(
             "certificate_expires_timestamp_seconds",

@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use crate::alarms::{ClockFacts, ListenerCertificate};
+use crate::alarms::{ClockFacts, ListenerCertificate, MemoryUse};
 use crate::apply_observer::ApplyObserver;
 use crate::call_rate::CallRates;
 use crate::config::ServiceConfig;
@@ -47,6 +47,10 @@ pub(crate) struct ServiceParts {
     pub(crate) state_check: tokio::sync::watch::Sender<StateCheck>,
     /// The certificates of the listeners, as the last check found them.
     pub(crate) certificates: Mutex<Vec<ListenerCertificate>>,
+    /// The memory of the process at the last measurement.
+    pub(crate) memory: Mutex<Option<MemoryUse>>,
+    /// Why the last scheduled backup failed.
+    pub(crate) backup_failure: Mutex<Option<String>>,
     pub(crate) clocks: Mutex<ClockFacts>,
     /// The reserve of the disk, bytes.
     pub(crate) disk_reserve: u64,

@@ -72,6 +72,8 @@ impl Service {
             digests_differ_at: AtomicU64::new(0),
             state_check: tokio::sync::watch::Sender::new(StateCheck::Pending),
             certificates: Mutex::default(),
+            memory: Mutex::default(),
+            backup_failure: Mutex::default(),
             clocks: Mutex::default(),
             disk_reserve,
             draining: CancellationToken::new(),

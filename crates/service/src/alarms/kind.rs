@@ -26,10 +26,13 @@ pub enum AlarmKind {
     Sealed,
     ForeignRecipe,
     TimeBehind,
+    MemberAddress,
+    MemoryHigh,
+    BackupFailed,
 }
 
 impl AlarmKind {
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 22] = [
         Self::NoLeader,
         Self::Diverged,
         Self::OneFailureLeft,
@@ -49,6 +52,9 @@ impl AlarmKind {
         Self::Sealed,
         Self::ForeignRecipe,
         Self::TimeBehind,
+        Self::MemberAddress,
+        Self::MemoryHigh,
+        Self::BackupFailed,
     ];
 
     /// The name, which is also its anchor in docs/operations.md.
@@ -73,6 +79,9 @@ impl AlarmKind {
             Self::Sealed => "sealed",
             Self::ForeignRecipe => "foreign-recipe",
             Self::TimeBehind => "time-behind",
+            Self::MemberAddress => "member-address",
+            Self::MemoryHigh => "memory-high",
+            Self::BackupFailed => "backup-failed",
         }
     }
 
@@ -106,6 +115,13 @@ impl AlarmKind {
             Self::ForeignRecipe => {
                 "move these locks out of /locks, or use a recipe of docs/zookeeper.md"
             }
+            Self::MemberAddress => {
+                "correct it with holdfast member set ID --peer HOST:PORT, or start the member at this address"
+            }
+            Self::MemoryHigh => {
+                "raise the memory limit of the node, or lower limits.tree_bytes_max on all nodes"
+            }
+            Self::BackupFailed => "correct the cause; the node tries again each minute",
             Self::TimeBehind => {
                 "set the clocks of the machines; the time catches up by 1 ms/s, or at once while nothing depends on it"
             }

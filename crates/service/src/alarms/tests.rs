@@ -31,6 +31,9 @@ fn healthy() -> AlarmFacts {
         state_check: StateCheck::Verified,
         seal: None,
         foreign: None,
+        addresses: BTreeMap::new(),
+        memory: Some(MemoryUse { resident: 79, limit: 100 }),
+        backup_failure: None,
     }
 }
 
@@ -41,7 +44,8 @@ fn hours(hours: u64) -> Duration {
 fn follower(id: u64) -> FollowerFacts {
     let contact = Some(Duration::from_millis(90));
     let (lag, stalled) = (Some(LAG_MAX), Some(SILENT));
-    FollowerFacts { node: NodeId(id), contact, connected: true, lag, stalled, refusal: None }
+    let (node, connected, refusal, unreachable) = (NodeId(id), true, None, None);
+    FollowerFacts { node, contact, connected, lag, stalled, refusal, unreachable }
 }
 
 /// A certificate that expires `days` days after `healthy().now`.
@@ -239,6 +243,43 @@ fn a_client_that_does_not_see_http_callers_raises_foreign_recipe() {
     let foreign = |facts: &mut AlarmFacts| facts.foreign = Some((path.clone(), 2));
     let detail = "2 znodes of clients that do not see HTTP callers, first /locks/a/x-1-0000000000";
     expect(foreign, "foreign-recipe", "warning", detail);
+}
+
+#[test]
+fn resident_memory_near_the_limit_raises_memory_high() {
+    let used = |resident: u64| {
+        move |facts: &mut AlarmFacts| {
+            facts.memory = Some(MemoryUse { resident: resident << 20, limit: 2_048 << 20 });
+        }
+    };
+    let detail = "1639 MiB resident, 80 % of the limit of 2048 MiB";
+    expect(used(1_639), "memory-high", "warning", detail);
+    let detail = "1885 MiB resident, 92 % of the limit of 2048 MiB";
+    expect(used(1_885), "memory-high", "critical", detail);
+    assert_eq!(after(used(1_638)), []);
+    assert_eq!(after(|facts| facts.memory = None), []);
+}
+
+#[test]
+fn a_registered_address_that_does_not_answer_is_named() {
+    let reason = "10.0.0.5:7491: Connection refused".to_owned();
+    let wrong =
+        |facts: &mut AlarmFacts| facts.addresses = BTreeMap::from([(NodeId(5), reason.clone())]);
+    let detail = "no answer: node 5 at 10.0.0.5:7491: Connection refused";
+    expect(wrong, "member-address", "warning", detail);
+    let silent = |facts: &mut AlarmFacts| {
+        facts.followers[0].contact = Some(hours(1));
+        facts.followers[0].unreachable = Some(reason.clone());
+    };
+    let named = after(silent).into_iter().any(|(_, _, detail)| detail.contains(&reason));
+    assert!(named, "{:?}", after(silent));
+}
+
+#[test]
+fn a_failed_scheduled_backup_raises_backup_failed() {
+    let failed =
+        |facts: &mut AlarmFacts| facts.backup_failure = Some("/backup: disk full".to_owned());
+    expect(failed, "backup-failed", "warning", "/backup: disk full");
 }
 
 #[test]
