@@ -27,6 +27,9 @@ pub struct ClusterBody {
     /// What the unfinished change of a member waits for; missing without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change_waits_for: Option<String>,
+    /// When the last complete backup was made; missing without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_backup: Option<String>,
     /// The members, ordered by id.
     pub nodes: Vec<NodeBody>,
 }
@@ -156,9 +159,10 @@ mod tests {
             leader: Some(NodeId(1)),
             seal: None,
             change_waits_for: None,
+            last_backup: Some("2026-11-27T03:00:00Z".to_owned()),
             nodes: vec![node],
         };
-        let expected = r#"{"cluster":"holdfast","cluster_id":"0c","level":1,"term":3,"leader":1,"nodes":[{"id":1,"role":"leader","votes":true,"http":"127.0.0.1:7400","peer":"127.0.0.1:7401","zookeeper":"127.0.0.1:7402","version":"0.1.0","level_max":2,"applied_revision":12,"healthy":true}]}"#;
+        let expected = r#"{"cluster":"holdfast","cluster_id":"0c","level":1,"term":3,"leader":1,"last_backup":"2026-11-27T03:00:00Z","nodes":[{"id":1,"role":"leader","votes":true,"http":"127.0.0.1:7400","peer":"127.0.0.1:7401","zookeeper":"127.0.0.1:7402","version":"0.1.0","level_max":2,"applied_revision":12,"healthy":true}]}"#;
         assert_eq!(serde_json::to_string(&body).unwrap(), expected);
     }
 

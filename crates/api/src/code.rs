@@ -59,7 +59,7 @@ codes! {
          its unit. A ttl is from 1s to 24h and one wait is at most 5m: to wait longer, send the call again. Nothing \
          was done.";
     BadName, "bad-name", false, "A name is not valid",
-        "Names of locks, sessions, owners and labels have a maximum length and may not contain control \
+        "Names of locks, sessions, owners and labels have a maximum length and may not contain control or invisible \
          characters. A lock's name may contain '/', but no component may be empty, '.' or '..'. Names are \
          percent-decoded once, must be UTF-8, and are compared byte by byte. Nothing was done.";
     Unauthenticated, "unauthenticated", false, "The caller has no valid credential",

@@ -55,8 +55,9 @@ impl AccessToken {
         }
     }
 
-    /// The value of the header `Authorization`. While the file cannot be read, its last content is used.
-    pub(crate) fn header(&self) -> Option<String> {
+    /// The value of the header `Authorization`; `None` if the file was never readable. While it cannot be read, its last content
+    /// is used.
+    pub fn header(&self) -> Option<String> {
         let token = self.read().ok().or_else(|| match &*self.0 {
             Source::Text(_) => None,
             Source::File { last, .. } => last.lock().ok()?.clone().map(|read| read.token),

@@ -9,6 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use clap::{Args, ValueEnum};
 use holdfast_client::http::ClientTls;
 use holdfast_client::{AccessToken, Client, ClientBuilder};
+use holdfast_tls::TlsConnector;
 use holdfast_types::{LockName, NameError, NodeId, Reason, SessionName};
 
 use crate::config::is_cluster_name;
@@ -107,6 +108,16 @@ impl TlsArgs {
         };
         let is_given = ca.is_some() || identity.is_some();
         Ok(is_given.then_some(ClientTls { ca, identity }))
+    }
+
+    /// For a caller without an HTTP library; `None` without the certificates of a CA.
+    pub(crate) fn connector(&self) -> Result<Option<TlsConnector>, CommandFailure> {
+        let Some(ca) = &self.cacert else { return Ok(None) };
+        let connector = match (&self.cert, &self.cert_key) {
+            (Some(cert), Some(key)) => TlsConnector::open_as(ca, cert, key),
+            _ => TlsConnector::open(ca),
+        };
+        connector.map(Some).map_err(CommandFailure::usage)
     }
 
     fn variables(&self) -> impl Iterator<Item = (&'static str, &Path)> {

@@ -12,7 +12,7 @@ use clap::{CommandFactory, Error, FromArgMatches as _, Parser, Subcommand};
 use crate::cli_advice::advice;
 use crate::commands::{
     alarms, audit, auth, backup, barrier, certs, cluster, completions, counter, doctor, elect,
-    explain, fence, group, history, latch, lock, ls, manual, member, namespace, node, policy,
+    explain, fence, group, history, init, latch, lock, ls, manual, member, namespace, node, policy,
     recover, restore, run, session, status, top, tree, unlock, wait, who,
 };
 use crate::exit::CommandFailure;
@@ -40,6 +40,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
         &[
             "dev",
             "serve",
+            "init",
             "status",
             "alarms",
             "doctor",
@@ -150,6 +151,7 @@ commands! {
         Bench(bench::BenchArgs) => bench::run,
         #[command(subcommand)]
         Certs(certs::CertsCommand) => certs::run,
+        Init(init::InitArgs) => init::run,
         Join(member::JoinArgs) => member::join,
         Explain(explain::ExplainArgs) => explain::run,
         #[command(hide = true)]

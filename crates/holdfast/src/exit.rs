@@ -96,6 +96,11 @@ impl CommandFailure {
         Self::Failed(with_hint(error, hint))
     }
 
+    /// Whether a restart of the node repairs nothing.
+    pub(crate) const fn forbids_restart(&self) -> bool {
+        matches!(self, Self::Halted(_) | Self::Removed(_) | Self::OldProgram(_))
+    }
+
     /// Returns `true` if the failure has no message.
     pub(crate) fn is_silent(&self) -> bool {
         matches!(self, Self::Code(_, None) | Self::Signalled(_, None))

@@ -17,14 +17,18 @@ mod config;
 mod dev;
 mod diagnosis;
 mod exit;
+mod halted;
 mod hints;
+mod memory;
 mod metric;
 mod output;
 mod process_metrics;
+mod scheduled_backup;
 mod serve;
 mod signals;
 mod systemd;
 mod telemetry;
+mod terminal_text;
 mod traces;
 
 use std::process::ExitCode;

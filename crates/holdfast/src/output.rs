@@ -14,6 +14,7 @@ use serde::Serialize;
 use crate::arguments::Format;
 use crate::columns;
 use crate::exit::CommandFailure;
+use crate::terminal_text::{data_for_terminal, for_terminal};
 
 /// The narrowest terminal for which tables and the help wrap.
 const WIDTH_MIN: u16 = 40;
@@ -22,7 +23,17 @@ static FAILED: OnceLock<ErrorKind> = OnceLock::new();
 
 /// Prints a result and a line end on stdout.
 pub(crate) fn print(text: &str) {
+    let text = if io::stdout().is_terminal() { for_terminal(text) } else { text.into() };
     print_bytes(format!("{text}\n").as_bytes());
+}
+
+/// Prints the data of a client: as it is, or visible on a terminal.
+pub(crate) fn print_data(data: &[u8]) {
+    if io::stdout().is_terminal() {
+        print_bytes(data_for_terminal(data).as_bytes());
+    } else {
+        print_bytes(data);
+    }
 }
 
 pub(crate) fn print_bytes(bytes: &[u8]) {
@@ -66,12 +77,14 @@ pub(crate) fn check_complete() -> Result<(), CommandFailure> {
 
 /// Prints text for people. Its colors are removed if `NO_COLOR` is set or stdout is not a terminal.
 fn print_text(text: &str) {
+    let text = if io::stdout().is_terminal() { for_terminal(text) } else { text.into() };
     let mut out = anstream::AutoStream::auto(io::stdout()).lock();
     record_write_error(writeln!(out, "{text}").and_then(|()| out.flush()));
 }
 
 /// Prints progress or an error and a line end on stderr.
 pub(crate) fn write_stderr(text: &str) {
+    let text = if io::stderr().is_terminal() { for_terminal(text) } else { text.into() };
     let mut out = io::stderr().lock();
     drop(out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n")));
 }

@@ -23,9 +23,11 @@ use crate::arguments::key_value;
 use crate::certificates::{NodeTls, reload_certificates};
 use crate::config::{Config, ConfigSources, ZooKeeperConfig};
 use crate::exit::CommandFailure;
+use crate::memory::report_memory;
+use crate::scheduled_backup::make_scheduled_backups;
 use crate::signals::StopSignals;
 use crate::traces::TraceExport;
-use crate::{output, process_metrics, systemd, telemetry};
+use crate::{halted, output, process_metrics, systemd, telemetry};
 
 /// The time limit of a graceful shutdown.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(20);
@@ -54,10 +56,14 @@ pub(crate) struct ServeArgs {
     /// Overrides any key, for example `--set raft.heartbeat=50ms`.
     #[arg(long, value_name = "KEY=VALUE", value_parser = key_value)]
     set: Vec<(String, String)>,
-    /// Bootstrap a new cluster while a minority of its members is absent. For the first start of one node; a node that
-    /// belongs to a cluster rejects it.
+    /// Create a new cluster; after 5s also while a minority of its members is absent. For the first start of one node; a
+    /// node that belongs to a cluster rejects it.
     #[arg(long)]
     bootstrap: bool,
+    /// After a failure that a restart does not repair (exit codes 70, 71 and 72), keep the process and answer only the
+    /// probes: for Kubernetes, which would start the node again and again.
+    #[arg(long)]
+    stay_when_halted: bool,
     /// Check the configuration, print it as this node would use it, and stop.
     #[arg(long)]
     check: bool,
@@ -90,13 +96,29 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), CommandFailure> {
         .enable_all()
         .build()
         .map_err(CommandFailure::failed)?;
+    let kept = config.clone();
     let end = runtime.block_on(node(config, args, log_filter, traces.as_ref()));
     if let Some(traces) = traces {
         traces.shut_down();
     }
     // `shutdown_background` does not wait for the thread that reads stdin.
     runtime.shutdown_background();
-    end
+    match end {
+        Err(failure) if args.stay_when_halted && failure.forbids_restart() => {
+            stay(&kept, &failure);
+            Err(failure)
+        }
+        end => end,
+    }
+}
+
+/// Keeps the process until a signal. The node has stopped, so the probes have a runtime of their own.
+fn stay(config: &Config, failure: &CommandFailure) {
+    output::write_stderr(&format!("holdfast: {failure}; staying, because of --stay-when-halted"));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    if let Ok(runtime) = runtime {
+        runtime.block_on(halted::answer_probes(config, &failure.to_string()));
+    }
 }
 
 /// A readmitted node has the id of its data directory, and the addresses of the configured one.
@@ -223,6 +245,11 @@ async fn node(
     let (to, registry) = (service.clone(), Arc::new(registry));
     service.set_certificates(tls.certificates());
     tokio::spawn(reload_certificates(tls.clone(), service.clone()));
+    tokio::spawn(report_memory(service.clone(), config.tree_bytes_max));
+    if let Some(backup) = config.backup.clone() {
+        let (cluster, node) = (config.cluster.clone(), service.clone());
+        tokio::spawn(make_scheduled_backups(backup, cluster, node));
+    }
     let http = HttpListener { listener: http, tls: tls.http };
     front_ends.start(|shutdown| {
         holdfast_http::serve(http, http_config, to, http_metrics, registry, shutdown)
@@ -282,6 +309,7 @@ fn not_started(error: &StartError) -> CommandFailure {
         | StartError::DataDir { .. }
         | StartError::InUse(_)
         | StartError::NotEmpty(_)
+        | StartError::NotBlank(_)
         | StartError::OtherNode { .. }
         | StartError::OtherCluster { .. }
         | StartError::AlreadyBootstrapped
@@ -399,6 +427,7 @@ fn raft_config(config: &Config, peer: PeerListen) -> RaftConfig {
         disk_reserve_bytes: config.disk_reserve,
         snapshot_log_bytes: config.snapshot_log,
         scrub_every: config.scrub_every,
+        may_create_cluster: config.may_create_cluster(),
         replace_after: config.replace_after,
         rejoin_when_emptied: config.rejoin_when_emptied,
         ..RaftConfig::new(

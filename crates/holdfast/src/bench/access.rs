@@ -2,9 +2,12 @@
 
 use holdfast_tls::TlsConnector;
 
+use crate::arguments::CredentialArgs;
+use crate::exit::CommandFailure;
+
 /// By default without TLS and without an access token.
 #[derive(Clone, Debug)]
-pub(super) struct Access {
+pub(crate) struct Access {
     /// The first component of the names of locks.
     pub(super) namespace: String,
     pub(super) tls: Option<TlsConnector>,
@@ -19,6 +22,31 @@ impl Default for Access {
 }
 
 impl Access {
+    /// The access to running nodes, and their addresses without the scheme.
+    ///
+    /// # Errors
+    /// A file that cannot be used, or `https` without the certificates of the CA.
+    pub(crate) fn to_nodes(
+        addresses: &[String],
+        prefix: &str,
+        credentials: &CredentialArgs,
+    ) -> Result<(Self, Vec<String>), CommandFailure> {
+        let tls = credentials.tls.connector()?;
+        let plain = |address: &String| {
+            let without = address.strip_prefix("https://");
+            if without.is_some() && tls.is_none() {
+                let detail = format!("{address} needs --cacert FILE, the certificates of the CA");
+                return Err(CommandFailure::usage(detail));
+            }
+            let without = without.or_else(|| address.strip_prefix("http://")).unwrap_or(address);
+            Ok(without.trim_end_matches('/').to_owned())
+        };
+        let endpoints = addresses.iter().map(plain).collect::<Result<_, _>>()?;
+        let header = credentials.access_token()?.and_then(|token| token.header());
+        let token = header.and_then(|header| Some(header.strip_prefix("Bearer ")?.to_owned()));
+        Ok((Self { namespace: prefix.to_owned(), tls, token }, endpoints))
+    }
+
     /// The request with the access token, if there is one.
     pub(super) fn authorize(&self, mut request: Vec<u8>) -> Vec<u8> {
         if let Some(token) = &self.token

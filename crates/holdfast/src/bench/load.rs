@@ -18,7 +18,7 @@ use super::processor_time::{ProcessorMeter, micros_per_cycle};
 use super::report::{Quantiles, check_violations, error_counts, per_second, progress_bar};
 use super::requests::{Requests, run_name};
 use super::target::MeasuredCluster;
-use crate::arguments::{OutputArgs, duration};
+use crate::arguments::{CredentialArgs, OutputArgs, duration};
 use crate::exit::CommandFailure;
 use crate::output::{answer, table};
 
@@ -33,6 +33,11 @@ pub(super) struct LoadArgs {
     /// The nodes to measure, separated by commas; by default the run starts its own cluster and removes it.
     #[arg(long, value_name = "ADDR[,ADDR]", value_delimiter = ',', conflicts_with_all = ["nodes", "against"])]
     addr: Vec<String>,
+    #[command(flatten)]
+    credentials: CredentialArgs,
+    /// The first component of the names of the locks. The access token needs the permission to acquire the locks below it.
+    #[arg(long, value_name = "NAME", default_value = "bench")]
+    prefix: String,
     /// The number of nodes, if the run starts the cluster.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=5))]
     pub(super) nodes: u64,
@@ -109,9 +114,13 @@ pub(super) struct LoadReport {
 }
 
 pub(super) async fn run(args: &LoadArgs) -> Result<(), CommandFailure> {
-    let target =
-        MeasuredCluster::open(&args.addr, args.nodes).await.map_err(CommandFailure::Failed)?;
-    let report = measure(&args.load, target.endpoints(), &Access::default()).await;
+    let (access, given) = if args.addr.is_empty() {
+        (Access::default(), Vec::new())
+    } else {
+        Access::to_nodes(&args.addr, &args.prefix, &args.credentials)?
+    };
+    let target = MeasuredCluster::open(&given, args.nodes).await.map_err(CommandFailure::Failed)?;
+    let report = measure(&args.load, target.endpoints(), &access).await;
     target.close().await;
     let report = report.map_err(CommandFailure::Failed)?;
     let rate = format!("{:.0}", report.cycles_per_second);
@@ -196,7 +205,7 @@ impl HttpLoad {
         let client = |(index, number): (usize, u32)| {
             let namespace = &self.access.namespace;
             let lock = format!("{namespace}/{name}/{}", number % locks);
-            let session = format!("{namespace}-{name}-{number}");
+            let session = format!("{}-{name}-{number}", namespace.replace('/', "-"));
             let requests = Requests::with_value(&lock, &session, self.ttl, WAIT, self.value_bytes);
             let requests = requests.map_err(|error| error.to_string())?;
             Ok(BenchClient::new(requests, &self.endpoints, index).with_access(&self.access))

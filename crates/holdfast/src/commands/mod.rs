@@ -22,6 +22,7 @@ pub(crate) mod explain;
 pub(crate) mod fence;
 pub(crate) mod group;
 pub(crate) mod history;
+pub(crate) mod init;
 pub(crate) mod latch;
 pub(crate) mod lock;
 mod lock_text;

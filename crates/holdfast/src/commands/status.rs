@@ -43,5 +43,8 @@ fn show(cluster: &ClusterBody) -> String {
         ]
     });
     let nodes = table(["node", "role", "healthy", "applied", "http", "peer"], rows);
-    format!("cluster {}, term {}, leader {leader}\n\n{nodes}", cluster.cluster, cluster.term)
+    let backup = cluster.last_backup.as_ref();
+    let backup = backup.map(|at| format!(", last backup {at}")).unwrap_or_default();
+    let (name, term) = (&cluster.cluster, cluster.term);
+    format!("cluster {name}, term {term}, leader {leader}{backup}\n\n{nodes}")
 }

@@ -19,7 +19,7 @@ use super::watch::{self, WatchArgs};
 use crate::arguments::{ClusterArgs, UserArgs, duration, session_name};
 use crate::exit::CommandFailure;
 use crate::output::{
-    answer, answer_rows, check_complete, print_bytes, table, table_or, write_stderr,
+    answer, answer_rows, check_complete, print_data, table, table_or, write_stderr,
 };
 
 /// Read, change and watch znodes.
@@ -200,9 +200,9 @@ fn data(text: &str) -> Result<Vec<u8>, CommandFailure> {
     Ok(data)
 }
 
-/// Prints the unmodified data in every output format.
+/// Prints the unmodified data in every output format; on a terminal, its hidden characters become visible.
 async fn get(node: &ZnodeArgs) -> Result<(), CommandFailure> {
-    print_bytes(&node.read(tree_path(&node.znode_path()?)).await?);
+    print_data(&node.read(tree_path(&node.znode_path()?)).await?);
     check_complete()
 }
 

@@ -4,6 +4,8 @@
 //! the rules that span several keys. Every error names the origin, the key and the correct form. docs/configuration.md
 //! lists the keys; a test compares it with `KEYS`.
 
+mod backup;
+mod bootstrap;
 mod check;
 mod error;
 mod member;
@@ -34,6 +36,8 @@ pub(crate) use tls::ListenersTls;
 pub(crate) use traces::TracesConfig;
 pub(crate) use zookeeper::ZooKeeperConfig;
 
+pub(crate) use backup::BackupConfig;
+use bootstrap::BootstrapMode;
 use source::ConfigLayers;
 
 use crate::telemetry::LogFormat;
@@ -50,6 +54,8 @@ pub(crate) struct Config {
     pub(crate) node: NodeId,
     /// The directory of the log, the snapshots and the identity.
     pub(crate) data_dir: PathBuf,
+    /// What empty data directories become; `None` if the addresses decide.
+    pub(crate) bootstrap: Option<BootstrapMode>,
     /// The number of threads that serve clients and peers, at least 1.
     pub(crate) threads: usize,
     /// All nodes, including this one.
@@ -85,6 +91,8 @@ pub(crate) struct Config {
     pub(crate) scrub_every: Duration,
     /// The longest time between two backups, for the alarm `backup-old`.
     pub(crate) backup_expect_every: Option<Duration>,
+    /// The backups of this node; `None` without a schedule.
+    pub(crate) backup: Option<BackupConfig>,
     /// A `tracing` filter, for example `info` or `info,holdfast_raft=debug`.
     pub(crate) log_level: String,
     pub(crate) log_format: LogFormat,
@@ -118,6 +126,7 @@ impl Config {
             cluster: layers.required("cluster", check::cluster_name)?,
             node,
             data_dir: layers.required("data_dir", units::path)?,
+            bootstrap: layers.optional("bootstrap", bootstrap::mode)?,
             threads: layers
                 .optional("threads", units::threads)?
                 .unwrap_or_else(half_the_processors),
@@ -142,6 +151,7 @@ impl Config {
             snapshot_log: layers.or("storage.snapshot_log", units::size, 64 << 20)?,
             scrub_every: layers.or("storage.scrub_every", units::duration, DAY)?,
             backup_expect_every: layers.optional("backup.expect_every", units::duration)?,
+            backup: BackupConfig::read(layers)?,
             log_level: layers.or("log.level", units::filter, "info".to_owned())?,
             log_format: layers.or("log.format", units::log_format, LogFormat::Auto)?,
             traces: TracesConfig::read(layers)?,

@@ -373,6 +373,56 @@ fn an_even_number_of_members_is_rejected() {
     assert_contains(&error, &["4 members survive no more failures than 3", "3 or 5"]);
 }
 
+/// A member whose file `holdfast join` wrote names all members of the running cluster, also after its disk was emptied.
+#[test]
+fn a_member_that_joins_may_name_an_even_number_of_members() {
+    let block = "[[member]]\nid = 4\nhttp = \"d:1\"\npeer = \"d:2\"\nzookeeper = \"d:3\"\n";
+    let config = file(&format!("bootstrap = \"join\"\n{GOOD}\n{block}")).load();
+    assert_eq!((config.members.len(), config.may_create_cluster()), (4, false));
+}
+
+#[test]
+fn scheduled_backups_need_a_time_and_a_directory() {
+    let with = |lines: &str| {
+        file(
+            &format!("{GOOD}\n")
+                .replace("[[member]]\nid = 1\n", &format!("{lines}\n[[member]]\nid = 1\n")),
+        )
+    };
+    assert_eq!(file(GOOD).load().backup, None);
+    let key = "age1xktlgkj0tjmwvmdn7mh3swlxe3dlrsmwgt37a6dsj6pc595qw44qjhdzdl";
+    let config = with(&format!(
+        "backup.every = \"6h\"\nbackup.directory = \"/b\"\nbackup.recipient = \"{key}\""
+    ))
+    .load();
+    let backup = config.backup.unwrap();
+    assert_eq!((backup.every, backup.keep), (Duration::from_hours(6), 14));
+    assert_eq!(backup.recipient.unwrap().to_string(), key);
+    for (lines, part) in [
+        ("backup.every = \"6h\"", "backup.every needs backup.directory"),
+        ("backup.keep = 3", "need backup.every"),
+        ("backup.every = \"6h\"\nbackup.directory = \"/b\"\nbackup.keep = 0", "from 1 to 10000"),
+        (
+            "backup.every = \"6h\"\nbackup.directory = \"/b\"\nbackup.recipient = \"age1x\"",
+            "holdfast backup key",
+        ),
+    ] {
+        assert_contains(&with(lines).error(), &[part]);
+    }
+}
+
+#[test]
+fn only_loopback_addresses_permit_a_new_cluster_by_default() {
+    assert!(!file(GOOD).load().may_create_cluster());
+    assert!(file(&GOOD.replace("\"10.0.0", "\"127.0.0")).load().may_create_cluster());
+    let listening =
+        file(&GOOD.replace("\"10.0.0", "\"127.0.0")).env("HOLDFAST_RAFT_LISTEN", "0.0.0.0:1");
+    assert!(!listening.load().may_create_cluster());
+    assert!(file(GOOD).env("HOLDFAST_BOOTSTRAP", "new").load().may_create_cluster());
+    let error = file(GOOD).env("HOLDFAST_BOOTSTRAP", "existing").error();
+    assert_contains(&error, &["HOLDFAST_BOOTSTRAP", "\"new\" or \"join\""]);
+}
+
 #[test]
 fn too_many_members_are_rejected() {
     let block = |id: u32| {

@@ -2,6 +2,7 @@
 //! values.
 
 use crate::program::{DevCluster, End, holdfast};
+use crate::tls::SecureCluster;
 
 fn report(end: &End) -> serde_json::Value {
     assert_eq!(end.code, Some(0), "{}", end.stderr);
@@ -27,6 +28,41 @@ fn load_is_measured_and_judged_on_a_given_cluster() {
     }
     // The benchmark has closed its sessions.
     assert_eq!(cluster.client(&["ls", "bench", "-o", "value"]).stdout, "");
+}
+
+/// With TLS, and with an access token that may only acquire below `team`.
+#[test]
+fn load_is_measured_on_a_secure_cluster() {
+    let cluster = SecureCluster::start_all(&["--log-level", "warn"]);
+    let ca = cluster.path("pki/ca.pem");
+    let address = format!("127.0.0.1:{}", cluster.port());
+    let tls = ["--addr", &address, "--cacert", &ca];
+    cluster.wait_healthy(3, &["--cacert", &ca]);
+    let ok = |args: &[&str], token: &[&str]| {
+        let end = holdfast(&[args, &tls, token].concat());
+        assert_eq!(end.code, Some(0), "{args:?}: {}", end.stderr);
+        end.stdout
+    };
+    let [admin, team] = ["admin", "team"].map(|name| cluster.path(name));
+    ok(&["auth", "bootstrap", "--out", &admin], &[]);
+    let as_admin = ["--access-token-file", &admin];
+    ok(&["auth", "role", "set", "team", "--permission", "lock acquire team/*"], &as_admin);
+    ok(&["auth", "subject", "set", "team", "--role", "team"], &as_admin);
+    ok(&["auth", "token", "new", "team", "--out", &team], &as_admin);
+    ok(&["auth", "mode", "on"], &as_admin);
+    let flags = ["--clients", "4", "--seconds", "1", "--warmup", "0", "-o", "json"];
+    let https = format!("https://{address}");
+    let bench = |more: &[&str]| {
+        holdfast(&[&["bench", "--addr", &https, "--prefix", "team"], &flags[..], more].concat())
+    };
+    let measured = report(&bench(&["--cacert", &ca, "--access-token-file", &team]));
+    assert!(measured["cycles"].as_u64().unwrap() > 0, "{measured}");
+    let without = bench(&["--access-token-file", &team]);
+    assert!(without.code == Some(2) && without.stderr.contains("--cacert"), "{}", without.stderr);
+    let doctor = ["doctor", "--load", "--probe", "team/doctor", "-o", "jsonl"];
+    let findings = holdfast(&[&doctor[..], &tls, &as_admin].concat()).stdout;
+    let load = findings.lines().find(|line| line.contains("\"load\"")).unwrap();
+    assert!(load.contains("lock cycles/s") && load.contains("\"ok\""), "{load}");
 }
 
 #[test]

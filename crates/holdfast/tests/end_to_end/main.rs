@@ -31,6 +31,7 @@ mod run;
 mod run_campaign;
 mod run_descendants;
 mod run_ends;
+mod scheduled_backup;
 #[path = "../../../fence/tests/scratch/mod.rs"]
 mod scratch;
 mod secrets;

@@ -127,6 +127,21 @@ fn data_that_cannot_be_trusted_is_exit_code_70_with_what_to_do() {
         "{}",
         end.stderr
     );
+
+    // On Kubernetes the process stays, and only the probes get an answer.
+    let mut stays = spawn(&["serve", "--config", &file, "--stay-when-halted"], &[]);
+    let probe = |path: &str| {
+        let url = format!("http://{address}{path}");
+        let mut curl = std::process::Command::new("curl");
+        let output = curl.args(["-s", "-w", " %{http_code}", &url]).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    program::eventually("the liveness probe", || probe("/livez").ends_with(" 200"));
+    let ready = probe("/readyz");
+    assert!(ready.ends_with(" 503") && ready.contains("member replace"), "{ready}");
+    assert!(probe("/v1/locks/a").ends_with(" 503"));
+    stays.interrupt();
+    assert_eq!(stays.wait().code, Some(70));
 }
 
 #[test]
@@ -294,4 +309,40 @@ fn json_log_lines_carry_plain_values_and_each_field_once() {
     let audit = find("an operator broke a lock");
     assert_eq!((&audit["lock"], &audit["reason"]), (&"a b".into(), &"on call".into()));
     assert_eq!((&audit["done"], &audit["holds_ended"]), (&"yes".into(), &1.into()));
+}
+
+/// A node that other machines reach does not take a lost data directory for a new cluster.
+#[test]
+fn an_empty_data_directory_becomes_a_new_cluster_only_after_init() {
+    let dir = tempfile::tempdir().unwrap();
+    let ports = PortRange::reserve();
+    let port = ports.first();
+    let more = format!("security.mode = \"open\"\nraft.listen = \"0.0.0.0:{}\"", port + 1);
+    let file = single(dir.path(), port, &more);
+    let (address, data) = (format!("127.0.0.1:{port}"), dir.path().join("data"));
+    let waits = || {
+        program::eventually("the node waits for a permission", || {
+            let ready = format!("http://{address}/readyz?verbose");
+            let output = std::process::Command::new("curl").args(["-s", &ready]).output().unwrap();
+            String::from_utf8(output.stdout).unwrap().contains("holdfast init")
+        });
+    };
+    let leads = || holdfast(&["status", "--addr", &address]).code == Some(0);
+    let mut server = spawn(&["serve", "--config", &file], &[]);
+    waits();
+    assert!(!leads());
+    let init = ["init", "--data-dir", data.to_str().unwrap()];
+    assert_eq!(holdfast(&init).code, Some(0));
+    program::eventually("the node leads", leads);
+    let again = holdfast(&init);
+    assert!(again.code == Some(1) && again.stderr.contains("belongs to"), "{}", again.stderr);
+    server.interrupt();
+    server.wait();
+
+    std::fs::remove_dir_all(&data).unwrap();
+    let mut emptied = spawn(&["serve", "--config", &file], &[]);
+    waits();
+    assert!(!leads());
+    emptied.interrupt();
+    emptied.wait();
 }

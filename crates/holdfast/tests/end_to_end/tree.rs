@@ -79,3 +79,24 @@ fn a_watch_prints_one_line_for_each_change_and_past_changes_on_request() {
     let locks = cluster.client(&["tree", "watch", "/log/", "--since", "x"]);
     assert_eq!(locks.code, Some(2));
 }
+
+/// A terminal obeys escape sequences, so it gets none of another client.
+#[test]
+fn data_is_visible_on_a_terminal_and_unchanged_in_a_pipe() {
+    let cluster = DevCluster::start(&["--nodes", "1"]);
+    let title = "\u{1b}]0;owned\u{7}text";
+    assert_eq!(cluster.client(&["tree", "create", "/title", title]).code, Some(0));
+    assert_eq!(cluster.client(&["tree", "get", "/title"]).stdout.trim_end(), title);
+    let address = format!("127.0.0.1:{}", cluster.port());
+    let terminal = nix::pty::openpty(None, None).unwrap();
+    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_holdfast"))
+        .args(["tree", "get", "/title", "--addr", &address])
+        .stdout(std::process::Stdio::from(terminal.slave))
+        .spawn()
+        .unwrap();
+    assert!(child.wait().unwrap().success());
+    let mut shown = Vec::new();
+    // The end of a terminal without a process is an error.
+    drop(std::io::Read::read_to_end(&mut std::fs::File::from(terminal.master), &mut shown));
+    assert_eq!(String::from_utf8(shown).unwrap(), "\\u{1b}]0;owned\\u{7}text");
+}

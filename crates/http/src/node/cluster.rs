@@ -2,7 +2,7 @@
 
 use axum::http::StatusCode;
 use futures_util::FutureExt as _;
-use holdfast_api::{ClusterBody, NodeBody, Schemas};
+use holdfast_api::{ClusterBody, NodeBody, Schemas, format_time};
 use holdfast_service::{ClusterMember, ClusterView, MemberRole};
 use holdfast_types::Right;
 
@@ -26,13 +26,32 @@ pub(crate) static OPERATION: Operation = Operation {
 async fn cluster(call: &CallContext<'_>) -> Result<Reply, HttpError> {
     let allowed = call.service().require(Right::ClusterRead);
     allowed.map_err(|failure| call.error(failure))?;
-    let ClusterView { cluster, id, level, term, leader, seal, change_waits_for, nodes } =
-        call.state.service().cluster().await;
+    let ClusterView {
+        cluster,
+        id,
+        level,
+        term,
+        leader,
+        seal,
+        change_waits_for,
+        last_backup,
+        nodes,
+    } = call.state.service().cluster().await;
+    let last_backup = last_backup.map(format_time);
     let (cluster_id, level) = (id.map(|id| id.to_string()), level.0);
     let nodes = nodes.into_iter().map(node).collect();
     let seal = seal.map(seal_body);
-    let body =
-        ClusterBody { cluster, cluster_id, level, term, leader, seal, change_waits_for, nodes };
+    let body = ClusterBody {
+        cluster,
+        cluster_id,
+        level,
+        term,
+        leader,
+        seal,
+        change_waits_for,
+        last_backup,
+        nodes,
+    };
     Ok(Reply::json(StatusCode::OK, &body))
 }
 

@@ -1,23 +1,28 @@
 //! A new file, complete or absent, which only its owner can read.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+
+use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
+use sha2::{Digest as _, Sha256};
 
 use crate::exit::CommandFailure;
 
 /// A file under another name until it is complete. The drop removes it.
-pub(super) struct NewFile {
+pub(crate) struct NewFile {
     file: File,
     partial: PathBuf,
     path: PathBuf,
+    /// The SHA-256 of the bytes so far.
+    hash: Sha256,
 }
 
 impl NewFile {
     /// # Errors
     /// If the file exists, unless `replaces`; or if its directory cannot be written.
-    pub(super) fn create(path: &Path, replaces: bool) -> Result<Self, CommandFailure> {
+    pub(crate) fn create(path: &Path, replaces: bool) -> Result<Self, CommandFailure> {
         if !replaces && path.exists() {
             let path = path.display();
             return Err(CommandFailure::failed(format!(
@@ -29,11 +34,34 @@ impl NewFile {
         let partial = PathBuf::from(name);
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&partial);
         let file = file.map_err(|error| failed(&partial, &error))?;
-        Ok(Self { file, partial, path: path.to_owned() })
+        Ok(Self { file, partial, path: path.to_owned(), hash: Sha256::new() })
     }
 
-    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), CommandFailure> {
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), CommandFailure> {
+        self.hash.update(bytes);
         self.file.write_all(bytes).map_err(|error| failed(&self.partial, &error))
+    }
+
+    /// Reads the complete file back from the disk, then gives it its name, durably.
+    pub(crate) fn publish_verified(self) -> Result<PathBuf, CommandFailure> {
+        self.file.sync_all().map_err(|error| failed(&self.partial, &error))?;
+        // Without the copy in memory, the bytes come from the disk. An error only costs this.
+        posix_fadvise(&self.file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED).ok();
+        let mut found = Sha256::new();
+        let mut stored =
+            File::open(&self.partial).map_err(|error| failed(&self.partial, &error))?;
+        let mut buffer = vec![0; 1 << 16];
+        loop {
+            match stored.read(&mut buffer).map_err(|error| failed(&self.partial, &error))? {
+                0 => break,
+                count => found.update(&buffer[..count]),
+            }
+        }
+        if found.finalize() != self.hash.clone().finalize() {
+            let what = std::io::Error::other("the disk returns other bytes than were written");
+            return Err(failed(&self.partial, &what));
+        }
+        self.publish()
     }
 
     /// Gives the complete file its name, durably.

@@ -12,13 +12,14 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
 use holdfast_raft::BackupHead;
+use holdfast_tls::AgeIdentity;
 
 use self::body::BackupBody;
-use self::file::NewFile;
-pub(crate) use self::show::read_backup;
+pub(crate) use self::file::NewFile;
+pub(crate) use self::show::{IdentityArgs, read_backup};
 use crate::arguments::ClusterArgs;
 use crate::exit::CommandFailure;
-use crate::output::{answer, print_bytes, write_stderr};
+use crate::output::{answer, print, print_bytes};
 
 /// The interval of the progress on a terminal.
 const PROGRESS_EVERY: Duration = Duration::from_millis(200);
@@ -47,6 +48,8 @@ struct MakeArgs {
 
 #[derive(Debug, Subcommand)]
 enum BackupCommand {
+    /// Make a key pair for encrypted backups: write the private key into a file, print the public one.
+    Key(KeyArgs),
     /// Check every byte of a backup, and the state in it.
     #[command(after_help = "Exit codes: 0 if the backup can be restored, 1 otherwise.")]
     Verify(show::BackupFileArgs),
@@ -54,9 +57,26 @@ enum BackupCommand {
     Show(show::BackupFileArgs),
 }
 
+#[derive(Debug, Args)]
+struct KeyArgs {
+    /// The new file with the private key. Only its owner can read it. Keep it off the machines of the nodes.
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+}
+
+fn key(args: &KeyArgs) -> Result<(), CommandFailure> {
+    let identity = AgeIdentity::generate().map_err(CommandFailure::failed)?;
+    let mut file = NewFile::create(&args.out, false)?;
+    file.write(identity.to_file().as_bytes())?;
+    file.publish()?;
+    print(&identity.recipient().to_string());
+    Ok(())
+}
+
 pub(crate) async fn run(args: BackupArgs) -> Result<(), CommandFailure> {
     match args.command {
         None => make(&args.make).await,
+        Some(BackupCommand::Key(args)) => key(&args),
         Some(BackupCommand::Verify(args)) => show::verify(&args),
         Some(BackupCommand::Show(args)) => show::show(&args),
     }
@@ -138,7 +158,8 @@ impl DownloadProgress {
 
     fn end(&self) {
         if self.shown.is_some() {
-            write_stderr("\r\x1b[K");
+            // An error of stderr has no other output channel.
+            drop(writeln!(std::io::stderr(), "\r\x1b[K"));
         }
     }
 }

@@ -69,7 +69,20 @@ fn check_health(node: &ProbedNode) -> Finding {
     if failed.is_empty() {
         return Finding::ok("ready", "storage, leader, serving");
     }
-    Finding::fail("ready", failed.join("; "), "read the node's log")
+    let first = health.checks.iter().find(|check| !check.ok);
+    Finding::fail("ready", failed.join("; "), next_step(first.map_or("", |check| &check.name)))
+}
+
+/// The page about a failed check of `/readyz`.
+fn next_step(check: &str) -> String {
+    let page = match check {
+        "storage" => "docs/operations.md#when-a-node-stops-itself",
+        "leader" => "docs/operations.md#no-leader",
+        "disk" => "docs/operations.md#a-full-disk",
+        "lag" => "docs/operations.md#member-lagging",
+        _ => "docs/operations.md#health",
+    };
+    format!("see {page}, and the node's log")
 }
 
 fn check_disk(free: u64) -> Finding {
@@ -165,7 +178,7 @@ fn check_leader(all: &[ProbedAddress], first: &ClusterBody) -> Finding {
         (1, None) => Finding::fail(
             "leader",
             format!("none in term {}", first.term),
-            "a majority of the members must run and reach each other: start the members that do not answer",
+            "a majority of the members must run and reach each other: start the members that do not answer; holdfast explain no-leader",
         ),
         _ => {
             let views: Vec<String> = views(all)

@@ -19,6 +19,7 @@ use self::checks::{best_view, check_all};
 use self::finding::{DoctorReport, Finding, Severity};
 use self::probe::{ProbedAddress, Prober};
 use crate::arguments::{ClusterArgs, Format, NodesArgs, lock_name};
+use crate::bench::{Access, measure_load};
 use crate::color::color_first_words;
 use crate::exit::CommandFailure;
 use crate::output::{answer_rows, cell, print, short_time, table};
@@ -41,6 +42,9 @@ pub(crate) struct DoctorArgs {
     /// The probe lock, which is acquired and released through every node.
     #[arg(long, value_name = "NAME", default_value = PROBE, value_parser = lock_name)]
     probe: LockName,
+    /// Also measure lock cycles of 16 clients for 5s, on locks below the name of the probe lock.
+    #[arg(long, conflicts_with = "look_only")]
+    load: bool,
     #[command(flatten)]
     cluster: ClusterArgs,
 }
@@ -62,12 +66,25 @@ pub(crate) async fn run(args: DoctorArgs) -> Result<(), CommandFailure> {
             findings.push(finding.at(&node.address));
         }
     }
+    if args.load && has_leader {
+        findings.push(load(&args).await?);
+    }
     let report = DoctorReport::of(findings);
     show(args.cluster.format(), &report);
     match report.verdict {
         Severity::Ok | Severity::Warn => Ok(()),
         Severity::Fail => Err(CommandFailure::Code(1, None)),
     }
+}
+
+async fn load(args: &DoctorArgs) -> Result<Finding, CommandFailure> {
+    let nodes = &args.cluster.nodes;
+    let (access, endpoints) =
+        Access::to_nodes(&nodes.addr, args.probe.as_str(), &nodes.credentials)?;
+    Ok(match measure_load(endpoints, &access).await {
+        Ok(found) => Finding::ok("load", found),
+        Err(error) => Finding::fail("load", error, "fix the problems above first"),
+    })
 }
 
 /// Reads the view of the cluster of the node at each address, concurrently.

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use holdfast_api::JoinToken;
 use holdfast_raft::{JoinRequest, write_join_request};
+use holdfast_tls::TlsFiles;
 use holdfast_types::{MemberAddresses, NodeId};
 use toml::Value;
 
@@ -19,7 +20,7 @@ use crate::output;
 /// Prepare this machine for an invited member.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The join token is that of 'holdfast member add'. For TLS, first create a certificate for the new node: holdfast certs node ID --host HOST. Then name its files with --cert, --key and --ca."
+    after_help = "The join token is that of 'holdfast member add'. For TLS, first create a certificate for the new node: holdfast certs node node-ID --host HOST. Then name its files with --cert, --key and --ca."
 )]
 pub(crate) struct JoinArgs {
     /// The file with the join token; - for stdin.
@@ -31,7 +32,7 @@ pub(crate) struct JoinArgs {
     /// The data directory of the node. It must be empty.
     #[arg(long, value_name = "DIR")]
     data_dir: PathBuf,
-    /// The certificate of the node, in PEM form.
+    /// The certificate of the node, in PEM form. The configuration names the files by their absolute paths.
     #[arg(long, value_name = "FILE", requires = "key", requires = "ca")]
     cert: Option<PathBuf>,
     /// The private key of the certificate.
@@ -58,8 +59,9 @@ pub(crate) fn run(args: &JoinArgs) -> Result<(), CommandFailure> {
         node: token.node,
         secret: token.secret().map_err(CommandFailure::usage)?,
     };
+    let certificate = certificate(args)?;
     write_join_request(&args.data_dir, &request).map_err(CommandFailure::failed)?;
-    let text = config(args, &token);
+    let text = config(&absolute(&args.data_dir)?, certificate.as_ref(), &token);
     write_file(&args.config, &text, 0o644)
         .map_err(|error| CommandFailure::failed(format!("{}: {error}", args.config.display())))?;
     let file = args.config.display();
@@ -80,17 +82,35 @@ fn read(path: &Path) -> Result<String, CommandFailure> {
     read.map_err(|error| CommandFailure::failed(format!("{}: {error}", path.display())))
 }
 
-fn config(args: &JoinArgs, token: &JoinToken) -> String {
+/// A node can start in another directory than this command.
+fn absolute(path: &Path) -> Result<PathBuf, CommandFailure> {
+    std::path::absolute(path)
+        .map_err(|error| CommandFailure::usage(format!("{}: {error}", path.display())))
+}
+
+/// The files of the certificate, read and checked as the node will do it.
+fn certificate(args: &JoinArgs) -> Result<Option<TlsFiles>, CommandFailure> {
+    let (Some(certificate), Some(key), Some(ca)) = (&args.cert, &args.key, &args.ca) else {
+        return Ok(None);
+    };
+    let files = TlsFiles {
+        certificate: absolute(certificate)?,
+        key: absolute(key)?,
+        ca: Some(absolute(ca)?),
+    };
+    files.check_now().map_err(CommandFailure::usage)?;
+    Ok(Some(files))
+}
+
+fn config(data_dir: &Path, certificate: Option<&TlsFiles>, token: &JoinToken) -> String {
     let quoted = |path: &Path| Value::from(path.display().to_string());
     let cluster = Value::from(token.cluster.clone());
-    let (node, data_dir) = (token.node, quoted(&args.data_dir));
-    let tls = match (&args.cert, &args.key, &args.ca) {
-        (Some(cert), Some(key), Some(ca)) => {
-            let [cert, key, ca] = [cert, key, ca].map(|path| quoted(path));
-            format!("\n[tls]\ncert = {cert}\nkey = {key}\nca = {ca}\n")
-        }
-        _ => String::new(),
-    };
+    let (node, data_dir) = (token.node, quoted(data_dir));
+    let tls = certificate.map_or_else(String::new, |TlsFiles { certificate, key, ca }| {
+        let [certificate, key] = [certificate, key].map(|path| quoted(path));
+        let ca = ca.as_ref().map_or_else(String::new, |ca| format!("ca = {}\n", quoted(ca)));
+        format!("\n[tls]\ncert = {certificate}\nkey = {key}\n{ca}")
+    });
     let member = |(id, member): (&NodeId, &MemberAddresses)| {
         let MemberAddresses { peer, http, zookeeper } = member;
         format!(
@@ -101,6 +121,6 @@ fn config(args: &JoinArgs, token: &JoinToken) -> String {
     format!(
         "# Written by `holdfast join`. docs/configuration.md explains every key.\n\
          # The cluster keeps its members: later changes are made with `holdfast member`, not here.\n\
-         cluster = {cluster}\nnode = {node}\ndata_dir = {data_dir}\n{tls}{members}"
+         cluster = {cluster}\nnode = {node}\ndata_dir = {data_dir}\nbootstrap = \"join\"\n{tls}{members}"
     )
 }

@@ -10,7 +10,7 @@ use holdfast_types::NodeId;
 use serde::Serialize;
 
 use self::floors::{FenceMark, FenceStore};
-use super::backup::read_backup;
+use super::backup::{IdentityArgs, read_backup};
 use crate::arguments::{OutputArgs, cluster_name, node_id};
 use crate::exit::CommandFailure;
 use crate::output::{answer, table};
@@ -35,6 +35,8 @@ pub(crate) struct RestoreArgs {
     /// Keep the sessions, locks, waiters and ephemeral znodes of a sealed cluster. A floor above the last token is refused.
     #[arg(long)]
     keep_sessions: bool,
+    #[command(flatten)]
+    identity: IdentityArgs,
     #[command(flatten)]
     new: NewClusterArgs,
     #[command(flatten)]
@@ -100,7 +102,7 @@ struct RestoreBody {
 }
 
 pub(crate) async fn run(args: RestoreArgs) -> Result<(), CommandFailure> {
-    let backup = read_backup(&args.file)?;
+    let backup = read_backup(&args.file, &args.identity)?;
     let plan = args.new.plan(&backup.head.cluster).await?;
     let new = NewCluster {
         data_dir: args.data_dir.clone(),

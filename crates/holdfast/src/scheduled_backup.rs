@@ -1,0 +1,207 @@
+//! Backups on a schedule: files of this node in `backup.directory`, with the newest ones kept.
+//!
+//! A file has another name until its bytes were read back from the disk. Only then older files are removed. A leader leaves
+//! the work to the other nodes with a schedule, unless none of them makes a backup in time. Bound: one backup at a time.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use holdfast_api::format_time;
+use holdfast_service::Service;
+use holdfast_tls::AgeWriter;
+use holdfast_types::Stamp;
+use tokio::time::{Instant, sleep};
+
+use crate::commands::backup::NewFile;
+use crate::config::BackupConfig;
+
+/// The interval of the checks.
+const CHECK_EVERY: Duration = Duration::from_secs(1);
+/// The pause after a failure.
+const RETRY_AFTER: Duration = Duration::from_mins(1);
+const SUFFIX: &str = ".backup";
+/// The suffix of a file that is encrypted.
+const ENCRYPTED: &str = ".backup.age";
+
+/// Makes the backups of this node.
+pub(crate) async fn make_scheduled_backups(config: BackupConfig, cluster: String, node: Service) {
+    let schedule = BackupSchedule { prefix: format!("{cluster}-node{}-", node.node()), config };
+    let mut made_at = schedule.files().ok().and_then(|files| modified(files.last()?));
+    let mut not_before = Instant::now();
+    loop {
+        sleep(CHECK_EVERY).await;
+        let own_age = made_at.map(|at| at.elapsed().unwrap_or_default());
+        let (leads, last) = (node.leads(), node.last_backup_age());
+        if Instant::now() < not_before || !is_due(own_age, last, schedule.config.every, leads) {
+            continue;
+        }
+        let made = schedule.make(&node).await;
+        match &made {
+            Ok(path) => {
+                made_at = Some(SystemTime::now());
+                tracing::info!(file = %path.display(), "made a scheduled backup");
+            }
+            Err(reason) => {
+                not_before = Instant::now() + RETRY_AFTER;
+                tracing::error!(reason, "a scheduled backup failed");
+            }
+        }
+        node.set_backup_failure(made.err());
+    }
+}
+
+/// Whether this node makes a backup now. `own` is the age of its newest file, and `last` that of the last backup of any node.
+fn is_due(own: Option<Duration>, last: Option<Duration>, every: Duration, leads: bool) -> bool {
+    let nobody_else_does = || last.is_none_or(|age| age >= every + every / 10);
+    own.is_none_or(|age| age >= every) && (!leads || nobody_else_does())
+}
+
+struct BackupSchedule {
+    config: BackupConfig,
+    /// The first part of the name of each file of this node.
+    prefix: String,
+}
+
+impl BackupSchedule {
+    /// Makes one backup, and removes the oldest files. Returns its path.
+    async fn make(&self, node: &Service) -> Result<PathBuf, String> {
+        self.remove_interrupted()?;
+        let (mut stream, revision) =
+            node.scheduled_backup().await.map_err(|failure| failure.to_string())?;
+        let path = self.config.directory.join(self.name(SystemTime::now()));
+        let mut file = NewFile::create(&path, true).map_err(|error| error.to_string())?;
+        let mut encryption = match &self.config.recipient {
+            Some(recipient) => Some(AgeWriter::new(recipient).map_err(|error| error.to_string())?),
+            None => None,
+        };
+        let mut bytes = 0;
+        while let Some(piece) = stream.next().await {
+            let piece = piece.map_err(|error| format!("no backup: {error}"))?;
+            bytes += piece.len() as u64;
+            tokio::task::block_in_place(|| match &mut encryption {
+                None => file.write(&piece).map_err(|error| error.to_string()),
+                Some(writer) => {
+                    let sealed = writer.write(&piece).map_err(|error| error.to_string())?;
+                    file.write(&sealed).map_err(|error| error.to_string())
+                }
+            })?;
+        }
+        tokio::task::block_in_place(|| {
+            if let Some(writer) = encryption {
+                let end = writer.finish().map_err(|error| error.to_string())?;
+                file.write(&end).map_err(|error| error.to_string())?;
+            }
+            file.publish_verified().map_err(|error| error.to_string())
+        })?;
+        node.record_backup(revision, bytes).await;
+        self.remove_oldest()?;
+        Ok(path)
+    }
+
+    fn name(&self, now: SystemTime) -> String {
+        let since = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let time = format_time(Stamp(holdfast_types::millis(since)));
+        let digits: String = time.chars().filter(|c| !matches!(c, '-' | ':' | '.')).collect();
+        let suffix = if self.config.recipient.is_some() { ENCRYPTED } else { SUFFIX };
+        format!("{}{digits}{suffix}", self.prefix)
+    }
+
+    /// The complete files of this node, the oldest first.
+    fn files(&self) -> Result<Vec<PathBuf>, String> {
+        self.files_with(|name| name.ends_with(SUFFIX) || name.ends_with(ENCRYPTED))
+    }
+
+    fn files_with(&self, wanted: impl Fn(&str) -> bool) -> Result<Vec<PathBuf>, String> {
+        let directory = &self.config.directory;
+        let failed =
+            |error: std::io::Error| format!("cannot read {}: {error}", directory.display());
+        let mut found = Vec::new();
+        for entry in fs::read_dir(directory).map_err(failed)? {
+            let name = entry.map_err(failed)?.file_name();
+            let name = name.to_string_lossy();
+            let time = name.strip_prefix(&self.prefix).and_then(|rest| rest.bytes().next());
+            if time.is_some_and(|first| first.is_ascii_digit()) && wanted(&name) {
+                found.push(directory.join(&*name));
+            }
+        }
+        found.sort();
+        Ok(found)
+    }
+
+    /// Removes the files of backups that a stop of the node has interrupted.
+    fn remove_interrupted(&self) -> Result<(), String> {
+        remove(&self.files_with(|name| name.ends_with(".partial"))?)
+    }
+
+    fn remove_oldest(&self) -> Result<(), String> {
+        let files = self.files()?;
+        remove(&files[..files.len().saturating_sub(self.config.keep)])
+    }
+}
+
+fn remove(files: &[PathBuf]) -> Result<(), String> {
+    files.iter().try_for_each(|file| {
+        fs::remove_file(file).map_err(|error| format!("cannot remove {}: {error}", file.display()))
+    })
+}
+
+fn modified(file: &Path) -> Option<SystemTime> {
+    fs::metadata(file).and_then(|metadata| metadata.modified()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hours(hours: u64) -> Option<Duration> {
+        Some(Duration::from_hours(hours))
+    }
+
+    #[test]
+    fn a_follower_makes_its_backups_and_a_leader_only_if_nobody_does() {
+        let every = Duration::from_hours(10);
+        assert!(is_due(None, hours(1), every, false) && is_due(hours(10), hours(1), every, false));
+        assert!(!is_due(hours(9), None, every, false));
+        assert!(!is_due(None, hours(10), every, true), "the others have a tenth more time");
+        assert!(is_due(None, hours(11), every, true) && is_due(None, None, every, true));
+        assert!(!is_due(hours(9), hours(20), every, true));
+    }
+
+    #[test]
+    fn only_the_oldest_files_of_this_node_are_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let (every, directory) = (Duration::from_secs(1), dir.path().to_owned());
+        let config = BackupConfig { every, directory, keep: 2, recipient: None };
+        let schedule = BackupSchedule { config, prefix: "prod-node1-".to_owned() };
+        let at = |second| schedule.name(SystemTime::UNIX_EPOCH + Duration::from_secs(second));
+        let foreign = [
+            "prod-node11-20260101T000000Z.backup",
+            "prod-node1-notes.backup",
+            "x",
+            "prod-node1-2.txt",
+        ];
+        let own = [at(1_000), at(9), at(50_000_000), format!("{}.age", at(70))];
+        let partial = format!("{}.7.partial", at(5));
+        for name in foreign.iter().copied().chain(own.iter().map(String::as_str)).chain([&*partial])
+        {
+            fs::write(dir.path().join(name), "").unwrap();
+        }
+        schedule.remove_interrupted().unwrap();
+        assert!(!dir.path().join(partial).exists());
+        schedule.remove_oldest().unwrap();
+        let left = |name: &str| dir.path().join(name).exists();
+        assert!(foreign.iter().all(|name| left(name)));
+        assert_eq!(own.each_ref().map(|name| left(name)), [true, false, true, false]);
+        assert_eq!(schedule.files().unwrap().last(), Some(&dir.path().join(&own[2])));
+    }
+
+    #[test]
+    fn a_directory_that_does_not_exist_is_an_error() {
+        let directory = PathBuf::from("/nonexistent/backups");
+        let config =
+            BackupConfig { every: Duration::from_secs(1), directory, keep: 1, recipient: None };
+        let schedule = BackupSchedule { config, prefix: String::new() };
+        assert!(schedule.remove_interrupted().unwrap_err().contains("/nonexistent/backups"));
+    }
+}
