@@ -39,6 +39,7 @@ mod leader_timers;
 mod lease;
 mod level;
 mod listen;
+mod local_uses;
 mod lock;
 mod members;
 mod membership_checks;
@@ -89,6 +90,7 @@ pub use hold_notice::{HoldChange, HoldNotice};
 pub use holdfast_machine::{AccessTokenRecord, BlockingLink, Counts, LockFilter, SubjectRecord};
 pub use holdfast_raft::{LATENCY_BUCKETS, StopReason};
 pub use listen::{ListenReply, ListenRequest};
+pub use local_uses::{ConnectionPlace, LocalUse};
 pub use lock::{FenceMode, TokenCheck};
 pub use members::{ChangeMode, InvitedMember, MemberUpdate, NewMember};
 pub use metrics::{ServiceMetrics, WAIT_BUCKETS};
@@ -105,7 +107,7 @@ pub use stream::{
     Attachment, Notice, NoticeKind, Outbox, Outgoing, SessionStream, StreamAnswer, StreamEnd,
     StreamLimits, StreamRead, StreamReply, StreamView, WatchCounts, WatchKind, WatchMode, WatchSet,
 };
-pub use subject_limits::{ConnectionPlace, LocalUse, SubjectLimits};
+pub use subject_limits::SubjectLimits;
 pub use tree::{ZnodeAcl, ZnodeContents};
 pub use verification::StateVerification;
 pub use watch::{WatchFilter, WatchItem, WatchRequest, WatchStream, WatchedItem, ZnodeChangeKind};

@@ -25,11 +25,11 @@ use crate::call_rate::CallRates;
 use crate::config::ServiceConfig;
 use crate::context::{ReadMode, RequestContext, Response};
 use crate::failure::Failure;
+use crate::local_uses::LocalUses;
 use crate::metrics::ServiceMetrics;
 use crate::refusals::Refusals;
 use crate::state_check::StateCheck;
 use crate::stream::RenewalQueue;
-use crate::subject_limits::LocalUses;
 
 pub(crate) struct ServiceParts {
     pub(crate) raft: RaftNode,

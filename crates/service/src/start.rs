@@ -13,6 +13,7 @@ use crate::apply_observer::{AnswerPeer, ApplyObserver};
 use crate::call_rate::CallRates;
 use crate::config::ServiceConfig;
 use crate::context::RequestContext;
+use crate::local_uses::LocalUses;
 use crate::metrics::ServiceMetrics;
 use crate::refusals::Refusals;
 use crate::restart_time::RestartTime;
@@ -21,7 +22,6 @@ use crate::service_call::unavailable;
 use crate::session::random_bytes;
 use crate::state_check::StateCheck;
 use crate::stream::{RenewalQueue, StreamEnd, renew_streams};
-use crate::subject_limits::LocalUses;
 use crate::{clock_check, digest_check, leader_priority, leader_timers};
 
 impl Service {

@@ -5,67 +5,22 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
-use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_machine::Machine;
 use holdfast_types::{
     Actor, AuthRejection, QuotaFull, QuotaKind, QuotaOwner, Rejection, Right, SubjectName,
 };
-use parking_lot::Mutex;
 
 use crate::context::{ReadMode, Response};
 use crate::failure::Failure;
+use crate::local_uses::{ConnectionPlace, LocalUse};
 use crate::service::Service;
 
 /// How long the refusal of a call takes.
 const REFUSAL_DELAY: Duration = Duration::from_millis(100);
 /// The shortest time between two tries of a call that waits for the rate.
 const RETRY_MIN: Duration = Duration::from_millis(10);
-
-/// What the subjects use on this node.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct LocalUses(Arc<Mutex<BTreeMap<(SubjectName, QuotaKind), u64>>>);
-
-/// A connection or stream of a subject, counted until it is dropped.
-#[derive(Debug)]
-pub struct LocalUse {
-    uses: LocalUses,
-    key: (SubjectName, QuotaKind),
-}
-
-/// The place of a connection among those of its caller.
-#[derive(Clone, Debug, Default)]
-pub struct ConnectionPlace(Arc<Mutex<Option<(Actor, Option<LocalUse>)>>>);
-
-impl Drop for LocalUse {
-    fn drop(&mut self) {
-        let mut uses = self.uses.0.lock();
-        if let Some(count) = uses.get_mut(&self.key) {
-            *count -= 1;
-            if *count == 0 {
-                uses.remove(&self.key);
-            }
-        }
-    }
-}
-
-impl LocalUses {
-    /// Counts one more, or returns the count that has reached the limit.
-    fn take(&self, key: (SubjectName, QuotaKind), limit: u64) -> Result<LocalUse, u64> {
-        let mut uses = self.0.lock();
-        let used = uses.get(&key).copied().unwrap_or_default();
-        if used >= limit {
-            return Err(used);
-        }
-        uses.insert(key.clone(), used + 1);
-        Ok(LocalUse { uses: self.clone(), key })
-    }
-
-    pub(crate) fn used(&self, subject: &SubjectName, quota: QuotaKind) -> u64 {
-        self.0.lock().get(&(subject.clone(), quota)).copied().unwrap_or_default()
-    }
-}
 
 /// The limits of a subject in effect, and what it uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

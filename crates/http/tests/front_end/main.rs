@@ -31,6 +31,7 @@ mod node;
 mod queue_info;
 mod recipes;
 mod self_report;
+mod session_rights;
 mod sessions;
 mod shards;
 mod stale;

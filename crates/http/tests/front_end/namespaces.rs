@@ -82,16 +82,16 @@ async fn two_namespaces_have_no_session_name_in_common() {
     let node = Node::start().await;
     let (admin, team) = with_namespace(&node, "").await;
     for (target, body) in [
-        ("/v1/namespaces/rival", ""),
-        ("/v1/auth/subjects/rival/ci", r#"{"role":["admin"]}"#),
+        ("/v1/namespaces/other", ""),
+        ("/v1/auth/subjects/other/ci", r#"{"role":["admin"]}"#),
         ("/v1/auth/subjects/outside?role=deploy", ""),
     ] {
         assert_eq!(as_token(&node, &admin, "PUT", target, body).await.status, 204);
     }
-    let (rival, _) = new_token(&node, &admin, "rival/ci", "").await;
+    let (other, _) = new_token(&node, &admin, "other/ci", "").await;
     let (outside, _) = new_token(&node, &admin, "outside", "").await;
-    // The rival takes the name first.
-    for (token, ttl) in [(&rival, "24h"), (&team, "30s"), (&outside, "40s")] {
+    // The other one takes the name first.
+    for (token, ttl) in [(&other, "24h"), (&team, "30s"), (&outside, "40s")] {
         let target = format!("/v1/sessions/web1?ttl={ttl}");
         let opened = as_token(&node, token, "PUT", &target, "").await;
         assert_eq!((opened.status, opened.json()["session"].clone()), (201, "web1".into()));
@@ -112,7 +112,7 @@ async fn two_namespaces_have_no_session_name_in_common() {
     let listed = as_token(&node, &admin, "GET", "/v1/sessions", "").await.json();
     let names: Vec<_> =
         listed["sessions"].as_array().unwrap().iter().map(|one| one["session"].clone()).collect();
-    assert_eq!(names, ["rival:web1", "team:web1", "web1"], "{listed}");
+    assert_eq!(names, ["other:web1", "team:web1", "web1"], "{listed}");
     // Every call of the subject finds its own session.
     let many = as_token(&node, &team, "POST", "/v1/keepalive", r#"["web1"]"#).await.json();
     assert_eq!(many["sessions"][0]["session"], "web1", "{many}");
@@ -142,14 +142,14 @@ async fn two_namespaces_have_no_session_name_in_common() {
     assert_eq!(as_token(&node, &team, "DELETE", &target, "").await.status, 204);
     // Nobody else takes or names it, whether or not it exists.
     for name in ["team:web1", "team:none"] {
-        for token in [&rival, &outside] {
+        for token in [&other, &outside] {
             for (method, target) in [
                 ("PUT", format!("/v1/sessions/{name}")),
                 ("PUT", format!("/v1/locks/deploy/a?session={name}")),
             ] {
                 let reply = as_token(&node, token, method, &target, "").await;
-                // The rival's own namespace is put before the name.
-                assert!(reply.status == 403 || token == &rival, "{target}: {reply:?}");
+                // The other one's own namespace is put before the name.
+                assert!(reply.status == 403 || token == &other, "{target}: {reply:?}");
             }
             for (method, target) in [
                 ("GET", format!("/v1/sessions/{name}")),
@@ -157,14 +157,14 @@ async fn two_namespaces_have_no_session_name_in_common() {
                 ("DELETE", format!("/v1/locks/deploy/a?session={name}")),
             ] {
                 let reply = as_token(&node, token, method, &target, "").await;
-                assert!(reply.status == 410 || token == &rival, "{target}: {reply:?}");
+                assert!(reply.status == 410 || token == &other, "{target}: {reply:?}");
             }
         }
     }
     // An operator of the cluster closes one of them.
     let close = "/v1/sessions/team:web1?force&reason=x";
     assert_eq!(as_token(&node, &admin, "DELETE", close, "").await.status, 204);
-    for (token, status) in [(&team, 410), (&rival, 200), (&outside, 200)] {
+    for (token, status) in [(&team, 410), (&other, 200), (&outside, 200)] {
         assert_eq!(as_token(&node, token, "GET", "/v1/sessions/web1", "").await.status, status);
     }
 }

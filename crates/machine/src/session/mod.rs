@@ -13,4 +13,5 @@ pub(crate) mod lease_records;
 pub(crate) mod memo;
 mod once;
 pub(crate) mod store;
+mod subject_counts;
 pub(crate) mod subject_use;

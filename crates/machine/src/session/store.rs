@@ -14,7 +14,7 @@ use imbl::OrdMap;
 use crate::per_namespace::PerNamespace;
 use crate::session::attempts::EndedAttempts;
 use crate::session::memo::{Memo, RememberedAnswer};
-use crate::session::subject_use::SubjectUses;
+use crate::session::subject_use::{SubjectUse, SubjectUses};
 
 /// Separates the name of a session from the rest of the name of a session that works for it.
 const NESTED: char = '~';
@@ -47,9 +47,15 @@ pub(crate) struct Session {
 
 impl Session {
     /// The number of bytes that the client has stored.
-    pub(super) fn bytes(&self) -> u64 {
+    fn bytes(&self) -> u64 {
         let labels: usize = self.labels.iter().map(|(key, value)| key.len() + value.len()).sum();
         (self.name.as_str().len() + labels + self.memo.bytes_named()) as u64
+    }
+
+    /// What counts for its subject.
+    pub(super) fn usage(&self) -> SubjectUse {
+        let queue_entries = self.queue_entries.into();
+        SubjectUse { sessions: 1, queue_entries, bytes: self.bytes() }
     }
 }
 
@@ -173,9 +179,9 @@ impl Sessions {
     fn store(&mut self, id: SessionId, change: impl FnOnce(&mut Session)) {
         let Some(session) = self.by_id.get_mut(&id).map(Arc::make_mut) else { return };
         let before = session.bytes();
-        self.subjects.remove(session);
+        self.subjects.remove(session.subject.as_ref(), session.usage());
         change(session);
-        self.subjects.add(session);
+        self.subjects.add(session.subject.as_ref(), session.usage());
         self.bytes = self.bytes + session.bytes() - before;
     }
 
@@ -315,7 +321,7 @@ impl Sessions {
             subject,
         };
         self.bytes += session.bytes();
-        self.subjects.add(&session);
+        self.subjects.add(session.subject.as_ref(), session.usage());
         if let Some(count) = self.count_of(session.subject.as_ref()) {
             *count += 1;
         }
@@ -369,7 +375,7 @@ impl Sessions {
     pub(crate) fn end(&mut self, id: SessionId, end: SessionEnd, now: Stamp, limits: &Limits) {
         let Some(session) = self.by_id.remove(&id) else { return };
         self.bytes -= session.bytes();
-        self.subjects.remove(&session);
+        self.subjects.remove(session.subject.as_ref(), session.usage());
         if let Some(count) = self.count_of(session.subject.as_ref()) {
             *count -= 1;
         }
@@ -469,7 +475,7 @@ impl Sessions {
     pub(crate) fn restore(&mut self, session: Session) -> bool {
         let (id, name) = (session.id, session.name.clone());
         self.bytes += session.bytes();
-        self.subjects.add(&session);
+        self.subjects.add(session.subject.as_ref(), session.usage());
         self.add_nested(&name, id);
         self.by_name.insert(name, KnownSession::Open(id)).is_none()
             && self.by_id.insert(id, Arc::new(session)).is_none()

@@ -1,11 +1,7 @@
 //! What the live sessions of each subject use.
 
-use std::sync::Arc;
-
-use holdfast_types::{SessionId, SubjectName};
+use holdfast_types::SubjectName;
 use imbl::OrdMap;
-
-use super::store::{Session, Sessions};
 
 /// What the live sessions of a subject use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -13,7 +9,7 @@ pub(crate) struct SubjectUse {
     pub(crate) sessions: u64,
     /// Holders and waiters.
     pub(crate) queue_entries: u64,
-    /// As [`Sessions::bytes`].
+    /// The bytes that clients have stored in the sessions.
     pub(crate) bytes: u64,
 }
 
@@ -22,55 +18,36 @@ pub(crate) struct SubjectUse {
 pub(crate) struct SubjectUses(OrdMap<SubjectName, SubjectUse>);
 
 impl SubjectUses {
-    /// Adds a session with its subject.
-    pub(super) fn add(&mut self, session: &Session) {
-        let Some(subject) = &session.subject else { return };
-        let used = self.0.entry(subject.clone()).or_default();
-        used.sessions += 1;
-        used.queue_entries += u64::from(session.queue_entries);
-        used.bytes += session.bytes();
+    pub(super) fn get(&self, subject: &SubjectName) -> SubjectUse {
+        self.0.get(subject).copied().unwrap_or_default()
     }
 
-    /// Removes a session that was added in the same state.
-    pub(super) fn remove(&mut self, session: &Session) {
-        let Some(subject) = &session.subject else { return };
+    /// Adds what a session uses.
+    pub(super) fn add(&mut self, subject: Option<&SubjectName>, more: SubjectUse) {
+        let Some(subject) = subject else { return };
+        let used = self.0.entry(subject.clone()).or_default();
+        used.sessions += more.sessions;
+        used.queue_entries += more.queue_entries;
+        used.bytes += more.bytes;
+    }
+
+    /// Removes what was added.
+    pub(super) fn remove(&mut self, subject: Option<&SubjectName>, less: SubjectUse) {
+        let Some(subject) = subject else { return };
         let Some(used) = self.0.get_mut(subject) else { return };
-        used.sessions = used.sessions.saturating_sub(1);
-        used.queue_entries = used.queue_entries.saturating_sub(session.queue_entries.into());
-        used.bytes = used.bytes.saturating_sub(session.bytes());
+        used.sessions = used.sessions.saturating_sub(less.sessions);
+        used.queue_entries = used.queue_entries.saturating_sub(less.queue_entries);
+        used.bytes = used.bytes.saturating_sub(less.bytes);
         if used.sessions == 0 {
             self.0.remove(subject);
         }
     }
-}
 
-impl Sessions {
-    /// What a subject uses.
-    pub(crate) fn used_by(&self, subject: &SubjectName) -> SubjectUse {
-        self.subjects.0.get(subject).copied().unwrap_or_default()
-    }
-
-    /// Sets the number of queue entries of a live session.
-    pub(crate) fn set_queue_entries(&mut self, id: SessionId, count: impl FnOnce(u32) -> u32) {
-        let Some(session) = self.by_id.get_mut(&id).map(Arc::make_mut) else { return };
-        let before = u64::from(session.queue_entries);
-        session.queue_entries = count(session.queue_entries);
-        let of_subject =
-            session.subject.as_ref().and_then(|subject| self.subjects.0.get_mut(subject));
-        if let Some(used) = of_subject {
+    /// Replaces the number of queue entries of one session.
+    pub(super) fn set_queue_entries(&mut self, subject: &SubjectName, before: u32, after: u32) {
+        if let Some(used) = self.0.get_mut(subject) {
             used.queue_entries =
-                (used.queue_entries + u64::from(session.queue_entries)).saturating_sub(before);
+                (used.queue_entries + u64::from(after)).saturating_sub(before.into());
         }
-    }
-
-    /// Computes the use of all subjects from the sessions.
-    pub(crate) fn counted_subjects(&self) -> SubjectUses {
-        let mut counted = SubjectUses::default();
-        self.iter().for_each(|session| counted.add(session));
-        counted
-    }
-
-    pub(crate) fn subjects(&self) -> &SubjectUses {
-        &self.subjects
     }
 }

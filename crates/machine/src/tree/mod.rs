@@ -24,7 +24,7 @@ use imbl::OrdMap;
 use crate::per_namespace::PerNamespace;
 use crate::tree::key::TreeKey;
 use crate::tree::node_index::NodeIndex;
-use crate::tree::quota::{Limit, Quotas, Usage};
+use crate::tree::quota::{Limit, SubtreeQuotas, Usage};
 use crate::tree::znode::{LockDirectory, Znode, ZnodeKind, ZnodeRole};
 
 /// `/zookeeper`, for clients that expect it.
@@ -43,7 +43,7 @@ pub(crate) struct Tree {
     /// Invariant: every node for which [`Znode::order`] returns a key, under that key.
     pub(crate) node_indexes: NodeIndex,
     /// Invariant: one quota for each `zookeeper_limits` node, with the usage of its subtree.
-    quotas: Quotas,
+    quotas: SubtreeQuotas,
     /// Invariant: the sums over all nodes.
     totals: Totals,
 }
@@ -99,7 +99,7 @@ impl Totals {
 impl Tree {
     /// Creates a tree without nodes, even without the root.
     pub(crate) fn empty() -> Self {
-        let (node_indexes, quotas) = (NodeIndex::default(), Quotas::default());
+        let (node_indexes, quotas) = (NodeIndex::default(), SubtreeQuotas::default());
         Self { nodes: OrdMap::new(), node_indexes, quotas, totals: Totals::default() }
     }
 
@@ -372,8 +372,8 @@ impl Tree {
     }
 
     /// Computes the node index, the quotas and the totals from the nodes alone.
-    pub(crate) fn rebuilt_indexes(&self) -> (NodeIndex, Quotas, Totals) {
-        let (mut node_indexes, mut quotas) = (NodeIndex::default(), Quotas::default());
+    pub(crate) fn rebuilt_indexes(&self) -> (NodeIndex, SubtreeQuotas, Totals) {
+        let (mut node_indexes, mut quotas) = (NodeIndex::default(), SubtreeQuotas::default());
         let namespaces = self.totals.namespaces.zeroed();
         let mut totals = Totals { namespaces, ..Totals::default() };
         for (path, node) in self.iter() {
@@ -392,7 +392,7 @@ impl Tree {
     }
 
     /// The maintained node index, quotas and totals.
-    pub(crate) fn maintained_indexes(&self) -> (&NodeIndex, &Quotas, &Totals) {
+    pub(crate) fn maintained_indexes(&self) -> (&NodeIndex, &SubtreeQuotas, &Totals) {
         (&self.node_indexes, &self.quotas, &self.totals)
     }
 }

@@ -41,7 +41,7 @@ struct Quota {
 
 /// All quotas, by the path of the subtree, which need not exist.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Quotas(OrdMap<ZnodePath, Quota>);
+pub(crate) struct SubtreeQuotas(OrdMap<ZnodePath, Quota>);
 
 impl Limit {
     /// Parses `count=N,bytes=N[;byteHardLimit=N][;countHardLimit=N]`. An unreadable or negative value is unlimited.
@@ -81,7 +81,7 @@ impl Quota {
     }
 }
 
-impl Quotas {
+impl SubtreeQuotas {
     /// True without any quota; each write checks this first.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn a_znode_counts_for_itself_and_its_directories() {
-        let mut quotas = Quotas::default();
+        let mut quotas = SubtreeQuotas::default();
         quotas.set(path("/a"), Limit::default(), Usage::default());
         let way = |at: &str| quotas.counted_paths(&path(at)).map(str::to_owned).collect::<Vec<_>>();
         assert_eq!(way("/"), ["/"]);

@@ -1,0 +1,179 @@
+//! Sessions of subjects: who opens them, who uses them, and which sessions receive a lock.
+
+use crate::authorization::{Tokens, as_token, guard, new_token};
+use crate::node::Node;
+
+#[tokio::test]
+async fn a_session_is_used_only_by_its_subject() {
+    let node = Node::start().await;
+    let tokens = guard(&node).await;
+    let Tokens { admin, ci, .. } = &tokens;
+    let operator = as_token(&node, admin, "PUT", "/v1/auth/subjects/web?role=deploy", "").await;
+    assert_eq!(operator.status, 204);
+    let (web, _) = new_token(&node, admin, "web", "").await;
+    let acquired = as_token(&node, ci, "PUT", "/v1/locks/deploy/a?session=ci-1", "").await;
+    assert_eq!(acquired.status, 200, "{acquired:?}");
+    for (method, target) in [
+        ("PUT", "/v1/locks/deploy/a?session=ci-1"),
+        ("PUT", "/v1/sessions/ci-1"),
+        ("PUT", "/v1/barriers/deploy?parties=2&session=ci-1"),
+    ] {
+        as_token(&node, &web, method, target, "").await.problem(403, "forbidden");
+    }
+    // S-M3: every other call gives the answer of a session that does not exist.
+    for (method, target, body) in [
+        ("DELETE", "/v1/locks/deploy/a?session=NAME", ""),
+        ("DELETE", "/v1/locks/deploy/a?session=NAME&token=1", ""),
+        ("DELETE", "/v1/locks?name=deploy/a&session=NAME", ""),
+        ("DELETE", "/v1/elections/deploy/a?session=NAME", ""),
+        ("GET", "/v1/sessions/NAME", ""),
+        ("GET", "/v1/sessions/NAME?stale", ""),
+        ("GET", "/v1/sessions", ""),
+        ("POST", "/v1/sessions/NAME/keepalive", ""),
+        ("POST", "/v1/keepalive", r#"["NAME"]"#),
+        ("DELETE", "/v1/sessions/NAME", ""),
+        ("DELETE", "/v1/sessions/NAME?incarnation=1", ""),
+        ("DELETE", "/v1/sessions/NAME?force&reason=mine", ""),
+        ("POST", "/v1/transfers/deploy/a?session=NAME&to=web-1", ""),
+        ("PUT", "/v1/tree/app/e?ephemeral&session=NAME", ""),
+        ("PUT", "/v1/tree/app/e?session=NAME&request=1", ""),
+        ("PUT", "/v1/tree/other?ephemeral&session=NAME", ""),
+        ("POST", "/v1/txn", r#"{"if":[{"session":"NAME","open":true}],"then":[]}"#),
+        ("POST", "/v1/txn?session=NAME", r#"{"then":[{"create":"/app/e","ephemeral":true}]}"#),
+        // The last one, because the cluster remembers the attempt of a session that does not exist.
+        ("DELETE", "/v1/locks/deploy/a?session=NAME&attempt=1", ""),
+    ] {
+        let of = async |name: &str| {
+            let (target, body) = (target.replace("NAME", name), body.replace("NAME", name));
+            let reply = as_token(&node, &web, method, &target, &body).await;
+            let revision = without_revision(&reply.body.replace(name, "NAME"));
+            (reply.status, reply.header("holdfast-hold-count").map(str::to_owned), revision)
+        };
+        assert_eq!(of("ci-1").await, of("none").await, "{method} {target} {body}");
+    }
+    let own = as_token(&node, ci, "GET", "/v1/sessions/ci-1", "").await.json();
+    assert_eq!((own["subject"].as_str(), own["holds"][0]["token"].as_u64()), (Some("ci"), Some(1)));
+    // An operator may close it.
+    let closed = as_token(&node, admin, "DELETE", "/v1/sessions/ci-1", "").await;
+    assert_eq!(closed.status, 204, "{closed:?}");
+}
+
+/// The text without the revision, which grows with each rejected command.
+fn without_revision(body: &str) -> String {
+    let Some((before, rest)) = body.split_once("\"revision\":") else { return body.to_owned() };
+    format!("{before}{}", rest.trim_start_matches(|c: char| c.is_ascii_digit()))
+}
+
+/// S-M4: a transfer gives a lock only to a session whose subject may acquire it.
+#[tokio::test]
+async fn a_transfer_needs_a_receiver_that_may_hold_the_lock() {
+    let node = Node::start().await;
+    let Tokens { admin, ci, .. } = guard(&node).await;
+    for (target, body) in [
+        ("/v1/auth/roles/prod", r#"{"permission":["lock acquire *"]}"#),
+        ("/v1/auth/subjects/prod?role=prod", ""),
+        ("/v1/namespaces/team-a", ""),
+        ("/v1/auth/subjects/team-a/x?role=prod", ""),
+    ] {
+        assert_eq!(as_token(&node, &admin, "PUT", target, body).await.status, 204, "{target}");
+    }
+    let (prod, _) = new_token(&node, &admin, "prod", "").await;
+    let (team, _) = new_token(&node, &admin, "team-a/x", "").await;
+    for (token, target) in [
+        (&ci, "/v1/sessions/cis"),
+        (&prod, "/v1/sessions/p2"),
+        (&prod, "/v1/locks/prod-db?session=p1"),
+        (&prod, "/v1/locks/deploy/x?session=p1"),
+        (&prod, "/v1/elections/e?session=p1"),
+        (&prod, "/v1/locks/pool?session=p1&shards=2"),
+        (&team, "/v1/sessions/ta"),
+        (&team, "/v1/locks/team-a/j1?session=ta"),
+    ] {
+        let reply = as_token(&node, token, "PUT", target, "").await;
+        assert!(reply.status < 300, "{target}: {reply:?}");
+    }
+    for (token, lock, from, to) in [
+        (&prod, "prod-db", "p1", "cis"),
+        (&prod, "elections/e", "p1", "cis"),
+        (&prod, "prod-db", "p1", "team-a:ta"),
+        (&prod, "deploy/x", "p1", "team-a:ta"),
+        (&team, "team-a/j1", "ta", "p2"),
+    ] {
+        let target = format!("/v1/transfers/{lock}?session={from}&to={to}");
+        let refused = as_token(&node, token, "POST", &target, "").await;
+        if lock == "team-a/j1" {
+            // A subject of a namespace names only sessions of its namespace.
+            refused.problem(410, "session-expired");
+            continue;
+        }
+        let problem = refused.problem(403, "forbidden");
+        assert_eq!(problem["needed"], format!("lock acquire {lock}"), "{problem}");
+        assert_eq!(problem["session"], to, "{problem}");
+    }
+    for target in ["prod-db?session=p1&to=p2", "deploy/x?session=p1&to=cis"] {
+        let done = as_token(&node, &prod, "POST", &format!("/v1/transfers/{target}"), "").await;
+        assert_eq!(done.status, 200, "{target}: {done:?}");
+    }
+}
+
+/// Rights that need a session include `session open`. A token that only reads cannot fill the cluster with sessions.
+#[tokio::test]
+async fn opening_a_session_needs_a_permission() {
+    let node = Node::start().await;
+    let Tokens { admin, .. } = guard(&node).await;
+    for (at, (permission, opens)) in [
+        ("audit read", false),
+        ("metrics read", false),
+        ("lock read *", false),
+        ("lock check *", false),
+        ("session close *", false),
+        ("cluster read", false),
+        ("auth read", false),
+        ("cluster operate", false),
+        ("session open", true),
+        ("lock acquire one", true),
+        ("recipe use one", true),
+        ("tree read /one", true),
+        ("tree write /one", true),
+        // The commands number these calls.
+        ("lock policy one", true),
+        ("recipe delete one", true),
+        ("cluster manage", true),
+        ("auth manage", true),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let name = format!("s{at}");
+        let role = serde_json::json!({ "permission": [permission] }).to_string();
+        for (target, body) in [
+            (format!("/v1/auth/roles/{name}"), role.as_str()),
+            (format!("/v1/auth/subjects/{name}?role={name}"), ""),
+        ] {
+            assert_eq!(as_token(&node, &admin, "PUT", &target, body).await.status, 204);
+        }
+        let (token, _) = new_token(&node, &admin, &name, "").await;
+        let asked = "/v1/auth/can?permission=session%20open";
+        let can = as_token(&node, &token, "GET", asked, "").await.json();
+        assert_eq!(can["allowed"], opens, "{permission}: {can}");
+        let named = format!("/v1/sessions/{name}");
+        for (method, target) in [("PUT", named.as_str()), ("POST", "/v1/sessions")] {
+            let reply = as_token(&node, &token, method, target, "").await;
+            if opens {
+                assert_eq!(reply.status, 201, "{permission}: {reply:?}");
+                continue;
+            }
+            let refused = reply.problem(403, "forbidden");
+            assert_eq!(refused["needed"], "session open", "{permission}");
+            let hint = refused["hint"].as_str().unwrap();
+            assert!(hint.contains("--permission 'session open'"), "{refused}");
+        }
+        if !opens {
+            let implicit = format!("/v1/locks/x?session={name}");
+            let refused = as_token(&node, &token, "PUT", &implicit, "").await;
+            assert_eq!(refused.problem(403, "forbidden")["needed"], "lock acquire x");
+            let read = as_token(&node, &admin, "GET", &named, "").await;
+            read.problem(410, "session-expired");
+        }
+    }
+}
