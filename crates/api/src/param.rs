@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use crate::format_duration;
 
-/// Characters that names must not contain, for a class of a regular expression.
-const FORBIDDEN: &str = "\\u0000-\\u001f\\u007f-\\u009f\\ue000-\\uf8ff\\ufff0-\\uffff";
+/// Characters up to U+FFFF that names must not contain, for a class of a regular expression.
+const FORBIDDEN: &str = "\\u0000-\\u001f\\u007f-\\u009f\\u00ad\\u034f\\u061c\\u115f-\\u1160\\u17b4-\\u17b5\\u180b-\\u180f\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\u3164\\ue000-\\uf8ff\\ufe00-\\ufe0f\\ufeff\\uffa0\\ufff0-\\uffff";
 
 /// The form of a value.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -439,4 +439,29 @@ fn described(mut schema: Value, about: &str) -> Value {
         object.insert("description".to_owned(), Value::from(about));
     }
     schema
+}
+
+#[cfg(test)]
+mod tests {
+    use holdfast_types::SessionName;
+
+    use super::*;
+
+    #[test]
+    fn the_class_has_exactly_the_characters_that_names_reject() {
+        let code = |text: &str| u32::from_str_radix(text, 16).unwrap();
+        let pieces = FORBIDDEN.split("\\u").skip(1).collect::<Vec<_>>();
+        let mut ranges: Vec<(u32, u32)> = Vec::new();
+        for (at, piece) in pieces.iter().enumerate() {
+            match piece.strip_suffix('-') {
+                Some(from) => ranges.push((code(from), code(pieces[at + 1].trim_end_matches('-')))),
+                None if at > 0 && pieces[at - 1].ends_with('-') => {}
+                None => ranges.push((code(piece), code(piece))),
+            }
+        }
+        for c in ('\0'..='\u{ffff}').filter(|c| !c.is_whitespace() && *c != '/') {
+            let in_class = ranges.iter().any(|(from, to)| (*from..=*to).contains(&u32::from(c)));
+            assert_eq!(SessionName::new(format!("a{c}")).is_err(), in_class, "{c:?}");
+        }
+    }
 }

@@ -37,6 +37,7 @@ type ShutdownSignal = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Run one node of a cluster.
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(crate) struct ServeArgs {
     /// The TOML file of the node.
     #[arg(long, env = "HOLDFAST_CONFIG", value_name = "FILE")]

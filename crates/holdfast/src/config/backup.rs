@@ -61,10 +61,11 @@ fn every(value: &Scalar) -> Result<Duration, String> {
 }
 
 fn keep(value: &Scalar) -> Result<usize, String> {
-    let wanted = "the number of files that stay, from 1 to 10000";
-    match value {
-        Scalar::Number(keep @ 1..=10_000) => usize::try_from(*keep).map_err(|_| wanted.to_owned()),
-        _ => Err(format!("write {wanted}")),
+    match units::count(value)? {
+        keep @ 1..=10_000 => Ok(keep),
+        _ => {
+            Err("is out of bounds: write the number of files that stay, from 1 to 10000".to_owned())
+        }
     }
 }
 

@@ -398,6 +398,11 @@ fn scheduled_backups_need_a_time_and_a_directory() {
     let backup = config.backup.unwrap();
     assert_eq!((backup.every, backup.keep), (Duration::from_hours(6), 14));
     assert_eq!(backup.recipient.unwrap().to_string(), key);
+    let from_environment = file(GOOD)
+        .env("HOLDFAST_BACKUP_EVERY", "1h")
+        .env("HOLDFAST_BACKUP_DIRECTORY", "/b")
+        .env("HOLDFAST_BACKUP_KEEP", "3");
+    assert_eq!(from_environment.load().backup.unwrap().keep, 3);
     for (lines, part) in [
         ("backup.every = \"6h\"", "backup.every needs backup.directory"),
         ("backup.keep = 3", "need backup.every"),

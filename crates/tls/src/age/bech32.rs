@@ -31,7 +31,7 @@ pub(super) fn decode(prefix: &str, text: &str) -> Option<[u8; 32]> {
 fn regroup(values: &[u8], from: u32, to: u32) -> Vec<u8> {
     let (mut groups, mut bits, mut count) = (Vec::new(), 0_u32, 0);
     for value in values {
-        bits = (bits << from | u32::from(*value)) & 0xffff;
+        bits = ((bits << from) | u32::from(*value)) & 0xffff;
         count += from;
         while count >= to {
             count -= to;
@@ -50,9 +50,9 @@ fn checksum(prefix: &str, groups: &[u8]) -> u32 {
     let low = prefix.bytes().map(|byte| byte & 31);
     let all = high.chain([0]).chain(low).chain(groups.iter().copied());
     all.fold(1, |sum: u32, value| {
-        let shifted = (sum & 0x01ff_ffff) << 5 ^ u32::from(value);
+        let shifted = ((sum & 0x01ff_ffff) << 5) ^ u32::from(value);
         let top = sum >> 25;
-        let bits = GENERATORS.iter().enumerate().filter(|(bit, _)| top >> bit & 1 == 1);
+        let bits = GENERATORS.iter().enumerate().filter(|(bit, _)| (top >> bit) & 1 == 1);
         bits.fold(shifted, |sum, (_, generator)| sum ^ generator)
     })
 }
