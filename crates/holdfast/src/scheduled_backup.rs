@@ -154,13 +154,10 @@ fn modified(file: &Path) -> Option<SystemTime> {
 mod tests {
     use super::*;
 
-    fn hours(hours: u64) -> Option<Duration> {
-        Some(Duration::from_hours(hours))
-    }
-
     #[test]
     fn a_follower_makes_its_backups_and_a_leader_only_if_nobody_does() {
         let every = Duration::from_hours(10);
+        let hours = |hours| Some(Duration::from_hours(hours));
         assert!(is_due(None, hours(1), every, false) && is_due(hours(10), hours(1), every, false));
         assert!(!is_due(hours(9), None, every, false));
         assert!(!is_due(None, hours(10), every, true), "the others have a tenth more time");

@@ -288,15 +288,16 @@ fn raised(kind: AlarmKind, facts: &AlarmFacts) -> Option<(AlarmSeverity, String)
                 format!("{count} znodes of clients that do not see HTTP callers, first {path}");
             Some((Warning, detail))
         }
-        AlarmKind::MemberAddress => {
-            let wrong =
-                facts.addresses.iter().map(|(node, reason)| format!("node {node} at {reason}"));
-            Some((Warning, named(wrong, "no answer")?))
-        }
+        AlarmKind::MemberAddress => Some((Warning, member_address(facts)?)),
         AlarmKind::MemoryHigh => memory_high(facts.memory?),
         AlarmKind::BackupFailed => Some((Warning, facts.backup_failure.clone()?)),
         AlarmKind::TimeBehind => Some((Warning, time_behind(facts.clocks.behind_ms?)?)),
     }
+}
+
+fn member_address(facts: &AlarmFacts) -> Option<String> {
+    let wrong = facts.addresses.iter().map(|(node, reason)| format!("node {node} at {reason}"));
+    named(wrong, "no answer")
 }
 
 fn memory_high(memory: MemoryUse) -> Option<(AlarmSeverity, String)> {

@@ -55,7 +55,7 @@ fn a_file_of_the_tool_age_is_read() {
 #[test]
 fn a_changed_or_shortened_file_is_an_error() {
     let own = AgeIdentity::generate().unwrap();
-    let file = encrypt(&own.recipient(), &[&[7; CHUNK + 100]]);
+    let file = encrypt(&own.recipient(), &[&vec![7; CHUNK + 100]]);
     for at in [0, 30, 60, 150, 200, 260, CHUNK, file.len() - 1] {
         let mut changed = file.clone();
         changed[at] ^= 1;
