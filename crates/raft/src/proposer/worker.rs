@@ -14,6 +14,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::context::{BatchLimits, ProposerContext};
 use super::departure::{BatchKind, Departures, SentBatch, WaitingRuns};
+use super::pace::Pace;
 use super::pending::Pending;
 use super::send::{Returned, Route, send_batch};
 use crate::error::ProposeError;
@@ -29,6 +30,7 @@ pub(crate) struct Worker {
     waiting: VecDeque<Pending>,
     in_flight: FuturesUnordered<BoxFuture<'static, (SentBatch, Returned)>>,
     departures: Departures,
+    pace: Pace,
     paused_until: Option<Instant>,
 }
 
@@ -36,6 +38,7 @@ impl Worker {
     pub(crate) fn new(
         context: ProposerContext,
         limits: BatchLimits,
+        pace: Pace,
         queue: mpsc::Receiver<Pending>,
     ) -> Self {
         Self {
@@ -45,6 +48,7 @@ impl Worker {
             waiting: VecDeque::new(),
             in_flight: FuturesUnordered::new(),
             departures: Departures::new(limits.inflight_max),
+            pace,
             paused_until: None,
         }
     }
@@ -112,7 +116,8 @@ impl Worker {
                     self.context.metrics.propose_wait_seconds.observe(waited.as_secs_f64());
                 }
                 let sending = send_batch(self.context.clone(), route, batch);
-                self.in_flight.push(Box::pin(async move { (sent, sending.await) }));
+                let paced = self.pace.clone().send(sending);
+                self.in_flight.push(Box::pin(async move { (sent, paced.await) }));
             }
         }
     }
