@@ -9,7 +9,7 @@ use std::fmt;
 
 use holdfast_types::SessionName;
 use serde::Deserialize;
-use serde::de::{Deserializer, MapAccess, Visitor};
+use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::Value;
 
 use crate::param::{Form, Param};
@@ -240,6 +240,21 @@ impl<'a> RawParams<'a> {
 pub struct JsonPairs(Vec<(String, Value)>);
 
 impl JsonPairs {
+    /// The maximum number of pairs of one object, above that of the parameters of any call with its labels.
+    const MAX: usize = 256;
+
+    /// Adds a pair.
+    ///
+    /// # Errors
+    /// The object has [`JsonPairs::MAX`] pairs already.
+    pub fn push(&mut self, key: String, value: Value) -> Result<(), String> {
+        if self.0.len() >= Self::MAX {
+            return Err(format!("more than {} fields", Self::MAX));
+        }
+        self.0.push((key, value));
+        Ok(())
+    }
+
     pub fn keys(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|(key, _)| key.as_str())
     }
@@ -256,11 +271,11 @@ impl<'de> Deserialize<'de> for JsonPairs {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<JsonPairs, A::Error> {
-                let mut pairs = Vec::new();
-                while let Some(pair) = map.next_entry()? {
-                    pairs.push(pair);
+                let mut pairs = JsonPairs::default();
+                while let Some((key, value)) = map.next_entry()? {
+                    pairs.push(key, value).map_err(A::Error::custom)?;
                 }
-                Ok(JsonPairs(pairs))
+                Ok(pairs)
             }
         }
         deserializer.deserialize_map(PairsVisitor)

@@ -12,7 +12,7 @@ use clap::Args;
 use holdfast_http::{HttpConfig, HttpListener, HttpMetrics, LogFilter};
 use holdfast_raft::{PeerListen, RaftConfig, StartError, Timing, readmitted_as};
 use holdfast_service::{Service, ServiceConfig, ServiceMetrics, StopReason};
-use holdfast_tls::{TlsConfig, TlsMode};
+use holdfast_tls::{CallerFailures, TlsConfig, TlsMode};
 use holdfast_types::Address;
 use holdfast_zk::{ZkConfig, ZkListener, ZkMetrics};
 use prometheus_client::registry::Registry;
@@ -221,12 +221,14 @@ async fn node(
     let metrics = ServiceMetrics::register(own);
     let http_metrics = HttpMetrics::register(own);
     let zk_metrics = ZkMetrics::register(own);
+    let failures = CallerFailures::register(own);
     if let Some(traces) = traces {
         traces.register_metrics(own);
     }
     let raft = RaftConfig {
         bootstrap: args.bootstrap,
         tls: tls.raft.clone(),
+        failures: failures.clone(),
         ..raft_config(&config, PeerListen::Bound(peer))
     };
     if let Some(address) = config.unprotected() {
@@ -239,9 +241,7 @@ async fn node(
 
     service.register_raft_metrics(registry.sub_registry_with_prefix("holdfast"));
 
-    let commit = process_metrics::COMMIT.map(str::to_owned);
-    let trace_sample = trace_sample(&config);
-    let http_config = HttpConfig { commit, log_filter, trace_sample, ..HttpConfig::default() };
+    let http_config = HttpConfig { log_filter, failures: failures.clone(), ..http_config(&config) };
     let mut front_ends = FrontEnds::default();
     let (to, registry) = (service.clone(), Arc::new(registry));
     service.set_certificates(tls.certificates());
@@ -257,7 +257,8 @@ async fn node(
     });
     if let Some((zookeeper, listener)) = zookeeper {
         let listener = ZkListener { listener, tls: tls.zookeeper };
-        let (zk_config, to) = (zk_config(&config, zookeeper), service.clone());
+        let zk_config = ZkConfig { failures, ..zk_config(&config, zookeeper) };
+        let to = service.clone();
         front_ends
             .start(|shutdown| holdfast_zk::serve(listener, zk_config, to, zk_metrics, shutdown));
     }
@@ -404,6 +405,14 @@ async fn listen_for_zookeeper(
 /// The share of the calls that are traced.
 fn trace_sample(config: &Config) -> Option<f64> {
     config.traces.as_ref().map(|traces| traces.sample)
+}
+
+fn http_config(config: &Config) -> HttpConfig {
+    HttpConfig {
+        commit: process_metrics::COMMIT.map(str::to_owned),
+        trace_sample: trace_sample(config),
+        ..HttpConfig::default()
+    }
 }
 
 fn zk_config(config: &Config, zookeeper: &ZooKeeperConfig) -> ZkConfig {

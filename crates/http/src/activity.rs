@@ -6,15 +6,16 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::body::{Body, HttpBody};
 use bytes::Bytes;
-use holdfast_tls::MaybeTlsStream;
+use holdfast_tls::{MaybeTlsStream, PendingConnection};
 use hyper::body::Frame;
 use nix::sys::socket::{setsockopt, sockopt};
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
 
@@ -32,6 +33,9 @@ pub(crate) struct Activity {
     word: AtomicU64,
     /// How long the socket waits for an acknowledgement, milliseconds; 0 is the limit of the system.
     unacknowledged_max_ms: AtomicU32,
+    /// The place of a connection without an admitted call.
+    pending: Mutex<Option<PendingConnection>>,
+    is_pending: AtomicBool,
     /// Body length of the latest head in bytes, until the reader takes it: 0 is no body, `CHUNKED` an unknown length.
     body: AtomicU64,
 }
@@ -45,13 +49,26 @@ const STATE_BITS: u64 = 3;
 
 impl Activity {
     /// A new connection is idle.
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(pending: Option<PendingConnection>) -> Self {
         Self {
+            is_pending: AtomicBool::new(pending.is_some()),
+            pending: Mutex::new(pending),
             opened: Instant::now(),
             word: AtomicU64::new(IDLE),
             unacknowledged_max_ms: AtomicU32::new(0),
             body: AtomicU64::new(0),
         }
+    }
+
+    /// A call was admitted: the connection does not count as one of a stranger any more.
+    pub(crate) fn admitted(&self) {
+        self.is_pending.store(false, Ordering::Relaxed);
+        drop(self.pending.lock().take());
+    }
+
+    /// Whether no call was admitted yet.
+    pub(crate) fn is_pending(&self) -> bool {
+        self.is_pending.load(Ordering::Relaxed)
     }
 
     /// A complete head has arrived. `body` is the length of its body; `None` is a chunked body.
@@ -266,7 +283,7 @@ mod tests {
     async fn a_call_limits_the_time_for_acknowledgements_until_its_end() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let stream = tokio::net::TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-        let activity = Arc::new(Activity::new());
+        let activity = Arc::new(Activity::new(None));
         let mut socket = ObservedIo::new(MaybeTlsStream::Plain(stream), activity.clone());
         let limit = |socket: &ObservedIo| getsockopt(socket.stream.tcp(), sockopt::TcpUserTimeout);
         let before = limit(&socket).unwrap();

@@ -1,9 +1,12 @@
 //! Reads a request's body. Bounds: its bytes, its time, and the number of large bodies at once. A further large body waits unread
 //! in its connection, so the callers of small requests wait behind few large ones.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
+use axum::http::HeaderMap;
+use axum::http::header::EXPECT;
 use bytes::Bytes;
 use http_body_util::BodyExt as _;
 use hyper::body::Body as _;
@@ -18,6 +21,10 @@ use crate::status::{HttpError, problem};
 /// The server reads and discards up to this many bytes beyond the bound, so that the client receives the error. It
 /// closes the connection on a larger body.
 const DISCARDED_MAX: usize = 1024 * 1024;
+/// The maximum number of bodies of refused calls that arrive at once. The connections of further ones close.
+const DISCARDS_MAX: usize = 16;
+/// The time limit of such a body.
+const DISCARD_TIME: Duration = Duration::from_secs(2);
 
 /// The content of a request's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +32,7 @@ pub(crate) enum BodyKind {
     /// The body is not read.
     None,
     /// A JSON object with the parameters of the query.
-    Params,
+    Params { bytes_max: usize },
     /// The data of a node.
     Data,
     /// A transaction.
@@ -37,9 +44,16 @@ pub(crate) enum BodyKind {
 }
 
 impl BodyKind {
+    /// Parameters without lists and labels.
+    pub(crate) const SMALL: Self = Self::Params { bytes_max: 8 * 1024 };
+    /// Parameters with lists or labels.
+    pub(crate) const LISTS: Self = Self::Params { bytes_max: 64 * 1024 };
+
     fn bytes_max(self, config: &HttpConfig) -> usize {
         match self {
-            Self::None | Self::Params | Self::Sessions => config.body_bytes_max,
+            Self::None => 0,
+            Self::Params { bytes_max } => bytes_max,
+            Self::Sessions => config.body_bytes_max,
             Self::Data => config.data_bytes_max,
             Self::Txn => config.txn_bytes_max,
             Self::Value => AcquireOptions::VALUE_MAX,
@@ -48,7 +62,7 @@ impl BodyKind {
 
     fn hint(self) -> &'static str {
         match self {
-            Self::None | Self::Params => "send the fields of the query, and nothing else",
+            Self::None | Self::Params { .. } => "send the fields of the query, and nothing else",
             Self::Data => "keep large data elsewhere, and its location here",
             Self::Txn => "split the transaction",
             Self::Sessions => "renew fewer sessions at once",
@@ -57,13 +71,15 @@ impl BodyKind {
     }
 }
 
-/// The permits of large bodies. Two kinds, so that clients that send slowly hold up no calls that are complete.
+/// The permits of large bodies, and of bodies that are discarded. Two kinds, so that clients that send slowly hold up no calls that are complete.
 #[derive(Debug)]
 pub(crate) struct LargeBodies {
     /// One permit for each large body in memory.
     received: Semaphore,
     /// One permit for each call with a large body that is executed.
     executed: Semaphore,
+    /// One permit for each body of a refused call that is still arriving.
+    discarded: Arc<Semaphore>,
     wait: Duration,
 }
 
@@ -72,6 +88,7 @@ impl LargeBodies {
         Self {
             received: Semaphore::new(config.large_bodies_max),
             executed: Semaphore::new(config.large_calls_max),
+            discarded: Arc::new(Semaphore::new(DISCARDS_MAX)),
             wait: config.large_body_wait,
         }
     }
@@ -85,6 +102,37 @@ impl LargeBodies {
         let bound = Some("large bodies at once".into());
         let facts = Facts { bound, retry_after_ms: Some(1_000), ..Facts::default() };
         Err(Box::new(Problem::new(ErrorCode::RateLimited, "nothing was done").facts(facts)))
+    }
+}
+
+/// Discards the body of a call that its head refused, so that a client that still sends receives the response. The body is
+/// not kept. A client that waits for `100 Continue` sends no body; hyper closes the connection of an unread one.
+pub(crate) fn discard(
+    body: Body,
+    kind: BodyKind,
+    headers: &HeaderMap,
+    config: &HttpConfig,
+    large: &LargeBodies,
+) {
+    if body.is_end_stream() || headers.contains_key(EXPECT) {
+        return;
+    }
+    let Ok(permit) = large.discarded.clone().try_acquire_owned() else { return };
+    let bytes_max = kind.bytes_max(config).max(config.body_bytes_max);
+    tokio::spawn(async move {
+        drop(tokio::time::timeout(DISCARD_TIME, skip(body, bytes_max)).await);
+        drop(permit);
+    });
+}
+
+/// Reads and drops a body up to its bound.
+async fn skip(mut body: Body, bytes_max: usize) {
+    let mut seen = 0_usize;
+    while let Some(Ok(frame)) = body.frame().await {
+        seen = seen.saturating_add(frame.data_ref().map_or(0, Bytes::len));
+        if seen > bytes_max {
+            return;
+        }
     }
 }
 

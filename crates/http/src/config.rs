@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use holdfast_tls::CallerFailures;
+
 use crate::LogFilter;
 
 /// Bounds and time limits of the HTTP front-end.
@@ -39,6 +41,8 @@ pub struct HttpConfig {
     pub commit: Option<String>,
     /// Changes the filter of the node's log.
     pub log_filter: LogFilter,
+    /// Counts, logs and slows callers that prove no identity.
+    pub failures: CallerFailures,
     /// Of the calls without a `traceparent`, the share that is traced, from 0 to 1. `None` traces no call at all.
     pub trace_sample: Option<f64>,
 }
@@ -62,6 +66,7 @@ impl Default for HttpConfig {
             slow: Duration::from_secs(1),
             commit: None,
             log_filter: LogFilter::default(),
+            failures: CallerFailures::default(),
             trace_sample: None,
         }
     }

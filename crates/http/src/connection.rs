@@ -2,7 +2,7 @@
 //!
 //! hyper parses HTTP. This file closes a connection whose head does not arrive, that is idle, whose stream is not read,
 //! or that outlasts the shutdown. The timer never ends a call in flight: the call's own limits do. The exception is a
-//! caller whose certificate has expired. Each connection has one timer, re-armed at most once in `head_timeout`, so that idle connections cost little.
+//! caller whose certificate has expired. It also closes the oldest of too many connections without an admitted call. Each connection has one timer, re-armed at most once in `head_timeout`, so that idle connections cost little.
 
 use std::convert::Infallible;
 use std::pin::pin;
@@ -13,7 +13,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderName, HeaderValue, Response};
 use holdfast_service::ConnectionPlace;
-use holdfast_tls::MaybeTlsStream;
+use holdfast_tls::{FailureReason, MaybeTlsStream, NodePort, PendingConnection};
 use hyper::body::{Body as _, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -33,13 +33,14 @@ const CLOSE_MARGIN: Duration = Duration::from_secs(5);
 
 /// Serves one connection until the client, the timer or the shutdown ends it.
 pub(crate) async fn converse(
-    stream: MaybeTlsStream,
+    (stream, pending): (MaybeTlsStream, PendingConnection),
     peer: Peer,
     router: Router,
     config: Arc<HttpConfig>,
     mut shutdown: watch::Receiver<ShutdownPhase>,
 ) {
-    let activity = Arc::new(Activity::new());
+    let mut evicted = pin!(pending.evicted());
+    let activity = Arc::new(Activity::new(Some(pending)));
     let place = ConnectionPlace::default();
     let io = TokioIo::new(ObservedIo::new(stream, activity.clone()));
     let keep_alive = keep_alive(config.idle_timeout);
@@ -81,6 +82,11 @@ pub(crate) async fn converse(
                 }
                 let look_again = now + config.head_timeout;
                 alarm.as_mut().reset(deadline.map_or(look_again, |d| d.min(look_again)));
+            }
+            () = evicted.as_mut(), if activity.is_pending() => {
+                let failures = &config.failures;
+                failures.record(NodePort::Http, peer.address, FailureReason::Evicted, &"no admitted call");
+                return;
             }
             changed = shutdown.changed() => {
                 if changed.is_err() || *shutdown.borrow_and_update() == ShutdownPhase::Closed {

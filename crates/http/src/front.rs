@@ -1,4 +1,4 @@
-//! The pipeline of every call: request id, caller, body, parameters, redirect, handler, headers, metrics, log line.
+//! The pipeline of every call: request id, caller, permission, body, parameters, redirect, handler, headers, metrics, log line.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -6,18 +6,23 @@ use std::time::{Duration, Instant};
 use axum::body::Body;
 use axum::extract::Request;
 use axum::http::header::CACHE_CONTROL;
-use axum::http::{HeaderName, HeaderValue, Response};
+use axum::http::{HeaderName, HeaderValue, Response, StatusCode};
+use hyper::body::Body as _;
 use tracing::{Instrument as _, Span};
 
 use holdfast_api::{
-    FENCING_TOKEN, HOLDFAST_LEADER, HOLDFAST_NODE, HOLDFAST_REQUEST_ID, HOLDFAST_REVISION,
+    ErrorCode, FENCING_TOKEN, HOLDFAST_LEADER, HOLDFAST_NODE, HOLDFAST_REQUEST_ID,
+    HOLDFAST_REVISION,
 };
 use holdfast_service::ConnectionPlace;
+use holdfast_tls::{FailureReason, NodePort};
 use holdfast_types::{LockName, SessionName, ZnodePath};
 
+use crate::activity::Activity;
 use crate::body::{self, BodyKind, Received};
 use crate::call::CallContext;
 use crate::entry_span::{self, TRACEPARENT};
+use crate::identity::Peer;
 use crate::late_copies::LateCopies;
 use crate::metrics::RouteMetrics;
 use crate::operation::Operation;
@@ -56,11 +61,25 @@ pub(crate) async fn answer(
     let took = began.elapsed();
     in_flight.answered(reply.status, took, !call.log_fields.wait.is_zero());
     log(&call, operation, &reply, took);
+    if reply.status == StatusCode::UNAUTHORIZED {
+        refuse_slowly(&call, reply.code).await;
+    }
     let mut response = add_common_headers(&call, reply);
     if !trace.is_disabled() {
         finish_trace(&trace, &call, &mut response);
     }
     response
+}
+
+/// Counts a caller without a valid credential. One that sends many such calls waits for the response.
+async fn refuse_slowly(call: &CallContext<'_>, code: Option<ErrorCode>) {
+    let Some(Peer { address, .. }) = call.parts.extensions.get() else { return };
+    let code = code.map_or("unauthenticated", ErrorCode::as_str);
+    let failures = &call.state.config().failures;
+    let delay = failures.record(NodePort::Http, *address, FailureReason::Credential, &code);
+    if !delay.is_zero() {
+        tokio::time::sleep(delay).await;
+    }
 }
 
 /// Records the result of a traced call, and adds the header `traceparent` to its response.
@@ -86,24 +105,25 @@ async fn handle(
     operation: &'static Operation,
     body: Body,
 ) -> Result<Reply, HttpError> {
-    head::check(call.parts)?;
-    if operation.scope.needs_caller() {
-        call.identify(identity::authenticate(call.parts, call.service()).await?);
-        if operation.is_rate_limited() {
-            call.service().count_call_slowly().await.map_err(|failure| call.error(failure))?;
-            if let Some(place) = call.parts.extensions.get::<ConnectionPlace>() {
-                let counted = call.service().count_connection(place);
-                counted.map_err(|failure| call.error(failure))?;
-            }
-        }
-    }
     let state = call.state;
+    let has_body = operation.body != BodyKind::None && !body.is_end_stream();
+    if let Err(refusal) = admit(call, operation, has_body).await {
+        body::discard(
+            body,
+            operation.body,
+            &call.parts.headers,
+            state.config(),
+            state.large_bodies(),
+        );
+        return Err(refusal);
+    }
     // The permits of a large body are released when the handler returns.
     let received = body::read(body, operation.body, state.config(), state.large_bodies()).await?;
     let Received { bytes, permits: _permits } = received;
     call.body = bytes;
     if operation.scope.reads_params() {
-        call.read_params(operation.params, operation.body == BodyKind::Params)?;
+        let in_body = matches!(operation.body, BodyKind::Params { .. });
+        call.read_params(operation.params, in_body)?;
     }
     if let Some(redirect) = call.redirect_to_leader() {
         return Ok(redirect);
@@ -116,6 +136,40 @@ async fn handle(
         idempotency::number(call, operation.id, &body)?;
     }
     (operation.handler)(call).await
+}
+
+/// Decides from the head alone whether the call goes on. Only then its body is read.
+async fn admit(
+    call: &mut CallContext<'_>,
+    operation: &Operation,
+    has_body: bool,
+) -> Result<(), HttpError> {
+    head::check(call.parts)?;
+    if !operation.scope.needs_caller() {
+        return Ok(());
+    }
+    call.identify(identity::authenticate(call.parts, call.service()).await?);
+    if let Some(activity) = call.parts.extensions.get::<Arc<Activity>>()
+        && activity.is_pending()
+        && (call.service().is_known() || !call.service().requires_credentials())
+    {
+        activity.admitted();
+        if let Some(Peer { address, .. }) = call.parts.extensions.get() {
+            call.state.config().failures.proved(NodePort::Http, *address);
+        }
+    }
+    if has_body && let Some(rights) = operation.access.rights() {
+        let admitted = call.service().admit_caller(rights).await;
+        admitted.map_err(|failure| call.error(failure))?;
+    }
+    if operation.is_rate_limited() {
+        call.service().count_call_slowly().await.map_err(|failure| call.error(failure))?;
+        if let Some(place) = call.parts.extensions.get::<ConnectionPlace>() {
+            let counted = call.service().count_connection(place);
+            counted.map_err(|failure| call.error(failure))?;
+        }
+    }
+    Ok(())
 }
 
 /// Adds the headers of every response.
@@ -149,7 +203,7 @@ fn log(call: &CallContext<'_>, operation: &Operation, reply: &Reply, took: Durat
     let path = log_fields.path.as_ref().map(ZnodePath::as_str);
     let session = log_fields.session.as_ref().map(SessionName::as_str);
     let status = reply.status.as_u16();
-    let code = reply.code.map(holdfast_api::ErrorCode::as_str);
+    let code = reply.code.map(ErrorCode::as_str);
     let micros = holdfast_types::micros(took);
     if slow || reply.status.is_server_error() {
         tracing::info!(

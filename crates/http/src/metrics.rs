@@ -52,7 +52,6 @@ struct Inner {
     waiting_seconds: Family<Series<1>, Histogram, fn() -> Histogram>,
     connections: Gauge,
     refused: Counter,
-    failed_handshakes: Counter,
 }
 
 impl HttpMetrics {
@@ -64,7 +63,6 @@ impl HttpMetrics {
             waiting_seconds: Family::new_with_constructor(|| Histogram::new(WAIT_BUCKETS)),
             connections: Gauge::default(),
             refused: Counter::default(),
-            failed_handshakes: Counter::default(),
         };
         let help = "HTTP calls with a response, by route, method and status; 499 if the client disconnected first";
         registry.register("http_requests", help, inner.requests.clone());
@@ -77,8 +75,6 @@ impl HttpMetrics {
         registry.register("http_connections", help, inner.connections.clone());
         let help = "HTTP connections that this node refused because too many were open";
         registry.register("http_connections_refused", help, inner.refused.clone());
-        let help = "HTTP connections that this node closed because their TLS handshake failed";
-        registry.register("http_handshakes_failed", help, inner.failed_handshakes.clone());
         Self(Arc::new(inner))
     }
 
@@ -97,10 +93,6 @@ impl HttpMetrics {
     /// Open connections.
     pub(crate) fn connections(&self) -> &Gauge {
         &self.0.connections
-    }
-
-    pub(crate) fn failed_handshakes(&self) -> &Counter {
-        &self.0.failed_handshakes
     }
 
     /// Rejected connections.

@@ -11,6 +11,7 @@ use futures_util::future::BoxFuture;
 use holdfast_api::{ErrorCode, Form, IDEMPOTENCY_KEY, ParamList, Schemas};
 use serde_json::Value;
 
+use crate::access::HeadAccess;
 use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::late_copies::LateCopies;
@@ -37,6 +38,8 @@ pub(crate) struct Operation {
     pub(crate) summary: &'static str,
     /// Whole sentences for callers.
     pub(crate) description: &'static str,
+    /// What the head of a call with a body must prove.
+    pub(crate) access: HeadAccess,
     /// The query parameters; with [`BodyKind::Params`] also the fields of the body.
     pub(crate) params: ParamList,
     /// Request headers that the handler reads, in addition to those of every call.
@@ -103,6 +106,7 @@ impl Operation {
             params: ParamList::of_call(&[]),
             headers: &[],
             body: BodyKind::None,
+            access: HeadAccess::Open,
             scope: Scope::Public,
             late_copies: LateCopies::NoStateChange,
             example: Example { query: "", body: "" },
@@ -117,16 +121,18 @@ impl Operation {
         Self { scope: Scope::Read, ..Self::public(id, route, handler) }
     }
 
-    /// The defaults of a change of the replicated state. The body may carry the parameters instead of the query.
+    /// The defaults of a change of the replicated state. A new call states who may send its body, and how large it may be.
     pub(crate) const fn write(
         id: &'static str,
         method: Method,
         route: &'static Route,
         late_copies: LateCopies,
+        access: HeadAccess,
+        body: BodyKind,
         handler: AnswerFn,
     ) -> Self {
         let base = Self::public(id, route, handler);
-        Self { method, scope: Scope::Write, late_copies, body: BodyKind::Params, ..base }
+        Self { method, scope: Scope::Write, late_copies, access, body, ..base }
     }
 
     /// Whether the first call of a cluster may be this one, without a credential.

@@ -9,8 +9,10 @@ use axum::Router;
 use axum::http::StatusCode;
 use holdfast_api::{ErrorCode, Problem};
 use holdfast_service::Service;
-use holdfast_tls::{AcceptError, MaybeTlsStream, TlsAcceptor};
-use prometheus_client::metrics::counter::Counter;
+use holdfast_tls::{
+    AcceptError, CallerFailures, FailureReason, MaybeTlsStream, NodePort, PendingConnections,
+    TlsAcceptor,
+};
 use prometheus_client::registry::Registry;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
@@ -70,6 +72,7 @@ pub(crate) async fn listen(
     shutdown: impl Future<Output = ()>,
 ) {
     let server = HttpServer {
+        pending: PendingConnections::of_port(),
         places: Arc::new(Semaphore::new(config.connections_max.min(Semaphore::MAX_PERMITS))),
         phase,
         config,
@@ -86,6 +89,8 @@ pub(crate) async fn listen(
 }
 
 struct HttpServer {
+    /// The connections without an admitted call.
+    pending: PendingConnections,
     /// One permit for each connection.
     places: Arc<Semaphore>,
     phase: watch::Sender<ShutdownPhase>,
@@ -123,17 +128,19 @@ impl HttpServer {
         open.inc();
         let mut phase = self.phase.subscribe();
         let (router, config, tls) = (self.router.clone(), self.config.clone(), self.tls.clone());
-        let failed = self.metrics.failed_handshakes().clone();
+        let pending = self.pending.begin(address);
         tokio::spawn(async move {
-            let handshake = async {
-                tokio::select! {
-                    stream = handshake(stream, tls, &failed) => stream,
-                    _ = phase.wait_for(|phase| *phase == ShutdownPhase::Closed) => None,
+            let stream = tokio::select! {
+                stream = handshake(stream, tls, address, &config.failures) => stream,
+                () = pending.evicted() => {
+                    config.failures.record(NodePort::Http, address, FailureReason::Evicted, &"no handshake");
+                    None
                 }
+                _ = phase.wait_for(|phase| *phase == ShutdownPhase::Closed) => None,
             };
-            if let Some(stream) = handshake.await {
+            if let Some(stream) = stream {
                 let peer = Peer::new(address, &stream);
-                converse(stream, peer, router, config, phase).await;
+                converse((stream, pending), peer, router, config, phase).await;
             }
             open.dec();
             drop(place);
@@ -162,22 +169,24 @@ impl HttpServer {
 async fn handshake(
     stream: TcpStream,
     tls: Option<TlsAcceptor>,
-    failed: &Counter,
+    source: IpAddr,
+    failures: &CallerFailures,
 ) -> Option<MaybeTlsStream> {
     let Some(tls) = tls else { return Some(MaybeTlsStream::Plain(stream)) };
-    match tls.accept(stream).await {
+    failures.wait(NodePort::Http, source).await;
+    let error = match tls.accept(stream).await {
         Ok(stream) => return Some(stream),
-        Err(AcceptError::Plaintext(mut stream)) => {
-            // Reads the call first: otherwise its unread bytes reset the connection before the response arrives.
-            drop(stream.try_read(&mut [0; 4096]));
-            drop(stream.write_all(needs_tls().as_bytes()).await);
-            drop(stream.shutdown().await);
-        }
-        Err(error @ (AcceptError::Timeout | AcceptError::Evicted | AcceptError::Handshake(_))) => {
-            tracing::debug!(%error, "a TLS handshake failed");
-        }
+        Err(error) => error,
+    };
+    if let Some(reason) = error.reason() {
+        failures.record(NodePort::Http, source, reason, &error);
     }
-    failed.inc();
+    if let AcceptError::Plaintext(mut stream) = error {
+        // Reads the call first: otherwise its unread bytes reset the connection before the response arrives.
+        drop(stream.try_read(&mut [0; 4096]));
+        drop(stream.write_all(needs_tls().as_bytes()).await);
+        drop(stream.shutdown().await);
+    }
     None
 }
 

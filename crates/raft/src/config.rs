@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use holdfast_storage::Log;
-use holdfast_tls::PeerTls;
+use holdfast_tls::{CallerFailures, PeerTls};
 use holdfast_types::{MemberAddresses, NodeId, Stamp};
 use openraft::SnapshotPolicy;
 
@@ -76,6 +76,8 @@ pub struct RaftConfig {
     pub peer_listen: PeerListen,
     /// `None` for connections between nodes without TLS.
     pub tls: Option<PeerTls>,
+    /// Counts, logs and slows callers of the peer port that are no nodes.
+    pub failures: CallerFailures,
     pub timing: Timing,
     /// The node rejects appends below this number of free bytes; 64 MiB.
     pub disk_reserve_bytes: u64,
@@ -130,6 +132,7 @@ impl RaftConfig {
             data_dir: data_dir.into(),
             peer_listen,
             tls: None,
+            failures: CallerFailures::default(),
             timing: Timing::default(),
             disk_reserve_bytes: 64 << 20,
             disk_check: Duration::from_secs(1),

@@ -174,6 +174,16 @@ impl Service {
         })
     }
 
+    /// Whether the caller has proved a subject.
+    pub fn is_known(&self) -> bool {
+        *self.actor() != Actor::Anonymous
+    }
+
+    /// Whether this node refuses callers without a credential, as far as it has applied.
+    pub fn requires_credentials(&self) -> bool {
+        self.raft().read(|machine| self.auth_mode(machine) == AuthMode::On)
+    }
+
     /// The mode on this node: that of the cluster, or `on` if the node requires it.
     pub(crate) fn auth_mode(&self, machine: &Machine) -> AuthMode {
         if self.config().requires_authentication { AuthMode::On } else { machine.auth_mode() }
@@ -199,6 +209,30 @@ impl Service {
             } else {
                 self.enforce(machine, || verdict(machine))
             }
+        });
+        checked.map_err(|rejection| Failure::Rejected(rejection.into()))
+    }
+
+    /// Checks, before the body of a call is read, that the caller could be allowed to make the call: it has a permission with
+    /// one of the rights, on any name. Without rights, a credential suffices.
+    ///
+    /// # Errors
+    /// [`AuthRejection`]; the errors of any read.
+    pub async fn admit_caller(&self, rights: &[Right]) -> Result<(), Failure> {
+        let verdict = |machine: &Machine| {
+            machine.rights_of(self.actor(), self.credential_time())?.check_any_of(rights)
+        };
+        let is_admitted = self
+            .raft()
+            .read(|machine| self.auth_mode(machine) != AuthMode::On || verdict(machine).is_ok());
+        if is_admitted {
+            return Ok(());
+        }
+        self.read_barrier().await?;
+        let checked = self.raft().read(|machine| match self.auth_mode(machine) {
+            // The call itself records what the mode `on` would refuse.
+            AuthMode::Off | AuthMode::Shadow => Ok(()),
+            AuthMode::On => self.enforce(machine, || verdict(machine)),
         });
         checked.map_err(|rejection| Failure::Rejected(rejection.into()))
     }

@@ -1,7 +1,8 @@
 //! Accepts the connections of a listener, with TLS or, while a cluster migrates, also without.
 //!
 //! The first byte of a connection decides: a TLS handshake starts with 22, no other protocol of a node does. Bounds:
-//! [`HANDSHAKES_MAX`] handshakes at once ([`PendingHandshakes`]), each within [`HANDSHAKE_TIMEOUT`].
+//! one thread of low priority for all handshakes ([`HandshakeThread`]), and [`HANDSHAKE_TIMEOUT`] for each. The listener bounds
+//! their number ([`crate::PendingConnections`]).
 
 use std::io;
 use std::sync::Arc;
@@ -17,15 +18,14 @@ use tokio::time::timeout;
 
 use crate::certificate::CertificateInfo;
 use crate::error::TlsError;
+use crate::failures::FailureReason;
 use crate::files::{FileVersions, TlsFiles, client_verifier};
-use crate::pending::PendingHandshakes;
+use crate::handshake_thread::HandshakeThread;
 use crate::provider::provider;
 use crate::stream::MaybeTlsStream;
 
 /// The time for the handshake of a connection.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
-/// The maximum number of connections of a listener whose handshake is not complete; above it, the oldest is closed.
-pub const HANDSHAKES_MAX: usize = 1_024;
 /// The first byte of a TLS handshake (RFC 8446, section 5.1).
 const HANDSHAKE: u8 = 22;
 
@@ -79,10 +79,23 @@ pub enum AcceptError {
     Plaintext(TcpStream),
     #[error("no handshake in time")]
     Timeout,
-    #[error("too many connections have no complete handshake, and this was the oldest")]
-    Evicted,
+    /// The caller closed the connection before its first byte, as health checks do.
+    #[error("the caller sent nothing")]
+    Closed,
     #[error("{0}")]
     Handshake(#[from] io::Error),
+}
+
+impl AcceptError {
+    /// The reason for the metrics; `None` if the caller did nothing wrong.
+    pub fn reason(&self) -> Option<FailureReason> {
+        match self {
+            Self::Plaintext(_) => Some(FailureReason::NoTls),
+            Self::Timeout => Some(FailureReason::Timeout),
+            Self::Handshake(_) => Some(FailureReason::Handshake),
+            Self::Closed => None,
+        }
+    }
 }
 
 /// Accepts connections with the certificate of a listener. Clones share it.
@@ -95,7 +108,7 @@ struct Shared {
     /// The end of the certificate in `server`.
     expires_at: parking_lot::Mutex<SystemTime>,
     versions: parking_lot::Mutex<FileVersions>,
-    pending: PendingHandshakes,
+    handshakes: HandshakeThread,
 }
 
 impl TlsAcceptor {
@@ -106,12 +119,13 @@ impl TlsAcceptor {
     pub fn open(config: TlsConfig) -> Result<Self, TlsError> {
         let versions = config.files.versions();
         let (server, expires_at) = server_config(&config)?;
+        let handshakes = HandshakeThread::start().map_err(TlsError::Thread)?;
         Ok(Self(Arc::new(Shared {
             config,
             server: ArcSwap::from(server),
             expires_at: parking_lot::Mutex::new(expires_at),
             versions: parking_lot::Mutex::new(versions),
-            pending: PendingHandshakes::new(HANDSHAKES_MAX),
+            handshakes,
         })))
     }
 
@@ -156,7 +170,7 @@ impl TlsAcceptor {
         let accepting = async {
             let mut first = [0];
             if stream.peek(&mut first).await? == 0 {
-                return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+                return Err(AcceptError::Closed);
             }
             if first[0] != HANDSHAKE {
                 return match self.0.config.mode {
@@ -165,13 +179,10 @@ impl TlsAcceptor {
                 };
             }
             let acceptor = tokio_rustls::TlsAcceptor::from(self.0.server.load_full());
-            let stream = acceptor.accept(stream).await?;
+            let stream = self.0.handshakes.run(acceptor.accept(stream)).await??;
             Ok(MaybeTlsStream::Tls(Box::new(stream.into())))
         };
-        match self.0.pending.run(timeout(HANDSHAKE_TIMEOUT, accepting)).await {
-            None => Err(AcceptError::Evicted),
-            Some(accepted) => accepted.unwrap_or(Err(AcceptError::Timeout)),
-        }
+        timeout(HANDSHAKE_TIMEOUT, accepting).await.unwrap_or(Err(AcceptError::Timeout))
     }
 }
 

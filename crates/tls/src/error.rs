@@ -33,6 +33,8 @@ pub enum TlsError {
     OtherCa { certificate: PathBuf, ca: PathBuf },
     #[error("certificates of callers need tls.ca, the certificates of their CAs")]
     NoCa,
+    #[error("cannot start the thread of TLS handshakes: {0}")]
+    Thread(std::io::Error),
     #[error("cannot use the certificate {}: {reason}", path.display())]
     Unusable { path: PathBuf, reason: String },
 }

@@ -3,7 +3,9 @@
 //! [`TlsAcceptor`] reads the certificate of a listener, checks it, and accepts connections with TLS, or with and without
 //! it. It reads changed files again while it runs, and never replaces a working certificate by a broken one.
 //! [`PeerTls`] does the same between nodes, in both directions. [`TlsConnector`] connects to a port for clients.
-//! [`CertificateInfo`] is what a certificate says about its owner. [`AgeWriter`] encrypts a backup to a public key.
+//! [`CertificateInfo`] is what a certificate says about its owner. [`PendingConnections`] and [`CallerFailures`] bound what
+//! callers cost that have proved no identity, with and without TLS. [`AgeWriter`] encrypts a backup
+//! to a public key.
 
 mod acceptor;
 mod age;
@@ -11,21 +13,22 @@ mod certificate;
 mod client;
 mod error;
 mod expiry;
+mod failures;
 mod files;
+mod handshake_thread;
 mod peer;
 mod pending;
 mod provider;
 mod stream;
 
-pub use acceptor::{
-    AcceptError, ClientCertificates, HANDSHAKES_MAX, TlsAcceptor, TlsConfig, TlsMode, TlsVersion,
-};
+pub use acceptor::{AcceptError, ClientCertificates, TlsAcceptor, TlsConfig, TlsMode, TlsVersion};
 pub use age::{AgeError, AgeIdentity, AgeReader, AgeRecipient, AgeWriter, is_age};
 pub use certificate::{CertificateInfo, certificates_of};
 pub use client::TlsConnector;
 pub use error::TlsError;
 pub use expiry::CertificateExpiry;
+pub use failures::{CallerFailures, FailureReason, NodePort};
 pub use files::TlsFiles;
 pub use peer::PeerTls;
-pub use pending::PendingHandshakes;
+pub use pending::{PENDING_MAX, PENDING_PER_SOURCE_MAX, PendingConnection, PendingConnections};
 pub use stream::MaybeTlsStream;

@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use holdfast_service::StreamLimits;
+use holdfast_tls::CallerFailures;
 use holdfast_types::Ttl;
 use holdfast_zkwire::{FRAME_MAX_DEFAULT, FourLetterWord};
 
 /// Bounds and time limits of the ZooKeeper front-end.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct ZkConfig {
     /// The unit of session timeouts: a client gets the timeout that it requests, limited to 2 to 20 ticks. From
     /// [`ZkConfig::TICK_MIN`] to [`ZkConfig::TICK_MAX`].
@@ -31,6 +32,8 @@ pub struct ZkConfig {
     pub words: Words,
     /// The share of the requests that are traced, from 0 to 1. `None` traces no request at all.
     pub trace_sample: Option<f64>,
+    /// Counts, logs and slows callers that prove no identity.
+    pub failures: CallerFailures,
     /// The node's data directory; `dirs` and `conf` show its size.
     pub data_dir: PathBuf,
 }
@@ -69,6 +72,7 @@ impl Default for ZkConfig {
             stream: StreamLimits::default(),
             words: Words::default(),
             trace_sample: None,
+            failures: CallerFailures::default(),
             data_dir: PathBuf::new(),
         }
     }

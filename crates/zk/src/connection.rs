@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use holdfast_service::{ConnectionPlace, RequestContext, SessionStream, StreamEnd};
-use holdfast_tls::MaybeTlsStream;
+use holdfast_tls::{FailureReason, MaybeTlsStream, NodePort};
 use holdfast_zkwire::{ConnectResponse, ErrorCode};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::watch;
@@ -110,8 +110,12 @@ impl ZkCaller<'_> {
                 }
             }
             Ok(Err(FrameReadError::Closed | FrameReadError::Socket(_))) => {}
-            Ok(Err(FrameReadError::Frame(error))) => log_rejected(context, peer, error),
-            Err(_) => log_rejected(context, peer, "no handshake in time"),
+            Ok(Err(FrameReadError::Frame(error))) => {
+                record_rejected(context, peer, FailureReason::Malformed, &error);
+            }
+            Err(_) => {
+                record_rejected(context, peer, FailureReason::Timeout, &"no handshake in time");
+            }
         }
         // Closes the sending side first, so that the last reply arrives.
         drop(writer.shutdown().await);
@@ -180,7 +184,10 @@ impl Connection<'_> {
     fn log_end(&self, session: &str, disconnect: &Disconnect) {
         let peer = self.peer;
         let fault = match disconnect {
-            Disconnect::Error(ErrorCode::AuthFailed) => Some("authentication failed".to_owned()),
+            Disconnect::Error(ErrorCode::AuthFailed) => {
+                let detail = format!("authentication failed, session {session}");
+                return record_rejected(self.context, peer, FailureReason::Credential, &detail);
+            }
             Disconnect::WriteTimeout => Some("the client does not read its replies".to_owned()),
             Disconnect::Frame(error) => Some(error.to_string()),
             Disconnect::Header(error) => Some(error.to_string()),
@@ -243,7 +250,9 @@ async fn reject<W: AsyncWrite + Unpin>(
         HandshakeError::Unavailable(failure) => {
             tracing::debug!(%peer, %failure, "rejected a ZooKeeper session: the client has to use another node");
         }
-        HandshakeError::Undecodable(error) => log_rejected(context, peer, error),
+        HandshakeError::Undecodable(error) => {
+            record_rejected(context, peer, FailureReason::Malformed, &error);
+        }
     }
 }
 
@@ -256,7 +265,13 @@ async fn send<W: AsyncWrite + Unpin>(writer: &mut W, bytes: &[u8], config: &ZkCo
     drop(timeout(config.write_timeout, sent).await);
 }
 
-fn log_rejected(context: &ServerContext, peer: SocketAddr, reason: impl fmt::Display) {
+/// Counts a connection that was closed because its client proved no identity.
+fn record_rejected(
+    context: &ServerContext,
+    peer: SocketAddr,
+    reason: FailureReason,
+    detail: &dyn fmt::Display,
+) {
     context.metrics.dropped().inc();
-    tracing::info!(%peer, %reason, "closed a ZooKeeper connection before its handshake");
+    context.config.failures.record(NodePort::ZooKeeper, peer.ip(), reason, detail);
 }

@@ -1,12 +1,14 @@
 //! The accept loop, the connection limits, and the shutdown of the front-end.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_service::Service;
-use holdfast_tls::{MaybeTlsStream, TlsAcceptor};
+use holdfast_tls::{
+    CallerFailures, FailureReason, MaybeTlsStream, NodePort, PendingConnections, TlsAcceptor,
+};
 use holdfast_trace::Sampler;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
@@ -45,6 +47,7 @@ pub async fn serve(
     let trace_sampler = config.trace_sample.map(Sampler::new);
     let context = ServerContext { config, service, metrics, connections, trace_sampler, address };
     let server = ZkServer {
+        pending: PendingConnections::of_port(),
         permits: Arc::new(Semaphore::new(permits)),
         shutdown: watch::Sender::new(Shutdown::NotStarted),
         context: Arc::new(context),
@@ -60,6 +63,8 @@ pub async fn serve(
 }
 
 struct ZkServer {
+    /// The connections without a complete TLS handshake.
+    pending: PendingConnections,
     /// One permit for each connection.
     permits: Arc<Semaphore>,
     shutdown: watch::Sender<Shutdown>,
@@ -99,10 +104,11 @@ impl ZkServer {
         let open = metrics.connections().clone();
         open.inc();
         let mut shutdown = self.shutdown.subscribe();
-        let (context, tls) = (self.context.clone(), self.tls.clone());
+        let (context, tls, pending) =
+            (self.context.clone(), self.tls.clone(), self.pending.clone());
         tokio::spawn(async move {
             let stream = tokio::select! {
-                stream = handshake(stream, tls) => stream,
+                stream = handshake(stream, tls, peer.ip(), (&pending, &context.config.failures)) => stream,
                 _ = shutdown.wait_for(|shutdown| *shutdown != Shutdown::NotStarted) => None,
             };
             match stream {
@@ -142,15 +148,24 @@ impl ZkServer {
 }
 
 /// Returns `None` for a connection that is not accepted.
-async fn handshake(stream: TcpStream, tls: Option<TlsAcceptor>) -> Option<MaybeTlsStream> {
+async fn handshake(
+    stream: TcpStream,
+    tls: Option<TlsAcceptor>,
+    source: IpAddr,
+    (pending, failures): (&PendingConnections, &CallerFailures),
+) -> Option<MaybeTlsStream> {
     let Some(tls) = tls else { return Some(MaybeTlsStream::Plain(stream)) };
-    match tls.accept(stream).await {
-        Ok(stream) => Some(stream),
-        Err(error) => {
-            tracing::debug!(%error, "a TLS handshake of a ZooKeeper client failed");
-            None
-        }
-    }
+    let accepting = async {
+        failures.wait(NodePort::ZooKeeper, source).await;
+        tls.accept(stream).await
+    };
+    let (reason, detail) = match pending.run(source, accepting).await {
+        Some(Ok(stream)) => return Some(stream),
+        Some(Err(error)) => (error.reason()?, error.to_string()),
+        None => (FailureReason::Evicted, "no handshake".to_owned()),
+    };
+    failures.record(NodePort::ZooKeeper, source, reason, &detail);
+    None
 }
 
 /// Errors that concern the connection being accepted, not the listener.

@@ -41,6 +41,7 @@ mod serve;
 mod servers;
 #[path = "../../../fence/tests/skip/mod.rs"]
 mod skip;
+mod strangers;
 mod tls;
 mod token_files;
 mod tree;

@@ -382,7 +382,7 @@ struct HalfOpen {
 }
 
 impl HalfOpen {
-    /// More connections than a port keeps, again and again.
+    /// The connections of one round, to both ports.
     const CONNECTIONS: usize = 2_000;
 
     fn start(ports: [u16; 2]) -> Self {

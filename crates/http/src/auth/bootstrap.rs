@@ -9,6 +9,8 @@ use holdfast_service::Response;
 use holdfast_types::{AuthMode, SubjectName};
 
 use super::{check_is_near, issued_body, secret_reply};
+use crate::access::HeadAccess;
+use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::late_copies::LateCopies;
 use crate::operation::{Example, Method, Operation, ResponseSpec};
@@ -28,9 +30,15 @@ pub(crate) static OPERATION: Operation = Operation {
         vec![ResponseSpec::json(StatusCode::CREATED, about, Schemas::of::<FirstAdministratorBody>)]
     },
     errors: &[ErrorCode::HasAdministrator, ErrorCode::Forbidden],
-    ..Operation::write("bootstrapAuth", Method::Post, &BOOTSTRAP, LateCopies::Bootstrap, |call| {
-        bootstrap(call).boxed()
-    })
+    ..Operation::write(
+        "bootstrapAuth",
+        Method::Post,
+        &BOOTSTRAP,
+        LateCopies::Bootstrap,
+        HeadAccess::Open,
+        BodyKind::SMALL,
+        |call| bootstrap(call).boxed(),
+    )
 };
 
 params! {

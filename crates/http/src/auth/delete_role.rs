@@ -4,8 +4,10 @@ use axum::http::StatusCode;
 use futures_util::FutureExt as _;
 use holdfast_api::parameters::{CALL_SESSION, REDIRECT, REQUEST};
 use holdfast_api::{CallParams as _, ErrorCode, params};
-use holdfast_types::{AuthChange, RequestNumber, SessionName};
+use holdfast_types::{AuthChange, RequestNumber, Right, SessionName};
 
+use crate::access::HeadAccess;
+use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::late_copies::LateCopies;
 use crate::operation::{Method, Operation, ResponseSpec};
@@ -20,9 +22,15 @@ pub(crate) static OPERATION: Operation = Operation {
         vec![ResponseSpec::empty(StatusCode::NO_CONTENT, "The role does not exist any more")]
     },
     errors: &[ErrorCode::Forbidden, ErrorCode::NotFound],
-    ..Operation::write("deleteRole", Method::Delete, &ROLE, LateCopies::Request, |call| {
-        delete(call).boxed()
-    })
+    ..Operation::write(
+        "deleteRole",
+        Method::Delete,
+        &ROLE,
+        LateCopies::Request,
+        HeadAccess::AnyOf(&[Right::AuthManage]),
+        BodyKind::SMALL,
+        |call| delete(call).boxed(),
+    )
 };
 
 params! {

@@ -5,8 +5,10 @@ use futures_util::FutureExt as _;
 use holdfast_api::parameters::auth::CLOSE_SESSIONS;
 use holdfast_api::parameters::{CALL_SESSION, REDIRECT, REQUEST};
 use holdfast_api::{CallParams as _, ClosedSessionsBody, ErrorCode, Schemas, params};
-use holdfast_types::{AuthChange, RequestNumber, SessionName};
+use holdfast_types::{AuthChange, RequestNumber, Right, SessionName};
 
+use crate::access::HeadAccess;
+use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::late_copies::LateCopies;
 use crate::operation::{Method, Operation, ResponseSpec};
@@ -23,9 +25,15 @@ pub(crate) static OPERATION: Operation = Operation {
         vec![ResponseSpec::json(StatusCode::OK, about, Schemas::of::<ClosedSessionsBody>)]
     },
     errors: &[ErrorCode::Forbidden, ErrorCode::NotFound, ErrorCode::LastAdministrator],
-    ..Operation::write("deleteSubject", Method::Delete, &SUBJECT, LateCopies::Request, |call| {
-        delete(call).boxed()
-    })
+    ..Operation::write(
+        "deleteSubject",
+        Method::Delete,
+        &SUBJECT,
+        LateCopies::Request,
+        HeadAccess::AnyOf(&[Right::AuthManage]),
+        BodyKind::SMALL,
+        |call| delete(call).boxed(),
+    )
 };
 
 params! {

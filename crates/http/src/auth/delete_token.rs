@@ -5,8 +5,10 @@ use futures_util::FutureExt as _;
 use holdfast_api::parameters::REDIRECT;
 use holdfast_api::parameters::auth::CLOSE_SESSIONS;
 use holdfast_api::{CallParams as _, ClosedSessionsBody, ErrorCode, Schemas, params};
-use holdfast_types::AuthChange;
+use holdfast_types::{AuthChange, Right};
 
+use crate::access::HeadAccess;
+use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::late_copies::LateCopies;
 use crate::operation::{Method, Operation, ResponseSpec};
@@ -24,9 +26,15 @@ pub(crate) static OPERATION: Operation = Operation {
         vec![ResponseSpec::json(StatusCode::OK, about, Schemas::of::<ClosedSessionsBody>)]
     },
     errors: &[ErrorCode::Forbidden, ErrorCode::NotFound, ErrorCode::LastAdministrator],
-    ..Operation::write("deleteToken", Method::Delete, &TOKEN, LateCopies::UniqueId, |call| {
-        delete(call).boxed()
-    })
+    ..Operation::write(
+        "deleteToken",
+        Method::Delete,
+        &TOKEN,
+        LateCopies::UniqueId,
+        HeadAccess::AnyOf(&[Right::AuthManage]),
+        BodyKind::SMALL,
+        |call| delete(call).boxed(),
+    )
 };
 
 params! {

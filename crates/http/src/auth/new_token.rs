@@ -7,9 +7,11 @@ use futures_util::FutureExt as _;
 use holdfast_api::parameters::auth::{SUBJECT, TOKEN_TTL};
 use holdfast_api::parameters::{CALL_SESSION, REDIRECT, REQUEST};
 use holdfast_api::{CallParams as _, ErrorCode, IssuedTokenBody, Schemas, params};
-use holdfast_types::{RequestNumber, SessionName, SubjectName};
+use holdfast_types::{RequestNumber, Right, SessionName, SubjectName};
 
 use super::issued;
+use crate::access::HeadAccess;
+use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::late_copies::LateCopies;
 use crate::operation::{Method, Operation, ResponseSpec};
@@ -27,9 +29,15 @@ pub(crate) static OPERATION: Operation = Operation {
         vec![ResponseSpec::json(StatusCode::CREATED, about, Schemas::of::<IssuedTokenBody>)]
     },
     errors: &[ErrorCode::Forbidden, ErrorCode::NotFound, ErrorCode::QuotaExceeded],
-    ..Operation::write("createToken", Method::Post, &TOKENS, LateCopies::SecretRequest, |call| {
-        create(call).boxed()
-    })
+    ..Operation::write(
+        "createToken",
+        Method::Post,
+        &TOKENS,
+        LateCopies::SecretRequest,
+        HeadAccess::AnyOf(&[Right::AuthManage]),
+        BodyKind::SMALL,
+        |call| create(call).boxed(),
+    )
 };
 
 params! {

@@ -10,8 +10,12 @@ use holdfast_api::parameters::subject_quotas::{
 use holdfast_api::parameters::{CALL_SESSION, REDIRECT, REQUEST};
 use holdfast_api::{CallParams as _, ErrorCode, Schemas, SubjectQuotasBody, params};
 use holdfast_service::{Response, SubjectLimits};
-use holdfast_types::{AuthChange, QuotaKind, Quotas, RequestNumber, SessionName, SubjectName};
+use holdfast_types::{
+    AuthChange, QuotaKind, Quotas, RequestNumber, Right, SessionName, SubjectName,
+};
 
+use crate::access::HeadAccess;
+use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::late_copies::LateCopies;
 use crate::operation::{Example, Method, Operation, ResponseSpec};
@@ -41,9 +45,15 @@ pub(crate) static SET: Operation = Operation {
     example: Example { query: "sessions=100&connections=50", body: "" },
     answers: || vec![ResponseSpec::empty(StatusCode::NO_CONTENT, "The quotas are set")],
     errors: &[ErrorCode::Forbidden, ErrorCode::NotFound, ErrorCode::LastAdministrator],
-    ..Operation::write("setQuotas", Method::Put, &SUBJECT_QUOTAS, LateCopies::Request, |call| {
-        set_subject(call).boxed()
-    })
+    ..Operation::write(
+        "setQuotas",
+        Method::Put,
+        &SUBJECT_QUOTAS,
+        LateCopies::Request,
+        HeadAccess::AnyOf(&[Right::AuthManage]),
+        BodyKind::SMALL,
+        |call| set_subject(call).boxed(),
+    )
 };
 
 pub(crate) static SET_DEFAULT: Operation = Operation {
@@ -58,6 +68,8 @@ pub(crate) static SET_DEFAULT: Operation = Operation {
         Method::Put,
         &DEFAULT_QUOTAS,
         LateCopies::Request,
+        HeadAccess::AnyOf(&[Right::AuthManage]),
+        BodyKind::SMALL,
         |call| set(call, None).boxed(),
     )
 };

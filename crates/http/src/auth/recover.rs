@@ -8,6 +8,8 @@ use holdfast_api::{CallParams as _, ErrorCode, IssuedTokenBody, Param, Problem, 
 use holdfast_types::SubjectName;
 
 use super::{check_is_near, issued};
+use crate::access::HeadAccess;
+use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::late_copies::LateCopies;
 use crate::operation::{Method, Operation, ResponseSpec};
@@ -32,9 +34,15 @@ pub(crate) static OPERATION: Operation = Operation {
         vec![ResponseSpec::json(StatusCode::CREATED, about, Schemas::of::<IssuedTokenBody>)]
     },
     errors: &[ErrorCode::Forbidden],
-    ..Operation::write("recoverAuth", Method::Post, &RECOVER, LateCopies::Proof, |call| {
-        recover(call).boxed()
-    })
+    ..Operation::write(
+        "recoverAuth",
+        Method::Post,
+        &RECOVER,
+        LateCopies::Proof,
+        HeadAccess::Open,
+        BodyKind::SMALL,
+        |call| recover(call).boxed(),
+    )
 };
 
 params! {

@@ -9,8 +9,10 @@ use holdfast_api::parameters::{CALL_SESSION, REDIRECT, REQUEST};
 use holdfast_api::{CallParams as _, ErrorCode, IssuedTokenBody, Schemas, params};
 
 use super::issued;
-use holdfast_types::{RequestNumber, SessionName};
+use holdfast_types::{RequestNumber, Right, SessionName};
 
+use crate::access::HeadAccess;
+use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::late_copies::LateCopies;
 use crate::operation::{Method, Operation, ResponseSpec};
@@ -37,6 +39,8 @@ pub(crate) static OPERATION: Operation = Operation {
         Method::Post,
         &ROTATE_TOKEN,
         LateCopies::SecretRequest,
+        HeadAccess::AnyOf(&[Right::AuthManage]),
+        BodyKind::SMALL,
         |call| rotate(call).boxed(),
     )
 };

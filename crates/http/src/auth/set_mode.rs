@@ -5,8 +5,10 @@ use futures_util::FutureExt as _;
 use holdfast_api::parameters::auth::MODE;
 use holdfast_api::parameters::{CALL_SESSION, REDIRECT, REQUEST};
 use holdfast_api::{CallParams as _, ErrorCode, params};
-use holdfast_types::{AuthChange, AuthMode, RequestNumber, SessionName};
+use holdfast_types::{AuthChange, AuthMode, RequestNumber, Right, SessionName};
 
+use crate::access::HeadAccess;
+use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::late_copies::LateCopies;
 use crate::operation::{Method, Operation, ResponseSpec};
@@ -19,9 +21,15 @@ pub(crate) static OPERATION: Operation = Operation {
     params: SetModeParams::LIST,
     answers: || vec![ResponseSpec::empty(StatusCode::NO_CONTENT, "The mode is set")],
     errors: &[ErrorCode::Forbidden],
-    ..Operation::write("setAuthMode", Method::Patch, &AUTH, LateCopies::Request, |call| {
-        set_mode(call).boxed()
-    })
+    ..Operation::write(
+        "setAuthMode",
+        Method::Patch,
+        &AUTH,
+        LateCopies::Request,
+        HeadAccess::AnyOf(&[Right::AuthManage]),
+        BodyKind::SMALL,
+        |call| set_mode(call).boxed(),
+    )
 };
 
 params! {

@@ -5,8 +5,10 @@ use futures_util::FutureExt as _;
 use holdfast_api::parameters::auth::PERMISSIONS;
 use holdfast_api::parameters::{CALL_SESSION, REDIRECT, REQUEST};
 use holdfast_api::{CallParams as _, ErrorCode, params};
-use holdfast_types::{AuthChange, Permission, RequestNumber, SessionName};
+use holdfast_types::{AuthChange, Permission, RequestNumber, Right, SessionName};
 
+use crate::access::HeadAccess;
+use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::late_copies::LateCopies;
 use crate::operation::{Example, Method, Operation, ResponseSpec};
@@ -24,7 +26,15 @@ pub(crate) static OPERATION: Operation = Operation {
     },
     answers: || vec![ResponseSpec::empty(StatusCode::NO_CONTENT, "The role is set")],
     errors: &[ErrorCode::Forbidden, ErrorCode::QuotaExceeded, ErrorCode::LevelTooLow],
-    ..Operation::write("setRole", Method::Put, &ROLE, LateCopies::Request, |call| set(call).boxed())
+    ..Operation::write(
+        "setRole",
+        Method::Put,
+        &ROLE,
+        LateCopies::Request,
+        HeadAccess::AnyOf(&[Right::AuthManage]),
+        BodyKind::LISTS,
+        |call| set(call).boxed(),
+    )
 };
 
 params! {

@@ -5,8 +5,10 @@ use futures_util::FutureExt as _;
 use holdfast_api::parameters::auth::{CERTIFICATES, ROLES};
 use holdfast_api::parameters::{CALL_SESSION, REDIRECT, REQUEST};
 use holdfast_api::{CallParams as _, ErrorCode, params};
-use holdfast_types::{AuthChange, CertificateName, RequestNumber, RoleName, SessionName};
+use holdfast_types::{AuthChange, CertificateName, RequestNumber, Right, RoleName, SessionName};
 
+use crate::access::HeadAccess;
+use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::late_copies::LateCopies;
 use crate::operation::{Example, Method, Operation, ResponseSpec};
@@ -25,9 +27,15 @@ pub(crate) static OPERATION: Operation = Operation {
         ErrorCode::QuotaExceeded,
         ErrorCode::LastAdministrator,
     ],
-    ..Operation::write("setSubject", Method::Put, &SUBJECT, LateCopies::Request, |call| {
-        set(call).boxed()
-    })
+    ..Operation::write(
+        "setSubject",
+        Method::Put,
+        &SUBJECT,
+        LateCopies::Request,
+        HeadAccess::AnyOf(&[Right::AuthManage]),
+        BodyKind::LISTS,
+        |call| set(call).boxed(),
+    )
 };
 
 params! {

@@ -176,7 +176,7 @@ fn request_body(operation: &Operation) -> Option<Value> {
     let kind = operation.body;
     let (media, about, schema) = match kind {
         BodyKind::None => return None,
-        BodyKind::Params => {
+        BodyKind::Params { .. } => {
             let about = "The query parameters, as a JSON object.";
             ("application/json", about, object_schema(operation.params.params))
         }

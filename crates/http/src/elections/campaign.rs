@@ -11,9 +11,12 @@ use holdfast_api::{
     CallParams as _, ElectedBody, ErrorCode, ParamError, ParamValue as _, Schemas, params,
 };
 use holdfast_service::{Granted, Response};
-use holdfast_types::{Acquire, AcquireOptions, Attempt, Data, Labels, Owner, SessionName, Ttl};
+use holdfast_types::{
+    Acquire, AcquireOptions, Attempt, Data, Labels, Owner, Right, SessionName, Ttl,
+};
 
 use super::election;
+use crate::access::HeadAccess;
 use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::late_copies::LateCopies;
@@ -31,7 +34,6 @@ pub(crate) static OPERATION: Operation = Operation {
         With change, another value replaces the published one; without a value it stays. With Accept: text/plain the response is the \
         token alone.",
     params: CampaignParams::LIST,
-    body: BodyKind::Value,
     example: Example { query: "session=me&wait=10s", body: "" },
     answers: || {
         vec![
@@ -41,9 +43,15 @@ pub(crate) static OPERATION: Operation = Operation {
         ]
     },
     errors: ACQUIRE_ERRORS,
-    ..Operation::write("campaign", Method::Put, &ELECTION, LateCopies::Attempt, |call| {
-        campaign(call).boxed()
-    })
+    ..Operation::write(
+        "campaign",
+        Method::Put,
+        &ELECTION,
+        LateCopies::Attempt,
+        HeadAccess::AnyOf(&[Right::LockAcquire]),
+        BodyKind::Value,
+        |call| campaign(call).boxed(),
+    )
 };
 
 params! {

@@ -8,6 +8,8 @@ use holdfast_api::{CallParams as _, params};
 use holdfast_types::{Attempt, FencingToken, Owner, Release, SessionName};
 
 use super::election;
+use crate::access::HeadAccess;
+use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::late_copies::LateCopies;
 use crate::locks::{RELEASE_ERRORS, owner_or_unnamed, release_target};
@@ -23,9 +25,15 @@ pub(crate) static OPERATION: Operation = Operation {
     params: ResignParams::LIST,
     answers: || vec![ResponseSpec::empty(StatusCode::NO_CONTENT, "The place is given up")],
     errors: RELEASE_ERRORS,
-    ..Operation::write("resign", Method::Delete, &ELECTION, LateCopies::Release, |call| {
-        resign(call).boxed()
-    })
+    ..Operation::write(
+        "resign",
+        Method::Delete,
+        &ELECTION,
+        LateCopies::Release,
+        HeadAccess::Subject,
+        BodyKind::SMALL,
+        |call| resign(call).boxed(),
+    )
 };
 
 params! {

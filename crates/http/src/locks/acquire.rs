@@ -12,7 +12,7 @@ use holdfast_api::parameters::{ATTEMPT, CHANGE, LABELS, OWNER, REDIRECT, TTL, WA
 use holdfast_api::{CallParams as _, ErrorCode, GrantBody, ParamError, Schemas, params};
 use holdfast_service::{Granted, Response};
 use holdfast_types::{
-    Acquire, AcquireOptions, Attempt, Data, Labels, Mode, Owner, SessionName, ShardChoice,
+    Acquire, AcquireOptions, Attempt, Data, Labels, Mode, Owner, Right, SessionName, ShardChoice,
     ShardRequest, Ttl, millis,
 };
 
@@ -20,6 +20,8 @@ use super::acquire_stream::stream;
 use super::{
     ACQUIRE_ERRORS, GRANTED_TOKEN, acquiring_session, check_change, grant_reply, owner_or_unnamed,
 };
+use crate::access::HeadAccess;
+use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::late_copies::LateCopies;
 use crate::operation::{Content, Example, Method, Operation, ResponseSpec};
@@ -48,9 +50,15 @@ pub(crate) static OPERATION: Operation = Operation {
         ]
     },
     errors: ACQUIRE_ERRORS,
-    ..Operation::write("acquireLock", Method::Put, &LOCK, LateCopies::Attempt, |call| {
-        acquire(call).boxed()
-    })
+    ..Operation::write(
+        "acquireLock",
+        Method::Put,
+        &LOCK,
+        LateCopies::Attempt,
+        HeadAccess::AnyOf(&[Right::LockAcquire]),
+        BodyKind::LISTS,
+        |call| acquire(call).boxed(),
+    )
 };
 
 params! {

@@ -12,11 +12,13 @@ use holdfast_api::{
 use holdfast_service::{Granted, Response};
 use holdfast_types::{
     Acquire, AcquireOptions, Attempt, Grant, Labels, LockName, LockSet, LockSetError, Mode, Owner,
-    SessionName, Ttl, millis,
+    Right, SessionName, Ttl, millis,
 };
 
 use super::acquire::with_queue_max_hint;
 use super::{ACQUIRE_ERRORS, acquiring_session, owner_or_unnamed};
+use crate::access::HeadAccess;
+use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::late_copies::LateCopies;
 use crate::operation::{Content, Example, Method, Operation, ResponseSpec};
@@ -37,9 +39,15 @@ pub(crate) static OPERATION: Operation = Operation {
         vec![granted.or("text/plain", Content::Text)]
     },
     errors: ACQUIRE_ERRORS,
-    ..Operation::write("acquireLocks", Method::Post, &LOCKS, LateCopies::Attempt, |call| {
-        acquire(call).boxed()
-    })
+    ..Operation::write(
+        "acquireLocks",
+        Method::Post,
+        &LOCKS,
+        LateCopies::Attempt,
+        HeadAccess::AnyOf(&[Right::LockAcquire]),
+        BodyKind::LISTS,
+        |call| acquire(call).boxed(),
+    )
 };
 
 params! {

@@ -6,8 +6,10 @@ use holdfast_api::parameters::REDIRECT;
 use holdfast_api::parameters::lock::{ENDED_TOKEN, FORCE_REASON};
 use holdfast_api::{CallParams as _, ErrorCode, ForceReleasedBody, Schemas, params};
 use holdfast_service::Response;
-use holdfast_types::{Break, BreakTarget, FencingToken, Reason};
+use holdfast_types::{Break, BreakTarget, FencingToken, Reason, Right};
 
+use crate::access::HeadAccess;
+use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::late_copies::LateCopies;
 use crate::operation::{Method, Operation, ResponseSpec};
@@ -25,9 +27,15 @@ pub(crate) static OPERATION: Operation = Operation {
         vec![ResponseSpec::json(StatusCode::OK, about, Schemas::of::<ForceReleasedBody>)]
     },
     errors: &[ErrorCode::NotFound],
-    ..Operation::write("forceRelease", Method::Post, &FORCE_RELEASE, LateCopies::Token, |call| {
-        force_release(call).boxed()
-    })
+    ..Operation::write(
+        "forceRelease",
+        Method::Post,
+        &FORCE_RELEASE,
+        LateCopies::Token,
+        HeadAccess::AnyOf(&[Right::LockBreak]),
+        BodyKind::SMALL,
+        |call| force_release(call).boxed(),
+    )
 };
 
 params! {

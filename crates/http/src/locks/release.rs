@@ -9,6 +9,8 @@ use holdfast_service::Response;
 use holdfast_types::{Attempt, FencingToken, Owner, Release, Released, SessionName};
 
 use super::{RELEASE_ERRORS, owner_or_unnamed, release_target};
+use crate::access::HeadAccess;
+use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::late_copies::LateCopies;
 use crate::operation::{Example, Header, Method, Operation, ResponseSpec};
@@ -32,9 +34,15 @@ pub(crate) static OPERATION: Operation = Operation {
         vec![ResponseSpec::empty(StatusCode::NO_CONTENT, about).with(&[HOLD_COUNT])]
     },
     errors: RELEASE_ERRORS,
-    ..Operation::write("releaseLock", Method::Delete, &LOCK, LateCopies::Release, |call| {
-        release(call).boxed()
-    })
+    ..Operation::write(
+        "releaseLock",
+        Method::Delete,
+        &LOCK,
+        LateCopies::Release,
+        HeadAccess::Subject,
+        BodyKind::SMALL,
+        |call| release(call).boxed(),
+    )
 };
 
 params! {

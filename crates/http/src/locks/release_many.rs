@@ -9,6 +9,8 @@ use holdfast_types::{Attempt, LockName, Owner, Release, ReleaseTarget, SessionNa
 
 use super::acquire_many::checked_names;
 use super::{RELEASE_ERRORS, owner_or_unnamed};
+use crate::access::HeadAccess;
+use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::late_copies::LateCopies;
 use crate::operation::{Example, Method, Operation, ResponseSpec};
@@ -24,9 +26,15 @@ pub(crate) static OPERATION: Operation = Operation {
     example: Example { query: "name=account/7&name=account/9&session=me", body: "" },
     answers: || vec![ResponseSpec::empty(StatusCode::NO_CONTENT, "The places are given up")],
     errors: RELEASE_ERRORS,
-    ..Operation::write("releaseLocks", Method::Delete, &LOCKS, LateCopies::Release, |call| {
-        release(call).boxed()
-    })
+    ..Operation::write(
+        "releaseLocks",
+        Method::Delete,
+        &LOCKS,
+        LateCopies::Release,
+        HeadAccess::Subject,
+        BodyKind::LISTS,
+        |call| release(call).boxed(),
+    )
 };
 
 params! {

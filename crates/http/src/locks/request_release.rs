@@ -10,9 +10,11 @@ use holdfast_api::parameters::lock::{
 };
 use holdfast_api::{CallParams as _, ErrorCode, ParamError, ReleaseRequestedBody, Schemas, params};
 use holdfast_service::Response;
-use holdfast_types::{FencingToken, Owner, Reason, RequestRelease, SessionName, millis};
+use holdfast_types::{FencingToken, Owner, Reason, RequestRelease, Right, SessionName, millis};
 
 use super::owner_or_unnamed;
+use crate::access::HeadAccess;
+use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::late_copies::LateCopies;
 use crate::operation::{Example, Method, Operation, ResponseSpec};
@@ -36,6 +38,8 @@ pub(crate) static OPERATION: Operation = Operation {
         Method::Post,
         &RELEASE_REQUEST,
         LateCopies::Token,
+        HeadAccess::AnyOf(&[Right::LockRequestRelease]),
+        BodyKind::SMALL,
         |call| request_release(call).boxed(),
     )
 };

@@ -12,8 +12,10 @@ use holdfast_api::{
     CallParams as _, CountOrNone, ErrorCode, ParamError, PolicyBody, Schemas, params,
 };
 use holdfast_service::Response;
-use holdfast_types::{PolicyChange, QueueOrder, RequestNumber, SessionName, millis};
+use holdfast_types::{PolicyChange, QueueOrder, RequestNumber, Right, SessionName, millis};
 
+use crate::access::HeadAccess;
+use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::late_copies::LateCopies;
 use crate::operation::{Example, Method, Operation, ResponseSpec};
@@ -29,9 +31,15 @@ pub(crate) static OPERATION: Operation = Operation {
     example: Example { query: "order=writer-first", body: "" },
     answers: || vec![ResponseSpec::json(StatusCode::OK, "The policy", Schemas::of::<PolicyBody>)],
     errors: &[ErrorCode::InUse, ErrorCode::QuotaExceeded, ErrorCode::EphemeralParent],
-    ..Operation::write("setPolicy", Method::Patch, &POLICY, LateCopies::Request, |call| {
-        set_policy(call).boxed()
-    })
+    ..Operation::write(
+        "setPolicy",
+        Method::Patch,
+        &POLICY,
+        LateCopies::Request,
+        HeadAccess::AnyOf(&[Right::LockPolicy]),
+        BodyKind::SMALL,
+        |call| set_policy(call).boxed(),
+    )
 };
 
 params! {

@@ -6,9 +6,11 @@ use holdfast_api::parameters::lock::{FROM, FROM_TOKEN, TO, TO_OWNER};
 use holdfast_api::parameters::{OWNER, REDIRECT};
 use holdfast_api::{CallParams as _, ErrorCode, HandedOverBody, Schemas, params};
 use holdfast_service::Response;
-use holdfast_types::{FencingToken, HandOver, Owner, SessionName};
+use holdfast_types::{FencingToken, HandOver, Owner, Right, SessionName};
 
 use super::owner_or_unnamed;
+use crate::access::HeadAccess;
+use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::late_copies::LateCopies;
 use crate::operation::{Method, Operation, ResponseSpec};
@@ -34,9 +36,15 @@ pub(crate) static OPERATION: Operation = Operation {
         ErrorCode::LimitMismatch,
         ErrorCode::SessionExpired,
     ],
-    ..Operation::write("transferLock", Method::Post, &TRANSFER, LateCopies::Token, |call| {
-        transfer(call).boxed()
-    })
+    ..Operation::write(
+        "transferLock",
+        Method::Post,
+        &TRANSFER,
+        LateCopies::Token,
+        HeadAccess::AnyOf(&[Right::LockAcquire]),
+        BodyKind::SMALL,
+        |call| transfer(call).boxed(),
+    )
 };
 
 params! {

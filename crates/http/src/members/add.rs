@@ -9,9 +9,11 @@ use holdfast_api::parameters::{CALL_SESSION, REDIRECT, REQUEST};
 use holdfast_api::{CallParams as _, ErrorCode, InvitedMemberBody, JoinToken, Schemas, params};
 use holdfast_service::{ChangeMode, InvitedMember, NewMember, Response};
 use holdfast_types::{
-    Address, MemberAddresses, NodeId, RequestNumber, SessionName, VotingRole, Zone,
+    Address, MemberAddresses, NodeId, RequestNumber, Right, SessionName, VotingRole, Zone,
 };
 
+use crate::access::HeadAccess;
+use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::late_copies::LateCopies;
 use crate::operation::{Method, Operation, ResponseSpec};
@@ -38,9 +40,15 @@ pub(crate) static OPERATION: Operation = Operation {
         ErrorCode::MembershipInProgress,
         ErrorCode::MembershipUnsafe,
     ],
-    ..Operation::write("addMember", Method::Post, &MEMBERS, LateCopies::SecretRequest, |call| {
-        add(call).boxed()
-    })
+    ..Operation::write(
+        "addMember",
+        Method::Post,
+        &MEMBERS,
+        LateCopies::SecretRequest,
+        HeadAccess::AnyOf(&[Right::ClusterManage]),
+        BodyKind::SMALL,
+        |call| add(call).boxed(),
+    )
 };
 
 params! {

@@ -6,8 +6,10 @@ use holdfast_api::parameters::REDIRECT;
 use holdfast_api::parameters::member::{DRY_RUN, FORCE, REASON};
 use holdfast_api::{CallParams as _, ErrorCode, params};
 use holdfast_service::ChangeMode;
-use holdfast_types::Reason;
+use holdfast_types::{Reason, Right};
 
+use crate::access::HeadAccess;
+use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::late_copies::LateCopies;
 use crate::operation::{Method, Operation, ResponseSpec};
@@ -29,9 +31,15 @@ pub(crate) static OPERATION: Operation = Operation {
         ErrorCode::MembershipInProgress,
         ErrorCode::MembershipUnsafe,
     ],
-    ..Operation::write("removeMember", Method::Delete, &MEMBER, LateCopies::UniqueId, |call| {
-        remove(call).boxed()
-    })
+    ..Operation::write(
+        "removeMember",
+        Method::Delete,
+        &MEMBER,
+        LateCopies::UniqueId,
+        HeadAccess::AnyOf(&[Right::ClusterManage]),
+        BodyKind::SMALL,
+        |call| remove(call).boxed(),
+    )
 };
 
 params! {

@@ -6,8 +6,10 @@ use holdfast_api::parameters::member::{REASON, SEAL_REVISION};
 use holdfast_api::parameters::{CALL_SESSION, REDIRECT, REQUEST};
 use holdfast_api::{CallParams as _, ErrorCode, Rfc3339Time, Schemas, SealBody, params};
 use holdfast_service::Response;
-use holdfast_types::{Reason, RequestNumber, Revision, Seal, SessionName};
+use holdfast_types::{Reason, RequestNumber, Revision, Right, Seal, SessionName};
 
+use crate::access::HeadAccess;
+use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::late_copies::LateCopies;
 use crate::operation::{Method, Operation, ResponseSpec};
@@ -22,9 +24,15 @@ pub(crate) static SEAL_CLUSTER: Operation = Operation {
     params: SealParams::LIST,
     answers: || vec![ResponseSpec::json(StatusCode::OK, "The seal", Schemas::of::<SealBody>)],
     errors: &[ErrorCode::BadName, ErrorCode::Forbidden, ErrorCode::LevelTooLow],
-    ..Operation::write("sealCluster", Method::Put, &SEAL, LateCopies::Request, |call| {
-        seal(call).boxed()
-    })
+    ..Operation::write(
+        "sealCluster",
+        Method::Put,
+        &SEAL,
+        LateCopies::Request,
+        HeadAccess::AnyOf(&[Right::ClusterManage]),
+        BodyKind::SMALL,
+        |call| seal(call).boxed(),
+    )
 };
 
 pub(crate) static UNSEAL_CLUSTER: Operation = Operation {
@@ -34,9 +42,15 @@ pub(crate) static UNSEAL_CLUSTER: Operation = Operation {
     params: UnsealParams::LIST,
     answers: || vec![ResponseSpec::empty(StatusCode::NO_CONTENT, "The cluster is not sealed")],
     errors: &[ErrorCode::Forbidden, ErrorCode::LevelTooLow, ErrorCode::VersionMismatch],
-    ..Operation::write("unsealCluster", Method::Delete, &SEAL, LateCopies::Seal, |call| {
-        unseal(call).boxed()
-    })
+    ..Operation::write(
+        "unsealCluster",
+        Method::Delete,
+        &SEAL,
+        LateCopies::Seal,
+        HeadAccess::AnyOf(&[Right::ClusterManage]),
+        BodyKind::SMALL,
+        |call| unseal(call).boxed(),
+    )
 };
 
 params! {

@@ -8,8 +8,10 @@ use holdfast_api::parameters::member::{
 use holdfast_api::parameters::{CALL_SESSION, REDIRECT, REQUEST};
 use holdfast_api::{CallParams as _, ErrorCode, ParamError, params};
 use holdfast_service::{ChangeMode, MemberUpdate};
-use holdfast_types::{Address, NodeId, RequestNumber, SessionName, VotingRole, Zone};
+use holdfast_types::{Address, NodeId, RequestNumber, Right, SessionName, VotingRole, Zone};
 
+use crate::access::HeadAccess;
+use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::late_copies::LateCopies;
 use crate::operation::{Example, Method, Operation, ResponseSpec};
@@ -32,9 +34,15 @@ pub(crate) static OPERATION: Operation = Operation {
         ErrorCode::MembershipInProgress,
         ErrorCode::MembershipUnsafe,
     ],
-    ..Operation::write("setMember", Method::Patch, &MEMBER, LateCopies::Request, |call| {
-        set(call).boxed()
-    })
+    ..Operation::write(
+        "setMember",
+        Method::Patch,
+        &MEMBER,
+        LateCopies::Request,
+        HeadAccess::AnyOf(&[Right::ClusterManage]),
+        BodyKind::SMALL,
+        |call| set(call).boxed(),
+    )
 };
 
 params! {

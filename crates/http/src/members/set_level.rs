@@ -6,8 +6,10 @@ use holdfast_api::parameters::member::LEVEL;
 use holdfast_api::parameters::{CALL_SESSION, REDIRECT, REQUEST};
 use holdfast_api::{CallParams as _, ErrorCode, FeatureLevelBody, Schemas, params};
 use holdfast_service::Response;
-use holdfast_types::{FeatureLevel, RequestNumber, SessionName};
+use holdfast_types::{FeatureLevel, RequestNumber, Right, SessionName};
 
+use crate::access::HeadAccess;
+use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::late_copies::LateCopies;
 use crate::operation::{Method, Operation, ResponseSpec};
@@ -29,6 +31,8 @@ pub(crate) static OPERATION: Operation = Operation {
         Method::Post,
         &FEATURE_LEVEL,
         LateCopies::Request,
+        HeadAccess::AnyOf(&[Right::ClusterManage]),
+        BodyKind::SMALL,
         |call| set_level(call).boxed(),
     )
 };

@@ -6,8 +6,10 @@ use holdfast_api::parameters::REDIRECT;
 use holdfast_api::parameters::member::TO;
 use holdfast_api::{CallParams as _, ErrorCode, Schemas, TransferredLeadershipBody, params};
 use holdfast_service::Response;
-use holdfast_types::NodeId;
+use holdfast_types::{NodeId, Right};
 
+use crate::access::HeadAccess;
+use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::late_copies::LateCopies;
 use crate::operation::{Method, Operation, ResponseSpec};
@@ -30,6 +32,8 @@ pub(crate) static OPERATION: Operation = Operation {
         Method::Post,
         &TRANSFER_LEADERSHIP,
         LateCopies::NoStateChange,
+        HeadAccess::AnyOf(&[Right::ClusterManage]),
+        BodyKind::SMALL,
         |call| transfer(call).boxed(),
     )
 };

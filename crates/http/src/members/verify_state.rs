@@ -8,7 +8,10 @@ use holdfast_api::{
     params,
 };
 use holdfast_service::{Response, StateVerification};
+use holdfast_types::Right;
 
+use crate::access::HeadAccess;
+use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::late_copies::LateCopies;
 use crate::operation::{Method, Operation, ResponseSpec};
@@ -31,6 +34,8 @@ pub(crate) static OPERATION: Operation = Operation {
         Method::Post,
         &VERIFY_STATE,
         LateCopies::NoStateChange,
+        HeadAccess::AnyOf(&[Right::ClusterOperate]),
+        BodyKind::SMALL,
         |call| verify(call).boxed(),
     )
 };

@@ -7,8 +7,10 @@ use holdfast_api::parameters::namespace::{
 };
 use holdfast_api::parameters::{CALL_SESSION, REDIRECT, REQUEST};
 use holdfast_api::{CallParams as _, ErrorCode, params};
-use holdfast_types::{AuthChange, QuotaKind, Quotas, RequestNumber, SessionName};
+use holdfast_types::{AuthChange, QuotaKind, Quotas, RequestNumber, Right, SessionName};
 
+use crate::access::HeadAccess;
+use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::late_copies::LateCopies;
 use crate::operation::{Example, Method, Operation, ResponseSpec};
@@ -24,9 +26,15 @@ pub(crate) static OPERATION: Operation = Operation {
     example: Example { query: "locks=1000&sessions=100", body: "" },
     answers: || vec![ResponseSpec::empty(StatusCode::NO_CONTENT, "The namespace is set")],
     errors: &[ErrorCode::Forbidden, ErrorCode::LastAdministrator, ErrorCode::QuotaExceeded],
-    ..Operation::write("setNamespace", Method::Put, &NAMESPACE, LateCopies::Request, |call| {
-        set(call).boxed()
-    })
+    ..Operation::write(
+        "setNamespace",
+        Method::Put,
+        &NAMESPACE,
+        LateCopies::Request,
+        HeadAccess::AnyOf(&[Right::AuthManage]),
+        BodyKind::SMALL,
+        |call| set(call).boxed(),
+    )
 };
 
 params! {

@@ -9,6 +9,7 @@ use holdfast_api::parameters::node::{LOG, LOG_FOR};
 use holdfast_api::{CallParams as _, ErrorCode, NodeLogBody, ParamError, Schemas, params};
 use holdfast_types::{Right, millis};
 
+use crate::access::HeadAccess;
 use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::operation::{Example, Method, Operation, ResponseSpec, Scope};
@@ -19,7 +20,8 @@ use crate::status::HttpError;
 pub(crate) static OPERATION: Operation = Operation {
     method: Method::Patch,
     scope: Scope::Node,
-    body: BodyKind::Params,
+    access: HeadAccess::AnyOf(&[Right::ClusterOperate]),
+    body: BodyKind::SMALL,
     summary: "Change the filter of this node's log for a time",
     description: "Afterwards the configured filter applies again. Only the node that receives the call changes its log.",
     params: SetLogParams::LIST,

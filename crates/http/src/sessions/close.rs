@@ -7,6 +7,8 @@ use holdfast_api::parameters::session::{FORCE, INCARNATION, REASON};
 use holdfast_api::{CallParams as _, ErrorCode, ParamError, params};
 use holdfast_types::{Reason, SessionId};
 
+use crate::access::HeadAccess;
+use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::late_copies::LateCopies;
 use crate::operation::{Method, Operation, ResponseSpec};
@@ -21,9 +23,15 @@ pub(crate) static OPERATION: Operation = Operation {
     params: CloseParams::LIST,
     answers: || vec![ResponseSpec::empty(StatusCode::NO_CONTENT, "The session is closed")],
     errors: &[ErrorCode::SessionExpired],
-    ..Operation::write("closeSession", Method::Delete, &SESSION, LateCopies::Incarnation, |call| {
-        close(call).boxed()
-    })
+    ..Operation::write(
+        "closeSession",
+        Method::Delete,
+        &SESSION,
+        LateCopies::Incarnation,
+        HeadAccess::Subject,
+        BodyKind::SMALL,
+        |call| close(call).boxed(),
+    )
 };
 
 params! {

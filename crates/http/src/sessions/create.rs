@@ -7,6 +7,10 @@ use holdfast_service::generate_session_name;
 
 use super::LOCATION;
 use super::open::{OpenParams, open_session};
+use holdfast_types::Right;
+
+use crate::access::HeadAccess;
+use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::late_copies::LateCopies;
 use crate::operation::{Method, Operation, ResponseSpec};
@@ -23,9 +27,15 @@ pub(crate) static OPERATION: Operation = Operation {
         vec![opened.with(&[LOCATION])]
     },
     errors: &[ErrorCode::QuotaExceeded],
-    ..Operation::write("createSession", Method::Post, &SESSIONS, LateCopies::NewSession, |call| {
-        create(call).boxed()
-    })
+    ..Operation::write(
+        "createSession",
+        Method::Post,
+        &SESSIONS,
+        LateCopies::NewSession,
+        HeadAccess::AnyOf(&[Right::SessionOpen]),
+        BodyKind::LISTS,
+        |call| create(call).boxed(),
+    )
 };
 
 async fn create(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {

@@ -13,6 +13,8 @@ use holdfast_service::{HoldChange, HoldNotice, ListenReply, ListenRequest, Respo
 use holdfast_types::{Revision, Stamp};
 
 use super::session_reply;
+use crate::access::HeadAccess;
+use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::late_copies::LateCopies;
 use crate::operation::{Content, Method, Operation, ResponseSpec};
@@ -32,9 +34,15 @@ pub(crate) static OPERATION: Operation = Operation {
         vec![renewed.or("application/json", Content::Json(Schemas::of::<SessionEventsBody>))]
     },
     errors: &[ErrorCode::SessionExpired],
-    ..Operation::write("keepSessionAlive", Method::Post, &KEEP_ALIVE, LateCopies::Renewal, |call| {
-        keep_alive(call).boxed()
-    })
+    ..Operation::write(
+        "keepSessionAlive",
+        Method::Post,
+        &KEEP_ALIVE,
+        LateCopies::Renewal,
+        HeadAccess::Subject,
+        BodyKind::SMALL,
+        |call| keep_alive(call).boxed(),
+    )
 };
 
 params! {

@@ -10,6 +10,7 @@ use holdfast_api::{
 use holdfast_service::{Response, SessionRenewal};
 use holdfast_types::SessionName;
 
+use crate::access::HeadAccess;
 use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::late_copies::LateCopies;
@@ -23,7 +24,6 @@ pub(crate) static OPERATION: Operation = Operation {
     description: "The leader confirms its leadership once for all of them. Each session has a result of its own. The results \
         do not list holds: POST /v1/sessions/{id}/keepalive does, and PUT of a lock with its attempt returns 409 after a loss.",
     params: KeepManyAliveParams::LIST,
-    body: BodyKind::Sessions,
     example: Example { query: "", body: "[\"me\"]" },
     answers: || {
         let about = "The result of each session";
@@ -35,6 +35,8 @@ pub(crate) static OPERATION: Operation = Operation {
         Method::Post,
         &KEEP_MANY_ALIVE,
         LateCopies::Renewal,
+        HeadAccess::Subject,
+        BodyKind::Sessions,
         |call| keep_many_alive(call).boxed(),
     )
 };

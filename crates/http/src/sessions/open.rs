@@ -5,9 +5,11 @@ use futures_util::FutureExt as _;
 use holdfast_api::parameters::session::OPEN_ATTEMPT;
 use holdfast_api::parameters::{LABELS, REDIRECT, TTL};
 use holdfast_api::{CallParams as _, ErrorCode, Schemas, SessionBody, params};
-use holdfast_types::{Attempt, Labels, OpenSession, SessionName, Ttl};
+use holdfast_types::{Attempt, Labels, OpenSession, Right, SessionName, Ttl};
 
 use super::{LOCATION, session_reply};
+use crate::access::HeadAccess;
+use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::late_copies::LateCopies;
 use crate::operation::{Example, Method, Operation, ResponseSpec};
@@ -31,9 +33,15 @@ pub(crate) static OPERATION: Operation = Operation {
         ]
     },
     errors: &[ErrorCode::QuotaExceeded, ErrorCode::SessionExpired, ErrorCode::AttemptOver],
-    ..Operation::write("openSession", Method::Put, &SESSION, LateCopies::OpenAttempt, |call| {
-        open(call).boxed()
-    })
+    ..Operation::write(
+        "openSession",
+        Method::Put,
+        &SESSION,
+        LateCopies::OpenAttempt,
+        HeadAccess::AnyOf(&[Right::SessionOpen]),
+        BodyKind::LISTS,
+        |call| open(call).boxed(),
+    )
 };
 
 params! {

@@ -5,9 +5,11 @@ use futures_util::FutureExt as _;
 use holdfast_api::parameters::tree::{DELETE_RECURSIVE, SESSION};
 use holdfast_api::parameters::{REDIRECT, REQUEST};
 use holdfast_api::{CallParams as _, ErrorCode, HOLDFAST_DELETED, params};
-use holdfast_types::{Op, OpReply, RequestNumber, SessionName};
+use holdfast_types::{Op, OpReply, RequestNumber, Right, SessionName};
 
 use super::{IF_MATCH, caller, change, unexpected_reply};
+use crate::access::HeadAccess;
+use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::late_copies::LateCopies;
 use crate::operation::{Header, Method, Operation, ResponseSpec};
@@ -32,9 +34,15 @@ pub(crate) static OPERATION: Operation = Operation {
         ErrorCode::SessionExpired,
         ErrorCode::VersionMismatch,
     ],
-    ..Operation::write("deleteZnode", Method::Delete, &TREE, LateCopies::Request, |call| {
-        delete(call).boxed()
-    })
+    ..Operation::write(
+        "deleteZnode",
+        Method::Delete,
+        &TREE,
+        LateCopies::Request,
+        HeadAccess::AnyOf(&[Right::TreeWrite]),
+        BodyKind::SMALL,
+        |call| delete(call).boxed(),
+    )
 };
 
 params! {

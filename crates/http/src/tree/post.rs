@@ -9,10 +9,11 @@ use holdfast_api::parameters::tree::{
 };
 use holdfast_api::parameters::{REDIRECT, REQUEST};
 use holdfast_api::{CallParams as _, ErrorCode, ParamError, Schemas, ZnodeBody, params};
-use holdfast_types::{AclEntry, Data, Op, OpReply, RequestNumber, SessionName, ZnodePath};
+use holdfast_types::{AclEntry, Data, Op, OpReply, RequestNumber, Right, SessionName, ZnodePath};
 
 use super::new_znode::{KindParams, NewZnode};
 use super::{CREATE_ERRORS, ETAG, LOCATION, caller, change, created, unexpected_reply};
+use crate::access::HeadAccess;
 use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::late_copies::LateCopies;
@@ -26,7 +27,6 @@ pub(crate) static OPERATION: Operation = Operation {
     summary: "Create a child znode whose name ends with the next number of the directory",
     description: "The body is the data. The call rejects If-Match and If-None-Match.",
     params: PostParams::LIST,
-    body: BodyKind::Data,
     example: Example { query: "sequential&name=job-", body: "" },
     answers: || {
         let about = "The znode is created";
@@ -34,9 +34,15 @@ pub(crate) static OPERATION: Operation = Operation {
         vec![created.with(&[ETAG, LOCATION])]
     },
     errors: &CREATE_ERRORS,
-    ..Operation::write("createZnode", Method::Post, &TREE, LateCopies::Request, |call| {
-        post(call).boxed()
-    })
+    ..Operation::write(
+        "createZnode",
+        Method::Post,
+        &TREE,
+        LateCopies::Request,
+        HeadAccess::AnyOf(&[Right::TreeWrite]),
+        BodyKind::Data,
+        |call| post(call).boxed(),
+    )
 };
 
 params! {

@@ -14,12 +14,14 @@ use holdfast_api::{
 };
 use holdfast_service::ReadMode;
 use holdfast_types::{
-    Caller, Condition, Data, Multi, Op, OpReply, RequestNumber, Revision, SessionName, ZnodePath,
+    Caller, Condition, Data, Multi, Op, OpReply, RequestNumber, Revision, Right, SessionName,
+    ZnodePath,
 };
 
 use super::acl::{self, AclParam};
 use super::new_znode::{KindParams, NewZnode};
 use super::{ETAG, IF_MATCH, LOCATION, caller, change, created, stat_reply, unexpected_reply};
+use crate::access::HeadAccess;
 use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::late_copies::LateCopies;
@@ -45,7 +47,6 @@ pub(crate) static OPERATION: Operation = Operation {
         list, and the body is {\"acl\": [...]}.",
     params: PutParams::LIST,
     headers: &[IF_MATCH, IF_NONE_MATCH],
-    body: BodyKind::Data,
     example: Example { query: "", body: "blue" },
     answers: || {
         let (replaced, created) =
@@ -66,9 +67,15 @@ pub(crate) static OPERATION: Operation = Operation {
         ErrorCode::SessionExpired,
         ErrorCode::VersionMismatch,
     ],
-    ..Operation::write("putZnode", Method::Put, &TREE, LateCopies::Request, |call| {
-        put(call).boxed()
-    })
+    ..Operation::write(
+        "putZnode",
+        Method::Put,
+        &TREE,
+        LateCopies::Request,
+        HeadAccess::AnyOf(&[Right::TreeWrite]),
+        BodyKind::Data,
+        |call| put(call).boxed(),
+    )
 };
 
 params! {

@@ -80,7 +80,7 @@ pub(crate) fn example(operation: &'static Value) -> (String, String, String) {
 
 /// What a caller needs for an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Needs {
+pub(crate) enum Needs {
     /// Nothing, and its credential is not read.
     Nothing,
     /// Nothing, but a wrong credential is refused.
@@ -92,18 +92,17 @@ enum Needs {
     Permission,
 }
 
-fn needs(path: &str, id: &str) -> Needs {
+pub(crate) fn needs(path: &str, id: &str) -> Needs {
     let is_page = path.starts_with("/docs") || path.starts_with("/errors");
     if is_page || ["/livez", "/readyz", "/version", "/openapi.json"].contains(&path) {
         return Needs::Nothing;
     }
     match id {
-        // `keepSessionsAlive` has a problem for each session.
-        "readCaller" | "canCall" | "bootstrapAuth" | "recoverAuth" | "keepSessionsAlive" => {
-            Needs::ValidCredential
+        "readCaller" | "canCall" | "bootstrapAuth" | "recoverAuth" => Needs::ValidCredential,
+        "keepSessionAlive" | "keepSessionsAlive" | "closeSession" | "readSession"
+        | "listSessions" | "listLocks" | "releaseLock" | "releaseLocks" | "resign" => {
+            Needs::AnySubject
         }
-        "keepSessionAlive" | "closeSession" | "readSession" | "listSessions" | "listLocks"
-        | "releaseLock" | "releaseLocks" | "resign" => Needs::AnySubject,
         "createSession" | "openSession" => Needs::OpensSession,
         _ => Needs::Permission,
     }

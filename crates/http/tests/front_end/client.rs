@@ -97,6 +97,28 @@ pub(crate) fn request(method: &str, target: &str, headers: &[(&str, &str)], body
     text
 }
 
+/// Sends the head of a request whose body never follows, and reads the response by its length.
+pub(crate) async fn only_head(address: SocketAddr, head: &str) -> Reply {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let mut received = Vec::new();
+    let is_complete = |received: &[u8]| {
+        let text = String::from_utf8_lossy(received);
+        text.split_once("\r\n\r\n").is_some_and(|(head, body)| {
+            let lines = head.lines().filter_map(|line| line.split_once(": "));
+            let length = lines.into_iter().find(|(name, _)| *name == "content-length");
+            body.len() >= length.map_or(0, |(_, length)| length.parse().unwrap())
+        })
+    };
+    let reading = async {
+        while !is_complete(&received) {
+            assert_ne!(stream.read_buf(&mut received).await.unwrap(), 0, "closed: {head}");
+        }
+    };
+    tokio::time::timeout(TIMEOUT, reading).await.unwrap_or_else(|_| panic!("no response: {head}"));
+    Reply::parse(&received)
+}
+
 /// Sends bytes and reads until the server closes.
 pub(crate) async fn raw(address: SocketAddr, bytes: &[u8]) -> Reply {
     let mut stream = TcpStream::connect(address).await.unwrap();

@@ -161,6 +161,27 @@ impl<'a> ActorRights<'a> {
         self.check_any(right, &name, |permission| permission.allows_below(right, prefix))
     }
 
+    /// Checks that the actor has a permission with one of the rights, on any name; without rights, that it has a credential.
+    ///
+    /// # Errors
+    /// As [`ActorRights::check`]; the first right is the missing one.
+    pub fn check_any_of(&self, rights: &[Right]) -> Result<(), AuthRejection> {
+        let Some(right) = rights.first().copied() else { return self.check_caller() };
+        let allows = |permission: &Permission| {
+            rights.iter().any(|right| permission.allows_somewhere(*right))
+        };
+        match self.caller {
+            AuthCaller::Node => Ok(()),
+            _ if self.find(|_, permission| allows(permission)) => Ok(()),
+            AuthCaller::Anonymous => Err(self.no_credential()),
+            AuthCaller::Subject(subject) => {
+                let name = if right.has_names() { "*".to_owned() } else { String::new() };
+                let forbidden = Forbidden { subject: subject.clone(), right, name };
+                Err(AuthRejection::Forbidden(Box::new(forbidden)))
+            }
+        }
+    }
+
     /// Checks that the actor may use an existing session by its name.
     ///
     /// # Errors

@@ -2,8 +2,8 @@
 
 use holdfast_types::{
     AccessTokenId, Acquire, Actor, AuthChange, AuthMode, AuthRejection, Bound, CertificateName,
-    Command, Condition, Create, CreateKind, Entry, Multi, NamespaceName, NewAccessToken, Op,
-    OpenSession, Outcome, Owner, QuotaKind, Quotas, Rejection, Release, ReleaseTarget, Right,
+    Command, Condition, Create, CreateKind, Entry, Forbidden, Multi, NamespaceName, NewAccessToken,
+    Op, OpenSession, Outcome, Owner, QuotaKind, Quotas, Rejection, Release, ReleaseTarget, Right,
     RoleName, SecretHash, Stamp, SubjectName, Ttl,
 };
 
@@ -152,6 +152,27 @@ pub(super) fn rejected(outcome: &Outcome) -> Option<&AuthRejection> {
     match outcome {
         Err(Rejection::Auth(rejection)) => Some(rejection),
         _ => None,
+    }
+}
+
+#[test]
+fn a_call_is_admitted_by_a_right_that_could_allow_it() {
+    let machine = guarded();
+    let admits = |actor: &Actor, rights: &[Right]| {
+        machine.rights_of(actor, Stamp(1_000)).unwrap().check_any_of(rights)
+    };
+    let lacks = |right, name: &str| {
+        let forbidden = Forbidden { subject: subject("web"), right, name: name.to_owned() };
+        Err(AuthRejection::Forbidden(Box::new(forbidden)))
+    };
+    assert_eq!(admits(&ADMIN, &[Right::AuthManage]), Ok(()));
+    // A right that another one includes, on whatever names.
+    assert_eq!(admits(&WEB, &[Right::TreeRead, Right::LockCheck]), Ok(()));
+    assert_eq!(admits(&WEB, &[Right::TreeWrite]), lacks(Right::TreeWrite, "*"));
+    assert_eq!(admits(&WEB, &[Right::AuthManage]), lacks(Right::AuthManage, ""));
+    assert_eq!(admits(&WEB, &[]), Ok(()));
+    for rights in [&[Right::LockAcquire][..], &[]] {
+        assert_eq!(admits(&Actor::Anonymous, rights), Err(AuthRejection::NoCredential));
     }
 }
 

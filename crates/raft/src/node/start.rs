@@ -407,7 +407,13 @@ impl RaftNode {
             inner.context.clone(),
             inner.members.clone(),
         ));
-        let serving = server::serve(listener, config.tls.clone(), handshake, dispatch);
+        let serving = server::serve(
+            listener,
+            config.tls.clone(),
+            handshake,
+            dispatch,
+            config.failures.clone(),
+        );
         tasks.spawn(supervisor::until_failure(serving, inner.raft.clone(), inner.failure.clone()));
         tasks.spawn(supervisor::watch_openraft(inner.raft.clone(), inner.failure.clone()));
     }

@@ -25,6 +25,17 @@ pub(crate) async fn read_frame<R>(stream: &mut R) -> Result<Option<Vec<u8>>, Fra
 where
     R: AsyncRead + Unpin,
 {
+    read_frame_of(stream, FRAME_MAX).await
+}
+
+/// Reads a frame of at most `max` bytes.
+pub(crate) async fn read_frame_of<R>(
+    stream: &mut R,
+    max: usize,
+) -> Result<Option<Vec<u8>>, FrameError>
+where
+    R: AsyncRead + Unpin,
+{
     let mut header = [0; HEADER_LEN];
     match stream.read_exact(&mut header).await {
         Ok(_) => {}
@@ -32,7 +43,7 @@ where
         Err(error) => return Err(error.into()),
     }
     let len = holdfast_codec::frame_len(&header)?;
-    if len > FRAME_MAX {
+    if len > max {
         return Err(FrameError::TooLong(len));
     }
     let mut frame = vec![0; len];

@@ -8,20 +8,20 @@
 //! Bounds: one hello within [`HELLO_BOUND`]; one remembered incarnation and one refusal for each member.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use holdfast_codec::Kind;
-use holdfast_tls::{CertificateInfo, MaybeTlsStream};
+use holdfast_tls::{CertificateInfo, FailureReason, MaybeTlsStream};
 use holdfast_types::{
     Address, ClusterId, Command, FeatureLevel, Incarnation, Member, NodeId, Retirement, SecretHash,
 };
 use parking_lot::Mutex;
-use tokio::io::AsyncWriteExt;
 use tokio::time::timeout;
 
 use super::frame::read_frame;
+use super::hello::{HELLO_BOUND, Stranger, read_hello, reply, write};
 use crate::acknowledged::AcknowledgedEntries;
 use crate::emptied::{EmptiedMembers, ReadmissionCaller, ReadmissionRequest};
 use crate::failure::{Failure, StopReason};
@@ -34,9 +34,6 @@ use crate::wire::{
     Hello, HelloAccepted, HelloReply, InvitationRefusal, JOIN_SECRET, LOG_END, MUST_HAVE,
     PROTOCOLS, Purpose, READMISSION, Refusal,
 };
-
-/// The timeout of a handshake.
-pub(crate) const HELLO_BOUND: Duration = Duration::from_secs(2);
 
 /// A peer that passed the handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -313,15 +310,13 @@ impl PeerHandshake {
         initial.or_else(|| self.join.as_ref().map(|join| join.cluster_id))
     }
 
-    /// Runs the server side of the handshake. Returns the peer, or `None` if the connection is refused or broken.
-    pub(crate) async fn accept(&self, stream: &mut MaybeTlsStream) -> Option<ConnectedPeer> {
-        let frame = timeout(HELLO_BOUND, read_frame(stream)).await.ok()?.ok()??;
-        let Ok(hello) = holdfast_codec::decode::<Hello>(Kind::Hello, &frame) else {
-            // An earlier or a later program: its log shows the reason.
-            let refusal = Refusal::Protocol { ours: PROTOCOLS };
-            reply(stream, &HelloReply::Refused(refusal)).await;
-            return None;
-        };
+    /// Runs the server side of the handshake. Returns the peer; the error is `None` if the connection closed, or if the log
+    /// has the reason already.
+    pub(crate) async fn accept(
+        &self,
+        stream: &mut MaybeTlsStream,
+    ) -> Result<ConnectedPeer, Option<Stranger>> {
+        let hello = read_hello(stream).await?;
         let certificate = stream.certificate();
         let checked = self.check_hello(&hello).and_then(|protocol| {
             if self.is_named(certificate.clone(), hello.from) {
@@ -341,7 +336,7 @@ impl PeerHandshake {
             Ok(_) => drop(self.refused_by.lock().remove(&hello.from)),
             Err(_) => {}
         }
-        let Hello { from: node, incarnation, purpose, .. } = hello;
+        let (node, incarnation, purpose) = (hello.from, hello.incarnation, hello.purpose);
         match checked {
             Ok(protocol) => {
                 let accepted = HelloAccepted {
@@ -351,14 +346,25 @@ impl PeerHandshake {
                     level_max: FeatureLevel::NEWEST,
                     extensions: Vec::new(),
                 };
-                reply(stream, &HelloReply::Accepted(accepted)).await?;
-                Some(ConnectedPeer { node, incarnation, purpose })
+                reply(stream, &HelloReply::Accepted(accepted)).await.ok_or(None::<Stranger>)?;
+                Ok(ConnectedPeer { node, incarnation, purpose })
             }
             Err(refusal) => {
                 reply(stream, &HelloReply::Refused(refusal.clone())).await;
                 // The peer has the reason before this node stops.
                 self.stop_if_lost(&refusal);
-                None
+                let reason = if refusal == Refusal::Certificate {
+                    FailureReason::Certificate
+                } else if self.is_known(node) {
+                    return Err(None);
+                } else {
+                    FailureReason::NotMember
+                };
+                let cluster = hello.cluster;
+                Err(Some(Stranger {
+                    reason,
+                    detail: format!("node {node} of '{cluster}': {refusal}"),
+                }))
             }
         }
     }
@@ -456,17 +462,29 @@ impl PeerHandshake {
     }
 
     /// Logs a refusal, once for each reason of a member.
+    /// Whether a member has this address. A host name has none here.
+    pub(crate) fn is_member_address(&self, source: IpAddr) -> bool {
+        let source = source.to_canonical().to_string();
+        let mut addresses = self.members.ids().into_iter().filter_map(|id| self.peer_address(id));
+        addresses.any(|address| address.host() == source)
+    }
+
+    /// Whether the node is or was a member.
+    fn is_known(&self, node: NodeId) -> bool {
+        self.members.addresses(node).is_some() || node <= self.members.state().highest_member()
+    }
+
     fn log_refusal(&self, hello: &Hello, refusal: Option<&Refusal>) {
         let mut refused = self.refused.lock();
         let Some(refusal) = refusal else {
             refused.remove(&hello.from);
             return;
         };
-        let is_known = self.members.addresses(hello.from).is_some()
-            || hello.from <= self.members.state().highest_member();
-        let again =
-            is_known && refused.insert(hello.from, refusal.clone()).as_ref() == Some(refusal);
-        if !again {
+        // The listener logs those of strangers.
+        if !self.is_known(hello.from) || matches!(refusal, Refusal::Certificate) {
+            return;
+        }
+        if refused.insert(hello.from, refusal.clone()).as_ref() != Some(refusal) {
             let (peer, reason) = (hello.from.0, refusal.name());
             tracing::warn!(peer, cluster = hello.cluster, refusal = reason, "refused a peer");
         }
@@ -498,17 +516,6 @@ fn retired(retirement: Option<Retirement>) -> String {
         Some(Retirement { reason: None, .. }) => "its invitation expired".to_owned(),
         None => "it is not a member".to_owned(),
     }
-}
-
-async fn reply(stream: &mut MaybeTlsStream, reply: &HelloReply) -> Option<()> {
-    let frame = holdfast_codec::encode(Kind::Hello, reply).ok()?;
-    timeout(HELLO_BOUND, write(stream, &frame)).await.ok()?.ok()
-}
-
-async fn write(stream: &mut MaybeTlsStream, frame: &[u8]) -> std::io::Result<()> {
-    stream.write_all(frame).await?;
-    // TLS may hold back the end of the last record.
-    stream.flush().await
 }
 
 #[cfg(test)]

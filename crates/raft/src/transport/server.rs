@@ -2,13 +2,15 @@
 //!
 //! A connection for calls handles up to [`IN_FLIGHT_MAX`] requests concurrently; every other connection handles one at
 //! a time, in order. A connection without a request for [`IDLE_MAX`] closes. Bounds: [`CONNECTIONS_MAX`]
-//! connections of peers. Connections without a complete handshake do not count: above [`HANDSHAKES_MAX`], the oldest closes.
+//! connections of peers. Connections without a complete handshake do not count; [`PendingConnections`] bounds them.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_codec::Kind;
-use holdfast_tls::{HANDSHAKES_MAX, MaybeTlsStream, PeerTls, PendingHandshakes};
+use holdfast_tls::{
+    CallerFailures, FailureReason, MaybeTlsStream, NodePort, PeerTls, PendingConnections,
+};
 use tokio::io::{AsyncWriteExt, BufReader, ReadHalf, WriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Mutex, Semaphore};
@@ -17,6 +19,7 @@ use tokio::time::timeout;
 
 use super::frame::read_frame;
 use super::handshake::{ConnectedPeer, PeerHandshake};
+use super::hello::Stranger;
 use super::{CONNECTIONS_MAX, IN_FLIGHT_MAX};
 use crate::dispatch::{Dispatch, PeerSession};
 use crate::wire::{Purpose, Request};
@@ -32,13 +35,14 @@ pub(crate) async fn serve(
     tls: Option<PeerTls>,
     handshake: Arc<PeerHandshake>,
     dispatch: Arc<Dispatch>,
+    failures: CallerFailures,
 ) {
     let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    let pending = PendingHandshakes::new(HANDSHAKES_MAX);
+    let pending = PendingConnections::of_port();
     let mut connections = JoinSet::new();
     loop {
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
+        let (stream, source) = match listener.accept().await {
+            Ok((stream, source)) => (stream, source.ip()),
             Err(error) => {
                 // A likely cause is a lack of file descriptors: wait until some are closed.
                 tracing::warn!(%error, "failed to accept a connection from a peer");
@@ -49,9 +53,30 @@ pub(crate) async fn serve(
         while connections.try_join_next().is_some() {}
         let (handshake, dispatch) = (handshake.clone(), dispatch.clone());
         let (tls, pending, permits) = (tls.clone(), pending.clone(), permits.clone());
+        let failures = failures.clone();
         connections.spawn(async move {
-            let identified = pending.run(identify(stream, tls, &handshake)).await.flatten();
-            let Some((stream, peer)) = identified else { return };
+            let identifying = async {
+                // A stranger who shares the address of a member must not keep the member out.
+                if !handshake.is_member_address(source) {
+                    failures.wait(NodePort::Peer, source).await;
+                }
+                identify(stream, tls, &handshake).await
+            };
+            let identified = pending.run(source, identifying).await;
+            let evicted =
+                "too many connections have no complete handshake, and this was the oldest";
+            let identified = identified.unwrap_or_else(|| {
+                Err(Some(Stranger { reason: FailureReason::Evicted, detail: evicted.to_owned() }))
+            });
+            let (stream, peer) = match identified {
+                Ok(identified) => identified,
+                Err(None) => return,
+                Err(Some(Stranger { reason, detail })) => {
+                    failures.record(NodePort::Peer, source, reason, &detail);
+                    return;
+                }
+            };
+            failures.proved(NodePort::Peer, source);
             let Ok(_permit) = permits.try_acquire() else {
                 tracing::warn!(node = %peer.node, "too many connections of peers: closing one");
                 return;
@@ -61,25 +86,23 @@ pub(crate) async fn serve(
     }
 }
 
-/// Runs the handshakes. Returns `None` for a connection that is not one of a member.
+/// Runs the handshakes. The error is `None` for a node that [`PeerHandshake`] has refused and logged, and for a connection
+/// that closed.
 async fn identify(
     stream: TcpStream,
     tls: Option<PeerTls>,
     handshake: &PeerHandshake,
-) -> Option<(MaybeTlsStream, ConnectedPeer)> {
-    stream.set_nodelay(true).ok()?;
+) -> Result<(MaybeTlsStream, ConnectedPeer), Option<Stranger>> {
+    stream.set_nodelay(true).map_err(|_| None::<Stranger>)?;
     let mut stream = match tls {
         None => MaybeTlsStream::Plain(stream),
-        Some(tls) => match tls.accept(stream).await {
-            Ok(stream) => stream,
-            Err(error) => {
-                tracing::debug!(%error, "a TLS handshake of a peer failed");
-                return None;
-            }
-        },
+        Some(tls) => tls.accept(stream).await.map_err(|error| {
+            let detail = error.to_string();
+            error.reason().map(|reason| Stranger { reason, detail })
+        })?,
     };
     let peer = handshake.accept(&mut stream).await?;
-    Some((stream, peer))
+    Ok((stream, peer))
 }
 
 async fn serve_connection(stream: MaybeTlsStream, peer: ConnectedPeer, dispatch: Arc<Dispatch>) {

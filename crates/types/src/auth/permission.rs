@@ -59,12 +59,17 @@ impl Permission {
         self.right
     }
 
-    /// Whether the permission allows `right` on `name`.
-    pub fn allows(&self, right: Right, name: &str) -> bool {
+    /// Whether the permission allows `right` on some name.
+    pub fn allows_somewhere(&self, right: Right) -> bool {
         if right == Right::SessionOpen {
             return self.right.opens_sessions();
         }
-        self.right.includes(right) && self.pattern.matches(name)
+        self.right.includes(right)
+    }
+
+    /// Whether the permission allows `right` on `name`.
+    pub fn allows(&self, right: Right, name: &str) -> bool {
+        self.allows_somewhere(right) && (right == Right::SessionOpen || self.pattern.matches(name))
     }
 
     /// Whether the permission allows `right` on every name that begins with `prefix`.

@@ -9,9 +9,11 @@ use holdfast_api::parameters::{LABELS, REDIRECT, TTL};
 use holdfast_api::{CallParams as _, ErrorCode, Schemas, TrippedBody, params};
 use holdfast_service::Response;
 use holdfast_types::{
-    Arrive, BarrierKind, Labels, OpenSession, Owner, RequestNumber, SessionName, Ttl, millis,
+    Arrive, BarrierKind, Labels, OpenSession, Owner, RequestNumber, Right, SessionName, Ttl, millis,
 };
 
+use crate::access::HeadAccess;
+use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::idempotency;
 use crate::late_copies::LateCopies;
@@ -37,9 +39,15 @@ pub(crate) static OPERATION: Operation = Operation {
         ErrorCode::CountMismatch,
         ErrorCode::BarrierBroken,
     ],
-    ..Operation::write("arriveAtBarrier", Method::Put, &BARRIER, LateCopies::Arrival, |call| {
-        arrive(call, BarrierKind::Barrier).boxed()
-    })
+    ..Operation::write(
+        "arriveAtBarrier",
+        Method::Put,
+        &BARRIER,
+        LateCopies::Arrival,
+        HeadAccess::AnyOf(&[Right::RecipeUse]),
+        BodyKind::LISTS,
+        |call| arrive(call, BarrierKind::Barrier).boxed(),
+    )
 };
 
 params! {

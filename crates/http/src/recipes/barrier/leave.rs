@@ -8,9 +8,11 @@ use holdfast_api::parameters::REDIRECT;
 use holdfast_api::parameters::recipe::{GENERATION, LEFT_ARRIVAL, MEMBER, MEMBER_OWNER, WAIT};
 use holdfast_api::{CallParams as _, ErrorCode, params};
 use holdfast_types::{
-    BarrierKind, LeaveBarrier, Owner, RecipeName, RequestNumber, Revision, SessionName,
+    BarrierKind, LeaveBarrier, Owner, RecipeName, RequestNumber, Revision, Right, SessionName,
 };
 
+use crate::access::HeadAccess;
+use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::late_copies::LateCopies;
 use crate::operation::{Method, Operation, ResponseSpec};
@@ -23,9 +25,15 @@ pub(crate) static OPERATION: Operation = Operation {
     params: LeaveParams::LIST,
     answers: || vec![ResponseSpec::empty(StatusCode::NO_CONTENT, "The member has left")],
     errors: &[ErrorCode::NotFound, ErrorCode::SessionExpired],
-    ..Operation::write("leaveBarrier", Method::Delete, &BARRIER, LateCopies::Generation, |call| {
-        leave(call).boxed()
-    })
+    ..Operation::write(
+        "leaveBarrier",
+        Method::Delete,
+        &BARRIER,
+        LateCopies::Generation,
+        HeadAccess::AnyOf(&[Right::RecipeUse]),
+        BodyKind::SMALL,
+        |call| leave(call).boxed(),
+    )
 };
 
 params! {

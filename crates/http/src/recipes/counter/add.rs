@@ -4,9 +4,11 @@ use futures_util::FutureExt as _;
 use holdfast_api::parameters::recipe::ADD;
 use holdfast_api::parameters::{CALL_SESSION, REDIRECT, REQUEST};
 use holdfast_api::{CallParams as _, ErrorCode, params};
-use holdfast_types::{CounterChange, RequestNumber, SessionName};
+use holdfast_types::{CounterChange, RequestNumber, Right, SessionName};
 
 use super::{answers, change};
+use crate::access::HeadAccess;
+use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::late_copies::LateCopies;
 use crate::operation::{Method, Operation};
@@ -24,9 +26,15 @@ pub(crate) static OPERATION: Operation = Operation {
         ErrorCode::QuotaExceeded,
         ErrorCode::CounterOverflow,
     ],
-    ..Operation::write("addToCounter", Method::Post, &COUNTER, LateCopies::Request, |call| {
-        add(call).boxed()
-    })
+    ..Operation::write(
+        "addToCounter",
+        Method::Post,
+        &COUNTER,
+        LateCopies::Request,
+        HeadAccess::AnyOf(&[Right::RecipeUse]),
+        BodyKind::SMALL,
+        |call| add(call).boxed(),
+    )
 };
 
 params! {

@@ -4,9 +4,11 @@ use axum::http::StatusCode;
 use futures_util::FutureExt as _;
 use holdfast_api::parameters::{CALL_SESSION, REDIRECT, REQUEST};
 use holdfast_api::{CallParams as _, ErrorCode, params};
-use holdfast_types::{CounterChange, RequestNumber, SessionName};
+use holdfast_types::{CounterChange, RequestNumber, Right, SessionName};
 
 use super::change;
+use crate::access::HeadAccess;
+use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::late_copies::LateCopies;
 use crate::operation::{Method, Operation, ResponseSpec};
@@ -21,9 +23,15 @@ pub(crate) static OPERATION: Operation = Operation {
         vec![ResponseSpec::empty(StatusCode::NO_CONTENT, "The counter does not exist any more")]
     },
     errors: &[ErrorCode::NotFound, ErrorCode::SessionExpired],
-    ..Operation::write("deleteCounter", Method::Delete, &COUNTER, LateCopies::Request, |call| {
-        delete(call).boxed()
-    })
+    ..Operation::write(
+        "deleteCounter",
+        Method::Delete,
+        &COUNTER,
+        LateCopies::Request,
+        HeadAccess::AnyOf(&[Right::RecipeDelete]),
+        BodyKind::SMALL,
+        |call| delete(call).boxed(),
+    )
 };
 
 params! {

@@ -4,9 +4,11 @@ use futures_util::FutureExt as _;
 use holdfast_api::parameters::recipe::{VALUE, VERSION};
 use holdfast_api::parameters::{CALL_SESSION, REDIRECT, REQUEST};
 use holdfast_api::{CallParams as _, ErrorCode, params};
-use holdfast_types::{CounterChange, RequestNumber, SessionName};
+use holdfast_types::{CounterChange, RequestNumber, Right, SessionName};
 
 use super::{answers, change};
+use crate::access::HeadAccess;
+use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::late_copies::LateCopies;
 use crate::operation::{Header, Method, Operation};
@@ -31,9 +33,15 @@ pub(crate) static OPERATION: Operation = Operation {
         ErrorCode::CounterOverflow,
         ErrorCode::VersionMismatch,
     ],
-    ..Operation::write("setCounter", Method::Put, &COUNTER, LateCopies::Request, |call| {
-        set(call).boxed()
-    })
+    ..Operation::write(
+        "setCounter",
+        Method::Put,
+        &COUNTER,
+        LateCopies::Request,
+        HeadAccess::AnyOf(&[Right::RecipeUse]),
+        BodyKind::SMALL,
+        |call| set(call).boxed(),
+    )
 };
 
 params! {

@@ -3,8 +3,10 @@
 use axum::http::StatusCode;
 use futures_util::FutureExt as _;
 use holdfast_api::{CallParams as _, ErrorCode, Schemas, TrippedBody};
-use holdfast_types::BarrierKind;
+use holdfast_types::{BarrierKind, Right};
 
+use crate::access::HeadAccess;
+use crate::body::BodyKind;
 use crate::late_copies::LateCopies;
 use crate::operation::{Example, Method, Operation, ResponseSpec};
 use crate::recipes::barrier::arrive::{ArriveParams, arrive};
@@ -33,6 +35,8 @@ pub(crate) static OPERATION: Operation = Operation {
         Method::Put,
         &DOUBLE_BARRIER,
         LateCopies::Arrival,
+        HeadAccess::AnyOf(&[Right::RecipeUse]),
+        BodyKind::LISTS,
         |call| arrive(call, BarrierKind::Double).boxed(),
     )
 };

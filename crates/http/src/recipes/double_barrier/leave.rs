@@ -4,8 +4,10 @@ use axum::http::StatusCode;
 use futures_util::FutureExt as _;
 use holdfast_api::{CallParams as _, ErrorCode, LeftBody, Schemas};
 use holdfast_service::Response;
-use holdfast_types::BarrierKind;
+use holdfast_types::{BarrierKind, Right};
 
+use crate::access::HeadAccess;
+use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::late_copies::LateCopies;
 use crate::operation::{Method, Operation, ResponseSpec};
@@ -32,6 +34,8 @@ pub(crate) static OPERATION: Operation = Operation {
         Method::Delete,
         &DOUBLE_BARRIER,
         LateCopies::Generation,
+        HeadAccess::AnyOf(&[Right::RecipeUse]),
+        BodyKind::SMALL,
         |call| leave(call).boxed(),
     )
 };

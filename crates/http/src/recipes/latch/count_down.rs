@@ -6,8 +6,10 @@ use holdfast_api::parameters::recipe::{ENDING_SESSION, KEY, ON_DEATH};
 use holdfast_api::parameters::{REDIRECT, REQUEST};
 use holdfast_api::{CallParams as _, ErrorCode, LatchCountBody, ParamError, Schemas, params};
 use holdfast_service::{CountedDown, Response};
-use holdfast_types::{RequestId, RequestNumber, SessionName};
+use holdfast_types::{RequestId, RequestNumber, Right, SessionName};
 
+use crate::access::HeadAccess;
+use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::late_copies::LateCopies;
 use crate::operation::{Example, Method, Operation, ResponseSpec};
@@ -25,9 +27,15 @@ pub(crate) static OPERATION: Operation = Operation {
         vec![ResponseSpec::json(StatusCode::OK, about, Schemas::of::<LatchCountBody>)]
     },
     errors: &[ErrorCode::NotFound, ErrorCode::SessionExpired, ErrorCode::QuotaExceeded],
-    ..Operation::write("countDown", Method::Post, &LATCH, LateCopies::Request, |call| {
-        count_down(call).boxed()
-    })
+    ..Operation::write(
+        "countDown",
+        Method::Post,
+        &LATCH,
+        LateCopies::Request,
+        HeadAccess::AnyOf(&[Right::RecipeUse]),
+        BodyKind::SMALL,
+        |call| count_down(call).boxed(),
+    )
 };
 
 params! {

@@ -4,8 +4,10 @@ use axum::http::StatusCode;
 use futures_util::FutureExt as _;
 use holdfast_api::parameters::{CALL_SESSION, REDIRECT, REQUEST};
 use holdfast_api::{CallParams as _, params};
-use holdfast_types::{RequestNumber, SessionName};
+use holdfast_types::{RequestNumber, Right, SessionName};
 
+use crate::access::HeadAccess;
+use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::late_copies::LateCopies;
 use crate::operation::{Method, Operation, ResponseSpec};
@@ -19,9 +21,15 @@ pub(crate) static OPERATION: Operation = Operation {
     answers: || {
         vec![ResponseSpec::empty(StatusCode::NO_CONTENT, "The latch does not exist any more")]
     },
-    ..Operation::write("deleteLatch", Method::Delete, &LATCH, LateCopies::Request, |call| {
-        delete(call).boxed()
-    })
+    ..Operation::write(
+        "deleteLatch",
+        Method::Delete,
+        &LATCH,
+        LateCopies::Request,
+        HeadAccess::AnyOf(&[Right::RecipeDelete]),
+        BodyKind::SMALL,
+        |call| delete(call).boxed(),
+    )
 };
 
 params! {

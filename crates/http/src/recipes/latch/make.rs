@@ -6,8 +6,10 @@ use holdfast_api::parameters::recipe::COUNT;
 use holdfast_api::parameters::{CALL_SESSION, REDIRECT, REQUEST};
 use holdfast_api::{CallParams as _, ErrorCode, LatchBody, Schemas, params};
 use holdfast_service::{CreatedLatch, Response};
-use holdfast_types::{RequestNumber, SessionName};
+use holdfast_types::{RequestNumber, Right, SessionName};
 
+use crate::access::HeadAccess;
+use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::late_copies::LateCopies;
 use crate::operation::{Method, Operation, ResponseSpec};
@@ -27,9 +29,15 @@ pub(crate) static OPERATION: Operation = Operation {
         ]
     },
     errors: &[ErrorCode::QuotaExceeded, ErrorCode::CountMismatch],
-    ..Operation::write("createLatch", Method::Put, &LATCH, LateCopies::Request, |call| {
-        make(call).boxed()
-    })
+    ..Operation::write(
+        "createLatch",
+        Method::Put,
+        &LATCH,
+        LateCopies::Request,
+        HeadAccess::AnyOf(&[Right::RecipeUse]),
+        BodyKind::SMALL,
+        |call| make(call).boxed(),
+    )
 };
 
 params! {

@@ -1,8 +1,11 @@
-//! `POST /v1/txn`: check conditions and change nodes, all or nothing. `items` parses the lists of the body.
+//! `POST /v1/txn`: check conditions and change nodes, all or nothing. `lists` reads the body, `items` parses its
+//! items.
 
 mod items;
+mod lists;
 
 use axum::http::StatusCode;
+use bytes::Bytes;
 use futures_util::FutureExt as _;
 use holdfast_api::parameters::tree::SESSION;
 use holdfast_api::parameters::{REDIRECT, REQUEST};
@@ -10,11 +13,15 @@ use holdfast_api::{
     CallParams as _, ErrorCode, Form, JsonPairs, OpBody, Param, ParamError, ParamField, RawParams,
     Schemas, TxnBody, params, path_of,
 };
-use holdfast_service::Response;
-use holdfast_types::{Condition, Multi, MultiReply, Op, RequestNumber, SessionName, ZnodePath};
-use serde::Deserialize;
+use holdfast_service::{Failure, Response};
+use holdfast_types::{
+    Bound, Condition, Multi, MultiReply, Op, Rejection, RequestNumber, Right, SessionName,
+    ZnodePath,
+};
 
+use self::lists::{Lists, Unread};
 use super::caller;
+use crate::access::HeadAccess;
 use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::idempotency;
@@ -22,7 +29,7 @@ use crate::late_copies::LateCopies;
 use crate::operation::{Example, Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::TXN;
-use crate::status::HttpError;
+use crate::status::{HttpError, problem};
 
 pub(crate) use items::{condition_schema, operation_schema};
 
@@ -34,7 +41,6 @@ pub(crate) static OPERATION: Operation = Operation {
     description: "If every condition in if holds, the call applies the operations in then, otherwise the operations in \
         else. if, then and else are valid only in the body.",
     params: TxnParams::LIST,
-    body: BodyKind::Txn,
     example: Example {
         query: "",
         body: r#"{"if": [{"path": "/cfg", "version": 0}], "then": [{"set": "/cfg", "data": "green"}]}"#,
@@ -55,9 +61,15 @@ pub(crate) static OPERATION: Operation = Operation {
         ErrorCode::SessionExpired,
         ErrorCode::VersionMismatch,
     ],
-    ..Operation::write("transact", Method::Post, &TXN, LateCopies::Request, |call| {
-        transact(call).boxed()
-    })
+    ..Operation::write(
+        "transact",
+        Method::Post,
+        &TXN,
+        LateCopies::Request,
+        HeadAccess::AnyOf(&[Right::TreeRead, Right::LockCheck, Right::SessionRead]),
+        BodyKind::Txn,
+        |call| transact(call).boxed(),
+    )
 };
 
 params! {
@@ -88,19 +100,6 @@ impl ParamField for InBody {
     }
 }
 
-/// The body before its items are parsed.
-#[derive(Debug, Deserialize)]
-struct Lists {
-    #[serde(rename = "if")]
-    conditions: Option<Vec<JsonPairs>>,
-    then: Option<Vec<JsonPairs>>,
-    #[serde(rename = "else")]
-    otherwise: Option<Vec<JsonPairs>>,
-    /// The remaining parameters of the call.
-    #[serde(flatten)]
-    rest: JsonPairs,
-}
-
 /// The parsed items of the three lists.
 #[derive(Debug)]
 struct Items {
@@ -112,7 +111,7 @@ struct Items {
 async fn transact(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     // The body may be large, so it is dropped before the transaction waits for the commit.
     let body = std::mem::take(&mut call.body);
-    let mut lists = lists(&body)?;
+    let mut lists = lists(call, body.clone()).await?;
     call.add_params(std::mem::take(&mut lists.rest))?;
     idempotency::number(call, "transact", &body)?;
     drop(body);
@@ -138,18 +137,22 @@ async fn transact(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     Ok(Reply::json(StatusCode::OK, &body).at(revision))
 }
 
-fn lists(body: &[u8]) -> Result<Lists, ParamError> {
-    let lists: Lists = serde_json::from_slice(body).map_err(|error| {
-        let detail = format!("the body is not a transaction: {error}");
-        ParamError::new(ErrorCode::InvalidArgument, detail).hint(FORM)
-    })?;
-    if [&lists.conditions, &lists.then, &lists.otherwise].iter().all(|list| list.is_none())
-        && lists.rest.keys().all(|key| TxnParams::LIST.takes(key))
-    {
-        let detail = "a transaction without 'if', 'then' and 'else' does nothing";
-        return Err(ParamError::new(ErrorCode::InvalidArgument, detail).hint(FORM));
-    }
-    Ok(lists)
+/// Reads the lists of a body. A large one is read by a thread that may block, so that small calls do not wait for it.
+/// [`HttpConfig::large_calls_max`](crate::HttpConfig) bounds the number of such threads.
+async fn lists(call: &CallContext<'_>, body: Bytes) -> Result<Lists, HttpError> {
+    let read = if body.len() > call.state.config().body_bytes_max {
+        let reading = tokio::task::spawn_blocking(move || Lists::read(&body));
+        reading.await.map_err(|error| problem(ErrorCode::Internal, error.to_string()))?
+    } else {
+        Lists::read(&body)
+    };
+    read.map_err(|unread| match unread {
+        Unread::Malformed(error) => error.into(),
+        Unread::TooMany => {
+            let (bound, limit) = (Bound::OpsOfMulti, Multi::OPS_MAX as u64);
+            call.error(Failure::Rejected(Rejection::LimitReached { bound, limit }))
+        }
+    })
 }
 
 /// Parses each item. `has_session`: the transaction names a session, which owns its ephemeral znodes.

@@ -13,7 +13,10 @@ fn parse(body: &str) -> Result<Items, ParamError> {
 
 fn read(query: Option<&str>, body: &str) -> Result<(TxnParams, Items), ParamError> {
     let mut fields = RawParams::parse(query, &TxnParams::LIST)?;
-    let mut lists = lists(body.as_bytes())?;
+    let mut lists = Lists::read(body.as_bytes()).map_err(|unread| match unread {
+        Unread::Malformed(error) => error,
+        Unread::TooMany => ParamError::new(ErrorCode::PayloadTooLarge, "too many items"),
+    })?;
     fields.merge_pairs(std::mem::take(&mut lists.rest), &TxnParams::LIST)?;
     let params = TxnParams::read(&fields)?;
     let items = items(lists, params.session.is_some())?;
@@ -40,6 +43,29 @@ fn every_condition_is_parsed() {
         Condition::SessionOpen { session: SessionName::new("me").unwrap() },
     ];
     assert_eq!(parse(body).unwrap().conditions, expected);
+}
+
+/// The text after item 1,001 is no JSON: nothing reads it.
+#[test]
+fn the_first_item_above_the_bound_ends_the_reading() {
+    let items = |count| vec![r#"{"check":"/a"}"#; count].join(",");
+    let whole = format!(r#"{{"if":[],"then":[{}],"else":[{}]}}"#, items(600), items(400));
+    assert!(Lists::read(whole.as_bytes()).is_ok());
+    for body in [
+        format!(r#"{{"then":[{},{{"check":"/a"}},?"#, items(1_000)),
+        format!(r#"{{"if":[{}],"else":[{},{{}}!"#, items(600), items(400)),
+    ] {
+        assert!(matches!(Lists::read(body.as_bytes()), Err(Unread::TooMany)), "{body}");
+    }
+    let below = format!(r#"{{"then":[{},?"#, items(999));
+    assert!(matches!(Lists::read(below.as_bytes()), Err(Unread::Malformed(_))));
+}
+
+#[test]
+fn an_item_with_many_fields_is_rejected() {
+    let fields = vec![r#""data":"""#; 300].join(",");
+    let error = parse(&format!(r#"{{"then":[{{{fields}}}]}}"#)).unwrap_err();
+    assert!(error.detail.contains("more than 256 fields"), "{error:?}");
 }
 
 /// An empty list would deny every client, but could be read as no list, which allows every client.
