@@ -73,6 +73,11 @@ codes! {
         "No role of the subject has the permission, the session belongs to another subject, or the access list of the znode denies \
          the call. The problem names the missing permission. For an access list, c (create) and d (delete) are permissions of the \
          parent; r (read), w (write) and a (admin) are its own. Nothing was done. 'holdfast auth can' explains a decision.";
+    ForeignSite, "foreign-site", false, "The call is for another host, or a web page of another site sent it",
+        "A browser sends calls for the pages that it shows, also to nodes that only its machine can reach. A node refuses calls with \
+         Sec-Fetch-Site: cross-site or same-site, and with an Origin that is not its own. Where calls need no permission, Host must \
+         be a loopback name or address, the host of a member, or a name in http.hosts. Nothing was done. Programs need neither \
+         Origin nor Sec-Fetch-Site.";
     HasAdministrator, "has-administrator", false, "The cluster has had an administrator",
         "The first administrator is added only once. Nothing was done. An administrator adds others with 'holdfast auth subject set'. \
          If every access token of the administrators is lost, run 'holdfast auth recover' on a node.";

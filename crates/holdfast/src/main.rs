@@ -22,6 +22,7 @@ mod hints;
 mod memory;
 mod metric;
 mod output;
+mod owner_proof;
 mod process_metrics;
 mod scheduled_backup;
 mod serve;

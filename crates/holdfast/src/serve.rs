@@ -409,6 +409,8 @@ fn trace_sample(config: &Config) -> Option<f64> {
 
 fn http_config(config: &Config) -> HttpConfig {
     HttpConfig {
+        hosts: config.http_hosts.clone(),
+        listens_on_loopback: config.http_listen.is_loopback(),
         commit: process_metrics::COMMIT.map(str::to_owned),
         trace_sample: trace_sample(config),
         ..HttpConfig::default()

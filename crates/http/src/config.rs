@@ -11,6 +11,10 @@ use crate::LogFilter;
 pub struct HttpConfig {
     /// The maximum number of open connections. The server replies 503 to further connections and closes them.
     pub connections_max: usize,
+    /// Names of the node beyond loopback names and those of the members, in lower case; `*` allows every name.
+    pub hosts: Vec<String>,
+    /// Whether only this machine reaches the listener: then another address in `Host` is not the node's.
+    pub listens_on_loopback: bool,
     /// The time limit from the first to the last byte of a request's head.
     pub head_timeout: Duration,
     /// The time limit for reading the whole body.
@@ -51,6 +55,8 @@ impl Default for HttpConfig {
     fn default() -> Self {
         Self {
             connections_max: 10_000,
+            hosts: Vec::new(),
+            listens_on_loopback: true,
             head_timeout: Duration::from_secs(10),
             body_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(75),

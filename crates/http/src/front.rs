@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::extract::Request;
-use axum::http::header::CACHE_CONTROL;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use axum::http::{HeaderName, HeaderValue, Response, StatusCode};
 use hyper::body::Body as _;
 use tracing::{Instrument as _, Span};
@@ -30,7 +30,7 @@ use crate::reply::Reply;
 use crate::session_names::SessionNames;
 use crate::state::HttpState;
 use crate::status::HttpError;
-use crate::{head, idempotency, identity};
+use crate::{browser, head, idempotency, identity};
 
 static NODE: HeaderName = HeaderName::from_static(HOLDFAST_NODE);
 static LEADER: HeaderName = HeaderName::from_static(HOLDFAST_LEADER);
@@ -145,13 +145,14 @@ async fn admit(
     has_body: bool,
 ) -> Result<(), HttpError> {
     head::check(call.parts)?;
+    browser::check(call.parts, call.state)?;
     if !operation.scope.needs_caller() {
         return Ok(());
     }
     call.identify(identity::authenticate(call.parts, call.service()).await?);
     if let Some(activity) = call.parts.extensions.get::<Arc<Activity>>()
         && activity.is_pending()
-        && (call.service().is_known() || !call.service().requires_credentials())
+        && (call.service().is_known() || !call.service().requires_permissions())
     {
         activity.admitted();
         if let Some(Peer { address, .. }) = call.parts.extensions.get() {
@@ -184,6 +185,9 @@ fn add_common_headers(call: &CallContext<'_>, reply: Reply) -> Response<Body> {
     headers.insert(&REVISION, revision.0.into());
     if let Ok(id) = HeaderValue::from_str(&call.request_id) {
         headers.insert(&REQUEST_ID, id);
+    }
+    if headers.contains_key(CONTENT_TYPE) {
+        headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     }
     if call.parts.method.is_safe() {
         headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));

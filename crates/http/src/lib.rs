@@ -12,6 +12,7 @@ mod access;
 mod activity;
 mod auth;
 mod body;
+mod browser;
 mod call;
 mod config;
 mod connection;

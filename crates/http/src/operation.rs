@@ -173,6 +173,7 @@ impl Operation {
         let body = self.body != BodyKind::None;
         let numbered = self.late_copies.is_numbered();
         let implied = [
+            (true, ErrorCode::ForeignSite),
             (self.scope.reads_params(), ErrorCode::InvalidArgument),
             (timed || self.body == BodyKind::Txn, ErrorCode::BadDuration),
             (named, ErrorCode::BadName),

@@ -56,7 +56,9 @@ pub(crate) const fn of_code(code: ErrorCode) -> StatusCode {
             StatusCode::BAD_REQUEST
         }
         ErrorCode::Unauthenticated | ErrorCode::TokenExpired => StatusCode::UNAUTHORIZED,
-        ErrorCode::Forbidden | ErrorCode::QuotaExceeded => StatusCode::FORBIDDEN,
+        ErrorCode::Forbidden | ErrorCode::ForeignSite | ErrorCode::QuotaExceeded => {
+            StatusCode::FORBIDDEN
+        }
         ErrorCode::NotFound => StatusCode::NOT_FOUND,
         ErrorCode::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
         ErrorCode::NotHolder

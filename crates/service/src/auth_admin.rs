@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use holdfast_machine::{AccessTokenRecord, Machine, SubjectRecord};
-use holdfast_raft::take_recovery_proof;
+use holdfast_raft::take_owner_proof;
 use holdfast_types::{
     AccessTokenId, Actor, AuthChange, AuthMode, AuthRejection, Command, NamespaceName,
     NewAccessToken, Permission, Quotas, Reason, Rejection, Reply, Right, RoleName, SessionName,
@@ -133,8 +133,13 @@ impl Service {
 
     /// Compares a proof with the file in the data directory of this node, and deletes the file. Returns false if they
     /// differ or there is no file.
-    pub fn takes_recovery_proof(&self, proof: &str) -> bool {
-        take_recovery_proof(&self.parts.data_dir, proof)
+    pub fn takes_owner_proof(&self, proof: &str) -> bool {
+        take_owner_proof(&self.parts.data_dir, proof)
+    }
+
+    /// Whether the cluster has had an administrator, as applied by this node.
+    pub fn has_had_administrator(&self) -> bool {
+        self.raft().read(Machine::has_had_administrator)
     }
 
     /// Creates an access token of a subject.

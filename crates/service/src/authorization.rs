@@ -179,9 +179,9 @@ impl Service {
         *self.actor() != Actor::Anonymous
     }
 
-    /// Whether this node refuses callers without a credential, as far as it has applied.
-    pub fn requires_credentials(&self) -> bool {
-        self.raft().read(|machine| self.auth_mode(machine) == AuthMode::On)
+    /// Whether a call needs a permission on this node.
+    pub fn requires_permissions(&self) -> bool {
+        self.raft().read(|machine| self.auth_mode(machine)) == AuthMode::On
     }
 
     /// The mode on this node: that of the cluster, or `on` if the node requires it.

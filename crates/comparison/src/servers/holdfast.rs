@@ -19,7 +19,7 @@ const NODES: usize = 3;
 /// The number of ports: HTTP, peers, ZooKeeper.
 const PORTS: usize = 3;
 const READY: Readiness<'_> = Readiness::Reply {
-    request: "GET /readyz HTTP/1.1\r\nHost: holdfast\r\nConnection: close\r\n\r\n",
+    request: "GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
     contains: "HTTP/1.1 200",
 };
 

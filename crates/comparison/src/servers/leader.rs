@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{Server, ServerKind, request_text};
 
-const HOLDFAST: &str = "GET /v1/cluster HTTP/1.1\r\nHost: holdfast\r\nConnection: close\r\n\r\n";
+const HOLDFAST: &str = "GET /v1/cluster HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
 const ETCD: &str = "POST /v3/maintenance/status HTTP/1.1\r\nHost: etcd\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}";
 const ZOOKEEPER: &str = "srvr";
 

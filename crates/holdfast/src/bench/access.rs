@@ -65,10 +65,10 @@ mod tests {
 
     #[test]
     fn the_access_token_is_the_first_header() {
-        let get = b"GET /metrics HTTP/1.1\r\nHost: holdfast\r\n\r\n".to_vec();
+        let get = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n".to_vec();
         let access = Access { token: Some("hf_x".to_owned()), ..Access::default() };
         let request = String::from_utf8(access.authorize(get.clone())).unwrap();
-        let start = "GET /metrics HTTP/1.1\r\nAuthorization: Bearer hf_x\r\nHost: holdfast\r\n";
+        let start = "GET /metrics HTTP/1.1\r\nAuthorization: Bearer hf_x\r\nHost: localhost\r\n";
         assert!(request.starts_with(start), "{request}");
         assert_eq!(Access::default().authorize(get.clone()), get);
     }

@@ -15,6 +15,7 @@ use super::load::{LoadReport, LoadSettings, LockChoice, measure_times};
 use super::report::{progress_bar, spread_cell};
 use super::target::OwnCluster;
 use crate::arguments::OutputArgs;
+use crate::dev::{Layout, first_administrator};
 use crate::exit::CommandFailure;
 use crate::output::{answer, table};
 
@@ -74,7 +75,7 @@ struct CaseReport {
 
 pub(super) async fn run(args: &NamespacesArgs) -> Result<(), CommandFailure> {
     let own = OwnCluster::start(3).await.map_err(CommandFailure::Failed)?;
-    let report = rounds(args, own.cluster.layout().endpoints()).await;
+    let report = rounds(args, own.cluster.layout()).await;
     own.stop().await;
     let report = report.map_err(CommandFailure::Failed)?;
     let ratio = report.cases.last().map_or(f64::NAN, |case| case.p99_ratio);
@@ -85,8 +86,8 @@ pub(super) async fn run(args: &NamespacesArgs) -> Result<(), CommandFailure> {
 /// The reports of the single client and of the flood in one turn.
 type Turn = (LoadReport, Option<LoadReport>);
 
-async fn rounds(args: &NamespacesArgs, endpoints: Vec<String>) -> Result<NamespacesReport, String> {
-    let admin = administrator(&endpoints).await?;
+async fn rounds(args: &NamespacesArgs, layout: &Layout) -> Result<NamespacesReport, String> {
+    let (admin, endpoints) = (administrator(layout).await?, layout.endpoints());
     let [quiet, flood] = NAMESPACES;
     let (one, many) = (access(&admin, quiet).await?, access(&admin, flood).await?);
     let bar = progress_bar("measuring by turns", u64::from(args.rounds), " rounds");
@@ -117,17 +118,10 @@ async fn rounds(args: &NamespacesArgs, endpoints: Vec<String>) -> Result<Namespa
 }
 
 /// Adds the first administrator, which switches the authorization on.
-async fn administrator(endpoints: &[String]) -> Result<Client, String> {
-    let build = |token: Option<String>| {
-        let builder = Client::builder(endpoints.to_vec());
-        let builder = match token {
-            Some(token) => builder.access_token(AccessToken::text(token)),
-            None => builder,
-        };
-        builder.build().map_err(|error| error.to_string())
-    };
-    let token = issue(&build(None)?, "/v1/auth/bootstrap").await?;
-    let admin = build(Some(token))?;
+async fn administrator(layout: &Layout) -> Result<Client, String> {
+    let token = AccessToken::text(first_administrator(layout).await?);
+    let admin = Client::builder(layout.endpoints()).access_token(token).build();
+    let admin = admin.map_err(|error| error.to_string())?;
     let role = "/v1/auth/roles/user?permission=lock%20acquire%20*";
     put(&admin, role).await?;
     Ok(admin)

@@ -68,19 +68,19 @@ impl Requests {
 }
 
 fn request(method: &str, target: &str) -> Vec<u8> {
-    format!("{method} {target} HTTP/1.1\r\nHost: holdfast\r\nAccept: text/plain\r\n\r\n")
+    format!("{method} {target} HTTP/1.1\r\nHost: localhost\r\nAccept: text/plain\r\n\r\n")
         .into_bytes()
 }
 
 pub(super) fn get(target: &str) -> Vec<u8> {
-    format!("GET {target} HTTP/1.1\r\nHost: holdfast\r\n\r\n").into_bytes()
+    format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n").into_bytes()
 }
 
 /// A request with a JSON body.
 pub(super) fn post(target: &str, body: &str) -> Vec<u8> {
     let len = body.len();
     format!(
-        "POST {target} HTTP/1.1\r\nHost: holdfast\r\nContent-Type: application/json\r\nContent-Length: {len}\r\n\r\n{body}"
+        "POST {target} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len}\r\n\r\n{body}"
     )
     .into_bytes()
 }
@@ -109,7 +109,7 @@ mod tests {
         let requests = Requests::new("bench/1", "s1", second * 30, second).unwrap();
         assert_eq!(
             String::from_utf8(requests.acquire).unwrap(),
-            "PUT /v1/locks/bench/1?session=s1&ttl=30s&wait=1s HTTP/1.1\r\nHost: holdfast\r\nAccept: text/plain\r\n\r\n"
+            "PUT /v1/locks/bench/1?session=s1&ttl=30s&wait=1s HTTP/1.1\r\nHost: localhost\r\nAccept: text/plain\r\n\r\n"
         );
         let valued = Requests::with_value("bench/1", "s1", second * 30, second, 3).unwrap();
         assert!(String::from_utf8(valued.acquire).unwrap().contains("&wait=1s&value=xxx HTTP"));

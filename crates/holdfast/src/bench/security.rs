@@ -6,10 +6,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use holdfast_api::IssuedTokenBody;
-use holdfast_client::http::{ClientTls, Method};
 use holdfast_client::load::Spread;
-use holdfast_client::{Call, Client, Copies};
 use holdfast_tls::TlsConnector;
 use serde::Serialize;
 use tokio::io::AsyncReadExt as _;
@@ -22,7 +19,7 @@ use super::processor_time::ALL;
 use super::report::{progress_bar, spread_cell};
 use super::target::OwnCluster;
 use crate::arguments::OutputArgs;
-use crate::dev::{DevTls, Layout};
+use crate::dev::{DevTls, Layout, first_administrator};
 use crate::exit::CommandFailure;
 use crate::output::{answer, table};
 
@@ -165,17 +162,9 @@ async fn access(layout: &Layout, variant: Variant) -> Result<Access, String> {
     let ca = layout.security().map(|files| files.ca());
     let tls = ca.as_deref().map(TlsConnector::open).transpose();
     let tls = tls.map_err(|error| error.to_string())?;
-    let mut client = Client::builder(layout.endpoints());
-    if let Some(path) = ca {
-        let pem = std::fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-        client = client.tls(ClientTls { ca: Some(pem), identity: None });
-    }
     let mut token = None;
     if variant.tokens {
-        let client = client.build().map_err(|error| error.to_string())?;
-        let call = Call::new(Method::POST, "/v1/auth/bootstrap").copies(Copies::Never);
-        let issued = client.call::<IssuedTokenBody>(&call).await;
-        token = Some(issued.map_err(|error| error.to_string())?.token);
+        token = Some(first_administrator(layout).await?);
     }
     Ok(Access { tls, token, ..Access::default() })
 }

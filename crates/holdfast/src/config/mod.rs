@@ -64,6 +64,8 @@ pub(crate) struct Config {
     pub(crate) http_listen: Address,
     pub(crate) tls: ListenersTls,
     pub(crate) security: SecurityMode,
+    /// Further names of this node, which callers of the HTTP port may use.
+    pub(crate) http_hosts: Vec<String>,
     /// `None` if the ZooKeeper front-end is disabled.
     pub(crate) zookeeper: Option<ZooKeeperConfig>,
     /// The address of the listener for other nodes.
@@ -132,6 +134,7 @@ impl Config {
                 .unwrap_or_else(half_the_processors),
             members,
             http_listen: layers.optional("http.listen", units::address)?.unwrap_or(own_http),
+            http_hosts: layers.or("http.hosts", units::hosts, Vec::new())?,
             tls: ListenersTls::read(layers)?,
             security: layers.or("security.mode", security::mode, SecurityMode::Secure)?,
             zookeeper,

@@ -13,6 +13,7 @@ pub(crate) const KEYS: &[&str] = &[
     "tls.min_version",
     "security.mode",
     "http.listen",
+    "http.hosts",
     "http.tls",
     "http.client_certificates",
     "zookeeper.enabled",

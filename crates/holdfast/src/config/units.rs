@@ -21,6 +21,22 @@ pub(super) fn address(value: &Scalar) -> Result<Address, String> {
 }
 
 /// Parses a duration such as `150ms` or `1m30s`.
+/// Names of hosts without ports, separated by commas, or `*`.
+pub(super) fn hosts(value: &Scalar) -> Result<Vec<String>, String> {
+    let wanted = "names such as \"locks.example,holdfast\", or \"*\" for every name";
+    let names = value.text(wanted)?.split(',').map(|name| name.trim().to_ascii_lowercase());
+    let is_name = |name: &String| {
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
+        let is_address = name.parse::<std::net::IpAddr>().is_ok();
+        name == "*" || is_address || (!name.is_empty() && name.bytes().all(is_plain))
+    };
+    let names: Vec<String> = names.collect();
+    match names.iter().find(|name| !is_name(name)) {
+        Some(other) => Err(format!("{other:?} is not the name of a host: write {wanted}")),
+        None => Ok(names),
+    }
+}
+
 pub(super) fn duration(value: &Scalar) -> Result<Duration, String> {
     match value {
         Scalar::Number(number) => Err(format!(
@@ -135,5 +151,24 @@ pub(super) fn log_format(value: &Scalar) -> Result<LogFormat, String> {
         "text" => Ok(LogFormat::Text),
         "json" => Ok(LogFormat::Json),
         other => Err(format!("{other:?} is not a log format: write {wanted}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn further_names_of_a_node_are_a_list() {
+        let hosts = |list: &str| hosts(&Scalar::Text(list.to_owned()));
+        let names = |names: &[&str]| Ok(names.iter().map(|name| (*name).to_owned()).collect());
+        assert_eq!(
+            hosts("Locks.example, holdfast,::1"),
+            names(&["locks.example", "holdfast", "::1"])
+        );
+        assert_eq!(hosts("*"), names(&["*"]));
+        for wrong in ["locks.example:7400", "a,,b", "http://locks.example"] {
+            assert!(hosts(wrong).unwrap_err().contains("names such as"), "{wrong}");
+        }
     }
 }

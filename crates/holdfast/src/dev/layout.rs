@@ -148,6 +148,11 @@ impl Layout {
         node_dir(&self.dir, node)
     }
 
+    /// The data directory of a node.
+    pub(crate) fn data_dir(&self, node: u64) -> PathBuf {
+        self.node_dir(node).join("data")
+    }
+
     pub(crate) fn config_file(&self, node: u64) -> PathBuf {
         self.node_dir(node).join("node.toml")
     }
@@ -172,7 +177,7 @@ impl Layout {
         }
         for node in self.ids() {
             let file = self.config_file(node);
-            fs::create_dir_all(self.node_dir(node).join("data"))
+            fs::create_dir_all(self.data_dir(node))
                 .and_then(|()| fs::write(&file, self.config(node)))
                 .map_err(|error| format!("cannot write {}: {error}", file.display()))?;
         }
@@ -180,7 +185,7 @@ impl Layout {
     }
 
     fn config(&self, node: u64) -> String {
-        let data = toml::Value::from(self.node_dir(node).join("data").display().to_string());
+        let data = toml::Value::from(self.data_dir(node).display().to_string());
         let level = toml::Value::from(self.log_level.clone());
         let member = |id: u64| {
             let [http, peer, zookeeper] = [0, 1, 2].map(|listener| self.address(id, listener));

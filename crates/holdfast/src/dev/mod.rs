@@ -5,6 +5,7 @@
 //! and files, `supervisor` starts and stops the processes, and `table` formats the output. `input` reads keys and lines,
 //! `command` translates them, and `console` applies them.
 
+mod administrator;
 mod command;
 mod console;
 mod data;
@@ -15,6 +16,7 @@ mod secure;
 mod supervisor;
 mod table;
 
+pub(crate) use administrator::first_administrator;
 pub(crate) use data::DevDataDir;
 pub(crate) use layout::{DevTls, Layout};
 pub(crate) use supervisor::DevCluster;
@@ -115,7 +117,7 @@ async fn supervise(args: &DevArgs) -> Result<(), CommandFailure> {
 async fn ready(cluster: &mut DevCluster) -> Result<ClusterBody, String> {
     let view = cluster.wait_ready(START_TIMEOUT).await?;
     if let Some(secure) = cluster.layout().security() {
-        secure.add_administrator(&cluster.layout().http(1).to_string()).await?;
+        administrator::add_administrator(cluster.layout(), &secure).await?;
     }
     Ok(view)
 }

@@ -2,9 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use holdfast_api::IssuedTokenBody;
-use holdfast_client::http::{ClientTls, Method};
-use holdfast_client::{AccessToken, Call, Client, Copies};
+use holdfast_client::http::ClientTls;
+use holdfast_client::{AccessToken, Client};
 
 use crate::commands::certs;
 
@@ -53,19 +52,5 @@ impl SecureFiles {
             builder = builder.access_token(token);
         }
         builder.build().map_err(|error| error.to_string())
-    }
-
-    /// Adds the administrator, unless an earlier start did.
-    pub(super) async fn add_administrator(&self, endpoint: &str) -> Result<(), String> {
-        if self.token.exists() {
-            return Ok(());
-        }
-        let bootstrap = Call::new(Method::POST, "/v1/auth/bootstrap");
-        let call = bootstrap.copies(Copies::Never);
-        let issued = self.client(endpoint)?.call::<IssuedTokenBody>(&call).await;
-        let issued = issued.map_err(|error| error.to_string())?;
-        let header = format!("Authorization: Bearer {}\n", issued.token);
-        let written = certs::write_file(&self.token, &header, 0o600);
-        written.map_err(|error| format!("{}: {error}", self.token.display()))
     }
 }

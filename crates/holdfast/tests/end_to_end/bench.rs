@@ -44,7 +44,8 @@ fn load_is_measured_on_a_secure_cluster() {
         end.stdout
     };
     let [admin, team] = ["admin", "team"].map(|name| cluster.path(name));
-    ok(&["auth", "bootstrap", "--out", &admin], &[]);
+    let own_dir = cluster.path("data-1");
+    ok(&["auth", "bootstrap", "--data-dir", &own_dir, "--out", &admin], &[]);
     let as_admin = ["--access-token-file", &admin];
     ok(&["auth", "role", "set", "team", "--permission", "lock acquire team/*"], &as_admin);
     ok(&["auth", "subject", "set", "team", "--role", "team"], &as_admin);

@@ -65,7 +65,7 @@ fn the_first_administrator_is_told_about_running_jobs_and_the_way_back() {
     let file = directory.path().join("admin.token");
     let file = file.to_str().unwrap();
     let _job = holding(&cluster, "victim", "worker");
-    let added = cluster.client(&["auth", "bootstrap", "--out", file]);
+    let added = cluster.bootstrap(&["--out", file]);
     assert_eq!(added.code, Some(0), "{}", added.stderr);
     assert!(
         added.stderr.contains("shadow mode")

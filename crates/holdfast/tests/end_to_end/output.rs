@@ -70,11 +70,12 @@ fn a_closed_pipe_is_no_error_and_ends_a_stream() {
 fn a_document_that_a_closed_pipe_cuts_short_is_a_failure() {
     let cluster = DevCluster::start(&["--nodes", "1"]);
     assert_eq!(cluster.client(&["tree", "create", "/cfg", "x"]).code, Some(0));
+    let dir = cluster.data_dir();
     for args in [
         &["backup"][..],
         &["tree", "get", "/cfg"],
         &["fence", "init", "--redis"],
-        &["auth", "bootstrap", "--mode", "off"],
+        &["auth", "bootstrap", "--mode", "off", "--data-dir", &dir],
     ] {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);

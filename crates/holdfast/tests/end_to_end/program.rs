@@ -67,6 +67,20 @@ impl DevCluster {
         self.ports.first()
     }
 
+    /// The data directory of the first node.
+    pub(crate) fn data_dir(&self) -> String {
+        let line = self.before_ready.lines().find_map(|line| line.strip_prefix("data and logs: "));
+        let (dir, _) = line.unwrap().rsplit_once(" (").unwrap();
+        format!("{dir}/node1/data")
+    }
+
+    /// Adds the first administrator through the first node.
+    pub(crate) fn bootstrap(&self, args: &[&str]) -> End {
+        let (dir, address) = (self.data_dir(), format!("127.0.0.1:{}", self.port()));
+        let own = ["auth", "bootstrap", "--data-dir", &dir, "--addr", &address];
+        self.client(&[&own, args].concat())
+    }
+
     /// The output before the ready line.
     pub(crate) fn output_before_ready(&self) -> &str {
         &self.before_ready

@@ -114,7 +114,9 @@ fn no_secret_of_a_run_is_written_or_answered() {
         tokens.push(header.split_whitespace().last().unwrap().to_owned());
         file
     };
-    let admin = token_file("admin", &["auth", "bootstrap"]);
+    let (own_dir, address) = (cluster.data_dir(), format!("127.0.0.1:{port}"));
+    let bootstrap = ["auth", "bootstrap", "--data-dir", &own_dir, "--addr", &address];
+    let admin = token_file("admin", &bootstrap);
     let as_admin = ["--access-token-file", &admin];
     for args in [
         &[

@@ -17,7 +17,8 @@ impl TokenCluster {
             cluster: DevCluster::start(&["--nodes", "1"]),
             dir: tempfile::tempdir().unwrap(),
         };
-        new.succeed(&["auth", "bootstrap", "--out", &new.path("admin")]);
+        let added = new.cluster.bootstrap(&["--out", &new.path("admin")]);
+        assert_eq!(added.code, Some(0), "{}", added.stderr);
         let permissions = ["--permission", "lock acquire *", "--permission", "lock read *"];
         new.as_admin(&[&["auth", "role", "set", "worker"], &permissions[..]].concat());
         new.as_admin(&["auth", "subject", "set", "ci", "--role", "worker"]);

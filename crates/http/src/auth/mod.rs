@@ -20,7 +20,7 @@ pub(crate) mod set_role;
 pub(crate) mod set_subject;
 
 use axum::http::{HeaderValue, StatusCode, header};
-use holdfast_api::{ErrorCode, IssuedTokenBody, Problem, Rfc3339Time};
+use holdfast_api::{ErrorCode, IssuedTokenBody, Param, Problem, Rfc3339Time};
 use holdfast_service::{IssuedToken, Response};
 use holdfast_types::Revision;
 use serde::Serialize;
@@ -45,6 +45,24 @@ fn issued_body(IssuedToken { token, subject, expires_at }: IssuedToken) -> Issue
 fn secret_reply(body: &impl Serialize, revision: Revision) -> Reply {
     let no_store = HeaderValue::from_static("no-store");
     Reply::json(StatusCode::CREATED, body).at(revision).with_header(header::CACHE_CONTROL, no_store)
+}
+
+/// Proves that the caller owns the data directory of the node.
+const PROOF: Param = Param::bounded_text(
+    "proof",
+    128,
+    "The content of the file owner-proof in the node's data directory, which the caller has written",
+)
+.needed("0000000000000000000000000000000000000000000000000000000000000000");
+
+/// Compares a proof with the file in the data directory, and deletes the file.
+fn check_owner(call: &CallContext<'_>, proof: &str, hint: &'static str) -> Result<(), HttpError> {
+    if call.state.service().takes_owner_proof(proof) {
+        return Ok(());
+    }
+    let detail =
+        "the proof is not the content of the file owner-proof in this node's data directory";
+    Err(Box::new(Problem::new(ErrorCode::Forbidden, detail).hint(hint)))
 }
 
 /// Rejects callers from other machines without a certificate of the cluster's CA.

@@ -4,10 +4,10 @@ use axum::http::StatusCode;
 use futures_util::FutureExt as _;
 use holdfast_api::parameters::REDIRECT;
 use holdfast_api::parameters::auth::ADMINISTRATOR;
-use holdfast_api::{CallParams as _, ErrorCode, IssuedTokenBody, Param, Problem, Schemas, params};
+use holdfast_api::{CallParams as _, ErrorCode, IssuedTokenBody, Schemas, params};
 use holdfast_types::SubjectName;
 
-use super::{check_is_near, issued};
+use super::{PROOF, check_is_near, check_owner, issued};
 use crate::access::HeadAccess;
 use crate::body::BodyKind;
 use crate::call::CallContext;
@@ -16,13 +16,6 @@ use crate::operation::{Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::RECOVER;
 use crate::status::HttpError;
-
-const PROOF: Param = Param::bounded_text(
-    "proof",
-    128,
-    "The content of the file recovery in the node's data directory, which the caller has written",
-)
-.needed("0000000000000000000000000000000000000000000000000000000000000000");
 
 pub(crate) static OPERATION: Operation = Operation {
     summary: "Add an administrator after every access token was lost",
@@ -56,12 +49,11 @@ params! {
 async fn recover(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let RecoverParams { proof, subject, .. } = call.params()?;
     check_is_near(call)?;
-    if !call.state.service().takes_recovery_proof(&proof) {
-        let detail =
-            "the proof is not the content of the file recovery in this node's data directory";
-        let hint = "run 'holdfast auth recover --data-dir DIR' on the machine of the node";
-        return Err(Box::new(Problem::new(ErrorCode::Forbidden, detail).hint(hint)));
-    }
+    check_owner(
+        call,
+        &proof,
+        "run 'holdfast auth recover --data-dir DIR' on the machine of the node",
+    )?;
     let recovered = call.service().recover_administrator(subject);
     Ok(issued(call.run(recovered).await?))
 }

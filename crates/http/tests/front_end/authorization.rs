@@ -33,7 +33,7 @@ pub(crate) async fn as_token(
 
 /// Adds an administrator and a subject with one role.
 pub(crate) async fn guard(node: &Node) -> Tokens {
-    let added = node.call("POST", "/v1/auth/bootstrap?mode=on").await;
+    let added = node.bootstrap("&mode=on").await;
     assert_eq!(added.status, 201, "{added:?}");
     let admin = added.json()["token"].as_str().unwrap().to_owned();
     let role = r#"{"permission":["lock acquire deploy/*","tree read /cfg/*","tree write /app/*"]}"#;
@@ -367,11 +367,11 @@ async fn a_node_that_requires_authentication_refuses_everything_until_the_bootst
     let node = Node::start_with(HttpConfig::default(), service).await;
     let refused = node.call("PUT", "/v1/locks/a?session=me").await.problem(401, "unauthenticated");
     assert!(refused["hint"].as_str().unwrap().contains("holdfast auth bootstrap"), "{refused}");
-    let added = node.call("POST", "/v1/auth/bootstrap?mode=off").await;
+    let added = node.bootstrap("&mode=off").await;
     let admin = added.json()["token"].as_str().unwrap().to_owned();
     node.call("PUT", "/v1/locks/a?session=me").await.problem(401, "unauthenticated");
     assert_eq!(as_token(&node, &admin, "PUT", "/v1/locks/a?session=me", "").await.status, 200);
-    node.call("POST", "/v1/auth/bootstrap").await.problem(409, "has-administrator");
+    node.call("POST", "/v1/auth/bootstrap?proof=used").await.problem(409, "has-administrator");
 }
 
 #[tokio::test]

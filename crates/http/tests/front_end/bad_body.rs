@@ -18,7 +18,7 @@ async fn a_body_over_the_limit_is_rejected() {
         let problem = node.call_json("PUT", "/v1/locks/a", &body).await;
         assert_eq!(problem.problem(413, "payload-too-large")["limit"], 65_536);
     }
-    let head = "PUT /v1/locks/a HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let head = "PUT /v1/locks/a HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n";
     let chunked = format!("{head}{:x}\r\n{body}\r\n0\r\n\r\n", body.len());
     raw(node.address, chunked.as_bytes()).await.problem(413, "payload-too-large");
 }
@@ -26,7 +26,7 @@ async fn a_body_over_the_limit_is_rejected() {
 #[tokio::test]
 async fn a_body_declared_over_the_limit_is_rejected_before_it_is_sent() {
     let node = Node::start().await;
-    let head = "PUT /v1/locks/a HTTP/1.1\r\nHost: x\r\nContent-Length: 1073741824\r\nExpect: 100-continue\r\n\r\n";
+    let head = "PUT /v1/locks/a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1073741824\r\nExpect: 100-continue\r\n\r\n";
     raw(node.address, head.as_bytes()).await.problem(413, "payload-too-large");
 }
 
@@ -66,7 +66,8 @@ async fn an_incomplete_body_is_rejected_at_the_body_timeout() {
     let http = HttpConfig { body_timeout: Duration::from_millis(200), ..HttpConfig::default() };
     let node = Node::start_with(http, ServiceConfig::default()).await;
     let mut stream = TcpStream::connect(node.address).await.unwrap();
-    let head = "PUT /v1/locks/a HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{\"session\"";
+    let head =
+        "PUT /v1/locks/a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{\"session\"";
     stream.write_all(head.as_bytes()).await.unwrap();
     let problem = finish(&mut stream).await.problem(400, "invalid-argument");
     assert_eq!(problem["detail"], "the body did not arrive within 200ms");

@@ -85,7 +85,8 @@ pub(crate) async fn call_with(
 
 /// A request with `Connection: close`.
 pub(crate) fn request(method: &str, target: &str, headers: &[(&str, &str)], body: &str) -> String {
-    let mut text = format!("{method} {target} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n");
+    let mut text =
+        format!("{method} {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n");
     for (name, value) in headers {
         text.extend([name, ": ", value, "\r\n"]);
     }

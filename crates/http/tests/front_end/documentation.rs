@@ -149,7 +149,7 @@ async fn a_browser_on_the_same_machine_gets_the_page_with_the_script_that_sends_
 #[tokio::test]
 async fn the_curl_lines_of_the_page_call_the_address_that_the_reader_has_called() {
     let node = Node::start().await;
-    // The client of the tests calls the host `test`.
+    // The client of the tests calls the host `localhost`, without a port.
     let page = node.call("GET", "/docs").await.body;
-    assert!(page.contains("'test/v1/locks/orders") && !page.contains("localhost:7400"));
+    assert!(page.contains("'localhost/v1/locks/orders") && !page.contains("localhost:7400"));
 }

@@ -114,8 +114,8 @@ impl Tokens {
             assert!(reply.status < 300, "{id}: {call}: {reply:?}");
             self.note(&reply.body);
         }
-        if id == "recoverAuth" {
-            std::fs::write(node.data_dir().join("recovery"), "0".repeat(64)).unwrap();
+        if ["bootstrapAuth", "recoverAuth"].contains(&id) {
+            std::fs::write(node.data_dir().join("owner-proof"), "0".repeat(64)).unwrap();
         }
     }
 

@@ -16,9 +16,9 @@ async fn an_http_1_1_request_needs_exactly_one_host() {
     let node = Node::start().await;
     let (line, close) = ("GET /livez HTTP/1.1", "Connection: close");
     send(&node, &[line, close], "").await.problem(400, "invalid-argument");
-    let two = [line, "Host: a", "Host: b", close];
+    let two = [line, "Host: localhost", "Host: b", close];
     send(&node, &two, "").await.problem(400, "invalid-argument");
-    assert_eq!(send(&node, &[line, "Host: a", close], "").await.status, 200);
+    assert_eq!(send(&node, &[line, "Host: localhost", close], "").await.status, 200);
     // HTTP/1.0 does not require `Host`.
     assert_eq!(send(&node, &["GET /livez HTTP/1.0"], "").await.status, 200);
 }
@@ -29,7 +29,7 @@ async fn a_transfer_encoding_other_than_one_chunked_is_rejected() {
     let line = "PUT /v1/locks/a?session=me HTTP/1.1";
     let body = "2\r\n{}\r\n0\r\n\r\n";
     let coded = |codings: &'static [&'static str]| {
-        [&[line, "Host: a", "Connection: close"], codings].concat()
+        [&[line, "Host: localhost", "Connection: close"], codings].concat()
     };
     for codings in [
         &["Transfer-Encoding: gzip, chunked"][..],
@@ -49,18 +49,18 @@ async fn a_transfer_encoding_other_than_one_chunked_is_rejected() {
 
 /// Requests that acquire a lock, each with a bare LF. A proxy that requires CRLF parses a different request.
 const BARE_LF: [&str; 6] = [
-    "\nPUT /v1/locks/a?session=me HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
-    "PUT /v1/locks/a?session=me HTTP/1.1\nHost: a\r\nConnection: close\r\n\r\n",
-    "PUT /v1/locks/a?session=me HTTP/1.1\r\nHost: a\nConnection: close\r\n\r\n",
-    "PUT /v1/locks/a?session=me HTTP/1.1\r\nHost: a\r\nConnection: close\n\r\n",
-    "PUT /v1/locks/a?session=me HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\n",
-    "PUT /v1/locks/a?session=me HTTP/1.1\nHost: a\nConnection: close\n\n",
+    "\nPUT /v1/locks/a?session=me HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+    "PUT /v1/locks/a?session=me HTTP/1.1\nHost: localhost\r\nConnection: close\r\n\r\n",
+    "PUT /v1/locks/a?session=me HTTP/1.1\r\nHost: localhost\nConnection: close\r\n\r\n",
+    "PUT /v1/locks/a?session=me HTTP/1.1\r\nHost: localhost\r\nConnection: close\n\r\n",
+    "PUT /v1/locks/a?session=me HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\n",
+    "PUT /v1/locks/a?session=me HTTP/1.1\nHost: localhost\nConnection: close\n\n",
 ];
 
 #[tokio::test]
 async fn a_bare_lf_in_a_head_is_rejected() {
     let node = Node::start().await;
-    let first = "GET /livez HTTP/1.1\r\nHost: a\r\n\r\n";
+    let first = "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n";
     for request in BARE_LF {
         assert_eq!(raw(node.address, request.as_bytes()).await.status, 400, "{request:?}");
         let mut stream = TcpStream::connect(node.address).await.unwrap();
@@ -85,7 +85,7 @@ async fn a_bare_lf_in_a_head_is_rejected() {
 #[tokio::test]
 async fn a_bare_lf_between_chunks_is_rejected() {
     let node = Node::start().await;
-    let head = "PUT /v1/locks/a?session=me HTTP/1.1\r\nHost: a\r\nConnection: close\r\nTransfer-Encoding: chunked";
+    let head = "PUT /v1/locks/a?session=me HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nTransfer-Encoding: chunked";
     for body in [
         "2\n{}\r\n0\r\n\r\n",
         "2;x=y\n{}\r\n0\r\n\r\n",
@@ -109,9 +109,9 @@ async fn a_bare_lf_within_a_body_is_data() {
     let sized = format!("Content-Length: {}\r\n\r\n{data}", data.len());
     let chunk = format!("{:X};x=y\r\n{data}\r\n", data.len());
     let chunked = format!("Transfer-Encoding: chunked\r\n\r\n{chunk}0\r\nA: b\r\n\r\n");
-    let last = "GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    let last = "GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     for (path, body) in [("sized", sized), ("chunked", chunked)] {
-        let put = format!("PUT /v1/tree/{path} HTTP/1.1\r\nHost: a\r\n{body}");
+        let put = format!("PUT /v1/tree/{path} HTTP/1.1\r\nHost: localhost\r\n{body}");
         // The next request of the connection is parsed from its first byte.
         let both = raw(node.address, format!("{put}{last}").as_bytes()).await;
         assert_eq!(both.status / 100, 2, "{both:?}");

@@ -218,7 +218,7 @@ const SCRIPTS: &[Script] = &[
         &["PUT /v1/counters/c?value=7"],
         204,
     ),
-    script("bootstrapAuth", &[], "POST /v1/auth/bootstrap?mode=off", &[], 409),
+    script("bootstrapAuth", &[], "POST /v1/auth/bootstrap?mode=off&proof={proof}", &[], 409),
     // The proof is in a file of the node, which a wrong proof does not reach.
     script("recoverAuth", &[], "POST /v1/auth/recover?proof=x&subject=eva", &[], 403),
     script(
@@ -444,7 +444,7 @@ async fn check(script: &Script) {
     let mut client = Caller { node: Node::start().await, credential: None };
     let is_first = ["bootstrapAuth", "recoverAuth"].contains(&script.operation);
     if !is_first && (script.call.contains("/v1/auth") || script.call.contains("/v1/namespaces")) {
-        let added = client.send("POST /v1/auth/bootstrap?mode=off").await;
+        let added = client.node.bootstrap("&mode=off").await;
         let token = added.json()["token"].as_str().map(str::to_owned);
         client.credential = token.map(|token| format!("Bearer {token}"));
         assert!(client.credential.is_some(), "{added:?}");
@@ -462,6 +462,7 @@ async fn check(script: &Script) {
     }
     let call = script
         .call
+        .replace("{proof}", client.node.prove_ownership())
         .replace("{token}", token.as_deref().unwrap_or_default())
         .replace("{round}", &round);
     let call = client.with_seal(&call).await;

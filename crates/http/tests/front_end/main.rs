@@ -14,6 +14,7 @@ mod bad_call;
 mod bad_duration;
 mod bad_name;
 mod bootstrap;
+mod browser;
 mod client;
 mod described;
 mod description;

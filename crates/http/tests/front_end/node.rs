@@ -17,6 +17,9 @@ use tokio::task::JoinHandle;
 
 use crate::client::{Reply, TIMEOUT, call, call_with};
 
+/// The text of the proof that the owner of the data directory calls.
+const PROOF: &str = "0123456789abcdef0123456789abcdef";
+
 /// A node under test. Dropping it deletes its data.
 pub(crate) struct Node {
     pub(crate) address: SocketAddr,
@@ -51,6 +54,18 @@ impl Sockets {
 impl Node {
     pub(crate) fn data_dir(&self) -> &Path {
         self.data.path()
+    }
+
+    /// Adds the first administrator, as the owner of the data directory.
+    pub(crate) async fn bootstrap(&self, more: &str) -> Reply {
+        let proof = self.prove_ownership();
+        self.call("POST", &format!("/v1/auth/bootstrap?proof={proof}{more}")).await
+    }
+
+    /// Writes a proof that the caller owns the data directory, and returns its text.
+    pub(crate) fn prove_ownership(&self) -> &'static str {
+        std::fs::write(self.data_dir().join("owner-proof"), PROOF).unwrap();
+        PROOF
     }
 
     /// A node that leads its cluster of one.

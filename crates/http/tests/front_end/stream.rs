@@ -55,7 +55,7 @@ impl Events {
     ) -> Self {
         let mut stream = TcpStream::connect(address).await.unwrap();
         let head = format!(
-            "{method} {target} HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n{headers}\r\n"
+            "{method} {target} HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n{headers}\r\n"
         );
         stream.write_all(head.as_bytes()).await.unwrap();
         let (text, raw, head) = (String::new(), Vec::new(), String::new());

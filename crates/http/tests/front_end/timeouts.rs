@@ -39,7 +39,7 @@ async fn two_thousand_idle_connections_do_not_block_other_calls() {
         assert_eq!(node.call("DELETE", "/v1/locks/a?session=me").await.status, 204);
     }
     let mut first = idle.into_iter().next().unwrap();
-    let call = b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    let call = b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     first.write_all(call).await.unwrap();
     assert_eq!(crate::client::finish(&mut first).await.status, 200);
 }
@@ -64,10 +64,11 @@ async fn two_thousand_incomplete_heads_do_not_block_other_calls_and_are_closed()
 async fn an_incomplete_request_acquires_no_lock() {
     let node = Node::start().await;
     let mut stream = TcpStream::connect(node.address).await.unwrap();
-    stream.write_all(b"PUT /v1/locks/a?session=me HTTP/1.1\r\nHost: x\r\n").await.unwrap();
+    stream.write_all(b"PUT /v1/locks/a?session=me HTTP/1.1\r\nHost: localhost\r\n").await.unwrap();
     drop(stream);
     let mut stream = TcpStream::connect(node.address).await.unwrap();
-    let half = b"PUT /v1/locks/a HTTP/1.1\r\nHost: x\r\nContent-Length: 20\r\n\r\n{\"session\"";
+    let half =
+        b"PUT /v1/locks/a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 20\r\n\r\n{\"session\"";
     stream.write_all(half).await.unwrap();
     drop(stream);
     let alone = "holdfast_http_connections 1";
@@ -79,9 +80,9 @@ async fn an_incomplete_request_acquires_no_lock() {
 async fn pipelined_calls_get_their_responses_in_order() {
     let node = Node::start().await;
     let mut stream = TcpStream::connect(node.address).await.unwrap();
-    let calls = b"PUT /v1/locks/a?session=me HTTP/1.1\r\nHost: x\r\n\r\n\
-        DELETE /v1/locks/a?session=me HTTP/1.1\r\nHost: x\r\n\r\n\
-        GET /v1/locks/a HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    let calls = b"PUT /v1/locks/a?session=me HTTP/1.1\r\nHost: localhost\r\n\r\n\
+        DELETE /v1/locks/a?session=me HTTP/1.1\r\nHost: localhost\r\n\r\n\
+        GET /v1/locks/a HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     stream.write_all(calls).await.unwrap();
     let mut received = String::new();
     let read = tokio::time::timeout(TIMEOUT, stream.read_to_string(&mut received)).await;

@@ -214,7 +214,8 @@ async fn a_stalled_reader_is_disconnected() {
     };
     let node = Node::start_with(http, ServiceConfig::default()).await;
     let mut stuck = TcpStream::connect(node.address).await.unwrap();
-    let head = "GET /v1/watch?prefix=/ HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n\r\n";
+    let head =
+        "GET /v1/watch?prefix=/ HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n";
     stuck.write_all(head.as_bytes()).await.unwrap();
     let name = "n".repeat(900);
     let set: Vec<Value> =

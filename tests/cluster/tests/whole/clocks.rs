@@ -228,7 +228,9 @@ async fn an_access_token_that_expired_during_a_stop_is_rejected_from_the_first_c
     cluster.wait_ready().await;
     recorded(&cluster).await;
     let node = &cluster.nodes()[0];
-    let added = node.http.post("/v1/auth/bootstrap?mode=on").await.assert_status(201).json();
+    let proof = node.prove_ownership();
+    let bootstrap = format!("/v1/auth/bootstrap?mode=on&proof={proof}");
+    let added = node.http.post(&bootstrap).await.assert_status(201).json();
     let bearer = format!("Bearer {}", added["token"].as_str().expect("a token"));
     let headers = [("authorization", bearer.as_str())];
     let send = async |method: Method, target: &str| {

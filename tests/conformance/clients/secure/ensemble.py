@@ -51,7 +51,8 @@ class SecureEnsemble(HoldfastEnsemble):
         """Adds the subject `ci`, with an access token and a certificate. Returns the token."""
         nodes = ["--addr", ",".join(self.http_addresses), "--cacert", self.ca]
         admin = self.directory / "admin.token"
-        self.run("auth", "bootstrap", "--out", admin, *nodes)
+        data = self.members[0].directory / "data"
+        self.run("auth", "bootstrap", "--data-dir", data, "--out", admin, "--addr", self.http_addresses[0], *nodes[2:])
         nodes += ["--access-token-file", admin]
         permissions = ["lock acquire deploy/*", "tree write /locks/deploy", "tree write /locks/deploy/*", "tree read *", "metrics read"]
         self.run("auth", "role", "set", "deploy", *[word for text in permissions for word in ("--permission", text)], *nodes)

@@ -5,17 +5,17 @@ mod role;
 mod subject;
 mod token;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use clap::{Args, Subcommand, ValueEnum};
-use holdfast_api::parameters::auth::{ADMINISTRATOR, AS, ASKED_PERMISSION, FIRST_MODE, MODE};
-use holdfast_api::{AuthBody, CallerBody, FirstAdministratorBody, Query, VerdictBody};
+use holdfast_api::parameters::auth::{AS, ASKED_PERMISSION, MODE};
+use holdfast_api::{
+    AuthBody, CallerBody, FirstAdministratorBody, IssuedTokenBody, Query, VerdictBody,
+};
 use holdfast_client::http::Method;
-use holdfast_client::{Call, Client, Copies};
-use holdfast_raft::RECOVERY_FILE;
+use holdfast_client::{Call, Copies};
 use holdfast_types::{AuthMode, NameError, Permission, RoleName, SubjectName};
+use serde_json::Map;
 
 use self::quota::QuotaCommand;
 use self::role::RoleCommand;
@@ -25,11 +25,12 @@ use super::once;
 use crate::arguments::ClusterArgs;
 use crate::exit::CommandFailure;
 use crate::output::{answer, print, table, write_stderr};
+use crate::owner_proof::{OwnerArgs, OwnerProof};
 
 /// Control who may do what.
 #[derive(Debug, Subcommand)]
 pub(crate) enum AuthCommand {
-    /// Add the first administrator, and set the mode. On the machine of a node.
+    /// Add the first administrator, and set the mode. On the machine of a node, as the owner of its data.
     Bootstrap(AuthBootstrapArgs),
     /// Show the mode, and the calls that the node refused or would refuse.
     Status(ClusterArgs),
@@ -58,6 +59,8 @@ pub(crate) enum AuthCommand {
 /// Add the first administrator.
 #[derive(Debug, Args)]
 pub(crate) struct AuthBootstrapArgs {
+    #[command(flatten)]
+    owner: OwnerArgs,
     /// The administrator.
     #[arg(long, default_value = "admin", value_parser = subject_name)]
     subject: SubjectName,
@@ -119,9 +122,8 @@ pub(crate) struct AuthCanArgs {
 /// Add an administrator after every access token was lost.
 #[derive(Debug, Args)]
 pub(crate) struct AuthRecoverArgs {
-    /// The data directory of the node that --addr names.
-    #[arg(long, value_name = "DIR")]
-    data_dir: PathBuf,
+    #[command(flatten)]
+    owner: OwnerArgs,
     /// The administrator.
     #[arg(long, default_value = "admin", value_parser = subject_name)]
     subject: SubjectName,
@@ -147,10 +149,11 @@ pub(crate) async fn run(command: AuthCommand) -> Result<(), CommandFailure> {
 }
 
 async fn bootstrap(args: &AuthBootstrapArgs) -> Result<(), CommandFailure> {
-    let query = Query::default().with(&ADMINISTRATOR, &args.subject);
-    let query = query.with_some(&FIRST_MODE, args.mode.map(AuthMode::from).as_ref());
-    let call = unrepeated(Method::POST, query.target("/v1/auth/bootstrap"));
     args.out.check()?;
+    let proof = OwnerProof::write(&args.owner.data_dir).map_err(CommandFailure::failed)?;
+    let mode = args.mode.map(|mode| ("mode".to_owned(), AuthMode::from(mode).as_str().into()));
+    let subject = ("subject".to_owned(), args.subject.as_str().into());
+    let call = proof.call("/v1/auth/bootstrap", mode.into_iter().chain([subject]).collect());
     let added: FirstAdministratorBody = args.cluster.client()?.call(&call).await?;
     show_issued(&args.cluster, &args.out, &added.issued, &added)?;
     write_stderr(&mode_text(&added.mode, added.sessions_without_credential, &args.out.option()));
@@ -264,39 +267,12 @@ async fn can(args: &AuthCanArgs) -> Result<(), CommandFailure> {
 }
 
 async fn recover(args: &AuthRecoverArgs) -> Result<(), CommandFailure> {
-    let file = args.data_dir.join(RECOVERY_FILE);
-    let unusable = |error| CommandFailure::failed(format!("{}: {error}", file.display()));
-    if !args.data_dir.is_dir() {
-        let dir = args.data_dir.display();
-        return Err(CommandFailure::usage(format!("{dir} is not a directory")));
-    }
     args.out.check()?;
-    let mut bytes = [0; 32];
-    getrandom::fill(&mut bytes).map_err(CommandFailure::failed)?;
-    let proof = URL_SAFE_NO_PAD.encode(bytes);
-    super::certs::write_file(&file, &proof, 0o600).map_err(unusable)?;
-    let client = args.cluster.client()?;
-    let recovered = recovered(&client, &proof, &args.subject).await;
-    if recovered.is_err() {
-        // The node deletes the file after it has compared it.
-        drop(std::fs::remove_file(&file));
-    }
-    let recovered = recovered?;
+    let proof = OwnerProof::write(&args.owner.data_dir).map_err(CommandFailure::failed)?;
+    let params = Map::from_iter([("subject".to_owned(), args.subject.as_str().into())]);
+    let call = proof.call("/v1/auth/recover", params);
+    let recovered: IssuedTokenBody = args.cluster.client()?.call(&call).await?;
     show_issued(&args.cluster, &args.out, &recovered, &recovered)
-}
-
-async fn recovered(
-    client: &Client,
-    proof: &str,
-    subject: &SubjectName,
-) -> Result<holdfast_api::IssuedTokenBody, CommandFailure> {
-    // The proof is in the body, not in the target, which logs may show.
-    let body = serde_json::json!({ "proof": proof, "subject": subject });
-    let call = Call {
-        body: body.to_string().into_bytes(),
-        ..unrepeated(Method::POST, "/v1/auth/recover")
-    };
-    Ok(client.call(&call).await?)
 }
 
 /// A call that is not repeated after a lost answer: a copy would create a second secret.

@@ -116,7 +116,8 @@ async fn a_restore_can_delete_all_access_tokens() {
     let mut node = TestNode::start(1, &super::members(&[1]), &dir.path().join("old"));
     node.wait_ready();
     let old_token = ["--access-token-file", &file("old.token")];
-    let added = node.client(&["auth", "bootstrap", "--mode", "on", "--out", &file("old.token")]);
+    let bootstrap = ["auth", "bootstrap", "--data-dir", &file("old"), "--mode", "on"];
+    let added = node.client(&[&bootstrap[..], &["--out", &file("old.token")]].concat());
     assert_eq!(added.code, Some(0), "{}", added.stderr);
     assert_eq!(node.client(&["backup", "--out", &file("b")]).code, Some(1), "without a token");
     let made = node.client(&[&["backup", "--out", &file("b")], &old_token[..]].concat());

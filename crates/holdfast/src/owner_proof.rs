@@ -1,0 +1,61 @@
+//! The proof that a caller owns the data directory of a node: a file with random text in it, and the text in the call.
+
+use std::os::unix::fs::{MetadataExt as _, chown};
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use clap::Args;
+use holdfast_client::http::Method;
+use holdfast_client::{Call, Copies};
+use holdfast_raft::OWNER_PROOF_FILE;
+use serde_json::{Map, Value};
+
+use crate::commands::certs;
+
+/// The data directory of the node that is called.
+#[derive(Debug, Args)]
+pub(crate) struct OwnerArgs {
+    /// The data directory of the node that --addr names. The command writes a file there, and the node reads it.
+    #[arg(long, value_name = "DIR", env = "HOLDFAST_DATA_DIR")]
+    pub(crate) data_dir: PathBuf,
+}
+
+/// The file, which exists until the node has read it or this is dropped.
+pub(crate) struct OwnerProof {
+    file: PathBuf,
+    text: String,
+}
+
+impl OwnerProof {
+    /// Writes the file, for the owner of the directory also if the caller is root.
+    pub(crate) fn write(data_dir: &Path) -> Result<Self, String> {
+        let file = data_dir.join(OWNER_PROOF_FILE);
+        let unusable = |error: std::io::Error| format!("{}: {error}", file.display());
+        let directory = std::fs::metadata(data_dir)
+            .map_err(|error| format!("{}: {error}", data_dir.display()))?;
+        let mut bytes = [0; 32];
+        getrandom::fill(&mut bytes).map_err(|error| error.to_string())?;
+        let text = URL_SAFE_NO_PAD.encode(bytes);
+        certs::write_file(&file, &text, 0o600).map_err(unusable)?;
+        if std::fs::metadata(&file).map_err(unusable)?.uid() != directory.uid() {
+            chown(&file, Some(directory.uid()), Some(directory.gid())).map_err(unusable)?;
+        }
+        Ok(Self { file, text })
+    }
+
+    /// The call with the proof and other parameters in its body: logs may show the target. It is not repeated after a lost
+    /// answer, because a copy would create a second secret.
+    pub(crate) fn call(&self, path: &str, mut params: Map<String, Value>) -> Call {
+        params.insert("proof".to_owned(), self.text.as_str().into());
+        let body = Value::from(params).to_string().into_bytes();
+        Call { body, ..Call::new(Method::POST, path).copies(Copies::Never) }
+    }
+}
+
+impl Drop for OwnerProof {
+    fn drop(&mut self) {
+        // The node deletes the file after it has compared it.
+        drop(std::fs::remove_file(&self.file));
+    }
+}
