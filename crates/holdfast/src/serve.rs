@@ -419,6 +419,7 @@ fn http_config(config: &Config) -> HttpConfig {
 
 fn zk_config(config: &Config, zookeeper: &ZooKeeperConfig) -> ZkConfig {
     ZkConfig {
+        requires_credential: zookeeper.requires_credential,
         tick: zookeeper.tick,
         connections_per_address_max: zookeeper.connections_per_address_max,
         frame_bytes_max: zookeeper.frame_max,

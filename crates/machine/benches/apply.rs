@@ -21,7 +21,14 @@ const ROUNDS: usize = 20;
 
 fn session(name: &str, anonymous: bool) -> OpenSession {
     let session = SessionName::new(name).unwrap();
-    OpenSession { session, ttl: None, anonymous, labels: Labels::default(), password: None }
+    OpenSession {
+        session,
+        ttl: None,
+        anonymous,
+        labels: Labels::default(),
+        password: None,
+        id: None,
+    }
 }
 
 fn acquire(lock: &str, name: &str, anonymous: bool) -> Command {

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use holdfast_types::{FencingToken, SessionEnd, ZnodePath};
+use holdfast_types::{FencingToken, SessionEnd, SessionId, ZnodePath};
 
 use crate::Machine;
 use crate::session::store::{KnownSession, Session};
@@ -64,10 +64,13 @@ impl Machine {
             ensure(self.sessions.named(name) == Some(KnownSession::Open(*id)), || {
                 format!("the name index does not contain session {name}")
             })?;
-            ensure(
-                id.0 >= 1 && id.0 <= sessions_minted && session.generation <= COUNTER_END,
-                || format!("session {name} has a number that was never assigned"),
-            )?;
+            let is_assigned = (1..=sessions_minted).contains(&id.0);
+            ensure(is_assigned || SessionId::CHOSEN.contains(&id.0), || {
+                format!("session {name} has a number that was never assigned")
+            })?;
+            ensure(session.generation <= COUNTER_END, || {
+                format!("the lease of session {name} has a generation beyond the maximum")
+            })?;
         }
         for end in [SessionEnd::Expired, SessionEnd::Closed] {
             for (number, tombstone) in self.sessions.tombstones_after(end, 0) {

@@ -104,8 +104,9 @@ pub use service::Service;
 pub use service_call::LeaseView;
 pub use session::{SessionLease, generate_session_name, session_or_anonymous};
 pub use stream::{
-    Attachment, Notice, NoticeKind, Outbox, Outgoing, SessionStream, StreamAnswer, StreamEnd,
-    StreamLimits, StreamRead, StreamReply, StreamView, WatchCounts, WatchKind, WatchMode, WatchSet,
+    Attachment, Notice, NoticeKind, Outbox, Outgoing, SessionKey, SessionStream, StreamAnswer,
+    StreamEnd, StreamLimits, StreamRead, StreamReply, StreamView, WatchCounts, WatchKind,
+    WatchMode, WatchSet,
 };
 pub use subject_limits::SubjectLimits;
 pub use tree::{ZnodeAcl, ZnodeContents};

@@ -284,6 +284,7 @@ mod tests {
             anonymous: false,
             labels: holdfast_types::Labels::default(),
             password: None,
+            id: None,
         };
         let opened = admin.open_session(open, None).await.unwrap();
         let (id, ttl) = (opened.value.view.id, opened.value.view.ttl);

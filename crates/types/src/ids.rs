@@ -76,6 +76,12 @@ impl FencingToken {
     pub const END: u64 = 1 << 53;
 }
 
+impl SessionId {
+    /// The ids that nodes choose at random for the sessions of connections. They fit into a JSON number. The state machine
+    /// assigns smaller ids.
+    pub const CHOSEN: std::ops::Range<u64> = 1 << 52..1 << 53;
+}
+
 /// The secret of a session, required to attach another connection: 16 random bytes, chosen when the session is opened.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]

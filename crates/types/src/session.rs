@@ -16,6 +16,9 @@ pub struct OpenSession {
     pub labels: Labels,
     /// Required from another connection to take over the session; `None` if the name is sufficient.
     pub password: Option<Password>,
+    /// The id that a node has sent to the client of a connection before it opens the session, in [`SessionId::CHOSEN`].
+    /// `None`: the state machine assigns the next one.
+    pub id: Option<SessionId>,
 }
 
 /// How much of the lease of a session had passed without a renewal.

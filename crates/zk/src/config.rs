@@ -19,8 +19,10 @@ pub struct ZkConfig {
     pub connections_max: usize,
     /// For each client address; 0 is no limit.
     pub connections_per_address_max: usize,
-    /// From the accept to the end of the first frame, or of a four-letter word.
+    /// From the accept to the end of the first frame, or of a four-letter word, and to the credential if it is required.
     pub handshake_timeout: Duration,
+    /// Where calls need a permission, a connection gets a session only after a credential.
+    pub requires_credential: bool,
     /// Bytes of a frame, checked before anything is allocated.
     pub frame_bytes_max: usize,
     /// The connection of a client that reads nothing for this long is closed.
@@ -66,6 +68,7 @@ impl Default for ZkConfig {
             connections_max: 10_000,
             connections_per_address_max: 60,
             handshake_timeout: Duration::from_secs(10),
+            requires_credential: true,
             frame_bytes_max: FRAME_MAX_DEFAULT,
             write_timeout: Duration::from_secs(10),
             drain_timeout: Duration::from_secs(2),

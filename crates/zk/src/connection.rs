@@ -7,25 +7,25 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::BytesMut;
-use holdfast_service::{ConnectionPlace, RequestContext, SessionStream, StreamEnd};
+use bytes::{Bytes, BytesMut};
+use holdfast_service::{ConnectionPlace, RequestContext, Service, SessionStream, StreamEnd};
 use holdfast_tls::{FailureReason, MaybeTlsStream, NodePort};
-use holdfast_zkwire::{ConnectResponse, ErrorCode};
+use holdfast_zkwire::{ConnectResponse, ErrorCode, encode_reply, xid};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::watch;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use crate::config::ZkConfig;
 use crate::connection_table::ConnectionGuard;
 use crate::context::{ServerContext, Shutdown};
 use crate::disconnect::Disconnect;
 use crate::entry_span::EntrySpans;
 use crate::four_letter;
 use crate::frame_reader::{FrameReadError, FrameReader, Opening};
-use crate::handshake::{HandshakeError, Session, handshake};
+use crate::handshake::{HandshakeError, RequestedSession, Session, send};
 use crate::identity::Identities;
 use crate::ops::operation::ConnectionContext;
 use crate::pending::PendingRequests;
+use crate::provisional::{HANDSHAKE_FRAME_MAX, ProvisionalConnection};
 use crate::reply_loop::ReplyLoop;
 use crate::request_loop::RequestLoop;
 
@@ -80,46 +80,89 @@ struct ZkCaller<'a> {
 
 impl ZkCaller<'_> {
     async fn serve<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
-        self,
+        mut self,
         reader: R,
         mut writer: W,
         shutdown: watch::Receiver<Shutdown>,
     ) {
-        let Self { context, peer, guard, identities } = self;
-        let request = RequestContext {
-            principal: identities.principal().clone(),
-            request_id: peer.to_string(),
-        };
-        let service = context.service.for_call(request);
-        let mut frames = FrameReader::new(reader, context.config.frame_bytes_max);
-        match timeout(context.config.handshake_timeout, frames.opening()).await {
+        let Self { context, peer, .. } = self;
+        let deadline = Instant::now() + context.config.handshake_timeout;
+        let mut frames =
+            FrameReader::new(reader, HANDSHAKE_FRAME_MAX.min(context.config.frame_bytes_max));
+        match timeout_at(deadline, frames.opening()).await {
             Ok(Ok(Opening::Word(word))) => {
-                let answer = four_letter::answer(context, word, (&service, peer)).await;
+                let answer = four_letter::answer(context, word, &self.service()).await;
                 context.metrics.words().inc();
                 send(&mut writer, answer.as_bytes(), &context.config).await;
             }
             Ok(Ok(Opening::Frame(frame))) => {
-                match handshake(context, &service, peer, frame).await {
-                    Ok(session) => {
+                match self.open_session(frame, &mut frames, &mut writer, deadline).await {
+                    Ok((session, first)) => {
+                        context.config.failures.proved(NodePort::ZooKeeper, peer.ip());
+                        frames.set_frame_bytes_max(context.config.frame_bytes_max);
+                        let Self { guard, identities, .. } = self;
                         let connection = Connection { context, peer, guard };
-                        connection
-                            .serve(session, identities, &mut frames, &mut writer, shutdown)
-                            .await;
+                        let ends = (&mut frames, &mut writer);
+                        connection.serve((session, first), identities, ends, shutdown).await;
                     }
                     Err(error) => reject(context, peer, &mut writer, error).await,
                 }
             }
-            Ok(Err(FrameReadError::Closed | FrameReadError::Socket(_))) => {}
-            Ok(Err(FrameReadError::Frame(error))) => {
-                record_rejected(context, peer, FailureReason::Malformed, &error);
-            }
-            Err(_) => {
-                record_rejected(context, peer, FailureReason::Timeout, &"no handshake in time");
-            }
+            Ok(Err(error)) => reject(context, peer, &mut writer, HandshakeError::Read(error)).await,
+            Err(_) => drop(record_rejected(
+                context,
+                peer,
+                FailureReason::Timeout,
+                &"no handshake in time",
+            )),
         }
         // Closes the sending side first, so that the last reply arrives.
         drop(writer.shutdown().await);
         drop(timeout(DISCARD_TIME, frames.discard(DISCARD_MAX)).await);
+    }
+
+    fn service(&self) -> Service {
+        let principal = self.identities.principal().clone();
+        self.context
+            .service
+            .for_call(RequestContext { principal, request_id: self.peer.to_string() })
+    }
+
+    /// Opens the session of the first frame, and returns the first bytes that its client reads from it. Where a credential is
+    /// required, the client gets its id first, and the session is opened when it has proved its subject.
+    async fn open_session<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
+        &mut self,
+        frame: Bytes,
+        frames: &mut FrameReader<R>,
+        writer: &mut W,
+        deadline: Instant,
+    ) -> Result<(Session, Bytes), HandshakeError> {
+        let (context, peer, service) = (self.context, self.peer, self.service());
+        let config = &context.config;
+        let requested = RequestedSession::decode(config, frame)?;
+        if !(config.requires_credential && service.lacks_credential()) {
+            let opened = requested.attach(context, &service, peer).await;
+            let session = opened.map_err(|failure| requested.refused_before_response(failure))?;
+            return Ok((session, requested.response()));
+        }
+        requested.check(&service).await?;
+        send(writer, &requested.response(), config).await;
+        let mut provisional = ProvisionalConnection {
+            frames,
+            writer,
+            config,
+            service: &service,
+            guard: self.guard,
+            identities: &mut self.identities,
+        };
+        let deadline = deadline.min(Instant::now() + requested.ttl.as_duration());
+        let proved = timeout_at(deadline, provisional.prove()).await;
+        let reply = proved.unwrap_or(Err(HandshakeError::NoCredential))?;
+        let (service, place) = (self.service(), ConnectionPlace::default());
+        service.count_connection(&place).map_err(|_| HandshakeError::AuthFailed)?;
+        let opened = requested.attach(context, &service, peer).await;
+        let session = opened.map_err(HandshakeError::after_response)?;
+        Ok((Session { place, ..session }, reply))
     }
 }
 
@@ -133,14 +176,13 @@ struct Connection<'a> {
 impl Connection<'_> {
     async fn serve<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
         &self,
-        session: Session,
+        (session, first): (Session, Bytes),
         identities: Identities,
-        frames: &mut FrameReader<R>,
-        writer: &mut W,
+        (frames, writer): (&mut FrameReader<R>, &mut W),
         shutdown: watch::Receiver<Shutdown>,
     ) {
         let number = session.number();
-        let Session { attached, stream, outbox, response } = session;
+        let Session { attached, stream, outbox, place } = session;
         let ttl = attached.ttl;
         self.context.metrics.handshakes().inc();
         self.guard.set_session(number, ttl.as_millis());
@@ -157,7 +199,7 @@ impl Connection<'_> {
             guard: self.guard,
             spans: EntrySpans { sampler: self.context.trace_sampler.as_ref(), stream: &stream },
             silence_max: ttl.as_duration(),
-            place: ConnectionPlace::default(),
+            place,
             last_tag: 0,
         };
         let mut replies = ReplyLoop {
@@ -167,7 +209,7 @@ impl Connection<'_> {
             guard: self.guard,
             metrics: &self.context.metrics,
             write_timeout: self.context.config.write_timeout,
-            buffer: BytesMut::from(response),
+            buffer: BytesMut::from(first),
             disconnect: None,
         };
         let disconnect = run_loops(&stream, &mut requests, &mut replies, shutdown).await;
@@ -186,7 +228,8 @@ impl Connection<'_> {
         let fault = match disconnect {
             Disconnect::Error(ErrorCode::AuthFailed) => {
                 let detail = format!("authentication failed, session {session}");
-                return record_rejected(self.context, peer, FailureReason::Credential, &detail);
+                record_rejected(self.context, peer, FailureReason::Credential, &detail);
+                return;
             }
             Disconnect::WriteTimeout => Some("the client does not read its replies".to_owned()),
             Disconnect::Frame(error) => Some(error.to_string()),
@@ -253,25 +296,31 @@ async fn reject<W: AsyncWrite + Unpin>(
         HandshakeError::Undecodable(error) => {
             record_rejected(context, peer, FailureReason::Malformed, &error);
         }
+        HandshakeError::AuthFailed => {
+            let detail = &"authentication failed";
+            sleep(record_rejected(context, peer, FailureReason::Credential, detail)).await;
+            let reply = encode_reply(xid::AUTH, 0, Err(ErrorCode::AuthFailed));
+            send(writer, &reply, &context.config).await;
+        }
+        HandshakeError::NoCredential => {
+            let detail = &"no credential in time";
+            record_rejected(context, peer, FailureReason::Credential, detail);
+        }
+        HandshakeError::Read(FrameReadError::Frame(error)) => {
+            record_rejected(context, peer, FailureReason::Malformed, &error);
+        }
+        HandshakeError::Read(FrameReadError::Closed | FrameReadError::Socket(_))
+        | HandshakeError::Ended => {}
     }
 }
 
-async fn send<W: AsyncWrite + Unpin>(writer: &mut W, bytes: &[u8], config: &ZkConfig) {
-    // The connection closes next in any case.
-    let sent = async {
-        writer.write_all(bytes).await?;
-        writer.flush().await
-    };
-    drop(timeout(config.write_timeout, sent).await);
-}
-
-/// Counts a connection that was closed because its client proved no identity.
+/// Counts a connection that was closed because its client proved no identity. Returns how long its refusal waits.
 fn record_rejected(
     context: &ServerContext,
     peer: SocketAddr,
     reason: FailureReason,
     detail: &dyn fmt::Display,
-) {
+) -> Duration {
     context.metrics.dropped().inc();
-    context.config.failures.record(NodePort::ZooKeeper, peer.ip(), reason, detail);
+    context.config.failures.record(NodePort::ZooKeeper, peer.ip(), reason, detail)
 }

@@ -1,14 +1,12 @@
 //! Four-letter words: status commands for monitoring, answered as text in the layout of ZooKeeper 3.8.
 //!
-//! A word that is not on the allow-list is rejected. With authorization, callers from other machines need the permission
-//! `metrics read`, except for `ruok`, `isro` and `srvr`. Bounds: `dump` shows at most [`SESSIONS_SHOWN_MAX`] sessions; the
+//! A word that is not on the allow-list is rejected. With authorization, a caller needs the permission `metrics read`, which
+//! only a certificate can prove here, except for `ruok`, `isro` and `srvr`. Bounds: `dump` shows at most [`SESSIONS_SHOWN_MAX`] sessions; the
 //! other answers are bounded by the number of connections.
 
 mod connections;
 mod node;
 mod watches;
-
-use std::net::SocketAddr;
 
 use holdfast_service::Service;
 use holdfast_types::Right;
@@ -25,17 +23,14 @@ const NOT_SERVING: &str = "This ZooKeeper instance is not currently serving requ
 pub(crate) async fn answer(
     context: &ServerContext,
     word: FourLetterWord,
-    (caller, peer): (&Service, SocketAddr),
+    caller: &Service,
 ) -> String {
     if !context.config.words.allow(word) {
         return format!("{} is not executed because it is not in the whitelist.\n", word.as_str());
     }
     let is_open =
         matches!(word, FourLetterWord::Ruok | FourLetterWord::Isro | FourLetterWord::Srvr);
-    if !is_open
-        && !peer.ip().to_canonical().is_loopback()
-        && caller.require(Right::MetricsRead).is_err()
-    {
+    if !is_open && caller.require(Right::MetricsRead).is_err() {
         return format!("{} needs the permission metrics read.\n", word.as_str());
     }
     let serves = context.service.leader().is_some();

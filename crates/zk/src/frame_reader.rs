@@ -44,6 +44,11 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         Self { source, buffer: BytesMut::new(), frame_bytes_max }
     }
 
+    /// Changes the limit of the frames that are read from now on.
+    pub(crate) fn set_frame_bytes_max(&mut self, frame_bytes_max: usize) {
+        self.frame_bytes_max = frame_bytes_max;
+    }
+
     pub(crate) async fn opening(&mut self) -> Result<Opening, FrameReadError> {
         let letters = self.header().await?;
         match FourLetterWord::parse(letters) {

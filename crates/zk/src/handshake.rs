@@ -3,19 +3,26 @@
 use std::net::SocketAddr;
 
 use bytes::Bytes;
-use holdfast_service::{Attachment, Failure, Outbox, Service, SessionStream};
-use holdfast_types::{Labels, Password, Rejection, SessionId, SessionRejection};
+use holdfast_service::{
+    Attachment, ConnectionPlace, Failure, Outbox, Service, SessionKey, SessionStream,
+};
+use holdfast_types::{Labels, Password, Rejection, Revision, SessionId, Ttl};
 use holdfast_zkwire::{ConnectRequest, ConnectResponse, DecodeError};
+use tokio::io::{AsyncWrite, AsyncWriteExt};
+use tokio::time::timeout;
 
+use crate::config::ZkConfig;
 use crate::context::ServerContext;
+use crate::frame_reader::FrameReadError;
 use crate::values;
 
-/// The session of a connection, and the frame that confirms it to the client.
+/// The session of a connection.
 pub(crate) struct Session {
     pub(crate) attached: Attachment,
     pub(crate) stream: SessionStream,
     pub(crate) outbox: Outbox,
-    pub(crate) response: Bytes,
+    /// The place of the connection among those of its caller.
+    pub(crate) place: ConnectionPlace,
 }
 
 impl Session {
@@ -29,64 +36,129 @@ impl Session {
 #[derive(Debug)]
 pub(crate) enum HandshakeError {
     Undecodable(DecodeError),
-    /// There is no such session, or the password is wrong. The response has the client's `read_only` flag.
+    /// There is no such session, the password is wrong, or it belongs to another subject. The response has the client's
+    /// `read_only` flag.
     NoSession(Option<bool>),
     /// This node cannot open the session. The client tries another one.
     Unavailable(Failure),
+    /// A credential proves nobody, or somebody who may not have the session.
+    AuthFailed,
+    /// The client sent no credential in time.
+    NoCredential,
+    /// The last reply was an error that ends the connection, or the client closed it.
+    Ended,
+    Read(FrameReadError),
 }
 
-pub(crate) async fn handshake(
-    context: &ServerContext,
-    service: &Service,
-    peer: SocketAddr,
-    frame: Bytes,
-) -> Result<Session, HandshakeError> {
-    let request = ConnectRequest::decode(frame).map_err(HandshakeError::Undecodable)?;
-    let attached = attach(context, service, peer, &request).await?;
-    let stream = service.stream(&attached, context.config.stream);
-    let (stream, outbox) = stream.map_err(HandshakeError::Unavailable)?;
-    let response = ConnectResponse {
-        protocol_version: 0,
-        timeout_ms: i32::try_from(attached.ttl.as_millis()).unwrap_or(i32::MAX),
-        session_id: session_number(attached.id),
-        password: attached.password.0,
-        read_only: request.read_only.map(|_| false),
-    };
-    Ok(Session { attached, stream, outbox, response: response.encode() })
+/// The session that a client requests with the first frame. Neither the request nor [`RequestedSession::check`] changes
+/// anything in the cluster.
+#[derive(Debug)]
+pub(crate) struct RequestedSession {
+    key: SessionKey,
+    is_new: bool,
+    pub(crate) ttl: Ttl,
+    /// The newest revision that the client has seen.
+    seen: Revision,
+    read_only: Option<bool>,
 }
 
-async fn attach(
-    context: &ServerContext,
-    service: &Service,
-    peer: SocketAddr,
-    request: &ConnectRequest,
-) -> Result<Attachment, HandshakeError> {
-    let ttl = context.config.negotiated(request.timeout_ms);
-    let seen = values::revision(request.last_zxid_seen);
-    let attached = if request.session_id == 0 {
-        service.open_stream_session(ttl, labels(peer), seen).await
-    } else {
-        let id = u64::try_from(request.session_id).ok().map(SessionId);
-        let (Some(id), Some(password)) = (id, request.password) else {
-            return Err(HandshakeError::NoSession(request.read_only));
-        };
-        service.attach_session(id, Password(password), ttl, seen).await
-    };
-    attached.map_err(|failure| {
-        let gone = matches!(
-            failure,
-            Failure::Rejected(Rejection::Session(
-                SessionRejection::Unknown { .. }
-                    | SessionRejection::Expired { .. }
-                    | SessionRejection::Moved { .. }
-            ))
-        );
-        if gone {
-            HandshakeError::NoSession(request.read_only)
+impl RequestedSession {
+    /// Reads the first frame. A new session gets its id and its password here.
+    pub(crate) fn decode(config: &ZkConfig, frame: Bytes) -> Result<Self, HandshakeError> {
+        let request = ConnectRequest::decode(frame).map_err(HandshakeError::Undecodable)?;
+        let ConnectRequest { session_id, password, read_only, .. } = request;
+        let key = if session_id == 0 {
+            SessionKey::generate().map_err(HandshakeError::Unavailable)?
         } else {
-            HandshakeError::Unavailable(failure)
+            let id = u64::try_from(session_id).ok().map(SessionId);
+            let (Some(id), Some(password)) = (id, password) else {
+                return Err(HandshakeError::NoSession(read_only));
+            };
+            SessionKey { id, password: Password(password) }
+        };
+        Ok(Self {
+            key,
+            is_new: session_id == 0,
+            ttl: config.negotiated(request.timeout_ms),
+            seen: values::revision(request.last_zxid_seen),
+            read_only,
+        })
+    }
+
+    /// The frame that tells the client its session.
+    pub(crate) fn response(&self) -> Bytes {
+        let response = ConnectResponse {
+            protocol_version: 0,
+            timeout_ms: i32::try_from(self.ttl.as_millis()).unwrap_or(i32::MAX),
+            session_id: session_number(self.key.id),
+            password: self.key.password.0,
+            read_only: self.read_only.map(|_| false),
+        };
+        response.encode()
+    }
+
+    /// Whether the client could get its session here.
+    pub(crate) async fn check(&self, service: &Service) -> Result<(), HandshakeError> {
+        if service.leader().is_none() {
+            return Err(HandshakeError::Unavailable(Failure::NoLeader));
         }
-    })
+        if self.is_new {
+            return Ok(());
+        }
+        let is_open = service.has_stream_session(self.key, self.seen).await;
+        if is_open.map_err(HandshakeError::Unavailable)? {
+            Ok(())
+        } else {
+            Err(HandshakeError::NoSession(self.read_only))
+        }
+    }
+
+    /// Opens the session, or takes it over.
+    pub(crate) async fn attach(
+        &self,
+        context: &ServerContext,
+        service: &Service,
+        peer: SocketAddr,
+    ) -> Result<Session, Failure> {
+        let attached = if self.is_new {
+            service.open_stream_session(self.key, self.ttl, labels(peer), self.seen).await?
+        } else {
+            service.attach_session(self.key, self.ttl, self.seen).await?
+        };
+        let (stream, outbox) = service.stream(&attached, context.config.stream)?;
+        Ok(Session { attached, stream, outbox, place: ConnectionPlace::default() })
+    }
+
+    /// Why a client without a response yet gets none. A session of another subject is unknown to it.
+    pub(crate) fn refused_before_response(&self, failure: Failure) -> HandshakeError {
+        let is_unknown =
+            matches!(failure, Failure::Rejected(Rejection::Session(_) | Rejection::Auth(_)));
+        if is_unknown && !self.is_new {
+            return HandshakeError::NoSession(self.read_only);
+        }
+        HandshakeError::Unavailable(failure)
+    }
+}
+
+impl HandshakeError {
+    /// Why a client that knows the id of its session does not get it. If the session has ended meanwhile, the client learns
+    /// that when it connects again.
+    pub(crate) fn after_response(failure: Failure) -> Self {
+        if matches!(failure, Failure::Rejected(Rejection::Auth(_) | Rejection::QuotaFull(_))) {
+            return Self::AuthFailed;
+        }
+        Self::Unavailable(failure)
+    }
+}
+
+/// Sends bytes to a client that has no session yet.
+pub(crate) async fn send<W: AsyncWrite + Unpin>(writer: &mut W, bytes: &[u8], config: &ZkConfig) {
+    // The connection closes next in any case.
+    let sent = async {
+        writer.write_all(bytes).await?;
+        writer.flush().await
+    };
+    drop(timeout(config.write_timeout, sent).await);
 }
 
 /// The labels of the session in the HTTP API.

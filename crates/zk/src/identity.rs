@@ -7,9 +7,9 @@ use std::net::IpAddr;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use holdfast_service::{AccessTokenSecret, Principal, Service};
+use holdfast_service::{AccessTokenSecret, Failure, Principal, Service};
 use holdfast_tls::CertificateInfo;
-use holdfast_types::{CertificateName, Identity, SessionId};
+use holdfast_types::{Actor, CertificateName, Identity};
 use holdfast_zkwire::AuthId;
 use sha1::{Digest, Sha1};
 
@@ -23,6 +23,29 @@ pub(crate) struct Identities(Principal);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AuthFailed;
+
+/// Why a credential does not prove a subject.
+#[derive(Debug)]
+pub(crate) enum NotProved {
+    AuthFailed,
+    /// This node cannot tell.
+    Unavailable(Failure),
+}
+
+impl From<AuthFailed> for NotProved {
+    fn from(_: AuthFailed) -> Self {
+        Self::AuthFailed
+    }
+}
+
+impl From<Failure> for NotProved {
+    fn from(failure: Failure) -> Self {
+        if matches!(failure, Failure::Rejected(_)) {
+            return Self::AuthFailed;
+        }
+        Self::Unavailable(failure)
+    }
+}
 
 impl Identities {
     /// The address of a connection.
@@ -72,26 +95,25 @@ impl Identities {
         }
     }
 
-    /// Acts for the subject of an access token from now on. A session without a subject becomes the subject's.
+    /// The actor of an access token.
     ///
     /// # Errors
-    /// [`AuthFailed`] for an unknown or expired token, one of another subject, a namespace with too many sessions, and
-    /// without a leader.
-    pub(crate) async fn act_as(
-        &mut self,
+    /// [`NotProved::AuthFailed`] for an unknown or expired token, and for one of another subject.
+    pub(crate) async fn actor_of(
         (subject, token): (String, AccessTokenSecret),
-        session: SessionId,
         service: &Service,
-    ) -> Result<(), AuthFailed> {
-        let actor = service.authenticate(&token).await.map_err(|_| AuthFailed)?;
+    ) -> Result<Actor, NotProved> {
+        let actor = service.authenticate(&token).await?;
         let owner = service.subject_of_token(token.id);
         if owner.is_none_or(|owner| owner.as_str() != subject) {
-            return Err(AuthFailed);
+            return Err(AuthFailed.into());
         }
-        let caller = service.for_principal(Principal::of(actor.clone()));
-        caller.claim_session(session).await.map_err(|_| AuthFailed)?;
+        Ok(actor)
+    }
+
+    /// Acts for another subject from now on.
+    pub(crate) fn act_as(&mut self, actor: Actor) {
         (self.0.actor, self.0.certificate) = (actor, None);
-        Ok(())
     }
 
     /// Adds an identity.

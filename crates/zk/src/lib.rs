@@ -6,6 +6,7 @@
 //! ```
 //!
 //! - `server` accepts connections and enforces their limits; `connection` serves one of them.
+//! - `provisional` waits for the credential of a connection that needs one.
 //! - `request_loop` reads requests in order; `reply_loop` writes replies and watch events in the order of the outbox.
 //! - `ops` has the operations of the protocol, one file for each group. `paths` and `errors` have the errors of
 //!   ZooKeeper; `values` converts values.
@@ -33,6 +34,7 @@ mod op_kind;
 mod ops;
 mod paths;
 mod pending;
+mod provisional;
 mod reply_loop;
 mod request_loop;
 mod server;

@@ -9,11 +9,9 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use holdfast_service::{ConnectionPlace, Service, SessionStream};
+use holdfast_service::{ConnectionPlace, Principal, Service, SessionStream};
 use holdfast_types::Multi;
-use holdfast_zkwire::{
-    DecodeError, ErrorCode, Request, RequestHeader, Response, decode_request, op, xid,
-};
+use holdfast_zkwire::{DecodeError, ErrorCode, Request, RequestHeader, decode_request, op, xid};
 use tokio::io::AsyncRead;
 use tracing::{Instrument as _, Span};
 
@@ -21,7 +19,7 @@ use crate::connection_table::ConnectionGuard;
 use crate::disconnect::Disconnect;
 use crate::entry_span::EntrySpans;
 use crate::frame_reader::FrameReader;
-use crate::identity::{AuthFailed, Identities};
+use crate::identity::{AuthFailed, Identities, NotProved};
 use crate::op_kind::OpKind;
 use crate::ops::operation::{ConnectionContext, ReplyFormat, StreamCall, ZkOperation};
 use crate::ops::translate;
@@ -165,21 +163,21 @@ impl<R: AsyncRead + Unpin> RequestLoop<'_, R> {
         self.caller = self.service.for_principal(principal.clone());
     }
 
-    async fn authenticate(&mut self, scheme: &str, credentials: &[u8]) -> ReplyFormat {
+    /// Adds the identity of the credentials. An access token proves the subject for which the connection acts from now on;
+    /// a session without a subject becomes the subject's.
+    async fn authenticate(&mut self, scheme: &str, credentials: &[u8]) -> Result<(), NotProved> {
         let identities = &mut self.context.identities;
-        let authenticated = match Identities::access_token(scheme, credentials) {
-            Ok(Some(token)) => {
-                let session = self.stream.session_id();
-                identities.act_as(token, session, self.service).await
+        match Identities::access_token(scheme, credentials)? {
+            Some(token) => {
+                let actor = Identities::actor_of(token, self.service).await?;
+                let caller = self.service.for_principal(Principal::of(actor.clone()));
+                caller.claim_session(self.stream.session_id()).await?;
+                identities.act_as(actor);
             }
-            Ok(None) => identities.authenticate(scheme, credentials),
-            Err(failed) => Err(failed),
-        };
-        self.identify();
-        match authenticated.and_then(|()| self.count_connection()) {
-            Ok(()) => ReplyFormat::Fixed(Ok(Response::Empty)),
-            Err(_) => ReplyFormat::Disconnect(ErrorCode::AuthFailed),
+            None => identities.authenticate(scheme, credentials)?,
         }
+        self.identify();
+        self.count_connection().map_err(NotProved::from)
     }
 
     /// Counts the connection for its caller.
@@ -188,10 +186,20 @@ impl<R: AsyncRead + Unpin> RequestLoop<'_, R> {
     }
 
     async fn call(&mut self, mut request: PendingRequest, call: StreamCall) {
-        if let StreamCall::Authenticate(scheme, credentials) = &call {
-            request.format = self.authenticate(scheme, credentials).await;
-        }
         let (stream, tag, kind) = (self.stream, request.info.tag, request.info.kind);
+        if let StreamCall::Authenticate(scheme, credentials) = &call {
+            match self.authenticate(scheme, credentials).await {
+                Ok(()) => {}
+                Err(NotProved::AuthFailed) => {
+                    request.format = ReplyFormat::Disconnect(ErrorCode::AuthFailed);
+                }
+                Err(NotProved::Unavailable(failure)) => {
+                    self.pending.push(request);
+                    stream.reply_failure(tag, failure).await;
+                    return self.pending.removed_through(tag).await;
+                }
+            }
+        }
         let disconnects = matches!(request.format, ReplyFormat::Disconnect(_));
         self.pending.push(request);
         match call {
@@ -225,6 +233,6 @@ impl<R: AsyncRead + Unpin> RequestLoop<'_, R> {
 }
 
 /// The reply to a ping has the fixed number of pings; every other reply repeats its request's number.
-fn reply_xid(header: RequestHeader) -> i32 {
+pub(crate) fn reply_xid(header: RequestHeader) -> i32 {
     if header.op == op::PING { xid::PING } else { header.xid }
 }

@@ -20,6 +20,7 @@ pub(crate) const KEYS: &[&str] = &[
     "zookeeper.listen",
     "zookeeper.tls",
     "zookeeper.client_certificates",
+    "zookeeper.authentication",
     "zookeeper.tick",
     "zookeeper.connections_per_address_max",
     "zookeeper.frame_max",

@@ -175,10 +175,10 @@ fn the_zookeeper_front_end_has_the_address_of_the_member_and_the_defaults_of_zoo
         (zookeeper.tick, zookeeper.connections_per_address_max),
         (Duration::from_secs(2), 60)
     );
-    assert_eq!(zookeeper.frame_max, 1_048_575);
+    assert_eq!((zookeeper.frame_max, zookeeper.requires_credential), (1_048_575, true));
     let text = format!(
         "{GOOD}\n[zookeeper]\nlisten = \"0.0.0.0:7402\"\ntick = \"1s\"\nconnections_per_address_max = 0\n\
-         frame_max = \"64KiB\"\nfour_letter_commands = \"*\"\n"
+         frame_max = \"64KiB\"\nfour_letter_commands = \"*\"\nauthentication = \"optional\"\n"
     );
     let zookeeper = file(&text).load().zookeeper.unwrap();
     assert_eq!(zookeeper.listen.to_string(), "0.0.0.0:7402");
@@ -187,6 +187,7 @@ fn the_zookeeper_front_end_has_the_address_of_the_member_and_the_defaults_of_zoo
         (Duration::from_secs(1), 0)
     );
     assert_eq!((zookeeper.frame_max, zookeeper.words), (64 << 10, holdfast_zk::Words::all()));
+    assert!(!zookeeper.requires_credential);
     assert_eq!(file(&format!("{GOOD}\n[zookeeper]\nenabled = false\n")).load().zookeeper, None);
     assert_eq!(file(GOOD).env("HOLDFAST_ZOOKEEPER_ENABLED", "false").load().zookeeper, None);
 }
@@ -201,6 +202,7 @@ fn values_of_the_zookeeper_front_end_have_bounds() {
         ("four_letter_commands = \"\"", "empty"),
         ("enabled = \"perhaps\"", "true or false"),
         ("enabled = 1", "true or false"),
+        ("authentication = \"no\"", "\"required\" or \"optional\""),
         ("connections_per_address_max = -1", "whole number"),
         ("connections_per_address_max = true", "whole number"),
         ("tik = \"1s\"", "did you mean \"zookeeper.tick\""),

@@ -20,6 +20,8 @@ const FRAME_MIN: u64 = 1 << 10;
 pub(crate) struct ZooKeeperConfig {
     /// The address of the listener.
     pub(crate) listen: Address,
+    /// Whether a connection gets a session only after a credential, where calls need a permission.
+    pub(crate) requires_credential: bool,
     /// The tick, the unit of session timeouts.
     pub(crate) tick: Duration,
     /// The maximum number of connections from one address; 0 disables the limit.
@@ -41,6 +43,11 @@ impl ZooKeeperConfig {
             listen: layers
                 .optional("zookeeper.listen", units::address)?
                 .unwrap_or_else(|| own.zookeeper.clone()),
+            requires_credential: layers.or(
+                "zookeeper.authentication",
+                authentication,
+                defaults.requires_credential,
+            )?,
             tick: layers.or("zookeeper.tick", tick, defaults.tick)?,
             connections_per_address_max: layers.or(
                 "zookeeper.connections_per_address_max",
@@ -52,6 +59,15 @@ impl ZooKeeperConfig {
         };
         let enabled = layers.or("zookeeper.enabled", units::boolean, true)?;
         Ok(enabled.then_some(zookeeper))
+    }
+}
+
+fn authentication(value: &Scalar) -> Result<bool, String> {
+    let wanted = "\"required\" or \"optional\"";
+    match value.text(wanted)? {
+        "required" => Ok(true),
+        "optional" => Ok(false),
+        other => Err(format!("{other:?} is unknown: write {wanted}")),
     }
 }
 

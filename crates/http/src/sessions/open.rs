@@ -73,7 +73,7 @@ pub(super) async fn open_session(
     ttl: Option<Ttl>,
     labels: Labels,
 ) -> Result<Reply, HttpError> {
-    let open = OpenSession { session, ttl, anonymous: false, labels, password: None };
+    let open = OpenSession { session, ttl, anonymous: false, labels, password: None, id: None };
     let response = call.run(call.service().open_session(open, attempt)).await?;
     Ok(session_reply(call, response))
 }

@@ -44,6 +44,7 @@ impl Machine {
             }
             Some(KnownSession::Ended { end: SessionEnd::Closed, .. }) | None => {
                 self.check_open_attempt(&open.session, attempt)?;
+                self.check_chosen_id(&open)?;
                 self.check_room_for_session()?;
                 let id = self.open_new_session(open, attempt, ctx);
                 let ttl = self.sessions.get(id).map_or(Ttl::DEFAULT, |session| session.ttl);
@@ -88,13 +89,12 @@ impl Machine {
         attempt: Option<Attempt>,
         ctx: &mut ApplyContext<'_>,
     ) -> SessionId {
-        match session {
-            Some(id) => {
-                self.renew_lease_by_name(id, open, attempt, ctx);
-                id
-            }
-            None => self.open_new_session(open.clone(), attempt, ctx),
+        if let Some(id) = session {
+            self.renew_lease_by_name(id, open, attempt, ctx);
+            return id;
         }
+        let open = OpenSession { id: None, ..open.clone() };
+        self.open_new_session(open, attempt, ctx)
     }
 
     /// Closes a session. For an expired session, acknowledges the expiry and frees the name. With an incarnation, ends
@@ -178,7 +178,8 @@ impl Machine {
         Ok(Reply::SessionClaimed)
     }
 
-    fn is_opened_by(&self, id: SessionId, password: Option<Password>) -> bool {
+    /// Whether the session is open, and was opened with this password.
+    pub fn is_opened_by(&self, id: SessionId, password: Option<Password>) -> bool {
         self.sessions.get(id).is_some_and(|session| session.password == password)
     }
 
@@ -291,6 +292,15 @@ impl Machine {
         if !labels.is_empty() {
             self.sessions.set_labels(id, labels.clone());
         }
+    }
+
+    /// Rejects a chosen id that another session has, and a late copy of the open: the name of such a session is new.
+    fn check_chosen_id(&self, open: &OpenSession) -> Result<(), Rejection> {
+        let Some(id) = open.id else { return Ok(()) };
+        let is_free = SessionId::CHOSEN.contains(&id.0)
+            && self.sessions.get(id).is_none()
+            && self.sessions.tombstone(&open.session).is_none();
+        if is_free { Ok(()) } else { Err(no_session(open.session.clone())) }
     }
 
     /// Rejects a late copy of the open of a session that is closed.

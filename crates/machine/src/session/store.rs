@@ -99,7 +99,7 @@ pub(crate) struct Sessions {
     /// Tombstones of expired sessions, in the order of their ends.
     expired: OrdMap<u64, Tombstone>,
     closed: OrdMap<u64, Tombstone>,
-    /// The last session number.
+    /// The last assigned session number.
     minted: u64,
     /// The last tombstone number.
     tombstones_minted: u64,
@@ -290,7 +290,7 @@ impl Sessions {
         }
     }
 
-    /// Opens a session under a name that no live session has. Removes a tombstone of that name.
+    /// Opens a session under a name, and with an id, that no live session has. Removes a tombstone of that name.
     pub(crate) fn open(
         &mut self,
         open: OpenSession,
@@ -302,8 +302,10 @@ impl Sessions {
         let (over, requests_over) =
             ended.map_or_else(Default::default, |ended| (ended.over, ended.requests_over));
         self.forget(&open.session);
-        self.minted += 1;
-        let id = SessionId(self.minted);
+        let id = open.id.unwrap_or_else(|| {
+            self.minted += 1;
+            SessionId(self.minted)
+        });
         let session = Session {
             id,
             name: open.session,

@@ -321,17 +321,19 @@ fn open() -> impl Strategy<Value = OpenSession> {
     ];
     (name, ttl()).prop_map(|((session, anonymous), ttl)| {
         let labels = Labels::default();
-        OpenSession { session, ttl, anonymous, labels, password: None }
+        OpenSession { session, ttl, anonymous, labels, password: None, id: None }
     })
 }
 
 /// An open with a password, as a connection sends it.
 fn open_for_a_connection() -> impl Strategy<Value = Command> {
-    (session(), 1..3_u8).prop_map(|(session, password)| {
+    // Few ids, so that they repeat, and one that only the state machine may assign.
+    let id = (0..4_u64).prop_map(|n| SessionId(SessionId::CHOSEN.start - 1 + n));
+    (session(), 1..3_u8, prop::option::of(id)).prop_map(|(session, password, id)| {
         let (labels, password) = (Labels::default(), Some(Password([password; 16])));
         let (ttl, anonymous) = (None, false);
         Command::OpenSession {
-            open: OpenSession { session, ttl, anonymous, labels, password },
+            open: OpenSession { session, ttl, anonymous, labels, password, id },
             attempt: None,
         }
     })

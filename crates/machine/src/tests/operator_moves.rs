@@ -18,7 +18,7 @@ pub(super) enum OperatorMove {
     /// The n-th holder hands over to the n-th waiter of its lock, or to a random owner.
     HandOver(usize, usize, bool, SessionName, Owner),
     /// Acquires a multi-lock.
-    MultiLock(Acquire),
+    MultiLock(Box<Acquire>),
     /// Repeats the acquire of the n-th multi-lock entry, perhaps in another mode.
     MultiLockAgain(usize, bool, Option<Mode>),
     /// Releases the n-th multi-lock, or a random one.
@@ -126,7 +126,7 @@ impl OperatorMove {
                     (from.lock.clone(), (from.session.clone(), from.entry.owner.clone()));
                 Command::HandOver(HandOver { lock, from, to, token })
             }
-            OperatorMove::MultiLock(all) => Command::Acquire(all.clone()),
+            OperatorMove::MultiLock(all) => Command::Acquire((**all).clone()),
             OperatorMove::MultiLockAgain(n, wait, other) => {
                 let (locks, session, owner, mode) = multi_lock_of(*n)?;
                 let mode = other.unwrap_or(mode);
@@ -251,7 +251,7 @@ pub(super) fn operator_move() -> impl Strategy<Value = OperatorMove> {
         10 => (n(), n(), any::<bool>(), session(), owner()).prop_map(
             |(n, to, exactly, session, owner)| OperatorMove::HandOver(n, to, exactly, session, owner)
         ),
-        16 => multi_lock().prop_map(OperatorMove::MultiLock),
+        16 => multi_lock().prop_map(|all| OperatorMove::MultiLock(all.into())),
         3 => (n(), any::<bool>(), prop::option::weighted(0.3, modes.clone())).prop_map(
             |(n, wait, other)| OperatorMove::MultiLockAgain(n, wait, other)
         ),

@@ -73,6 +73,7 @@ impl<'a> Words<'a> {
             anonymous: self.flag("anonymous"),
             labels: self.labels(),
             password: self.password(),
+            id: self.number("id").map(|n: u64| SessionId(SessionId::CHOSEN.start + n)),
         }
     }
 
@@ -443,7 +444,7 @@ pub(super) fn of_session(session: &str) -> Caller {
 /// A session with the default options.
 pub(super) fn open(name: &str) -> OpenSession {
     let (session, labels) = (session_name(name), Labels::default());
-    OpenSession { session, ttl: None, anonymous: false, labels, password: None }
+    OpenSession { session, ttl: None, anonymous: false, labels, password: None, id: None }
 }
 
 /// A create without an access list and without parents.

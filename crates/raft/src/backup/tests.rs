@@ -27,6 +27,7 @@ fn machine(sessions: u64) -> Machine {
             anonymous: false,
             labels: Labels::default(),
             password: None,
+            id: None,
         };
         Command::Acquire(Acquire::new(lock, open, Owner::unnamed()))
     });

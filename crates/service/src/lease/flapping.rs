@@ -57,7 +57,7 @@ impl World {
             let session = SessionName::new(name).unwrap();
             let ttl = Ttl::from_millis(TTL_MS).ok();
             let (labels, password) = (Labels::default(), None);
-            let open = OpenSession { session, ttl, anonymous: false, labels, password };
+            let open = OpenSession { session, ttl, anonymous: false, labels, password, id: None };
             world.apply(Command::OpenSession { open, attempt: None }).unwrap();
         }
         world.lead(0);

@@ -21,41 +21,84 @@ use crate::failure::Failure;
 use crate::service::Service;
 use crate::session::random_bytes;
 
+/// What a client needs to take its session to another connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionKey {
+    pub id: SessionId,
+    pub password: Password,
+}
+
+impl SessionKey {
+    /// The key of a session that no node has opened yet.
+    ///
+    /// # Errors
+    /// [`Failure::Failed`] if the operating system returns no random bytes.
+    pub fn generate() -> Result<Self, Failure> {
+        let std::ops::Range { start, end } = SessionId::CHOSEN;
+        let number = u64::from_le_bytes(random_bytes()?);
+        Ok(Self {
+            id: SessionId(start + number % (end - start)),
+            password: Password(random_bytes()?),
+        })
+    }
+}
+
 impl Service {
-    /// Opens a session for a connection, with a generated name and password. `seen` is the newest revision that the
-    /// client has seen, or 0: this node catches up with it first.
+    /// Whether calls need a credential on this node, and the caller has none.
+    pub fn lacks_credential(&self) -> bool {
+        *self.actor() == Actor::Anonymous && self.requires_permissions()
+    }
+
+    /// Whether the session of this key is open. Changes nothing: neither its lease nor its connection. `seen` as in
+    /// [`Service::open_stream_session`].
+    ///
+    /// # Errors
+    /// [`Failure::Lagging`]; the errors of any read.
+    pub async fn has_stream_session(
+        &self,
+        key: SessionKey,
+        seen: Revision,
+    ) -> Result<bool, Failure> {
+        self.catch_up(seen).await?;
+        let is_open = |machine: &Machine| machine.is_opened_by(key.id, Some(key.password));
+        if self.raft().read(is_open) {
+            return Ok(true);
+        }
+        // Another node may have opened it.
+        self.read_barrier().await?;
+        Ok(self.raft().read(is_open))
+    }
+
+    /// Opens a session for a connection, with the id and the password that its client gets. `seen` is the newest revision
+    /// that the client has seen, or 0: this node catches up with it first.
     ///
     /// # Errors
     /// [`Failure::Lagging`] if this node does not catch up in time; otherwise the errors of any write. After
     /// [`Failure::OutcomeUnknown`] there may be an unused session, which expires.
     pub async fn open_stream_session(
         &self,
+        SessionKey { id, password }: SessionKey,
         ttl: Ttl,
         labels: Labels,
         seen: Revision,
     ) -> Result<Attachment, Failure> {
         self.catch_up(seen).await?;
-        let (session, password) = (stream_session_name()?, Password(random_bytes()?));
+        let session = stream_session_name(id)?;
         let open = OpenSession {
             session: session.clone(),
             ttl: Some(lease_ttl(ttl)),
             anonymous: false,
             labels,
             password: Some(password),
+            id: Some(id),
         };
         let since = Instant::now();
-        // A client proves who it is after it has connected. Until then its session has no subject.
-        let caller = match self.actor() {
-            Actor::Anonymous => self.as_node(),
-            Actor::Node | Actor::Token(_) | Actor::Subject(_) => self.clone(),
-        };
-        let opened = caller
-            .propose_for(Command::OpenSession { open, attempt: None }, Reply::into_session_opened);
-        let Response {
-            value: SessionOpenedReply { id, created, .. }, revision: attachment, ..
-        } = opened.await?;
+        let (caller, open) = (self.opener(), Command::OpenSession { open, attempt: None });
+        let opened = caller.propose_for(open, Reply::into_session_opened).await?;
+        let Response { value: SessionOpenedReply { created, .. }, revision: attachment, .. } =
+            opened;
         if !created {
-            // Another client has the same 64 random bits.
+            // Another client has the same 52 random bits.
             return Err(Failure::NoLeader);
         }
         self.catch_up(attachment).await?;
@@ -63,25 +106,37 @@ impl Service {
     }
 
     /// Attaches a session to a connection. An older stream of the session on this node ends with `Moved`; one on
-    /// another node continues, but its writes are rejected. `seen` as in [`Service::open_stream_session`].
+    /// another node continues, but its writes are rejected. A session without a subject becomes the caller's. `seen` as in
+    /// [`Service::open_stream_session`].
     ///
     /// # Errors
-    /// A rejection if the password is wrong or the session has ended; [`Failure::Lagging`] as above.
+    /// A rejection if the password is wrong, the session has ended or belongs to another subject; [`Failure::Lagging`] as
+    /// above.
     pub async fn attach_session(
         &self,
-        id: SessionId,
-        password: Password,
+        SessionKey { id, password }: SessionKey,
         ttl: Ttl,
         seen: Revision,
     ) -> Result<Attachment, Failure> {
         self.catch_up(seen).await?;
         let since = Instant::now();
         let attach = Command::AttachSession { session: id, password, ttl: lease_ttl(ttl) };
-        // The password proves that the session is the client's own.
-        let attached = self.as_node().propose_for(attach, Reply::into_session_attached).await?;
+        let attached = self.opener().propose_for(attach, Reply::into_session_attached).await?;
         let Response { value: session, revision: attachment, .. } = attached;
+        if *self.actor() != Actor::Anonymous {
+            self.claim_session(id).await?;
+        }
         self.catch_up(attachment).await?;
         Ok(Attachment { id, session, password, ttl, attachment, since })
+    }
+
+    /// The caller of the command that opens or attaches a session. A client without a credential may do both where it
+    /// proves who it is later, or never: the password proves that an attached session is its own.
+    fn opener(&self) -> Self {
+        match self.actor() {
+            Actor::Anonymous => self.as_node(),
+            Actor::Node | Actor::Token(_) | Actor::Subject(_) => self.clone(),
+        }
     }
 
     /// Makes the caller's subject the subject of a connection's session that has none. Below the feature level of the
@@ -132,7 +187,6 @@ fn lease_ttl(ttl: Ttl) -> Ttl {
     u64::try_from(ms).ok().and_then(|ms| Ttl::from_millis(ms).ok()).unwrap_or(Ttl::MAX)
 }
 
-fn stream_session_name() -> Result<SessionName, Failure> {
-    let name = format!("zk-{:016x}", u64::from_le_bytes(random_bytes()?));
-    SessionName::new(name).map_err(|error| Failure::Failed(error.to_string()))
+fn stream_session_name(id: SessionId) -> Result<SessionName, Failure> {
+    SessionName::new(format!("zk-{:x}", id.0)).map_err(|error| Failure::Failed(error.to_string()))
 }

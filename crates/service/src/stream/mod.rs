@@ -23,6 +23,7 @@ mod renewal_queue;
 mod renewals;
 mod watch_table;
 
+pub use attach::SessionKey;
 pub use handle::SessionStream;
 pub use listing::{StreamView, WatchCounts};
 pub use message::{

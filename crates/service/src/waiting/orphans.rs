@@ -135,6 +135,7 @@ mod tests {
             anonymous: false,
             labels: Labels::default(),
             password: None,
+            id: None,
         }
     }
 

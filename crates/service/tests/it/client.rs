@@ -1,7 +1,7 @@
 //! A client of a stream that acts like a front-end: it sends tagged requests and reads the outbox.
 
 use holdfast_service::{
-    Attachment, Failure, Notice, NoticeKind, Outbox, Outgoing, Service, SessionStream,
+    Attachment, Failure, Notice, NoticeKind, Outbox, Outgoing, Service, SessionKey, SessionStream,
     StreamAnswer, StreamEnd, StreamLimits, StreamRead, StreamReply,
 };
 use holdfast_types::{
@@ -57,8 +57,8 @@ impl Client {
     }
 
     pub(crate) async fn open_with(service: &Service, ttl: Ttl, limits: StreamLimits) -> Self {
-        let attached =
-            service.open_stream_session(ttl, Labels::default(), Revision(0)).await.unwrap();
+        let (key, labels) = (SessionKey::generate().unwrap(), Labels::default());
+        let attached = service.open_stream_session(key, ttl, labels, Revision(0)).await.unwrap();
         Self::of(service, attached, limits)
     }
 
@@ -74,7 +74,7 @@ impl Client {
         seen: Revision,
     ) -> Result<Self, Failure> {
         let Attachment { id, password, ttl, .. } = self.attached.clone();
-        let attached = service.attach_session(id, password, ttl, seen).await?;
+        let attached = service.attach_session(SessionKey { id, password }, ttl, seen).await?;
         Ok(Self::of(service, attached, StreamLimits::default()))
     }
 

@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use holdfast_service::{
-    Attachment, Failure, Outgoing, ServiceConfig, StreamAnswer, StreamEnd, StreamLimits, StreamRead,
+    Attachment, Failure, Outgoing, ServiceConfig, SessionKey, StreamAnswer, StreamEnd,
+    StreamLimits, StreamRead,
 };
 use holdfast_types::{Labels, Password, Rejection, Revision, SessionId, SessionRejection, Ttl};
 
@@ -77,7 +78,8 @@ async fn a_close_in_flight_while_the_session_is_attached_again_succeeds_with_a_r
         let tag = old.tag();
         let Attachment { id, password, ttl, .. } = old.attached.clone();
         let attach = async {
-            let attached = service.attach_session(id, password, ttl, Revision(0)).await?;
+            let attached =
+                service.attach_session(SessionKey { id, password }, ttl, Revision(0)).await?;
             service.stream(&attached, StreamLimits::default())
         };
         let (new, ()) = tokio::join!(attach, old.stream.close(tag));
@@ -127,7 +129,7 @@ async fn a_wrong_password_or_session_id_does_not_attach() {
         (real.attached.id, Password([7; 16])),
         (SessionId(real.attached.id.0 + 1_000), real.attached.password),
     ] {
-        let taken = service.attach_session(id, password, TTL, Revision(0)).await;
+        let taken = service.attach_session(SessionKey { id, password }, TTL, Revision(0)).await;
         assert!(matches!(rejection(taken), Rejection::Session(SessionRejection::Unknown { .. })));
     }
     assert!(real.exists("/", false).await);
@@ -225,11 +227,12 @@ async fn a_node_behind_its_client_rejects_it() {
         Nodes::start_with(1, ServiceConfig { catch_up_max, ..ServiceConfig::default() }).await;
     let service = &nodes.services[0];
     let ahead = Revision(service.revision().0 + 1_000);
-    let opened = service.open_stream_session(TTL, Labels::default(), ahead).await;
+    let key = SessionKey::generate().unwrap();
+    let opened = service.open_stream_session(key, TTL, Labels::default(), ahead).await;
     assert!(matches!(opened, Err(Failure::Lagging)), "{opened:?}");
     let client = Client::open(service).await;
     let (id, password) = (client.attached.id, client.attached.password);
-    let attached = service.attach_session(id, password, TTL, ahead).await;
+    let attached = service.attach_session(SessionKey { id, password }, TTL, ahead).await;
     assert!(matches!(attached, Err(Failure::Lagging)), "{attached:?}");
 }
 
@@ -313,7 +316,8 @@ async fn watches_and_streams_are_bounded() {
     let limits = StreamLimits { watches_max: 2, ..StreamLimits::default() };
     let mut one = Client::open_with(service, TTL, limits).await;
     let mut other = Client::open(service).await;
-    let third = service.open_stream_session(TTL, Labels::default(), Revision(0)).await.unwrap();
+    let (key, labels) = (SessionKey::generate().unwrap(), Labels::default());
+    let third = service.open_stream_session(key, TTL, labels, Revision(0)).await.unwrap();
     let refused = service.stream(&third, StreamLimits::default());
     assert!(matches!(refused, Err(Failure::TooManyStreams { limit: 2 })));
     one.exists("/a", true).await;

@@ -8,6 +8,7 @@ use holdfast_service::{AccessTokenSecret, Principal, RequestContext, Service};
 use holdfast_types::{
     Actor, AuthChange, AuthMode, NamespaceName, QuotaKind, Quotas, RoleName, SubjectName,
 };
+use holdfast_zk::ZkConfig;
 use holdfast_zkwire::{
     Acl, AddWatchMode, Create, CreateMode, CreateOp, ErrorCode, MultiOp, ReadOp, ReadResult,
     Request, Response, SetWatches, WatcherType,
@@ -15,12 +16,17 @@ use holdfast_zkwire::{
 
 use crate::node::{Node, config};
 
-fn subject(name: &str) -> SubjectName {
+pub(crate) fn subject(name: &str) -> SubjectName {
     SubjectName::new(name).unwrap()
 }
 
+/// A node on which a connection has a session before it proves a subject.
+async fn optional() -> Node {
+    Node::start_with(ZkConfig { requires_credential: false, ..config() }).await
+}
+
 /// A cluster in the mode `on`, its administrator, and the token of `ci`, which may write `/app` and below it.
-async fn guarded(node: &Node) -> (Service, AccessTokenSecret) {
+pub(crate) async fn guarded(node: &Node) -> (Service, AccessTokenSecret) {
     let added =
         node.service.add_first_administrator(subject("root"), Some(AuthMode::On)).await.unwrap();
     let actor = Actor::Token(added.value.issued.token.id);
@@ -39,14 +45,18 @@ async fn guarded(node: &Node) -> (Service, AccessTokenSecret) {
     (admin, token)
 }
 
-async fn authenticate(client: &mut ZkClient, credentials: &str) -> i32 {
+pub(crate) fn auth(credentials: &str) -> Request {
     let auth = Some(Bytes::copy_from_slice(credentials.as_bytes()));
-    client.error(Request::Auth { kind: 0, scheme: "digest".to_owned(), auth }).await
+    Request::Auth { kind: 0, scheme: "digest".to_owned(), auth }
+}
+
+pub(crate) async fn authenticate(client: &mut ZkClient, credentials: &str) -> i32 {
+    client.error(auth(credentials)).await
 }
 
 #[tokio::test]
 async fn a_connection_has_the_permissions_of_its_access_token() {
-    let node = Node::start().await;
+    let node = optional().await;
     let (_, token) = guarded(&node).await;
     let (mut ci, mut anonymous) = (node.client().await, node.client().await);
     assert_eq!(authenticate(&mut ci, &format!("ci:{}", token.reveal())).await, 0);
@@ -122,7 +132,7 @@ async fn a_subject_that_may_open_no_session_gets_none() {
 
 #[tokio::test]
 async fn a_deleted_access_token_ends_its_connections() {
-    let node = Node::start().await;
+    let node = optional().await;
     let (admin, token) = guarded(&node).await;
     let (mut ci, mut anonymous) = (node.client().await, node.client().await);
     authenticate(&mut ci, &format!("ci:{}", token.reveal())).await;
@@ -166,7 +176,7 @@ async fn a_connection_of_a_namespace_has_its_quotas_and_its_rate() {
 
 /// What a request needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Needs {
+pub(crate) enum Needs {
     /// Nothing: it is about the connection itself, or no server executes it.
     Nothing,
     /// A permission on the path.
@@ -176,7 +186,7 @@ enum Needs {
 }
 
 /// One request of each kind, on paths outside of the namespace `team`.
-fn requests_of_every_kind() -> Vec<(Request, Needs)> {
+pub(crate) fn requests_of_every_kind() -> Vec<(Request, Needs)> {
     use Needs::{Nothing, Permission, PermissionInReply};
     let path = || "/app".to_owned();
     let created = |op, mode| {
@@ -230,7 +240,8 @@ fn requests_of_every_kind() -> Vec<(Request, Needs)> {
 /// On the leader and on a follower.
 #[tokio::test]
 async fn every_request_is_refused_or_not_as_documented() {
-    let nodes = Node::cluster(3, config()).await;
+    let config = ZkConfig { requires_credential: false, ..config() };
+    let nodes = Node::cluster(3, config).await;
     let (admin, ci) = guarded(&nodes[0]).await;
     let namespace = NamespaceName::new("team").unwrap();
     let set = |name, roles| AuthChange::SetSubject {
@@ -292,7 +303,7 @@ async fn requests_are_refused_or_not(
 
 #[tokio::test]
 async fn a_session_opened_before_its_access_token_belongs_to_the_subject() {
-    let node = Node::start().await;
+    let node = optional().await;
     let (admin, token) = guarded(&node).await;
     let (mut ci, mut other) = (node.client().await, node.client().await);
     assert_eq!(authenticate(&mut ci, &format!("ci:{}", token.reveal())).await, 0);

@@ -12,6 +12,7 @@ mod access;
 mod authorization;
 mod bounds;
 mod create;
+mod credential;
 mod errors;
 mod handshake;
 mod multi;

@@ -2,7 +2,9 @@
 
 use holdfast_lab::zk::{create, exists};
 use holdfast_zk::{Words, ZkConfig};
+use holdfast_zkwire::FourLetterWord;
 
+use crate::authorization::guarded;
 use crate::node::{Node, config};
 
 fn line<'a>(text: &'a str, name: &str) -> &'a str {
@@ -96,4 +98,18 @@ async fn a_disallowed_word_is_rejected_and_a_word_with_a_newline_is_accepted() {
     );
     assert_eq!(node.word("ruok\n").await, "imok");
     assert_eq!(node.word("ruok\r\n").await, "imok");
+}
+
+/// A word has no access token, so only a certificate proves the permission; here there is none.
+#[tokio::test]
+async fn with_authorization_a_word_needs_a_permission_also_on_the_nodes_own_machine() {
+    let node = Node::start().await;
+    guarded(&node).await;
+    for word in FourLetterWord::ALL {
+        let answer = node.word(word.as_str()).await;
+        let needs_nothing =
+            matches!(word, FourLetterWord::Ruok | FourLetterWord::Isro | FourLetterWord::Srvr);
+        let refused = answer == format!("{} needs the permission metrics read.\n", word.as_str());
+        assert_eq!(refused, !needs_nothing, "{answer}");
+    }
 }

@@ -1,4 +1,5 @@
 import java.nio.charset.StandardCharsets;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 
 import org.apache.curator.framework.CuratorFramework;
@@ -6,6 +7,8 @@ import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.retry.RetryOneTime;
 import org.apache.zookeeper.KeeperException;
+import org.apache.zookeeper.Watcher;
+import org.apache.zookeeper.ZooKeeper;
 
 /** Curator over TLS with an access token: {@code SecureCurator HOSTS TOKEN}. Prints one line for each check. */
 public final class SecureCurator {
@@ -31,6 +34,23 @@ public final class SecureCurator {
         } catch (KeeperException.NoAuthException expected) {
             System.out.println("ok curator_without_the_permission_is_no_auth");
         }
+        client.close();
+        addsCredentialLater(args[0], credential);
+    }
+
+    /** The client adds its credential when it is connected already. */
+    private static void addsCredentialLater(String hosts, byte[] credential) throws Exception {
+        CountDownLatch connected = new CountDownLatch(1);
+        ZooKeeper client = new ZooKeeper(hosts, 10_000, event -> {
+            if (event.getState() == Watcher.Event.KeeperState.SyncConnected) {
+                connected.countDown();
+            }
+        });
+        connected.await();
+        long session = client.getSessionId();
+        client.addAuthInfo("digest", credential);
+        boolean sees = client.exists("/locks", false) != null && client.getSessionId() == session;
+        System.out.println((sees ? "ok" : "FAILED") + " java_adds_a_credential_after_the_connection");
         client.close();
     }
 }

@@ -4,13 +4,15 @@ import json
 import logging
 import ssl
 import sys
+import threading
 import traceback
 import urllib.error
 import urllib.request
 
-from kazoo.client import KazooClient
+from kazoo.client import KazooClient, KazooState
 from kazoo.exceptions import AuthFailedError, ConnectionClosedError, NoAuthError
 from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.protocol.connection import _CONNECTION_DROP
 from kazoo.recipe.lock import Lock
 
 HOSTS, HTTP, CA, CERT, KEY, TOKEN = sys.argv[1:]
@@ -68,6 +70,36 @@ def another_path_is_no_auth():
     zookeeper.stop()
 
 
+def a_token_returns_to_its_session():
+    """After a lost connection: the session id is that of the first response, which came before the credential."""
+    zookeeper = client(token=TOKEN)
+    zookeeper.ensure_path("/locks/deploy")
+    path = zookeeper.create("/locks/deploy/mine-", b"", ephemeral=True, sequence=True)
+    session = zookeeper.client_id
+    lost, back = threading.Event(), threading.Event()
+
+    def changed(state):
+        if state == KazooState.SUSPENDED:
+            lost.set()
+        elif state == KazooState.CONNECTED and lost.is_set():
+            back.set()
+
+    zookeeper.add_listener(changed)
+    zookeeper._call(_CONNECTION_DROP, zookeeper.handler.async_result())
+    assert back.wait(20), "not connected again"
+    assert zookeeper.client_id == session, (zookeeper.client_id, session)
+    assert zookeeper.exists(path).ephemeralOwner == session[0]
+    zookeeper.delete(path)
+    zookeeper.stop()
+
+
+def a_credential_after_the_connection_opens_the_session():
+    zookeeper = client()
+    zookeeper.add_auth("digest", f"ci:{TOKEN}")
+    assert zookeeper.exists("/locks")
+    zookeeper.stop()
+
+
 def no_credential_is_no_auth():
     zookeeper = client()
     try:
@@ -98,6 +130,8 @@ failed = False
 for check in (
     a_token_locks_beside_http,
     a_certificate_locks_beside_http,
+    a_token_returns_to_its_session,
+    a_credential_after_the_connection_opens_the_session,
     another_path_is_no_auth,
     no_credential_is_no_auth,
     a_wrong_token_is_auth_failed,

@@ -78,7 +78,7 @@ pub(in crate::recipes) async fn arrive(
         barrier_kind,
         name: name.clone(),
         parties,
-        open: OpenSession { session, ttl, anonymous: false, labels, password: None },
+        open: OpenSession { session, ttl, anonymous: false, labels, password: None, id: None },
         owner: owner.unwrap_or_else(Owner::unnamed),
         request,
         wait_ms,

@@ -11,7 +11,7 @@ use super::{Model, Node, QueueEntry, full, limit_reached};
 /// A session without a password.
 pub(super) fn plain(session: SessionName) -> OpenSession {
     let labels = Labels::default();
-    OpenSession { session, ttl: None, anonymous: false, labels, password: None }
+    OpenSession { session, ttl: None, anonymous: false, labels, password: None, id: None }
 }
 
 /// Where a queue entry comes from.

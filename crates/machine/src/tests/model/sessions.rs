@@ -10,12 +10,18 @@ use super::{Ended, Model, Node, Session, full, parent, znode};
 
 impl Model {
     pub(super) fn begin(&mut self, open: &OpenSession, attempt: Option<Attempt>) {
-        self.minted += 1;
+        let id = open.id.map_or_else(
+            || {
+                self.minted += 1;
+                self.minted
+            },
+            |id| id.0,
+        );
         let floor =
             self.ended(&open.session).map_or(Attempt::UNNAMED, |ended| ended.newest_attempt);
         self.ended.retain(|ended| ended.name != open.session);
         self.sessions.push(Session {
-            id: self.minted,
+            id,
             name: open.session.clone(),
             ttl: open.ttl.unwrap_or(Ttl::DEFAULT),
             generation: 1,
@@ -27,7 +33,7 @@ impl Model {
             password: open.password,
             attachment: open.password.map(|_| self.revision),
         });
-        self.recipes.begin(&open.session, SessionId(self.minted));
+        self.recipes.begin(&open.session, SessionId(id));
     }
 
     pub(super) fn renew_lease(&mut self, name: &SessionName, ttl: Option<Ttl>) {
@@ -76,6 +82,12 @@ impl Model {
             && attempt.is_some_and(|attempt| attempt <= newest)
         {
             return Err(Rejection::Lock(LockRejection::AttemptOver { newest }));
+        } else if let Some(id) = open.id
+            && (!SessionId::CHOSEN.contains(&id.0)
+                || self.sessions.iter().any(|session| session.id == id.0)
+                || self.ended(&open.session).is_some())
+        {
+            return Err(SessionRejection::Unknown { session: open.session }.into());
         } else if self.sessions.len() as u32 >= self.limits.sessions_max {
             return full(Bound::Sessions, self.limits.sessions_max);
         } else {

@@ -82,7 +82,14 @@ fn arrive() -> impl Strategy<Value = Recipe> {
     (barrier_kind(), recipe_name(), parties, session(), owner(), request(), wait).prop_map(
         |(barrier_kind, name, parties, session, owner, request, wait_ms)| {
             let labels = Labels::default();
-            let open = OpenSession { session, ttl: None, anonymous: false, labels, password: None };
+            let open = OpenSession {
+                session,
+                ttl: None,
+                anonymous: false,
+                labels,
+                password: None,
+                id: None,
+            };
             Recipe::Arrive(Arrive { barrier_kind, name, parties, open, owner, request, wait_ms })
         },
     )

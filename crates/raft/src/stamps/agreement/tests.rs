@@ -165,6 +165,7 @@ impl World {
             anonymous: false,
             labels: holdfast_types::Labels::default(),
             password: None,
+            id: None,
         };
         let commands = vec![bootstrap, Command::OpenSession { open: session, attempt: None }];
         machine.apply(Entry { stamped_at: Stamp(TRUE_START), commands });

@@ -358,6 +358,7 @@ pub(crate) fn open_session(name: &str) -> Command {
             anonymous: false,
             labels: Labels::default(),
             password: None,
+            id: None,
         },
         attempt: None,
     }

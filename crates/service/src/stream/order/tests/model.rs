@@ -123,6 +123,7 @@ impl World {
             anonymous: false,
             labels: Labels::default(),
             password: Some(password),
+            id: None,
         };
         let (_, attachment, reply) = self.apply(Command::OpenSession { open, attempt: None });
         let Some(Reply::SessionOpened(SessionOpenedReply { id, .. })) = reply else { panic!() };

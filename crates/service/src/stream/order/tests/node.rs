@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 use super::checker::{Changes, Sent, check_order};
 use crate::apply_observer::ApplyObserver;
 use crate::stream::{
-    Outbox, Outgoing, SessionStream, StreamAnswer, StreamEnd, StreamLimits, StreamRead,
+    Outbox, Outgoing, SessionKey, SessionStream, StreamAnswer, StreamEnd, StreamLimits, StreamRead,
 };
 use crate::watch::{WatchFilter, WatchItem, WatchRequest};
 use crate::{Service, ServiceConfig, ServiceMetrics};
@@ -80,8 +80,9 @@ async fn start_observed(dir: &Path, mutated: bool) -> (Service, Arc<ApplyObserve
 }
 
 async fn open(service: &Service) -> (SessionStream, Outbox) {
-    let (ttl, labels) = (Ttl::DEFAULT, Labels::default());
-    let attached = service.open_stream_session(ttl, labels, Revision(0)).await.unwrap();
+    let (key, labels) = (SessionKey::generate().unwrap(), Labels::default());
+    let attached =
+        service.open_stream_session(key, Ttl::DEFAULT, labels, Revision(0)).await.unwrap();
     service.stream(&attached, StreamLimits::default()).unwrap()
 }
 
