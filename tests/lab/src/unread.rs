@@ -44,7 +44,7 @@ impl LateCopies {
         let Some(stopped) = self.reserve() else { return };
         let mut stream = stopped.connect().await;
         let request =
-            format!("{method} {target} HTTP/1.1\r\nhost: holdfast\r\nconnection: close\r\n\r\n");
+            format!("{method} {target} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
         stream.write_all(request.as_bytes()).await.expect("the kernel takes the request");
         let copy = (format!("{method} {target}"), stream);
         self.0.lock().expect("the copies").left.push(copy);

@@ -9,7 +9,7 @@ type Line<'a> = (&'a str, &'a str, u16, &'a str, &'a str);
 async fn refused(http: &Http, lines: &[Line<'_>]) {
     for (method, target, status, code, words) in lines {
         let request = format!(
-            "{method} {target} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+            "{method} {target} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
         );
         let (answer, _) = http.raw(request.as_bytes(), DEADLINE).await;
         let shown = format!("{method} {}: {answer}", &target[..target.len().min(100)]);
@@ -196,7 +196,7 @@ async fn a_body_over_the_limit_is_413_before_it_is_read() {
     let cluster = Cluster::of(1).start().await;
     let http = &cluster.node(1).http;
     let before_kib = cluster.node(1).resident_kib();
-    let announced = "PUT /v1/locks/a?session=me HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\
+    let announced = "PUT /v1/locks/a?session=me HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
                      content-type: application/json\r\ncontent-length: 1073741824\r\n\r\n{";
     let (answer, _) = http.raw(announced.as_bytes(), DEADLINE).await;
     assert!(answer.starts_with("HTTP/1.1 413 "), "{answer}");
@@ -204,7 +204,7 @@ async fn a_body_over_the_limit_is_413_before_it_is_read() {
     // A body without a length is rejected when it exceeds the limit.
     let chunk = format!("{:x}\r\n{}\r\n", 1 << 20, " ".repeat(1 << 20));
     let chunked = format!(
-        "PUT /v1/locks/a?session=me HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\
+        "PUT /v1/locks/a?session=me HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
          content-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n{}0\r\n\r\n",
         chunk.repeat(8)
     );

@@ -214,8 +214,8 @@ async fn health_metrics_version_and_the_cluster_are_answered_by_every_node() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_is_kept_alive_between_calls() {
     let cluster = Cluster::of(1).start().await;
-    let one = "PUT /v1/locks/a?session=me HTTP/1.1\r\nhost: x\r\n\r\n";
-    let last = "GET /v1/locks/a HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+    let one = "PUT /v1/locks/a?session=me HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    let last = "GET /v1/locks/a HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
     let (answers, closed) = cluster
         .node(1)
         .http

@@ -43,7 +43,7 @@ async fn small_calls_beside_hundreds_of_large_bodies_take_a_second_at_most_and_t
     let http = cluster.node(leader).http.clone();
     let usual = median_cycle(&http).await;
     let head = format!(
-        "PUT /v1/tree/large HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {BODY_BYTES}\r\n\r\n"
+        "PUT /v1/tree/large HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {BODY_BYTES}\r\n\r\n"
     );
     let mut request = head.into_bytes();
     request.resize(request.len() + BODY_BYTES, b'x');

@@ -28,9 +28,9 @@ async fn a_half_sent_request_is_given_up_and_harms_nobody() {
     let halves = [
         "PU",
         "PUT /v1/locks/half?session=half HTTP/1.1\r\nhost:",
-        "PUT /v1/locks/half?session=half HTTP/1.1\r\nhost: x\r\n",
-        "PUT /v1/locks/half?session=half HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{\"ttl\"",
-        "PUT /v1/locks/half?session=half HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n5\r\n{\"t",
+        "PUT /v1/locks/half?session=half HTTP/1.1\r\nhost: localhost\r\n",
+        "PUT /v1/locks/half?session=half HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n\r\n{\"ttl\"",
+        "PUT /v1/locks/half?session=half HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n5\r\n{\"t",
     ];
     let mut endings = Vec::new();
     for half in halves {
@@ -70,15 +70,15 @@ async fn a_dribbled_request_is_given_up() {
 async fn garbage_is_answered_with_400_or_an_end() {
     let cluster = Cluster::of(1).start().await;
     let http = &cluster.node(1).http;
-    let endless_head = format!("GET / HTTP/1.1\r\nhost: x\r\ny: {}\r\n\r\n", "z".repeat(1 << 20));
+    let endless_head = format!("GET / HTTP/1.1\r\nhost: localhost\r\ny: {}\r\n\r\n", "z".repeat(1 << 20));
     let many_headers = format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(5_000));
-    let long_target = format!("GET /v1/locks/{} HTTP/1.1\r\nhost: x\r\n\r\n", "a".repeat(1 << 20));
+    let long_target = format!("GET /v1/locks/{} HTTP/1.1\r\nhost: localhost\r\n\r\n", "a".repeat(1 << 20));
     let garbage: [&[u8]; 8] = [
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 hello, TLS?\r\n\r\n",
         b"\x00\x00\x00\x2c\x00\x00\x00\x00\x00\x00\x00\x00\r\n\r\n",
-        b"GET /v1/locks/a HTTP/9.9\r\nhost: x\r\n\r\n",
+        b"GET /v1/locks/a HTTP/9.9\r\nhost: localhost\r\n\r\n",
         b"GET\r\n\r\n",
-        b"PUT /v1/locks/a?session=s HTTP/1.1\r\nhost: x\r\ncontent-length: -1\r\n\r\n",
+        b"PUT /v1/locks/a?session=s HTTP/1.1\r\nhost: localhost\r\ncontent-length: -1\r\n\r\n",
         endless_head.as_bytes(),
         many_headers.as_bytes(),
         long_target.as_bytes(),
@@ -102,7 +102,7 @@ async fn garbage_is_answered_with_400_or_an_end() {
 async fn a_request_with_two_lengths_is_refused() {
     let cluster = Cluster::of(1).start().await;
     let http = &cluster.node(1).http;
-    let ambiguous = "PUT /v1/locks/a?session=s HTTP/1.1\r\nhost: x\r\ncontent-length: 4\r\ncontent-length: 5\r\n\r\nabcde";
+    let ambiguous = "PUT /v1/locks/a?session=s HTTP/1.1\r\nhost: localhost\r\ncontent-length: 4\r\ncontent-length: 5\r\n\r\nabcde";
     let (answer, closed) = http.raw(ambiguous.as_bytes(), CLOSE_DEADLINE).await;
     assert!(closed && !answer.starts_with("HTTP/1.1 2"), "{answer}");
 }
@@ -138,7 +138,7 @@ async fn one_waiter_more_than_the_bound_is_429() {
     for index in 0..WAITERS_MAX {
         let mut stream = cluster.nodes()[index % 3].http.connect().await;
         let target = format!("/v1/locks/hot?session=w{index}&ttl=10m&wait=5m");
-        let request = format!("PUT {target} HTTP/1.1\r\nhost: x\r\n\r\n");
+        let request = format!("PUT {target} HTTP/1.1\r\nhost: localhost\r\n\r\n");
         stream.write_all(request.as_bytes()).await.expect("the node reads");
         queued.push(stream);
     }
