@@ -204,7 +204,8 @@ impl Guarded {
         cluster.wait_healthy(3, &["--cacert", &ca]);
         let address = format!("127.0.0.1:{}", cluster.port());
         let common = ["--addr", &address, "--cacert", &ca];
-        let bootstrap = ["auth", "bootstrap", "--mode", "on", "--out", &token];
+        let dir = cluster.path("data-1");
+        let bootstrap = ["auth", "bootstrap", "--data-dir", &dir, "--mode", "on", "--out", &token];
         let added = holdfast(&[&bootstrap[..], &common].concat());
         assert_eq!(added.code, Some(0), "{}", added.stderr);
         let mut guarded = Self { cluster, token, leader: 0, started };

@@ -70,9 +70,11 @@ async fn a_dribbled_request_is_given_up() {
 async fn garbage_is_answered_with_400_or_an_end() {
     let cluster = Cluster::of(1).start().await;
     let http = &cluster.node(1).http;
-    let endless_head = format!("GET / HTTP/1.1\r\nhost: localhost\r\ny: {}\r\n\r\n", "z".repeat(1 << 20));
+    let endless_head =
+        format!("GET / HTTP/1.1\r\nhost: localhost\r\ny: {}\r\n\r\n", "z".repeat(1 << 20));
     let many_headers = format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(5_000));
-    let long_target = format!("GET /v1/locks/{} HTTP/1.1\r\nhost: localhost\r\n\r\n", "a".repeat(1 << 20));
+    let long_target =
+        format!("GET /v1/locks/{} HTTP/1.1\r\nhost: localhost\r\n\r\n", "a".repeat(1 << 20));
     let garbage: [&[u8]; 8] = [
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 hello, TLS?\r\n\r\n",
         b"\x00\x00\x00\x2c\x00\x00\x00\x00\x00\x00\x00\x00\r\n\r\n",
