@@ -15,16 +15,16 @@
 //!    callers' deadlines. A batch that may have been appended is never sent again: its callers get
 //!    [`ProposeError::Unknown`]. `send.rs` draws that line.
 //! 5. Runs of at least [`LARGE_MIN`] bytes have a queue and a worker of their own, with one batch in flight. So a small run
-//!    waits for at most one large batch, however many large runs wait. Large batches give way ([`pace`]).
+//!    waits for at most one large batch, however many large runs wait. Large batches give way ([`batch_pace`]).
 //! 6. The leader never forwards a run that a peer forwarded: one hop is the most.
 //!
 //! Bounds: `propose_queue_max` runs wait in the queue, and as many between two attempts; [`LARGE_QUEUE_MAX`] large runs, and as
 //! many between two attempts. At most `propose_inflight_max` batches of each kind are in flight. A batch has at most `batch_commands_max` commands and `batch_bytes_max` bytes, or one
 //! command of at most [`COMMAND_BYTES_MAX`].
 
+mod batch_pace;
 mod context;
 mod departure;
-mod pace;
 mod pending;
 mod send;
 mod worker;
@@ -37,8 +37,8 @@ use holdfast_types::Command;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout_at};
 
+use self::batch_pace::BatchPace;
 pub(crate) use self::context::{BatchLimits, ProposerContext};
-use self::pace::Pace;
 pub(crate) use self::pending::ProposeResult;
 use self::pending::{Pending, Ticket};
 pub(crate) use self::send::write_as_leader;
@@ -74,10 +74,10 @@ impl Proposer {
         let queue_max = LARGE_QUEUE_MAX.min(limits.queue_max);
         let (large, large_runs) = mpsc::channel(queue_max);
         let small_batches = Arc::new(AtomicU64::new(0));
-        let pace = Pace::Small(small_batches.clone());
+        let pace = BatchPace::Small(small_batches.clone());
         let small = Worker::new(context.clone(), limits, pace, small_runs).run();
         let large_limits = BatchLimits { inflight_max: 1, queue_max, ..limits };
-        let pace = Pace::Large(small_batches);
+        let pace = BatchPace::Large(small_batches);
         let both = async move {
             tokio::join!(small, Worker::new(context, large_limits, pace, large_runs).run());
         };

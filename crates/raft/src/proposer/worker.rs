@@ -12,9 +12,9 @@ use futures_util::stream::FuturesUnordered;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
+use super::batch_pace::BatchPace;
 use super::context::{BatchLimits, ProposerContext};
 use super::departure::{BatchKind, Departures, SentBatch, WaitingRuns};
-use super::pace::Pace;
 use super::pending::Pending;
 use super::send::{Returned, Route, send_batch};
 use crate::error::ProposeError;
@@ -30,7 +30,7 @@ pub(crate) struct Worker {
     waiting: VecDeque<Pending>,
     in_flight: FuturesUnordered<BoxFuture<'static, (SentBatch, Returned)>>,
     departures: Departures,
-    pace: Pace,
+    pace: BatchPace,
     paused_until: Option<Instant>,
 }
 
@@ -38,7 +38,7 @@ impl Worker {
     pub(crate) fn new(
         context: ProposerContext,
         limits: BatchLimits,
-        pace: Pace,
+        pace: BatchPace,
         queue: mpsc::Receiver<Pending>,
     ) -> Self {
         Self {

@@ -18,12 +18,12 @@ const REST_MAX: Duration = Duration::from_millis(500);
 
 /// When the next batch of a queue may be sent. Both have the number of small batches so far.
 #[derive(Clone)]
-pub(crate) enum Pace {
+pub(crate) enum BatchPace {
     Small(Arc<AtomicU64>),
     Large(Arc<AtomicU64>),
 }
 
-impl Pace {
+impl BatchPace {
     /// Sends a batch, and returns when the next one may follow.
     pub(crate) async fn send<T>(self, sending: impl Future<Output = T>) -> T {
         match self {
@@ -50,7 +50,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_large_batch_is_followed_by_a_rest_only_if_small_ones_were_sent() {
         let small_batches = Arc::new(AtomicU64::new(0));
-        let (small, large) = (Pace::Small(small_batches.clone()), Pace::Large(small_batches));
+        let (small, large) =
+            (BatchPace::Small(small_batches.clone()), BatchPace::Large(small_batches));
         let took = |since: Instant| since.elapsed().as_millis();
         for (with_small, batch_ms, expected) in
             [(false, 20, 20), (true, 20, 80), (true, 1_000, 1_500)]
