@@ -246,7 +246,7 @@ impl JsonPairs {
     /// Adds a pair.
     ///
     /// # Errors
-    /// The object has [`JsonPairs::MAX`] pairs already.
+    /// The object has as many pairs as it may have.
     pub fn push(&mut self, key: String, value: Value) -> Result<(), String> {
         if self.0.len() >= Self::MAX {
             return Err(format!("more than {} fields", Self::MAX));

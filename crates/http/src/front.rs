@@ -55,7 +55,7 @@ pub(crate) async fn answer(
     let reply = handling.instrument(trace.clone()).await;
     let reply = reply.unwrap_or_else(Reply::problem);
     let reply = match &call.namespace {
-        Some(namespace) => reply.shortened(SessionNames::of(namespace)),
+        Some(namespace) => reply.shortened(&SessionNames::of(namespace)),
         None => reply,
     };
     let took = began.elapsed();

@@ -132,7 +132,7 @@ impl Reply {
 
     /// Leaves out the namespace of the caller before the names of its sessions.
     #[must_use]
-    pub(crate) fn shortened(mut self, names: SessionNames) -> Self {
+    pub(crate) fn shortened(mut self, names: &SessionNames) -> Self {
         // Other bodies have the bytes of clients.
         let is_json = |value: &HeaderValue| {
             let media = value.to_str().unwrap_or_default();

@@ -21,7 +21,10 @@ pub struct LocalUse {
 
 /// The place of a connection among those of its caller.
 #[derive(Clone, Debug, Default)]
-pub struct ConnectionPlace(pub(crate) Arc<Mutex<Option<(Actor, Option<LocalUse>)>>>);
+pub struct ConnectionPlace(pub(crate) Arc<Mutex<Option<CountedCaller>>>);
+
+/// The caller of a connection, and its place if its subject has a limit.
+pub(crate) type CountedCaller = (Actor, Option<LocalUse>);
 
 impl Drop for LocalUse {
     fn drop(&mut self) {
@@ -39,11 +42,11 @@ impl LocalUses {
     /// Counts one more, or returns the count that has reached the limit.
     pub(crate) fn take(&self, key: (SubjectName, QuotaKind), limit: u64) -> Result<LocalUse, u64> {
         let mut uses = self.0.lock();
-        let used = uses.get(&key).copied().unwrap_or_default();
-        if used >= limit {
-            return Err(used);
+        let count = uses.get(&key).copied().unwrap_or_default();
+        if count >= limit {
+            return Err(count);
         }
-        uses.insert(key.clone(), used + 1);
+        uses.insert(key.clone(), count + 1);
         Ok(LocalUse { uses: self.clone(), key })
     }
 

@@ -88,22 +88,22 @@ impl Service {
                 Some(subject) if machine.subject(&subject).is_none() => {
                     Err(Rejection::from(AuthRejection::NoSubject { subject }))
                 }
-                subject => Ok(self.limits_of(machine, subject)),
+                subject => Ok(self.limits_of(machine, subject.as_ref())),
             }
         })
         .await?
         .accepted()
     }
 
-    fn limits_of(&self, machine: &Machine, subject: Option<SubjectName>) -> SubjectLimits {
-        let mut limits = SubjectLimits { subject: subject.clone(), ..SubjectLimits::default() };
+    fn limits_of(&self, machine: &Machine, subject: Option<&SubjectName>) -> SubjectLimits {
+        let mut limits = SubjectLimits { subject: subject.cloned(), ..SubjectLimits::default() };
         for quota in QuotaKind::OF_SUBJECT {
-            let limit = match &subject {
+            let limit = match subject {
                 Some(subject) => machine.subject_limit(subject, quota),
                 None => machine.default_subject_limit(quota),
             };
             limits.limits.extend(limit.map(|limit| (quota, limit)));
-            let Some(subject) = &subject else { continue };
+            let Some(subject) = subject else { continue };
             let is_local = matches!(quota, QuotaKind::Streams | QuotaKind::Connections);
             let local = is_local.then(|| self.parts.local_uses.used(subject, quota));
             let used = local.or_else(|| machine.subject_used(subject, quota));

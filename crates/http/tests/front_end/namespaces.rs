@@ -76,6 +76,30 @@ async fn lists_and_watches_show_only_the_namespace() {
     assert_eq!((&can["allowed"], &can["outside_of"]), (&false.into(), &"team".into()));
 }
 
+/// Nobody else takes or names the session `team:web1`, whether or not it exists.
+async fn check_that_nobody_names_it(node: &Node, other: &str, outside: &str) {
+    for name in ["team:web1", "team:none"] {
+        for token in [other, outside] {
+            for (method, target) in [
+                ("PUT", format!("/v1/sessions/{name}")),
+                ("PUT", format!("/v1/locks/deploy/a?session={name}")),
+            ] {
+                let reply = as_token(node, token, method, &target, "").await;
+                // The other one's own namespace is put before the name.
+                assert!(reply.status == 403 || token == other, "{target}: {reply:?}");
+            }
+            for (method, target) in [
+                ("GET", format!("/v1/sessions/{name}")),
+                ("POST", format!("/v1/sessions/{name}/keepalive")),
+                ("DELETE", format!("/v1/locks/deploy/a?session={name}")),
+            ] {
+                let reply = as_token(node, token, method, &target, "").await;
+                assert!(reply.status == 410 || token == other, "{target}: {reply:?}");
+            }
+        }
+    }
+}
+
 /// S-M3: a subject of a namespace writes and reads `web1`; for others its session is `team:web1`.
 #[tokio::test]
 async fn two_namespaces_have_no_session_name_in_common() {
@@ -140,27 +164,7 @@ async fn two_namespaces_have_no_session_name_in_common() {
     let session = anonymous["session"].as_str().unwrap();
     let target = format!("/v1/locks/team/b?session={session}");
     assert_eq!(as_token(&node, &team, "DELETE", &target, "").await.status, 204);
-    // Nobody else takes or names it, whether or not it exists.
-    for name in ["team:web1", "team:none"] {
-        for token in [&other, &outside] {
-            for (method, target) in [
-                ("PUT", format!("/v1/sessions/{name}")),
-                ("PUT", format!("/v1/locks/deploy/a?session={name}")),
-            ] {
-                let reply = as_token(&node, token, method, &target, "").await;
-                // The other one's own namespace is put before the name.
-                assert!(reply.status == 403 || token == &other, "{target}: {reply:?}");
-            }
-            for (method, target) in [
-                ("GET", format!("/v1/sessions/{name}")),
-                ("POST", format!("/v1/sessions/{name}/keepalive")),
-                ("DELETE", format!("/v1/locks/deploy/a?session={name}")),
-            ] {
-                let reply = as_token(&node, token, method, &target, "").await;
-                assert!(reply.status == 410 || token == &other, "{target}: {reply:?}");
-            }
-        }
-    }
+    check_that_nobody_names_it(&node, &other, &outside).await;
     // An operator of the cluster closes one of them.
     let close = "/v1/sessions/team:web1?force&reason=x";
     assert_eq!(as_token(&node, &admin, "DELETE", close, "").await.status, 204);

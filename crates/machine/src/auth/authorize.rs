@@ -362,8 +362,8 @@ impl<'a> ActorRights<'a> {
 
 /// Hides that the session of another subject exists.
 fn hidden(checked: Result<(), AuthRejection>) -> Result<(), AuthRejection> {
-    checked.map_err(|rejection| match rejection {
-        AuthRejection::OtherSubject { session } => AuthRejection::HiddenSession { session },
-        other => other,
-    })
+    if let Err(AuthRejection::OtherSubject { session }) = checked {
+        return Err(AuthRejection::HiddenSession { session });
+    }
+    checked
 }
