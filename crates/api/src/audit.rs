@@ -1,7 +1,8 @@
 //! Bodies of the audit trail.
 
 use holdfast_types::{
-    AccessTokenId, AuditAction, AuditHash, AuditRecord, Credential, Reason, Revision, SubjectName,
+    AccessTokenId, AuditAction, AuditClass, AuditEvicted, AuditHash, AuditRecord, Credential,
+    Reason, Revision, SubjectName,
 };
 use serde::{Deserialize, Serialize};
 
@@ -21,13 +22,53 @@ pub struct AuditBody {
     /// The number of the newest record; absent before the first record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub newest: Option<u64>,
+    /// The records that the cluster no longer keeps, for each class that has some.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub evicted: Vec<AuditEvictedBody>,
+}
+
+/// The records of a class that the cluster no longer keeps.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct AuditEvictedBody {
+    /// The class.
+    pub class: AuditClass,
+    /// Their number.
+    pub count: u64,
+    /// The number of the newest of them.
+    pub newest: u64,
+    /// The time of the newest of them.
+    pub newest_at: Rfc3339Time,
+    /// The time of the last eviction.
+    pub evicted_at: Rfc3339Time,
+}
+
+/// A gap in a copy of the trail: records that the cluster evicted before they were written.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AuditGapBody {
+    /// Their class.
+    pub class: AuditClass,
+    /// Their numbers are larger than this one.
+    pub after: u64,
+    /// The number of the newest of them.
+    pub newest: u64,
+    /// The time of the newest of them.
+    pub newest_at: Rfc3339Time,
+}
+
+impl From<(AuditClass, AuditEvicted)> for AuditEvictedBody {
+    fn from((class, evicted): (AuditClass, AuditEvicted)) -> Self {
+        let AuditEvicted { count, number, at, evicted_at } = evicted;
+        let (newest_at, evicted_at) = (Rfc3339Time(at), Rfc3339Time(evicted_at));
+        Self { class, count, newest: number, newest_at, evicted_at }
+    }
 }
 
 /// A change by an operator or an administrator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AuditRecordBody {
-    /// The number of the record: from 1, without gaps.
+    /// The number of the record: from 1, without gaps over all classes.
     pub number: u64,
     /// The revision of the change.
     pub revision: Revision,
@@ -41,6 +82,8 @@ pub struct AuditRecordBody {
     /// The id of the access token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<AccessTokenId>,
+    /// The class of the action. The records of each class have their own chain of hashes.
+    pub class: AuditClass,
     /// What was done.
     pub action: AuditAction,
     /// The lock, session, role, subject or access token that the action names.
@@ -50,7 +93,7 @@ pub struct AuditRecordBody {
     /// The reason that the caller gave.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Reason>,
-    /// The SHA-256 of the record and of the hash of the record before it, as 64 hexadecimal digits.
+    /// The SHA-256 of the record and of the hash of the record of its class before it, as 64 hexadecimal digits.
     pub hash: AuditHash,
 }
 
@@ -65,6 +108,7 @@ impl From<AuditRecord> for AuditRecordBody {
             subject,
             credential: record.credential.as_str().to_owned(),
             token: record.credential.token(),
+            class: action.class(),
             action,
             target,
             detail,

@@ -18,11 +18,26 @@ pub struct AuthBody {
     pub required_here: bool,
     /// Whether the first administrator was added.
     pub has_had_administrator: bool,
+    /// The lifetimes of new access tokens.
+    #[serde(default)]
+    pub token_policy: TokenPolicyBody,
     /// Sessions that callers without a credential opened, and that are in use. In the mode `on`, their
     /// renewals are refused, so they end with their TTL.
     pub sessions_without_credential: u64,
     /// Calls that this node refused, or would refuse in the mode `on`; the latest first.
     pub refusals: Vec<RefusalBody>,
+}
+
+/// The lifetimes of new access tokens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct TokenPolicyBody {
+    /// The lifetime of a token whose creator names none, milliseconds; absent for the maximum.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default_ttl_ms: Option<u64>,
+    /// The longest lifetime, milliseconds; absent if there is none, so that tokens may last until they are deleted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_ttl_ms: Option<u64>,
 }
 
 /// Refused calls of one kind.
@@ -95,8 +110,31 @@ pub struct AccessTokenBody {
     /// When it expires; absent if it does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Rfc3339Time>,
+    /// The lifetime with which it was created, milliseconds; absent if it had no end. A rotation keeps it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ttl_ms: Option<u64>,
     /// Whether it has expired.
     pub expired: bool,
+}
+
+/// The denied certificates.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct DeniedCertificatesBody {
+    /// The certificates.
+    pub certificates: Vec<DeniedCertificateBody>,
+}
+
+/// A denied certificate.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct DeniedCertificateBody {
+    /// `serial:` or `sha256:`, and hexadecimal digits.
+    pub certificate: String,
+    /// The reason that the administrator gave.
+    pub reason: String,
+    /// When it was denied.
+    pub denied_at: Rfc3339Time,
 }
 
 /// The roles, by name.
@@ -220,4 +258,8 @@ pub fn role_path(role: &RoleName) -> String {
 /// `/v1/auth/tokens/<id>`
 pub fn access_token_path(token: AccessTokenId) -> String {
     format!("/v1/auth/tokens/{token}")
+}
+
+pub fn denied_certificate_path(certificate: &holdfast_types::CertificateId) -> String {
+    format!("/v1/auth/denied-certificates/{certificate}")
 }

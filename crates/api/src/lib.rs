@@ -42,12 +42,13 @@ mod znode;
 pub use acl::{format_acl_entry, parse_acl_entry};
 pub use acquire_stream::{AheadBody, EstimateBody, LostBody, QueuedBody, RenewedBody};
 pub use alarm::{AlarmBody, AlarmsBody};
-pub use audit::{AuditBody, AuditRecordBody};
+pub use audit::{AuditBody, AuditEvictedBody, AuditGapBody, AuditRecordBody};
 pub use auth::{
     AccessTokenBody, AccessTokensBody, AuthBody, CallerBody, ClosedSessionsBody,
-    FirstAdministratorBody, IssuedTokenBody, RefusalBody, RoleBody, RolesBody, SubjectBody,
-    SubjectQuotasBody, SubjectsBody, VerdictBody, access_token_path, quotas_path, role_path,
-    subject_path,
+    DeniedCertificateBody, DeniedCertificatesBody, FirstAdministratorBody, IssuedTokenBody,
+    RefusalBody, RoleBody, RolesBody, SubjectBody, SubjectQuotasBody, SubjectsBody,
+    TokenPolicyBody, VerdictBody, access_token_path, denied_certificate_path, quotas_path,
+    role_path, subject_path,
 };
 pub use cluster::{
     CheckBody, ClusterBody, FeatureLevelBody, HealthBody, NodeBody, NodeLogBody, VersionBody,
@@ -62,6 +63,7 @@ pub use escape::{EscapeError, escape_path, escape_query, unescape_path, unescape
 pub use explain::{
     ContentionBody, DurationStatsBody, ExplainedBody, HistoryBody, PastHoldBody, WaitLinkBody,
 };
+pub use holdfast_types::format_time;
 pub use holdfast_types::{CooldownCause, Mode, QueueOrder};
 pub use lock::{
     CooldownBody, FenceBody, ForceReleasedBody, GrantAllBody, GrantBody, HandedOverBody,
@@ -95,7 +97,7 @@ pub use session_events::{
     EventBody, EventKind, GapBody, KeepaliveBody, KeepaliveManyBody, SessionEventsBody,
 };
 pub use shards::ShardBody;
-pub use time_of_day::{Rfc3339Time, format_time, parse_time};
+pub use time_of_day::{Rfc3339Time, parse_time};
 pub use txn::{OpBody, TxnBody, path_of};
 pub use watch::{ChangeBody, ChangeKind, WatchBody};
 pub use znode::{

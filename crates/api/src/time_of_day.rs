@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use holdfast_types::Stamp;
+use holdfast_types::{Stamp, date_of, format_time};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 const DAY_MS: i64 = 86_400_000;
@@ -32,15 +32,6 @@ impl<'de> Deserialize<'de> for Rfc3339Time {
         let time = parse_time(&text).map(Self);
         time.ok_or_else(|| de::Error::custom(format!("'{text}' is not a time as of RFC 3339")))
     }
-}
-
-/// Writes a time in UTC, to the second.
-pub fn format_time(stamp: Stamp) -> String {
-    let ms = i64::try_from(stamp.0).unwrap_or(i64::MAX);
-    let (days, seconds) = (ms / DAY_MS, ms % DAY_MS / 1_000);
-    let (year, month, day) = date_of(days);
-    let (hour, minute, second) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
 /// Reads a time with its offset from UTC; `None` if the text is not a valid time.
@@ -101,18 +92,6 @@ fn days_of(year: i64, month: i64, day: i64) -> i64 {
     let leap_days = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
     // 719,468 days from 0000-03-01 to 1970-01-01.
     year * 365 + leap_days + (153 * month + 2) / 5 + day - 1 - 719_468
-}
-
-fn date_of(days: i64) -> (i64, i64, i64) {
-    let days = days + 719_468;
-    let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year_of_era =
-        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month + 2) / 5 + 1;
-    let (year, month) = if month < 10 { (0, month + 3) } else { (1, month - 9) };
-    (year_of_era + era * 400 + year, month, day)
 }
 
 #[cfg(test)]

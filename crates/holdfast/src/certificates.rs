@@ -1,11 +1,12 @@
 //! The certificates of the listeners of one node: their files, which a running node reads again, and their state.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_service::{ListenerCertificate, Service};
 use holdfast_tls::{PeerTls, TlsAcceptor, TlsConfig, TlsError};
+use holdfast_types::CertificateId;
 use parking_lot::Mutex;
 
 use crate::config::ListenersTls;
@@ -13,6 +14,9 @@ use crate::config::ListenersTls;
 /// The interval of the search for changed certificates. It finds every replacement: by rename, in place, and the symbolic
 /// links of Kubernetes.
 const CERTIFICATES_EVERY: Duration = Duration::from_secs(10);
+
+/// The longest time until a node without a notice denies a certificate.
+const DENIED_EVERY: Duration = Duration::from_secs(1);
 
 /// The certificates of the listeners; `None` without TLS.
 #[derive(Clone)]
@@ -56,6 +60,15 @@ impl NodeTls {
         certificates.collect()
     }
 
+    /// Ends the connections of denied certificates, and accepts no new one.
+    pub(crate) fn deny(&self, certificates: &BTreeSet<CertificateId>) {
+        let acceptors = [&self.http, &self.zookeeper].into_iter().flatten();
+        let peer = self.raft.iter().map(PeerTls::denied);
+        for denied in acceptors.map(TlsAcceptor::denied).chain(peer) {
+            denied.replace(certificates);
+        }
+    }
+
     /// Reads changed files. Blocks the thread.
     fn reload(&self) {
         let acceptors = [("http", &self.http), ("zookeeper", &self.zookeeper)];
@@ -78,6 +91,21 @@ impl NodeTls {
                 tracing::error!(listener, %error, "cannot use the changed certificate; new connections use the previous one");
             }
         }
+    }
+}
+
+/// Denies certificates as the cluster does. A denial is looked for each second, because a snapshot changes it unnoticed.
+pub(crate) async fn deny_certificates(tls: NodeTls, service: Service) {
+    let mut changes = service.auth_changes();
+    let mut known = None;
+    loop {
+        changes.borrow_and_update();
+        let changed_in = service.auth_changed_in();
+        if known != Some(changed_in) {
+            tls.deny(&service.denied_certificates());
+            known = Some(changed_in);
+        }
+        drop(tokio::time::timeout(DENIED_EVERY, changes.changed()).await);
     }
 }
 

@@ -6,6 +6,7 @@
 //! command.
 
 mod arguments;
+mod audit_sink;
 mod bench;
 mod certificates;
 mod cli;

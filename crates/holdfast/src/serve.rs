@@ -20,14 +20,14 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
 use crate::arguments::key_value;
-use crate::certificates::{NodeTls, reload_certificates};
+use crate::certificates::{NodeTls, deny_certificates, reload_certificates};
 use crate::config::{Config, ConfigSources, ZooKeeperConfig};
 use crate::exit::CommandFailure;
 use crate::memory::report_memory;
 use crate::scheduled_backup::make_scheduled_backups;
 use crate::signals::StopSignals;
 use crate::traces::TraceExport;
-use crate::{halted, output, process_metrics, systemd, telemetry};
+use crate::{audit_sink, halted, output, process_metrics, systemd, telemetry};
 
 /// The time limit of a graceful shutdown.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(20);
@@ -245,12 +245,16 @@ async fn node(
     let mut front_ends = FrontEnds::default();
     let (to, registry) = (service.clone(), Arc::new(registry));
     service.set_certificates(tls.certificates());
+    tls.deny(&service.denied_certificates());
+    tokio::spawn(deny_certificates(tls.clone(), service.clone()));
     tokio::spawn(reload_certificates(tls.clone(), service.clone()));
     tokio::spawn(report_memory(service.clone(), config.tree_bytes_max));
     if let Some(backup) = config.backup.clone() {
         let (cluster, node) = (config.cluster.clone(), service.clone());
         tokio::spawn(make_scheduled_backups(backup, cluster, node));
     }
+    audit_sink::start(&config.audit, host(&config), &config.data_dir, &service)
+        .map_err(|error| CommandFailure::failed(format!("audit: {error}")))?;
     let http = HttpListener { listener: http, tls: tls.http };
     front_ends.start(|shutdown| {
         holdfast_http::serve(http, http_config, to, http_metrics, registry, shutdown)
@@ -285,6 +289,11 @@ fn service_config(config: &Config) -> ServiceConfig {
         priority: config.priority,
         ..ServiceConfig::default()
     }
+}
+
+/// The host of this node in messages to a syslog server.
+fn host(config: &Config) -> &str {
+    config.members.get(&config.node).map_or("-", |member| member.http.host())
 }
 
 fn stopped(reason: StopReason) -> CommandFailure {

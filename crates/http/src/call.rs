@@ -17,8 +17,8 @@ use holdfast_service::{
     WatchStream,
 };
 use holdfast_types::{
-    AccessTokenId, LockName, NameError, NamespaceName, NodeId, NumberedCall, QuotaKind, RecipeName,
-    RoleName, SessionName, Stamp, SubjectName, ZnodePath,
+    AccessTokenId, CertificateId, LockName, NameError, NamespaceName, NodeId, NotCertificateId,
+    NumberedCall, QuotaKind, RecipeName, RoleName, SessionName, Stamp, SubjectName, ZnodePath,
 };
 
 use crate::identity::Peer;
@@ -214,6 +214,14 @@ impl CallContext<'_> {
             let detail = format!("'{id}' is not the id of an access token");
             let hint = "an id has 13 characters: GET /v1/auth/tokens lists them";
             ParamError::new(ErrorCode::BadName, detail).hint(hint).into()
+        })
+    }
+
+    /// The certificate that the path names.
+    pub(crate) fn certificate_id(&self) -> Result<CertificateId, HttpError> {
+        self.rest_of_path().parse().map_err(|error: NotCertificateId| {
+            let hint = "openssl x509 -noout -serial -in FILE shows the serial number";
+            ParamError::new(ErrorCode::BadName, error.to_string()).hint(hint).into()
         })
     }
 

@@ -2,7 +2,7 @@
 //!
 //! hyper parses HTTP. This file closes a connection whose head does not arrive, that is idle, whose stream is not read,
 //! or that outlasts the shutdown. The timer never ends a call in flight: the call's own limits do. The exception is a
-//! caller whose certificate has expired. It also closes the oldest of too many connections without an admitted call. Each connection has one timer, re-armed at most once in `head_timeout`, so that idle connections cost little.
+//! caller whose certificate has expired or is denied. It also closes the oldest of too many connections without an admitted call. Each connection has one timer, re-armed at most once in `head_timeout`, so that idle connections cost little.
 
 use std::convert::Infallible;
 use std::pin::pin;
@@ -42,6 +42,7 @@ pub(crate) async fn converse(
     let mut evicted = pin!(pending.evicted());
     let activity = Arc::new(Activity::new(Some(pending)));
     let place = ConnectionPlace::default();
+    let mut denied = pin!(stream.expiry().denied());
     let io = TokioIo::new(ObservedIo::new(stream, activity.clone()));
     let keep_alive = keep_alive(config.idle_timeout);
     let service = service_fn(|mut request: hyper::Request<Incoming>| {
@@ -86,6 +87,10 @@ pub(crate) async fn converse(
             () = evicted.as_mut(), if activity.is_pending() => {
                 let failures = &config.failures;
                 failures.record(NodePort::Http, peer.address, FailureReason::Evicted, &"no admitted call");
+                return;
+            }
+            () = denied.as_mut() => {
+                tracing::debug!("a connection was closed because the certificate of its caller is denied");
                 return;
             }
             changed = shutdown.changed() => {

@@ -2,8 +2,8 @@
 
 use holdfast_api::{Form, Param};
 use holdfast_types::{
-    AccessTokenId, LockName, NamespaceName, RecipeName, RoleName, SessionName, SubjectName,
-    ZnodePath,
+    AccessTokenId, CertificateId, LockName, NamespaceName, RecipeName, RoleName, SessionName,
+    SubjectName, ZnodePath,
 };
 
 /// A path pattern with at most one variable part.
@@ -72,6 +72,12 @@ const ZNODE_PATH: Param = Param::path(
 const TOKEN_ID: Param =
     Param::name("id", AccessTokenId::LEN, "The id of the access token, which is not secret")
         .needed("0123456789abc");
+const CERTIFICATE_ID: Param = Param::name(
+    "certificate",
+    CertificateId::MAX_LEN,
+    "The serial number of the certificate, or sha256: and its fingerprint, in hexadecimal digits",
+)
+.needed("4a3b");
 const SUBJECT_NAME: Param = Param::path(
     "subject",
     SubjectName::MAX_LEN,
@@ -166,10 +172,15 @@ pub(crate) static RECOVER: Route = Route::new("/v1/auth/recover", "authorization
 pub(crate) static ME: Route = Route::new("/v1/auth/me", "authorization", None);
 pub(crate) static CAN: Route = Route::new("/v1/auth/can", "authorization", None);
 pub(crate) static TOKENS: Route = Route::new("/v1/auth/tokens", "authorization", None);
+pub(crate) static TOKEN_POLICY: Route = Route::new("/v1/auth/token-policy", "authorization", None);
 pub(crate) static TOKEN: Route =
     Route::new("/v1/auth/tokens/{id}", "authorization", Some(TOKEN_ID));
 pub(crate) static ROTATE_TOKEN: Route =
     Route::new("/v1/auth/tokens/{id}/rotate", "authorization", Some(TOKEN_ID));
+pub(crate) static DENIED_CERTIFICATES: Route =
+    Route::new("/v1/auth/denied-certificates", "authorization", None);
+pub(crate) static DENIED_CERTIFICATE: Route =
+    Route::new("/v1/auth/denied-certificates/{certificate}", "authorization", Some(CERTIFICATE_ID));
 pub(crate) static SUBJECTS: Route = Route::new("/v1/auth/subjects", "authorization", None);
 pub(crate) static SUBJECT: Route =
     Route::new("/v1/auth/subjects/{subject}", "authorization", Some(SUBJECT_NAME));
@@ -232,6 +243,9 @@ pub(crate) static ROUTES: &[&Route] = &[
     &ME,
     &CAN,
     &TOKENS,
+    &TOKEN_POLICY,
+    &DENIED_CERTIFICATES,
+    &DENIED_CERTIFICATE,
     &TOKEN,
     &ROTATE_TOKEN,
     &SUBJECTS,

@@ -360,6 +360,7 @@ fn of_bound(bound: Bound, limit: u64) -> HttpError {
         Bound::Permissions => (QuotaExceeded, "permissions of one role"),
         Bound::RolesOfSubject => (QuotaExceeded, "roles of one subject"),
         Bound::Namespaces => (QuotaExceeded, "namespaces"),
+        Bound::DeniedCertificates => (QuotaExceeded, "denied certificates"),
         Bound::CertificatesOfSubject => (QuotaExceeded, "certificates of one subject"),
     };
     at_bound(code, what, limit)

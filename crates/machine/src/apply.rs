@@ -25,17 +25,16 @@ impl Machine {
             let before = events.len();
             let (revision, now) = (self.revision, self.now);
             let (actor, call, command) = command.into_parts();
-            let audited = self.audited(&actor, &command);
             let mut ctx = ApplyContext::new(revision, now, actor, &mut events);
             self.run_timers_of(&command, &mut ctx);
+            let audited = self.audited(&ctx.actor, &command);
             let before_command = ctx.events_len();
             let outcome = self
                 .check_command(&ctx.actor, call.as_ref(), &command)
                 .and_then(|()| self.once(call, &mut ctx, |m, ctx| m.within_limits(command, ctx)));
             let caused = events.get(before_command..).unwrap_or_default();
             if let Some(change) = audited
-                && outcome.is_ok()
-                && !caused.is_empty()
+                && change.is_done(&outcome, caused)
             {
                 let event = self.record_change(change, caused);
                 events.push((self.revision, event));
@@ -134,6 +133,11 @@ impl Machine {
             Command::RecordLeases { leases } => Ok(self.record_leases(leases)),
             Command::EndSession { session, incarnation, reason: _ } => {
                 self.end_session_for_operator(&session, incarnation, ctx)
+            }
+            // The record is added as that of every audited command.
+            Command::RecordOperation(_) => Ok(Reply::OperationRecorded),
+            Command::EndSessions { subject, sessions, .. } => {
+                Ok(self.end_sessions(&subject, &sessions, ctx))
             }
             // `into_parts` has removed it.
             Command::As { command, .. } | Command::Once { command, .. } => {

@@ -34,7 +34,7 @@ mod tests;
 mod tree;
 
 pub use audit::RECORDS_MAX as AUDIT_RECORDS_MAX;
-pub use auth::{AccessTokenRecord, ActorRights, SubjectRecord};
+pub use auth::{AccessTokenRecord, ActorRights, CertificateDenial, SubjectRecord};
 pub use clocks::{ClockLead, ClockRecord};
 pub use cluster::LastBackup;
 pub use digest::DIGEST_SCHEMA;
@@ -50,7 +50,7 @@ pub use snapshot::part::SnapshotPart;
 use holdfast_types::{ClusterId, FeatureLevel, Limits, Revision, SessionId, Stamp};
 use imbl::OrdMap;
 
-use crate::audit::AuditTrail;
+use crate::audit::trail::AuditTrail;
 use crate::auth::Auth;
 use crate::lock::index::LockIndex;
 use crate::members::Members;

@@ -117,6 +117,7 @@ fn is_allowed_while_sealed(command: &Command) -> bool {
         | Command::RecordBackup { .. }
         | Command::VerifyState
         | Command::RecordClocks { .. }
+        | Command::RecordOperation(_)
         | Command::Seal { .. }
         | Command::Unseal { .. } => true,
         Command::As { command, .. } | Command::Once { command, .. } => {
@@ -138,6 +139,7 @@ fn is_allowed_while_sealed(command: &Command) -> bool {
         | Command::RequestRelease(_)
         | Command::HandOver(_)
         | Command::EndSession { .. }
+        | Command::EndSessions { .. }
         | Command::SetLevel(_)
         | Command::ClaimSession { .. } => false,
     }

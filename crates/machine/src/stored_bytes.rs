@@ -65,6 +65,7 @@ pub(crate) fn may_store(command: &Command) -> bool {
         Command::RenewSession { .. }
         | Command::CloseSession { .. }
         | Command::EndSession { .. }
+        | Command::EndSessions { .. }
         | Command::ExpireSession { .. }
         | Command::Release(_)
         | Command::Cancel(_)
@@ -81,6 +82,7 @@ pub(crate) fn may_store(command: &Command) -> bool {
         | Command::VerifyState
         | Command::RecordClocks { .. }
         | Command::RecordLeases { .. }
+        | Command::RecordOperation(_)
         | Command::Seal { .. }
         | Command::Unseal { .. }
         | Command::As { .. }

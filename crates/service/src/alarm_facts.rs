@@ -157,6 +157,8 @@ impl Service {
                 StateCheck::Verified
             },
             foreign: self.foreign_znode().filter(|_| leads),
+            audit_sinks: self.audit_sink_problems(Instant::now()),
+            audit_evicted: (self.raft().read(|machine| machine.audit_evicted().collect()), now),
             seal: self.raft().read(|machine| machine.sealed().cloned()).map(|seal| {
                 let age = Duration::from_millis(now.0.saturating_sub(seal.since.0));
                 (seal, age)

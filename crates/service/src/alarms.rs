@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 use holdfast_raft::{RecentSyncs, SLOW_SYNC};
-use holdfast_types::{NodeId, Revision, Seal, ZnodePath};
+use holdfast_types::{
+    AuditClass, AuditEvicted, NodeId, Revision, Seal, Stamp, ZnodePath, format_time,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::state_check::StateCheck;
@@ -37,6 +39,8 @@ const BEHIND_MAX: i64 = 5_000;
 const MEMORY_HIGH: u64 = 80;
 /// From this percentage on, the kernel may end the process at any time.
 const MEMORY_CRITICAL: u64 = 92;
+/// How long an eviction from the audit trail raises an alarm, milliseconds.
+const EVICTED_FOR: u64 = 86_400_000;
 /// The most things that one alarm names.
 const NAMED_MAX: usize = 5;
 
@@ -205,6 +209,10 @@ pub(crate) struct AlarmFacts {
     pub(crate) seal: Option<(Seal, Duration)>,
     /// A znode of a client that does not see HTTP callers, and the number of all of them; `None` unless this node leads.
     pub(crate) foreign: Option<(ZnodePath, usize)>,
+    /// The problems of the durable copies of the audit trail.
+    pub(crate) audit_sinks: Vec<String>,
+    /// The evicted records of the audit trail, and the log's time.
+    pub(crate) audit_evicted: (Vec<(AuditClass, AuditEvicted)>, Stamp),
 }
 
 /// When the next backup is expected.
@@ -292,6 +300,8 @@ fn raised(kind: AlarmKind, facts: &AlarmFacts) -> Option<(AlarmSeverity, String)
         AlarmKind::MemoryHigh => memory_high(facts.memory?),
         AlarmKind::BackupFailed => Some((Warning, facts.backup_failure.clone()?)),
         AlarmKind::TimeBehind => Some((Warning, time_behind(facts.clocks.behind_ms?)?)),
+        AlarmKind::AuditBehind => Some((Warning, named(facts.audit_sinks.iter().cloned(), "")?)),
+        AlarmKind::AuditEvicted => Some((Warning, audit_evicted(&facts.audit_evicted)?)),
     }
 }
 
@@ -309,6 +319,15 @@ fn memory_high(memory: MemoryUse) -> Option<(AlarmSeverity, String)> {
     };
     let [resident, limit] = [memory.resident, memory.limit].map(|bytes| bytes >> 20);
     Some((severity, format!("{resident} MiB resident, {percent} % of the limit of {limit} MiB")))
+}
+
+fn audit_evicted((evicted, now): &(Vec<(AuditClass, AuditEvicted)>, Stamp)) -> Option<String> {
+    let is_recent = |evicted: &AuditEvicted| now.0 < evicted.evicted_at.0 + EVICTED_FOR;
+    let recent = evicted.iter().filter(|(_, evicted)| is_recent(evicted));
+    let detail = recent.map(|(class, AuditEvicted { count, at, .. })| {
+        format!("{count} records of {} up to {}", class.as_str(), format_time(*at))
+    });
+    named(detail, "evicted from the audit trail")
 }
 
 fn time_behind(ms: i64) -> Option<String> {

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use holdfast_machine::Machine;
-use holdfast_types::{AuditAction, AuditRecord, Right, SubjectName};
+use holdfast_types::{AuditAction, AuditClass, AuditEvicted, AuditRecord, Right, SubjectName};
 
 use crate::context::{ReadMode, Response};
 use crate::failure::Failure;
@@ -29,6 +29,8 @@ pub struct AuditPage {
     pub read_up_to: u64,
     /// The numbers of the oldest and the newest record; `None` before the first.
     pub kept: Option<(u64, u64)>,
+    /// The evicted records of each class that has some.
+    pub evicted: Vec<(AuditClass, AuditEvicted)>,
 }
 
 impl Service {
@@ -83,6 +85,7 @@ impl AuditPage {
             Some(last) if records.len() == *limit => last.number,
             Some(_) | None => newest.unwrap_or_default().max(*after),
         };
-        Self { records, read_up_to, kept: oldest.zip(newest) }
+        let evicted = machine.audit_evicted().collect();
+        Self { records, read_up_to, kept: oldest.zip(newest), evicted }
     }
 }

@@ -3,15 +3,17 @@
 //! This node generates the secret of a new token and returns it once: the log has only the hash. Each change writes one
 //! line to the audit log.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use holdfast_machine::{AccessTokenRecord, Machine, SubjectRecord};
+use holdfast_machine::{AccessTokenRecord, CertificateDenial, Machine, SubjectRecord};
 use holdfast_raft::take_owner_proof;
 use holdfast_types::{
-    AccessTokenId, Actor, AuthChange, AuthMode, AuthRejection, Command, NamespaceName,
-    NewAccessToken, Permission, Quotas, Reason, Rejection, Reply, Right, RoleName, SessionName,
-    Stamp, SubjectName, millis,
+    AccessTokenId, Actor, AuthChange, AuthMode, AuthRejection, CertificateId, Command,
+    NamespaceName, NewAccessToken, Permission, Quotas, Reason, Reply, Revision, Right, RoleName,
+    SessionId, SessionName, Stamp, SubjectName, TokenLifetime, TokenPolicy, millis,
 };
+use tokio::sync::watch;
 
 use crate::access_token::AccessTokenSecret;
 use crate::context::{ReadMode, Response};
@@ -46,6 +48,7 @@ pub struct AuthStatus {
     /// Whether this node applies the mode `on`, whatever the mode of the cluster is.
     pub required_here: bool,
     pub has_had_administrator: bool,
+    pub token_policy: TokenPolicy,
     /// Sessions that a caller without a credential opened, and that are in use. In the mode `on`, they end
     /// with their TTL.
     pub sessions_without_credential: u64,
@@ -88,7 +91,7 @@ impl Service {
         let sessions_without_credential = self.sessions_without_credential().await?;
         let default = if sessions_without_credential > 0 { AuthMode::Shadow } else { AuthMode::On };
         let mode = mode.unwrap_or(default);
-        let issued = self.generate_token(subject.clone(), None)?;
+        let issued = self.generate_token(subject.clone(), TokenLifetime::UpToMax(None))?;
         let token = issued.replicated();
         let change = AuthChange::AddAdministrator { subject, token, mode: Some(mode) };
         let added = self.change_auth(change).await?;
@@ -125,7 +128,7 @@ impl Service {
         &self,
         subject: SubjectName,
     ) -> Result<Response<IssuedToken>, Failure> {
-        let issued = self.generate_token(subject.clone(), None)?;
+        let issued = self.generate_token(subject.clone(), TokenLifetime::UpToMax(None))?;
         let token = issued.replicated();
         let change = AuthChange::AddAdministrator { subject, token, mode: None };
         Ok(self.as_node().change_auth(change).await?.map(|()| issued))
@@ -145,33 +148,36 @@ impl Service {
     /// Creates an access token of a subject.
     ///
     /// # Errors
-    /// [`AuthRejection::NoSubject`]; otherwise the errors of any write.
+    /// [`AuthRejection::NoSubject`], [`AuthRejection::TokenLifetime`]; otherwise the errors of any write.
     pub async fn issue_token(
         &self,
         subject: SubjectName,
-        ttl: Option<Duration>,
+        lifetime: TokenLifetime,
     ) -> Result<Response<IssuedToken>, Failure> {
-        let issued = self.generate_token(subject.clone(), ttl)?;
+        let issued = self.generate_token(subject.clone(), lifetime)?;
         let change = AuthChange::AddToken { subject, token: issued.replicated() };
         Ok(self.change_auth(change).await?.map(|()| issued))
     }
 
-    /// Creates an access token for the subject of another one, which expires after `grace`.
+    /// Creates an access token for the subject of another one, which expires after `grace`. Without `lifetime`, the new one
+    /// has that of the old one.
     ///
     /// # Errors
-    /// [`AuthRejection::NoToken`]; otherwise the errors of any write.
+    /// [`AuthRejection::NoToken`], [`AuthRejection::TokenLifetime`]; otherwise the errors of any write.
     pub async fn rotate_token(
         &self,
         old: AccessTokenId,
         grace: Duration,
-        ttl: Option<Duration>,
+        lifetime: Option<TokenLifetime>,
     ) -> Result<Response<IssuedToken>, Failure> {
         // Whether the token exists is for administrators.
         self.authorize(&Command::Auth(AuthChange::DeleteToken { token: old })).await?;
         self.read_barrier().await?;
         let no_token = || Failure::Rejected(AuthRejection::NoToken { token: old }.into());
-        let subject = self.subject_of_token(old).ok_or_else(no_token)?;
-        let issued = self.generate_token(subject, ttl)?;
+        let known = self.raft().read(|machine| machine.access_token(old).cloned());
+        let known = known.ok_or_else(no_token)?;
+        let lifetime = lifetime.unwrap_or(TokenLifetime::UpToMax(known.ttl_ms));
+        let issued = self.generate_token(known.subject, lifetime)?;
         let old_expires_at = self.stamp_after(grace);
         let token = issued.replicated();
         let change = AuthChange::RotateToken { old, token, old_expires_at };
@@ -197,7 +203,7 @@ impl Service {
         changed
     }
 
-    /// Closes the sessions of a subject, as an operator, and returns their number.
+    /// Closes the sessions of a subject, as an operator, and returns their number. They are one record of the audit trail.
     ///
     /// # Errors
     /// The errors of any write; some sessions may be closed.
@@ -205,30 +211,36 @@ impl Service {
         let reason = Reason::new("the access was revoked");
         let reason = reason.map_err(|error| Failure::Failed(error.to_string()))?;
         self.read_barrier().await?;
+        let sessions = self.sessions_of(subject);
         let ending = self.without_number();
-        let (mut after, mut closed) = (None::<String>, 0);
+        // Only the first command that closes one leaves a record.
+        let (mut total, mut closed) = (Some(sessions.len() as u64), 0);
+        for some in sessions.chunks(Command::END_SESSIONS_MAX) {
+            let (sessions, reason) = (some.to_vec(), reason.clone());
+            let end = Command::EndSessions { subject: subject.clone(), sessions, reason, total };
+            let ended = ending.propose_for(end, Reply::into_sessions_ended).await?.value;
+            total = total.filter(|_| ended == 0);
+            closed += ended;
+        }
+        let (by, subject) = (self.shown_caller(), subject.as_str());
+        tracing::info!(target: "audit", action = "end-sessions", subject, closed, by,
+            request = self.context.request_id, "an operator ended the sessions of a subject");
+        Ok(closed)
+    }
+
+    /// The open sessions of a subject, by the state of this node.
+    fn sessions_of(&self, subject: &SubjectName) -> Vec<(SessionName, SessionId)> {
+        let (mut after, mut sessions) = (None::<String>, Vec::new());
         loop {
             let page = self.raft().read(|machine| {
                 let is_theirs =
                     |session: &SessionName| machine.subject_of_session(session) == Some(subject);
                 machine.sessions(after.as_deref(), SESSIONS_PAGE, is_theirs)
             });
-            let ends = page
-                .items
-                .into_iter()
-                .map(|view| ending.end_session(view.session, Some(view.id), reason.clone()));
-            // They share log entries.
-            for ended in futures_util::future::join_all(ends).await {
-                match ended {
-                    Ok(_) => closed += 1,
-                    // It has ended meanwhile.
-                    Err(Failure::Rejected(Rejection::Session(_))) => {}
-                    Err(failure) => return Err(failure),
-                }
-            }
+            sessions.extend(page.items.into_iter().map(|view| (view.session, view.id)));
             match page.next {
                 Some(next) => after = Some(next),
-                None => return Ok(closed),
+                None => return sessions,
             }
         }
     }
@@ -240,6 +252,7 @@ impl Service {
             mode: machine.auth_mode(),
             required_here: self.config().requires_authentication,
             has_had_administrator: machine.has_had_administrator(),
+            token_policy: machine.token_policy(),
             sessions_without_credential: 0,
             refusals: self.parts.refusals.list(),
         });
@@ -271,6 +284,35 @@ impl Service {
                 .roles()
                 .map(|(role, permissions)| (role.clone(), permissions.to_vec()))
                 .collect()
+        };
+        self.read_auth(list).await
+    }
+
+    /// The denied certificates, by the state of this node. Its listeners need no permission.
+    pub fn denied_certificates(&self) -> BTreeSet<CertificateId> {
+        self.raft()
+            .read(|machine| machine.denied_certificates().map(|(id, _)| id.clone()).collect())
+    }
+
+    /// Changes with every change of the authorization. A snapshot of another node changes it without a notice.
+    pub fn auth_changes(&self) -> watch::Receiver<()> {
+        self.observer().auth_changes.subscribe()
+    }
+
+    /// The revision of the last change of the authorization, as applied by this node.
+    pub fn auth_changed_in(&self) -> Revision {
+        self.raft().read(Machine::auth_changed_in)
+    }
+
+    /// The denied certificates.
+    ///
+    /// # Errors
+    /// As [`Service::auth_status`].
+    pub async fn certificate_denials(
+        &self,
+    ) -> Result<Response<Vec<(CertificateId, CertificateDenial)>>, Failure> {
+        let list = |machine: &Machine| {
+            machine.denied_certificates().map(|(id, denial)| (id.clone(), denial.clone())).collect()
         };
         self.read_auth(list).await
     }
@@ -351,9 +393,10 @@ impl Service {
     fn generate_token(
         &self,
         subject: SubjectName,
-        ttl: Option<Duration>,
+        lifetime: TokenLifetime,
     ) -> Result<IssuedToken, Failure> {
-        let expires_at = ttl.map(|ttl| self.stamp_after(ttl));
+        let ttl_ms = self.raft().read(|machine| machine.token_policy().ttl_ms(lifetime));
+        let expires_at = ttl_ms.map(|ttl| self.stamp_after(Duration::from_millis(ttl)));
         Ok(IssuedToken { token: AccessTokenSecret::generate()?, subject, expires_at })
     }
 
@@ -404,6 +447,15 @@ fn shown(change: &AuthChange) -> String {
         }
         AuthChange::DeleteToken { token } => format!("delete the access token {token}"),
         AuthChange::SetMode(mode) => format!("set the mode {}", mode.as_str()),
+        AuthChange::DenyCertificate { certificate, reason } => {
+            format!("deny the certificate {certificate}: {reason}")
+        }
+        AuthChange::AllowCertificate { certificate } => {
+            format!("allow the certificate {certificate}")
+        }
+        AuthChange::SetTokenPolicy(TokenPolicy { default_ttl_ms, max_ttl_ms }) => format!(
+            "set the lifetimes of access tokens: default {default_ttl_ms:?} ms, maximum {max_ttl_ms:?} ms"
+        ),
         AuthChange::SetNamespace { namespace, quotas } => {
             format!("set the namespace {namespace}: {}", shown_quotas(quotas))
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use holdfast_machine::Machine;
-use holdfast_types::{Command, Rejection, Reply, Revision, Right};
+use holdfast_types::{Command, NodeOperation, Rejection, Reply, Revision, Right};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio_util::sync::CancellationToken;
 
@@ -34,15 +34,19 @@ impl Service {
     /// `apply` continues.
     ///
     /// # Errors
-    /// A rejection without the right `cluster backup`; [`Failure::BackupInProgress`]; the errors of any read.
+    /// A rejection without the right `cluster backup`; [`Failure::BackupInProgress`]; the errors of any write.
     pub async fn backup(&self) -> Result<Response<BackupStream>, Failure> {
+        let allowed = self.read(ReadMode::Linearizable, |machine| self.check_backup(machine));
+        allowed.await?.accepted()?;
+        let permit = self.parts.backups.clone().try_acquire_owned();
+        let permit = permit.map_err(|_| Failure::BackupInProgress)?;
+        // Without its record in the audit trail, no backup is made. The backup has the record.
+        self.record_operation(NodeOperation::Backup { node: self.node() }).await?;
         let machine = self.read(ReadMode::Linearizable, |machine: &Machine| {
             self.check_backup(machine)?;
             Ok(machine.clone())
         });
         let Response { value: machine, revision, .. } = machine.await?.accepted()?;
-        let permit = self.parts.backups.clone().try_acquire_owned();
-        let permit = permit.map_err(|_| Failure::BackupInProgress)?;
         let mut rest = self.raft().stream_backup(machine, self.parts.cluster.clone());
         let first = rest.recv().await.unwrap_or_else(|| Err(ended_early()));
         let first = first.map_err(|error| Failure::Failed(format!("no backup: {error}")))?;

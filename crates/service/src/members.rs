@@ -9,7 +9,8 @@ use std::time::Duration;
 use holdfast_machine::Machine;
 use holdfast_types::{
     Address, ClusterId, Command, Entry, Invitation, Member, MemberAddresses, MembershipChange,
-    MembershipRejection, NodeId, Reason, Rejection, Reply, Right, SecretHash, VotingRole, Zone,
+    MembershipRejection, NodeId, NodeOperation, Reason, Rejection, Reply, Right, SecretHash,
+    VotingRole, Zone,
 };
 
 use crate::context::Response;
@@ -207,6 +208,7 @@ impl Service {
                 format!("node {to} is not a voter that works: holdfast member ls lists the voters");
             return Err(Failure::UnsafeChange { detail, can_be_forced: false });
         }
+        self.record_operation(NodeOperation::TransferLeadership { to }).await?;
         let deadline = self.deadline();
         self.call_leader(TransferLeadership { to }, deadline).await?;
         let mut leadership = self.raft().leadership();

@@ -1,12 +1,18 @@
 //! Actions of an operator: breaking holds, ending a session. Each writes one line to the audit log, even if it fails.
 
+use std::time::Duration;
+
 use holdfast_types::{
-    Break, BreakTarget, Command, Identity, Reason, Reply, SessionId, SessionName,
+    Break, BreakTarget, Command, Identity, NodeOperation, Reason, Reply, SessionId, SessionName,
+    millis,
 };
 
 use crate::context::Response;
 use crate::failure::Failure;
 use crate::service::Service;
+
+/// The longest delay of a change of the log's filter.
+const LOG_RECORD_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl Service {
     /// Removes queue entries from a lock: its holders, or one holder or waiter. Returns their number.
@@ -28,6 +34,39 @@ impl Service {
         tracing::info!(target: "audit", action = "break", lock, what, reason, by, done, holds_ended,
             request = self.context.request_id, "an operator broke a lock");
         broken
+    }
+
+    /// Records an operation in the audit trail, before it is carried out.
+    ///
+    /// # Errors
+    /// The errors of any write.
+    pub(crate) async fn record_operation(&self, operation: NodeOperation) -> Result<(), Failure> {
+        let command = Command::RecordOperation(operation);
+        let service = self.without_number();
+        service.propose_for(command, Reply::into_operation_recorded).await.map(drop)
+    }
+
+    /// Records that the filter of this node's log changes. A cluster without a leader has no record of it: the filter is
+    /// then needed most.
+    ///
+    /// # Errors
+    /// The rejection of the caller.
+    pub async fn record_log_change(
+        &self,
+        filter: Option<String>,
+        lasts: Duration,
+    ) -> Result<(), Failure> {
+        let operation =
+            NodeOperation::SetLog { node: self.node(), filter, lasts_ms: millis(lasts) };
+        let recorded = tokio::time::timeout(LOG_RECORD_TIMEOUT, self.record_operation(operation));
+        match recorded.await {
+            Ok(Err(Failure::Rejected(rejection))) => Err(Failure::Rejected(rejection)),
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(_)) | Err(_) => {
+                tracing::warn!("the audit trail has no record of the change of the log's filter");
+                Ok(())
+            }
+        }
     }
 
     /// Ends a session. With an `incarnation`, only that session of the name.

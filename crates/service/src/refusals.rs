@@ -66,9 +66,9 @@ impl RefusedCall {
             | AuthRejection::BuiltInRole { .. }
             | AuthRejection::CertificateTaken { .. }
             | AuthRejection::NoNamespace { .. }
-            | AuthRejection::NamespaceInUse { .. } => {
-                (caller, "change of the authorization".to_owned())
-            }
+            | AuthRejection::NamespaceInUse { .. }
+            | AuthRejection::TokenLifetime { .. }
+            | AuthRejection::NotDenied { .. } => (caller, "change of the authorization".to_owned()),
         };
         Self { subject, why, at }
     }

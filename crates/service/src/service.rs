@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::alarms::{ClockFacts, ListenerCertificate, MemoryUse};
 use crate::apply_observer::ApplyObserver;
+use crate::audit_sink_state::AuditSinkState;
 use crate::call_rate::CallRates;
 use crate::config::ServiceConfig;
 use crate::context::{ReadMode, RequestContext, Response};
@@ -52,6 +53,8 @@ pub(crate) struct ServiceParts {
     /// Why the last scheduled backup failed.
     pub(crate) backup_failure: Mutex<Option<String>>,
     pub(crate) clocks: Mutex<ClockFacts>,
+    /// The durable copies of the audit trail, at most two.
+    pub(crate) audit_sinks: Mutex<Vec<AuditSinkState>>,
     /// The reserve of the disk, bytes.
     pub(crate) disk_reserve: u64,
     pub(crate) draining: CancellationToken,

@@ -75,6 +75,7 @@ impl Service {
             memory: Mutex::default(),
             backup_failure: Mutex::default(),
             clocks: Mutex::default(),
+            audit_sinks: Mutex::default(),
             disk_reserve,
             draining: CancellationToken::new(),
             stopped: CancellationToken::new(),

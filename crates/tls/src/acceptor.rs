@@ -17,6 +17,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::certificate::CertificateInfo;
+use crate::denied::DeniedCertificates;
 use crate::error::TlsError;
 use crate::failures::FailureReason;
 use crate::files::{FileVersions, TlsFiles, client_verifier};
@@ -109,6 +110,7 @@ struct Shared {
     expires_at: parking_lot::Mutex<SystemTime>,
     versions: parking_lot::Mutex<FileVersions>,
     handshakes: HandshakeThread,
+    denied: DeniedCertificates,
 }
 
 impl TlsAcceptor {
@@ -126,6 +128,7 @@ impl TlsAcceptor {
             expires_at: parking_lot::Mutex::new(expires_at),
             versions: parking_lot::Mutex::new(versions),
             handshakes,
+            denied: DeniedCertificates::default(),
         })))
     }
 
@@ -157,6 +160,11 @@ impl TlsAcceptor {
         Ok(true)
     }
 
+    /// The certificates whose connections end.
+    pub fn denied(&self) -> &DeniedCertificates {
+        &self.0.denied
+    }
+
     /// When the certificate of new connections expires.
     pub fn expires_at(&self) -> SystemTime {
         *self.0.expires_at.lock()
@@ -180,7 +188,7 @@ impl TlsAcceptor {
             }
             let acceptor = tokio_rustls::TlsAcceptor::from(self.0.server.load_full());
             let stream = self.0.handshakes.run(acceptor.accept(stream)).await??;
-            Ok(MaybeTlsStream::Tls(Box::new(stream.into())))
+            Ok(MaybeTlsStream::allowed(stream.into(), self.0.denied.clone())?)
         };
         timeout(HANDSHAKE_TIMEOUT, accepting).await.unwrap_or(Err(AcceptError::Timeout))
     }

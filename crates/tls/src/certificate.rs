@@ -4,8 +4,10 @@ use std::fmt::Write as _;
 use std::net::IpAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use holdfast_types::CertificateId;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
+use sha2::{Digest as _, Sha256};
 use x509_parser::asn1_rs::Oid;
 use x509_parser::prelude::{
     ASN1Time, AttributeTypeAndValue, FromDer as _, GeneralName, X509Certificate, X509Name,
@@ -17,6 +19,8 @@ const SUBJECT_BYTES_MAX: usize = 1024;
 /// One certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateInfo {
+    /// Its serial number and its fingerprint.
+    pub ids: [CertificateId; 2],
     /// As RFC 2253 writes it, with the escapes of Java's `X500Principal.getName()`.
     pub subject: String,
     pub issuer: String,
@@ -37,6 +41,7 @@ impl CertificateInfo {
     /// # Errors
     /// The reason why the bytes are not a certificate.
     pub fn of(certificate: &CertificateDer<'_>) -> Result<Self, String> {
+        let fingerprint = CertificateId::of_sha256(&Sha256::digest(certificate).into());
         let (rest, certificate) =
             X509Certificate::from_der(certificate).map_err(|error| error.to_string())?;
         if !rest.is_empty() {
@@ -48,7 +53,9 @@ impl CertificateInfo {
         }
         let usages = certificate.extended_key_usage().map_err(|error| error.to_string())?;
         let usages = usages.map(|usages| usages.value);
+        let serial = CertificateId::of_serial(certificate.raw_serial());
         let mut info = Self {
+            ids: [serial, fingerprint],
             subject,
             issuer,
             uris: Vec::new(),

@@ -9,6 +9,7 @@ use rustls::{ClientConfig, ConfigBuilder};
 use rustls_pki_types::ServerName;
 use tokio::net::TcpStream;
 
+use crate::denied::DeniedCertificates;
 use crate::error::TlsError;
 use crate::files::{TlsFiles, certificates, read_roots};
 use crate::provider::provider;
@@ -68,6 +69,6 @@ impl TlsConnector {
         let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
         let connector = tokio_rustls::TlsConnector::from(self.0.clone());
         let stream = connector.connect(name, stream).await?;
-        Ok(MaybeTlsStream::Tls(Box::new(stream.into())))
+        Ok(MaybeTlsStream::tls(stream.into(), DeniedCertificates::default()))
     }
 }

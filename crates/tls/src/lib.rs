@@ -11,6 +11,7 @@ mod acceptor;
 mod age;
 mod certificate;
 mod client;
+mod denied;
 mod error;
 mod expiry;
 mod failures;
@@ -25,6 +26,7 @@ pub use acceptor::{AcceptError, ClientCertificates, TlsAcceptor, TlsConfig, TlsM
 pub use age::{AgeError, AgeIdentity, AgeReader, AgeRecipient, AgeWriter, is_age};
 pub use certificate::{CertificateInfo, certificates_of};
 pub use client::TlsConnector;
+pub use denied::DeniedCertificates;
 pub use error::TlsError;
 pub use expiry::CertificateExpiry;
 pub use failures::{CallerFailures, FailureReason, NodePort};

@@ -21,6 +21,7 @@ use tokio::net::TcpStream;
 
 use crate::acceptor::{AcceptError, ClientCertificates, TlsAcceptor, TlsConfig, TlsMode};
 use crate::certificate::CertificateInfo;
+use crate::denied::DeniedCertificates;
 use crate::error::TlsError;
 use crate::provider::provider;
 use crate::stream::MaybeTlsStream;
@@ -63,6 +64,11 @@ impl PeerTls {
         Ok(changed)
     }
 
+    /// The certificates whose connections end, in both directions.
+    pub fn denied(&self) -> &DeniedCertificates {
+        self.0.acceptor.denied()
+    }
+
     /// When the certificate of new connections expires.
     pub fn expires_at(&self) -> SystemTime {
         self.0.acceptor.expires_at()
@@ -90,7 +96,7 @@ impl PeerTls {
         // The verifier ignores the name, and the client does not send it.
         let name = ServerName::try_from("node").map_err(io::Error::other)?;
         let stream = connector.connect(name, stream).await?;
-        Ok(MaybeTlsStream::Tls(Box::new(stream.into())))
+        MaybeTlsStream::allowed(stream.into(), self.denied().clone())
     }
 }
 

@@ -9,35 +9,66 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsStream;
 
 use crate::certificate::CertificateInfo;
-use crate::expiry::CertificateExpiry;
+use crate::denied::DeniedCertificates;
+use crate::expiry::{CertificateExpiry, KnownCertificate};
 
 /// A connection after its handshake.
 #[derive(Debug)]
 pub enum MaybeTlsStream {
     Plain(TcpStream),
-    Tls(Box<TlsStream<TcpStream>>),
+    Tls(Box<TlsConnection>),
+}
+
+/// A connection with TLS.
+#[derive(Debug)]
+pub struct TlsConnection {
+    stream: TlsStream<TcpStream>,
+    /// The certificates that end the connection.
+    denied: DeniedCertificates,
 }
 
 impl MaybeTlsStream {
+    pub(crate) fn tls(stream: TlsStream<TcpStream>, denied: DeniedCertificates) -> Self {
+        Self::Tls(Box::new(TlsConnection { stream, denied }))
+    }
+
+    /// As [`MaybeTlsStream::tls`], unless the certificate of the other side is denied.
+    pub(crate) fn allowed(
+        stream: TlsStream<TcpStream>,
+        denied: DeniedCertificates,
+    ) -> io::Result<Self> {
+        let stream = Self::tls(stream, denied);
+        if stream.expiry().is_denied() {
+            let what = "the certificate of the other side is denied";
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, what));
+        }
+        Ok(stream)
+    }
+
     /// The socket below.
     pub fn tcp(&self) -> &TcpStream {
         match self {
             Self::Plain(stream) => stream,
-            Self::Tls(stream) => stream.get_ref().0,
+            Self::Tls(tls) => tls.stream.get_ref().0,
         }
     }
 
-    /// The expiry of the certificate of the other side.
+    /// The end of the certificate of the other side.
     pub fn expiry(&self) -> CertificateExpiry {
-        CertificateExpiry(self.certificate().map(|certificate| certificate.not_after))
+        let Self::Tls(tls) = self else { return CertificateExpiry(None) };
+        CertificateExpiry(self.certificate().map(|certificate| KnownCertificate {
+            not_after: certificate.not_after,
+            ids: certificate.ids,
+            denied: tls.denied.clone(),
+        }))
     }
 
     /// The verified certificate of the other side, if it gave one.
     pub fn certificate(&self) -> Option<CertificateInfo> {
         match self {
             Self::Plain(_) => None,
-            Self::Tls(stream) => {
-                let certificate = stream.get_ref().1.peer_certificates()?.first()?;
+            Self::Tls(tls) => {
+                let certificate = tls.stream.get_ref().1.peer_certificates()?.first()?;
                 CertificateInfo::of(certificate).ok()
             }
         }
@@ -49,7 +80,7 @@ macro_rules! delegate {
     ($self:ident.$poll:ident($($argument:expr),*)) => {
         match $self.get_mut() {
             Self::Plain(stream) => Pin::new(stream).$poll($($argument),*),
-            Self::Tls(stream) => Pin::new(stream.as_mut()).$poll($($argument),*),
+            Self::Tls(tls) => Pin::new(&mut tls.stream).$poll($($argument),*),
         }
     };
 }
@@ -84,7 +115,7 @@ impl AsyncWrite for MaybeTlsStream {
     fn is_write_vectored(&self) -> bool {
         match self {
             Self::Plain(stream) => stream.is_write_vectored(),
-            Self::Tls(stream) => stream.is_write_vectored(),
+            Self::Tls(tls) => tls.stream.is_write_vectored(),
         }
     }
 

@@ -1,7 +1,7 @@
 //! The audit trail: changes by operators and administrators.
 //!
-//! Each record has the hash of its content and of the record before it, so no record can be changed or removed
-//! unnoticed (Haber and Stornetta, "How to time-stamp a digital document", 1991).
+//! Each record has the hash of its content and of the record of its class before it, so no record can be changed or
+//! removed unnoticed (Haber and Stornetta, "How to time-stamp a digital document", 1991).
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ use crate::{AccessTokenId, Actor, Reason, Revision, Stamp, SubjectName};
 /// A change that `apply` has executed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct AuditRecord {
-    /// From 1, without gaps.
+    /// From 1, without gaps over all classes.
     pub number: u64,
     pub revision: Revision,
     pub at: Stamp,
@@ -30,6 +30,34 @@ pub struct AuditRecord {
     pub reason: Option<Reason>,
     /// See [`AuditRecord::hash_after`].
     pub hash: AuditHash,
+}
+
+/// A class of records. Each class has its own bound and its own chain of hashes, so no record evicts one of another class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub enum AuditClass {
+    /// Subjects, roles, access tokens, namespaces, members, levels, seals and restores.
+    Administration,
+    /// Holds and waits that another caller ended.
+    Intervention,
+    /// Sessions that another caller closed, backups, transfers of leadership, and filters of logs.
+    Operation,
+    /// Policies of locks.
+    Policy,
+}
+
+/// The records of a class that the cluster no longer keeps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct AuditEvicted {
+    /// At least 1, unless nothing was evicted.
+    pub count: u64,
+    /// The number of the newest of them.
+    pub number: u64,
+    /// The time of the newest of them.
+    pub at: Stamp,
+    /// The time of the last eviction.
+    pub evicted_at: Stamp,
 }
 
 /// How the caller proved its subject.
@@ -80,6 +108,20 @@ pub enum AuditAction {
     Unseal,
     /// The quotas of a subject, or of all subjects, were set.
     SetQuotas,
+    /// The sessions of a subject were closed.
+    CloseSessions,
+    /// The access list of a lock's znode was set.
+    SetLockAcl,
+    /// The lifetimes of new access tokens were set.
+    SetTokenPolicy,
+    /// A node was asked for a backup of everything.
+    Backup,
+    /// Another voter was asked to lead.
+    TransferLeadership,
+    /// The filter of a node's log was changed.
+    SetNodeLog,
+    DenyCertificate,
+    AllowCertificate,
 }
 
 /// SHA-256. In JSON, 64 hexadecimal digits.
@@ -90,8 +132,8 @@ impl AuditRecord {
     /// The maximum length of the detail, bytes.
     pub const DETAIL_MAX: usize = 1_024;
 
-    /// The SHA-256 over ten lines, each ended by a line feed: the hash of the record before it (64 zeros before the
-    /// first), the number, the revision, the stamp, the subject, the credential, the action, the target, the detail and
+    /// The SHA-256 over ten lines, each ended by a line feed: the hash of the record of its class before it (64
+    /// zeros before the first), the number, the revision, the stamp, the subject, the credential, the action, the target, the detail and
     /// the reason. The action `force-release` counts as `break-lock`. An absent value is an empty line. No value contains a line feed.
     pub fn hash_after(&self, previous: AuditHash) -> AuditHash {
         let Self { number, revision, at, action, target, detail, .. } = self;
@@ -142,8 +184,23 @@ impl fmt::Display for Credential {
     }
 }
 
+impl AuditClass {
+    pub const ALL: [Self; 4] =
+        [Self::Administration, Self::Intervention, Self::Operation, Self::Policy];
+
+    /// The word in replies.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Administration => "administration",
+            Self::Intervention => "intervention",
+            Self::Operation => "operation",
+            Self::Policy => "policy",
+        }
+    }
+}
+
 impl AuditAction {
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 32] = [
         Self::BreakLock,
         Self::RevokeLock,
         Self::SetLockPolicy,
@@ -168,7 +225,50 @@ impl AuditAction {
         Self::Seal,
         Self::Unseal,
         Self::SetQuotas,
+        Self::CloseSessions,
+        Self::SetLockAcl,
+        Self::SetTokenPolicy,
+        Self::Backup,
+        Self::TransferLeadership,
+        Self::SetNodeLog,
+        Self::DenyCertificate,
+        Self::AllowCertificate,
     ];
+
+    pub const fn class(self) -> AuditClass {
+        match self {
+            Self::BreakLock | Self::RevokeLock => AuditClass::Intervention,
+            Self::CloseSession
+            | Self::CloseSessions
+            | Self::Backup
+            | Self::TransferLeadership
+            | Self::SetNodeLog => AuditClass::Operation,
+            Self::SetLockPolicy | Self::SetLockAcl => AuditClass::Policy,
+            Self::AddAdministrator
+            | Self::SetRole
+            | Self::DeleteRole
+            | Self::SetSubject
+            | Self::DeleteSubject
+            | Self::AddAccessToken
+            | Self::RotateAccessToken
+            | Self::DeleteAccessToken
+            | Self::SetAuthMode
+            | Self::SetTokenPolicy
+            | Self::DenyCertificate
+            | Self::AllowCertificate
+            | Self::SetNamespace
+            | Self::DeleteNamespace
+            | Self::AddMember
+            | Self::UpdateMember
+            | Self::SetMemberRole
+            | Self::RemoveMember
+            | Self::Restored
+            | Self::SetLevel
+            | Self::Seal
+            | Self::Unseal
+            | Self::SetQuotas => AuditClass::Administration,
+        }
+    }
 
     /// The word in the hash of a record. It never changes: all nodes compute the same hashes.
     const fn hashed_word(self) -> &'static str {
@@ -202,6 +302,14 @@ impl AuditAction {
             Self::Seal => "seal",
             Self::Unseal => "unseal",
             Self::SetQuotas => "set-quotas",
+            Self::CloseSessions => "close-sessions",
+            Self::SetLockAcl => "set-lock-acl",
+            Self::SetTokenPolicy => "set-token-policy",
+            Self::Backup => "backup",
+            Self::TransferLeadership => "transfer-leadership",
+            Self::SetNodeLog => "set-node-log",
+            Self::DenyCertificate => "deny-certificate",
+            Self::AllowCertificate => "allow-certificate",
         }
     }
 }

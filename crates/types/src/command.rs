@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use crate::{
     Actor, Attempt, AuthChange, Break, CallScope, ClockReading, ClusterId, Data, FeatureLevel,
     FencingToken, HandOver, Incarnation, LeaseRecord, Limits, LockName, LockSet, MembershipChange,
-    Mode, Multi, NodeId, OpenSession, OutOfBounds, Owner, Password, PolicyChange, Reason, Recipe,
-    RequestNumber, RequestRelease, Revision, Seal, SessionId, SessionName, ShardRequest, Stamp,
-    Ticket, TimeJump, Ttl, millis,
+    Mode, Multi, NodeId, NodeOperation, OpenSession, OutOfBounds, Owner, Password, PolicyChange,
+    Reason, Recipe, RequestNumber, RequestRelease, Revision, Seal, SessionId, SessionName,
+    ShardRequest, Stamp, SubjectName, Ticket, TimeJump, Ttl, millis,
 };
 
 /// One entry of the log: a batch of commands with the leader's stamp. `apply` assigns one revision to each command,
@@ -124,6 +124,19 @@ pub enum Command {
     RecordClocks { readings: BTreeMap<NodeId, ClockReading>, jump: Option<TimeJump> },
     /// Records how much of the leases of silent sessions has passed, for the next leader.
     RecordLeases { leases: Vec<LeaseRecord> },
+    /// Closes sessions of a subject, for an operator. A session that has ended, or that belongs to another subject, stays.
+    EndSessions {
+        subject: SubjectName,
+        /// At most [`Command::END_SESSIONS_MAX`].
+        sessions: Vec<(SessionName, SessionId)>,
+        /// Kept in the audit trail.
+        reason: Reason,
+        /// The number of sessions that this command and the next ones close; `None` in the next ones, which leave no
+        /// record in the audit trail.
+        total: Option<u64>,
+    },
+    /// Records an operation in the audit trail. Changes nothing else. A node proposes it for the caller of the operation.
+    RecordOperation(NodeOperation),
     /// Executes a command once: a copy of the call gets [`crate::Reply::Repeated`] or the first rejection.
     Once {
         call: NumberedCall,
@@ -142,6 +155,9 @@ pub struct NumberedCall {
 }
 
 impl Command {
+    /// The most sessions that one command closes.
+    pub const END_SESSIONS_MAX: usize = 100;
+
     /// The level from which on the log may have the command. A new command has a new level.
     pub fn level(&self) -> FeatureLevel {
         match self {
@@ -164,6 +180,8 @@ impl Command {
             | Self::HandOver(_)
             | Self::Bootstrap { .. }
             | Self::EndSession { .. }
+            | Self::EndSessions { .. }
+            | Self::RecordOperation(_)
             | Self::SetLevel(_) => FeatureLevel::FIRST,
             Self::Auth(change) => change.level(),
             Self::Membership(change) => change.level(),

@@ -8,6 +8,8 @@ mod acl;
 mod address;
 mod audit;
 mod auth;
+mod bound;
+mod calendar;
 mod clock;
 mod command;
 mod data;
@@ -20,6 +22,7 @@ mod member;
 mod multi;
 mod name;
 mod namespace;
+mod node_operation;
 mod operator;
 mod outcome;
 mod path;
@@ -38,12 +41,15 @@ mod view;
 
 pub use acl::{AclEntry, Identity, Perms};
 pub use address::Address;
-pub use audit::{AuditAction, AuditHash, AuditRecord, Credential};
+pub use audit::{AuditAction, AuditClass, AuditEvicted, AuditHash, AuditRecord, Credential};
 pub use auth::{
-    AccessTokenId, Actor, AuthChange, AuthMode, AuthRejection, BUILT_IN_ROLES, CertificateName,
-    Forbidden, NamePattern, NamespaceItems, NewAccessToken, OtherNamespace, Permission,
-    PermissionError, Right, SecretHash, built_in_role,
+    AccessTokenId, Actor, AuthChange, AuthMode, AuthRejection, BUILT_IN_ROLES, CertificateId,
+    CertificateName, Forbidden, NamePattern, NamespaceItems, NewAccessToken, NotCertificateId,
+    OtherNamespace, Permission, PermissionError, Right, SecretHash, TokenLifetime, TokenPolicy,
+    built_in_role,
 };
+pub use bound::Bound;
+pub use calendar::{date_of, format_time};
 pub use clock::{ClockReading, TimeJump};
 pub use command::{
     Acquire, AcquireOptions, Cancel, Command, Entry, NumberedCall, Release, ReleaseTarget,
@@ -66,9 +72,10 @@ pub use name::{
     Labels, LockName, NameError, NamespaceName, Owner, Reason, RecipeName, RequestId, RoleName,
     SessionName, SubjectName, Zone, is_hidden,
 };
+pub use node_operation::NodeOperation;
 pub use operator::{Break, BreakTarget, HandOver, ReleaseRequest, RequestRelease};
 pub use outcome::{
-    Blocked, Bound, EntryState, Grant, LockRejection, ModeConflictReason, MultiReply, OpReply,
+    Blocked, EntryState, Grant, LockRejection, ModeConflictReason, MultiReply, OpReply,
     OutOfBounds, Outcome, Queued, Rejection, Released, Reply, SessionOpenedReply, SessionRejection,
     TreeRejection,
 };

@@ -3,10 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Attempt, AuthRejection, Cooldown, Data, FeatureLevel, FencingToken, HolderView, LockName,
-    LockPolicy, MembershipRejection, Mode, NodeId, Owner, Perms, QuotaFull, RecipeRejection,
-    RecipeReply, RequestNumber, Revision, RoleName, Seal, SessionId, SessionName, Stamp, Stat,
-    Ticket, Ttl, ZnodePath,
+    Attempt, AuthRejection, Bound, Cooldown, Data, FeatureLevel, FencingToken, HolderView,
+    LockName, LockPolicy, MembershipRejection, Mode, NodeId, Owner, Perms, QuotaFull,
+    RecipeRejection, RecipeReply, RequestNumber, Revision, RoleName, Seal, SessionId, SessionName,
+    Stamp, Stat, Ticket, Ttl, ZnodePath,
 };
 
 /// The reply or the rejection of a command. A rejected command changes only the revision counter.
@@ -84,6 +84,11 @@ pub enum Reply {
         reply: Box<Self>,
     },
     LeasesRecorded,
+    /// The number of sessions that the command closed.
+    SessionsEnded {
+        count: u64,
+    },
+    OperationRecorded,
 }
 
 /// The state of an owner's queue entries: one for each lock of an acquire, in the order of their names.
@@ -202,61 +207,6 @@ pub struct Released {
     pub hold_count: u32,
     /// False if no entry matched the release.
     pub changed: bool,
-}
-
-/// A limit of the state machine; most are fields of [`crate::Limits`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Bound {
-    /// `sessions_max`.
-    Sessions,
-    /// `znodes_max`.
-    Znodes,
-    /// `waiters_per_lock_max`.
-    WaitersPerLock,
-    /// `queue_entries_per_session_max`.
-    QueueEntriesPerSession,
-    /// `hold_count_max`.
-    HoldCount,
-    /// `data_bytes_max`.
-    DataBytes,
-    /// The end of a directory's sequence counter, or of the grant counter.
-    Counter,
-    /// The length of a path with its sequence number, or of a shard's name.
-    PathLength,
-    /// Znodes that one command deletes with a subtree.
-    DeletedAtOnce,
-    /// Operations and conditions of one multi.
-    OpsOfMulti,
-    /// Entries of an access list.
-    AclEntries,
-    /// Znodes that one command counts when it sets a quota on a subtree.
-    CountedAtOnce,
-    /// `ephemerals_per_session_max`.
-    EphemeralsPerSession,
-    /// `recipes_max`.
-    Recipes,
-    /// Arrivals and promises of one session, promises of one latch, or arrivals at one double barrier.
-    RecipeEntries,
-    /// Permits of one acquire: the limit of the semaphore.
-    Permits,
-    /// Bytes of the `value` of a queue entry.
-    ValueBytes,
-    /// `tree_bytes_max`.
-    TreeBytes,
-    /// Access tokens of the cluster.
-    AccessTokens,
-    /// Subjects of the cluster.
-    Subjects,
-    /// Roles of the cluster.
-    Roles,
-    /// Permissions of one role.
-    Permissions,
-    /// Roles of one subject.
-    RolesOfSubject,
-    /// Certificates of one subject.
-    CertificatesOfSubject,
-    /// Namespaces of the cluster.
-    Namespaces,
 }
 
 /// Why a command was rejected.

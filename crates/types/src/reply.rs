@@ -100,6 +100,15 @@ impl Reply {
         matches!(self, Self::SessionEnded).then_some(())
     }
 
+    pub fn into_operation_recorded(self) -> Option<()> {
+        matches!(self, Self::OperationRecorded).then_some(())
+    }
+
+    /// The number of sessions that the command closed.
+    pub fn into_sessions_ended(self) -> Option<u64> {
+        if let Self::SessionsEnded { count } = self { Some(count) } else { None }
+    }
+
     pub fn into_multi(self) -> Option<MultiReply> {
         if let Self::Multi(multi) = self { Some(multi) } else { None }
     }

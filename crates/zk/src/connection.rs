@@ -65,7 +65,7 @@ pub(crate) async fn serve_connection(
         () = served => {}
         _ = abort.wait_for(|shutdown| *shutdown == Shutdown::Now) => {}
         () = expiry.passed() => {
-            tracing::debug!(%peer, "a connection was closed because the certificate of its client expired");
+            tracing::debug!(%peer, "a connection was closed because the certificate of its client expired or is denied");
         }
     }
 }

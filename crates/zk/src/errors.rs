@@ -127,6 +127,7 @@ fn limit_code(bound: Bound) -> ErrorCode {
         | Bound::Permissions
         | Bound::RolesOfSubject
         | Bound::CertificatesOfSubject
+        | Bound::DeniedCertificates
         | Bound::Namespaces => ErrorCode::QuotaExceeded,
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use holdfast_types::{AuthMode, CertificateName, NamePattern, RoleName, SubjectName};
+use holdfast_types::{AuthMode, CertificateName, NamePattern, Reason, RoleName, SubjectName};
 
 use crate::param::{Absent, Form, Param};
 
@@ -45,15 +45,38 @@ pub const AS: Param = Param::path(
 pub const TOKEN_TTL: Param = Param::duration(
     "ttl",
     (Duration::from_secs(1), TOKEN_TTL_MAX),
-    "The lifetime of the access token; by default it lasts until it is deleted",
+    "The lifetime of the access token; by default that of the token policy",
 )
-.hint("leave ttl out for a token that lasts until it is deleted");
+.hint("send never for a token that lasts until it is deleted");
+pub const NEW_TOKEN_TTL: Param = Param::duration(
+    "ttl",
+    (Duration::from_secs(1), TOKEN_TTL_MAX),
+    "The lifetime of the new access token; by default that of the old one, or the maximum of the token policy if that is shorter",
+)
+.hint("send never for a token that lasts until it is deleted");
+pub const NEVER: Param = Param::flag(
+    "never",
+    "Whether the access token lasts until it is deleted. Rejected if the token policy has a maximum",
+);
+pub const DEFAULT_TTL: Param = Param::duration(
+    "default_ttl",
+    (Duration::from_secs(1), TOKEN_TTL_MAX),
+    "The lifetime of an access token whose creator names none; by default the maximum",
+);
+pub const MAX_TTL: Param = Param::duration(
+    "max_ttl",
+    (Duration::from_secs(1), TOKEN_TTL_MAX),
+    "The longest lifetime of a new access token. Without it, tokens may last until they are deleted",
+);
 pub const GRACE: Param = Param::duration(
     "grace",
     (Duration::ZERO, GRACE_MAX),
     "How long the old access token stays valid",
 )
 .absent(Absent::Duration(Duration::from_hours(24)));
+pub const DENY_REASON: Param =
+    Param::bounded_text("reason", Reason::MAX_LEN, "The reason, for the list and the audit trail")
+        .needed("stolen");
 pub const CLOSE_SESSIONS: Param =
     Param::flag("sessions", "Whether to close the sessions of the subject as well");
 pub const PERMISSIONS: Param = Param::of(

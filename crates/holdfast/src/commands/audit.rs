@@ -8,9 +8,11 @@ use holdfast_api::parameters::LIMIT;
 use holdfast_api::parameters::audit::{
     AUDIT_ACTION, AUDIT_AFTER, AUDIT_SUBJECT, AUDIT_TARGET, AUDIT_WAIT,
 };
-use holdfast_api::{AuditBody, AuditRecordBody, ClusterBody, LIST_LIMIT_MAX, Query, format_time};
+use holdfast_api::{
+    AuditBody, AuditEvictedBody, AuditRecordBody, ClusterBody, LIST_LIMIT_MAX, Query, format_time,
+};
 use holdfast_client::{Call, Client, Error};
-use holdfast_types::{AuditAction, AuditHash, Credential, NodeId, SubjectName};
+use holdfast_types::{AuditAction, AuditClass, AuditHash, Credential, NodeId, SubjectName};
 use serde::Serialize;
 
 use super::auth::subject_name;
@@ -30,7 +32,7 @@ pub(crate) enum AuditCommand {
     Ls(AuditLsArgs),
     /// Print new records until ^C, one line each.
     Follow(AuditFollowArgs),
-    /// Check the hashes of all records, and that every node has the same records.
+    /// Check the hashes of all records, that none is missing, and that every node has the same; count the evicted ones.
     #[command(
         after_help = "Exit codes: 0 if every node has the same unchanged records, 1 otherwise."
     )]
@@ -172,7 +174,7 @@ async fn read_all(client: &Client, query: &Query, stale: StaleArgs) -> Result<Au
     while all.newest.is_some_and(|newest| all.next_after < newest) {
         let next = page(all.next_after).await?;
         all.records.extend(next.records);
-        (all.next_after, all.newest) = (next.next_after, next.newest);
+        (all.next_after, all.newest, all.evicted) = (next.next_after, next.newest, next.evicted);
     }
     Ok(all)
 }
@@ -204,6 +206,8 @@ struct NodeTrail {
     records: usize,
     /// The number and the hash of its newest record.
     newest: Option<(u64, AuditHash)>,
+    /// The records that the cluster no longer keeps.
+    evicted: Vec<AuditEvictedBody>,
     /// Why the trail is not the same unchanged trail as those of the other nodes.
     problem: Option<String>,
 }
@@ -215,26 +219,35 @@ async fn verify(cluster: &ClusterArgs) -> Result<(), CommandFailure> {
         let only = NodesArgs { addr: vec![node.http.clone()], ..cluster.nodes.clone() };
         let client = only.client_with(|builder| builder.request_timeout(Duration::from_secs(5)))?;
         let records = read_all(&client, &Query::default(), StaleArgs::NO).await;
-        read.push((node.id, node.http, records.map(|body| body.records)));
+        read.push((node.id, node.http, records));
     }
     let trails = compared(read);
     let rows = trails.iter().map(|trail| {
         let newest = trail.newest.map(|(number, hash)| format!("{number} {hash}"));
         let verdict = trail.problem.clone().unwrap_or_else(|| "ok".to_owned());
         let (node, records) = (trail.node.to_string(), trail.records.to_string());
-        [node, trail.address.clone(), records, cell(newest), verdict]
+        let evicted: Vec<_> = trail.evicted.iter().map(shown_evicted).collect();
+        let evicted = cell((!evicted.is_empty()).then(|| evicted.join(", ")));
+        [node, trail.address.clone(), records, evicted, cell(newest), verdict]
     });
-    let text = table(["node", "address", "records", "newest", "result"], rows);
+    let text = table(["node", "address", "records", "evicted", "newest", "result"], rows);
     let verdicts = trails.iter().map(|trail| trail.problem.as_deref().unwrap_or("ok"));
     answer_rows(cluster.format(), &trails, &trails, verdicts, &text);
     let is_sound = trails.iter().all(|trail| trail.problem.is_none());
     if is_sound { Ok(()) } else { Err(CommandFailure::Code(1, None)) }
 }
 
+/// `4205 of policy up to 2026-11-24T09:00:00Z`
+fn shown_evicted(evicted: &AuditEvictedBody) -> String {
+    let AuditEvictedBody { class, count, newest_at, .. } = evicted;
+    format!("{count} of {} up to {}", class.as_str(), format_time(newest_at.0))
+}
+
 /// Checks each trail, and compares it with those of the other nodes.
-fn compared(read: Vec<(NodeId, String, Result<Vec<AuditRecordBody>, Error>)>) -> Vec<NodeTrail> {
+fn compared(read: Vec<(NodeId, String, Result<AuditBody, Error>)>) -> Vec<NodeTrail> {
     let mut hashes: BTreeMap<u64, Vec<AuditHash>> = BTreeMap::new();
-    for record in read.iter().filter_map(|(.., records)| records.as_ref().ok()).flatten() {
+    let bodies = read.iter().filter_map(|(.., body)| body.as_ref().ok());
+    for record in bodies.flat_map(|body| &body.records) {
         hashes.entry(record.number).or_default().push(record.hash);
     }
     let differs = |record: &&AuditRecordBody| {
@@ -243,80 +256,105 @@ fn compared(read: Vec<(NodeId, String, Result<Vec<AuditRecordBody>, Error>)>) ->
         // Two nodes that differ contradict each other: neither is right.
         2 * same <= all.len()
     };
-    let trail = |(node, address, records): (NodeId, String, Result<Vec<_>, Error>)| {
-        let (records, problem) = match records {
-            Ok(records) => {
+    let trail = |(node, address, body): (NodeId, String, Result<AuditBody, Error>)| {
+        let (records, evicted, problem) = match body {
+            Ok(body) => {
                 let other = || {
-                    let number = records.iter().find(differs)?.number;
+                    let number = body.records.iter().find(differs)?.number;
                     Some(format!("record {number} differs from that of other nodes"))
                 };
-                let problem = broken_link(&records).or_else(other);
-                (records, problem)
+                let problem = broken_link(&body).or_else(other);
+                (body.records, body.evicted, problem)
             }
-            Err(error) => (Vec::new(), Some(error.to_string())),
+            Err(error) => (Vec::new(), Vec::new(), Some(error.to_string())),
         };
         let newest = records.last().map(|record| (record.number, record.hash));
-        NodeTrail { node, address, records: records.len(), newest, problem }
+        NodeTrail { node, address, records: records.len(), newest, evicted, problem }
     };
     read.into_iter().map(trail).collect()
 }
 
-/// The first record that does not follow from the one before it.
-fn broken_link(records: &[AuditRecordBody]) -> Option<String> {
-    let mut previous: Option<(u64, AuditHash)> = None;
-    for body in records {
-        let number = body.number;
-        let before = match previous {
-            Some((before, hash)) if before + 1 == number => Some(hash),
-            Some((before, _)) => return Some(format!("record {} is missing", before + 1)),
-            // The hash of a discarded record is unknown.
-            None => (number == 1).then(AuditHash::default),
-        };
-        let hash = before.map(|before| Some(body.clone().record()?.hash_after(before)));
-        if hash.is_some_and(|hash| hash != Some(body.hash)) {
-            return Some(format!("record {number} was changed: its hash is wrong"));
+/// The first record that does not follow from the one of its class before it, or the number of missing records.
+fn broken_link(body: &AuditBody) -> Option<String> {
+    let is_whole = |class: &AuditClass| body.evicted.iter().all(|evicted| evicted.class != *class);
+    // The hash of an evicted record is unknown.
+    let whole = AuditClass::ALL.into_iter().filter(is_whole);
+    let mut newest: BTreeMap<AuditClass, AuditHash> =
+        whole.map(|class| (class, AuditHash::default())).collect();
+    for record in &body.records {
+        let (number, class) = (record.number, record.action.class());
+        let hash = newest.insert(class, record.hash);
+        let hash = hash.map(|before| Some(record.clone().record()?.hash_after(before)));
+        if hash.is_some_and(|hash| hash != Some(record.hash)) {
+            let class = class.as_str();
+            return Some(format!("record {number} or the one of {class} before it was changed"));
         }
-        previous = Some((number, body.hash));
     }
-    None
+    // While the pages were read, the cluster may have evicted records of the first ones.
+    let was_evicted = |record: &&AuditRecordBody| {
+        let class = record.action.class();
+        body.evicted.iter().any(|evicted| evicted.class == class && record.number <= evicted.newest)
+    };
+    let evicted: u64 = body.evicted.iter().map(|evicted| evicted.count).sum();
+    let kept = body.records.iter().filter(|record| !was_evicted(record)).count() as u64;
+    let missing = body.newest.unwrap_or_default().saturating_sub(kept + evicted);
+    (missing > 0).then(|| format!("{missing} records are missing"))
 }
 
 #[cfg(test)]
 mod tests {
+    use holdfast_api::Rfc3339Time;
     use holdfast_types::{AuditRecord, Revision, Stamp};
 
     use super::*;
 
-    fn trail(numbers: std::ops::RangeInclusive<u64>) -> Vec<AuditRecordBody> {
-        let mut previous = AuditHash::default();
+    /// Records of two classes. Those before the range are evicted.
+    fn trail(numbers: std::ops::RangeInclusive<u64>) -> AuditBody {
+        let mut newest = BTreeMap::new();
         let records = (1..=*numbers.end()).map(|number| {
+            let is_policy = number % 2 == 0;
+            let action =
+                if is_policy { AuditAction::SetLockPolicy } else { AuditAction::BreakLock };
+            let previous: AuditHash = newest.get(&action.class()).copied().unwrap_or_default();
             let mut record = AuditRecord {
                 number,
                 revision: Revision(10 * number),
                 at: Stamp(1_000 * number),
                 subject: SubjectName::new("ops").ok(),
                 credential: Credential::Certificate,
-                action: AuditAction::BreakLock,
+                action,
                 target: format!("lock{number}"),
                 detail: String::new(),
                 reason: None,
                 hash: previous,
             };
             record.hash = record.hash_after(previous);
-            previous = record.hash;
+            newest.insert(action.class(), record.hash);
             AuditRecordBody::from(record)
         });
-        records.skip(usize::try_from(numbers.start() - 1).unwrap()).collect()
+        let start = *numbers.start();
+        let records: Vec<_> = records.skip(usize::try_from(start - 1).unwrap()).collect();
+        let evicted = |class, count, newest| {
+            let (newest_at, evicted_at) = (Rfc3339Time(Stamp(newest)), Rfc3339Time(Stamp(99)));
+            AuditEvictedBody { class, count, newest, newest_at, evicted_at }
+        };
+        let all = [
+            evicted(AuditClass::Intervention, start / 2, (start - 1).saturating_sub(start % 2)),
+            evicted(AuditClass::Policy, (start - 1) / 2, start - 1 - (start - 1) % 2),
+        ];
+        let evicted = all.into_iter().filter(|evicted| evicted.count > 0).collect();
+        let newest = Some(*numbers.end());
+        AuditBody { records, next_after: *numbers.end(), oldest: Some(start), newest, evicted }
     }
 
-    fn problems(trails: Vec<Vec<AuditRecordBody>>) -> Vec<Option<String>> {
-        let read = (1..).zip(trails).map(|(id, records)| (NodeId(id), String::new(), Ok(records)));
+    fn problems(trails: Vec<AuditBody>) -> Vec<Option<String>> {
+        let read = (1..).zip(trails).map(|(id, body)| (NodeId(id), String::new(), Ok(body)));
         compared(read.collect()).into_iter().map(|trail| trail.problem).collect()
     }
 
     #[test]
     fn a_change_without_a_caller_is_that_of_a_node() {
-        let mut record = trail(1..=1).remove(0);
+        let mut record = trail(1..=1).records.remove(0);
         assert_eq!(caller(&record), "ops");
         record.subject = None;
         assert_eq!(caller(&record), "-");
@@ -327,27 +365,52 @@ mod tests {
     #[test]
     fn equal_trails_are_sound_even_if_some_are_longer() {
         assert_eq!(problems(vec![trail(1..=9), trail(3..=9), trail(1..=7)]), [None, None, None]);
-        assert_eq!(problems(vec![trail(1..=9), Vec::new()]), [None, None]);
+        let empty = AuditBody {
+            records: Vec::new(),
+            next_after: 0,
+            oldest: None,
+            newest: None,
+            evicted: Vec::new(),
+        };
+        assert_eq!(problems(vec![trail(1..=9), empty]), [None, None]);
     }
 
     #[test]
     fn a_changed_record_is_named_with_its_node() {
         let mut changed = trail(1..=9);
-        changed[4].target = "other".to_owned();
-        let problem = Some("record 5 was changed: its hash is wrong".to_owned());
+        changed.records[4].target = "other".to_owned();
+        let problem = Some("record 5 or the one of intervention before it was changed".to_owned());
         assert_eq!(problems(vec![trail(1..=9), changed, trail(1..=9)]), [None, problem, None]);
         let mut shorter = trail(1..=9);
-        shorter.remove(4);
-        let problem = Some("record 5 is missing".to_owned());
+        shorter.records.remove(4);
+        let problem = Some("record 7 or the one of intervention before it was changed".to_owned());
         assert_eq!(problems(vec![shorter, trail(1..=9)]), [problem, None]);
+    }
+
+    /// The rest of each chain is sound after the removal of its first or last records.
+    #[test]
+    fn missing_records_are_counted() {
+        for (from, count) in [(0, 1), (7, 2)] {
+            let mut shorter = trail(4..=12);
+            shorter.records.drain(from..from + count);
+            let problem = Some(format!("{count} records are missing"));
+            assert_eq!(problems(vec![trail(4..=12), shorter]), [None, problem]);
+        }
+    }
+
+    #[test]
+    fn evicted_records_are_counted_with_their_time() {
+        let shown: Vec<_> = trail(4..=9).evicted.iter().map(shown_evicted).collect();
+        let intervention = "2 of intervention up to 1970-01-01T00:00:00Z";
+        assert_eq!(shown, [intervention, "1 of policy up to 1970-01-01T00:00:00Z"]);
     }
 
     /// A trail whose hashes were computed again after a change.
     #[test]
     fn a_forged_trail_differs_from_the_others() {
         let mut forged = trail(1..=9);
-        let mut previous = forged[3].hash;
-        for body in &mut forged[4..] {
+        let mut previous = forged.records[2].hash;
+        for body in forged.records[4..].iter_mut().step_by(2) {
             body.subject = SubjectName::new("dev").ok();
             body.hash = body.clone().record().unwrap().hash_after(previous);
             previous = body.hash;

@@ -4,6 +4,7 @@
 //! the rules that span several keys. Every error names the origin, the key and the correct form. docs/configuration.md
 //! lists the keys; a test compares it with `KEYS`.
 
+mod audit;
 mod backup;
 mod bootstrap;
 mod check;
@@ -28,6 +29,7 @@ use holdfast_raft::Timing;
 use holdfast_service::ServiceConfig;
 use holdfast_types::{Address, MemberAddresses, NodeId};
 
+pub(crate) use audit::{AuditConfig, SyslogTarget};
 pub(crate) use check::is_cluster_name;
 pub(crate) use error::ConfigError;
 pub(crate) use security::SecurityMode;
@@ -95,6 +97,7 @@ pub(crate) struct Config {
     pub(crate) backup_expect_every: Option<Duration>,
     /// The backups of this node; `None` without a schedule.
     pub(crate) backup: Option<BackupConfig>,
+    pub(crate) audit: AuditConfig,
     /// A `tracing` filter, for example `info` or `info,holdfast_raft=debug`.
     pub(crate) log_level: String,
     pub(crate) log_format: LogFormat,
@@ -155,6 +158,7 @@ impl Config {
             scrub_every: layers.or("storage.scrub_every", units::duration, DAY)?,
             backup_expect_every: layers.optional("backup.expect_every", units::duration)?,
             backup: BackupConfig::read(layers)?,
+            audit: AuditConfig::read(layers)?,
             log_level: layers.or("log.level", units::filter, "info".to_owned())?,
             log_format: layers.or("log.format", units::log_format, LogFormat::Auto)?,
             traces: TracesConfig::read(layers)?,

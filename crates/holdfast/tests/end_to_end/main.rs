@@ -2,8 +2,10 @@
 
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "a test that cannot continue panics")]
 
+mod audit_copies;
 mod bench;
 mod cluster_config;
+mod denied_certificates;
 mod dev;
 mod doctor;
 mod elect;

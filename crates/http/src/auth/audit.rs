@@ -8,7 +8,9 @@ use holdfast_api::parameters::audit::{
     AUDIT_ACTION, AUDIT_AFTER, AUDIT_SUBJECT, AUDIT_TARGET, AUDIT_WAIT,
 };
 use holdfast_api::parameters::{LIMIT, STALE};
-use holdfast_api::{AuditBody, AuditRecordBody, CallParams as _, ErrorCode, Schemas, params};
+use holdfast_api::{
+    AuditBody, AuditEvictedBody, AuditRecordBody, CallParams as _, ErrorCode, Schemas, params,
+};
 use holdfast_service::{AuditPage, AuditQuery, Response};
 use holdfast_types::{AuditAction, SubjectName};
 
@@ -21,7 +23,7 @@ use crate::status::HttpError;
 pub(crate) static OPERATION: Operation = Operation {
     summary: "Read the audit trail: what operators and administrators have changed",
     description: "Every node has the same records. With wait, a call without a record waits for the next one. The cluster keeps the \
-        newest 10,000 records.",
+        newest 10,000 records of each class: administration, intervention, operation and policy.",
     params: AuditParams::LIST,
     answers: || vec![ResponseSpec::json(StatusCode::OK, "The records", Schemas::of::<AuditBody>)],
     errors: &[ErrorCode::Forbidden],
@@ -45,10 +47,11 @@ async fn read(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     call.log_fields.wait = wait;
     let query = AuditQuery { after, subject, action, target, limit };
     let page = call.run(call.service().audit(&query, wait, read_mode(stale))).await?;
-    let Response { value: AuditPage { records, read_up_to, kept }, revision, leader_contact } =
-        page;
+    let Response { value, revision, leader_contact } = page;
+    let AuditPage { records, read_up_to, kept, evicted } = value;
     let (oldest, newest) = kept.unzip();
     let records = records.into_iter().map(AuditRecordBody::from).collect();
-    let body = AuditBody { records, next_after: read_up_to, oldest, newest };
+    let evicted = evicted.into_iter().map(AuditEvictedBody::from).collect();
+    let body = AuditBody { records, next_after: read_up_to, oldest, newest, evicted };
     Ok(Reply::json(StatusCode::OK, &body).at(revision).stale(leader_contact))
 }

@@ -28,6 +28,7 @@ async fn list(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
         id,
         expired: token.expires_at.is_some_and(|at| at <= now),
         subject: token.subject,
+        ttl_ms: token.ttl_ms,
         created_at: Rfc3339Time(token.created_at),
         expires_at: token.expires_at.map(Rfc3339Time),
     });

@@ -6,6 +6,7 @@ pub(crate) mod can;
 pub(crate) mod delete_role;
 pub(crate) mod delete_subject;
 pub(crate) mod delete_token;
+pub(crate) mod denied_certificates;
 pub(crate) mod list_roles;
 pub(crate) mod list_subjects;
 pub(crate) mod list_tokens;
@@ -18,17 +19,33 @@ pub(crate) mod rotate_token;
 pub(crate) mod set_mode;
 pub(crate) mod set_role;
 pub(crate) mod set_subject;
+pub(crate) mod set_token_policy;
+
+use std::time::Duration;
 
 use axum::http::{HeaderValue, StatusCode, header};
-use holdfast_api::{ErrorCode, IssuedTokenBody, Param, Problem, Rfc3339Time};
+use holdfast_api::{ErrorCode, IssuedTokenBody, Param, ParamError, Problem, Rfc3339Time};
 use holdfast_service::{IssuedToken, Response};
-use holdfast_types::Revision;
+use holdfast_types::{Revision, TokenLifetime};
 use serde::Serialize;
 
 use crate::call::CallContext;
 use crate::identity::Peer;
 use crate::reply::Reply;
 use crate::status::HttpError;
+
+/// The lifetime that a call wants; `None` if it names none.
+fn lifetime(never: bool, ttl: Option<Duration>) -> Result<Option<TokenLifetime>, ParamError> {
+    match (never, ttl) {
+        (true, Some(_)) => {
+            let detail = "'ttl' and 'never' exclude each other";
+            Err(ParamError::of("never", ErrorCode::InvalidArgument, detail)
+                .hint("send one of them, or neither"))
+        }
+        (true, None) => Ok(Some(TokenLifetime::Never)),
+        (false, ttl) => Ok(ttl.map(TokenLifetime::Of)),
+    }
+}
 
 /// The response with the secret of a new access token, which no cache may keep.
 fn issued(issued: Response<IssuedToken>) -> Reply {

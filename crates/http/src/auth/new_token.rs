@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use futures_util::FutureExt as _;
-use holdfast_api::parameters::auth::{SUBJECT, TOKEN_TTL};
+use holdfast_api::parameters::auth::{NEVER, SUBJECT, TOKEN_TTL};
 use holdfast_api::parameters::{CALL_SESSION, REDIRECT, REQUEST};
 use holdfast_api::{CallParams as _, ErrorCode, IssuedTokenBody, Schemas, params};
-use holdfast_types::{RequestNumber, Right, SessionName, SubjectName};
+use holdfast_types::{RequestNumber, Right, SessionName, SubjectName, TokenLifetime};
 
-use super::issued;
+use super::{issued, lifetime};
 use crate::access::HeadAccess;
 use crate::body::BodyKind;
 use crate::call::CallContext;
@@ -44,6 +44,7 @@ params! {
     struct NewTokenParams {
         subject: SubjectName = SUBJECT,
         ttl: Option<Duration> = TOKEN_TTL,
+        never: bool = NEVER,
         _session: Option<SessionName> = CALL_SESSION,
         _request: Option<RequestNumber> = REQUEST,
         _redirect: bool = REDIRECT,
@@ -51,6 +52,7 @@ params! {
 }
 
 async fn create(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
-    let NewTokenParams { subject, ttl, .. } = call.params()?;
-    Ok(issued(call.run(call.service().issue_token(subject, ttl)).await?))
+    let NewTokenParams { subject, ttl, never, .. } = call.params()?;
+    let lifetime = lifetime(never, ttl)?.unwrap_or(TokenLifetime::Default);
+    Ok(issued(call.run(call.service().issue_token(subject, lifetime)).await?))
 }

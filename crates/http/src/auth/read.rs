@@ -2,8 +2,9 @@
 
 use axum::http::StatusCode;
 use futures_util::FutureExt as _;
-use holdfast_api::{AuthBody, ErrorCode, RefusalBody, Rfc3339Time, Schemas};
+use holdfast_api::{AuthBody, ErrorCode, RefusalBody, Rfc3339Time, Schemas, TokenPolicyBody};
 use holdfast_service::{AuthStatus, RefusalCount, Response};
+use holdfast_types::TokenPolicy;
 
 use crate::call::CallContext;
 use crate::operation::{Operation, ResponseSpec};
@@ -27,6 +28,7 @@ async fn read(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
         mode,
         required_here,
         has_had_administrator,
+        token_policy: TokenPolicy { default_ttl_ms, max_ttl_ms },
         sessions_without_credential,
         refusals,
     } = status;
@@ -40,6 +42,7 @@ async fn read(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
         mode,
         required_here,
         has_had_administrator,
+        token_policy: TokenPolicyBody { default_ttl_ms, max_ttl_ms },
         sessions_without_credential,
         refusals,
     };

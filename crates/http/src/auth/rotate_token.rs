@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use futures_util::FutureExt as _;
-use holdfast_api::parameters::auth::{GRACE, TOKEN_TTL};
+use holdfast_api::parameters::auth::{GRACE, NEVER, NEW_TOKEN_TTL};
 use holdfast_api::parameters::{CALL_SESSION, REDIRECT, REQUEST};
 use holdfast_api::{CallParams as _, ErrorCode, IssuedTokenBody, Schemas, params};
 
-use super::issued;
+use super::{issued, lifetime};
 use holdfast_types::{RequestNumber, Right, SessionName};
 
 use crate::access::HeadAccess;
@@ -48,7 +48,8 @@ pub(crate) static OPERATION: Operation = Operation {
 params! {
     struct RotateParams {
         grace: Duration = GRACE,
-        ttl: Option<Duration> = TOKEN_TTL,
+        ttl: Option<Duration> = NEW_TOKEN_TTL,
+        never: bool = NEVER,
         _session: Option<SessionName> = CALL_SESSION,
         _request: Option<RequestNumber> = REQUEST,
         _redirect: bool = REDIRECT,
@@ -57,6 +58,7 @@ params! {
 
 async fn rotate(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let token = call.access_token()?;
-    let RotateParams { grace, ttl, .. } = call.params()?;
-    Ok(issued(call.run(call.service().rotate_token(token, grace, ttl)).await?))
+    let RotateParams { grace, ttl, never, .. } = call.params()?;
+    let lifetime = lifetime(never, ttl)?;
+    Ok(issued(call.run(call.service().rotate_token(token, grace, lifetime)).await?))
 }

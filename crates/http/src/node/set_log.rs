@@ -1,6 +1,5 @@
 //! `PATCH /v1/node`: change the filter of this node's log for a time.
 
-use std::future::ready;
 use std::time::Duration;
 
 use axum::http::StatusCode;
@@ -30,7 +29,7 @@ pub(crate) static OPERATION: Operation = Operation {
         let about = "The filter that the node uses";
         vec![ResponseSpec::json(StatusCode::OK, about, Schemas::of::<NodeLogBody>)]
     },
-    ..Operation::public("setNodeLog", &NODE, |call| ready(set(call)).boxed())
+    ..Operation::public("setNodeLog", &NODE, |call| set(call).boxed())
 };
 
 params! {
@@ -40,10 +39,12 @@ params! {
     }
 }
 
-fn set(call: &CallContext<'_>) -> Result<Reply, HttpError> {
+async fn set(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let SetLogParams { log, lasts } = call.params()?;
     let allowed = call.service().require(Right::ClusterOperate);
     allowed.map_err(|failure| call.error(failure))?;
+    let recorded = call.service().record_log_change(log.clone(), lasts).await;
+    recorded.map_err(|failure| call.error(failure))?;
     let filter = &call.state.config().log_filter;
     filter
         .set(log.as_deref(), lasts)

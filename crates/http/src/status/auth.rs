@@ -76,6 +76,14 @@ pub(super) fn of_rejection(rejection: AuthRejection) -> HttpError {
             missing("namespace", &namespace, hint)
         }
         AuthRejection::NamespaceInUse { namespace, used } => in_use(&namespace, &used),
+        AuthRejection::NotDenied { certificate } => {
+            missing("denied certificate", &certificate, "list them: holdfast auth certificate ls")
+        }
+        AuthRejection::TokenLifetime { max_ms } => about(
+            ErrorCode::InvalidArgument,
+            format!("an access token lives at most {} s", max_ms / 1_000),
+            "send a shorter ttl; holdfast auth token-policy shows and sets the maximum",
+        ),
         AuthRejection::TokenExists { .. } => unexpected(&rejection.into()),
     }
 }

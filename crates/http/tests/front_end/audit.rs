@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::authorization::{Tokens, as_token, guard};
+use crate::authorization::{Tokens, as_token, guard, new_token};
 use crate::client::Reply;
 use crate::node::Node;
 
@@ -122,7 +122,7 @@ async fn a_forced_close_keeps_the_lock_delay_and_leaves_a_record() {
 }
 
 #[tokio::test]
-async fn a_deleted_token_closes_the_sessions_of_its_subject_with_a_record_of_each() {
+async fn a_deleted_token_closes_the_sessions_of_its_subject_in_one_record() {
     let node = Node::start().await;
     let tokens = guard(&node).await;
     for session in ["ci-1", "ci-2"] {
@@ -134,16 +134,68 @@ async fn a_deleted_token_closes_the_sessions_of_its_subject_with_a_record_of_eac
     let delete = format!("/v1/auth/tokens/{}?sessions", tokens.ci_id);
     let deleted = as_token(&node, &tokens.admin, "DELETE", &delete, "").await;
     assert_eq!((deleted.status, &deleted.json()["closed_sessions"]), (200, &Value::from(2)));
-    let closed = records(&node, &tokens.admin, "?action=close-session").await;
-    let shown: Vec<_> = closed
-        .iter()
-        .map(|record| ["target", "detail", "reason"].map(|field| record[field].as_str().unwrap()))
-        .collect();
-    let expected = [
-        ["ci-1", "ci-1 lost deploy/ci-1 (token 1)", "the access was revoked"],
-        ["ci-2", "ci-2 lost deploy/ci-2 (token 2)", "the access was revoked"],
-    ];
-    assert_eq!(shown, expected);
+    let closed = records(&node, &tokens.admin, "?after=4").await;
+    let actions: Vec<_> = closed.iter().map(|record| record["action"].as_str().unwrap()).collect();
+    assert_eq!(actions, ["delete-access-token", "close-sessions"]);
+    let shown = ["class", "target", "detail", "reason"].map(|field| closed[1][field].as_str());
+    let detail = "2 sessions, ci-1, ci-2, ci-1 lost deploy/ci-1 (token 1), \
+        ci-2 lost deploy/ci-2 (token 2)";
+    assert_eq!(shown, ["operation", "ci", detail, "the access was revoked"].map(Some));
     let sessions = as_token(&node, &tokens.admin, "GET", "/v1/sessions", "").await.json();
     assert_eq!(sessions["sessions"].as_array().unwrap().len(), 1, "{sessions}");
+}
+
+/// A permission for data is none for locks.
+#[tokio::test]
+async fn a_deleted_queue_entry_needs_the_right_of_its_lock_and_leaves_a_record() {
+    let node = Node::start().await;
+    let tokens = guard(&node).await;
+    let role = r#"{"permission":["tree write *"]}"#;
+    for (target, body) in [("/v1/auth/roles/data", role), ("/v1/auth/subjects/data?role=data", "")]
+    {
+        assert!(as_token(&node, &tokens.admin, "PUT", target, body).await.status < 300);
+    }
+    let (data, _) = new_token(&node, &tokens.admin, "data", "").await;
+    let acquire = "/v1/locks/deploy/a?session=ci-1";
+    assert_eq!(as_token(&node, &tokens.ci, "PUT", acquire, "").await.status, 200);
+    let txn = r#"{"then":[{"delete":"/locks/deploy","recursive":true}]}"#;
+    for (method, target, body) in [
+        ("DELETE", "/v1/tree/locks/deploy/a?recursive", ""),
+        ("DELETE", "/v1/tree/locks/deploy?recursive", ""),
+        ("POST", "/v1/txn", txn),
+    ] {
+        let refused = as_token(&node, &data, method, target, body).await;
+        assert_eq!(refused.problem(403, "forbidden")["needed"], "lock force-release deploy/a");
+    }
+    assert_eq!(records(&node, &tokens.admin, "?action=force-release").await.len(), 0);
+    let delete = "/v1/tree/locks/deploy/a?recursive";
+    assert_eq!(as_token(&node, &tokens.admin, "DELETE", delete, "").await.status, 204);
+    let broken = records(&node, &tokens.admin, "?action=force-release").await;
+    let shown = ["subject", "target", "detail"].map(|field| broken[0][field].as_str().unwrap());
+    assert_eq!(shown, ["admin", "deploy/a", "ci-1 lost deploy/a (token 1)"]);
+}
+
+#[tokio::test]
+async fn backups_transfers_and_changes_of_the_log_leave_a_record() {
+    let nodes = Node::cluster().await;
+    let tokens = guard(&nodes[0]).await;
+    for (method, target, status) in [
+        ("GET", "/v1/cluster/backup", 200),
+        ("PATCH", "/v1/node?log=debug&for=5m", 200),
+        ("POST", "/v1/cluster/transfer", 200),
+    ] {
+        let refused = as_token(&nodes[0], &tokens.ci, method, target, "").await;
+        assert_eq!(refused.status, 403, "{target}: {refused:?}");
+        let done = as_token(&nodes[0], &tokens.admin, method, target, "").await;
+        assert_eq!(done.status, status, "{target}: {}", done.status);
+    }
+    let lines: Vec<_> = records(&nodes[1], &tokens.admin, "?after=4")
+        .await
+        .iter()
+        .map(|record| {
+            ["subject", "class", "action"].map(|field| record[field].as_str().unwrap().to_owned())
+        })
+        .collect();
+    let of = |action: &str| ["admin", "operation", action].map(str::to_owned);
+    assert_eq!(lines, ["backup", "set-node-log", "transfer-leadership"].map(of));
 }

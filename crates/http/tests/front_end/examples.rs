@@ -83,7 +83,7 @@ async fn prepare(node: &Node, id: &str) {
 }
 
 /// The calls of an administrator before an example.
-const ADMIN_SETUP: [(&str, &[&str]); 9] = [
+const ADMIN_SETUP: [(&str, &[&str]); 10] = [
     ("readQuotas", &["PUT /v1/auth/subjects/ci/deploy"]),
     ("setQuotas", &["PUT /v1/auth/subjects/ci/deploy"]),
     ("createToken", &["PUT /v1/auth/subjects/ci/deploy"]),
@@ -91,6 +91,7 @@ const ADMIN_SETUP: [(&str, &[&str]); 9] = [
     ("deleteToken", &["PUT /v1/auth/subjects/ci/deploy", NEW_TOKEN]),
     ("deleteSubject", &["PUT /v1/auth/subjects/ci/deploy"]),
     ("deleteRole", &["PUT /v1/auth/roles/deploy"]),
+    ("allowCertificate", &["PUT /v1/auth/denied-certificates/4a3b?reason=stolen"]),
     ("readNamespace", &["PUT /v1/namespaces/team-a?locks=1000"]),
     ("deleteNamespace", &["PUT /v1/namespaces/team-a"]),
 ];

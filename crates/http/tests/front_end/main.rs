@@ -40,6 +40,7 @@ mod stale;
 mod stream;
 mod subject_limits;
 mod timeouts;
+mod token_lifetimes;
 mod tree;
 mod txn;
 mod watch;

@@ -51,6 +51,11 @@ impl Sockets {
     }
 }
 
+/// The defaults of a program whose log can change.
+fn default_http() -> HttpConfig {
+    HttpConfig { log_filter: LogFilter::new("info", |_| Ok(())), ..HttpConfig::default() }
+}
+
 impl Node {
     pub(crate) fn data_dir(&self) -> &Path {
         self.data.path()
@@ -70,9 +75,7 @@ impl Node {
 
     /// A node that leads its cluster of one.
     pub(crate) async fn start() -> Self {
-        let log_filter = LogFilter::new("info", |_| Ok(()));
-        let config = HttpConfig { log_filter, ..HttpConfig::default() };
-        Self::start_with(config, ServiceConfig::default()).await
+        Self::start_with(default_http(), ServiceConfig::default()).await
     }
 
     /// Starts a node that leads its cluster of one, with another configuration.
@@ -96,7 +99,7 @@ impl Node {
         let members: BTreeMap<_, _> = ids.zip(sockets.iter().map(Sockets::member)).collect();
         let mut nodes = Vec::new();
         for (id, sockets) in (1..).map(NodeId).zip(sockets) {
-            let (http, service) = (HttpConfig::default(), service.clone());
+            let (http, service) = (default_http(), service.clone());
             nodes.push(Self::start_as(id, members.clone(), sockets, http, service).await);
         }
         for node in &nodes {

@@ -1,13 +1,15 @@
 //! The decision whether an actor may execute a command or a read.
 
 use holdfast_types::{
-    AccessTokenId, Actor, AuthChange, AuthMode, AuthRejection, CertificateName, Command, Forbidden,
-    LockName, NamespaceName, NumberedCall, OtherNamespace, Permission, Rejection, Right, RoleName,
-    SessionName, Stamp, SubjectName, built_in_role,
+    AccessTokenId, Actor, AuthChange, AuthMode, AuthRejection, CertificateId, CertificateName,
+    Command, Forbidden, LockName, NamespaceName, NumberedCall, OtherNamespace, Permission,
+    Rejection, Revision, Right, RoleName, SessionName, Stamp, SubjectName, TokenPolicy,
+    built_in_role,
 };
 
 use super::needed::{Needed, needed_by};
-use super::{AccessTokenRecord, SubjectRecord};
+use super::{AccessTokenRecord, CertificateDenial, SubjectRecord};
+use crate::lock::bypass::multi_on_locks;
 use crate::{Machine, namespace};
 
 /// What one actor may do at one revision, as in the mode [`AuthMode::On`].
@@ -32,6 +34,22 @@ impl Machine {
     /// Whether the first administrator was added.
     pub fn has_had_administrator(&self) -> bool {
         self.auth.has_had_administrator
+    }
+
+    /// The denied certificates, and why each is denied.
+    pub fn denied_certificates(
+        &self,
+    ) -> impl Iterator<Item = (&CertificateId, &CertificateDenial)> {
+        self.auth.denied.iter().map(|(certificate, denial)| (certificate, &**denial))
+    }
+
+    /// The revision of the last change of the authorization.
+    pub fn auth_changed_in(&self) -> Revision {
+        self.auth.changed_in
+    }
+
+    pub fn token_policy(&self) -> TokenPolicy {
+        self.auth.token_policy
     }
 
     pub fn access_token(&self, token: AccessTokenId) -> Option<&AccessTokenRecord> {
@@ -141,7 +159,11 @@ impl<'a> ActorRights<'a> {
             Needed::Node if self.caller == AuthCaller::Anonymous => Ok(()),
             Needed::Node => Err(AuthRejection::NoCredential),
         };
-        needed_by(command, &mut check)
+        needed_by(command, &mut check)?;
+        let Some(multi) = multi_on_locks(command) else { return Ok(()) };
+        let ops = multi.then.iter().chain(&multi.otherwise);
+        let bypasses = self.machine.bypasses(&multi.caller, self.subject(), ops);
+        bypasses.iter().try_for_each(|bypass| self.check(bypass.right, &bypass.lock))
     }
 
     /// Checks a right on a name; the name is empty for a right without names.

@@ -8,10 +8,16 @@ use holdfast_types::{
     Reply, Right, RoleName, Stamp, SubjectName, built_in_role,
 };
 
-use super::{AccessTokenRecord, Auth, ROLES_MAX, SUBJECTS_MAX, SubjectRecord, TOKENS_MAX};
+use super::{
+    AccessTokenRecord, Auth, CertificateDenial, DENIED_MAX, ROLES_MAX, SUBJECTS_MAX, SubjectRecord,
+    TOKENS_MAX,
+};
 use crate::Machine;
 use crate::context::{ApplyContext, limit_reached};
 use crate::namespace::NAMESPACES_MAX;
+
+/// How far the clock of the node that computed an expiry may be ahead of the log's time, milliseconds.
+const PROPOSAL_MAX_MS: u64 = 60_000;
 
 impl Machine {
     /// Executes a change, unless it would remove the last administrator.
@@ -93,6 +99,26 @@ impl Auth {
                     return Err(AuthRejection::NoAdministrator.into());
                 }
                 self.mode = mode;
+                Ok(())
+            }
+            AuthChange::DenyCertificate { certificate, reason } => {
+                if !self.denied.contains_key(&certificate) {
+                    within(Bound::DeniedCertificates, self.denied.len() + 1, DENIED_MAX)?;
+                }
+                self.denied.insert(certificate, Arc::new(CertificateDenial { reason, at: now }));
+                Ok(())
+            }
+            AuthChange::AllowCertificate { certificate } => {
+                if self.denied.remove(&certificate).is_none() {
+                    return Err(AuthRejection::NotDenied { certificate }.into());
+                }
+                Ok(())
+            }
+            AuthChange::SetTokenPolicy(policy) => {
+                if let Some(max_ms) = policy.max_ttl_ms.filter(|_| policy.is_contradictory()) {
+                    return Err(AuthRejection::TokenLifetime { max_ms }.into());
+                }
+                self.token_policy = policy;
                 Ok(())
             }
             AuthChange::SetNamespace { namespace, quotas } => {
@@ -223,11 +249,17 @@ impl Auth {
         if self.tokens.contains_key(&id) {
             return Err(AuthRejection::TokenExists { token: id }.into());
         }
+        let ttl_ms = expires_at.map(|at| at.0.saturating_sub(now.0));
+        if let Some(max_ms) = self.token_policy.max_ttl_ms
+            && ttl_ms.is_none_or(|ttl| ttl > max_ms.saturating_add(PROPOSAL_MAX_MS))
+        {
+            return Err(AuthRejection::TokenLifetime { max_ms }.into());
+        }
         if self.tokens.len() >= TOKENS_MAX {
             self.remove_tokens(|token| token.is_expired(now));
         }
         within(Bound::AccessTokens, self.tokens.len() + 1, TOKENS_MAX)?;
-        let token = AccessTokenRecord { subject, hash, created_at: now, expires_at };
+        let token = AccessTokenRecord { subject, hash, created_at: now, expires_at, ttl_ms };
         self.tokens.insert(id, Arc::new(token));
         Ok(())
     }

@@ -13,8 +13,9 @@ pub(crate) mod part;
 use std::sync::Arc;
 
 use holdfast_types::{
-    AccessTokenId, AuthMode, CertificateName, FeatureLevel, NamespaceName, Permission, Quotas,
-    Revision, RoleName, SecretHash, Stamp, SubjectName, built_in_role,
+    AccessTokenId, AuthMode, CertificateId, CertificateName, FeatureLevel, NamespaceName,
+    Permission, Quotas, Reason, Revision, RoleName, SecretHash, Stamp, SubjectName, TokenPolicy,
+    built_in_role,
 };
 use imbl::OrdMap;
 
@@ -24,6 +25,8 @@ pub use authorize::ActorRights;
 pub(crate) const TOKENS_MAX: usize = 10_000;
 /// Subjects of the cluster.
 pub(crate) const SUBJECTS_MAX: usize = 10_000;
+/// Denied certificates of the cluster.
+pub(crate) const DENIED_MAX: usize = 10_000;
 /// Roles of the cluster, without the built-in ones.
 pub(crate) const ROLES_MAX: usize = 1_000;
 
@@ -42,6 +45,8 @@ pub(crate) struct Auth {
     pub(crate) namespaces: OrdMap<NamespaceName, Arc<Quotas>>,
     /// The quotas of subjects that have none of their own.
     pub(crate) default_quotas: Arc<Quotas>,
+    pub(crate) token_policy: TokenPolicy,
+    pub(crate) denied: OrdMap<CertificateId, Arc<CertificateDenial>>,
     /// Invariant: the certificates of the subjects.
     subject_of: OrdMap<CertificateName, SubjectName>,
 }
@@ -57,6 +62,13 @@ pub struct SubjectRecord {
     pub quotas: Quotas,
 }
 
+/// Why and when a certificate was denied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateDenial {
+    pub reason: Reason,
+    pub at: Stamp,
+}
+
 /// An access token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccessTokenRecord {
@@ -65,6 +77,8 @@ pub struct AccessTokenRecord {
     pub created_at: Stamp,
     /// `None`: until it is deleted.
     pub expires_at: Option<Stamp>,
+    /// Its whole lifetime when it was created, milliseconds: a rotation shortens only `expires_at`.
+    pub ttl_ms: Option<u64>,
 }
 
 impl AccessTokenRecord {

@@ -49,6 +49,9 @@ pub(crate) fn needed_by<'a, E>(
         Command::CloseSession { session, .. } | Command::EndSession { session, .. } => {
             need(Needed::ClosableSession(session))
         }
+        Command::EndSessions { sessions, .. } => {
+            sessions.iter().try_for_each(|(session, _)| need(Needed::ClosableSession(session)))
+        }
         Command::AttachSession { session, .. } => need(Needed::OwnSessionId(*session)),
         Command::Acquire(Acquire { locks, open, .. }) => {
             for lock in locks.iter() {
@@ -69,6 +72,9 @@ pub(crate) fn needed_by<'a, E>(
         Command::Multi(multi) => needed_by_multi(multi, need),
         Command::Recipe(recipe) => needed_by_recipe(recipe, need),
         Command::ClaimSession { .. } => need(OPEN_SESSION),
+        Command::RecordOperation(operation) => {
+            need(Needed::Permission(operation.right(), "".into()))
+        }
         Command::Auth(_) => need(Needed::Permission(Right::AuthManage, "".into())),
         Command::SetLevel(_)
         | Command::Seal { .. }

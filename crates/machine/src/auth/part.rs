@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use holdfast_types::{
-    AccessTokenId, AuthMode, CertificateName, NamespaceName, NewAccessToken, Permission, Quotas,
-    Revision, RoleName, Stamp, SubjectName,
+    AccessTokenId, AuthMode, CertificateId, CertificateName, NamespaceName, NewAccessToken,
+    Permission, Quotas, Reason, Revision, RoleName, Stamp, SubjectName, TokenPolicy,
 };
 use serde::{Deserialize, Serialize};
 
-use super::{AccessTokenRecord, Auth, SubjectRecord};
+use super::{AccessTokenRecord, Auth, CertificateDenial, SubjectRecord};
 
 /// One item of the authorization. The order of the variants and fields is part of the format.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -19,6 +19,7 @@ pub(crate) enum AuthPart {
         has_had_administrator: bool,
         changed_in: Revision,
         default_quotas: Quotas,
+        token_policy: TokenPolicy,
     },
     Role {
         role: RoleName,
@@ -34,10 +35,16 @@ pub(crate) enum AuthPart {
         subject: SubjectName,
         created_at: Stamp,
         token: NewAccessToken,
+        ttl_ms: Option<u64>,
     },
     Namespace {
         namespace: NamespaceName,
         quotas: Quotas,
+    },
+    Denied {
+        certificate: CertificateId,
+        reason: Reason,
+        at: Stamp,
     },
 }
 
@@ -49,6 +56,7 @@ pub(crate) enum AuthKey {
     Subject(SubjectName),
     Token(AccessTokenId),
     Namespace(NamespaceName),
+    Denied(CertificateId),
 }
 
 impl AuthPart {
@@ -61,6 +69,7 @@ impl AuthPart {
                 64 + 32 * roles.len() + 128 * certificates.len() + 16 * quotas.0.len()
             }
             Self::Token { .. } => 128,
+            Self::Denied { reason, .. } => 128 + reason.as_str().len(),
             Self::Namespace { quotas, .. } => 64 + 16 * quotas.0.len(),
         }
     }
@@ -72,6 +81,7 @@ impl AuthPart {
             Self::Subject { subject, .. } => AuthKey::Subject(subject.clone()),
             Self::Token { token, .. } => AuthKey::Token(token.id),
             Self::Namespace { namespace, .. } => AuthKey::Namespace(namespace.clone()),
+            Self::Denied { certificate, .. } => AuthKey::Denied(certificate.clone()),
         }
     }
 }
@@ -84,6 +94,7 @@ impl Auth {
             has_had_administrator: self.has_had_administrator,
             changed_in: self.changed_in,
             default_quotas: (*self.default_quotas).clone(),
+            token_policy: self.token_policy,
         };
         let head = (self.changed_in > Revision(0)).then_some(head);
         let roles = self.roles.iter().map(|(role, permissions)| AuthPart::Role {
@@ -100,13 +111,20 @@ impl Auth {
             subject: token.subject.clone(),
             created_at: token.created_at,
             token: NewAccessToken { id: *id, hash: token.hash, expires_at: token.expires_at },
+            ttl_ms: token.ttl_ms,
         });
         let namespaces = self.namespaces.iter().map(|(namespace, quotas)| AuthPart::Namespace {
             namespace: namespace.clone(),
             quotas: (**quotas).clone(),
         });
+        let denied = self.denied.iter().map(|(certificate, denial)| AuthPart::Denied {
+            certificate: certificate.clone(),
+            reason: denial.reason.clone(),
+            at: denial.at,
+        });
         let after = after.cloned();
         let parts = head.into_iter().chain(roles).chain(subjects).chain(tokens).chain(namespaces);
+        let parts = parts.chain(denied);
         parts.filter(move |part| after.as_ref().is_none_or(|after| part.key() > *after))
     }
 
@@ -114,17 +132,24 @@ impl Auth {
     pub(crate) fn len(&self) -> usize {
         let head = usize::from(self.changed_in > Revision(0));
         let subjects = self.subjects.len() + self.tokens.len() + self.namespaces.len();
-        head + self.roles.len() + subjects
+        head + self.roles.len() + subjects + self.denied.len()
     }
 
     /// Adds an item of a snapshot. Returns false if it was there.
     pub(crate) fn restore(&mut self, part: AuthPart) -> bool {
         match part {
-            AuthPart::Head { mode, has_had_administrator, changed_in, default_quotas } => {
+            AuthPart::Head {
+                mode,
+                has_had_administrator,
+                changed_in,
+                default_quotas,
+                token_policy,
+            } => {
                 let is_new = self.changed_in == Revision(0);
                 (self.mode, self.changed_in) = (mode, changed_in);
                 self.has_had_administrator = has_had_administrator;
                 self.default_quotas = Arc::new(default_quotas);
+                self.token_policy = token_policy;
                 is_new
             }
             AuthPart::Role { role, permissions } => {
@@ -135,13 +160,17 @@ impl Auth {
                 self.set_subject(subject, SubjectRecord { roles, certificates, quotas });
                 is_new
             }
-            AuthPart::Token { subject, created_at, token } => {
+            AuthPart::Token { subject, created_at, token, ttl_ms } => {
                 let NewAccessToken { id, hash, expires_at } = token;
-                let token = AccessTokenRecord { subject, hash, created_at, expires_at };
+                let token = AccessTokenRecord { subject, hash, created_at, expires_at, ttl_ms };
                 self.tokens.insert(id, Arc::new(token)).is_none()
             }
             AuthPart::Namespace { namespace, quotas } => {
                 self.namespaces.insert(namespace, Arc::new(quotas)).is_none()
+            }
+            AuthPart::Denied { certificate, reason, at } => {
+                let denial = Arc::new(CertificateDenial { reason, at });
+                self.denied.insert(certificate, denial).is_none()
             }
         }
     }

@@ -50,6 +50,7 @@
 
 mod acquire;
 mod acquire_again;
+pub(crate) mod bypass;
 pub(crate) mod claims;
 mod convert;
 pub(crate) mod cooldown;

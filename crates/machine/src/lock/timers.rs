@@ -48,6 +48,7 @@ fn locks_named_by(command: &Command) -> Vec<LockName> {
         | Command::RenewSession { .. }
         | Command::CloseSession { .. }
         | Command::EndSession { .. }
+        | Command::EndSessions { .. }
         | Command::ExpireSession { .. }
         | Command::AttachSession { .. }
         | Command::Sweep { .. }
@@ -62,6 +63,7 @@ fn locks_named_by(command: &Command) -> Vec<LockName> {
         | Command::VerifyState
         | Command::RecordClocks { .. }
         | Command::RecordLeases { .. }
+        | Command::RecordOperation(_)
         | Command::Seal { .. }
         | Command::Unseal { .. }
         | Command::As { .. }

@@ -1,9 +1,9 @@
 //! The commands that open, attach, renew, close and expire sessions. The leader tracks the deadlines.
 
 use holdfast_types::{
-    Attempt, Bound, Labels, LockRejection, LossCause, OpenSession, Outcome, Password, Rejection,
-    Reply, Revision, SessionEnd, SessionEvent, SessionId, SessionName, SessionOpenedReply,
-    SessionRejection, Ttl,
+    Attempt, Bound, Command, Labels, LockRejection, LossCause, OpenSession, Outcome, Password,
+    Rejection, Reply, Revision, SessionEnd, SessionEvent, SessionId, SessionName,
+    SessionOpenedReply, SessionRejection, SubjectName, Ttl,
 };
 
 use crate::Machine;
@@ -144,6 +144,24 @@ impl Machine {
             self.end_session(id, LossCause::Broken, ctx);
         }
         Ok(Reply::SessionEnded)
+    }
+
+    /// Closes those of the sessions that are open and belong to the subject, as [`Machine::end_session_for_operator`] does.
+    pub(crate) fn end_sessions(
+        &mut self,
+        subject: &SubjectName,
+        sessions: &[(SessionName, SessionId)],
+        ctx: &mut ApplyContext<'_>,
+    ) -> Reply {
+        let mut count = 0;
+        for (session, id) in sessions.iter().take(Command::END_SESSIONS_MAX) {
+            let is_theirs = self.sessions.subject_of(session) == Some(subject);
+            if is_theirs && self.open_session_named(session) == Ok(*id) {
+                self.end_session(*id, LossCause::Broken, ctx);
+                count += 1;
+            }
+        }
+        Reply::SessionsEnded { count }
     }
 
     /// Moves a session to the connection of this revision. A wrong password gets the same rejection as an unknown

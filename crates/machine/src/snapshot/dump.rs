@@ -30,6 +30,7 @@ enum DumpPosition {
     Nodes(Option<ZnodePath>),
     Recipes(Option<(RecipeKind, RecipeName)>),
     Auth(Option<AuthKey>),
+    AuditEvicted,
     Audit(u64),
     LastBackup,
     Seal,
@@ -67,6 +68,7 @@ impl Machine {
                 | Part::Recipes(_)
                 | Part::Auth(_)
                 | Part::Audit(_)
+                | Part::AuditEvicted(_)
                 | Part::LastBackup(_)
                 | Part::Seal(..)
                 | Part::Clocks(_)
@@ -98,6 +100,7 @@ impl Iterator for SnapshotParts {
                 DumpPosition::Nodes(after) => self.nodes(after.as_ref()),
                 DumpPosition::Recipes(after) => self.recipes(after.as_ref()),
                 DumpPosition::Auth(after) => self.auth(after.as_ref()),
+                DumpPosition::AuditEvicted => (self.audit_evicted(), DumpPosition::Audit(0)),
                 DumpPosition::Audit(after) => self.audit(*after),
                 DumpPosition::LastBackup => {
                     (self.machine.last_backup.map(Part::LastBackup), DumpPosition::Seal)
@@ -229,8 +232,13 @@ impl SnapshotParts {
         let items = fill(self.machine.auth.parts_after(after), AuthPart::weight);
         match items.last().map(AuthPart::key) {
             Some(last) => (Some(Part::Auth(items)), DumpPosition::Auth(Some(last))),
-            None => (None, DumpPosition::Audit(0)),
+            None => (None, DumpPosition::AuditEvicted),
         }
+    }
+
+    fn audit_evicted(&self) -> Option<Part> {
+        let items: Vec<_> = self.machine.audit.evicted().collect();
+        (!items.is_empty()).then_some(Part::AuditEvicted(items))
     }
 
     fn audit(&self, after: u64) -> (Option<Part>, DumpPosition) {

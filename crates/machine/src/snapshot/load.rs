@@ -126,12 +126,13 @@ impl Loading {
             Part::Nodes(_) => (4, "the nodes"),
             Part::Recipes(_) => (5, "the recipes"),
             Part::Auth(_) => (6, "the authorization"),
-            Part::Audit(_) => (7, "the audit trail"),
-            Part::LastBackup(_) => (8, "the last backup"),
-            Part::Seal(..) => (9, "the seal"),
-            Part::Clocks(_) => (10, "the clocks"),
-            Part::Leases(_) => (11, "the leases"),
-            Part::End(_) => (12, "the end"),
+            Part::AuditEvicted(_) => (7, "the evicted audit records"),
+            Part::Audit(_) => (8, "the audit trail"),
+            Part::LastBackup(_) => (9, "the last backup"),
+            Part::Seal(..) => (10, "the seal"),
+            Part::Clocks(_) => (11, "the clocks"),
+            Part::Leases(_) => (12, "the leases"),
+            Part::End(_) => (13, "the end"),
         };
         if rank < self.rank || rank == 0 || self.end.is_some() {
             return Err(LoadError::OutOfOrder { part: name });
@@ -147,6 +148,10 @@ impl Loading {
             Part::Auth(items) => each(items, |item| {
                 let what = format!("{:?} of the authorization", item.key());
                 if self.machine.auth.restore(item) { Ok(()) } else { Err(twice(what)) }
+            }),
+            Part::AuditEvicted(items) => each(items, |(class, evicted)| {
+                let is_first = self.machine.audit.restore_evicted(class, evicted);
+                first(is_first, &format!("evicted records of {}", class.as_str()))
             }),
             Part::Audit(records) => each(records, |record| {
                 let what = format!("audit record {}", record.number);

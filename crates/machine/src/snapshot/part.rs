@@ -5,9 +5,10 @@
 use std::sync::Arc;
 
 use holdfast_types::{
-    AclEntry, AcquireOptions, Attempt, AuditRecord, ClusterId, Data, FeatureLevel, Labels, Limits,
-    LockSet, Member, Mode, NodeId, Owner, Password, RequestNumber, Retirement, Revision, Seal,
-    SessionEnd, SessionId, SessionName, Stamp, SubjectName, Ttl, ZnodePath,
+    AclEntry, AcquireOptions, Attempt, AuditClass, AuditEvicted, AuditRecord, ClusterId, Data,
+    FeatureLevel, Labels, Limits, LockSet, Member, Mode, NodeId, Owner, Password, RequestNumber,
+    Retirement, Revision, Seal, SessionEnd, SessionId, SessionName, Stamp, SubjectName, Ttl,
+    ZnodePath,
 };
 use serde::{Deserialize, Serialize};
 
@@ -60,6 +61,9 @@ pub(crate) enum Part {
     /// The records of leases, by session. They come between the clocks and the end, only in a cluster of feature level 2
     /// or higher.
     Leases(Vec<(SessionId, StoredLease)>),
+    /// The evicted records of the audit trail, by class. They come between the authorization and the audit trail, only if
+    /// there are some.
+    AuditEvicted(Vec<(AuditClass, AuditEvicted)>),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

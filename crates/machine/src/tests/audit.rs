@@ -1,16 +1,17 @@
 //! The audit trail: which commands leave a record, and what is in it.
 
 use holdfast_types::{
-    AccessTokenId, Acquire, Actor, AuditAction, AuditHash, AuditRecord, AuthChange, AuthMode,
-    Break, BreakTarget, ClusterId, Command, Credential, Entry, FeatureLevel, Incarnation,
-    LockPolicy, MembershipChange, NamespaceName, NewAccessToken, NodeId, Outcome, Owner,
-    Permission, PolicyChange, QuotaKind, Reason, RequestRelease, Right, RoleName, SecretHash,
-    Stamp, SubjectName, VotingRole, Zone,
+    AccessTokenId, AclEntry, Acquire, Actor, AuditAction, AuditClass, AuditEvicted, AuditHash,
+    AuditRecord, AuthChange, AuthMode, Break, BreakTarget, Caller, ClusterId, Command, Credential,
+    Entry, FeatureLevel, Identity, Incarnation, LockPolicy, MembershipChange, NamespaceName,
+    NewAccessToken, NodeId, NodeOperation, Op, Outcome, Owner, Permission, Perms, PolicyChange,
+    QuotaKind, Reason, Reply, RequestRelease, Revision, Right, RoleName, SecretHash, SessionId,
+    Stamp, SubjectName, TokenPolicy, VotingRole, Zone,
 };
 
 use super::auth::{set_namespace, set_quotas};
 use super::members::{addresses, first_members, invite};
-use super::script_commands::{lock_name, open, session_name};
+use super::script_commands::{lock_name, multi, open, path, session_name};
 use crate::audit::RECORDS_MAX;
 use crate::snapshot::part::{Part, SnapshotPart};
 use crate::{LoadError, Machine};
@@ -49,6 +50,15 @@ fn set_limit(limit: u32) -> Command {
 fn end_session(name: &str) -> Command {
     let reason = Reason::new("laptop lost").unwrap();
     Command::EndSession { session: session_name(name), incarnation: None, reason }
+}
+
+fn end_sessions(subject: &str, sessions: &[(&str, u64)], total: Option<u64>) -> Command {
+    Command::EndSessions {
+        subject: SubjectName::new(subject).unwrap(),
+        sessions: sessions.iter().map(|(name, id)| (session_name(name), SessionId(*id))).collect(),
+        reason: Reason::new("the access was revoked").unwrap(),
+        total,
+    }
 }
 
 fn records(machine: &Machine) -> Vec<AuditRecord> {
@@ -112,21 +122,26 @@ fn changes_of_members() -> [Command; 10] {
     ]
 }
 
-const LINES_OF_EVERY_ACTION: [&str; 24] = [
+const LINES_OF_EVERY_ACTION: [&str; 32] = [
     "add-administrator root: access token 0000000000001, mode on",
     "set-lock-policy pool: limit 3",
     "revoke-lock orders: every holder in 500 ms",
     "force-release orders: web1 lost orders (token 1)",
     "close-session web1: ",
+    "close-sessions root: 2 sessions, web2, web2 lost orders (token 2)",
+    "set-lock-acl orders: access list of /locks/orders",
     "set-role web: lock read *",
     "set-subject web: role web",
     "set-quotas web: sessions 5",
     "add-access-token 0000000000002: of web",
-    "rotate-access-token 0000000000002: replaced by 0000000000003, expires at 2000 or earlier",
+    "rotate-access-token 0000000000002: replaced by 0000000000003, expires at 1970-01-01T00:00:02Z or earlier",
     "delete-access-token 0000000000002: ",
     "delete-role web: ",
     "delete-subject web: ",
     "set-auth-mode shadow: ",
+    "deny-certificate serial:4a: ",
+    "allow-certificate serial:4a: ",
+    "set-token-policy tokens: default none, maximum 86400000 ms",
     "set-namespace team: locks 5",
     "delete-namespace team: ",
     "update-member node 3: peer 10.0.0.9:7401, http 10.0.0.9:7400, zookeeper 10.0.0.9:7402, zone b",
@@ -135,6 +150,9 @@ const LINES_OF_EVERY_ACTION: [&str; 24] = [
     "remove-member node 3: ",
     "add-member 10.0.0.4:7401: voter, http 10.0.0.4:7400, replaces node 1",
     "seal cluster: ",
+    "backup node 2: ",
+    "transfer-leadership node 1: ",
+    "set-node-log node 2: info,holdfast_raft=debug for 500 ms",
     "unseal cluster: ",
     "set-level 1: ",
 ];
@@ -151,7 +169,7 @@ fn restored(machine: Machine) -> (Machine, String) {
 }
 
 /// Sorted by name.
-fn all_actions() -> [AuditAction; 24] {
+fn all_actions() -> [AuditAction; 32] {
     let mut all = AuditAction::ALL;
     all.sort_by_key(|action| action.as_str());
     all
@@ -173,11 +191,16 @@ fn every_action_has_its_record() {
     };
     apply(&mut machine, &Actor::Anonymous, bootstrap(AuthMode::On)).unwrap();
     apply(&mut machine, &ROOT, acquire("orders", "web1")).unwrap();
+    let acl = vec![AclEntry { perms: Perms::ALL, who: Identity::anyone() }];
+    let set_acl = Op::SetAcl { path: path("/locks/orders"), acl, version: None };
     let commands = [
         set_limit(3),
         Command::RequestRelease(request),
         break_holders("orders"),
         end_session("web1"),
+        acquire("orders", "web2"),
+        end_sessions("root", &[("web2", 2)], Some(2)),
+        multi(Caller::default(), vec![set_acl]),
         Command::Auth(AuthChange::SetRole {
             role: role.clone(),
             permissions: vec![Permission::on_all_names(Right::LockRead)],
@@ -198,17 +221,32 @@ fn every_action_has_its_record() {
         Command::Auth(AuthChange::DeleteRole { role }),
         Command::Auth(AuthChange::DeleteSubject { subject }),
         Command::Auth(AuthChange::SetMode(AuthMode::Shadow)),
+        Command::Auth(AuthChange::DenyCertificate {
+            certificate: "4A".parse().unwrap(),
+            reason: Reason::new("stolen").unwrap(),
+        }),
+        Command::Auth(AuthChange::AllowCertificate { certificate: "4A".parse().unwrap() }),
+        Command::Auth(AuthChange::SetTokenPolicy(TokenPolicy {
+            default_ttl_ms: None,
+            max_ttl_ms: Some(86_400_000),
+        })),
         Command::Auth(set_namespace("team", &[(QuotaKind::Locks, 5)])),
         Command::Auth(AuthChange::DeleteNamespace {
             namespace: NamespaceName::new("team").unwrap(),
         }),
     ];
     let seal = Command::Seal { reason: Reason::new("new machines").unwrap() };
-    let of_level_2 = [
-        seal,
-        Command::Unseal { seal: holdfast_types::Revision(1) },
-        Command::SetLevel(FeatureLevel(1)),
+    let node = NodeId(2);
+    let filter = Some("info,holdfast_raft=debug".to_owned());
+    let operations = [
+        NodeOperation::Backup { node },
+        NodeOperation::TransferLeadership { to: Some(NodeId(1)) },
+        NodeOperation::SetLog { node, filter, lasts_ms: 500 },
     ];
+    let operations = operations.map(Command::RecordOperation);
+    let of_level_2 = [seal].into_iter().chain(operations);
+    let unseal = Command::Unseal { seal: Revision(1) };
+    let of_level_2 = of_level_2.chain([unseal, Command::SetLevel(FeatureLevel(1))]);
     for mut command in commands.into_iter().chain(changes_of_members()).chain(of_level_2) {
         if let (Command::Unseal { seal }, Some(present)) = (&mut command, machine.sealed()) {
             *seal = present.revision;
@@ -229,7 +267,8 @@ fn rejected_ordinary_and_ineffective_commands_leave_no_record() {
     let mut machine = Machine::new();
     apply(&mut machine, &Actor::Anonymous, bootstrap(AuthMode::On)).unwrap();
     let before = machine.audit_head();
-    for command in [break_holders("orders"), set_limit(3), end_session("web1")] {
+    let backup = Command::RecordOperation(NodeOperation::Backup { node: NodeId(1) });
+    for command in [break_holders("orders"), set_limit(3), end_session("web1"), backup] {
         apply(&mut machine, &Actor::Anonymous, command).unwrap_err();
     }
     apply(&mut machine, &ROOT, end_session("unknown")).unwrap_err();
@@ -301,6 +340,85 @@ fn the_trail_keeps_the_newest_records_through_a_snapshot() {
         machine.check_invariants().unwrap();
     }
     assert_eq!(loaded.audit_head(), machine.audit_head());
+}
+
+/// The recommended answer to a leaked access token closes its sessions, and must not erase who created it.
+#[test]
+fn a_flood_of_one_class_evicts_no_record_of_another_and_is_counted() {
+    let mut machine = Machine::new();
+    apply(&mut machine, &Actor::Anonymous, bootstrap(AuthMode::On)).unwrap();
+    apply(&mut machine, &ROOT, acquire("orders", "web1")).unwrap();
+    apply(&mut machine, &ROOT, break_holders("orders")).unwrap();
+    let flood = RECORDS_MAX as u64 + 5;
+    for _ in 0..flood {
+        apply(&mut machine, &ROOT, set_limit(3)).unwrap();
+    }
+    let evicted = AuditEvicted { count: 5, number: 7, at: Stamp(1_000), evicted_at: Stamp(1_000) };
+    let loaded = Machine::load(machine.dump()).unwrap();
+    for machine in [&machine, &loaded] {
+        let kept = records(machine);
+        let actions: Vec<_> = kept.iter().take(3).map(|record| record.action).collect();
+        let expected =
+            [AuditAction::AddAdministrator, AuditAction::BreakLock, AuditAction::SetLockPolicy];
+        assert_eq!((actions, kept.len()), (expected.to_vec(), RECORDS_MAX + 2));
+        assert_eq!(kept.last().unwrap().number, flood + 2);
+        let all: Vec<_> = machine.audit_evicted().collect();
+        assert_eq!(all, [(AuditClass::Policy, evicted)]);
+        machine.check_invariants().unwrap();
+    }
+    assert_eq!(loaded.state_digest(), machine.state_digest());
+}
+
+#[test]
+fn a_snapshot_with_wrong_evictions_is_rejected() {
+    let mut machine = Machine::new();
+    for _ in 0..RECORDS_MAX + 5 {
+        apply(&mut machine, &Actor::Anonymous, set_limit(3)).unwrap();
+    }
+    let alterations: [fn(&mut Vec<(AuditClass, AuditEvicted)>); 6] = [
+        |evicted| evicted[0].1.count = 4,
+        |evicted| evicted[0].1.count = u64::MAX,
+        |evicted| evicted[0].1.number = 6,
+        |evicted| evicted[0].0 = AuditClass::Administration,
+        |evicted| evicted.push(evicted[0]),
+        |evicted| evicted.clear(),
+    ];
+    for (number, alter) in alterations.iter().enumerate() {
+        let mut parts: Vec<SnapshotPart> = machine.dump().collect();
+        for SnapshotPart(part) in &mut parts {
+            if let Part::AuditEvicted(evicted) = part {
+                alter(evicted);
+            }
+        }
+        assert!(Machine::load(parts).is_err(), "{number}");
+    }
+}
+
+#[test]
+fn the_end_of_many_sessions_is_one_record() {
+    let mut machine = Machine::new();
+    apply(&mut machine, &Actor::Anonymous, bootstrap(AuthMode::On)).unwrap();
+    for session in ["a", "b", "c"] {
+        apply(&mut machine, &ROOT, acquire(session, session)).unwrap();
+    }
+    apply(&mut machine, &Actor::Node, acquire("d", "d")).unwrap();
+    let ended = |machine: &mut Machine, command| match apply(machine, &ROOT, command) {
+        Ok(Reply::SessionsEnded { count }) => count,
+        other => panic!("{other:?}"),
+    };
+    // One of an earlier incarnation, one that never was, and one without a subject.
+    let others = end_sessions("root", &[("a", 9), ("x", 1), ("d", 4)], Some(3));
+    assert_eq!(ended(&mut machine, others), 0);
+    assert_eq!(records(&machine).len(), 1);
+    let first = end_sessions("root", &[("a", 1), ("b", 2)], Some(3));
+    assert_eq!(ended(&mut machine, first), 2);
+    assert_eq!(ended(&mut machine, end_sessions("root", &[("c", 3)], None)), 1);
+    let lines: Vec<_> = records(&machine).iter().skip(1).map(line).collect();
+    let expected = "close-sessions root: 3 sessions, a, b, a lost a (token 1), b lost b (token 2)";
+    assert_eq!(lines, [expected]);
+    assert!(machine.session_id(&session_name("d")).is_some());
+    let stranger = apply(&mut machine, &Actor::Anonymous, end_sessions("root", &[("d", 4)], None));
+    stranger.unwrap_err();
 }
 
 #[test]

@@ -3,8 +3,8 @@
 use holdfast_types::{
     AccessTokenId, Acquire, Actor, AuthChange, AuthMode, AuthRejection, Bound, CertificateName,
     Command, Condition, Create, CreateKind, Entry, Forbidden, Multi, NamespaceName, NewAccessToken,
-    Op, OpenSession, Outcome, Owner, QuotaKind, Quotas, Rejection, Release, ReleaseTarget, Right,
-    RoleName, SecretHash, Stamp, SubjectName, Ttl,
+    Op, OpenSession, Outcome, Owner, QuotaKind, Quotas, Reason, Rejection, Release, ReleaseTarget,
+    Right, RoleName, SecretHash, Stamp, SubjectName, TokenPolicy, Ttl,
 };
 
 use super::script_commands::{lock_name, open, path, session_name};
@@ -86,6 +86,12 @@ pub(super) fn of_every_kind() -> Vec<Command> {
         AuthChange::DeleteNamespace { namespace: NamespaceName::new("gone").unwrap() },
         set_quotas(Some("ci"), &[(QuotaKind::Sessions, 7)]),
         set_quotas(None, &[(QuotaKind::Streams, 8)]),
+        AuthChange::DenyCertificate {
+            certificate: "4A".parse().unwrap(),
+            reason: Reason::new("stolen").unwrap(),
+        },
+        AuthChange::AllowCertificate { certificate: "77".parse().unwrap() },
+        AuthChange::SetTokenPolicy(TokenPolicy { default_ttl_ms: Some(5), max_ttl_ms: Some(9) }),
     ];
     let changes = changes.into_iter().map(|change| Command::Auth(change).by(ADMIN));
     let mut commands: Vec<_> = [first].into_iter().chain(changes).collect();

@@ -49,6 +49,7 @@ fn reply(reply: &Reply) -> String {
             format!("{otherwise}{nothing}{}", replies.join(" | "))
         }
         Reply::Recipe(reply) => super::recipe::script_commands::reply(reply),
+        Reply::SessionsEnded { count } => format!("ended {count} sessions"),
         Reply::Swept { count } => format!("swept {count}"),
         Reply::Broken { places } => format!("broken {places}"),
         Reply::ReleaseRequested { holders } => format!("requested {holders}"),
@@ -69,6 +70,7 @@ fn reply(reply: &Reply) -> String {
         | Reply::LevelSet
         | Reply::SessionClaimed
         | Reply::BackupRecorded
+        | Reply::OperationRecorded
         | Reply::Sealed(_)
         | Reply::Unsealed
         | Reply::ClocksRecorded

@@ -78,6 +78,7 @@ fn of_clients(machine: &Machine) -> (u64, Vec<Part>) {
         Part::Head(_)
         | Part::Members(_)
         | Part::Audit(_)
+        | Part::AuditEvicted(_)
         | Part::LastBackup(_)
         | Part::Seal(..)
         | Part::Clocks(_)

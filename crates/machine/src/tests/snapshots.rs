@@ -112,7 +112,7 @@ fn the_digests_of_a_schema_are_fixed() {
     let machine = machine();
     assert_eq!(
         (DIGEST_SCHEMA, machine.digest(), machine.state_digest()),
-        (7, 12_670_344_688_100_051_330, 381_437_661_511_909_768)
+        (8, 18_273_606_410_363_337_964, 14_398_495_729_015_773_590)
     );
 }
 
@@ -129,6 +129,7 @@ fn a_snapshot_has_each_kind_of_part_once() {
             Part::Recipes(_) => "recipes",
             Part::Auth(_) => "auth",
             Part::Audit(_) => "audit",
+            Part::AuditEvicted(_) => "evicted audit records",
             Part::LastBackup(_) => "last backup",
             Part::Seal(..) => "seal",
             Part::Clocks(_) => "clocks",
@@ -349,6 +350,7 @@ fn corrupt_auth(item: &mut AuthPart, number: u64) {
         AuthPart::Subject { subject, .. } | AuthPart::Token { subject, .. } => {
             *subject = SubjectName::new(format!("s{number}")).unwrap();
         }
+        AuthPart::Denied { at, .. } => *at = Stamp(number),
         AuthPart::Namespace { namespace, .. } => {
             *namespace = NamespaceName::new(format!("n{number}")).unwrap();
         }
@@ -427,6 +429,7 @@ fn corrupt(part: &mut Part, item: usize, what: usize, number: u64) {
                 _ => record.detail = number.to_string(),
             }
         }
+        Part::AuditEvicted(evicted) => evicted[0].1.count = number,
         Part::End(end) => end.znodes = number,
     }
 }

@@ -100,7 +100,7 @@ impl Machine {
     }
 
     /// Whether all conditions hold. A condition on the version or the data of a node needs the right to read it.
-    fn all_hold(
+    pub(crate) fn all_hold(
         &self,
         conditions: &[Condition],
         by: Requester<'_>,

@@ -635,6 +635,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let handshake = handshake(&dir);
         let certificate = |uri: &str, dns: &str| CertificateInfo {
+            ids: ["1".parse().unwrap(), "2".parse().unwrap()],
             subject: String::new(),
             issuer: String::new(),
             uris: vec![uri.to_owned()],

@@ -120,7 +120,7 @@ async fn serve_connection(stream: MaybeTlsStream, peer: ConnectedPeer, dispatch:
     tokio::select! {
         () = answering => {}
         () = expiry.passed() => {
-            tracing::warn!(node = %peer.node, "the certificate of a peer has expired: closing its connection");
+            tracing::warn!(node = %peer.node, "the certificate of a peer has expired or is denied: closing its connection");
         }
     }
     if peer.purpose != Purpose::Calls {

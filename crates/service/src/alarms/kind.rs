@@ -29,10 +29,12 @@ pub enum AlarmKind {
     MemberAddress,
     MemoryHigh,
     BackupFailed,
+    AuditEvicted,
+    AuditBehind,
 }
 
 impl AlarmKind {
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 24] = [
         Self::NoLeader,
         Self::Diverged,
         Self::OneFailureLeft,
@@ -55,6 +57,8 @@ impl AlarmKind {
         Self::MemberAddress,
         Self::MemoryHigh,
         Self::BackupFailed,
+        Self::AuditEvicted,
+        Self::AuditBehind,
     ];
 
     /// The name, which is also its anchor in docs/operations.md.
@@ -82,6 +86,8 @@ impl AlarmKind {
             Self::MemberAddress => "member-address",
             Self::MemoryHigh => "memory-high",
             Self::BackupFailed => "backup-failed",
+            Self::AuditEvicted => "audit-evicted",
+            Self::AuditBehind => "audit-behind",
         }
     }
 
@@ -124,6 +130,12 @@ impl AlarmKind {
             Self::BackupFailed => "correct the cause; the node tries again each minute",
             Self::TimeBehind => {
                 "set the clocks of the machines; the time catches up by 1 ms/s, or at once while nothing depends on it"
+            }
+            Self::AuditEvicted => {
+                "find what writes so many records, and let a collector follow the audit trail"
+            }
+            Self::AuditBehind => {
+                "check the disk of audit.file, or the server of audit.syslog; the node writes on when it can"
             }
             Self::Sealed => {
                 "restore the backup elsewhere and stop these nodes, or run holdfast cluster unseal"

@@ -1,6 +1,6 @@
 //! Each alarm is raised by one change of a healthy node, and its text has the fact.
 
-use holdfast_types::{Reason, Stamp, SubjectName};
+use holdfast_types::{Reason, SubjectName};
 
 use super::*;
 
@@ -34,6 +34,8 @@ fn healthy() -> AlarmFacts {
         addresses: BTreeMap::new(),
         memory: Some(MemoryUse { resident: 79, limit: 100 }),
         backup_failure: None,
+        audit_sinks: Vec::new(),
+        audit_evicted: (Vec::new(), Stamp(0)),
     }
 }
 
@@ -280,6 +282,25 @@ fn a_failed_scheduled_backup_raises_backup_failed() {
     let failed =
         |facts: &mut AlarmFacts| facts.backup_failure = Some("/backup: disk full".to_owned());
     expect(failed, "backup-failed", "warning", "/backup: disk full");
+}
+
+#[test]
+fn an_eviction_from_the_audit_trail_raises_audit_evicted_for_a_day() {
+    let (at, evicted_at) = (Stamp(951_868_799_000), Stamp(951_868_800_000));
+    let evicted = AuditEvicted { count: 4_205, number: 4_300, at, evicted_at };
+    let evicted = vec![(AuditClass::Policy, evicted)];
+    let at = |ms: u64| (evicted.clone(), Stamp(evicted_at.0 + ms));
+    let detail = "evicted from the audit trail: 4205 records of policy up to 2000-02-29T23:59:59Z";
+    let day = 86_400_000;
+    expect(|facts| facts.audit_evicted = at(day - 1), "audit-evicted", "warning", detail);
+    assert_eq!(after(|facts| facts.audit_evicted = at(day)), []);
+}
+
+#[test]
+fn a_problem_of_a_copy_of_the_audit_trail_raises_audit_behind() {
+    let detail = "audit.jsonl: 4 records are not written";
+    let behind = |facts: &mut AlarmFacts| facts.audit_sinks = vec![detail.to_owned()];
+    expect(behind, "audit-behind", "warning", detail);
 }
 
 #[test]

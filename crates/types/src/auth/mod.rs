@@ -3,22 +3,26 @@
 //! A *subject* is who calls: a person or a program. It has roles. A role has permissions ([`Permission`]). An access token
 //! or a client certificate proves a subject. Everything that no permission allows is denied.
 
+mod certificate_id;
 mod permission;
 mod right;
 mod token_id;
+mod token_policy;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::name::{check_controls, check_len};
 use crate::{
-    FeatureLevel, LockName, NameError, NamespaceName, Quotas, RoleName, SessionName, Stamp,
+    FeatureLevel, LockName, NameError, NamespaceName, Quotas, Reason, RoleName, SessionName, Stamp,
     SubjectName,
 };
 
+pub use certificate_id::{CertificateId, NotCertificateId};
 pub use permission::{NamePattern, Permission, PermissionError};
 pub use right::Right;
 pub use token_id::AccessTokenId;
+pub use token_policy::{TokenLifetime, TokenPolicy};
 
 /// Who proposes a command.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -145,6 +149,17 @@ pub enum AuthChange {
         subject: Option<SubjectName>,
         quotas: Quotas,
     },
+    /// Replaces the lifetimes of new access tokens.
+    SetTokenPolicy(TokenPolicy),
+    /// Denies a certificate on every port, or replaces the reason.
+    DenyCertificate {
+        certificate: CertificateId,
+        reason: Reason,
+    },
+    /// Ends the denial of a certificate.
+    AllowCertificate {
+        certificate: CertificateId,
+    },
 }
 
 impl AuthChange {
@@ -255,6 +270,14 @@ pub enum AuthRejection {
     NamespaceInUse {
         namespace: NamespaceName,
         used: Box<NamespaceItems>,
+    },
+    /// An access token or the default would outlive the maximum.
+    TokenLifetime {
+        max_ms: u64,
+    },
+    /// The certificate is not denied.
+    NotDenied {
+        certificate: CertificateId,
     },
 }
 

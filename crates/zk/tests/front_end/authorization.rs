@@ -7,6 +7,7 @@ use holdfast_lab::zk::{ZkClient, children, create, delete, exists, get, set};
 use holdfast_service::{AccessTokenSecret, Principal, RequestContext, Service};
 use holdfast_types::{
     Actor, AuthChange, AuthMode, NamespaceName, QuotaKind, Quotas, RoleName, SubjectName,
+    TokenLifetime,
 };
 use holdfast_zk::ZkConfig;
 use holdfast_zkwire::{
@@ -41,7 +42,7 @@ pub(crate) async fn guarded(node: &Node) -> (Service, AccessTokenSecret) {
     let (roles, certificates) = (vec![role], Vec::new());
     let ci = AuthChange::SetSubject { subject: subject("ci"), roles, certificates };
     admin.change_auth(ci).await.unwrap();
-    let token = admin.issue_token(subject("ci"), None).await.unwrap().value.token;
+    let token = admin.issue_token(subject("ci"), TokenLifetime::Default).await.unwrap().value.token;
     (admin, token)
 }
 
@@ -123,7 +124,8 @@ async fn a_subject_that_may_open_no_session_gets_none() {
         let (roles, certificates) = (vec![RoleName::new(role).unwrap()], Vec::new());
         let set = AuthChange::SetSubject { subject: subject(role), roles, certificates };
         admin.change_auth(set).await.unwrap();
-        let token = admin.issue_token(subject(role), None).await.unwrap().value.token;
+        let token =
+            admin.issue_token(subject(role), TokenLifetime::Never).await.unwrap().value.token;
         let mut client = node.client().await;
         let answer = authenticate(&mut client, &format!("{role}:{}", token.reveal())).await;
         assert_eq!(answer, if opens { 0 } else { -115 }, "{role}");
@@ -156,7 +158,8 @@ async fn a_connection_of_a_namespace_has_its_quotas_and_its_rate() {
     ] {
         admin.change_auth(change).await.unwrap();
     }
-    let token = admin.issue_token(subject("team/ci"), None).await.unwrap().value.token;
+    let token =
+        admin.issue_token(subject("team/ci"), TokenLifetime::Default).await.unwrap().value.token;
     let mut team = node.client().await;
     assert_eq!(authenticate(&mut team, &format!("team/ci:{}", token.reveal())).await, 0);
     team.done(create("/team", 0)).await;
@@ -261,7 +264,8 @@ async fn every_request_is_refused_or_not_as_documented() {
         admin.change_auth(change).await.unwrap();
     }
     let token = async |name| {
-        let token = admin.issue_token(subject(name), None).await.unwrap().value.token;
+        let token =
+            admin.issue_token(subject(name), TokenLifetime::Default).await.unwrap().value.token;
         format!("{name}:{}", token.reveal())
     };
     let (team, powerless) = (token("team/ci").await, token("powerless").await);
@@ -308,7 +312,8 @@ async fn a_session_opened_before_its_access_token_belongs_to_the_subject() {
     let (mut ci, mut other) = (node.client().await, node.client().await);
     assert_eq!(authenticate(&mut ci, &format!("ci:{}", token.reveal())).await, 0);
     // Another access token of the same connection changes nothing.
-    let root = admin.issue_token(subject("root"), None).await.unwrap().value.token;
+    let root =
+        admin.issue_token(subject("root"), TokenLifetime::Default).await.unwrap().value.token;
     assert_eq!(authenticate(&mut ci, &format!("root:{}", root.reveal())).await, 0);
     assert_eq!(authenticate(&mut ci, &format!("ci:{}", token.reveal())).await, 0);
     ci.done(create("/app", 0)).await;
@@ -322,7 +327,8 @@ async fn a_session_opened_before_its_access_token_belongs_to_the_subject() {
 async fn only_the_permission_tree_admin_passes_access_lists() {
     let node = Node::start().await;
     let (admin, token) = guarded(&node).await;
-    let root = admin.issue_token(subject("root"), None).await.unwrap().value.token;
+    let root =
+        admin.issue_token(subject("root"), TokenLifetime::Default).await.unwrap().value.token;
     let (mut ci, mut fixer) = (node.client().await, node.client().await);
     authenticate(&mut ci, &format!("ci:{}", token.reveal())).await;
     authenticate(&mut ci, "alice:secret").await;
@@ -341,4 +347,38 @@ async fn only_the_permission_tree_admin_passes_access_lists() {
     let acl = vec![Acl::open()];
     fixer.done(Request::SetAcl { path: "/app".to_owned(), acl, version: -1 }).await;
     assert_eq!(without.data("/app").await, b"fixed");
+}
+
+#[tokio::test]
+async fn a_client_deletes_only_its_own_queue_entry_without_the_right_of_the_lock() {
+    let node = Node::start().await;
+    let (admin, token) = guarded(&node).await;
+    let role = RoleName::new("app").unwrap();
+    let permissions = vec!["tree write *".parse().unwrap()];
+    admin.change_auth(AuthChange::SetRole { role: role.clone(), permissions }).await.unwrap();
+    let web = AuthChange::SetSubject {
+        subject: subject("web"),
+        roles: vec![role],
+        certificates: Vec::new(),
+    };
+    admin.change_auth(web).await.unwrap();
+    let web = admin.issue_token(subject("web"), TokenLifetime::Default).await.unwrap().value.token;
+    let (mut holder, mut other) = (node.client().await, node.client().await);
+    assert_eq!(authenticate(&mut holder, &format!("ci:{}", token.reveal())).await, 0);
+    assert_eq!(authenticate(&mut other, &format!("web:{}", web.reveal())).await, 0);
+    holder.done(create("/locks/x", 0)).await;
+    holder.done(create("/locks/x/lock-", 3)).await;
+    let entry = "/locks/x/lock-0000000000";
+    let acl = vec![Acl::open()];
+    for request in [
+        delete(entry, -1),
+        set(entry, b"__REVOKE__", -1),
+        Request::SetAcl { path: entry.to_owned(), acl: acl.clone(), version: -1 },
+        Request::SetAcl { path: "/locks/x".to_owned(), acl, version: -1 },
+    ] {
+        assert_eq!(other.error(request.clone()).await, -102, "{request:?}");
+    }
+    holder.done(set(entry, b"mine", -1)).await;
+    holder.done(delete(entry, -1)).await;
+    other.done(delete("/locks/x", -1)).await;
 }

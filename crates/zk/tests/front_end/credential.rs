@@ -5,7 +5,7 @@ use std::time::Duration;
 use holdfast_lab::zk::{ZkClient, create, create_with, exists, get, new_session};
 use holdfast_lab::{DEADLINE, until};
 use holdfast_service::{AccessTokenSecret, ReadMode, Service};
-use holdfast_types::{AuthChange, AuthMode, RoleName};
+use holdfast_types::{AuthChange, AuthMode, RoleName, TokenLifetime};
 use holdfast_zk::ZkConfig;
 use holdfast_zkwire::{Acl, ConnectRequest, Request, Response, encode_request, xid};
 
@@ -29,7 +29,7 @@ async fn other_token(admin: &Service) -> AccessTokenSecret {
     let (roles, certificates) = (vec![RoleName::admin()], Vec::new());
     let other = AuthChange::SetSubject { subject: subject("other"), roles, certificates };
     admin.change_auth(other).await.unwrap();
-    admin.issue_token(subject("other"), None).await.unwrap().value.token
+    admin.issue_token(subject("other"), TokenLifetime::Never).await.unwrap().value.token
 }
 
 #[tokio::test]

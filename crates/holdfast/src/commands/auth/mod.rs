@@ -1,9 +1,11 @@
 //! `holdfast auth`: who may do what, and the access tokens that prove it.
 
+mod certificate;
 mod quota;
 mod role;
 mod subject;
 mod token;
+mod token_policy;
 
 use std::path::Path;
 
@@ -17,10 +19,12 @@ use holdfast_client::{Call, Copies};
 use holdfast_types::{AuthMode, NameError, Permission, RoleName, SubjectName};
 use serde_json::Map;
 
+use self::certificate::CertificateCommand;
 use self::quota::QuotaCommand;
 use self::role::RoleCommand;
 use self::subject::SubjectCommand;
 use self::token::{OutArgs, TokenCommand, show_issued};
+use self::token_policy::TokenPolicyArgs;
 use super::once;
 use crate::arguments::ClusterArgs;
 use crate::exit::CommandFailure;
@@ -43,6 +47,11 @@ pub(crate) enum AuthCommand {
     /// Create, list, replace and delete access tokens.
     #[command(subcommand)]
     Token(TokenCommand),
+    /// Show the default and the maximum lifetime of new access tokens, or replace both.
+    TokenPolicy(TokenPolicyArgs),
+    /// Deny certificates on every port, such as that of a stolen key.
+    #[command(subcommand)]
+    Certificate(CertificateCommand),
     /// List, set and delete roles.
     #[command(subcommand)]
     Role(RoleCommand),
@@ -141,6 +150,8 @@ pub(crate) async fn run(command: AuthCommand) -> Result<(), CommandFailure> {
         AuthCommand::Me(cluster) => me(&cluster).await,
         AuthCommand::Can(args) => can(&args).await,
         AuthCommand::Token(command) => token::run(command).await,
+        AuthCommand::TokenPolicy(args) => token_policy::run(&args).await,
+        AuthCommand::Certificate(command) => certificate::run(command).await,
         AuthCommand::Role(command) => role::run(command).await,
         AuthCommand::Subject(command) => subject::run(command).await,
         AuthCommand::Quota(command) => quota::run(command).await,
@@ -196,8 +207,10 @@ async fn status(cluster: &ClusterArgs) -> Result<(), CommandFailure> {
         "none yet: run holdfast auth bootstrap on a node"
     };
     let mut text = format!(
-        "mode           {}{here}\nadministrator  {administrator}\nsessions       {} without a credential are in use",
-        body.mode, body.sessions_without_credential
+        "mode           {}{here}\nadministrator  {administrator}\naccess tokens  {}\nsessions       {} without a credential are in use",
+        body.mode,
+        token_policy::shown(body.token_policy),
+        body.sessions_without_credential
     );
     if !body.refusals.is_empty() {
         let rows = body.refusals.iter().map(|refusal| {

@@ -4,13 +4,16 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use holdfast_api::parameters::auth::{CLOSE_SESSIONS, GRACE, SUBJECT, TOKEN_TTL};
+use holdfast_api::parameters::auth::{
+    CLOSE_SESSIONS, GRACE, NEVER, NEW_TOKEN_TTL, SUBJECT, TOKEN_TTL,
+};
 use holdfast_api::{AccessTokensBody, IssuedTokenBody, Query, access_token_path};
 use holdfast_client::http::Method;
 use holdfast_client::{Call, Copies};
 use holdfast_types::{AccessTokenId, SubjectName};
 use serde::Serialize;
 
+use super::token_policy::lifetime;
 use super::{show_closed, show_file, subject_name, unrepeated};
 use crate::arguments::{ClusterArgs, duration};
 use crate::commands::once;
@@ -52,9 +55,12 @@ pub(crate) struct NewTokenArgs {
     /// The subject.
     #[arg(value_parser = subject_name)]
     subject: SubjectName,
-    /// The lifetime; by default the token lasts until it is deleted.
+    /// The lifetime; by default that of holdfast auth token-policy.
     #[arg(long, value_name = "TIME", value_parser = duration)]
     ttl: Option<Duration>,
+    /// Create a token that lasts until it is deleted. Rejected if the policy has a maximum.
+    #[arg(long, conflicts_with = "ttl")]
+    never: bool,
     #[command(flatten)]
     out: OutArgs,
     #[command(flatten)]
@@ -70,9 +76,12 @@ pub(crate) struct RotateTokenArgs {
     /// How long the old token stays valid.
     #[arg(long, value_name = "TIME", default_value = "24h", value_parser = duration)]
     grace: Duration,
-    /// The lifetime of the new token; by default it lasts until it is deleted.
+    /// The lifetime of the new token; by default that of the old one.
     #[arg(long, value_name = "TIME", value_parser = duration)]
     ttl: Option<Duration>,
+    /// Create a token that lasts until it is deleted. Rejected if the policy has a maximum.
+    #[arg(long, conflicts_with = "ttl")]
+    never: bool,
     #[command(flatten)]
     out: OutArgs,
     #[command(flatten)]
@@ -117,7 +126,7 @@ pub(super) async fn run(command: TokenCommand) -> Result<(), CommandFailure> {
 async fn new(args: &NewTokenArgs) -> Result<(), CommandFailure> {
     args.out.check()?;
     let query = Query::default().with(&SUBJECT, &args.subject);
-    let query = query.with_some(&TOKEN_TTL, args.ttl.as_ref());
+    let query = query.with_some(&TOKEN_TTL, args.ttl.as_ref()).with_flag(&NEVER, args.never);
     let call = Call::new(Method::POST, query.target("/v1/auth/tokens")).copies(Copies::Never);
     let client = args.cluster.client()?;
     let issued: IssuedTokenBody = once::closing(&client, client.call_once(call)).await?;
@@ -127,7 +136,7 @@ async fn new(args: &NewTokenArgs) -> Result<(), CommandFailure> {
 async fn rotate(args: &RotateTokenArgs) -> Result<(), CommandFailure> {
     args.out.check()?;
     let query = Query::default().with(&GRACE, &args.grace);
-    let query = query.with_some(&TOKEN_TTL, args.ttl.as_ref());
+    let query = query.with_some(&NEW_TOKEN_TTL, args.ttl.as_ref()).with_flag(&NEVER, args.never);
     let path = format!("{}/rotate", access_token_path(args.id));
     let call = Call::new(Method::POST, query.target(&path)).copies(Copies::Never);
     let client = args.cluster.client()?;
@@ -151,10 +160,12 @@ async fn ls(cluster: &ClusterArgs) -> Result<(), CommandFailure> {
             Some(at) => at.to_string(),
             None => "never".to_owned(),
         };
-        [token.id.to_string(), token.subject.to_string(), token.created_at.to_string(), expires]
+        let lifetime = token.ttl_ms.map_or_else(|| "-".to_owned(), lifetime);
+        let (id, subject) = (token.id.to_string(), token.subject.to_string());
+        [id, subject, token.created_at.to_string(), lifetime, expires]
     });
     let none = "no access tokens: holdfast auth token new SUBJECT creates one";
-    let text = table_or(none, ["id", "subject", "created", "expires"], rows);
+    let text = table_or(none, ["id", "subject", "created", "lifetime", "expires"], rows);
     let ids = body.tokens.iter().map(|token| token.id);
     answer_rows(cluster.format(), &body, &body.tokens, ids, &text);
     Ok(())

@@ -360,6 +360,7 @@ impl Model {
             Command::RenewSession { .. }
                 | Command::CloseSession { .. }
                 | Command::EndSession { .. }
+                | Command::EndSessions { .. }
                 | Command::ExpireSession { .. }
                 | Command::Release(_)
                 | Command::Cancel(_)
@@ -374,6 +375,7 @@ impl Model {
                 | Command::VerifyState
                 | Command::RecordClocks { .. }
                 | Command::RecordLeases { .. }
+                | Command::RecordOperation(_)
                 | Command::Seal { .. }
                 | Command::Unseal { .. }
                 | Command::Auth(_)
@@ -461,6 +463,8 @@ impl Model {
             Command::EndSession { session, incarnation, .. } => {
                 self.end_for_operator(session, incarnation)
             }
+            // The sessions of a history have no subject.
+            Command::EndSessions { .. } => Ok(Reply::SessionsEnded { count: 0 }),
             Command::ExpireSession { session, generation } => {
                 let due = |s: &&Session| s.id == session.0 && s.generation == generation;
                 let Some(name) = self.sessions.iter().find(due).map(|s| s.name.clone()) else {
@@ -482,6 +486,7 @@ impl Model {
             Command::Seal { reason } => Ok(self.seal(reason)),
             Command::Unseal { seal } => self.unseal(seal),
             Command::RecordLeases { .. } => Ok(Reply::LeasesRecorded),
+            Command::RecordOperation(_) => Ok(Reply::OperationRecorded),
             Command::RecordClocks { .. }
             | Command::RegisterNode { .. }
             | Command::Membership(_)

@@ -1,224 +1,20 @@
-//! The audit trail: what operators and administrators have changed. It is part of the state, so every node has the same
-//! records, also after a snapshot (ADR 0013).
+//! Describes commands for the trail. The match is exhaustive: a new command does not compile without its line here.
 //!
-//! `apply` adds a record for each executed command that [`AuditedChange::of`] names. A rejected command, and one that
-//! changes nothing, leave none. Bound:
-//! the newest [`RECORDS_MAX`] records, each of at most [`AuditRecord::DETAIL_MAX`] bytes and a few names.
-
-use std::fmt::{self, Write as _};
-use std::sync::Arc;
+//! Times are written as times, not as numbers.
 
 use holdfast_types::{
-    Actor, AuditAction, AuditHash, AuditRecord, AuthChange, Break, Command, Credential, Event,
-    LockEvent, LossCause, MembershipChange, NewAccessToken, Permission, PolicyChange, Quotas,
-    Reason, RequestRelease, Revision, SubjectName,
+    AuditAction, AuthChange, Break, Command, MembershipChange, NewAccessToken, NodeOperation,
+    Permission, PolicyChange, Quotas, Reason, RequestRelease, SubjectName, TokenPolicy,
+    format_time,
 };
-use imbl::OrdMap;
 
-use crate::Machine;
-
-/// Records that the state keeps.
-pub const RECORDS_MAX: usize = 10_000;
-
-/// The newest records, by number.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct AuditTrail(OrdMap<u64, Arc<AuditRecord>>);
-
-/// An audited command before its execution.
-#[derive(Debug)]
-pub(crate) struct AuditedChange {
-    subject: Option<SubjectName>,
-    credential: Credential,
-    action: AuditAction,
-    target: String,
-    detail: Detail,
-    reason: Option<Reason>,
-}
-
-impl Machine {
-    /// The records after a number, the oldest first.
-    pub fn audit_records_after(&self, number: u64) -> impl Iterator<Item = &AuditRecord> {
-        self.audit.iter_after(number).map(|record| &**record)
-    }
-
-    /// The number and the hash of the newest record; `None` before the first.
-    pub fn audit_head(&self) -> Option<(u64, AuditHash)> {
-        self.audit.last().map(|record| (record.number, record.hash))
-    }
-
-    /// Describes a command for the trail; `None` for most commands.
-    pub(crate) fn audited(&self, actor: &Actor, command: &Command) -> Option<AuditedChange> {
-        let (action, target, detail, reason) = described(command)?;
-        // Before the command is executed: it may delete its own access token.
-        let rights = self.rights_of(actor, self.now).ok();
-        let subject = rights.and_then(|rights| rights.subject()).cloned();
-        let credential = Credential::of(actor);
-        Some(AuditedChange { subject, credential, action, target, detail, reason })
-    }
-
-    /// Adds a record of a change that was executed, with the holds and waits that it ended.
-    pub(crate) fn record_change(
-        &mut self,
-        mut change: AuditedChange,
-        events: &[(Revision, Event)],
-    ) -> Event {
-        for (_, event) in events {
-            change.detail.add_ended(event);
-        }
-        self.add_record(change)
-    }
-
-    /// Adds a record of the restore of the cluster.
-    pub(crate) fn record_restore(
-        &mut self,
-        cluster: String,
-        detail: impl IntoIterator<Item = String>,
-    ) {
-        self.add_record(AuditedChange {
-            subject: None,
-            credential: Credential::Node,
-            action: AuditAction::Restored,
-            target: cluster,
-            detail: Detail::of(detail),
-            reason: None,
-        });
-    }
-
-    fn add_record(&mut self, change: AuditedChange) -> Event {
-        let AuditedChange { subject, credential, action, target, detail, reason } = change;
-        let (number, previous) = self.audit_head().unwrap_or_default();
-        let mut record = AuditRecord {
-            number: number + 1,
-            revision: self.revision,
-            at: self.now,
-            subject,
-            credential,
-            action,
-            target,
-            detail: detail.0,
-            reason,
-            hash: AuditHash::default(),
-        };
-        record.hash = record.hash_after(previous);
-        let event = Event::Audited { number: record.number, hash: record.hash };
-        self.audit.push(record);
-        event
-    }
-}
-
-impl AuditTrail {
-    pub(crate) fn iter_after(&self, number: u64) -> impl Iterator<Item = &Arc<AuditRecord>> {
-        self.0.range(number.saturating_add(1)..).map(|(_, record)| record)
-    }
-
-    fn last(&self) -> Option<&AuditRecord> {
-        self.0.get_max().map(|(_, record)| &**record)
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    fn push(&mut self, record: AuditRecord) {
-        self.0.insert(record.number, Arc::new(record));
-        if self.0.len() > RECORDS_MAX {
-            self.0 = self.0.without_min().1;
-        }
-    }
-
-    /// Adds a record of a snapshot. Returns false if it was there.
-    pub(crate) fn restore(&mut self, record: AuditRecord) -> bool {
-        self.0.insert(record.number, Arc::new(record)).is_none()
-    }
-
-    /// Checks the numbers, the bounds and the hashes. `revision` is that of the machine.
-    pub(crate) fn check(&self, revision: Revision) -> Result<(), String> {
-        if self.0.len() > RECORDS_MAX {
-            return Err("the audit trail has too many records".to_owned());
-        }
-        let mut previous: Option<&AuditRecord> = None;
-        for record in self.0.values() {
-            let number = record.number;
-            if number == 0 || number > record.revision.0 || record.revision > revision {
-                return Err(format!("audit record {number} has a wrong number or revision"));
-            }
-            let expected = match previous {
-                Some(before) if before.number + 1 == number => Some(before.hash),
-                Some(_) => return Err(format!("the audit trail has no record {}", number - 1)),
-                None => (number == 1).then(AuditHash::default),
-            };
-            if record.detail.len() > AuditRecord::DETAIL_MAX {
-                return Err(format!("the detail of audit record {number} is too long"));
-            }
-            if expected.is_some_and(|before| record.hash_after(before) != record.hash) {
-                return Err(format!("the hash of audit record {number} is wrong"));
-            }
-            previous = Some(record);
-        }
-        Ok(())
-    }
-}
-
-/// A text of at most [`AuditRecord::DETAIL_MAX`] bytes. A longer one ends with "…".
-#[derive(Debug, Default)]
-struct Detail(String);
-
-impl Detail {
-    const ELLIPSIS: &str = "…";
-
-    /// Adds a part after a comma.
-    fn add(&mut self, part: impl fmt::Display) {
-        if self.0.ends_with(Self::ELLIPSIS) {
-            return;
-        }
-        let before = self.0.len();
-        let comma = if self.0.is_empty() { "" } else { ", " };
-        // Writing into a string does not fail.
-        let _infallible = write!(self.0, "{comma}{part}");
-        if self.0.len() > AuditRecord::DETAIL_MAX - Self::ELLIPSIS.len() {
-            self.0.truncate(before);
-            self.0.push_str(Self::ELLIPSIS);
-        }
-    }
-
-    fn of(parts: impl IntoIterator<Item: fmt::Display>) -> Self {
-        let mut detail = Self::default();
-        for part in parts {
-            detail.add(part);
-        }
-        detail
-    }
-
-    fn add_ended(&mut self, event: &Event) {
-        match event {
-            Event::Lock(LockEvent::HoldEnded { lock, session, token, cause, .. })
-                if *cause == LossCause::Broken =>
-            {
-                self.add(format_args!("{session} lost {lock} (token {token})"));
-            }
-            Event::Lock(LockEvent::WaitEnded { lock, session, cause, .. })
-                if *cause == LossCause::Broken =>
-            {
-                self.add(format_args!("{session} left the queue of {lock}"));
-            }
-            Event::Lock(_)
-            | Event::Session(_)
-            | Event::Tree(_)
-            | Event::Recipe(_)
-            | Event::MemberChanged { .. }
-            | Event::LevelChanged { .. }
-            | Event::AuthChanged
-            | Event::VerifyState
-            | Event::SealChanged
-            | Event::Audited { .. } => {}
-        }
-    }
-}
+use super::detail::Detail;
 
 /// The action, its target, its detail and its reason.
-type Described = (AuditAction, String, Detail, Option<Reason>);
+pub(super) type Described = (AuditAction, String, Detail, Option<Reason>);
 
-fn described(command: &Command) -> Option<Described> {
+/// `None` for most commands.
+pub(super) fn described(command: &Command) -> Option<Described> {
     match command {
         Command::Break(Break { lock, reason, .. }) => {
             let reason = Some(reason.clone());
@@ -237,6 +33,20 @@ fn described(command: &Command) -> Option<Described> {
             let reason = Some(reason.clone());
             Some((AuditAction::CloseSession, session.to_string(), Detail::default(), reason))
         }
+        Command::EndSessions { subject, sessions, reason, total: Some(total) } => {
+            let names = sessions.iter().map(|(name, _)| name.to_string());
+            let detail = Detail::of([format!("{total} sessions")].into_iter().chain(names));
+            let reason = Some(reason.clone());
+            Some((AuditAction::CloseSessions, subject.to_string(), detail, reason))
+        }
+        Command::Auth(AuthChange::DenyCertificate { certificate, reason }) => {
+            let (action, reason) = (AuditAction::DenyCertificate, Some(reason.clone()));
+            Some((action, certificate.to_string(), Detail::default(), reason))
+        }
+        Command::RecordOperation(operation) => {
+            let (action, target, detail) = described_operation(operation);
+            Some((action, target, detail, None))
+        }
         Command::Auth(change) => {
             let (action, target, detail) = described_change(change);
             Some((action, target, detail, None))
@@ -253,6 +63,7 @@ fn described(command: &Command) -> Option<Described> {
         }
         Command::As { command, .. } | Command::Once { command, .. } => described(command),
         Command::RequestRelease(_)
+        | Command::EndSessions { .. }
         | Command::OpenSession { .. }
         | Command::RenewSession { .. }
         | Command::CloseSession { .. }
@@ -274,6 +85,23 @@ fn described(command: &Command) -> Option<Described> {
         | Command::RunTimers { .. }
         | Command::HandOver(_)
         | Command::Bootstrap { .. } => None,
+    }
+}
+
+fn described_operation(operation: &NodeOperation) -> (AuditAction, String, Detail) {
+    match operation {
+        NodeOperation::Backup { node } => {
+            (AuditAction::Backup, format!("node {node}"), Detail::default())
+        }
+        NodeOperation::TransferLeadership { to } => {
+            let to = to.map_or_else(|| "a voter".to_owned(), |node| format!("node {node}"));
+            (AuditAction::TransferLeadership, to, Detail::default())
+        }
+        NodeOperation::SetLog { node, filter, lasts_ms } => {
+            let detail = filter.as_ref().map(|filter| format!("{filter} for {lasts_ms} ms"));
+            let detail = detail.unwrap_or_else(|| "the configured filter".to_owned());
+            (AuditAction::SetNodeLog, format!("node {node}"), Detail::of([detail]))
+        }
     }
 }
 
@@ -331,7 +159,7 @@ fn detail_of_policy(change: &PolicyChange) -> Detail {
 
 fn described_change(change: &AuthChange) -> (AuditAction, String, Detail) {
     let of_token = |subject: &SubjectName, token: &NewAccessToken| {
-        let until = token.expires_at.map(|at| format!("expires at {}", at.0));
+        let until = token.expires_at.map(|at| format!("expires at {}", format_time(at)));
         Detail::of([format!("of {subject}")].into_iter().chain(until))
     };
     match change {
@@ -363,7 +191,7 @@ fn described_change(change: &AuthChange) -> (AuditAction, String, Detail) {
         AuthChange::RotateToken { old, token, old_expires_at } => {
             let detail = Detail::of([
                 format!("replaced by {}", token.id),
-                format!("expires at {} or earlier", old_expires_at.0),
+                format!("expires at {} or earlier", format_time(*old_expires_at)),
             ]);
             (AuditAction::RotateAccessToken, old.to_string(), detail)
         }
@@ -372,6 +200,21 @@ fn described_change(change: &AuthChange) -> (AuditAction, String, Detail) {
         }
         AuthChange::SetMode(mode) => {
             (AuditAction::SetAuthMode, mode.as_str().to_owned(), Detail::default())
+        }
+        AuthChange::DenyCertificate { certificate, .. } => {
+            (AuditAction::DenyCertificate, certificate.to_string(), Detail::default())
+        }
+        AuthChange::AllowCertificate { certificate } => {
+            (AuditAction::AllowCertificate, certificate.to_string(), Detail::default())
+        }
+        AuthChange::SetTokenPolicy(TokenPolicy { default_ttl_ms, max_ttl_ms }) => {
+            let shown = |name: &str, ms: &Option<u64>| match ms {
+                Some(ms) => format!("{name} {ms} ms"),
+                None => format!("{name} none"),
+            };
+            let detail =
+                Detail::of([shown("default", default_ttl_ms), shown("maximum", max_ttl_ms)]);
+            (AuditAction::SetTokenPolicy, "tokens".to_owned(), detail)
         }
         AuthChange::SetNamespace { namespace, quotas } => {
             (AuditAction::SetNamespace, namespace.to_string(), described_quotas(quotas))

@@ -1,0 +1,147 @@
+//! Changes of znodes that bypass the queue of a lock, such as the delete of another session's queue entry.
+//!
+//! Each needs the right of the call for which it stands, and leaves a record in the audit trail. A session may delete its
+//! own entries, and a subject those of its sessions: that is how ZooKeeper clients release. Bound: one step for each
+//! znode that the operations name or delete, at most [`DELETED_MAX`] for each operation.
+
+use holdfast_types::{
+    AuditAction, Caller, Command, LockName, Multi, Op, Right, SessionId, SubjectName, ZnodePath,
+};
+
+use crate::Machine;
+use crate::lock::lock_entry::LockEntry;
+use crate::tree::change::DELETED_MAX;
+use crate::tree::znode::Znode;
+
+/// What a change of znodes does to a lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Bypass {
+    /// The lock, or `*` for every lock.
+    pub(crate) lock: String,
+    pub(crate) right: Right,
+    /// The record in the audit trail, and its detail; `None` for a request that ends nothing.
+    pub(crate) record: Option<(AuditAction, String)>,
+}
+
+/// The caller of the change, as far as it decides which queue entries are its own.
+#[derive(Clone, Copy, Debug)]
+struct EntryOwner<'a> {
+    session: Option<SessionId>,
+    subject: Option<&'a SubjectName>,
+}
+
+impl Machine {
+    /// The bypasses of some operations, if they were executed now.
+    pub(crate) fn bypasses<'a>(
+        &self,
+        caller: &Caller,
+        subject: Option<&SubjectName>,
+        ops: impl IntoIterator<Item = &'a Op>,
+    ) -> Vec<Bypass> {
+        let session = caller.session.as_ref().and_then(|session| self.session_id(session));
+        let owner = EntryOwner { session: session.map(|(id, _)| id), subject };
+        ops.into_iter().flat_map(|op| self.bypasses_of(op, owner)).collect()
+    }
+
+    fn bypasses_of(&self, op: &Op, owner: EntryOwner<'_>) -> Vec<Bypass> {
+        let Some((path, node)) = named_by(op).and_then(|path| Some((path, self.tree.get(path)?)))
+        else {
+            return Vec::new();
+        };
+        match op {
+            Op::Delete { recursive, .. } => {
+                let below = recursive.then(|| self.tree.below_after(path, None));
+                let below = below.into_iter().flatten().map(|(path, node)| (path, &**node));
+                let deleted = std::iter::once((path, node)).chain(below).take(DELETED_MAX);
+                deleted.flat_map(|(path, node)| self.ended_with(path, node, owner)).collect()
+            }
+            Op::SetAcl { .. } if node.entry().is_none_or(|entry| !self.is_own(entry, owner)) => {
+                let directory = if node.entry().is_some() { path.parent() } else { None };
+                let lock = directory.as_ref().unwrap_or(path).as_lock();
+                let lock = lock.map_or_else(|| "*".to_owned(), |lock| lock.to_string());
+                let record = Some((AuditAction::SetLockAcl, format!("access list of {path}")));
+                vec![Bypass { lock, right: Right::LockPolicy, record }]
+            }
+            // Clients of ZooKeeper request a release with the data of the holder's entry.
+            Op::SetData { .. } if node.entry().is_some_and(|entry| !self.is_own(entry, owner)) => {
+                let lock = path.parent().and_then(|directory| directory.as_lock());
+                let of = |lock: LockName| Bypass {
+                    lock: lock.to_string(),
+                    right: Right::LockRequestRelease,
+                    record: None,
+                };
+                lock.map(of).into_iter().collect()
+            }
+            Op::SetAcl { .. } | Op::SetData { .. } | Op::Create(_) | Op::Check { .. } => Vec::new(),
+        }
+    }
+
+    /// What the delete of a znode ends.
+    fn ended_with(&self, path: &ZnodePath, node: &Znode, owner: EntryOwner<'_>) -> Vec<Bypass> {
+        if let Some(entry) = node.entry() {
+            let lock = path.parent().and_then(|directory| directory.as_lock());
+            return match lock {
+                Some(lock) if !self.is_own(entry, owner) => entry_ended(&lock, entry),
+                Some(_) | None => Vec::new(),
+            };
+        }
+        let (Some(directory), Some(lock)) = (node.lock_directory(), path.as_lock()) else {
+            return Vec::new();
+        };
+        let of = |right, action, what: &str| Bypass {
+            lock: lock.to_string(),
+            right,
+            record: Some((action, format!("{what} of {lock} deleted"))),
+        };
+        let cooldown = directory.cooldowns.is_some();
+        let cooldown =
+            cooldown.then(|| of(Right::LockBreak, AuditAction::BreakLock, "the cooldown"));
+        let policy = directory.stored_policy.as_ref().is_some_and(|policy| policy.kept);
+        let policy =
+            policy.then(|| of(Right::LockPolicy, AuditAction::SetLockPolicy, "the policy"));
+        cooldown.into_iter().chain(policy).collect()
+    }
+
+    fn is_own(&self, entry: &LockEntry, owner: EntryOwner<'_>) -> bool {
+        let theirs = || self.sessions.get(entry.session).and_then(|it| it.subject.as_ref());
+        owner.session == Some(entry.session)
+            || owner.subject.is_some_and(|subject| theirs() == Some(subject))
+    }
+}
+
+/// The end of a hold, or of a wait: that of a multi-lock ends in all its locks.
+fn entry_ended(lock: &LockName, entry: &LockEntry) -> Vec<Bypass> {
+    let session = &entry.session_name;
+    let of = |lock: &LockName, detail| Bypass {
+        lock: lock.to_string(),
+        right: Right::LockBreak,
+        record: Some((AuditAction::BreakLock, detail)),
+    };
+    if let Some(token) = entry.token() {
+        return vec![of(lock, format!("{session} lost {lock} (token {token})"))];
+    }
+    let left = |lock: &LockName| of(lock, format!("{session} left the queue of {lock}"));
+    match &entry.multi_lock {
+        Some(locks) => locks.iter().map(left).collect(),
+        None => vec![left(lock)],
+    }
+}
+
+/// The change of znodes of a command that names `/locks` or a znode below it.
+pub(crate) fn multi_on_locks(command: &Command) -> Option<&Multi> {
+    if let Command::As { command, .. } | Command::Once { command, .. } = command {
+        return multi_on_locks(command);
+    }
+    let Command::Multi(multi) = command else { return None };
+    let mut ops = multi.then.iter().chain(&multi.otherwise);
+    ops.any(|op| named_by(op).is_some()).then_some(multi)
+}
+
+/// The znode of `/locks` or below that an operation changes.
+fn named_by(op: &Op) -> Option<&ZnodePath> {
+    let (Op::Delete { path, .. } | Op::SetData { path, .. } | Op::SetAcl { path, .. }) = op else {
+        return None;
+    };
+    let below = path.as_str().strip_prefix(ZnodePath::LOCKS)?;
+    (below.is_empty() || below.starts_with('/')).then_some(path)
+}
