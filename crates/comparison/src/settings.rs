@@ -9,6 +9,7 @@ use thiserror::Error;
 
 use crate::catalogue::{self, ALL, Selection, System};
 use crate::machine::{MachineInfo, output_of};
+use crate::plays::menu::PlayArguments;
 use crate::record::{RunInfo, RunSize};
 use crate::servers::command::ServersCommand;
 
@@ -39,9 +40,12 @@ pub enum CompareCommand {
     Servers(ServersCommand),
     /// Draw the curves of `holdfast bench growth` as SVG.
     Growth(GrowthArguments),
-    /// Show what fencing tokens prevent: the flash sale with a paused holder, without and with the fence.
-    Demo,
-    /// One worker process of the sale, started by `safety` and `demo`.
+    /// Answer a question about locks with a short play on real servers; without a question, list them.
+    Play(PlayArguments),
+    /// A process that waits for a lock, started by `play`.
+    #[command(hide = true)]
+    Acquire { url: String },
+    /// One worker process of the sale, started by `safety` and `play`.
     #[command(hide = true)]
     Worker,
 }
@@ -176,7 +180,7 @@ impl Settings {
 }
 
 /// Returns the default directory: `/var/tmp` is on a disk, while `/tmp` is often in memory.
-fn on_disk() -> PathBuf {
+pub(crate) fn on_disk() -> PathBuf {
     let place = PathBuf::from("/var/tmp");
     if place.is_dir() { place } else { std::env::temp_dir() }
 }

@@ -1,4 +1,4 @@
-//! The program behind `scripts/compare` and `scripts/demo-fencing`.
+//! The program behind `scripts/compare` and `scripts/demo`.
 //!
 //! At any end, including ^C, it stops every server that it started and removes their files; rows stay.
 
@@ -11,7 +11,9 @@ use holdfast_comparison::record::SystemInfo;
 use holdfast_comparison::servers::command;
 use holdfast_comparison::settings::{CompareArguments, CompareCommand, RunArguments};
 use holdfast_comparison::workload::SpeedPlan;
-use holdfast_comparison::{Records, Row, Settings, failover, fairness, report, safety, workload};
+use holdfast_comparison::{
+    Records, Row, Settings, failover, fairness, plays, report, safety, workload,
+};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -88,10 +90,11 @@ async fn run(command: &CompareCommand, progress: &Progress) -> Result<ExitCode, 
             let svg = report::growth::draw(&json)?;
             std::fs::write(&arguments.svg, svg).map_err(failed(&arguments.svg))?;
         }
-        CompareCommand::Demo => {
-            let is_shown = safety::demo::run().await?;
+        CompareCommand::Play(arguments) => {
+            let is_shown = plays::menu::run(arguments).await?;
             return Ok(if is_shown { ExitCode::SUCCESS } else { ExitCode::FAILURE });
         }
+        CompareCommand::Acquire { url } => plays::actors::acquire_once(url).await?,
         CompareCommand::Worker => {}
     }
     Ok(ExitCode::SUCCESS)

@@ -7,7 +7,7 @@ use nix::sys::signal::Signal;
 use tokio::time::timeout;
 
 use super::participant::Participant;
-use crate::lock::{LockError, LockSettings, ServerAddresses};
+use crate::lock::{Connector, LockClient, LockError, LockSettings, ServerAddresses};
 use crate::servers::clock::WallClock;
 use crate::servers::group::server_directory;
 use crate::servers::relay::Relay;
@@ -92,6 +92,15 @@ impl FaultCluster {
     /// Returns the directory of the servers' files.
     pub fn directory(&self) -> &Path {
         self.group.directory()
+    }
+
+    /// Opens a client of the lock at the first node.
+    pub async fn client(&self) -> Result<Box<dyn LockClient>, LockError> {
+        self.connector(self.settings).client().await
+    }
+
+    pub fn connector(&self, settings: LockSettings) -> Connector {
+        self.participant.connector(self.addresses(), settings)
     }
 
     /// Waits until every node has granted a lock.

@@ -6,7 +6,6 @@
 
 pub mod cluster;
 pub mod counts;
-pub mod demo;
 pub mod fault;
 pub mod inventory;
 pub mod message;
@@ -27,6 +26,7 @@ pub use fault::FaultScenario;
 pub use participant::Participant;
 pub use scenario::{SaleOutcome, SaleSettings, ScenarioRun};
 
+use crate::plays::PlayLog;
 use crate::progress::Progress;
 use crate::record::{RunSize, Safety};
 use crate::servers::group::server_directory;
@@ -178,6 +178,7 @@ impl<'a> ParticipantSales<'a> {
         let cluster = self.cluster.insert(cluster);
         self.sales += 1;
         let (database, lock) = (&*database.url(), &*format!("sale-{}", self.sales));
-        ScenarioRun { settings, database, lock, participant, scenario, cluster }.run().await
+        let log = &PlayLog::silent();
+        ScenarioRun { settings, database, lock, participant, scenario, cluster, log }.run().await
     }
 }

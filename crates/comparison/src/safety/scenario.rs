@@ -18,10 +18,14 @@ use super::inventory;
 use super::message::{HaltAt, WorkerOrder, WorkerPlan};
 use super::participant::Participant;
 use super::workers::{SaleEvents, Workers};
+use crate::plays::PlayLog;
 use crate::servers::clock::{WallClock, now_ns};
 
 /// The worker that halts while it holds the lock.
 const HOLDER: usize = 0;
+/// The names in the log of a play.
+const HOLDER_NAME: &str = "worker-0";
+const OTHERS: &str = "others";
 /// The worker whose clock is ahead.
 const FAST: usize = 1;
 /// The number of sales of each worker before the fault.
@@ -51,8 +55,6 @@ pub struct SaleSettings {
     pub lease: Duration,
     /// Without a grant for this time after the fault, the lock counts as stuck.
     pub bound: Duration,
-    /// Prints a line for each step.
-    pub narrate: fn(&str),
 }
 
 impl SaleSettings {
@@ -65,7 +67,6 @@ impl SaleSettings {
             think: Duration::from_millis(5),
             lease: Duration::from_secs(3),
             bound: Duration::from_secs(20),
-            narrate: |_| {},
         }
     }
 
@@ -101,6 +102,8 @@ pub struct ScenarioRun<'a> {
     pub participant: Participant,
     pub scenario: FaultScenario,
     pub cluster: &'a mut FaultCluster,
+    /// The steps of a paused holder.
+    pub log: &'a PlayLog,
 }
 
 impl ScenarioRun<'_> {
@@ -194,10 +197,6 @@ impl ScenarioSteps<'_> {
         Ok(next)
     }
 
-    fn narrate(&self, text: &str) {
-        (self.run.settings.narrate)(text);
-    }
-
     async fn wait(
         &mut self,
         what: &str,
@@ -228,12 +227,8 @@ impl ScenarioSteps<'_> {
         self.wait("the holder to halt", |seen| seen.halted.is_some()).await?;
         if let Some(halted) = self.workers.seen.halted {
             self.halted_token = halted.token;
-            let token = halted.token.map(|token| format!(" with token {token}"));
-            self.narrate(&format!(
-                "worker-{HOLDER} holds the lock{}, has read a stock of {}, and halts before it writes",
-                token.unwrap_or_default(),
-                halted.stock
-            ));
+            let text = format!("acquires the lock, has read a stock of {}", halted.stock);
+            self.run.log.holds(HOLDER_NAME, halted.token, text);
         }
         for worker in (0..self.run.settings.workers).filter(|worker| *worker != HOLDER) {
             self.workers.order(worker, WorkerOrder::Sell(u32::MAX)).await;
@@ -253,7 +248,7 @@ impl ScenarioSteps<'_> {
             FaultScenario::None => {}
             FaultScenario::HolderPaused => {
                 self.workers.signal(HOLDER, Signal::SIGSTOP);
-                self.narrate(&format!("worker-{HOLDER} is paused (SIGSTOP)"));
+                self.run.log.note(HOLDER_NAME, "is paused (SIGSTOP)");
             }
             FaultScenario::HolderKilled => self.workers.kill(HOLDER).await,
             FaultScenario::ClientClock => {
@@ -300,14 +295,19 @@ impl ScenarioSteps<'_> {
             FaultScenario::HolderPaused => {
                 let found = self.workers.until(bound, |seen| next(seen).is_some()).await;
                 if found {
+                    let text = "acquire the lock: the lease of worker-0 has expired";
+                    self.run.log.holds(OTHERS, None, text);
                     self.workers.until(Instant::now() + SALE_MAX, enough_after(fault_ns)).await;
                     let sold = self.workers.seen.done_after(HOLDER, fault_ns);
-                    self.narrate(&format!("its session expires, and others sell {sold} pieces"));
+                    self.run.log.outcome(OTHERS, true, format!("sell {sold} pieces"));
                 }
                 let next = next(&self.workers.seen);
-                self.narrate("it resumes (SIGCONT) and writes what it had computed");
+                self.run
+                    .log
+                    .note(HOLDER_NAME, "resumes (SIGCONT), and writes what it had computed");
                 self.workers.signal(HOLDER, Signal::SIGCONT);
                 self.workers.order(HOLDER, WorkerOrder::Resume).await;
+                self.log_the_late_write().await?;
                 return Ok(next);
             }
             FaultScenario::ClientClock
@@ -317,6 +317,16 @@ impl ScenarioSteps<'_> {
         }
         self.workers.until(bound, |seen| next(seen).is_some()).await;
         Ok(next(&self.workers.seen))
+    }
+
+    /// Waits for the end of the resumed holder's sale, and logs whether the database accepted its write.
+    async fn log_the_late_write(&mut self) -> Result<(), String> {
+        self.wait("the resumed holder", |seen| seen.halted.is_none()).await?;
+        let stale = self.workers.seen.stale_writes.first();
+        let text = stale.map_or("writes the stock that it had computed", String::as_str);
+        self.run.log.outcome(HOLDER_NAME, stale.is_none(), text);
+        self.run.log.ends(HOLDER_NAME, "ends its sale");
+        Ok(())
     }
 
     /// Resumes the holder within its lease: after enough sales of others, or at the end of its own sale.

@@ -113,7 +113,7 @@ impl RedissonFair {
     }
 }
 
-fn queue(lock: &str) -> String {
+pub(crate) fn queue(lock: &str) -> String {
     format!("holdfast-comparison-queue:{{{lock}}}")
 }
 

@@ -1,0 +1,116 @@
+//! The command `play`: it plays the named questions, or lists all of them, as a menu on a terminal.
+//!
+//! With `--record` it also keeps what was seen and renders the page. It records no play with a missing server or with
+//! a claim that was not seen.
+
+use std::io::{BufRead, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use super::{ALL, Play, PlayRecording, named, page};
+
+/// Stands for all questions.
+const EVERY: &str = "all";
+
+#[derive(Clone, Debug, Args)]
+pub struct PlayArguments {
+    /// The questions to play, or `all`. Without a question: a menu on a terminal, and the list elsewhere.
+    #[arg(value_name = "QUESTION")]
+    pub questions: Vec<String>,
+    /// Keep what was seen in DIR/questions.json, and render DIR/questions.md from all recordings.
+    #[arg(long, value_name = "DIR")]
+    pub record: Option<PathBuf>,
+}
+
+/// Returns `true` if every play showed what it claims.
+///
+/// # Errors
+/// An unknown question, or a page that cannot be written.
+pub async fn run(arguments: &PlayArguments) -> Result<bool, String> {
+    let plays = chosen(&arguments.questions)?;
+    if plays.is_empty() && arguments.record.is_none() {
+        say(&list());
+        return if std::io::stdin().is_terminal() { ask().await } else { Ok(true) };
+    }
+    let (mut all_hold, mut recordings) = (true, Vec::new());
+    for play in plays {
+        let recording = play.perform(say).await;
+        say("");
+        all_hold &= recording.holds();
+        recordings.push(recording);
+    }
+    if let Some(directory) = &arguments.record {
+        record(directory, recordings)?;
+    }
+    Ok(all_hold)
+}
+
+fn chosen(names: &[String]) -> Result<Vec<&'static Play>, String> {
+    if names.iter().any(|name| name == EVERY) {
+        return Ok(ALL.iter().collect());
+    }
+    let known = || ALL.iter().map(|play| play.name).collect::<Vec<_>>().join(", ");
+    let unknown =
+        |name: &String| format!("unknown question `{name}`; the questions are: {}", known());
+    names.iter().map(|name| named(name).ok_or_else(|| unknown(name))).collect()
+}
+
+/// One line for each question.
+fn list() -> String {
+    let line =
+        |(at, play): (usize, &Play)| format!("{:>3}  {:<12}{}", at + 1, play.name, play.question);
+    let lines: Vec<String> = ALL.iter().enumerate().map(line).collect();
+    format!(
+        "{}\n\n`scripts/demo NAME` plays one of them on real servers, `scripts/demo all` all.",
+        lines.join("\n")
+    )
+}
+
+/// Plays what a person chooses by number or name, until an empty line.
+async fn ask() -> Result<bool, String> {
+    let mut all_hold = true;
+    loop {
+        write_prompt().map_err(|error| error.to_string())?;
+        let mut line = String::new();
+        std::io::stdin().lock().read_line(&mut line).map_err(|error| error.to_string())?;
+        let choice = line.trim();
+        if choice.is_empty() {
+            return Ok(all_hold);
+        }
+        let number =
+            choice.parse::<usize>().ok().and_then(|number| ALL.get(number.checked_sub(1)?));
+        match number.or_else(|| named(choice)) {
+            Some(play) => all_hold &= play.perform(say).await.holds(),
+            None => say("no such question"),
+        }
+    }
+}
+
+fn write_prompt() -> std::io::Result<()> {
+    let mut output = std::io::stdout();
+    write!(output, "\nNumber or name (empty: end): ")?;
+    output.flush()
+}
+
+/// Replaces the recordings of these plays, and renders the page.
+fn record(directory: &Path, recordings: Vec<PlayRecording>) -> Result<(), String> {
+    let file = directory.join(page::RECORDINGS);
+    let mut all = if file.is_file() { super::read(&file)? } else { Vec::new() };
+    for recording in recordings {
+        if !recording.holds() || recording.acts.iter().any(|act| act.missing.is_some()) {
+            return Err(format!("{}: not recorded, because an act is missing", recording.play));
+        }
+        all.retain(|old| old.play != recording.play);
+        all.push(recording);
+    }
+    all.sort_by_key(|recording| ALL.iter().position(|play| play.name == recording.play));
+    let json = serde_json::to_string_pretty(&all).map_err(|error| error.to_string())?;
+    std::fs::write(&file, json + "\n").map_err(|error| format!("{}: {error}", file.display()))?;
+    page::write(&all, directory).map_err(|error| format!("{}: {error}", directory.display()))
+}
+
+#[expect(clippy::print_stdout, reason = "a play is its output")]
+fn say(text: &str) {
+    println!("{text}");
+}
