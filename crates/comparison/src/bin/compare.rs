@@ -91,6 +91,7 @@ async fn run(command: &CompareCommand, progress: &Progress) -> Result<ExitCode, 
             std::fs::write(&arguments.svg, svg).map_err(failed(&arguments.svg))?;
         }
         CompareCommand::Play(arguments) => {
+            progress.finish();
             let is_shown = plays::menu::run(arguments).await?;
             return Ok(if is_shown { ExitCode::SUCCESS } else { ExitCode::FAILURE });
         }

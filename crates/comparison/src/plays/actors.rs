@@ -370,3 +370,20 @@ pub async fn acquire_once(url: &str) -> Result<(), String> {
         reqwest::Client::builder().no_proxy().build().map_err(|error| error.to_string())?;
     client.put(url).send().await.map(drop).map_err(|error| error.to_string())
 }
+
+/// Opens a client at a node that may still elect a leader.
+pub(super) async fn reconnected(
+    log: &PlayLog,
+    cluster: &FaultCluster,
+    name: &'static str,
+    node: usize,
+) -> Result<PlayClient, String> {
+    let mut opened = None;
+    poll_until(TIMEOUT, STEP, async || {
+        opened = cluster.client_at(node).await.ok();
+        opened.is_some()
+    })
+    .await;
+    let client = opened.ok_or_else(|| format!("{name} does not get a connection"))?;
+    Ok(PlayClient { log: log.clone(), name, client })
+}

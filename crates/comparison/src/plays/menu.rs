@@ -3,10 +3,11 @@
 //! With `--record` it also keeps what was seen and renders the page. It records no play with a missing server or with
 //! a claim that was not seen.
 
-use std::io::{BufRead, IsTerminal, Write};
+use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use tokio::sync::oneshot;
 
 use super::{ALL, Play, PlayRecording, named, page};
 
@@ -31,7 +32,7 @@ pub async fn run(arguments: &PlayArguments) -> Result<bool, String> {
     let plays = chosen(&arguments.questions)?;
     if plays.is_empty() && arguments.record.is_none() {
         say(&list());
-        return if std::io::stdin().is_terminal() { ask().await } else { Ok(true) };
+        return Ok(!std::io::stdin().is_terminal() || ask().await);
     }
     let (mut all_hold, mut recordings) = (true, Vec::new());
     for play in plays {
@@ -68,49 +69,57 @@ fn list() -> String {
 }
 
 /// Plays what a person chooses by number or name, until an empty line.
-async fn ask() -> Result<bool, String> {
+async fn ask() -> bool {
     let mut all_hold = true;
     loop {
-        write_prompt().map_err(|error| error.to_string())?;
-        let mut line = String::new();
-        std::io::stdin().lock().read_line(&mut line).map_err(|error| error.to_string())?;
+        say("\nNumber or name (empty: end):");
+        let Some(line) = read_line().await else { return all_hold };
         let choice = line.trim();
         if choice.is_empty() {
-            return Ok(all_hold);
+            return all_hold;
         }
-        let number =
-            choice.parse::<usize>().ok().and_then(|number| ALL.get(number.checked_sub(1)?));
-        match number.or_else(|| named(choice)) {
+        let number = choice.parse::<usize>().ok();
+        let by_number = number.and_then(|number| ALL.get(number.checked_sub(1)?));
+        match by_number.or_else(|| named(choice)) {
             Some(play) => all_hold &= play.perform(say).await.holds(),
             None => say("no such question"),
         }
     }
 }
 
-fn write_prompt() -> std::io::Result<()> {
-    let mut output = std::io::stdout();
-    write!(output, "\nNumber or name (empty: end): ")?;
-    output.flush()
+/// Reads a line in a thread of its own, so that ^C ends the program meanwhile. `None` at the end of the input.
+async fn read_line() -> Option<String> {
+    let (sender, receiver) = oneshot::channel();
+    std::thread::spawn(move || {
+        let mut line = String::new();
+        let read = std::io::stdin().read_line(&mut line);
+        if read.is_ok_and(|len| len > 0) {
+            // The program may have ended.
+            drop(sender.send(line));
+        }
+    });
+    receiver.await.ok()
 }
 
-/// Replaces the recordings of these plays, and renders the page.
+/// Replaces the recordings of the plays that hold on every system, and renders the page.
 fn record(directory: &Path, recordings: Vec<PlayRecording>) -> Result<(), String> {
     let file = directory.join(page::RECORDINGS);
     let mut all = if file.is_file() { super::read(&file)? } else { Vec::new() };
-    for recording in recordings {
-        if !recording.holds() || recording.acts.iter().any(|act| act.missing.is_some()) {
-            return Err(format!("{}: not recorded, because an act is missing", recording.play));
-        }
+    let (complete, incomplete): (Vec<_>, Vec<_>) =
+        recordings.into_iter().partition(PlayRecording::is_complete);
+    for recording in complete {
         all.retain(|old| old.play != recording.play);
         all.push(recording);
     }
     all.sort_by_key(|recording| ALL.iter().position(|play| play.name == recording.play));
     let json = serde_json::to_string_pretty(&all).map_err(|error| error.to_string())?;
     std::fs::write(&file, json + "\n").map_err(|error| format!("{}: {error}", file.display()))?;
-    page::write(&all, directory).map_err(|error| format!("{}: {error}", directory.display()))
+    page::write(&all, directory).map_err(|error| format!("{}: {error}", directory.display()))?;
+    let names: Vec<&str> = incomplete.iter().map(|recording| recording.play.as_str()).collect();
+    if names.is_empty() { Ok(()) } else { Err(format!("not recorded: {}", names.join(", "))) }
 }
 
-#[expect(clippy::print_stdout, reason = "a play is its output")]
+/// Prints a line. A closed output does not end a play: its servers are stopped at its end.
 fn say(text: &str) {
-    println!("{text}");
+    let _closed = writeln!(std::io::stdout(), "{text}");
 }

@@ -48,4 +48,9 @@ impl PlayRecording {
         let mut ran = self.acts.iter().filter(|act| act.missing.is_none()).peekable();
         ran.peek().is_some() && ran.all(ActRecording::holds)
     }
+
+    /// Returns `true` if it holds, and no system was missing.
+    pub fn is_complete(&self) -> bool {
+        self.holds() && self.acts.iter().all(|act| act.missing.is_none())
+    }
 }

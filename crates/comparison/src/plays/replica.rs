@@ -2,20 +2,27 @@
 
 use std::time::Duration;
 
-use super::actors::{HttpCaller, LOCK, client, holdfast, is_assumed, servers, until_ok};
+use super::actors::{
+    HttpCaller, LOCK, client, holdfast, is_assumed, reconnected, servers, until_ok,
+};
 use super::{Act, Play, PlayLog};
 use crate::servers::ServerKind;
 
 pub(super) const PLAY: Play = Play {
     name: "replica",
     question: "What if Redis' master dies before it replicates?",
-    answer: "Redis replies before its replica has the lock, so after the failover two clients hold it. holdfast replies when \
-             a majority has the grant on its disks, and only a node that has it can lead.",
+    answer: "Redis replies before its replica has the lock, so after the failover two clients hold it. holdfast and ZooKeeper reply \
+             when a majority has the grant on its disks, and only a node that has it can lead.",
     acts: &[
         Act {
             system: "Redis with a replica",
             servers: &[ServerKind::Redis],
             run: |log| Box::pin(on_redis(log)),
+        },
+        Act {
+            system: "ZooKeeper",
+            servers: &[ServerKind::ZooKeeper],
+            run: |log| Box::pin(on_zookeeper(log)),
         },
         Act {
             system: "holdfast",
@@ -42,6 +49,22 @@ async fn on_redis(log: &PlayLog) -> Result<(), String> {
     log.verdict(
         is_assumed(first.as_ref()) && second.is_some(),
         "two holders: the promoted replica never had the lock of web1",
+    );
+    Ok(())
+}
+
+async fn on_zookeeper(log: &PlayLog) -> Result<(), String> {
+    let mut cluster = servers(log, "zookeeper-curator").await?;
+    let leader = cluster.leader().await.ok_or("no node leads")?;
+    let mut web1 = client(log, &cluster, "web1").await?;
+    let first = web1.acquire(Duration::ZERO).await?;
+    cluster.crash(leader);
+    log.note("leader", "is killed (SIGKILL) right after its reply");
+    let mut web2 = reconnected(log, &cluster, "web2", (leader + 1) % 3).await?;
+    let second = web2.acquire(Duration::from_millis(500)).await?;
+    log.verdict(
+        first.is_some() && second.is_none(),
+        "one holder: the next leader has the node of web1, until its session ends",
     );
     Ok(())
 }

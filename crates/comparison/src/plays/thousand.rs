@@ -6,9 +6,9 @@ use futures_util::future::try_join_all;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{StreamExt, TryStreamExt};
 
-use super::actors::{CallReply, HttpCaller, LOCK, holdfast, servers};
+use super::actors::{CallReply, HttpCaller, LOCK, client, holdfast, servers};
 use super::{Act, Play, PlayLog};
-use crate::lock::{LockError, LockSettings};
+use crate::lock::{LockClient, LockSettings};
 use crate::servers::ServerKind;
 use crate::wait::Pause;
 
@@ -75,27 +75,43 @@ async fn take_turn(waiter: HttpCaller) -> Result<CallReply, String> {
 }
 
 async fn on_redis(log: &PlayLog) -> Result<(), String> {
-    const WAIT: Duration = Duration::from_secs(2);
     let cluster = servers(log, "redis-set-nx-px").await?;
-    let mut holder = super::actors::client(log, &cluster, "holder").await?;
-    holder.acquire(Duration::ZERO).await?;
+    let mut holder = client(log, &cluster, "holder").await?;
+    let held = holder.acquire(Duration::ZERO).await?.ok_or("the lock is not free")?;
     let pause = Pause { min: Duration::from_millis(50), max: Duration::from_millis(100) };
     let connector = cluster.connector(LockSettings { pause, ..LockSettings::default() });
     let opening = (0..CLIENTS).map(|_| connector.client());
     let clients = try_join_all(opening).await.map_err(|error| error.to_string())?;
-    log.note("clients", format!("{CLIENTS} wait for 2 s"));
-    let waiting = clients.into_iter().map(|mut client| {
-        tokio::spawn(async move {
-            let is_busy = client.acquire(LOCK, WAIT).await == Err(LockError::Busy);
-            (is_busy, client.usage().round_trips)
-        })
-    });
-    let waited = try_join_all(waiting).await.map_err(|error| error.to_string())?;
-    let calls: u64 = waited.iter().map(|(_, calls)| calls).sum();
-    log.note("clients", format!("have sent {calls} commands for nothing"));
-    log.verdict(
-        waited.iter().all(|(is_busy, _)| *is_busy) && calls > 5 * CLIENTS,
-        "while they only wait, each client sends many commands",
-    );
+    let waiting: Vec<_> = (0..CLIENTS).zip(clients).map(poll).map(tokio::spawn).collect();
+    log.note("clients", format!("{CLIENTS} wait"));
+    let mut other = client(log, &cluster, "other").await?;
+    other.acquire(Duration::from_secs(1)).await?;
+    holder.release(held).await?;
+    let mut polls = try_join_all(waiting).await.map_err(|error| error.to_string())?;
+    let commands: u64 = polls.iter().map(|poll| poll.commands).sum();
+    polls.retain(|poll| poll.granted.is_some());
+    polls.sort_by_key(|poll| poll.granted);
+    let first: Vec<u64> = polls.iter().take(8).map(|poll| poll.number).collect();
+    log.note("clients", format!("{} had the lock, first the numbers {first:?}", polls.len()));
+    log.note("clients", format!("all together sent {commands} commands within 2 s"));
+    log.verdict(commands > 5 * CLIENTS, "each client sends many commands while it waits");
+    log.verdict(first.len() > 1 && !first.is_sorted(), "the order of arrival does not count");
     Ok(())
+}
+
+/// What a polling client saw.
+struct PolledLock {
+    number: u64,
+    granted: Option<Instant>,
+    commands: u64,
+}
+
+async fn poll((number, mut client): (u64, Box<dyn LockClient>)) -> PolledLock {
+    let held = client.acquire(LOCK, Duration::from_secs(2)).await.ok();
+    let granted = held.is_some().then(Instant::now);
+    if let Some(held) = held {
+        // A lost reply leaves the lock until its TTL, which the play outlives.
+        drop(client.release(held).await);
+    }
+    PolledLock { number, granted, commands: client.usage().round_trips }
 }

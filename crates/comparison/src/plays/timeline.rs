@@ -21,11 +21,10 @@ const STYLE: &str = "text{font:12px system-ui,sans-serif;fill:#1f2328}.head{font
 @media(prefers-color-scheme:dark){text{fill:#e6edf3}.time{fill:#9198a1}.row{stroke:#3d444d}.hold{fill:#0c2d6b;stroke:#58a6ff}\
 .wait{stroke:#9198a1}.yes{fill:#3fb950}.no{stroke:#f85149}}";
 
-/// Draws all acts, one below the other; `None` if nobody holds a lock, or too many actors take part.
+/// Draws all acts, one below the other; `None` if no two actors want a lock, or too many actors take part.
 pub(super) fn draw(title: &str, recording: &PlayRecording) -> Option<String> {
     let is_readable = |act: &ActRecording| actors(act).len() <= ACTORS_MAX;
-    let has_hold = |act: &ActRecording| act.steps.iter().any(|step| step.kind == StepKind::Holds);
-    if !recording.acts.iter().all(is_readable) || !recording.acts.iter().any(has_hold) {
+    if !recording.acts.iter().all(is_readable) || !recording.acts.iter().any(has_contention) {
         return None;
     }
     let (mut body, mut top) = (String::new(), 0);
@@ -38,6 +37,14 @@ pub(super) fn draw(title: &str, recording: &PlayRecording) -> Option<String> {
          <title>{}</title>\n<style>{STYLE}</style>\n{body}</svg>\n",
         escaped(title)
     ))
+}
+
+/// Returns `true` if an actor holds the lock, and another one wants it.
+fn has_contention(act: &ActRecording) -> bool {
+    let wants = |step: &&PlayStep| !matches!(step.kind, StepKind::Note | StepKind::Ends);
+    let mut wanted = act.steps.iter().filter(wants);
+    let holder = wanted.clone().find(|step| step.kind == StepKind::Holds);
+    holder.is_some_and(|holder| wanted.any(|step| step.actor != holder.actor))
 }
 
 fn height(act: &ActRecording) -> usize {
@@ -185,9 +192,11 @@ mod tests {
     }
 
     #[test]
-    fn a_play_without_a_hold_has_no_time_line() {
+    fn a_play_without_two_actors_that_want_a_lock_has_no_time_line() {
         let log = PlayLog::silent();
-        log.outcome("a", false, "writes");
+        log.holds("b", Some(7), "acquires");
+        log.ends("b", "releases");
+        log.note("a", "watches");
         let act = ActRecording::of("holdfast", String::new(), &log);
         assert_eq!(draw("?", &PlayRecording { play: "p".into(), acts: vec![act] }), None);
     }

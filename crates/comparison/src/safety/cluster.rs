@@ -99,6 +99,12 @@ impl FaultCluster {
         self.connector(self.settings).client().await
     }
 
+    /// Opens a client of the lock at this node.
+    pub async fn client_at(&self, node: usize) -> Result<Box<dyn LockClient>, LockError> {
+        let addresses = self.addresses().starting_at(node);
+        self.participant.connector(addresses, self.settings).client().await
+    }
+
     pub fn connector(&self, settings: LockSettings) -> Connector {
         self.participant.connector(self.addresses(), settings)
     }

@@ -8,6 +8,7 @@
 mod skip;
 
 use std::collections::BTreeSet;
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -21,9 +22,15 @@ fn docs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs")
 }
 
-fn play(names: &[&str], path: Option<&Path>) -> Output {
+fn compare() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_compare"));
-    command.arg("play").args(names).stdin(Stdio::null());
+    command.stdin(Stdio::null());
+    command
+}
+
+fn play(names: &[&str], path: Option<&Path>) -> Output {
+    let mut command = compare();
+    command.arg("play").args(names);
     if let Some(first) = path {
         let rest = std::env::var_os("PATH").unwrap();
         let all = std::iter::once(first.to_owned()).chain(std::env::split_paths(&rest));
@@ -40,14 +47,11 @@ fn text(output: &Output) -> String {
 fn the_page_is_what_the_recordings_render() {
     let recordings = plays::read(&docs().join(page::RECORDINGS)).unwrap();
     let on_disk = |path: &str| std::fs::read_to_string(docs().join(path)).unwrap();
-    assert_eq!(
-        on_disk("questions.md"),
-        page::markdown(&recordings),
-        "scripts/demo all --record docs"
-    );
+    let is_current = on_disk("questions.md") == page::markdown(&recordings);
+    assert!(is_current, "renew it: scripts/demo --record docs");
     let images = page::images(&recordings);
     for (path, svg) in &images {
-        assert_eq!(&on_disk(path), svg, "{path}");
+        assert!(&on_disk(path) == svg, "renew {path}: scripts/demo --record docs");
     }
     let drawn: BTreeSet<String> = images.into_iter().map(|(path, _)| path).collect();
     let files = std::fs::read_dir(docs().join("images/questions")).unwrap().flatten();
@@ -97,24 +101,54 @@ fn fast_plays_show_what_they_claim() {
     assert!(text(&output).contains("  seen: the late copy acquires nothing"), "{}", text(&output));
 }
 
-/// A Redis that keeps its data on the disk is not the one that the play of a power cut claims to see.
+/// Writes a script that runs instead of a server.
+fn wrapper(path: &Path, line: &str) {
+    std::fs::write(path, format!("#!/bin/sh\n{line}\n")).unwrap();
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// A Redis that keeps its data on the disk is not the one that the play of a power cut claims to see, and a holdfast that
+/// forgets its data has lost its holds.
 #[test]
 fn a_claim_that_is_not_seen_fails_the_play() {
     if !is_here(ServerKind::Redis) || !is_here(ServerKind::Holdfast) {
         return;
     }
+    let bin = tempfile::tempdir().unwrap();
     let redis = std::env::split_paths(&std::env::var_os("PATH").unwrap())
         .map(|place| place.join("redis-server"))
         .find(|file| file.is_file());
-    let bin = tempfile::tempdir().unwrap();
-    let durable = bin.path().join("redis-server");
-    let script = format!("#!/bin/sh\nexec {} \"$@\" --appendonly yes\n", redis.unwrap().display());
-    std::fs::write(&durable, script).unwrap();
-    std::fs::set_permissions(&durable, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let redis = redis.unwrap().display().to_string();
+    wrapper(&bin.path().join("redis-server"), &format!("exec {redis} \"$@\" --appendonly yes"));
     let output = play(&["power"], Some(bin.path()));
     assert_eq!(output.status.code(), Some(1), "{}", text(&output));
     assert!(text(&output).contains("  NOT SEEN: two holders"), "{}", text(&output));
     assert!(text(&output).contains("NOT SHOWN"), "{}", text(&output));
+
+    let program = std::env::var("HOLDFAST_BIN").unwrap_or_else(|_| {
+        let compare = Path::new(env!("CARGO_BIN_EXE_compare"));
+        compare.with_file_name("holdfast").display().to_string()
+    });
+    let forgetful = bin.path().join("forgetful");
+    wrapper(&forgetful, &format!("rm -rf \"$PWD/data\"\nexec {program} \"$@\""));
+    let output = compare().args(["play", "power"]).env("HOLDFAST_BIN", forgetful).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output));
+    for claim in ["holders, modes, tokens", "the holder renews", "the waiter repeats"] {
+        assert!(text(&output).contains(&format!("NOT SEEN: {claim}")), "{}", text(&output));
+    }
+}
+
+#[test]
+fn on_a_terminal_the_list_is_a_menu() {
+    let program = env!("CARGO_BIN_EXE_compare");
+    let mut terminal = Command::new("script");
+    terminal.args(["-qec", &format!("{program} play"), "/dev/null"]);
+    let mut child = terminal.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"pauze\n99\n\n").unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", text(&output));
+    assert_eq!(text(&output).matches("no such question").count(), 2, "{}", text(&output));
+    assert_eq!(text(&output).matches("Number or name").count(), 3, "{}", text(&output));
 }
 
 /// The recording of one act with these verdicts, and with an end that it did not reach.
@@ -145,5 +179,5 @@ fn a_play_holds_only_with_a_verdict_all_verdicts_and_its_end() {
     missing.acts[0].missing = Some("Redis is not installed".into());
     assert!(!missing.holds(), "a play in which no act ran has shown nothing");
     missing.acts.extend(recording(&[true], None).acts);
-    assert!(missing.holds());
+    assert!(missing.holds() && !missing.is_complete(), "the page shows every system");
 }
