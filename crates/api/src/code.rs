@@ -220,9 +220,11 @@ codes! {
          unreachable. The call was certainly not applied; send it again. Held locks stay held, and sessions do not \
          expire meanwhile.";
     OutcomeUnknown, "outcome-unknown", true, "The call may or may not have been applied",
-        "The node forwarded or proposed the call, and got no result in time. Send the same call again with the same \
-         session: if it was applied, the response is the first one, with the same token. Without a session, a grant \
-         whose response was lost ends with its ttl.";
+        "The node forwarded or proposed the call, and got no result in time. The hint of the problem has the next step. \
+         After an acquire, repeat the call with the same session and attempt: if it was applied, the response has the \
+         same token. To give up, DELETE it with the same session and attempt: otherwise the session may keep the \
+         lock, and each later acquire of the session keeps it alive. Without a session, a grant whose response was \
+         lost ends with its ttl.";
     ShuttingDown, "shutting-down", true, "The node is shutting down",
         "The node accepts no more calls and ends waits, so that waiters can use another node. A named session keeps \
          its locks. The call was not applied, or its wait ended here: send it to another node.";

@@ -212,10 +212,18 @@ impl<'a> Rounds<'a> {
                     if self.call.copies == Copies::Never {
                         return Err(Error::OutcomeUnknown(reason));
                     }
-                    self.failed(node, reason);
+                    self.unanswered(node, reason);
                 }
             }
         }
+    }
+
+    /// Schedules the next request after one without an answer. At the end of the time, an earlier answer of the node
+    /// explains more than a request that had no time left.
+    fn unanswered(&mut self, node: usize, reason: String) {
+        let is_last = Instant::now() >= self.budget.start_until;
+        let earlier = self.failures[node].take().filter(|_| is_last);
+        self.failed(node, earlier.unwrap_or(reason));
     }
 
     fn may_start(&self) -> bool {

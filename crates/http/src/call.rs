@@ -129,6 +129,11 @@ impl<'a> CallContext<'a> {
         Ok(P::read(&self.raw_params)?)
     }
 
+    /// Whether the call has a parameter.
+    pub(crate) fn has_param(&self, name: &str) -> bool {
+        self.raw_params.value(name).is_some()
+    }
+
     /// One parameter.
     pub(crate) fn param<T: ParamField>(&self, param: &Param) -> Result<T, HttpError> {
         Ok(T::read(param, &self.raw_params)?)

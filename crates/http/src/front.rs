@@ -12,7 +12,7 @@ use tracing::{Instrument as _, Span};
 
 use holdfast_api::{
     ErrorCode, FENCING_TOKEN, HOLDFAST_LEADER, HOLDFAST_NODE, HOLDFAST_REQUEST_ID,
-    HOLDFAST_REVISION,
+    HOLDFAST_REVISION, IDEMPOTENCY_KEY,
 };
 use holdfast_service::ConnectionPlace;
 use holdfast_tls::{FailureReason, NodePort};
@@ -135,7 +135,23 @@ async fn handle(
         let body = call.body.clone();
         idempotency::number(call, operation.id, &body)?;
     }
-    (operation.handler)(call).await
+    (operation.handler)(call).await.map_err(|problem| with_next_step(problem, operation, call))
+}
+
+/// Adds what to do after an unknown outcome, which depends on how the call is named.
+fn with_next_step(
+    mut problem: HttpError,
+    operation: &Operation,
+    call: &CallContext<'_>,
+) -> HttpError {
+    if problem.code == ErrorCode::OutcomeUnknown {
+        let has = |name: &str| {
+            call.has_param(name)
+                || name == "request" && call.parts.headers.contains_key(IDEMPOTENCY_KEY)
+        };
+        problem.hint = Some(operation.late_copies.after_unknown_outcome(has).into());
+    }
+    problem
 }
 
 /// Decides from the head alone whether the call goes on. Only then its body is read.

@@ -46,6 +46,68 @@ impl LateCopies {
         matches!(self, Self::Request | Self::SecretRequest | Self::Arrival)
     }
 
+    /// What to do after `outcome-unknown`. `has` is whether the call has a parameter.
+    pub(crate) fn after_unknown_outcome(self, has: impl Fn(&str) -> bool) -> &'static str {
+        match self {
+            Self::Attempt if has("attempt") => {
+                "repeat this call with the same session and attempt: it returns the hold. To give up, DELETE it with the \
+                 same session and attempt; otherwise the session may keep a hold"
+            }
+            Self::Attempt if has("session") => {
+                "repeat this call with the same session: it returns the hold. To give up, DELETE it with the same \
+                 session; otherwise the session may keep a hold"
+            }
+            Self::Attempt => {
+                "a session without a name may keep a hold until its ttl is over. Add session and attempt to the next call: \
+                 it can be repeated, or ended with DELETE"
+            }
+            Self::OpenAttempt => {
+                "repeat this call: it renews the session if it is open. To give up, DELETE the session"
+            }
+            Self::Release => {
+                "repeat this call with the same parameters until it returns 204: until then the hold may exist"
+            }
+            Self::Token if has("token") => {
+                "repeat this call with the same token: it has one effect"
+            }
+            Self::Token => {
+                "read the lock before you repeat this call, which may concern a later hold: add token"
+            }
+            Self::Incarnation => {
+                "repeat this call until it returns 204: until then the session and its holds may exist"
+            }
+            Self::Request if has("request") => {
+                "repeat this call with the same session and request: it is executed once"
+            }
+            Self::Request => {
+                "read the state before you repeat this call. A call with session and request is executed once"
+            }
+            Self::SecretRequest => {
+                "the response had a secret that no other call returns: list what exists, delete what this call added, and \
+                 repeat it"
+            }
+            Self::Arrival if has("request") => {
+                "repeat this call with the same session and request: it is the same arrival. To give up, DELETE it"
+            }
+            Self::Arrival => {
+                "repeat this call with the same session: while it waits, it is the same arrival. To give up, DELETE it"
+            }
+            Self::Generation if has("generation") || has("request") => {
+                "repeat this call with the same parameters: it has one effect"
+            }
+            Self::Generation => {
+                "read the barrier before you repeat this call, which may concern a later round: add generation"
+            }
+            Self::Seal => "repeat this call with the same revision: it ends no later seal",
+            Self::UniqueId => "repeat this call: 404 means that it was applied",
+            Self::Bootstrap => "repeat this call: 409 has-administrator means that it was applied",
+            Self::Proof => "repeat the command, which makes a new proof",
+            Self::Renewal => "repeat this call: it has no other effect than a renewal",
+            Self::NewSession => "repeat this call: a session that nobody uses ends after its ttl",
+            Self::NoStateChange => "repeat this call",
+        }
+    }
+
     /// The cells of the table: the name, the effect of a late copy, and how long the cluster remembers.
     #[cfg(test)]
     const fn row(self) -> [&'static str; 3] {
@@ -136,6 +198,26 @@ mod tests {
             assert!(PAGE.contains(&row), "docs/semantics.md needs the row{row}");
         }
         assert_eq!(listed, writes().count());
+    }
+
+    /// After `outcome-unknown`, a call that may have left a hold says how to repeat and how to end it.
+    #[test]
+    fn an_unknown_outcome_has_a_next_step_for_every_kind_of_call() {
+        for late_copies in ALL {
+            for named in [true, false] {
+                let next = late_copies.after_unknown_outcome(|_| named);
+                assert!(["repeat", "read", "DELETE"].iter().any(|verb| next.contains(verb)), "{next}");
+                let may_hold = matches!(
+                    late_copies,
+                    LateCopies::Attempt | LateCopies::OpenAttempt | LateCopies::Arrival
+                );
+                assert!(!may_hold || next.contains("DELETE"), "{late_copies:?}: {next}");
+            }
+        }
+        let of = |name: &'static str| LateCopies::Attempt.after_unknown_outcome(|given| given == name);
+        assert!(of("attempt").contains("the same session and attempt"), "{}", of("attempt"));
+        assert!(of("session").contains("DELETE it with the same session;"), "{}", of("session"));
+        assert!(of("").contains("until its ttl is over"), "{}", of(""));
     }
 
     /// A write accepts the parameters that name it.

@@ -133,9 +133,7 @@ pub(crate) fn of_failure(failure: Failure, context: &ErrorContext<'_>) -> HttpEr
         Failure::NoLeader => transient(ErrorCode::NoLeader, "nothing was done", SOON),
         Failure::OutcomeUnknown => {
             let detail = "the call was proposed, and no result arrived in time";
-            let mut problem = transient(ErrorCode::OutcomeUnknown, detail, SOON);
-            problem.hint = Some("send the same call again with the same session".into());
-            problem
+            transient(ErrorCode::OutcomeUnknown, detail, SOON)
         }
         Failure::UnexpectedReply => internal("the reply is not one of this command"),
         Failure::Overloaded { retry_after } => {

@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use axum::http::HeaderName;
 use holdfast_api::{
-    AheadBody, EstimateBody, FENCING_TOKEN, GrantBody, LostBody, QueuedBody, RenewedBody,
+    AheadBody, ErrorCode, EstimateBody, FENCING_TOKEN, GrantBody, LostBody, QueuedBody,
+    RenewedBody,
 };
 use holdfast_service::{
     AcquireProgress, ConnectionHold, Failure, Granted, HoldEnd, HoldEvent, PendingAcquire,
@@ -20,6 +21,7 @@ use holdfast_types::{Acquire, FencingToken, LockName, SessionName, Stamp, Ttl, m
 
 use crate::activity::Activity;
 use crate::call::CallContext;
+use crate::late_copies::LateCopies;
 use crate::reply::Reply;
 use crate::sse::{self, EventSource};
 use crate::status::{ErrorContext, HttpError, internal, of_failure};
@@ -146,7 +148,12 @@ impl AcquireStream {
         };
         let (lock, session) = (Some(&self.lock), self.session.as_ref());
         let now = self.service.log_time();
-        sse::event(name, &of_failure(failure, &ErrorContext { lock, session, now }))
+        let mut problem = of_failure(failure, &ErrorContext { lock, session, now });
+        if problem.code == ErrorCode::OutcomeUnknown {
+            let has = |name: &str| name == "session" && session.is_some();
+            problem.hint = Some(LateCopies::Attempt.after_unknown_outcome(has).into());
+        }
+        sse::event(name, &problem)
     }
 
     fn hold_event(&mut self, event: HoldEvent) -> String {

@@ -112,6 +112,13 @@ async fn an_isolated_leader_acknowledges_nothing_and_another_serves() {
             "an isolated leader acknowledges nothing: {status} {code}"
         );
     }
+    let named = "/v1/locks/named?session=x&ttl=60s&attempt=1";
+    let request = Request::new(Method::PUT, named).within(Duration::from_secs(20));
+    let reply = http.send(request).await.expect("an answer");
+    let doubt = reply.code() == "outcome-unknown";
+    let hint = reply.json()["hint"].to_string();
+    assert!(!doubt || hint.contains("the same session and attempt"), "{reply}");
+    assert!(!doubt || hint.contains("DELETE it"), "{reply}");
     let read = Request::new(Method::GET, "/v1/locks/alone").within(Duration::from_secs(20));
     http.send(read).await.expect("an answer").assert_code(503, "no-leader");
 
