@@ -27,6 +27,17 @@ pub struct QueuedBody {
     pub revision: Revision,
 }
 
+/// The place of a caller that queued without waiting.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct EnqueuedBody {
+    /// The place in the queue.
+    #[serde(flatten)]
+    pub place: QueuedBody,
+    /// How to keep the place, to ask for the grant, and to leave the queue.
+    pub hint: String,
+}
+
 /// A caller ahead in the queue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -40,7 +40,9 @@ mod watch;
 mod znode;
 
 pub use acl::{format_acl_entry, parse_acl_entry};
-pub use acquire_stream::{AheadBody, EstimateBody, LostBody, QueuedBody, RenewedBody};
+pub use acquire_stream::{
+    AheadBody, EnqueuedBody, EstimateBody, LostBody, QueuedBody, RenewedBody,
+};
 pub use alarm::{AlarmBody, AlarmsBody};
 pub use audit::{AuditBody, AuditEvictedBody, AuditGapBody, AuditRecordBody};
 pub use auth::{

@@ -261,6 +261,7 @@ blocking!(crate::Guard {
     ref reenter() => crate::Guard;
     mut upgrade(timeout: Duration) -> FencingToken;
     mut downgrade(to: Mode) -> ();
+    mut release_permits(permits: u32) -> ();
     own release() -> ();
 });
 blocking!(crate::MultiGuard {

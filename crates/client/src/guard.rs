@@ -3,10 +3,13 @@
 //! `held_locks.rs` cancels the guard's token at the loss, and releases the lock.
 
 use std::fmt;
+use std::sync::Arc;
 
+use holdfast_types::HoldName;
 use tokio_util::sync::CancellationToken;
 
 use crate::held_locks::HeldLocks;
+use crate::queue_entry::release_permits_call;
 use crate::{Error, Hold};
 
 /// A held lock, renewed in the background while this value lives. Dropping it releases the lock in the background;
@@ -62,6 +65,31 @@ impl Guard {
     /// Returns a token that is cancelled when the lock is lost, and when the guard ends in any other way.
     pub fn cancel_token(&self) -> CancellationToken {
         self.locks.cancel_token()
+    }
+
+    /// Gives back some permits of a semaphore, from the highest slot down, and keeps the others with the same token.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] if no permit would be left: release the guard instead; otherwise see [`Error`].
+    pub async fn release_permits(&mut self, permits: u32) -> Result<(), Error> {
+        self.ensure()?;
+        let left = self.permits().saturating_sub(permits);
+        if left == 0 {
+            let reason = "a guard keeps at least one permit: release the guard to give back all";
+            return Err(Error::InvalidArgument(reason.to_owned()));
+        }
+        let name = HoldName::Token(self.token());
+        let of = (self.lock(), self.session(), self.entry.owner.as_ref());
+        let calls = &self.hold.session.calls;
+        let send =
+            async |request| calls.send(&release_permits_call(of, (name, permits), request)).await;
+        self.hold.session.numbered_calls.send(send).await?;
+        self.hold.grant.send_modify(|grant| {
+            let grant = Arc::make_mut(grant);
+            grant.permits = left;
+            grant.slots.truncate(usize::try_from(left).unwrap_or(usize::MAX));
+        });
+        Ok(())
     }
 
     /// Releases the lock and waits for the confirmation.

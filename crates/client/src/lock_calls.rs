@@ -14,14 +14,15 @@ use holdfast_api::{
     policy_path, release_request_path,
 };
 use holdfast_types::{
-    FencingToken, LockName, PolicyChange, Reason, ReleaseTarget, RequestRelease, Revision,
-    SessionName,
+    FencingToken, HoldName, LockName, PolicyChange, Reason, ReleaseTarget, RequestRelease,
+    Revision, SessionName,
 };
 
 use crate::call::Call;
 use crate::http::Method;
 use crate::lock_request::LOCKS_PATH;
-use crate::queue_entry::release_query;
+use crate::numbered_calls::with_request_number;
+use crate::queue_entry::{release_permits_call, release_query};
 use crate::transfer::transfer_call;
 use crate::{Client, Error};
 
@@ -98,6 +99,28 @@ impl Client {
         let hold = holders.find(|holder| holder.session == *session && holder.owner.is_none());
         let target = hold.map(|hold| ReleaseTarget::Hold(hold.token)).unwrap_or_default();
         Ok(release_query(Query::default(), session, None, target))
+    }
+
+    /// Gives back permits of the hold that a session has in a semaphore, once. The last permit ends the hold. The
+    /// session's first hold without an owner counts.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn release_permits(
+        &self,
+        lock: &LockName,
+        session: &SessionName,
+        permits: u32,
+    ) -> Result<(), Error> {
+        let body = self.lock_state(lock).await?;
+        let mut holders = body.holders.iter();
+        let hold = holders.find(|holder| holder.session == *session && holder.owner.is_none());
+        let name = hold.map_or(HoldName::Unnamed, |hold| HoldName::Token(hold.token));
+        with_request_number(async |request| {
+            let of = (lock, session, None);
+            self.calls().send(&release_permits_call(of, (name, permits), request)).await
+        })
+        .await
     }
 
     /// Returns the holders and the queue of a lock.

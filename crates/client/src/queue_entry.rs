@@ -7,11 +7,12 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use holdfast_api::parameters::lock::{NAMES, RELEASED_SESSION};
-use holdfast_api::parameters::{OWNER, RELEASED_ATTEMPT, RELEASED_TOKEN};
+use holdfast_api::parameters::lock::{NAMES, RELEASED_PERMITS, RELEASED_SESSION};
+use holdfast_api::parameters::{OWNER, RELEASED_ATTEMPT, RELEASED_TOKEN, REQUEST};
 use holdfast_api::{Query, lock_path};
 use holdfast_types::{
-    Attempt, FencingToken, LockName, Owner, ReleaseTarget, SessionName, ShardRequest,
+    Attempt, FencingToken, HoldName, LockName, Owner, ReleaseTarget, RequestNumber, SessionName,
+    ShardRequest,
 };
 use tokio::sync::{Notify, watch};
 
@@ -180,7 +181,26 @@ pub(crate) fn release_query(
         ReleaseTarget::AnyEntry => query,
         ReleaseTarget::Attempt(attempt) => query.with(&RELEASED_ATTEMPT, &attempt),
         ReleaseTarget::Hold(token) => query.with(&RELEASED_TOKEN, &token),
+        ReleaseTarget::Permits(name, permits) => {
+            let query = query.with(&RELEASED_PERMITS, &permits);
+            match name {
+                HoldName::Unnamed => query,
+                HoldName::Attempt(attempt) => query.with(&RELEASED_ATTEMPT, &attempt),
+                HoldName::Token(token) => query.with(&RELEASED_TOKEN, &token),
+            }
+        }
     }
+}
+
+/// Builds the call that gives back permits of a hold, which the cluster executes once.
+pub(crate) fn release_permits_call(
+    (lock, session, owner): (&LockName, &SessionName, Option<&Owner>),
+    (name, permits): (HoldName, u32),
+    request: RequestNumber,
+) -> Call {
+    let target = ReleaseTarget::Permits(name, permits);
+    let query = release_query(Query::default(), session, owner, target).with(&REQUEST, &request);
+    Call::new(Method::DELETE, query.target(&lock_path(lock))).copies(Copies::Harmless)
 }
 
 /// The queue entries of one session.

@@ -23,7 +23,6 @@ use crate::body::{self, BodyKind, Received};
 use crate::call::CallContext;
 use crate::entry_span::{self, TRACEPARENT};
 use crate::identity::Peer;
-use crate::late_copies::LateCopies;
 use crate::metrics::RouteMetrics;
 use crate::operation::Operation;
 use crate::reply::Reply;
@@ -129,9 +128,7 @@ async fn handle(
         return Ok(redirect);
     }
     // A transaction has its parameters in the body.
-    let is_request =
-        matches!(operation.late_copies, LateCopies::Request | LateCopies::SecretRequest);
-    if is_request && operation.body != BodyKind::Txn {
+    if operation.late_copies.is_executed_once() && operation.body != BodyKind::Txn {
         let body = call.body.clone();
         idempotency::number(call, operation.id, &body)?;
     }

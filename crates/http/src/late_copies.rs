@@ -12,6 +12,8 @@ pub(crate) enum LateCopies {
     OpenAttempt,
     /// The `attempt` or the `token` to release.
     Release,
+    /// As `Release`; a part of the permits needs a `session` and a `request`, too.
+    ReleasePermits,
     /// The `token` of a hold.
     Token,
     /// The `incarnation` of a session.
@@ -41,9 +43,14 @@ pub(crate) enum LateCopies {
 }
 
 impl LateCopies {
+    /// Whether the cluster executes the call once for its request number.
+    pub(crate) const fn is_executed_once(self) -> bool {
+        matches!(self, Self::Request | Self::SecretRequest | Self::ReleasePermits)
+    }
+
     /// Whether the call has a request number.
     pub(crate) const fn is_numbered(self) -> bool {
-        matches!(self, Self::Request | Self::SecretRequest | Self::Arrival)
+        self.is_executed_once() || matches!(self, Self::Arrival)
     }
 
     /// What to do after `outcome-unknown`. `has` is whether the call has a parameter.
@@ -64,7 +71,10 @@ impl LateCopies {
             Self::OpenAttempt => {
                 "repeat this call: it renews the session if it is open. To give up, DELETE the session"
             }
-            Self::Release => {
+            Self::ReleasePermits if has("permits") && !has("request") => {
+                "read the lock before you repeat this call, which may give back permits again: add request"
+            }
+            Self::Release | Self::ReleasePermits => {
                 "repeat this call with the same parameters until it returns 204: until then the hold may exist"
             }
             Self::Token if has("token") => {
@@ -123,6 +133,11 @@ impl LateCopies {
                 "one hour after the end of the session, for 200,000 sessions",
             ],
             Self::Release => ["`attempt` or `token`", "none", "as an acquire; a token always"],
+            Self::ReleasePermits => [
+                "`attempt` or `token`; with `permits`, `request` too",
+                "none; with `request`, the first response",
+                "as an acquire; a token always; 64 requests of a session",
+            ],
             Self::Token => {
                 ["`token`", "none: the first response, 409 `not-holder`, or 0 holds", "always"]
             }
@@ -163,10 +178,11 @@ mod tests {
     use crate::operations::OPERATIONS;
 
     const PAGE: &str = include_str!("../../../docs/semantics.md");
-    const ALL: [LateCopies; 16] = [
+    const ALL: [LateCopies; 17] = [
         LateCopies::Attempt,
         LateCopies::OpenAttempt,
         LateCopies::Release,
+        LateCopies::ReleasePermits,
         LateCopies::Token,
         LateCopies::Incarnation,
         LateCopies::Request,
@@ -206,7 +222,10 @@ mod tests {
         for late_copies in ALL {
             for named in [true, false] {
                 let next = late_copies.after_unknown_outcome(|_| named);
-                assert!(["repeat", "read", "DELETE"].iter().any(|verb| next.contains(verb)), "{next}");
+                assert!(
+                    ["repeat", "read", "DELETE"].iter().any(|verb| next.contains(verb)),
+                    "{next}"
+                );
                 let may_hold = matches!(
                     late_copies,
                     LateCopies::Attempt | LateCopies::OpenAttempt | LateCopies::Arrival
@@ -214,7 +233,8 @@ mod tests {
                 assert!(!may_hold || next.contains("DELETE"), "{late_copies:?}: {next}");
             }
         }
-        let of = |name: &'static str| LateCopies::Attempt.after_unknown_outcome(|given| given == name);
+        let of =
+            |name: &'static str| LateCopies::Attempt.after_unknown_outcome(|given| given == name);
         assert!(of("attempt").contains("the same session and attempt"), "{}", of("attempt"));
         assert!(of("session").contains("DELETE it with the same session;"), "{}", of("session"));
         assert!(of("").contains("until its ttl is over"), "{}", of(""));
@@ -226,6 +246,7 @@ mod tests {
         for operation in OPERATIONS.iter().filter(|operation| operation.scope == Scope::Write) {
             let needed: &[&str] = match operation.late_copies {
                 LateCopies::Attempt | LateCopies::OpenAttempt | LateCopies::Release => &["attempt"],
+                LateCopies::ReleasePermits => &["attempt", "token", "request"],
                 LateCopies::Token => &["token"],
                 LateCopies::Incarnation => &["incarnation"],
                 LateCopies::Request | LateCopies::SecretRequest | LateCopies::Arrival => {

@@ -331,7 +331,9 @@ impl Machine {
         };
         plain
             && self.locks.get(name).is_some_and(behind)
-            && self.entry_state(&acquire.locks, &acquire.open.session, &acquire.owner).is_none()
+            && self
+                .entry_state(&acquire.locks, &acquire.open.session, &acquire.owner, None)
+                .is_none()
     }
 
     /// Returns the tokens of a lock: the largest of its holders, the floor, and the last one minted.

@@ -114,7 +114,7 @@ impl Service {
                 None => lock.clone(),
                 Some(shards) => machine.owned_shard(lock, shards, &open.session, owner)?,
             };
-            machine.entry_state(&lock.into(), &open.session, owner)?.into_single_grant()
+            machine.entry_state(&lock.into(), &open.session, owner, None)?.into_single_grant()
         });
         let Some(held) = held else { return Ok(None) };
         let other = open.ttl.is_some_and(|ttl| ttl != held.ttl)
@@ -125,7 +125,7 @@ impl Service {
         if other {
             return Ok(None);
         }
-        let entry = Some((held.lock, owner.clone()));
+        let entry = Some((held.lock, owner.clone(), held.ticket));
         let renewed = self.renew(&open.session, entry, self.deadline()).await?;
         let grant = renewed.entry.and_then(EntryState::into_single_grant);
         let Some(grant) = grant else { return Ok(None) };

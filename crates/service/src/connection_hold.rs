@@ -58,7 +58,7 @@ impl ConnectionHold {
         let parked = service.observer().lock_waiters.park(grant.ticket);
         let wait = Wait::until(&service, Instant::now() + granted.expires_in)
             .renewing(grant.session.clone(), grant.ttl.as_duration())
-            .asking_about(grant.lock.clone(), grant.owner.clone());
+            .asking_about(grant.lock.clone(), grant.owner.clone(), grant.ticket);
         Self { service, grant, parked, wait, permit: Some(permit) }
     }
 
@@ -108,12 +108,11 @@ impl ConnectionHold {
 
     /// Returns the end of the hold, if this node has applied it.
     fn applied_end(&self) -> Option<HoldEnd> {
-        let Grant { lock, session, owner, token, granted_in, .. } = &self.grant;
+        let Grant { lock, session, owner, ticket, token, granted_in, .. } = &self.grant;
         let locks = lock.clone().into();
-        let (entry, revision) = self
-            .service
-            .raft()
-            .read(|machine| (machine.entry_state(&locks, session, owner), machine.revision()));
+        let (entry, revision) = self.service.raft().read(|machine| {
+            (machine.entry_state(&locks, session, owner, Some(*ticket)), machine.revision())
+        });
         match entry.and_then(EntryState::into_single_grant) {
             Some(held) if held.token == *token => None,
             // This node has not applied the grant yet.

@@ -30,6 +30,7 @@ mod contention;
 mod context;
 mod digest_check;
 mod digest_log;
+mod enqueue;
 mod explain;
 mod failure;
 mod granted;

@@ -144,13 +144,19 @@ impl PositionWatcher {
         }
     }
 
+    /// Returns the position now; `None` if the caller does not wait any more.
+    pub(crate) async fn now(&self) -> Option<QueuePosition> {
+        let (position, contents) = self.first().await?;
+        Some(self.position(position, &contents))
+    }
+
     /// Waits until this node has applied the entry. A follower may receive the leader's reply before the entry.
     async fn first(&self) -> Option<(u32, QueueContents)> {
         let (service, entry_in) = (&self.service, Revision(self.ticket.0));
         service.observer().applied_waiters.wait(entry_in, || service.revision()).await;
         let lock = self.lock.clone().into();
         let (entry, view, revision) = service.raft().read(|machine| {
-            let entry = machine.entry_state(&lock, &self.session, &self.owner);
+            let entry = machine.entry_state(&lock, &self.session, &self.owner, Some(self.ticket));
             (entry, machine.lock(&self.lock, AHEAD_MAX), machine.revision())
         });
         let Some(EntryState::Waiting(queued)) = entry else { return None };

@@ -117,7 +117,10 @@ impl QueuedAcquire {
         let ticket = self.queued.ticket;
         let locks = self.queued.lock.clone().into();
         let (entry, revision) = service.raft().read(|machine| {
-            (machine.entry_state(&locks, &self.session, &self.owner), machine.revision())
+            (
+                machine.entry_state(&locks, &self.session, &self.owner, Some(ticket)),
+                machine.revision(),
+            )
         });
         match entry {
             // This node has not applied the acquire yet. A holder that waits for an upgrade has an older hold here.
@@ -146,7 +149,7 @@ impl QueuedAcquire {
     ) -> Result<Response<Granted>, Failure> {
         if self.clock.confirmed_at.elapsed() >= grant.ttl.as_duration() {
             let began = Instant::now();
-            let place = Some((grant.lock.clone(), self.owner.clone()));
+            let place = Some((grant.lock.clone(), self.owner.clone(), grant.ticket));
             let entry = match service.renew(&self.session, place, service.deadline()).await {
                 Ok(renewed) => renewed.entry,
                 Err(Failure::Rejected(rejection)) => return Err(Failure::Rejected(rejection)),
@@ -169,9 +172,10 @@ impl QueuedAcquire {
         if self.locks.single().is_some() {
             return Ok(vec![grant]);
         }
-        let entry = service
-            .raft()
-            .read(|machine| machine.entry_state(&self.locks, &self.session, &self.owner));
+        let entry = service.raft().read(|machine| {
+            let ticket = Some(grant.ticket);
+            machine.entry_state(&self.locks, &self.session, &self.owner, ticket)
+        });
         match entry {
             Some(EntryState::Holding(grants))
                 if grants.iter().all(|held| held.ticket == grant.ticket) =>

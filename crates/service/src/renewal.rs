@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use holdfast_machine::Machine;
 use holdfast_raft::Urgency;
 use holdfast_types::{
-    Actor, Command, LockName, LockView, Owner, Rejection, Reply, SessionId, SessionName, Ttl,
+    Actor, Command, LockName, LockView, Owner, Rejection, Reply, SessionId, SessionName, Ticket,
+    Ttl,
 };
 
 use crate::context::Response;
@@ -38,7 +39,7 @@ impl Service {
     pub(crate) async fn renew(
         &self,
         session: &SessionName,
-        queue_entry: Option<(LockName, Owner)>,
+        queue_entry: Option<(LockName, Owner, Ticket)>,
         deadline: Instant,
     ) -> Result<Renewed, Failure> {
         let actor = self.actor().clone();
@@ -83,8 +84,9 @@ impl Service {
         let renewal = self.raft().read(|machine| {
             self.check_session_of(machine, &actor, &session)?;
             let (id, ttl) = find(machine, &session)?;
-            let entry = queue_entry
-                .and_then(|(lock, owner)| machine.entry_state(&lock.into(), &session, &owner));
+            let entry = queue_entry.and_then(|(lock, owner, ticket)| {
+                machine.entry_state(&lock.into(), &session, &owner, Some(ticket))
+            });
             let renewal = renew(machine, &mut self.observer().leases.lock(), id, Instant::now());
             Ok((renewal, Renewed { id, ttl, entry, revision: machine.revision() }))
         });

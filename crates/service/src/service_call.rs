@@ -16,7 +16,7 @@ use holdfast_machine::DIGEST_SCHEMA;
 use holdfast_raft::Role;
 use holdfast_types::{
     Actor, ClockReading, EntryState, FeatureLevel, LockName, NodeId, Owner, Rejection, Revision,
-    SessionId, SessionName, Ttl,
+    SessionId, SessionName, Ticket, Ttl,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -57,7 +57,7 @@ pub(crate) struct Renew {
     /// The caller.
     pub(crate) actor: Actor,
     pub(crate) session: SessionName,
-    pub(crate) queue_entry: Option<(LockName, Owner)>,
+    pub(crate) queue_entry: Option<(LockName, Owner, Ticket)>,
 }
 
 /// A renewal that a quorum confirmed.

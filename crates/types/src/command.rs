@@ -352,6 +352,17 @@ pub enum ReleaseTarget {
     Attempt(Attempt),
     /// The hold of this token, with all its attempts.
     Hold(FencingToken),
+    /// This many permits of one entry; with its last permit the entry is removed.
+    Permits(HoldName, u32),
+}
+
+/// One of the entries of an owner in a semaphore.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum HoldName {
+    /// The entry of calls without an attempt, otherwise the oldest one.
+    Unnamed,
+    Attempt(Attempt),
+    Token(FencingToken),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -52,7 +52,7 @@ pub use bound::Bound;
 pub use calendar::{date_of, format_time};
 pub use clock::{ClockReading, TimeJump};
 pub use command::{
-    Acquire, AcquireOptions, Cancel, Command, Entry, NumberedCall, Release, ReleaseTarget,
+    Acquire, AcquireOptions, Cancel, Command, Entry, HoldName, NumberedCall, Release, ReleaseTarget,
 };
 pub use data::Data;
 pub use event::{Applied, Event, LockEvent, LossCause, SessionEvent, TreeEvent};

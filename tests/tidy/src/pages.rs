@@ -17,7 +17,7 @@ const SENTENCE_MAX: usize = 25;
 /// about Python, Terraform, Kubernetes jobs and load balancers, and for what `run` and mixed ZooKeeper clients do. Users asked
 /// for them, and no other page covered them. Raised by 500 for the table of late copies,
 /// and by 2,400 for capacity, the Kubernetes runbook, and the limits and rights of callers that nobody trusts.
-pub const WORDS_MAX: usize = 26_000;
+pub const WORDS_MAX: usize = 26_900;
 
 /// The folder of the pages for contributors.
 const CONTRIBUTING: &str = "docs/contributing/";

@@ -39,6 +39,11 @@ pub const HOLD: Param = Param::word(
     "connection: the hold lasts as long as the connection, whose response is an event stream, and requires no session",
 )
 .hint("leave hold out, and renew the session");
+pub const ENQUEUE: Param = Param::flag(
+    "enqueue",
+    "Whether to return at once with the place in the queue, as 202. With wait the caller stays in the queue at most that \
+     long, otherwise as long as its session is open",
+);
 pub const PERMITS: Param = Param::number(
     "permits",
     (1, LockPolicy::LIMIT_MAX as u64),
@@ -110,6 +115,13 @@ pub const RELEASED_SESSION: Param =
     Param::name("session", SessionName::MAX_LEN, "The session that holds the lock or waits for it")
         .needed("me")
         .hint("add ?session=ID with the session of the grant");
+pub const RELEASED_PERMITS: Param = Param::number(
+    "permits",
+    (1, LockPolicy::LIMIT_MAX as u64),
+    "The number of permits to give back, from the highest slot down; the last one ends the hold. Without attempt and \
+     token, of the hold without an attempt, otherwise of the oldest hold. Send a request, too: a late copy without one \
+     gives back again",
+);
 pub const RELEASED_MULTI_LOCK_SESSION: Param = Param::name(
     "session",
     SessionName::MAX_LEN,

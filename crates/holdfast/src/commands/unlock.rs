@@ -28,6 +28,9 @@ pub(crate) struct UnlockArgs {
     /// Transfer the lock to this open session, which holds it at once with a new token.
     #[arg(long, value_name = "SESSION", conflicts_with = "force", value_parser = session_name)]
     to: Option<SessionName>,
+    /// Give back this many permits of a semaphore and keep the others; the last one ends the hold.
+    #[arg(long, value_name = "N", conflicts_with_all = ["force", "to", "ask"], value_parser = clap::value_parser!(u32).range(1..))]
+    permits: Option<u32>,
     /// End the holds of all holders, regardless of --session, and the rest of a --min-hold or a cooldown. For operators.
     #[arg(long, requires = "reason")]
     force: bool,
@@ -50,6 +53,11 @@ pub(crate) async fn run(args: UnlockArgs) -> Result<(), CommandFailure> {
         (Some(reason), _, _) if args.force => force_release(&client, &args.name, reason).await,
         (Some(_), ..) => Err(CommandFailure::usage("--reason needs --force or --ask")),
         (None, Some(session), Some(to)) => transfer(&client, &args, session, to).await,
+        (None, Some(session), None) if let Some(permits) = args.permits => {
+            client.release_permits(&args.name, session, permits).await?;
+            write_stderr(&format!("holdfast: {permits} permits of {} are released", args.name));
+            Ok(())
+        }
         (None, Some(session), None) => release(&client, &args.name, session).await,
         (None, None, _) => Err(CommandFailure::usage(
             "name the session with --session, or use --force --reason TEXT",

@@ -112,6 +112,23 @@ fn a_waiter_prints_the_holder_and_gets_the_lock_next() {
 }
 
 #[test]
+fn permits_are_given_back_one_by_one() {
+    let cluster = DevCluster::start(&["--nodes", "1"]);
+    let mut holder =
+        cluster.spawn_client(&["lock", "pool", "--session", "first", "--permits", "2/2"]);
+    let token = holder.next_stdout_line();
+    let one = ["unlock", "pool", "--session", "first", "--permits"];
+    let part = cluster.client(&[&one[..], &["1"]].concat());
+    assert_eq!(part.code, Some(0), "{}", part.stderr);
+    let who = cluster.client(&["who", "pool"]).stdout;
+    assert!(who.contains("1 of 2 permits") && who.contains(&format!("token {token}")), "{who}");
+    let many = cluster.client(&[&one[..], &["2"]].concat());
+    assert!(many.code == Some(1) && many.stderr.contains("1 permits"), "{}", many.stderr);
+    assert_eq!(cluster.client(&[&one[..], &["0"]].concat()).code, Some(2));
+    holder.kill();
+}
+
+#[test]
 fn an_interrupted_waiter_leaves_the_queue() {
     let cluster = DevCluster::start(&["--nodes", "1"]);
     let mut holder = cluster.spawn_client(&["lock", "job", "--session", "first"]);

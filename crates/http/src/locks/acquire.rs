@@ -5,11 +5,13 @@ use std::time::Duration;
 use axum::http::StatusCode;
 use futures_util::FutureExt as _;
 use holdfast_api::parameters::lock::{
-    HOLD, LIMIT, MAX_HOLD, MIN_HOLD, MODE, PERMITS, PRIORITY, QUEUE_MAX, REENTRANT, SESSION, SHARD,
-    SHARDS, VALUE,
+    ENQUEUE, HOLD, LIMIT, MAX_HOLD, MIN_HOLD, MODE, PERMITS, PRIORITY, QUEUE_MAX, REENTRANT,
+    SESSION, SHARD, SHARDS, VALUE,
 };
 use holdfast_api::parameters::{ATTEMPT, CHANGE, LABELS, OWNER, REDIRECT, TTL, WAIT};
-use holdfast_api::{CallParams as _, ErrorCode, GrantBody, ParamError, Schemas, params};
+use holdfast_api::{
+    CallParams as _, EnqueuedBody, ErrorCode, GrantBody, ParamError, Schemas, params,
+};
 use holdfast_service::{Granted, Response};
 use holdfast_types::{
     Acquire, AcquireOptions, Attempt, Data, Labels, Mode, Owner, Right, SessionName, ShardChoice,
@@ -17,6 +19,7 @@ use holdfast_types::{
 };
 
 use super::acquire_stream::stream;
+use super::enqueue::{self, PLACE, enqueue};
 use super::{
     ACQUIRE_ERRORS, GRANTED_TOKEN, acquiring_session, check_change, grant_reply, owner_or_unnamed,
 };
@@ -32,7 +35,7 @@ use crate::status::HttpError;
 
 pub(crate) static OPERATION: Operation = Operation {
     summary: "Acquire a lock, or renew it",
-    description: "2xx means that the caller holds the lock, 423 that it does not. The same call sent again renews the \
+    description: "200 means that the caller holds the lock, 423 that it does not, 202 that it waits (only with enqueue). The same call sent again renews the \
         hold, with the same token. With Accept: text/plain the response is the token alone. With shards the response names \
         the shard.",
     params: AcquireParams::LIST,
@@ -47,6 +50,12 @@ pub(crate) static OPERATION: Operation = Operation {
             .or("text/plain", Content::Text)
             .or("text/event-stream", Content::Text)
             .with(&[GRANTED_TOKEN]),
+            ResponseSpec::json(
+                StatusCode::ACCEPTED,
+                "With enqueue: the caller is in the queue, and holds nothing yet",
+                Schemas::of::<EnqueuedBody>,
+            )
+            .with(&[PLACE]),
         ]
     },
     errors: ACQUIRE_ERRORS,
@@ -69,6 +78,7 @@ params! {
         change: Option<Attempt> = CHANGE,
         ttl: Option<Ttl> = TTL,
         wait: Duration = WAIT,
+        enqueue: bool = ENQUEUE,
         queue_max: Option<u32> = QUEUE_MAX,
         mode: Option<Mode> = MODE,
         hold: Option<&'static str> = HOLD,
@@ -92,7 +102,9 @@ async fn acquire(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let for_connection = is_for_connection(&params)?;
     check_changed(&params)?;
     let shards = shard_request(&params)?;
-    call.log_fields.wait = params.wait;
+    check_enqueue(&params)?;
+    let enqueues = params.enqueue;
+    call.log_fields.wait = if enqueues { Duration::ZERO } else { params.wait };
     let AcquireParams { session, owner, attempt, change, ttl, labels, .. } = params;
     check_change(change, attempt, session.as_ref())?;
     let open = acquiring_session(call, session, attempt, ttl, labels)?;
@@ -104,6 +116,7 @@ async fn acquire(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
         permits: params.permits,
         limit: params.limit,
         queue_max: params.queue_max,
+        wait: enqueues || acquire.wait,
         shards,
         options: AcquireOptions {
             priority: params.priority,
@@ -114,6 +127,10 @@ async fn acquire(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
         },
         ..acquire
     };
+    if enqueues {
+        let enqueued = enqueue(call, acquire).await;
+        return enqueued.map_err(|problem| with_queue_max_hint(problem, params.queue_max));
+    }
     if for_connection || accepts_events(&call.parts.headers) {
         return stream(call, acquire, for_connection).await;
     }
@@ -161,6 +178,11 @@ fn check_changed(params: &AcquireParams) -> Result<(), ParamError> {
     }
 }
 
+fn check_enqueue(params: &AcquireParams) -> Result<(), ParamError> {
+    let others = [("hold", params.hold.is_some()), ("change", params.change.is_some())];
+    if params.enqueue { enqueue::check(&others, params.session.is_some()) } else { Ok(()) }
+}
+
 fn shard_request(params: &AcquireParams) -> Result<Option<ShardRequest>, ParamError> {
     match (params.shards, params.shard) {
         (None, None) => Ok(None),
@@ -196,6 +218,7 @@ mod tests {
         is_for_connection(&params)?;
         shard_request(&params)?;
         check_changed(&params)?;
+        check_enqueue(&params)?;
         check_change(params.change, params.attempt, params.session.as_ref())?;
         check_attempt(params.attempt, params.session.as_ref())?;
         Ok(params)
@@ -290,6 +313,19 @@ mod tests {
         ] {
             assert_eq!(rejected(query), (ErrorCode::InvalidArgument, detail.to_owned()), "{query}");
         }
+    }
+
+    #[test]
+    fn a_place_in_the_queue_needs_a_session_that_keeps_it() {
+        assert!(read("session=me&enqueue").unwrap().enqueue);
+        assert!(!read("session=me&enqueue=false").unwrap().enqueue);
+        assert_eq!(rejected("enqueue").1, "'enqueue' needs 'session'");
+        assert_eq!(
+            rejected("hold=connection&enqueue").1,
+            "'hold' and 'enqueue' exclude each other"
+        );
+        let change = "session=me&attempt=2&change=1&enqueue";
+        assert_eq!(rejected(change).1, "'change' and 'enqueue' exclude each other");
     }
 
     #[test]

@@ -10,8 +10,7 @@ use std::time::Duration;
 
 use axum::http::HeaderName;
 use holdfast_api::{
-    AheadBody, ErrorCode, EstimateBody, FENCING_TOKEN, GrantBody, LostBody, QueuedBody,
-    RenewedBody,
+    AheadBody, ErrorCode, EstimateBody, FENCING_TOKEN, GrantBody, LostBody, QueuedBody, RenewedBody,
 };
 use holdfast_service::{
     AcquireProgress, ConnectionHold, Failure, Granted, HoldEnd, HoldEvent, PendingAcquire,
@@ -175,7 +174,7 @@ impl AcquireStream {
     }
 }
 
-fn queued_body(position: QueuePosition, now: Stamp) -> QueuedBody {
+pub(super) fn queued_body(position: QueuePosition, now: Stamp) -> QueuedBody {
     let QueuePosition { lock, position, waiting, holder, ahead, estimate, revision } = position;
     let holder = holder.into_iter().map(|holder| AheadBody::holder(holder, now));
     let ahead = ahead.into_iter().map(|waiter| AheadBody::waiter(waiter, now));

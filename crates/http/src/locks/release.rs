@@ -2,11 +2,14 @@
 
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use futures_util::FutureExt as _;
-use holdfast_api::parameters::lock::RELEASED_SESSION;
-use holdfast_api::parameters::{OWNER, REDIRECT, RELEASED_ATTEMPT, RELEASED_TOKEN};
+use holdfast_api::parameters::lock::{RELEASED_PERMITS, RELEASED_SESSION};
+use holdfast_api::parameters::{OWNER, REDIRECT, RELEASED_ATTEMPT, RELEASED_TOKEN, REQUEST};
 use holdfast_api::{CallParams as _, HOLDFAST_HOLD_COUNT, params};
 use holdfast_service::Response;
-use holdfast_types::{Attempt, FencingToken, Owner, Release, Released, SessionName};
+use holdfast_types::{
+    Attempt, FencingToken, HoldName, Owner, Release, ReleaseTarget, Released, RequestNumber,
+    SessionName,
+};
 
 use super::{RELEASE_ERRORS, owner_or_unnamed, release_target};
 use crate::access::HeadAccess;
@@ -26,7 +29,8 @@ const HOLD_COUNT: Header = Header::number(
 pub(crate) static OPERATION: Operation = Operation {
     summary: "Release a lock, or leave its queue",
     description: "With token or attempt a late copy of the call changes nothing. Without them the call ends the hold or the \
-        wait that the owner has when the call arrives. On a sharded lock the call releases the caller's shard.",
+        wait that the owner has when the call arrives. On a sharded lock the call releases the caller's shard. With permits \
+        the call gives back a part of a hold of a semaphore.",
     params: ReleaseParams::LIST,
     example: Example { query: "session=me&attempt=1", body: "" },
     answers: || {
@@ -38,7 +42,7 @@ pub(crate) static OPERATION: Operation = Operation {
         "releaseLock",
         Method::Delete,
         &LOCK,
-        LateCopies::Release,
+        LateCopies::ReleasePermits,
         HeadAccess::Subject,
         BodyKind::SMALL,
         |call| release(call).boxed(),
@@ -51,15 +55,17 @@ params! {
         owner: Option<Owner> = OWNER,
         attempt: Option<Attempt> = RELEASED_ATTEMPT,
         token: Option<FencingToken> = RELEASED_TOKEN,
+        permits: Option<u32> = RELEASED_PERMITS,
+        _request: Option<RequestNumber> = REQUEST,
         _redirect: bool = REDIRECT,
     }
 }
 
 async fn release(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let locks = call.lock()?.into();
-    let ReleaseParams { session, owner, attempt, token, .. } = call.params()?;
+    let ReleaseParams { session, owner, attempt, token, permits, .. } = call.params()?;
     call.log_fields.session = Some(session.clone());
-    let target = release_target(attempt, token)?;
+    let target = part_of(release_target(attempt, token)?, permits);
     let release = Release { locks, session, owner: owner_or_unnamed(owner), target };
     let released = call.run(call.service().release(release)).await?;
     let Response { value: Released { hold_count, .. }, revision, .. } = released;
@@ -71,10 +77,19 @@ async fn release(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     Ok(reply.with_header(HeaderName::from_static(HOLDFAST_HOLD_COUNT), left))
 }
 
+/// The target of a release, or this many permits of it.
+fn part_of(target: ReleaseTarget, permits: Option<u32>) -> ReleaseTarget {
+    let name = match target {
+        ReleaseTarget::Attempt(attempt) => HoldName::Attempt(attempt),
+        ReleaseTarget::Hold(token) => HoldName::Token(token),
+        ReleaseTarget::AnyEntry | ReleaseTarget::Permits(..) => HoldName::Unnamed,
+    };
+    permits.map_or(target, |permits| ReleaseTarget::Permits(name, permits))
+}
+
 #[cfg(test)]
 mod tests {
     use holdfast_api::ErrorCode;
-    use holdfast_types::ReleaseTarget;
 
     use super::*;
 
@@ -82,17 +97,25 @@ mod tests {
     fn a_release_has_at_most_one_target() {
         let target = |query: &str| {
             let params = ReleaseParams::from_query(query)?;
-            release_target(params.attempt, params.token)
+            let whole = release_target(params.attempt, params.token);
+            whole.map(|whole| part_of(whole, params.permits))
         };
         assert_eq!(target("session=me"), Ok(ReleaseTarget::AnyEntry));
         assert_eq!(target("session=me&attempt=2"), Ok(ReleaseTarget::Attempt(Attempt(2))));
         assert_eq!(target("session=me&token=7"), Ok(ReleaseTarget::Hold(FencingToken(7))));
+        let part = |name, permits| Ok(ReleaseTarget::Permits(name, permits));
+        assert_eq!(target("session=me&permits=2"), part(HoldName::Unnamed, 2));
+        let attempt = HoldName::Attempt(Attempt(3));
+        assert_eq!(target("session=me&permits=1&attempt=3&request=9"), part(attempt, 1));
+        let token = HoldName::Token(FencingToken(7));
+        assert_eq!(target("session=me&permits=1&token=7"), part(token, 1));
         assert_eq!(target("").unwrap_err().parameter.as_deref(), Some("session"));
         for query in [
             "session=me&token=1&attempt=2",
             "session=me&token=0",
             "session=me&attempt=9223372036854775808",
-            "session=me&permits=1",
+            "session=me&permits=0",
+            "session=me&permits=1&request=0",
             "session=me&to=you",
             "session=me&force",
         ] {

@@ -40,7 +40,7 @@ pub(super) fn shards_mismatch(shards: Option<u32>, context: &ErrorContext<'_>) -
 
 pub(super) fn permits_mismatch(permits: u32, context: &ErrorContext<'_>) -> HttpError {
     let detail = format!("the owner holds {permits} permits of this semaphore or waits for them");
-    let hint = "release them first, or acquire more under another owner";
+    let hint = "acquire more with another attempt, or release at most as many";
     about(ErrorCode::LimitMismatch, detail, hint, context)
 }
 

@@ -150,8 +150,8 @@ async fn a_post_to_a_lock_and_an_empty_policy_change_are_rejected_with_the_right
 #[tokio::test]
 async fn a_parameter_of_another_call_is_rejected_by_name() {
     let node = Node::start().await;
-    let problem = node.call("DELETE", "/v1/locks/a?session=me&permits=1").await;
-    assert_eq!(problem.problem(400, "invalid-argument")["parameter"], "permits");
+    let problem = node.call("DELETE", "/v1/locks/a?session=me&limit=1").await;
+    assert_eq!(problem.problem(400, "invalid-argument")["parameter"], "limit");
 }
 
 #[tokio::test]

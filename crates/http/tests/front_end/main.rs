@@ -30,6 +30,7 @@ mod locks;
 mod lost;
 mod namespaces;
 mod node;
+mod permits;
 mod queue_info;
 mod recipes;
 mod self_report;

@@ -43,6 +43,41 @@ async fn row_30_an_acquire_gets_a_free_shard_and_a_repeated_acquire_gets_the_sam
 }
 
 #[tokio::test]
+async fn row_30_a_waiter_without_a_named_shard_gets_the_first_that_becomes_free() {
+    let node = Node::start().await;
+    for session in ["a", "b"] {
+        node.take(&format!("/v1/locks/stock?session={session}&shards=2")).await;
+    }
+    let waiting = node.begin("PUT", "/v1/locks/stock?session=c&shards=2&wait=60s");
+    node.until_waiters("stock/0", 1).await;
+    let named = node.begin("PUT", "/v1/locks/stock?session=d&shards=2&shard=0&wait=60s");
+    node.until_waiters("stock/0", 2).await;
+    assert_eq!(node.call("DELETE", "/v1/locks/stock?session=b").await.status, 204);
+    let grant = waiting.await.unwrap().json();
+    assert_eq!(name_and_shard(&grant), (&json!("stock/1"), &json!(1)));
+    let again = node.call("PUT", "/v1/locks/stock?session=c&shards=2").await.json();
+    assert_eq!((&again["token"], &again["renewed"]), (&grant["token"], &json!(true)));
+    assert_eq!(node.call("DELETE", "/v1/locks/stock?session=c").await.status, 204);
+    assert_eq!(
+        node.call("GET", "/v1/locks/stock/0").await.json()["waiters"],
+        1,
+        "d asked for shard 0"
+    );
+    assert_eq!(node.call("DELETE", "/v1/locks/stock?session=a").await.status, 204);
+    assert_eq!(name_and_shard(&named.await.unwrap().json()), (&json!("stock/0"), &json!(0)));
+    // A stream of positions ends with the grant of the other shard.
+    for session in ["e", "f"] {
+        let take = format!("/v1/locks/pair?session={session}&shards=2");
+        node.take(&take).await;
+    }
+    let target = "/v1/locks/pair?session=g&shards=2&wait=60s";
+    let mut stream = Events::begin(node.address, "PUT", target, None).await;
+    assert_eq!(stream.expect("queued").await["lock"], "pair/0");
+    node.call("DELETE", "/v1/locks/pair?session=f").await;
+    assert_eq!(name_and_shard(&stream.expect("granted").await), (&json!("pair/1"), &json!(1)));
+}
+
+#[tokio::test]
 async fn concurrent_callers_get_a_different_shard_each() {
     let node = Node::start().await;
     let calls: Vec<_> = (0..16)

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use holdfast_types::{
     Acquire, Bound, Data, EntryState, FencingToken, LockName, LockRejection, LockSet, Mode,
     OpenSession, Outcome, Owner, QuotaFull, QuotaKind, QuotaOwner, Rejection, Reply, Revision,
-    SessionEnd, SessionId, SessionName, Ticket, TreeRejection, ZnodePath,
+    SessionEnd, SessionId, SessionName, ShardChoice, Ticket, TreeRejection, ZnodePath,
 };
 
 use crate::Machine;
@@ -37,7 +37,7 @@ impl Machine {
         };
         let sharded = acquire.shards.map(|_| acquire.locks.first().clone());
         let new_shards = self.choose_shard(session, &mut acquire, ctx.now)?;
-        let entry_in = |lock| self.locks.find(session?, lock, &acquire.owner, Ticket(0)).cloned();
+        let entry_in = |lock| self.entry_for(session?, lock, &acquire).cloned();
         let entries: Vec<Option<Arc<LockEntry>>> = acquire.locks.iter().map(entry_in).collect();
         for (lock, entry) in acquire.locks.iter().zip(&entries) {
             let keeps = |attempt| entry.as_ref().is_some_and(|e| e.claims.contains(attempt));
@@ -66,6 +66,7 @@ impl Machine {
         ctx: &mut ApplyContext<'_>,
     ) -> Outcome {
         let (locks, request) = (&acquire.locks, GrantRequest::of(acquire));
+        self.check_reentrance(session, acquire)?;
         let mut waits = false;
         let mut stored_policy = None;
         for lock in locks.iter() {
@@ -153,6 +154,7 @@ impl Machine {
             wait_ms: call.wait_ms,
             permits: request.permits,
             never_overtaken: request.never_overtaken,
+            any_shard: acquire.shards.is_some_and(|shards| shards.choice == ShardChoice::Any),
             options: boxed_unless_plain(acquire.options.clone()),
             multi_lock,
             ..LockEntry::new(location.sequence, session, name, owner, claims, ctx)
@@ -162,8 +164,9 @@ impl Machine {
 
     /// The reply to an acquire. `waits` is whether the caller waits for an upgrade of its hold.
     pub(super) fn answer(&self, acquire: &Acquire, waits: bool, renewed: bool) -> Outcome {
-        let Acquire { locks, open: OpenSession { session, .. }, owner, .. } = acquire;
-        let state = self.state_of_entries(locks, session, owner, waits);
+        let Acquire { locks, open: OpenSession { session, .. }, .. } = acquire;
+        let entry = |id, lock: &LockName| Some((lock.clone(), self.entry_for(id, lock, acquire)?));
+        let state = self.state_of_entries(locks, session, entry, waits);
         // Never `None`: the command has just added or found the entries.
         let mut state = state.ok_or_else(|| no_session(session.clone()))?;
         match &mut state {
@@ -182,33 +185,43 @@ impl Machine {
         Ok(Reply::Acquired(state))
     }
 
-    /// Returns the state of an owner's entries in these locks. Of multiple entries in one lock, the first counts. A
-    /// holder that waits for an upgrade counts as waiting. Returns `None` if a lock has no entry of the owner.
+    /// Returns the state of an owner's entries in these locks: those with a ticket, or those that a call without an
+    /// attempt means. A holder that waits for an upgrade counts as waiting. Returns `None` if a lock has no such entry.
     pub fn entry_state(
         &self,
         locks: &LockSet,
         session: &SessionName,
         owner: &Owner,
+        ticket: Option<Ticket>,
     ) -> Option<EntryState> {
-        self.state_of_entries(locks, session, owner, true)
+        let entry = |id, lock: &LockName| match ticket {
+            Some(ticket) => {
+                let found = self.locks.find(id, lock, owner, ticket);
+                let found = found.filter(|entry| entry.ticket == ticket);
+                let here = found.map(|entry| (lock.clone(), entry));
+                here.or_else(|| self.moved_entry(id, lock, owner, ticket))
+            }
+            None => Some((lock.clone(), self.unnamed_entry(id, lock, owner)?)),
+        };
+        self.state_of_entries(locks, session, entry, true)
     }
 
-    fn state_of_entries(
-        &self,
+    fn state_of_entries<'a>(
+        &'a self,
         locks: &LockSet,
         session: &SessionName,
-        owner: &Owner,
+        entry: impl Fn(SessionId, &LockName) -> Option<(LockName, &'a Arc<LockEntry>)>,
         upgrade_waits: bool,
     ) -> Option<EntryState> {
         let Some(KnownSession::Open(id)) = self.sessions.named(session) else { return None };
-        let entry = |lock| Some((lock, self.locks.find(id, lock, owner, Ticket(0))?));
-        let entries: Vec<(&LockName, _)> = locks.iter().map(entry).collect::<Option<_>>()?;
+        let entries = locks.iter().map(|lock| entry(id, lock));
+        let entries: Vec<(LockName, _)> = entries.collect::<Option<_>>()?;
         let waits = |entry: &LockEntry| entry.hold.is_none() || upgrade_waits && entry.converts();
         if entries.iter().any(|(_, entry)| waits(entry)) {
-            let queued = entries.into_iter().map(|(lock, entry)| self.queued_of(lock, entry));
+            let queued = entries.iter().map(|(lock, entry)| self.queued_of(lock, entry));
             return Some(EntryState::Waiting(queued.collect::<Option<_>>()?));
         }
-        let grants = entries.into_iter().map(|(lock, entry)| self.grant_of(lock, entry, false));
+        let grants = entries.iter().map(|(lock, entry)| self.grant_of(lock, entry, false));
         Some(EntryState::Holding(grants.collect::<Option<_>>()?))
     }
 
@@ -337,6 +350,7 @@ impl LockEntry {
             claims,
             permits: 1,
             never_overtaken: false,
+            any_shard: false,
             options: None,
             multi_lock: None,
             hold: None,

@@ -190,10 +190,6 @@ impl Machine {
         open.map_or_else(|why| why, |_| self.not_holder(lock))
     }
 
-    fn is_semaphore(&self, lock: &LockName) -> bool {
-        self.locks.get(lock).is_some_and(|lock| lock.policy().limit.is_some())
-    }
-
     /// Applies an acquire to an existing entry, and grants waiters that its conversion admits.
     fn update_as_acquired(
         &mut self,

@@ -131,6 +131,7 @@ impl Machine {
                     self.grant(&lock, &next, ctx);
                 }
             }
+            while self.grant_to_other_shards_waiter(&lock, ctx) {}
         }
     }
 

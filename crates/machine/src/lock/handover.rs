@@ -89,7 +89,7 @@ impl Machine {
         let is_meant = |entry: &&Arc<LockEntry>| {
             entry.hold.is_some() && (token.is_none() || entry.token() == token)
         };
-        let entry = self.locks.find(id, lock, owner, Ticket(0)).filter(is_meant);
+        let entry = self.entries_of_owner(id, lock, owner).find(is_meant);
         entry.cloned().ok_or_else(|| self.not_holder(lock))
     }
 

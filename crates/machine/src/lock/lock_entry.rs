@@ -41,6 +41,8 @@ pub(crate) struct LockEntry {
     pub(crate) value_by: Attempt,
     /// Options that differ from the default. Invariant: never [`AcquireOptions::PLAIN`].
     pub(crate) options: Option<Box<AcquireOptions>>,
+    /// Whether it may move to another shard of the lock while it waits.
+    pub(crate) any_shard: bool,
     /// All locks of the multi-lock, including this one; `None` for a single lock.
     pub(crate) multi_lock: Option<Arc<LockSet>>,
     /// `Some` exactly while the entry holds the lock.

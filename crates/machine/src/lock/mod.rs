@@ -38,11 +38,13 @@
 //!
 //! - An exclusive holder is the only one, and there is at most one upgradable holder.
 //! - Permits stay within the limit, and no slot is held twice.
+//! - In a semaphore each attempt has its own entry (`owner_entries.rs`).
 //! - An entry has the strongest mode of its claims (`claims.rs`), or waits for it as an upgradable holder.
 //! - Each grant mints a token greater than every earlier token. A renewal keeps its token; an upgrade and a hand-over
 //!   are grants.
 //! - No lock without a cooldown has a first waiter that could hold it. A multi-lock entry counts only if the entry of
 //!   each of its locks is first and could hold.
+//! - A shard that a waiter of another shard could hold has waiters of its own (`shard_moves.rs`), except in a full tree.
 //! - Each waiter gets its rank once, and the queue is in rank order (`rank.rs`). An entry of a ZooKeeper client or a
 //!   multi-lock is never overtaken.
 //! - The index equals the state of the znodes, field by field.
@@ -68,10 +70,12 @@ mod invariants;
 pub(crate) mod lock_entry;
 mod multi_lock;
 mod operator;
+mod owner_entries;
 mod policy;
 pub(crate) mod rank;
 mod rebuild;
 mod release;
+mod shard_moves;
 mod shards;
 pub(crate) mod stored_policy;
 pub(crate) mod timers;

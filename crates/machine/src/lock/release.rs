@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use holdfast_types::{
-    Attempt, Cancel, EntryState, LockName, LockRejection, LossCause, Outcome, Owner, Rejection,
-    Release, ReleaseTarget, Released, Reply, SessionEnd, SessionId, Ticket,
+    Attempt, Cancel, EntryState, HoldName, LockName, LockRejection, LossCause, Outcome, Owner,
+    Rejection, Release, ReleaseTarget, Released, Reply, SessionEnd, SessionId,
 };
 
 use crate::Machine;
@@ -35,7 +35,9 @@ impl Machine {
                         Ok(Reply::Released(NOTHING_RELEASED))
                     }
                     _ if ended.is_some() => Ok(Reply::Released(NOTHING_RELEASED)),
-                    ReleaseTarget::AnyEntry | ReleaseTarget::Hold(_) => Err(no_session(session)),
+                    ReleaseTarget::AnyEntry
+                    | ReleaseTarget::Hold(_)
+                    | ReleaseTarget::Permits(..) => Err(no_session(session)),
                 };
             }
         };
@@ -43,7 +45,9 @@ impl Machine {
         let mut left = Vec::new();
         for lock in locks.iter() {
             let lock = self.lock_of_owner(id, lock.clone(), &owner);
-            let Some(entry) = self.locks.find(id, &lock, &owner, Ticket(0)).cloned() else {
+            let own: Vec<Arc<LockEntry>> =
+                self.entries_of_owner(id, &lock, &owner).cloned().collect();
+            if own.is_empty() {
                 let lost = self.acknowledge_losses_in(&session, &lock, ctx);
                 self.release_again(id, (&lock, &owner), target, lost);
                 let only = locks.single().is_some() && target == ReleaseTarget::AnyEntry;
@@ -51,8 +55,8 @@ impl Machine {
                     self.check_released_before(id, &lock, &owner)?;
                 }
                 continue;
-            };
-            let one = self.release_entry(&lock, &entry, target, ctx);
+            }
+            let one = self.release_entries(&lock, &own, target, ctx)?;
             if one.changed && one.hold_count == 0 {
                 left.push(lock);
             }
@@ -68,22 +72,72 @@ impl Machine {
         Ok(Reply::Released(released))
     }
 
-    /// Ends the hold or attempt that a release names. The caller then grants the next waiter.
-    fn release_entry(
+    /// Ends the hold, the attempt or the permits that a release names, of an owner with these entries. The caller then
+    /// grants the next waiter.
+    fn release_entries(
+        &mut self,
+        lock: &LockName,
+        own: &[Arc<LockEntry>],
+        target: ReleaseTarget,
+        ctx: &mut ApplyContext<'_>,
+    ) -> Result<Released, Rejection> {
+        let is_semaphore = self.is_semaphore(lock);
+        let Some(first) = own.first() else { return Ok(NOTHING_RELEASED) };
+        let meant: Vec<&Arc<LockEntry>> = match target {
+            ReleaseTarget::Attempt(attempt) if is_semaphore => {
+                let Some(entry) = own.iter().find(|entry| entry.claims.contains(attempt)) else {
+                    self.end_attempt(first.session, (lock, &first.owner), attempt);
+                    return Ok(NOTHING_RELEASED);
+                };
+                return Ok(self.leave_attempt(lock, entry, attempt, ctx));
+            }
+            ReleaseTarget::Attempt(attempt) => {
+                return Ok(self.leave_attempt(lock, first, attempt, ctx));
+            }
+            ReleaseTarget::Permits(name, permits) => {
+                let named = self.named_entry(first.session, (lock, &first.owner), name).cloned();
+                let Some(entry) = named else { return Ok(NOTHING_RELEASED) };
+                return self.release_permits(lock, &entry, (name, permits), ctx);
+            }
+            ReleaseTarget::Hold(token) => {
+                own.iter().filter(|entry| entry.token() == Some(token)).collect()
+            }
+            ReleaseTarget::AnyEntry if is_semaphore => own.iter().collect(),
+            ReleaseTarget::AnyEntry => vec![first],
+        };
+        for entry in &meant {
+            self.leave(&SessionLockKey::of(lock, entry), LossCause::Released, ctx);
+        }
+        Ok(Released { hold_count: 0, changed: !meant.is_empty() })
+    }
+
+    /// Gives back permits of an entry, from its highest slot down; the last one ends the hold or the wait.
+    fn release_permits(
         &mut self,
         lock: &LockName,
         entry: &Arc<LockEntry>,
-        target: ReleaseTarget,
+        (name, permits): (HoldName, u32),
         ctx: &mut ApplyContext<'_>,
-    ) -> Released {
-        match target {
-            ReleaseTarget::Attempt(attempt) => self.leave_attempt(lock, entry, attempt, ctx),
-            ReleaseTarget::Hold(token) if entry.token() != Some(token) => NOTHING_RELEASED,
-            ReleaseTarget::Hold(_) | ReleaseTarget::AnyEntry => {
-                self.leave(&SessionLockKey::of(lock, entry), LossCause::Released, ctx);
-                Released { hold_count: 0, changed: true }
-            }
+    ) -> Result<Released, Rejection> {
+        if permits == 0 || permits > entry.permits {
+            return Err(LockRejection::PermitsMismatch { permits: entry.permits }.into());
         }
+        let left = entry.permits - permits;
+        if left > 0 {
+            self.update_entry(lock, entry, |entry| {
+                entry.permits = left;
+                if let Some(hold) = &mut entry.hold {
+                    hold.slots = hold.slots.iter().copied().take(left as usize).collect();
+                }
+            });
+            self.grant_next(lock, ctx);
+            return Ok(Released { hold_count: entry.claims.count(), changed: true });
+        }
+        if let HoldName::Attempt(attempt) = name {
+            return Ok(self.leave_attempt(lock, entry, attempt, ctx));
+        }
+        self.leave(&SessionLockKey::of(lock, entry), LossCause::Released, ctx);
+        Ok(Released { hold_count: 0, changed: true })
     }
 
     /// Ends the wait of one call: its claim, and with the last claim the entry. Has no effect if the entry was granted or
@@ -93,6 +147,8 @@ impl Machine {
         let Some(KnownSession::Open(id)) = self.sessions.named(&session) else {
             return Reply::Cancelled;
         };
+        let moved = self.moved_entry(id, &lock, &owner, ticket).map(|(there, _)| there);
+        let lock = moved.unwrap_or(lock);
         let found = self.locks.find(id, &lock, &owner, ticket).cloned();
         let Some(entry) = found.filter(|entry| entry.ticket == ticket) else {
             return Reply::Cancelled;
@@ -141,7 +197,7 @@ impl Machine {
             ReleaseTarget::AnyEntry if lost => {
                 known.ended_attempts.end(&remembered, owner, Attempt::UNNAMED, true);
             }
-            ReleaseTarget::AnyEntry | ReleaseTarget::Hold(_) => {}
+            ReleaseTarget::AnyEntry | ReleaseTarget::Hold(_) | ReleaseTarget::Permits(..) => {}
         }
     }
 

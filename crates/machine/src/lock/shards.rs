@@ -33,7 +33,7 @@ impl Machine {
         acquire: &mut Acquire,
         now: Stamp,
     ) -> Result<Option<NewShards>, Rejection> {
-        let Some(shards) = acquire.shards.take() else {
+        let Some(shards) = acquire.shards else {
             for lock in acquire.locks.iter() {
                 let plain = self.check_not_sharded(lock);
                 plain.map_err(|why| in_lock(&acquire.locks, lock, why))?;

@@ -301,6 +301,7 @@ impl Loading {
             mode: part.mode,
             value_by: part.value_by,
             never_overtaken: part.never_overtaken,
+            any_shard: part.any_shard,
             permits: part.permits,
             options: part.options,
             multi_lock: part.multi_lock,

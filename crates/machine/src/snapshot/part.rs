@@ -195,6 +195,8 @@ pub(crate) struct LockEntryPart {
     pub(crate) rank: (u8, i64),
     /// True if no other entry overtakes it.
     pub(crate) never_overtaken: bool,
+    /// Whether it may move to another shard while it waits.
+    pub(crate) any_shard: bool,
     pub(crate) permits: u32,
     /// `None` for the default options.
     pub(crate) options: Option<Box<AcquireOptions>>,
@@ -300,6 +302,7 @@ impl LockEntryPart {
             mode: entry.mode,
             rank: (entry.rank.class, entry.rank.at),
             never_overtaken: entry.never_overtaken,
+            any_shard: entry.any_shard,
             permits: entry.permits,
             options: entry.options.clone(),
             multi_lock: entry.multi_lock.clone(),

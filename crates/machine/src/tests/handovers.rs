@@ -209,7 +209,7 @@ impl Trial {
         }
         self.hand_overs += 1;
         let holds = |machine: &Machine, (session, owner): &(SessionName, Owner)| {
-            let state = machine.entry_state(&hand.lock.clone().into(), session, owner);
+            let state = machine.entry_state(&hand.lock.clone().into(), session, owner, None);
             matches!(state, Some(EntryState::Holding(_)))
         };
         ensure(

@@ -220,6 +220,15 @@ fn release_nth(model: &Model, n: usize, how: u8) -> Option<Command> {
         (0, _) => ReleaseTarget::Attempt(entry.claims.iter().map(|claim| claim.attempt).min()?),
         (1, _) => ReleaseTarget::Attempt(*entry.numbers().iter().max()?),
         (2, Some(token)) => ReleaseTarget::Hold(FencingToken(token)),
+        (3, token) => {
+            let oldest = entry.claims.iter().map(|claim| claim.attempt).min()?;
+            let of = match token {
+                Some(token) if n % 2 == 0 => HoldName::Token(FencingToken(token)),
+                _ if oldest == Attempt::UNNAMED => HoldName::Unnamed,
+                _ => HoldName::Attempt(oldest),
+            };
+            ReleaseTarget::Permits(of, 1)
+        }
         _ => ReleaseTarget::AnyEntry,
     };
     let target = match target {
@@ -274,6 +283,7 @@ fn target() -> impl Strategy<Value = ReleaseTarget> {
         3 => Just(ReleaseTarget::AnyEntry),
         3 => (1..=ATTEMPTS).prop_map(|n| ReleaseTarget::Attempt(Attempt(n))),
         1 => (0..3_u64).prop_map(|n| ReleaseTarget::Hold(FencingToken(n))),
+        1 => (0..3_u32).prop_map(|n| ReleaseTarget::Permits(HoldName::Unnamed, n)),
     ]
 }
 
@@ -297,7 +307,7 @@ pub(super) fn numbered(model: &Model, command: Command) -> Command {
         }
         Command::Release(release) => {
             let target = match release.target {
-                ReleaseTarget::AnyEntry => ReleaseTarget::AnyEntry,
+                ReleaseTarget::AnyEntry | ReleaseTarget::Permits(..) => release.target,
                 ReleaseTarget::Attempt(n) => ReleaseTarget::Attempt(around(&release.session, n)),
                 ReleaseTarget::Hold(n) => {
                     ReleaseTarget::Hold(FencingToken(model.grants.saturating_sub(n.0)))
@@ -423,7 +433,7 @@ fn step(subject: HistorySubject) -> impl Strategy<Value = Move> {
     prop_oneof![
         160 => acquire().prop_map(Move::Command),
         40 => release().prop_map(Move::Command),
-        40 => (any::<usize>(), 0..5_u8).prop_map(|(n, how)| Move::Release(n, how)),
+        40 => (any::<usize>(), 0..6_u8).prop_map(|(n, how)| Move::Release(n, how)),
         24 => (any::<usize>(), attempt(), any::<bool>())
             .prop_map(|(n, attempt, wait)| Move::Reacquire(n, attempt, wait)),
         40 => (session(), lock(), any::<bool>())

@@ -40,6 +40,7 @@ mod nesting;
 mod once;
 mod operator_commands;
 mod operator_moves;
+mod permits;
 mod properties;
 mod random;
 mod recipe;

@@ -205,7 +205,8 @@ impl Trial {
                     return Ok(());
                 };
                 let (session_name, owner) = (name(session), Owner::unnamed());
-                let state = self.machine.entry_state(&lock.clone().into(), &session_name, &owner);
+                let state =
+                    self.machine.entry_state(&lock.clone().into(), &session_name, &owner, None);
                 let Some(EntryState::Waiting(queued)) = state else { return Ok(()) };
                 let (ticket, requested_in) = (Ticket(entry.ticket), queued[0].requested_in);
                 let cancel = Cancel {

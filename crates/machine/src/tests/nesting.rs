@@ -77,7 +77,7 @@ impl Nested {
     /// Ends the wait of a call.
     fn cancel(&mut self, session: &str, requested_in: Revision) -> Outcome {
         let (session, owner) = (session_name(session), Owner::unnamed());
-        let state = self.machine.entry_state(&lock_name("a").into(), &session, &owner);
+        let state = self.machine.entry_state(&lock_name("a").into(), &session, &owner, None);
         let Some(EntryState::Waiting(queued)) = state else { return Ok(Reply::Cancelled) };
         let (lock, ticket) = (lock_name("a"), queued[0].ticket);
         self.apply(Command::Cancel(Cancel { lock, session, owner, ticket, requested_in }))
@@ -89,6 +89,7 @@ impl Nested {
             &lock_name("a").into(),
             &session_name(session),
             &Owner::unnamed(),
+            None,
         );
         let Some(EntryState::Waiting(queued)) = state else { panic!("{state:?}") };
         let Queued { lock, ticket, requested_in, .. } = queued[0].clone();

@@ -355,7 +355,7 @@ impl<'a> Words<'a> {
             "entry" => {
                 let (lock, session) = (lock_name(self.at(2)), session_name(self.at(3)));
                 render::entry_state(
-                    machine.entry_state(&lock.into(), &session, &self.owner()).as_ref(),
+                    machine.entry_state(&lock.into(), &session, &self.owner(), None).as_ref(),
                 )
             }
             "fence" => vec![format!("{:?}", machine.fence(&lock_name(self.at(2))))],

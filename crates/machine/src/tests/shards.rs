@@ -68,6 +68,8 @@ enum AcquireResult {
 struct Model {
     count: Option<u32>,
     queues: Vec<Vec<usize>>,
+    /// Those that wait for any shard, in the order of their arrival.
+    for_any: Vec<usize>,
 }
 
 impl Model {
@@ -75,8 +77,17 @@ impl Model {
         self.queues.iter().position(|queue| queue.contains(&session))
     }
 
+    /// Removes an entry. A shard that becomes free goes to the first of those that wait for any.
     fn leave(&mut self, session: usize) {
+        let left = self.shard_of(session);
         self.queues.iter_mut().for_each(|queue| queue.retain(|one| *one != session));
+        self.for_any.retain(|one| *one != session);
+        let Some(free) = left.filter(|at| self.queues[*at].is_empty()) else { return };
+        let waits =
+            |one: &&usize| self.queues.iter().any(|queue| queue.iter().skip(1).any(|w| w == *one));
+        let Some(first) = self.for_any.iter().find(waits).copied() else { return };
+        self.queues.iter_mut().for_each(|queue| queue.retain(|one| *one != first));
+        self.queues[free].push(first);
     }
 
     fn expected_in(&self, session: usize, at: usize, wait: bool) -> AcquireResult {
@@ -118,6 +129,7 @@ impl Model {
         };
         if own.is_none() {
             self.queues[at].push(session);
+            self.for_any.extend((choice == ShardChoice::Any).then_some(session));
         }
         let actual = self.expected_in(session, at, wait);
         if actual == AcquireResult::Busy {
@@ -239,7 +251,7 @@ impl Trial {
     fn cancel(&mut self, session: usize) -> Result<(), String> {
         let Some(at) = self.model.shard_of(session) else { return Ok(()) };
         let (lock, caller, owner) = (shard(at), name(session), Owner::unnamed());
-        let state = self.machine.entry_state(&lock.clone().into(), &caller, &owner);
+        let state = self.machine.entry_state(&lock.clone().into(), &caller, &owner, None);
         let Some(EntryState::Waiting(queued)) = state else {
             return Ok(());
         };
@@ -329,6 +341,41 @@ fn seeded_owners_have_one_shard() {
     let waited: usize =
         (0..50).map(|_| run(&steps.new_tree(&mut runner).unwrap().current()).unwrap()).sum();
     assert!(waited > 50, "only {waited} waits in all histories");
+}
+
+/// A waiter for any shard stands in the queue of one. A call that waits finds the entry by its ticket, wherever it is.
+#[test]
+fn a_waiter_for_any_shard_gets_the_first_that_becomes_free() {
+    let mut machine = Machine::new();
+    let any = |n, wait| {
+        let shards = ShardRequest { count: Some(2), choice: ShardChoice::Any };
+        acquire(n, Some(shards), wait)
+    };
+    let apply = |machine: &mut Machine, command| {
+        let applied = machine.apply(Entry { stamped_at: Stamp(0), commands: vec![command] });
+        machine.check_invariants().unwrap();
+        let loaded = Machine::load(machine.dump()).unwrap();
+        assert_eq!(loaded.state_digest(), machine.state_digest());
+        applied.outcomes.into_iter().next().unwrap()
+    };
+    apply(&mut machine, any(0, false)).unwrap();
+    apply(&mut machine, any(1, false)).unwrap();
+    let Ok(Reply::Acquired(EntryState::Waiting(queued))) = apply(&mut machine, any(2, true)) else {
+        panic!("it waits")
+    };
+    let Queued { lock, ticket, requested_in, .. } = queued[0].clone();
+    assert_eq!(lock, shard(0));
+    let (owner, target) = (Owner::unnamed(), ReleaseTarget::AnyEntry);
+    let locks = shard(1).into();
+    let release = Release { locks, session: name(1), owner: owner.clone(), target };
+    apply(&mut machine, Command::Release(release)).unwrap();
+    let state = machine.entry_state(&shard(0).into(), &name(2), &owner, Some(ticket));
+    let grant = state.and_then(EntryState::into_single_grant).unwrap();
+    assert_eq!((&grant.lock, grant.ticket, grant.token.0), (&shard(1), ticket, 3));
+    let cancel = Cancel { lock, session: name(2), owner, ticket, requested_in };
+    let outcome = apply(&mut machine, Command::Cancel(cancel));
+    assert!(matches!(outcome, Ok(Reply::Acquired(EntryState::Holding(_)))), "{outcome:?}");
+    assert_eq!(machine.lock(&shard(0), 9).waiters_total, 0);
 }
 
 /// At the maximum number of shards each acquire gets another shard, and the next one queues at the first.

@@ -112,7 +112,7 @@ fn the_digests_of_a_schema_are_fixed() {
     let machine = machine();
     assert_eq!(
         (DIGEST_SCHEMA, machine.digest(), machine.state_digest()),
-        (8, 18_273_606_410_363_337_964, 14_398_495_729_015_773_590)
+        (9, 18_273_606_410_363_337_964, 10_688_271_258_459_173_281)
     );
 }
 

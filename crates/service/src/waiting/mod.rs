@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use holdfast_types::{LockName, Owner, Rejection, SessionName};
+use holdfast_types::{LockName, Owner, Rejection, SessionName, Ticket};
 
 use crate::authorization::{CredentialWatch, credential_ended};
 use crate::failure::Failure;
@@ -60,7 +60,7 @@ pub(crate) struct Wait {
 struct WaiterRenewals {
     session: SessionName,
     /// The hold or queue entry whose state each renewal also requests.
-    place: Option<(LockName, Owner)>,
+    place: Option<(LockName, Owner, Ticket)>,
     period: Duration,
     next_at: Instant,
     in_flight: Option<BoxFuture<'static, (Instant, Result<Renewed, Failure>)>>,
@@ -81,9 +81,9 @@ impl Wait {
     }
 
     /// Makes each renewal also request the state of the session's entry in a lock.
-    pub(crate) fn asking_about(mut self, lock: LockName, owner: Owner) -> Self {
+    pub(crate) fn asking_about(mut self, lock: LockName, owner: Owner, ticket: Ticket) -> Self {
         if let Some(renewals) = &mut self.renewals {
-            renewals.place = Some((lock, owner));
+            renewals.place = Some((lock, owner, ticket));
         }
         self
     }

@@ -54,6 +54,34 @@ pub(super) const SCRIPTS: &[Script] = &[
         204,
     ),
     script(
+        "releaseLock",
+        &["PUT /v1/locks/a?session=me&attempt=1&limit=3&permits=3&ttl=5m"],
+        "DELETE /v1/locks/a?session=me&attempt=1&permits=1&request=5",
+        &["PUT /v1/locks/a?session=me&attempt=2"],
+        204,
+    ),
+    script(
+        "acquireLock",
+        &[],
+        "PUT /v1/locks/a?session=me&attempt=1&limit=3&ttl=5m",
+        &[
+            "PUT /v1/locks/a?session=me&attempt=2",
+            "PUT /v1/locks/a?session=me&attempt=3",
+            "DELETE /v1/locks/a?session=me&attempt=3",
+        ],
+        200,
+    ),
+    script(
+        "acquireLock",
+        &[
+            "PUT /v1/locks/a?session=me&attempt=1&limit=3&ttl=5m",
+            "PUT /v1/locks/a?session=me&attempt=2",
+        ],
+        "PUT /v1/locks/a?session=me&attempt=3",
+        &["DELETE /v1/locks/a?session=me&attempt=3"],
+        409,
+    ),
+    script(
         "releaseLocks",
         &["POST /v1/locks?name=a&name=b&session=me&attempt=1&ttl=5m"],
         "DELETE /v1/locks?name=a&name=b&session=me&attempt=1",

@@ -110,12 +110,12 @@ impl Model {
         token: Option<FencingToken>,
     ) -> Result<&Node, Rejection> {
         let Some(live) = self.live(session) else { return Err(self.gone(session.clone())) };
-        let own = self.own_entry(lock, live.id, owner);
+        let mut own = self.own_entries(lock, live.id, owner).into_iter();
         let is_meant = |node: &&Node| {
             let holds = entry(node).hold.as_ref().map(|hold| hold.token);
             holds.is_some() && token.is_none_or(|token| holds == Some(token.0))
         };
-        own.filter(is_meant).ok_or_else(|| match self.other_holder(lock, "") {
+        own.find(is_meant).ok_or_else(|| match self.other_holder(lock, "") {
             Some(holder) => Rejection::Lock(LockRejection::NotHolder { holder: holder.into() }),
             None => Rejection::Lock(LockRejection::NotHeld),
         })

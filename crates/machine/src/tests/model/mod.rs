@@ -228,12 +228,6 @@ impl Model {
         paths
     }
 
-    fn own_entry(&self, lock: &LockName, id: u64, owner: &Owner) -> Option<&Node> {
-        self.queue(lock).into_iter().find(|node| {
-            node.stat.ephemeral_owner == id as i64 && node.entry.as_ref().unwrap().owner == *owner
-        })
-    }
-
     fn session_of(&self, node: &Node) -> &Session {
         self.sessions.iter().find(|s| s.id as i64 == node.stat.ephemeral_owner).unwrap()
     }

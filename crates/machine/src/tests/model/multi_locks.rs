@@ -36,11 +36,10 @@ impl Model {
     }
 
     pub(super) fn acquire_multi_lock(&mut self, id: u64, all: &Acquire) -> Outcome {
-        let name = &all.open.session;
         let own = |lock| self.own_entry(lock, id, &all.owner).cloned();
         let entries: Vec<Node> = all.locks.iter().filter_map(own).collect();
         for lock in all.locks.iter() {
-            let allowed = self.check_attempt((name, lock, &all.owner), all.attempt);
+            let allowed = self.check_attempt(lock, all);
             allowed.map_err(|why| in_multi_lock(lock, why))?;
         }
         let Some(first) = entries.first() else { return self.join_multi_lock(id, all) };
@@ -182,8 +181,8 @@ impl Model {
         };
         let mut left = Vec::new();
         for lock in locks.iter() {
-            let own = self.own_entry(lock, id, &owner);
-            let Some((path, own)) = own.map(|node| (node.path.clone(), entry(node).clone())) else {
+            let meant = self.meant_entries(lock, (id, &owner), target);
+            if self.own_entry(lock, id, &owner).is_none() {
                 let acknowledged = self.acknowledge_loss(&session, lock);
                 match target {
                     ReleaseTarget::Attempt(attempt) => {
@@ -195,19 +194,22 @@ impl Model {
                     _ => {}
                 }
                 continue;
-            };
-            let holds = own.hold.as_ref().map(|hold| hold.token);
-            match target {
-                ReleaseTarget::Attempt(attempt) if !own.is_only_claim(attempt) => {
-                    let one = self.end_claim(lock, &path, attempt);
-                    released.changed |= one.changed;
-                    released.hold_count = released.hold_count.max(one.hold_count);
-                }
-                ReleaseTarget::Hold(token) if holds != Some(token.0) => {}
-                _ => {
-                    self.leave(&path, LossCause::Released);
-                    released.changed = true;
-                    left.push(lock.clone());
+            }
+            if let (ReleaseTarget::Attempt(attempt), []) = (target, &meant[..]) {
+                self.end_attempt((&session, lock, &owner), attempt);
+            }
+            for node in meant {
+                match target {
+                    ReleaseTarget::Attempt(attempt) if !entry(&node).is_only_claim(attempt) => {
+                        let one = self.end_claim(lock, &node.path, attempt);
+                        released.changed |= one.changed;
+                        released.hold_count = released.hold_count.max(one.hold_count);
+                    }
+                    _ => {
+                        self.leave(&node.path, LossCause::Released);
+                        released.changed = true;
+                        left.push(lock.clone());
+                    }
                 }
             }
         }

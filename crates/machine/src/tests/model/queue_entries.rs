@@ -42,9 +42,9 @@ impl Model {
             return self.acquire_multi_lock(id, &acquire);
         };
         if acquire.change.is_none() {
-            self.check_attempt((&name, &lock, &acquire.owner), acquire.attempt)?;
+            self.check_attempt(&lock, &acquire)?;
         }
-        match (self.own_entry(&lock, id, &acquire.owner).cloned(), acquire.change) {
+        match (self.entry_for(&lock, id, &acquire).cloned(), acquire.change) {
             (Some(node), _) => self.acquire_again(lock, &node, acquire),
             (None, None) => self.join(&lock, acquire),
             (None, Some(of)) => {
@@ -74,6 +74,11 @@ impl Model {
     }
 
     fn join(&mut self, lock: &LockName, acquire: Acquire) -> Outcome {
+        let id = self.live(&acquire.open.session).map_or(0, |session| session.id);
+        let own = self.own_entries(lock, id, &acquire.owner);
+        if own.iter().any(|node| !(entry(node).reentrant && acquire.options.reentrant)) {
+            return Err(LockRejection::NotReentrant.into());
+        }
         self.check_no_foreign_znode(lock)?;
         let limit = self.limit_to_set(lock, &acquire)?;
         let open = acquire.open.clone();
@@ -88,7 +93,6 @@ impl Model {
         if !known && self.sessions.len() as u32 >= self.limits.sessions_max {
             return full(Bound::Sessions, self.limits.sessions_max);
         }
-        let id = self.live(&name).map_or(0, |session| session.id);
         if let Some(rejection) = self.no_room(id, lock, request) {
             return Err(rejection);
         }
@@ -224,7 +228,8 @@ impl Model {
                 (_, None) => Err(self.gone(name)),
             };
         };
-        let Some(node) = self.own_entry(&lock, session.id, &owner) else {
+        let id = session.id;
+        if self.own_entry(&lock, id, &owner).is_none() {
             let released = session.released.contains(&(lock.clone(), owner.clone()));
             let acknowledged = self.acknowledge_loss(&name, &lock);
             match target {
@@ -232,7 +237,7 @@ impl Model {
                     self.end_attempt((&name, &lock, &owner), attempt);
                     return nothing;
                 }
-                ReleaseTarget::Hold(_) => return nothing,
+                ReleaseTarget::Hold(_) | ReleaseTarget::Permits(..) => return nothing,
                 ReleaseTarget::AnyEntry => {}
             }
             if acknowledged {
@@ -246,18 +251,125 @@ impl Model {
                 }
                 Some(_) | None => nothing,
             };
-        };
-        let (path, entry) = (node.path.clone(), entry(node).clone());
-        let holds = entry.hold.as_ref().map(|hold| hold.token);
-        match target {
-            ReleaseTarget::Attempt(attempt) if !entry.is_only_claim(attempt) => {
-                return Ok(Reply::Released(self.end_claim(&lock, &path, attempt)));
-            }
-            ReleaseTarget::Hold(token) if holds != Some(token.0) => return nothing,
-            _ => {}
         }
-        self.release_entry(&lock, &path, &name);
-        Ok(Reply::Released(Released { hold_count: 0, changed: true }))
+        let meant = self.meant_entries(&lock, (id, &owner), target);
+        match (target, &meant[..]) {
+            (ReleaseTarget::Attempt(attempt), []) => {
+                self.end_attempt((&name, &lock, &owner), attempt);
+                nothing
+            }
+            (_, []) => nothing,
+            (ReleaseTarget::Attempt(attempt), [node]) if !entry(node).is_only_claim(attempt) => {
+                Ok(Reply::Released(self.end_claim(&lock, &node.path, attempt)))
+            }
+            (ReleaseTarget::Permits(of, permits), [node]) => {
+                self.release_permits(&lock, node, (of, permits), &name)
+            }
+            (_, all) => {
+                all.iter().for_each(|node| self.leave(&node.path, LossCause::Released));
+                self.close_if_anonymous_and_idle(id);
+                self.grant_waiters(&lock);
+                Ok(Reply::Released(Released { hold_count: 0, changed: true }))
+            }
+        }
+    }
+
+    /// Gives back permits, from the highest slot down; the last one ends the hold or the wait.
+    fn release_permits(
+        &mut self,
+        lock: &LockName,
+        node: &Node,
+        (of, permits): (HoldName, u32),
+        name: &SessionName,
+    ) -> Outcome {
+        let has = entry(node).permits;
+        if permits == 0 || permits > has {
+            return Err(LockRejection::PermitsMismatch { permits: has }.into());
+        }
+        if permits == has {
+            return match of {
+                HoldName::Attempt(attempt) if !entry(node).is_only_claim(attempt) => {
+                    Ok(Reply::Released(self.end_claim(lock, &node.path, attempt)))
+                }
+                _ => {
+                    self.release_entry(lock, &node.path, name);
+                    Ok(Reply::Released(Released { hold_count: 0, changed: true }))
+                }
+            };
+        }
+        let own = self.find_mut(&node.path).entry.as_mut().unwrap();
+        own.permits = has - permits;
+        let hold_count = own.claims.len() as u32;
+        if let Some(hold) = &mut own.hold {
+            hold.slots.truncate((has - permits) as usize);
+        }
+        self.grant_waiters(lock);
+        Ok(Reply::Released(Released { hold_count, changed: true }))
+    }
+
+    /// The entries of an owner in a lock, oldest first.
+    pub(super) fn own_entries(&self, lock: &LockName, id: u64, owner: &Owner) -> Vec<&Node> {
+        let is_own =
+            |node: &&Node| node.stat.ephemeral_owner == id as i64 && entry(node).owner == *owner;
+        let mut own: Vec<&Node> = self.queue(lock).into_iter().filter(is_own).collect();
+        own.sort_by_key(|node| node.stat.czxid);
+        own
+    }
+
+    pub(super) fn own_entry(&self, lock: &LockName, id: u64, owner: &Owner) -> Option<&Node> {
+        self.own_entries(lock, id, owner).into_iter().next()
+    }
+
+    /// The entry that a call without an attempt means.
+    fn unnamed_entry(&self, lock: &LockName, id: u64, owner: &Owner) -> Option<&Node> {
+        let own = self.own_entries(lock, id, owner);
+        let unnamed = own.iter().find(|node| entry(node).claim(Attempt::UNNAMED).is_some());
+        unnamed.or(own.first()).copied()
+    }
+
+    /// The entry that an acquire repeats, nests in or changes: in a semaphore, each attempt has its own.
+    pub(super) fn entry_for(&self, lock: &LockName, id: u64, acquire: &Acquire) -> Option<&Node> {
+        if acquire.locks.is_multi_lock() || self.policy(lock).limit.is_none() {
+            return self.own_entry(lock, id, &acquire.owner);
+        }
+        match acquire.change.or(acquire.attempt) {
+            None => self.unnamed_entry(lock, id, &acquire.owner),
+            Some(number) => {
+                let own = self.own_entries(lock, id, &acquire.owner);
+                own.into_iter().find(|node| entry(node).claim(number).is_some())
+            }
+        }
+    }
+
+    /// The entries of an owner that a release means.
+    pub(super) fn meant_entries(
+        &self,
+        lock: &LockName,
+        (id, owner): (u64, &Owner),
+        target: ReleaseTarget,
+    ) -> Vec<Node> {
+        let own = self.own_entries(lock, id, owner);
+        let semaphore = self.policy(lock).limit.is_some();
+        let claims = |node: &&Node, number| entry(node).claim(number).is_some();
+        let meant: Vec<&Node> = match target {
+            ReleaseTarget::AnyEntry if semaphore => own,
+            ReleaseTarget::Attempt(number) if semaphore => {
+                own.into_iter().filter(|node| claims(node, number)).collect()
+            }
+            ReleaseTarget::AnyEntry | ReleaseTarget::Attempt(_) => {
+                own.into_iter().take(1).collect()
+            }
+            ReleaseTarget::Permits(HoldName::Unnamed, _) => {
+                self.unnamed_entry(lock, id, owner).into_iter().collect()
+            }
+            ReleaseTarget::Permits(HoldName::Attempt(number), _) => {
+                own.into_iter().find(|node| claims(node, number)).into_iter().collect()
+            }
+            ReleaseTarget::Hold(token) | ReleaseTarget::Permits(HoldName::Token(token), _) => {
+                own.into_iter().filter(|node| entry(node).token() == Some(token.0)).collect()
+            }
+        };
+        meant.into_iter().cloned().collect()
     }
 
     pub(super) fn release_entry(&mut self, lock: &LockName, path: &str, name: &SessionName) {

@@ -176,13 +176,14 @@ impl Model {
 
     pub(super) fn check_attempt(
         &self,
-        (name, lock, owner): (&SessionName, &LockName, &Owner),
-        attempt: Option<Attempt>,
+        lock: &LockName,
+        acquire: &Acquire,
     ) -> Result<(), Rejection> {
-        let newest = self.newest_ended(name, lock, owner);
+        let (name, attempt) = (&acquire.open.session, acquire.attempt);
+        let newest = self.newest_ended(name, lock, &acquire.owner);
         let keeps = |node: &Node| attempt.is_some_and(|a| entry(node).claim(a).is_some());
         let id = self.live(name).map_or(0, |live| live.id);
-        let kept = self.own_entry(lock, id, owner).is_some_and(keeps);
+        let kept = self.entry_for(lock, id, acquire).is_some_and(keeps);
         match attempt {
             Some(attempt) if attempt <= newest && !kept => {
                 Err(Rejection::Lock(LockRejection::AttemptOver { newest }))

@@ -1,0 +1,92 @@
+//! A waiter of a sharded lock gets the first shard that becomes free.
+//!
+//! A waiter that asked for any shard waits in the queue of one. When another shard has room and no waiter of its own, the
+//! first of the waiters of the other shards moves there: its znode goes to the other directory, and the entry keeps its
+//! ticket, by which its call finds it. A waiter for a named shard stays. A full tree keeps all waiters where they are.
+//! Bound: [`LOOKED_AT`] waiters of each shard, in each grant of a shard while any lock has a waiter.
+
+use std::sync::Arc;
+
+use holdfast_types::{
+    LockEvent, LockName, Owner, SessionId, ShardRequest, Stamp, Ticket, TreeEvent,
+};
+
+use crate::Machine;
+use crate::context::ApplyContext;
+use crate::lock::index::{Lock, SessionLockKey};
+use crate::lock::lock_entry::LockEntry;
+
+/// The waiters of one shard that may move. More than this many waiters for named shards hide those behind them.
+const LOOKED_AT: usize = 8;
+
+impl Machine {
+    /// Grants a shard without waiters to a waiter of another one. Returns false if there is none.
+    pub(super) fn grant_to_other_shards_waiter(
+        &mut self,
+        lock: &LockName,
+        ctx: &mut ApplyContext<'_>,
+    ) -> bool {
+        let Some((from, waiter)) = self.waiter_of_other_shard(lock, ctx.now) else { return false };
+        let has_room = self.check_no_foreign_znode(lock).is_ok() && self.locks.tokens_left() > 0;
+        let location = self.location_with_room(lock, waiter.mode, ctx);
+        let (true, Ok(location)) = (has_room, location) else { return false };
+        let Some(node) = self.tree.get(&waiter.path).map(|node| (*node).clone()) else {
+            return false;
+        };
+        let (left, at) = (SessionLockKey::of(&from, &waiter), (ctx.revision, ctx.now));
+        self.locks.leave(&mut self.tree, &left, at);
+        ctx.emit(TreeEvent::Deleted { path: waiter.path.clone() });
+        for directory in &location.missing {
+            self.make_directory(directory, None, ctx);
+        }
+        let mut moved = LockEntry { path: location.path, ..(*waiter).clone() };
+        moved.rank.sequence = location.sequence;
+        moved.hold = self.hold_for(lock, &moved, ctx).map(Box::new);
+        let moved = Arc::new(moved);
+        let exceeded = self.locks.enter(&mut self.tree, lock, &moved, node);
+        ctx.emit(TreeEvent::Created { path: moved.path.clone() });
+        ctx.soft_quota_exceeded(exceeded);
+        if let Some(grant) = self.grant_of(lock, &moved, false) {
+            ctx.emit(LockEvent::Granted(grant));
+        }
+        self.start_cooldown_after_grant(lock, ctx);
+        ctx.locks_to_grant.insert(from);
+        true
+    }
+
+    /// The first waiter of the other shards that may have this one, which it could hold now.
+    fn waiter_of_other_shard(
+        &self,
+        lock: &LockName,
+        now: Stamp,
+    ) -> Option<(LockName, Arc<LockEntry>)> {
+        let is_free = |free: &&Lock| free.waiting() == 0 && free.is_out_of_cooldown(now);
+        let free = self.locks.get(lock).filter(|_| self.locks.waiting() > 0).filter(is_free)?;
+        let sharded = self.remembered_as(lock);
+        let count = self.shard_count(&sharded).filter(|_| sharded != *lock)?;
+        let names = (0..count).filter_map(|index| ShardRequest::shard_name(&sharded, index).ok());
+        let waiters = names.filter_map(|name| {
+            let waiters = self.locks.get(&name)?.waiters.values().take(LOOKED_AT);
+            let mut waiters = waiters.filter(|waiter| waiter.any_shard);
+            Some((name, Arc::clone(waiters.next()?)))
+        });
+        let rank = |(_, waiter): &(LockName, Arc<LockEntry>)| {
+            (waiter.rank.class, waiter.rank.at, waiter.ticket)
+        };
+        waiters.min_by_key(rank).filter(|(_, first)| free.has_room_for(first.request()))
+    }
+
+    /// Returns an owner's entry with a ticket that has moved to another shard than this one.
+    pub(super) fn moved_entry(
+        &self,
+        session: SessionId,
+        lock: &LockName,
+        owner: &Owner,
+        ticket: Ticket,
+    ) -> Option<(LockName, &Arc<LockEntry>)> {
+        let sharded = Some(self.remembered_as(lock)).filter(|sharded| sharded != lock)?;
+        let own = self.lock_of_owner(session, sharded, owner);
+        let entry = self.locks.find(session, &own, owner, ticket)?;
+        (entry.ticket == ticket).then_some((own, entry))
+    }
+}
