@@ -95,7 +95,7 @@ async fn run(command: &CompareCommand, progress: &Progress) -> Result<ExitCode, 
             let is_shown = plays::menu::run(arguments).await?;
             return Ok(if is_shown { ExitCode::SUCCESS } else { ExitCode::FAILURE });
         }
-        CompareCommand::Acquire { url } => plays::actors::acquire_once(url).await?,
+        CompareCommand::Acquire { url } => plays::caller::acquire_once(url).await?,
         CompareCommand::Worker => {}
     }
     Ok(ExitCode::SUCCESS)

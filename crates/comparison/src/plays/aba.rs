@@ -12,16 +12,10 @@ pub(super) const PLAY: Play = Play {
     answer: "A write that compares only the value does not see the two changes. A version sees them, in PostgreSQL and in \
              holdfast's tree, and so does a fencing token: both only grow.",
     acts: &[
-        Act {
-            system: "PostgreSQL, an optimistic row",
-            servers: &[ServerKind::Postgres],
-            run: |log| Box::pin(on_postgres(log)),
-        },
-        Act {
-            system: "holdfast",
-            servers: &[ServerKind::Holdfast],
-            run: |log| Box::pin(on_holdfast(log)),
-        },
+        Act::on("PostgreSQL, an optimistic row", &[ServerKind::Postgres], |log| {
+            Box::pin(on_postgres(log))
+        }),
+        Act::on("holdfast", &[ServerKind::Holdfast], |log| Box::pin(on_holdfast(log))),
     ],
 };
 

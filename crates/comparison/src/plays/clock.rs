@@ -12,16 +12,10 @@ pub(super) const PLAY: Play = Play {
     answer: "holdfast measures every TTL on monotonic clocks. A majority of wall clocks that is an hour ahead ends no session early. \
              Redis compares an expiry with its wall clock, and grants the lock again at once.",
     acts: &[
-        Act {
-            system: "holdfast",
-            servers: &[ServerKind::Holdfast],
-            run: |log| Box::pin(on_holdfast(log)),
-        },
-        Act {
-            system: "Redis, SET NX PX",
-            servers: &[ServerKind::Redis],
-            run: |log| Box::pin(on_redis(log)),
-        },
+        Act::on("holdfast", &[ServerKind::Holdfast], |log| Box::pin(on_holdfast(log)))
+            .with_clocks(),
+        Act::on("Redis, SET NX PX", &[ServerKind::Redis], |log| Box::pin(on_redis(log)))
+            .with_clocks(),
     ],
 };
 

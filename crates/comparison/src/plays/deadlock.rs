@@ -15,21 +15,13 @@ pub(super) const PLAY: Play = Play {
     answer: "The call that would close the circle fails at once and names it; the other program goes on. One call for both \
              locks cannot deadlock. PostgreSQL finds a circle after a second. On Redis both wait until they give up.",
     acts: &[
-        Act {
-            system: "holdfast",
-            servers: &[ServerKind::Holdfast],
-            run: |log| Box::pin(on_holdfast(log)),
-        },
-        Act {
-            system: "PostgreSQL, advisory locks",
-            servers: &[ServerKind::Postgres],
-            run: |log| Box::pin(on_others(log, "postgres-advisory", 1)),
-        },
-        Act {
-            system: "Redis, SET NX PX",
-            servers: &[ServerKind::Redis],
-            run: |log| Box::pin(on_others(log, "redis-set-nx-px", 0)),
-        },
+        Act::on("holdfast", &[ServerKind::Holdfast], |log| Box::pin(on_holdfast(log))),
+        Act::on("PostgreSQL, advisory locks", &[ServerKind::Postgres], |log| {
+            Box::pin(on_others(log, "postgres-advisory", 1))
+        }),
+        Act::on("Redis, SET NX PX", &[ServerKind::Redis], |log| {
+            Box::pin(on_others(log, "redis-set-nx-px", 0))
+        }),
     ],
 };
 

@@ -12,16 +12,10 @@ pub(super) const PLAY: Play = Play {
     answer: "Its session outlives its connection. The holder keeps its lock and its token, and the waiter keeps its place, \
              through any node. A lock of PostgreSQL ends with its connection.",
     acts: &[
-        Act {
-            system: "holdfast",
-            servers: &[ServerKind::Holdfast],
-            run: |log| Box::pin(on_holdfast(log)),
-        },
-        Act {
-            system: "PostgreSQL, advisory lock",
-            servers: &[ServerKind::Postgres],
-            run: |log| Box::pin(on_postgres(log)),
-        },
+        Act::on("holdfast", &[ServerKind::Holdfast], |log| Box::pin(on_holdfast(log))),
+        Act::on("PostgreSQL, advisory lock", &[ServerKind::Postgres], |log| {
+            Box::pin(on_postgres(log))
+        }),
     ],
 };
 

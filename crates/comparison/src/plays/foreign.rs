@@ -12,16 +12,10 @@ pub(super) const PLAY: Play = Play {
     answer: "A DEL without a comparison frees the lock of the next holder, and a third client joins it. A release of holdfast \
              names its session and its attempt: after a loss it is rejected and changes nothing.",
     acts: &[
-        Act {
-            system: "Redis, SETNX, EXPIRE and DEL",
-            servers: &[ServerKind::Redis],
-            run: |log| Box::pin(on_redis(log)),
-        },
-        Act {
-            system: "holdfast",
-            servers: &[ServerKind::Holdfast],
-            run: |log| Box::pin(on_holdfast(log)),
-        },
+        Act::on("Redis, SETNX, EXPIRE and DEL", &[ServerKind::Redis], |log| {
+            Box::pin(on_redis(log))
+        }),
+        Act::on("holdfast", &[ServerKind::Holdfast], |log| Box::pin(on_holdfast(log))),
     ],
 };
 

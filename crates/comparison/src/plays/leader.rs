@@ -13,16 +13,8 @@ pub(super) const PLAY: Play = Play {
              node needs no repetition; one that waited at the dead node is repeated and keeps its place. Without its only \
              server, a Redis lock is out of order, and after a restart forgotten.",
     acts: &[
-        Act {
-            system: "holdfast",
-            servers: &[ServerKind::Holdfast],
-            run: |log| Box::pin(on_holdfast(log)),
-        },
-        Act {
-            system: "Redis, one server",
-            servers: &[ServerKind::Redis],
-            run: |log| Box::pin(on_redis(log)),
-        },
+        Act::on("holdfast", &[ServerKind::Holdfast], |log| Box::pin(on_holdfast(log))),
+        Act::on("Redis, one server", &[ServerKind::Redis], |log| Box::pin(on_redis(log))),
     ],
 };
 

@@ -4,7 +4,8 @@
 //! verdicts are computed from what it saw. `recording` keeps them, `page` and `timeline` render `docs/questions.md`,
 //! and `menu` lists the questions. An act whose servers are not installed is skipped with the reason.
 
-pub mod actors;
+mod actors;
+pub mod caller;
 mod log;
 pub mod menu;
 pub mod page;
@@ -29,7 +30,7 @@ mod thousand;
 mod waiter;
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::future::LocalBoxFuture;
 use tokio::time::timeout;
@@ -38,6 +39,7 @@ pub use log::{PlayLog, PlayStep, PlayVerdict, StepKind};
 pub use recording::{ActRecording, PlayRecording};
 
 use crate::servers::ServerKind;
+use crate::servers::clock::missing as clock_library_missing;
 
 /// An act that takes longer has failed: far more than a play takes on a busy machine.
 const ACT_TIMEOUT: Duration = Duration::from_mins(2);
@@ -60,10 +62,14 @@ pub struct Play {
 pub struct Act {
     pub system: &'static str,
     /// The servers that it needs; the first is the system's own.
-    pub servers: &'static [ServerKind],
+    servers: &'static [ServerKind],
+    /// Whether it changes wall clocks.
+    changes_clocks: bool,
     /// Logs the steps and the verdicts. An error means that the act did not reach its end.
-    pub run: for<'a> fn(&'a PlayLog) -> ActFuture<'a>,
+    run: RunAct,
 }
+
+type RunAct = for<'a> fn(&'a PlayLog) -> ActFuture<'a>;
 
 /// All plays, in the order of the page.
 pub const ALL: &[Play] = &[
@@ -110,6 +116,21 @@ impl Play {
 }
 
 impl Act {
+    const fn on(system: &'static str, servers: &'static [ServerKind], run: RunAct) -> Self {
+        Self { system, servers, changes_clocks: false, run }
+    }
+
+    const fn with_clocks(self) -> Self {
+        Self { changes_clocks: true, ..self }
+    }
+
+    /// Returns the reason why it cannot run on this machine.
+    fn missing(&self) -> Option<String> {
+        let server = self.servers.iter().find_map(|kind| kind.missing());
+        let clocks = self.changes_clocks.then(clock_library_missing).flatten();
+        server.map(|server| server.to_string()).or(clocks.map(str::to_owned))
+    }
+
     async fn perform(&self, print: fn(&str)) -> ActRecording {
         let log = PlayLog::new(print);
         // Redis appends its build.
@@ -117,14 +138,16 @@ impl Act {
             let version = self.servers.first().map(|kind| kind.version()).unwrap_or_default();
             version.split(" sha=").next().unwrap_or_default().to_owned()
         };
-        if let Some(missing) = self.servers.iter().find_map(|kind| kind.missing()) {
+        if let Some(missing) = self.missing() {
             let recording = ActRecording::of(self.system, String::new(), &log);
-            return ActRecording { missing: Some(missing.to_string()), ..recording };
+            return ActRecording { missing: Some(missing), ..recording };
         }
+        let began = Instant::now();
         let late = |_| Err(format!("not done within {} s", ACT_TIMEOUT.as_secs()));
         let done = timeout(ACT_TIMEOUT, (self.run)(&log)).await.unwrap_or_else(late);
+        let took_ms = holdfast_types::millis(began.elapsed());
         let recording = ActRecording::of(self.system, version(), &log);
-        ActRecording { failure: done.err(), ..recording }
+        ActRecording { failure: done.err(), took_ms, ..recording }
     }
 }
 

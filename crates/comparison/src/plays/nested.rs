@@ -12,16 +12,10 @@ pub(super) const PLAY: Play = Play {
     answer: "Each attempt counts. The lock is exclusive until the last write is released, and then shared for a read that is left. \
              A re-entrant Redis script without a count frees the lock at the first release.",
     acts: &[
-        Act {
-            system: "holdfast",
-            servers: &[ServerKind::Holdfast],
-            run: |log| Box::pin(on_holdfast(log)),
-        },
-        Act {
-            system: "Redis, re-entrant script without a count",
-            servers: &[ServerKind::Redis],
-            run: |log| Box::pin(on_redis(log)),
-        },
+        Act::on("holdfast", &[ServerKind::Holdfast], |log| Box::pin(on_holdfast(log))),
+        Act::on("Redis, re-entrant script without a count", &[ServerKind::Redis], |log| {
+            Box::pin(on_redis(log))
+        }),
     ],
 };
 

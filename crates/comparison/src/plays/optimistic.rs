@@ -22,16 +22,14 @@ pub(super) const PLAY: Play = Play {
     answer: "One writer never repeats its work. With more writers most attempts fail, and all of them cost a read and a write. \
              In a queue each writer writes once.",
     acts: &[
-        Act {
-            system: "PostgreSQL, an optimistic row",
-            servers: &[ServerKind::Postgres],
-            run: |log| Box::pin(on_postgres(log)),
-        },
-        Act {
-            system: "holdfast, the same row behind a lock",
-            servers: &[ServerKind::Holdfast, ServerKind::Postgres],
-            run: |log| Box::pin(on_holdfast(log)),
-        },
+        Act::on("PostgreSQL, an optimistic row", &[ServerKind::Postgres], |log| {
+            Box::pin(on_postgres(log))
+        }),
+        Act::on(
+            "holdfast, the same row behind a lock",
+            &[ServerKind::Holdfast, ServerKind::Postgres],
+            |log| Box::pin(on_holdfast(log)),
+        ),
     ],
 };
 

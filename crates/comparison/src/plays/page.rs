@@ -59,20 +59,21 @@ fn anchor(heading: &str) -> String {
 }
 
 fn section(play: &Play, recording: &PlayRecording) -> String {
-    let mut text = format!(
-        "## {}\n\n{}\n\n`scripts/demo {}`\n\n",
-        play.question,
-        wrapped(play.answer),
-        play.name
-    );
-    if timeline::draw(play.question, recording).is_some() {
-        text.push_str(&format!(
+    let picture = timeline::draw(play.question, recording).map(|_| {
+        format!(
             "![Time line: who holds the lock, and which calls were rejected]({})\n\n",
             image(play)
-        ));
-    }
+        )
+    });
     let acts: Vec<String> = recording.acts.iter().map(act).collect();
-    text + &acts.join("\n")
+    format!(
+        "## {}\n\n{}\n\n`scripts/demo {}`\n\n{}{}",
+        play.question,
+        wrapped(play.answer),
+        play.name,
+        picture.unwrap_or_default(),
+        acts.join("\n")
+    )
 }
 
 fn act(act: &ActRecording) -> String {

@@ -17,16 +17,12 @@ pub(super) const PLAY: Play = Play {
     answer: "No lock with a lease can stop a write that was computed before the pause. With holdfast the data store can: it \
              compares the token of each write, rejects the old one, and the books are exact.",
     acts: &[
-        Act {
-            system: "holdfast",
-            servers: &[ServerKind::Holdfast, ServerKind::Postgres],
-            run: |log| Box::pin(on_holdfast(log)),
-        },
-        Act {
-            system: "Redis, SET NX PX",
-            servers: &[ServerKind::Redis, ServerKind::Postgres],
-            run: |log| Box::pin(on_redis(log)),
-        },
+        Act::on("holdfast", &[ServerKind::Holdfast, ServerKind::Postgres], |log| {
+            Box::pin(on_holdfast(log))
+        }),
+        Act::on("Redis, SET NX PX", &[ServerKind::Redis, ServerKind::Postgres], |log| {
+            Box::pin(on_redis(log))
+        }),
     ],
 };
 

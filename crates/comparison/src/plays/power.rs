@@ -14,21 +14,13 @@ pub(super) const PLAY: Play = Play {
     answer: "Every acknowledged hold, session, token and place in a queue is on the disks of a majority. After the start they \
              are the same, and the next token is larger. Redis keeps a lock only if it syncs every write.",
     acts: &[
-        Act {
-            system: "holdfast",
-            servers: &[ServerKind::Holdfast],
-            run: |log| Box::pin(on_holdfast(log)),
-        },
-        Act {
-            system: "Redis in memory",
-            servers: &[ServerKind::Redis],
-            run: |log| Box::pin(on_redis(log, "redis-set-nx-px", false)),
-        },
-        Act {
-            system: "Redis, appendfsync always",
-            servers: &[ServerKind::RedisSynced],
-            run: |log| Box::pin(on_redis(log, "redis-set-nx-px-always", true)),
-        },
+        Act::on("holdfast", &[ServerKind::Holdfast], |log| Box::pin(on_holdfast(log))),
+        Act::on("Redis in memory", &[ServerKind::Redis], |log| {
+            Box::pin(on_redis(log, "redis-set-nx-px", false))
+        }),
+        Act::on("Redis, appendfsync always", &[ServerKind::RedisSynced], |log| {
+            Box::pin(on_redis(log, "redis-set-nx-px-always", true))
+        }),
     ],
 };
 

@@ -18,6 +18,8 @@ pub struct ActRecording {
     pub system: String,
     /// The versions of its servers.
     pub version: String,
+    /// With the start and the end of the servers.
+    pub took_ms: u64,
     pub steps: Vec<PlayStep>,
     pub verdicts: Vec<PlayVerdict>,
     /// The reason why it did not run: a server that is not installed.
@@ -32,7 +34,7 @@ impl ActRecording {
     pub(super) fn of(system: &str, version: String, log: &PlayLog) -> Self {
         let (steps, verdicts) = log.entries();
         let system = system.to_owned();
-        Self { system, version, steps, verdicts, missing: None, failure: None }
+        Self { system, version, took_ms: 0, steps, verdicts, missing: None, failure: None }
     }
 
     /// Returns `true` if it ran to its end, judged something, and saw all that it claims.

@@ -12,16 +12,8 @@ pub(super) const PLAY: Play = Play {
     answer: "Three of five servers that forget a lock grant it to a second client. RedLock's authors advise to keep such a \
              server out for a whole TTL, or to sync each write. A restarted node of holdfast knows all that it acknowledged.",
     acts: &[
-        Act {
-            system: "RedLock on five servers",
-            servers: &[ServerKind::Redis],
-            run: |log| Box::pin(on_redlock(log)),
-        },
-        Act {
-            system: "holdfast",
-            servers: &[ServerKind::Holdfast],
-            run: |log| Box::pin(on_holdfast(log)),
-        },
+        Act::on("RedLock on five servers", &[ServerKind::Redis], |log| Box::pin(on_redlock(log))),
+        Act::on("holdfast", &[ServerKind::Holdfast], |log| Box::pin(on_holdfast(log))),
     ],
 };
 

@@ -14,21 +14,9 @@ pub(super) const PLAY: Play = Play {
     answer: "Redis replies before its replica has the lock, so after the failover two clients hold it. holdfast and ZooKeeper reply \
              when a majority has the grant on its disks, and only a node that has it can lead.",
     acts: &[
-        Act {
-            system: "Redis with a replica",
-            servers: &[ServerKind::Redis],
-            run: |log| Box::pin(on_redis(log)),
-        },
-        Act {
-            system: "ZooKeeper",
-            servers: &[ServerKind::ZooKeeper],
-            run: |log| Box::pin(on_zookeeper(log)),
-        },
-        Act {
-            system: "holdfast",
-            servers: &[ServerKind::Holdfast],
-            run: |log| Box::pin(on_holdfast(log)),
-        },
+        Act::on("Redis with a replica", &[ServerKind::Redis], |log| Box::pin(on_redis(log))),
+        Act::on("ZooKeeper", &[ServerKind::ZooKeeper], |log| Box::pin(on_zookeeper(log))),
+        Act::on("holdfast", &[ServerKind::Holdfast], |log| Box::pin(on_holdfast(log))),
     ],
 };
 

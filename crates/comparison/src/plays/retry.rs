@@ -15,16 +15,8 @@ pub(super) const PLAY: Play = Play {
     answer: "A copy with the same attempt or request number has no second effect, even if it arrives after the release. A late \
              copy of Redis's SET takes the lock again for a client that has gone on.",
     acts: &[
-        Act {
-            system: "holdfast",
-            servers: &[ServerKind::Holdfast],
-            run: |log| Box::pin(on_holdfast(log)),
-        },
-        Act {
-            system: "Redis, SET NX PX",
-            servers: &[ServerKind::Redis],
-            run: |log| Box::pin(on_redis(log)),
-        },
+        Act::on("holdfast", &[ServerKind::Holdfast], |log| Box::pin(on_holdfast(log))),
+        Act::on("Redis, SET NX PX", &[ServerKind::Redis], |log| Box::pin(on_redis(log))),
     ],
 };
 

@@ -16,16 +16,8 @@ pub(super) const PLAY: Play = Play {
     answer: "The key has no expiry, and the lock is left forever. With holdfast there is no moment without an end: the call \
              that takes the lock opens the session, and the lock is free when its TTL has passed.",
     acts: &[
-        Act {
-            system: "Redis, SETNX and EXPIRE",
-            servers: &[ServerKind::Redis],
-            run: |log| Box::pin(on_redis(log)),
-        },
-        Act {
-            system: "holdfast",
-            servers: &[ServerKind::Holdfast],
-            run: |log| Box::pin(on_holdfast(log)),
-        },
+        Act::on("Redis, SETNX and EXPIRE", &[ServerKind::Redis], |log| Box::pin(on_redis(log))),
+        Act::on("holdfast", &[ServerKind::Holdfast], |log| Box::pin(on_holdfast(log))),
     ],
 };
 

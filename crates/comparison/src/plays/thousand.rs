@@ -18,16 +18,10 @@ pub(super) const PLAY: Play = Play {
     answer: "They stand in one queue on the server. A release wakes one client, in the order of arrival, and an idle waiter sends \
              nothing. Clients of a Redis lock without a queue ask again and again, and chance decides.",
     acts: &[
-        Act {
-            system: "holdfast",
-            servers: &[ServerKind::Holdfast],
-            run: |log| Box::pin(on_holdfast(log)),
-        },
-        Act {
-            system: "Redis, SET NX PX, an attempt each 50 to 100 ms",
-            servers: &[ServerKind::Redis],
-            run: |log| Box::pin(on_redis(log)),
-        },
+        Act::on("holdfast", &[ServerKind::Holdfast], |log| Box::pin(on_holdfast(log))),
+        Act::on("Redis, SET NX PX, an attempt each 50 to 100 ms", &[ServerKind::Redis], |log| {
+            Box::pin(on_redis(log))
+        }),
     ],
 };
 

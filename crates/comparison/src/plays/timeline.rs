@@ -147,7 +147,9 @@ fn bars(act: &ActRecording, actor: &str) -> Vec<TimeBar> {
             StepKind::Holds => true,
             StepKind::Waits => false,
             StepKind::Ends => {
-                open.into_iter().for_each(|bar| bar.to = Some(at));
+                if let Some(bar) = open {
+                    bar.to = Some(at);
+                }
                 continue;
             }
             StepKind::Note | StepKind::Accepted | StepKind::Rejected => continue,
@@ -155,7 +157,9 @@ fn bars(act: &ActRecording, actor: &str) -> Vec<TimeBar> {
         match open {
             Some(bar) if (bar.is_hold, bar.token) == (is_hold, step.token) => {}
             open => {
-                open.into_iter().for_each(|bar| bar.to = Some(at));
+                if let Some(bar) = open {
+                    bar.to = Some(at);
+                }
                 bars.push(TimeBar { from: at, to: None, is_hold, token: step.token });
             }
         }

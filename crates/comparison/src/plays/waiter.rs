@@ -13,16 +13,8 @@ pub(super) const PLAY: Play = Play {
              and delays the next waiter by at most the rest of its TTL. Behind a dead waiter, Redisson's fair lock stays idle \
              for the lock's TTL and 5 s more.",
     acts: &[
-        Act {
-            system: "holdfast",
-            servers: &[ServerKind::Holdfast],
-            run: |log| Box::pin(on_holdfast(log)),
-        },
-        Act {
-            system: "Redisson, fair lock",
-            servers: &[ServerKind::Redis],
-            run: |log| Box::pin(on_redisson(log)),
-        },
+        Act::on("holdfast", &[ServerKind::Holdfast], |log| Box::pin(on_holdfast(log))),
+        Act::on("Redisson, fair lock", &[ServerKind::Redis], |log| Box::pin(on_redisson(log))),
     ],
 };
 

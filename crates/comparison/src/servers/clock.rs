@@ -27,6 +27,11 @@ fn library() -> Option<PathBuf> {
     directories.map(|directory| directory.path().join(LIBRARY)).find(|library| library.is_file())
 }
 
+/// Returns the reason why wall clocks cannot be changed on this machine.
+pub fn missing() -> Option<&'static str> {
+    library().is_none().then_some(MISSING)
+}
+
 /// A wall clock with its offset in a file.
 #[derive(Clone, Debug)]
 pub struct WallClock {

@@ -69,8 +69,8 @@ fn every_question_has_a_section_that_ran_on_every_system_within_20_seconds() {
         assert_eq!(page.matches(&format!("\n## {}\n", play.question)).count(), 1, "{}", play.name);
         assert!(recording.holds(), "{}", play.name);
         assert_eq!(recording.acts.len(), play.acts.len(), "{}", play.name);
-        let last = recording.acts.iter().filter_map(|act| Some(act.steps.last()?.at_ms));
-        assert!(last.sum::<u64>() <= 20_000, "{} takes too long", play.name);
+        let took_ms: u64 = recording.acts.iter().map(|act| act.took_ms).sum();
+        assert!(took_ms <= 20_000, "{}: {took_ms} ms", play.name);
         for act in &recording.acts {
             assert!(act.missing.is_none() && !act.steps.is_empty(), "{}", play.name);
         }
@@ -154,11 +154,14 @@ fn on_a_terminal_the_list_is_a_menu() {
 /// The recording of one act with these verdicts, and with an end that it did not reach.
 fn recording(verdicts: &[bool], failure: Option<&str>) -> PlayRecording {
     let log = PlayLog::silent();
-    verdicts.iter().for_each(|holds| log.verdict(*holds, "two and two are four"));
+    for holds in verdicts {
+        log.verdict(*holds, "two and two are four");
+    }
     let (steps, verdicts) = log.entries();
     let act = plays::ActRecording {
         system: "holdfast".into(),
         version: String::new(),
+        took_ms: 0,
         steps,
         verdicts,
         missing: None,
