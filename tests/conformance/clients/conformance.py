@@ -20,11 +20,13 @@ from kit.holdfast import HoldfastEnsemble  # noqa: E402
 from kit.zookeeper import ZooKeeperEnsemble  # noqa: E402
 
 
+ENSEMBLES = {"holdfast": HoldfastEnsemble, "zookeeper": ZooKeeperEnsemble}
+
+
 def ensemble(against):
     if against == "zookeeper":
         needs.ensure("zookeeper")
-        return ZooKeeperEnsemble()
-    return HoldfastEnsemble()
+    return ENSEMBLES[against]()
 
 
 def kazoo(options):
@@ -100,6 +102,17 @@ def api(options):
         return runner.judge(members, round(options.seconds or 60))
 
 
+def software(options):
+    """Other people's software, each against ensembles of its own."""
+    from software import runner
+
+    if options.against == "zookeeper" or options.beside_zookeeper:
+        needs.ensure("zookeeper")
+    both = [HoldfastEnsemble, ZooKeeperEnsemble] if options.beside_zookeeper else []
+    names = options.names or (runner.QUICK if options.quick else list(runner.SOFTWARE))
+    return runner.judge(names, both or [ENSEMBLES[options.against]], options.quick)
+
+
 def bench(options):
     from bench import runner
 
@@ -120,6 +133,7 @@ STEPS = {
     "bench": [bench],
     "api": [api],
     "secure": [secure],
+    "software": [software],
     "all": [judge_itself, zkcli, handles, clients, matrix, curator, secure, kazoo],
     "quick": [judge_itself, clients, matrix, secure, kazoo],
 }
@@ -131,11 +145,14 @@ def arguments():
     parser.add_argument("--against", choices=["holdfast", "zookeeper"], default="holdfast")
     parser.add_argument("--record", action="store_true", help="kazoo, against zookeeper: write the base line; matrix: the page")
     parser.add_argument("--seconds", type=float, help="bench: of one measurement (default 6); api: of the fuzzing (60)")
+    parser.add_argument("names", nargs="*", help="software: which; all of it without a name")
+    parser.add_argument("--beside-zookeeper", action="store_true", help="software: on ZooKeeper, too")
+    parser.add_argument("--quick", action="store_true", help="software: what scripts/test runs")
     parser.add_argument("--rounds", type=int, default=3, help="bench: measurements of each case (default 3)")
     options = parser.parse_args()
     if options.record and (options.what, options.against) not in (("kazoo", "zookeeper"), ("matrix", "holdfast")):
         parser.error("--record needs: kazoo --against zookeeper, or matrix")
-    options.quick = options.what == "quick"
+    options.quick |= options.what == "quick"
     return options
 
 

@@ -50,6 +50,7 @@ class HoldfastMember(Member):
 class HoldfastEnsemble(Ensemble):
     name = "holdfast"
     member_class = HoldfastMember
+    settings = ""
 
     def __init__(self, size=3):
         self.binary = binary()
@@ -66,9 +67,9 @@ class HoldfastEnsemble(Ensemble):
         return "".join(block.format(number, *ports) for number, ports in enumerate(self.addresses, start=1))
 
     def extra(self):
-        """More of node.toml, from HOLDFAST_KIT_CONFIG (the name of a file), to judge another configuration."""
+        """More of node.toml: `settings`, and HOLDFAST_KIT_CONFIG (the name of a file) to judge another configuration."""
         named = os.environ.get("HOLDFAST_KIT_CONFIG")
-        return Path(named).read_text() + "\n" if named else ""
+        return f"{self.settings}\n" + (Path(named).read_text() + "\n" if named else "")
 
     @property
     def http_addresses(self):

@@ -14,6 +14,7 @@ from pathlib import Path
 from kit import holdfast, zookeeper
 
 JAVA = "/usr/share/java"
+GO = "/usr/share/gocode/src"
 CURATOR_JARS = [f"{JAVA}/curator-{part}.jar" for part in ("recipes", "framework", "client")]
 # ZooKeeper's own lock recipe, of libzookeeper-java.
 RECIPE_JARS = [f"{JAVA}/zookeeper-recipes-lock.jar"]
@@ -42,6 +43,13 @@ PACKAGES = {
         ("libzookeeper-mt2", "libzookeeper_mt.so.2"),
         ("libzookeeper-st2", "libzookeeper_st.so.2"),
         ("libzookeeper-mt-dev", "/usr/include/zookeeper/zookeeper.h"),
+    ],
+    "postgres": [("postgresql", "/usr/lib/postgresql")],
+    "maven": [("maven", "mvn"), ("default-jdk-headless", "javac")],
+    "libkv": [
+        ("golang-go", "go"),
+        ("golang-github-docker-libkv-dev", f"{GO}/github.com/docker/libkv"),
+        ("golang-github-stretchr-testify-dev", f"{GO}/github.com/stretchr/testify"),
     ],
     "netty": [("libnetty-java", NETTY_JARS[0])],
     "zkcli": [("zookeeper", "/usr/share/zookeeper/bin/zkCli.sh"), ("default-jre-headless", "java")],
@@ -112,6 +120,12 @@ def _apt_get(*arguments):
         raise Missing(f"apt-get {' '.join(arguments)} failed:\n{(done.stdout + done.stderr)[-800:]}")
 
 
+def debian_version(package):
+    """The version of an installed package."""
+    done = subprocess.run(["dpkg-query", "-W", "-f", "${Version}", package], capture_output=True, text=True)
+    return done.stdout or "unknown"
+
+
 def python(requirements):
     """A Python of its own with what a requirements file names; made once per content of the file."""
     ensure("venv")
@@ -174,6 +188,30 @@ def _java_classes(source, *more):
         classes.mkdir(parents=True, exist_ok=True)
         _checked(["javac", "-nowarn", "-Xlint:-options", "-d", classes, "-cp", class_path, *sources])
     return f"{classes}:{class_path}"
+
+
+def maven_jars(pom):
+    """A folder with the dependencies of a `pom.xml`, from Maven's registry."""
+    ensure("maven")
+    with _alone():
+        directory = build_directory() / f"jars-{pom.parent.name}"
+        mark = directory / "installed.xml"
+        if not mark.is_file() or mark.read_text() != pom.read_text():
+            shutil.rmtree(directory, ignore_errors=True)
+            goal = "org.apache.maven.plugins:maven-dependency-plugin:3.6.0:copy-dependencies"
+            _checked(["mvn", "-q", "-B", "-f", pom, goal, f"-DoutputDirectory={directory}"])
+            mark.write_text(pom.read_text())
+        return directory
+
+
+def java_with(source, jars):
+    """Compiles a Java program against a folder of jars; the class path of the program alone."""
+    with _alone():
+        classes = build_directory() / "classes" / source.stem
+        shutil.rmtree(classes, ignore_errors=True)
+        classes.mkdir(parents=True)
+        _checked(["javac", "-nowarn", "-d", classes, "-cp", f"{jars}/*", source])
+        return classes
 
 
 def c_program(source, library, *defines):

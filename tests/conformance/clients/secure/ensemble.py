@@ -47,14 +47,18 @@ class SecureEnsemble(HoldfastEnsemble):
     def mode(self, address):
         return words.mode(address, ssl.create_default_context(cafile=self.ca))
 
-    def guard(self):
-        """Adds the subject `ci`, with an access token and a certificate. Returns the token."""
+    def admit(self, subject, permissions, *options):
+        """Bootstraps access, and adds a subject with a role of these permissions. Returns its access token."""
         nodes = ["--addr", ",".join(self.http_addresses), "--cacert", self.ca]
         admin = self.directory / "admin.token"
         data = self.members[0].directory / "data"
         self.run("auth", "bootstrap", "--data-dir", data, "--out", admin, "--addr", self.http_addresses[0], *nodes[2:])
         nodes += ["--access-token-file", admin]
+        self.run("auth", "role", "set", subject, *[word for text in permissions for word in ("--permission", text)], *nodes)
+        self.run("auth", "subject", "set", subject, "--role", subject, *options, *nodes)
+        return self.run("auth", "token", "new", subject, "-o", "value", *nodes)
+
+    def guard(self):
+        """Adds the subject `ci`, with an access token and a certificate. Returns the token."""
         permissions = ["lock acquire deploy/*", "tree write /locks/deploy", "tree write /locks/deploy/*", "tree read *", "metrics read"]
-        self.run("auth", "role", "set", "deploy", *[word for text in permissions for word in ("--permission", text)], *nodes)
-        self.run("auth", "subject", "set", "ci", "--role", "deploy", "--certificate", "CN=ci,O=conformance", *nodes)
-        return self.run("auth", "token", "new", "ci", "-o", "value", *nodes)
+        return self.admit("ci", permissions, "--certificate", "CN=ci,O=conformance")

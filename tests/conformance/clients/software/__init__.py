@@ -1,0 +1,4 @@
+"""Software of others, unmodified, on a cluster of three: one file for each, with a function `run`.
+
+`run(ensemble, quick)` returns the version that ran and a list of `Case`. An ensemble is of holdfast or of ZooKeeper.
+"""
