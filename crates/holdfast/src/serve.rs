@@ -287,6 +287,8 @@ fn service_config(config: &Config) -> ServiceConfig {
         unprotected: config.unprotected().map(ToString::to_string),
         backup_expected_every: config.backup_expect_every,
         priority: config.priority,
+        container_idle: config.container_idle,
+        sweep_every: config.sweep_every,
         ..ServiceConfig::default()
     }
 }

@@ -18,8 +18,10 @@ pub struct ServiceConfig {
     pub tick: Duration,
     /// The leader ends an orphaned wait this long after its deadline.
     pub wait_grace: Duration,
-    /// An empty lock directory is kept at least this long.
+    /// An empty container, such as a lock directory, is kept at least this long.
     pub container_idle: Duration,
+    /// The time between two searches for containers and znodes to delete.
+    pub sweep_every: Duration,
     /// The maximum number of streams on this node.
     pub streams_max: usize,
     /// The maximum number of watches of all streams of this node.
@@ -64,6 +66,7 @@ impl Default for ServiceConfig {
             tick: Duration::from_millis(50),
             wait_grace: Duration::from_secs(10),
             container_idle: Duration::from_mins(1),
+            sweep_every: Duration::from_secs(10),
             streams_max: 20_000,
             watches_max: 4_000_000,
             catch_up_max: Duration::from_millis(1_500),

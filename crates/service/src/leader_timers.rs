@@ -30,8 +30,6 @@ const CANCELS_MAX: usize = 128;
 const LOCK_TIMERS_MAX: usize = 128;
 /// The maximum age of the log's last stamp while a timer is pending. A restart of all nodes delays timers by this age.
 const TIME_EVERY: Duration = Duration::from_secs(5);
-/// Time between two sweeps.
-const SWEEP_EVERY: Duration = Duration::from_secs(10);
 /// Directories swept by one command.
 const SWEEP_MAX: u32 = 1_000;
 
@@ -272,7 +270,7 @@ impl LeaderTimers {
     }
 
     async fn sweep(&mut self, epoch: &LeaderEpoch) {
-        if self.last_sweep.elapsed() < SWEEP_EVERY {
+        if self.last_sweep.elapsed() < self.service.config().sweep_every {
             return;
         }
         self.last_sweep = Instant::now();

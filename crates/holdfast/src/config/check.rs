@@ -87,6 +87,12 @@ pub(super) fn timing(config: &Config) -> Result<(), ConfigError> {
     let Config { heartbeat, election_min, election_max, scrub_every, backup_expect_every, .. } =
         config;
     let reject = |problem: String| Err(ConfigError::Inconsistent(problem));
+    let sweep_every = config.sweep_every;
+    if sweep_every < Duration::from_millis(100) {
+        return reject(format!(
+            "tree.sweep_every = \"{sweep_every:?}\" would keep the leader busy: use 100ms or more (the default is 10s)"
+        ));
+    }
     if *scrub_every < Duration::from_secs(1) {
         return reject(format!(
             "storage.scrub_every = \"{scrub_every:?}\" would read the disk all the time: use 1s or more (the default is 24h)"

@@ -87,6 +87,10 @@ pub(crate) struct Config {
     pub(crate) rejoin_when_emptied: bool,
     /// The maximum size of the data that clients store in the cluster, bytes.
     pub(crate) tree_bytes_max: u64,
+    /// An empty container is kept at least this long.
+    pub(crate) container_idle: Duration,
+    /// The time between two searches for containers and znodes with a TTL to delete.
+    pub(crate) sweep_every: Duration,
     /// The node rejects writes below this free disk space, bytes.
     pub(crate) disk_reserve: u64,
     /// The size of the log between two snapshots, bytes.
@@ -124,7 +128,7 @@ impl Config {
         let node = NodeId(layers.required("node", units::node_id)?);
         let members = member::read(layers)?;
         let own = check::own(node, &members)?;
-        let timing = Timing::default();
+        let (timing, service) = (Timing::default(), ServiceConfig::default());
         let (own_http, own_peer) = (own.http.clone(), own.peer.clone());
         let zookeeper = ZooKeeperConfig::read(layers, own)?;
         Ok(Self {
@@ -153,6 +157,12 @@ impl Config {
             replace_after: layers.or("raft.replace_after", units::duration, TEN_MINUTES)?,
             rejoin_when_emptied: layers.or("raft.rejoin_when_emptied", units::boolean, false)?,
             tree_bytes_max: layers.or("limits.tree_bytes_max", units::size, 1 << 30)?,
+            container_idle: layers.or(
+                "tree.container_idle",
+                units::duration,
+                service.container_idle,
+            )?,
+            sweep_every: layers.or("tree.sweep_every", units::duration, service.sweep_every)?,
             disk_reserve: layers.or("storage.disk_reserve", units::size, 64 << 20)?,
             snapshot_log: layers.or("storage.snapshot_log", units::size, 64 << 20)?,
             scrub_every: layers.or("storage.scrub_every", units::duration, DAY)?,

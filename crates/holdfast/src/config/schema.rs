@@ -34,6 +34,8 @@ pub(crate) const KEYS: &[&str] = &[
     "raft.replace_after",
     "raft.rejoin_when_emptied",
     "limits.tree_bytes_max",
+    "tree.container_idle",
+    "tree.sweep_every",
     "storage.disk_reserve",
     "storage.snapshot_log",
     "storage.scrub_every",

@@ -91,6 +91,8 @@ fn a_minimal_file_gets_the_defaults() {
     assert_eq!(config.heartbeat, Timing::default().heartbeat);
     assert_eq!(config.disk_reserve, 64 << 20);
     assert_eq!(config.tree_bytes_max, ServiceConfig::default().tree_bytes_max);
+    let (idle, every) = (config.container_idle, config.sweep_every);
+    assert_eq!((idle, every), (Duration::from_mins(1), Duration::from_secs(10)));
     assert_eq!(config.log_format, LogFormat::Auto);
 }
 

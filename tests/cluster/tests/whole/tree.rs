@@ -271,3 +271,23 @@ async fn a_flood_of_data_stops_at_the_limit_of_bytes_and_deletes_make_room() {
     assert!(stored(&cluster).await < MAX / 2);
     send(&cluster.node(3).http, Method::PUT, "/v1/tree/again", &[], &data).await.assert_status(201);
 }
+
+/// With the defaults, the container would stay for a minute, and six znodes one after the other for 50 s.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_settings_of_sweeps_decide_how_long_containers_and_expired_znodes_stay() {
+    let swift = "[tree]\ncontainer_idle = \"300ms\"\nsweep_every = \"100ms\"\n";
+    let cluster = Cluster::of(1).extra(swift).start().await;
+    let http = &cluster.nodes()[0].http;
+    let is_gone = async |name: &str| http.get(&format!("/v1/tree/{name}")).await.status == 404;
+    http.put_data("/v1/tree/c?container", "").await.assert_status(201);
+    http.put_data("/v1/tree/c/child", "").await.assert_status(201);
+    http.delete("/v1/tree/c/child").await.assert_status(204);
+    let expiring = async {
+        for _ in 0..6 {
+            http.put_data("/v1/tree/t?ttl=100ms", "").await.assert_status(201);
+            until("the end of the znode", DEADLINE, async || is_gone("t").await).await;
+        }
+        until("the end of the container", DEADLINE, async || is_gone("c").await).await;
+    };
+    tokio::time::timeout(DEADLINE, expiring).await.expect("sweeps every 100 ms");
+}
