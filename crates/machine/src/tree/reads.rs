@@ -45,6 +45,15 @@ impl Machine {
         Ok((self.stat_of(path, node), names.collect()))
     }
 
+    /// Returns the stat of a znode that the caller may read, as ZooKeeper 3.9.3 does.
+    ///
+    /// # Errors
+    /// [`TreeRejection::NoZnode`], or [`TreeRejection::NotAllowed`] without the right to read the znode.
+    pub fn exists(&self, path: &ZnodePath, identities: &[Identity]) -> Result<Stat, Rejection> {
+        let node = self.readable(path, identities)?;
+        Ok(self.stat_of(path, node))
+    }
+
     /// Returns the access list and the stat of a znode. A caller without the right to change the list does not get the
     /// password hashes.
     ///

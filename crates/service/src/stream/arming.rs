@@ -20,7 +20,7 @@ impl LockedStream<'_> {
     ) -> Result<StreamAnswer, Failure> {
         let answer = self.evaluate(read, identities);
         if watch {
-            self.arm_for(read, answer.is_ok())?;
+            self.arm_for(read, &answer)?;
         }
         answer.map_err(Failure::Rejected)
     }
@@ -32,10 +32,7 @@ impl LockedStream<'_> {
     ) -> Result<StreamAnswer, Rejection> {
         let machine = self.machine;
         Ok(match read {
-            StreamRead::Exists(path) => {
-                let no_node = || Rejection::Tree(TreeRejection::NoZnode { path: path.clone() });
-                StreamAnswer::Exists(machine.stat(path).ok_or_else(no_node)?)
-            }
+            StreamRead::Exists(path) => StreamAnswer::Exists(machine.exists(path, identities)?),
             StreamRead::Data(path) => {
                 let (stat, data) = machine.get(path, identities)?;
                 StreamAnswer::Data { data, stat }
@@ -58,12 +55,19 @@ impl LockedStream<'_> {
     }
 
     /// Arms the watch of a read. `Exists` also arms it for a missing node; a rejected read arms none.
-    fn arm_for(&mut self, read: &StreamRead, answered: bool) -> Result<(), Failure> {
+    fn arm_for(
+        &mut self,
+        read: &StreamRead,
+        answer: &Result<StreamAnswer, Rejection>,
+    ) -> Result<(), Failure> {
+        let answered = answer.is_ok();
+        let is_missing = matches!(answer, Err(Rejection::Tree(TreeRejection::NoZnode { .. })));
         match read {
-            StreamRead::Exists(path) => self.arm(path, WatchFlags::DATA),
+            StreamRead::Exists(path) if answered || is_missing => self.arm(path, WatchFlags::DATA),
             StreamRead::Data(path) if answered => self.arm(path, WatchFlags::DATA),
             StreamRead::Children(path) if answered => self.arm(path, WatchFlags::CHILD),
-            StreamRead::Data(_)
+            StreamRead::Exists(_)
+            | StreamRead::Data(_)
             | StreamRead::Children(_)
             | StreamRead::Acl(_)
             | StreamRead::Ephemerals(_)

@@ -346,13 +346,13 @@ impl StreamRegistry {
     }
 
     fn notify(&mut self, machine: &Machine, revision: Revision, fired: FiredWatch) {
-        let FiredWatch { stream: number, kind, path, below } = fired;
+        let FiredWatch { stream: number, kind, path, unread } = fired;
         let Some(stream) = self.streams.get(&number) else { return };
         let is_visible = match &stream.sees {
             None => is_visible(machine, &path, &[]),
             Some(SeesPath(sees)) => sees(machine, &path),
         };
-        if below && !is_visible {
+        if unread && !is_visible {
             return;
         }
         if !stream.queue.notice(Notice { revision, kind, path }) {

@@ -78,8 +78,8 @@ pub(crate) struct FiredWatch {
     pub(crate) stream: StreamNumber,
     pub(crate) kind: NoticeKind,
     pub(crate) path: ZnodePath,
-    /// Fired by a recursive watch of a node above: the stream may not be allowed to see the path.
-    pub(crate) below: bool,
+    /// No read of the node armed the watch: the stream may not be allowed to see the path.
+    pub(crate) unread: bool,
 }
 
 #[derive(Debug, Default)]
@@ -207,9 +207,16 @@ impl WatchTable {
                 self.concerned_above(path, own, &here)
             }
         };
+        // `exists` arms the watch that tells of the creation, without a read of the node.
+        let by_read = match kind {
+            NoticeKind::Created => BTreeSet::new(),
+            NoticeKind::Changed | NoticeKind::Deleted | NoticeKind::ChildrenChanged => {
+                self.concerned(path.as_str(), once)
+            }
+        };
         self.spend(path, once);
-        let fired = |stream, below| FiredWatch { stream, kind, path: path.clone(), below };
-        let here = here.into_iter().map(|stream| fired(stream, false));
+        let fired = |stream, unread| FiredWatch { stream, kind, path: path.clone(), unread };
+        let here = here.into_iter().map(|stream| fired(stream, !by_read.contains(&stream)));
         let mut all: Vec<_> =
             here.chain(above.into_iter().map(|stream| fired(stream, true))).collect();
         if matches!(kind, NoticeKind::Created | NoticeKind::Deleted)

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use holdfast_lab::zk::{ZkClient, children, create, create_with, delete, exists, get, set};
-use holdfast_zkwire::{Acl, AuthId, Request, Response, perms};
+use holdfast_zkwire::{Acl, AddWatchMode, AuthId, Request, Response, perms};
 
 use crate::node::Node;
 
@@ -53,6 +53,7 @@ async fn an_access_list_with_a_password_keeps_other_clients_out() {
     assert_eq!(hash[0].scheme, "digest");
     assert!(hash[0].id.starts_with("user:") && hash[0].id.len() > 30);
     for request in [
+        exists("/mine", false),
         get("/mine", false),
         set("/mine", b"", -1),
         children("/mine", false),
@@ -63,11 +64,29 @@ async fn an_access_list_with_a_password_keeps_other_clients_out() {
     ] {
         assert_eq!(other.error(request.clone()).await, -102, "{request:?}");
     }
-    other.done(exists("/mine", false)).await;
     authenticate(&mut other, "digest", b"user:wrong").await;
     assert_eq!(other.error(get("/mine", false)).await, -102);
     authenticate(&mut other, "digest", b"user:secret").await;
     assert_eq!(other.data("/mine").await, b"x");
+}
+
+/// As in ZooKeeper from 3.9.3 on.
+#[tokio::test]
+async fn a_watch_shows_nothing_of_a_znode_that_its_client_may_not_read() {
+    let node = Node::start().await;
+    let (mut owner, mut other) = (node.client().await, node.client().await);
+    authenticate(&mut owner, "digest", b"user:secret").await;
+    let mine = || vec![entry(perms::ALL, "auth", "")];
+    owner.done(create_with("/mine", 0, b"", mine())).await;
+    owner.done(create_with("/mine/there", 0, b"", mine())).await;
+    assert_eq!(other.error(exists("/mine/there", true)).await, -102);
+    assert_eq!(other.error(exists("/mine/later", true)).await, -101);
+    let mode = AddWatchMode::Persistent;
+    other.done(Request::AddWatch { path: "/mine/there".to_owned(), mode }).await;
+    owner.done(set("/mine/there", b"1", -1)).await;
+    owner.done(create_with("/mine/later", 0, b"", mine())).await;
+    owner.done(delete("/mine/there", -1)).await;
+    assert_eq!(other.events().await, []);
 }
 
 #[tokio::test]

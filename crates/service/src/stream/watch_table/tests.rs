@@ -150,15 +150,22 @@ fn a_one_shot_watch_does_not_remove_a_persistent_one() {
 }
 
 #[test]
-fn a_notice_from_a_recursive_watch_above_is_flagged() {
-    let mut table = armed(&[("/a", WatchFlags::RECURSIVE), ("/a/b", WatchFlags::DATA)]);
-    let below = |table: &mut WatchTable, at| {
-        let fired = table.fire(Changed, &path(at)).into_iter();
-        fired.map(|fired| fired.below).collect::<Vec<_>>()
+fn a_notice_that_no_read_has_armed_is_flagged() {
+    let mut table = armed(&[
+        ("/a", WatchFlags::RECURSIVE),
+        ("/a/b", WatchFlags::DATA),
+        ("/p", WatchFlags::PERSISTENT),
+        ("/e", WatchFlags::DATA),
+    ]);
+    let unread = |table: &mut WatchTable, kind, at| {
+        let fired = table.fire(kind, &path(at)).into_iter();
+        fired.map(|fired| fired.unread).collect::<Vec<_>>()
     };
-    assert_eq!(below(&mut table, "/a/b"), [false]);
-    assert_eq!(below(&mut table, "/a/b"), [true]);
-    assert_eq!(below(&mut table, "/a"), [false]);
+    assert_eq!(unread(&mut table, Changed, "/a/b"), [false]);
+    assert_eq!(unread(&mut table, Changed, "/a/b"), [true]);
+    assert_eq!(unread(&mut table, Changed, "/a"), [true]);
+    assert_eq!(unread(&mut table, Changed, "/p"), [true]);
+    assert_eq!(unread(&mut table, Created, "/e"), [true]);
 }
 
 #[test]
