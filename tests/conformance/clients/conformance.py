@@ -109,7 +109,7 @@ def software(options):
     if options.against == "zookeeper" or options.beside_zookeeper:
         needs.ensure("zookeeper")
     both = [HoldfastEnsemble, ZooKeeperEnsemble] if options.beside_zookeeper else []
-    names = options.names or (runner.QUICK if options.quick else list(runner.SOFTWARE))
+    names = options.names or (runner.QUICK if options.quick else runner.LISTED)
     return runner.judge(names, both or [ENSEMBLES[options.against]], options.quick)
 
 
@@ -147,7 +147,7 @@ def arguments():
     parser.add_argument("--seconds", type=float, help="bench: of one measurement (default 6); api: of the fuzzing (60)")
     parser.add_argument("names", nargs="*", help="software: which; all of it without a name")
     parser.add_argument("--beside-zookeeper", action="store_true", help="software: on ZooKeeper, too")
-    parser.add_argument("--quick", action="store_true", help="software: what scripts/test runs")
+    parser.add_argument("--quick", action="store_true", help="software: two minutes of it")
     parser.add_argument("--rounds", type=int, default=3, help="bench: measurements of each case (default 3)")
     options = parser.parse_args()
     if options.record and (options.what, options.against) not in (("kazoo", "zookeeper"), ("matrix", "holdfast")):

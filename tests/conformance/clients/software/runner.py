@@ -9,6 +9,8 @@ from software import curator, libkv, patroni, taskflow, tooz
 HERE = Path(__file__).resolve().parent
 SOFTWARE = {"patroni": patroni, "tooz": tooz, "taskflow": taskflow, "libkv": libkv, "curator": curator}
 QUICK = ["patroni", "tooz"]
+# Curator's tests run by name: their failures are not listed.
+LISTED = [name for name in SOFTWARE if name != "curator"]
 
 
 def known_failures():
