@@ -112,7 +112,7 @@ impl ClientLockRequest {
 
 impl Guard {
     /// Re-enters the lock: returns another guard with the same token. The cluster releases the lock after the last
-    /// release. Of a semaphore, another guard has another permit, with its own token.
+    /// release.
     ///
     /// # Errors
     /// [`Error::Lost`] if the lock was lost meanwhile: the call does not acquire it again. Otherwise see [`Error`].
@@ -123,7 +123,7 @@ impl Guard {
     pub async fn reenter(&self) -> Result<Guard, Error> {
         self.ensure()?;
         let guard = self.locks.request.reentry(self.mode()).acquire_one(&self.session).await?;
-        if guard.token() != self.token() && self.slots().is_empty() {
+        if guard.token() != self.token() {
             self.entry.lose(Loss::ReleasedElsewhere);
             return Err(Error::Lost(Loss::ReleasedElsewhere));
         }

@@ -239,6 +239,7 @@ blocking!(crate::Lock {
     set shard(shard: u32);
     set priority(priority: u8);
     set not_reentrant();
+    set entering();
     set value(value: impl Into<String>);
     set queue_max(max: u32);
     set max_hold(max: Duration);

@@ -290,6 +290,13 @@ impl Lock {
         self
     }
 
+    /// Enters the hold that the [owner](Lock::owner) has in a semaphore, with the same token, instead of acquiring permits
+    /// of its own. An acquire always enters the lock that its owner holds.
+    pub fn entering(mut self) -> Self {
+        self.options.enters = true;
+        self
+    }
+
     /// Rejects the acquire if the [owner](Lock::owner) already holds the lock, instead of re-entering it.
     pub fn not_reentrant(mut self) -> Self {
         self.options.not_reentrant = true;

@@ -51,6 +51,8 @@ pub(crate) struct HoldOptions {
     pub(crate) limit: Option<u32>,
     pub(crate) priority: Option<u8>,
     pub(crate) not_reentrant: bool,
+    /// Whether to enter the hold that the owner has in a semaphore.
+    pub(crate) enters: bool,
     pub(crate) queue_max: Option<u32>,
     pub(crate) max_hold: Option<Duration>,
     pub(crate) min_hold: Option<Duration>,
@@ -96,7 +98,9 @@ pub(crate) struct ClientLockRequest {
 impl ClientLockRequest {
     /// Builds the request of another guard for the same owner.
     pub(crate) fn reentry(&self, mode: Mode) -> Self {
-        Self { transferred: false, mode: Some(mode), ..self.clone() }
+        // The hold keeps its permits, of which some may be given back.
+        let options = HoldOptions { enters: true, permits: None, ..self.options.clone() };
+        Self { transferred: false, mode: Some(mode), options, ..self.clone() }
     }
 
     /// Builds the call that changes an attempt's hold; `by` is the number of the change. It never acquires the lock.
@@ -144,13 +148,17 @@ impl ClientLockRequest {
             .with_some(&PERMITS, options.permits.as_ref())
             .with_some(&LIMIT, options.limit.as_ref())
             .with_some(&PRIORITY, options.priority.as_ref())
-            .with_flag(&REENTRANT, !options.not_reentrant)
             .with_some(&MAX_HOLD, options.max_hold.as_ref())
             .with_some(&MIN_HOLD, options.min_hold.as_ref())
             .with_some(&VALUE, options.value.as_ref())
             .with_some(&SHARDS, options.shards.as_ref())
             .with_some(&SHARD, options.shard.map(ShardChoice::At).as_ref())
             .with_labels(&self.labels);
+        let query = match (options.not_reentrant, options.enters && names.is_empty()) {
+            (true, _) => query.with_flag(&REENTRANT, false),
+            (false, true) => query.with_flag(&REENTRANT, true),
+            (false, false) => query,
+        };
         let call = match self.locks.as_slice() {
             [lock] => Call::new(Method::PUT, query.target(&lock_path(lock))),
             _ => Call::new(Method::POST, query.target(LOCKS_PATH)),

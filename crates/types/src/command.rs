@@ -240,6 +240,9 @@ pub struct Acquire {
     /// The claim that the command changes: the attempt that acquired it, or [`Attempt::UNNAMED`]. The command then
     /// changes the mode, the value or `min_hold`, and acquires nothing. `attempt` is the number of the change.
     pub change: Option<Attempt>,
+    /// Whether another attempt enters the hold that the owner has in a semaphore, instead of taking permits of its own. An
+    /// attempt always enters the hold of a lock.
+    pub enters: bool,
     /// Whether to queue. Otherwise a lock that is not free rejects the command.
     pub wait: bool,
     /// Longest wait in milliseconds; `None` for as long as the session lives. A later acquire replaces it. The state
@@ -312,6 +315,7 @@ impl Acquire {
             owner,
             attempt: None,
             change: None,
+            enters: false,
             wait: true,
             wait_ms: None,
             queue_max: None,

@@ -64,9 +64,10 @@ pub const PRIORITY: Param = Param::number(
 .absent(Absent::Number(0));
 pub const REENTRANT: Param = Param::flag(
     "reentrant",
-    "Whether the owner may acquire the lock again with another attempt; with false, that attempt is rejected at once",
+    "With false, another attempt of the owner is rejected at once. With true, it enters the hold that the owner has in a \
+     semaphore, with the same token, instead of acquiring permits of its own. Another attempt always enters a lock",
 )
-.absent(Absent::Set);
+.absent(Absent::Unchanged);
 pub const MAX_HOLD: Param = Param::duration(
     "max_hold",
     HOLD_BOUNDS,

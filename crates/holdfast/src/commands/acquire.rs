@@ -260,7 +260,11 @@ impl<'a> Acquirer<'a> {
         let client = self.nodes.client_with(|builder| {
             builder.named_session(outer.session.as_str()).request_timeout(timeout(&args.waiting))
         })?;
-        let result = send(&client, std::slice::from_ref(lock), args).await;
+        let wait = !args.waiting.try_once;
+        let lock = with_options(client.lock(lock.as_str()), args);
+        let lock = with_lock_options(lock, args).entering();
+        let result = if wait { lock.acquire().await } else { lock.try_acquire().await };
+        let result = result.map(MultiGuard::from);
         result.map_err(|error| not_acquired(args, error))
     }
 

@@ -85,7 +85,7 @@ params! {
         permits: Option<u32> = PERMITS,
         limit: Option<u32> = LIMIT,
         priority: u8 = PRIORITY,
-        reentrant: bool = REENTRANT,
+        reentrant: Option<bool> = REENTRANT,
         max_hold: Option<Duration> = MAX_HOLD,
         min_hold: Option<Duration> = MIN_HOLD,
         value: Option<String> = VALUE,
@@ -112,6 +112,7 @@ async fn acquire(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let acquire = Acquire {
         attempt,
         change,
+        enters: params.reentrant == Some(true),
         mode: params.mode,
         permits: params.permits,
         limit: params.limit,
@@ -120,7 +121,7 @@ async fn acquire(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
         shards,
         options: AcquireOptions {
             priority: params.priority,
-            reentrant: params.reentrant,
+            reentrant: params.reentrant != Some(false),
             max_hold_ms: params.max_hold.map(millis),
             min_hold_ms: params.min_hold.map(millis),
             value: params.value.map(|value| Data::from(value.into_bytes())),
@@ -165,7 +166,7 @@ fn check_changed(params: &AcquireParams) -> Result<(), ParamError> {
     let fixed = [
         ("queue_max", params.queue_max.is_some()),
         ("priority", params.priority != 0),
-        ("reentrant", !params.reentrant),
+        ("reentrant", params.reentrant.is_some()),
         ("max_hold", params.max_hold.is_some()),
     ];
     match fixed.into_iter().find(|(_, is_given)| *is_given && params.change.is_some()) {
@@ -234,9 +235,10 @@ mod tests {
     fn absent_parameters_have_their_defaults() {
         let params = read("").unwrap();
         assert_eq!((params.mode, params.wait, params.priority), (None, Duration::ZERO, 0));
-        assert_eq!((params.reentrant, params.hold, params.ttl), (true, None, None));
+        assert_eq!((params.reentrant, params.hold, params.ttl), (None, None, None));
         assert_eq!(read("mode=upgradable").unwrap().mode, Some(Mode::Upgradable));
-        assert!(!read("reentrant=false").unwrap().reentrant);
+        assert_eq!(read("reentrant=false").unwrap().reentrant, Some(false));
+        assert_eq!(read("reentrant").unwrap().reentrant, Some(true));
         assert_eq!(read("max_hold=720h").unwrap().max_hold, Some(Duration::from_hours(720)));
         assert_eq!(read("value=web-3%3A8080").unwrap().value.as_deref(), Some("web-3:8080"));
     }

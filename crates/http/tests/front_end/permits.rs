@@ -53,6 +53,10 @@ async fn a_permit_without_an_attempt_is_entered_again() {
     assert_eq!((&again["token"], &again["renewed"]), (&first["token"], &json!(true)));
     let named = node.call("PUT", "/v1/locks/pool?session=me&attempt=1&reentrant=false").await;
     named.problem(409, "not-reentrant");
+    let entered = node.call("PUT", "/v1/locks/pool?session=me&attempt=1&reentrant").await.json();
+    assert_eq!((&entered["token"], &entered["hold_count"]), (&first["token"], &json!(2)));
+    let left = node.call("DELETE", "/v1/locks/pool?session=me&attempt=1").await;
+    assert_eq!(left.header("holdfast-hold-count"), Some("1"));
     node.call("DELETE", "/v1/locks/pool?session=me").await;
     let lost = node.call("PUT", "/v1/locks/pool?session=me&permits=2").await.json();
     let other = node.call("PUT", "/v1/locks/pool?session=me&permits=1").await;

@@ -1,8 +1,8 @@
 //! The entries of an owner in one lock, and those that a call means.
 //!
 //! An owner has one entry in a lock, which its attempts share (`claims.rs`). In a semaphore each attempt has an entry of
-//! its own, so that each has its own permits and token; calls without an attempt share one. A multi-lock takes no part:
-//! its attempts share its entries. Bound: `queue_entries_per_session_max` entries of an owner.
+//! its own, so that each has its own permits and token; calls without an attempt share one. A call that `enters` and a
+//! multi-lock take no part: their attempts share an entry. Bound: `queue_entries_per_session_max` entries of an owner.
 
 use std::sync::Arc;
 
@@ -42,6 +42,10 @@ impl Machine {
         let mut own = self.entries_of_owner(session, lock, owner);
         match acquire.change.or(acquire.attempt) {
             _ if acquire.locks.is_multi_lock() || !self.is_semaphore(lock) => own.next(),
+            Some(attempt) if acquire.enters && acquire.change.is_none() => {
+                let copied = own.find(|entry| entry.claims.contains(attempt));
+                copied.or_else(|| self.unnamed_entry(session, lock, owner))
+            }
             Some(attempt) => own.find(|entry| entry.claims.contains(attempt)),
             None => self.unnamed_entry(session, lock, owner),
         }

@@ -31,14 +31,20 @@ pub(super) fn with_options(plain: Acquire) -> impl Strategy<Value = Acquire> {
         prop::option::weighted(0.1, prop::collection::vec(any::<u8>(), 0..3)),
     );
     let queue_max = prop::option::weighted(0.1, 0..4_u32);
+    let counted = (counted, prop::bool::weighted(0.3));
     (counted, timed, queue_max, prop::option::weighted(0.01, 0..7_u8)).prop_map(
-        move |((permits, limit, mode, has_mode), timed, queue_max, out_of_bounds_field)| {
+        move |(
+            ((permits, limit, mode, has_mode), enters),
+            timed,
+            queue_max,
+            out_of_bounds_field,
+        )| {
             let (priority, reentrant, max_hold_ms, min_hold_ms, value) = timed;
             let mode = mode.filter(|_| !semaphore || has_mode);
             let value = value.map(Data::from);
             let plain = plain.clone();
             let options = AcquireOptions { priority, reentrant, max_hold_ms, min_hold_ms, value };
-            let acquire = Acquire { permits, limit, mode, queue_max, options, ..plain };
+            let acquire = Acquire { permits, limit, mode, enters, queue_max, options, ..plain };
             out_of_bounds_field.map_or(acquire.clone(), |which| out_of_bounds(acquire, which))
         },
     )

@@ -101,6 +101,30 @@ fn calls_without_an_attempt_share_one_permit() {
 }
 
 #[test]
+fn a_call_that_enters_shares_the_oldest_hold_and_ends_alone() {
+    let mut permits = Permits(Machine::new());
+    let enter = |n| move |plain| Acquire { attempt: Some(Attempt(n)), enters: true, ..plain };
+    let outer = permits.acquire("me", 1, 2).unwrap();
+    for _copies in 0..2 {
+        let Ok(Reply::Acquired(EntryState::Holding(inner))) = permits.acquire_with("me", enter(2))
+        else {
+            panic!("it enters")
+        };
+        assert_eq!((inner[0].token, inner[0].hold_count), (outer.token, 2));
+    }
+    let other = permits.acquire("me", 3, 1).unwrap();
+    assert_eq!(permits.held(), held(&[("me", 1, &[0, 1]), ("me", 2, &[2])]));
+    assert_eq!(permits.release("me", attempt(2)), released(1, true));
+    assert_eq!(permits.release("me", attempt(1)), released(0, true));
+    assert_eq!(permits.held(), held(&[("me", other.token.0, &[2])]));
+    let Ok(Reply::Acquired(EntryState::Holding(first))) = permits.acquire_with("you", enter(1))
+    else {
+        panic!("without a hold, it takes a permit")
+    };
+    assert_eq!((first[0].token.0, first[0].hold_count), (3, 1));
+}
+
+#[test]
 fn a_release_names_one_permit_or_all_of_them() {
     let mut permits = Permits(Machine::new());
     (1..=3).for_each(|n| drop(permits.acquire("me", n, 1)));

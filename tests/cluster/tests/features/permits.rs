@@ -35,6 +35,31 @@ async fn row_41_permits_are_taken_in_order_come_back_after_a_crash_and_are_never
     until("the permit of the dead", DEADLINE, || async { held().await == 3 }).await;
 }
 
+/// The Rust client gives back a part, and enters a semaphore again as another permit.
+#[tokio::test(flavor = "multi_thread")]
+async fn row_41_a_guard_gives_back_some_of_its_permits_and_keeps_the_others() {
+    let (cluster, http) = one().await;
+    let client = client(&cluster);
+    let held = async || http.lock("pool").await["permits_held"].clone();
+    let mut guard = client.semaphore("pool", 8).permits(3).acquire().await.expect("permits");
+    let token = guard.token();
+    guard.release_permits(1).await.expect("given back");
+    assert_eq!((guard.permits(), guard.slots(), guard.token()), (2, vec![0, 1], token));
+    assert_eq!(held().await, 2);
+    let rest = guard.release_permits(2).await;
+    assert!(matches!(rest, Err(Error::InvalidArgument(_))), "{rest:?}");
+    let again = guard.reenter().await.expect("entered");
+    assert_eq!((again.token(), again.slots()), (token, vec![0, 1]));
+    again.release().await.expect("released");
+    assert_eq!(held().await, 2);
+    let other = client.semaphore("pool", 8).acquire().await.expect("another permit");
+    assert!(other.token() > token && other.slots() == [2], "{other:?}");
+    other.release().await.expect("released");
+    assert_eq!(held().await, 2);
+    guard.release().await.expect("released");
+    assert_eq!(held().await, 0);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn row_42_each_permit_has_an_id_an_expiry_and_a_token_and_is_given_back_by_its_id_once() {
     let (_cluster, http) = one().await;

@@ -336,7 +336,9 @@ impl Model {
             None => self.unnamed_entry(lock, id, &acquire.owner),
             Some(number) => {
                 let own = self.own_entries(lock, id, &acquire.owner);
-                own.into_iter().find(|node| entry(node).claim(number).is_some())
+                let found = own.into_iter().find(|node| entry(node).claim(number).is_some());
+                let enters = acquire.enters && acquire.change.is_none();
+                found.or(self.unnamed_entry(lock, id, &acquire.owner).filter(|_| enters))
             }
         }
     }
