@@ -220,7 +220,7 @@ impl Bootstrap {
     /// The initial members of a new cluster; the registered members of a running one.
     fn known_members(&self) -> Option<InitialMembers> {
         let initial = self.file.current()?;
-        if self.members.state().member_ids().is_empty() {
+        if self.members.state().members().is_empty() {
             return Some(initial);
         }
         let members = self.members.registered();

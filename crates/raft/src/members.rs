@@ -18,8 +18,8 @@ pub(crate) trait ClusterState: Send + Sync {
     fn last_applied(&self) -> Option<u64>;
     fn level(&self) -> FeatureLevel;
 
-    /// All members; empty before the first command of the log is applied.
-    fn member_ids(&self) -> BTreeSet<NodeId>;
+    /// All members at one position of the log; empty before its first command is applied.
+    fn members(&self) -> BTreeMap<NodeId, Member>;
 
     fn member(&self, node: NodeId) -> Option<Member>;
 
@@ -68,8 +68,22 @@ impl MemberTable {
 
     /// The members; those of the configuration before the first command of the log is applied.
     pub(crate) fn ids(&self) -> BTreeSet<NodeId> {
-        let applied = self.state.member_ids();
-        if applied.is_empty() { self.configured_ids() } else { applied }
+        self.all().into_keys().collect()
+    }
+
+    /// The members at one position of the log, with their addresses; those of the configuration before the first command
+    /// of the log is applied.
+    pub(crate) fn all(&self) -> BTreeMap<NodeId, Member> {
+        let mut members = self.state.members();
+        if members.is_empty() {
+            members = self.configured.keys().map(|node| (*node, Member::INITIAL)).collect();
+        }
+        for (node, member) in &mut members {
+            if member.addresses.is_none() {
+                member.addresses = self.configured.get(node).cloned();
+            }
+        }
+        members
     }
 
     pub(crate) fn configured_ids(&self) -> BTreeSet<NodeId> {

@@ -147,7 +147,7 @@ impl Membership {
     /// Writes the first command of a new log, and registers the data directories that it can.
     async fn register(&self, epoch: LeaderEpoch) {
         let members = self.handshake.members();
-        let is_new = members.state().member_ids().is_empty();
+        let is_new = members.state().members().is_empty();
         let bootstrap = self.handshake.bootstrap_command().filter(|_| is_new);
         let missing = members.ids().into_iter().filter(|node| {
             members.state().member(*node).is_none_or(|member| member.incarnation.is_none())

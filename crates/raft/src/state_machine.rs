@@ -4,7 +4,7 @@
 //! together. The [`Observer`] is notified inside the apply step, before any caller gets its reply. It is not notified of
 //! entries that a restart applies again: once the node is ready, it gets the whole machine.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -71,8 +71,10 @@ impl ClusterState for LocalMachine {
         self.read(Machine::level)
     }
 
-    fn member_ids(&self) -> BTreeSet<NodeId> {
-        self.read(|machine| machine.members().map(|(node, _)| node).collect())
+    fn members(&self) -> BTreeMap<NodeId, Member> {
+        self.read(|machine| {
+            machine.members().map(|(node, member)| (node, member.clone())).collect()
+        })
     }
 
     fn member(&self, node: NodeId) -> Option<Member> {

@@ -419,23 +419,25 @@ impl PeerHandshake {
         let mut extensions = hello.extensions.iter().filter(|_| asks);
         let (_, request) = extensions.find(|(tag, _)| *tag == READMISSION)?;
         let ReadmissionRequest { secret, peer } = ReadmissionRequest::decode(request)?;
-        let ids = self.members.ids();
-        let at_address = |node: &NodeId| self.peer_address(*node).as_ref() == Some(&peer);
+        // One reading: between two, a new member can replace the emptied one, which would then be at no address.
+        let members = self.members.all();
+        let at_address = |member: &Member| {
+            member.addresses.as_ref().is_some_and(|addresses| addresses.peer == peer)
+        };
         // A new member at the address has a larger id than the one that it replaces.
-        let member = ids.iter().copied().find(at_address)?;
+        let (&member, _) = members.iter().find(|(_, member)| at_address(member))?;
         let is_named = |node| self.is_named(certificate.cloned(), node);
         if member == self.identity.node || !(is_named(hello.from) || is_named(member)) {
             return None;
         }
         let secret = SecretHash::of(&secret);
-        let is_invited = |node: &NodeId| {
-            let invited = self.members.state().member(*node);
-            let invitation = invited.as_ref().and_then(Member::invitation);
-            invitation
-                .is_some_and(|it| it.secret == secret && it.expires_at > self.members.state().now())
+        let now = self.members.state().now();
+        let is_invited = |member: &Member| {
+            let invitation = member.invitation();
+            invitation.is_some_and(|it| it.secret == secret && it.expires_at > now)
         };
-        let invited = ids.iter().copied().find(is_invited);
-        if let (Some(node), Some(cluster_id)) = (invited, self.cluster_id()) {
+        let invited = members.iter().find(|(_, member)| is_invited(member));
+        if let (Some((&node, _)), Some(cluster_id)) = (invited, self.cluster_id()) {
             return Some(Refusal::Readmitted { node, cluster_id });
         }
         self.emptied_members.insert(member, secret);
@@ -520,7 +522,7 @@ fn retired(retirement: Option<Retirement>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     use holdfast_storage::Log;
     use holdfast_types::{Invitation, MemberAddresses, PendingChange, Reason, Stamp};
@@ -546,8 +548,9 @@ mod tests {
             FeatureLevel(1)
         }
 
-        fn member_ids(&self) -> BTreeSet<NodeId> {
-            (1..=6).map(NodeId).filter(|node| self.member(*node).is_some()).collect()
+        fn members(&self) -> BTreeMap<NodeId, Member> {
+            let known = (1..=6).map(NodeId).filter_map(|node| Some((node, self.member(node)?)));
+            known.collect()
         }
 
         fn member(&self, node: NodeId) -> Option<Member> {
@@ -628,6 +631,65 @@ mod tests {
         assert_eq!(handshake.check_hello(&other), Err(Refusal::Incarnation));
         let bootstrap = Hello { purpose: Purpose::Bootstrap, ..other };
         assert_eq!(handshake.check_hello(&bootstrap), Err(Refusal::Incarnation));
+    }
+
+    /// At its first reading node 2 is a member; afterwards the invited node 6 has replaced it.
+    #[derive(Default)]
+    struct ReplacedState(AtomicBool);
+
+    impl ClusterState for ReplacedState {
+        fn last_applied(&self) -> Option<u64> {
+            None
+        }
+
+        fn level(&self) -> FeatureLevel {
+            FeatureLevel(1)
+        }
+
+        fn members(&self) -> BTreeMap<NodeId, Member> {
+            let was_replaced = self.0.swap(true, Ordering::Relaxed);
+            let gone = if was_replaced { NodeId(2) } else { INVITED };
+            let mut members = TestState.members();
+            members.remove(&gone);
+            members
+        }
+
+        fn member(&self, node: NodeId) -> Option<Member> {
+            self.members().remove(&node)
+        }
+
+        fn highest_member(&self) -> NodeId {
+            INVITED
+        }
+
+        fn retirement(&self, node: NodeId) -> Option<Retirement> {
+            let replaced_by = Some(INVITED);
+            (node == NodeId(2)).then_some(Retirement { at: Stamp(1), reason: None, replaced_by })
+        }
+
+        fn now(&self) -> Stamp {
+            Stamp(99)
+        }
+    }
+
+    /// It would be told that it has left the cluster, and would never come back.
+    #[test]
+    fn an_emptied_node_that_is_replaced_while_it_asks_is_not_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let PeerHandshake { identity, members, .. } = handshake(&dir);
+        let peer = members.addresses(NodeId(2)).unwrap().peer;
+        let file = Arc::new(InitialMembersFile::open(dir.path()).unwrap());
+        let configured =
+            members.all().into_iter().filter_map(|(node, member)| Some((node, member.addresses?)));
+        let state = Arc::new(ReplacedState::default());
+        let members = Arc::new(MemberTable::new(configured.collect(), state, file.clone()));
+        let log = LogStore::open(Log::in_memory().unwrap(), Failure::new(), 0).unwrap();
+        let handshake = PeerHandshake::new(identity, members, file, None, log, Failure::new())
+            .readmitting(None);
+        let request = ReadmissionRequest::new(Incarnation(22), peer);
+        let extensions = vec![(READMISSION, request.encode())];
+        let hello = Hello { purpose: Purpose::Bootstrap, extensions, ..hello() };
+        assert_eq!(handshake.readmit(&hello, None), Some(Refusal::Incarnation));
     }
 
     #[test]
