@@ -9,11 +9,10 @@ use std::time::{Duration, SystemTime};
 
 use holdfast_api::format_time;
 use holdfast_service::Service;
-use holdfast_tls::AgeWriter;
 use holdfast_types::Stamp;
 use tokio::time::{Instant, sleep};
 
-use crate::commands::backup::NewFile;
+use crate::commands::backup::{Encryption, NewFile};
 use crate::config::BackupConfig;
 
 /// The interval of the checks.
@@ -71,29 +70,20 @@ impl BackupSchedule {
             node.scheduled_backup().await.map_err(|failure| failure.to_string())?;
         let path = self.config.directory.join(self.name(SystemTime::now()));
         let mut file = NewFile::create(&path, true).map_err(|error| error.to_string())?;
-        let mut encryption = match &self.config.recipient {
-            Some(recipient) => Some(AgeWriter::new(recipient).map_err(|error| error.to_string())?),
-            None => None,
-        };
+        let mut encryption =
+            Encryption::to(self.config.recipient.as_ref()).map_err(|error| error.to_string())?;
         let mut bytes = 0;
         while let Some(piece) = stream.next().await {
             let piece = piece.map_err(|error| format!("no backup: {error}"))?;
             bytes += piece.len() as u64;
-            tokio::task::block_in_place(|| match &mut encryption {
-                None => file.write(&piece).map_err(|error| error.to_string()),
-                Some(writer) => {
-                    let sealed = writer.write(&piece).map_err(|error| error.to_string())?;
-                    file.write(&sealed).map_err(|error| error.to_string())
-                }
-            })?;
+            tokio::task::block_in_place(|| file.write(&encryption.next(&piece)?))
+                .map_err(|error| error.to_string())?;
         }
         tokio::task::block_in_place(|| {
-            if let Some(writer) = encryption {
-                let end = writer.finish().map_err(|error| error.to_string())?;
-                file.write(&end).map_err(|error| error.to_string())?;
-            }
-            file.publish_verified().map_err(|error| error.to_string())
-        })?;
+            file.write(&encryption.end()?)?;
+            file.publish_verified()
+        })
+        .map_err(|error| error.to_string())?;
         node.record_backup(revision, bytes).await;
         self.remove_oldest()?;
         Ok(path)

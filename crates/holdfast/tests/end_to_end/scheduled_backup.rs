@@ -1,6 +1,7 @@
 //! Backups that a node makes by itself: encrypted, read back, and the oldest removed.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use crate::program::{PortRange, eventually, holdfast, spawn};
 
@@ -17,6 +18,26 @@ fn ok(args: &[&str]) -> String {
     let end = holdfast(args);
     assert_eq!(end.code, Some(0), "{args:?}: {}", end.stderr);
     end.stdout
+}
+
+/// A backup by the command is encrypted in the same way, in a file and in a pipe.
+fn by_hand(http: &str, recipient: &str, file: &str, key: &str) {
+    let made = ok(&["backup", "--addr", http, "--out", file, "--recipient", recipient]);
+    assert!(made.contains(" znodes; encrypted"), "{made}");
+    assert!(std::fs::read(file).unwrap().starts_with(b"age-encryption.org/v1\n"));
+    let text = ok(&["backup", "verify", file, "--identity", key]);
+    assert!(text.contains("the backup is complete and can be restored"), "{text}");
+    let mut pipe = Command::new(env!("CARGO_BIN_EXE_holdfast"));
+    pipe.args(["backup", "--addr", http, "--recipient", recipient]);
+    assert!(pipe.stdout(std::fs::File::create(file).unwrap()).status().unwrap().success());
+    ok(&["backup", "verify", file, "--identity", key]);
+    let secret =
+        holdfast(&["backup", "--addr", http, "--out", file, "--recipient", "AGE-SECRET-KEY-1"]);
+    assert!(
+        secret.code == Some(2) && secret.stderr.contains("starts with age1"),
+        "{}",
+        secret.stderr
+    );
 }
 
 #[test]
@@ -59,6 +80,7 @@ fn a_node_makes_encrypted_backups_and_keeps_the_newest() {
     assert!(other.code == Some(1) && other.stderr.contains("another key"), "{}", other.stderr);
     ok(&["restore", &copy, "--identity", &key, "--data-dir", &path("restored")]);
     assert!(ok(&["status", "--addr", &http]).contains(", last backup 2"));
+    by_hand(&http, recipient.trim(), &path("hand.backup.age"), &key);
 
     std::fs::rename(&target, dir.path().join("unmounted")).unwrap();
     eventually("the alarm of a missing directory", || {

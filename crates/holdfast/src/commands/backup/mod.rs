@@ -1,8 +1,9 @@
 //! `holdfast backup`: makes a backup of a running cluster, and checks and shows the files.
 //!
-//! `file` writes a file that is complete or absent, `show` has the checks, and `body` the output.
+//! `file` writes a file that is complete or absent, `encryption` encrypts it, `show` has the checks, and `body` the output.
 
 mod body;
+mod encryption;
 mod file;
 mod show;
 
@@ -12,9 +13,10 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
 use holdfast_raft::BackupHead;
-use holdfast_tls::AgeIdentity;
+use holdfast_tls::{AgeIdentity, AgeRecipient};
 
 use self::body::BackupBody;
+pub(crate) use self::encryption::Encryption;
 pub(crate) use self::file::NewFile;
 pub(crate) use self::show::{IdentityArgs, read_backup};
 use crate::arguments::ClusterArgs;
@@ -23,6 +25,8 @@ use crate::output::{answer, print, print_bytes};
 
 /// The interval of the progress on a terminal.
 const PROGRESS_EVERY: Duration = Duration::from_millis(200);
+/// The head of a backup is smaller, in bytes.
+const HEAD_MAX: usize = 64 << 10;
 
 /// Make a backup of the cluster, check it, or show it.
 #[derive(Debug, Args)]
@@ -39,6 +43,9 @@ struct MakeArgs {
     /// The new file, or - for stdout. Only its owner can read it.
     #[arg(long, value_name = "FILE", default_value = "-")]
     out: PathBuf,
+    /// Encrypt the backup to this public key, which `holdfast backup key` prints: age1….
+    #[arg(long, value_name = "KEY")]
+    recipient: Option<AgeRecipient>,
     /// Replace an existing file.
     #[arg(long)]
     force: bool,
@@ -87,20 +94,18 @@ async fn make(args: &MakeArgs) -> Result<(), CommandFailure> {
         return to_stdout(args).await;
     }
     let mut file = NewFile::create(&args.out, args.force)?;
-    receive(args, |bytes| file.write(bytes)).await?;
+    let start = receive(args, |bytes| file.write(bytes)).await?;
     let path = file.publish()?;
-    let opened = std::fs::File::open(&path);
-    let head = opened
-        .map_err(CommandFailure::failed)
-        .and_then(|file| BackupHead::read(file).map_err(|error| show::unusable(&path, &error)))?;
+    let head = BackupHead::read(&*start).map_err(|error| show::unusable(&path, &error))?;
     let body = BackupBody::of_head(&head);
     let text = format!(
-        "{}: revision {}, {} sessions, {} held locks, {} znodes",
+        "{}: revision {}, {} sessions, {} held locks, {} znodes{}",
         path.display(),
         body.revision,
         body.sessions,
         body.locks_held,
-        body.znodes
+        body.znodes,
+        if args.recipient.is_some() { "; encrypted" } else { "" }
     );
     answer(args.cluster.format(), &body, body.revision, &text);
     Ok(())
@@ -112,26 +117,33 @@ async fn to_stdout(args: &MakeArgs) -> Result<(), CommandFailure> {
             "a backup is not text: write it to a file with --out FILE, or into a pipe",
         ));
     }
-    receive(args, |bytes| {
+    let write = |bytes: &[u8]| {
         print_bytes(bytes);
         crate::output::check_complete()
-    })
-    .await
+    };
+    receive(args, write).await.map(drop)
 }
 
-/// Receives a backup, and shows the progress on a terminal.
+/// Receives a backup, encrypts it if there is a recipient, and shows the progress on a terminal. Returns the first bytes before
+/// their encryption, at most [`HEAD_MAX`] and a piece of the download.
 async fn receive(
     args: &MakeArgs,
     mut write: impl FnMut(&[u8]) -> Result<(), CommandFailure>,
-) -> Result<(), CommandFailure> {
+) -> Result<Vec<u8>, CommandFailure> {
+    let mut encryption = Encryption::to(args.recipient.as_ref())?;
     let mut download = args.cluster.client()?.download("/v1/cluster/backup").await?;
     let mut progress = DownloadProgress::start();
+    let mut start = Vec::new();
     while let Some(bytes) = download.next().await? {
-        write(&bytes)?;
+        if start.len() < HEAD_MAX {
+            start.extend_from_slice(&bytes);
+        }
+        write(&encryption.next(&bytes)?)?;
         progress.add(bytes.len());
     }
+    write(&encryption.end()?)?;
     progress.end();
-    Ok(())
+    Ok(start)
 }
 
 /// The received bytes, on the last line of a terminal.
