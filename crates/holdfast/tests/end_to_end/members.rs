@@ -176,6 +176,11 @@ fn a_removed_node_stops_with_its_own_exit_code_and_the_reason() {
     assert_eq!(wiped.code, Some(71), "{}", wiped.stderr);
 }
 
+fn refused(end: End, code: i32, words: &str) {
+    assert_eq!(end.code, Some(code), "{}", end.stderr);
+    assert!(end.stderr.contains(words), "{words}: {}", end.stderr);
+}
+
 #[test]
 fn wrong_input_changes_nothing_and_names_the_fix() {
     let cluster = Growing::start();
@@ -185,10 +190,6 @@ fn wrong_input_changes_nothing_and_names_the_fix() {
     let add = |peer: &str| {
         let args = ["--peer", peer, "--http", &http, "--zookeeper", &zookeeper];
         cluster.run(&[&["member", "add"][..], &args].concat())
-    };
-    let refused = |end: End, code: i32, words: &str| {
-        assert_eq!(end.code, Some(code), "{}", end.stderr);
-        assert!(end.stderr.contains(words), "{words}: {}", end.stderr);
     };
     refused(add(&used), 1, "node 2 has the address");
     refused(add("127.0.0.1"), 2, "has no port");
@@ -224,10 +225,44 @@ fn wrong_input_changes_nothing_and_names_the_fix() {
     std::fs::write(&file, &token[..token.len() / 2]).unwrap();
     refused(join(), 2, "not a join token");
     std::fs::write(&file, &token).unwrap();
+    join_reads_the_certificate(&cluster, &["join", &file, "--data-dir", &data]);
     assert_eq!(join().code, Some(0));
     refused(join(), 2, "exists: name a new file");
     std::fs::remove_file(&config).unwrap();
     refused(join(), 1, "join with an empty data directory");
     cluster.ok(&["member", "remove", "4", "--reason", "not needed"]);
     assert_eq!(cluster.voters(), ["1", "2", "3"]);
+}
+
+/// `join` reads the files of the certificate before it writes anything, and the configuration names them by absolute paths.
+fn join_reads_the_certificate(cluster: &Growing, join: &[&str]) {
+    let pki = cluster.path("pki");
+    cluster.ok(&["certs", "init", "--dir", &pki]);
+    for name in ["n4", "n5"] {
+        cluster.ok(&["certs", "node", name, "--host", "127.0.0.1", "--dir", &pki]);
+    }
+    let config = cluster.path("tls.toml");
+    let upwards = "../".repeat(std::env::current_dir().unwrap().components().count());
+    let join_with = |certificate: &str, key: &str| {
+        let [certificate, key, ca] =
+            [certificate, key, "ca.pem"].map(|name| format!("{upwards}{pki}/{name}"));
+        let files = ["--config", &config, "--cert", &certificate, "--key", &key, "--ca", &ca];
+        cluster.run(&[join, &files].concat())
+    };
+    for (certificate, key, reason) in [
+        ("missing.pem", "n4.key", "missing.pem"),
+        ("n4.pem", "missing.key", "missing.key"),
+        ("n4.pem", "n5.key", "n5.key"),
+        ("n4.key", "n4.key", "n4.key"),
+    ] {
+        refused(join_with(certificate, key), 2, reason);
+        assert!(!Path::new(&config).exists() && !Path::new(join[3]).exists(), "{reason}");
+    }
+    let end = join_with("n4.pem", "n4.key");
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    let written = std::fs::read_to_string(&config).unwrap();
+    for key in ["cert", "key", "ca"] {
+        assert!(written.contains(&format!("\n{key} = \"/")), "{written}");
+    }
+    std::fs::remove_dir_all(join[3]).unwrap();
 }

@@ -164,6 +164,12 @@ fn the_dashboard_has_its_six_rows_and_the_fields_of_grafana_10() {
     }
 }
 
+/// The HTTP addresses of the nodes, as a list for Prometheus.
+fn targets(cluster: &DevCluster) -> String {
+    let targets = [0, 10, 20].map(|offset| format!("\"127.0.0.1:{}\"", cluster.port() + offset));
+    format!("[{}]", targets.join(", "))
+}
+
 /// A Prometheus that scrapes the nodes each second.
 struct Prometheus {
     _program: Program,
@@ -173,8 +179,16 @@ struct Prometheus {
 }
 
 impl Prometheus {
-    /// `None`, with a printed line, if the program is not installed.
+    /// Scrapes the nodes of a cluster without authorization.
     fn start(cluster: &DevCluster) -> Option<Self> {
+        Self::start_with(&format!(
+            "scrape_configs:\n  - job_name: holdfast\n    static_configs:\n      - targets: {}\n",
+            targets(cluster)
+        ))
+    }
+
+    /// `None`, with a printed line, if the program is not installed.
+    fn start_with(scrapes: &str) -> Option<Self> {
         if Command::new("prometheus").arg("--version").output().is_err() {
             let is_required = std::env::var_os("HOLDFAST_REQUIRE_PROMETHEUS").is_some();
             assert!(!is_required, "install prometheus, or unset HOLDFAST_REQUIRE_PROMETHEUS");
@@ -182,12 +196,9 @@ impl Prometheus {
             return None;
         }
         let dir = tempfile::tempdir().unwrap();
-        let targets = [0, 10, 20].map(|offset| format!("'127.0.0.1:{}'", cluster.port() + offset));
         let config = format!(
-            "global: {{ scrape_interval: 1s, evaluation_interval: 1s }}\nrule_files: ['{}']\n\
-             scrape_configs:\n  - job_name: holdfast\n    static_configs: [{{ targets: [{}] }}]\n",
+            "global: {{ scrape_interval: 1s, evaluation_interval: 1s }}\nrule_files: ['{}']\n{scrapes}",
             folder().canonicalize().unwrap().join("holdfast.rules.yml").display(),
-            targets.join(", ")
         );
         let file = dir.path().join("prometheus.yml");
         std::fs::write(&file, config).unwrap();
@@ -237,6 +248,57 @@ async fn prometheus_has_a_series_for_each_expression_of_the_dashboard_and_the_ru
             }
         }
         missing = without;
+    }
+}
+
+/// The commands and the configuration of docs/operations.md. A scrape without the access token fails.
+#[tokio::test(flavor = "multi_thread")]
+async fn prometheus_scrapes_a_secure_cluster_with_the_configuration_of_the_page() {
+    let data = tempfile::tempdir().unwrap();
+    let path = |name: &str| data.path().join(name).display().to_string();
+    let cluster = DevCluster::start(&["--nodes", "3", "--secure", "--data", &path("data")]);
+    let page = std::fs::read_to_string(folder().join("../../docs/operations.md")).unwrap();
+    let (commands, rest) = page
+        .split_once("```sh\nholdfast auth subject set prometheus")
+        .unwrap()
+        .1
+        .split_once("```")
+        .unwrap();
+    let scrapes = rest.split_once("```yaml\n").unwrap().1.split_once("```").unwrap().0;
+    let shown = cluster.output_before_ready();
+    let exports: Vec<&str> = shown.lines().filter(|line| line.starts_with("export ")).collect();
+    let (token, binary) = (path("holdfast.token"), Path::new(env!("CARGO_BIN_EXE_holdfast")));
+    let script = format!(
+        "set -e\n{}\nPATH={}:$PATH\nholdfast auth subject set prometheus{}",
+        exports.join("\n"),
+        binary.parent().unwrap().display(),
+        commands.replace("/etc/prometheus/holdfast.token", &token)
+    );
+    let made = Command::new("sh").args(["-c", &script]).output().unwrap();
+    assert!(made.status.success(), "{script}: {}", String::from_utf8_lossy(&made.stderr));
+    let ca = shown.split("HOLDFAST_CACERT=").nth(1).unwrap().split_whitespace().next().unwrap();
+    let scrapes = scrapes
+        .replace("/etc/holdfast/ca.pem", ca)
+        .replace("/etc/prometheus/holdfast.token", &token)
+        .replace("[\"node1:7400\", \"node2:7400\", \"node3:7400\"]", &targets(&cluster));
+    let without = scrapes.replace("job_name: holdfast", "job_name: stranger");
+    let without: String = without
+        .lines()
+        .filter(|line| !line.contains("authorization:"))
+        .map(|l| format!("{l}\n"))
+        .collect();
+    let without = without.split_once("scrape_configs:\n").unwrap().1;
+    let Some(prometheus) = Prometheus::start_with(&format!("{scrapes}{without}")) else { return };
+    let until = Instant::now() + Duration::from_mins(1);
+    for expression in [
+        "count(up{job=\"holdfast\"} == 1) == 3",
+        "count(holdfast_certificate_expires_timestamp_seconds{listener=\"http\"}) == 3",
+        "count(up{job=\"stranger\"} == 0) == 3",
+    ] {
+        while !prometheus.has_series(expression).await {
+            assert!(Instant::now() < until, "never true: {expression}");
+            tokio::task::yield_now().await;
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use super::view::TopView;
 use crate::color::Tone;
 use crate::columns::{left, right, truncate, width};
 use crate::output::{cell, short_time};
+use crate::terminal_text::for_terminal;
 
 /// The width from which on all columns are shown.
 const WIDE: usize = 60;
@@ -40,7 +41,7 @@ pub(super) fn render(view: &TopView, columns: usize, height: usize) -> Vec<ToneL
     lines.push((Tone::Hint, footer(view, columns, (first, shown.len(), rows.len()))));
     lines.truncate(height);
     for (_, line) in &mut lines {
-        truncate(line, columns).trim_end().clone_into(line);
+        truncate(&for_terminal(line), columns).trim_end().clone_into(line);
     }
     lines
 }
@@ -274,6 +275,15 @@ mod tests {
             assert_eq!(width(row), 80, "{row}");
             assert!(row.contains('…') && row.ends_with("   4m12s        3          1m1s"), "{row}");
         }
+    }
+
+    #[test]
+    fn a_terminal_gets_no_control_characters_of_a_holder() {
+        let mut view = view(vec![lock("a", "\x1b]0;owned\x07\u{202e}", 0)]);
+        view.error = Some("\x1b[2J".to_owned());
+        let texts = texts(&view, 80, 24).join("\n");
+        assert!(texts.contains(r"\u{1b}]0;owned\u{7}\u{202e}"), "{texts}");
+        assert!(texts.contains(r"\u{1b}[2J") && !texts.contains('\x1b'), "{texts}");
     }
 
     #[test]
