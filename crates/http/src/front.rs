@@ -81,6 +81,13 @@ async fn refuse_slowly(call: &CallContext<'_>, code: Option<ErrorCode>) {
     }
 }
 
+/// Whether the address of a caller has sent too many calls without a valid credential.
+fn is_above_rate(call: &CallContext<'_>) -> bool {
+    let source = call.parts.extensions.get::<Peer>().map(|peer| peer.address);
+    let failures = &call.state.config().failures;
+    source.is_some_and(|source| failures.is_above_rate(NodePort::Http, source))
+}
+
 /// Records the result of a traced call, and adds the header `traceparent` to its response.
 fn finish_trace(trace: &Span, call: &CallContext<'_>, response: &mut Response<Body>) {
     let number = |name| response.headers().get(name)?.to_str().ok()?.parse::<u64>().ok();
@@ -107,13 +114,16 @@ async fn handle(
     let state = call.state;
     let has_body = operation.body != BodyKind::None && !body.is_end_stream();
     if let Err(refusal) = admit(call, operation, has_body).await {
-        body::discard(
-            body,
-            operation.body,
-            &call.parts.headers,
-            state.config(),
-            state.large_bodies(),
-        );
+        // The body of a source with too many refusals is not read: its connection closes.
+        if !is_above_rate(call) {
+            body::discard(
+                body,
+                operation.body,
+                &call.parts.headers,
+                state.config(),
+                state.large_bodies(),
+            );
+        }
         return Err(refusal);
     }
     // The permits of a large body are released when the handler returns.

@@ -164,6 +164,11 @@ impl CallerFailures {
         }
     }
 
+    /// Whether the source has more failures than its rate, even if a caller of it proved an identity.
+    pub fn is_above_rate(&self, port: NodePort, source: IpAddr) -> bool {
+        self.0.table.lock().is_above_rate(self.0.started.elapsed(), port, source)
+    }
+
     /// A caller of the source has proved its identity.
     pub fn proved(&self, port: NodePort, source: IpAddr) {
         self.0.table.lock().proved(self.0.started.elapsed(), port, source);
@@ -211,6 +216,11 @@ impl FailureTable {
         };
         let is_proved = source.proved_at.is_some_and(|at| now < at + PROVED_FOR);
         if is_proved { Duration::ZERO } else { source.delay(now) }
+    }
+
+    fn is_above_rate(&self, now: Duration, port: NodePort, source: IpAddr) -> bool {
+        let source = self.sources.get(&(port, network(source)));
+        source.is_some_and(|source| !source.delay(now).is_zero())
     }
 
     /// Records a caller with an identity.
@@ -330,6 +340,8 @@ mod tests {
         assert_eq!(debt(&table, 0), DELAY_MAX, "another port");
         table.proved(at(1), NodePort::Peer, SOURCE);
         assert_eq!(debt(&table, 10), Duration::ZERO);
+        assert!(table.is_above_rate(at(10), NodePort::Peer, SOURCE), "its refusals still wait");
+        assert!(!table.is_above_rate(at(9_000), NodePort::Peer, SOURCE));
         for _ in 0..10_000 {
             table.record(at(61_000), NodePort::Peer, SOURCE);
         }
