@@ -43,12 +43,17 @@ async fn set(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let SetLogParams { log, lasts } = call.params()?;
     let allowed = call.service().require(Right::ClusterOperate);
     allowed.map_err(|failure| call.error(failure))?;
-    let recorded = call.service().record_log_change(log.clone(), lasts).await;
-    recorded.map_err(|failure| call.error(failure))?;
     let filter = &call.state.config().log_filter;
-    filter
-        .set(log.as_deref(), lasts)
-        .map_err(|reason| ParamError::of("log", ErrorCode::InvalidArgument, reason))?;
+    let set = |log: Option<&str>| {
+        let set = filter.set(log, lasts);
+        set.map_err(|reason| ParamError::of("log", ErrorCode::InvalidArgument, reason))
+    };
+    // A wrong filter leaves no record, and a change without a record ends at once.
+    set(log.as_deref())?;
+    if let Err(failure) = call.service().record_log_change(log.clone(), lasts).await {
+        set(None)?;
+        return Err(call.error(failure));
+    }
     let configured = filter.configured().to_owned();
     let ends_in_ms = log.is_some().then(|| millis(lasts));
     let log = log.unwrap_or_else(|| configured.clone());

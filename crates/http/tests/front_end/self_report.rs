@@ -162,6 +162,8 @@ async fn the_filter_of_the_log_changes_for_a_time() {
     let problem = wrong.json();
     assert_eq!(problem["parameter"], "log");
     assert!(problem["detail"].as_str().unwrap().ends_with("write debug"), "{problem}");
+    let trail = node.call("GET", "/v1/audit").await.body;
+    assert!(trail.contains("holdfast_raft=debug") && !trail.contains("loud"), "{trail}");
     for target in ["/v1/node?log=debug&for=25h", "/v1/node?log=debug&for=10"] {
         node.call("PATCH", target).await.problem(400, "bad-duration");
     }
