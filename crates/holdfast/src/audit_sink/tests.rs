@@ -67,15 +67,19 @@ fn write(copy: &mut AuditCopy, all: &AuditBatch) {
 fn a_copy_resumes_after_its_last_record() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("audit.jsonl");
-    write(&mut open(directory.path(), file(directory.path(), 9)), &batch(1..=2));
-    write(&mut open(directory.path(), file(directory.path(), 9)), &batch(1..=3));
+    let open = || {
+        let file = FileCopy::new(path.clone(), 1 << 20, 9);
+        open(directory.path(), CopyTarget::File(file))
+    };
+    write(&mut open(), &batch(1..=2));
+    write(&mut open(), &batch(1..=3));
     assert_eq!(numbers(&path), [1, 2, 3]);
     // The crash came between the sync of the file and the position, and cut a line.
     let position = CopyPosition { cluster: ClusterId(7).to_string(), number: 1 };
     position.write(&directory.path().join("position")).unwrap();
     let text = std::fs::read_to_string(&path).unwrap();
     std::fs::write(&path, &text[..text.len() - 20]).unwrap();
-    write(&mut open(directory.path(), file(directory.path(), 9)), &batch(1..=3));
+    write(&mut open(), &batch(1..=3));
     let text = std::fs::read_to_string(&path).unwrap();
     let whole = text.lines().filter(|line| line.ends_with('}')).count();
     assert_eq!((whole, text.lines().count()), (3, 4), "{text}");
