@@ -348,6 +348,8 @@ fn of_bound(bound: Bound, limit: u64) -> HttpError {
             "latch keys and barrier arrivals that one session, latch or double barrier keeps",
         ),
         Bound::OpsOfMulti => (PayloadTooLarge, "conditions and operations of one call"),
+        Bound::BytesOfMulti => (PayloadTooLarge, "bytes that one call adds"),
+        Bound::MissingDirectories => (PayloadTooLarge, "missing directories that one call creates"),
         Bound::AclEntries => (PayloadTooLarge, "entries of one access list"),
         Bound::CountedAtOnce => (QuotaExceeded, "znodes below a new quota"),
         Bound::Permits => (LimitMismatch, "permits of the semaphore"),

@@ -112,6 +112,15 @@ fn changes(machine: &mut Machine, znodes: usize) {
     let spread = |n: usize| path(&name((n * 7_919) % znodes));
     let check = |n| Op::Check { path: spread(n), version: None };
     let set = |n| Op::SetData { path: spread(n), data: vec![7; 64].into(), version: None };
+    // The largest multis that a ZooKeeper client can send in 1 MiB: the commands behind them wait this long.
+    let many = |n: usize| format!("/app/{n:05}");
+    let creates = (0..10_001).map(|n| create(&many(n), Vec::new())).collect();
+    measure("multi of 10,001 creates", machine, std::iter::once(multi(creates)));
+    let delete = |n| Op::Delete { path: path(&many(n)), version: None, recursive: false };
+    let deletes = (0..10_001).map(delete).collect();
+    measure("multi of 10,001 deletes", machine, std::iter::once(multi(deletes)));
+    let checks = (0..58_000).map(check).collect();
+    measure("multi of 58,000 checks", machine, std::iter::once(multi(checks)));
     let some = 100_000.min(znodes);
     measure(
         "multi of a check and a set",

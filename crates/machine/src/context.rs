@@ -3,9 +3,12 @@
 use std::collections::BTreeSet;
 
 use holdfast_types::{
-    Actor, Bound, Event, LockName, Multi, Rejection, Revision, SessionName, SessionRejection,
-    Stamp, TreeEvent, ZnodePath,
+    Actor, Bound, Event, LockName, Rejection, Revision, SessionName, SessionRejection, Stamp,
+    TreeEvent, ZnodePath,
 };
+
+/// The maximum number of missing directories that one command creates.
+pub(crate) const DIRECTORIES_MAX: usize = 1_000;
 
 /// The command that is applied: its revision and stamp, its events, and the work that it has done so far.
 #[derive(Debug)]
@@ -14,8 +17,8 @@ pub(crate) struct ApplyContext<'a> {
     pub(crate) now: Stamp,
     pub(crate) actor: Actor,
     events: &'a mut Vec<(Revision, Event)>,
-    /// Operations of a multi, and the missing directories that they create. Bound: [`Multi::OPS_MAX`].
-    ops: usize,
+    /// Missing directories that a multi created. Bound: [`DIRECTORIES_MAX`].
+    directories: usize,
     /// Znodes that recursive deletes removed. Bound: [`crate::tree::change::DELETED_MAX`].
     pub(crate) deleted: usize,
     /// Locks whose queues have changed, and whose waiters have not been granted since.
@@ -39,7 +42,7 @@ impl<'a> ApplyContext<'a> {
             now,
             actor,
             events,
-            ops: 0,
+            directories: 0,
             deleted: 0,
             locks_to_grant,
             counted: 0,
@@ -59,11 +62,11 @@ impl ApplyContext<'_> {
         }
     }
 
-    /// Counts operations. Rejects more than [`Multi::OPS_MAX`].
-    pub(crate) fn charge_ops(&mut self, count: usize) -> Result<(), Rejection> {
-        self.ops += count;
-        if self.ops > Multi::OPS_MAX {
-            return Err(limit_reached(Bound::OpsOfMulti, Multi::OPS_MAX as u64));
+    /// Counts missing directories. Rejects more than [`DIRECTORIES_MAX`].
+    pub(crate) fn charge_directories(&mut self, count: usize) -> Result<(), Rejection> {
+        self.directories += count;
+        if self.directories > DIRECTORIES_MAX {
+            return Err(limit_reached(Bound::MissingDirectories, DIRECTORIES_MAX as u64));
         }
         Ok(())
     }

@@ -27,6 +27,10 @@ pub enum Bound {
     DeletedAtOnce,
     /// Operations and conditions of one multi.
     OpsOfMulti,
+    /// Bytes that one multi adds or reads.
+    BytesOfMulti,
+    /// Missing directories that one command creates.
+    MissingDirectories,
     /// Entries of an access list.
     AclEntries,
     /// Znodes that one command counts when it sets a quota on a subtree.

@@ -121,8 +121,11 @@ pub struct Create {
 }
 
 impl Multi {
-    /// The maximum number of operations and conditions.
-    pub const OPS_MAX: usize = 1000;
+    /// The maximum number of operations and conditions: more than a request of 1 MiB of a ZooKeeper client has, whose
+    /// shortest operation has 18 bytes.
+    pub const OPS_MAX: usize = 60_000;
+    /// The maximum number of bytes that one multi adds to the cluster, or reads.
+    pub const BYTES_MAX: u64 = 16 << 20;
 }
 
 impl Create {

@@ -106,6 +106,8 @@ fn limit_code(bound: Bound) -> ErrorCode {
         Bound::DataBytes
         | Bound::PathLength
         | Bound::OpsOfMulti
+        | Bound::BytesOfMulti
+        | Bound::MissingDirectories
         | Bound::DeletedAtOnce
         | Bound::CountedAtOnce => ErrorCode::BadArguments,
         Bound::AclEntries => ErrorCode::InvalidAcl,

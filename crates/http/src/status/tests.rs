@@ -128,6 +128,8 @@ fn each_exceeded_bound_has_its_status_and_its_limit() {
         (Bound::Recipes, 403),
         (Bound::RecipeEntries, 403),
         (Bound::OpsOfMulti, 413),
+        (Bound::BytesOfMulti, 413),
+        (Bound::MissingDirectories, 413),
         (Bound::AclEntries, 413),
     ] {
         let problem = rejected(Rejection::LimitReached { bound, limit: 5 });

@@ -161,9 +161,10 @@ impl<'a> ActorRights<'a> {
         };
         needed_by(command, &mut check)?;
         let Some(multi) = multi_on_locks(command) else { return Ok(()) };
-        let ops = multi.then.iter().chain(&multi.otherwise);
-        let bypasses = self.machine.bypasses(&multi.caller, self.subject(), ops);
-        bypasses.iter().try_for_each(|bypass| self.check(bypass.right, &bypass.lock))
+        [&multi.then, &multi.otherwise].into_iter().try_for_each(|ops| {
+            let bypasses = self.machine.bypasses(&multi.caller, self.subject(), ops);
+            bypasses.iter().try_for_each(|bypass| self.check(bypass.right, &bypass.lock))
+        })
     }
 
     /// Checks a right on a name; the name is empty for a right without names.

@@ -2,7 +2,8 @@
 //!
 //! Each needs the right of the call for which it stands, and leaves a record in the audit trail. A session may delete its
 //! own entries, and a subject those of its sessions: that is how ZooKeeper clients release. Bound: one step for each
-//! znode that the operations name or delete, at most [`DELETED_MAX`] for each operation.
+//! znode that the operations name, and for each of at most [`DELETED_MAX`] znodes below them: a multi that deletes more is
+//! rejected.
 
 use holdfast_types::{
     AuditAction, Caller, Command, LockName, Multi, Op, Right, SessionId, SubjectName, ZnodePath,
@@ -32,18 +33,20 @@ struct EntryOwner<'a> {
 
 impl Machine {
     /// The bypasses of some operations, if they were executed now.
-    pub(crate) fn bypasses<'a>(
+    pub(crate) fn bypasses(
         &self,
         caller: &Caller,
         subject: Option<&SubjectName>,
-        ops: impl IntoIterator<Item = &'a Op>,
+        ops: &[Op],
     ) -> Vec<Bypass> {
         let session = caller.session.as_ref().and_then(|session| self.session_id(session));
         let owner = EntryOwner { session: session.map(|(id, _)| id), subject };
-        ops.into_iter().flat_map(|op| self.bypasses_of(op, owner)).collect()
+        let mut below_max = DELETED_MAX;
+        ops.iter().flat_map(|op| self.bypasses_of(op, owner, &mut below_max)).collect()
     }
 
-    fn bypasses_of(&self, op: &Op, owner: EntryOwner<'_>) -> Vec<Bypass> {
+    /// `below_max` is how many more znodes the operations delete with their subtrees.
+    fn bypasses_of(&self, op: &Op, owner: EntryOwner<'_>, below_max: &mut usize) -> Vec<Bypass> {
         let Some((path, node)) = named_by(op).and_then(|path| Some((path, self.tree.get(path)?)))
         else {
             return Vec::new();
@@ -52,7 +55,8 @@ impl Machine {
             Op::Delete { recursive, .. } => {
                 let below = recursive.then(|| self.tree.below_after(path, None));
                 let below = below.into_iter().flatten().map(|(path, node)| (path, &**node));
-                let deleted = std::iter::once((path, node)).chain(below).take(DELETED_MAX);
+                let below = below.take(*below_max).inspect(|_| *below_max -= 1);
+                let deleted = std::iter::once((path, node)).chain(below);
                 deleted.flat_map(|(path, node)| self.ended_with(path, node, owner)).collect()
             }
             Op::SetAcl { .. } if node.entry().is_none_or(|entry| !self.is_own(entry, owner)) => {

@@ -5,6 +5,7 @@ use holdfast_types::*;
 
 use super::script_commands::{create, lock_name, multi, numbered, of_session, open, path};
 use crate::Machine;
+use crate::context::DIRECTORIES_MAX;
 use crate::session::memo::{Memo, weight};
 use crate::stored_bytes::{COMMAND_BYTES_MAX, stored_by};
 
@@ -29,7 +30,7 @@ fn first(why: Rejection) -> Outcome {
 }
 
 #[test]
-fn a_multi_has_at_most_a_thousand_operations_and_conditions() {
+fn a_multi_has_at_most_sixty_thousand_operations_and_conditions() {
     let mut machine = Machine::new();
     let check = || Op::Check { path: ZnodePath::root(), version: None };
     let root = || Condition::Exists { path: ZnodePath::root(), exists: true };
@@ -39,15 +40,32 @@ fn a_multi_has_at_most_a_thousand_operations_and_conditions() {
         let (then, otherwise) = (ops(then), ops(otherwise));
         Command::Multi(Multi { conditions, then, otherwise, ..Multi::default() })
     };
-    assert!(apply(&mut machine, of(300, 400, 300)).is_ok());
+    assert!(apply(&mut machine, of(300, Multi::OPS_MAX - 400, 100)).is_ok());
     let rejected = Err(limit(Bound::OpsOfMulti, Multi::OPS_MAX));
-    assert_eq!(apply(&mut machine, of(301, 400, 300)), rejected);
-    assert_eq!(apply(&mut machine, of(0, 0, 1001)), rejected);
+    assert_eq!(apply(&mut machine, of(301, Multi::OPS_MAX - 400, 100)), rejected);
+    assert_eq!(apply(&mut machine, of(0, 0, Multi::OPS_MAX + 1)), rejected);
 }
 
-/// Each missing directory counts as an operation: a path of 500 components costs 500.
+/// A multi that adds too many bytes is undone, also in an empty cluster.
 #[test]
-fn missing_directories_count_as_operations() {
+fn a_multi_adds_at_most_sixteen_mebibytes() {
+    let mut machine = Machine::new();
+    let mebibyte = |n: usize| {
+        create(&format!("/{n}"), CreateKind::Persistent, false, vec![0; (1 << 20) - 1_024])
+    };
+    let before = machine.counts().znodes;
+    let rejected = apply(&mut machine, anonymous((0..17).map(mebibyte).collect()));
+    let why =
+        Box::new(Rejection::LimitReached { bound: Bound::BytesOfMulti, limit: Multi::BYTES_MAX });
+    assert_eq!(rejected, Err(Rejection::Tree(TreeRejection::OfOperation { at: 16, why })));
+    assert_eq!((machine.counts().znodes, machine.stat(&path("/0"))), (before, None));
+    assert!(apply(&mut machine, anonymous((0..16).map(mebibyte).collect())).is_ok());
+    machine.check_invariants().unwrap();
+}
+
+/// A path of 500 components has 499 missing directories.
+#[test]
+fn a_multi_creates_at_most_a_thousand_missing_directories() {
     let mut machine = Machine::new();
     let deep = |top: &str| {
         let path = format!("/{top}{}", "/x".repeat(499));
@@ -64,9 +82,9 @@ fn missing_directories_count_as_operations() {
         })
     };
     assert!(apply(&mut machine, anonymous(vec![deep("a"), deep("b")])).is_ok());
-    let rejected = apply(&mut machine, anonymous(vec![deep("c"), deep("d"), plain("/e")]));
-    let why = Box::new(limit(Bound::OpsOfMulti, Multi::OPS_MAX));
-    assert_eq!(rejected, Err(Rejection::Tree(TreeRejection::OfOperation { at: 1, why })));
+    let rejected = apply(&mut machine, anonymous(vec![deep("c"), deep("d"), deep("e")]));
+    let why = Box::new(limit(Bound::MissingDirectories, DIRECTORIES_MAX));
+    assert_eq!(rejected, Err(Rejection::Tree(TreeRejection::OfOperation { at: 2, why })));
     assert_eq!(machine.stat(&path("/c")), None);
     machine.check_invariants().unwrap();
 }
@@ -224,7 +242,7 @@ fn no_command_stores_more_than_its_estimate() {
     let proved: Vec<_> = (0..64).map(who).collect();
     let auth = Identity { scheme: "auth".to_owned(), id: String::new() };
     let acl = vec![AclEntry { perms: Perms::ALL, who: auth }];
-    let deep = format!("/deep{}", "/x".repeat(400));
+    let deep = format!("/deep{}", "/x".repeat(200));
     let (directory, name) = ZnodePath::for_create(&deep, false).unwrap();
     let ops = vec![Op::Create(Create {
         directory,
@@ -241,5 +259,5 @@ fn no_command_stores_more_than_its_estimate() {
     let done = apply(&mut machine, multi(caller, ops));
     assert!(done.is_ok(), "{done:?}");
     let stored = machine.stored_bytes() - before;
-    assert!(stored > 20_000_000 && stored <= estimate, "{stored} of {estimate}");
+    assert!(stored > 10_000_000 && stored <= estimate, "{stored} of {estimate}");
 }

@@ -117,7 +117,7 @@ impl Machine {
         if let Some(path) = missing.iter().find(|path| quota::limited_by(path).is_some()) {
             return Err(reserved(path));
         }
-        ctx.charge_ops(missing.len())?;
+        ctx.charge_directories(missing.len())?;
         let nearest = missing.first().and_then(ZnodePath::parent);
         let nearest = nearest.as_ref().unwrap_or(&directory);
         let parent = self.open_to(nearest, by)?;

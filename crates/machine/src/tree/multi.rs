@@ -2,16 +2,16 @@
 //!
 //! A single operation checks everything before its first change. Multiple operations, or one that could exceed
 //! `tree_bytes_max` (`stored_bytes.rs`), run with [`Machine::undo_if_rejected`]. A multi does not renew the lease of
-//! its session. Bounds: [`Multi::OPS_MAX`] operations, conditions and missing directories; recursive deletes and new
-//! quotas have a bound for the whole multi.
+//! its session. Bounds: [`Multi::OPS_MAX`] operations and conditions, and [`Multi::BYTES_MAX`] added bytes; missing
+//! directories, recursive deletes and new quotas have a bound for the whole multi.
 
 use holdfast_types::{
-    Actor, AuthMode, Caller, Condition, Identity, Multi, MultiReply, Op, OpReply, Outcome, Perms,
-    Rejection, Reply, SessionId, SessionName, TreeRejection,
+    Actor, AuthMode, Bound, Caller, Condition, Identity, Multi, MultiReply, Op, OpReply, Outcome,
+    Perms, Rejection, Reply, SessionId, SessionName, TreeRejection,
 };
 
 use crate::Machine;
-use crate::context::ApplyContext;
+use crate::context::{ApplyContext, limit_reached};
 use crate::session::store::KnownSession;
 use crate::stored_bytes::stored_by;
 use crate::tree::acl;
@@ -44,7 +44,9 @@ impl Machine {
             self.check_attachment(session, attachment)?;
         }
         let by = Requester { session, identities: &identities };
-        ctx.charge_ops(conditions.len() + then.len() + otherwise.len())?;
+        if conditions.len() + then.len() + otherwise.len() > Multi::OPS_MAX {
+            return Err(limit_reached(Bound::OpsOfMulti, Multi::OPS_MAX as u64));
+        }
         let succeeded = self.all_hold(&conditions, by, &ctx.actor)?;
         let results = self.all_or_none(if succeeded { then } else { otherwise }, by, ctx)?;
         Ok(Reply::Multi(MultiReply { succeeded, results }))
@@ -70,10 +72,16 @@ impl Machine {
         ctx: &mut ApplyContext<'_>,
     ) -> Result<Vec<OpReply>, Rejection> {
         let mut results = Vec::with_capacity(ops.len());
+        let before = self.stored_bytes();
         for (at, op) in (0_u32..).zip(ops) {
             let bytes = self.stored_bytes();
-            let done = self.op(op, by, ctx);
-            let done = done.and_then(|result| self.check_growth(bytes).map(|()| result));
+            let done = self.op(op, by, ctx).and_then(|result| {
+                self.check_growth(bytes)?;
+                if self.stored_bytes() > before + Multi::BYTES_MAX {
+                    return Err(limit_reached(Bound::BytesOfMulti, Multi::BYTES_MAX));
+                }
+                Ok(result)
+            });
             results.push(done.map_err(|why| {
                 Rejection::Tree(TreeRejection::OfOperation { at, why: Box::new(why) })
             })?);

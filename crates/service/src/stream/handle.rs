@@ -12,8 +12,8 @@ use std::time::Instant;
 use holdfast_machine::Machine;
 use holdfast_raft::Committed;
 use holdfast_types::{
-    Caller, Command, Identity, Multi, MultiReply, Rejection, Reply, Revision, Right, SessionId,
-    SessionName, ZnodePath,
+    Bound, Caller, Command, Identity, Multi, MultiReply, Rejection, Reply, Revision, Right,
+    SessionId, SessionName, ZnodePath,
 };
 use tokio::sync::watch;
 
@@ -85,13 +85,22 @@ impl SessionStream {
         .await;
     }
 
-    /// Performs several reads at one revision, each with its own result. Arms no watches.
+    /// Performs several reads at one revision, each with its own result. Arms no watches. The reads after the first
+    /// [`Multi::BYTES_MAX`] bytes are rejected.
     pub async fn read_many(&self, tag: i64, reads: Vec<StreamRead>) {
         let caller = self.caller();
         self.serve(tag, |locked| {
+            let mut bytes = 0;
             let answer = |read| {
+                if bytes > Multi::BYTES_MAX {
+                    let (bound, limit) = (Bound::BytesOfMulti, Multi::BYTES_MAX);
+                    return Err(Rejection::LimitReached { bound, limit });
+                }
                 caller.check_stream_read(locked.machine, read)?;
-                locked.evaluate(read, &caller.identities_for(locked.machine, read))
+                let identities = caller.identities_for(locked.machine, read);
+                let answer = locked.evaluate(read, &identities)?;
+                bytes += answer.bytes();
+                Ok(answer)
             };
             Ok(StreamAnswer::Many(reads.iter().map(answer).collect()))
         })

@@ -53,6 +53,25 @@ pub enum StreamAnswer {
     Done,
 }
 
+impl StreamAnswer {
+    /// The bytes of the data and the names in an answer to one read.
+    pub(crate) fn bytes(&self) -> u64 {
+        let bytes = match self {
+            Self::Data { data, .. } => data.len(),
+            Self::Children { names, .. } => names.iter().map(String::len).sum(),
+            Self::Exists(_)
+            | Self::Acl { .. }
+            | Self::Ephemerals(_)
+            | Self::Descendants(_)
+            | Self::Many(_)
+            | Self::Multi { .. }
+            | Self::Watched(_)
+            | Self::Done => 0,
+        };
+        bytes as u64
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WatchMode {
     /// Fires for each change of one node and of its list of children.

@@ -127,3 +127,46 @@ async fn the_reads_of_a_multi_read_have_independent_results() {
     assert_eq!(results[2], ReadResult::Children(vec!["c".to_owned()]));
     assert_eq!(results[3], ReadResult::Failed(ErrorCode::NoNode));
 }
+
+/// ZooKeeper bounds a multi by the bytes of its request alone. Curator's own test creates 10,001 znodes.
+#[tokio::test]
+async fn a_multi_has_as_many_operations_as_fit_into_a_request() {
+    let node = Node::start().await;
+    let mut client = node.client().await;
+    client.create("/many", 0).await;
+    let path = |n: usize| format!("/many/{n}");
+    let creates = (0..10_001).map(|n| make(CreateOp::Create, &path(n), 0)).collect();
+    let (_, results) = multi(&mut client, creates).await;
+    assert_eq!(
+        (results.len(), results[10_000].clone()),
+        (10_001, MultiResult::Created { path: path(10_000) })
+    );
+    let mut again: Vec<_> = (0..10_001).map(|n| remove(&path(n))).collect();
+    again.push(check("/many/none", -1));
+    let (_, results) = multi(&mut client, again).await;
+    assert_eq!(results[10_001], MultiResult::Failed(ErrorCode::NoNode));
+    assert_eq!(client.children("/many").await.len(), 10_001, "all or none");
+    let (_, results) = multi(&mut client, (0..10_001).map(|n| remove(&path(n))).collect()).await;
+    assert!(results.iter().all(|result| *result == MultiResult::Deleted));
+    // A request with more operations than any other: the shortest one, as often as it fits.
+    let (_, results) = multi(&mut client, (0..58_000).map(|_| check("/", -1)).collect()).await;
+    assert_eq!(results, vec![MultiResult::Checked; 58_000]);
+}
+
+/// A small request cannot make the node send more than the bound: the reads after it fail.
+#[tokio::test]
+async fn the_reads_of_a_multi_read_return_a_bounded_number_of_bytes() {
+    let node = Node::start().await;
+    let mut client = node.client().await;
+    client.create("/large", 0).await;
+    let data = Some(vec![b'x'; 1_000_000].into());
+    client.done(Request::SetData { path: "/large".to_owned(), data, version: -1 }).await;
+    let read = ReadOp::GetData { path: "/large".to_owned(), watch: false };
+    let Response::MultiRead(results) = client.done(Request::MultiRead(vec![read; 5_000])).await
+    else {
+        panic!("no reads")
+    };
+    let refused = ReadResult::Failed(ErrorCode::BadArguments);
+    assert_eq!(results.iter().position(|result| *result == refused), Some(17));
+    assert_eq!((results.len(), results[4_999].clone()), (5_000, refused));
+}

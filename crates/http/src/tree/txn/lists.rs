@@ -1,16 +1,18 @@
-//! Reads the three lists of a transaction. Bound: [`Multi::OPS_MAX`] items of all lists; the reader stops at the first item
+//! Reads the three lists of a transaction. Bound: [`ITEMS_MAX`] items of all lists; the reader stops at the first item
 //! above it and keeps nothing of the rest.
 
 use std::cell::Cell;
 use std::fmt;
 
 use holdfast_api::{CallParams as _, ErrorCode, JsonPairs, ParamError};
-use holdfast_types::Multi;
 use serde::de::{
     DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor,
 };
 
 use super::{FORM, TxnParams};
+
+/// The maximum number of conditions and operations of a transaction. An item has up to a hundred times its bytes in memory.
+pub(super) const ITEMS_MAX: usize = 1_000;
 
 /// The body before its items are parsed.
 #[derive(Debug, Default)]
@@ -25,7 +27,7 @@ pub(super) struct Lists {
 /// Why a body is not a transaction.
 #[derive(Debug)]
 pub(super) enum Unread {
-    /// The lists have more than [`Multi::OPS_MAX`] items.
+    /// The lists have more than [`ITEMS_MAX`] items.
     TooMany,
     Malformed(ParamError),
 }
@@ -42,7 +44,7 @@ impl Lists {
     /// # Errors
     /// [`Unread`].
     pub(super) fn read(body: &[u8]) -> Result<Self, Unread> {
-        let left = Cell::new(Some(Multi::OPS_MAX));
+        let left = Cell::new(Some(ITEMS_MAX));
         let mut json = serde_json::Deserializer::from_slice(body);
         let read = ListsReader { left: &left }.deserialize(&mut json);
         let lists = read.and_then(|lists| json.end().map(|()| lists)).map_err(|error| {

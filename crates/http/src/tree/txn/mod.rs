@@ -149,7 +149,7 @@ async fn lists(call: &CallContext<'_>, body: Bytes) -> Result<Lists, HttpError> 
     read.map_err(|unread| match unread {
         Unread::Malformed(error) => error.into(),
         Unread::TooMany => {
-            let (bound, limit) = (Bound::OpsOfMulti, Multi::OPS_MAX as u64);
+            let (bound, limit) = (Bound::OpsOfMulti, lists::ITEMS_MAX as u64);
             call.error(Failure::Rejected(Rejection::LimitReached { bound, limit }))
         }
     })
