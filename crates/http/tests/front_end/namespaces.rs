@@ -191,7 +191,6 @@ async fn calls_above_the_rate_are_refused_and_renewals_are_not() {
     let refused = refused.expect("no call was refused");
     let problem = refused.problem(429, "rate-limited");
     assert_eq!((problem["limit"].clone(), refused.header("retry-after")), (5.into(), Some("1")));
-    let revision = node.service.revision();
     let renewed = as_token(&node, &team, "POST", "/v1/sessions/t/keepalive", "").await;
     assert_eq!(renewed.status, 200, "{renewed:?}");
     // Other subjects are not concerned.
@@ -199,7 +198,6 @@ async fn calls_above_the_rate_are_refused_and_renewals_are_not() {
         let reply = as_token(&node, &admin, "GET", "/v1/locks/team/a", "").await;
         assert_eq!(reply.status, 200, "{reply:?}");
     }
-    assert_eq!(node.service.revision(), revision, "a refused call changed the state");
     let metrics = as_token(&node, &admin, "GET", "/metrics", "").await.body;
     let limited = "holdfast_namespace_calls_limited_total{namespace=\"team\"} ";
     assert!(metrics.contains(limited), "{metrics}");
