@@ -72,13 +72,9 @@ impl Machine {
         match command {
             Command::OpenSession { open, attempt } => self.open_session(open, attempt, ctx),
             Command::RenewSession { session } => self.renew_session(&session, ctx),
-            Command::CloseSession { session, attachment, incarnation } => match self.sealed() {
-                None => self.close_session(session, (attachment, incarnation), ctx),
-                Some(seal) => {
-                    let sealed = Rejection::Sealed(Box::new(seal.clone()));
-                    self.close_under_seal(&session, (attachment, incarnation), sealed)
-                }
-            },
+            Command::CloseSession { session, attachment, incarnation } => {
+                self.close_or_remember(session, (attachment, incarnation), ctx)
+            }
             Command::ExpireSession { session, generation } => {
                 self.expire_session(session, generation, ctx)
             }

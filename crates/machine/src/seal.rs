@@ -71,8 +71,24 @@ impl Machine {
         self.seal.as_ref().is_some_and(|active| active.closed.contains(&session))
     }
 
+    /// Closes a session; in a sealed cluster only remembers it.
+    pub(crate) fn close_or_remember(
+        &mut self,
+        session: SessionName,
+        guards: (Option<Revision>, Option<SessionId>),
+        ctx: &mut ApplyContext<'_>,
+    ) -> Outcome {
+        match self.sealed() {
+            None => self.close_session(session, guards, ctx),
+            Some(seal) => {
+                let sealed = Rejection::Sealed(Box::new(seal.clone()));
+                self.close_under_seal(&session, guards, sealed)
+            }
+        }
+    }
+
     /// Remembers the close of an open session. Rejects any other close, because it would change what clients have.
-    pub(crate) fn close_under_seal(
+    fn close_under_seal(
         &mut self,
         session: &SessionName,
         (attachment, incarnation): (Option<Revision>, Option<SessionId>),

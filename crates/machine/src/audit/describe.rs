@@ -15,6 +15,8 @@ pub(super) type Described = (AuditAction, String, Detail, Option<Reason>);
 
 /// `None` for most commands.
 pub(super) fn described(command: &Command) -> Option<Described> {
+    let of_cluster =
+        |action, reason| Some((action, "cluster".to_owned(), Detail::default(), reason));
     match command {
         Command::Break(Break { lock, reason, .. }) => {
             let reason = Some(reason.clone());
@@ -55,12 +57,8 @@ pub(super) fn described(command: &Command) -> Option<Described> {
         Command::SetLevel(level) => {
             Some((AuditAction::SetLevel, level.to_string(), Detail::default(), None))
         }
-        Command::Seal { reason } => {
-            Some((AuditAction::Seal, "cluster".to_owned(), Detail::default(), Some(reason.clone())))
-        }
-        Command::Unseal { .. } => {
-            Some((AuditAction::Unseal, "cluster".to_owned(), Detail::default(), None))
-        }
+        Command::Seal { reason } => of_cluster(AuditAction::Seal, Some(reason.clone())),
+        Command::Unseal { .. } => of_cluster(AuditAction::Unseal, None),
         Command::As { command, .. } | Command::Once { command, .. } => described(command),
         Command::RequestRelease(_)
         | Command::EndSessions { .. }

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use holdfast_types::{
-    AccessTokenId, Actor, AuthChange, AuthMode, AuthRejection, Bound, CertificateName, Event,
-    NewAccessToken, OtherNamespace, OutOfBounds, Outcome, Permission, QuotaKind, Quotas, Rejection,
-    Reply, Right, RoleName, Stamp, SubjectName, built_in_role,
+    AccessTokenId, Actor, AuthChange, AuthMode, AuthRejection, Bound, CertificateId,
+    CertificateName, Event, NewAccessToken, OtherNamespace, OutOfBounds, Outcome, Permission,
+    QuotaKind, Quotas, Rejection, Reply, Right, RoleName, Stamp, SubjectName, built_in_role,
 };
 
 use super::{
@@ -59,11 +59,6 @@ impl Auth {
                 if self.has_had_administrator && *actor != Actor::Node {
                     return Err(AuthRejection::HasAdministrator.into());
                 }
-                if let Some(namespace) = self.namespace_of(&subject).cloned() {
-                    let (right, name) = (Right::AuthManage, String::new());
-                    let outside = OtherNamespace { subject, namespace, right, name };
-                    return Err(AuthRejection::OtherNamespace(Box::new(outside)).into());
-                }
                 self.add_administrator(subject.clone())?;
                 self.add_token(subject, &token, now)?;
                 self.mode = mode.unwrap_or(self.mode);
@@ -94,25 +89,15 @@ impl Auth {
                 Some(_) => Ok(()),
                 None => Err(AuthRejection::NoToken { token }.into()),
             },
-            AuthChange::SetMode(mode) => {
-                if mode == AuthMode::On && !self.has_administrator(now) {
-                    return Err(AuthRejection::NoAdministrator.into());
-                }
-                self.mode = mode;
-                Ok(())
-            }
+            AuthChange::SetMode(mode) => self.set_mode(mode, now),
             AuthChange::DenyCertificate { certificate, reason } => {
-                if !self.denied.contains_key(&certificate) {
-                    within(Bound::DeniedCertificates, self.denied.len() + 1, DENIED_MAX)?;
-                }
-                self.denied.insert(certificate, Arc::new(CertificateDenial { reason, at: now }));
-                Ok(())
+                self.deny(certificate, CertificateDenial { reason, at: now })
             }
             AuthChange::AllowCertificate { certificate } => {
-                if self.denied.remove(&certificate).is_none() {
-                    return Err(AuthRejection::NotDenied { certificate }.into());
+                match self.denied.remove(&certificate) {
+                    Some(_) => Ok(()),
+                    None => Err(AuthRejection::NotDenied { certificate }.into()),
                 }
-                Ok(())
             }
             AuthChange::SetTokenPolicy(policy) => {
                 if let Some(max_ms) = policy.max_ttl_ms.filter(|_| policy.is_contradictory()) {
@@ -137,6 +122,26 @@ impl Auth {
         }
     }
 
+    fn set_mode(&mut self, mode: AuthMode, now: Stamp) -> Result<(), Rejection> {
+        if mode == AuthMode::On && !self.has_administrator(now) {
+            return Err(AuthRejection::NoAdministrator.into());
+        }
+        self.mode = mode;
+        Ok(())
+    }
+
+    fn deny(
+        &mut self,
+        certificate: CertificateId,
+        denial: CertificateDenial,
+    ) -> Result<(), Rejection> {
+        if !self.denied.contains_key(&certificate) {
+            within(Bound::DeniedCertificates, self.denied.len() + 1, DENIED_MAX)?;
+        }
+        self.denied.insert(certificate, Arc::new(denial));
+        Ok(())
+    }
+
     fn set_quotas(
         &mut self,
         subject: Option<SubjectName>,
@@ -155,6 +160,11 @@ impl Auth {
 
     /// Gives a subject the role `admin`, in addition to its other roles.
     fn add_administrator(&mut self, name: SubjectName) -> Result<(), Rejection> {
+        if let Some(namespace) = self.namespace_of(&name).cloned() {
+            let (subject, right, name) = (name, Right::AuthManage, String::new());
+            let outside = OtherNamespace { subject, namespace, right, name };
+            return Err(AuthRejection::OtherNamespace(Box::new(outside)).into());
+        }
         let mut subject =
             self.subjects.get(&name).map_or_else(SubjectRecord::default, |s| (**s).clone());
         let admin = RoleName::admin();

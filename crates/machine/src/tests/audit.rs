@@ -175,32 +175,11 @@ fn all_actions() -> [AuditAction; 32] {
     all
 }
 
-#[test]
-fn every_action_has_its_record() {
-    let mut machine = Machine::new();
+fn changes_of_auth() -> impl Iterator<Item = Command> {
     let (role, subject) = (RoleName::new("web").unwrap(), SubjectName::new("web").unwrap());
     let token =
         |id| NewAccessToken { id: AccessTokenId(id), hash: SecretHash([2; 32]), expires_at: None };
-    let request = RequestRelease {
-        lock: lock_name("orders"),
-        holder: None,
-        token: None,
-        reason: None,
-        deadline_ms: 500,
-        revoke: true,
-    };
-    apply(&mut machine, &Actor::Anonymous, bootstrap(AuthMode::On)).unwrap();
-    apply(&mut machine, &ROOT, acquire("orders", "web1")).unwrap();
-    let acl = vec![AclEntry { perms: Perms::ALL, who: Identity::anyone() }];
-    let set_acl = Op::SetAcl { path: path("/locks/orders"), acl, version: None };
-    let commands = [
-        set_limit(3),
-        Command::RequestRelease(request),
-        break_holders("orders"),
-        end_session("web1"),
-        acquire("orders", "web2"),
-        end_sessions("root", &[("web2", 2)], Some(2)),
-        multi(Caller::default(), vec![set_acl]),
+    let changes = [
         Command::Auth(AuthChange::SetRole {
             role: role.clone(),
             permissions: vec![Permission::on_all_names(Right::LockRead)],
@@ -235,6 +214,33 @@ fn every_action_has_its_record() {
             namespace: NamespaceName::new("team").unwrap(),
         }),
     ];
+    changes.into_iter()
+}
+
+#[test]
+fn every_action_has_its_record() {
+    let mut machine = Machine::new();
+    let request = RequestRelease {
+        lock: lock_name("orders"),
+        holder: None,
+        token: None,
+        reason: None,
+        deadline_ms: 500,
+        revoke: true,
+    };
+    apply(&mut machine, &Actor::Anonymous, bootstrap(AuthMode::On)).unwrap();
+    apply(&mut machine, &ROOT, acquire("orders", "web1")).unwrap();
+    let acl = vec![AclEntry { perms: Perms::ALL, who: Identity::anyone() }];
+    let set_acl = Op::SetAcl { path: path("/locks/orders"), acl, version: None };
+    let commands = [
+        set_limit(3),
+        Command::RequestRelease(request),
+        break_holders("orders"),
+        end_session("web1"),
+        acquire("orders", "web2"),
+        end_sessions("root", &[("web2", 2)], Some(2)),
+        multi(Caller::default(), vec![set_acl]),
+    ];
     let seal = Command::Seal { reason: Reason::new("new machines").unwrap() };
     let node = NodeId(2);
     let filter = Some("info,holdfast_raft=debug".to_owned());
@@ -247,7 +253,8 @@ fn every_action_has_its_record() {
     let of_level_2 = [seal].into_iter().chain(operations);
     let unseal = Command::Unseal { seal: Revision(1) };
     let of_level_2 = of_level_2.chain([unseal, Command::SetLevel(FeatureLevel(1))]);
-    for mut command in commands.into_iter().chain(changes_of_members()).chain(of_level_2) {
+    let of_level_1 = commands.into_iter().chain(changes_of_auth()).chain(changes_of_members());
+    for mut command in of_level_1.chain(of_level_2) {
         if let (Command::Unseal { seal }, Some(present)) = (&mut command, machine.sealed()) {
             *seal = present.revision;
         }
@@ -375,7 +382,8 @@ fn a_snapshot_with_wrong_evictions_is_rejected() {
     for _ in 0..RECORDS_MAX + 5 {
         apply(&mut machine, &Actor::Anonymous, set_limit(3)).unwrap();
     }
-    let alterations: [fn(&mut Vec<(AuditClass, AuditEvicted)>); 6] = [
+    type Alteration = fn(&mut Vec<(AuditClass, AuditEvicted)>);
+    let alterations: [Alteration; 6] = [
         |evicted| evicted[0].1.count = 4,
         |evicted| evicted[0].1.count = u64::MAX,
         |evicted| evicted[0].1.number = 6,

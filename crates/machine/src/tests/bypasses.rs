@@ -84,18 +84,27 @@ fn delete(path: ZnodePath, recursive: bool) -> Op {
 
 /// A change, the permission that it needs, the subject that has it, and the line of the record; none for a change that
 /// is no bypass.
+#[derive(Clone)]
 struct Case {
     name: &'static str,
     ops: Vec<Op>,
-    needs: Option<(&'static str, &'static str)>,
+    needs: Option<Words>,
     record: Option<&'static str>,
 }
 
-fn cases(machine: &Machine) -> Vec<Case> {
-    let of = |name, ops, needs, record| Case { name, ops, needs, record };
-    let acl =
-        |at: &str| vec![Op::SetAcl { path: path(at), acl: vec![AclEntry::open()], version: None }];
-    let data = |path: ZnodePath| Op::SetData { path, data: vec![1].into(), version: None };
+type Words = (&'static str, &'static str);
+
+fn of(
+    name: &'static str,
+    ops: Vec<Op>,
+    needs: Option<Words>,
+    record: Option<&'static str>,
+) -> Case {
+    Case { name, ops, needs, record }
+}
+
+/// The ends of holds and waits.
+fn deletes_of_entries(machine: &Machine) -> Vec<Case> {
     let a = |session| entry_of(machine, "a", session);
     let (b, z) = (entry_of(machine, "deep/b", "holder"), entries(machine, "z").remove(0));
     let cfg = || create("/locks/new", CreateKind::Persistent, false, Vec::new());
@@ -120,16 +129,27 @@ fn cases(machine: &Machine) -> Vec<Case> {
         ),
         of(
             "an entry of a ZooKeeper client",
-            vec![delete(z.clone(), false)],
+            vec![delete(z, false)],
             Some(("breaker", "lock force-release z")),
             Some("force-release z: zk lost z (token 4)"),
         ),
         of(
             "among other operations",
-            vec![cfg(), delete(b.clone(), false)],
+            vec![cfg(), delete(b, false)],
             Some(("breaker", "lock force-release deep/b")),
             Some("force-release deep/b: holder lost deep/b (token 2)"),
         ),
+    ]
+}
+
+/// The changes of locks, and what is no bypass.
+fn changes_of_locks(machine: &Machine) -> Vec<Case> {
+    let acl =
+        |at: &str| vec![Op::SetAcl { path: path(at), acl: vec![AclEntry::open()], version: None }];
+    let data = |path: ZnodePath| Op::SetData { path, data: vec![1].into(), version: None };
+    let (b, z) = (entry_of(machine, "deep/b", "holder"), entries(machine, "z").remove(0));
+    let cfg = || create("/locks/new", CreateKind::Persistent, false, Vec::new());
+    vec![
         of(
             "a cooldown",
             vec![delete(path("/locks/cooling"), true)],
@@ -171,6 +191,10 @@ fn cases(machine: &Machine) -> Vec<Case> {
         of("an idle lock", vec![delete(path("/locks/idle"), false)], None, None),
         of("a new znode", vec![cfg()], None, None),
     ]
+}
+
+fn cases(machine: &Machine) -> Vec<Case> {
+    [deletes_of_entries(machine), changes_of_locks(machine)].concat()
 }
 
 fn last_line(machine: &Machine) -> String {
