@@ -5,6 +5,7 @@
 
 use std::time::Instant;
 
+use holdfast_machine::Machine;
 use holdfast_types::{AuditClass, AuditEvicted, AuditRecord, ClusterId};
 use tokio::sync::watch;
 
@@ -50,7 +51,7 @@ impl Service {
 
     /// The problem of each copy that has one.
     pub(crate) fn audit_sink_problems(&self, now: Instant) -> Vec<String> {
-        let newest = self.raft().read(|machine| machine.audit_head()).map_or(0, |head| head.0);
+        let newest = self.raft().read(Machine::audit_head).map_or(0, |head| head.0);
         let sinks = self.parts.audit_sinks.lock();
         sinks.iter().filter_map(|sink| sink.problem(newest, now)).collect()
     }

@@ -65,7 +65,7 @@ mod tests {
         assert_eq!(after(&failed, second).as_deref(), Some(full));
         let lost = AuditSinkState { lost_at: Some(start), ..sound };
         let text = "audit.jsonl: records were evicted before they were written";
-        assert_eq!(after(&lost, LOST_FOR - second).as_deref(), Some(text));
+        assert_eq!(after(&lost, LOST_FOR.saturating_sub(second)).as_deref(), Some(text));
         assert_eq!(after(&lost, LOST_FOR), None);
     }
 }

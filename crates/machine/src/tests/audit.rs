@@ -376,13 +376,14 @@ fn a_flood_of_one_class_evicts_no_record_of_another_and_is_counted() {
     assert_eq!(loaded.state_digest(), machine.state_digest());
 }
 
+type Alteration = fn(&mut Vec<(AuditClass, AuditEvicted)>);
+
 #[test]
 fn a_snapshot_with_wrong_evictions_is_rejected() {
     let mut machine = Machine::new();
     for _ in 0..RECORDS_MAX + 5 {
         apply(&mut machine, &Actor::Anonymous, set_limit(3)).unwrap();
     }
-    type Alteration = fn(&mut Vec<(AuditClass, AuditEvicted)>);
     let alterations: [Alteration; 6] = [
         |evicted| evicted[0].1.count = 4,
         |evicted| evicted[0].1.count = u64::MAX,
