@@ -46,6 +46,35 @@ pub(super) fn of_rejection(rejection: AuthRejection) -> HttpError {
             "no usable administrator would be left",
             "give the role admin to another subject with an access token or a certificate first",
         ),
+        AuthRejection::BuiltInRole { role } => about(
+            ErrorCode::InvalidArgument,
+            format!("holdfast defines the role '{role}'"),
+            "create a role with another name",
+        ),
+        AuthRejection::CertificateTaken { certificate, subject } => about(
+            ErrorCode::InvalidArgument,
+            format!("the certificate '{}' proves '{subject}'", certificate.as_str()),
+            "one certificate proves one subject: remove it from the other one first",
+        ),
+        AuthRejection::OtherNamespace(outside) => of_outside(*outside),
+        AuthRejection::NamespaceInUse { namespace, used } => in_use(&namespace, &used),
+        AuthRejection::TokenLifetime { max_ms } => about(
+            ErrorCode::InvalidArgument,
+            format!("an access token lives at most {} s", max_ms / 1_000),
+            "send a shorter ttl; holdfast auth token-policy shows and sets the maximum",
+        ),
+        AuthRejection::NoSubject { .. }
+        | AuthRejection::NoRole { .. }
+        | AuthRejection::NoToken { .. }
+        | AuthRejection::NoNamespace { .. }
+        | AuthRejection::NotDenied { .. } => of_missing(rejection),
+        AuthRejection::TokenExists { .. } => unexpected(&rejection.into()),
+    }
+}
+
+/// Something that a change names does not exist.
+fn of_missing(rejection: AuthRejection) -> HttpError {
+    match rejection {
         AuthRejection::NoSubject { subject } => {
             let hint = format!("create it: holdfast auth subject set {subject} --role ROLE");
             missing("subject", &subject, hint)
@@ -60,31 +89,14 @@ pub(super) fn of_rejection(rejection: AuthRejection) -> HttpError {
             let hint = "list them: holdfast auth token ls";
             missing("access token", &token, hint)
         }
-        AuthRejection::BuiltInRole { role } => about(
-            ErrorCode::InvalidArgument,
-            format!("holdfast defines the role '{role}'"),
-            "create a role with another name",
-        ),
-        AuthRejection::CertificateTaken { certificate, subject } => about(
-            ErrorCode::InvalidArgument,
-            format!("the certificate '{}' proves '{subject}'", certificate.as_str()),
-            "one certificate proves one subject: remove it from the other one first",
-        ),
-        AuthRejection::OtherNamespace(outside) => of_outside(*outside),
         AuthRejection::NoNamespace { namespace } => {
             let hint = format!("register it: holdfast namespace set {namespace}");
             missing("namespace", &namespace, hint)
         }
-        AuthRejection::NamespaceInUse { namespace, used } => in_use(&namespace, &used),
         AuthRejection::NotDenied { certificate } => {
             missing("denied certificate", &certificate, "list them: holdfast auth certificate ls")
         }
-        AuthRejection::TokenLifetime { max_ms } => about(
-            ErrorCode::InvalidArgument,
-            format!("an access token lives at most {} s", max_ms / 1_000),
-            "send a shorter ttl; holdfast auth token-policy shows and sets the maximum",
-        ),
-        AuthRejection::TokenExists { .. } => unexpected(&rejection.into()),
+        other => unexpected(&other.into()),
     }
 }
 
