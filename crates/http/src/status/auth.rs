@@ -2,8 +2,8 @@
 
 use holdfast_api::{ErrorCode, Facts, Problem};
 use holdfast_types::{
-    AuthRejection, Forbidden, LockName, NamespaceItems, NamespaceName, OtherNamespace, SessionName,
-    SessionRejection,
+    AuthRejection, Forbidden, LockName, NamespaceItems, NamespaceName, OtherNamespace, RoleName,
+    SessionName, SessionRejection, SubjectName,
 };
 
 use super::{HttpError, unexpected};
@@ -63,41 +63,32 @@ pub(super) fn of_rejection(rejection: AuthRejection) -> HttpError {
             format!("an access token lives at most {} s", max_ms / 1_000),
             "send a shorter ttl; holdfast auth token-policy shows and sets the maximum",
         ),
-        AuthRejection::NoSubject { .. }
-        | AuthRejection::NoRole { .. }
-        | AuthRejection::NoToken { .. }
-        | AuthRejection::NoNamespace { .. }
-        | AuthRejection::NotDenied { .. } => of_missing(rejection),
+        AuthRejection::NoSubject { subject } => no_subject(&subject),
+        AuthRejection::NoRole { role } => no_role(&role),
+        AuthRejection::NoToken { token } => {
+            missing("access token", &token, "list them: holdfast auth token ls")
+        }
+        AuthRejection::NoNamespace { namespace } => no_namespace(&namespace),
+        AuthRejection::NotDenied { certificate } => {
+            missing("denied certificate", &certificate, "list them: holdfast auth certificate ls")
+        }
         AuthRejection::TokenExists { .. } => unexpected(&rejection.into()),
     }
 }
 
-/// Something that a change names does not exist.
-fn of_missing(rejection: AuthRejection) -> HttpError {
-    match rejection {
-        AuthRejection::NoSubject { subject } => {
-            let hint = format!("create it: holdfast auth subject set {subject} --role ROLE");
-            missing("subject", &subject, hint)
-        }
-        AuthRejection::NoRole { role } => {
-            let hint = format!(
-                "create it: holdfast auth role set {role} --permission 'KIND VERB PATTERN'"
-            );
-            missing("role", &role, hint)
-        }
-        AuthRejection::NoToken { token } => {
-            let hint = "list them: holdfast auth token ls";
-            missing("access token", &token, hint)
-        }
-        AuthRejection::NoNamespace { namespace } => {
-            let hint = format!("register it: holdfast namespace set {namespace}");
-            missing("namespace", &namespace, hint)
-        }
-        AuthRejection::NotDenied { certificate } => {
-            missing("denied certificate", &certificate, "list them: holdfast auth certificate ls")
-        }
-        other => unexpected(&other.into()),
-    }
+fn no_subject(subject: &SubjectName) -> HttpError {
+    let hint = format!("create it: holdfast auth subject set {subject} --role ROLE");
+    missing("subject", subject, hint)
+}
+
+fn no_role(role: &RoleName) -> HttpError {
+    let hint = format!("create it: holdfast auth role set {role} --permission 'KIND VERB PATTERN'");
+    missing("role", role, hint)
+}
+
+fn no_namespace(namespace: &NamespaceName) -> HttpError {
+    let hint = format!("register it: holdfast namespace set {namespace}");
+    missing("namespace", namespace, hint)
 }
 
 fn of_forbidden(forbidden: &Forbidden) -> HttpError {
