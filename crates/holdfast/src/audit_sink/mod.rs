@@ -207,9 +207,10 @@ async fn run(mut copy: AuditCopy, service: Service) {
         let error = written.as_ref().err().map(ToString::to_string);
         if error.is_some() != failed {
             failed = error.is_some();
-            match &error {
-                Some(error) => tracing::error!(target, error, "cannot write the audit trail"),
-                None => tracing::info!(target, "writing the audit trail again"),
+            if let Some(error) = &error {
+                tracing::error!(target, error, "cannot write the audit trail");
+            } else {
+                tracing::info!(target, "writing the audit trail again");
             }
         }
         let number = copy.position.number;

@@ -48,13 +48,13 @@ impl SyslogCopy {
                 Ok(())
             }
             SyslogTarget::Tcp(address) => {
-                let counted: String =
+                let counted: Vec<String> =
                     messages.map(|message| format!("{} {message}", message.len())).collect();
                 let mut connection = match self.connection.take() {
                     Some(connection) if is_open(&connection) => connection,
                     Some(_) | None => connected(address)?,
                 };
-                connection.write_all(counted.as_bytes())?;
+                connection.write_all(counted.concat().as_bytes())?;
                 self.connection = Some(connection);
                 Ok(())
             }

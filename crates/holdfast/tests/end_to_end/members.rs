@@ -176,7 +176,7 @@ fn a_removed_node_stops_with_its_own_exit_code_and_the_reason() {
     assert_eq!(wiped.code, Some(71), "{}", wiped.stderr);
 }
 
-fn refused(end: End, code: i32, words: &str) {
+fn refused(end: &End, code: i32, words: &str) {
     assert_eq!(end.code, Some(code), "{}", end.stderr);
     assert!(end.stderr.contains(words), "{words}: {}", end.stderr);
 }
@@ -191,15 +191,15 @@ fn wrong_input_changes_nothing_and_names_the_fix() {
         let args = ["--peer", peer, "--http", &http, "--zookeeper", &zookeeper];
         cluster.run(&[&["member", "add"][..], &args].concat())
     };
-    refused(add(&used), 1, "node 2 has the address");
-    refused(add("127.0.0.1"), 2, "has no port");
+    refused(&add(&used), 1, "node 2 has the address");
+    refused(&add("127.0.0.1"), 2, "has no port");
     let addresses = ["--peer", &free, "--http", &http, "--zookeeper", &zookeeper];
     let learner = ["member", "replace", "3", "--role", "learner"];
-    refused(cluster.run(&[&learner[..], &addresses].concat()), 1, "only a voter replaces it");
-    refused(cluster.run(&["member", "remove", "9", "--reason", "x"]), 1, "no member has the id 9");
-    refused(cluster.run(&["member", "remove", "0", "--reason", "x"]), 2, "a number from 1");
-    refused(cluster.run(&["member", "promote", "1"]), 1, "is a voter already");
-    refused(cluster.run(&["cluster", "transfer", "--to", "9"]), 1, "not a voter that works");
+    refused(&cluster.run(&[&learner[..], &addresses].concat()), 1, "only a voter replaces it");
+    refused(&cluster.run(&["member", "remove", "9", "--reason", "x"]), 1, "no member has the id 9");
+    refused(&cluster.run(&["member", "remove", "0", "--reason", "x"]), 2, "a number from 1");
+    refused(&cluster.run(&["member", "promote", "1"]), 1, "is a voter already");
+    refused(&cluster.run(&["cluster", "transfer", "--to", "9"]), 1, "not a voter that works");
     let checked = cluster.run(&["member", "remove", "3", "--reason", "x", "--dry-run", "--force"]);
     assert_eq!(checked.code, Some(0), "{}", checked.stderr);
 
@@ -216,20 +216,20 @@ fn wrong_input_changes_nothing_and_names_the_fix() {
         "value",
     ]);
     refused(
-        cluster.run(&["member", "demote", "2", "--force"]),
+        &cluster.run(&["member", "demote", "2", "--force"]),
         1,
         "the change of node 4 is unfinished",
     );
     let [file, config, data] = ["n.join", "n.toml", "n.data"].map(|name| cluster.path(name));
     let join = || cluster.run(&["join", &file, "--config", &config, "--data-dir", &data]);
     std::fs::write(&file, &token[..token.len() / 2]).unwrap();
-    refused(join(), 2, "not a join token");
+    refused(&join(), 2, "not a join token");
     std::fs::write(&file, &token).unwrap();
     join_reads_the_certificate(&cluster, &["join", &file, "--data-dir", &data]);
     assert_eq!(join().code, Some(0));
-    refused(join(), 2, "exists: name a new file");
+    refused(&join(), 2, "exists: name a new file");
     std::fs::remove_file(&config).unwrap();
-    refused(join(), 1, "join with an empty data directory");
+    refused(&join(), 1, "join with an empty data directory");
     cluster.ok(&["member", "remove", "4", "--reason", "not needed"]);
     assert_eq!(cluster.voters(), ["1", "2", "3"]);
 }
@@ -255,7 +255,7 @@ fn join_reads_the_certificate(cluster: &Growing, join: &[&str]) {
         ("n4.pem", "n5.key", "n5.key"),
         ("n4.key", "n4.key", "n4.key"),
     ] {
-        refused(join_with(certificate, key), 2, reason);
+        refused(&join_with(certificate, key), 2, reason);
         assert!(!Path::new(&config).exists() && !Path::new(join[3]).exists(), "{reason}");
     }
     let end = join_with("n4.pem", "n4.key");

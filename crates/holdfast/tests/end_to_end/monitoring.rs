@@ -282,11 +282,8 @@ async fn prometheus_scrapes_a_secure_cluster_with_the_configuration_of_the_page(
         .replace("/etc/prometheus/holdfast.token", &token)
         .replace("[\"node1:7400\", \"node2:7400\", \"node3:7400\"]", &targets(&cluster));
     let without = scrapes.replace("job_name: holdfast", "job_name: stranger");
-    let without: String = without
-        .lines()
-        .filter(|line| !line.contains("authorization:"))
-        .map(|l| format!("{l}\n"))
-        .collect();
+    let lines = without.lines().filter(|line| !line.contains("authorization:"));
+    let without = lines.collect::<Vec<_>>().join("\n");
     let without = without.split_once("scrape_configs:\n").unwrap().1;
     let Some(prometheus) = Prometheus::start_with(&format!("{scrapes}{without}")) else { return };
     let until = Instant::now() + Duration::from_mins(1);
