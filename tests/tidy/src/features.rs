@@ -25,6 +25,7 @@ struct Row<'a> {
     home: &'a str,
     shown: &'a str,
     read: &'a str,
+    see: &'a str,
 }
 
 /// Reports rows that are missing, repeated, without a test or without a link.
@@ -56,13 +57,13 @@ fn numbers() -> impl Iterator<Item = String> {
     })
 }
 
-/// Parses `| 7 | mechanism | what holds | LOCK | tests | page |`; `None` for the heading and the rule below it.
+/// Parses `| 7 | mechanism | what holds | LOCK | tests | page | see it |`; `None` for the heading and the rule below it.
 fn row(line: usize, text: &str) -> Option<Row<'_>> {
     let cells: Vec<&str> = text.strip_prefix('|')?.strip_suffix('|')?.split(" | ").collect();
-    let [number, _, _, home, shown, read] = cells.as_slice() else { return None };
+    let [number, _, _, home, shown, read, see] = cells.as_slice() else { return None };
     let number = number.trim();
     let is_number = number.starts_with(|letter: char| letter.is_ascii_digit());
-    is_number.then_some(Row { line, number, home, shown, read })
+    is_number.then_some(Row { line, number, home, shown, read, see })
 }
 
 impl Row<'_> {
@@ -85,6 +86,9 @@ fn objection(row: &Row<'_>, sources: &[Source]) -> Option<Violation> {
     }
     if !row.read.contains("](") {
         return Some(row.says("has no link to a page"));
+    }
+    if row.see.trim() != "–" && code_spans(row.see).next().is_none() {
+        return Some(row.says("needs a command in the column `see it`, or –"));
     }
     let prefix = row.prefix();
     let is_ours = OURS.iter().any(|home| row.home.contains(home));
@@ -110,10 +114,11 @@ mod tests {
 
     /// Returns the violations of a valid table in which `changed` replaces rows.
     fn table(changed: impl Fn(&str) -> Option<String>) -> Vec<String> {
-        let mut lines = vec!["| row | m | w | home | shown by | read |".to_owned()];
+        let mut lines = vec!["| row | m | w | home | shown by | read | see it |".to_owned()];
         for number in numbers() {
-            let well =
-                format!("| {number} | m | w | AR | `crates/a/src/lib.rs::shows` | [p](p.md) |");
+            let well = format!(
+                "| {number} | m | w | AR | `crates/a/src/lib.rs::shows` | [p](p.md) | `x` |"
+            );
             lines.extend(changed(&number).unwrap_or(well).lines().map(str::to_owned));
         }
         let tree = Tree::of([(DOCUMENT, lines.join("\n").as_str()), ("crates/a/src/lib.rs", CODE)]);
@@ -135,7 +140,7 @@ mod tests {
     #[test]
     fn a_row_that_is_missing_doubled_or_unknown_is_caught() {
         assert_eq!(seventh("").len(), 1);
-        let well = "| 7 | m | w | AR | `crates/a/src/lib.rs::shows` | [p](p.md) |";
+        let well = "| 7 | m | w | AR | `crates/a/src/lib.rs::shows` | [p](p.md) | `x` |";
         assert_eq!(seventh(&format!("{well}\n{well}")).len(), 1);
         let stranger = well.replace("| 7 |", "| 82 |");
         assert_eq!(seventh(&format!("{well}\n{stranger}")).len(), 1);
@@ -144,14 +149,17 @@ mod tests {
     #[test]
     fn a_row_of_ours_needs_a_test_named_after_it() {
         let ours = |home: &str, test: &str| {
-            seventh(&format!("| 7 | m | w | {home} | `crates/a/src/lib.rs::{test}` | [p](p.md) |"))
+            seventh(&format!(
+                "| 7 | m | w | {home} | `crates/a/src/lib.rs::{test}` | [p](p.md) | – |"
+            ))
         };
         assert_eq!(ours("LOCK", "row_07_it_holds"), [""; 0]);
         for (home, test) in [("LOCK", "shows"), ("AR + SDK", "shows"), ("LOCK", "row_07_is_gone")] {
             assert_eq!(ours(home, test).len(), 1, "{home} {test}");
         }
-        assert_eq!(seventh("| 7 | m | w | AR | nothing | [p](p.md) |").len(), 1);
-        assert_eq!(seventh("| 7 | m | w | DOC | nothing | [p](p.md) |"), [""; 0]);
-        assert_eq!(seventh("| 7 | m | w | DOC | nothing | p.md |").len(), 1);
+        assert_eq!(seventh("| 7 | m | w | AR | nothing | [p](p.md) | – |").len(), 1);
+        assert_eq!(seventh("| 7 | m | w | DOC | nothing | [p](p.md) | – |"), [""; 0]);
+        assert_eq!(seventh("| 7 | m | w | DOC | nothing | [p](p.md) | soon |").len(), 1);
+        assert_eq!(seventh("| 7 | m | w | DOC | nothing | p.md | – |").len(), 1);
     }
 }

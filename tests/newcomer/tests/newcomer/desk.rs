@@ -77,7 +77,7 @@ impl Desk {
     }
 
     /// A program that runs in the clone, and finds the cluster without options.
-    fn command(&self, program: impl AsRef<OsStr>) -> Command {
+    pub(crate) fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         command.current_dir(self.clone.path());
         for (name, _) in std::env::vars_os() {

@@ -5,6 +5,7 @@
 mod desk;
 mod guides;
 mod load_balancer;
+mod mechanisms;
 mod page;
 #[path = "../../../../crates/fence/tests/scratch/mod.rs"]
 mod scratch;
