@@ -117,7 +117,7 @@ async fn unknown_keys_and_what_does_not_exist_yet_are_refused_with_the_way_out()
             ("PUT", "/v1/locks/a?session=me&shards=0", 400, "invalid-argument", "shards"),
             ("PUT", "/v1/locks/a?session=me&shard=best", 400, "invalid-argument", "shard"),
             ("PUT", "/v1/locks/a?session=me&shard=any", 409, "shards-mismatch", ""),
-            ("DELETE", "/v1/locks/a?session=me&permits=1", 400, "invalid-argument", "permits"),
+            ("DELETE", "/v1/locks/a?session=me&permits=0", 400, "invalid-argument", "permits"),
             ("PUT", "/v1/locks/a?session=me&mode=odd", 400, "invalid-argument", "mode"),
             ("PUT", "/v1/locks/a?session=me&permits=0", 400, "invalid-argument", "permits"),
             ("PUT", "/v1/locks/a?session=me&permits=2", 409, "limit-mismatch", ""),
