@@ -122,8 +122,7 @@ impl Machine {
             Command::Seal { reason } => Ok(self.seal(reason, ctx)),
             Command::Unseal { seal } => self.unseal(seal, ctx),
             Command::RecordClocks { readings, jump } => {
-                self.now = jump.map_or(self.now, |jump| self.time_after(jump));
-                self.record_clocks(readings);
+                self.record_clocks(readings, jump);
                 Ok(Reply::ClocksRecorded)
             }
             Command::RecordLeases { leases } => Ok(self.record_leases(leases)),

@@ -52,11 +52,20 @@ fn a_record_has_the_leads_of_the_members_that_replied() {
     let loaded = Machine::load(machine.dump()).unwrap();
     assert_eq!(loaded.clocks(), Some(&expected));
     assert_eq!(loaded.state_digest(), machine.state_digest());
-    // A member that does not reply has no lead any more: its old one may be of another time of the log.
-    apply_at(&mut machine, 3_000, record(&[(2, 3_001)], Some(TimeJump::Lost(Stamp(4_000)))))
+    // A silent member's lead grows as that of the other one: here the log has lost two seconds.
+    apply_at(&mut machine, 3_000, record(&[(2, 4_500)], None)).unwrap();
+    let leads = [(NodeId(1), lead(2_500, 11)), (NodeId(2), lead(1_500, 22))].into();
+    assert_eq!(machine.clocks(), Some(&ClockRecord { at: Stamp(3_000), leads }));
+    // Now its clock was set back, which must not make time of the silent one.
+    apply_at(&mut machine, 4_000, record(&[(2, 3_001)], Some(TimeJump::Lost(Stamp(4_500)))))
         .unwrap();
-    let leads = [(NodeId(2), lead(-999, 22))].into();
-    assert_eq!(machine.clocks(), Some(&ClockRecord { at: Stamp(4_000), leads }));
+    let leads = [(NodeId(1), lead(2_500, 11)), (NodeId(2), lead(-1_499, 22))].into();
+    assert_eq!(machine.clocks(), Some(&ClockRecord { at: Stamp(4_500), leads }));
+    // A jump without lost time shortens all leads.
+    apply_at(&mut machine, 5_000, record(&[(2, 3_501)], Some(TimeJump::Unused(Stamp(5_300)))))
+        .unwrap();
+    let leads = [(NodeId(1), lead(2_200, 11)), (NodeId(2), lead(-1_799, 22))].into();
+    assert_eq!(machine.clocks(), Some(&ClockRecord { at: Stamp(5_300), leads }));
 }
 
 #[test]

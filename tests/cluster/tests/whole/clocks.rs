@@ -183,14 +183,16 @@ async fn time_of_a_new_znode(node: &Node, name: &str) -> i64 {
         .cast_signed()
 }
 
+/// How often leaders have recorded the clocks of so many members.
+fn records(cluster: &Cluster, members: usize) -> usize {
+    let line = format!("the clocks of {members} members are recorded");
+    cluster.nodes().iter().map(|node| node.log_lines_with(&line)).sum()
+}
+
 /// Waits until the log has the clocks of all nodes.
 async fn recorded(cluster: &Cluster) {
-    let line = format!("the clocks of {} members are recorded", cluster.nodes().len());
-    until("a record of all clocks", DEADLINE, async || {
-        let has_recorded = |node: &Node| node.log_lines_with(&line) > 0;
-        cluster.nodes().iter().any(has_recorded)
-    })
-    .await;
+    let all = cluster.nodes().len();
+    until("a record of all clocks", DEADLINE, async || records(cluster, all) > 0).await;
 }
 
 /// The clocks of a majority measure the time of the stop. Rules count it, sessions do not.
@@ -219,6 +221,37 @@ async fn after_a_stop_of_all_nodes_the_times_are_right() {
     })
     .await;
     cluster.nodes()[0].http.get("/v1/sessions/job").await.assert_status(200);
+}
+
+/// The lead of a silent node stays in the record. Otherwise the two nodes that return could not agree: they would serve
+/// no client for 10 s, and lose the time.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_was_silent_at_the_last_record_agrees_on_the_time_of_a_stop() {
+    let cluster = three_that_differ().await;
+    recorded(&cluster).await;
+    let leader = cluster.wait_ready().await;
+    let rest: Vec<u64> = cluster.others(leader).map(|node| node.id).collect();
+    let (silent, other) = (cluster.node(rest[0]), cluster.node(rest[1]));
+    silent.kill();
+    // The next leader records the clocks without it.
+    let former = records(&cluster, 2);
+    cluster.node(leader).kill();
+    cluster.node(leader).start();
+    until("a record of two clocks", DEADLINE, async || records(&cluster, 2) > former).await;
+    let before = time_of_a_new_znode(other, "before").await;
+    cluster.node(leader).kill();
+    other.kill();
+    // Two hours pass by every clock.
+    for (node, hours) in cluster.nodes().iter().zip([2, 3, 1]) {
+        node.clock().set_ahead_ms(hours * HOUR_MS);
+    }
+    silent.start();
+    other.start();
+    cluster.wait_leader_among(&rest).await;
+    let write = async || other.http.put_data("/v1/tree/first", "now").await.status == 201;
+    until("the first write", DEADLINE, write).await;
+    let passed = time_of_a_new_znode(other, "after").await - before;
+    assert!(passed >= 2 * HOUR_MS - 2_000, "{passed} ms passed in the log");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -315,6 +315,8 @@ impl World {
         if gives_up {
             self.forgotten = self.forgotten.max((TRUE_START + self.now).saturating_sub(log.0));
         }
+        // The clock of a silent node counts as set until it replies.
+        self.set.retain(|id| !samples.contains_key(&NodeId(*id as u64 + 1)));
         let readings = samples
             .into_iter()
             .map(|(node, sample)| (node, ClockReading { wall: sample.most, run: sample.run }));
@@ -324,7 +326,6 @@ impl World {
         let command = Command::RecordClocks { readings: readings.collect(), jump };
         self.append(leader, vec![command]);
         (self.recorded_at, self.recorded_by) = (self.now, Some(leader));
-        self.set.clear();
     }
 
     /// Whether the monotonic clock of a node has measured the time since the last record.
