@@ -23,6 +23,7 @@ fn rows() -> Vec<SeenRow> {
     let row = |line: &str| {
         let cells: Vec<&str> = line.strip_prefix("| ")?.strip_suffix(" |")?.split(" | ").collect();
         let (number, see) = (cells.first()?, cells.last()?);
+        number.starts_with(|c: char| c.is_ascii_digit()).then_some(())?;
         let mut spans = see.strip_prefix('`')?.split('`');
         let command = spans.next()?.to_owned();
         let prints = (spans.next()? == " prints ").then(|| spans.next()).flatten();
