@@ -129,8 +129,8 @@ async fn acquire(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
         ..acquire
     };
     if enqueues {
-        let enqueued = enqueue(call, acquire).await;
-        return enqueued.map_err(|problem| with_queue_max_hint(problem, params.queue_max));
+        let place = enqueue(call, acquire).await;
+        return place.map_err(|problem| with_queue_max_hint(problem, params.queue_max));
     }
     if for_connection || accepts_events(&call.parts.headers) {
         return stream(call, acquire, for_connection).await;

@@ -223,7 +223,7 @@ fn release_nth(model: &Model, n: usize, how: u8) -> Option<Command> {
         (3, token) => {
             let oldest = entry.claims.iter().map(|claim| claim.attempt).min()?;
             let of = match token {
-                Some(token) if n % 2 == 0 => HoldName::Token(FencingToken(token)),
+                Some(token) if n.is_multiple_of(2) => HoldName::Token(FencingToken(token)),
                 _ if oldest == Attempt::UNNAMED => HoldName::Unnamed,
                 _ => HoldName::Attempt(oldest),
             };

@@ -55,8 +55,8 @@ fn held(holders: &[(&str, u64, &[u32])]) -> Vec<(String, u64, Vec<u32>)> {
     holders.iter().map(one).collect()
 }
 
-fn released(hold_count: u32, changed: bool) -> Outcome {
-    Ok(Reply::Released(Released { hold_count, changed }))
+const fn released(hold_count: u32, changed: bool) -> Reply {
+    Reply::Released(Released { hold_count, changed })
 }
 
 const fn attempt(n: u64) -> ReleaseTarget {
@@ -75,12 +75,12 @@ fn another_attempt_is_another_permit_and_a_copy_of_an_earlier_one_is_none() {
     }
     assert_eq!(permits.held(), held(&[("me", 1, &[0]), ("me", 2, &[1, 2])]));
     assert_eq!(permits.acquire("me", 3, 1), None, "the owner waits for its own permits");
-    assert_eq!(permits.release("me", attempt(1)), released(0, true));
+    assert_eq!(permits.release("me", attempt(1)), Ok(released(0, true)));
     assert_eq!(permits.held(), held(&[("me", 2, &[1, 2]), ("me", 3, &[0])]));
     let copy = permits.acquire_with("me", |plain| Acquire { attempt: Some(Attempt(1)), ..plain });
     let over = LockRejection::AttemptOver { newest: Attempt(1) };
     assert_eq!(copy, Err(Rejection::Lock(over)), "a late copy takes no permit");
-    assert_eq!(permits.release("me", attempt(1)), released(0, false));
+    assert_eq!(permits.release("me", attempt(1)), Ok(released(0, false)));
     assert_eq!(permits.held().len(), 2);
 }
 
@@ -96,7 +96,7 @@ fn calls_without_an_attempt_share_one_permit() {
     assert_eq!(other.acquire("me", 0, 1).unwrap().token, first.token);
     assert_ne!(named.token, first.token);
     let one = ReleaseTarget::Permits(HoldName::Unnamed, 1);
-    assert_eq!(other.release("me", one), released(0, true));
+    assert_eq!(other.release("me", one), Ok(released(0, true)));
     assert_eq!(other.held(), held(&[("me", 2, &[1])]), "the hold without an attempt ended");
 }
 
@@ -114,8 +114,8 @@ fn a_call_that_enters_shares_the_oldest_hold_and_ends_alone() {
     }
     let other = permits.acquire("me", 3, 1).unwrap();
     assert_eq!(permits.held(), held(&[("me", 1, &[0, 1]), ("me", 2, &[2])]));
-    assert_eq!(permits.release("me", attempt(2)), released(1, true));
-    assert_eq!(permits.release("me", attempt(1)), released(0, true));
+    assert_eq!(permits.release("me", attempt(2)), Ok(released(1, true)));
+    assert_eq!(permits.release("me", attempt(1)), Ok(released(0, true)));
     assert_eq!(permits.held(), held(&[("me", other.token.0, &[2])]));
     let Ok(Reply::Acquired(EntryState::Holding(first))) = permits.acquire_with("you", enter(1))
     else {
@@ -129,10 +129,10 @@ fn a_release_names_one_permit_or_all_of_them() {
     let mut permits = Permits(Machine::new());
     (1..=3).for_each(|n| drop(permits.acquire("me", n, 1)));
     assert_eq!(permits.acquire("you", 1, 3), None);
-    assert_eq!(permits.release("me", ReleaseTarget::Hold(FencingToken(2))), released(0, true));
-    assert_eq!(permits.release("me", ReleaseTarget::Hold(FencingToken(2))), released(0, false));
+    assert_eq!(permits.release("me", ReleaseTarget::Hold(FencingToken(2))), Ok(released(0, true)));
+    assert_eq!(permits.release("me", ReleaseTarget::Hold(FencingToken(2))), Ok(released(0, false)));
     assert_eq!(permits.held(), held(&[("me", 1, &[0]), ("me", 3, &[2])]));
-    assert_eq!(permits.release("me", ReleaseTarget::AnyEntry), released(0, true));
+    assert_eq!(permits.release("me", ReleaseTarget::AnyEntry), Ok(released(0, true)));
     assert_eq!(permits.held(), held(&[("you", 4, &[0, 1, 2])]));
 }
 
@@ -142,7 +142,7 @@ fn a_part_of_the_permits_is_given_back_from_the_highest_slot_and_admits_the_next
     permits.acquire("me", 1, 3).unwrap();
     assert_eq!(permits.acquire("you", 1, 2), None);
     let one = ReleaseTarget::Permits(HoldName::Attempt(Attempt(1)), 1);
-    assert_eq!(permits.release("me", one), released(1, true));
+    assert_eq!(permits.release("me", one), Ok(released(1, true)));
     assert_eq!(permits.held(), held(&[("me", 1, &[0, 1])]));
     let two = ReleaseTarget::Permits(HoldName::Token(FencingToken(1)), 2);
     let three = ReleaseTarget::Permits(HoldName::Token(FencingToken(1)), 3);
@@ -150,18 +150,18 @@ fn a_part_of_the_permits_is_given_back_from_the_highest_slot_and_admits_the_next
         let mismatch = LockRejection::PermitsMismatch { permits: 2 };
         assert_eq!(permits.release("me", too_many), Err(Rejection::Lock(mismatch)));
     }
-    assert_eq!(permits.release("me", one), released(1, true));
+    assert_eq!(permits.release("me", one), Ok(released(1, true)));
     assert_eq!(permits.held(), held(&[("me", 1, &[0]), ("you", 2, &[1, 2])]));
     assert_eq!(
         permits.release("you", ReleaseTarget::Permits(HoldName::Unnamed, 2)),
-        released(0, true)
+        Ok(released(0, true))
     );
     assert_eq!(
         permits.release("me", two),
         Err(LockRejection::PermitsMismatch { permits: 1 }.into())
     );
-    assert_eq!(permits.release("me", one), released(0, true), "the last permit ends the hold");
-    assert_eq!(permits.release("me", one), released(0, false));
+    assert_eq!(permits.release("me", one), Ok(released(0, true)), "the last permit ends the hold");
+    assert_eq!(permits.release("me", one), Ok(released(0, false)));
     assert_eq!(permits.held(), held(&[]));
     let copy = permits.acquire_with("me", |plain| Acquire { attempt: Some(Attempt(1)), ..plain });
     assert!(matches!(copy, Err(Rejection::Lock(LockRejection::AttemptOver { .. }))), "{copy:?}");
@@ -173,13 +173,13 @@ fn a_waiter_may_ask_for_fewer_permits_and_a_late_copy_of_a_numbered_release_give
     permits.acquire("you", 1, 2).unwrap();
     assert_eq!(permits.acquire("me", 1, 3), None);
     let two = ReleaseTarget::Permits(HoldName::Attempt(Attempt(1)), 2);
-    assert_eq!(permits.release("me", two), released(1, true));
+    assert_eq!(permits.release("me", two), Ok(released(1, true)));
     assert_eq!(permits.held(), held(&[("you", 1, &[0, 1]), ("me", 2, &[2])]));
     let (locks, owner, session) = (lock_name("s").into(), Owner::unnamed(), session_name("you"));
     let target = ReleaseTarget::Permits(HoldName::Attempt(Attempt(1)), 1);
     let release = Command::Release(Release { locks, session: session.clone(), owner, target });
     let call = NumberedCall { session, request: RequestNumber(1), scope: CallScope(1) };
-    assert_eq!(permits.apply(release.clone().once(Some(call.clone()))), released(1, true));
+    assert_eq!(permits.apply(release.clone().once(Some(call.clone()))), Ok(released(1, true)));
     let copy = permits.apply(release.once(Some(call)));
     assert!(matches!(copy, Ok(Reply::Repeated { .. })), "{copy:?}");
     assert_eq!(permits.held(), held(&[("you", 1, &[0]), ("me", 2, &[2])]));
