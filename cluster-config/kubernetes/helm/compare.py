@@ -15,6 +15,11 @@ CONFIG_HASH = re.compile(r"^(holdfast)-[a-z0-9]{10}$")
 CONFIG_ANNOTATION = "checksum/config"
 
 
+def set_keys(text):
+    """Returns the content of a TOML file; a table without keys, e.g. one with comments only, sets nothing."""
+    return {key: value for key, value in tomllib.loads(text).items() if value != {}}
+
+
 def objects(path):
     """Returns the objects of a file by kind and name, without the allowed differences."""
     found = {}
@@ -23,7 +28,7 @@ def objects(path):
             continue
         if one["kind"] == "ConfigMap":
             one["metadata"]["name"] = CONFIG_HASH.sub(r"\1", one["metadata"]["name"])
-            one["data"] = {name: tomllib.loads(text) for name, text in one["data"].items()}
+            one["data"] = {name: set_keys(text) for name, text in one["data"].items()}
         if one["kind"] == "StatefulSet":
             pod = one["spec"]["template"]
             annotations = pod["metadata"].get("annotations", {})
