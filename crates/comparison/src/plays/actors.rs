@@ -129,7 +129,7 @@ pub(super) async fn row(database: &SaleDatabase, name: &str) -> Result<Optimisti
     OptimisticRow::open(opened.map_err(failed)?, name).await.map_err(failed)
 }
 
-/// Waits until so many clients stand in the list of Redisson's fair lock.
+/// Waits until the list of Redisson's fair lock has this many clients.
 pub(super) async fn until_queued(cluster: &FaultCluster, count: usize) -> Result<(), String> {
     let connection = redis(cluster).await?;
     let key = fair::queue(LOCK);

@@ -12,8 +12,9 @@ use crate::servers::ServerKind;
 pub(super) const PLAY: Play = Play {
     name: "deadlock",
     question: "What if two programs take two locks in opposite order?",
-    answer: "The call that would close the circle fails at once and names it; the other program goes on. One call for both \
-             locks cannot deadlock. PostgreSQL finds a circle after a second. On Redis both wait until they give up.",
+    answer: "holdfast rejects the call that would close a deadlock cycle at once, and names the cycle; the other program \
+             continues. One call for both locks cannot deadlock. PostgreSQL finds the cycle after a second. On Redis, both \
+             programs wait until their timeouts.",
     acts: &[
         Act::on("holdfast", &[ServerKind::Holdfast], |log| Box::pin(on_holdfast(log))),
         Act::on("PostgreSQL, advisory locks", &[ServerKind::Postgres], |log| {
@@ -36,11 +37,13 @@ async fn on_holdfast(log: &PlayLog) -> Result<(), String> {
     web2.acquire("money", "attempt=1").await?;
     let waiting = web1.queue("money", "attempt=2&wait=1m").await?;
     let asked = Instant::now();
-    let circle = web2.acquire("goods", "attempt=2&wait=1m").await?;
+    let rejected = web2.acquire("goods", "attempt=2&wait=1m").await?;
     let elapsed = asked.elapsed();
-    let detail = circle.text("detail");
+    let detail = rejected.text("detail");
     log.verdict(
-        circle.code() == "deadlock" && elapsed < Duration::from_secs(1) && detail.contains("web1"),
+        rejected.code() == "deadlock"
+            && elapsed < Duration::from_secs(1)
+            && detail.contains("web1"),
         format!("the second wait is rejected at once: {detail}"),
     );
     web2.release("money", "attempt=1").await?;
@@ -81,7 +84,7 @@ async fn on_others(log: &PlayLog, lock: &str, winners: usize) -> Result<(), Stri
     let claim = if winners > 0 {
         "the server rejects one of the two waits, and the other program goes on"
     } else {
-        "both wait until they give up: the server sees no circle"
+        "both wait until their timeouts: the server detects no deadlock cycle"
     };
     let is_timely = (elapsed < WAIT) == (winners > 0);
     let claim = format!("{claim}, after {} ms", elapsed.as_millis());
