@@ -117,6 +117,31 @@ impl AclEntry {
     }
 }
 
+/// The entries of an access list. Invariant: not empty, and not the open list, which has no `AccessList`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct AccessList(Box<[AclEntry]>);
+
+impl AccessList {
+    pub fn new(entries: Vec<AclEntry>) -> Self {
+        Self(entries.into())
+    }
+
+    /// The entries in the order in which they were set.
+    pub fn entries(&self) -> &[AclEntry] {
+        &self.0
+    }
+
+    /// True if the list allows a caller with these identities at least one of the needed permissions. No list applies to
+    /// [`Identity::superuser`].
+    pub fn allows(&self, needed: Perms, identities: &[Identity]) -> bool {
+        let is_meant = |who: &Identity| {
+            *who == Identity::anyone() || identities.iter().any(|identity| who.covers(identity))
+        };
+        identities.iter().any(Identity::is_superuser)
+            || self.0.iter().any(|entry| entry.perms.intersects(needed) && is_meant(&entry.who))
+    }
+}
+
 /// True if the address is in the network, `address[/bits]`.
 fn covers_address(network: &str, address: &str) -> bool {
     let (base, bits) = match network.split_once('/') {

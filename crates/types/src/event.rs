@@ -1,11 +1,13 @@
 //! The result of `apply`: outcomes and events. Events drive waiters, leases and watches, and are not stored.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    AuditHash, Cooldown, FeatureLevel, FencingToken, Grant, LockName, LockPolicy, NodeId, Outcome,
-    Owner, Reason, RecipeEvent, ReleaseRequest, Revision, SessionEnd, SessionId, SessionName,
-    Stamp, Ticket, Ttl, ZnodePath,
+    AccessList, AuditHash, Cooldown, FeatureLevel, FencingToken, Grant, LockName, LockPolicy,
+    NodeId, Outcome, Owner, Reason, RecipeEvent, ReleaseRequest, Revision, SessionEnd, SessionId,
+    SessionName, Stamp, Ticket, Ttl, ZnodePath,
 };
 
 /// The outcomes and events of one entry.
@@ -195,6 +197,8 @@ pub enum TreeEvent {
     },
     Deleted {
         path: ZnodePath,
+        /// Its access list; `None` allowed every client everything.
+        acl: Option<Arc<AccessList>>,
     },
     DataChanged {
         path: ZnodePath,

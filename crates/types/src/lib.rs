@@ -39,7 +39,7 @@ mod stat;
 mod time;
 mod view;
 
-pub use acl::{AclEntry, Identity, Perms};
+pub use acl::{AccessList, AclEntry, Identity, Perms};
 pub use address::Address;
 pub use audit::{AuditAction, AuditClass, AuditEvicted, AuditHash, AuditRecord, Credential};
 pub use auth::{

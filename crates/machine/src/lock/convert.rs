@@ -148,7 +148,7 @@ impl Machine {
         };
         let at = (ctx.revision, ctx.now);
         self.locks.leave(&mut self.tree, &SessionLockKey::of(lock, before), at);
-        ctx.emit(TreeEvent::Deleted { path: before.path.clone() });
+        ctx.emit(TreeEvent::Deleted { path: before.path.clone(), acl: node.acl.clone() });
         granted.path = path;
         let granted = Arc::new(granted);
         self.locks.enter(&mut self.tree, lock, &granted, node);

@@ -85,8 +85,8 @@ impl Machine {
     fn leave_one(&mut self, key: &SessionLockKey, cause: LossCause, ctx: &mut ApplyContext<'_>) {
         let Some(lock) = key.lock.clone() else { return };
         let at = (ctx.revision, ctx.now);
-        let Some(entry) = self.locks.leave(&mut self.tree, key, at) else { return };
-        ctx.emit(TreeEvent::Deleted { path: entry.path.clone() });
+        let Some((entry, acl)) = self.locks.leave(&mut self.tree, key, at) else { return };
+        ctx.emit(TreeEvent::Deleted { path: entry.path.clone(), acl });
         let owner = entry.owner.clone();
         let remembered = self.remembered_as(&lock);
         self.sessions.set_queue_entries(key.session, |count| count.saturating_sub(1));

@@ -25,7 +25,7 @@ use crate::lock::stored_policy::StoredPolicy;
 use crate::lock::wait_deadlines::WaitDeadlines;
 use crate::per_namespace::PerNamespace;
 use crate::tree::Tree;
-use crate::tree::znode::{Znode, ZnodeRole};
+use crate::tree::znode::{Acl, Znode, ZnodeRole};
 
 /// The key of an entry among the entries of its session.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -187,13 +187,14 @@ impl LockIndex {
         exceeded
     }
 
-    /// Removes an entry and its znode. Also removes the lock if it has no other state to keep.
+    /// Removes an entry and its znode. Also removes the lock if it has no other state to keep. Returns the entry, and the
+    /// access list of its znode.
     pub(crate) fn leave(
         &mut self,
         tree: &mut Tree,
         key: &SessionLockKey,
         (revision, now): (Revision, Stamp),
-    ) -> Option<Arc<LockEntry>> {
+    ) -> Option<(Arc<LockEntry>, Acl)> {
         let lock = key.lock.as_ref()?;
         let taken = self.change(lock, |indexed| {
             indexed.take(&key.rank).map(|entry| (entry, indexed.directory.clone()))
@@ -201,11 +202,11 @@ impl LockIndex {
         let (entry, directory) = taken.flatten()?;
         self.keys.remove(key);
         self.waits.leave(&entry);
-        tree.remove(&directory, &entry.path, revision, now);
+        let acl = tree.remove(&directory, &entry.path, revision, now);
         if self.get(lock).is_some_and(Lock::is_forgettable) {
             self.forget(lock);
         }
-        Some(entry)
+        Some((entry, acl))
     }
 
     /// Replaces an entry by its next state, in the index and on its znode. A new token is also stored on the directory.

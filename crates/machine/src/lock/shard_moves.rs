@@ -35,7 +35,7 @@ impl Machine {
         };
         let (left, at) = (SessionLockKey::of(&from, &waiter), (ctx.revision, ctx.now));
         self.locks.leave(&mut self.tree, &left, at);
-        ctx.emit(TreeEvent::Deleted { path: waiter.path.clone() });
+        ctx.emit(TreeEvent::Deleted { path: waiter.path.clone(), acl: node.acl.clone() });
         for directory in &location.missing {
             self.make_directory(directory, None, ctx);
         }

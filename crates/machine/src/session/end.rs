@@ -37,8 +37,8 @@ impl Machine {
     pub(crate) fn remove_ephemerals(&mut self, id: SessionId, ctx: &mut ApplyContext<'_>) {
         for path in self.tree.node_indexes.ephemerals_of(id) {
             if let Some(directory) = path.parent() {
-                self.tree.remove(&directory, &path, ctx.revision, ctx.now);
-                ctx.emit(TreeEvent::Deleted { path });
+                let acl = self.tree.remove(&directory, &path, ctx.revision, ctx.now);
+                ctx.emit(TreeEvent::Deleted { path, acl });
             }
         }
     }

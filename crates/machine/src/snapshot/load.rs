@@ -4,7 +4,7 @@
 
 mod lock;
 
-use holdfast_types::{Create, FeatureLevel, Seal, Ticket, ZnodePath};
+use holdfast_types::{AccessList, Create, FeatureLevel, Seal, Ticket, ZnodePath};
 use thiserror::Error;
 
 use crate::Machine;
@@ -24,7 +24,7 @@ use crate::snapshot::part::{
 };
 use crate::tree::Tree;
 use crate::tree::acl;
-use crate::tree::znode::{AccessList, Znode, ZnodeKind, ZnodeRole};
+use crate::tree::znode::{Znode, ZnodeKind, ZnodeRole};
 
 /// The reason why parts are not a machine. The node then needs another snapshot: from a peer, or an older one with its
 /// log.

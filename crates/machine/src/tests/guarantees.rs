@@ -152,7 +152,7 @@ impl ObservedState {
                 Event::Lock(LockEvent::CooldownEnded { lock }) => {
                     ensure(self.cooldowns.remove(lock).is_some(), "an ended cooldown was started")?;
                 }
-                Event::Tree(TreeEvent::Deleted { path }) => {
+                Event::Tree(TreeEvent::Deleted { path, .. }) => {
                     self.cooldowns.retain(|lock, _| Some(lock) != path.as_lock().as_ref());
                 }
                 _ => {}

@@ -180,7 +180,7 @@ impl Trial {
         let again = |position: &(ZnodePath, u64), created: &ZnodePath| {
             matches!(applied.outcomes[0], Ok(Reply::HandedOver(_)))
                 || applied.events.iter().any(|(_, event)| {
-                    let Event::Tree(TreeEvent::Deleted { path }) = event else { return false };
+                    let Event::Tree(TreeEvent::Deleted { path, .. }) = event else { return false };
                     let sequence =
                         path.file_name().get(..10).and_then(|digits| digits.parse().ok());
                     path != created
@@ -202,7 +202,7 @@ impl Trial {
                         )?;
                     }
                 }
-                Event::Tree(TreeEvent::Deleted { path }) => {
+                Event::Tree(TreeEvent::Deleted { path, .. }) => {
                     ensure(paths.remove(path), "a deleted znode existed")?;
                 }
                 Event::Tree(TreeEvent::DataChanged { path }) => {

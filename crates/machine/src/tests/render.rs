@@ -293,7 +293,7 @@ pub(super) fn event(event: &Event) -> String {
             format!("session #{id} {session} {end:?}")
         }
         Event::Tree(TreeEvent::Created { path }) => format!("node {} created", short(path)),
-        Event::Tree(TreeEvent::Deleted { path }) => format!("node {path} deleted"),
+        Event::Tree(TreeEvent::Deleted { path, .. }) => format!("node {path} deleted"),
         Event::Tree(TreeEvent::DataChanged { path }) => format!("node {path} changed"),
         Event::AuthChanged => "authorization changed".to_owned(),
         Event::VerifyState => "every node computes the digest of its state".to_owned(),

@@ -5,10 +5,12 @@
 use core::net::IpAddr;
 use std::sync::Arc;
 
-use holdfast_types::{AclEntry, Bound, Identity, Perms, Rejection, TreeRejection, ZnodePath};
+use holdfast_types::{
+    AccessList, AclEntry, Bound, Identity, Perms, Rejection, TreeRejection, ZnodePath,
+};
 
 use crate::context::limit_reached;
-use crate::tree::znode::{AccessList, Acl, Znode};
+use crate::tree::znode::{Acl, Znode};
 
 /// The largest length of an id in bytes.
 const ID_MAX: usize = 1024;
@@ -19,17 +21,9 @@ pub(crate) fn read_only() -> Arc<AccessList> {
     AccessList::new(vec![entry]).into()
 }
 
-/// True if the list allows a caller with these identities at least one of the needed permissions. No list applies to
-/// [`Identity::superuser`].
+/// As [`AccessList::allows`]; the open list allows everything.
 pub(crate) fn allows(acl: &Acl, needed: Perms, identities: &[Identity]) -> bool {
-    let Some(acl) = acl else { return true };
-    if identities.iter().any(Identity::is_superuser) {
-        return true;
-    }
-    let is_meant = |who: &Identity| {
-        is_anyone(who) || identities.iter().any(|identities| who.covers(identities))
-    };
-    acl.entries().iter().any(|entry| entry.perms.intersects(needed) && is_meant(&entry.who))
+    acl.as_ref().is_none_or(|acl| acl.allows(needed, identities))
 }
 
 /// Rejects a caller without any of the needed permissions on the node.
@@ -109,10 +103,6 @@ pub(crate) fn redact(acl: &Acl, identities: &[Identity]) -> Vec<AclEntry> {
 pub(crate) fn is_within_bounds(acl: &[AclEntry]) -> bool {
     let open = matches!(acl, [only] if *only == AclEntry::open());
     acl.len() <= AclEntry::MAX_COUNT && !open && acl.iter().all(|entry| is_known(&entry.who))
-}
-
-fn is_anyone(who: &Identity) -> bool {
-    who.scheme == "world" && who.id == "anyone"
 }
 
 /// True if an `auth` entry includes this identity. The caller does not prove its address.

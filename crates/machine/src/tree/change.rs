@@ -209,8 +209,8 @@ impl Machine {
         if was_lock && let Some(lock) = path.as_lock() {
             self.locks.forget(&lock);
         }
-        self.tree.remove(directory, path, ctx.revision, ctx.now);
-        ctx.emit(TreeEvent::Deleted { path: path.clone() });
+        let acl = self.tree.remove(directory, path, ctx.revision, ctx.now);
+        ctx.emit(TreeEvent::Deleted { path: path.clone(), acl });
     }
 }
 

@@ -25,7 +25,7 @@ use crate::per_namespace::PerNamespace;
 use crate::tree::key::TreeKey;
 use crate::tree::node_index::NodeIndex;
 use crate::tree::quota::{Limit, SubtreeQuotas, Usage};
-use crate::tree::znode::{LockDirectory, Znode, ZnodeKind, ZnodeRole};
+use crate::tree::znode::{Acl, LockDirectory, Znode, ZnodeKind, ZnodeRole};
 
 /// `/zookeeper`, for clients that expect it.
 pub(crate) const ZOOKEEPER: &str = "/zookeeper";
@@ -186,16 +186,16 @@ impl Tree {
     }
 
     /// Removes a node, which must have no children, from the tree and from the count of its directory. A directory of
-    /// locks keeps the largest counter of its removed directories as its `floor`.
+    /// locks keeps the largest counter of its removed directories as its `floor`. Returns the access list of the node.
     pub(crate) fn remove(
         &mut self,
         directory: &ZnodePath,
         path: &ZnodePath,
         revision: Revision,
         now: Stamp,
-    ) {
+    ) -> Acl {
         let Self { nodes, node_indexes, quotas, totals } = self;
-        let Some(node) = nodes.remove(&TreeKey::of(path.clone())) else { return };
+        let node = nodes.remove(&TreeKey::of(path.clone()))?;
         totals.take(path, &node);
         node_indexes.remove_node(path, &node);
         if let Some(limited) = quota::limited_by(path) {
@@ -216,6 +216,7 @@ impl Tree {
                 lock_directory.floor = reached;
             }
         }
+        node.acl.clone()
     }
 
     /// Replaces the data of a node; for a `zookeeper_limits` node, also the limits of its quota. Returns the new node

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use holdfast_types::{
-    AclEntry, CONTAINER_OWNER, Data, FencingToken, Revision, SessionId, Stamp, Stat, TTL_OWNER,
+    AccessList, CONTAINER_OWNER, Data, FencingToken, Revision, SessionId, Stamp, Stat, TTL_OWNER,
 };
 use serde::{Deserialize, Serialize};
 
@@ -31,22 +31,6 @@ pub(crate) enum ZnodeKind {
 
 /// An access list; `None` allows every client everything. Znodes with the same list may share it.
 pub(crate) type Acl = Option<Arc<AccessList>>;
-
-/// The entries of an access list. Invariant: not empty, and not the open list, which is stored as `None`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct AccessList(Box<[AclEntry]>);
-
-impl AccessList {
-    /// Creates a list of these entries.
-    pub(crate) fn new(entries: Vec<AclEntry>) -> Self {
-        Self(entries.into())
-    }
-
-    /// The entries in the order in which they were set.
-    pub(crate) fn entries(&self) -> &[AclEntry] {
-        &self.0
-    }
-}
 
 /// The role of a znode for locks.
 #[derive(Clone, Debug, PartialEq, Eq)]

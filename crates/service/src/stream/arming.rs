@@ -3,6 +3,9 @@
 //!
 //! Each read runs within one read lock of the machine.
 
+use std::borrow::Cow;
+
+use holdfast_machine::Machine;
 use holdfast_types::{Identity, Rejection, Revision, Stat, TreeRejection, ZnodePath};
 
 use super::message::{NoticeKind, StreamAnswer, StreamRead, WatchMode, WatchSet};
@@ -61,7 +64,7 @@ impl LockedStream<'_> {
         answer: &Result<StreamAnswer, Rejection>,
     ) -> Result<(), Failure> {
         let answered = answer.is_ok();
-        let is_missing = matches!(answer, Err(Rejection::Tree(TreeRejection::NoZnode { .. })));
+        let is_missing = answer.as_ref().is_err_and(is_missing);
         match read {
             StreamRead::Exists(path) if answered || is_missing => self.arm(path, WatchFlags::DATA),
             StreamRead::Data(path) if answered => self.arm(path, WatchFlags::DATA),
@@ -76,21 +79,37 @@ impl LockedStream<'_> {
     }
 
     /// Arms the watches of a client that has seen everything up to `relative`, or enqueues the notices that they
-    /// missed.
-    pub(crate) fn arm_again(&mut self, relative: Revision, set: &WatchSet) -> Result<(), Failure> {
-        let data = |stat: Option<Stat>| match stat {
-            None => Some(NoticeKind::Deleted),
-            Some(stat) => (stat.mzxid > relative).then_some(NoticeKind::Changed),
+    /// missed. A notice shows no more than `exists`: a watch on a znode that the client may not read is armed.
+    pub(crate) fn arm_again<'a>(
+        &mut self,
+        relative: Revision,
+        set: &WatchSet,
+        identities: impl Fn(&Machine, &ZnodePath) -> Cow<'a, [Identity]>,
+    ) -> Result<(), Failure> {
+        let machine = self.machine;
+        let read = |path: &ZnodePath| match machine.exists(path, &identities(machine, path)) {
+            Ok(stat) => Seen::Znode(stat),
+            Err(rejection) if is_missing(&rejection) => Seen::Nothing,
+            Err(_) => Seen::Hidden,
         };
-        let exist = |stat: Option<Stat>| stat.map(|_| NoticeKind::Created);
-        let child = |stat: Option<Stat>| match stat {
-            None => Some(NoticeKind::Deleted),
-            Some(stat) => (stat.pzxid > relative).then_some(NoticeKind::ChildrenChanged),
+        let data = |path: &ZnodePath| match read(path) {
+            Seen::Nothing => Some(NoticeKind::Deleted),
+            Seen::Znode(stat) => (stat.mzxid > relative).then_some(NoticeKind::Changed),
+            Seen::Hidden => None,
+        };
+        let exist = |path: &ZnodePath| match read(path) {
+            Seen::Znode(_) => Some(NoticeKind::Created),
+            Seen::Nothing | Seen::Hidden => None,
+        };
+        let child = |path: &ZnodePath| match read(path) {
+            Seen::Nothing => Some(NoticeKind::Deleted),
+            Seen::Znode(stat) => (stat.pzxid > relative).then_some(NoticeKind::ChildrenChanged),
+            Seen::Hidden => None,
         };
         self.arm_each(&set.data, WatchFlags::DATA, data)?;
         self.arm_each(&set.exist, WatchFlags::DATA, exist)?;
         self.arm_each(&set.child, WatchFlags::CHILD, child)?;
-        let stays = |_| None;
+        let stays = |_: &ZnodePath| None;
         self.arm_each(&set.persistent, WatchFlags::of_mode(WatchMode::Persistent), stays)?;
         let recursive = WatchFlags::of_mode(WatchMode::PersistentRecursive);
         self.arm_each(&set.persistent_recursive, recursive, stays)
@@ -100,14 +119,26 @@ impl LockedStream<'_> {
         &mut self,
         paths: &[ZnodePath],
         arms: WatchFlags,
-        missed: impl Fn(Option<Stat>) -> Option<NoticeKind>,
+        missed: impl Fn(&ZnodePath) -> Option<NoticeKind>,
     ) -> Result<(), Failure> {
         for path in paths {
-            match missed(self.machine.stat(path)) {
+            match missed(path) {
                 Some(kind) => self.missed(kind, path.clone()),
                 None => self.arm(path, arms)?,
             }
         }
         Ok(())
     }
+}
+
+/// A znode as its watcher sees it.
+enum Seen {
+    Znode(Stat),
+    Nothing,
+    /// The watcher may not read it.
+    Hidden,
+}
+
+fn is_missing(rejection: &Rejection) -> bool {
+    matches!(rejection, Rejection::Tree(TreeRejection::NoZnode { .. }))
 }

@@ -21,13 +21,12 @@ use super::liveness::Liveness;
 use super::message::{
     StreamAnswer, StreamEnd, StreamRead, StreamReply, WatchKind, WatchMode, WatchSet,
 };
-use super::order::{Attachment, LockedStream, SeesPath, StreamEntry, Streams};
+use super::order::{Attachment, LockedStream, SeesChange, StreamEntry, Streams};
 use super::watch_table::WatchFlags;
 use crate::authorization::credential_ended;
 use crate::context::{Principal, RequestContext};
 use crate::failure::Failure;
 use crate::service::Service;
-use crate::watch::is_visible;
 
 pub struct SessionStream {
     service: Service,
@@ -63,9 +62,9 @@ impl SessionStream {
         let request_id = self.service.context.request_id.clone();
         let caller = self.service.for_call(RequestContext { principal, request_id });
         self.caller.send_replace(caller.clone());
-        let sees = SeesPath(Box::new(move |machine, path| {
-            is_visible(machine, path, &caller.identities_on(machine, path))
-                && caller.check(machine, Right::TreeRead, path.as_str()).is_ok()
+        let sees = SeesChange(Box::new(move |machine, change| {
+            change.is_shown(machine, &caller.identities_on(machine, change.path))
+                && caller.check(machine, Right::TreeRead, change.path.as_str()).is_ok()
         }));
         self.service.observer().streams.identify(self.entry.number, sees);
     }
@@ -130,8 +129,8 @@ impl SessionStream {
     }
 
     /// Sets the watches of a returning client. A watch that missed a change since `relative`, the newest revision that
-    /// the client has seen, fires before the reply; the others are armed. Persistent watches are armed without notices
-    /// of missed changes, as in ZooKeeper.
+    /// the client has seen, fires before the reply; the others are armed, and those of znodes that the client may not
+    /// read. Persistent watches are armed without notices of missed changes, as in ZooKeeper.
     ///
     /// If there is no room for all watches, the stream ends, because clients assume that all watches are set.
     pub async fn set_watches(&self, tag: i64, relative: Revision, set: WatchSet) {
@@ -141,7 +140,8 @@ impl SessionStream {
                 let checked = caller.check(locked.machine, Right::TreeRead, path.as_str());
                 checked.map_err(Failure::Rejected)?;
             }
-            let armed = locked.arm_again(relative, &set);
+            let armed = locked
+                .arm_again(relative, &set, |machine, path| caller.identities_on(machine, path));
             if armed.is_err() {
                 locked.overflow();
             }

@@ -21,6 +21,7 @@ mod order;
 mod outbox;
 mod renewal_queue;
 mod renewals;
+mod shown_change;
 mod watch_table;
 
 pub use attach::SessionKey;

@@ -18,16 +18,16 @@ use std::time::Instant;
 
 use holdfast_machine::Machine;
 use holdfast_types::{
-    Event, Password, Rejection, Revision, SessionEnd, SessionEvent, SessionId, SessionName,
-    SessionRejection, TreeEvent, Ttl, ZnodePath,
+    AccessList, Event, Password, Rejection, Revision, SessionEnd, SessionEvent, SessionId,
+    SessionName, SessionRejection, TreeEvent, Ttl, ZnodePath,
 };
 use parking_lot::Mutex;
 
 use super::message::{Notice, NoticeKind, StreamAnswer, StreamEnd, StreamReply, WatchKind};
 use super::outbox::{OutboxQueue, StreamLimits};
+use super::shown_change::FiredChange;
 use super::watch_table::{FiredWatch, StreamNumber, WatchFlags, WatchTable};
 use crate::failure::{Failure, session_ended};
-use crate::watch::is_visible;
 
 /// A session, and this connection's attachment to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,14 +44,14 @@ pub struct Attachment {
     pub(crate) since: Instant,
 }
 
-/// Whether the caller of a stream may see that a path exists. Called while the machine is locked.
-pub(crate) struct SeesPath(pub(crate) Box<PathCheck>);
+/// Whether the caller of a stream may see a change. Called while the machine is locked.
+pub(crate) struct SeesChange(pub(crate) Box<ChangeCheck>);
 
-type PathCheck = dyn Fn(&Machine, &ZnodePath) -> bool + Send + Sync;
+type ChangeCheck = dyn Fn(&Machine, FiredChange<'_>) -> bool + Send + Sync;
 
-impl fmt::Debug for SeesPath {
+impl fmt::Debug for SeesChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("SeesPath(..)")
+        f.write_str("SeesChange(..)")
     }
 }
 
@@ -64,7 +64,7 @@ pub(crate) struct RegisteredStream {
     /// The stream closes its own session, and ends the queue after the reply.
     closing: bool,
     /// `None` for a caller without a credential and an identity.
-    sees: Option<SeesPath>,
+    sees: Option<SeesChange>,
 }
 
 #[derive(Clone, Debug)]
@@ -170,7 +170,7 @@ impl Streams {
         }
     }
 
-    pub(crate) fn identify(&self, number: StreamNumber, sees: SeesPath) {
+    pub(crate) fn identify(&self, number: StreamNumber, sees: SeesChange) {
         if let Some(stream) = self.registry.lock().streams.get_mut(&number) {
             stream.sees = Some(sees);
         }
@@ -180,13 +180,13 @@ impl Streams {
     pub(crate) fn on_event(&self, machine: &Machine, revision: Revision, event: &Event) {
         match event {
             Event::Tree(TreeEvent::Created { path }) => {
-                self.fire_watches(machine, revision, NoticeKind::Created, path);
+                self.fire_watches(machine, revision, (NoticeKind::Created, path), None);
             }
-            Event::Tree(TreeEvent::Deleted { path }) => {
-                self.fire_watches(machine, revision, NoticeKind::Deleted, path);
+            Event::Tree(TreeEvent::Deleted { path, acl }) => {
+                self.fire_watches(machine, revision, (NoticeKind::Deleted, path), acl.as_deref());
             }
             Event::Tree(TreeEvent::DataChanged { path }) => {
-                self.fire_watches(machine, revision, NoticeKind::Changed, path);
+                self.fire_watches(machine, revision, (NoticeKind::Changed, path), None);
             }
             Event::Session(SessionEvent::Ended { id, end, .. }) => {
                 let reason = match end {
@@ -218,15 +218,15 @@ impl Streams {
         &self,
         machine: &Machine,
         revision: Revision,
-        kind: NoticeKind,
-        path: &ZnodePath,
+        (kind, path): (NoticeKind, &ZnodePath),
+        deleted_acl: Option<&AccessList>,
     ) {
         if self.armed.load(Ordering::Relaxed) == 0 {
             return;
         }
         let mut registry = self.registry.lock();
         for fired in registry.table.fire(kind, path) {
-            registry.notify(machine, revision, fired);
+            registry.notify(machine, revision, fired, deleted_acl);
         }
         self.count(&registry);
     }
@@ -345,14 +345,21 @@ impl StreamRegistry {
         Ok(())
     }
 
-    fn notify(&mut self, machine: &Machine, revision: Revision, fired: FiredWatch) {
+    fn notify(
+        &mut self,
+        machine: &Machine,
+        revision: Revision,
+        fired: FiredWatch,
+        deleted_acl: Option<&AccessList>,
+    ) {
         let FiredWatch { stream: number, kind, path, unread } = fired;
         let Some(stream) = self.streams.get(&number) else { return };
-        let is_visible = match &stream.sees {
-            None => is_visible(machine, &path, &[]),
-            Some(SeesPath(sees)) => sees(machine, &path),
+        let change = FiredChange { kind, path: &path, deleted_acl, unread };
+        let is_shown = match &stream.sees {
+            None => change.is_shown(machine, &[]),
+            Some(SeesChange(sees)) => sees(machine, change),
         };
-        if unread && !is_visible {
+        if !is_shown {
             return;
         }
         if !stream.queue.notice(Notice { revision, kind, path }) {

@@ -242,7 +242,7 @@ fn cost(change: &LoggedChange) -> usize {
 fn logged(revision: Revision, event: &Event, entry: &[(Revision, Event)]) -> Option<LoggedChange> {
     let (kind, path) = match event {
         Event::Tree(TreeEvent::Created { path }) => (ZnodeChangeKind::Created, path),
-        Event::Tree(TreeEvent::Deleted { path }) => (ZnodeChangeKind::Deleted, path),
+        Event::Tree(TreeEvent::Deleted { path, .. }) => (ZnodeChangeKind::Deleted, path),
         Event::Tree(TreeEvent::DataChanged { path }) => (ZnodeChangeKind::Changed, path),
         Event::Tree(TreeEvent::SoftQuotaExceeded { .. })
         | Event::Lock(_)

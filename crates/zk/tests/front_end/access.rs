@@ -2,7 +2,9 @@
 
 use bytes::Bytes;
 use holdfast_lab::zk::{ZkClient, children, create, create_with, delete, exists, get, set};
-use holdfast_zkwire::{Acl, AddWatchMode, AuthId, Request, Response, perms};
+use holdfast_zkwire::{
+    Acl, AddWatchMode, AuthId, Request, Response, SetWatches, WatchEventType, perms,
+};
 
 use crate::node::Node;
 
@@ -87,6 +89,127 @@ async fn a_watch_shows_nothing_of_a_znode_that_its_client_may_not_read() {
     owner.done(create_with("/mine/later", 0, b"", mine())).await;
     owner.done(delete("/mine/there", -1)).await;
     assert_eq!(other.events().await, []);
+}
+
+/// A client that has set watches of every kind on `/mine` and its children while it could read them, and the owner.
+async fn watcher_and_owner(node: &Node) -> (ZkClient, ZkClient) {
+    let (mut owner, mut watcher) = (node.client().await, node.client().await);
+    authenticate(&mut owner, "digest", b"user:secret").await;
+    for path in ["/mine", "/mine/data", "/mine/stat", "/mine/list", "/mine/both"] {
+        owner.done(create_with(path, 0, b"", vec![Acl::open()])).await;
+    }
+    watcher.done(get("/mine/data", true)).await;
+    watcher.done(exists("/mine/stat", true)).await;
+    watcher.done(children("/mine/list", true)).await;
+    for (path, mode) in
+        [("/mine/both", AddWatchMode::Persistent), ("/mine", AddWatchMode::PersistentRecursive)]
+    {
+        watcher.done(Request::AddWatch { path: path.to_owned(), mode }).await;
+    }
+    (watcher, owner)
+}
+
+const WATCHED: [&str; 4] = ["/mine/data", "/mine/stat", "/mine/list", "/mine/both"];
+
+async fn hide(owner: &mut ZkClient, paths: &[&str]) {
+    for path in paths {
+        let acl = vec![entry(perms::ALL, "auth", "")];
+        owner.done(Request::SetAcl { path: (*path).to_owned(), acl, version: -1 }).await;
+    }
+}
+
+/// As in ZooKeeper from 3.9.2 on: the list of the time of the change counts.
+#[tokio::test]
+async fn no_watch_shows_a_znode_that_its_client_may_no_longer_read() {
+    let node = Node::start().await;
+    let (mut watcher, mut owner) = watcher_and_owner(&node).await;
+    hide(&mut owner, &WATCHED).await;
+    for path in WATCHED {
+        owner.done(set(path, b"1", -1)).await;
+        let child = format!("{path}/c");
+        owner.done(create_with(&child, 0, b"", vec![entry(perms::ALL, "auth", "")])).await;
+        owner.done(delete(&child, -1)).await;
+        owner.done(delete(path, -1)).await;
+    }
+    assert_eq!(watcher.events().await, []);
+}
+
+/// A recipe waits for this notice: the list of the deleted znode counts, and not that of its directory.
+#[tokio::test]
+async fn every_watch_shows_the_deletion_of_a_readable_znode_in_a_hidden_directory() {
+    let node = Node::start().await;
+    let (mut watcher, mut owner) = watcher_and_owner(&node).await;
+    hide(&mut owner, &["/mine"]).await;
+    for path in WATCHED {
+        owner.done(delete(path, -1)).await;
+        assert_eq!(watcher.event().await, (WatchEventType::Deleted, path.to_owned()));
+    }
+    assert_eq!(watcher.events().await, []);
+}
+
+/// What `setWatches` reports about each watch of a client that returns, when `/mine/…` changed while it was away.
+async fn reported(is_hidden: bool) -> Vec<(WatchEventType, String)> {
+    let node = Node::start().await;
+    let (mut watcher, mut owner) = watcher_and_owner(&node).await;
+    let (seen, _) = watcher.call(get("/mine", false)).await;
+    let session = watcher.resumption();
+    drop(watcher);
+    let list = if is_hidden { vec![entry(perms::ALL, "auth", "")] } else { vec![Acl::open()] };
+    owner.done(create_with("/mine/born", 0, b"", list)).await;
+    for path in WATCHED {
+        owner.done(set(path, b"1", -1)).await;
+        owner.create(&format!("{path}/c"), 0).await;
+    }
+    if is_hidden {
+        hide(&mut owner, &WATCHED).await;
+    }
+    let mut watcher = ZkClient::resume(node.address, &session).await;
+    let paths = |paths: &[&str]| paths.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let watches = SetWatches {
+        relative_zxid: seen.zxid,
+        data: paths(&["/mine/data", "/mine/stat", "/mine/gone"]),
+        exist: paths(&["/mine/born"]),
+        child: paths(&["/mine/list"]),
+        persistent: paths(&["/mine/both"]),
+        recursive: paths(&["/mine/both"]),
+    };
+    watcher.done(Request::SetWatches(watches)).await;
+    let mut events = watcher.events().await;
+    for path in WATCHED {
+        owner.done(set(path, b"2", -1)).await;
+    }
+    events.extend(watcher.events().await);
+    if is_hidden {
+        // The watches are armed: they show what their client may read again.
+        for path in WATCHED {
+            let open =
+                Request::SetAcl { path: path.to_owned(), acl: vec![Acl::open()], version: -1 };
+            owner.done(open).await;
+        }
+        owner.create("/mine/list/d", 0).await;
+        assert_eq!(
+            watcher.event().await,
+            (WatchEventType::ChildrenChanged, "/mine/list".to_owned())
+        );
+    }
+    events
+}
+
+#[tokio::test]
+async fn the_watches_of_a_returning_client_show_no_znode_that_it_may_no_longer_read() {
+    use WatchEventType::{ChildrenChanged, Created, DataChanged, Deleted};
+    let events = reported(false).await;
+    let events: Vec<_> = events.iter().map(|(kind, path)| (*kind, path.as_str())).collect();
+    let shown = [
+        (DataChanged, "/mine/data"),
+        (DataChanged, "/mine/stat"),
+        (Deleted, "/mine/gone"),
+        (Created, "/mine/born"),
+        (ChildrenChanged, "/mine/list"),
+        (DataChanged, "/mine/both"),
+    ];
+    assert_eq!(events, shown);
+    assert_eq!(reported(true).await, [(Deleted, "/mine/gone".to_owned())]);
 }
 
 #[tokio::test]

@@ -228,7 +228,9 @@ impl World {
         };
         let relative = client.seen;
         self.streams.answer(&self.machine, &entered.0, 0, |watching| {
-            watching.arm_again(relative, &set).map(|()| StreamAnswer::Done)
+            watching
+                .arm_again(relative, &set, |_, _| [].as_slice().into())
+                .map(|()| StreamAnswer::Done)
         });
         client.entry = Some(entered);
         self.expect_missed(index, relative.0);
