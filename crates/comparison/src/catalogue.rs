@@ -3,9 +3,10 @@
 //! The same lock on a synced Redis is a separate system with its own name.
 
 use crate::adapters::redis::{
-    getset, redisson, redlock, reentrant, set_nx_px, setnx_expire, timeout_repair,
+    getset, list, redisson, redlock, reentrant, set_nx_px, setnx_expire, spin, timeout_repair,
+    watch,
 };
-use crate::adapters::sql::{self, Database, advisory, for_update, lock_table};
+use crate::adapters::sql::{self, Database, advisory, for_update, lock_table, optimistic};
 use crate::adapters::zookeeper::{curator, ephemeral};
 use crate::adapters::{etcd, holdfast};
 use crate::lock::{Connector, LockError, LockKind, LockSettings, ServerAddresses, Target, first};
@@ -67,7 +68,7 @@ const fn system(
 
 /// In the order of reports.
 #[rustfmt::skip]
-pub static ALL: [System; 37] = [
+pub static ALL: [System; 39] = [
     system(BASELINE, Holdfast, holdfast::http::LOCK, Reply, Always),
     system("holdfast-sdk", Holdfast, holdfast::rust_client::LOCK, Reply, FullRuns),
     system("holdfast-zookeeper", Holdfast, curator::HOLDFAST, Event, FullRuns),
@@ -79,6 +80,8 @@ pub static ALL: [System; 37] = [
     system("redis-reentrant-lua", Redis, reentrant::LOCK, Polling, OnlyIfNamed),
     system("redis-timeout-repair", Redis, timeout_repair::LOCK, Polling, OnlyIfNamed),
     system("redis-getset", Redis, getset::LOCK, Polling, OnlyIfNamed),
+    system("redis-list", Redis, list::LOCK, Polling, OnlyIfNamed),
+    system("redis-spin", Redis, spin::LOCK, Polling, OnlyIfNamed),
     system("redisson-write", Redis, redisson::read_write::LOCK, Event, OnlyIfNamed),
     system("redisson-semaphore", Redis, redisson::semaphore::LOCK, Event, OnlyIfNamed),
     system("redisson-permits", Redis, redisson::permits::LOCK, Event, OnlyIfNamed),
@@ -107,8 +110,33 @@ pub static ALL: [System; 37] = [
     system("etcd-lock", Etcd, etcd::LOCK, Reply, Always),
 ];
 
+/// Systems without a lock: a writer changes a value only if no other writer has changed it since its read. They exclude
+/// nobody, so only `compare writers` measures them.
+#[rustfmt::skip]
+pub static OPTIMISTIC: [System; 3] = [
+    system("postgres-optimistic", Postgres, optimistic::LOCK, Reply, OnlyIfNamed),
+    system("mariadb-optimistic", MariaDb, optimistic::LOCK, Reply, OnlyIfNamed),
+    system("redis-watch", Redis, watch::LOCK, Reply, OnlyIfNamed),
+];
+
+/// The systems of `compare writers` without `--systems`: a queue, a row lock, and the optimistic ones.
+pub const WRITERS: [&str; 5] =
+    [BASELINE, "postgres-for-update", "postgres-optimistic", "mariadb-optimistic", "redis-watch"];
+
+/// Returns the lock of this name.
 pub fn named(name: &str) -> Option<&'static System> {
     ALL.iter().find(|system| system.name == name)
+}
+
+/// Returns the lock or the optimistic system of this name.
+pub fn writer_named(name: &str) -> Option<&'static System> {
+    named(name).or_else(|| OPTIMISTIC.iter().find(|system| system.name == name))
+}
+
+impl System {
+    pub fn is_optimistic(&self) -> bool {
+        OPTIMISTIC.contains(self)
+    }
 }
 
 /// The systems of a run without `--systems`.
@@ -118,7 +146,8 @@ pub fn selected(at_most: Selection) -> Vec<&'static System> {
 
 /// The position of a system in reports; unknown systems come last.
 pub fn position(name: &str) -> usize {
-    ALL.iter().position(|system| system.name == name).unwrap_or(ALL.len())
+    let mut all = ALL.iter().chain(&OPTIMISTIC);
+    all.position(|system| system.name == name).unwrap_or(usize::MAX)
 }
 
 impl System {
@@ -135,7 +164,11 @@ impl System {
         }
     }
 
-    pub fn connector(&self, addresses: ServerAddresses, settings: LockSettings) -> Connector {
+    /// Opens clients at the servers of this lock: of five Redis servers, a lock on one server uses only the first.
+    pub fn connector(&self, mut addresses: ServerAddresses, settings: LockSettings) -> Connector {
+        if self.nodes() == 1 {
+            addresses.nodes.truncate(1);
+        }
         Connector::of(self.lock, Target { kind: self.kind, addresses, settings })
     }
 
@@ -159,15 +192,15 @@ mod tests {
 
     #[test]
     fn every_name_is_unique() {
-        let mut names: Vec<_> = ALL.iter().map(|system| system.name).collect();
+        let mut names: Vec<_> = ALL.iter().chain(&OPTIMISTIC).map(|system| system.name).collect();
         names.sort_unstable();
         names.dedup();
-        assert_eq!(names.len(), ALL.len());
+        assert_eq!(names.len(), ALL.len() + OPTIMISTIC.len());
     }
 
     #[test]
     fn every_name_contains_the_name_of_its_lock() {
-        for System { name, lock, .. } in &ALL {
+        for System { name, lock, .. } in ALL.iter().chain(&OPTIMISTIC) {
             assert!(name.contains(lock.name), "{name}: {}", lock.name);
         }
     }
@@ -189,7 +222,7 @@ mod tests {
 
     #[tokio::test]
     async fn without_servers_no_client_connects() {
-        for system in &ALL {
+        for system in ALL.iter().chain(&OPTIMISTIC) {
             let connector = system.connector(ServerAddresses::default(), LockSettings::default());
             let error = connector.client().await.err().unwrap();
             assert!(matches!(error, LockError::Rejected(_)), "{}: {error}", system.name);

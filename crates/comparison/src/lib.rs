@@ -30,6 +30,7 @@ pub mod settings;
 pub mod statistics;
 pub mod wait;
 pub mod workload;
+pub mod writers;
 
 pub use limitation::Limitation;
 pub use lock::LockError;

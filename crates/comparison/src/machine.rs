@@ -29,6 +29,9 @@ pub struct MachineInfo {
     /// The median time of `fdatasync` after a write of 4 KiB into an existing file, microseconds.
     pub sync_p50_us: u64,
     pub sync_p99_us: u64,
+    /// The load average of the last minute before the run: other work makes every number worse.
+    #[serde(default)]
+    pub load: String,
 }
 
 impl MachineInfo {
@@ -49,6 +52,7 @@ impl MachineInfo {
             file_system: file_system(directory),
             sync_p50_us: at(0.5),
             sync_p99_us: at(0.99),
+            load: line("/proc/loadavg").split(' ').next().unwrap_or(UNKNOWN).to_owned(),
         })
     }
 }

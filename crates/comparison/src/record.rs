@@ -38,6 +38,7 @@ pub enum Row {
     Fairness(Fairness),
     Safety(Safety),
     Failover(Failover),
+    Writers(Writers),
 }
 
 impl Row {
@@ -50,6 +51,7 @@ impl Row {
             Self::Fairness(_) => "fairness",
             Self::Safety(_) => "safety",
             Self::Failover(_) => "failover",
+            Self::Writers(_) => "writers",
         }
     }
 }
@@ -237,6 +239,23 @@ pub struct Failover {
     /// The killed process, and its replacement.
     pub method: String,
     /// The reason for fewer gaps than trials.
+    pub failure: Option<String>,
+}
+
+/// Writers that change one value at the same time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Writers {
+    pub system: String,
+    /// The number of writers, each with its own connections.
+    pub writers: u32,
+    pub seconds: f64,
+    /// Changes that ended in the window.
+    pub changes: u64,
+    /// Attempts that ended in the window without a change: another writer was faster.
+    pub in_vain: u64,
+    /// The time of a change, with its attempts in vain.
+    pub p50_ms: f64,
+    pub p99_ms: f64,
     pub failure: Option<String>,
 }
 

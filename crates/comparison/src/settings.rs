@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use thiserror::Error;
 
-use crate::catalogue::{self, ALL, Selection, System};
+use crate::catalogue::{self, ALL, OPTIMISTIC, Selection, System};
 use crate::machine::{MachineInfo, output_of};
 use crate::plays::menu::PlayArguments;
 use crate::record::{RunInfo, RunSize};
@@ -31,9 +31,11 @@ pub enum CompareCommand {
     Failover(RunArguments),
     /// The order of enqueue against the order of grant.
     Fairness(RunArguments),
+    /// Writers of one value: how many attempts fail without a lock, and what they cost behind a queue.
+    Writers(WritersArguments),
     /// Write the report from the rows of earlier runs.
     Report(ReportArguments),
-    /// All of the above, one after the other.
+    /// All measurements, one after the other, and the report.
     All(AllArguments),
     /// Start, stop and list real servers, without measuring anything.
     #[command(subcommand)]
@@ -106,10 +108,23 @@ pub struct AllArguments {
     pub docs: Option<PathBuf>,
 }
 
+#[derive(Clone, Debug, Args)]
+pub struct WritersArguments {
+    #[command(flatten)]
+    pub run: RunArguments,
+    /// Replace the section in `comparison.md` of this directory, and its picture.
+    #[arg(long, value_name = "DIR")]
+    pub docs: Option<PathBuf>,
+}
+
 #[derive(Debug, Error)]
 pub enum SettingsError {
     #[error("unknown system `{name}`; the systems are: {known}")]
     UnknownSystem { name: String, known: String },
+    #[error(
+        "`{0}` is no lock: its writers exclude nobody; `compare writers --systems {0}` measures it"
+    )]
+    NoLock(String),
     /// A number is out of range.
     #[error("{0}")]
     Range(String),
@@ -141,6 +156,25 @@ pub struct Settings {
 
 impl Settings {
     pub fn of(arguments: &RunArguments) -> Result<Self, SettingsError> {
+        let systems = systems(&arguments.systems, size(arguments))?;
+        if let Some(system) = systems.iter().find(|system| system.is_optimistic()) {
+            return Err(SettingsError::NoLock(system.name.to_owned()));
+        }
+        Self::with(arguments, systems)
+    }
+
+    /// The settings of `compare writers`, which also measures systems without a lock.
+    pub fn of_writers(arguments: &RunArguments) -> Result<Self, SettingsError> {
+        let standard = || catalogue::WRITERS.map(str::to_owned).to_vec();
+        let names = &arguments.systems;
+        let names = if names.is_empty() { standard() } else { names.clone() };
+        Self::with(arguments, systems(&names, size(arguments))?)
+    }
+
+    fn with(
+        arguments: &RunArguments,
+        systems: Vec<&'static System>,
+    ) -> Result<Self, SettingsError> {
         let size = size(arguments);
         check(arguments)?;
         let directory = arguments.directory.clone().unwrap_or_else(on_disk);
@@ -148,7 +182,7 @@ impl Settings {
         let directory = std::path::absolute(&directory).unwrap_or(directory);
         Ok(Self {
             size,
-            systems: systems(&arguments.systems, size)?,
+            systems,
             out: arguments.out.clone(),
             directory,
             seconds: arguments.seconds,
@@ -221,28 +255,33 @@ fn systems(names: &[String], size: RunSize) -> Result<Vec<&'static System>, Sett
     }
     let mut found = Vec::new();
     for name in names {
-        let known = || ALL.each_ref().map(|system| system.name).join(", ");
+        let all = || ALL.iter().chain(&OPTIMISTIC);
+        let known = || all().map(|system| system.name).collect::<Vec<_>>().join(", ");
         let none = || SettingsError::UnknownSystem { name: name.clone(), known: known() };
-        found.push(catalogue::named(name).ok_or_else(none)?);
+        found.push(catalogue::writer_named(name).ok_or_else(none)?);
     }
     found.sort_by_key(|system| catalogue::position(system.name));
     found.dedup();
     Ok(found)
 }
 
-/// Returns the line that repeats a run from the root of the repository, quoted for a shell. `scripts/compare` calls
-/// `compare all` and chooses a directory for the rows itself, so rows of two runs do not mix.
+/// This program, from the root of the repository.
+const PROGRAM: &str =
+    if cfg!(debug_assertions) { "target/debug/compare" } else { "target/release/compare" };
+
+/// Returns the line that repeats a run from the root of the repository, quoted for a shell, without the directory of
+/// its rows. `scripts/compare` calls `compare all`, and chooses that directory itself.
 fn command(arguments: impl Iterator<Item = String>) -> String {
     let mut words: Vec<String> = arguments.collect();
-    let mut line = "target/release/compare".to_owned();
+    let mut line = PROGRAM.to_owned();
     if words.first().is_some_and(|part| part == "all") {
         "scripts/compare".clone_into(&mut line);
         words.remove(0);
-        if let Some(at) = words.iter().position(|word| word == "--out") {
-            words.drain(at..words.len().min(at + 2));
-        }
-        words.retain(|word| !word.starts_with("--out="));
     }
+    if let Some(at) = words.iter().position(|word| word == "--out") {
+        words.drain(at..words.len().min(at + 2));
+    }
+    words.retain(|word| !word.starts_with("--out="));
     let plain = |c: char| c.is_alphanumeric() || "/.,-_=:".contains(c);
     let quoted = |word: &String| {
         let whole = !word.is_empty() && word.chars().all(plain);
@@ -291,13 +330,14 @@ mod tests {
     #[test]
     fn a_line_that_repeats_a_run_can_be_pasted() {
         for (given, expected) in [
-            ("speed --quick --out a", "target/release/compare speed --quick --out a"),
+            ("speed --quick --out a", "target/release/compare speed --quick"),
             ("all --quick --out a --docs docs", "scripts/compare --quick --docs docs"),
             ("all --out=a", "scripts/compare"),
             ("all --out", "scripts/compare"),
-            ("fairness --out it's", "target/release/compare fairness --out 'it'\\''s'"),
+            ("speed --docs it's", "target/release/compare speed --docs 'it'\\''s'"),
         ] {
-            assert_eq!(command(given.split(' ').map(str::to_owned)), expected);
+            let line = command(given.split(' ').map(str::to_owned));
+            assert_eq!(line.replace(PROGRAM, "target/release/compare"), expected);
         }
     }
 
@@ -309,6 +349,7 @@ mod tests {
             ("--clients 1000", "between 1 and 256"),
             ("--clients 0", "between 1 and 256"),
             ("--repetitions 0", "between 1 and 100"),
+            ("--systems redis-watch", "`compare writers --systems redis-watch` measures it"),
         ] {
             let message = settings(line).unwrap_err().to_string();
             assert!(message.contains(word), "{line}: {message}");

@@ -31,6 +31,9 @@ pub struct Pause {
 }
 
 impl Pause {
+    /// No pause: the next attempt follows at once.
+    pub const NONE: Self = Self { min: Duration::ZERO, max: Duration::ZERO };
+
     fn random(self) -> Duration {
         let range = self.max.saturating_sub(self.min).as_micros();
         let range = u64::try_from(range).unwrap_or(u64::MAX - 1);
@@ -39,6 +42,10 @@ impl Pause {
 
     /// Sleeps until the next attempt, at most until the deadline.
     pub async fn sleep(self, deadline: Deadline) {
+        if self.max.is_zero() {
+            // The shortest sleep of the timer is 1 ms.
+            return tokio::task::yield_now().await;
+        }
         tokio::time::sleep(self.random().min(deadline.remaining())).await;
     }
 }

@@ -11,8 +11,9 @@ use holdfast_comparison::record::SystemInfo;
 use holdfast_comparison::servers::command;
 use holdfast_comparison::settings::{CompareArguments, CompareCommand, RunArguments};
 use holdfast_comparison::workload::SpeedPlan;
+use holdfast_comparison::writers::WritersPlan;
 use holdfast_comparison::{
-    Records, Row, Settings, failover, fairness, plays, report, safety, workload,
+    Records, Row, Settings, failover, fairness, plays, report, safety, workload, writers,
 };
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
@@ -66,12 +67,24 @@ async fn run(command: &CompareCommand, progress: &Progress) -> Result<ExitCode, 
             let (settings, records) = begin(arguments)?;
             fairness::run(&settings, &records, progress).await?;
         }
+        CompareCommand::Writers(arguments) => {
+            let settings =
+                Settings::of_writers(&arguments.run).map_err(|error| error.to_string())?;
+            let plan = WritersPlan::of(&settings).describe();
+            let (records, mut rows) = begin_with(&settings, plan)?;
+            rows.extend(writers::run(&settings, &records, progress).await?);
+            progress.finish();
+            write_section(&report::Section::writers(&rows), arguments.docs.as_deref())?;
+        }
         CompareCommand::All(arguments) => {
             let (settings, records) = begin(&arguments.run)?;
             workload::run(&settings, &records, progress).await?;
             fairness::run(&settings, &records, progress).await?;
             failover::run(&settings, &records, progress).await?;
             safety::run(&settings, &records, progress).await?;
+            let writers =
+                Settings::of_writers(&arguments.run).map_err(|error| error.to_string())?;
+            writers::run(&writers, &records, progress).await?;
             progress.finish();
             write_report(&settings.out, arguments.docs.as_deref())?;
         }
@@ -104,15 +117,34 @@ async fn run(command: &CompareCommand, progress: &Progress) -> Result<ExitCode, 
 /// Checks the arguments and writes the first rows.
 fn begin(arguments: &RunArguments) -> Result<(Settings, Records), String> {
     let settings = Settings::of(arguments).map_err(|error| error.to_string())?;
+    let (records, _) = begin_with(&settings, SpeedPlan::of(&settings).describe())?;
+    Ok((settings, records))
+}
+
+/// Writes the first rows of a run, and returns them.
+fn begin_with(
+    settings: &Settings,
+    plan: Vec<(String, String)>,
+) -> Result<(Records, Vec<Row>), String> {
     let records = Records::at(&settings.out).map_err(|error| error.to_string())?;
-    let plan = SpeedPlan::of(&settings);
-    let info = settings.info(plan.describe()).map_err(|error| error.to_string())?;
+    let info = settings.info(plan).map_err(|error| error.to_string())?;
     warn(&format!("repeat it with: {}", info.command));
     let systems = settings.systems.iter().map(|system| Row::System(SystemInfo::of(system)));
-    for row in std::iter::once(Row::Run(info)).chain(systems) {
-        records.append(&row).map_err(|error| error.to_string())?;
+    let rows: Vec<Row> = std::iter::once(Row::Run(info)).chain(systems).collect();
+    for row in &rows {
+        records.append(row).map_err(|error| error.to_string())?;
     }
-    Ok((settings, records))
+    Ok((records, rows))
+}
+
+/// Prints a section of the report, and replaces it in the page of this directory.
+fn write_section(section: &report::Section, docs: Option<&Path>) -> Result<(), String> {
+    say(&section.markdown());
+    let Some(docs) = docs else { return Ok(()) };
+    let written = section.write(docs);
+    let written = written.map_err(|error| format!("{}: {error}", docs.display()))?;
+    written.iter().for_each(|file| say(&file.display().to_string()));
+    Ok(())
 }
 
 fn write_report(rows: &Path, docs: Option<&Path>) -> Result<(), String> {

@@ -3,6 +3,7 @@
 
 use super::document::{Block, Table};
 use super::figures::Figures;
+use super::speed::two_holders;
 use crate::catalogue::position;
 use crate::machine::MachineInfo;
 use crate::record::{RunInfo, RunSize, SystemInfo};
@@ -21,21 +22,30 @@ pub(super) fn beginning(figures: &Figures<'_>) -> Vec<Block> {
                 .to_owned(),
         ));
     }
+    blocks.extend(two_holders(figures));
     blocks
 }
 
 /// The date of the measurement, and the link to the other page.
 pub(super) fn origin(figures: &Figures<'_>) -> Vec<Block> {
-    let mut runs: Vec<String> = figures.runs.iter().map(|run| origin_of(run)).collect();
-    runs.dedup();
     let link =
         Block::Link("All plots and all cases".to_owned(), "comparison-plots.html".to_owned());
-    runs.into_iter().map(Block::Text).chain([link]).collect()
+    origin_lines(figures).into_iter().chain([link]).collect()
+}
+
+/// The date, the commit and the command of each run.
+pub(super) fn origin_lines(figures: &Figures<'_>) -> Vec<Block> {
+    let mut runs: Vec<String> = figures.runs.iter().map(|run| origin_of(run)).collect();
+    runs.dedup();
+    runs.into_iter().map(Block::Text).collect()
 }
 
 fn origin_of(run: &RunInfo) -> String {
+    let load = &run.machine.load;
+    let load =
+        if load.is_empty() { load.clone() } else { format!(" Load average before: {load}.") };
     format!(
-        "Measured {} at commit {} by `{}`, all servers on one machine with {} cores: compare ratios, not absolute numbers.",
+        "Measured {} at commit {} by `{}`, all servers on one machine with {} cores: compare ratios, not absolute numbers.{load}",
         run.began, run.commit, run.command, run.machine.cores
     )
 }
@@ -100,8 +110,12 @@ fn machines(figures: &Figures<'_>) -> Table {
 
 /// Returns `true` if the machines are equal apart from the measured times.
 fn alike(one: &MachineInfo, other: &MachineInfo) -> bool {
-    let timeless =
-        |machine: &MachineInfo| MachineInfo { sync_p50_us: 0, sync_p99_us: 0, ..machine.clone() };
+    let timeless = |machine: &MachineInfo| MachineInfo {
+        sync_p50_us: 0,
+        sync_p99_us: 0,
+        load: String::new(),
+        ..machine.clone()
+    };
     timeless(one) == timeless(other)
 }
 

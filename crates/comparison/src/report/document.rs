@@ -18,6 +18,8 @@ pub(super) enum Block {
     Link(String, String),
     /// Only on the page with plots.
     Plot(Plot),
+    /// On both pages: a plot with its path below the directory of the page.
+    Picture(Plot, &'static str),
     /// A table that is too long for a summary, only on the page with plots.
     Detail(Table),
 }
@@ -69,6 +71,7 @@ fn written(block: &Block) -> Option<String> {
         Block::Table(table) if table.is_empty() => return None,
         Block::Table(table) => rows(table),
         Block::Link(words, target) => format!("[{words}]({target})"),
+        Block::Picture(plot, path) => format!("![{}]({path})", plot.title),
         Block::Plot(_) | Block::Detail(_) => return None,
     })
 }

@@ -9,6 +9,7 @@ use holdfast_client::load::Spread;
 use crate::catalogue::{BASELINE, named, position};
 use crate::record::{
     Failover, Fairness, LoadLoop, LockLayout, Measured, Row, RunInfo, Safety, Speed, SystemInfo,
+    Writers,
 };
 use crate::servers::ServerKind;
 use crate::statistics::{number, per};
@@ -51,6 +52,10 @@ impl CaseFigures {
         per(100.0 * number(sum(|one| one.unserved)), number(sum(|one| one.scheduled)))
     }
 
+    pub(super) fn has_two_holders(&self) -> bool {
+        self.measured.iter().any(|one| one.overlaps > 0)
+    }
+
     /// Errors and double holders, as text.
     pub(super) fn errors(&self) -> Option<String> {
         let mut errors: BTreeMap<&str, u64> = BTreeMap::new();
@@ -76,6 +81,7 @@ pub(super) struct Figures<'a> {
     pub(super) fairness: Vec<&'a Fairness>,
     pub(super) safety: Vec<&'a Safety>,
     pub(super) failover: Vec<&'a Failover>,
+    pub(super) writers: Vec<&'a Writers>,
     /// The part, system and reason of each failure.
     pub(super) failures: BTreeSet<(&'static str, &'a str, &'a str)>,
 }
@@ -88,6 +94,7 @@ impl<'a> Figures<'a> {
         }
         figures.fairness.sort_by_key(|row| position(&row.system));
         figures.safety.sort_by_key(|row| position(system_of(&row.system)));
+        figures.writers.sort_by_key(|row| (position(&row.system), row.writers));
         figures.failover.sort_by_key(|row| position(system_of(&row.system)));
         figures
     }
@@ -110,6 +117,10 @@ impl<'a> Figures<'a> {
             Row::Failover(failover) => {
                 self.failure("failover", &failover.system, failover.failure.as_deref());
                 self.failover.push(failover);
+            }
+            Row::Writers(writers) => {
+                self.failure("writers", &writers.system, writers.failure.as_deref());
+                self.writers.push(writers);
             }
         }
     }

@@ -32,6 +32,7 @@ pub(super) fn page(blocks: &[Block]) -> String {
         | Block::Table(_)
         | Block::Link(..)
         | Block::Plot(_)
+        | Block::Picture(..)
         | Block::Detail(_) => None,
     });
     let body: Vec<String> = blocks.iter().map(block).collect();
@@ -60,7 +61,7 @@ fn block(block: &Block) -> String {
         Block::Table(table) | Block::Detail(table) => rows(table),
         // The link leads from the summary to this page.
         Block::Link(..) => String::new(),
-        Block::Plot(Plot { title, svg }) => {
+        Block::Plot(Plot { title, svg }) | Block::Picture(Plot { title, svg }, _) => {
             format!("<figure><figcaption>{}</figcaption>{svg}</figure>", prose(title))
         }
     }

@@ -4,6 +4,8 @@
 
 use plotters::coord::Shift;
 use plotters::coord::combinators::{LogCoord, WithKeyPoints};
+use plotters::coord::ranged1d::ValueFormatter;
+use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 
 use super::label::label;
@@ -121,15 +123,34 @@ pub(super) fn grid(title: &str, rows: &[(String, [(String, PlotLine); 3])]) -> P
     })
 }
 
-fn draw_lines(area: &Area<'_>, [across, up]: [&str; 2], lines: &[PlotLine]) -> Drawn {
+/// Draws at most six lines of percentages, with a legend; only the axis across is logarithmic.
+pub(super) fn percentages(title: &str, across: &str, up: &str, lines: &[PlotLine]) -> Plot {
+    draw(title, LINES_HEIGHT, |root| {
+        let (area, legend) = root.split_horizontally(WIDTH.cast_signed() - LEGEND_WIDTH);
+        draw_on(&area, [across, up], lines, RangedCoordf64::from(0.0..100.0), 0.0)?;
+        draw_legend(&legend, lines)
+    })
+}
+
+fn draw_lines(area: &Area<'_>, names: [&str; 2], lines: &[PlotLine]) -> Drawn {
     let points = lines.iter().flat_map(|line| &line.points);
     let y = decades(points.flat_map(|point| [point.low, point.high]));
     let floor = y.first().copied().unwrap_or(1.0);
+    draw_on(area, names, lines, log_axis(y), floor)
+}
+
+fn draw_on<Y: Ranged<ValueType = f64> + ValueFormatter<f64>>(
+    area: &Area<'_>,
+    [across, up]: [&str; 2],
+    lines: &[PlotLine],
+    axis: Y,
+    floor: f64,
+) -> Drawn {
     let mut chart = ChartBuilder::on(area)
         .margin(12)
         .x_label_area_size(AXIS_HEIGHT)
         .y_label_area_size(70)
-        .build_cartesian_2d(log_axis(places(lines)), log_axis(y))?;
+        .build_cartesian_2d(log_axis(places(lines)), axis)?;
     chart
         .configure_mesh()
         .light_line_style(TRANSPARENT)
@@ -168,8 +189,8 @@ fn styles(lines: &[PlotLine]) -> Vec<ShapeStyle> {
     lines.iter().map(&mut style).collect()
 }
 
-fn draw_line(
-    chart: &mut ChartContext<'_, SVGBackend<'_>, Cartesian2d<LogAxis, LogAxis>>,
+fn draw_line<Y: Ranged<ValueType = f64>>(
+    chart: &mut ChartContext<'_, SVGBackend<'_>, Cartesian2d<LogAxis, Y>>,
     line: &PlotLine,
     style: ShapeStyle,
     floor: f64,

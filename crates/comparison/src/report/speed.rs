@@ -43,6 +43,23 @@ pub(super) fn speed(figures: &Figures<'_>) -> Vec<Block> {
     blocks
 }
 
+/// A warning about locks that had two holders although nothing failed.
+pub(super) fn two_holders(figures: &Figures<'_>) -> Option<Block> {
+    let cases = figures.cases(|case| case.locks == LockLayout::Hot);
+    let has_two = |system: &&str| {
+        let mut cells = cases.iter().filter_map(|case| figures.cell(system, *case));
+        cells.any(CaseFigures::has_two_holders)
+    };
+    let systems: Vec<&str> = figures.systems().into_iter().filter(has_two).collect();
+    (!systems.is_empty()).then(|| {
+        Block::Warning(format!(
+            "Void are the figures of speed and order of {}: two clients held one lock although nothing failed, so the clients \
+             were not on one server.",
+            systems.join(", ")
+        ))
+    })
+}
+
 fn closed(locks: LockLayout) -> impl Fn(&CaseKey) -> bool {
     move |case| case.locks == locks && case.load == LoadLoop::Closed
 }

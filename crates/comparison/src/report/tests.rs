@@ -180,6 +180,20 @@ fn a_tiny_or_quick_run_has_a_warning() {
 }
 
 #[test]
+fn two_holders_without_a_fault_make_the_figures_void() {
+    let warned = |overlaps, locks| {
+        let mut row = speed("redis-set-nx-px", 1, 9000.0);
+        row.locks = locks;
+        if let Some(measured) = &mut row.measured {
+            measured.overlaps = overlaps;
+        }
+        Report::of(&[Row::Speed(row)]).markdown.contains("**Void are the figures")
+    };
+    assert!(warned(1, LockLayout::Hot));
+    assert!(!warned(0, LockLayout::Hot) && !warned(0, LockLayout::Spread));
+}
+
+#[test]
 fn a_file_system_in_memory_has_a_warning() {
     for (file_system, warned) in [("tmpfs", true), ("ext4", false)] {
         let Row::Run(mut row) = run(RunSize::Full) else { panic!("a run") };

@@ -35,6 +35,9 @@ fn shown_by(limitation: Limitation) -> &'static str {
         Limitation::Polls | Limitation::Unfair => {
             "a_polling_waiter_attempts_in_vain_and_may_be_overtaken"
         }
+        Limitation::Spins => {
+            "a_spinning_waiter_keeps_the_server_busy_and_a_subscribed_one_does_not"
+        }
         Limitation::WakesAll => "every_release_wakes_all_waiters",
         Limitation::UncountedReentry => {
             "the_first_release_frees_every_entry_of_the_reentrant_script"
@@ -43,6 +46,7 @@ fn shown_by(limitation: Limitation) -> &'static str {
             "a_semaphore_accepts_excess_releases_and_never_recovers_the_permits_of_a_dead_holder"
         }
         Limitation::OutlivesItsWork => "the_watchdog_renews_the_lock_of_hanging_work_forever",
+        Limitation::DeadWaiterBlocks => "a_dead_client_in_the_list_blocks_all_behind_it",
         Limitation::DeadWaiterDelays => "a_dead_waiter_delays_the_fair_lock_until_its_deadline",
         Limitation::FailsUnderContention => "optimistic_writers_lose_nothing_and_retry",
         Limitation::ChangedBack => {

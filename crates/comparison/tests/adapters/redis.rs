@@ -4,15 +4,16 @@ use std::path::Path;
 use std::time::Duration;
 
 use holdfast_comparison::LockError;
+use holdfast_comparison::adapters::redis::redisson::RedissonLock;
 use holdfast_comparison::adapters::redis::timeout_repair::{
     delete_watched, release_watched, watch,
 };
 use holdfast_comparison::adapters::redis::{
-    GetSet, RedisConnection, Reentrant, SetNxPx, SetnxExpire, TimeoutRepair,
+    GetSet, RedisConnection, RedisList, Reentrant, SetNxPx, SetnxExpire, TimeoutRepair,
 };
-use holdfast_comparison::catalogue::{ALL, System, named};
+use holdfast_comparison::catalogue::{ALL, System, named, writer_named};
 use holdfast_comparison::lock::{Connector, LockClient, LockSettings, ServerAddresses};
-use holdfast_comparison::servers::{RedisServer, Server, ServerKind, url};
+use holdfast_comparison::servers::{RedisServer, Server, ServerGroup, ServerKind, url};
 use holdfast_comparison::wait::Pause;
 use redis::cmd;
 use tempfile::TempDir;
@@ -68,13 +69,18 @@ pub(crate) fn ttl(millis: u64) -> LockSettings {
     LockSettings::new(Duration::from_millis(millis))
 }
 
+/// The clients of a measured run get the addresses of all five servers.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_lock_on_one_redis_excludes_without_faults() {
-    let Some(redis) = Scratch::start().await else { return };
+    if !is_here(ServerKind::Redis) {
+        return;
+    }
+    let five = ServerGroup::start(ServerKind::Redis, &std::env::temp_dir()).await.unwrap();
+    let first = RedisConnection::open(&url(ServerKind::Redis, five.addresses.nodes[0])).await;
     let one_redis = |system: &&System| system.kind == ServerKind::Redis && !system.is_redlock();
     for system in ALL.iter().filter(one_redis) {
-        redis.connection().await.query::<()>(&cmd("FLUSHALL")).await.unwrap();
-        all_exclude([system], &redis.addresses()).await;
+        first.as_ref().unwrap().query::<()>(&cmd("FLUSHALL")).await.unwrap();
+        all_exclude([system], &five.addresses).await;
     }
 }
 
@@ -210,4 +216,94 @@ async fn without_its_only_server_no_client_acquires_or_releases() {
     drop(redis.server);
     assert!(matches!(holder.release(hold).await, Err(LockError::Unreachable(_))));
     assert!(matches!(system.client().await.err(), Some(LockError::Unreachable(_))));
+}
+
+#[tokio::test]
+async fn a_dead_client_in_the_list_blocks_all_behind_it() {
+    let Some(redis) = Scratch::start().await else { return };
+    let observer = redis.connection().await;
+    let ids = async || -> Vec<String> {
+        observer.query(cmd("LRANGE").arg("shelf").arg(0).arg(-1)).await.unwrap()
+    };
+    let open = async || RedisList::new(redis.connection().await, LockSettings::default());
+    let (mut holder, mut dead, mut next) = (open().await, open().await, open().await);
+    let hold = holder.acquire("shelf", NOW).await.unwrap();
+    let waits = tokio::spawn(async move { dead.acquire("shelf", DEADLINE * 2).await });
+    until("the waiter in the list", async || ids().await.len() == 2).await;
+    // The task ends with its connection, as a process that is killed.
+    waits.abort();
+    assert!(waits.await.unwrap_err().is_cancelled());
+    holder.release(hold).await.unwrap();
+
+    let short = Duration::from_millis(300);
+    assert_eq!(next.acquire("shelf", short).await, Err(LockError::Busy), "nobody holds the lock");
+    let left = ids().await;
+    assert_eq!((left.len(), redis.left_ms("shelf").await), (1, -1), "the dead waiter, forever");
+    observer.query::<()>(cmd("LREM").arg("shelf").arg(1).arg(&left[0])).await.unwrap();
+    let dies = next.acquire("shelf", DEADLINE).await.unwrap();
+    drop(next);
+    assert!(dies.is_presumed_held(), "a dead holder has no end either");
+    assert_eq!(holder.acquire("shelf", short).await, Err(LockError::Busy));
+}
+
+/// Returns how often a server has run `SET`.
+async fn sets(connection: &RedisConnection) -> u64 {
+    let info: String = connection.query(cmd("INFO").arg("commandstats")).await.unwrap();
+    let calls = info.lines().find_map(|line| line.strip_prefix("cmdstat_set:calls="));
+    calls.map_or(0, |calls| calls.split(',').next().unwrap().parse().unwrap())
+}
+
+#[tokio::test]
+async fn a_spinning_waiter_keeps_the_server_busy_and_a_subscribed_one_does_not() {
+    const ATTEMPTS: u64 = 2_000;
+    let Some(redis) = Scratch::start().await else { return };
+    let mut holder = redis.connector("redisson-lock", ttl(60_000)).client().await.unwrap();
+    let _hold = holder.acquire("quiet", NOW).await.unwrap();
+    let subscribed = redis.connection().await;
+    let mut waiter = RedissonLock::new(subscribed.clone(), ttl(60_000));
+    let quiet = tokio::spawn(async move { waiter.acquire("quiet", DEADLINE * 2).await });
+    until("the subscription", async || subscribed.usage().round_trips >= 3).await;
+
+    let spin = redis.connector("redis-spin", ttl(60_000));
+    let [mut spinning_holder, mut spinning] = clients(&spin).await;
+    let hold = spinning_holder.acquire("spun", NOW).await.unwrap();
+    let before = sets(&redis.connection().await).await;
+    let spins = tokio::spawn(async move { spinning.acquire("spun", DEADLINE * 2).await });
+    until("the attempts of one waiter", async || {
+        sets(&redis.connection().await).await - before >= ATTEMPTS
+    })
+    .await;
+    let asked = subscribed.usage().round_trips;
+    assert!(asked <= 5, "{asked} requests of the subscribed waiter");
+    spinning_holder.release(hold).await.unwrap();
+    assert!(spins.await.unwrap().is_ok(), "a spinning waiter gets the lock at last");
+    quiet.abort();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn writers_of_a_watched_key_lose_nothing_and_repeat() {
+    const CHANGES: u64 = 20;
+    let Some(redis) = Scratch::start().await else { return };
+    let system = writer_named("redis-watch").unwrap();
+    let connector = system.connector(redis.addresses(), LockSettings::default());
+    let [mut first, mut second] = clients(&connector).await;
+    let (one, two) =
+        (first.acquire("n", NOW).await.unwrap(), second.acquire("n", NOW).await.unwrap());
+    assert_eq!(second.release(two).await, Ok(()), "the lock excludes nobody");
+    assert!(matches!(first.release(one).await, Err(LockError::Lost(_))), "the later write fails");
+    let writers: [Box<dyn LockClient>; 8] = clients(&connector).await;
+    let writing = writers.map(|mut writer| {
+        tokio::spawn(async move {
+            let mut changed = 0;
+            while changed < CHANGES {
+                let held = writer.acquire("n", NOW).await.unwrap();
+                changed += u64::from(writer.release(held).await.is_ok());
+            }
+        })
+    });
+    for writer in writing {
+        writer.await.unwrap();
+    }
+    let value: u64 = redis.connection().await.query(cmd("GET").arg("n")).await.unwrap();
+    assert_eq!(value, 1 + 8 * CHANGES);
 }

@@ -13,3 +13,4 @@ mod skip;
 mod tool;
 #[path = "../adapters/until.rs"]
 mod until;
+mod writers;

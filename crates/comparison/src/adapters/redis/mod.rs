@@ -2,17 +2,21 @@
 
 mod connection;
 pub mod getset;
+pub mod list;
 pub mod redisson;
 pub mod redlock;
 pub mod reentrant;
 pub mod set_nx_px;
 pub mod setnx_expire;
+pub mod spin;
 pub mod timeout_repair;
+pub mod watch;
 
 use redis::Script;
 
 pub use connection::RedisConnection;
 pub use getset::GetSet;
+pub use list::RedisList;
 pub use redlock::Redlock;
 pub use reentrant::Reentrant;
 pub use set_nx_px::SetNxPx;

@@ -9,7 +9,7 @@ mod dialect;
 pub mod for_update;
 pub mod lock_table;
 mod mariadb;
-mod optimistic;
+pub mod optimistic;
 mod postgres;
 
 pub use advisory::NamedLock;

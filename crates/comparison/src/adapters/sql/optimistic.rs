@@ -3,8 +3,24 @@
 //! The update compares either the version or only the value. The latter misses a value that changed and changed back
 //! (ABA).
 
-use super::{SqlConnection, SqlValue};
+use std::time::Duration;
+
+use super::{SqlConnection, SqlValue, connect};
 use crate::LockError;
+use crate::limitation::Limitation::{FailsUnderContention, OneServer};
+use crate::lock::{Adapter, HeldLock, LoadUsage, LockKind};
+
+/// A system without a lock, for `compare writers`.
+pub const LOCK: LockKind = LockKind {
+    name: "optimistic",
+    limitations: &[FailsUnderContention, OneServer],
+    connect: |target| {
+        connect(target, |connection, _| OptimisticWriter {
+            row: OptimisticRow { connection, name: String::new() },
+            read: None,
+        })
+    },
+};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VersionedValue {
@@ -21,9 +37,19 @@ pub struct OptimisticRow {
 
 impl OptimisticRow {
     /// Creates the row if it is missing.
-    pub async fn open(mut connection: SqlConnection, name: &str) -> Result<Self, LockError> {
-        connection.query(connection.statements().add_row, vec![name.into()]).await?;
-        Ok(Self { connection, name: name.to_owned() })
+    pub async fn open(connection: SqlConnection, name: &str) -> Result<Self, LockError> {
+        let mut row = Self { connection, name: String::new() };
+        row.switch_to(name).await?;
+        Ok(row)
+    }
+
+    async fn switch_to(&mut self, name: &str) -> Result<(), LockError> {
+        if self.name != name {
+            let statement = self.connection.statements().add_row;
+            self.connection.query(statement, vec![name.into()]).await?;
+            name.clone_into(&mut self.name);
+        }
+        Ok(())
     }
 
     /// # Errors
@@ -82,5 +108,31 @@ impl OptimisticRow {
             Err(LockError::Busy) => Ok(false),
             Err(error) => Err(error),
         }
+    }
+}
+
+/// A writer that adds one to a row: its acquire only reads the row, and its release writes if the row is unchanged.
+#[derive(Debug)]
+struct OptimisticWriter {
+    row: OptimisticRow,
+    read: Option<VersionedValue>,
+}
+
+impl Adapter for OptimisticWriter {
+    async fn acquire(&mut self, lock: &str, _timeout: Duration) -> Result<HeldLock, LockError> {
+        self.row.switch_to(lock).await?;
+        self.read = Some(self.row.read().await?);
+        Ok(HeldLock::new(lock, ""))
+    }
+
+    async fn release(&mut self, _held: HeldLock) -> Result<(), LockError> {
+        let lost = || LockError::Lost("another writer has changed the row".to_owned());
+        let read = self.read.take().ok_or_else(lost)?;
+        let is_written = self.row.write_if_version(read, read.value + 1).await?;
+        is_written.then_some(()).ok_or_else(lost)
+    }
+
+    fn usage(&self) -> LoadUsage {
+        self.row.connection.usage()
     }
 }
