@@ -1,6 +1,7 @@
 """What is judged: three `holdfast serve` processes, as `holdfast dev` would lay them out, on free ports."""
 
 import os
+import subprocess
 from pathlib import Path
 
 from kit import ports
@@ -70,6 +71,21 @@ class HoldfastEnsemble(Ensemble):
         """More of node.toml: `settings`, and HOLDFAST_KIT_CONFIG (the name of a file) to judge another configuration."""
         named = os.environ.get("HOLDFAST_KIT_CONFIG")
         return f"{self.settings}\n" + (Path(named).read_text() + "\n" if named else "")
+
+    def run(self, *arguments):
+        """Runs a command of holdfast, and returns its output."""
+        done = subprocess.run([self.binary, *arguments], capture_output=True, text=True, env=self.members[0].environment())
+        if done.returncode != 0:
+            raise RuntimeError(f"holdfast {' '.join(map(str, arguments))}: {done.stderr}")
+        return done.stdout.strip()
+
+    def superuser(self):
+        """The credentials of a client to which no access list applies. The other clients still need none."""
+        header = self.directory / "superuser.token"
+        if not header.exists():
+            data = self.members[0].directory / "data"
+            self.run("auth", "bootstrap", "--mode", "off", "--data-dir", data, "--out", header, "--addr", self.members[0].http)
+        return "admin:" + header.read_text().split()[-1]
 
     @property
     def http_addresses(self):

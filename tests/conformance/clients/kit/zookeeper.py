@@ -99,6 +99,10 @@ class ZooKeeperEnsemble(Ensemble):
             directory = self.directory / f"member{number}"
             self.members.append(ZooKeeperMember(number, directory, self, client))
 
+    def superuser(self):
+        """The credentials of a client to which no access list applies."""
+        return "super:test"
+
     def servers(self):
         """The ensemble, as zoo.cfg has it."""
         line = "server.{}=127.0.0.1:{}:{}:participant;127.0.0.1:{}"

@@ -1,7 +1,6 @@
 """Three nodes that require TLS on every port and a permission for every call."""
 
 import ssl
-import subprocess
 
 from kit import words
 from kit.holdfast import HoldfastEnsemble, HoldfastMember
@@ -29,13 +28,6 @@ class SecureEnsemble(HoldfastEnsemble):
         for member in self.members:
             self.certs("node", f"node-{member.number}", "--host", "127.0.0.1,localhost")
         self.certs("client", "ci")
-
-    def run(self, *arguments):
-        """Runs a command of holdfast, and returns its output."""
-        done = subprocess.run([self.binary, *arguments], capture_output=True, text=True, env=self.members[0].environment())
-        if done.returncode != 0:
-            raise RuntimeError(f"holdfast {' '.join(map(str, arguments))}: {done.stderr}")
-        return done.stdout.strip()
 
     def certs(self, *arguments):
         self.run("certs", *arguments, "--dir", self.pki)

@@ -20,7 +20,7 @@ SETTINGS = """
 tick = "500ms"
 
 [tree]
-container_idle = "1ms"
+container_idle = "500ms"
 sweep_every = "100ms"
 """
 CLASS_TIMEOUT_S = 900
@@ -31,7 +31,13 @@ def run(ensemble, quick):
     replaced = needs.java_with(HERE / "TestingServer.java", jars)
     wanted = os.environ.get("HOLDFAST_CURATOR_TESTS")
     names = wanted.split(",") if wanted else sorted(classes(jars))
-    return VERSION, [case for name in names for case in run_class(name, f"{replaced}:{jars}/*", ensemble)]
+    cases = []
+    for name in names:
+        found = run_class(name, f"{replaced}:{jars}/*", ensemble)
+        failed = [case.name for case in found if case.outcome == "failed"]
+        print(f"  {name}: {len(found)} cases, {len(failed)} failed {' '.join(failed)}", flush=True)
+        cases += found
+    return VERSION, cases
 
 
 def classes(jars):
@@ -50,7 +56,8 @@ def run_class(name, class_path, ensemble):
     reports = needs.build_directory() / "curator-reports" / ensemble.name / name
     subprocess.run(["rm", "-rf", reports], check=True)
     command = [
-        "java", "-Xmx512m", f"-Dnode={ensemble.members[0].address}", "-Dcurator-log-only-first-connection-issue-as-error-level=true",
+        "java", "-Xmx512m", f"-Dnode={ensemble.members[0].address}", f"-Dsuperuser={ensemble.superuser()}",
+        "-Dcurator-log-only-first-connection-issue-as-error-level=true",
         "-cp", class_path, "org.junit.platform.console.ConsoleLauncher", "--select-class", name,
         "--reports-dir", reports, "--details", "none", "--disable-banner",
     ]

@@ -1,15 +1,23 @@
 package org.apache.curator.test;
 
+import java.io.BufferedOutputStream;
 import java.io.Closeable;
+import java.io.DataInputStream;
+import java.io.DataOutputStream;
 import java.io.File;
 import java.io.IOException;
 import java.io.InputStream;
+import java.net.BindException;
 import java.net.InetAddress;
 import java.net.ServerSocket;
 import java.net.Socket;
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
+import java.util.Arrays;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.UnaryOperator;
 import org.apache.zookeeper.KeeperException;
 import org.apache.zookeeper.ZKUtil;
 import org.apache.zookeeper.ZooKeeper;
@@ -17,8 +25,14 @@ import org.apache.zookeeper.ZooKeeper;
 /**
  * Replaces the server of Curator's tests: a proxy to one node of the cluster under test, whose tree a new server
  * empties. A stopped server accepts no connection, and closes those that it has; the cluster runs on.
+ *
+ * <p>A server of the tests is a single one, whose list of members is empty. Curator would leave the proxy for the members
+ * of the cluster, so the proxy empties the list.
  */
 public class TestingServer implements Closeable {
+    private static final int DATA_AT = 16;
+    private static final int STAT_LEN = 68;
+
     private final Set<Socket> open = ConcurrentHashMap.newKeySet();
     private final File directory;
     private final InstanceSpec spec;
@@ -64,6 +78,7 @@ public class TestingServer implements Closeable {
 
     private static void empty() throws Exception {
         ZooKeeper client = new ZooKeeper(node(), 10_000, event -> { });
+        client.addAuthInfo("digest", System.getProperty("superuser").getBytes());
         try {
             while (!client.getState().isConnected()) {
                 Thread.sleep(10);
@@ -71,10 +86,10 @@ public class TestingServer implements Closeable {
             for (String name : client.getChildren("/", false)) {
                 try {
                     if (!name.equals("zookeeper")) {
-                        ZKUtil.deleteRecursive(client, "/" + name);
+                        ZKUtil.deleteRecursive(client, "/" + name, 500);
                     }
                 } catch (KeeperException stays) {
-                    // The directory of locks, or a znode that a former test has protected.
+                    // The directory of locks, which is empty now.
                 }
             }
         } finally {
@@ -95,11 +110,16 @@ public class TestingServer implements Closeable {
     }
 
     public synchronized void start() throws Exception {
-        if (listener != null) {
-            return;
+        while (listener == null) {
+            try {
+                ServerSocket opened = new ServerSocket(spec.getPort(), 100, InetAddress.getByName("127.0.0.1"));
+                listener = opened;
+                daemon(() -> accept(opened));
+            } catch (BindException closing) {
+                // The thread that accepted for the former listener has not ended yet.
+                Thread.sleep(1);
+            }
         }
-        listener = new ServerSocket(spec.getPort(), 100, InetAddress.getByName("127.0.0.1"));
-        daemon(() -> accept(listener));
     }
 
     private void accept(ServerSocket from) {
@@ -110,8 +130,20 @@ public class TestingServer implements Closeable {
                 Socket server = new Socket(address[0], Integer.parseInt(address[1]));
                 open.add(client);
                 open.add(server);
-                daemon(() -> copy(client, server));
-                daemon(() -> copy(server, client));
+                if (from.isClosed()) {
+                    close(client);
+                    close(server);
+                    return;
+                }
+                Set<Integer> readsMembers = ConcurrentHashMap.newKeySet();
+                daemon(() -> copy(client, server, request -> {
+                    if (readsMembers(request)) {
+                        readsMembers.add(request.getInt(0));
+                    }
+                    return request;
+                }));
+                daemon(() -> copy(server, client, reply ->
+                    readsMembers.remove(reply.getInt(0)) && reply.limit() > DATA_AT ? withoutData(reply) : reply));
             } catch (IOException stopped) {
                 if (from.isClosed()) {
                     return;
@@ -120,14 +152,32 @@ public class TestingServer implements Closeable {
         }
     }
 
-    private void copy(Socket from, Socket to) {
-        try (InputStream in = from.getInputStream()) {
-            in.transferTo(to.getOutputStream());
+    /** Copies frames one by one, each as `edit` returns it. */
+    private void copy(Socket from, Socket to, UnaryOperator<ByteBuffer> edit) {
+        try (DataInputStream in = new DataInputStream(from.getInputStream())) {
+            DataOutputStream out = new DataOutputStream(new BufferedOutputStream(to.getOutputStream()));
+            while (true) {
+                ByteBuffer frame = edit.apply(ByteBuffer.wrap(in.readNBytes(in.readInt())));
+                out.writeInt(frame.limit());
+                out.write(frame.array(), 0, frame.limit());
+                out.flush();
+            }
         } catch (IOException ended) {
             // Either side closed its connection.
         }
         close(from);
         close(to);
+    }
+
+    private static boolean readsMembers(ByteBuffer request) {
+        String text = new String(request.array(), StandardCharsets.ISO_8859_1);
+        return text.startsWith("\0\0\0\4\0\0\0\21/zookeeper/config", Integer.BYTES);
+    }
+
+    /** A reply to `getData` (number, zxid, error, data, stat) without its data. */
+    private static ByteBuffer withoutData(ByteBuffer reply) {
+        byte[] stat = Arrays.copyOfRange(reply.array(), reply.limit() - STAT_LEN, reply.limit());
+        return ByteBuffer.wrap(reply.array()).position(DATA_AT).putInt(0).put(stat).flip();
     }
 
     private void close(Socket socket) {
