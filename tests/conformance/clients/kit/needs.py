@@ -45,6 +45,7 @@ PACKAGES = {
         ("libzookeeper-mt-dev", "/usr/include/zookeeper/zookeeper.h"),
     ],
     "postgres": [("postgresql", "/usr/lib/postgresql")],
+    "clickhouse": [("clickhouse-server", "clickhouse-server")],
     "maven": [("maven", "mvn"), ("default-jdk-headless", "javac")],
     "libkv": [
         ("golang-go", "go"),
@@ -124,6 +125,15 @@ def debian_version(package):
     """The version of an installed package."""
     done = subprocess.run(["dpkg-query", "-W", "-f", "${Version}", package], capture_output=True, text=True)
     return done.stdout or "unknown"
+
+
+def keep_logs(name, servers):
+    """Copies the logs of servers whose directories end with the run."""
+    kept = build_directory() / name
+    kept.mkdir(exist_ok=True)
+    for server in servers:
+        shutil.copy(server.log_file, kept / f"{server.directory.name}-{server.log_file.name}")
+    print(f"  what the servers said: {kept}")
 
 
 def python(requirements):
