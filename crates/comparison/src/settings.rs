@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use crate::catalogue::{self, ALL, OPTIMISTIC, Selection, System};
 use crate::machine::{MachineInfo, output_of};
-use crate::plays::menu::PlayArguments;
+use crate::plays::menu::{PlayArguments, ShowArguments};
 use crate::record::{RunInfo, RunSize};
 use crate::servers::command::ServersCommand;
 
@@ -44,6 +44,8 @@ pub enum CompareCommand {
     Growth(GrowthArguments),
     /// Answer a question about locks with a short play on real servers; without a question, list them.
     Play(PlayArguments),
+    /// Show a row of the table of mechanisms on real servers; without a row, list them.
+    Show(ShowArguments),
     /// A process that waits for a lock, started by `play`.
     #[command(hide = true)]
     Acquire { url: String },

@@ -105,13 +105,20 @@ async fn run(command: &CompareCommand, progress: &Progress) -> Result<ExitCode, 
         }
         CompareCommand::Play(arguments) => {
             progress.finish();
-            let is_shown = plays::menu::run(arguments).await?;
-            return Ok(if is_shown { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+            return Ok(shown(plays::menu::run(arguments).await?));
+        }
+        CompareCommand::Show(arguments) => {
+            progress.finish();
+            return Ok(shown(plays::menu::show(arguments).await?));
         }
         CompareCommand::Acquire { url } => plays::caller::acquire_once(url).await?,
         CompareCommand::Worker => {}
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn shown(is_shown: bool) -> ExitCode {
+    if is_shown { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Checks the arguments and writes the first rows.

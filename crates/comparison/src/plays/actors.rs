@@ -48,7 +48,7 @@ pub(super) async fn client(
     name: &'static str,
 ) -> Result<PlayClient, String> {
     let client = cluster.client().await.map_err(|error| format!("{name}: {error}"))?;
-    Ok(PlayClient { log: log.clone(), name, client })
+    Ok(PlayClient::of(log, name, client))
 }
 
 /// A client of any lock of the catalogue.
@@ -59,6 +59,10 @@ pub(super) struct PlayClient {
 }
 
 impl PlayClient {
+    pub(super) fn of(log: &PlayLog, name: &'static str, client: Box<dyn LockClient>) -> Self {
+        Self { log: log.clone(), name, client }
+    }
+
     /// Acquires [`LOCK`]; `None` if another client still holds it after `wait`.
     pub(super) async fn acquire(&mut self, wait: Duration) -> Result<Option<HeldLock>, String> {
         self.acquire_named(LOCK, wait).await
@@ -153,5 +157,5 @@ pub(super) async fn reconnected(
     })
     .await;
     let client = opened.ok_or_else(|| format!("{name} does not get a connection"))?;
-    Ok(PlayClient { log: log.clone(), name, client })
+    Ok(PlayClient::of(log, name, client))
 }

@@ -1,4 +1,4 @@
-//! The command `play`: it plays the named questions, or lists all of them, as a menu on a terminal.
+//! The commands `play` and `show`. `show` shows rows of the table of mechanisms; `play` plays the named questions, or lists all of them, as a menu on a terminal.
 //!
 //! With `--record` it also keeps what was seen and renders the page. It records no play with a missing server or with
 //! a claim that was not seen.
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use tokio::sync::oneshot;
 
-use super::{ALL, Play, PlayRecording, named, page};
+use super::{ALL, Play, PlayRecording, ROWS, named, page};
 
 /// Stands for all questions.
 const EVERY: &str = "all";
@@ -24,12 +24,37 @@ pub struct PlayArguments {
     pub record: Option<PathBuf>,
 }
 
+#[derive(Clone, Debug, Args)]
+pub struct ShowArguments {
+    /// The numbers of the rows in `docs/contributing/features.md`, or `all`.
+    #[arg(value_name = "ROW")]
+    pub rows: Vec<String>,
+}
+
+/// Shows rows of the table of mechanisms; returns `true` if each was seen.
+///
+/// # Errors
+/// An unknown row.
+pub async fn show(arguments: &ShowArguments) -> Result<bool, String> {
+    let rows = chosen(&arguments.rows, ROWS, "row")?;
+    if rows.is_empty() {
+        let line = |row: &Play| format!("{:>3}  {}", row.name, row.question);
+        ROWS.iter().for_each(|row| say(&line(row)));
+    }
+    let mut all_hold = true;
+    for row in rows {
+        all_hold &= row.perform(say).await.holds();
+        say("");
+    }
+    Ok(all_hold)
+}
+
 /// Returns `true` if every play showed what it claims.
 ///
 /// # Errors
 /// An unknown question, or a page that cannot be written.
 pub async fn run(arguments: &PlayArguments) -> Result<bool, String> {
-    let plays = chosen(&arguments.questions)?;
+    let plays = chosen(&arguments.questions, ALL, "question")?;
     if plays.is_empty() && arguments.record.is_none() {
         say(&list());
         return Ok(!std::io::stdin().is_terminal() || ask().await);
@@ -47,13 +72,17 @@ pub async fn run(arguments: &PlayArguments) -> Result<bool, String> {
     Ok(all_hold)
 }
 
-fn chosen(names: &[String]) -> Result<Vec<&'static Play>, String> {
+fn chosen(
+    names: &[String],
+    all: &'static [Play],
+    what: &str,
+) -> Result<Vec<&'static Play>, String> {
     if names.iter().any(|name| name == EVERY) {
-        return Ok(ALL.iter().collect());
+        return Ok(all.iter().collect());
     }
-    let known = || ALL.iter().map(|play| play.name).collect::<Vec<_>>().join(", ");
-    let unknown =
-        |name: &String| format!("unknown question `{name}`; the questions are: {}", known());
+    let known = || all.iter().map(|play| play.name).collect::<Vec<_>>().join(", ");
+    let unknown = |name: &String| format!("unknown {what} `{name}`; the {what}s are: {}", known());
+    let named = |name: &String| all.iter().find(|play| play.name == name);
     names.iter().map(|name| named(name).ok_or_else(|| unknown(name))).collect()
 }
 

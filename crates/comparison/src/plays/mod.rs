@@ -25,6 +25,7 @@ mod power;
 mod redlock;
 mod replica;
 mod retry;
+mod rows;
 mod setnx;
 mod thousand;
 mod waiter;
@@ -90,6 +91,9 @@ pub const ALL: &[Play] = &[
     aba::PLAY,
     optimistic::PLAY,
 ];
+
+/// The rows of the table of mechanisms that `compare show` shows.
+pub const ROWS: &[Play] = rows::ALL;
 
 pub fn named(name: &str) -> Option<&'static Play> {
     ALL.iter().find(|play| play.name == name)

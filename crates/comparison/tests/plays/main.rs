@@ -13,7 +13,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use holdfast_comparison::plays::{self, ALL, PlayLog, PlayRecording, page};
+use holdfast_comparison::plays::{self, ALL, PlayLog, PlayRecording, ROWS, page};
 use holdfast_comparison::servers::ServerKind;
 
 use crate::skip::is_here;
@@ -183,4 +183,28 @@ fn a_play_holds_only_with_a_verdict_all_verdicts_and_its_end() {
     assert!(!missing.holds(), "a play in which no act ran has shown nothing");
     missing.acts.extend(recording(&[true], None).acts);
     assert!(missing.holds() && !missing.is_complete(), "the page shows every system");
+}
+
+#[test]
+fn a_row_of_the_table_is_shown_with_its_verdict_as_exit_code() {
+    let show = |rows: &[&str], path: &str| {
+        let path = if path.is_empty() { std::env::var("PATH").unwrap() } else { path.to_owned() };
+        compare().arg("show").args(rows).env("PATH", path).output().unwrap()
+    };
+    let list = show(&[], "");
+    assert!(list.status.success());
+    assert_eq!(text(&list).lines().count(), ROWS.len(), "{}", text(&list));
+    let unknown = show(&["9"], "");
+    let error = String::from_utf8_lossy(&unknown.stderr).into_owned();
+    assert!(!unknown.status.success(), "{error}");
+    assert!(error.contains("unknown row `9`; the rows are: 10, 11, 15, 17, "), "{error}");
+    let missing = show(&["23"], "/nowhere");
+    assert_eq!(missing.status.code(), Some(1), "{}", text(&missing));
+    assert!(text(&missing).contains("Redis is not installed"), "{}", text(&missing));
+    if !is_here(ServerKind::Redis) {
+        return;
+    }
+    let seen = show(&["23"], "");
+    assert!(seen.status.success(), "{}", text(&seen));
+    assert!(text(&seen).contains("  seen: the key that changed"), "{}", text(&seen));
 }

@@ -1,6 +1,7 @@
 //! The desk of a new user: a development cluster, and shells in a directory that looks like a built clone.
 
 use std::ffi::OsStr;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -52,6 +53,7 @@ impl Desk {
         let release = clone.path().join("target/release");
         std::fs::create_dir_all(&release).expect("a directory");
         std::os::unix::fs::symlink(binary(), release.join("holdfast")).expect("a link");
+        comparison(clone.path());
         Self { cluster, ports, nodes, clone }
     }
 
@@ -137,6 +139,17 @@ impl Desk {
     pub(crate) fn restart(&mut self, node: usize) {
         self.cluster.write_line(&format!("restart {node}"));
     }
+}
+
+/// `scripts/compare` of the clone: it runs the program beside holdfast, without building it.
+fn comparison(clone: &Path) {
+    let script = clone.join("scripts/compare");
+    std::fs::create_dir_all(clone.join("scripts")).expect("a directory");
+    let (holdfast, compare) = (binary().display(), binary().with_file_name("compare"));
+    let text =
+        format!("#!/bin/sh\nHOLDFAST_BIN='{holdfast}' exec '{}' \"$@\"\n", compare.display());
+    std::fs::write(&script, text).expect("a script");
+    std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).expect("a script");
 }
 
 impl Drop for Desk {

@@ -11,6 +11,9 @@ const PRELUDE: &str = r#"PATH=$PWD/target/release:$PATH; H=http://${HOLDFAST_ADD
 /// How many commands run at once: some wait for the end of a time.
 const AT_ONCE: usize = 6;
 
+/// Shows a row on the servers of other systems, and fails if it does not see what the row says.
+const COMPARE: &str = "scripts/compare show ";
+
 /// A row with its command, and the text that the command prints; `None` for a play.
 struct SeenRow {
     number: String,
@@ -40,13 +43,26 @@ fn start(desk: &Desk, row: &SeenRow) -> Child {
     bash.spawn().unwrap()
 }
 
+/// Returns `true` if no act ran, because its servers are missing.
+fn is_left_out(stdout: &str) -> bool {
+    stdout.contains(" is not installed; on Debian")
+        && !stdout.contains("seen:")
+        && !stdout.contains("SEEN:")
+}
+
 /// The objection to a row, if its command did not print the text.
 fn objection(row: &SeenRow, prints: &str, running: Child) -> Option<String> {
     let output = running.wait_with_output().unwrap();
     let [stdout, stderr] =
         [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-    let has_text = stdout.contains(prints);
-    (!has_text).then(|| format!("row {}: no {prints} in\n{stdout}\n{stderr}", row.number))
+    // An act whose servers are not installed says so, and the row has nothing else.
+    if row.command.starts_with(COMPARE) && !output.status.success() && is_left_out(&stdout) {
+        println!("skipped: row {}: {stdout}", row.number);
+        return None;
+    }
+    let is_seen = !row.command.starts_with(COMPARE) || output.status.success();
+    (!is_seen || !stdout.contains(prints))
+        .then(|| format!("row {}: no {prints} in\n{stdout}\n{stderr}", row.number))
 }
 
 #[test]
@@ -54,8 +70,11 @@ fn each_command_of_the_table_shows_its_row() {
     let (desk, questions) = (Desk::with_one_node(), page::text("docs/questions.md"));
     let rows = rows();
     assert!(rows.len() >= 75, "{} rows have a command", rows.len());
-    for batch in rows.chunks(AT_ONCE) {
-        let commands = batch.iter().filter_map(|row| Some((row, row.prints.as_deref()?)));
+    // The rows on this cluster share sessions, which must not expire while servers of others start.
+    let (others, own): (Vec<&SeenRow>, Vec<&SeenRow>) =
+        rows.iter().partition(|row| row.command.starts_with(COMPARE));
+    for batch in own.chunks(AT_ONCE).chain(others.chunks(AT_ONCE)) {
+        let commands = batch.iter().filter_map(|row| Some((*row, row.prints.as_deref()?)));
         let running: Vec<_> =
             commands.map(|(row, prints)| (row, prints, start(&desk, row))).collect();
         let objections =

@@ -22,7 +22,7 @@ fn connect<C: LockClient + 'static>(
     })
 }
 
-/// The znode of a lock.
+/// The znode of a lock: below `/locks`, unless the lock is a path.
 fn directory(lock: &str) -> String {
-    format!("/locks/{lock}")
+    if lock.starts_with('/') { lock.to_owned() } else { format!("/locks/{lock}") }
 }
