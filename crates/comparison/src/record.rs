@@ -89,8 +89,6 @@ pub struct SystemInfo {
     pub nodes: u32,
     pub version: String,
     pub durability: String,
-    /// The known limitations, as sentences.
-    pub limitations: Vec<String>,
 }
 
 impl SystemInfo {
@@ -98,14 +96,12 @@ impl SystemInfo {
     pub fn of(system: &System) -> Self {
         let missing = system.kind.missing();
         let version = missing.map_or_else(|| system.kind.version(), |_| "not installed".to_owned());
-        let limitations = system.lock.limitations.iter();
         Self {
             system: system.name.to_owned(),
             servers: system.kind.name().to_owned(),
             nodes: system.nodes(),
             version,
             durability: system.kind.durability().to_owned(),
-            limitations: limitations.map(|limitation| limitation.text().to_owned()).collect(),
         }
     }
 }

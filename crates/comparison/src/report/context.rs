@@ -1,5 +1,4 @@
-//! The beginning and the end of the report: the command to repeat it, the machine, the systems, failures and
-//! limitations.
+//! The beginning and the end of the report: the command to repeat it, the machine, the systems, and failures.
 
 use super::document::{Block, Table};
 use super::figures::Figures;
@@ -170,7 +169,7 @@ fn infos<'a>(figures: &Figures<'a>) -> Vec<&'a SystemInfo> {
     infos
 }
 
-/// Failures and known limitations.
+/// Failures.
 pub(super) fn end(figures: &Figures<'_>) -> Vec<Block> {
     let mut blocks = vec![Block::Heading("Failures".to_owned())];
     if figures.failures.is_empty() {
@@ -182,32 +181,7 @@ pub(super) fn end(figures: &Figures<'_>) -> Vec<Block> {
             .map(|(part, system, why)| format!("{part}, {system}: {}", one_line(why)));
         blocks.push(Block::List(points.collect()));
     }
-    blocks.push(Block::Heading("Known limitations".to_owned()));
-    blocks.push(Block::Text(
-        "Each limitation has a test in `crates/comparison` that shows it on the real server. Without a fencing token, nothing \
-         rejects the late write of a former holder."
-            .to_owned(),
-    ));
-    blocks.push(Block::Table(limitations(figures)));
     blocks
-}
-
-/// A row for each limitation, with the systems that have it.
-fn limitations(figures: &Figures<'_>) -> Table {
-    let mut found: Vec<(&str, Vec<&str>)> = Vec::new();
-    for info in infos(figures) {
-        for limitation in &info.limitations {
-            match found.iter_mut().find(|(known, _)| known == limitation) {
-                Some((_, systems)) => systems.push(&info.system),
-                None => found.push((limitation, vec![&info.system])),
-            }
-        }
-    }
-    let mut table = Table::with(["limitation", "systems"]);
-    for (limitation, systems) in found {
-        table.add([limitation.to_owned(), systems.join(", ")]);
-    }
-    table
 }
 
 /// Formats a server's log as one line of limited length, without backticks.

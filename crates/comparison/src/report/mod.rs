@@ -6,6 +6,7 @@
 
 mod advantages;
 mod better;
+mod cannot;
 mod context;
 mod document;
 mod faults;
@@ -55,6 +56,7 @@ impl Report {
         blocks.extend(faults::safety(&figures));
         blocks.extend(faults::failover(&figures));
         blocks.extend(writers::writers(&figures));
+        blocks.extend(cannot::cannot());
         blocks.extend(context::setup(&figures));
         blocks.extend(context::end(&figures));
         let (markdown, html) = (document::markdown(&blocks), html::page(&blocks));

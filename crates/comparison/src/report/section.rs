@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::document::{Block, markdown};
 use super::figures::Figures;
-use super::{context, pictures, write_pictures, writers};
+use super::{cannot, context, pictures, write_pictures, writers};
 use crate::Row;
 
 const PAGE: &str = "comparison.md";
@@ -24,6 +24,11 @@ impl Section {
         let mut blocks = writers::writers(&figures);
         blocks.extend(context::origin_lines(&figures));
         Self { blocks }
+    }
+
+    /// The section about what each kind of lock cannot do.
+    pub fn cannot() -> Self {
+        Self { blocks: cannot::cannot() }
     }
 
     pub fn markdown(&self) -> String {

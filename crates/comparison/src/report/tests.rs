@@ -24,7 +24,6 @@ fn system(system: &str) -> Row {
         nodes: 1,
         version: "7".to_owned(),
         durability: "memory alone".to_owned(),
-        limitations: vec!["it forgets".to_owned()],
     })
 }
 
@@ -208,7 +207,7 @@ fn machine_command_versions_and_caveats_are_on_both_pages() {
     let rows = [run(RunSize::Full), system("redlock"), system("holdfast-http")];
     let pages = Report::of(&rows);
     for words in
-        ["compare all --quick", "2026-01-02 03:04 UTC", "memory alone", "it forgets", "2 s"]
+        ["compare all --quick", "2026-01-02 03:04 UTC", "memory alone", "waiters poll", "2 s"]
     {
         assert!(pages.markdown.contains(words) && pages.html.contains(words), "{words}");
     }
@@ -216,11 +215,10 @@ fn machine_command_versions_and_caveats_are_on_both_pages() {
 }
 
 #[test]
-fn a_version_and_a_limitation_are_stated_once_with_their_systems() {
+fn a_version_is_stated_once_with_its_systems() {
     let rows = [system("redlock"), system("holdfast-http")];
     let markdown = Report::of(&rows).markdown;
     assert!(markdown.contains("| 7 | 1 | memory alone | holdfast-http, redlock |"), "{markdown}");
-    assert!(markdown.contains("| it forgets | holdfast-http, redlock |"), "{markdown}");
 }
 
 #[test]
