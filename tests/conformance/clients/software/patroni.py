@@ -20,7 +20,10 @@ from software.case import scenarios, wait
 
 HERE = Path(__file__).resolve().parent
 VERSION = "4.1.5"
-TTL_S = 20
+TTL_S, LOOP_S, RETRY_S = 30, 2, 14
+# How often the configuration names each node. Kazoo waits for a silent node for the session timeout, divided by the names.
+NAMES_OF_NODE = 3
+FROZEN_S = 20
 LONG_S = 120  # for a loaded machine
 USER = "postgres"
 # PostgreSQL refuses root. The environment of Python may be in root's home.
@@ -50,7 +53,7 @@ class Machine:
 
     def configuration(self, coordination):
         login = {role: {"username": role, "password": "secret"} for role in ("superuser", "replication", "rewind")}
-        settings = {"ttl": TTL_S, "loop_wait": 3, "retry_timeout": 8, "synchronous_mode": True}
+        settings = {"ttl": TTL_S, "loop_wait": LOOP_S, "retry_timeout": RETRY_S, "synchronous_mode": True}
         return {
             "scope": "orders",
             "name": self.name,
@@ -69,8 +72,12 @@ class Machine:
             },
         }
 
+    @property
+    def log_file(self):
+        return self.directory / "patroni.log"
+
     def start(self):
-        with open(self.directory / "patroni.log", "ab") as log:
+        with open(self.log_file, "ab") as log:
             command = [*AS_POSTGRES, self.python, "-m", "patroni", self.config]
             self.process = spawn.start(command, stdout=log, stderr=log, cwd=self.directory)
 
@@ -191,7 +198,7 @@ class Faults:
         with self.undisturbed():
             leader, began = self.leader(), time.time()
             leader.kill()
-            self.cluster.await_contact(began + 3)
+            self.cluster.await_contact(began + LOOP_S)
             self.ensemble.start()
         return self.cluster.gap(began)
 
@@ -200,7 +207,7 @@ class Faults:
             leader, began = self.leader(), time.time()
             leader.suspend(True)
             try:
-                self.cluster.await_contact(began + TTL_S)
+                self.cluster.await_contact(began + FROZEN_S)
             finally:
                 leader.suspend(False)
             self.ensemble.await_serving(self.ensemble.members)
@@ -252,16 +259,6 @@ class Faults:
         return self.cluster.gap(began)
 
 
-def keep_logs(servers):
-    """The cluster's directory ends with the run."""
-    kept = needs.build_directory() / "patroni"
-    kept.mkdir(exist_ok=True)
-    for server in servers:
-        for log in server.directory.glob("*.log"):
-            shutil.copy(log, kept / f"{server.directory.name}-{log.name}")
-    print(f"  what the servers said: {kept}")
-
-
 def play(ensemble, coordination, wanted, words=""):
     """Bootstraps, plays the wanted faults, and looks for lost writes."""
     with Cluster(coordination) as cluster:
@@ -270,8 +267,12 @@ def play(ensemble, coordination, wanted, words=""):
         steps.append(("nothing_lost", cluster.check_nothing_lost))
         cases = scenarios([(name + words, step) for name, step in steps])
         if any(case.outcome == "failed" for case in cases):
-            keep_logs([*cluster.machines, *ensemble.members])
+            needs.keep_logs("patroni", [*cluster.machines, *ensemble.members])
         return cases
+
+
+def hosts(ensemble):
+    return [member.address for member in ensemble.members] * NAMES_OF_NODE
 
 
 def secure():
@@ -281,7 +282,7 @@ def secure():
         permissions = ["tree write /service", "tree write /service/*", "tree read *"]
         token = ensemble.admit("patroni", permissions)
         coordination = {
-            "hosts": [member.address for member in ensemble.members],
+            "hosts": hosts(ensemble),
             "use_ssl": True,
             "cacert": str(ensemble.ca),
             "verify": True,
@@ -291,10 +292,10 @@ def secure():
 
 
 def run(ensemble, quick):
-    wanted = ["coordination_leader_killed", "coordination_leader_frozen", "primary_killed"]
+    wanted = ["coordination_leader_killed", "coordination_leader_frozen"]
     if not quick:
-        wanted += ["switchover", "coordination_restarted", "majority_lost"]
-    cases = play(ensemble, {"hosts": [member.address for member in ensemble.members]}, wanted)
+        wanted += ["primary_killed", "switchover", "coordination_restarted", "majority_lost"]
+    cases = play(ensemble, {"hosts": hosts(ensemble)}, wanted)
     if ensemble.name == "holdfast" and not quick:
         cases += secure()
     return VERSION, cases

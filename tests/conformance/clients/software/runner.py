@@ -62,7 +62,7 @@ def judge(names, ensembles, quick):
     if report(results, known_failures()):
         return False
     if missing:
-        raise needs.Missing(f"what {' and '.join(missing)} need")
+        raise needs.Missing(f"skipped {' and '.join(missing)}")
     return True
 
 
