@@ -20,7 +20,7 @@ SETTINGS = """
 tick = "500ms"
 
 [tree]
-container_idle = "500ms"
+container_idle = "10s"
 sweep_every = "100ms"
 """
 CLASS_TIMEOUT_S = 900

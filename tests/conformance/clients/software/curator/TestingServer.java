@@ -80,21 +80,28 @@ public class TestingServer implements Closeable {
         ZooKeeper client = new ZooKeeper(node(), 10_000, event -> { });
         client.addAuthInfo("digest", System.getProperty("superuser").getBytes());
         try {
-            while (!client.getState().isConnected()) {
+            while (!isEmptied(client)) {
                 Thread.sleep(10);
-            }
-            for (String name : client.getChildren("/", false)) {
-                try {
-                    if (!name.equals("zookeeper")) {
-                        ZKUtil.deleteRecursive(client, "/" + name, 500);
-                    }
-                } catch (KeeperException stays) {
-                    // The directory of locks, which is empty now.
-                }
             }
         } finally {
             client.close();
         }
+    }
+
+    /** Deletes all znodes but those that each cluster has. False if that must be tried again. */
+    private static boolean isEmptied(ZooKeeper client) throws Exception {
+        boolean isEmpty = true;
+        try {
+            for (String name : client.getChildren("/", false)) {
+                if (!name.equals("zookeeper")) {
+                    // The directory of locks stays.
+                    isEmpty &= ZKUtil.deleteRecursive(client, "/" + name, 500) || name.equals("locks");
+                }
+            }
+        } catch (KeeperException.ConnectionLossException lost) {
+            return false;
+        }
+        return isEmpty;
     }
 
     public int getPort() {
