@@ -4,6 +4,7 @@
 
 mod audit_copies;
 mod bench;
+mod browser;
 mod cluster_config;
 mod denied_certificates;
 mod dev;
@@ -20,6 +21,7 @@ mod hints;
 mod load;
 mod lock_views;
 mod members;
+mod memory;
 mod metrics;
 mod monitoring;
 mod nesting;
