@@ -111,6 +111,8 @@ impl HttpServer {
                     tokio::time::sleep(ACCEPT_BACKOFF).await;
                 }
             }
+            // A flood of connections is a task like any other: all that is ready runs before the next connection is accepted.
+            tokio::task::yield_now().await;
         }
     }
 

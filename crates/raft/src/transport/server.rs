@@ -41,6 +41,8 @@ pub(crate) async fn serve(
     let pending = PendingConnections::of_port();
     let mut connections = JoinSet::new();
     loop {
+        // A flood of connections is a task like any other: all that is ready runs before the next connection is accepted.
+        tokio::task::yield_now().await;
         let (stream, source) = match listener.accept().await {
             Ok((stream, source)) => (stream, source.ip()),
             Err(error) => {
