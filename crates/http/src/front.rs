@@ -186,7 +186,7 @@ async fn admit(
         let admitted = call.service().admit_caller(rights).await;
         admitted.map_err(|failure| call.error(failure))?;
     }
-    if operation.is_rate_limited() {
+    if operation.is_rate_limited {
         call.service().count_call_slowly().await.map_err(|failure| call.error(failure))?;
         if let Some(place) = call.parts.extensions.get::<ConnectionPlace>() {
             let counted = call.service().count_connection(place);

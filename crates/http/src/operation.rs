@@ -9,6 +9,7 @@ use axum::http::StatusCode;
 use axum::routing::MethodFilter;
 use futures_util::future::BoxFuture;
 use holdfast_api::{ErrorCode, Form, IDEMPOTENCY_KEY, ParamList, Schemas};
+use holdfast_types::Right;
 use serde_json::Value;
 
 use crate::access::HeadAccess;
@@ -47,6 +48,8 @@ pub(crate) struct Operation {
     pub(crate) body: BodyKind,
     pub(crate) scope: Scope,
     pub(crate) late_copies: LateCopies,
+    /// Whether the quota of calls per second counts the call. A namespace above its quota keeps its sessions.
+    pub(crate) is_rate_limited: bool,
     /// A call that works, for the documentation.
     pub(crate) example: Example,
     /// The responses of a successful call.
@@ -109,6 +112,7 @@ impl Operation {
             access: HeadAccess::Open,
             scope: Scope::Public,
             late_copies: LateCopies::NoStateChange,
+            is_rate_limited: true,
             example: Example { query: "", body: "" },
             answers: Vec::new,
             errors: &[],
@@ -135,20 +139,13 @@ impl Operation {
         Self { method, scope: Scope::Write, late_copies, access, body, ..base }
     }
 
-    /// Whether the first call of a cluster may be this one, without a credential.
-    pub(crate) fn needs_permission(&self) -> bool {
-        !["bootstrapAuth", "recoverAuth"].contains(&self.id)
-    }
-
     /// Whether the call needs a permission also in the mode `off`, once there was an administrator.
     pub(crate) fn needs_permission_in_every_mode(&self) -> bool {
-        let changes = self.scope == Scope::Write && self.route.tag == "authorization";
-        (changes && self.needs_permission()) || self.id == "backUpCluster"
-    }
-
-    /// Whether the quota of calls per second counts the call. A namespace above its quota keeps its sessions.
-    pub(crate) fn is_rate_limited(&self) -> bool {
-        !["keepSessionAlive", "keepSessionsAlive"].contains(&self.id)
+        match self.access.rights() {
+            Some([Right::AuthManage]) => self.scope == Scope::Write,
+            Some([Right::ClusterBackup]) => true,
+            Some(_) | None => false,
+        }
     }
 
     /// Whether the call takes a parameter of this name.

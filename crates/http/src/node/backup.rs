@@ -6,7 +6,9 @@ use futures_util::FutureExt as _;
 use futures_util::stream::unfold;
 use holdfast_api::{BACKUP_MEDIA, ErrorCode};
 use holdfast_service::{BackupStream, Response};
+use holdfast_types::Right;
 
+use crate::access::HeadAccess;
 use crate::call::CallContext;
 use crate::operation::{Content, Operation, ResponseSpec};
 use crate::reply::Reply;
@@ -22,6 +24,7 @@ pub(crate) static OPERATION: Operation = Operation {
         let answer = ResponseSpec::empty(StatusCode::OK, "The backup");
         vec![answer.or(BACKUP_MEDIA, Content::Bytes)]
     },
+    access: HeadAccess::AnyOf(&[Right::ClusterBackup]),
     errors: &[ErrorCode::RateLimited],
     ..Operation::read("backUpCluster", &BACKUP, |call| backup(call).boxed())
 };

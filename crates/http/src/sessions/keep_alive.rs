@@ -34,6 +34,7 @@ pub(crate) static OPERATION: Operation = Operation {
         vec![renewed.or("application/json", Content::Json(Schemas::of::<SessionEventsBody>))]
     },
     errors: &[ErrorCode::SessionExpired],
+    is_rate_limited: false,
     ..Operation::write(
         "keepSessionAlive",
         Method::Post,

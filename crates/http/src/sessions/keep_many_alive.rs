@@ -30,6 +30,7 @@ pub(crate) static OPERATION: Operation = Operation {
         vec![ResponseSpec::json(StatusCode::OK, about, Schemas::of::<KeepaliveManyBody>)]
     },
     errors: &[ErrorCode::BadName],
+    is_rate_limited: false,
     ..Operation::write(
         "keepSessionsAlive",
         Method::Post,
