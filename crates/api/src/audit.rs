@@ -1,8 +1,8 @@
 //! Bodies of the audit trail.
 
 use holdfast_types::{
-    AccessTokenId, AuditAction, AuditClass, AuditEvicted, AuditHash, AuditRecord, Credential,
-    Reason, Revision, SubjectName,
+    AccessTokenId, AuditAction, AuditClass, AuditEvicted, AuditHash, AuditItem, AuditRecord,
+    Credential, Reason, Revision, SubjectName,
 };
 use serde::{Deserialize, Serialize};
 
@@ -90,6 +90,8 @@ pub struct AuditRecordBody {
     pub target: String,
     /// More about the change, such as the holds that it ended.
     pub detail: String,
+    /// The target and the detail as values: each has its kind. The hash contains these, and not the words.
+    pub items: Vec<AuditItem>,
     /// The reason that the caller gave.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Reason>,
@@ -99,8 +101,9 @@ pub struct AuditRecordBody {
 
 impl From<AuditRecord> for AuditRecordBody {
     fn from(record: AuditRecord) -> Self {
-        let AuditRecord { number, revision, subject, action, target, detail, reason, hash, .. } =
-            record;
+        let (target, detail) = (record.target.as_target(), record.detail());
+        let items = record.items().cloned().collect();
+        let AuditRecord { number, revision, subject, action, reason, hash, .. } = record;
         Self {
             number,
             revision,
@@ -112,6 +115,7 @@ impl From<AuditRecord> for AuditRecordBody {
             action,
             target,
             detail,
+            items,
             reason,
             hash,
         }
@@ -119,7 +123,8 @@ impl From<AuditRecord> for AuditRecordBody {
 }
 
 impl AuditRecordBody {
-    /// The record, whose hash [`AuditRecord::hash_after`] computes. `None` for an unknown credential.
+    /// The record, whose hash [`AuditRecord::hash_after`] computes. `None` for an unknown credential, without a target, and if the
+    /// target is not that of the items.
     pub fn record(self) -> Option<AuditRecord> {
         let credential = match (&*self.credential, self.token) {
             ("access-token", Some(token)) => Credential::AccessToken(token),
@@ -128,8 +133,12 @@ impl AuditRecordBody {
             ("node", None) => Credential::Node,
             _ => return None,
         };
-        let Self { number, revision, at, subject, action, target, detail, reason, hash, .. } = self;
-        let at = at.0;
+        let Self {
+            number, revision, at, subject, action, target: shown, items, reason, hash, ..
+        } = self;
+        let (at, mut details) = (at.0, items.into_iter());
+        let target = details.next().filter(|target| target.as_target() == shown)?;
+        let details = details.collect();
         Some(AuditRecord {
             number,
             revision,
@@ -138,7 +147,7 @@ impl AuditRecordBody {
             credential,
             action,
             target,
-            detail,
+            details,
             reason,
             hash,
         })
@@ -147,7 +156,7 @@ impl AuditRecordBody {
 
 #[cfg(test)]
 mod tests {
-    use holdfast_types::Stamp;
+    use holdfast_types::{ClusterId, LockName, Stamp};
 
     use super::*;
 
@@ -167,8 +176,8 @@ mod tests {
                 subject: SubjectName::new("ops").ok(),
                 credential,
                 action: AuditAction::BreakLock,
-                target: "orders".to_owned(),
-                detail: String::new(),
+                target: AuditItem::Lock(LockName::new("orders").unwrap()),
+                details: vec![AuditItem::ClusterId(ClusterId(u128::MAX)), AuditItem::More],
                 reason: None,
                 hash: AuditHash([0xab; 32]),
             };
@@ -178,7 +187,10 @@ mod tests {
                 "{json}"
             );
             let body: AuditRecordBody = serde_json::from_str(&json).unwrap();
-            assert_eq!(body.record(), Some(record));
+            assert_eq!(body.clone().record(), Some(record));
+            let other = AuditRecordBody { target: "other".to_owned(), ..body.clone() };
+            assert_eq!(other.record(), None, "the target is that of the items");
+            assert_eq!(AuditRecordBody { items: Vec::new(), ..body }.record(), None);
         }
     }
 

@@ -7,10 +7,9 @@
 //!
 //! A sealed cluster hands out neither tokens nor sessions. So its sessions can be kept, and its time continues.
 
-use std::fmt;
-
 use holdfast_types::{
-    Actor, ClusterId, FencingToken, Incarnation, LossCause, NodeId, Revision, SessionEnd, SessionId,
+    Actor, ClusterId, FencingToken, Incarnation, LossCause, NodeId, RestoreItem, RestoreSource,
+    Revision, SessionEnd, SessionId,
 };
 use thiserror::Error;
 
@@ -35,15 +34,6 @@ pub struct RestoreOptions {
     /// Deletes all access tokens.
     pub revokes_tokens: bool,
     pub source: RestoreSource,
-}
-
-/// Where the state comes from, for the audit trail.
-#[derive(Clone, Debug)]
-pub enum RestoreSource {
-    /// The hash of the backup.
-    Backup { sha256: String },
-    /// The directory of one node; `lost` are the other members.
-    Survivor { node: NodeId, lost: Vec<NodeId> },
 }
 
 /// Why a state cannot be restored.
@@ -114,15 +104,15 @@ impl Machine {
         if options.revokes_tokens {
             self.auth.revoke_tokens(self.revision);
         }
-        let detail = [
-            options.source.to_string(),
-            format!("cluster {} at revision {revision}", before.unwrap_or(ClusterId(0))),
-            format!("tokens continue above {last_token}"),
+        let cluster = before.unwrap_or(ClusterId(0));
+        let items = [
+            RestoreItem::From(options.source.clone()),
+            RestoreItem::Before { cluster, revision },
+            RestoreItem::TokensAbove(FencingToken(last_token)),
         ];
-        let kept = options.keeps_sessions.then(|| "sessions kept".to_owned());
-        let revoked = options.revokes_tokens.then(|| "access tokens deleted".to_owned());
-        let detail = detail.into_iter().chain(kept).chain(revoked);
-        self.record_restore(options.cluster_id.to_string(), detail);
+        let kept = options.keeps_sessions.then_some(RestoreItem::SessionsKept);
+        let revoked = options.revokes_tokens.then_some(RestoreItem::AccessTokensDeleted);
+        self.record_restore(options.cluster_id, items.into_iter().chain(kept).chain(revoked));
         Ok(self)
     }
 
@@ -159,17 +149,5 @@ impl Machine {
         }
         // No waiter is left. This ends the cooldowns that are over.
         self.grant_stale(&mut ctx);
-    }
-}
-
-impl fmt::Display for RestoreSource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Backup { sha256 } => write!(f, "backup {sha256}"),
-            Self::Survivor { node, lost } => {
-                let lost: Vec<_> = lost.iter().map(NodeId::to_string).collect();
-                write!(f, "directory of node {node}, lost {}", lost.join(" and "))
-            }
-        }
     }
 }

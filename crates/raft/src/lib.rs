@@ -77,7 +77,7 @@ pub use config::{Clock, FreeBytes, PeerListen, RaftConfig, Timing};
 pub use emptied::readmitted_as;
 pub use error::{CallError, ProposeError, ReadError, StartError};
 pub use failure::StopReason;
-pub use holdfast_machine::{RestoreError, RestoreSource};
+pub use holdfast_machine::RestoreError;
 pub use holdfast_storage::{LATENCY_BUCKETS, RecentSyncs, SLOW_SYNC};
 pub use identity::is_new_data_dir;
 pub use join::{JoinRequest, write_join_request};

@@ -12,9 +12,9 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use holdfast_codec::Kind;
-use holdfast_machine::{Machine, RestoreError, RestoreOptions, RestorePoint, RestoreSource};
+use holdfast_machine::{Machine, RestoreError, RestoreOptions, RestorePoint};
 use holdfast_storage::{CompletionCallback, Log, LogOptions, QueueFull, RaftMeta, StoreError};
-use holdfast_types::{ClusterId, Incarnation, NodeId, Revision};
+use holdfast_types::{ClusterId, Incarnation, NodeId, RestoreSource, Revision};
 use nix::sys::time::TimeValLike as _;
 use nix::time::ClockId;
 use sha2::{Digest as _, Sha256};

@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use holdfast_codec::Kind;
-use holdfast_machine::{Machine, RestoreSource};
+use holdfast_machine::Machine;
 use holdfast_storage::{Log, LogOptions, RaftMeta, Record};
-use holdfast_types::{Incarnation, NodeId};
+use holdfast_types::{Incarnation, NodeId, RestoreSource};
 use serde::de::DeserializeOwned;
 
 use crate::error::StartError;

@@ -75,7 +75,7 @@ impl AuditPage {
         let matches = |record: &&AuditRecord| {
             subject.as_ref().is_none_or(|subject| record.subject.as_ref() == Some(subject))
                 && action.is_none_or(|action| record.action == action)
-                && target.as_ref().is_none_or(|target| record.target == *target)
+                && target.as_ref().is_none_or(|target| record.target.as_target() == *target)
         };
         let found = machine.audit_records_after(*after).filter(matches).take(*limit);
         let records: Vec<_> = found.cloned().collect();

@@ -82,20 +82,16 @@ impl Service {
     /// `tree admin` on every path of the multi.
     pub(crate) fn identified(&self, mut multi: Multi) -> Command {
         multi.caller.identities = self.identities().to_vec();
-        multi.caller.identities.push(Identity::superuser());
-        let mut command = Command::Multi(multi);
-        let is_superuser = *self.actor() != Actor::Node
+        let administers = *self.actor() != Actor::Node
             && self.raft().read(|machine| {
                 let rights = machine.rights_of(self.actor(), self.credential_time());
-                machine.level() >= command.level()
-                    && rights.is_ok_and(|rights| rights.check_command(&command).is_ok())
+                machine.level() >= Right::TreeAdmin.level()
+                    && rights.is_ok_and(|rights| rights.administers(&multi))
             });
-        if let Command::Multi(multi) = &mut command
-            && !is_superuser
-        {
-            multi.caller.identities.pop();
+        if administers {
+            multi.caller.identities.push(Identity::superuser());
         }
-        command
+        Command::Multi(multi)
     }
 
     /// The subject of the caller, as applied by this node; `None` without a valid credential.

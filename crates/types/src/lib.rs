@@ -41,7 +41,10 @@ mod view;
 
 pub use acl::{AccessList, AclEntry, Identity, Perms};
 pub use address::Address;
-pub use audit::{AuditAction, AuditClass, AuditEvicted, AuditHash, AuditRecord, Credential};
+pub use audit::{
+    AuditAction, AuditClass, AuditEvicted, AuditHash, AuditItem, AuditRecord, Credential,
+    PolicyItem, RestoreItem, RestoreSource,
+};
 pub use auth::{
     AccessTokenId, Actor, AuthChange, AuthMode, AuthRejection, BUILT_IN_ROLES, CertificateId,
     CertificateName, Forbidden, NamePattern, NamespaceItems, NewAccessToken, NotCertificateId,

@@ -7,9 +7,9 @@ use std::borrow::Cow;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use crate::{
-    AccessTokenId, Address, Attempt, AuditHash, CertificateName, FencingToken, Labels, LockName,
-    NamespaceName, NodeId, Owner, Reason, RecipeName, RequestId, RequestNumber, Revision, RoleName,
-    SessionId, SessionName, Stamp, SubjectName, Ticket, ZnodePath, Zone,
+    AccessTokenId, Address, Attempt, AuditHash, AuditItem, CertificateName, FencingToken, Labels,
+    LockName, NamespaceName, NodeId, Owner, Reason, RecipeName, RequestId, RequestNumber, Revision,
+    RoleName, SessionId, SessionName, Stamp, SubjectName, Ticket, ZnodePath, Zone,
 };
 
 macro_rules! inline {
@@ -45,6 +45,11 @@ inline! {
     AccessTokenId: json_schema!({ "type": "string", "pattern": "^[0-9a-f][0-9a-hjkmnp-tv-z]{12}$" });
     Reason: name(Reason::MAX_LEN);
     AuditHash: json_schema!({ "type": "string", "pattern": "^[0-9a-f]{64}$" });
+    AuditItem: json_schema!({
+        "description": "The kind of a value, with the value: an object with one field, or a text for a kind without a value",
+        "type": ["object", "string"],
+        "maxProperties": 1,
+    });
     ZnodePath: json_schema!({ "type": "string", "pattern": "^/", "maxLength": ZnodePath::MAX_LEN });
     Attempt: json_schema!({ "type": "integer", "format": "int64", "minimum": 1, "maximum": Attempt::MAX.0 });
     RequestNumber: json_schema!({ "type": "integer", "format": "int64", "minimum": 1, "maximum": RequestNumber::MAX.0 });

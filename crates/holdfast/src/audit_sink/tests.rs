@@ -5,7 +5,8 @@ use std::net::TcpListener;
 use std::os::unix::net::UnixDatagram;
 
 use holdfast_types::{
-    AuditAction, AuditEvicted, AuditHash, AuditRecord, ClusterId, Credential, Revision,
+    AuditAction, AuditEvicted, AuditHash, AuditItem, AuditRecord, ClusterId, Credential, Revision,
+    RoleName,
 };
 
 use super::*;
@@ -21,8 +22,8 @@ fn record(number: u64) -> AuditRecord {
         subject: None,
         credential: Credential::Node,
         action: AuditAction::SetRole,
-        target: "x".repeat(1_000),
-        detail: String::new(),
+        target: AuditItem::Role(RoleName::new("x").unwrap()),
+        details: vec![AuditItem::LogFilter { filter: Some("x".repeat(450)), lasts_ms: 1 }],
         reason: None,
         hash: AuditHash::default(),
     }

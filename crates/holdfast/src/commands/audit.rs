@@ -304,7 +304,7 @@ fn broken_link(body: &AuditBody) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use holdfast_api::Rfc3339Time;
-    use holdfast_types::{AuditRecord, Revision, Stamp};
+    use holdfast_types::{AuditItem, AuditRecord, LockName, Revision, Stamp};
 
     use super::*;
 
@@ -323,8 +323,8 @@ mod tests {
                 subject: SubjectName::new("ops").ok(),
                 credential: Credential::Certificate,
                 action,
-                target: format!("lock{number}"),
-                detail: String::new(),
+                target: AuditItem::Lock(LockName::new(&format!("lock{number}")).unwrap()),
+                details: Vec::new(),
                 reason: None,
                 hash: previous,
             };
@@ -381,6 +381,10 @@ mod tests {
         changed.records[4].target = "other".to_owned();
         let problem = Some("record 5 or the one of intervention before it was changed".to_owned());
         assert_eq!(problems(vec![trail(1..=9), changed, trail(1..=9)]), [None, problem, None]);
+        let mut changed = trail(1..=9);
+        changed.records[4].items = vec![AuditItem::Lock(LockName::new("lock4").unwrap())];
+        assert_eq!(problems(vec![changed.clone(), trail(1..=9)])[1], None);
+        assert!(problems(vec![changed])[0].is_some());
         let mut shorter = trail(1..=9);
         shorter.records.remove(4);
         let problem = Some("record 7 or the one of intervention before it was changed".to_owned());

@@ -138,7 +138,7 @@ async fn a_deleted_token_closes_the_sessions_of_its_subject_in_one_record() {
     let actions: Vec<_> = closed.iter().map(|record| record["action"].as_str().unwrap()).collect();
     assert_eq!(actions, ["delete-access-token", "close-sessions"]);
     let shown = ["class", "target", "detail", "reason"].map(|field| closed[1][field].as_str());
-    let detail = "2 sessions, ci-1, ci-2, ci-1 lost deploy/ci-1 (token 1), \
+    let detail = "2 sessions, session ci-1, session ci-2, ci-1 lost deploy/ci-1 (token 1), \
         ci-2 lost deploy/ci-2 (token 2)";
     assert_eq!(shown, ["operation", "ci", detail, "the access was revoked"].map(Some));
     let sessions = as_token(&node, &tokens.admin, "GET", "/v1/sessions", "").await.json();

@@ -1,64 +1,60 @@
 //! Describes commands for the trail. The match is exhaustive: a new command does not compile without its line here.
-//!
-//! Times are written as times, not as numbers.
 
 use holdfast_types::{
-    AuditAction, AuthChange, Break, Command, MembershipChange, NewAccessToken, NodeOperation,
-    Permission, PolicyChange, Quotas, Reason, RequestRelease, SubjectName, TokenPolicy,
-    format_time,
+    AuditAction, AuditItem, AuthChange, Break, Command, MembershipChange, NewAccessToken,
+    NodeOperation, PolicyChange, PolicyItem, Quotas, Reason, RequestRelease, SubjectName,
+    TokenPolicy, VotingRole,
 };
 
-use super::detail::Detail;
+use super::details::Details;
 
-/// The action, its target, its detail and its reason.
-pub(super) type Described = (AuditAction, String, Detail, Option<Reason>);
+/// The action, its target, its details and its reason.
+pub(super) type Described = (AuditAction, AuditItem, Details, Option<Reason>);
 
 /// `None` for most commands.
 pub(super) fn described(command: &Command) -> Option<Described> {
-    let of_cluster =
-        |action, reason| Some((action, "cluster".to_owned(), Detail::default(), reason));
+    let bare = |action, target, reason: &Reason| {
+        (action, target, Details::default(), Some(reason.clone()))
+    };
     match command {
         Command::Break(Break { lock, reason, .. }) => {
-            let reason = Some(reason.clone());
-            Some((AuditAction::BreakLock, lock.to_string(), Detail::default(), reason))
+            Some(bare(AuditAction::BreakLock, AuditItem::Lock(lock.clone()), reason))
         }
         Command::RequestRelease(request) if request.revoke => {
             let RequestRelease { lock, holder, reason, deadline_ms, .. } = request;
-            let whom = holder.as_ref().map_or("every holder", |(session, _)| session.as_str());
-            let detail = Detail::of([format!("{whom} in {deadline_ms} ms")]);
-            Some((AuditAction::RevokeLock, lock.to_string(), detail, reason.clone()))
+            let holder = holder.as_ref().map(|(session, _)| session.clone());
+            let details = Details::of([AuditItem::Revoked { holder, deadline_ms: *deadline_ms }]);
+            let lock = AuditItem::Lock(lock.clone());
+            Some((AuditAction::RevokeLock, lock, details, reason.clone()))
         }
         Command::SetPolicy { lock, change } => {
-            Some((AuditAction::SetLockPolicy, lock.to_string(), detail_of_policy(change), None))
+            let lock = AuditItem::Lock(lock.clone());
+            Some((AuditAction::SetLockPolicy, lock, details_of_policy(change), None))
         }
         Command::EndSession { session, reason, .. } => {
-            let reason = Some(reason.clone());
-            Some((AuditAction::CloseSession, session.to_string(), Detail::default(), reason))
+            Some(bare(AuditAction::CloseSession, AuditItem::Session(session.clone()), reason))
         }
         Command::EndSessions { subject, sessions, reason, total: Some(total) } => {
-            let names = sessions.iter().map(|(name, _)| name.to_string());
-            let detail = Detail::of([format!("{total} sessions")].into_iter().chain(names));
-            let reason = Some(reason.clone());
-            Some((AuditAction::CloseSessions, subject.to_string(), detail, reason))
+            let names = sessions.iter().map(|(name, _)| AuditItem::Session(name.clone()));
+            let details = Details::of([AuditItem::SessionCount(*total)].into_iter().chain(names));
+            let subject = AuditItem::Subject(subject.clone());
+            Some((AuditAction::CloseSessions, subject, details, Some(reason.clone())))
         }
         Command::Auth(AuthChange::DenyCertificate { certificate, reason }) => {
-            let (action, reason) = (AuditAction::DenyCertificate, Some(reason.clone()));
-            Some((action, certificate.to_string(), Detail::default(), reason))
+            let certificate = AuditItem::Certificate(certificate.clone());
+            Some(bare(AuditAction::DenyCertificate, certificate, reason))
         }
-        Command::RecordOperation(operation) => {
-            let (action, target, detail) = described_operation(operation);
-            Some((action, target, detail, None))
-        }
-        Command::Auth(change) => {
-            let (action, target, detail) = described_change(change);
-            Some((action, target, detail, None))
-        }
+        Command::RecordOperation(operation) => Some(without_reason(described_operation(operation))),
+        Command::Auth(change) => Some(without_reason(described_change(change))),
         Command::Membership(change) => described_membership(change),
         Command::SetLevel(level) => {
-            Some((AuditAction::SetLevel, level.to_string(), Detail::default(), None))
+            let level = AuditItem::Level(*level);
+            Some((AuditAction::SetLevel, level, Details::default(), None))
         }
-        Command::Seal { reason } => of_cluster(AuditAction::Seal, Some(reason.clone())),
-        Command::Unseal { .. } => of_cluster(AuditAction::Unseal, None),
+        Command::Seal { reason } => Some(bare(AuditAction::Seal, AuditItem::Cluster, reason)),
+        Command::Unseal { .. } => {
+            Some((AuditAction::Unseal, AuditItem::Cluster, Details::default(), None))
+        }
         Command::As { command, .. } | Command::Once { command, .. } => described(command),
         Command::RequestRelease(_)
         | Command::EndSessions { .. }
@@ -86,147 +82,140 @@ pub(super) fn described(command: &Command) -> Option<Described> {
     }
 }
 
-fn described_operation(operation: &NodeOperation) -> (AuditAction, String, Detail) {
+type WithoutReason = (AuditAction, AuditItem, Details);
+
+fn without_reason((action, target, details): WithoutReason) -> Described {
+    (action, target, details, None)
+}
+
+fn described_operation(operation: &NodeOperation) -> WithoutReason {
     match operation {
         NodeOperation::Backup { node } => {
-            (AuditAction::Backup, format!("node {node}"), Detail::default())
+            (AuditAction::Backup, AuditItem::Node(*node), Details::default())
         }
         NodeOperation::TransferLeadership { to } => {
-            let to = to.map_or_else(|| "a voter".to_owned(), |node| format!("node {node}"));
-            (AuditAction::TransferLeadership, to, Detail::default())
+            let to = to.map_or(AuditItem::AnyVoter, AuditItem::Node);
+            (AuditAction::TransferLeadership, to, Details::default())
         }
         NodeOperation::SetLog { node, filter, lasts_ms } => {
-            let detail = filter.as_ref().map(|filter| format!("{filter} for {lasts_ms} ms"));
-            let detail = detail.unwrap_or_else(|| "the configured filter".to_owned());
-            (AuditAction::SetNodeLog, format!("node {node}"), Detail::of([detail]))
+            let log = AuditItem::LogFilter { filter: filter.clone(), lasts_ms: *lasts_ms };
+            (AuditAction::SetNodeLog, AuditItem::Node(*node), Details::of([log]))
         }
     }
 }
 
-fn described_membership(
-    change: &MembershipChange,
-) -> Option<(AuditAction, String, Detail, Option<Reason>)> {
+fn described_membership(change: &MembershipChange) -> Option<Described> {
+    let zone = |zone: &Option<_>| zone.clone().map(AuditItem::Zone);
     Some(match change {
         // The id of the new member is larger than every earlier one, and the record has no other name for it.
-        MembershipChange::Invite { addresses, zone, role, replaces, .. } => {
-            let replaces = replaces.map(|node| format!("replaces node {node}"));
-            let zone = zone.as_ref().map(|zone| format!("zone {zone}"));
-            let parts = [format!("{}, http {}", role.as_str(), addresses.http)];
-            let detail = Detail::of(parts.into_iter().chain(zone).chain(replaces));
-            (AuditAction::AddMember, addresses.peer.to_string(), detail, None)
+        MembershipChange::Invite { addresses, zone: named, role, replaces, .. } => {
+            let parts = [AuditItem::VotingRole(*role), AuditItem::Http(addresses.http.clone())];
+            let replaces = replaces.map(AuditItem::Replaces);
+            let details = Details::of(parts.into_iter().chain(zone(named)).chain(replaces));
+            (AuditAction::AddMember, AuditItem::Peer(addresses.peer.clone()), details, None)
         }
-        MembershipChange::Update { node, addresses, zone } => {
-            let addresses = addresses.as_ref().map(|new| {
-                format!("peer {}, http {}, zookeeper {}", new.peer, new.http, new.zookeeper)
-            });
-            let zone = zone.as_ref().map(|zone| format!("zone {zone}"));
-            let detail = Detail::of(addresses.into_iter().chain(zone));
-            (AuditAction::UpdateMember, format!("node {node}"), detail, None)
+        MembershipChange::Update { node, addresses, zone: named } => {
+            let addresses = addresses.clone().map(AuditItem::Addresses);
+            let details = Details::of(addresses.into_iter().chain(zone(named)));
+            (AuditAction::UpdateMember, AuditItem::Node(*node), details, None)
         }
         MembershipChange::SetRole { node, role } => {
-            let detail = Detail::of([role.as_str().to_owned()]);
-            (AuditAction::SetMemberRole, format!("node {node}"), detail, None)
+            let details = Details::of([AuditItem::VotingRole(*role)]);
+            (AuditAction::SetMemberRole, AuditItem::Node(*node), details, None)
         }
         MembershipChange::Remove { node, reason } => {
-            let reason = Some(reason.clone());
-            (AuditAction::RemoveMember, format!("node {node}"), Detail::default(), reason)
+            let (node, reason) = (AuditItem::Node(*node), Some(reason.clone()));
+            (AuditAction::RemoveMember, node, Details::default(), reason)
         }
         MembershipChange::Replace { node, replaces } => {
-            let detail = Detail::of([format!("voter, replaces node {replaces}")]);
-            (AuditAction::SetMemberRole, format!("node {node}"), detail, None)
+            let role = AuditItem::VotingRole(VotingRole::Voter);
+            let details = Details::of([role, AuditItem::Replaces(*replaces)]);
+            (AuditAction::SetMemberRole, AuditItem::Node(*node), details, None)
         }
         MembershipChange::Finish { .. } => return None,
     })
 }
 
-fn detail_of_policy(change: &PolicyChange) -> Detail {
+fn details_of_policy(change: &PolicyChange) -> Details {
     let PolicyChange { limit, order, ageing_ms, lock_delay_ms, cooldown_ms, .. } = change;
-    let count = |count: Option<u32>| count.map_or("none".to_owned(), |count| count.to_string());
-    let ms = |ms: u64| format!("{ms} ms");
-    let fields = [
-        ("limit", limit.map(count)),
-        ("order", order.map(|order| order.as_str().to_owned())),
-        ("ageing", ageing_ms.map(ms)),
-        ("lock delay", lock_delay_ms.map(ms)),
-        ("cooldown", cooldown_ms.map(ms)),
-        ("deadlock detection", change.detect_deadlocks.map(|on| on.to_string())),
-        ("shards", change.shards.map(count)),
+    let items = [
+        limit.map(PolicyItem::Limit),
+        order.map(PolicyItem::Order),
+        ageing_ms.map(PolicyItem::AgeingMs),
+        lock_delay_ms.map(PolicyItem::LockDelayMs),
+        cooldown_ms.map(PolicyItem::CooldownMs),
+        change.detect_deadlocks.map(PolicyItem::DeadlockDetection),
+        change.shards.map(PolicyItem::Shards),
     ];
-    Detail::of(fields.into_iter().filter_map(|(name, value)| Some(format!("{name} {}", value?))))
+    Details::of(items.into_iter().flatten().map(AuditItem::Policy))
 }
 
-fn described_change(change: &AuthChange) -> (AuditAction, String, Detail) {
-    let of_token = |subject: &SubjectName, token: &NewAccessToken| {
-        let until = token.expires_at.map(|at| format!("expires at {}", format_time(at)));
-        Detail::of([format!("of {subject}")].into_iter().chain(until))
-    };
+fn described_change(change: &AuthChange) -> WithoutReason {
+    let none = Details::default;
     match change {
         AuthChange::AddAdministrator { subject, token, mode } => {
-            let token = [format!("access token {}", token.id)];
-            let mode = mode.map(|mode| format!("mode {}", mode.as_str()));
-            let detail = Detail::of(token.into_iter().chain(mode));
-            (AuditAction::AddAdministrator, subject.to_string(), detail)
+            let token = [AuditItem::AccessToken(token.id)];
+            let details = Details::of(token.into_iter().chain(mode.map(AuditItem::Mode)));
+            (AuditAction::AddAdministrator, AuditItem::Subject(subject.clone()), details)
         }
         AuthChange::SetRole { role, permissions } => {
-            let detail = Detail::of(permissions.iter().map(Permission::to_string));
-            (AuditAction::SetRole, role.to_string(), detail)
+            let details = Details::of(permissions.iter().cloned().map(AuditItem::Permission));
+            (AuditAction::SetRole, AuditItem::Role(role.clone()), details)
         }
         AuthChange::DeleteRole { role } => {
-            (AuditAction::DeleteRole, role.to_string(), Detail::default())
+            (AuditAction::DeleteRole, AuditItem::Role(role.clone()), none())
         }
         AuthChange::SetSubject { subject, roles, certificates } => {
-            let roles = roles.iter().map(|role| format!("role {role}"));
-            let certificates =
-                certificates.iter().map(|name| format!("certificate {}", name.as_str()));
-            (AuditAction::SetSubject, subject.to_string(), Detail::of(roles.chain(certificates)))
+            let roles = roles.iter().cloned().map(AuditItem::Role);
+            let certificates = certificates.iter().cloned().map(AuditItem::CertificateName);
+            let details = Details::of(roles.chain(certificates));
+            (AuditAction::SetSubject, AuditItem::Subject(subject.clone()), details)
         }
         AuthChange::DeleteSubject { subject } => {
-            (AuditAction::DeleteSubject, subject.to_string(), Detail::default())
+            (AuditAction::DeleteSubject, AuditItem::Subject(subject.clone()), none())
         }
         AuthChange::AddToken { subject, token } => {
-            (AuditAction::AddAccessToken, token.id.to_string(), of_token(subject, token))
+            let details = details_of_token(subject, token);
+            (AuditAction::AddAccessToken, AuditItem::AccessToken(token.id), details)
         }
         AuthChange::RotateToken { old, token, old_expires_at } => {
-            let detail = Detail::of([
-                format!("replaced by {}", token.id),
-                format!("expires at {} or earlier", format_time(*old_expires_at)),
-            ]);
-            (AuditAction::RotateAccessToken, old.to_string(), detail)
+            let expires = AuditItem::ExpiresBy(*old_expires_at);
+            let details = Details::of([AuditItem::ReplacedBy(token.id), expires]);
+            (AuditAction::RotateAccessToken, AuditItem::AccessToken(*old), details)
         }
         AuthChange::DeleteToken { token } => {
-            (AuditAction::DeleteAccessToken, token.to_string(), Detail::default())
+            (AuditAction::DeleteAccessToken, AuditItem::AccessToken(*token), none())
         }
-        AuthChange::SetMode(mode) => {
-            (AuditAction::SetAuthMode, mode.as_str().to_owned(), Detail::default())
-        }
+        AuthChange::SetMode(mode) => (AuditAction::SetAuthMode, AuditItem::Mode(*mode), none()),
         AuthChange::DenyCertificate { certificate, .. } => {
-            (AuditAction::DenyCertificate, certificate.to_string(), Detail::default())
+            (AuditAction::DenyCertificate, AuditItem::Certificate(certificate.clone()), none())
         }
         AuthChange::AllowCertificate { certificate } => {
-            (AuditAction::AllowCertificate, certificate.to_string(), Detail::default())
+            (AuditAction::AllowCertificate, AuditItem::Certificate(certificate.clone()), none())
         }
         AuthChange::SetTokenPolicy(TokenPolicy { default_ttl_ms, max_ttl_ms }) => {
-            let shown = |name: &str, ms: &Option<u64>| match ms {
-                Some(ms) => format!("{name} {ms} ms"),
-                None => format!("{name} none"),
-            };
-            let detail =
-                Detail::of([shown("default", default_ttl_ms), shown("maximum", max_ttl_ms)]);
-            (AuditAction::SetTokenPolicy, "tokens".to_owned(), detail)
+            let ttls = [AuditItem::DefaultTtlMs(*default_ttl_ms), AuditItem::MaxTtlMs(*max_ttl_ms)];
+            (AuditAction::SetTokenPolicy, AuditItem::AccessTokens, Details::of(ttls))
         }
         AuthChange::SetNamespace { namespace, quotas } => {
-            (AuditAction::SetNamespace, namespace.to_string(), described_quotas(quotas))
+            let namespace = AuditItem::Namespace(namespace.clone());
+            (AuditAction::SetNamespace, namespace, details_of_quotas(quotas))
         }
         AuthChange::SetQuotas { subject, quotas } => {
-            let target = subject.as_ref().map_or("default".to_owned(), SubjectName::to_string);
-            (AuditAction::SetQuotas, target, described_quotas(quotas))
+            let target = subject.clone().map_or(AuditItem::OtherSubjects, AuditItem::Subject);
+            (AuditAction::SetQuotas, target, details_of_quotas(quotas))
         }
         AuthChange::DeleteNamespace { namespace } => {
-            (AuditAction::DeleteNamespace, namespace.to_string(), Detail::default())
+            (AuditAction::DeleteNamespace, AuditItem::Namespace(namespace.clone()), none())
         }
     }
 }
 
-fn described_quotas(quotas: &Quotas) -> Detail {
-    Detail::of(quotas.0.iter().map(|(quota, limit)| format!("{quota} {limit}")))
+fn details_of_token(subject: &SubjectName, token: &NewAccessToken) -> Details {
+    let until = token.expires_at.map(AuditItem::ExpiresAt);
+    Details::of([AuditItem::Subject(subject.clone())].into_iter().chain(until))
+}
+
+fn details_of_quotas(quotas: &Quotas) -> Details {
+    Details::of(quotas.0.iter().map(|(quota, limit)| AuditItem::Quota(*quota, *limit)))
 }

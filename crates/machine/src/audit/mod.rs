@@ -3,19 +3,19 @@
 //!
 //! `apply` adds a record for each executed command that [`described`] names. A rejected command, and one that changes
 //! nothing, leave none. Bound: the newest [`RECORDS_MAX`] records of each class, each of at most
-//! [`AuditRecord::DETAIL_MAX`] bytes and a few names.
+//! [`AuditRecord::DETAILS_MAX`] bytes and a few names.
 
 mod describe;
-mod detail;
+mod details;
 pub(crate) mod trail;
 
 use holdfast_types::{
-    Actor, AuditAction, AuditClass, AuditEvicted, AuditHash, AuditRecord, Command, Credential,
-    Event, Outcome, Reason, Reply, Revision, SubjectName,
+    Actor, AuditAction, AuditClass, AuditEvicted, AuditHash, AuditItem, AuditRecord, ClusterId,
+    Command, Credential, Event, Outcome, Reason, Reply, RestoreItem, Revision, SubjectName,
 };
 
 use self::describe::{Described, described};
-use self::detail::Detail;
+use self::details::Details;
 use crate::Machine;
 use crate::lock::bypass::multi_on_locks;
 use crate::tree::multi::Requester;
@@ -29,8 +29,8 @@ pub(crate) struct AuditedChange {
     subject: Option<SubjectName>,
     credential: Credential,
     action: AuditAction,
-    target: String,
-    detail: Detail,
+    target: AuditItem,
+    details: Details,
     reason: Option<Reason>,
 }
 
@@ -65,12 +65,12 @@ impl Machine {
     /// Describes a command for the trail; `None` for most commands.
     pub(crate) fn audited(&self, actor: &Actor, command: &Command) -> Option<AuditedChange> {
         let described = described(command).or_else(|| self.described_bypass(actor, command));
-        let (action, target, detail, reason) = described?;
+        let (action, target, details, reason) = described?;
         // Before the command is executed: it may delete its own access token.
         let rights = self.rights_of(actor, self.now).ok();
         let subject = rights.and_then(|rights| rights.subject()).cloned();
         let credential = Credential::of(actor);
-        Some(AuditedChange { subject, credential, action, target, detail, reason })
+        Some(AuditedChange { subject, credential, action, target, details, reason })
     }
 
     /// A change of znodes that bypasses the queues of locks. Its target is the first of them.
@@ -85,10 +85,11 @@ impl Machine {
         let recorded =
             || bypasses.iter().filter_map(|bypass| Some((&bypass.lock, bypass.record.as_ref()?)));
         let is_break =
-            |(_, (action, _)): &(_, &(AuditAction, _))| *action == AuditAction::BreakLock;
+            |(_, (action, _)): &(_, &(AuditAction, AuditItem))| *action == AuditAction::BreakLock;
         let (lock, (action, _)) = recorded().find(is_break).or_else(|| recorded().next())?;
-        let detail = Detail::of(recorded().map(|(_, (_, detail))| detail));
-        Some((*action, lock.clone(), detail, None))
+        let details = Details::of(recorded().map(|(_, (_, item))| item.clone()));
+        let lock = lock.clone().map_or(AuditItem::EveryLock, AuditItem::Lock);
+        Some((*action, lock, details, None))
     }
 
     /// Adds a record of a change that was executed, with the holds and waits that it ended.
@@ -98,7 +99,7 @@ impl Machine {
         events: &[(Revision, Event)],
     ) -> Event {
         for (_, event) in events {
-            change.detail.add_ended(event);
+            change.details.add_ended(event);
         }
         self.add_record(change)
     }
@@ -106,21 +107,21 @@ impl Machine {
     /// Adds a record of the restore of the cluster.
     pub(crate) fn record_restore(
         &mut self,
-        cluster: String,
-        detail: impl IntoIterator<Item = String>,
+        cluster: ClusterId,
+        items: impl IntoIterator<Item = RestoreItem>,
     ) {
         self.add_record(AuditedChange {
             subject: None,
             credential: Credential::Node,
             action: AuditAction::Restored,
-            target: cluster,
-            detail: Detail::of(detail),
+            target: AuditItem::ClusterId(cluster),
+            details: Details::of(items.into_iter().map(AuditItem::Restore)),
             reason: None,
         });
     }
 
     fn add_record(&mut self, change: AuditedChange) -> Event {
-        let AuditedChange { subject, credential, action, target, detail, reason } = change;
+        let AuditedChange { subject, credential, action, target, details, reason } = change;
         let number = self.audit_head().map_or(0, |(number, _)| number);
         let previous = self.audit.newest_hash(action.class());
         let mut record = AuditRecord {
@@ -131,7 +132,7 @@ impl Machine {
             credential,
             action,
             target,
-            detail: detail.0,
+            details: details.items,
             reason,
             hash: AuditHash::default(),
         };

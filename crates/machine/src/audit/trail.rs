@@ -5,7 +5,9 @@
 
 use std::sync::Arc;
 
-use holdfast_types::{AuditClass, AuditEvicted, AuditHash, AuditRecord, Revision, Stamp};
+use holdfast_types::{
+    AuditClass, AuditEvicted, AuditHash, AuditItem, AuditRecord, Revision, Stamp,
+};
 use imbl::{OrdMap, OrdSet};
 
 use super::RECORDS_MAX;
@@ -84,8 +86,9 @@ impl AuditTrail {
             if *number == 0 || *number > record.revision.0 || record.revision > revision {
                 return Err(format!("audit record {number} has a wrong number or revision"));
             }
-            if record.detail.len() > AuditRecord::DETAIL_MAX {
-                return Err(format!("the detail of audit record {number} is too long"));
+            let bytes: usize = record.details.iter().map(AuditItem::stored_len).sum();
+            if bytes > AuditRecord::DETAILS_MAX {
+                return Err(format!("the details of audit record {number} are too long"));
             }
         }
         let evicted = self.evicted().map(|(_, evicted)| u128::from(evicted.count));

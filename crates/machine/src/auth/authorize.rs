@@ -2,12 +2,12 @@
 
 use holdfast_types::{
     AccessTokenId, Actor, AuthChange, AuthMode, AuthRejection, CertificateId, CertificateName,
-    Command, Forbidden, LockName, NamespaceName, NumberedCall, OtherNamespace, Permission,
+    Command, Forbidden, LockName, Multi, NamespaceName, NumberedCall, OtherNamespace, Permission,
     Rejection, Revision, Right, RoleName, SessionName, Stamp, SubjectName, TokenPolicy,
     built_in_role,
 };
 
-use super::needed::{Needed, needed_by};
+use super::needed::{AS_ADMINISTRATOR, Needed, needed_by, needed_by_multi};
 use super::{AccessTokenRecord, CertificateDenial, SubjectRecord};
 use crate::lock::bypass::multi_on_locks;
 use crate::{Machine, namespace};
@@ -144,7 +144,19 @@ impl<'a> ActorRights<'a> {
         {
             return Ok(());
         }
-        let mut check = |needed: Needed<'_>| match needed {
+        needed_by(command, &mut |needed| self.check_needed(needed))?;
+        multi_on_locks(command).map_or(Ok(()), |multi| self.check_bypasses(multi))
+    }
+
+    /// Whether the actor may make all of these changes whatever the access lists of the znodes allow.
+    pub fn administers(&self, multi: &Multi) -> bool {
+        let needed =
+            needed_by_multi(multi, AS_ADMINISTRATOR, &mut |needed| self.check_needed(needed));
+        needed.and_then(|()| self.check_bypasses(multi)).is_ok()
+    }
+
+    fn check_needed(&self, needed: Needed<'_>) -> Result<(), AuthRejection> {
+        match needed {
             Needed::Permission(right, name) => self.check(right, &name),
             Needed::NewOrOwnSession(session) => self.check_new_session(session),
             Needed::OwnSession(session) => self.check_session(session),
@@ -158,12 +170,13 @@ impl<'a> ActorRights<'a> {
             // Nodes propose them without an actor; clients cannot send them.
             Needed::Node if self.caller == AuthCaller::Anonymous => Ok(()),
             Needed::Node => Err(AuthRejection::NoCredential),
-        };
-        needed_by(command, &mut check)?;
-        let Some(multi) = multi_on_locks(command) else { return Ok(()) };
+        }
+    }
+
+    fn check_bypasses(&self, multi: &Multi) -> Result<(), AuthRejection> {
         [&multi.then, &multi.otherwise].into_iter().try_for_each(|ops| {
             let bypasses = self.machine.bypasses(&multi.caller, self.subject(), ops);
-            bypasses.iter().try_for_each(|bypass| self.check(bypass.right, &bypass.lock))
+            bypasses.iter().try_for_each(|bypass| self.check(bypass.right, bypass.lock_name()))
         })
     }
 

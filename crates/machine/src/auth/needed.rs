@@ -32,6 +32,9 @@ pub(crate) enum Needed<'a> {
 const OPEN_SESSION: Needed<'_> =
     Needed::Permission(Right::SessionOpen, std::borrow::Cow::Borrowed(""));
 
+/// The rights of a multi that no access list binds: for reads and for changes.
+pub(crate) const AS_ADMINISTRATOR: (Right, Right) = (Right::TreeAdmin, Right::TreeAdmin);
+
 /// Calls `need` with everything that the command needs, until it fails.
 pub(crate) fn needed_by<'a, E>(
     command: &'a Command,
@@ -69,7 +72,10 @@ pub(crate) fn needed_by<'a, E>(
         }
         Command::Break(Break { lock, .. }) => need(on_lock(Right::LockBreak, lock)),
         Command::SetPolicy { lock, .. } => need(on_lock(Right::LockPolicy, lock)),
-        Command::Multi(multi) => needed_by_multi(multi, need),
+        Command::Multi(multi) if multi.caller.is_superuser() => {
+            needed_by_multi(multi, AS_ADMINISTRATOR, need)
+        }
+        Command::Multi(multi) => needed_by_multi(multi, (Right::TreeRead, Right::TreeWrite), need),
         Command::Recipe(recipe) => needed_by_recipe(recipe, need),
         Command::ClaimSession { .. } => need(OPEN_SESSION),
         Command::RecordOperation(operation) => {
@@ -103,16 +109,13 @@ pub(crate) fn needed_by<'a, E>(
     }
 }
 
-fn needed_by_multi<'a, E>(
+/// What a multi needs, with one right for the paths that it reads and one for those that it changes.
+pub(crate) fn needed_by_multi<'a, E>(
     multi: &'a Multi,
+    (reads, writes): (Right, Right),
     need: &mut impl FnMut(Needed<'a>) -> Result<(), E>,
 ) -> Result<(), E> {
     need(Needed::Caller)?;
-    let (reads, writes) = if multi.caller.is_superuser() {
-        (Right::TreeAdmin, Right::TreeAdmin)
-    } else {
-        (Right::TreeRead, Right::TreeWrite)
-    };
     for condition in &multi.conditions {
         match condition {
             Condition::Exists { path, .. }

@@ -6,7 +6,8 @@
 //! rejected.
 
 use holdfast_types::{
-    AuditAction, Caller, Command, LockName, Multi, Op, Right, SessionId, SubjectName, ZnodePath,
+    AuditAction, AuditItem, Caller, Command, LockName, Multi, Op, Right, SessionId, SubjectName,
+    ZnodePath,
 };
 
 use crate::Machine;
@@ -17,11 +18,11 @@ use crate::tree::znode::Znode;
 /// What a change of znodes does to a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Bypass {
-    /// The lock, or `*` for every lock.
-    pub(crate) lock: String,
+    /// `None` for every lock.
+    pub(crate) lock: Option<LockName>,
     pub(crate) right: Right,
-    /// The record in the audit trail, and its detail; `None` for a request that ends nothing.
-    pub(crate) record: Option<(AuditAction, String)>,
+    /// The record in the audit trail, and what it names; `None` for a request that ends nothing.
+    pub(crate) record: Option<(AuditAction, AuditItem)>,
 }
 
 /// The caller of the change, as far as it decides which queue entries are its own.
@@ -29,6 +30,13 @@ pub(crate) struct Bypass {
 struct EntryOwner<'a> {
     session: Option<SessionId>,
     subject: Option<&'a SubjectName>,
+}
+
+impl Bypass {
+    /// The lock, or a name that only a permission for every lock allows.
+    pub(crate) fn lock_name(&self) -> &str {
+        self.lock.as_ref().map_or("*", LockName::as_str)
+    }
 }
 
 impl Machine {
@@ -62,15 +70,14 @@ impl Machine {
             Op::SetAcl { .. } if node.entry().is_none_or(|entry| !self.is_own(entry, owner)) => {
                 let directory = if node.entry().is_some() { path.parent() } else { None };
                 let lock = directory.as_ref().unwrap_or(path).as_lock();
-                let lock = lock.map_or_else(|| "*".to_owned(), |lock| lock.to_string());
-                let record = Some((AuditAction::SetLockAcl, format!("access list of {path}")));
+                let record = Some((AuditAction::SetLockAcl, AuditItem::Acl(path.clone())));
                 vec![Bypass { lock, right: Right::LockPolicy, record }]
             }
             // Clients of ZooKeeper request a release with the data of the holder's entry.
             Op::SetData { .. } if node.entry().is_some_and(|entry| !self.is_own(entry, owner)) => {
                 let lock = path.parent().and_then(|directory| directory.as_lock());
                 let of = |lock: LockName| Bypass {
-                    lock: lock.to_string(),
+                    lock: Some(lock),
                     right: Right::LockRequestRelease,
                     record: None,
                 };
@@ -92,17 +99,17 @@ impl Machine {
         let (Some(directory), Some(lock)) = (node.lock_directory(), path.as_lock()) else {
             return Vec::new();
         };
-        let of = |right, action, what: &str| Bypass {
-            lock: lock.to_string(),
+        let of = |right, action, item: fn(LockName) -> AuditItem| Bypass {
+            lock: Some(lock.clone()),
             right,
-            record: Some((action, format!("{what} of {lock} deleted"))),
+            record: Some((action, item(lock.clone()))),
         };
         let cooldown = directory.cooldowns.is_some();
-        let cooldown =
-            cooldown.then(|| of(Right::LockBreak, AuditAction::BreakLock, "the cooldown"));
+        let cooldown = cooldown
+            .then(|| of(Right::LockBreak, AuditAction::BreakLock, AuditItem::CooldownDeleted));
         let policy = directory.stored_policy.as_ref().is_some_and(|policy| policy.kept);
-        let policy =
-            policy.then(|| of(Right::LockPolicy, AuditAction::SetLockPolicy, "the policy"));
+        let policy = policy
+            .then(|| of(Right::LockPolicy, AuditAction::SetLockPolicy, AuditItem::PolicyDeleted));
         cooldown.into_iter().chain(policy).collect()
     }
 
@@ -115,16 +122,18 @@ impl Machine {
 
 /// The end of a hold, or of a wait: that of a multi-lock ends in all its locks.
 fn entry_ended(lock: &LockName, entry: &LockEntry) -> Vec<Bypass> {
-    let session = &entry.session_name;
-    let of = |lock: &LockName, detail| Bypass {
-        lock: lock.to_string(),
+    let session = || entry.session_name.clone();
+    let of = |lock: &LockName, item| Bypass {
+        lock: Some(lock.clone()),
         right: Right::LockBreak,
-        record: Some((AuditAction::BreakLock, detail)),
+        record: Some((AuditAction::BreakLock, item)),
     };
     if let Some(token) = entry.token() {
-        return vec![of(lock, format!("{session} lost {lock} (token {token})"))];
+        let ended = AuditItem::HoldEnded { lock: lock.clone(), session: session(), token };
+        return vec![of(lock, ended)];
     }
-    let left = |lock: &LockName| of(lock, format!("{session} left the queue of {lock}"));
+    let left =
+        |lock: &LockName| of(lock, AuditItem::WaitEnded { lock: lock.clone(), session: session() });
     match &entry.multi_lock {
         Some(locks) => locks.iter().map(left).collect(),
         None => vec![left(lock)],

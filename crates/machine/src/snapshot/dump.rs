@@ -4,7 +4,7 @@
 
 use std::hash::{Hash, Hasher};
 
-use holdfast_types::{AuditRecord, RecipeName, SessionEnd, SessionId, ZnodePath};
+use holdfast_types::{AuditItem, AuditRecord, RecipeName, SessionEnd, SessionId, ZnodePath};
 
 use crate::Machine;
 use crate::auth::part::{AuthKey, AuthPart};
@@ -245,7 +245,7 @@ impl SnapshotParts {
         let records = self.machine.audit.iter_after(after);
         // A few names and a detail.
         let items = fill(records.map(|record| AuditRecord::clone(record)), |record| {
-            256 + record.target.len() + record.detail.len()
+            256 + record.items().map(AuditItem::stored_len).sum::<usize>()
         });
         match items.last().map(|record| record.number) {
             Some(last) => (Some(Part::Audit(items)), DumpPosition::Audit(last)),

@@ -2,11 +2,12 @@
 
 use holdfast_types::{
     AccessTokenId, AclEntry, Acquire, Actor, AuditAction, AuditClass, AuditEvicted, AuditHash,
-    AuditRecord, AuthChange, AuthMode, Break, BreakTarget, Caller, ClusterId, Command, Credential,
-    Entry, FeatureLevel, Identity, Incarnation, LockPolicy, MembershipChange, NamespaceName,
-    NewAccessToken, NodeId, NodeOperation, Op, Outcome, Owner, Permission, Perms, PolicyChange,
-    QuotaKind, Reason, Reply, RequestRelease, Revision, Right, RoleName, SecretHash, SessionId,
-    Stamp, SubjectName, TokenPolicy, VotingRole, Zone,
+    AuditItem, AuditRecord, AuthChange, AuthMode, Break, BreakTarget, Caller, ClusterId, Command,
+    Credential, Entry, FeatureLevel, FencingToken, Identity, Incarnation, LockName, LockPolicy,
+    MembershipChange, NamespaceName, NewAccessToken, NodeId, NodeOperation, Op, Outcome, Owner,
+    Permission, Perms, PolicyChange, QuotaKind, Reason, Reply, RequestRelease, Revision, Right,
+    RoleName, SecretHash, SessionId, SessionName, Stamp, SubjectName, TokenPolicy, VotingRole,
+    Zone,
 };
 
 use super::auth::{set_namespace, set_quotas};
@@ -86,8 +87,12 @@ fn a_record_names_who_broke_which_lock_and_why() {
         subject: Some(SubjectName::new("root").unwrap()),
         credential: Credential::AccessToken(AccessTokenId(1)),
         action: AuditAction::BreakLock,
-        target: "orders".to_owned(),
-        detail: "web1 lost orders (token 1)".to_owned(),
+        target: AuditItem::Lock(LockName::new("orders").unwrap()),
+        details: vec![AuditItem::HoldEnded {
+            lock: LockName::new("orders").unwrap(),
+            session: SessionName::new("web1").unwrap(),
+            token: FencingToken(1),
+        }],
         reason: Some(Reason::new("stuck since noon").unwrap()),
         hash: records(&machine)[1].hash,
     };
@@ -97,7 +102,7 @@ fn a_record_names_who_broke_which_lock_and_why() {
 }
 
 fn line(record: &AuditRecord) -> String {
-    format!("{} {}: {}", record.action.as_str(), record.target, record.detail)
+    format!("{} {}: {}", record.action.as_str(), record.target.as_target(), record.detail())
 }
 
 /// Each kind, after the commands that make it possible.
@@ -128,12 +133,12 @@ const LINES_OF_EVERY_ACTION: [&str; 32] = [
     "revoke-lock orders: every holder in 500 ms",
     "force-release orders: web1 lost orders (token 1)",
     "close-session web1: ",
-    "close-sessions root: 2 sessions, web2, web2 lost orders (token 2)",
+    "close-sessions root: 2 sessions, session web2, web2 lost orders (token 2)",
     "set-lock-acl orders: access list of /locks/orders",
     "set-role web: lock read *",
     "set-subject web: role web",
     "set-quotas web: sessions 5",
-    "add-access-token 0000000000002: of web",
+    "add-access-token 0000000000002: subject web",
     "rotate-access-token 0000000000002: replaced by 0000000000003, expires at 1970-01-01T00:00:02Z or earlier",
     "delete-access-token 0000000000002: ",
     "delete-role web: ",
@@ -327,9 +332,11 @@ fn a_long_detail_is_cut() {
         .collect();
     let role = RoleName::new("web").unwrap();
     apply(&mut machine, &ROOT, Command::Auth(AuthChange::SetRole { role, permissions })).unwrap();
-    let detail = &records(&machine)[1].detail;
-    assert!(detail.starts_with("lock acquire é") && detail.ends_with("/*…"), "{detail}");
-    assert!((800..=AuditRecord::DETAIL_MAX).contains(&detail.len()), "{}", detail.len());
+    let record = &records(&machine)[1];
+    let detail = record.detail();
+    assert!(detail.starts_with("lock acquire é") && detail.ends_with("/*, …"), "{detail}");
+    let bytes: usize = record.details.iter().map(AuditItem::stored_len).sum();
+    assert!((1_500..=AuditRecord::DETAILS_MAX).contains(&bytes), "{bytes}");
 }
 
 #[test]
@@ -423,7 +430,7 @@ fn the_end_of_many_sessions_is_one_record() {
     assert_eq!(ended(&mut machine, first), 2);
     assert_eq!(ended(&mut machine, end_sessions("root", &[("c", 3)], None)), 1);
     let lines: Vec<_> = records(&machine).iter().skip(1).map(line).collect();
-    let expected = "close-sessions root: 3 sessions, a, b, a lost a (token 1), b lost b (token 2)";
+    let expected = "close-sessions root: 3 sessions, session a, session b, a lost a (token 1), b lost b (token 2)";
     assert_eq!(lines, [expected]);
     assert!(machine.session_id(&session_name("d")).is_some());
     let stranger = apply(&mut machine, &Actor::Anonymous, end_sessions("root", &[("d", 4)], None));
@@ -441,11 +448,11 @@ fn a_snapshot_with_an_altered_trail_is_rejected() {
         |records| drop(records.remove(1)),
         |records| drop(records.pop()),
         |records| records.swap(0, 1),
-        |records| records[1].target = "other".to_owned(),
+        |records| records[1].target = AuditItem::EveryLock,
         |records| records[2].hash = AuditHash([7; 32]),
         |records| records[2].number = u64::MAX,
         |records| records[0].number = 0,
-        |records| records[1].detail = "x".repeat(AuditRecord::DETAIL_MAX + 1),
+        |records| records[1].details = vec![AuditItem::More; AuditRecord::DETAILS_MAX],
     ];
     for (number, alter) in alterations.iter().enumerate() {
         let mut parts: Vec<SnapshotPart> = machine.dump().collect();

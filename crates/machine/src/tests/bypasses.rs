@@ -199,7 +199,7 @@ fn cases(machine: &Machine) -> Vec<Case> {
 
 fn last_line(machine: &Machine) -> String {
     let record = machine.audit_records_after(0).last().unwrap();
-    format!("{} {}: {}", record.action.as_str(), record.target, record.detail)
+    format!("{} {}: {}", record.action.as_str(), record.target.as_target(), record.detail())
 }
 
 #[test]

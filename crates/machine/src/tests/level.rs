@@ -45,7 +45,7 @@ fn the_feature_level_changes_by_one_and_not_below_the_state() {
     assert_eq!(machine.level(), FeatureLevel(1));
     let records: Vec<_> = machine.audit_records_after(0).collect();
     let levels = records.iter().filter(|record| record.action == AuditAction::SetLevel);
-    assert_eq!(levels.map(|record| record.target.as_str()).collect::<Vec<_>>(), ["2", "1"]);
+    assert_eq!(levels.map(|record| record.target.as_target()).collect::<Vec<_>>(), ["2", "1"]);
 }
 
 /// A multi of a caller to whom no access list applies.

@@ -8,7 +8,7 @@ use super::model_check::Trial;
 use super::random::config;
 use super::script_commands::{lock_name, open, path, session_name};
 use super::{auth, snapshots};
-use crate::{Machine, RestoreError, RestoreOptions, RestorePoint, RestoreSource};
+use crate::{Machine, RestoreError, RestoreOptions, RestorePoint};
 
 /// A moment in 2027, which is after all stamps of the histories.
 pub(super) const NOW: Stamp = Stamp(1_800_000_000_000);
@@ -153,10 +153,10 @@ fn every_kind_of_state_is_kept_or_ended() {
     let records: Vec<_> = after.audit_records_after(0).collect();
     let record = records.last().unwrap();
     assert_eq!(record.action, AuditAction::Restored);
-    assert_eq!(record.target, ClusterId(77).to_string());
+    assert_eq!(record.target, AuditItem::ClusterId(ClusterId(77)));
     let grants = after.counts().grants;
     assert_eq!(
-        record.detail,
+        record.detail(),
         format!(
             "backup ab, cluster {} at revision {}, tokens continue above {}",
             ClusterId(9),

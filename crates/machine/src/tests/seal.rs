@@ -230,7 +230,7 @@ fn the_waiter_gets_a_larger_token_after_a_restore_that_keeps_sessions() {
     let [(holder, token)] = &holders(&new)[..] else { panic!("{:?}", holders(&new)) };
     assert!(*holder == session_name("web2") && *token > ADVANCE, "{holder} {token}");
     let record = new.audit_records_after(0).find(|record| record.action == AuditAction::Restored);
-    assert!(record.unwrap().detail.ends_with(", sessions kept"));
+    assert!(record.unwrap().detail().ends_with(", sessions kept"));
 }
 
 #[test]

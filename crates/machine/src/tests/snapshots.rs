@@ -112,7 +112,7 @@ fn the_digests_of_a_schema_are_fixed() {
     let machine = machine();
     assert_eq!(
         (DIGEST_SCHEMA, machine.digest(), machine.state_digest()),
-        (9, 18_273_606_410_363_337_964, 10_688_271_258_459_173_281)
+        (10, 8_339_327_935_817_361_586, 7_327_851_834_481_655_670)
     );
 }
 
@@ -426,7 +426,7 @@ fn corrupt(part: &mut Part, item: usize, what: usize, number: u64) {
             match what % 3 {
                 0 => record.number = number,
                 1 => record.revision = Revision(number),
-                _ => record.detail = number.to_string(),
+                _ => record.details = vec![AuditItem::SessionCount(number)],
             }
         }
         Part::AuditEvicted(evicted) => evicted[0].1.count = number,

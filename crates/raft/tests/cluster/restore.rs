@@ -8,10 +8,9 @@ use std::sync::Arc;
 
 use holdfast_machine::Machine;
 use holdfast_raft::{
-    Backup, NewCluster, PeerListen, RaftConfig, RaftNode, RestoreFailure, RestoreSource,
-    StartError, StoppedNode,
+    Backup, NewCluster, PeerListen, RaftConfig, RaftNode, RestoreFailure, StartError, StoppedNode,
 };
-use holdfast_types::{Address, MemberAddresses, NodeId, SessionStatus};
+use holdfast_types::{Address, MemberAddresses, NodeId, RestoreSource, SessionStatus};
 
 use crate::lab::{Lab, Recorder, eventually, has_session, open_session, session_name, soon};
 

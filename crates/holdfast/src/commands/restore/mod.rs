@@ -5,8 +5,8 @@ mod floors;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use holdfast_raft::{NewCluster, RestoreError, RestoreFailure, RestoreSource, RestoredCluster};
-use holdfast_types::NodeId;
+use holdfast_raft::{NewCluster, RestoreError, RestoreFailure, RestoredCluster};
+use holdfast_types::{NodeId, RestoreSource};
 use serde::Serialize;
 
 use self::floors::{FenceMark, FenceStore};
