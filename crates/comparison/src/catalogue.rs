@@ -165,10 +165,8 @@ impl System {
     }
 
     /// Opens clients at the servers of this lock: of five Redis servers, a lock on one server uses only the first.
-    pub fn connector(&self, mut addresses: ServerAddresses, settings: LockSettings) -> Connector {
-        if self.nodes() == 1 {
-            addresses.nodes.truncate(1);
-        }
+    pub fn connector(&self, addresses: ServerAddresses, settings: LockSettings) -> Connector {
+        let addresses = if self.nodes() == 1 { addresses.only_first() } else { addresses };
         Connector::of(self.lock, Target { kind: self.kind, addresses, settings })
     }
 

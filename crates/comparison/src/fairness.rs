@@ -55,7 +55,7 @@ pub async fn run(
     let plan = FairnessPlan::of(settings);
     progress.add_steps(u64::try_from(settings.systems.len()).unwrap_or(0));
     for kind in kinds(&settings.systems, 1) {
-        let mut servers = LazyGroup::new(kind);
+        let mut servers = LazyGroup::new(kind).with_redis(&settings.redis);
         for system in settings.systems.iter().filter(|system| system.kind == kind) {
             progress.step(&format!("fairness: {}", system.name));
             let row = row(&mut servers, system, plan, settings).await;

@@ -19,6 +19,7 @@ pub mod fairness;
 mod limitation;
 pub mod lock;
 pub mod machine;
+pub mod nodes;
 pub mod plays;
 mod polling;
 pub mod progress;

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::Limitation;
-use crate::servers::ServerKind;
+use crate::servers::{ServerKind, url};
 use crate::wait::{Pause, random};
 
 pub type LockFuture<'a, T> = BoxFuture<'a, Result<T, LockError>>;
@@ -195,11 +195,13 @@ pub struct ServerAddresses {
     pub nodes: Vec<SocketAddr>,
     /// The ZooKeeper ports of holdfast's nodes.
     pub zookeeper: Vec<SocketAddr>,
+    /// The Redis servers and groups that somebody else runs, instead of `nodes`.
+    pub redis: Vec<String>,
 }
 
 impl ServerAddresses {
     pub fn of(nodes: Vec<SocketAddr>) -> Self {
-        Self { nodes, zookeeper: Vec::new() }
+        Self { nodes, ..Self::default() }
     }
 
     /// Returns the same addresses with another node first.
@@ -209,6 +211,16 @@ impl ServerAddresses {
             let by = node % addresses.len().max(1);
             addresses.rotate_left(by);
         }
+        let by = node % self.redis.len().max(1);
+        self.redis.rotate_left(by);
+        self
+    }
+
+    /// Keeps only the first server.
+    #[must_use]
+    pub(crate) fn only_first(mut self) -> Self {
+        self.nodes.truncate(1);
+        self.redis.truncate(1);
         self
     }
 }
@@ -226,6 +238,18 @@ impl Target {
     /// [`LockError::Rejected`] if there are no servers.
     pub(crate) fn node(&self) -> Result<SocketAddr, LockError> {
         first(&self.addresses.nodes)
+    }
+
+    /// Returns the URLs of the Redis servers.
+    ///
+    /// # Errors
+    /// [`LockError::Rejected`] if there are no servers.
+    pub(crate) fn redis_urls(&self) -> Result<Vec<String>, LockError> {
+        if !self.addresses.redis.is_empty() {
+            return Ok(self.addresses.redis.clone());
+        }
+        self.node()?;
+        Ok(self.addresses.nodes.iter().map(|node| url(self.kind, *node)).collect())
     }
 }
 

@@ -1,6 +1,5 @@
 //! The machine of a run: processor, memory, kernel, and the time of a disk sync. An unreadable value is "unknown".
 
-use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::Path;
 use std::process::Command;
@@ -68,8 +67,8 @@ pub fn output_of(program: &str, arguments: &[&str]) -> String {
 
 fn syncs(directory: &Path) -> std::io::Result<Vec<f64>> {
     use std::os::unix::fs::FileExt;
-    let path = directory.join("disk-sync");
-    let mut file: File = OpenOptions::new().create(true).truncate(true).write(true).open(&path)?;
+    // It has no name, so that two runs do not share it.
+    let mut file = tempfile::tempfile_in(directory)?;
     let page = [7_u8; PAGE];
     for _ in 0..FILE_PAGES {
         file.write_all(&page)?;
@@ -82,7 +81,6 @@ fn syncs(directory: &Path) -> std::io::Result<Vec<f64>> {
         file.sync_data()?;
         took.push(began.elapsed().as_secs_f64());
     }
-    std::fs::remove_file(path)?;
     Ok(took)
 }
 

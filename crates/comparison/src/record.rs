@@ -13,6 +13,7 @@ use thiserror::Error;
 
 use crate::catalogue::System;
 use crate::machine::MachineInfo;
+use crate::servers::GivenRedis;
 
 #[derive(Debug, Error)]
 pub enum RecordError {
@@ -39,6 +40,7 @@ pub enum Row {
     Safety(Safety),
     Failover(Failover),
     Writers(Writers),
+    Nodes(ClusterSpeed),
 }
 
 impl Row {
@@ -52,6 +54,7 @@ impl Row {
             Self::Safety(_) => "safety",
             Self::Failover(_) => "failover",
             Self::Writers(_) => "writers",
+            Self::Nodes(_) => "nodes",
         }
     }
 }
@@ -92,6 +95,13 @@ pub struct SystemInfo {
 }
 
 impl SystemInfo {
+    /// Describes a system on servers that somebody else runs.
+    pub fn given(system: &System, redis: &GivenRedis) -> Self {
+        let nodes = if system.is_redlock() { redis.count } else { 1 };
+        let (version, durability) = (redis.version.clone(), redis.durability.clone());
+        Self { nodes, version, durability, ..Self::of(system) }
+    }
+
     /// Describes a system, also if its servers are missing.
     pub fn of(system: &System) -> Self {
         let missing = system.kind.missing();
@@ -252,6 +262,18 @@ pub struct Writers {
     /// The time of a change, with its attempts in vain.
     pub p50_ms: f64,
     pub p99_ms: f64,
+    pub failure: Option<String>,
+}
+
+/// One repetition of one case on a cluster of holdfast, each client with its own lock.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClusterSpeed {
+    /// The number of nodes.
+    pub nodes: u32,
+    pub clients: u32,
+    /// The number of the repetition, from 1.
+    pub repetition: u32,
+    pub measured: Option<Measured>,
     pub failure: Option<String>,
 }
 

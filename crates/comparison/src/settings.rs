@@ -7,10 +7,12 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use thiserror::Error;
 
+use crate::adapters::redis;
 use crate::catalogue::{self, ALL, OPTIMISTIC, Selection, System};
 use crate::machine::{MachineInfo, output_of};
 use crate::plays::menu::{PlayArguments, ShowArguments};
 use crate::record::{RunInfo, RunSize};
+use crate::servers::ServerKind;
 use crate::servers::command::ServersCommand;
 
 /// The same work under holdfast's lock and under other locks, on real servers, and a report of it.
@@ -32,7 +34,9 @@ pub enum CompareCommand {
     /// The order of enqueue against the order of grant.
     Fairness(RunArguments),
     /// Writers of one value: how many attempts fail without a lock, and what they cost behind a queue.
-    Writers(WritersArguments),
+    Writers(SectionArguments),
+    /// The time of a cycle on one, three and five nodes of holdfast.
+    Nodes(SectionArguments),
     /// Write the report from the rows of earlier runs.
     Report(ReportArguments),
     /// All measurements, one after the other, and the report.
@@ -73,6 +77,10 @@ pub struct RunArguments {
     /// Only these systems, separated by commas; `every` for all of them.
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub systems: Vec<String>,
+    /// Redis servers that run already, instead of own ones, separated by commas: `redis://[:PASSWORD@]HOST:PORT`, or
+    /// `sentinel://HOST:PORT,HOST:PORT/NAME` for a group. RedLock uses all of them, other locks the first.
+    #[arg(long, value_name = "URLS", default_value = "", hide_default_value = true)]
+    pub redis: String,
     /// The directory of the rows; rows that exist stay.
     #[arg(long, value_name = "DIR", default_value = "target/comparison")]
     pub out: PathBuf,
@@ -111,7 +119,7 @@ pub struct AllArguments {
 }
 
 #[derive(Clone, Debug, Args)]
-pub struct WritersArguments {
+pub struct SectionArguments {
     #[command(flatten)]
     pub run: RunArguments,
     /// Replace the section in `comparison.md` of this directory, and its picture.
@@ -130,6 +138,8 @@ pub enum SettingsError {
     /// A number is out of range.
     #[error("{0}")]
     Range(String),
+    #[error("--redis: {0}")]
+    Redis(String),
     #[error("measure the disk below {directory}: {error}; name another directory with --directory")]
     Disk { directory: PathBuf, error: std::io::Error },
 }
@@ -149,6 +159,8 @@ pub struct Settings {
     pub out: PathBuf,
     /// Where the servers keep their files.
     pub directory: PathBuf,
+    /// The Redis servers and groups that somebody else runs; empty to start own ones.
+    pub redis: Vec<String>,
     /// The window of each case of the speed, seconds.
     pub seconds: Option<f64>,
     pub repetitions: Option<u32>,
@@ -179,6 +191,9 @@ impl Settings {
     ) -> Result<Self, SettingsError> {
         let size = size(arguments);
         check(arguments)?;
+        let redis = redis_addresses(&arguments.redis)?;
+        let systems =
+            if redis.is_empty() { systems } else { on_given(systems, arguments, &redis)? };
         let directory = arguments.directory.clone().unwrap_or_else(on_disk);
         // Servers change their directory before they read their files, so the path is absolute.
         let directory = std::path::absolute(&directory).unwrap_or(directory);
@@ -187,6 +202,7 @@ impl Settings {
             systems,
             out: arguments.out.clone(),
             directory,
+            redis,
             seconds: arguments.seconds,
             repetitions: arguments.repetitions,
             clients: arguments.clients.clone(),
@@ -271,6 +287,46 @@ fn systems(names: &[String], size: RunSize) -> Result<Vec<&'static System>, Sett
 const PROGRAM: &str =
     if cfg!(debug_assertions) { "target/debug/compare" } else { "target/release/compare" };
 
+fn redis_addresses(list: &str) -> Result<Vec<String>, SettingsError> {
+    if list.is_empty() {
+        return Ok(Vec::new());
+    }
+    let found = redis::addresses(list).map_err(SettingsError::Redis)?;
+    Ok(found.iter().map(ToString::to_string).collect())
+}
+
+/// Returns the systems that can run on given servers. Of those that cannot, a named one is an error.
+fn on_given(
+    mut systems: Vec<&'static System>,
+    arguments: &RunArguments,
+    redis: &[String],
+) -> Result<Vec<&'static System>, SettingsError> {
+    const REDLOCK_MIN: usize = 3;
+    let why = |system: &System| {
+        if system.kind == ServerKind::RedisSynced {
+            return Some(
+                "needs servers that sync each write, and starts its own: leave it out".to_owned(),
+            );
+        }
+        let is_too_few = system.is_redlock() && redis.len() < REDLOCK_MIN;
+        is_too_few.then(|| {
+            format!(
+                "needs at least {REDLOCK_MIN} independent servers, and {} are given",
+                redis.len()
+            )
+        })
+    };
+    for system in &systems {
+        if let Some(why) =
+            why(system).filter(|_| arguments.systems.iter().any(|name| name == system.name))
+        {
+            return Err(SettingsError::Redis(format!("`{}` {why}", system.name)));
+        }
+    }
+    systems.retain(|system| why(system).is_none());
+    Ok(systems)
+}
+
 /// Returns the line that repeats a run from the root of the repository, quoted for a shell, without the directory of
 /// its rows. `scripts/compare` calls `compare all`, and chooses that directory itself.
 fn command(arguments: impl Iterator<Item = String>) -> String {
@@ -284,6 +340,8 @@ fn command(arguments: impl Iterator<Item = String>) -> String {
         words.drain(at..words.len().min(at + 2));
     }
     words.retain(|word| !word.starts_with("--out="));
+    // The line is published.
+    let words: Vec<String> = words.iter().map(|word| redis::masked(word)).collect();
     let plain = |c: char| c.is_alphanumeric() || "/.,-_=:".contains(c);
     let quoted = |word: &String| {
         let whole = !word.is_empty() && word.chars().all(plain);
@@ -336,6 +394,10 @@ mod tests {
             ("all --quick --out a --docs docs", "scripts/compare --quick --docs docs"),
             ("all --out=a", "scripts/compare"),
             ("all --out", "scripts/compare"),
+            (
+                "speed --redis redis://:pw@a:1",
+                "target/release/compare speed --redis 'redis://***@a:1'",
+            ),
             ("speed --docs it's", "target/release/compare speed --docs 'it'\\''s'"),
         ] {
             let line = command(given.split(' ').map(str::to_owned));
@@ -351,6 +413,12 @@ mod tests {
             ("--clients 1000", "between 1 and 256"),
             ("--clients 0", "between 1 and 256"),
             ("--repetitions 0", "between 1 and 100"),
+            ("--redis localhost:6379", "--redis: `localhost:6379` is neither a server nor a group"),
+            (
+                "--redis redis://a:1 --systems redlock",
+                "needs at least 3 independent servers, and 1 are given",
+            ),
+            ("--redis redis://a:1 --systems redis-getset-always", "starts its own: leave it out"),
             ("--systems redis-watch", "`compare writers --systems redis-watch` measures it"),
         ] {
             let message = settings(line).unwrap_err().to_string();

@@ -61,7 +61,7 @@ pub async fn run(
     progress.add_steps(u64::try_from(cases).unwrap_or(0));
     let (mut rows, mut measured) = (LazyGroup::new(ServerKind::Postgres), Vec::new());
     for kind in kinds(&settings.systems, 1) {
-        let mut servers = LazyGroup::new(kind);
+        let mut servers = LazyGroup::new(kind).with_redis(&settings.redis);
         for system in settings.systems.iter().filter(|system| system.kind == kind) {
             for writers in plan.writers.iter().copied() {
                 progress.step(&format!("writers: {}, {writers}", system.name));

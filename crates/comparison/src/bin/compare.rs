@@ -6,14 +6,15 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser;
+use holdfast_comparison::catalogue::{BASELINE, named};
 use holdfast_comparison::progress::Progress;
 use holdfast_comparison::record::SystemInfo;
-use holdfast_comparison::servers::command;
+use holdfast_comparison::servers::{GivenRedis, ServerKind, command};
 use holdfast_comparison::settings::{CompareArguments, CompareCommand, RunArguments};
 use holdfast_comparison::workload::SpeedPlan;
 use holdfast_comparison::writers::WritersPlan;
 use holdfast_comparison::{
-    Records, Row, Settings, failover, fairness, plays, report, safety, workload, writers,
+    Records, Row, Settings, failover, fairness, nodes, plays, report, safety, workload, writers,
 };
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
@@ -52,32 +53,41 @@ async fn main() -> ExitCode {
 async fn run(command: &CompareCommand, progress: &Progress) -> Result<ExitCode, String> {
     match command {
         CompareCommand::Speed(arguments) => {
-            let (settings, records) = begin(arguments)?;
+            let (settings, records) = begin(arguments).await?;
             workload::run(&settings, &records, progress).await?;
         }
         CompareCommand::Safety(arguments) => {
-            let (settings, records) = begin(arguments)?;
+            let (settings, records) = begin(own_servers(arguments)?).await?;
             safety::run(&settings, &records, progress).await?;
         }
         CompareCommand::Failover(arguments) => {
-            let (settings, records) = begin(arguments)?;
+            let (settings, records) = begin(own_servers(arguments)?).await?;
             failover::run(&settings, &records, progress).await?;
         }
         CompareCommand::Fairness(arguments) => {
-            let (settings, records) = begin(arguments)?;
+            let (settings, records) = begin(arguments).await?;
             fairness::run(&settings, &records, progress).await?;
         }
         CompareCommand::Writers(arguments) => {
             let settings =
                 Settings::of_writers(&arguments.run).map_err(|error| error.to_string())?;
             let plan = WritersPlan::of(&settings).describe();
-            let (records, mut rows) = begin_with(&settings, plan)?;
+            let (records, mut rows) = begin_with(&settings, plan).await?;
             rows.extend(writers::run(&settings, &records, progress).await?);
             progress.finish();
             write_section(&report::Section::writers(&rows), arguments.docs.as_deref())?;
         }
+        CompareCommand::Nodes(arguments) => {
+            let mut settings = Settings::of(&arguments.run).map_err(|error| error.to_string())?;
+            settings.systems = named(BASELINE).into_iter().collect();
+            let plan = nodes::describe(&settings);
+            let (records, mut rows) = begin_with(&settings, plan).await?;
+            rows.extend(nodes::run(&settings, &records, progress).await?);
+            progress.finish();
+            write_section(&report::Section::nodes(&rows), arguments.docs.as_deref())?;
+        }
         CompareCommand::All(arguments) => {
-            let (settings, records) = begin(&arguments.run)?;
+            let (settings, records) = begin(own_servers(&arguments.run)?).await?;
             workload::run(&settings, &records, progress).await?;
             fairness::run(&settings, &records, progress).await?;
             failover::run(&settings, &records, progress).await?;
@@ -85,6 +95,7 @@ async fn run(command: &CompareCommand, progress: &Progress) -> Result<ExitCode, 
             let writers =
                 Settings::of_writers(&arguments.run).map_err(|error| error.to_string())?;
             writers::run(&writers, &records, progress).await?;
+            nodes::run(&settings, &records, progress).await?;
             progress.finish();
             write_report(&settings.out, arguments.docs.as_deref())?;
         }
@@ -121,22 +132,40 @@ fn shown(is_shown: bool) -> ExitCode {
     if is_shown { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
+/// Rejects servers that somebody else runs: this measurement kills its servers.
+fn own_servers(arguments: &RunArguments) -> Result<&RunArguments, String> {
+    if arguments.redis.is_empty() {
+        return Ok(arguments);
+    }
+    Err("--redis: `safety` and `failover`, and `all` with them, kill and restart their servers, so they start own ones; with \
+         --redis run `speed`, `fairness` or `writers`"
+        .to_owned())
+}
+
 /// Checks the arguments and writes the first rows.
-fn begin(arguments: &RunArguments) -> Result<(Settings, Records), String> {
+async fn begin(arguments: &RunArguments) -> Result<(Settings, Records), String> {
     let settings = Settings::of(arguments).map_err(|error| error.to_string())?;
-    let (records, _) = begin_with(&settings, SpeedPlan::of(&settings).describe())?;
+    let (records, _) = begin_with(&settings, SpeedPlan::of(&settings).describe()).await?;
     Ok((settings, records))
 }
 
 /// Writes the first rows of a run, and returns them.
-fn begin_with(
+async fn begin_with(
     settings: &Settings,
     plan: Vec<(String, String)>,
 ) -> Result<(Records, Vec<Row>), String> {
     let records = Records::at(&settings.out).map_err(|error| error.to_string())?;
     let info = settings.info(plan).map_err(|error| error.to_string())?;
     warn(&format!("repeat it with: {}", info.command));
-    let systems = settings.systems.iter().map(|system| Row::System(SystemInfo::of(system)));
+    let given = match settings.redis.as_slice() {
+        [] => None,
+        urls => Some(GivenRedis::of(urls).await?),
+    };
+    let systems = settings.systems.iter().map(|system| {
+        let given = given.as_ref().filter(|_| system.kind == ServerKind::Redis);
+        let of_own = || SystemInfo::of(system);
+        Row::System(given.map_or_else(of_own, |given| SystemInfo::given(system, given)))
+    });
     let rows: Vec<Row> = std::iter::once(Row::Run(info)).chain(systems).collect();
     for row in &rows {
         records.append(row).map_err(|error| error.to_string())?;

@@ -49,10 +49,17 @@ fn origin_of(run: &RunInfo) -> String {
     )
 }
 
+/// How to measure on servers of one's own.
+const GIVEN: &str = "`scripts/compare speed --redis redis://HOST:PORT,redis://HOST:PORT` measures the locks on Redis on servers that \
+     run already, and so do `fairness` and `writers`. `sentinel://HOST:PORT,HOST:PORT/NAME` in the list is the master of a group \
+     behind Sentinel. RedLock uses all of the list, other locks the first. The other measurements kill their servers, and \
+     start their own.";
+
 /// How to repeat the measurement, the machine and the systems.
 pub(super) fn setup(figures: &Figures<'_>) -> Vec<Block> {
     let mut blocks = vec![Block::Heading("How to repeat it".to_owned())];
     blocks.push(Block::Code(commands(figures)));
+    blocks.push(Block::Text(GIVEN.to_owned()));
     blocks.push(Block::Heading("Machine".to_owned()));
     blocks.push(Block::Text(
         "The generator, the servers and their disks share one machine, so a number shows what they need together. Only the \

@@ -8,8 +8,8 @@ use holdfast_client::load::Spread;
 
 use crate::catalogue::{BASELINE, named, position};
 use crate::record::{
-    Failover, Fairness, LoadLoop, LockLayout, Measured, Row, RunInfo, Safety, Speed, SystemInfo,
-    Writers,
+    ClusterSpeed, Failover, Fairness, LoadLoop, LockLayout, Measured, Row, RunInfo, Safety, Speed,
+    SystemInfo, Writers,
 };
 use crate::servers::ServerKind;
 use crate::statistics::{number, per};
@@ -82,6 +82,7 @@ pub(super) struct Figures<'a> {
     pub(super) safety: Vec<&'a Safety>,
     pub(super) failover: Vec<&'a Failover>,
     pub(super) writers: Vec<&'a Writers>,
+    pub(super) nodes: Vec<&'a ClusterSpeed>,
     /// The part, system and reason of each failure.
     pub(super) failures: BTreeSet<(&'static str, &'a str, &'a str)>,
 }
@@ -121,6 +122,10 @@ impl<'a> Figures<'a> {
             Row::Writers(writers) => {
                 self.failure("writers", &writers.system, writers.failure.as_deref());
                 self.writers.push(writers);
+            }
+            Row::Nodes(nodes) => {
+                self.failure("nodes", BASELINE, nodes.failure.as_deref());
+                self.nodes.push(nodes);
             }
         }
     }

@@ -15,6 +15,7 @@ mod figures;
 pub mod growth;
 mod html;
 mod label;
+mod nodes;
 mod outcome;
 mod plots;
 mod reasons;
@@ -55,6 +56,7 @@ impl Report {
         blocks.extend(faults::fairness(&figures));
         blocks.extend(faults::safety(&figures));
         blocks.extend(faults::failover(&figures));
+        blocks.extend(nodes::nodes(&figures));
         blocks.extend(writers::writers(&figures));
         blocks.extend(cannot::cannot());
         blocks.extend(context::setup(&figures));

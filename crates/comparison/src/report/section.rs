@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::document::{Block, markdown};
 use super::figures::Figures;
-use super::{cannot, context, pictures, write_pictures, writers};
+use super::{cannot, context, nodes, pictures, write_pictures, writers};
 use crate::Row;
 
 const PAGE: &str = "comparison.md";
@@ -22,6 +22,14 @@ impl Section {
     pub fn writers(rows: &[Row]) -> Self {
         let figures = Figures::of(rows);
         let mut blocks = writers::writers(&figures);
+        blocks.extend(context::origin_lines(&figures));
+        Self { blocks }
+    }
+
+    /// The section about the size of a cluster, with the origin of its figures.
+    pub fn nodes(rows: &[Row]) -> Self {
+        let figures = Figures::of(rows);
+        let mut blocks = nodes::nodes(&figures);
         blocks.extend(context::origin_lines(&figures));
         Self { blocks }
     }

@@ -9,7 +9,9 @@ use nix::unistd::{SysconfVar, sysconf};
 use tempfile::TempDir;
 
 use super::process::{process_stat, process_tree};
-use super::{Lifetime, Server, ServerError, ServerKind, system_error, zookeeper_addresses};
+use super::{
+    Lifetime, Server, ServerError, ServerKind, holdfast, system_error, zookeeper_addresses,
+};
 use crate::catalogue::System;
 use crate::lock::{Connector, LockSettings, ServerAddresses};
 use crate::statistics::number;
@@ -31,6 +33,20 @@ impl ServerGroup {
         if kind == ServerKind::Holdfast {
             group.addresses.zookeeper = zookeeper_addresses(&group.servers)?;
         }
+        Ok(group)
+    }
+
+    /// Starts so many nodes of holdfast below this directory.
+    pub async fn holdfast(nodes: usize, below: &Path) -> Result<Self, ServerError> {
+        let directory = server_directory(below)?;
+        let servers = holdfast::cluster(directory.path(), nodes, Lifetime::WithParent).await?;
+        Ok(Self::of(servers, directory))
+    }
+
+    /// Creates a group without own servers, for Redis servers that somebody else runs.
+    fn given(redis: &[String], below: &Path) -> Result<Self, ServerError> {
+        let mut group = Self::of(Vec::new(), server_directory(below)?);
+        group.addresses.redis = redis.to_vec();
         Ok(group)
     }
 
@@ -89,6 +105,8 @@ pub(crate) fn server_directory(below: &Path) -> Result<TempDir, ServerError> {
 #[derive(Debug)]
 pub struct LazyGroup {
     kind: ServerKind,
+    /// The Redis servers that somebody else runs; empty to start own ones.
+    given: Vec<String>,
     group: Option<ServerGroup>,
     /// The reason for the failed start, which is final.
     failure: Option<String>,
@@ -96,12 +114,26 @@ pub struct LazyGroup {
 
 impl LazyGroup {
     pub fn new(kind: ServerKind) -> Self {
-        Self { kind, group: None, failure: None }
+        Self { kind, given: Vec::new(), group: None, failure: None }
+    }
+
+    /// Returns a group that uses these Redis servers, if it is one of Redis.
+    #[must_use]
+    pub fn with_redis(mut self, given: &[String]) -> Self {
+        if self.kind == ServerKind::Redis {
+            self.given = given.to_vec();
+        }
+        self
     }
 
     pub async fn get(&mut self, below: &Path) -> Result<&mut ServerGroup, String> {
         if self.group.is_none() && self.failure.is_none() {
-            match ServerGroup::start(self.kind, below).await {
+            let started = if self.given.is_empty() {
+                ServerGroup::start(self.kind, below).await
+            } else {
+                ServerGroup::given(&self.given, below)
+            };
+            match started {
                 Ok(group) => self.group = Some(group),
                 Err(error) => self.failure = Some(error.to_string()),
             }

@@ -1,4 +1,4 @@
-//! holdfast: three nodes of the binary named by `HOLDFAST_BIN`, or of the binary beside this program.
+//! holdfast: nodes of the binary named by `HOLDFAST_BIN`, or of the binary beside this program.
 //!
 //! The configuration is the default, except for the addresses and the connections per address, as for ZooKeeper.
 
@@ -15,7 +15,6 @@ const MISSING: Missing = Missing {
     system: "holdfast, as HOLDFAST_BIN names it or beside this program,",
     package: "nothing; build it: cargo build -p holdfast",
 };
-const NODES: usize = 3;
 /// The number of ports: HTTP, peers, ZooKeeper.
 const PORTS: usize = 3;
 const READY: Readiness<'_> = Readiness::Reply {
@@ -31,9 +30,13 @@ pub(super) fn version() -> String {
     version_of(binary(), &["--version"])
 }
 
-pub(super) async fn three(home: &Path, lifetime: Lifetime) -> Result<Vec<Server>, ServerError> {
+pub(super) async fn cluster(
+    home: &Path,
+    nodes: usize,
+    lifetime: Lifetime,
+) -> Result<Vec<Server>, ServerError> {
     let program = binary().ok_or(ServerError::Missing(MISSING))?;
-    let ports = ports::free::<{ PORTS * NODES }>()?;
+    let ports = ports::free_list(PORTS * nodes)?;
     let mut servers = Vec::new();
     for (at, addresses) in ports.chunks(PORTS).enumerate() {
         let directory = home.join((at + 1).to_string());

@@ -5,6 +5,7 @@
 pub mod clock;
 pub mod command;
 mod etcd;
+mod given;
 pub mod group;
 mod holdfast;
 mod leader;
@@ -23,13 +24,14 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
+pub use given::GivenRedis;
 pub use group::{LazyGroup, ServerGroup};
 pub use holdfast::zookeeper_addresses;
 pub use leader::leader;
 pub(crate) use process::tied_to_parent;
 pub use process::{Lifetime, Server};
 pub(crate) use ready::request_text;
-pub use redis::RedisServer;
+pub use redis::{RedisServer, sentinel};
 pub use registry::{RunningServer, RunningServers};
 
 /// The reason for a failed start of a server.
@@ -178,7 +180,7 @@ impl ServerKind {
             Self::MariaDb => Ok(vec![mariadb::start(&home, Durability::Synced, lifetime).await?]),
             Self::ZooKeeper => zookeeper::three(&home, lifetime).await,
             Self::Etcd => etcd::three(&home, lifetime).await,
-            Self::Holdfast => holdfast::three(&home, lifetime).await,
+            Self::Holdfast => holdfast::cluster(&home, 3, lifetime).await,
         }
     }
 }

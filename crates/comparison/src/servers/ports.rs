@@ -8,16 +8,20 @@ use super::{ServerError, system_error};
 
 /// Returns `N` different addresses.
 pub(super) fn free<const N: usize>() -> Result<[SocketAddr; N], ServerError> {
-    let mut found = [SocketAddr::from((Ipv4Addr::LOCALHOST, 0)); N];
+    let too_few = |_| system_error("free ports")(std::io::Error::other("too few"));
+    free_list(N)?.try_into().map_err(too_few)
+}
+
+/// Returns so many different addresses.
+pub(super) fn free_list(count: usize) -> Result<Vec<SocketAddr>, ServerError> {
     // All listeners stay open until the last one, so that no port is returned twice.
-    let mut open = Vec::with_capacity(N);
-    for address in &mut found {
+    let mut open = Vec::with_capacity(count);
+    for _ in 0..count {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
-        let listener = listener.map_err(system_error("a free port"))?;
-        *address = listener.local_addr().map_err(system_error("a free port"))?;
-        open.push(listener);
+        open.push(listener.map_err(system_error("a free port"))?);
     }
-    Ok(found)
+    let addresses = open.iter().map(TcpListener::local_addr).collect::<Result<_, _>>();
+    addresses.map_err(system_error("a free port"))
 }
 
 #[cfg(test)]

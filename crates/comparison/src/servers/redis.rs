@@ -7,7 +7,9 @@ use nix::sys::signal::Signal;
 
 use super::process::{Lifetime, Server, ServerCommand};
 use super::ready::{Readiness, wait_ready};
-use super::{Durability, Missing, ServerError, make_directory, ports, program, version_of};
+use super::{
+    Durability, Missing, ServerError, make_directory, ports, program, system_error, version_of,
+};
 
 const MISSING: Missing = Missing { system: "Redis", package: "redis-server" };
 const READY: Readiness<'_> = Readiness::Reply { request: "PING\r\n", contains: "+PONG" };
@@ -82,4 +84,37 @@ impl RedisServer {
         wait_ready(&mut server, &READY).await?;
         Ok(server)
     }
+}
+
+/// Starts a Sentinel that watches one master, and promotes a replica half a second after the last sign of life.
+pub async fn sentinel(
+    directory: &Path,
+    name: &str,
+    master: SocketAddr,
+) -> Result<Server, ServerError> {
+    let program = program("redis-server", &[]).ok_or(ServerError::Missing(MISSING))?;
+    make_directory(directory)?;
+    let [address] = ports::free::<1>()?;
+    let file = directory.join("sentinel.conf");
+    // The sentinel rewrites its configuration.
+    let text = format!(
+        "port {}\nbind 127.0.0.1\nsentinel monitor {name} {} {} 1\nsentinel down-after-milliseconds {name} 500\n",
+        address.port(),
+        master.ip(),
+        master.port()
+    );
+    std::fs::write(&file, text).map_err(system_error(format!("write {}", file.display())))?;
+    let command = ServerCommand {
+        name: "redis-sentinel",
+        program,
+        arguments: vec![file.into_os_string(), "--sentinel".into()],
+        directory: directory.to_owned(),
+        address,
+        user: None,
+        lifetime: Lifetime::WithParent,
+        stop: Signal::SIGKILL,
+    };
+    let mut server = command.start()?;
+    wait_ready(&mut server, &READY).await?;
+    Ok(server)
 }

@@ -32,7 +32,7 @@ pub async fn run(
     progress.add_steps(u64::from(plan.repetitions) * u64::try_from(of_each).unwrap_or(0));
     for repetition in 1..=plan.repetitions {
         for kind in kinds(&settings.systems, repetition) {
-            let mut servers = LazyGroup::new(kind);
+            let mut servers = LazyGroup::new(kind).with_redis(&settings.redis);
             for case in &plan.cases {
                 for system in settings.systems.iter().filter(|system| system.kind == kind) {
                     let (name, of, text) = (system.name, plan.repetitions, case.text());

@@ -5,6 +5,7 @@
 )]
 
 mod crashed;
+mod given;
 mod loops;
 mod queue;
 mod simulated;

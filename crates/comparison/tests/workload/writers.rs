@@ -37,7 +37,8 @@ fn optimistic_writers_fail_and_repeat_and_writers_in_a_queue_do_not() {
             | Row::Speed(_)
             | Row::Fairness(_)
             | Row::Safety(_)
-            | Row::Failover(_) => None,
+            | Row::Failover(_)
+            | Row::Nodes(_) => None,
         })
         .collect();
     assert_eq!(rows.len(), 8);
@@ -55,4 +56,21 @@ fn optimistic_writers_fail_and_repeat_and_writers_in_a_queue_do_not() {
     }
     let picture = std::fs::read_to_string(docs.join("images/writers.svg")).unwrap();
     assert_eq!(picture.matches("<circle").count(), 8, "two points of each system");
+}
+
+#[test]
+fn a_cluster_of_each_size_is_measured() {
+    if !is_here(ServerKind::Holdfast) {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_compare"));
+    command.args(["nodes", "--tiny", "--out"]).arg(place.path());
+    let ended = command.output().unwrap();
+    let section = String::from_utf8(ended.stdout).unwrap();
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+    for row in ["| 1 | 1 | ", "| 1 | 3 | ", "| 1 | 5 | "] {
+        let line = section.lines().find(|line| line.starts_with(row));
+        assert!(line.is_some_and(|line| !line.contains('–')), "{row}: {section}");
+    }
 }

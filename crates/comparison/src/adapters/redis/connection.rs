@@ -8,6 +8,7 @@ use futures_util::Stream;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, Cmd, FromRedisValue, RedisError, ScriptInvocation};
 
+use super::RedisAddress;
 use crate::LockError;
 use crate::lock::{LoadUsage, UsageCounter};
 
@@ -28,7 +29,8 @@ impl RedisConnection {
     }
 
     pub(crate) async fn open_within(url: &str, timeout: Duration) -> Result<Self, LockError> {
-        let client = Client::open(url)?;
+        let address: RedisAddress = url.parse().map_err(LockError::Rejected)?;
+        let client = Client::open(address.url(timeout).await?)?;
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(timeout))
             .set_response_timeout(Some(timeout));

@@ -1,5 +1,6 @@
 //! Locks on one Redis server, from the oldest recipe to the Redisson locks, and Redlock on several servers.
 
+mod address;
 mod connection;
 pub mod getset;
 pub mod list;
@@ -14,6 +15,8 @@ pub mod watch;
 
 use redis::Script;
 
+pub(crate) use address::masked;
+pub use address::{RedisAddress, addresses};
 pub use connection::RedisConnection;
 pub use getset::GetSet;
 pub use list::RedisList;
@@ -25,7 +28,6 @@ pub use timeout_repair::TimeoutRepair;
 
 use crate::LockError;
 use crate::lock::{LockClient, LockFuture, LockSettings, Target};
-use crate::servers::url;
 
 /// Opens a client with its own connection.
 fn connect<C: LockClient + 'static>(
@@ -33,7 +35,9 @@ fn connect<C: LockClient + 'static>(
     client: impl FnOnce(RedisConnection, LockSettings) -> C + Send + 'static,
 ) -> LockFuture<'static, Box<dyn LockClient>> {
     Box::pin(async move {
-        let connection = RedisConnection::open(&url(target.kind, target.node()?)).await?;
+        let urls = target.redis_urls()?;
+        let first = urls.first().map(String::as_str).unwrap_or_default();
+        let connection = RedisConnection::open(first).await?;
         Ok(Box::new(client(connection, target.settings)) as Box<dyn LockClient>)
     })
 }

@@ -18,16 +18,13 @@ use crate::lock::{
     nonce,
 };
 use crate::polling::Polling;
-use crate::servers::url;
 
 pub const LOCK: LockKind = LockKind {
     name: "redlock",
     limitations: &[ForgottenByRestart, ExpiresUnderHolder, NoToken, Polls, Unfair],
     connect: |target| {
         Box::pin(async move {
-            target.node()?;
-            let urls = target.addresses.nodes.iter().map(|node| url(target.kind, *node)).collect();
-            let client = Redlock::open(urls, target.settings).await?;
+            let client = Redlock::open(target.redis_urls()?, target.settings).await?;
             Ok(Box::new(client) as Box<dyn LockClient>)
         })
     },

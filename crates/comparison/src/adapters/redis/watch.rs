@@ -15,6 +15,9 @@ pub const LOCK: LockKind = LockKind {
     connect: |target| connect(target, |connection, _| WatchingWriter { connection, read: 0 }),
 };
 
+/// The time after which a server that somebody else runs is rid of the number.
+const KEPT_SECONDS: u64 = 3_600;
+
 /// A writer that adds one to a number: its acquire only reads the number, and its release writes if it is unchanged.
 #[derive(Debug)]
 struct WatchingWriter {
@@ -33,7 +36,7 @@ impl Adapter for WatchingWriter {
 
     async fn release(&mut self, held: HeldLock) -> Result<(), LockError> {
         let mut pipeline = Pipeline::new();
-        pipeline.atomic().cmd("SET").arg(&held.lock).arg(self.read + 1);
+        pipeline.atomic().cmd("SET").arg(&held.lock).arg(self.read + 1).arg("EX").arg(KEPT_SECONDS);
         let done: Option<(String,)> = self.connection.transaction(&pipeline).await?;
         let lost = || LockError::Lost("another client has set the key".to_owned());
         done.map(drop).ok_or_else(lost)
