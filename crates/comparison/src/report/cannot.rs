@@ -17,7 +17,7 @@ pub(super) fn cannot() -> Vec<Block> {
     vec![
         Block::Heading("What each cannot do".to_owned()),
         Block::Text(
-            "All systems of the catalogue, measured or not. A command shows each act on the real server; elsewhere a test in \
+            "All systems, measured or not. A command shows each act on the real server; elsewhere a test in \
              `crates/comparison` does. Every limitation has such a test. Without a fencing token, nothing rejects the late write \
              of a former holder. `+always` stands for the same lock on a Redis that syncs each write."
                 .to_owned(),
