@@ -5,8 +5,8 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use holdfast_client::http::ClientTls;
@@ -153,13 +153,11 @@ impl Strangers {
     }
 
     async fn large_body(&self, mut stream: MaybeTlsStream) -> std::io::Result<()> {
-        let item = br#"{"create":"/flood","data":"x"},"#;
-        let body = [&br#"{"then":["#[..], &item.repeat(1_900_000 / item.len())].concat();
-        let (head, length) = (self.authorization(), body.len());
+        let (head, length) = (self.authorization(), LARGE.len());
         let head =
             format!("POST /v1/txn HTTP/1.1\r\nHost: x\r\n{head}Content-Length: {length}\r\n\r\n");
         stream.write_all(head.as_bytes()).await?;
-        stream.write_all(&body).await?;
+        stream.write_all(&LARGE).await?;
         stream.flush().await?;
         stream.read(&mut [0; 4096]).await.map(drop)
     }
@@ -296,6 +294,12 @@ fn p99(mut took: Vec<Duration>) -> f64 {
     took.sort();
     took[(took.len() - 1) * 99 / 100].as_secs_f64() * 1e3
 }
+
+/// Made once: copies for each connection would take the caches of the processors from the nodes.
+static LARGE: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    let item = br#"{"create":"/flood","data":"x"},"#;
+    [&br#"{"then":["#[..], &item.repeat(1_900_000 / item.len())].concat()
+});
 
 /// A runtime for the strangers. Their machines are others: in a measurement they get the processors only while nobody else uses
 /// them. In a test, which may share its machine with others, they have a low priority.
