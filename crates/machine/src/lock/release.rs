@@ -166,6 +166,7 @@ impl Machine {
                     let Some(entry) = self.locks.find(id, &lock, &owner, ticket).cloned() else {
                         continue;
                     };
+                    // The last claim of an entry stays: the multi-lock waits as a whole.
                     let Some((Some(rest), _)) = entry.end_wait(requested_in) else { continue };
                     self.end_attempt(id, (&lock, &owner), number);
                     self.keep_claims(&lock, &entry, rest, ctx);

@@ -409,6 +409,10 @@ impl Model {
             let Some(node) = queue.iter().find(|node| meant(node)) else { continue };
             // A later call may have changed the entry of one lock alone.
             let Some((number, rest)) = entry(node).end_wait(requested_in.0) else { continue };
+            // The last claim of an entry stays: the multi-lock waits as a whole.
+            if rest.is_empty() {
+                continue;
+            }
             let path = node.path.clone();
             self.end_attempt((&name, &lock, &owner), number);
             self.set_claims(&lock, &path, rest);
