@@ -16,11 +16,8 @@ HERE = Path(__file__).resolve().parent / "curator"
 VERSION = "5.9.0"
 # Its tests set the same of their own server.
 SETTINGS = """
-[zookeeper]
-tick = "500ms"
-
 [tree]
-container_idle = "10s"
+container_idle = "1s"
 sweep_every = "100ms"
 """
 CLASS_TIMEOUT_S = 900
