@@ -212,13 +212,13 @@ impl fmt::Display for AuditItem {
 impl fmt::Display for PolicyItem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Limit(limit) => write!(f, "limit {}", CountOrNone(*limit)),
+            Self::Limit(limit) => write!(f, "limit {}", OptionalCount(*limit)),
             Self::Order(order) => write!(f, "order {}", order.as_str()),
             Self::AgeingMs(ms) => write!(f, "ageing {ms} ms"),
             Self::LockDelayMs(ms) => write!(f, "lock delay {ms} ms"),
             Self::CooldownMs(ms) => write!(f, "cooldown {ms} ms"),
             Self::DeadlockDetection(on) => write!(f, "deadlock detection {on}"),
-            Self::Shards(shards) => write!(f, "shards {}", CountOrNone(*shards)),
+            Self::Shards(shards) => write!(f, "shards {}", OptionalCount(*shards)),
         }
     }
 }
@@ -260,9 +260,9 @@ impl fmt::Display for MsOrNone {
     }
 }
 
-struct CountOrNone(Option<u32>);
+struct OptionalCount(Option<u32>);
 
-impl fmt::Display for CountOrNone {
+impl fmt::Display for OptionalCount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Some(count) => count.fmt(f),
