@@ -78,7 +78,7 @@ pub struct RunArguments {
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub systems: Vec<String>,
     /// Redis servers that run already, instead of own ones, separated by commas: `redis://[:PASSWORD@]HOST:PORT`, or
-    /// `sentinel://HOST:PORT,HOST:PORT/NAME` for a group. RedLock uses all of them, other locks the first.
+    /// `sentinel://HOST:PORT,HOST:PORT/NAME` for a group. Redlock uses all of them, other locks the first.
     #[arg(long, value_name = "URLS", default_value = "", hide_default_value = true)]
     pub redis: String,
     /// The directory of the rows; rows that exist stay.

@@ -10,7 +10,9 @@ use holdfast_comparison::catalogue::{BASELINE, named};
 use holdfast_comparison::progress::Progress;
 use holdfast_comparison::record::SystemInfo;
 use holdfast_comparison::servers::{GivenRedis, ServerKind, command};
-use holdfast_comparison::settings::{CompareArguments, CompareCommand, RunArguments};
+use holdfast_comparison::settings::{
+    CompareArguments, CompareCommand, GrowthArguments, RunArguments, SectionArguments,
+};
 use holdfast_comparison::workload::SpeedPlan;
 use holdfast_comparison::writers::WritersPlan;
 use holdfast_comparison::{
@@ -68,24 +70,8 @@ async fn run(command: &CompareCommand, progress: &Progress) -> Result<ExitCode, 
             let (settings, records) = begin(arguments).await?;
             fairness::run(&settings, &records, progress).await?;
         }
-        CompareCommand::Writers(arguments) => {
-            let settings =
-                Settings::of_writers(&arguments.run).map_err(|error| error.to_string())?;
-            let plan = WritersPlan::of(&settings).describe();
-            let (records, mut rows) = begin_with(&settings, plan).await?;
-            rows.extend(writers::run(&settings, &records, progress).await?);
-            progress.finish();
-            write_section(&report::Section::writers(&rows), arguments.docs.as_deref())?;
-        }
-        CompareCommand::Nodes(arguments) => {
-            let mut settings = Settings::of(&arguments.run).map_err(|error| error.to_string())?;
-            settings.systems = named(BASELINE).into_iter().collect();
-            let plan = nodes::describe(&settings);
-            let (records, mut rows) = begin_with(&settings, plan).await?;
-            rows.extend(nodes::run(&settings, &records, progress).await?);
-            progress.finish();
-            write_section(&report::Section::nodes(&rows), arguments.docs.as_deref())?;
-        }
+        CompareCommand::Writers(arguments) => measure_writers(arguments, progress).await?,
+        CompareCommand::Nodes(arguments) => measure_nodes(arguments, progress).await?,
         CompareCommand::All(arguments) => {
             let (settings, records) = begin(own_servers(&arguments.run)?).await?;
             workload::run(&settings, &records, progress).await?;
@@ -105,15 +91,7 @@ async fn run(command: &CompareCommand, progress: &Progress) -> Result<ExitCode, 
         CompareCommand::Servers(command) => {
             command::run(command).await?.iter().for_each(|line| say(line));
         }
-        CompareCommand::Growth(arguments) => {
-            let failed = |path: &Path| {
-                let path = path.display().to_string();
-                move |error: std::io::Error| format!("{path}: {error}")
-            };
-            let json = std::fs::read_to_string(&arguments.json).map_err(failed(&arguments.json))?;
-            let svg = report::growth::draw(&json)?;
-            std::fs::write(&arguments.svg, svg).map_err(failed(&arguments.svg))?;
-        }
+        CompareCommand::Growth(arguments) => draw_growth(arguments)?,
         CompareCommand::Play(arguments) => {
             progress.finish();
             return Ok(shown(plays::menu::run(arguments).await?));
@@ -126,6 +104,38 @@ async fn run(command: &CompareCommand, progress: &Progress) -> Result<ExitCode, 
         CompareCommand::Worker => {}
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Measures writers of one value, and prints the section.
+async fn measure_writers(arguments: &SectionArguments, progress: &Progress) -> Result<(), String> {
+    let settings = Settings::of_writers(&arguments.run).map_err(|error| error.to_string())?;
+    let plan = WritersPlan::of(&settings).describe();
+    let (records, mut rows) = begin_with(&settings, plan).await?;
+    rows.extend(writers::run(&settings, &records, progress).await?);
+    progress.finish();
+    write_section(&report::Section::writers(&rows), arguments.docs.as_deref())
+}
+
+/// Measures clusters of each size, and prints the section.
+async fn measure_nodes(arguments: &SectionArguments, progress: &Progress) -> Result<(), String> {
+    let mut settings = Settings::of(&arguments.run).map_err(|error| error.to_string())?;
+    settings.systems = named(BASELINE).into_iter().collect();
+    let plan = nodes::describe(&settings);
+    let (records, mut rows) = begin_with(&settings, plan).await?;
+    rows.extend(nodes::run(&settings, &records, progress).await?);
+    progress.finish();
+    write_section(&report::Section::nodes(&rows), arguments.docs.as_deref())
+}
+
+/// Draws the curves of a file.
+fn draw_growth(arguments: &GrowthArguments) -> Result<(), String> {
+    let failed = |path: &Path| {
+        let path = path.display().to_string();
+        move |error: std::io::Error| format!("{path}: {error}")
+    };
+    let json = std::fs::read_to_string(&arguments.json).map_err(failed(&arguments.json))?;
+    let svg = report::growth::draw(&json)?;
+    std::fs::write(&arguments.svg, svg).map_err(failed(&arguments.svg))
 }
 
 fn shown(is_shown: bool) -> ExitCode {
@@ -179,7 +189,9 @@ fn write_section(section: &report::Section, docs: Option<&Path>) -> Result<(), S
     let Some(docs) = docs else { return Ok(()) };
     let written = section.write(docs);
     let written = written.map_err(|error| format!("{}: {error}", docs.display()))?;
-    written.iter().for_each(|file| say(&file.display().to_string()));
+    for file in &written {
+        say(&file.display().to_string());
+    }
     Ok(())
 }
 

@@ -39,7 +39,9 @@ pub async fn show(arguments: &ShowArguments) -> Result<bool, String> {
     let rows = chosen(&arguments.rows, ROWS, "row")?;
     if rows.is_empty() {
         let line = |row: &Play| format!("{:>3}  {}", row.name, row.question);
-        ROWS.iter().for_each(|row| say(&line(row)));
+        for row in ROWS {
+            say(&line(row));
+        }
     }
     let mut all_hold = true;
     for row in rows {
@@ -82,8 +84,8 @@ fn chosen(
     }
     let known = || all.iter().map(|play| play.name).collect::<Vec<_>>().join(", ");
     let unknown = |name: &String| format!("unknown {what} `{name}`; the {what}s are: {}", known());
-    let named = |name: &String| all.iter().find(|play| play.name == name);
-    names.iter().map(|name| named(name).ok_or_else(|| unknown(name))).collect()
+    let find = |name: &String| all.iter().find(|play| play.name == name);
+    names.iter().map(|name| find(name).ok_or_else(|| unknown(name))).collect()
 }
 
 /// One line for each question.

@@ -1,4 +1,4 @@
-//! Rows about RedLock: groups behind its addresses, and the advice of its authors.
+//! Rows about Redlock: groups behind its addresses, and the advice of its authors.
 
 use std::path::Path;
 use std::time::Duration;
@@ -95,7 +95,9 @@ async fn groups(log: &PlayLog) -> Result<(), String> {
         let lock = Redlock::open(urls, LockSettings::default()).await.map_err(text)?;
         Ok::<_, String>(PlayClient::of(log, name, Box::new(lock)))
     };
-    groups.iter().for_each(|group| group.link.cut());
+    for group in &groups {
+        group.link.cut();
+    }
     log.note("Redis", "the links to the three replicas are cut");
     let first = open("web1").await?.acquire(Duration::ZERO).await?;
     let busy = open("web2").await?.acquire(Duration::from_millis(200)).await?;
