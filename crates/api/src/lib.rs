@@ -79,7 +79,7 @@ pub use member::{
 pub use namespace::{NamespaceBody, NamespacesBody, namespace_path};
 pub use param::{Absent, Form, Param, object_schema};
 pub use param_error::{ParamError, nearest};
-pub use param_value::{CallParams, CountOrNone, ParamField, ParamValue};
+pub use param_value::{CallParams, CountOrNone, ParamField, ParamValue, missing};
 pub use parameters::{KEEPALIVE_SESSIONS_MAX, LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX, WAIT_MAX};
 pub use path::{
     fence_path, force_release_path, history_path, keepalive_path, lock_path, policy_path,

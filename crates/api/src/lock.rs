@@ -38,8 +38,9 @@ pub struct GrantBody {
     /// The owner within the session, if the call named one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<Owner>,
-    /// Milliseconds until the session expires, counted from the time of the response.
-    pub expires_in_ms: u64,
+    /// Milliseconds until the session expires, counted from the time of the response; absent for a durable hold.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_in_ms: Option<u64>,
     /// Whether the caller already held the lock.
     pub renewed: bool,
     /// How long the call waited.
@@ -81,9 +82,10 @@ impl GrantBody {
             token: grant.token,
             ticket: grant.ticket,
             min_valid_token: grant.floor,
+            expires_in_ms: (!grant.session.is_durable())
+                .then(|| holdfast_types::millis(expires_in)),
             session: grant.session,
             owner: named_owner(grant.owner),
-            expires_in_ms: holdfast_types::millis(expires_in),
             renewed: grant.renewed,
             waited_ms: holdfast_types::millis(waited),
             waiters: grant.waiters,
@@ -138,6 +140,9 @@ pub struct HolderBody {
     /// The value that the caller set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
+    /// The reason of a durable hold, which has no session of a client; absent for every other hold.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub durable_reason: Option<String>,
     /// The pending request to release the lock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub release_request: Option<ReleaseRequestBody>,
@@ -167,6 +172,7 @@ impl HolderBody {
             upgrading: holder.upgrading,
             ends_in_ms: holder.ends_at.map(|end| age(now, end)),
             value: holder.value.map(|value| text(&value)),
+            durable_reason: holder.durable.map(|reason| reason.to_string()),
             release_request: None,
             multi_lock: Vec::new(),
             since_renewal_ms: None,
@@ -590,6 +596,7 @@ mod tests {
             upgrading: false,
             ends_at: Some(Stamp(4_500)),
             value: Some(b"10.0.0.7".as_slice().into()),
+            durable: None,
         };
         let waiter = WaiterView {
             session,

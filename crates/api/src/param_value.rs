@@ -122,7 +122,8 @@ impl ParamField for Labels {
     }
 }
 
-fn missing(param: &Param) -> ParamError {
+/// The error of a parameter that the call needs.
+pub fn missing(param: &Param) -> ParamError {
     let example = if let Absent::Rejected(example) = param.absent {
         format!("write ?{}={example}", param.name)
     } else {

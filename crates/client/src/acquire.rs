@@ -186,7 +186,7 @@ impl UnsettledAcquire {
         let mut granted = Vec::new();
         for grant in answer.body {
             let counted_from = answer.sent.plus(Duration::from_millis(grant.waited_ms));
-            let held = Duration::from_millis(grant.expires_in_ms);
+            let held = Duration::from_millis(grant.expires_in_ms.unwrap_or(0));
             session.acknowledge(Acknowledged { counted_from, held })?;
             let Some(entry) = self.entry_of(&grant) else {
                 let reason = format!("{} was granted without a request", grant.lock);

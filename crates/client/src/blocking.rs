@@ -10,10 +10,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_api::{
-    BarrierBody, ClusterBody, CounterBody, ElectionBody, ForceReleasedBody, HandedOverBody,
-    LatchBody, LeaderBody, LockBody, LocksBody, PolicyBody, ReleaseRequestedBody, TrippedBody,
+    BarrierBody, ClusterBody, CounterBody, ElectionBody, ForceReleasedBody, GrantBody,
+    HandedOverBody, LatchBody, LeaderBody, LockBody, LocksBody, PolicyBody, ReleaseRequestedBody,
+    TrippedBody,
 };
-use holdfast_types::{FencingToken, LockName, PolicyChange, Reason, RequestRelease, SessionName};
+use holdfast_types::{
+    FencingToken, LockName, Owner, PolicyChange, Reason, RequestRelease, SessionName,
+};
 
 use self::runtime::ClientRuntime;
 use crate::error::argument;
@@ -209,6 +212,8 @@ blocking!(crate::Client {
     ref locks(query: &LockQuery) -> LocksBody;
     ref release(lock: &LockName, session: &SessionName) -> ();
     ref transfer(lock: &LockName, from: &SessionName, to: &SessionName) -> HandedOverBody;
+    ref hold_durably(lock: &LockName, owner: &Owner, reason: &Reason, wait: Duration) -> GrantBody;
+    ref release_durable(lock: &LockName, owner: &Owner, token: FencingToken) -> ();
     ref force_release(lock: &LockName, token: Option<FencingToken>, reason: &Reason) -> ForceReleasedBody;
     ref request_release(request: &RequestRelease) -> ReleaseRequestedBody;
     ref set_policy(lock: &LockName, change: &PolicyChange) -> PolicyBody;

@@ -167,7 +167,7 @@ impl Guard {
         };
         let loss = match result {
             Ok(answer) if answer.body.token == self.token() => {
-                let held = Duration::from_millis(answer.body.expires_in_ms);
+                let held = Duration::from_millis(answer.body.expires_in_ms.unwrap_or(0));
                 session.acknowledge(Acknowledged { counted_from: answer.sent, held })?;
                 *self.locks.request = request;
                 return Ok(());

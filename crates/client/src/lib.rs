@@ -82,6 +82,7 @@ mod calls;
 mod client;
 mod clock;
 mod download;
+mod durable;
 mod election;
 mod error;
 mod error_text;

@@ -174,7 +174,7 @@ impl ModeChange {
         grant.mode = mode;
         let token = grant.token;
         let counted_from = sent.plus(Duration::from_millis(grant.waited_ms));
-        let held = Duration::from_millis(grant.expires_in_ms);
+        let held = Duration::from_millis(grant.expires_in_ms.unwrap_or(0));
         self.hold.session.acknowledge(Acknowledged { counted_from, held })?;
         self.hold.grant.send_replace(Arc::new(grant));
         self.hold.entry.enter(EntryStage::Held(token));

@@ -10,7 +10,7 @@ use clap::{Args, ValueEnum};
 use holdfast_client::http::ClientTls;
 use holdfast_client::{AccessToken, Client, ClientBuilder};
 use holdfast_tls::TlsConnector;
-use holdfast_types::{LockName, NameError, NodeId, Reason, SessionName};
+use holdfast_types::{FencingToken, LockName, NameError, NodeId, Owner, Reason, SessionName};
 
 use crate::config::is_cluster_name;
 use crate::exit::CommandFailure;
@@ -264,6 +264,15 @@ pub(crate) fn lock_name(text: &str) -> Result<LockName, NameError> {
 
 pub(crate) fn session_name(text: &str) -> Result<SessionName, NameError> {
     SessionName::new(text)
+}
+
+pub(crate) fn owner(text: &str) -> Result<Owner, NameError> {
+    Owner::new(text)
+}
+
+pub(crate) fn fencing_token(text: &str) -> Result<FencingToken, String> {
+    let token = text.parse().ok().filter(|token| (1..FencingToken::END).contains(token));
+    token.map(FencingToken).ok_or_else(|| format!("{text:?} is not a token, such as 4711"))
 }
 
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {

@@ -286,6 +286,7 @@ fn service_config(config: &Config) -> ServiceConfig {
         requires_authentication: config.requires_authentication(),
         unprotected: config.unprotected().map(ToString::to_string),
         backup_expected_every: config.backup_expect_every,
+        durable_hold_alarm_after: config.durable_alarm_after,
         priority: config.priority,
         container_idle: config.container_idle,
         sweep_every: config.sweep_every,

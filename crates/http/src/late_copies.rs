@@ -56,6 +56,10 @@ impl LateCopies {
     /// What to do after `outcome-unknown`. `has` is whether the call has a parameter.
     pub(crate) fn after_unknown_outcome(self, has: impl Fn(&str) -> bool) -> &'static str {
         match self {
+            Self::Attempt if has("reason") => {
+                "repeat this call with the same owner: it returns the durable hold. To give up, DELETE it with its token; otherwise \
+                 the hold stays"
+            }
             Self::Attempt if has("attempt") => {
                 "repeat this call with the same session and attempt: it returns the hold. To give up, DELETE it with the \
                  same session and attempt; otherwise the session may keep a hold"
@@ -235,6 +239,7 @@ mod tests {
         }
         let of =
             |name: &'static str| LateCopies::Attempt.after_unknown_outcome(|given| given == name);
+        assert!(of("reason").contains("DELETE it with its token"), "{}", of("reason"));
         assert!(of("attempt").contains("the same session and attempt"), "{}", of("attempt"));
         assert!(of("session").contains("DELETE it with the same session;"), "{}", of("session"));
         assert!(of("").contains("until its ttl is over"), "{}", of(""));

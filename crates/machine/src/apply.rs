@@ -10,6 +10,7 @@ use holdfast_types::{
 
 use crate::cluster::LastBackup;
 use crate::context::ApplyContext;
+use crate::lock::durable::check_durable;
 use crate::{Machine, digest, stored_bytes};
 
 impl Machine {
@@ -55,7 +56,8 @@ impl Machine {
     ) -> Result<(), Rejection> {
         self.check_level(command)?;
         self.authorize(actor, call, command)?;
-        self.check_seal(command)
+        self.check_seal(command)?;
+        check_durable(call, command)
     }
 
     fn within_limits(&mut self, command: Command, ctx: &mut ApplyContext<'_>) -> Outcome {

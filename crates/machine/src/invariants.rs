@@ -57,6 +57,9 @@ impl Machine {
         for session in self.sessions.iter() {
             let Session { id, name, attachment, .. }: &Session = session;
             names += 1;
+            ensure(!name.is_durable() || session.queue_entries > 0, || {
+                format!("session {name} of durable holds has no entry")
+            })?;
             let attached = attachment.is_none_or(|at| at.0 > 0 && at <= self.revision);
             ensure(attached && attachment.is_some() == session.password.is_some(), || {
                 format!("session {name} has a password without an attachment, or the reverse")

@@ -148,6 +148,7 @@ pub(crate) fn of_right(right: Right, name: &str) -> Option<&str> {
     match right {
         Right::LockRead
         | Right::LockAcquire
+        | Right::LockDurable
         | Right::LockCheck
         | Right::LockRequestRelease
         | Right::LockBreak

@@ -5,8 +5,9 @@
 use std::ops::Bound;
 
 use holdfast_types::{
-    Command, FenceView, FencingToken, Limits, LockName, LockView, Mode, Page, Revision, SessionEnd,
-    SessionId, SessionName, SessionStatus, SessionView, Stamp, SubjectName, Ttl, ZnodePath,
+    Command, FenceView, FencingToken, HolderView, Limits, LockName, LockView, Mode, Page, Revision,
+    SessionEnd, SessionId, SessionName, SessionStatus, SessionView, Stamp, SubjectName, Ttl,
+    ZnodePath,
 };
 
 use crate::Machine;
@@ -222,7 +223,7 @@ impl Machine {
         }
     }
 
-    /// Returns a page of the live sessions, in name order, after a name. Each has at most [`LISTED_ENTRIES_MAX`] queue
+    /// Returns a page of the live sessions, except those of durable holds, in name order, after a name. Each has at most [`LISTED_ENTRIES_MAX`] queue
     /// entries. The page has fewer than `limit` sessions, with `next`, if it read [`SCAN_MAX`] names.
     pub fn sessions(
         &self,
@@ -239,6 +240,7 @@ impl Machine {
             last = Some(name);
             if let KnownSession::Open(id) = named
                 && let Some(session) = self.sessions.get(id)
+                && !name.is_durable()
                 && is_visible(name)
             {
                 items.push(self.session_view(session, LISTED_ENTRIES_MAX));
@@ -311,9 +313,29 @@ impl Machine {
         self.sessions.get(id).map(|session| (session.ttl, session.generation))
     }
 
-    /// The leases of all live sessions, in the order of their numbers.
+    /// The leases of all live sessions that have one, in the order of their numbers.
     pub fn leases(&self) -> impl Iterator<Item = (SessionId, Ttl, u64)> {
-        self.sessions.iter().map(|session| (session.id, session.ttl, session.generation))
+        let leased = self.sessions.iter().filter(|session| !session.name.is_durable());
+        leased.map(|session| (session.id, session.ttl, session.generation))
+    }
+
+    /// The durable holds that were granted before a time: the lock and the holder, at most `count_max`.
+    pub fn durable_holds_before(
+        &self,
+        granted_before: Stamp,
+        count_max: usize,
+    ) -> Vec<(LockName, HolderView)> {
+        let named = self.sessions.names_after(Some(SessionName::DURABLE));
+        let named = named.take_while(|(name, _)| name.is_durable());
+        let ids = named.filter_map(|(_, named)| match named {
+            KnownSession::Open(id) => Some(id),
+            KnownSession::Ended { .. } => None,
+        });
+        let entries = ids.flat_map(|id| self.locks.keys_of(id)).filter_map(|key| {
+            let lock = key.lock.as_ref()?;
+            Some((lock.clone(), self.holder_view(self.locks.get(lock)?.entry(&key.rank)?)?))
+        });
+        entries.filter(|(_, holder)| holder.granted_at < granted_before).take(count_max).collect()
     }
 
     /// True if a command would only add a waiter at the end of an exclusive lock's queue, behind a holder and another

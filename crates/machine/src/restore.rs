@@ -3,7 +3,7 @@
 //! The cluster of the backup may have continued for any time, and may still run; other restores of its backups may exist.
 //! Nothing that any of them has handed out may occur again: the counters of tokens, revisions and sessions continue at the
 //! [`RestorePoint`]. All sessions end, because their clients may hold locks in both clusters. Tree, policies, limits,
-//! authorization and audit trail stay.
+//! authorization, audit trail and durable holds stay.
 //!
 //! A sealed cluster hands out neither tokens nor sessions. So its sessions can be kept, and its time continues.
 
@@ -15,6 +15,7 @@ use thiserror::Error;
 
 use crate::Machine;
 use crate::context::ApplyContext;
+use crate::lock::index::SessionLockKey;
 use crate::restore_point::RestorePoint;
 
 /// What a restored cluster is.
@@ -125,19 +126,23 @@ impl Machine {
         }
     }
 
-    /// Ends every session as expired. All of them leave before any ends, so no entry and no arrival of one of them is
-    /// granted or let in.
+    /// Ends every session as expired, except those with durable holds. All of them leave before any ends, so no entry and
+    /// no arrival of one of them is granted or let in.
     fn end_all_sessions(&mut self) {
         let mut events = Vec::new();
         let mut ctx = ApplyContext::new(self.revision, self.now, Actor::Node, &mut events);
-        let ids: Vec<SessionId> = self.sessions.iter().map(|session| session.id).collect();
+        let mut ids: Vec<SessionId> = self.sessions.iter().map(|session| session.id).collect();
         for id in &ids {
             let keys: Vec<_> = self.locks.keys_of(*id).cloned().collect();
             for key in &keys {
+                if self.is_durable_hold(key) {
+                    continue;
+                }
                 self.leave(key, LossCause::SessionExpired, &mut ctx);
                 ctx.locks_to_grant.extend(key.lock.clone());
             }
         }
+        ids.retain(|id| self.has_no_entries(*id));
         for id in &ids {
             self.remove_ephemerals(*id, &mut ctx);
         }
@@ -149,5 +154,13 @@ impl Machine {
         }
         // No waiter is left. This ends the cooldowns that are over.
         self.grant_stale(&mut ctx);
+    }
+}
+
+impl Machine {
+    fn is_durable_hold(&self, key: &SessionLockKey) -> bool {
+        let lock = key.lock.as_ref().and_then(|lock| self.locks.get(lock));
+        let entry = lock.and_then(|lock| lock.entry(&key.rank));
+        entry.is_some_and(|entry| entry.hold.is_some() && entry.options().durable.is_some())
     }
 }

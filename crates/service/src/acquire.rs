@@ -103,7 +103,11 @@ impl Service {
         clock: &AcquireClock,
     ) -> Result<Option<Response<Granted>>, Failure> {
         let Acquire { open, owner, .. } = acquire;
-        if open.anonymous || acquire.attempt.is_some() || acquire.change.is_some() {
+        if open.anonymous
+            || open.session.is_durable()
+            || acquire.attempt.is_some()
+            || acquire.change.is_some()
+        {
             return Ok(None);
         }
         let Some(lock) = acquire.locks.single() else { return Ok(None) };

@@ -5,11 +5,13 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use holdfast_machine::{AccessTokenRecord, LastBackup, Machine};
-use holdfast_types::{NodeId, Revision, RoleName, Stamp, SubjectName, ZnodePath};
+use holdfast_types::{
+    HolderView, LockName, NodeId, Revision, RoleName, Stamp, SubjectName, ZnodePath, millis,
+};
 
 use crate::alarms::{
     Alarm, AlarmFacts, ExpectedBackup, Expiring, FollowerFacts, ListenerCertificate, MemoryUse,
-    QuotaUse, SILENT, alarms_of,
+    NAMED_MAX, QuotaUse, SILENT, alarms_of,
 };
 use crate::service::Service;
 use crate::service_call::{PEER_READS_LEVEL, ReadAlarms};
@@ -158,6 +160,7 @@ impl Service {
             },
             foreign: self.foreign_znode().filter(|_| leads),
             audit_sinks: self.audit_sink_problems(Instant::now()),
+            durable_holds: self.old_durable_holds(now),
             audit_evicted: (self.raft().read(|machine| machine.audit_evicted().collect()), now),
             seal: self.raft().read(|machine| machine.sealed().cloned()).map(|seal| {
                 let age = Duration::from_millis(now.0.saturating_sub(seal.since.0));
@@ -173,6 +176,18 @@ impl Service {
             let found = machine.first_foreign_znode().filter(|_| known);
             found.map(|(path, count)| (path.clone(), count))
         })
+    }
+
+    /// One more than an alarm names.
+    fn old_durable_holds(&self, now: Stamp) -> Vec<(LockName, HolderView, Duration)> {
+        let after = millis(self.config().durable_hold_alarm_after);
+        let before = Stamp(now.0.saturating_sub(after));
+        let old = self.raft().read(|machine| machine.durable_holds_before(before, NAMED_MAX + 1));
+        let aged = old.into_iter().map(|(lock, holder)| {
+            let age = Duration::from_millis(now.0.saturating_sub(holder.granted_at.0));
+            (lock, holder, age)
+        });
+        aged.collect()
     }
 
     /// `None` if this node expects no backups, or the feature level of the cluster cannot record them.

@@ -8,7 +8,8 @@ use std::time::{Duration, SystemTime};
 
 use holdfast_raft::{RecentSyncs, SLOW_SYNC};
 use holdfast_types::{
-    AuditClass, AuditEvicted, NodeId, Revision, Seal, Stamp, ZnodePath, format_time,
+    AuditClass, AuditEvicted, HolderView, LockName, NodeId, Reason, Revision, Seal, Stamp,
+    ZnodePath, format_time,
 };
 use serde::{Deserialize, Serialize};
 
@@ -42,7 +43,7 @@ const MEMORY_CRITICAL: u64 = 92;
 /// How long an eviction from the audit trail raises an alarm, milliseconds.
 const EVICTED_FOR: u64 = 86_400_000;
 /// The most things that one alarm names.
-const NAMED_MAX: usize = 5;
+pub(crate) const NAMED_MAX: usize = 5;
 
 /// How urgent an alarm is. Services exchange it: append-only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -213,6 +214,8 @@ pub(crate) struct AlarmFacts {
     pub(crate) audit_sinks: Vec<String>,
     /// The evicted records of the audit trail, and the log's time.
     pub(crate) audit_evicted: (Vec<(AuditClass, AuditEvicted)>, Stamp),
+    /// The durable holds that are too old, with their ages.
+    pub(crate) durable_holds: Vec<(LockName, HolderView, Duration)>,
 }
 
 /// When the next backup is expected.
@@ -302,6 +305,7 @@ fn raised(kind: AlarmKind, facts: &AlarmFacts) -> Option<(AlarmSeverity, String)
         AlarmKind::TimeBehind => Some((Warning, time_behind(facts.clocks.behind_ms?)?)),
         AlarmKind::AuditBehind => Some((Warning, named(facts.audit_sinks.iter().cloned(), "")?)),
         AlarmKind::AuditEvicted => Some((Warning, audit_evicted(&facts.audit_evicted)?)),
+        AlarmKind::DurableHoldOld => Some((Warning, durable_holds(&facts.durable_holds)?)),
     }
 }
 
@@ -328,6 +332,14 @@ fn audit_evicted((evicted, now): &(Vec<(AuditClass, AuditEvicted)>, Stamp)) -> O
         format!("{count} records of {} up to {}", class.as_str(), format_time(*at))
     });
     named(detail, "evicted from the audit trail")
+}
+
+fn durable_holds(old: &[(LockName, HolderView, Duration)]) -> Option<String> {
+    let detail = old.iter().map(|(lock, HolderView { owner, durable, .. }, age)| {
+        let reason = durable.as_ref().map_or("", Reason::as_str);
+        format!("{lock} by {owner} for {}: {reason}", days(*age))
+    });
+    named(detail, "")
 }
 
 fn time_behind(ms: i64) -> Option<String> {

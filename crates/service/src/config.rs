@@ -50,6 +50,8 @@ pub struct ServiceConfig {
     pub priority: u8,
     /// The longest time between two backups, for the alarm `backup-old`; `None` expects no backups.
     pub backup_expected_every: Option<Duration>,
+    /// The age of a durable hold from which on it raises the alarm `durable-hold-old`.
+    pub durable_hold_alarm_after: Duration,
 }
 
 impl ServiceConfig {
@@ -81,6 +83,7 @@ impl Default for ServiceConfig {
             unprotected: None,
             priority: Self::DEFAULT_PRIORITY,
             backup_expected_every: None,
+            durable_hold_alarm_after: Duration::from_hours(7 * 24),
         }
     }
 }

@@ -74,7 +74,10 @@ impl QueuedAcquire {
         mut parked: Parked<Ticket, QueueEvent>,
     ) -> Result<Response<Granted>, Failure> {
         let (session, ttl) = (self.session.clone(), self.queued.ttl.as_duration());
-        let mut wait = Wait::until(service, self.clock.until).renewing(session, ttl);
+        let mut wait = Wait::until(service, self.clock.until);
+        if !session.is_durable() {
+            wait = wait.renewing(session, ttl);
+        }
         loop {
             match self.state(service) {
                 PlaceState::Granted(grant) => {
@@ -147,7 +150,8 @@ impl QueuedAcquire {
         service: &Service,
         grant: Grant,
     ) -> Result<Response<Granted>, Failure> {
-        if self.clock.confirmed_at.elapsed() >= grant.ttl.as_duration() {
+        let is_durable = self.session.is_durable();
+        if !is_durable && self.clock.confirmed_at.elapsed() >= grant.ttl.as_duration() {
             let began = Instant::now();
             let place = Some((grant.lock.clone(), self.owner.clone(), grant.ticket));
             let entry = match service.renew(&self.session, place, service.deadline()).await {

@@ -213,7 +213,7 @@ impl Service {
         Ok(self.raft().read(|machine| {
             let leases = self.observer().leases.lock();
             let view = |session: &SessionName| {
-                let (id, ttl) = machine.session_id(session)?;
+                let (id, ttl) = find(machine, session).ok()?;
                 // A new leader that has not started the lease yet gives it the full TTL.
                 let left = leases.remaining(id, now).unwrap_or(ttl.as_duration());
                 Some(LeaseView { ttl, left_ms: u64::try_from(left.as_millis()).ok()? })
@@ -244,7 +244,8 @@ fn renew(machine: &Machine, leases: &mut Leases, id: SessionId, now: Instant) ->
 }
 
 fn find(machine: &Machine, session: &SessionName) -> Result<(SessionId, Ttl), Rejection> {
-    machine.session_id(session).ok_or_else(|| session_ended(machine, session))
+    let found = machine.session_id(session).filter(|_| !session.is_durable());
+    found.ok_or_else(|| session_ended(machine, session))
 }
 
 #[cfg(test)]

@@ -275,11 +275,20 @@ pub struct AcquireOptions {
     pub min_hold_ms: Option<u64>,
     /// Shown beside the entry, at most [`AcquireOptions::VALUE_MAX`] bytes. `None` keeps the stored value.
     pub value: Option<Data>,
+    /// Why the hold is durable: it has a session of its own kind ([`SessionName::is_durable`]). `None` for every other
+    /// hold.
+    pub durable: Option<Reason>,
 }
 
 impl AcquireOptions {
-    pub const PLAIN: Self =
-        Self { priority: 0, reentrant: true, max_hold_ms: None, min_hold_ms: None, value: None };
+    pub const PLAIN: Self = Self {
+        priority: 0,
+        reentrant: true,
+        max_hold_ms: None,
+        min_hold_ms: None,
+        value: None,
+        durable: None,
+    };
     /// The highest priority.
     pub const PRIORITY_MAX: u8 = 9;
     /// Bytes of a value.

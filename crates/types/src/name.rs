@@ -179,8 +179,25 @@ impl SessionName {
 
     /// The namespace to which the session would belong, if it is registered; `None` for a name without one.
     pub fn namespace(&self) -> Option<&str> {
-        self.as_str().split_once(Self::NAMESPACE_END).map(|(namespace, _)| namespace)
+        let name = self.as_str().strip_prefix(Self::DURABLE).unwrap_or(self.as_str());
+        name.split_once(Self::NAMESPACE_END).map(|(namespace, _)| namespace)
     }
+
+    /// The session of the durable holds of a name. It has no lease, and it closes with its last queue entry.
+    ///
+    /// # Errors
+    /// [`NameError`] if both together are too long.
+    pub fn durable(name: &Self) -> Result<Self, NameError> {
+        Self::new(format!("{}{name}", Self::DURABLE))
+    }
+
+    /// Whether the session has durable holds. The state machine refuses such a name in any other call.
+    pub fn is_durable(&self) -> bool {
+        self.as_str().starts_with(Self::DURABLE)
+    }
+
+    /// How the name of a session of durable holds begins.
+    pub const DURABLE: &str = "durable!";
 
     /// Separates the namespace from the name that its subjects write.
     pub const NAMESPACE_END: char = ':';

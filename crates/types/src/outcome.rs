@@ -471,4 +471,6 @@ pub enum OutOfBounds {
     Shards,
     /// A quota of a namespace.
     Quota,
+    /// A durable hold with an option that it cannot have, or a call that may not name its session.
+    Durable,
 }

@@ -3,8 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Cooldown, Data, FencingToken, Labels, LockName, LockPolicy, Mode, Owner, ReleaseRequest,
-    Revision, SessionId, SessionName, ShardView, Stamp, Stat, SubjectName, Ticket, Ttl, ZnodePath,
+    Cooldown, Data, FencingToken, Labels, LockName, LockPolicy, Mode, Owner, Reason,
+    ReleaseRequest, Revision, SessionId, SessionName, ShardView, Stamp, Stat, SubjectName, Ticket,
+    Ttl, ZnodePath,
 };
 
 /// The public view of a holder.
@@ -29,6 +30,8 @@ pub struct HolderView {
     pub ends_at: Option<Stamp>,
     /// The `value` option of its acquire.
     pub value: Option<Data>,
+    /// The `durable` option of its acquire.
+    pub durable: Option<Reason>,
 }
 
 /// The public view of a waiter.

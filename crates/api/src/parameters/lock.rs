@@ -35,10 +35,23 @@ pub const MODE: Param = Param::word(
 .absent(Absent::Word("exclusive"));
 pub const HOLD: Param = Param::word(
     "hold",
-    &["connection"],
-    "connection: the hold lasts as long as the connection, whose response is an event stream, and requires no session",
+    &["connection", "durable"],
+    "connection: the hold lasts as long as the connection, whose response is an event stream, and requires no session. \
+     durable: the hold has no session and no ttl, and ends only with its token or by force; it requires owner and reason, \
+     and the permission lock durable",
 )
 .hint("leave hold out, and renew the session");
+pub const DURABLE_REASON: Param = Param::bounded_text(
+    "reason",
+    Reason::MAX_LEN,
+    "Why the hold is durable, for everybody who reads the lock and for the audit trail",
+)
+.hint("say what the lock protects, and who to ask");
+pub const RELEASED_HOLD: Param = Param::word(
+    "hold",
+    &["durable"],
+    "durable: release the durable hold of owner that has token; the call then has no session",
+);
 pub const ENQUEUE: Param = Param::flag(
     "enqueue",
     "Whether to return at once with the place in the queue, as 202. With wait the caller stays in the queue at most that \

@@ -8,10 +8,11 @@ use std::time::SystemTime;
 use clap::Args;
 use holdfast_api::{GrantAllBody, GrantBody};
 use holdfast_client::MultiGuard;
+use holdfast_types::{Owner, Reason};
 
 use super::acquire::{AcquireArgs, Acquirer};
 use super::release_requests::ReleaseRequests;
-use crate::arguments::{ClusterArgs, Format};
+use crate::arguments::{ClusterArgs, Format, owner, reason};
 use crate::exit::CommandFailure;
 use crate::output::{answer, answer_rows, check, short_time, write_stderr};
 use crate::signals::JobSignals;
@@ -22,10 +23,49 @@ pub(crate) struct LockArgs {
     #[command(flatten)]
     pub(super) acquire: AcquireArgs,
     #[command(flatten)]
+    durable: DurableArgs,
+    #[command(flatten)]
     cluster: ClusterArgs,
 }
 
+/// A hold that outlasts this process and every session.
+#[derive(Debug, Args)]
+struct DurableArgs {
+    /// Keep the lock without a session, until holdfast unlock with --owner and --token, or --force. Prints the token and
+    /// ends; with --wait it waits in the queue first, at most 5m. A repeated command returns the same token.
+    #[arg(help_heading = "Durable hold", long, requires = "owner", requires = "reason", conflicts_with_all = NOT_DURABLE)]
+    durable: bool,
+    /// Who keeps the lock: a person, or a name that a job keeps when it is repeated.
+    #[arg(help_heading = "Durable hold", long, value_name = "NAME", requires = "durable", value_parser = owner)]
+    owner: Option<Owner>,
+    /// Why, for everybody who reads the lock.
+    #[arg(help_heading = "Durable hold", long, value_name = "TEXT", requires = "durable", value_parser = reason)]
+    reason: Option<Reason>,
+}
+
+/// The options that need a session, or a process that holds the lock.
+const NOT_DURABLE: [&str; 14] = [
+    "also",
+    "session",
+    "ttl",
+    "label",
+    "timeout",
+    "shared",
+    "permits",
+    "shards",
+    "shard",
+    "queue_max",
+    "max_hold",
+    "min_hold",
+    "priority",
+    "value",
+];
+
 pub(crate) async fn run(args: LockArgs) -> Result<(), CommandFailure> {
+    let DurableArgs { durable, owner, reason } = &args.durable;
+    if let (true, Some(owner), Some(reason)) = (*durable, owner, reason) {
+        return hold_durably(&args, owner, reason).await;
+    }
     let mut signals = JobSignals::install().map_err(CommandFailure::failed)?;
     let acquirer = Acquirer::new(&args.acquire.waiting, &args.cluster.nodes)?;
     let guard = acquirer.acquire(&args.acquire, signals.next_stop()).await?;
@@ -43,6 +83,25 @@ pub(crate) async fn run(args: LockArgs) -> Result<(), CommandFailure> {
         write_stderr(&holding(&guard));
     }
     hold(guard, &args.acquire, &acquirer, &mut signals).await
+}
+
+async fn hold_durably(
+    args: &LockArgs,
+    owner: &Owner,
+    reason: &Reason,
+) -> Result<(), CommandFailure> {
+    let AcquireArgs { name, waiting, .. } = &args.acquire;
+    let wait = waiting.wait.unwrap_or_default();
+    let client = args.cluster.client()?;
+    let grant = client.hold_durably(name, owner, reason, wait).await?;
+    let token = grant.token;
+    answer(args.cluster.format(), &grant, token, &token.to_string());
+    if !waiting.quiet {
+        write_stderr(&format!(
+            "holdfast: {owner} holds {name} until: holdfast unlock {name} --owner {owner} --token {token}"
+        ));
+    }
+    Ok(())
 }
 
 /// Prints the token, or a line `NAME TOKEN` for each of several locks.

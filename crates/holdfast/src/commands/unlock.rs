@@ -5,13 +5,13 @@
 use clap::Args;
 use holdfast_api::{HolderBody, LockBody};
 use holdfast_client::{Client, Error};
-use holdfast_types::{LockName, Reason, SessionName};
+use holdfast_types::{FencingToken, LockName, Owner, Reason, SessionName};
 
 use super::lock_text::{cooldown_text, holder_name, holders_total};
 use super::outer_locks::OuterLocks;
 use super::request_release::{AskArgs, request_release};
 use super::session::no_session;
-use crate::arguments::{ClusterArgs, lock_name, reason, session_name};
+use crate::arguments::{ClusterArgs, fencing_token, lock_name, owner, reason, session_name};
 use crate::exit::{CommandFailure, with_hint};
 use crate::hints::common_hint;
 use crate::output::{answer, short_time, write_stderr};
@@ -23,7 +23,7 @@ pub(crate) struct UnlockArgs {
     #[arg(value_parser = lock_name)]
     name: LockName,
     /// The session that holds the lock or waits for it; below holdfast run the session that acquired the lock for the run.
-    #[arg(long, env = "HOLDFAST_SESSION", required_unless_present_any = ["force", "ask"], value_parser = session_name)]
+    #[arg(long, env = "HOLDFAST_SESSION", required_unless_present_any = ["force", "ask", "owner"], value_parser = session_name)]
     session: Option<SessionName>,
     /// Transfer the lock to this open session, which holds it at once with a new token.
     #[arg(long, value_name = "SESSION", conflicts_with = "force", value_parser = session_name)]
@@ -31,6 +31,12 @@ pub(crate) struct UnlockArgs {
     /// Give back this many permits of a semaphore and keep the others; the last one ends the hold.
     #[arg(long, value_name = "N", conflicts_with_all = ["force", "to", "ask"], value_parser = clap::value_parser!(u32).range(1..))]
     permits: Option<u32>,
+    /// The owner of a durable hold.
+    #[arg(long, value_name = "NAME", requires = "token", conflicts_with_all = ["session", "force", "to", "ask", "permits"], value_parser = owner)]
+    owner: Option<Owner>,
+    /// The token of the durable hold.
+    #[arg(long, value_name = "N", requires = "owner", value_parser = fencing_token)]
+    token: Option<FencingToken>,
     /// End the holds of all holders, regardless of --session, and the rest of a --min-hold or a cooldown. For operators.
     #[arg(long, requires = "reason")]
     force: bool,
@@ -47,6 +53,9 @@ pub(crate) async fn run(args: UnlockArgs) -> Result<(), CommandFailure> {
     let client = args.cluster.client()?;
     if args.ask.ask {
         return request_release(&client, &args.name, &args.ask, args.reason).await;
+    }
+    if let (Some(owner), Some(token)) = (&args.owner, args.token) {
+        return release_durable(&client, &args.name, owner, token).await;
     }
     let session = args.session.clone().map(|session| of_outer_run(&args.name, session));
     match (&args.reason, &session, &args.to) {
@@ -132,6 +141,32 @@ fn not_held(
         )),
         None => CommandFailure::failed(format!("{session} does not hold {lock}: {reason}")),
     }
+}
+
+async fn release_durable(
+    client: &Client,
+    lock: &LockName,
+    owner: &Owner,
+    token: FencingToken,
+) -> Result<(), CommandFailure> {
+    let is_theirs = |body: &LockBody| {
+        let mut holders = body.holders.iter();
+        let found = holders
+            .find(|holder| holder.durable_reason.is_some() && holder.owner.as_ref() == Some(owner));
+        found.map(|holder| holder.token)
+    };
+    let before = is_theirs(&client.lock_state(lock).await?);
+    client.release_durable(lock, owner, token).await?;
+    match before {
+        Some(held) if held == token => write_stderr(&format!("holdfast: {lock} is released")),
+        Some(held) => {
+            return Err(CommandFailure::failed(format!(
+                "{owner} holds {lock} with token {held}, not {token}: nothing is released"
+            )));
+        }
+        None => write_stderr(&format!("holdfast: {owner} did not hold {lock}")),
+    }
+    Ok(())
 }
 
 async fn transfer(

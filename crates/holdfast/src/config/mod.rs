@@ -91,6 +91,8 @@ pub(crate) struct Config {
     pub(crate) container_idle: Duration,
     /// The time between two searches for containers and znodes with a TTL to delete.
     pub(crate) sweep_every: Duration,
+    /// The age of a durable hold from which on it raises the alarm `durable-hold-old`.
+    pub(crate) durable_alarm_after: Duration,
     /// The node rejects writes below this free disk space, bytes.
     pub(crate) disk_reserve: u64,
     /// The size of the log between two snapshots, bytes.
@@ -163,6 +165,11 @@ impl Config {
                 service.container_idle,
             )?,
             sweep_every: layers.or("tree.sweep_every", units::duration, service.sweep_every)?,
+            durable_alarm_after: layers.or(
+                "locks.durable_alarm_after",
+                units::duration,
+                service.durable_hold_alarm_after,
+            )?,
             disk_reserve: layers.or("storage.disk_reserve", units::size, 64 << 20)?,
             snapshot_log: layers.or("storage.snapshot_log", units::size, 64 << 20)?,
             scrub_every: layers.or("storage.scrub_every", units::duration, DAY)?,

@@ -36,6 +36,7 @@ pub(crate) const KEYS: &[&str] = &[
     "limits.tree_bytes_max",
     "tree.container_idle",
     "tree.sweep_every",
+    "locks.durable_alarm_after",
     "storage.disk_reserve",
     "storage.snapshot_log",
     "storage.scrub_every",

@@ -5,8 +5,8 @@ use std::time::Duration;
 use axum::http::StatusCode;
 use futures_util::FutureExt as _;
 use holdfast_api::parameters::lock::{
-    ENQUEUE, HOLD, LIMIT, MAX_HOLD, MIN_HOLD, MODE, PERMITS, PRIORITY, QUEUE_MAX, REENTRANT,
-    SESSION, SHARD, SHARDS, VALUE,
+    DURABLE_REASON, ENQUEUE, HOLD, LIMIT, MAX_HOLD, MIN_HOLD, MODE, PERMITS, PRIORITY, QUEUE_MAX,
+    REENTRANT, SESSION, SHARD, SHARDS, VALUE,
 };
 use holdfast_api::parameters::{ATTEMPT, CHANGE, LABELS, OWNER, REDIRECT, TTL, WAIT};
 use holdfast_api::{
@@ -19,6 +19,7 @@ use holdfast_types::{
 };
 
 use super::acquire_stream::stream;
+use super::durable::DurableHold;
 use super::enqueue::{self, PLACE, enqueue};
 use super::{
     ACQUIRE_ERRORS, GRANTED_TOKEN, acquiring_session, check_change, grant_reply, owner_or_unnamed,
@@ -82,6 +83,7 @@ params! {
         queue_max: Option<u32> = QUEUE_MAX,
         mode: Option<Mode> = MODE,
         hold: Option<&'static str> = HOLD,
+        reason: Option<String> = DURABLE_REASON,
         permits: Option<u32> = PERMITS,
         limit: Option<u32> = LIMIT,
         priority: u8 = PRIORITY,
@@ -99,7 +101,7 @@ params! {
 async fn acquire(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let lock = call.lock()?;
     let params: AcquireParams = call.params()?;
-    let for_connection = is_for_connection(&params)?;
+    let end = hold_end(&params)?;
     check_changed(&params)?;
     let shards = shard_request(&params)?;
     check_enqueue(&params)?;
@@ -107,7 +109,13 @@ async fn acquire(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     call.log_fields.wait = if enqueues { Duration::ZERO } else { params.wait };
     let AcquireParams { session, owner, attempt, change, ttl, labels, .. } = params;
     check_change(change, attempt, session.as_ref())?;
-    let open = acquiring_session(call, session, attempt, ttl, labels)?;
+    let for_connection = matches!(end, HoldLifetime::Connection);
+    let (open, durable) = match end {
+        HoldLifetime::Durable(hold) => (hold.open(call, labels)?, Some(hold.reason)),
+        HoldLifetime::Session | HoldLifetime::Connection => {
+            (acquiring_session(call, session, attempt, ttl, labels)?, None)
+        }
+    };
     let acquire = Acquire::new(lock.clone(), open, owner_or_unnamed(owner)).waiting(params.wait);
     let acquire = Acquire {
         attempt,
@@ -121,10 +129,11 @@ async fn acquire(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
         shards,
         options: AcquireOptions {
             priority: params.priority,
-            reentrant: params.reentrant != Some(false),
+            reentrant: params.reentrant != Some(false) && durable.is_none(),
             max_hold_ms: params.max_hold.map(millis),
             min_hold_ms: params.min_hold.map(millis),
             value: params.value.map(|value| Data::from(value.into_bytes())),
+            durable,
         },
         ..acquire
     };
@@ -144,20 +153,48 @@ async fn acquire(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     Ok(grant_reply(call, token, &body, revision))
 }
 
-fn is_for_connection(params: &AcquireParams) -> Result<bool, ParamError> {
-    let others = [
-        ("session", params.session.is_some()),
-        ("owner", params.owner.is_some()),
-        ("attempt", params.attempt.is_some()),
-        ("change", params.change.is_some()),
-    ];
-    match (params.hold, others.into_iter().find(|(_, is_given)| *is_given)) {
+/// What ends a hold, besides its release.
+#[derive(Debug)]
+enum HoldLifetime {
+    /// The end of its session.
+    Session,
+    /// The end of the connection.
+    Connection,
+    /// Nothing but an operator.
+    Durable(DurableHold),
+}
+
+fn hold_end(params: &AcquireParams) -> Result<HoldLifetime, ParamError> {
+    let (owner, reason) = (params.owner.as_ref(), params.reason.as_deref());
+    let is_durable = params.hold == Some("durable");
+    if reason.is_some() && !is_durable {
+        let detail = "'reason' needs 'hold=durable'";
+        return Err(ParamError::of("reason", ErrorCode::InvalidArgument, detail)
+            .hint("add hold=durable, or send the text as value"));
+    }
+    let changes = [("session", params.session.is_some()), ("change", params.change.is_some())];
+    if is_durable {
+        let others = [
+            ("ttl", params.ttl.is_some()),
+            ("max_hold", params.max_hold.is_some()),
+            ("reentrant", params.reentrant.is_some()),
+            ("shards", params.shards.is_some()),
+            ("shard", params.shard.is_some()),
+            ("enqueue", params.enqueue),
+        ];
+        let others = [&changes[..], &others[..]].concat();
+        return DurableHold::of(owner, reason, params.mode, &others).map(HoldLifetime::Durable);
+    }
+    let others = [("owner", owner.is_some()), ("attempt", params.attempt.is_some())];
+    let mut others = changes.into_iter().chain(others);
+    match (params.hold, others.find(|(_, is_given)| *is_given)) {
         (Some(_), Some((other, _))) => {
             let detail = format!("'{other}' and 'hold=connection' exclude each other");
             Err(ParamError::of(other, ErrorCode::InvalidArgument, detail)
                 .hint("the connection is the holder: leave one of them out"))
         }
-        (hold, _) => Ok(hold.is_some()),
+        (Some(_), None) => Ok(HoldLifetime::Connection),
+        (None, _) => Ok(HoldLifetime::Session),
     }
 }
 
@@ -216,12 +253,14 @@ mod tests {
 
     fn read(query: &str) -> Result<AcquireParams, ParamError> {
         let params = AcquireParams::from_query(query)?;
-        is_for_connection(&params)?;
+        hold_end(&params)?;
         shard_request(&params)?;
         check_changed(&params)?;
         check_enqueue(&params)?;
         check_change(params.change, params.attempt, params.session.as_ref())?;
-        check_attempt(params.attempt, params.session.as_ref())?;
+        if params.hold != Some("durable") {
+            check_attempt(params.attempt, params.session.as_ref())?;
+        }
         Ok(params)
     }
 
@@ -296,6 +335,49 @@ mod tests {
         for query in ["hold=connection&session=me", "hold=session", "hold=connection&attempt=1"] {
             assert_eq!(rejected(query).0, ErrorCode::InvalidArgument, "{query}");
         }
+    }
+
+    #[test]
+    fn a_durable_hold_needs_an_owner_and_a_reason_and_accepts_what_has_a_meaning() {
+        let durable = "hold=durable&owner=carol&reason=moving";
+        for more in [
+            "",
+            "&attempt=3",
+            "&wait=5s&priority=3&queue_max=2",
+            "&mode=shared",
+            "&min_hold=1s",
+            "&permits=2&limit=3",
+            "&value=x&label.team=db",
+        ] {
+            assert!(read(&format!("{durable}{more}")).is_ok(), "{more}");
+        }
+        for (query, detail) in [
+            ("hold=durable&reason=x", "'hold=durable' needs 'owner'"),
+            ("hold=durable&reason=x&owner=-", "'hold=durable' needs 'owner'"),
+            ("hold=durable&owner=carol", "'hold=durable' needs 'reason'"),
+            ("session=me&reason=x", "'reason' needs 'hold=durable'"),
+        ] {
+            assert_eq!(rejected(query), (ErrorCode::InvalidArgument, detail.to_owned()), "{query}");
+        }
+        for other in [
+            "session=me",
+            "ttl=5s",
+            "max_hold=5s",
+            "reentrant",
+            "shards=2",
+            "shard=1",
+            "enqueue",
+            "change=0",
+        ] {
+            let name = other.split('=').next().unwrap();
+            let detail = format!("'{name}' and 'hold=durable' exclude each other");
+            assert_eq!(rejected(&format!("{durable}&{other}")).1, detail);
+        }
+        assert!(rejected(&format!("{durable}&mode=upgradable")).1.contains("exclusive or shared"));
+        assert_eq!(rejected("hold=durable&owner=carol&reason=").0, ErrorCode::InvalidArgument);
+        let long = format!("hold=durable&owner=carol&reason={}", "x".repeat(257));
+        assert_eq!(rejected(&long).0, ErrorCode::InvalidArgument);
+        assert_eq!(rejected("hold=durable&owner=carol&reason=a%0ab").0, ErrorCode::BadName);
     }
 
     #[test]

@@ -149,7 +149,9 @@ impl AcquireStream {
         let now = self.service.log_time();
         let mut problem = of_failure(failure, &ErrorContext { lock, session, now });
         if problem.code == ErrorCode::OutcomeUnknown {
-            let has = |name: &str| name == "session" && session.is_some();
+            let is_durable = session.is_some_and(SessionName::is_durable);
+            let known = if is_durable { "reason" } else { "session" };
+            let has = |name: &str| name == known && session.is_some();
             problem.hint = Some(LateCopies::Attempt.after_unknown_outcome(has).into());
         }
         sse::event(name, &problem)

@@ -4,6 +4,7 @@ pub(crate) mod acquire;
 pub(crate) mod acquire_many;
 mod acquire_stream;
 pub(crate) mod check_token;
+mod durable;
 mod enqueue;
 pub(crate) mod force_release;
 pub(crate) mod history;

@@ -2,16 +2,16 @@
 
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use futures_util::FutureExt as _;
-use holdfast_api::parameters::lock::{RELEASED_PERMITS, RELEASED_SESSION};
+use holdfast_api::parameters::lock::{RELEASED_HOLD, RELEASED_PERMITS, RELEASED_SESSION};
 use holdfast_api::parameters::{OWNER, REDIRECT, RELEASED_ATTEMPT, RELEASED_TOKEN, REQUEST};
-use holdfast_api::{CallParams as _, HOLDFAST_HOLD_COUNT, params};
+use holdfast_api::{CallParams as _, ErrorCode, HOLDFAST_HOLD_COUNT, ParamError, missing, params};
 use holdfast_service::Response;
 use holdfast_types::{
     Attempt, FencingToken, HoldName, Owner, Release, ReleaseTarget, Released, RequestNumber,
     SessionName,
 };
 
-use super::{RELEASE_ERRORS, owner_or_unnamed, release_target};
+use super::{RELEASE_ERRORS, durable, owner_or_unnamed, release_target};
 use crate::access::HeadAccess;
 use crate::body::BodyKind;
 use crate::call::CallContext;
@@ -51,21 +51,27 @@ pub(crate) static OPERATION: Operation = Operation {
 
 params! {
     struct ReleaseParams {
-        session: SessionName = RELEASED_SESSION,
+        session: Option<SessionName> = RELEASED_SESSION,
+        hold: Option<&'static str> = RELEASED_HOLD,
         owner: Option<Owner> = OWNER,
         attempt: Option<Attempt> = RELEASED_ATTEMPT,
         token: Option<FencingToken> = RELEASED_TOKEN,
         permits: Option<u32> = RELEASED_PERMITS,
-        _request: Option<RequestNumber> = REQUEST,
+        request: Option<RequestNumber> = REQUEST,
         _redirect: bool = REDIRECT,
     }
 }
 
 async fn release(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let locks = call.lock()?.into();
-    let ReleaseParams { session, owner, attempt, token, permits, .. } = call.params()?;
+    let params: ReleaseParams = call.params()?;
+    let target = target_of(&params)?;
+    let ReleaseParams { session, owner, attempt, .. } = params;
+    let session = match session {
+        Some(session) => session,
+        None => durable::session_of(call, &durable::named(owner.as_ref())?)?,
+    };
     call.log_fields.session = Some(session.clone());
-    let target = part_of(release_target(attempt, token)?, permits);
     let release = Release { locks, session, owner: owner_or_unnamed(owner), target };
     let released = call.run(call.service().release(release)).await?;
     let Response { value: Released { hold_count, .. }, revision, .. } = released;
@@ -75,6 +81,29 @@ async fn release(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     }
     let left = HeaderValue::from(hold_count);
     Ok(reply.with_header(HeaderName::from_static(HOLDFAST_HOLD_COUNT), left))
+}
+
+/// What a call releases. A durable hold is named by its owner and its token.
+fn target_of(params: &ReleaseParams) -> Result<ReleaseTarget, ParamError> {
+    let ReleaseParams { session, hold, owner, attempt, token, permits, request, .. } = params;
+    if hold.is_none() {
+        session.as_ref().ok_or_else(|| missing(&RELEASED_SESSION))?;
+        return Ok(part_of(release_target(*attempt, *token)?, *permits));
+    }
+    durable::check_absent(&[
+        ("session", session.is_some()),
+        ("attempt", attempt.is_some()),
+        ("permits", permits.is_some()),
+        ("request", request.is_some()),
+    ])?;
+    durable::named(owner.as_ref())?;
+    let detail = "'hold=durable' needs 'token'";
+    let token = token.ok_or_else(|| {
+        ParamError::of("token", ErrorCode::InvalidArgument, detail).hint(
+            "add token=N with the token of the grant, or end the hold by force as an operator",
+        )
+    })?;
+    Ok(ReleaseTarget::Hold(token))
 }
 
 /// The target of a release, or this many permits of it.
@@ -89,17 +118,11 @@ fn part_of(target: ReleaseTarget, permits: Option<u32>) -> ReleaseTarget {
 
 #[cfg(test)]
 mod tests {
-    use holdfast_api::ErrorCode;
-
     use super::*;
 
     #[test]
     fn a_release_has_at_most_one_target() {
-        let target = |query: &str| {
-            let params = ReleaseParams::from_query(query)?;
-            let whole = release_target(params.attempt, params.token);
-            whole.map(|whole| part_of(whole, params.permits))
-        };
+        let target = |query: &str| target_of(&ReleaseParams::from_query(query)?);
         assert_eq!(target("session=me"), Ok(ReleaseTarget::AnyEntry));
         assert_eq!(target("session=me&attempt=2"), Ok(ReleaseTarget::Attempt(Attempt(2))));
         assert_eq!(target("session=me&token=7"), Ok(ReleaseTarget::Hold(FencingToken(7))));
@@ -109,6 +132,22 @@ mod tests {
         assert_eq!(target("session=me&permits=1&attempt=3&request=9"), part(attempt, 1));
         let token = HoldName::Token(FencingToken(7));
         assert_eq!(target("session=me&permits=1&token=7"), part(token, 1));
+        let durable = "hold=durable&owner=carol&token=7";
+        assert_eq!(target(durable), Ok(ReleaseTarget::Hold(FencingToken(7))));
+        for (query, parameter) in [
+            ("hold=durable&token=7".to_owned(), "owner"),
+            ("hold=durable&owner=carol".to_owned(), "token"),
+            (format!("{durable}&session=me"), "session"),
+            (format!("{durable}&attempt=1"), "attempt"),
+            (format!("{durable}&permits=1"), "permits"),
+            (format!("{durable}&request=1"), "request"),
+        ] {
+            assert_eq!(
+                target(&query).unwrap_err().parameter.as_deref(),
+                Some(parameter),
+                "{query}"
+            );
+        }
         assert_eq!(target("").unwrap_err().parameter.as_deref(), Some("session"));
         for query in [
             "session=me&token=1&attempt=2",

@@ -100,6 +100,12 @@ pub(super) fn in_use(entries: u32, context: &ErrorContext<'_>) -> HttpError {
 
 pub(super) fn out_of_bounds(what: OutOfBounds, context: &ErrorContext<'_>) -> HttpError {
     let what = match what {
+        OutOfBounds::Durable => {
+            let detail =
+                "the session of a durable hold belongs to the hold: no other call may name it";
+            let hint = "use hold=durable with owner, and release the hold with its token";
+            return about(ErrorCode::InvalidArgument, detail.to_owned(), hint, context);
+        }
         OutOfBounds::Permits => "permits",
         OutOfBounds::Limit => "limit",
         OutOfBounds::Priority => "priority",

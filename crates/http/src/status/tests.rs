@@ -26,6 +26,7 @@ fn holder() -> HolderView {
         upgrading: false,
         ends_at: None,
         value: None,
+        durable: None,
     }
 }
 

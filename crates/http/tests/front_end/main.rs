@@ -19,6 +19,7 @@ mod client;
 mod described;
 mod description;
 mod documentation;
+mod durable;
 mod elections;
 mod examples;
 mod foreign;

@@ -1,7 +1,7 @@
 //! Describes commands for the trail. The match is exhaustive: a new command does not compile without its line here.
 
 use holdfast_types::{
-    AuditAction, AuditItem, AuthChange, Break, Command, MembershipChange, NewAccessToken,
+    Acquire, AuditAction, AuditItem, AuthChange, Break, Command, MembershipChange, NewAccessToken,
     NodeOperation, PolicyChange, PolicyItem, Quotas, Reason, RequestRelease, SubjectName,
     TokenPolicy, VotingRole,
 };
@@ -26,6 +26,11 @@ pub(super) fn described(command: &Command) -> Option<Described> {
             let details = Details::of([AuditItem::Revoked { holder, deadline_ms: *deadline_ms }]);
             let lock = AuditItem::Lock(lock.clone());
             Some((AuditAction::RevokeLock, lock, details, reason.clone()))
+        }
+        Command::Acquire(Acquire { locks, open, options, .. }) if options.durable.is_some() => {
+            let details = Details::of([AuditItem::Session(open.session.clone())]);
+            let lock = AuditItem::Lock(locks.first().clone());
+            Some((AuditAction::HoldDurable, lock, details, options.durable.clone()))
         }
         Command::SetPolicy { lock, change } => {
             let lock = AuditItem::Lock(lock.clone());

@@ -56,9 +56,11 @@ pub(crate) fn needed_by<'a, E>(
             sessions.iter().try_for_each(|(session, _)| need(Needed::ClosableSession(session)))
         }
         Command::AttachSession { session, .. } => need(Needed::OwnSessionId(*session)),
-        Command::Acquire(Acquire { locks, open, .. }) => {
+        Command::Acquire(Acquire { locks, open, options, .. }) => {
+            let is_durable = options.durable.is_some();
+            let right = if is_durable { Right::LockDurable } else { Right::LockAcquire };
             for lock in locks.iter() {
-                need(on_lock(Right::LockAcquire, lock))?;
+                need(on_lock(right, lock))?;
             }
             need(Needed::NewOrOwnSession(&open.session))
         }

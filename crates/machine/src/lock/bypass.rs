@@ -113,7 +113,11 @@ impl Machine {
         cooldown.into_iter().chain(policy).collect()
     }
 
+    /// A durable hold ends with its token, so nobody ends it as its own here.
     fn is_own(&self, entry: &LockEntry, owner: EntryOwner<'_>) -> bool {
+        if entry.options().durable.is_some() {
+            return false;
+        }
         let theirs = || self.sessions.get(entry.session).and_then(|it| it.subject.as_ref());
         owner.session == Some(entry.session)
             || owner.subject.is_some_and(|subject| theirs() == Some(subject))

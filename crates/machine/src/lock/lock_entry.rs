@@ -71,9 +71,14 @@ pub(crate) fn boxed_unless_plain(options: AcquireOptions) -> Option<Box<AcquireO
 impl LockEntry {
     /// Bytes that the client has stored in the entry.
     pub(crate) fn bytes(&self) -> usize {
-        let value = self.options().value.as_ref().map_or(0, |value| value.len());
+        let AcquireOptions { value, durable, .. } = self.options();
+        let value = value.as_ref().map_or(0, |value| value.len());
+        let reason = durable.as_ref().map_or(0, |reason| reason.as_str().len());
         let names = self.multi_lock.iter().flat_map(|locks| locks.iter());
-        self.owner.as_str().len() + value + names.map(|lock| lock.as_str().len()).sum::<usize>()
+        self.owner.as_str().len()
+            + value
+            + reason
+            + names.map(|lock| lock.as_str().len()).sum::<usize>()
     }
 
     pub(crate) fn options(&self) -> &AcquireOptions {

@@ -58,6 +58,7 @@ mod convert;
 pub(crate) mod cooldown;
 mod cooldown_changes;
 pub(crate) mod deadlock;
+pub(crate) mod durable;
 mod entry_location;
 pub(crate) mod entry_name;
 pub(crate) mod explain;

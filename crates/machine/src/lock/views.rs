@@ -86,6 +86,7 @@ impl Machine {
             upgrading: holder.converts(),
             ends_at: holder.ends_at(),
             value: holder.options().value.clone(),
+            durable: holder.options().durable.clone(),
         })
     }
 

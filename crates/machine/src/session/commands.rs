@@ -230,7 +230,7 @@ impl Machine {
         ctx: &mut ApplyContext<'_>,
     ) -> Outcome {
         match self.sessions.get(session) {
-            Some(live) if live.generation == generation => {
+            Some(live) if live.generation == generation && !live.name.is_durable() => {
                 self.end_session(session, LossCause::SessionExpired, ctx);
                 Ok(Reply::SessionEnded)
             }
@@ -259,8 +259,12 @@ impl Machine {
         // An unknown token opens a session without a subject. Only the mode `off` accepts it.
         let rights = self.rights_of(&ctx.actor, self.now).ok();
         let subject = rights.and_then(|rights| rights.subject()).cloned();
+        let is_durable = open.session.is_durable();
+        let open = OpenSession { anonymous: open.anonymous || is_durable, ..open };
         let id = self.sessions.open(open, attempt, subject, ctx.now);
-        ctx.emit(SessionEvent::LeaseStarted { id, ttl, generation: 1 });
+        if !is_durable {
+            ctx.emit(SessionEvent::LeaseStarted { id, ttl, generation: 1 });
+        }
         if attaches {
             self.attach(id, ctx);
         }
@@ -278,7 +282,9 @@ impl Machine {
         session.generation = session.generation.saturating_add(1);
         session.ttl = ttl.unwrap_or(session.ttl);
         let (ttl, generation) = (session.ttl, session.generation);
-        ctx.emit(SessionEvent::LeaseStarted { id, ttl, generation });
+        if !session.name.is_durable() {
+            ctx.emit(SessionEvent::LeaseStarted { id, ttl, generation });
+        }
         ttl
     }
 

@@ -3,7 +3,7 @@
 use holdfast_types::*;
 use proptest::prelude::*;
 
-use super::script_commands::lock_name;
+use super::script_commands::{lock_name, session_name};
 
 /// The lock that usually is a semaphore.
 const SEMAPHORE: &str = "s";
@@ -32,22 +32,47 @@ pub(super) fn with_options(plain: Acquire) -> impl Strategy<Value = Acquire> {
     );
     let queue_max = prop::option::weighted(0.1, 0..4_u32);
     let counted = (counted, prop::bool::weighted(0.3));
-    (counted, timed, queue_max, prop::option::weighted(0.01, 0..7_u8)).prop_map(
+    let durable = prop::option::weighted(0.06, 0..8_u8);
+    (counted, timed, queue_max, prop::option::weighted(0.01, 0..7_u8), durable).prop_map(
         move |(
             ((permits, limit, mode, has_mode), enters),
             timed,
             queue_max,
             out_of_bounds_field,
+            durable,
         )| {
             let (priority, reentrant, max_hold_ms, min_hold_ms, value) = timed;
             let mode = mode.filter(|_| !semaphore || has_mode);
             let value = value.map(Data::from);
             let plain = plain.clone();
-            let options = AcquireOptions { priority, reentrant, max_hold_ms, min_hold_ms, value };
+            let options = AcquireOptions {
+                priority,
+                reentrant,
+                max_hold_ms,
+                min_hold_ms,
+                value,
+                durable: None,
+            };
             let acquire = Acquire { permits, limit, mode, enters, queue_max, options, ..plain };
+            let acquire = durable.map_or(acquire.clone(), |how| made_durable(acquire, how));
             out_of_bounds_field.map_or(acquire.clone(), |which| out_of_bounds(acquire, which))
         },
     )
+}
+
+/// A durable acquire of the same lock and owner; a few have an option that they cannot have.
+fn made_durable(acquire: Acquire, how: u8) -> Acquire {
+    let name = if acquire.open.session.as_str() == "s1" { "s1" } else { "s2" };
+    let session = SessionName::durable(&session_name(name)).unwrap();
+    let open = OpenSession { session, ttl: None, password: None, ..acquire.open.clone() };
+    let options = AcquireOptions {
+        durable: Some(Reason::new("maintenance").unwrap()),
+        max_hold_ms: acquire.options.max_hold_ms.filter(|_| how == 0),
+        ..acquire.options.clone()
+    };
+    let mode = acquire.mode.filter(|mode| how < 2 || *mode != Mode::Upgradable);
+    let wait_ms = acquire.wait_ms.or((how > 2).then_some(50));
+    Acquire { open, options, mode, wait_ms, ..acquire }
 }
 
 /// An acquire with one option out of bounds.

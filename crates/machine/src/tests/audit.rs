@@ -127,7 +127,7 @@ fn changes_of_members() -> [Command; 10] {
     ]
 }
 
-const LINES_OF_EVERY_ACTION: [&str; 32] = [
+const LINES_OF_EVERY_ACTION: [&str; 33] = [
     "add-administrator root: access token 0000000000001, mode on",
     "set-lock-policy pool: limit 3",
     "revoke-lock orders: every holder in 500 ms",
@@ -135,6 +135,7 @@ const LINES_OF_EVERY_ACTION: [&str; 32] = [
     "close-session web1: ",
     "close-sessions root: 2 sessions, session web2, web2 lost orders (token 2)",
     "set-lock-acl orders: access list of /locks/orders",
+    "hold-durable freeze: session durable!carol",
     "set-role web: lock read *",
     "set-subject web: role web",
     "set-quotas web: sessions 5",
@@ -174,7 +175,7 @@ fn restored(machine: Machine) -> (Machine, String) {
 }
 
 /// Sorted by name.
-fn all_actions() -> [AuditAction; 32] {
+fn all_actions() -> [AuditAction; 33] {
     let mut all = AuditAction::ALL;
     all.sort_by_key(|action| action.as_str());
     all
@@ -245,6 +246,7 @@ fn every_action_has_its_record() {
         acquire("orders", "web2"),
         end_sessions("root", &[("web2", 2)], Some(2)),
         multi(Caller::default(), vec![set_acl]),
+        Command::Acquire(super::durable::durable("freeze", "carol")),
     ];
     let seal = Command::Seal { reason: Reason::new("new machines").unwrap() };
     let node = NodeId(2);

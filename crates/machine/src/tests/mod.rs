@@ -22,6 +22,7 @@ mod clocks;
 mod conversions;
 mod credentials;
 mod deadlocks;
+mod durable;
 mod explain;
 mod guarantees;
 mod handovers;

@@ -17,7 +17,7 @@ use crate::tree::znode::Acl;
 
 /// The locks and sessions of the histories.
 const LOCKS: [&str; 4] = ["a", "a/c", "b", "s"];
-const SESSIONS: [&str; 7] = ["n1", "n2", "s1", "s2", "s3", "s4", "s5"];
+const SESSIONS: [&str; 9] = ["n1", "n2", "s1", "s2", "s3", "s4", "s5", "durable!s1", "durable!s2"];
 
 /// A machine and its model.
 pub(super) struct Trial {

@@ -1,5 +1,7 @@
 //! The first state of a restored cluster, for every history.
 
+use std::collections::BTreeSet;
+
 use holdfast_types::*;
 use proptest::prelude::*;
 
@@ -83,7 +85,14 @@ proptest! {
         prop_assert_eq!(loaded.state_digest(), after.state_digest());
 
         let (old, new) = (before.counts(), after.counts());
-        prop_assert_eq!((new.sessions, new.locks_held, new.waiters, new.ephemerals), (0, 0, 0, 0));
+        // Durable holds stay, and nothing else.
+        let durable = before.durable_holds_before(Stamp(u64::MAX), usize::MAX);
+        let distinct = |names: BTreeSet<&str>| names.len() as u64;
+        let locks = distinct(durable.iter().map(|(lock, _)| lock.as_str()).collect());
+        let holders = distinct(durable.iter().map(|(_, one)| one.session.as_str()).collect());
+        prop_assert_eq!((new.sessions, new.locks_held, new.waiters), (holders, locks, 0));
+        prop_assert_eq!(new.ephemerals, durable.len() as u64);
+        prop_assert_eq!(after.durable_holds_before(Stamp(u64::MAX), usize::MAX), durable);
         prop_assert!(new.grants > old.grants + ADVANCE && new.grants > options.token_floor);
         prop_assert!(after.revision().0 > before.revision().0 + ADVANCE);
         for session in sessions(&before) {

@@ -100,6 +100,7 @@ impl<'a> Words<'a> {
                 max_hold_ms: self.number("max_hold"),
                 min_hold_ms: self.number("min_hold"),
                 value: self.value("value").map(|value| value.as_bytes().into()),
+                durable: self.value("durable").map(|reason| Reason::new(reason).unwrap()),
             },
             shards: self.shards(),
             ..Acquire::new(self.locks(), open, self.owner())

@@ -176,6 +176,10 @@ impl Machine {
         match (entry, directory.as_lock()) {
             (Some(entry), Some(lock)) => {
                 self.leave(&SessionLockKey::of(&lock, &entry), LossCause::Deleted, ctx);
+                // No lease ends this session later.
+                if entry.options().durable.is_some() {
+                    self.close_if_anonymous_and_idle(entry.session, ctx);
+                }
             }
             (Some(_) | None, _) => self.remove_node(directory, path, ctx),
         }

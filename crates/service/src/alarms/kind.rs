@@ -31,10 +31,11 @@ pub enum AlarmKind {
     BackupFailed,
     AuditEvicted,
     AuditBehind,
+    DurableHoldOld,
 }
 
 impl AlarmKind {
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::NoLeader,
         Self::Diverged,
         Self::OneFailureLeft,
@@ -59,6 +60,7 @@ impl AlarmKind {
         Self::BackupFailed,
         Self::AuditEvicted,
         Self::AuditBehind,
+        Self::DurableHoldOld,
     ];
 
     /// The name, which is also its anchor in docs/operations.md.
@@ -88,6 +90,7 @@ impl AlarmKind {
             Self::BackupFailed => "backup-failed",
             Self::AuditEvicted => "audit-evicted",
             Self::AuditBehind => "audit-behind",
+            Self::DurableHoldOld => "durable-hold-old",
         }
     }
 
@@ -136,6 +139,9 @@ impl AlarmKind {
             }
             Self::AuditBehind => {
                 "check the disk of audit.file, or the server of audit.syslog; the node writes on when it can"
+            }
+            Self::DurableHoldOld => {
+                "ask its owner to release it, or run holdfast unlock NAME --force --reason TEXT"
             }
             Self::Sealed => {
                 "restore the backup elsewhere and stop these nodes, or run holdfast cluster unseal"

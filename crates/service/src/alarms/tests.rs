@@ -1,6 +1,6 @@
 //! Each alarm is raised by one change of a healthy node, and its text has the fact.
 
-use holdfast_types::{Reason, SubjectName};
+use holdfast_types::{FencingToken, Labels, Mode, Owner, Reason, SessionName, SubjectName};
 
 use super::*;
 
@@ -36,6 +36,7 @@ fn healthy() -> AlarmFacts {
         backup_failure: None,
         audit_sinks: Vec::new(),
         audit_evicted: (Vec::new(), Stamp(0)),
+        durable_holds: Vec::new(),
     }
 }
 
@@ -347,4 +348,27 @@ fn only_a_node_that_serves_without_a_comparison_raises_unverified() {
     let unverified = |facts: &mut AlarmFacts| facts.state_check = StateCheck::Unverified;
     expect(unverified, "unverified", "warning", detail);
     assert_eq!(after(|facts| facts.state_check = StateCheck::Pending), []);
+}
+
+#[test]
+fn a_durable_hold_that_is_too_old_raises_durable_hold_old() {
+    let old = |facts: &mut AlarmFacts| {
+        let holder = HolderView {
+            session: SessionName::new("durable!carol").unwrap(),
+            owner: Owner::new("carol").unwrap(),
+            token: FencingToken(4),
+            granted_at: Stamp(0),
+            hold_count: 1,
+            labels: Labels::default(),
+            mode: Mode::Exclusive,
+            permits: 1,
+            slots: Vec::new(),
+            upgrading: false,
+            ends_at: None,
+            value: None,
+            durable: Some(Reason::new("moving").unwrap()),
+        };
+        facts.durable_holds = vec![(LockName::new("freeze").unwrap(), holder, hours(72))];
+    };
+    expect(old, "durable-hold-old", "warning", "freeze by carol for 3 days: moving");
 }

@@ -69,6 +69,8 @@ pub enum AuditAction {
     SetNodeLog,
     DenyCertificate,
     AllowCertificate,
+    /// A durable hold was acquired, or queued for.
+    HoldDurable,
 }
 
 impl AuditClass {
@@ -87,7 +89,7 @@ impl AuditClass {
 }
 
 impl AuditAction {
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 33] = [
         Self::BreakLock,
         Self::RevokeLock,
         Self::SetLockPolicy,
@@ -120,6 +122,7 @@ impl AuditAction {
         Self::SetNodeLog,
         Self::DenyCertificate,
         Self::AllowCertificate,
+        Self::HoldDurable,
     ];
 
     pub const fn class(self) -> AuditClass {
@@ -127,6 +130,7 @@ impl AuditAction {
             Self::BreakLock | Self::RevokeLock => AuditClass::Intervention,
             Self::CloseSession
             | Self::CloseSessions
+            | Self::HoldDurable
             | Self::Backup
             | Self::TransferLeadership
             | Self::SetNodeLog => AuditClass::Operation,
@@ -192,6 +196,7 @@ impl AuditAction {
             Self::SetNodeLog => "set-node-log",
             Self::DenyCertificate => "deny-certificate",
             Self::AllowCertificate => "allow-certificate",
+            Self::HoldDurable => "hold-durable",
         }
     }
 }

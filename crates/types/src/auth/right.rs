@@ -55,10 +55,12 @@ pub enum Right {
     TreeAdmin,
     /// Open sessions. [`Right::opens_sessions`] has the rights that include it, on whatever names.
     SessionOpen,
+    /// Acquire a lock with a durable hold. Includes `acquire`.
+    LockDurable,
 }
 
 impl Right {
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::LockRead,
         Self::LockAcquire,
         Self::LockCheck,
@@ -82,6 +84,7 @@ impl Right {
         Self::ClusterOperate,
         Self::TreeAdmin,
         Self::SessionOpen,
+        Self::LockDurable,
     ];
 
     /// The feature level from which on a role may have the right.
@@ -115,6 +118,7 @@ impl Right {
             Self::ClusterOperate => ("cluster", "operate"),
             Self::TreeAdmin => ("tree", "admin"),
             Self::SessionOpen => ("session", "open"),
+            Self::LockDurable => ("lock", "durable"),
         }
     }
 
@@ -125,6 +129,10 @@ impl Right {
             Self::LockAcquire => {
                 matches!(other, Self::LockAcquire | Self::LockRead | Self::LockCheck)
             }
+            Self::LockDurable => matches!(
+                other,
+                Self::LockDurable | Self::LockAcquire | Self::LockRead | Self::LockCheck
+            ),
             Self::RecipeUse => matches!(other, Self::RecipeUse | Self::RecipeRead),
             Self::TreeWrite => matches!(other, Self::TreeWrite | Self::TreeRead),
             Self::TreeAdmin => {
@@ -158,6 +166,7 @@ impl Right {
             self,
             Self::SessionOpen
                 | Self::LockAcquire
+                | Self::LockDurable
                 | Self::LockPolicy
                 | Self::RecipeUse
                 | Self::RecipeDelete

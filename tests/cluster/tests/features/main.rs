@@ -4,6 +4,7 @@
 //! the table. The other tests of this crate cover load, faults and power cuts.
 
 mod basics;
+mod durable;
 mod grants;
 mod groups;
 mod lab;

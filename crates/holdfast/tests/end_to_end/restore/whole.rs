@@ -83,6 +83,8 @@ async fn a_backup_of_a_follower_under_load_continues_as_a_new_cluster() {
     let dir = tempfile::tempdir().unwrap();
     let mut nodes = cluster_of_three(dir.path());
     let kept = acquire(&nodes[0].http(), "kept", "old").await;
+    let durable = "/v1/locks/freeze?hold=durable&owner=carol&reason=moving";
+    let frozen = nodes[0].http().put(durable).await.assert_status(200).token();
     nodes[0].http().put_data("/v1/tree/settings", "blue").await.assert_status(201);
 
     let load = Load::start(&nodes);
@@ -105,6 +107,14 @@ async fn a_backup_of_a_follower_under_load_continues_as_a_new_cluster() {
     let new = TestNode::start_alone(2, &data_dir);
     check_new_cluster(&new.http(), revision, largest).await;
     check_audit(&new, &verified);
+    // The durable hold is the only one that stays.
+    assert_eq!(new.http().put(durable).await.assert_status(200).token(), frozen);
+    let owner = ["unlock", "freeze", "--owner", "carol", "--token"];
+    let wrong = new.client(&[&owner[..], &["1"]].concat());
+    assert!(wrong.code == Some(1) && wrong.stderr.contains("nothing is released"), "{wrong:?}");
+    let ended = new.client(&[&owner[..], &[&frozen.to_string()]].concat());
+    assert_eq!((ended.code, ended.stderr.trim()), (Some(0), "holdfast: freeze is released"));
+    assert!(acquire(&new.http(), "freeze", "next").await > largest);
     drop(new);
     check_old_nodes(&mut nodes, &data_dir);
 }

@@ -4,6 +4,7 @@
 
 mod claims;
 mod deadlocks;
+mod durable;
 mod foreign;
 mod handovers;
 mod locks;
@@ -48,6 +49,7 @@ pub(super) struct QueueEntry {
     max_hold: Option<u64>,
     min_hold: Option<u64>,
     value: Option<Data>,
+    durable: Option<Reason>,
     /// Later entries never overtake a fixed one.
     never_overtaken: bool,
     /// All locks of the multi-lock, this one included; empty for a single lock.
@@ -293,6 +295,7 @@ impl Model {
         for lock in named_by(&command) {
             self.run_expired_timers(&lock);
         }
+        Self::check_durable(call.as_ref(), &command)?;
         self.follow_in_recipes();
         let Some(NumberedCall { session, request, scope }) = call else { return self.run(command) };
         let Some(id) = self.live(&session).map(|live| SessionId(live.id)) else {
@@ -327,6 +330,7 @@ impl Model {
         let entry = |entry: &QueueEntry| {
             entry.owner.as_str().len()
                 + entry.value.as_ref().map_or(0, |value| value.len())
+                + entry.durable.as_ref().map_or(0, |reason| reason.as_str().len())
                 + entry.multi_lock.iter().map(|lock| lock.as_str().len()).sum::<usize>()
         };
         let node = |node: &Node| {
@@ -460,7 +464,9 @@ impl Model {
             // The sessions of a history have no subject.
             Command::EndSessions { .. } => Ok(Reply::SessionsEnded { count: 0 }),
             Command::ExpireSession { session, generation } => {
-                let due = |s: &&Session| s.id == session.0 && s.generation == generation;
+                let due = |s: &&Session| {
+                    s.id == session.0 && s.generation == generation && !s.name.is_durable()
+                };
                 let Some(name) = self.sessions.iter().find(due).map(|s| s.name.clone()) else {
                     return Err(SessionRejection::LeaseRenewed.into());
                 };

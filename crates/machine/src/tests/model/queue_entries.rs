@@ -194,6 +194,7 @@ impl Model {
             max_hold: options.max_hold_ms,
             min_hold: options.min_hold_ms,
             value: options.value,
+            durable: options.durable,
             never_overtaken,
             rank: self.rank(&lock, request),
             multi_lock,

@@ -25,7 +25,7 @@ impl Model {
             name: open.session.clone(),
             ttl: open.ttl.unwrap_or(Ttl::DEFAULT),
             generation: 1,
-            anonymous: open.anonymous,
+            anonymous: open.anonymous || open.session.is_durable(),
             released: Vec::new(),
             ended_attempts: Vec::new(),
             floor,

@@ -241,6 +241,7 @@ impl Model {
             may(node, Perms::DELETE, by)?;
         }
         doomed.iter().rev().for_each(|node| self.leave(&node.path, LossCause::Deleted));
+        self.close_idle_durable();
         self.changed.extend(znode(&parent(path.as_str())).as_lock());
         self.grant_all_waiters();
         Ok(OpReply::Deleted { count: doomed.len() as u32 })

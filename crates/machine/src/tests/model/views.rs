@@ -29,6 +29,7 @@ impl Model {
             upgrading: entry.mode != entry.held,
             ends_at: entry.ends_at().map(Stamp),
             value: entry.value.clone(),
+            durable: entry.durable.clone(),
         }
     }
 

@@ -1,0 +1,77 @@
+//! `hold=durable`: a hold of an owner, without a session and a time-to-live. It ends with its token, or by force.
+
+use holdfast_api::{ErrorCode, ParamError};
+use holdfast_types::{Labels, Mode, OpenSession, Owner, Reason, SessionName};
+
+use crate::call::CallContext;
+use crate::status::HttpError;
+
+/// The owner and the reason of a durable acquire.
+#[derive(Debug)]
+pub(super) struct DurableHold {
+    owner: Owner,
+    pub(super) reason: Reason,
+}
+
+const HINT: &str =
+    "a durable hold has an owner, a reason and a token, and no other end: leave one of them out";
+
+impl DurableHold {
+    /// Reads the acquire's parameters; `others` are those that a durable hold cannot have.
+    pub(super) fn of(
+        owner: Option<&Owner>,
+        reason: Option<&str>,
+        mode: Option<Mode>,
+        others: &[(&'static str, bool)],
+    ) -> Result<Self, ParamError> {
+        check_absent(others)?;
+        if mode == Some(Mode::Upgradable) {
+            let detail = "a durable hold is exclusive or shared";
+            let error = ParamError::of("mode", ErrorCode::InvalidArgument, detail);
+            return Err(error.hint("leave mode out, or write mode=shared"));
+        }
+        let owner = named(owner)?;
+        let detail = "'hold=durable' needs 'reason'";
+        let reason = reason.ok_or_else(|| {
+            ParamError::of("reason", ErrorCode::InvalidArgument, detail)
+                .hint("add reason=TEXT: say what the lock protects, and who to ask")
+        })?;
+        let reason = Reason::new(reason).map_err(|error| ParamError::bad_name("reason", &error))?;
+        Ok(Self { owner, reason })
+    }
+
+    /// The session of the owner's durable holds.
+    pub(super) fn open(
+        &self,
+        call: &CallContext<'_>,
+        labels: Labels,
+    ) -> Result<OpenSession, HttpError> {
+        let session = session_of(call, &self.owner)?;
+        Ok(OpenSession { session, ttl: None, anonymous: false, labels, password: None, id: None })
+    }
+}
+
+/// The session of the durable holds of an owner, in the caller's namespace.
+pub(super) fn session_of(call: &CallContext<'_>, owner: &Owner) -> Result<SessionName, HttpError> {
+    let bad_name = |error| ParamError::bad_name("owner", &error);
+    let name = SessionName::new(owner.as_str()).map_err(bad_name)?;
+    let whole = call.whole_session(name)?;
+    Ok(SessionName::durable(&whole).map_err(bad_name)?)
+}
+
+/// Rejects the first of some parameters that is given.
+pub(super) fn check_absent(others: &[(&'static str, bool)]) -> Result<(), ParamError> {
+    let Some((other, _)) = others.iter().find(|(_, is_given)| *is_given) else { return Ok(()) };
+    let detail = format!("'{other}' and 'hold=durable' exclude each other");
+    Err(ParamError::of(other, ErrorCode::InvalidArgument, detail).hint(HINT))
+}
+
+/// The owner, which names the hold in a repeated call.
+pub(super) fn named(owner: Option<&Owner>) -> Result<Owner, ParamError> {
+    let owner = owner.filter(|owner| **owner != Owner::unnamed());
+    owner.cloned().ok_or_else(|| {
+        let detail = "'hold=durable' needs 'owner'";
+        ParamError::of("owner", ErrorCode::InvalidArgument, detail)
+            .hint("add owner=NAME: a person, or a name that the job keeps when it is repeated")
+    })
+}
