@@ -2,6 +2,8 @@
 
 use std::process::{Child, Stdio};
 
+use holdfast_lab::binary;
+
 use crate::desk::Desk;
 use crate::page;
 
@@ -38,7 +40,10 @@ fn rows() -> Vec<SeenRow> {
 /// Starts the command of a row.
 fn start(desk: &Desk, row: &SeenRow) -> Child {
     let mut bash = desk.command("bash");
-    bash.args(["-c", &format!("{PRELUDE}; {}", row.command)]);
+    // `cargo run -q -p CRATE --example NAME -- …`, without a build.
+    let examples = binary().with_file_name("examples");
+    let cargo = format!(r#"cargo() {{ "{}/$6" "${{@:8}}"; }}"#, examples.display());
+    bash.args(["-c", &format!("{PRELUDE}; {cargo}; {}", row.command)]);
     bash.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     bash.spawn().unwrap()
 }
@@ -69,7 +74,7 @@ fn objection(row: &SeenRow, prints: &str, running: Child) -> Option<String> {
 fn each_command_of_the_table_shows_its_row() {
     let (desk, questions) = (Desk::with_one_node(), page::text("docs/questions.md"));
     let rows = rows();
-    assert!(rows.len() >= 75, "{} rows have a command", rows.len());
+    assert!(rows.len() >= 80, "{} rows have a command", rows.len());
     // The rows on this cluster share sessions, which must not expire while servers of others start.
     let (others, own): (Vec<&SeenRow>, Vec<&SeenRow>) =
         rows.iter().partition(|row| row.command.starts_with(COMPARE));
