@@ -23,11 +23,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
     }
     std::io::stdin().read_line(&mut String::new())?;
     for _ in 0..changes.parse::<u32>()? {
-        match subtree.next_change().await? {
-            SubtreeChange::Gap { since, until } => {
-                writeln!(out, "gap: the changes from {since} to {until} are unknown")?;
-            }
-            change => writeln!(out, "{change:?}")?,
+        let change = subtree.next_change().await?;
+        if let SubtreeChange::Gap { since, until } = change {
+            writeln!(out, "gap: the changes from {since} to {until} are unknown")?;
+        } else {
+            writeln!(out, "{change:?}")?;
         }
     }
     Ok(())

@@ -293,12 +293,7 @@ fn raised(kind: AlarmKind, facts: &AlarmFacts) -> Option<(AlarmSeverity, String)
             let by = by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
             Some((Warning, format!("sealed{by} {} ago: {reason}", days(*age))))
         }
-        AlarmKind::ForeignRecipe => {
-            let (path, count) = facts.foreign.as_ref()?;
-            let detail =
-                format!("{count} znodes of clients that do not see HTTP callers, first {path}");
-            Some((Warning, detail))
-        }
+        AlarmKind::ForeignRecipe => Some((Warning, foreign_recipe(facts)?)),
         AlarmKind::MemberAddress => Some((Warning, member_address(facts)?)),
         AlarmKind::MemoryHigh => memory_high(facts.memory?),
         AlarmKind::BackupFailed => Some((Warning, facts.backup_failure.clone()?)),
@@ -307,6 +302,11 @@ fn raised(kind: AlarmKind, facts: &AlarmFacts) -> Option<(AlarmSeverity, String)
         AlarmKind::AuditEvicted => Some((Warning, audit_evicted(&facts.audit_evicted)?)),
         AlarmKind::DurableHoldOld => Some((Warning, durable_holds(&facts.durable_holds)?)),
     }
+}
+
+fn foreign_recipe(facts: &AlarmFacts) -> Option<String> {
+    let (path, count) = facts.foreign.as_ref()?;
+    Some(format!("{count} znodes of clients that do not see HTTP callers, first {path}"))
 }
 
 fn member_address(facts: &AlarmFacts) -> Option<String> {

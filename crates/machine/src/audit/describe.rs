@@ -16,6 +16,7 @@ pub(super) fn described(command: &Command) -> Option<Described> {
     let bare = |action, target, reason: &Reason| {
         (action, target, Details::default(), Some(reason.clone()))
     };
+    let plain = |action, target| (action, target, Details::default(), None);
     match command {
         Command::Break(Break { lock, reason, .. }) => {
             Some(bare(AuditAction::BreakLock, AuditItem::Lock(lock.clone()), reason))
@@ -52,14 +53,9 @@ pub(super) fn described(command: &Command) -> Option<Described> {
         Command::RecordOperation(operation) => Some(without_reason(described_operation(operation))),
         Command::Auth(change) => Some(without_reason(described_change(change))),
         Command::Membership(change) => described_membership(change),
-        Command::SetLevel(level) => {
-            let level = AuditItem::Level(*level);
-            Some((AuditAction::SetLevel, level, Details::default(), None))
-        }
+        Command::SetLevel(level) => Some(plain(AuditAction::SetLevel, AuditItem::Level(*level))),
         Command::Seal { reason } => Some(bare(AuditAction::Seal, AuditItem::Cluster, reason)),
-        Command::Unseal { .. } => {
-            Some((AuditAction::Unseal, AuditItem::Cluster, Details::default(), None))
-        }
+        Command::Unseal { .. } => Some(plain(AuditAction::Unseal, AuditItem::Cluster)),
         Command::As { command, .. } | Command::Once { command, .. } => described(command),
         Command::RequestRelease(_)
         | Command::EndSessions { .. }

@@ -18,13 +18,19 @@ pub(crate) fn check_durable(
     command: &Command,
 ) -> Result<(), Rejection> {
     let names_one = call.is_some_and(|call| call.session.is_durable());
-    let is_allowed = !names_one
-        && match command {
-            Command::Acquire(acquire) if acquire.options.durable.is_some() => is_sound(acquire),
-            Command::Release(Release { target: ReleaseTarget::Hold(_), .. }) => true,
-            _ => names_no_durable_session(command),
-        };
-    if is_allowed { Ok(()) } else { Err(Rejection::OutOfBounds { what: OutOfBounds::Durable }) }
+    let is_allowed = if let Command::Acquire(acquire) = command
+        && acquire.options.durable.is_some()
+    {
+        is_sound(acquire)
+    } else {
+        matches!(command, Command::Release(Release { target: ReleaseTarget::Hold(_), .. }))
+            || names_no_durable_session(command)
+    };
+    if is_allowed && !names_one {
+        Ok(())
+    } else {
+        Err(Rejection::OutOfBounds { what: OutOfBounds::Durable })
+    }
 }
 
 /// Whether a durable acquire has a durable session, and only options that have a meaning for it.

@@ -131,20 +131,32 @@ impl AuditItem {
 
     /// The text of the target of a record: a name alone, as the calls of the API take it.
     pub fn as_target(&self) -> String {
-        match self {
-            Self::Lock(name) => name.to_string(),
-            Self::Session(name) => name.to_string(),
-            Self::ClusterId(id) => id.to_string(),
-            Self::Level(level) => level.to_string(),
-            Self::Role(name) => name.to_string(),
-            Self::Subject(name) => name.to_string(),
-            Self::AccessToken(id) => id.to_string(),
-            Self::Certificate(id) => id.to_string(),
-            Self::Mode(mode) => mode.as_str().to_owned(),
-            Self::Namespace(name) => name.to_string(),
-            Self::Peer(address) => address.to_string(),
-            other => other.to_string(),
-        }
+        let name: &dyn fmt::Display = if let Self::Lock(name) = self {
+            name
+        } else if let Self::Session(name) = self {
+            name
+        } else if let Self::ClusterId(name) = self {
+            name
+        } else if let Self::Level(name) = self {
+            name
+        } else if let Self::Role(name) = self {
+            name
+        } else if let Self::Subject(name) = self {
+            name
+        } else if let Self::AccessToken(name) = self {
+            name
+        } else if let Self::Certificate(name) = self {
+            name
+        } else if let Self::Namespace(name) = self {
+            name
+        } else if let Self::Peer(name) = self {
+            name
+        } else if let Self::Mode(mode) = self {
+            return mode.as_str().to_owned();
+        } else {
+            self
+        };
+        name.to_string()
     }
 }
 

@@ -62,7 +62,7 @@ fn objection(row: &SeenRow, prints: &str, running: Child) -> Option<String> {
         [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     // An act whose servers are not installed says so, and the row has nothing else.
     if row.command.starts_with(COMPARE) && !output.status.success() && is_left_out(&stdout) {
-        println!("skipped: row {}: {stdout}", row.number);
+        eprintln!("skipped: row {}: {stdout}", row.number);
         return None;
     }
     let is_seen = !row.command.starts_with(COMPARE) || output.status.success();

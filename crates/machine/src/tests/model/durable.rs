@@ -63,8 +63,8 @@ fn names_of(command: &Command) -> Vec<&SessionName> {
         }
         Command::Recipe(recipe) => match recipe {
             Recipe::Arrive(Arrive { open, .. }) => vec![&open.session],
-            Recipe::Promise { session, .. } => vec![session],
-            Recipe::LeaveBarrier(LeaveBarrier { session, .. }) => vec![session],
+            Recipe::Promise { session, .. }
+            | Recipe::LeaveBarrier(LeaveBarrier { session, .. }) => vec![session],
             _ => Vec::new(),
         },
         _ => Vec::new(),
