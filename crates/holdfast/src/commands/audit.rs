@@ -323,7 +323,7 @@ mod tests {
                 subject: SubjectName::new("ops").ok(),
                 credential: Credential::Certificate,
                 action,
-                target: AuditItem::Lock(LockName::new(&format!("lock{number}")).unwrap()),
+                target: AuditItem::Lock(LockName::new(format!("lock{number}")).unwrap()),
                 details: Vec::new(),
                 reason: None,
                 hash: previous,

@@ -165,7 +165,7 @@ async fn reported(is_hidden: bool) -> Vec<(WatchEventType, String)> {
     }
     let mut watcher = ZkClient::resume(node.address, &session).await;
     let paths = |paths: &[&str]| paths.iter().map(ToString::to_string).collect::<Vec<_>>();
-    let watches = SetWatches {
+    let kept = SetWatches {
         relative_zxid: seen.zxid,
         data: paths(&["/mine/data", "/mine/stat", "/mine/gone"]),
         exist: paths(&["/mine/born"]),
@@ -173,7 +173,7 @@ async fn reported(is_hidden: bool) -> Vec<(WatchEventType, String)> {
         persistent: paths(&["/mine/both"]),
         recursive: paths(&["/mine/both"]),
     };
-    watcher.done(Request::SetWatches(watches)).await;
+    watcher.done(Request::SetWatches(kept)).await;
     let mut events = watcher.events().await;
     for path in WATCHED {
         owner.done(set(path, b"2", -1)).await;
