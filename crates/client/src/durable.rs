@@ -3,17 +3,19 @@
 use std::time::Duration;
 
 use holdfast_api::parameters::lock::{DURABLE_REASON, HOLD, RELEASED_HOLD};
-use holdfast_api::parameters::{OWNER, RELEASED_TOKEN, WAIT};
+use holdfast_api::parameters::{ATTEMPT, OWNER, RELEASED_TOKEN, WAIT};
 use holdfast_api::{GrantBody, Query, lock_path};
-use holdfast_types::{FencingToken, LockName, Owner, Reason};
+use holdfast_types::{Attempt, FencingToken, LockName, Owner, Reason};
 
+use crate::attempt;
 use crate::call::Call;
+use crate::error::newest_attempt;
 use crate::http::Method;
 use crate::{Client, Error};
 
 impl Client {
     /// Acquires a lock with a durable hold, or returns the hold that the owner has. It outlasts this program: store the
-    /// token, which alone releases it.
+    /// token, which alone releases it. A copy of the call that arrives after the release acquires nothing.
     ///
     /// # Errors
     /// [`Error::Rejected`] with the holder if the lock is held for the whole `wait`; otherwise see [`Error`].
@@ -24,13 +26,23 @@ impl Client {
         reason: &Reason,
         wait: Duration,
     ) -> Result<GrantBody, Error> {
-        let query = Query::default()
-            .with(&HOLD, &"durable")
-            .with(&OWNER, owner)
-            .with(&DURABLE_REASON, reason)
-            .with_some(&WAIT, Some(&wait).filter(|wait| !wait.is_zero()));
-        let call = Call::new(Method::PUT, query.target(&lock_path(lock))).wait(wait);
-        self.calls().json(&call).await
+        let send = async |after| {
+            let query = Query::default()
+                .with(&HOLD, &"durable")
+                .with(&OWNER, owner)
+                .with(&ATTEMPT, &attempt::next_after(after))
+                .with(&DURABLE_REASON, reason)
+                .with_some(&WAIT, Some(&wait).filter(|wait| !wait.is_zero()));
+            let call = Call::new(Method::PUT, query.target(&lock_path(lock))).wait(wait);
+            self.calls().json(&call).await
+        };
+        match send(Attempt::UNNAMED).await {
+            // Another program of the owner has a clock that is ahead.
+            Err(Error::Rejected(problem)) if let Some(newest) = newest_attempt(&problem) => {
+                send(newest).await
+            }
+            result => result,
+        }
     }
 
     /// Releases the durable hold that has this token. A repeated call has no further effect.

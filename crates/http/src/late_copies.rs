@@ -57,8 +57,8 @@ impl LateCopies {
     pub(crate) fn after_unknown_outcome(self, has: impl Fn(&str) -> bool) -> &'static str {
         match self {
             Self::Attempt if has("reason") => {
-                "repeat this call with the same owner: it returns the durable hold. To give up, DELETE it with its token; otherwise \
-                 the hold stays"
+                "repeat this call with the same owner and attempt: it returns the durable hold. To give up, DELETE it with its \
+                 token; otherwise the hold stays"
             }
             Self::Attempt if has("attempt") => {
                 "repeat this call with the same session and attempt: it returns the hold. To give up, DELETE it with the \

@@ -9,9 +9,10 @@ use holdfast_types::{
 };
 
 use crate::cluster::LastBackup;
+use crate::command_rules::{CommandRules, Growth};
 use crate::context::ApplyContext;
 use crate::lock::durable::check_durable;
-use crate::{Machine, digest, stored_bytes};
+use crate::{Machine, digest};
 
 impl Machine {
     /// Executes the commands of one entry in order, and returns one outcome for each. A rejected command takes a
@@ -27,12 +28,15 @@ impl Machine {
             let (revision, now) = (self.revision, self.now);
             let (actor, call, command) = command.into_parts();
             let mut ctx = ApplyContext::new(revision, now, actor, &mut events);
-            self.run_timers_of(&command, &mut ctx);
-            let audited = self.audited(&ctx.actor, &command);
+            let mut rules = CommandRules::of(&command);
+            self.run_timers_of(rules.locks, &mut ctx);
+            let audited = self.audited(&ctx.actor, &command, rules.audit.take());
             let before_command = ctx.events_len();
-            let outcome = self
-                .check_command(&ctx.actor, call.as_ref(), &command)
-                .and_then(|()| self.once(call, &mut ctx, |m, ctx| m.within_limits(command, ctx)));
+            let growth = rules.growth;
+            let outcome =
+                self.check_command(&ctx.actor, call.as_ref(), &command, &rules).and_then(|()| {
+                    self.once(call, &mut ctx, |m, ctx| m.within_limits(command, growth, ctx))
+                });
             let caused = events.get(before_command..).unwrap_or_default();
             if let Some(change) = audited
                 && change.is_done(&outcome, caused)
@@ -53,16 +57,22 @@ impl Machine {
         actor: &Actor,
         call: Option<&NumberedCall>,
         command: &Command,
+        rules: &CommandRules<'_>,
     ) -> Result<(), Rejection> {
         self.check_level(command)?;
         self.authorize(actor, call, command)?;
-        self.check_seal(command)?;
-        check_durable(call, command)
+        self.check_seal(rules)?;
+        check_durable(call, command, &rules.needs)
     }
 
-    fn within_limits(&mut self, command: Command, ctx: &mut ApplyContext<'_>) -> Outcome {
+    fn within_limits(
+        &mut self,
+        command: Command,
+        growth: Growth,
+        ctx: &mut ApplyContext<'_>,
+    ) -> Outcome {
         self.within_quotas(command, ctx, |machine, command, ctx| {
-            if stored_bytes::may_store(&command) {
+            if growth == Growth::Bytes {
                 machine.within_bytes(ctx, |machine, ctx| machine.dispatch(command, ctx))
             } else {
                 machine.dispatch(command, ctx)

@@ -13,6 +13,7 @@ mod audit;
 mod auth;
 mod clocks;
 mod cluster;
+mod command_rules;
 mod context;
 mod digest;
 mod invariants;

@@ -13,11 +13,12 @@ use holdfast_types::{
 };
 
 use crate::Machine;
-use crate::auth::needed::{Needed, needed_by};
+use crate::auth::needed::{CommandNeeds, Needed, needed_by};
+use crate::command_rules::{CommandRules, Growth};
 use crate::context::ApplyContext;
 use crate::namespace::of_right;
 use crate::session::subject_use::SubjectUse;
-use crate::stored_bytes::{COMMAND_BYTES_MAX, may_store};
+use crate::stored_bytes::COMMAND_BYTES_MAX;
 
 /// A quota that a command may exceed.
 #[derive(Debug)]
@@ -106,12 +107,8 @@ impl Machine {
 
     /// The quotas that a command may exceed.
     fn watched_quotas(&self, command: &Command, ctx: &ApplyContext<'_>) -> Vec<Watched> {
-        let adds = may_store(command)
-            || matches!(
-                command,
-                Command::Multi(_) | Command::ClaimSession { .. } | Command::HandOver(_)
-            );
-        if !adds {
+        let rules = CommandRules::of(command);
+        if rules.growth == Growth::Nothing {
             return Vec::new();
         }
         let caller = self.rights_of(&ctx.actor, self.now).ok().and_then(|rights| rights.subject());
@@ -127,7 +124,7 @@ impl Machine {
             watched.extend(self.watched_of_subject(receiver, command));
         }
         if !self.auth.namespaces.is_empty() && !matches!(command, Command::HandOver(_)) {
-            watched.extend(self.watched_of_namespaces(caller, command));
+            watched.extend(self.watched_of_namespaces(caller, command, &rules.needs));
         }
         watched
     }
@@ -162,9 +159,10 @@ impl Machine {
         &self,
         caller: Option<&SubjectName>,
         command: &Command,
+        needs: &CommandNeeds<'_>,
     ) -> Vec<Watched> {
         let mut names = BTreeSet::new();
-        let Ok(()) = needed_by(command, &mut |needed| {
+        let Ok(()) = needed_by(needs, &mut |needed| {
             if let Needed::Permission(right, name) = needed {
                 names.extend(of_right(right, &name).map(str::to_owned));
             }

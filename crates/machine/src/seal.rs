@@ -5,12 +5,12 @@
 //! ends the seal. Bound: [`CLOSED_MAX`] sessions; a further close is rejected.
 
 use holdfast_types::{
-    AuthChange, Command, Event, LossCause, Outcome, Reason, Rejection, Reply, Revision, Seal,
-    SessionId, SessionName,
+    Event, LossCause, Outcome, Reason, Rejection, Reply, Revision, Seal, SessionId, SessionName,
 };
 use imbl::OrdSet;
 
 use crate::Machine;
+use crate::command_rules::CommandRules;
 use crate::context::ApplyContext;
 use crate::session::store::KnownSession;
 
@@ -108,55 +108,10 @@ impl Machine {
     }
 
     /// Rejects a command that would change what clients have.
-    pub(crate) fn check_seal(&self, command: &Command) -> Result<(), Rejection> {
+    pub(crate) fn check_seal(&self, rules: &CommandRules<'_>) -> Result<(), Rejection> {
         match self.sealed() {
-            Some(seal) if !is_allowed_while_sealed(command) => {
-                Err(Rejection::Sealed(Box::new(seal.clone())))
-            }
+            Some(seal) if !rules.runs_sealed => Err(Rejection::Sealed(Box::new(seal.clone()))),
             Some(_) | None => Ok(()),
         }
-    }
-}
-
-/// True for the commands that run the cluster itself, for a renewal, which only starts the next lease of a session, and for a
-/// close ([`Machine::close_under_seal`]).
-fn is_allowed_while_sealed(command: &Command) -> bool {
-    match command {
-        // After the loss of all access tokens, only a new administrator can end the seal.
-        Command::Auth(change) => matches!(change, AuthChange::AddAdministrator { .. }),
-        Command::RenewSession { .. }
-        | Command::CloseSession { .. }
-        | Command::SetLimits(_)
-        | Command::RegisterNode { .. }
-        | Command::Bootstrap { .. }
-        | Command::Membership(_)
-        | Command::RecordBackup { .. }
-        | Command::VerifyState
-        | Command::RecordClocks { .. }
-        | Command::RecordOperation(_)
-        | Command::Seal { .. }
-        | Command::Unseal { .. } => true,
-        Command::As { command, .. } | Command::Once { command, .. } => {
-            is_allowed_while_sealed(command)
-        }
-        Command::OpenSession { .. }
-        | Command::ExpireSession { .. }
-        | Command::RecordLeases { .. }
-        | Command::Acquire(_)
-        | Command::Release(_)
-        | Command::Cancel(_)
-        | Command::Multi(_)
-        | Command::Sweep { .. }
-        | Command::AttachSession { .. }
-        | Command::Recipe(_)
-        | Command::SetPolicy { .. }
-        | Command::RunTimers { .. }
-        | Command::Break(_)
-        | Command::RequestRelease(_)
-        | Command::HandOver(_)
-        | Command::EndSession { .. }
-        | Command::EndSessions { .. }
-        | Command::SetLevel(_)
-        | Command::ClaimSession { .. } => false,
     }
 }

@@ -5,7 +5,7 @@
 //! multi, is undone and rejected if it adds bytes and exceeds the bound. Item counts, recipes and tombstones have
 //! bounds of their own and do not count here.
 
-use holdfast_types::{AclEntry, Bound, Command, Identity, Op, Outcome, Rejection, ZnodePath};
+use holdfast_types::{AclEntry, Bound, Identity, Op, Outcome, Rejection, ZnodePath};
 
 use crate::Machine;
 use crate::context::{ApplyContext, limit_reached};
@@ -51,47 +51,6 @@ impl Machine {
             machine.check_growth(before)?;
             Ok(outcome)
         })?
-    }
-}
-
-/// True for commands that may add bytes. A multi checks each of its operations itself. A hand-over replaces one queue
-/// entry by another.
-pub(crate) fn may_store(command: &Command) -> bool {
-    match command {
-        Command::OpenSession { .. }
-        | Command::Acquire(_)
-        | Command::SetPolicy { .. }
-        | Command::Recipe(_) => true,
-        Command::RenewSession { .. }
-        | Command::CloseSession { .. }
-        | Command::EndSession { .. }
-        | Command::EndSessions { .. }
-        | Command::ExpireSession { .. }
-        | Command::Release(_)
-        | Command::Cancel(_)
-        | Command::Multi(_)
-        | Command::Sweep { .. }
-        | Command::SetLimits(_)
-        | Command::RegisterNode { .. }
-        | Command::Bootstrap { .. }
-        | Command::Membership(_)
-        | Command::Auth(_)
-        | Command::SetLevel(_)
-        | Command::ClaimSession { .. }
-        | Command::RecordBackup { .. }
-        | Command::VerifyState
-        | Command::RecordClocks { .. }
-        | Command::RecordLeases { .. }
-        | Command::RecordOperation(_)
-        | Command::Seal { .. }
-        | Command::Unseal { .. }
-        | Command::As { .. }
-        | Command::Once { .. }
-        | Command::AttachSession { .. }
-        | Command::RunTimers { .. }
-        | Command::Break(_)
-        | Command::HandOver(_)
-        | Command::RequestRelease(_) => false,
     }
 }
 

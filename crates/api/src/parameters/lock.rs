@@ -37,8 +37,8 @@ pub const HOLD: Param = Param::word(
     "hold",
     &["connection", "durable"],
     "connection: the hold lasts as long as the connection, whose response is an event stream, and requires no session. \
-     durable: the hold has no session and no ttl, and ends only with its token or by force; it requires owner and reason, \
-     and the permission lock durable",
+     durable: the hold has no session and no ttl, and ends only with its token or by force; it requires owner, attempt \
+     and reason, and the permission lock durable",
 )
 .hint("leave hold out, and renew the session");
 pub const DURABLE_REASON: Param = Param::bounded_text(

@@ -120,7 +120,8 @@ async fn acquire(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let acquire = Acquire {
         attempt,
         change,
-        enters: params.reentrant == Some(true),
+        // An owner has one durable hold of a lock, whose token ends all its attempts.
+        enters: params.reentrant == Some(true) || durable.is_some(),
         mode: params.mode,
         permits: params.permits,
         limit: params.limit,
@@ -129,7 +130,7 @@ async fn acquire(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
         shards,
         options: AcquireOptions {
             priority: params.priority,
-            reentrant: params.reentrant != Some(false) && durable.is_none(),
+            reentrant: params.reentrant != Some(false),
             max_hold_ms: params.max_hold.map(millis),
             min_hold_ms: params.min_hold.map(millis),
             value: params.value.map(|value| Data::from(value.into_bytes())),
@@ -183,7 +184,8 @@ fn hold_end(params: &AcquireParams) -> Result<HoldLifetime, ParamError> {
             ("enqueue", params.enqueue),
         ];
         let others = [&changes[..], &others[..]].concat();
-        return DurableHold::of(owner, reason, params.mode, &others).map(HoldLifetime::Durable);
+        let hold = DurableHold::of(owner, params.attempt, reason, params.mode, &others);
+        return hold.map(HoldLifetime::Durable);
     }
     let others = [("owner", owner.is_some()), ("attempt", params.attempt.is_some())];
     let mut others = changes.into_iter().chain(others);
@@ -339,10 +341,9 @@ mod tests {
 
     #[test]
     fn a_durable_hold_needs_an_owner_and_a_reason_and_accepts_what_has_a_meaning() {
-        let durable = "hold=durable&owner=carol&reason=moving";
+        let durable = "hold=durable&owner=carol&attempt=1&reason=moving";
         for more in [
             "",
-            "&attempt=3",
             "&wait=5s&priority=3&queue_max=2",
             "&mode=shared",
             "&min_hold=1s",
@@ -354,7 +355,8 @@ mod tests {
         for (query, detail) in [
             ("hold=durable&reason=x", "'hold=durable' needs 'owner'"),
             ("hold=durable&reason=x&owner=-", "'hold=durable' needs 'owner'"),
-            ("hold=durable&owner=carol", "'hold=durable' needs 'reason'"),
+            ("hold=durable&owner=carol&reason=x", "'hold=durable' needs 'attempt'"),
+            ("hold=durable&owner=carol&attempt=1", "'hold=durable' needs 'reason'"),
             ("session=me&reason=x", "'reason' needs 'hold=durable'"),
         ] {
             assert_eq!(rejected(query), (ErrorCode::InvalidArgument, detail.to_owned()), "{query}");
@@ -374,10 +376,16 @@ mod tests {
             assert_eq!(rejected(&format!("{durable}&{other}")).1, detail);
         }
         assert!(rejected(&format!("{durable}&mode=upgradable")).1.contains("exclusive or shared"));
-        assert_eq!(rejected("hold=durable&owner=carol&reason=").0, ErrorCode::InvalidArgument);
-        let long = format!("hold=durable&owner=carol&reason={}", "x".repeat(257));
+        assert_eq!(
+            rejected("hold=durable&owner=carol&attempt=1&reason=").0,
+            ErrorCode::InvalidArgument
+        );
+        let long = format!("hold=durable&owner=carol&attempt=1&reason={}", "x".repeat(257));
         assert_eq!(rejected(&long).0, ErrorCode::InvalidArgument);
-        assert_eq!(rejected("hold=durable&owner=carol&reason=a%0ab").0, ErrorCode::BadName);
+        assert_eq!(
+            rejected("hold=durable&owner=carol&attempt=1&reason=a%0ab").0,
+            ErrorCode::BadName
+        );
     }
 
     #[test]

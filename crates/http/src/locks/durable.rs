@@ -1,7 +1,9 @@
 //! `hold=durable`: a hold of an owner, without a session and a time-to-live. It ends with its token, or by force.
+//!
+//! Its acquire has an attempt, so that a late copy does not take the lock after the release.
 
 use holdfast_api::{ErrorCode, ParamError};
-use holdfast_types::{Labels, Mode, OpenSession, Owner, Reason, SessionName};
+use holdfast_types::{Attempt, Labels, Mode, OpenSession, Owner, Reason, SessionName};
 
 use crate::call::CallContext;
 use crate::status::HttpError;
@@ -20,6 +22,7 @@ impl DurableHold {
     /// Reads the acquire's parameters; `others` are those that a durable hold cannot have.
     pub(super) fn of(
         owner: Option<&Owner>,
+        attempt: Option<Attempt>,
         reason: Option<&str>,
         mode: Option<Mode>,
         others: &[(&'static str, bool)],
@@ -31,6 +34,11 @@ impl DurableHold {
             return Err(error.hint("leave mode out, or write mode=shared"));
         }
         let owner = named(owner)?;
+        if attempt.is_none() {
+            let detail = "'hold=durable' needs 'attempt'";
+            return Err(ParamError::of("attempt", ErrorCode::InvalidArgument, detail)
+                .hint("add attempt=N, greater than in each earlier acquire of this owner, such as the Unix time"));
+        }
         let detail = "'hold=durable' needs 'reason'";
         let reason = reason.ok_or_else(|| {
             ParamError::of("reason", ErrorCode::InvalidArgument, detail)
@@ -66,7 +74,7 @@ pub(super) fn check_absent(others: &[(&'static str, bool)]) -> Result<(), ParamE
     Err(ParamError::of(other, ErrorCode::InvalidArgument, detail).hint(HINT))
 }
 
-/// The owner, which names the hold in a repeated call.
+/// The owner, which names the hold in every call.
 pub(super) fn named(owner: Option<&Owner>) -> Result<Owner, ParamError> {
     let owner = owner.filter(|owner| **owner != Owner::unnamed());
     owner.cloned().ok_or_else(|| {

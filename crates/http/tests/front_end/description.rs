@@ -166,7 +166,7 @@ async fn values_beyond_the_described_bounds_are_rejected_and_values_within_them_
                     ("/v1/tree/{path}", "ephemeral") | ("/v1/release-requests/{name}", "owner") => {
                         "&session=me"
                     }
-                    ("/v1/locks/{name}", "reason") => "&hold=durable&owner=o",
+                    ("/v1/locks/{name}", "reason") => "&hold=durable&owner=o&attempt=1",
                     ("/v1/latches/{name}" | "/v1/counters/{name}", "session") => "&request=1",
                     _ => "",
                 };

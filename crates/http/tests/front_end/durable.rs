@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::node::Node;
 
-const HOLD: &str = "/v1/locks/db?hold=durable&owner=carol&reason=moving%20the%20database";
+const HOLD: &str = "/v1/locks/db?hold=durable&owner=carol&attempt=1&reason=moving%20the%20database";
 
 #[tokio::test]
 async fn row_65_a_durable_hold_ends_with_its_token_and_a_repeated_call_returns_it() {
@@ -101,12 +101,14 @@ async fn a_durable_hold_waits_in_the_queue_and_its_wait_ends() {
     node.call("PUT", HOLD).await.problem(423, "lock-busy");
     let short = node.call("PUT", &format!("{HOLD}&wait=200ms")).await;
     short.problem(423, "wait-timeout");
-    let long = "/v1/locks/db?hold=durable&owner=carol&reason=moving&wait=60s";
+    // The attempt that waited is over.
+    node.call("PUT", HOLD).await.problem(409, "attempt-over");
+    let long = "/v1/locks/db?hold=durable&owner=carol&attempt=2&reason=moving&wait=60s";
     let waiting = node.begin("PUT", long);
     node.until_waiters("db", 1).await;
     node.call("DELETE", "/v1/locks/db?session=a").await;
     let granted = waiting.await.unwrap().json();
     assert_eq!((&granted["owner"], granted.get("expires_in_ms")), (&json!("carol"), None));
-    let shared = "/v1/locks/pool?hold=durable&owner=dave&reason=drill&limit=3&permits=2";
+    let shared = "/v1/locks/pool?hold=durable&owner=dave&attempt=1&reason=drill&limit=3&permits=2";
     assert_eq!(node.call("PUT", shared).await.json()["slots"], json!([0, 1]));
 }

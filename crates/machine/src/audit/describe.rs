@@ -1,111 +1,95 @@
-//! Describes commands for the trail. The match is exhaustive: a new command does not compile without its line here.
+//! Describes commands for the trail (`command_rules.rs` has the record of each command).
 
 use holdfast_types::{
-    Acquire, AuditAction, AuditItem, AuthChange, Break, Command, MembershipChange, NewAccessToken,
-    NodeOperation, PolicyChange, PolicyItem, Quotas, Reason, RequestRelease, SubjectName,
-    TokenPolicy, VotingRole,
+    Acquire, AuditAction, AuditItem, AuthChange, Break, FeatureLevel, LockName, MembershipChange,
+    NewAccessToken, NodeOperation, PolicyChange, PolicyItem, Quotas, Reason, RequestRelease,
+    SessionId, SessionName, SubjectName, TokenPolicy, VotingRole,
 };
 
 use super::details::Details;
 
 /// The action, its target, its details and its reason.
-pub(super) type Described = (AuditAction, AuditItem, Details, Option<Reason>);
+pub(crate) type Described = (AuditAction, AuditItem, Details, Option<Reason>);
 
-/// `None` for most commands.
-pub(super) fn described(command: &Command) -> Option<Described> {
-    let bare = |action, target, reason: &Reason| {
-        (action, target, Details::default(), Some(reason.clone()))
-    };
-    let plain = |action, target| (action, target, Details::default(), None);
-    match command {
-        Command::Break(Break { lock, reason, .. }) => {
-            Some(bare(AuditAction::BreakLock, AuditItem::Lock(lock.clone()), reason))
-        }
-        Command::RequestRelease(request) if request.revoke => {
-            let RequestRelease { lock, holder, reason, deadline_ms, .. } = request;
-            let holder = holder.as_ref().map(|(session, _)| session.clone());
-            let details = Details::of([AuditItem::Revoked { holder, deadline_ms: *deadline_ms }]);
-            let lock = AuditItem::Lock(lock.clone());
-            Some((AuditAction::RevokeLock, lock, details, reason.clone()))
-        }
-        Command::Acquire(Acquire { locks, open, options, .. }) if options.durable.is_some() => {
-            let details = Details::of([AuditItem::Session(open.session.clone())]);
-            let lock = AuditItem::Lock(locks.first().clone());
-            Some((AuditAction::HoldDurable, lock, details, options.durable.clone()))
-        }
-        Command::SetPolicy { lock, change } => {
-            let lock = AuditItem::Lock(lock.clone());
-            Some((AuditAction::SetLockPolicy, lock, details_of_policy(change), None))
-        }
-        Command::EndSession { session, reason, .. } => {
-            Some(bare(AuditAction::CloseSession, AuditItem::Session(session.clone()), reason))
-        }
-        Command::EndSessions { subject, sessions, reason, total: Some(total) } => {
-            let names = sessions.iter().map(|(name, _)| AuditItem::Session(name.clone()));
-            let details = Details::of([AuditItem::SessionCount(*total)].into_iter().chain(names));
-            let subject = AuditItem::Subject(subject.clone());
-            Some((AuditAction::CloseSessions, subject, details, Some(reason.clone())))
-        }
-        Command::Auth(AuthChange::DenyCertificate { certificate, reason }) => {
-            let certificate = AuditItem::Certificate(certificate.clone());
-            Some(bare(AuditAction::DenyCertificate, certificate, reason))
-        }
-        Command::RecordOperation(operation) => Some(without_reason(described_operation(operation))),
-        Command::Auth(change) => Some(without_reason(described_change(change))),
-        Command::Membership(change) => described_membership(change),
-        Command::SetLevel(level) => Some(plain(AuditAction::SetLevel, AuditItem::Level(*level))),
-        Command::Seal { reason } => Some(bare(AuditAction::Seal, AuditItem::Cluster, reason)),
-        Command::Unseal { .. } => Some(plain(AuditAction::Unseal, AuditItem::Cluster)),
-        Command::As { command, .. } | Command::Once { command, .. } => described(command),
-        Command::RequestRelease(_)
-        | Command::EndSessions { .. }
-        | Command::OpenSession { .. }
-        | Command::RenewSession { .. }
-        | Command::CloseSession { .. }
-        | Command::ExpireSession { .. }
-        | Command::Acquire(_)
-        | Command::Release(_)
-        | Command::Cancel(_)
-        | Command::Multi(_)
-        | Command::Sweep { .. }
-        | Command::SetLimits(_)
-        | Command::RegisterNode { .. }
-        | Command::AttachSession { .. }
-        | Command::ClaimSession { .. }
-        | Command::RecordBackup { .. }
-        | Command::VerifyState
-        | Command::RecordClocks { .. }
-        | Command::RecordLeases { .. }
-        | Command::Recipe(_)
-        | Command::RunTimers { .. }
-        | Command::HandOver(_)
-        | Command::Bootstrap { .. } => None,
-    }
+fn bare(action: AuditAction, target: AuditItem, reason: &Reason) -> Described {
+    (action, target, Details::default(), Some(reason.clone()))
 }
 
-type WithoutReason = (AuditAction, AuditItem, Details);
-
-fn without_reason((action, target, details): WithoutReason) -> Described {
-    (action, target, details, None)
+fn plain(action: AuditAction, target: AuditItem) -> Described {
+    (action, target, Details::default(), None)
 }
 
-fn described_operation(operation: &NodeOperation) -> WithoutReason {
+pub(crate) fn force_release(Break { lock, reason, .. }: &Break) -> Option<Described> {
+    Some(bare(AuditAction::BreakLock, AuditItem::Lock(lock.clone()), reason))
+}
+
+/// `None` for a request that ends no hold.
+pub(crate) fn revocation(request: &RequestRelease) -> Option<Described> {
+    let RequestRelease { lock, holder, reason, deadline_ms, revoke, .. } = request;
+    let holder = holder.as_ref().map(|(session, _)| session.clone());
+    let details = Details::of([AuditItem::Revoked { holder, deadline_ms: *deadline_ms }]);
+    let lock = AuditItem::Lock(lock.clone());
+    revoke.then(|| (AuditAction::RevokeLock, lock, details, reason.clone()))
+}
+
+/// `None` for an acquire of any other hold.
+pub(crate) fn durable_hold(acquire: &Acquire) -> Option<Described> {
+    let reason = acquire.options.durable.clone()?;
+    let details = Details::of([AuditItem::Session(acquire.open.session.clone())]);
+    let lock = AuditItem::Lock(acquire.locks.first().clone());
+    Some((AuditAction::HoldDurable, lock, details, Some(reason)))
+}
+
+pub(crate) fn policy(lock: &LockName, change: &PolicyChange) -> Option<Described> {
+    let lock = AuditItem::Lock(lock.clone());
+    Some((AuditAction::SetLockPolicy, lock, details_of_policy(change), None))
+}
+
+pub(crate) fn end_of_session(session: &SessionName, reason: &Reason) -> Option<Described> {
+    Some(bare(AuditAction::CloseSession, AuditItem::Session(session.clone()), reason))
+}
+
+/// One record has the total of several commands.
+pub(crate) fn end_of_sessions(
+    subject: &SubjectName,
+    sessions: &[(SessionName, SessionId)],
+    reason: &Reason,
+    total: Option<u64>,
+) -> Option<Described> {
+    let names = sessions.iter().map(|(name, _)| AuditItem::Session(name.clone()));
+    let details = Details::of([AuditItem::SessionCount(total?)].into_iter().chain(names));
+    let subject = AuditItem::Subject(subject.clone());
+    Some((AuditAction::CloseSessions, subject, details, Some(reason.clone())))
+}
+
+pub(crate) fn level(level: FeatureLevel) -> Described {
+    plain(AuditAction::SetLevel, AuditItem::Level(level))
+}
+
+pub(crate) fn seal(reason: &Reason) -> Described {
+    bare(AuditAction::Seal, AuditItem::Cluster, reason)
+}
+
+pub(crate) fn unseal() -> Described {
+    plain(AuditAction::Unseal, AuditItem::Cluster)
+}
+
+pub(crate) fn operation(operation: &NodeOperation) -> Described {
     match operation {
-        NodeOperation::Backup { node } => {
-            (AuditAction::Backup, AuditItem::Node(*node), Details::default())
-        }
+        NodeOperation::Backup { node } => plain(AuditAction::Backup, AuditItem::Node(*node)),
         NodeOperation::TransferLeadership { to } => {
             let to = to.map_or(AuditItem::AnyVoter, AuditItem::Node);
-            (AuditAction::TransferLeadership, to, Details::default())
+            plain(AuditAction::TransferLeadership, to)
         }
         NodeOperation::SetLog { node, filter, lasts_ms } => {
             let log = AuditItem::LogFilter { filter: filter.clone(), lasts_ms: *lasts_ms };
-            (AuditAction::SetNodeLog, AuditItem::Node(*node), Details::of([log]))
+            (AuditAction::SetNodeLog, AuditItem::Node(*node), Details::of([log]), None)
         }
     }
 }
 
-fn described_membership(change: &MembershipChange) -> Option<Described> {
+/// `None` for a change that nodes make.
+pub(crate) fn membership(change: &MembershipChange) -> Option<Described> {
     let zone = |zone: &Option<_>| zone.clone().map(AuditItem::Zone);
     Some(match change {
         // The id of the new member is larger than every earlier one, and the record has no other name for it.
@@ -151,7 +135,19 @@ fn details_of_policy(change: &PolicyChange) -> Details {
     Details::of(items.into_iter().flatten().map(AuditItem::Policy))
 }
 
-fn described_change(change: &AuthChange) -> WithoutReason {
+type WithoutReason = (AuditAction, AuditItem, Details);
+
+pub(crate) fn auth_change(change: &AuthChange) -> Described {
+    let (action, target, details) = without_reason(change);
+    let reason = if let AuthChange::DenyCertificate { reason, .. } = change {
+        Some(reason.clone())
+    } else {
+        None
+    };
+    (action, target, details, reason)
+}
+
+fn without_reason(change: &AuthChange) -> WithoutReason {
     let none = Details::default;
     match change {
         AuthChange::AddAdministrator { subject, token, mode } => {

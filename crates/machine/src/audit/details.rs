@@ -4,7 +4,7 @@ use holdfast_types::{AuditItem, AuditRecord, Event, LockEvent, LossCause};
 
 /// At most [`AuditRecord::DETAILS_MAX`] bytes. A longer list ends with [`AuditItem::More`].
 #[derive(Debug, Default)]
-pub(super) struct Details {
+pub(crate) struct Details {
     pub(super) items: Vec<AuditItem>,
     bytes: usize,
 }

@@ -1,11 +1,11 @@
 //! The audit trail: what operators and administrators have changed. It is part of the state, so every node has the same
 //! records, also after a snapshot (ADR 0013).
 //!
-//! `apply` adds a record for each executed command that [`described`] names. A rejected command, and one that changes
+//! `apply` adds a record for each executed command whose rules name one (`command_rules.rs`). A rejected command, and one that changes
 //! nothing, leave none. Bound: the newest [`RECORDS_MAX`] records of each class, each of at most
 //! [`AuditRecord::DETAILS_MAX`] bytes and a few names.
 
-mod describe;
+pub(crate) mod describe;
 mod details;
 pub(crate) mod trail;
 
@@ -14,7 +14,7 @@ use holdfast_types::{
     Command, Credential, Event, Outcome, Reason, Reply, RestoreItem, Revision, SubjectName,
 };
 
-use self::describe::{Described, described};
+use self::describe::Described;
 use self::details::Details;
 use crate::Machine;
 use crate::lock::bypass::multi_on_locks;
@@ -62,9 +62,14 @@ impl Machine {
         self.audit.evicted()
     }
 
-    /// Describes a command for the trail; `None` for most commands.
-    pub(crate) fn audited(&self, actor: &Actor, command: &Command) -> Option<AuditedChange> {
-        let described = described(command).or_else(|| self.described_bypass(actor, command));
+    /// Adds the caller to the description of a command; `None` for most commands.
+    pub(crate) fn audited(
+        &self,
+        actor: &Actor,
+        command: &Command,
+        described: Option<Described>,
+    ) -> Option<AuditedChange> {
+        let described = described.or_else(|| self.described_bypass(actor, command));
         let (action, target, details, reason) = described?;
         // Before the command is executed: it may delete its own access token.
         let rights = self.rights_of(actor, self.now).ok();

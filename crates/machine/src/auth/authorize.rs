@@ -9,6 +9,7 @@ use holdfast_types::{
 
 use super::needed::{AS_ADMINISTRATOR, Needed, needed_by, needed_by_multi};
 use super::{AccessTokenRecord, CertificateDenial, SubjectRecord};
+use crate::command_rules::CommandRules;
 use crate::lock::bypass::multi_on_locks;
 use crate::{Machine, namespace};
 
@@ -144,7 +145,7 @@ impl<'a> ActorRights<'a> {
         {
             return Ok(());
         }
-        needed_by(command, &mut |needed| self.check_needed(needed))?;
+        needed_by(&CommandRules::of(command).needs, &mut |needed| self.check_needed(needed))?;
         multi_on_locks(command).map_or(Ok(()), |multi| self.check_bypasses(multi))
     }
 

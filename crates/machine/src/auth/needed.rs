@@ -1,10 +1,8 @@
-//! The permissions and the sessions that a command needs. The match is exhaustive: a new command does not compile without
-//! its line here.
+//! The permissions and the sessions that a command needs (`command_rules.rs` has those of each command).
 
 use holdfast_types::{
-    Acquire, Arrive, Break, Caller, CancelArrival, ChangeCounter, Command, Condition,
-    CounterChange, Create, HandOver, LeaveBarrier, LockName, MembershipChange, Multi, Op,
-    OpenSession, Recipe, Release, RequestRelease, Right, SessionId, SessionName, ZnodePath,
+    Acquire, Arrive, Caller, CancelArrival, ChangeCounter, Condition, CounterChange, Create,
+    HandOver, LeaveBarrier, LockName, Multi, Op, Recipe, Right, SessionId, SessionName, ZnodePath,
 };
 
 /// What a command needs.
@@ -28,35 +26,48 @@ pub(crate) enum Needed<'a> {
     Node,
 }
 
-/// An acquire and an arrival may open a session too; their permissions include this one.
-const OPEN_SESSION: Needed<'_> =
-    Needed::Permission(Right::SessionOpen, std::borrow::Cow::Borrowed(""));
+/// What a command needs, before its contents are listed ([`needed_by`]).
+#[derive(Clone, Debug)]
+pub(crate) enum CommandNeeds<'a> {
+    One(Needed<'a>),
+    OpeningSession(&'a SessionName),
+    EndingSessions(&'a [(SessionName, SessionId)]),
+    Acquiring(&'a Acquire),
+    HandingOver(&'a HandOver),
+    Changing(&'a Multi),
+    Using(&'a Recipe),
+}
+
+impl<'a> From<Needed<'a>> for CommandNeeds<'a> {
+    fn from(needed: Needed<'a>) -> Self {
+        Self::One(needed)
+    }
+}
+
+impl Needed<'_> {
+    /// An acquire and an arrival may open a session too; their permissions include this one.
+    pub(crate) const OPEN_SESSION: Self =
+        Self::Permission(Right::SessionOpen, std::borrow::Cow::Borrowed(""));
+}
 
 /// The rights of a multi that no access list binds: for reads and for changes.
 pub(crate) const AS_ADMINISTRATOR: (Right, Right) = (Right::TreeAdmin, Right::TreeAdmin);
 
-/// Calls `need` with everything that the command needs, until it fails.
+/// Calls `need` with everything that a command needs, until it fails.
 pub(crate) fn needed_by<'a, E>(
-    command: &'a Command,
+    needs: &CommandNeeds<'a>,
     need: &mut impl FnMut(Needed<'a>) -> Result<(), E>,
 ) -> Result<(), E> {
-    match command {
-        Command::OpenSession { open: OpenSession { session, .. }, .. } => {
-            need(OPEN_SESSION)?;
+    match *needs {
+        CommandNeeds::One(ref needed) => need(needed.clone()),
+        CommandNeeds::OpeningSession(session) => {
+            need(Needed::OPEN_SESSION)?;
             need(Needed::NewOrOwnSession(session))
         }
-        // A subject without the permission may still release what it holds.
-        Command::RenewSession { session, .. } | Command::Release(Release { session, .. }) => {
-            need(Needed::OwnSession(session))
-        }
-        Command::CloseSession { session, .. } | Command::EndSession { session, .. } => {
-            need(Needed::ClosableSession(session))
-        }
-        Command::EndSessions { sessions, .. } => {
+        CommandNeeds::EndingSessions(sessions) => {
             sessions.iter().try_for_each(|(session, _)| need(Needed::ClosableSession(session)))
         }
-        Command::AttachSession { session, .. } => need(Needed::OwnSessionId(*session)),
-        Command::Acquire(Acquire { locks, open, options, .. }) => {
+        CommandNeeds::Acquiring(Acquire { locks, open, options, .. }) => {
             let is_durable = options.durable.is_some();
             let right = if is_durable { Right::LockDurable } else { Right::LockAcquire };
             for lock in locks.iter() {
@@ -64,50 +75,18 @@ pub(crate) fn needed_by<'a, E>(
             }
             need(Needed::NewOrOwnSession(&open.session))
         }
-        Command::HandOver(HandOver { lock, from, to, .. }) => {
+        CommandNeeds::HandingOver(HandOver { lock, from, to, .. }) => {
             need(on_lock(Right::LockAcquire, lock))?;
             need(Needed::OwnSession(&from.0))?;
             need(Needed::Receiver(&to.0, lock))
         }
-        Command::RequestRelease(RequestRelease { lock, .. }) => {
-            need(on_lock(Right::LockRequestRelease, lock))
-        }
-        Command::Break(Break { lock, .. }) => need(on_lock(Right::LockBreak, lock)),
-        Command::SetPolicy { lock, .. } => need(on_lock(Right::LockPolicy, lock)),
-        Command::Multi(multi) if multi.caller.is_superuser() => {
+        CommandNeeds::Changing(multi) if multi.caller.is_superuser() => {
             needed_by_multi(multi, AS_ADMINISTRATOR, need)
         }
-        Command::Multi(multi) => needed_by_multi(multi, (Right::TreeRead, Right::TreeWrite), need),
-        Command::Recipe(recipe) => needed_by_recipe(recipe, need),
-        Command::ClaimSession { .. } => need(OPEN_SESSION),
-        Command::RecordOperation(operation) => {
-            need(Needed::Permission(operation.right(), "".into()))
+        CommandNeeds::Changing(multi) => {
+            needed_by_multi(multi, (Right::TreeRead, Right::TreeWrite), need)
         }
-        Command::Auth(_) => need(Needed::Permission(Right::AuthManage, "".into())),
-        Command::SetLevel(_)
-        | Command::Seal { .. }
-        | Command::Unseal { .. }
-        | Command::Membership(
-            MembershipChange::Invite { .. }
-            | MembershipChange::Update { .. }
-            | MembershipChange::SetRole { .. }
-            | MembershipChange::Replace { .. }
-            | MembershipChange::Remove { .. },
-        ) => need(Needed::Permission(Right::ClusterManage, "".into())),
-        // Nodes propose them when a wait ends, a stamp passes, or a node starts.
-        Command::Cancel(_)
-        | Command::ExpireSession { .. }
-        | Command::Sweep { .. }
-        | Command::SetLimits(_)
-        | Command::RegisterNode { .. }
-        | Command::RunTimers { .. }
-        | Command::Membership(MembershipChange::Finish { .. })
-        | Command::RecordBackup { .. }
-        | Command::VerifyState
-        | Command::RecordClocks { .. }
-        | Command::RecordLeases { .. }
-        | Command::Bootstrap { .. } => need(Needed::Node),
-        Command::As { command, .. } | Command::Once { command, .. } => needed_by(command, need),
+        CommandNeeds::Using(recipe) => needed_by_recipe(recipe, need),
     }
 }
 
@@ -181,8 +160,13 @@ fn needed_by_recipe<'a, E>(
     session.map_or(Ok(()), |session| need(Needed::OwnSession(session)))
 }
 
-fn on_lock(right: Right, lock: &LockName) -> Needed<'_> {
+pub(crate) fn on_lock(right: Right, lock: &LockName) -> Needed<'_> {
     Needed::Permission(right, lock.as_str().into())
+}
+
+/// A right without names.
+pub(crate) fn on_all_names(right: Right) -> Needed<'static> {
+    Needed::Permission(right, "".into())
 }
 
 fn on_path(right: Right, path: &ZnodePath) -> Needed<'_> {

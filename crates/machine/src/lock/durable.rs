@@ -9,13 +9,14 @@ use holdfast_types::{
     ReleaseTarget,
 };
 
-use crate::auth::needed::{Needed, needed_by};
+use crate::auth::needed::{CommandNeeds, Needed, needed_by};
 
 /// Rejects a durable acquire with an option that it cannot have, and every other call that names a session of durable
 /// holds.
 pub(crate) fn check_durable(
     call: Option<&NumberedCall>,
     command: &Command,
+    needs: &CommandNeeds<'_>,
 ) -> Result<(), Rejection> {
     let names_one = call.is_some_and(|call| call.session.is_durable());
     let is_allowed = if let Command::Acquire(acquire) = command
@@ -24,7 +25,7 @@ pub(crate) fn check_durable(
         is_sound(acquire)
     } else {
         matches!(command, Command::Release(Release { target: ReleaseTarget::Hold(_), .. }))
-            || names_no_durable_session(command)
+            || names_no_durable_session(needs)
     };
     if is_allowed && !names_one {
         Ok(())
@@ -33,11 +34,14 @@ pub(crate) fn check_durable(
     }
 }
 
-/// Whether a durable acquire has a durable session, and only options that have a meaning for it.
+/// Whether a durable acquire has a durable session, an attempt, and only options that have a meaning for it. Without an
+/// attempt, a late copy would acquire the lock after the release, and nobody would release it.
 fn is_sound(acquire: &Acquire) -> bool {
-    let Acquire { locks, open, change, mode, shards, options, wait, wait_ms, .. } = acquire;
+    let Acquire { locks, open, attempt, change, mode, shards, options, wait, wait_ms, .. } =
+        acquire;
     let AcquireOptions { max_hold_ms, .. } = options;
     open.session.is_durable()
+        && attempt.is_some()
         && open.ttl.is_none()
         && open.password.is_none()
         && locks.single().is_some()
@@ -49,7 +53,7 @@ fn is_sound(acquire: &Acquire) -> bool {
         && (!wait || wait_ms.is_some())
 }
 
-fn names_no_durable_session(command: &Command) -> bool {
+fn names_no_durable_session(needs: &CommandNeeds<'_>) -> bool {
     let check = |needed: Needed<'_>| match needed {
         Needed::NewOrOwnSession(session)
         | Needed::OwnSession(session)
@@ -68,5 +72,5 @@ fn names_no_durable_session(command: &Command) -> bool {
         | Needed::Caller
         | Needed::Node => Ok(()),
     };
-    needed_by(command, &mut { check }).is_ok()
+    needed_by(needs, &mut { check }).is_ok()
 }

@@ -1,85 +1,50 @@
 //! Timers of locks: the end of a hold (`max_hold`, a revoke deadline) and the end of a cooldown.
 //!
 //! A timer has no effect by itself. It runs in the first command that names the lock at or after its stamp
-//! ([`Machine::run_timers_of`]). If no command does, it runs in the [`Command::RunTimers`] that the leader proposes
+//! ([`Machine::run_timers_of`]). If no command does, it runs in the `RunTimers` that the leader proposes
 //! ([`Machine::timers_until`]). Bound: one command ends [`EXPIRED_MAX`] holds.
 
-use holdfast_types::{
-    Acquire, Break, Cancel, Command, Condition, HandOver, LockName, LossCause, Op, Release,
-    RequestRelease, ShardRequest, Stamp,
-};
+use holdfast_types::{Condition, LockName, LossCause, Multi, Op, ShardRequest, Stamp};
 
 use crate::Machine;
+use crate::command_rules::NamedLocks;
 use crate::context::ApplyContext;
 use crate::lock::index::SessionLockKey;
 
 /// Holds that the timers of one command end at most. The other timers stay due.
 pub(crate) const EXPIRED_MAX: u32 = 1_000;
 
-/// Returns the locks that a command names. A multi names the locks of its conditions, and the locks whose queues its
-/// operations change.
-fn locks_named_by(command: &Command) -> Vec<LockName> {
-    match command {
-        Command::Acquire(Acquire { locks, .. }) | Command::Release(Release { locks, .. }) => {
-            locks.iter().cloned().collect()
-        }
-        Command::Cancel(Cancel { lock, .. })
-        | Command::SetPolicy { lock, .. }
-        | Command::Break(Break { lock, .. })
-        | Command::RequestRelease(RequestRelease { lock, .. })
-        | Command::HandOver(HandOver { lock, .. }) => vec![lock.clone()],
-        Command::Multi(multi) => {
-            let held = multi.conditions.iter().filter_map(|condition| match condition {
-                Condition::Holds { lock, .. } => Some(lock.clone()),
-                Condition::Exists { .. }
-                | Condition::Version { .. }
-                | Condition::Data { .. }
-                | Condition::SessionOpen { .. } => None,
-            });
-            let changed = multi.then.iter().chain(&multi.otherwise).filter_map(|op| match op {
-                Op::Create(create) => create.directory.as_lock(),
-                Op::Delete { path, .. } => path.parent()?.as_lock(),
-                Op::SetData { .. } | Op::SetAcl { .. } | Op::Check { .. } => None,
-            });
-            held.chain(changed).collect()
-        }
-        Command::RunTimers { .. }
-        | Command::OpenSession { .. }
-        | Command::RenewSession { .. }
-        | Command::CloseSession { .. }
-        | Command::EndSession { .. }
-        | Command::EndSessions { .. }
-        | Command::ExpireSession { .. }
-        | Command::AttachSession { .. }
-        | Command::Sweep { .. }
-        | Command::SetLimits(_)
-        | Command::RegisterNode { .. }
-        | Command::Bootstrap { .. }
-        | Command::Membership(_)
-        | Command::Auth(_)
-        | Command::SetLevel(_)
-        | Command::ClaimSession { .. }
-        | Command::RecordBackup { .. }
-        | Command::VerifyState
-        | Command::RecordClocks { .. }
-        | Command::RecordLeases { .. }
-        | Command::RecordOperation(_)
-        | Command::Seal { .. }
-        | Command::Unseal { .. }
-        | Command::As { .. }
-        | Command::Once { .. }
-        | Command::Recipe(_) => Vec::new(),
-    }
+/// The locks whose queues a multi reads or changes.
+fn locks_of_multi(multi: &Multi) -> impl Iterator<Item = LockName> {
+    let held = multi.conditions.iter().filter_map(|condition| match condition {
+        Condition::Holds { lock, .. } => Some(lock.clone()),
+        Condition::Exists { .. }
+        | Condition::Version { .. }
+        | Condition::Data { .. }
+        | Condition::SessionOpen { .. } => None,
+    });
+    let changed = multi.then.iter().chain(&multi.otherwise).filter_map(|op| match op {
+        Op::Create(create) => create.directory.as_lock(),
+        Op::Delete { path, .. } => path.parent()?.as_lock(),
+        Op::SetData { .. } | Op::SetAcl { .. } | Op::Check { .. } => None,
+    });
+    held.chain(changed)
 }
 
 impl Machine {
     /// Runs the expired timers of the locks that a command names. The command then reads the state of this time, even
-    /// if the leader has not proposed a [`Command::RunTimers`]. No timer runs while the cluster is sealed.
-    pub(crate) fn run_timers_of(&mut self, command: &Command, ctx: &mut ApplyContext<'_>) {
+    /// if the leader has not proposed a `RunTimers`. No timer runs while the cluster is sealed.
+    pub(crate) fn run_timers_of(&mut self, locks: NamedLocks<'_>, ctx: &mut ApplyContext<'_>) {
         if self.sealed().is_some() || self.next_timer().is_none_or(|due| due > ctx.now) {
             return;
         }
-        for lock in locks_named_by(command) {
+        let locks: Vec<LockName> = match locks {
+            NamedLocks::None => return,
+            NamedLocks::One(lock) => vec![lock.clone()],
+            NamedLocks::All(locks) => locks.iter().cloned().collect(),
+            NamedLocks::OfMulti(multi) => locks_of_multi(multi).collect(),
+        };
+        for lock in locks {
             let shards = self.shard_count(&lock).unwrap_or(0);
             let shards =
                 (0..shards).filter_map(|index| ShardRequest::shard_name(&lock, index).ok());

@@ -72,7 +72,8 @@ fn made_durable(acquire: Acquire, how: u8) -> Acquire {
     };
     let mode = acquire.mode.filter(|mode| how < 2 || *mode != Mode::Upgradable);
     let wait_ms = acquire.wait_ms.or((how > 2).then_some(50));
-    Acquire { open, options, mode, wait_ms, ..acquire }
+    let attempt = acquire.attempt.or((how > 1).then_some(Attempt(u64::from(how))));
+    Acquire { open, options, mode, wait_ms, attempt, ..acquire }
 }
 
 /// An acquire with one option out of bounds.

@@ -29,6 +29,8 @@ pub(super) fn durable(lock: &str, name: &str) -> Acquire {
     let owner = Owner::new(name).unwrap();
     let durable = Some(Reason::new("maintenance").unwrap());
     Acquire {
+        attempt: Some(Attempt(1)),
+        enters: true,
         options: AcquireOptions { durable, ..AcquireOptions::PLAIN },
         wait_ms: Some(5_000),
         ..Acquire::new(lock_name(lock), durable_open(name), owner)
@@ -66,7 +68,7 @@ const REFUSED: Outcome = Err(Rejection::OutOfBounds { what: OutOfBounds::Durable
 #[test]
 fn the_hold_has_no_lease_and_a_retry_gets_the_same_token() {
     let mut machine = Machine::new();
-    let acquire = Command::Acquire(Acquire { attempt: Some(Attempt(1)), ..durable("a", "carol") });
+    let acquire = Command::Acquire(durable("a", "carol"));
     let first = apply(&mut machine, acquire.clone());
     let is_lease = |(_, event): &(Revision, Event)| {
         matches!(event, Event::Session(SessionEvent::LeaseStarted { .. }))
@@ -89,6 +91,35 @@ fn the_hold_has_no_lease_and_a_retry_gets_the_same_token() {
         (AuditAction::HoldDurable, "lock a")
     );
     assert_eq!(record.reason, Some(Reason::new("maintenance").unwrap()));
+}
+
+#[test]
+fn a_late_copy_of_an_acquire_takes_nothing_after_the_release() {
+    let attempt = |n, lock| Acquire { attempt: Some(Attempt(n)), ..durable(lock, "carol") };
+    let semaphore = |n| Acquire { limit: Some(3), ..attempt(n, "s") };
+    for (lock, calls) in [
+        ("a", [attempt(1, "a"), attempt(3, "a"), attempt(2, "a")]),
+        ("s", [semaphore(1), semaphore(3), semaphore(2)]),
+    ] {
+        let mut machine = Machine::new();
+        for call in calls.clone() {
+            // Another attempt of the owner returns its hold.
+            assert_eq!(grant(outcome(&mut machine, Command::Acquire(call))).token, FencingToken(1));
+        }
+        let held = || release(lock, "carol", ReleaseTarget::Hold(FencingToken(1)));
+        outcome(&mut machine, held()).unwrap();
+        for call in calls {
+            let copy = outcome(&mut machine, Command::Acquire(call));
+            let newest = Attempt(3);
+            assert_eq!(copy, Err(Rejection::Lock(LockRejection::AttemptOver { newest })));
+        }
+        assert_eq!(held_by(&machine, lock), [], "{lock}");
+        let again = grant(outcome(&mut machine, Command::Acquire(attempt(4, lock))));
+        assert_eq!(again.token, FencingToken(2));
+        // A copy of the release ends nothing.
+        outcome(&mut machine, held()).unwrap();
+        assert_eq!(held_by(&machine, lock), [("durable!carol".to_owned(), 2)]);
+    }
 }
 
 #[test]
@@ -143,6 +174,7 @@ fn options_without_a_meaning_for_a_durable_hold_are_refused() {
     let of = |change: fn(Acquire) -> Acquire| Command::Acquire(change(durable("a", "carol")));
     let options = |acquire: &Acquire| acquire.options.clone();
     let wrong = [
+        of(|plain| Acquire { attempt: None, ..plain }),
         of(|plain| Acquire { locks: lock_set(&["a", "b"]), ..plain }),
         of(|plain| Acquire { change: Some(Attempt(0)), ..plain }),
         of(|plain| Acquire { mode: Some(Mode::Upgradable), ..plain }),

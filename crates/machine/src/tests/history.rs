@@ -201,6 +201,7 @@ fn reacquire(model: &Model, n: usize, attempt: Option<Attempt>, wait: bool) -> O
     let plain = Acquire::new(node_parent(&node.path).as_lock()?, open, entry.owner.clone());
     let mode = [None, Some(entry.held), Some(Mode::Shared), Some(Mode::Exclusive)][n / 8 % 4];
     let durable = session.name.is_durable().then(|| Reason::new("again").unwrap());
+    let attempt = attempt.or(durable.as_ref().map(|_| Attempt(1)));
     let wait_ms = durable.as_ref().map(|_| 50);
     let options = AcquireOptions { durable, ..AcquireOptions::PLAIN };
     Some(Command::Acquire(Acquire { attempt, wait, wait_ms, mode, options, ..plain }))

@@ -4,7 +4,7 @@ use holdfast_lab::zk::{ZkClient, delete};
 use holdfast_lab::{Cluster, DEADLINE, until};
 use serde_json::{Value, json};
 
-const HOLD: &str = "/v1/locks/freeze?hold=durable&owner=carol&reason=moving+to+v2";
+const HOLD: &str = "/v1/locks/freeze?hold=durable&owner=carol&attempt=1&reason=moving+to+v2";
 
 /// A durable hold has no lease, so neither time nor a restart ends it. Its alarm is raised by its age and ends with it.
 #[tokio::test(flavor = "multi_thread")]
@@ -75,7 +75,7 @@ async fn row_65_a_zookeeper_client_queues_behind_a_durable_hold() {
     assert!(next["holders"][0]["token"].as_u64() > Some(token), "{next}");
     // A delete of the znode ends the hold as a force-release does.
     zk.done(delete(&mine, -1)).await;
-    http.put(HOLD).await.assert_status(200);
+    http.put(&HOLD.replace("attempt=1", "attempt=2")).await.assert_status(200);
     let held = zk.children("/locks/freeze").await;
     zk.done(delete(&format!("/locks/freeze/{}", held[0]), -1)).await;
     assert_eq!(http.lock("freeze").await["held"], json!(false));

@@ -83,7 +83,7 @@ async fn a_backup_of_a_follower_under_load_continues_as_a_new_cluster() {
     let dir = tempfile::tempdir().unwrap();
     let mut nodes = cluster_of_three(dir.path());
     let kept = acquire(&nodes[0].http(), "kept", "old").await;
-    let durable = "/v1/locks/freeze?hold=durable&owner=carol&reason=moving";
+    let durable = "/v1/locks/freeze?hold=durable&owner=carol&attempt=1&reason=moving";
     let frozen = nodes[0].http().put(durable).await.assert_status(200).token();
     nodes[0].http().put_data("/v1/tree/settings", "blue").await.assert_status(201);
 

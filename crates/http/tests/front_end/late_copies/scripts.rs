@@ -82,6 +82,39 @@ pub(super) const SCRIPTS: &[Script] = &[
         409,
     ),
     script(
+        "acquireLock",
+        &[],
+        "PUT /v1/locks/a?hold=durable&owner=carol&attempt=7&reason=moving",
+        &["DELETE /v1/locks/a?hold=durable&owner=carol&token=1"],
+        409,
+    ),
+    // Another owner has the lock when the copy arrives.
+    script(
+        "acquireLock",
+        &[],
+        "PUT /v1/locks/a?hold=durable&owner=carol&attempt=7&reason=moving",
+        &[
+            "DELETE /v1/locks/a?hold=durable&owner=carol&token=1",
+            "PUT /v1/locks/a?hold=durable&owner=dave&attempt=1&reason=moving",
+        ],
+        409,
+    ),
+    // An operator has ended the hold.
+    script(
+        "acquireLock",
+        &[],
+        "PUT /v1/locks/a?hold=durable&owner=carol&attempt=7&reason=moving",
+        &["POST /v1/force-releases/a?reason=x"],
+        409,
+    ),
+    script(
+        "acquireLock",
+        &[],
+        "PUT /v1/locks/a?hold=durable&owner=carol&attempt=7&reason=moving",
+        &["PUT /v1/locks/a?hold=durable&owner=carol&attempt=8&reason=moving"],
+        200,
+    ),
+    script(
         "releaseLocks",
         &["POST /v1/locks?name=a&name=b&session=me&attempt=1&ttl=5m"],
         "DELETE /v1/locks?name=a&name=b&session=me&attempt=1",

@@ -35,6 +35,7 @@ impl Model {
 
 fn has_only_options_of_durable_holds(acquire: &Acquire) -> bool {
     let wrong = [
+        acquire.attempt.is_none(),
         acquire.locks.is_multi_lock(),
         acquire.open.ttl.is_some(),
         acquire.open.password.is_some(),
