@@ -2,33 +2,34 @@
 //!
 //! A new command is a file and a row of `commands!`. docs/cli.md shows the commands in use.
 
-use std::ffi::OsStr;
 use std::process::ExitCode;
 
 use clap::builder::Resettable;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Error, FromArgMatches as _, Parser, Subcommand};
+use holdfast_cli::exit::CommandFailure;
+use holdfast_cli::{ClientCommand, block_on, columns, output, without_empty_variables};
 
 use crate::cli_advice::advice;
-use crate::commands::{
-    alarms, audit, auth, backup, barrier, certs, cluster, completions, counter, doctor, elect,
-    explain, fence, group, history, init, latch, lock, ls, manual, member, namespace, node, policy,
-    recover, restore, run, session, status, top, tree, unlock, wait, who,
-};
-use crate::exit::CommandFailure;
+use crate::commands::{backup, completions, doctor, explain, init, join, manual, recover, restore};
 use crate::{bench, dev, serve};
-use crate::{columns, output};
 
 /// A self-hosted lock coordinator: locks in one HTTP call, with fencing tokens.
 #[derive(Debug, Parser)]
 #[command(name = "holdfast", version, about, arg_required_else_help = true)]
 pub(crate) struct Cli {
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: CliCommand,
 }
 
 /// The columns of the help on a wide terminal.
 const HELP_WIDTH: usize = 100;
+
+/// The commands that most people need: `holdfast help all` shows the others too.
+const COMMON: [&str; 20] = [
+    "lock", "run", "unlock", "elect", "wait", "ls", "who", "top", "history", "policy", "session",
+    "fence", "dev", "serve", "status", "doctor", "member", "certs", "auth", "backup",
+];
 
 /// The commands of the help text, by task.
 const GROUPS: [(&str, &[&str]); 7] = [
@@ -59,16 +60,19 @@ const GROUPS: [(&str, &[&str]); 7] = [
     ("Help", &["explain", "completions", "help"]),
 ];
 
-/// The command line with its help text. clap has no headings for subcommands.
+/// The command line with its help text.
 pub(crate) fn command_line() -> clap::Command {
-    command_line_within(
-        output::terminal_width().map_or(HELP_WIDTH, |width| HELP_WIDTH.min(width.into())),
-    )
+    command_line_within(help_width(), |name| COMMON.contains(&name))
 }
 
-fn command_line_within(width: usize) -> clap::Command {
+fn help_width() -> usize {
+    output::terminal_width().map_or(HELP_WIDTH, |width| HELP_WIDTH.min(width.into()))
+}
+
+/// The command line whose help lists the commands for which `lists` is true. clap has no headings for subcommands.
+fn command_line_within(width: usize, lists: impl Fn(&str) -> bool) -> clap::Command {
     let command = without_empty_variables(Cli::command().term_width(width));
-    let text = grouped_commands(&command, width);
+    let text = grouped_commands(&command, width, lists);
     command
         .help_template(
             "{about-with-newline}\n{usage-heading} {usage}{after-help}\n\nOptions:\n{options}",
@@ -76,24 +80,19 @@ fn command_line_within(width: usize) -> clap::Command {
         .after_help(text)
 }
 
-/// Ignores variables with an empty value: `HOLDFAST_ADDR=` counts as unset.
-fn without_empty_variables(command: clap::Command) -> clap::Command {
-    let is_empty = |name: &OsStr| std::env::var_os(name).is_some_and(|value| value.is_empty());
-    let reset = |arg: clap::Arg| {
-        let is_unset = arg.get_env().is_some_and(is_empty);
-        if is_unset { arg.env(Resettable::Reset) } else { arg }
-    };
-    command.mut_args(reset).mut_subcommands(without_empty_variables)
-}
-
-fn grouped_commands(command: &clap::Command, width: usize) -> String {
+fn grouped_commands(command: &clap::Command, width: usize, lists: impl Fn(&str) -> bool) -> String {
+    let help = "Print the help of a command; 'help all' lists every command";
     let line = |name: &&str| {
         let about = command.find_subcommand(name).and_then(clap::Command::get_about);
-        let about = about.map_or("Print the help of a command".to_owned(), ToString::to_string);
+        let about = about.map_or(help.to_owned(), ToString::to_string);
         format!("  {name:<11}  {}", wrapped(&about, width, 15))
     };
-    let lines = |names: &[&str]| names.iter().map(line).collect::<Vec<_>>().join("\n");
-    GROUPS.map(|(group, names)| format!("{group}:\n{}", lines(names))).join("\n\n")
+    let group = |(group, names): (&str, &[&str])| {
+        let listed = names.iter().filter(|name| **name == "help" || lists(name));
+        let lines: Vec<String> = listed.map(line).collect();
+        (!lines.is_empty()).then(|| format!("{group}:\n{}", lines.join("\n")))
+    };
+    GROUPS.into_iter().filter_map(group).collect::<Vec<_>>().join("\n\n")
 }
 
 /// Breaks a text between words, and begins each further line with `indent` spaces, so that no line is wider than `width`.
@@ -115,125 +114,60 @@ fn wrapped(text: &str, width: usize, indent: usize) -> String {
     lines
 }
 
-/// Defines the enum of the commands and the calls of their handlers. A local command is a function. A cluster command
-/// is an asynchronous function on one thread.
-macro_rules! commands {
-    (
-        local { $($(#[$local_attribute:meta])* $local:ident($local_args:ty) => $local_run:expr,)* }
-        client { $($(#[$attribute:meta])* $name:ident($args:ty) => $run:expr,)* }
-    ) => {
-        #[derive(Debug, Subcommand)]
-        pub(crate) enum Command {
-            $($(#[$local_attribute])* $local($local_args),)*
-            $($(#[$attribute])* $name($args),)*
-        }
+/// The commands. `holdfast-cli` has those that only talk to a cluster.
+#[derive(Debug, Subcommand)]
+pub(crate) enum CliCommand {
+    Serve(serve::ServeArgs),
+    Dev(dev::DevArgs),
+    #[command(hide = true)]
+    Bench(bench::BenchArgs),
+    Init(init::InitArgs),
+    Join(join::JoinArgs),
+    Explain(explain::ExplainArgs),
+    #[command(hide = true)]
+    Manual(manual::ManualArgs),
+    Completions(completions::CompletionsArgs),
+    Backup(backup::BackupArgs),
+    Restore(restore::RestoreArgs),
+    Recover(recover::RecoverArgs),
+    Doctor(doctor::DoctorArgs),
+    #[command(flatten)]
+    Client(ClientCommand),
+}
 
-        impl Command {
-            /// Runs the command.
-            ///
-            /// # Errors
-            /// [`CommandFailure`] with an exit code of docs/cli.md.
-            pub(crate) fn run(self) -> Result<(), CommandFailure> {
-                match self {
-                    $(Self::$local(args) => $local_run(&args),)*
-                    $(Self::$name(args) => block_on($run(args)),)*
-                }
+impl CliCommand {
+    /// Runs the command.
+    ///
+    /// # Errors
+    /// [`CommandFailure`] with an exit code of docs/cli.md.
+    pub(crate) fn run(self) -> Result<(), CommandFailure> {
+        match self {
+            Self::Serve(args) => serve::run(&args),
+            Self::Dev(args) => dev::run(&args),
+            Self::Bench(args) => bench::run(&args),
+            Self::Init(args) => init::run(&args),
+            Self::Join(args) => join::run(&args),
+            Self::Explain(args) => explain::run(&args),
+            Self::Manual(args) => {
+                manual::run(&args, without_variable(command_line_within(HELP_WIDTH, |_| true)))
             }
+            Self::Completions(args) => completions::run(&args, &command_line()),
+            Self::Backup(args) => block_on(backup::run(args)),
+            Self::Restore(args) => block_on(restore::run(args)),
+            Self::Recover(args) => block_on(recover::run(args)),
+            Self::Doctor(args) => block_on(doctor::run(args)),
+            Self::Client(command) => command.run(),
         }
-    };
-}
-
-commands! {
-    local {
-        Serve(serve::ServeArgs) => serve::run,
-        Dev(dev::DevArgs) => dev::run,
-        #[command(hide = true)]
-        Bench(bench::BenchArgs) => bench::run,
-        #[command(subcommand)]
-        Certs(certs::CertsCommand) => certs::run,
-        Init(init::InitArgs) => init::run,
-        Join(member::JoinArgs) => member::join,
-        Explain(explain::ExplainArgs) => explain::run,
-        #[command(hide = true)]
-        Manual(manual::ManualArgs) => |args: &_| manual::run(args, without_variable(command_line_within(HELP_WIDTH))),
-        Completions(completions::CompletionsArgs) => |args: &_| completions::run(args, &command_line()),
     }
-    client {
-        #[command(subcommand)]
-        Auth(auth::AuthCommand) => auth::run,
-        #[command(subcommand)]
-        Audit(audit::AuditCommand) => audit::run,
-        #[command(subcommand)]
-        Member(member::MemberCommand) => member::run,
-        #[command(subcommand)]
-        Cluster(cluster::ClusterCommand) => cluster::run,
-        #[command(subcommand)]
-        Namespace(namespace::NamespaceCommand) => namespace::run,
-        #[command(subcommand)]
-        Node(node::NodeCommand) => node::run,
-        Backup(backup::BackupArgs) => backup::run,
-        Restore(restore::RestoreArgs) => restore::run,
-        Recover(recover::RecoverArgs) => recover::run,
-        Status(status::StatusArgs) => status::run,
-        Alarms(alarms::AlarmsArgs) => alarms::run,
-        Doctor(doctor::DoctorArgs) => doctor::run,
-        #[command(alias = "acquire")]
-        Lock(lock::LockArgs) => lock::run,
-        Run(run::RunArgs) => run::run,
-        Elect(elect::ElectArgs) => elect::run,
-        #[command(alias = "release")]
-        Unlock(unlock::UnlockArgs) => unlock::run,
-        Ls(ls::LsArgs) => ls::run,
-        Who(who::WhoArgs) => who::run,
-        #[command(subcommand)]
-        Fence(fence::FenceCommand) => fence::run,
-        Top(top::TopArgs) => top::run,
-        History(history::HistoryArgs) => history::run,
-        Wait(wait::WaitArgs) => wait::run,
-        #[command(subcommand)]
-        Tree(tree::TreeCommand) => tree::run,
-        #[command(subcommand)]
-        Session(session::SessionCommand) => session::run,
-        Policy(policy::PolicyArgs) => policy::run,
-        #[command(subcommand)]
-        Latch(latch::LatchCommand) => latch::run,
-        #[command(subcommand)]
-        Barrier(barrier::BarrierCommand) => barrier::run,
-        #[command(subcommand)]
-        Counter(counter::CounterCommand) => counter::run,
-        #[command(subcommand)]
-        Group(group::GroupCommand) => group::run,
-    }
-}
-
-/// Runs a mode of this program that only `holdfast run` starts. These modes are no commands of the command line, so no
-/// tip and no completion shows them.
-pub(crate) fn internal_command() -> Option<Result<(), CommandFailure>> {
-    let mut arguments = std::env::args_os();
-    let mode = arguments.by_ref().nth(1)?;
-    if mode == run::LAUNCHER {
-        return Some(Err(run::launch(&arguments.collect::<Vec<_>>())));
-    }
-    let watchdog = || {
-        let command = without_empty_variables(run::WatchdogArgs::command());
-        let words = std::iter::once(mode.clone()).chain(arguments);
-        let matches = command.try_get_matches_from(words)?;
-        run::WatchdogArgs::from_arg_matches(&matches)
-    };
-    let parsed = (mode == run::WATCHDOG).then(watchdog)?;
-    Some(parsed.map_err(CommandFailure::usage).and_then(|args| block_on(run::watchdog(args))))
-}
-
-fn block_on(
-    command: impl Future<Output = Result<(), CommandFailure>>,
-) -> Result<(), CommandFailure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.map_err(CommandFailure::failed)?.block_on(command)
 }
 
 /// Parses the arguments of this process.
 pub(crate) fn parse_arguments() -> Result<Cli, Error> {
-    let matches = command_line().try_get_matches()?;
+    let matches = if std::env::args_os().skip(1).eq(["help", "all"]) {
+        command_line_within(help_width(), |_| true).try_get_matches_from(["holdfast", "--help"])?
+    } else {
+        command_line().try_get_matches()?
+    };
     Cli::from_arg_matches(&matches)
 }
 
@@ -315,7 +249,7 @@ pub(crate) fn parse<T: clap::FromArgMatches>(line: &str) -> Result<T, String> {
 mod tests {
     use super::*;
 
-    fn command(line: &str) -> Result<Command, String> {
+    fn command(line: &str) -> Result<CliCommand, String> {
         let words = line.split_whitespace();
         Cli::try_parse_from(words).map(|cli| cli.command).map_err(|error| error.to_string())
     }
@@ -343,16 +277,6 @@ mod tests {
     }
 
     #[test]
-    fn aliases_of_other_lock_services_work_and_no_internal_command_is_suggested() {
-        assert!(matches!(command("holdfast release a --session me"), Ok(Command::Unlock(_))));
-        assert!(matches!(command("holdfast acquire a"), Ok(Command::Lock(_))));
-        for typed in ["lease", "releas", "least", "watchdog"] {
-            let error = command(&format!("holdfast {typed} a")).unwrap_err();
-            assert!(!error.contains(run::WATCHDOG), "{error}");
-        }
-    }
-
-    #[test]
     fn the_help_lists_every_command_once_with_its_text() {
         let listed = GROUPS.iter().flat_map(|(_, names)| *names);
         let mut listed: Vec<&str> = listed.copied().filter(|name| *name != "help").collect();
@@ -362,8 +286,16 @@ mod tests {
         listed.sort_unstable();
         shown.sort_unstable();
         assert_eq!(listed, shown);
-        let help = command_line_within(100).render_help().to_string();
-        assert!(help.contains("\nLocks:\n  lock         Acquire one"), "{help}");
+        let help =
+            |lists: fn(&str) -> bool| command_line_within(100, lists).render_help().to_string();
+        let (all, first) = (help(|_| true), help(|name| COMMON.contains(&name)));
+        for shown in [&all, &first] {
+            assert!(shown.contains("\nLocks:\n  lock         Acquire one"), "{shown}");
+        }
+        let is_in = |help: &str, name: &str| help.contains(&format!("\n  {name} "));
+        assert_eq!(listed.iter().find(|name| !is_in(&all, name)), None);
+        let in_first: Vec<_> = listed.iter().filter(|name| is_in(&first, name)).collect();
+        assert_eq!(in_first.len(), COMMON.len(), "{first}");
     }
 
     #[test]
@@ -380,7 +312,7 @@ mod tests {
             command.get_subcommands_mut().for_each(|command| check(command, width));
         }
         for width in [60, 80, 100] {
-            let mut command = command_line_within(width);
+            let mut command = command_line_within(width, |_| true);
             command.build();
             check(&mut command, width);
         }
@@ -399,7 +331,7 @@ mod tests {
     }
 
     fn reference() -> String {
-        let mut command = without_variable(command_line_within(HELP_WIDTH));
+        let mut command = without_variable(command_line_within(HELP_WIDTH, |_| true));
         command.build();
         let about = "# All commands and options\n\nGenerated from the program: the help of every command. \
                      [The command line](cli.md) explains the commands in use.";

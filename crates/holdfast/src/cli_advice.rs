@@ -56,7 +56,7 @@ const COMMANDS: &[(&str, &str)] = &[
     ),
     (
         "docs man manual",
-        "a node serves its documentation at /docs; holdfast help COMMAND shows the options",
+        "a node serves its documentation at /docs; holdfast help all lists the commands",
     ),
 ];
 

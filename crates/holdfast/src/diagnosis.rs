@@ -3,10 +3,10 @@
 //! Bound: one call to each address, of at most a second.
 
 use holdfast_api::{ClusterBody, NodeBody};
+use holdfast_cli::arguments::{NodesArgs, called_nodes};
+use holdfast_cli::exit::CommandFailure;
 
-use crate::arguments::{NodesArgs, called_nodes};
 use crate::commands::doctor;
-use crate::exit::CommandFailure;
 
 /// The role of a node that gives no answer.
 const UNREACHABLE: &str = "unreachable";

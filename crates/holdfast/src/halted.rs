@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use holdfast_cli::signals::StopSignals;
 use holdfast_tls::{MaybeTlsStream, TlsAcceptor};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -12,7 +13,6 @@ use tokio::time::{sleep, timeout};
 
 use crate::certificates::NodeTls;
 use crate::config::Config;
-use crate::signals::StopSignals;
 
 /// The time for one probe.
 const TIMEOUT: Duration = Duration::from_secs(2);

@@ -5,42 +5,35 @@
 //! trust its disk, 75 the lock was not acquired, 76 the lock was lost, 77 a deadlock. `run` otherwise returns the code of the
 //! command.
 
-mod arguments;
 mod audit_sink;
 mod bench;
 mod certificates;
 mod cli;
 mod cli_advice;
-mod color;
-mod columns;
 mod commands;
 mod config;
 mod dev;
 mod diagnosis;
-mod exit;
 mod halted;
-mod hints;
 mod memory;
-mod metric;
-mod output;
-mod owner_proof;
 mod process_metrics;
 mod scheduled_backup;
 mod serve;
-mod signals;
 mod systemd;
 mod telemetry;
-mod terminal_text;
 mod traces;
 
 use std::process::ExitCode;
+
+use holdfast_cli::exit::CommandFailure;
+use holdfast_cli::{output, signals};
 
 /// `mimalloc` limits the growth of memory under many small requests.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let result = match cli::internal_command() {
+    let result = match holdfast_cli::internal_command() {
         Some(result) => result,
         None => match cli::parse_arguments() {
             Ok(cli) => cli.command.run(),
@@ -54,7 +47,7 @@ fn main() -> ExitCode {
             if !stop.is_silent() {
                 output::write_stderr(&format!("holdfast: {stop}"));
             }
-            if let exit::CommandFailure::Signalled(signal, _) = &stop {
+            if let CommandFailure::Signalled(signal, _) = &stop {
                 signals::end_by(*signal);
             }
             stop.code()

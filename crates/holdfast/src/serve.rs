@@ -9,6 +9,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
+use holdfast_cli::arguments::key_value;
+use holdfast_cli::exit::CommandFailure;
+use holdfast_cli::output;
+use holdfast_cli::signals::StopSignals;
 use holdfast_http::{HttpConfig, HttpListener, HttpMetrics, LogFilter};
 use holdfast_raft::{PeerListen, RaftConfig, StartError, Timing, readmitted_as};
 use holdfast_service::{Service, ServiceConfig, ServiceMetrics, StopReason};
@@ -19,15 +23,12 @@ use prometheus_client::registry::Registry;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
-use crate::arguments::key_value;
 use crate::certificates::{NodeTls, deny_certificates, reload_certificates};
 use crate::config::{Config, ConfigSources, ZooKeeperConfig};
-use crate::exit::CommandFailure;
 use crate::memory::report_memory;
 use crate::scheduled_backup::make_scheduled_backups;
-use crate::signals::StopSignals;
 use crate::traces::TraceExport;
-use crate::{audit_sink, halted, output, process_metrics, systemd, telemetry};
+use crate::{audit_sink, halted, process_metrics, systemd, telemetry};
 
 /// The time limit of a graceful shutdown.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(20);

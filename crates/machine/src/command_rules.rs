@@ -94,18 +94,14 @@ impl<'a> CommandRules<'a> {
             // After the loss of all access tokens, only a new administrator can end the seal.
             Command::Auth(change) => Self::by(on_all_names(Right::AuthManage))
                 .sealed(matches!(change, AuthChange::AddAdministrator { .. }))
-                .recorded(Some(describe::auth_change(change))),
-            Command::SetLevel(level) => Self::of_operators(false, Some(describe::level(*level))),
-            Command::Seal { reason } => Self::of_operators(true, Some(describe::seal(reason))),
-            Command::Unseal { .. } => Self::of_operators(true, Some(describe::unseal())),
-            Command::Membership(MembershipChange::Finish { .. }) => {
-                Self::by(Needed::Node).sealed(true)
-            }
-            Command::Membership(change) => Self::of_operators(true, describe::membership(change)),
+                .recorded(describe::auth_change(change)),
+            Command::SetLevel(level) => Self::of_operators(false, describe::level(*level)),
+            Command::Seal { reason } => Self::of_operators(true, describe::seal(reason)),
+            Command::Unseal { .. } => Self::of_operators(true, describe::unseal()),
             Command::RecordOperation(operation) => Self::by(on_all_names(operation.right()))
                 .sealed(true)
-                .recorded(Some(describe::operation(operation))),
-            // Nodes propose the others, when a wait ends, a stamp passes, or a node starts.
+                .recorded(describe::operation(operation)),
+            // Nodes propose these, when a wait ends, a stamp passes, or a node starts.
             Command::Cancel(Cancel { lock, .. }) => {
                 Self::by(Needed::Node).naming(NamedLocks::One(lock))
             }
@@ -113,12 +109,14 @@ impl<'a> CommandRules<'a> {
             | Command::Sweep { .. }
             | Command::RunTimers { .. }
             | Command::RecordLeases { .. } => Self::by(Needed::Node),
-            Command::SetLimits(_)
+            Command::Membership(MembershipChange::Finish { .. })
+            | Command::SetLimits(_)
             | Command::RegisterNode { .. }
             | Command::Bootstrap { .. }
             | Command::RecordBackup { .. }
             | Command::VerifyState
             | Command::RecordClocks { .. } => Self::by(Needed::Node).sealed(true),
+            Command::Membership(change) => Self::of_operators(true, describe::membership(change)),
             Command::As { command, .. } | Command::Once { command, .. } => Self::of(command),
         }
     }
@@ -134,7 +132,7 @@ impl<'a> CommandRules<'a> {
         Self::by(on_lock(right, lock)).naming(NamedLocks::One(lock))
     }
 
-    fn of_operators(runs_sealed: bool, record: Option<Described>) -> Self {
+    fn of_operators(runs_sealed: bool, record: impl Into<Option<Described>>) -> Self {
         Self::by(on_all_names(Right::ClusterManage)).sealed(runs_sealed).recorded(record)
     }
 
@@ -150,7 +148,7 @@ impl<'a> CommandRules<'a> {
         Self { locks, ..self }
     }
 
-    fn recorded(self, audit: Option<Described>) -> Self {
-        Self { audit, ..self }
+    fn recorded(self, audit: impl Into<Option<Described>>) -> Self {
+        Self { audit: audit.into(), ..self }
     }
 }

@@ -85,7 +85,7 @@ pub use leadership::Leadership;
 pub use metrics::RaftMetrics;
 pub use new_cluster::{NewCluster, RestoreFailure, RestoredCluster};
 pub use node::RaftNode;
-pub use owner_proof::{OWNER_PROOF_FILE, take_owner_proof};
+pub use owner_proof::take_owner_proof;
 pub use stamps::agreement::{ClockComparison, ClockSample, ClockVerdict};
 pub use state_machine::Observer;
 pub use status::{PeerStatus, RaftStatus, Role};

@@ -2,10 +2,9 @@
 
 use std::path::Path;
 
+use holdfast_types::OWNER_PROOF_FILE;
 use subtle::ConstantTimeEq as _;
 
-/// The name of the file in the data directory.
-pub const OWNER_PROOF_FILE: &str = "owner-proof";
 /// The shortest proof, bytes.
 const PROOF_BYTES_MIN: usize = 32;
 

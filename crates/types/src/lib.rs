@@ -48,8 +48,8 @@ pub use audit::{
 pub use auth::{
     AccessTokenId, Actor, AuthChange, AuthMode, AuthRejection, BUILT_IN_ROLES, CertificateId,
     CertificateName, Forbidden, NamePattern, NamespaceItems, NewAccessToken, NotCertificateId,
-    OtherNamespace, Permission, PermissionError, Right, SecretHash, TokenLifetime, TokenPolicy,
-    built_in_role,
+    OWNER_PROOF_FILE, OtherNamespace, Permission, PermissionError, Right, SecretHash,
+    TokenLifetime, TokenPolicy, built_in_role,
 };
 pub use bound::Bound;
 pub use calendar::{date_of, format_time};

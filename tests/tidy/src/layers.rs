@@ -10,8 +10,10 @@ use crate::{Tree, Violation};
 
 /// The document with the table.
 pub const TABLE: &str = "docs/contributing/architecture.md";
-/// `fence` is for programs that use no other holdfast crate.
-const NARROW: (&str, &[&str]) = ("fence", &["types"]);
+/// The crates that may depend on some smaller layers only: `fence` is for programs that use no other holdfast crate, and the
+/// commands of clients reach no node but through its API.
+const NARROW: [(&str, &[&str]); 2] =
+    [("fence", &["types"]), ("cli", &["types", "api", "tls", "client", "fence"])];
 
 /// The layer of each crate, by the name of its folder: rows `| 0 | `types` | …` of the table.
 pub fn table(document: &str) -> BTreeMap<String, u8> {
@@ -71,9 +73,10 @@ fn upward(manifest: &Manifest, name: &str, layers: &BTreeMap<String, u8>) -> Vec
             dependency.strip_prefix("holdfast-")
         }
     });
+    let narrow = NARROW.iter().find(|(narrow, _)| *narrow == name).map(|(_, allowed)| *allowed);
     let allowed = |dependency: &str| match (layers.get(dependency), own) {
         (Some(lower), Some(own)) => {
-            lower < own && (name != NARROW.0 || NARROW.1.contains(&dependency))
+            lower < own && narrow.is_none_or(|allowed| allowed.contains(&dependency))
         }
         _ => false,
     };
@@ -82,7 +85,7 @@ fn upward(manifest: &Manifest, name: &str, layers: &BTreeMap<String, u8>) -> Vec
             "`{name}` (layer {}) depends on `{dependency}` (layer {}): only smaller layers are allowed{}; \
              move the shared type down, or invert the call",
             shown(own), shown(layers.get(dependency)),
-            if name == NARROW.0 { ", and for `fence` only `types`" } else { "" },
+            narrow.map_or(String::new(), |allowed| format!(", and for `{name}` only {}", allowed.join(", "))),
         );
         Violation::of(&manifest.path, what)
     }).collect()
@@ -134,6 +137,19 @@ mod tests {
     fn fence_depends_on_nothing_above_types() {
         assert_eq!(found("", "[dependencies]\nholdfast-types.workspace = true").len(), 0);
         assert_eq!(found("", "[dependencies]\nholdfast-codec.workspace = true").len(), 1);
+    }
+
+    #[test]
+    fn the_commands_of_clients_reach_no_layer_of_a_node() {
+        let found = |dependency: &str| {
+            let cli = format!(
+                "[package]\nname = 'holdfast-cli'\n[dependencies]\n{dependency}.workspace = true"
+            );
+            let document = format!("{DOCUMENT}| 3 | `cli` | commands |\n");
+            let tree = workspace("", "").with(TABLE, &document, false);
+            check(&tree.with("crates/cli/Cargo.toml", &cli, false)).unwrap().len()
+        };
+        assert_eq!((found("holdfast-fence"), found("holdfast-raft")), (0, 1));
     }
 
     #[test]

@@ -1,9 +1,8 @@
 //! How the generator reaches the nodes: with or without TLS and an access token.
 
+use holdfast_cli::arguments::CredentialArgs;
+use holdfast_cli::exit::CommandFailure;
 use holdfast_tls::TlsConnector;
-
-use crate::arguments::CredentialArgs;
-use crate::exit::CommandFailure;
 
 /// By default without TLS and without an access token.
 #[derive(Clone, Debug)]

@@ -5,6 +5,8 @@
 
 use std::path::Path;
 
+use holdfast_cli::exit::CommandFailure;
+use holdfast_cli::output::{answer, table};
 use holdfast_client::load::Spread;
 use serde::Serialize;
 
@@ -13,8 +15,6 @@ use super::load::{LoadArgs, LoadReport, measure};
 use super::processor_time::ALL;
 use super::report::progress_bar;
 use super::target::OwnCluster;
-use crate::exit::CommandFailure;
-use crate::output::{answer, table};
 
 #[derive(Debug, Serialize)]
 struct AgainstReport {

@@ -7,6 +7,7 @@
 use std::io;
 use std::str::FromStr;
 
+use holdfast_cli::metric;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -14,7 +15,6 @@ use holdfast_tls::MaybeTlsStream;
 
 use super::access::Access;
 use super::requests::get;
-use crate::metric;
 
 /// The initial size of the buffer.
 const REPLY_LEN: usize = 16 * 1024;

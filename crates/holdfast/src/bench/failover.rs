@@ -11,6 +11,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use holdfast_cli::arguments::OutputArgs;
+use holdfast_cli::exit::CommandFailure;
+use holdfast_cli::output::{answer, table};
 use holdfast_client::Client;
 use holdfast_client::load::{LoadClient, LoadJudge, load_histogram};
 use nix::sys::signal::Signal;
@@ -21,10 +24,7 @@ use super::client::BenchClient;
 use super::report::{Quantiles, check_violations, progress_bar};
 use super::requests::{Requests, run_name};
 use super::target::OwnCluster;
-use crate::arguments::OutputArgs;
 use crate::dev::START_TIMEOUT;
-use crate::exit::CommandFailure;
-use crate::output::{answer, table};
 
 const TTL: Duration = Duration::from_secs(30);
 /// The maximum wait of an acquire. The locks are free, so an acquire waits only after a lost release.

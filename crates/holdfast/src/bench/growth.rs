@@ -7,6 +7,9 @@
 use std::time::Duration;
 
 use clap::Args;
+use holdfast_cli::arguments::OutputArgs;
+use holdfast_cli::exit::CommandFailure;
+use holdfast_cli::output::{answer, table, write_stderr};
 use holdfast_client::load::{LoadCurve, LoadGrowth, LoadPoint, Spread};
 
 use super::access::Access;
@@ -15,9 +18,6 @@ use super::load::{LoadReport, LoadSettings, LockChoice, measure};
 use super::processor_time::ALL;
 use super::requests::Requests;
 use super::target::OwnCluster;
-use crate::arguments::OutputArgs;
-use crate::exit::CommandFailure;
-use crate::output::{answer, table, write_stderr};
 
 /// The TTL of the sessions with the held locks; the measurement does not renew them.
 const TTL: Duration = Duration::from_hours(24);

@@ -8,6 +8,9 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
+use holdfast_cli::arguments::{CredentialArgs, OutputArgs, duration};
+use holdfast_cli::exit::CommandFailure;
+use holdfast_cli::output::{answer, table};
 use holdfast_client::load::{Load, LoadPhase, LoadResult};
 use serde::Serialize;
 use tokio::sync::watch;
@@ -18,9 +21,6 @@ use super::processor_time::{ProcessorMeter, micros_per_cycle};
 use super::report::{Quantiles, check_violations, error_counts, per_second, progress_bar};
 use super::requests::{Requests, run_name};
 use super::target::MeasuredCluster;
-use crate::arguments::{CredentialArgs, OutputArgs, duration};
-use crate::exit::CommandFailure;
-use crate::output::{answer, table};
 
 /// The maximum wait of an acquire.
 const WAIT: Duration = Duration::from_mins(1);

@@ -25,9 +25,9 @@ mod waiters;
 mod znodes;
 
 use clap::{Args, Subcommand};
+use holdfast_cli::exit::CommandFailure;
 
 pub(crate) use self::access::Access;
-use crate::exit::CommandFailure;
 
 /// Generate load and measure it.
 #[derive(Debug, Args)]

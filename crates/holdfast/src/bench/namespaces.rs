@@ -5,6 +5,9 @@
 
 use clap::Args;
 use holdfast_api::IssuedTokenBody;
+use holdfast_cli::arguments::OutputArgs;
+use holdfast_cli::exit::CommandFailure;
+use holdfast_cli::output::{answer, table};
 use holdfast_client::http::Method;
 use holdfast_client::load::Spread;
 use holdfast_client::{AccessToken, Call, Client, Copies};
@@ -14,10 +17,7 @@ use super::access::Access;
 use super::load::{LoadReport, LoadSettings, LockChoice, measure_times};
 use super::report::{progress_bar, spread_cell};
 use super::target::OwnCluster;
-use crate::arguments::OutputArgs;
 use crate::dev::{Layout, first_administrator};
-use crate::exit::CommandFailure;
-use crate::output::{answer, table};
 
 /// Measure how a flood in one namespace slows another down.
 #[derive(Debug, Args)]

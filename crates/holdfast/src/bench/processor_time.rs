@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use holdfast_api::ClusterBody;
+use holdfast_cli::output::write_stderr;
 use nix::sys::resource::{UsageWho, getrusage};
 
 use super::access::Access;
 use super::connection::{node_metric, read};
-use crate::output::write_stderr;
 
 /// The key of the sum over all processes.
 pub(super) const ALL: &str = "all";

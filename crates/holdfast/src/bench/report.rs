@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use hdrhistogram::{Counter, Histogram};
+use holdfast_cli::arguments::Format;
+use holdfast_cli::exit::CommandFailure;
+use holdfast_cli::output::{answer, table};
 use holdfast_client::load::Spread;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 use super::footprint::NodeFootprint;
-use crate::arguments::Format;
-use crate::exit::CommandFailure;
-use crate::output::{answer, table};
 
 /// Quantiles of times, milliseconds.
 #[derive(Clone, Copy, Debug, Serialize)]

@@ -6,6 +6,9 @@
 use std::time::Duration;
 
 use clap::Args;
+use holdfast_cli::arguments::OutputArgs;
+use holdfast_cli::exit::CommandFailure;
+use holdfast_cli::output::{answer, table};
 use holdfast_client::load::Spread;
 use holdfast_tls::TlsConnector;
 use serde::Serialize;
@@ -18,10 +21,7 @@ use super::load::{LoadReport, LoadSettings, measure};
 use super::processor_time::ALL;
 use super::report::{progress_bar, spread_cell};
 use super::target::OwnCluster;
-use crate::arguments::OutputArgs;
 use crate::dev::{DevTls, Layout, first_administrator};
-use crate::exit::CommandFailure;
-use crate::output::{answer, table};
 
 /// Measure what TLS and access tokens cost.
 #[derive(Debug, Args)]

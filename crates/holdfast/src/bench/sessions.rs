@@ -5,6 +5,8 @@
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use holdfast_cli::arguments::OutputArgs;
+use holdfast_cli::exit::CommandFailure;
 use holdfast_client::{Client, LockQuery};
 
 use super::bulk::BulkCalls;
@@ -12,8 +14,6 @@ use super::footprint;
 use super::report::BulkReport;
 use super::requests::Requests;
 use super::target::OwnCluster;
-use crate::arguments::OutputArgs;
-use crate::exit::CommandFailure;
 
 /// The TTL of the sessions; the measurement does not renew them.
 const TTL: Duration = Duration::from_hours(24);

@@ -8,6 +8,9 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use holdfast_cli::arguments::OutputArgs;
+use holdfast_cli::exit::CommandFailure;
+use holdfast_cli::output::{answer, table};
 use holdfast_client::load::{LoadPhase, LoadResult};
 use serde::Serialize;
 use tokio::sync::watch;
@@ -17,9 +20,6 @@ use super::load::{HttpLoad, LockChoice};
 use super::report::{Quantiles, check_violations, error_counts, progress_bar};
 use super::target::OwnCluster;
 use super::znodes;
-use crate::arguments::OutputArgs;
-use crate::exit::CommandFailure;
-use crate::output::{answer, table};
 
 const INTERVAL: Duration = Duration::from_millis(2);
 const TTL: Duration = Duration::from_secs(30);

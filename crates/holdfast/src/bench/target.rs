@@ -1,7 +1,8 @@
 //! The measured nodes: given addresses, or a cluster that the run starts and removes.
 
+use holdfast_cli::output::write_stderr;
+
 use crate::dev::{DevCluster, DevDataDir, Layout, START_TIMEOUT};
-use crate::output::write_stderr;
 
 /// The first port of an [`OwnCluster`].
 const PORT_FIRST: u16 = 17_400;

@@ -11,6 +11,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use holdfast_cli::arguments::OutputArgs;
+use holdfast_cli::exit::CommandFailure;
+use holdfast_cli::output::{answer, table};
 use holdfast_client::load::{LoadClient, LoadJudge};
 use holdfast_client::{Client, LockName};
 use parking_lot::Mutex;
@@ -24,9 +27,6 @@ use super::footprint::resident;
 use super::report::{check_violations, error_counts, per_second};
 use super::requests::Requests;
 use super::target::OwnCluster;
-use crate::arguments::OutputArgs;
-use crate::exit::CommandFailure;
-use crate::output::{answer, table};
 
 /// The TTL of the sessions; the measurement does not renew them.
 const TTL: Duration = Duration::from_hours(24);

@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use clap::Args;
+use holdfast_cli::arguments::OutputArgs;
+use holdfast_cli::exit::CommandFailure;
 use serde::Deserialize;
 
 use super::access::Access;
@@ -16,8 +18,6 @@ use super::footprint;
 use super::report::BulkReport;
 use super::requests::{get, post};
 use super::target::OwnCluster;
-use crate::arguments::OutputArgs;
-use crate::exit::CommandFailure;
 
 /// The number of znodes of one transaction.
 const PER_CALL: u32 = 500;

@@ -1,9 +1,8 @@
 //! `holdfast completions`: the completion script of a shell, generated from the command line.
 
 use clap::{Args, Command};
-
-use crate::exit::CommandFailure;
-use crate::output::print;
+use holdfast_cli::exit::CommandFailure;
+use holdfast_cli::output::print;
 
 /// Print the completion script of a shell.
 #[derive(Debug, Args)]

@@ -2,12 +2,11 @@
 
 use clap::Args;
 use holdfast_api::ErrorCode;
+use holdfast_cli::arguments::{Format, OutputArgs};
+use holdfast_cli::exit::CommandFailure;
+use holdfast_cli::output::{answer, answer_rows, table};
 use holdfast_service::AlarmKind;
 use serde::Serialize;
-
-use crate::arguments::{Format, OutputArgs};
-use crate::exit::CommandFailure;
-use crate::output::{answer, answer_rows, table};
 
 /// Explain an error code or an alarm: its meaning, whether to retry, and what to do next.
 #[derive(Debug, Args)]

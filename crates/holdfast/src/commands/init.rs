@@ -3,9 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
-
-use crate::exit::CommandFailure;
-use crate::output;
+use holdfast_cli::exit::CommandFailure;
+use holdfast_cli::output;
 
 /// Permit one node with an empty data directory to create a new cluster.
 #[derive(Debug, Args)]

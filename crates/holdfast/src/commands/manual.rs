@@ -4,8 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Command};
 use clap_mangen::Man;
-
-use crate::exit::CommandFailure;
+use holdfast_cli::exit::CommandFailure;
 
 /// Write the manual pages of all commands.
 #[derive(Debug, Args)]

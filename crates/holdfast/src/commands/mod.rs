@@ -1,51 +1,12 @@
-//! The commands: each file has the arguments, the help, the handler and the output of one command.
-//!
-//! Commands of the cluster send HTTP requests through the client crate. Replies go to stdout, everything else to
-//! stderr.
+//! The commands that start or repair a node, or that explain the program: each file has the arguments, the help, the handler
+//! and the output of one command. The crate `holdfast-cli` has those that only talk to a cluster.
 
-mod acquire;
-pub(crate) mod alarms;
-pub(crate) mod audit;
-pub(crate) mod auth;
 pub(crate) mod backup;
-pub(crate) mod barrier;
-pub(crate) mod certs;
-mod changes;
-mod child;
-pub(crate) mod cluster;
 pub(crate) mod completions;
-pub(crate) mod counter;
 pub(crate) mod doctor;
-mod double_barrier;
-pub(crate) mod elect;
 pub(crate) mod explain;
-pub(crate) mod fence;
-pub(crate) mod group;
-pub(crate) mod history;
 pub(crate) mod init;
-pub(crate) mod latch;
-pub(crate) mod lock;
-mod lock_text;
-pub(crate) mod ls;
+pub(crate) mod join;
 pub(crate) mod manual;
-pub(crate) mod member;
-pub(crate) mod namespace;
-pub(crate) mod node;
-mod once;
-mod outer_locks;
-pub(crate) mod policy;
-mod progress;
 pub(crate) mod recover;
-mod release_requests;
-mod request_release;
 pub(crate) mod restore;
-pub(crate) mod run;
-pub(crate) mod session;
-mod stale;
-pub(crate) mod status;
-pub(crate) mod top;
-pub(crate) mod tree;
-pub(crate) mod unlock;
-pub(crate) mod wait;
-mod watch;
-pub(crate) mod who;

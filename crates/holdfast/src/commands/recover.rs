@@ -5,6 +5,9 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use holdfast_cli::arguments::{OutputArgs, node_id};
+use holdfast_cli::exit::CommandFailure;
+use holdfast_cli::output::{answer_rows, cell, table, write_stderr};
 use holdfast_raft::{
     LogPosition, Recovery, RestoreFailure, StoppedNode, directory_before_recovery,
 };
@@ -12,9 +15,6 @@ use holdfast_types::NodeId;
 use serde::Serialize;
 
 use super::restore::{self, NewClusterArgs};
-use crate::arguments::{OutputArgs, node_id};
-use crate::exit::CommandFailure;
-use crate::output::{answer_rows, cell, table, write_stderr};
 
 const ACCEPT: &str = "--i-accept-losing-acknowledged-writes";
 

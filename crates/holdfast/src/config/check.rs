@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use holdfast_cli::arguments::is_cluster_name;
 use holdfast_types::{Address, Member, MemberAddresses, NodeId};
 
 use super::Config;
@@ -18,11 +19,6 @@ pub(super) fn cluster_name(value: &Scalar) -> Result<String, String> {
         return Err(format!("{name:?} is not a cluster name: write {wanted}"));
     }
     Ok(name.to_owned())
-}
-
-pub(crate) fn is_cluster_name(name: &str) -> bool {
-    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    name.len() <= 64 && name.chars().all(allowed)
 }
 
 /// Returns the member entry of this node.

@@ -30,7 +30,6 @@ use holdfast_service::ServiceConfig;
 use holdfast_types::{Address, MemberAddresses, NodeId};
 
 pub(crate) use audit::{AuditConfig, SyslogTarget};
-pub(crate) use check::is_cluster_name;
 pub(crate) use error::ConfigError;
 pub(crate) use security::SecurityMode;
 pub(crate) use source::ConfigSources;

@@ -1,13 +1,12 @@
 //! The first administrator of a development cluster.
 
 use holdfast_api::IssuedTokenBody;
+use holdfast_cli::owner_proof::OwnerProof;
 use holdfast_client::Client;
 use serde_json::Map;
 
 use super::layout::Layout;
 use super::secure::SecureFiles;
-use crate::commands::certs;
-use crate::owner_proof::OwnerProof;
 
 /// Adds the administrator of a secure cluster, unless an earlier start did, and keeps its access token.
 pub(super) async fn add_administrator(layout: &Layout, files: &SecureFiles) -> Result<(), String> {
@@ -16,7 +15,7 @@ pub(super) async fn add_administrator(layout: &Layout, files: &SecureFiles) -> R
     }
     let token = first_administrator(layout).await?;
     let header = format!("Authorization: Bearer {token}\n");
-    let written = certs::write_file(&files.token, &header, 0o600);
+    let written = holdfast_cli::write_file(&files.token, &header, 0o600);
     written.map_err(|error| format!("{}: {error}", files.token.display()))
 }
 

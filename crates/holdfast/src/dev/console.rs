@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 use std::io::stderr;
 use std::time::Duration;
 
+use holdfast_cli::color::{Colors, Tone};
+use holdfast_cli::output::write_stderr;
 use holdfast_client::Client;
 use nix::sys::signal::Signal;
 use tokio::sync::mpsc;
 
 use super::command::NodeChange;
 use super::supervisor::{DevCluster, NodeExit};
-use crate::color::{Colors, Tone};
-use crate::output::write_stderr;
 
 /// The time between two reads of the leader from a restarted node.
 const INTERVAL: Duration = Duration::from_millis(50);

@@ -26,14 +26,14 @@ use std::time::Duration;
 
 use clap::Args;
 use holdfast_api::ClusterBody;
+use holdfast_cli::color::Tone;
+use holdfast_cli::exit::CommandFailure;
+use holdfast_cli::output::print;
+use holdfast_cli::signals::StopSignals;
 
 use self::command::DevCommand;
 use self::console::DevConsole;
 use self::input::DevInputs;
-use crate::color::Tone;
-use crate::exit::CommandFailure;
-use crate::output::print;
-use crate::signals::StopSignals;
 
 /// The time limit for the nodes to start and elect a leader.
 pub(crate) const START_TIMEOUT: Duration = Duration::from_secs(30);

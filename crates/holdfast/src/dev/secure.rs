@@ -5,8 +5,6 @@ use std::path::{Path, PathBuf};
 use holdfast_client::http::ClientTls;
 use holdfast_client::{AccessToken, Client};
 
-use crate::commands::certs;
-
 /// The files of a secure development cluster.
 pub(crate) struct SecureFiles {
     pki: PathBuf,
@@ -31,7 +29,7 @@ impl SecureFiles {
         nodes: impl Iterator<Item = u64>,
     ) -> Result<(), String> {
         let nodes: Vec<String> = nodes.map(|node| format!("node-{node}")).collect();
-        certs::create_missing(&self.pki, cluster, &nodes)
+        holdfast_cli::create_missing(&self.pki, cluster, &nodes)
     }
 
     /// The section `[tls]` of a node.

@@ -1,10 +1,10 @@
 //! The output of `holdfast dev` when its cluster is ready. Scripts wait for the last line: `ready http://...`.
 
 use holdfast_api::ClusterBody;
+use holdfast_cli::output::{cell, table};
 
 use super::secure::SecureFiles;
 use super::supervisor::DevCluster;
-use crate::output::{cell, table};
 
 /// The table of nodes, the variables that other commands need, example calls, and the ready line.
 pub(crate) fn announce(view: &ClusterBody, cluster: &DevCluster, temporary: bool) -> String {

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::process::{Command, Stdio};
 
-use crate::program::{DevCluster, holdfast};
+use crate::program::{DevCluster, End, holdfast};
 
 /// The tested binary with the addresses of a cluster.
 fn command(cluster: &DevCluster, args: &[&str]) -> Command {
@@ -39,6 +39,7 @@ fn a_result_that_cannot_be_written_is_reported_with_exit_code_1() {
         &["completions", "bash"],
         &["fence", "init", "--postgres"],
         &["--help"],
+        &["help", "all"],
         &["--version"],
     ] {
         let output = command(&cluster, args).stdout(full()).output().unwrap();
@@ -50,6 +51,25 @@ fn a_result_that_cannot_be_written_is_reported_with_exit_code_1() {
             "{args:?}: {stderr}"
         );
     }
+}
+
+#[test]
+fn the_first_help_has_the_common_commands_and_help_all_has_every_one() {
+    let commands = |args: &[&str]| {
+        let End { code, stdout, stderr } = holdfast(args);
+        assert_eq!((code, stderr.as_str()), (Some(0), ""), "{args:?}");
+        let list = stdout.split_once("\nOptions:").unwrap().0.to_owned();
+        let name = |line: &str| Some(line.strip_prefix("  ")?.split(' ').next()?.to_owned());
+        list.lines().filter_map(name).filter(|name| !name.is_empty()).collect::<Vec<_>>()
+    };
+    let (first, all) = (commands(&["--help"]), commands(&["help", "all"]));
+    assert!(first.len() <= 21 && first.iter().all(|name| all.contains(name)), "{first:?}");
+    for name in ["tree", "latch", "barrier", "counter", "group", "namespace", "node", "explain"] {
+        assert!(all.iter().any(|one| one == name) && !first.iter().any(|one| one == name), "{name}");
+        assert_eq!(holdfast(&["help", name]).code, Some(0), "{name}");
+    }
+    assert!(!all.iter().any(|name| name == "bench"), "{all:?}");
+    assert_eq!(holdfast(&["help", "alll"]).code, Some(2));
 }
 
 #[test]

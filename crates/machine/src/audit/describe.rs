@@ -19,8 +19,8 @@ fn plain(action: AuditAction, target: AuditItem) -> Described {
     (action, target, Details::default(), None)
 }
 
-pub(crate) fn force_release(Break { lock, reason, .. }: &Break) -> Option<Described> {
-    Some(bare(AuditAction::BreakLock, AuditItem::Lock(lock.clone()), reason))
+pub(crate) fn force_release(Break { lock, reason, .. }: &Break) -> Described {
+    bare(AuditAction::BreakLock, AuditItem::Lock(lock.clone()), reason)
 }
 
 /// `None` for a request that ends no hold.
@@ -40,13 +40,13 @@ pub(crate) fn durable_hold(acquire: &Acquire) -> Option<Described> {
     Some((AuditAction::HoldDurable, lock, details, Some(reason)))
 }
 
-pub(crate) fn policy(lock: &LockName, change: &PolicyChange) -> Option<Described> {
+pub(crate) fn policy(lock: &LockName, change: &PolicyChange) -> Described {
     let lock = AuditItem::Lock(lock.clone());
-    Some((AuditAction::SetLockPolicy, lock, details_of_policy(change), None))
+    (AuditAction::SetLockPolicy, lock, details_of_policy(change), None)
 }
 
-pub(crate) fn end_of_session(session: &SessionName, reason: &Reason) -> Option<Described> {
-    Some(bare(AuditAction::CloseSession, AuditItem::Session(session.clone()), reason))
+pub(crate) fn end_of_session(session: &SessionName, reason: &Reason) -> Described {
+    bare(AuditAction::CloseSession, AuditItem::Session(session.clone()), reason)
 }
 
 /// One record has the total of several commands.

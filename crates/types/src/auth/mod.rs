@@ -24,6 +24,9 @@ pub use right::Right;
 pub use token_id::AccessTokenId;
 pub use token_policy::{TokenLifetime, TokenPolicy};
 
+/// The file of a data directory with the proof that a caller owns the directory. The caller writes it, and the node deletes it.
+pub const OWNER_PROOF_FILE: &str = "owner-proof";
+
 /// Who proposes a command.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Actor {

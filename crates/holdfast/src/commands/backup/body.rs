@@ -1,11 +1,10 @@
 //! A backup in the output of commands.
 
 use holdfast_api::format_time;
+use holdfast_cli::output::cell;
 use holdfast_raft::{Backup, BackupHead};
 use holdfast_types::{FeatureLevel, LockName, LockView, NodeId, Revision, SessionName};
 use serde::Serialize;
-
-use crate::output::cell;
 
 /// The origin and the sizes of a backup.
 #[derive(Debug, Serialize)]

@@ -2,9 +2,8 @@
 
 use std::borrow::Cow;
 
+use holdfast_cli::exit::CommandFailure;
 use holdfast_tls::{AgeRecipient, AgeWriter};
-
-use crate::exit::CommandFailure;
 
 pub(crate) struct Encryption(Option<AgeWriter>);
 

@@ -5,10 +5,9 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
+use holdfast_cli::exit::CommandFailure;
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 use sha2::{Digest as _, Sha256};
-
-use crate::exit::CommandFailure;
 
 /// A file under another name until it is complete. The drop removes it.
 pub(crate) struct NewFile {

@@ -12,6 +12,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
+use holdfast_cli::arguments::ClusterArgs;
+use holdfast_cli::exit::CommandFailure;
+use holdfast_cli::output::{answer, print, print_bytes};
 use holdfast_raft::BackupHead;
 use holdfast_tls::{AgeIdentity, AgeRecipient};
 
@@ -19,9 +22,6 @@ use self::body::BackupBody;
 pub(crate) use self::encryption::Encryption;
 pub(crate) use self::file::NewFile;
 pub(crate) use self::show::{IdentityArgs, read_backup};
-use crate::arguments::ClusterArgs;
-use crate::exit::CommandFailure;
-use crate::output::{answer, print, print_bytes};
 
 /// The interval of the progress on a terminal.
 const PROGRESS_EVERY: Duration = Duration::from_millis(200);
@@ -119,7 +119,7 @@ async fn to_stdout(args: &MakeArgs) -> Result<(), CommandFailure> {
     }
     let write = |bytes: &[u8]| {
         print_bytes(bytes);
-        crate::output::check_complete()
+        holdfast_cli::output::check_complete()
     };
     receive(args, write).await.map(drop)
 }

@@ -5,15 +5,15 @@ use std::io::{BufRead as _, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use holdfast_cli::arguments::OutputArgs;
+use holdfast_cli::exit::CommandFailure;
+use holdfast_cli::output::{answer, table, table_or};
 use holdfast_raft::{Backup, BackupError};
 use holdfast_service::LockFilter;
 use holdfast_tls::{AgeError, AgeIdentity, AgeReader, is_age};
 use holdfast_types::{LockName, LockView};
 
 use super::body::{BackupBody, BusyLockBody};
-use crate::arguments::OutputArgs;
-use crate::exit::CommandFailure;
-use crate::output::{answer, table, table_or};
 
 /// The number of locks that `show` lists.
 const LOCKS_SHOWN: usize = 10;

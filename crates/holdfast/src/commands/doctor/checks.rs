@@ -5,10 +5,10 @@
 use std::collections::BTreeSet;
 
 use holdfast_api::{AlarmBody, ClusterBody, NodeBody};
+use holdfast_cli::output::short_time;
 
 use super::finding::Finding;
 use super::probe::{ClockOffset, ProbedAddress, ProbedNode};
-use crate::output::short_time;
 
 /// Below this free disk space a node approaches its reserve (`storage.disk_reserve`), below which it rejects writes.
 const DISK_WARN: u64 = 1 << 30;

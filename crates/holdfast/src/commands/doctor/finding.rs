@@ -1,8 +1,7 @@
 //! The result of a check: its severity, its address, and the next step.
 
+use holdfast_cli::color::Tone;
 use serde::Serialize;
-
-use crate::color::Tone;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]

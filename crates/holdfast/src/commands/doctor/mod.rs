@@ -12,20 +12,18 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use holdfast_api::ClusterBody;
+use holdfast_cli::arguments::{ClusterArgs, Format, NodesArgs, PROBE, lock_name};
+use holdfast_cli::color::color_first_words;
+use holdfast_cli::exit::CommandFailure;
+use holdfast_cli::output::{answer_rows, cell, print, short_time, table};
 use holdfast_types::LockName;
 use tokio::task::JoinSet;
 
 use self::checks::{best_view, check_all};
 use self::finding::{DoctorReport, Finding, Severity};
 use self::probe::{ProbedAddress, Prober};
-use crate::arguments::{ClusterArgs, Format, NodesArgs, lock_name};
 use crate::bench::{Access, measure_load};
-use crate::color::color_first_words;
-use crate::exit::CommandFailure;
-use crate::output::{answer_rows, cell, print, short_time, table};
 
-/// The name of the probe lock without `--probe`.
-pub(crate) const PROBE: &str = "holdfast-doctor";
 /// The time for a lagging node to apply the entries that the others had applied.
 const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(2);
 const CATCH_UP_INTERVAL: Duration = Duration::from_millis(50);

@@ -3,14 +3,13 @@
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use holdfast_api::{AlarmsBody, ClusterBody, HealthBody, VersionBody};
+use holdfast_cli::metric;
+use holdfast_cli::output::short_time;
 use holdfast_client::http::{
     ClientTls, HttpClient, HttpRequest, HttpResponse, Method, Scheme, base_url,
 };
 use holdfast_client::{AccessToken, EndpointError};
 use serde::de::DeserializeOwned;
-
-use crate::metric;
-use crate::output::short_time;
 
 /// The time limit of one call.
 const CALL_TIMEOUT: Duration = Duration::from_millis(1_500);

@@ -4,14 +4,14 @@
 
 use std::time::{Duration, Instant};
 
+use holdfast_cli::arguments::NodesArgs;
+use holdfast_cli::hints::common_hint;
+use holdfast_cli::holder_name;
 use holdfast_client::Error;
 use holdfast_types::LockName;
 
 use super::finding::Finding;
 use super::precise_time;
-use crate::arguments::NodesArgs;
-use crate::commands::lock_text::holder_name;
-use crate::hints::common_hint;
 
 /// The TTL of the session, which bounds the hold of a killed doctor.
 const TTL: Duration = Duration::from_secs(10);

@@ -5,12 +5,11 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use holdfast_cli::exit::CommandFailure;
 use holdfast_fence::{FenceError, FencingToken};
 use rusqlite::OpenFlags;
 use serde::Serialize;
 use tokio_postgres::NoTls;
-
-use crate::exit::CommandFailure;
 
 /// The time limit for one store.
 const TIMEOUT: Duration = Duration::from_secs(30);

@@ -5,15 +5,15 @@ mod floors;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use holdfast_cli::arguments::{OutputArgs, cluster_name, node_id};
+use holdfast_cli::exit::CommandFailure;
+use holdfast_cli::output::{answer, table};
 use holdfast_raft::{NewCluster, RestoreError, RestoreFailure, RestoredCluster};
 use holdfast_types::{NodeId, RestoreSource};
 use serde::Serialize;
 
 use self::floors::{FenceMark, FenceStore};
 use super::backup::{IdentityArgs, read_backup};
-use crate::arguments::{OutputArgs, cluster_name, node_id};
-use crate::exit::CommandFailure;
-use crate::output::{answer, table};
 
 const NEVER_UNSEAL: &str = "stop the nodes of the old cluster first, and never unseal it: it would grant the same locks\n\n";
 

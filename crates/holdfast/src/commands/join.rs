@@ -8,14 +8,13 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use holdfast_api::JoinToken;
+use holdfast_cli::exit::CommandFailure;
+use holdfast_cli::output;
+use holdfast_cli::write_file;
 use holdfast_raft::{JoinRequest, write_join_request};
 use holdfast_tls::TlsFiles;
 use holdfast_types::{MemberAddresses, NodeId};
 use toml::Value;
-
-use crate::commands::certs::write_file;
-use crate::exit::CommandFailure;
-use crate::output;
 
 /// Prepare this machine for an invited member.
 #[derive(Debug, Args)]

@@ -251,7 +251,7 @@ async fn finish(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::parse;
+    use crate::client_command::parse;
 
     #[test]
     fn the_command_is_everything_after_the_dashes() {

@@ -7,12 +7,12 @@ use unicode_width::UnicodeWidthStr as _;
 const CUT: &str = "…";
 
 /// The number of columns that a text occupies.
-pub(crate) fn width(text: &str) -> usize {
+pub fn width(text: &str) -> usize {
     text.width()
 }
 
 /// Cuts a text to at most `max` columns, between characters as a reader sees them. A cut text ends with `…`.
-pub(crate) fn truncate(text: &str, max: usize) -> String {
+pub fn truncate(text: &str, max: usize) -> String {
     if width(text) <= max {
         return text.to_owned();
     }
@@ -26,14 +26,14 @@ pub(crate) fn truncate(text: &str, max: usize) -> String {
 }
 
 /// Cuts or pads a text to `columns`, with the text on the left.
-pub(crate) fn left(text: &str, columns: usize) -> String {
+pub fn left(text: &str, columns: usize) -> String {
     let text = truncate(text, columns);
     let padding = " ".repeat(columns.saturating_sub(width(&text)));
     text + &padding
 }
 
 /// Cuts or pads a text to `columns`, with the text on the right.
-pub(crate) fn right(text: &str, columns: usize) -> String {
+pub fn right(text: &str, columns: usize) -> String {
     let text = truncate(text, columns);
     " ".repeat(columns.saturating_sub(width(&text))) + &text
 }

@@ -9,7 +9,7 @@ use anstyle::{AnsiColor, Style};
 
 /// The purpose of a text, which determines its color.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Tone {
+pub enum Tone {
     Plain,
     Title,
     /// Column headings and keys.
@@ -33,7 +33,7 @@ impl Tone {
     }
 
     /// Adds the color to a text for a stream that removes colors if it does not want them.
-    pub(crate) fn paint(self, text: &str) -> String {
+    pub fn paint(self, text: &str) -> String {
         let style = self.style();
         format!("{style}{text}{style:#}")
     }
@@ -41,22 +41,22 @@ impl Tone {
 
 /// Adds colors to texts for one stream.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Colors {
+pub struct Colors {
     enabled: bool,
 }
 
 impl Colors {
-    pub(crate) fn of(stream: &impl RawStream) -> Self {
+    pub fn of(stream: &impl RawStream) -> Self {
         Self { enabled: AutoStream::choice(stream) != ColorChoice::Never }
     }
 
-    pub(crate) fn paint(self, tone: Tone, text: &str) -> String {
+    pub fn paint(self, tone: Tone, text: &str) -> String {
         if self.enabled { tone.paint(text) } else { text.to_owned() }
     }
 }
 
 /// Colors the first word of each line of a table.
-pub(crate) fn color_first_words(table: &str, tone: impl Fn(&str) -> Option<Tone>) -> String {
+pub fn color_first_words(table: &str, tone: impl Fn(&str) -> Option<Tone>) -> String {
     let line = |line: &str| {
         let (word, rest) = line.split_at(line.find(' ').unwrap_or(line.len()));
         match tone(word) {

@@ -252,7 +252,7 @@ fn line(change: &LeaderChange<'_>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::parse;
+    use crate::client_command::parse;
 
     #[test]
     fn the_leader_and_the_candidates_are_shown() {

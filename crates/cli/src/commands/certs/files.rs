@@ -44,7 +44,7 @@ pub(super) fn write_pair(
 }
 
 /// Writes a file, complete or not at all, with these access rights.
-pub(crate) fn write_file(path: &Path, content: &str, mode: u32) -> std::io::Result<()> {
+pub fn write_file(path: &Path, content: &str, mode: u32) -> std::io::Result<()> {
     let partial = path.with_extension("partial");
     let mut options = OpenOptions::new();
     let mut file = options.write(true).create(true).truncate(true).mode(mode).open(&partial)?;

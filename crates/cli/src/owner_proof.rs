@@ -8,7 +8,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use clap::Args;
 use holdfast_client::http::Method;
 use holdfast_client::{Call, Copies};
-use holdfast_raft::OWNER_PROOF_FILE;
+use holdfast_types::OWNER_PROOF_FILE;
 use serde_json::{Map, Value};
 
 use crate::commands::certs;
@@ -18,18 +18,18 @@ use crate::commands::certs;
 pub(crate) struct OwnerArgs {
     /// The data directory of the node that --addr names. The command writes a file there, and the node reads it.
     #[arg(long, value_name = "DIR", env = "HOLDFAST_DATA_DIR")]
-    pub(crate) data_dir: PathBuf,
+    pub data_dir: PathBuf,
 }
 
 /// The file, which exists until the node has read it or this is dropped.
-pub(crate) struct OwnerProof {
+pub struct OwnerProof {
     file: PathBuf,
     text: String,
 }
 
 impl OwnerProof {
     /// Writes the file, for the owner of the directory also if the caller is root.
-    pub(crate) fn write(data_dir: &Path) -> Result<Self, String> {
+    pub fn write(data_dir: &Path) -> Result<Self, String> {
         let file = data_dir.join(OWNER_PROOF_FILE);
         let unusable = |error: std::io::Error| format!("{}: {error}", file.display());
         let directory = std::fs::metadata(data_dir)
@@ -46,7 +46,7 @@ impl OwnerProof {
 
     /// The call with the proof and other parameters in its body: logs may show the target. It is not repeated after a lost
     /// answer, because a copy would create a second secret.
-    pub(crate) fn call(&self, path: &str, mut params: Map<String, Value>) -> Call {
+    pub fn call(&self, path: &str, mut params: Map<String, Value>) -> Call {
         params.insert("proof".to_owned(), self.text.as_str().into());
         let body = Value::from(params).to_string().into_bytes();
         Call { body, ..Call::new(Method::POST, path).copies(Copies::Never) }

@@ -129,7 +129,7 @@ fn settings(body: &PolicyBody) -> [[String; 2]; 7] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::parse;
+    use crate::client_command::parse;
 
     #[test]
     fn a_time_of_the_policy_can_be_off() {

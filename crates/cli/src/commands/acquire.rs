@@ -415,7 +415,7 @@ fn host() -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::parse;
+    use crate::client_command::parse;
     use crate::commands::lock::LockArgs;
 
     fn parsed(line: &str) -> Result<AcquireArgs, String> {

@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 /// Returns the value of a counter or gauge without labels; `None` if it is missing or not a number of type `T`.
-pub(crate) fn value<T: FromStr>(metrics: &str, name: &str) -> Option<T> {
+pub fn value<T: FromStr>(metrics: &str, name: &str) -> Option<T> {
     let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
     line.trim().parse().ok()
 }

@@ -16,7 +16,7 @@ use holdfast_tls::{CertificateInfo, certificates_of};
 use serde::Serialize;
 
 use self::authority::{Authority, CertificateOf};
-pub(crate) use self::files::write_file;
+pub use self::files::write_file;
 use self::files::{Pair, read, write_pair};
 use crate::arguments::{Format, OutputArgs};
 use crate::exit::CommandFailure;
@@ -131,7 +131,7 @@ pub(crate) fn run(command: &CertsCommand) -> Result<(), CommandFailure> {
 }
 
 /// Creates a CA and the certificates of these nodes of this machine, except those that exist.
-pub(crate) fn create_missing(dir: &Path, cluster: &str, nodes: &[String]) -> Result<(), String> {
+pub fn create_missing(dir: &Path, cluster: &str, nodes: &[String]) -> Result<(), String> {
     const DAYS: u32 = 365;
     let failed = |failure: CommandFailure| failure.to_string();
     let missing = |name: &str| !dir.join(format!("{name}.key")).exists();

@@ -12,7 +12,7 @@ use crate::hints::{common_hint, tree_hint};
 
 /// The failure of a command.
 #[derive(Debug)]
-pub(crate) enum CommandFailure {
+pub enum CommandFailure {
     /// A failure; the message names the fix.
     Failed(String),
     /// The command line is wrong: a name, an address or a time breaks a rule. The command sent no request.
@@ -49,7 +49,7 @@ pub(crate) enum CommandFailure {
 
 /// What a command without an answer may have changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum NoAnswerEffect {
+pub enum NoAnswerEffect {
     Nothing,
     /// The command cleaned up: it holds nothing and ran nothing.
     DidNotRun,
@@ -71,12 +71,12 @@ impl NoAnswerEffect {
 
 impl CommandFailure {
     /// Creates a failure with exit code 1.
-    pub(crate) fn failed(reason: impl fmt::Display) -> Self {
+    pub fn failed(reason: impl fmt::Display) -> Self {
         Self::Failed(reason.to_string())
     }
 
     /// Creates a usage error with exit code 2.
-    pub(crate) fn usage(reason: impl fmt::Display) -> Self {
+    pub fn usage(reason: impl fmt::Display) -> Self {
         Self::Usage(reason.to_string())
     }
 
@@ -97,17 +97,17 @@ impl CommandFailure {
     }
 
     /// Whether a restart of the node repairs nothing.
-    pub(crate) const fn forbids_restart(&self) -> bool {
+    pub const fn forbids_restart(&self) -> bool {
         matches!(self, Self::Halted(_) | Self::Removed(_) | Self::OldProgram(_))
     }
 
     /// Returns `true` if the failure has no message.
-    pub(crate) fn is_silent(&self) -> bool {
+    pub fn is_silent(&self) -> bool {
         matches!(self, Self::Code(_, None) | Self::Signalled(_, None))
     }
 
     /// 75 is `EX_TEMPFAIL`, the usual choice of `flock -E` users; 70 is `EX_SOFTWARE`.
-    pub(crate) fn code(&self) -> ExitCode {
+    pub fn code(&self) -> ExitCode {
         match self {
             Self::Failed(_) | Self::NoAnswer { .. } | Self::Unauthenticated(_) => ExitCode::from(1),
             Self::Usage(_) => ExitCode::from(2),

@@ -22,7 +22,7 @@ const WIDTH_MIN: u16 = 40;
 static FAILED: OnceLock<ErrorKind> = OnceLock::new();
 
 /// Prints a result and a line end on stdout.
-pub(crate) fn print(text: &str) {
+pub fn print(text: &str) {
     let text = if io::stdout().is_terminal() { for_terminal(text) } else { text.into() };
     print_bytes(format!("{text}\n").as_bytes());
 }
@@ -36,13 +36,13 @@ pub(crate) fn print_data(data: &[u8]) {
     }
 }
 
-pub(crate) fn print_bytes(bytes: &[u8]) {
+pub fn print_bytes(bytes: &[u8]) {
     let mut out = io::stdout().lock();
     record_write_error(out.write_all(bytes).and_then(|()| out.flush()));
 }
 
 /// Records the first error of a write to stdout, and reports it on stderr.
-pub(crate) fn record_write_error(written: io::Result<()>) {
+pub fn record_write_error(written: io::Result<()>) {
     let Err(error) = written else { return };
     let first = FAILED.set(error.kind()).is_ok();
     if first && error.kind() != ErrorKind::BrokenPipe {
@@ -54,7 +54,7 @@ pub(crate) fn record_write_error(written: io::Result<()>) {
 ///
 /// # Errors
 /// Exit code 0 if the pipe was closed, otherwise 1.
-pub(crate) fn check() -> Result<(), CommandFailure> {
+pub fn check() -> Result<(), CommandFailure> {
     match FAILED.get() {
         None => Ok(()),
         Some(ErrorKind::BrokenPipe) => Err(CommandFailure::Code(0, None)),
@@ -66,7 +66,7 @@ pub(crate) fn check() -> Result<(), CommandFailure> {
 ///
 /// # Errors
 /// Exit code 1, also if the pipe was closed.
-pub(crate) fn check_complete() -> Result<(), CommandFailure> {
+pub fn check_complete() -> Result<(), CommandFailure> {
     match FAILED.get() {
         Some(ErrorKind::BrokenPipe) => Err(CommandFailure::failed(
             "the output is incomplete: the reader of stdout closed the pipe before the end",
@@ -83,7 +83,7 @@ fn print_text(text: &str) {
 }
 
 /// Prints progress or an error and a line end on stderr.
-pub(crate) fn write_stderr(text: &str) {
+pub fn write_stderr(text: &str) {
     let text = if io::stderr().is_terminal() { for_terminal(text) } else { text.into() };
     let mut out = io::stderr().lock();
     drop(out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n")));
@@ -97,12 +97,12 @@ fn print_json(value: &impl Serialize) {
 }
 
 /// Prints a result: the JSON document, the most important value, or text.
-pub(crate) fn answer(format: Format, body: &impl Serialize, value: impl Display, text: &str) {
+pub fn answer(format: Format, body: &impl Serialize, value: impl Display, text: &str) {
     answer_rows(format, body, [body], [value], text);
 }
 
 /// Prints a result with several rows: one JSON document, one document or value for each row, or text.
-pub(crate) fn answer_rows<R: Serialize, V: Display>(
+pub fn answer_rows<R: Serialize, V: Display>(
     format: Format,
     body: &impl Serialize,
     rows: impl IntoIterator<Item = R>,
@@ -118,14 +118,14 @@ pub(crate) fn answer_rows<R: Serialize, V: Display>(
 }
 
 /// The columns of the terminal, at least [`WIDTH_MIN`]; `None` if stdout is not a terminal.
-pub(crate) fn terminal_width() -> Option<u16> {
+pub fn terminal_width() -> Option<u16> {
     let (columns, _) = io::stdout().is_terminal().then(crossterm::terminal::size)?.ok()?;
     Some(columns.max(WIDTH_MIN))
 }
 
 /// Formats a table without borders, as wide as its text. On a terminal, long cells wrap at its width, between words: a
 /// broken id could not be copied.
-pub(crate) fn table<const COLUMNS: usize>(
+pub fn table<const COLUMNS: usize>(
     header: [&str; COLUMNS],
     rows: impl IntoIterator<Item = [String; COLUMNS]>,
 ) -> String {
@@ -168,7 +168,7 @@ fn longest_word(cell: impl AsRef<str>) -> usize {
 }
 
 /// Formats a table, or returns `empty` if it has no rows.
-pub(crate) fn table_or<const COLUMNS: usize>(
+pub fn table_or<const COLUMNS: usize>(
     empty: &str,
     header: [&str; COLUMNS],
     rows: impl IntoIterator<Item = [String; COLUMNS]>,
@@ -178,13 +178,13 @@ pub(crate) fn table_or<const COLUMNS: usize>(
 }
 
 /// Formats the cell of a table: a dash for an absent or empty value.
-pub(crate) fn cell(value: Option<impl Display>) -> String {
+pub fn cell(value: Option<impl Display>) -> String {
     let text = value.map(|value| value.to_string()).unwrap_or_default();
     if text.is_empty() { "-".to_owned() } else { text }
 }
 
 /// The line below a list that shows only the first items; empty if the list is complete.
-pub(crate) fn more(total: usize, listed: usize) -> String {
+pub fn more(total: usize, listed: usize) -> String {
     match total.saturating_sub(listed) {
         0 => String::new(),
         more => format!("\nand {more} more"),
@@ -192,7 +192,7 @@ pub(crate) fn more(total: usize, listed: usize) -> String {
 }
 
 /// Formats a time: `812ms`, `12s`, `4m12s`, `3h5m`, `2d4h`.
-pub(crate) fn short_time(ms: u64) -> String {
+pub fn short_time(ms: u64) -> String {
     let seconds = Duration::from_millis(ms).as_secs();
     match seconds {
         0 => format!("{ms}ms"),

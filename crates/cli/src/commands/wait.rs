@@ -67,7 +67,7 @@ pub(crate) async fn run(args: WaitArgs) -> Result<(), CommandFailure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::parse;
+    use crate::client_command::parse;
 
     #[test]
     fn a_wait_is_for_one_of_two_states() {

@@ -19,7 +19,7 @@ const SI_KERNEL: i32 = 0x80;
 
 /// The stop signals of this process.
 #[derive(Debug)]
-pub(crate) struct StopSignals {
+pub struct StopSignals {
     interrupt: unix::Signal,
     terminate: unix::Signal,
     /// `None` if the process ignores SIGHUP: `nohup` lets it outlive its terminal.
@@ -31,7 +31,7 @@ impl StopSignals {
     ///
     /// # Errors
     /// The operating system rejects the handlers.
-    pub(crate) fn install() -> std::io::Result<Self> {
+    pub fn install() -> std::io::Result<Self> {
         let hangup = if is_ignored(&own_status(), Signal::SIGHUP) {
             None
         } else {
@@ -43,7 +43,7 @@ impl StopSignals {
     }
 
     /// Resolves with the next signal.
-    pub(crate) async fn next(&mut self) -> Signal {
+    pub async fn next(&mut self) -> Signal {
         let hangup = async {
             match &mut self.hangup {
                 Some(hangup) => hangup.recv().await,
@@ -61,7 +61,7 @@ impl StopSignals {
 /// A signal that this process received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ReceivedSignal {
-    pub(crate) signal: Signal,
+    pub signal: Signal,
     /// The kernel sent it, usually for a terminal, and so to the whole foreground process group.
     pub(crate) is_from_kernel: bool,
 }
@@ -177,7 +177,7 @@ fn reap_children() {
 
 /// Ends this process by a signal, so that a shell sees that a signal ended it, and ends its loop. Returns if the
 /// process does not end by the signal: because it handles or ignores it, or is the first process of a container.
-pub(crate) fn end_by(signal: Signal) {
+pub fn end_by(signal: Signal) {
     let only = SigSet::from(signal);
     let _returns_if_alive = only.thread_unblock().and_then(|()| raise(signal));
 }

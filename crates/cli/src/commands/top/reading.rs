@@ -12,7 +12,7 @@ use holdfast_client::{Client, Error, LockQuery};
 use holdfast_types::{LockName, NodeId};
 use tokio::sync::mpsc;
 
-use crate::commands::doctor::PROBE;
+use crate::arguments::PROBE;
 use crate::commands::lock_text::{holders_total, labels_text, longest_held};
 
 /// The time between the end of a reading and the start of the next one.

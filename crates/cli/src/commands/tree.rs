@@ -340,7 +340,7 @@ fn if_match(version: Option<u32>) -> (String, String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::parse;
+    use crate::client_command::parse;
 
     #[test]
     fn container_and_ttl_exclude_each_other() {

@@ -10,7 +10,7 @@ const NAMED_MAX: usize = 3;
 
 /// `web-3 (host=web-3 pid=812)`, or with a generated session name `web-3-812-fbe3 (user=alice)`. A durable hold has an
 /// owner and a reason: `carol (durable: moving the database)`.
-pub(super) fn holder_name(holder: &HolderBody) -> String {
+pub fn holder_name(holder: &HolderBody) -> String {
     if let (Some(reason), Some(owner)) = (&holder.durable_reason, &holder.owner) {
         return format!("{owner} (durable: {reason})");
     }

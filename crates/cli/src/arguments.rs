@@ -12,20 +12,19 @@ use holdfast_client::{AccessToken, Client, ClientBuilder};
 use holdfast_tls::TlsConnector;
 use holdfast_types::{FencingToken, LockName, NameError, NodeId, Owner, Reason, SessionName};
 
-use crate::config::is_cluster_name;
 use crate::exit::CommandFailure;
 
 /// The nodes that the command calls.
 static CALLED: OnceLock<NodesArgs> = OnceLock::new();
 
 /// Returns the nodes that the command called, if any.
-pub(crate) fn called_nodes() -> Option<&'static NodesArgs> {
+pub fn called_nodes() -> Option<&'static NodesArgs> {
     CALLED.get()
 }
 
 /// The nodes of the cluster.
 #[derive(Clone, Debug, Args)]
-pub(crate) struct NodesArgs {
+pub struct NodesArgs {
     /// HTTP addresses of one or more nodes, separated by commas; any node serves the whole cluster.
     #[arg(
         long,
@@ -34,16 +33,16 @@ pub(crate) struct NodesArgs {
         value_delimiter = ',',
         default_value = "127.0.0.1:7400"
     )]
-    pub(crate) addr: Vec<String>,
+    pub addr: Vec<String>,
     #[command(flatten)]
-    pub(crate) credentials: CredentialArgs,
+    pub credentials: CredentialArgs,
 }
 
 /// How this client trusts the nodes, and how it proves who it is.
 #[derive(Clone, Debug, Default, Args)]
-pub(crate) struct CredentialArgs {
+pub struct CredentialArgs {
     #[command(flatten)]
-    pub(crate) tls: TlsArgs,
+    pub tls: TlsArgs,
     #[command(flatten)]
     access_token: AccessTokenArgs,
 }
@@ -58,7 +57,7 @@ struct AccessTokenArgs {
 
 impl CredentialArgs {
     /// Reads the access token; `None` if there is none.
-    pub(crate) fn access_token(&self) -> Result<Option<AccessToken>, CommandFailure> {
+    pub fn access_token(&self) -> Result<Option<AccessToken>, CommandFailure> {
         if let Some(path) = &self.access_token.access_token_file {
             let unusable = |error| CommandFailure::usage(format!("{}: {error}", path.display()));
             return AccessToken::file(path).map(Some).map_err(unusable);
@@ -68,7 +67,7 @@ impl CredentialArgs {
     }
 
     /// The variables that give another process of this program the same arguments.
-    pub(crate) fn variables(&self) -> impl Iterator<Item = (&'static str, &Path)> {
+    pub fn variables(&self) -> impl Iterator<Item = (&'static str, &Path)> {
         let file = self.access_token.access_token_file.as_deref();
         self.tls.variables().chain(file.map(|file| ("HOLDFAST_ACCESS_TOKEN_FILE", file)))
     }
@@ -76,7 +75,7 @@ impl CredentialArgs {
 
 /// TLS to the nodes.
 #[derive(Clone, Debug, Default, Args)]
-pub(crate) struct TlsArgs {
+pub struct TlsArgs {
     /// The certificates of the CAs that sign the nodes' certificates, in PEM form. Addresses without a scheme then mean https.
     #[arg(long, env = "HOLDFAST_CACERT", value_name = "FILE")]
     cacert: Option<PathBuf>,
@@ -90,7 +89,7 @@ pub(crate) struct TlsArgs {
 
 impl TlsArgs {
     /// Reads the files; `None` without arguments.
-    pub(crate) fn read(&self) -> Result<Option<ClientTls>, CommandFailure> {
+    pub fn read(&self) -> Result<Option<ClientTls>, CommandFailure> {
         let read = |path: &PathBuf| {
             std::fs::read(path)
                 .map_err(|error| CommandFailure::usage(format!("{}: {error}", path.display())))
@@ -111,7 +110,7 @@ impl TlsArgs {
     }
 
     /// For a caller without an HTTP library; `None` without the certificates of a CA.
-    pub(crate) fn connector(&self) -> Result<Option<TlsConnector>, CommandFailure> {
+    pub fn connector(&self) -> Result<Option<TlsConnector>, CommandFailure> {
         let Some(ca) = &self.cacert else { return Ok(None) };
         let connector = match (&self.cert, &self.cert_key) {
             (Some(cert), Some(key)) => TlsConnector::open_as(ca, cert, key),
@@ -131,11 +130,11 @@ impl TlsArgs {
 }
 
 impl NodesArgs {
-    pub(crate) fn client(&self) -> Result<Client, CommandFailure> {
+    pub fn client(&self) -> Result<Client, CommandFailure> {
         self.client_with(|builder| builder)
     }
 
-    pub(crate) fn client_with(
+    pub fn client_with(
         &self,
         options: impl FnOnce(ClientBuilder) -> ClientBuilder,
     ) -> Result<Client, CommandFailure> {
@@ -156,15 +155,15 @@ impl NodesArgs {
 
 /// The nodes of the cluster, and the format of the output.
 #[derive(Clone, Debug, Args)]
-pub(crate) struct ClusterArgs {
+pub struct ClusterArgs {
     #[command(flatten)]
-    pub(crate) nodes: NodesArgs,
+    pub nodes: NodesArgs,
     #[command(flatten)]
-    pub(crate) output: OutputArgs,
+    pub output: OutputArgs,
 }
 
 impl ClusterArgs {
-    pub(crate) fn client(&self) -> Result<Client, CommandFailure> {
+    pub fn client(&self) -> Result<Client, CommandFailure> {
         self.nodes.client()
     }
 
@@ -173,22 +172,22 @@ impl ClusterArgs {
         self.nodes.client_with(|builder| builder.request_timeout(Duration::from_secs(7)))
     }
 
-    pub(crate) fn format(&self) -> Format {
+    pub fn format(&self) -> Format {
         self.output.format
     }
 }
 
 /// The format of the output.
 #[derive(Clone, Debug, Args)]
-pub(crate) struct OutputArgs {
+pub struct OutputArgs {
     /// The format of the output.
     #[arg(short = 'o', long = "output", value_name = "FORMAT", value_enum, default_value_t = Format::Table)]
-    pub(crate) format: Format,
+    pub format: Format,
 }
 
 /// The output format of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
+pub enum Format {
     /// Text and tables for people.
     Table,
     /// One JSON document: the body of the HTTP API.
@@ -204,18 +203,18 @@ pub(crate) enum Format {
 pub(crate) struct OneLockArgs {
     /// The name, which may contain '/'.
     #[arg(value_parser = lock_name)]
-    pub(crate) name: LockName,
+    pub name: LockName,
     #[command(flatten)]
-    pub(crate) cluster: ClusterArgs,
+    pub cluster: ClusterArgs,
 }
 
 /// One latch, barrier, counter or group.
 #[derive(Debug, Args)]
 pub(crate) struct RecipeArgs {
     /// The name, which may contain '/'.
-    pub(crate) name: String,
+    pub name: String,
     #[command(flatten)]
-    pub(crate) cluster: ClusterArgs,
+    pub cluster: ClusterArgs,
 }
 
 /// The user for nodes with access lists.
@@ -241,24 +240,24 @@ fn user(text: &str) -> Result<String, String> {
 }
 
 /// The reason of a change.
-pub(crate) fn reason(text: &str) -> Result<Reason, NameError> {
+pub fn reason(text: &str) -> Result<Reason, NameError> {
     Reason::new(text)
 }
 
 /// The name of a cluster, as in its configuration.
-pub(crate) fn cluster_name(text: &str) -> Result<String, String> {
+pub fn cluster_name(text: &str) -> Result<String, String> {
     let error = || "write letters, digits, '-', '_' and '.', at most 64".to_owned();
     let is_name = !text.is_empty() && is_cluster_name(text);
     is_name.then(|| text.to_owned()).ok_or_else(error)
 }
 
 /// The id of a node, as in its configuration.
-pub(crate) fn node_id(text: &str) -> Result<NodeId, String> {
+pub fn node_id(text: &str) -> Result<NodeId, String> {
     let id = text.parse().ok().filter(|id| *id > 0);
     id.map(NodeId).ok_or_else(|| format!("{text} is not a node id: write a whole number from 1"))
 }
 
-pub(crate) fn lock_name(text: &str) -> Result<LockName, NameError> {
+pub fn lock_name(text: &str) -> Result<LockName, NameError> {
     LockName::new(text)
 }
 
@@ -266,7 +265,7 @@ pub(crate) fn session_name(text: &str) -> Result<SessionName, NameError> {
     SessionName::new(text)
 }
 
-pub(crate) fn owner(text: &str) -> Result<Owner, NameError> {
+pub fn owner(text: &str) -> Result<Owner, NameError> {
     Owner::new(text)
 }
 
@@ -275,11 +274,11 @@ pub(crate) fn fencing_token(text: &str) -> Result<FencingToken, String> {
     token.map(FencingToken).ok_or_else(|| format!("{text:?} is not a token, such as 4711"))
 }
 
-pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+pub fn duration(text: &str) -> Result<Duration, String> {
     holdfast_api::parse_duration(text).map_err(|error| error.to_string())
 }
 
-pub(crate) fn key_value(text: &str) -> Result<(String, String), String> {
+pub fn key_value(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
         Some(_) | None => Err(format!("{text:?} is not KEY=VALUE")),
@@ -290,4 +289,13 @@ pub(crate) fn key_value(text: &str) -> Result<(String, String), String> {
 pub(crate) fn list_length(text: &str) -> Result<usize, String> {
     let parsed = text.parse().ok().filter(|count| (1..=1_000).contains(count));
     parsed.ok_or_else(|| format!("{text} is not a number from 1 to 1000"))
+}
+
+/// The name of the probe lock of `doctor`, without `--probe`.
+pub const PROBE: &str = "holdfast-doctor";
+
+/// Whether a text is the name of a cluster: letters, digits, `-`, `_` and `.`, at most 64 bytes.
+pub fn is_cluster_name(name: &str) -> bool {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    name.len() <= 64 && name.chars().all(allowed)
 }

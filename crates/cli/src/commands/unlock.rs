@@ -223,7 +223,7 @@ async fn force_release(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::parse;
+    use crate::client_command::parse;
 
     #[test]
     fn unlock_needs_a_session_unless_it_is_forced_or_a_request() {

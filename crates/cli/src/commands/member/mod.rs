@@ -1,7 +1,6 @@
 //! `holdfast member`: the members of the cluster.
 
 mod changes;
-mod join;
 mod progress;
 
 use clap::Subcommand;
@@ -13,7 +12,6 @@ use crate::exit::CommandFailure;
 use crate::output::{answer_rows, cell, table};
 
 use changes::{AddArgs, DemoteArgs, PromoteArgs, RemoveArgs, ReplaceArgs, SetArgs};
-pub(crate) use join::{JoinArgs, run as join};
 
 /// Add, replace and remove members.
 #[derive(Debug, Subcommand)]

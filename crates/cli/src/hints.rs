@@ -49,7 +49,7 @@ const MISSING: &str = "holdfast tree ls PATH lists the znodes below another one"
 const MISSING_TO_CREATE: &str = "holdfast tree create creates it; with --parents also its parents";
 
 /// The hint after the error of any call.
-pub(crate) fn common_hint(error: &Error) -> Option<Cow<'_, str>> {
+pub fn common_hint(error: &Error) -> Option<Cow<'_, str>> {
     find(error, &COMMON).map(Cow::Borrowed).or_else(|| error.hint().map(with_options))
 }
 

@@ -1,0 +1,184 @@
+//! The commands that only talk to a cluster, with one row for each. The file of a command has its arguments, its help and
+//! its handler.
+//!
+//! A new command is a file and a row of `commands!`. docs/cli.md shows the commands in use.
+
+use std::ffi::OsStr;
+
+use clap::builder::Resettable;
+use clap::{ArgMatches, CommandFactory as _, Error, FromArgMatches, Subcommand};
+
+use crate::commands::{
+    alarms, audit, auth, barrier, certs, cluster, counter, elect, fence, group, history, latch,
+    lock, ls, member, namespace, node, policy, run, session, status, top, tree, unlock, wait, who,
+};
+use crate::exit::CommandFailure;
+
+/// A command that only talks to a cluster, or that makes certificates.
+#[derive(Debug)]
+pub struct ClientCommand(ClientCommands);
+
+impl ClientCommand {
+    /// Runs the command on one thread.
+    ///
+    /// # Errors
+    /// [`CommandFailure`] with an exit code of docs/cli.md.
+    pub fn run(self) -> Result<(), CommandFailure> {
+        self.0.run()
+    }
+}
+
+impl FromArgMatches for ClientCommand {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
+        ClientCommands::from_arg_matches(matches).map(Self)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        self.0.update_from_arg_matches(matches)
+    }
+}
+
+impl Subcommand for ClientCommand {
+    fn augment_subcommands(command: clap::Command) -> clap::Command {
+        ClientCommands::augment_subcommands(command)
+    }
+
+    fn augment_subcommands_for_update(command: clap::Command) -> clap::Command {
+        ClientCommands::augment_subcommands_for_update(command)
+    }
+
+    fn has_subcommand(name: &str) -> bool {
+        ClientCommands::has_subcommand(name)
+    }
+}
+
+/// Defines the enum of the commands and the calls of their handlers.
+macro_rules! commands {
+    ($($(#[$attribute:meta])* $name:ident($args:ty) => $run:expr,)*) => {
+        #[derive(Debug, Subcommand)]
+        enum ClientCommands {
+            /// Create and show certificates.
+            #[command(subcommand)]
+            Certs(certs::CertsCommand),
+            $($(#[$attribute])* $name($args),)*
+        }
+
+        impl ClientCommands {
+            fn run(self) -> Result<(), CommandFailure> {
+                match self {
+                    Self::Certs(command) => certs::run(&command),
+                    $(Self::$name(args) => block_on($run(args)),)*
+                }
+            }
+        }
+    };
+}
+
+commands! {
+    #[command(subcommand)]
+    Auth(auth::AuthCommand) => auth::run,
+    #[command(subcommand)]
+    Audit(audit::AuditCommand) => audit::run,
+    #[command(subcommand)]
+    Member(member::MemberCommand) => member::run,
+    #[command(subcommand)]
+    Cluster(cluster::ClusterCommand) => cluster::run,
+    #[command(subcommand)]
+    Namespace(namespace::NamespaceCommand) => namespace::run,
+    #[command(subcommand)]
+    Node(node::NodeCommand) => node::run,
+    Status(status::StatusArgs) => status::run,
+    Alarms(alarms::AlarmsArgs) => alarms::run,
+    #[command(alias = "acquire")]
+    Lock(lock::LockArgs) => lock::run,
+    Run(run::RunArgs) => run::run,
+    Elect(elect::ElectArgs) => elect::run,
+    #[command(alias = "release")]
+    Unlock(unlock::UnlockArgs) => unlock::run,
+    Ls(ls::LsArgs) => ls::run,
+    Who(who::WhoArgs) => who::run,
+    #[command(subcommand)]
+    Fence(fence::FenceCommand) => fence::run,
+    Top(top::TopArgs) => top::run,
+    History(history::HistoryArgs) => history::run,
+    Wait(wait::WaitArgs) => wait::run,
+    #[command(subcommand)]
+    Tree(tree::TreeCommand) => tree::run,
+    #[command(subcommand)]
+    Session(session::SessionCommand) => session::run,
+    Policy(policy::PolicyArgs) => policy::run,
+    #[command(subcommand)]
+    Latch(latch::LatchCommand) => latch::run,
+    #[command(subcommand)]
+    Barrier(barrier::BarrierCommand) => barrier::run,
+    #[command(subcommand)]
+    Counter(counter::CounterCommand) => counter::run,
+    #[command(subcommand)]
+    Group(group::GroupCommand) => group::run,
+}
+
+/// Runs a mode of this program that only `holdfast run` starts. These modes are no commands of the command line, so no
+/// tip and no completion shows them. `None` for any other command line.
+#[must_use]
+pub fn internal_command() -> Option<Result<(), CommandFailure>> {
+    let mut arguments = std::env::args_os();
+    let mode = arguments.by_ref().nth(1)?;
+    if mode == run::LAUNCHER {
+        return Some(Err(run::launch(&arguments.collect::<Vec<_>>())));
+    }
+    let watchdog = || {
+        let command = without_empty_variables(run::WatchdogArgs::command());
+        let words = std::iter::once(mode.clone()).chain(arguments);
+        let matches = command.try_get_matches_from(words)?;
+        run::WatchdogArgs::from_arg_matches(&matches)
+    };
+    let parsed = (mode == run::WATCHDOG).then(watchdog)?;
+    Some(parsed.map_err(CommandFailure::usage).and_then(|args| block_on(run::watchdog(args))))
+}
+
+/// Ignores variables with an empty value: `HOLDFAST_ADDR=` counts as unset.
+#[must_use]
+pub fn without_empty_variables(command: clap::Command) -> clap::Command {
+    let is_empty = |name: &OsStr| std::env::var_os(name).is_some_and(|value| value.is_empty());
+    let reset = |arg: clap::Arg| {
+        let is_unset = arg.get_env().is_some_and(is_empty);
+        if is_unset { arg.env(Resettable::Reset) } else { arg }
+    };
+    command.mut_args(reset).mut_subcommands(without_empty_variables)
+}
+
+/// Runs a command on one thread.
+///
+/// # Errors
+/// That of the command; [`CommandFailure::Failed`] if the system has no thread or file for it.
+pub fn block_on(
+    command: impl Future<Output = Result<(), CommandFailure>>,
+) -> Result<(), CommandFailure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(CommandFailure::failed)?.block_on(command)
+}
+
+/// Parses the arguments of a command of type `T`, for tests: `parse::<LockArgs>("lock a --try")`.
+#[cfg(test)]
+pub(crate) fn parse<T: FromArgMatches>(line: &str) -> Result<T, String> {
+    let words = std::iter::once("holdfast").chain(line.split_whitespace());
+    let command = ClientCommand::augment_subcommands(clap::Command::new("holdfast"));
+    let matches = command.try_get_matches_from(words).map_err(|error| error.to_string())?;
+    let (_, arguments) = matches.subcommand().ok_or("no command")?;
+    T::from_arg_matches(arguments).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn aliases_of_other_lock_services_work_and_no_internal_command_is_suggested() {
+        assert!(parse::<unlock::UnlockArgs>("release a --session me").is_ok());
+        assert!(parse::<lock::LockArgs>("acquire a").is_ok());
+        for typed in ["lease", "releas", "least", "watchdog"] {
+            let error = parse::<lock::LockArgs>(&format!("{typed} a")).unwrap_err();
+            assert!(!error.contains(run::WATCHDOG), "{error}");
+        }
+    }
+}

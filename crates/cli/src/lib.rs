@@ -1,0 +1,19 @@
+//! The commands that only talk to a cluster, and what every command of `holdfast` shares: arguments, output, exit codes
+//! and signals. The binary adds the commands that start or repair a node.
+
+pub mod arguments;
+mod client_command;
+pub mod color;
+pub mod columns;
+mod commands;
+pub mod exit;
+pub mod hints;
+pub mod metric;
+pub mod output;
+pub mod owner_proof;
+pub mod signals;
+mod terminal_text;
+
+pub use client_command::{ClientCommand, block_on, internal_command, without_empty_variables};
+pub use commands::certs::{create_missing, write_file};
+pub use commands::lock_text::holder_name;
