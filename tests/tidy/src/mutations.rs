@@ -60,6 +60,7 @@ pub fn all(tree: &Tree) -> Result<Vec<Mutation>, String> {
 
 fn parse(folder: &str, text: &str) -> Result<Vec<Mutation>, String> {
     let table: Table = text.parse().map_err(|error| format!("not TOML: {error}"))?;
+    has_only(&table, &["mutation"])?;
     let tables = tables(&table, "mutation")?.into_iter();
     tables.map(|table| mutation(folder, table)).collect()
 }
@@ -67,10 +68,12 @@ fn parse(folder: &str, text: &str) -> Result<Vec<Mutation>, String> {
 fn mutation(folder: &str, table: &Table) -> Result<Mutation, String> {
     let name = string(table, "name")?;
     let test = |test: &Table| {
+        has_only(test, &["name", "output"])?;
         let output = test.get("output").and_then(Value::as_str).unwrap_or_default();
         Ok(NamedTest { name: string(test, "name")?, output: output.to_owned() })
     };
     let edit = |edit: &Table| {
+        has_only(edit, &["file", "original", "replacement"])?;
         Ok(Edit {
             file: format!("{folder}/{}", string(edit, "file")?),
             original: string(edit, "original")?,
@@ -78,6 +81,7 @@ fn mutation(folder: &str, table: &Table) -> Result<Mutation, String> {
         })
     };
     let read = || {
+        has_only(table, &["name", "tests", "edit"])?;
         let tests: Vec<NamedTest> =
             tables(table, "tests")?.into_iter().map(test).collect::<Result<_, String>>()?;
         let edits: Vec<Edit> =
@@ -92,6 +96,12 @@ fn tables<'a>(table: &'a Table, key: &str) -> Result<Vec<&'a Table>, String> {
     let items = table.get(key).and_then(Value::as_array).filter(|items| !items.is_empty());
     let items = items.ok_or_else(|| format!("no list `{key}`"))?;
     items.iter().map(|item| item.as_table().ok_or(format!("`{key}` is not a table"))).collect()
+}
+
+/// Rejects other keys: below a missing header, they belong to the table before.
+fn has_only(table: &Table, keys: &[&str]) -> Result<(), String> {
+    let other = table.keys().find(|key| !keys.contains(&key.as_str()));
+    other.map_or(Ok(()), |key| Err(format!("`{key}` is no key here: a header is missing above it")))
 }
 
 fn string(table: &Table, key: &str) -> Result<String, String> {
@@ -193,5 +203,8 @@ replacement = '41'
         let twice = format!("{ONE}{ONE}");
         assert_eq!(complaints(&twice, "fn f() -> u8 { 42 }", test).len(), 1);
         assert!(parse("crates/raft", "[[mutation]]\nname = 'empty'").is_err());
+        let second = ONE.replace("[[mutation]]\nname = 'wrong-answer'", "name = 'no-answer'");
+        let error = parse("crates/raft", &format!("{ONE}{second}")).unwrap_err();
+        assert_eq!(error, "wrong-answer: `name` is no key here: a header is missing above it");
     }
 }

@@ -65,7 +65,10 @@ fn the_first_help_has_the_common_commands_and_help_all_has_every_one() {
     let (first, all) = (commands(&["--help"]), commands(&["help", "all"]));
     assert!(first.len() <= 21 && first.iter().all(|name| all.contains(name)), "{first:?}");
     for name in ["tree", "latch", "barrier", "counter", "group", "namespace", "node", "explain"] {
-        assert!(all.iter().any(|one| one == name) && !first.iter().any(|one| one == name), "{name}");
+        assert!(
+            all.iter().any(|one| one == name) && !first.iter().any(|one| one == name),
+            "{name}"
+        );
         assert_eq!(holdfast(&["help", name]).code, Some(0), "{name}");
     }
     assert!(!all.iter().any(|name| name == "bench"), "{all:?}");
