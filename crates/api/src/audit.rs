@@ -175,7 +175,7 @@ mod tests {
                 at: Stamp(1_234),
                 subject: SubjectName::new("ops").ok(),
                 credential,
-                action: AuditAction::BreakLock,
+                action: AuditAction::ForceRelease,
                 target: AuditItem::Lock(LockName::new("orders").unwrap()),
                 details: vec![AuditItem::ClusterId(ClusterId(u128::MAX)), AuditItem::More],
                 reason: None,

@@ -217,7 +217,7 @@ fn deliver_event(session: &Session, event: &EventBody) {
 
 fn loss_of(entry: &ClientQueueEntry, event: &EventBody) -> Loss {
     let is = |cause: LossCause| event.cause.as_deref() == Some(cause.as_str());
-    if is(LossCause::Broken) {
+    if is(LossCause::ForceReleased) {
         Loss::ForceReleased { reason: event.reason.clone() }
     } else if is(LossCause::Revoked) {
         let request = entry.release_request.borrow();

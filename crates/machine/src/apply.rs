@@ -113,7 +113,7 @@ impl Machine {
                 self.run_timers(&lock, ctx);
                 Ok(Reply::TimersRun { ended: ctx.expired })
             }
-            Command::Break(breaking) => Ok(self.break_entries(breaking, ctx)),
+            Command::ForceRelease(release) => Ok(self.force_release(release, ctx)),
             Command::RequestRelease(request) => self.request_release(request, ctx),
             Command::HandOver(hand_over) => self.hand_over(hand_over, ctx),
             Command::Bootstrap { cluster_id, level, members } => {

@@ -3,8 +3,8 @@
 //! command does not compile without its row here.
 
 use holdfast_types::{
-    AuthChange, Break, Cancel, Command, HandOver, LockName, LockSet, MembershipChange, Multi,
-    OpenSession, Release, RequestRelease, Right,
+    AuthChange, Cancel, Command, ForceRelease, HandOver, LockName, LockSet, MembershipChange,
+    Multi, OpenSession, Release, RequestRelease, Right,
 };
 
 use crate::audit::describe::{self, Described};
@@ -81,8 +81,8 @@ impl<'a> CommandRules<'a> {
             Command::RequestRelease(request @ RequestRelease { lock, .. }) => {
                 Self::on(Right::LockRequestRelease, lock).recorded(describe::revocation(request))
             }
-            Command::Break(breaking @ Break { lock, .. }) => {
-                Self::on(Right::LockBreak, lock).recorded(describe::force_release(breaking))
+            Command::ForceRelease(release @ ForceRelease { lock, .. }) => {
+                Self::on(Right::LockForceRelease, lock).recorded(describe::force_release(release))
             }
             Command::SetPolicy { lock, change } => Self::on(Right::LockPolicy, lock)
                 .adding(Growth::Bytes)

@@ -151,7 +151,7 @@ pub(crate) fn of_right(right: Right, name: &str) -> Option<&str> {
         | Right::LockDurable
         | Right::LockCheck
         | Right::LockRequestRelease
-        | Right::LockBreak
+        | Right::LockForceRelease
         | Right::LockPolicy
         | Right::RecipeRead
         | Right::RecipeUse

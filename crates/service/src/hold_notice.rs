@@ -108,7 +108,7 @@ impl HoldNotice {
 
 /// Returns the operator's reason for a broken hold, which is in a separate event of the log entry.
 fn broken_because(entry: &[(Revision, Event)], cause: LossCause, lost: Ticket) -> Option<Reason> {
-    if cause != LossCause::Broken {
+    if cause != LossCause::ForceReleased {
         return None;
     }
     entry.iter().find_map(|(_, event)| {

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use holdfast_types::{
-    Break, BreakTarget, Command, Identity, NodeOperation, Reason, Reply, SessionId, SessionName,
-    millis,
+    Command, ForceRelease, ForceReleaseTarget, Identity, NodeOperation, Reason, Reply, SessionId,
+    SessionName, millis,
 };
 
 use crate::context::Response;
@@ -19,21 +19,23 @@ impl Service {
     ///
     /// # Errors
     /// The errors of any write.
-    pub async fn break_holds(&self, command: Break) -> Result<Response<u32>, Failure> {
-        let Break { lock, what, reason } = command.clone();
+    pub async fn force_release(&self, command: ForceRelease) -> Result<Response<u32>, Failure> {
+        let ForceRelease { lock, what, reason } = command.clone();
         let what = match what {
-            BreakTarget::Holders => "holders".to_owned(),
-            BreakTarget::Ticket(ticket) => format!("ticket {ticket}"),
-            BreakTarget::Sequence(sequence) => format!("number {sequence}"),
-            BreakTarget::Token(token) => format!("token {token}"),
+            ForceReleaseTarget::Holders => "holders".to_owned(),
+            ForceReleaseTarget::Ticket(ticket) => format!("ticket {ticket}"),
+            ForceReleaseTarget::Sequence(sequence) => format!("number {sequence}"),
+            ForceReleaseTarget::Token(token) => format!("token {token}"),
         };
         let by = self.shown_caller();
-        let broken = self.propose_for(Command::Break(command), Reply::into_broken).await;
-        let (done, holds_ended) = (done(&broken), broken.as_ref().ok().map(|broken| broken.value));
+        let released =
+            self.propose_for(Command::ForceRelease(command), Reply::into_force_released).await;
+        let (done, holds_ended) =
+            (done(&released), released.as_ref().ok().map(|released| released.value));
         let (lock, reason) = (lock.as_str(), reason.as_str());
-        tracing::info!(target: "audit", action = "break", lock, what, reason, by, done, holds_ended,
+        tracing::info!(target: "audit", action = "force-release", lock, what, reason, by, done, holds_ended,
             request = self.context.request_id, "an operator broke a lock");
-        broken
+        released
     }
 
     /// Records an operation in the audit trail, before it is carried out.

@@ -204,7 +204,7 @@ impl QueuedAcquire {
             | LossCause::Deleted
             | LossCause::MaxHold
             | LossCause::Revoked
-            | LossCause::Broken
+            | LossCause::ForceReleased
             | LossCause::HandedOver
             | LossCause::LimitLowered => self.timed_out(service),
         }

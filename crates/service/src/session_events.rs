@@ -293,7 +293,10 @@ mod tests {
                 cause,
             })
         };
-        apply(&session_events, vec![(Revision(8), broken), (Revision(8), lost(LossCause::Broken))]);
+        apply(
+            &session_events,
+            vec![(Revision(8), broken), (Revision(8), lost(LossCause::ForceReleased))],
+        );
         apply(&session_events, vec![(Revision(9), lost(LossCause::Revoked))]);
         let found = session_events.since(&me(), Revision(0)).unwrap().events;
         let reasons = found.iter().map(|notice| {

@@ -6,11 +6,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Actor, Attempt, AuthChange, Break, CallScope, ClockReading, ClusterId, Data, FeatureLevel,
-    FencingToken, HandOver, Incarnation, LeaseRecord, Limits, LockName, LockSet, MembershipChange,
-    Mode, Multi, NodeId, NodeOperation, OpenSession, OutOfBounds, Owner, Password, PolicyChange,
-    Reason, Recipe, RequestNumber, RequestRelease, Revision, Seal, SessionId, SessionName,
-    ShardRequest, Stamp, SubjectName, Ticket, TimeJump, Ttl, millis,
+    Actor, Attempt, AuthChange, CallScope, ClockReading, ClusterId, Data, FeatureLevel,
+    FencingToken, ForceRelease, HandOver, Incarnation, LeaseRecord, Limits, LockName, LockSet,
+    MembershipChange, Mode, Multi, NodeId, NodeOperation, OpenSession, OutOfBounds, Owner,
+    Password, PolicyChange, Reason, Recipe, RequestNumber, RequestRelease, Revision, Seal,
+    SessionId, SessionName, ShardRequest, Stamp, SubjectName, Ticket, TimeJump, Ttl, millis,
 };
 
 /// One entry of the log: a batch of commands with the leader's stamp. `apply` assigns one revision to each command,
@@ -83,7 +83,7 @@ pub enum Command {
     /// Runs the expired timers of a lock: ends holds and cooldowns. Succeeds if no timer has expired.
     RunTimers { lock: LockName },
     /// Removes holders or waiters for an operator. Succeeds if no entry matches.
-    Break(Break),
+    ForceRelease(ForceRelease),
     /// Requests holders to release a lock, and optionally ends their holds at the deadline.
     RequestRelease(RequestRelease),
     /// Transfers a hold to another live session, under a new token and without another grant in between.
@@ -175,7 +175,7 @@ impl Command {
             | Self::Recipe(_)
             | Self::SetPolicy { .. }
             | Self::RunTimers { .. }
-            | Self::Break(_)
+            | Self::ForceRelease(_)
             | Self::RequestRelease(_)
             | Self::HandOver(_)
             | Self::Bootstrap { .. }

@@ -35,7 +35,7 @@ pub enum LossCause {
     /// The holder did not release by the deadline of a release request.
     Revoked,
     /// An operator broke it.
-    Broken,
+    ForceReleased,
     /// The holder handed the lock over to another session.
     HandedOver,
     /// The semaphore's limit fell below the permits that the waiter requests.
@@ -50,7 +50,7 @@ impl LossCause {
         Self::Deleted,
         Self::MaxHold,
         Self::Revoked,
-        Self::Broken,
+        Self::ForceReleased,
         Self::HandedOver,
         Self::LimitLowered,
     ];
@@ -64,7 +64,7 @@ impl LossCause {
             Self::Deleted => "deleted",
             Self::MaxHold => "max-hold",
             Self::Revoked => "revoked",
-            Self::Broken => "force-released",
+            Self::ForceReleased => "force-released",
             Self::HandedOver => "handed-over",
             Self::LimitLowered => "limit-lowered",
         }

@@ -76,7 +76,7 @@ pub use name::{
     SessionName, SubjectName, Zone, is_hidden,
 };
 pub use node_operation::NodeOperation;
-pub use operator::{Break, BreakTarget, HandOver, ReleaseRequest, RequestRelease};
+pub use operator::{ForceRelease, ForceReleaseTarget, HandOver, ReleaseRequest, RequestRelease};
 pub use outcome::{
     Blocked, EntryState, Grant, LockRejection, ModeConflictReason, MultiReply, OpReply,
     OutOfBounds, Outcome, Queued, Rejection, Released, Reply, SessionOpenedReply, SessionRejection,

@@ -5,16 +5,16 @@ use serde::{Deserialize, Serialize};
 use crate::{FencingToken, LockName, Owner, Reason, SessionName, Stamp, Ticket};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Break {
+pub struct ForceRelease {
     pub lock: LockName,
-    pub what: BreakTarget,
+    pub what: ForceReleaseTarget,
     /// Shown to the clients that lose their entries, and kept in the audit trail.
     pub reason: Reason,
 }
 
 /// Which queue entries an operator removes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum BreakTarget {
+pub enum ForceReleaseTarget {
     /// Every holder at the time of `apply`. A repeated command also removes later holders.
     Holders,
     /// The holder or waiter with this ticket.

@@ -51,7 +51,7 @@ pub enum Reply {
         ended: u32,
     },
     /// Queue entries were removed.
-    Broken {
+    ForceReleased {
         places: u32,
     },
     /// The number of holders that the request names.

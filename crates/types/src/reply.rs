@@ -34,8 +34,8 @@ impl Reply {
     }
 
     /// The number of queue entries that a break removed.
-    pub fn into_broken(self) -> Option<u32> {
-        if let Self::Broken { places } = self { Some(places) } else { None }
+    pub fn into_force_released(self) -> Option<u32> {
+        if let Self::ForceReleased { places } = self { Some(places) } else { None }
     }
 
     /// The number of holders that a release request names.

@@ -314,7 +314,7 @@ mod tests {
         let records = (1..=*numbers.end()).map(|number| {
             let is_policy = number % 2 == 0;
             let action =
-                if is_policy { AuditAction::SetLockPolicy } else { AuditAction::BreakLock };
+                if is_policy { AuditAction::SetLockPolicy } else { AuditAction::ForceRelease };
             let previous: AuditHash = newest.get(&action.class()).copied().unwrap_or_default();
             let mut record = AuditRecord {
                 number,

@@ -6,7 +6,7 @@ use holdfast_api::parameters::REDIRECT;
 use holdfast_api::parameters::lock::{ENDED_TOKEN, FORCE_REASON};
 use holdfast_api::{CallParams as _, ErrorCode, ForceReleasedBody, Schemas, params};
 use holdfast_service::Response;
-use holdfast_types::{Break, BreakTarget, FencingToken, Reason, Right};
+use holdfast_types::{FencingToken, ForceRelease, ForceReleaseTarget, Reason, Right};
 
 use crate::access::HeadAccess;
 use crate::body::BodyKind;
@@ -32,7 +32,7 @@ pub(crate) static OPERATION: Operation = Operation {
         Method::Post,
         &FORCE_RELEASE,
         LateCopies::Token,
-        HeadAccess::AnyOf(&[Right::LockBreak]),
+        HeadAccess::AnyOf(&[Right::LockForceRelease]),
         BodyKind::SMALL,
         |call| force_release(call).boxed(),
     )
@@ -49,9 +49,9 @@ params! {
 async fn force_release(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let lock = call.lock()?;
     let ForceReleaseParams { reason, token, .. } = call.params()?;
-    let what = token.map_or(BreakTarget::Holders, BreakTarget::Token);
-    let command = Break { lock: lock.clone(), what, reason };
-    let broken = call.run(call.service().break_holds(command)).await?;
+    let what = token.map_or(ForceReleaseTarget::Holders, ForceReleaseTarget::Token);
+    let command = ForceRelease { lock: lock.clone(), what, reason };
+    let broken = call.run(call.service().force_release(command)).await?;
     let Response { value: ended, revision, .. } = broken;
     Ok(Reply::json(StatusCode::OK, &ForceReleasedBody { lock, ended, revision }).at(revision))
 }

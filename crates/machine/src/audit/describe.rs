@@ -1,9 +1,9 @@
 //! Describes commands for the trail (`command_rules.rs` has the record of each command).
 
 use holdfast_types::{
-    Acquire, AuditAction, AuditItem, AuthChange, Break, FeatureLevel, LockName, MembershipChange,
-    NewAccessToken, NodeOperation, PolicyChange, PolicyItem, Quotas, Reason, RequestRelease,
-    SessionId, SessionName, SubjectName, TokenPolicy, VotingRole,
+    Acquire, AuditAction, AuditItem, AuthChange, FeatureLevel, ForceRelease, LockName,
+    MembershipChange, NewAccessToken, NodeOperation, PolicyChange, PolicyItem, Quotas, Reason,
+    RequestRelease, SessionId, SessionName, SubjectName, TokenPolicy, VotingRole,
 };
 
 use super::details::Details;
@@ -19,8 +19,8 @@ fn plain(action: AuditAction, target: AuditItem) -> Described {
     (action, target, Details::default(), None)
 }
 
-pub(crate) fn force_release(Break { lock, reason, .. }: &Break) -> Described {
-    bare(AuditAction::BreakLock, AuditItem::Lock(lock.clone()), reason)
+pub(crate) fn force_release(ForceRelease { lock, reason, .. }: &ForceRelease) -> Described {
+    bare(AuditAction::ForceRelease, AuditItem::Lock(lock.clone()), reason)
 }
 
 /// `None` for a request that ends no hold.

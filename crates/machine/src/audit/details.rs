@@ -30,13 +30,13 @@ impl Details {
     pub(super) fn add_ended(&mut self, event: &Event) {
         match event {
             Event::Lock(LockEvent::HoldEnded { lock, session, token, cause, .. })
-                if *cause == LossCause::Broken =>
+                if *cause == LossCause::ForceReleased =>
             {
                 let (lock, session, token) = (lock.clone(), session.clone(), *token);
                 self.add(AuditItem::HoldEnded { lock, session, token });
             }
             Event::Lock(LockEvent::WaitEnded { lock, session, cause, .. })
-                if *cause == LossCause::Broken =>
+                if *cause == LossCause::ForceReleased =>
             {
                 self.add(AuditItem::WaitEnded { lock: lock.clone(), session: session.clone() });
             }

@@ -89,8 +89,9 @@ impl Machine {
         let bypasses = self.bypasses(&multi.caller, subject, ops);
         let recorded =
             || bypasses.iter().filter_map(|bypass| Some((&bypass.lock, bypass.record.as_ref()?)));
-        let is_break =
-            |(_, (action, _)): &(_, &(AuditAction, AuditItem))| *action == AuditAction::BreakLock;
+        let is_break = |(_, (action, _)): &(_, &(AuditAction, AuditItem))| {
+            *action == AuditAction::ForceRelease
+        };
         let (lock, (action, _)) = recorded().find(is_break).or_else(|| recorded().next())?;
         let details = Details::of(recorded().map(|(_, (_, item))| item.clone()));
         let lock = lock.clone().map_or(AuditItem::EveryLock, AuditItem::Lock);

@@ -105,8 +105,9 @@ impl Machine {
             record: Some((action, item(lock.clone()))),
         };
         let cooldown = directory.cooldowns.is_some();
-        let cooldown = cooldown
-            .then(|| of(Right::LockBreak, AuditAction::BreakLock, AuditItem::CooldownDeleted));
+        let cooldown = cooldown.then(|| {
+            of(Right::LockForceRelease, AuditAction::ForceRelease, AuditItem::CooldownDeleted)
+        });
         let policy = directory.stored_policy.as_ref().is_some_and(|policy| policy.kept);
         let policy = policy
             .then(|| of(Right::LockPolicy, AuditAction::SetLockPolicy, AuditItem::PolicyDeleted));
@@ -129,8 +130,8 @@ fn entry_ended(lock: &LockName, entry: &LockEntry) -> Vec<Bypass> {
     let session = || entry.session_name.clone();
     let of = |lock: &LockName, item| Bypass {
         lock: Some(lock.clone()),
-        right: Right::LockBreak,
-        record: Some((AuditAction::BreakLock, item)),
+        right: Right::LockForceRelease,
+        record: Some((AuditAction::ForceRelease, item)),
     };
     if let Some(token) = entry.token() {
         let ended = AuditItem::HoldEnded { lock: lock.clone(), session: session(), token };

@@ -14,9 +14,10 @@ use crate::lock::lock_entry::LockEntry;
 /// Whether a holder that lost the lock for this cause may not have observed the loss.
 fn is_unclean(cause: LossCause) -> bool {
     match cause {
-        LossCause::SessionExpired | LossCause::MaxHold | LossCause::Revoked | LossCause::Broken => {
-            true
-        }
+        LossCause::SessionExpired
+        | LossCause::MaxHold
+        | LossCause::Revoked
+        | LossCause::ForceReleased => true,
         LossCause::Released
         | LossCause::SessionClosed
         | LossCause::Deleted

@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use holdfast_types::{
-    Break, BreakTarget, LockEvent, LockName, LossCause, OutOfBounds, Outcome, Rejection,
-    ReleaseRequest, Reply, RequestRelease, Stamp,
+    ForceRelease, ForceReleaseTarget, LockEvent, LockName, LossCause, OutOfBounds, Outcome,
+    Rejection, ReleaseRequest, Reply, RequestRelease, Stamp,
 };
 
 use crate::Machine;
@@ -18,8 +18,12 @@ use crate::lock::lock_entry::LockEntry;
 impl Machine {
     /// Removes entries, and grants the lock to the next waiters. The end of a hold, or a break of all holders, also ends
     /// the rest of a `min_hold` and of a cooldown.
-    pub(crate) fn break_entries(&mut self, breaking: Break, ctx: &mut ApplyContext<'_>) -> Reply {
-        let Break { lock, what, reason } = breaking;
+    pub(crate) fn force_release(
+        &mut self,
+        release: ForceRelease,
+        ctx: &mut ApplyContext<'_>,
+    ) -> Reply {
+        let ForceRelease { lock, what, reason } = release;
         let entries = self.locks.get(&lock).map_or(Vec::new(), |indexed| indexed.matching(what));
         for entry in &entries {
             ctx.emit(LockEvent::BrokenByOperator {
@@ -30,14 +34,14 @@ impl Machine {
                 token: entry.token(),
                 reason: reason.clone(),
             });
-            self.leave(&SessionLockKey::of(&lock, entry), LossCause::Broken, ctx);
+            self.leave(&SessionLockKey::of(&lock, entry), LossCause::ForceReleased, ctx);
             self.close_if_anonymous_and_idle(entry.session, ctx);
         }
-        if what == BreakTarget::Holders || entries.iter().any(|entry| entry.hold.is_some()) {
+        if what == ForceReleaseTarget::Holders || entries.iter().any(|entry| entry.hold.is_some()) {
             self.end_min_hold_and_cooldown(&lock, ctx);
         }
         self.grant_next(&lock, ctx);
-        Reply::Broken { places: u32::try_from(entries.len()).unwrap_or(u32::MAX) }
+        Reply::ForceReleased { places: u32::try_from(entries.len()).unwrap_or(u32::MAX) }
     }
 
     /// Requests holders to release the lock.
@@ -101,13 +105,13 @@ impl Machine {
 
 impl Lock {
     /// Returns the entries that a break removes.
-    fn matching(&self, what: BreakTarget) -> Vec<Arc<LockEntry>> {
+    fn matching(&self, what: ForceReleaseTarget) -> Vec<Arc<LockEntry>> {
         let all = self.holders.iter().chain(self.waiters.values());
         let meant = all.filter(|entry| match what {
-            BreakTarget::Holders => entry.hold.is_some(),
-            BreakTarget::Ticket(ticket) => entry.ticket == ticket,
-            BreakTarget::Sequence(sequence) => entry.sequence() == sequence,
-            BreakTarget::Token(token) => entry.token() == Some(token),
+            ForceReleaseTarget::Holders => entry.hold.is_some(),
+            ForceReleaseTarget::Ticket(ticket) => entry.ticket == ticket,
+            ForceReleaseTarget::Sequence(sequence) => entry.sequence() == sequence,
+            ForceReleaseTarget::Token(token) => entry.token() == Some(token),
         });
         meant.cloned().collect()
     }

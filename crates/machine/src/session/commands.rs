@@ -141,7 +141,7 @@ impl Machine {
     ) -> Outcome {
         let id = self.open_session_named(session)?;
         if incarnation.is_none_or(|incarnation| incarnation == id) {
-            self.end_session(id, LossCause::Broken, ctx);
+            self.end_session(id, LossCause::ForceReleased, ctx);
         }
         Ok(Reply::SessionEnded)
     }
@@ -157,7 +157,7 @@ impl Machine {
         for (session, id) in sessions.iter().take(Command::END_SESSIONS_MAX) {
             let is_theirs = self.sessions.subject_of(session) == Some(subject);
             if is_theirs && self.open_session_named(session) == Ok(*id) {
-                self.end_session(*id, LossCause::Broken, ctx);
+                self.end_session(*id, LossCause::ForceReleased, ctx);
                 count += 1;
             }
         }

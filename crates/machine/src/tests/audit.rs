@@ -2,12 +2,12 @@
 
 use holdfast_types::{
     AccessTokenId, AclEntry, Acquire, Actor, AuditAction, AuditClass, AuditEvicted, AuditHash,
-    AuditItem, AuditRecord, AuthChange, AuthMode, Break, BreakTarget, Caller, ClusterId, Command,
-    Credential, Entry, FeatureLevel, FencingToken, Identity, Incarnation, LockName, LockPolicy,
-    MembershipChange, NamespaceName, NewAccessToken, NodeId, NodeOperation, Op, Outcome, Owner,
-    Permission, Perms, PolicyChange, QuotaKind, Reason, Reply, RequestRelease, Revision, Right,
-    RoleName, SecretHash, SessionId, SessionName, Stamp, SubjectName, TokenPolicy, VotingRole,
-    Zone,
+    AuditItem, AuditRecord, AuthChange, AuthMode, Caller, ClusterId, Command, Credential, Entry,
+    FeatureLevel, FencingToken, ForceRelease, ForceReleaseTarget, Identity, Incarnation, LockName,
+    LockPolicy, MembershipChange, NamespaceName, NewAccessToken, NodeId, NodeOperation, Op,
+    Outcome, Owner, Permission, Perms, PolicyChange, QuotaKind, Reason, Reply, RequestRelease,
+    Revision, Right, RoleName, SecretHash, SessionId, SessionName, Stamp, SubjectName, TokenPolicy,
+    VotingRole, Zone,
 };
 
 use super::auth::{set_namespace, set_quotas};
@@ -40,7 +40,11 @@ fn acquire(lock: &str, session: &str) -> Command {
 
 fn break_holders(lock: &str) -> Command {
     let reason = Reason::new("stuck since noon").unwrap();
-    Command::Break(Break { lock: lock_name(lock), what: BreakTarget::Holders, reason })
+    Command::ForceRelease(ForceRelease {
+        lock: lock_name(lock),
+        what: ForceReleaseTarget::Holders,
+        reason,
+    })
 }
 
 fn set_limit(limit: u32) -> Command {
@@ -86,7 +90,7 @@ fn a_record_names_who_broke_which_lock_and_why() {
         at: Stamp(1_000),
         subject: Some(SubjectName::new("root").unwrap()),
         credential: Credential::AccessToken(AccessTokenId(1)),
-        action: AuditAction::BreakLock,
+        action: AuditAction::ForceRelease,
         target: AuditItem::Lock(LockName::new("orders").unwrap()),
         details: vec![AuditItem::HoldEnded {
             lock: LockName::new("orders").unwrap(),
@@ -375,7 +379,7 @@ fn a_flood_of_one_class_evicts_no_record_of_another_and_is_counted() {
         let kept = records(machine);
         let actions: Vec<_> = kept.iter().take(3).map(|record| record.action).collect();
         let expected =
-            [AuditAction::AddAdministrator, AuditAction::BreakLock, AuditAction::SetLockPolicy];
+            [AuditAction::AddAdministrator, AuditAction::ForceRelease, AuditAction::SetLockPolicy];
         assert_eq!((actions, kept.len()), (expected.to_vec(), RECORDS_MAX + 2));
         assert_eq!(kept.last().unwrap().number, flood + 2);
         let all: Vec<_> = machine.audit_evicted().collect();

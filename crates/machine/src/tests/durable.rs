@@ -206,21 +206,21 @@ fn options_without_a_meaning_for_a_durable_hold_are_refused() {
 
 #[test]
 fn an_operator_ends_the_hold_by_force_and_through_the_tree_with_a_record() {
-    let breaking = Command::Break(Break {
+    let release = Command::ForceRelease(ForceRelease {
         lock: lock_name("a"),
-        what: BreakTarget::Holders,
+        what: ForceReleaseTarget::Holders,
         reason: Reason::new("carol has left").unwrap(),
     });
     let paths = machine();
     let directory = ZnodePath::of_lock(&lock_name("a"));
     let entry = paths.tree.below_after(&directory, None).next().unwrap().0.clone();
     let delete = Op::Delete { path: entry, version: None, recursive: false };
-    for command in [breaking, multi(Caller::default(), vec![delete])] {
+    for command in [release, multi(Caller::default(), vec![delete])] {
         let mut machine = machine();
         outcome(&mut machine, command).unwrap();
         assert_eq!(held_by(&machine, "a"), [("next".to_owned(), 2)]);
         let last = machine.audit_records_after(0).last().unwrap();
-        assert_eq!(last.action, AuditAction::BreakLock);
+        assert_eq!(last.action, AuditAction::ForceRelease);
         assert!(last.detail().contains("durable!carol lost a (token 1)"), "{last:?}");
         assert_eq!(machine.session(&durable_open("carol").session), SessionStatus::Closed);
     }

@@ -22,7 +22,7 @@ enum Step {
     CreateEphemeral(usize),
     Release { lock: usize, session: usize },
     Close(usize),
-    Break { lock: usize, ticket: Option<u64> },
+    ForceRelease { lock: usize, ticket: Option<u64> },
     RequestRelease { lock: usize, session: Option<usize>, deadline_ms: u64, revoke: bool },
     HandOver { lock: usize, from: usize, to: usize },
     Due(usize),
@@ -40,7 +40,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => entry.prop_map(|(lock, session)| Step::Release { lock, session }),
         1 => session.clone().prop_map(Step::Close),
         1 => (lock.clone(), prop::option::of(0..60_u64))
-            .prop_map(|(lock, ticket)| Step::Break { lock, ticket }),
+            .prop_map(|(lock, ticket)| Step::ForceRelease { lock, ticket }),
         2 => (lock.clone(), prop::option::of(session.clone()), 1..30_u64, prop::bool::ANY).prop_map(
             |(lock, session, deadline_ms, revoke)| {
                 Step::RequestRelease { lock, session, deadline_ms, revoke }
@@ -101,10 +101,11 @@ impl Step {
                 attachment: None,
                 incarnation: None,
             },
-            Self::Break { lock: n, ticket } => {
-                let what = ticket
-                    .map_or(BreakTarget::Holders, |ticket| BreakTarget::Ticket(Ticket(ticket)));
-                Command::Break(Break { lock: lock(n), what, reason: reason() })
+            Self::ForceRelease { lock: n, ticket } => {
+                let what = ticket.map_or(ForceReleaseTarget::Holders, |ticket| {
+                    ForceReleaseTarget::Ticket(Ticket(ticket))
+                });
+                Command::ForceRelease(ForceRelease { lock: lock(n), what, reason: reason() })
             }
             Self::RequestRelease { lock: n, session, deadline_ms, revoke } => {
                 let (lock, holder) = (lock(n), session.map(session_and_owner));
@@ -175,7 +176,9 @@ impl Trial {
             (Command::HandOver(hand), Ok(Reply::HandedOver(grant))) => {
                 self.check_hand_over(&before, hand, grant, events)?;
             }
-            (Command::Break(breaking), Ok(_)) => self.check_broken(&before, breaking)?,
+            (Command::ForceRelease(release), Ok(_)) => {
+                self.check_force_released(&before, release)?
+            }
             (Command::RequestRelease(request), Ok(_)) => self.add_requests(request),
             (Command::RunTimers { lock }, _) => self.check_revoked(lock)?,
             // A rejected release may acknowledge a loss, which may end a cooldown.
@@ -225,9 +228,9 @@ impl Trial {
         ensure(first == Some((&hand.to.0, grant.token)), "the hand-over is the first grant")
     }
 
-    fn check_broken(&self, before: &Machine, breaking: &Break) -> Result<(), String> {
-        let (was, is) = (before.lock(&breaking.lock, 100), self.machine.lock(&breaking.lock, 100));
-        let meant = breaking.what == BreakTarget::Holders;
+    fn check_force_released(&self, before: &Machine, release: &ForceRelease) -> Result<(), String> {
+        let (was, is) = (before.lock(&release.lock, 100), self.machine.lock(&release.lock, 100));
+        let meant = release.what == ForceReleaseTarget::Holders;
         for holder in was.holders.iter().filter(|_| meant) {
             ensure(is.holders.iter().all(|h| h.token != holder.token), "a broken hold is gone")?;
         }

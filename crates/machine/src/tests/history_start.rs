@@ -75,7 +75,11 @@ impl Names {
 
     fn break_all(&self, lock: usize) -> Move {
         let (lock, reason) = (self.lock(lock), Reason::new("because").unwrap());
-        Move::Command(Command::Break(Break { lock, what: BreakTarget::Holders, reason }))
+        Move::Command(Command::ForceRelease(ForceRelease {
+            lock,
+            what: ForceReleaseTarget::Holders,
+            reason,
+        }))
     }
 
     /// The first lock is in cooldown without a holder.
@@ -128,14 +132,14 @@ impl Names {
     /// A reader waits for a reader that waits for a lock in cooldown, which an upgradable holder upgrades.
     fn upgrade_cycle(&self) -> Vec<Move> {
         let lock_delay_ms = Some(20);
-        let token = BreakTarget::Token(FencingToken(3));
+        let token = ForceReleaseTarget::Token(FencingToken(3));
         let (lock, reason) = (self.lock(0), Reason::new("because").unwrap());
         vec![
             self.set_policy(0, PolicyChange { lock_delay_ms, ..PolicyChange::default() }),
             self.acquire_as(0, 0, Mode::Shared),
             self.acquire_as(0, 1, Mode::Upgradable),
             self.acquire_as(0, 3, Mode::Shared),
-            Move::Command(Command::Break(Break { lock, what: token, reason })),
+            Move::Command(Command::ForceRelease(ForceRelease { lock, what: token, reason })),
             self.acquire(1, 2),
             self.acquire_as(0, 2, Mode::Shared),
             self.acquire(1, 0),

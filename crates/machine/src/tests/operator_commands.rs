@@ -12,11 +12,11 @@ pub(super) fn command(words: &Words<'_>) -> Option<Command> {
     Some(match words.at(0) {
         "break" => {
             let what = match (words.number("ticket"), words.number("sequence")) {
-                (Some(ticket), _) => BreakTarget::Ticket(Ticket(ticket)),
-                (None, Some(sequence)) => BreakTarget::Sequence(sequence),
-                (None, None) => BreakTarget::Holders,
+                (Some(ticket), _) => ForceReleaseTarget::Ticket(Ticket(ticket)),
+                (None, Some(sequence)) => ForceReleaseTarget::Sequence(sequence),
+                (None, None) => ForceReleaseTarget::Holders,
             };
-            Command::Break(Break { lock: lock(), what, reason: reason().unwrap() })
+            Command::ForceRelease(ForceRelease { lock: lock(), what, reason: reason().unwrap() })
         }
         "request_release" => Command::RequestRelease(RequestRelease {
             lock: lock(),

@@ -12,7 +12,7 @@ use super::script_commands::{self, lock_name, path};
 #[derive(Clone, Debug)]
 pub(super) enum OperatorMove {
     /// Breaks the n-th entry of all queues by ticket, sequence number or token, or breaks all holders of its lock.
-    Break(usize, u8),
+    ForceRelease(usize, u8),
     /// Requests a release from the n-th holder, or from all holders of its lock.
     RequestRelease { n: usize, one: bool, named: Option<bool>, deadline_ms: u64, revoke: bool },
     /// The n-th holder hands over to the n-th waiter of its lock, or to a random owner.
@@ -98,17 +98,17 @@ impl OperatorMove {
             Some((locks, one.session.clone(), owner, one.entry.mode))
         };
         Some(match self {
-            OperatorMove::Break(n, how) => {
+            OperatorMove::ForceRelease(n, how) => {
                 let all = found(model, |_| true);
                 let one = nth(&all, *n)?;
                 let what = match (how, one.entry.token()) {
-                    (0, _) => BreakTarget::Ticket(Ticket(one.node.stat.czxid.0)),
-                    (1, _) => BreakTarget::Sequence(one.entry.sequence),
-                    (2, Some(token)) => BreakTarget::Token(FencingToken(token)),
-                    _ => BreakTarget::Holders,
+                    (0, _) => ForceReleaseTarget::Ticket(Ticket(one.node.stat.czxid.0)),
+                    (1, _) => ForceReleaseTarget::Sequence(one.entry.sequence),
+                    (2, Some(token)) => ForceReleaseTarget::Token(FencingToken(token)),
+                    _ => ForceReleaseTarget::Holders,
                 };
                 let (lock, reason) = (one.lock.clone(), Reason::new("because").unwrap());
-                Command::Break(Break { lock, what, reason })
+                Command::ForceRelease(ForceRelease { lock, what, reason })
             }
             OperatorMove::RequestRelease { n, one, named, deadline_ms, revoke } => {
                 request_release(nth(&holders(), *n)?, (*one, *named), (*deadline_ms, *revoke))
@@ -242,7 +242,7 @@ pub(super) fn operator_move() -> impl Strategy<Value = OperatorMove> {
     let lock = prop::sample::select(vec!["a", "a/c", "b", "s"]).prop_map(lock_name);
     let deadline = prop_oneof![30 => 1..40_u64, 1 => Just(0)];
     prop_oneof![
-        3 => (n(), 0..4_u8).prop_map(|(n, how)| OperatorMove::Break(n, how)),
+        3 => (n(), 0..4_u8).prop_map(|(n, how)| OperatorMove::ForceRelease(n, how)),
         5 => (n(), any::<bool>(), prop::option::of(any::<bool>()), deadline, any::<bool>()).prop_map(
             |(n, one, named, deadline_ms, revoke)| {
                 OperatorMove::RequestRelease { n, one, named, deadline_ms, revoke }

@@ -139,9 +139,9 @@ fn expired_timers_grant_under_the_limit_before_the_command() {
         Move::Command(Command::Acquire(first)),
         Move::Command(Command::Acquire(plain("s3"))),
         Move::Command(Command::Acquire(plain("s1"))),
-        Move::Command(Command::Break(Break {
+        Move::Command(Command::ForceRelease(ForceRelease {
             lock: lock.clone(),
-            what: BreakTarget::Holders,
+            what: ForceReleaseTarget::Holders,
             reason,
         })),
         Move::AdvanceToTimer(0),

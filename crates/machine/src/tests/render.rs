@@ -51,7 +51,7 @@ fn reply(reply: &Reply) -> String {
         Reply::Recipe(reply) => super::recipe::script_commands::reply(reply),
         Reply::SessionsEnded { count } => format!("ended {count} sessions"),
         Reply::Swept { count } => format!("swept {count}"),
-        Reply::Broken { places } => format!("broken {places}"),
+        Reply::ForceReleased { places } => format!("broken {places}"),
         Reply::ReleaseRequested { holders } => format!("requested {holders}"),
         Reply::HandedOver(grant) => format!("handed over {}", self::grant(grant)),
         Reply::TimersRun { ended } => format!("done, {ended} ended"),

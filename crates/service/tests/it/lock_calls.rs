@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use holdfast_service::{Failure, Granted, HoldChange, ListenRequest, Service};
 use holdfast_types::{
-    Acquire, Break, BreakTarget, Grant, HandOver, LockRejection, LockSet, LossCause, Owner, Reason,
-    Rejection, Release, ReleaseTarget, RequestRelease,
+    Acquire, ForceRelease, ForceReleaseTarget, Grant, HandOver, LockRejection, LockSet, LossCause,
+    Owner, Reason, Rejection, Release, ReleaseTarget, RequestRelease,
 };
 
 use crate::nodes::*;
@@ -126,9 +126,12 @@ async fn a_broken_hold_goes_to_the_next_waiter_and_a_hand_over_wakes_its_receive
         waiting.push(tokio::spawn(async move { take(&node, request).await }));
         until(one, "a", |view| view.waiters_total as usize == number + 1).await;
     }
-    let breaking =
-        Break { lock: lock("a"), what: BreakTarget::Ticket(held.ticket), reason: reason() };
-    assert_eq!(two.break_holds(breaking).await.unwrap().value, 1);
+    let breaking = ForceRelease {
+        lock: lock("a"),
+        what: ForceReleaseTarget::Ticket(held.ticket),
+        reason: reason(),
+    };
+    assert_eq!(two.force_release(breaking).await.unwrap().value, 1);
     let next = waiting.remove(0).await.unwrap().unwrap();
     assert!(next.token > held.token && next.session == session("you"));
     // The hand-over skips the waiter `she`.

@@ -24,7 +24,7 @@ pub enum AuditClass {
 pub enum AuditAction {
     /// Holders or waiters were removed from a lock.
     #[serde(rename = "force-release")]
-    BreakLock,
+    ForceRelease,
     /// Holders of a lock lose it at a deadline.
     RevokeLock,
     SetLockPolicy,
@@ -90,7 +90,7 @@ impl AuditClass {
 
 impl AuditAction {
     pub const ALL: [Self; 33] = [
-        Self::BreakLock,
+        Self::ForceRelease,
         Self::RevokeLock,
         Self::SetLockPolicy,
         Self::CloseSession,
@@ -127,7 +127,7 @@ impl AuditAction {
 
     pub const fn class(self) -> AuditClass {
         match self {
-            Self::BreakLock | Self::RevokeLock => AuditClass::Intervention,
+            Self::ForceRelease | Self::RevokeLock => AuditClass::Intervention,
             Self::CloseSession
             | Self::CloseSessions
             | Self::HoldDurable
@@ -164,7 +164,7 @@ impl AuditAction {
     /// The word in replies.
     pub const fn as_str(self) -> &'static str {
         match self {
-            Self::BreakLock => "force-release",
+            Self::ForceRelease => "force-release",
             Self::RevokeLock => "revoke-lock",
             Self::SetLockPolicy => "set-lock-policy",
             Self::CloseSession => "close-session",

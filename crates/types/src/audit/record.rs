@@ -141,7 +141,7 @@ mod tests {
             at: Stamp(1_000),
             subject: Some(SubjectName::new("ops").unwrap()),
             credential: Credential::AccessToken(AccessTokenId(1)),
-            action: AuditAction::BreakLock,
+            action: AuditAction::ForceRelease,
             target: AuditItem::Lock(orders()),
             details: vec![AuditItem::HoldEnded {
                 lock: orders(),

@@ -325,7 +325,7 @@ pub fn built_in_role(role: &str) -> Option<&'static [Right]> {
     const OPERATOR: [Right; 12] = [
         Right::LockRead,
         Right::LockRequestRelease,
-        Right::LockBreak,
+        Right::LockForceRelease,
         Right::LockPolicy,
         Right::RecipeRead,
         Right::SessionClose,

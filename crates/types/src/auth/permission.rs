@@ -214,7 +214,7 @@ mod tests {
         let exact = permission("lock acquire orders");
         assert!(exact.allows(Right::LockAcquire, "orders"));
         assert!(!exact.allows(Right::LockAcquire, "orders/eu"));
-        assert!(!exact.allows(Right::LockBreak, "orders"));
+        assert!(!exact.allows(Right::LockForceRelease, "orders"));
         assert!(permission("tree read /*").allows(Right::TreeRead, "/a"));
         assert!(!permission("tree read /*").allows(Right::TreeRead, "/"));
     }

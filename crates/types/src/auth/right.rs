@@ -18,7 +18,7 @@ pub enum Right {
     /// Request holders to release a lock.
     LockRequestRelease,
     /// Remove holders and waiters.
-    LockBreak,
+    LockForceRelease,
     /// Change the policy of a lock.
     LockPolicy,
     /// Read latches, barriers and counters, and wait for latches.
@@ -65,7 +65,7 @@ impl Right {
         Self::LockAcquire,
         Self::LockCheck,
         Self::LockRequestRelease,
-        Self::LockBreak,
+        Self::LockForceRelease,
         Self::LockPolicy,
         Self::RecipeRead,
         Self::RecipeUse,
@@ -99,7 +99,7 @@ impl Right {
             Self::LockAcquire => ("lock", "acquire"),
             Self::LockCheck => ("lock", "check"),
             Self::LockRequestRelease => ("lock", "request-release"),
-            Self::LockBreak => ("lock", "force-release"),
+            Self::LockForceRelease => ("lock", "force-release"),
             Self::LockPolicy => ("lock", "policy"),
             Self::RecipeRead => ("recipe", "read"),
             Self::RecipeUse => ("recipe", "use"),
@@ -143,7 +143,7 @@ impl Right {
             Self::ClusterManage => matches!(other, Self::ClusterManage | Self::ClusterRead),
             Self::LockCheck
             | Self::LockRequestRelease
-            | Self::LockBreak
+            | Self::LockForceRelease
             | Self::LockPolicy
             | Self::RecipeRead
             | Self::RecipeDelete

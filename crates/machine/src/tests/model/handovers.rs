@@ -11,24 +11,26 @@ use super::{Model, Node, QueueEntry, limit_reached};
 
 impl Model {
     /// Breaks entries on behalf of an operator.
-    pub(super) fn break_entries(&mut self, breaking: Break) -> Reply {
-        let Break { lock, what, reason: _ } = breaking;
+    pub(super) fn force_release(&mut self, release: ForceRelease) -> Reply {
+        let ForceRelease { lock, what, reason: _ } = release;
         let meant = |node: &&Node| match what {
-            BreakTarget::Holders => entry(node).hold.is_some(),
-            BreakTarget::Ticket(ticket) => node.stat.czxid.0 == ticket.0,
-            BreakTarget::Sequence(sequence) => entry(node).sequence == sequence,
-            BreakTarget::Token(token) => entry(node).token() == Some(token.0),
+            ForceReleaseTarget::Holders => entry(node).hold.is_some(),
+            ForceReleaseTarget::Ticket(ticket) => node.stat.czxid.0 == ticket.0,
+            ForceReleaseTarget::Sequence(sequence) => entry(node).sequence == sequence,
+            ForceReleaseTarget::Token(token) => entry(node).token() == Some(token.0),
         };
-        let broken: Vec<Node> = self.queue(&lock).into_iter().filter(meant).cloned().collect();
-        for node in &broken {
-            self.leave(&node.path, LossCause::Broken);
+        let ended: Vec<Node> = self.queue(&lock).into_iter().filter(meant).cloned().collect();
+        for node in &ended {
+            self.leave(&node.path, LossCause::ForceReleased);
             self.close_if_anonymous_and_idle(node.stat.ephemeral_owner.cast_unsigned());
         }
-        if what == BreakTarget::Holders || broken.iter().any(|node| entry(node).hold.is_some()) {
+        if what == ForceReleaseTarget::Holders
+            || ended.iter().any(|node| entry(node).hold.is_some())
+        {
             self.end_min_hold_and_cooldown(&lock);
         }
         self.grant_waiters(&lock);
-        Reply::Broken { places: broken.len() as u32 }
+        Reply::ForceReleased { places: ended.len() as u32 }
     }
 
     /// Requests a release from holders. A new request replaces the pending one if it revokes and that one does not, or

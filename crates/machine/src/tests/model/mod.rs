@@ -381,7 +381,7 @@ impl Model {
                 | Command::Once { .. }
                 | Command::AttachSession { .. }
                 | Command::RunTimers { .. }
-                | Command::Break(_)
+                | Command::ForceRelease(_)
                 | Command::HandOver(_)
                 | Command::RequestRelease(_)
         );
@@ -406,7 +406,7 @@ impl Model {
     fn end_for_operator(&mut self, name: SessionName, meant: Option<SessionId>) -> Outcome {
         let Some(live) = self.live(&name) else { return Err(self.gone(name)) };
         if meant.is_none_or(|meant| meant.0 == live.id) {
-            self.end(&name, LossCause::Broken);
+            self.end(&name, LossCause::ForceReleased);
         }
         Ok(Reply::SessionEnded)
     }
@@ -501,7 +501,7 @@ impl Model {
             }
             Command::SetPolicy { lock, change } => self.set_policy(&lock, change),
             Command::RunTimers { lock } => Ok(self.run_timers(&lock)),
-            Command::Break(breaking) => Ok(self.break_entries(breaking)),
+            Command::ForceRelease(release) => Ok(self.force_release(release)),
             Command::RequestRelease(request) => self.request_release(request),
             Command::HandOver(hand_over) => self.hand_over(hand_over),
             Command::Recipe(recipe) => self.recipe(recipe),
@@ -523,7 +523,7 @@ pub(super) fn named_by(command: &Command) -> Vec<LockName> {
         Command::Release(release) => release.locks.iter().cloned().collect(),
         Command::Cancel(cancel) => vec![cancel.lock.clone()],
         Command::SetPolicy { lock, .. } => vec![lock.clone()],
-        Command::Break(breaking) => vec![breaking.lock.clone()],
+        Command::ForceRelease(release) => vec![release.lock.clone()],
         Command::RequestRelease(request) => vec![request.lock.clone()],
         Command::HandOver(hand_over) => vec![hand_over.lock.clone()],
         Command::Multi(multi) => {

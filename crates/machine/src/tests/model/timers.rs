@@ -21,7 +21,10 @@ pub(super) struct CooldownState {
 fn is_unclean(cause: LossCause) -> bool {
     matches!(
         cause,
-        LossCause::SessionExpired | LossCause::MaxHold | LossCause::Revoked | LossCause::Broken
+        LossCause::SessionExpired
+            | LossCause::MaxHold
+            | LossCause::Revoked
+            | LossCause::ForceReleased
     )
 }
 
