@@ -1,12 +1,10 @@
 //! Parameters shared by several calls or written by clients: one constant each.
 
-pub mod audit;
 pub mod auth;
 pub mod election;
 pub mod lock;
 pub mod member;
 pub mod namespace;
-pub mod node;
 pub mod recipe;
 pub mod session;
 pub mod subject_quotas;

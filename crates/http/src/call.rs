@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use axum::http::header::ACCEPT;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue, Method};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use bytes::Bytes;
 use futures_util::{FutureExt as _, TryFutureExt as _};
 
+use holdfast_api::parameters::{REDIRECT, STALE};
 use holdfast_api::{
-    CallParams, ErrorCode, JsonPairs, Param, ParamError, ParamField, ParamList, RawParams,
+    CallParams, ErrorCode, JsonPairs, Param, ParamError, ParamField, ParamList, RawParams, params,
     unescape_path,
 };
 use holdfast_service::{
@@ -18,7 +19,8 @@ use holdfast_service::{
 };
 use holdfast_types::{
     AccessTokenId, CertificateId, LockName, NameError, NamespaceName, NodeId, NotCertificateId,
-    NumberedCall, QuotaKind, RecipeName, RoleName, SessionName, Stamp, SubjectName, ZnodePath,
+    NumberedCall, QuotaKind, RecipeName, Right, RoleName, SessionName, Stamp, SubjectName,
+    ZnodePath,
 };
 
 use crate::identity::Peer;
@@ -42,6 +44,21 @@ pub(crate) struct CallContext<'a> {
     /// The namespace of the caller, whose sessions the caller names without it.
     pub(crate) namespace: Option<NamespaceName>,
     pub(crate) log_fields: LogFields,
+}
+
+params! {
+    /// The parameters of a read that takes no others.
+    pub(crate) struct ReadParams {
+        stale: bool = STALE,
+        _redirect: bool = REDIRECT,
+    }
+}
+
+params! {
+    /// The parameters of a change that takes no others.
+    pub(crate) struct NumberedParams {
+        ..numbered
+    }
 }
 
 /// Names from the request, for the log line and for error texts.
@@ -257,6 +274,19 @@ impl CallContext<'_> {
         method: impl Future<Output = Result<Response<T>, Failure>> + Send + 'a,
     ) -> impl Future<Output = Result<Response<T>, HttpError>> + 'a {
         method.boxed().map_err(|failure| self.error(failure))
+    }
+
+    /// Awaits a change whose result the response leaves out: 204.
+    pub(crate) fn change<'a, T: 'a>(
+        &'a self,
+        method: impl Future<Output = Result<Response<T>, Failure>> + Send + 'a,
+    ) -> impl Future<Output = Result<Reply, HttpError>> + 'a {
+        self.run(method).map_ok(|done| Reply::empty(StatusCode::NO_CONTENT).at(done.revision))
+    }
+
+    /// Rejects a caller without a right on the node or the cluster.
+    pub(crate) fn require(&self, right: Right) -> Result<(), HttpError> {
+        self.service.require(right).map_err(|failure| self.error(failure))
     }
 
     /// Opens a stream of changes.

@@ -26,7 +26,7 @@ use crate::HttpConfig;
 use crate::activity::{Activity, Followed, ObservedIo};
 use crate::identity::Peer;
 use crate::reply::Streaming;
-use crate::shutdown::ShutdownPhase;
+use crate::state::ShutdownPhase;
 
 /// How much earlier than the server a client should give up an idle connection.
 const CLOSE_MARGIN: Duration = Duration::from_secs(5);

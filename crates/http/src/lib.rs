@@ -1,24 +1,24 @@
 //! The HTTP front-end: it turns requests into methods of the service, and their results into status, headers and JSON.
 //!
-//! A call is one file: an `operation::Operation` with its parameters and its handler. `operations` lists all calls;
-//! the router, the OpenAPI document and the page `/docs` are derived from that list. `status` maps every failure to
+//! A call is an `operation::Operation` with its parameters and its handler. A file has the calls on one noun, a folder
+//! those on a large one: `locks` has one file for each call. `operations` lists all calls; the router, the OpenAPI
+//! document and the page `/docs` are derived from that list. `status` maps every failure to
 //! its status code. When a client disconnects, the future of its call is dropped.
 //!
 //! Bounds: at most [`HttpConfig::connections_max`] connections; further ones get 503 and are closed. One connection has
 //! at most one call in flight. [`HttpConfig`] bounds heads, bodies, idle times, large bodies and watches. A stream
 //! holds at most the changes of one revision, in addition to the bound of the service.
 
-mod access;
 mod activity;
 mod auth;
 mod body;
 mod browser;
 mod call;
+mod cluster;
 mod config;
 mod connection;
 mod description;
 mod elections;
-mod entry_span;
 mod front;
 mod head;
 mod idempotency;
@@ -38,16 +38,16 @@ mod precondition;
 mod recipes;
 mod reply;
 mod request_id;
-mod router;
 mod routes;
+mod seal;
 mod server;
 mod session_names;
 mod sessions;
-mod shutdown;
 mod sse;
 mod state;
 mod status;
 mod tree;
+mod unmatched;
 
 pub use config::HttpConfig;
 pub use description::description;

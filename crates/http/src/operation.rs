@@ -1,7 +1,7 @@
 //! The definition of one HTTP call, for the router, the description, the metrics and the logs.
 //!
-//! A call is one file: an [`Operation`], the struct of its parameters, and its handler. [`crate::operations`] lists all
-//! of them. The OpenAPI document and the page `/docs` are derived from the list, so that they always match it.
+//! A call is an [`Operation`], the struct of its parameters, and its handler, side by side in one file. A file has the
+//! calls on one noun; a large call has a file of its own. [`crate::operations`] lists all of them. The OpenAPI document and the page `/docs` are derived from the list, so that they always match it.
 
 use std::fmt;
 
@@ -12,7 +12,6 @@ use holdfast_api::{ErrorCode, Form, IDEMPOTENCY_KEY, ParamList, Schemas};
 use holdfast_types::Right;
 use serde_json::Value;
 
-use crate::access::HeadAccess;
 use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::late_copies::LateCopies;
@@ -57,6 +56,31 @@ pub(crate) struct Operation {
     /// Errors in addition to those of the parameters, the body and the scope.
     pub(crate) errors: &'static [ErrorCode],
     pub(crate) handler: AnswerFn,
+}
+
+/// What the head of a call must prove before a byte of its body is read.
+///
+/// A caller that could be allowed no call of the operation gets its 401 or 403 from the head alone. The handler then checks
+/// the names, which may be in the body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HeadAccess {
+    /// Nothing. A credential that is given must be valid.
+    Open,
+    /// The credential of a subject.
+    Subject,
+    /// A permission with one of these rights, on any name.
+    AnyOf(&'static [Right]),
+}
+
+impl HeadAccess {
+    /// The rights of which the caller needs one: none if a credential suffices. `None` if every caller may go on.
+    pub(crate) const fn rights(self) -> Option<&'static [Right]> {
+        match self {
+            Self::Open => None,
+            Self::Subject => Some(&[]),
+            Self::AnyOf(rights) => Some(rights),
+        }
+    }
 }
 
 /// The method of a call.
@@ -137,6 +161,18 @@ impl Operation {
     ) -> Self {
         let base = Self::public(id, route, handler);
         Self { method, scope: Scope::Write, late_copies, access, body, ..base }
+    }
+
+    /// The defaults of a change with a request number and a small body, for subjects with one of these rights.
+    pub(crate) const fn change(
+        id: &'static str,
+        method: Method,
+        route: &'static Route,
+        rights: &'static [Right],
+        handler: AnswerFn,
+    ) -> Self {
+        let access = HeadAccess::AnyOf(rights);
+        Self::write(id, method, route, LateCopies::Request, access, BodyKind::SMALL, handler)
     }
 
     /// Whether the call needs a permission also in the mode `off`, once there was an administrator.
@@ -307,6 +343,21 @@ impl ResponseSpec {
         schema: fn(&mut Schemas) -> Value,
     ) -> Self {
         Self::empty(status, about).or("application/json", Content::Json(schema))
+    }
+
+    /// The responses of a call that returns 200 with JSON.
+    pub(crate) fn ok(about: &'static str, schema: fn(&mut Schemas) -> Value) -> Vec<Self> {
+        vec![Self::json(StatusCode::OK, about, schema)]
+    }
+
+    /// The responses of a call that returns 201 with JSON.
+    pub(crate) fn created(about: &'static str, schema: fn(&mut Schemas) -> Value) -> Vec<Self> {
+        vec![Self::json(StatusCode::CREATED, about, schema)]
+    }
+
+    /// The responses of a call that returns 204.
+    pub(crate) fn no_content(about: &'static str) -> Vec<Self> {
+        vec![Self::empty(StatusCode::NO_CONTENT, about)]
     }
 
     pub(crate) fn or(mut self, media: &'static str, content: Content) -> Self {

@@ -1,9 +1,20 @@
-//! Every call of the API, in the order of the description.
+//! Every call of the API, in the order of the description, and the router that is built from the list.
 
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::routing::on;
+
+use crate::front::answer;
 use crate::operation::Operation;
-use crate::{auth, elections, locks, members, namespaces, node, pages, recipes, sessions, tree};
+use crate::state::HttpState;
+use crate::{
+    auth, cluster, elections, locks, members, namespaces, node, pages, recipes, seal, sessions,
+    tree,
+};
 
-pub(crate) use crate::node::unmatched::{NO_SUCH_PATH, WRONG_METHOD};
+pub(crate) use crate::unmatched::{NO_SUCH_PATH, WRONG_METHOD};
 
 pub(crate) static OPERATIONS: &[&Operation] = &[
     &locks::acquire::OPERATION,
@@ -15,87 +26,126 @@ pub(crate) static OPERATIONS: &[&Operation] = &[
     &locks::transfer::OPERATION,
     &locks::request_release::OPERATION,
     &locks::force_release::OPERATION,
-    &locks::read_policy::OPERATION,
-    &locks::set_policy::OPERATION,
+    &locks::policy::READ,
+    &locks::policy::SET,
     &locks::history::OPERATION,
     &locks::check_token::OPERATION,
-    &sessions::create::OPERATION,
-    &sessions::open::OPERATION,
-    &sessions::keep_alive::OPERATION,
-    &sessions::keep_many_alive::OPERATION,
-    &sessions::close::OPERATION,
-    &sessions::read::OPERATION,
-    &sessions::list::OPERATION,
+    &sessions::open_close::CREATE,
+    &sessions::open_close::OPEN,
+    &sessions::keep_alive::KEEP_ALIVE,
+    &sessions::keep_alive::KEEP_MANY_ALIVE,
+    &sessions::open_close::CLOSE,
+    &sessions::read::READ,
+    &sessions::read::LIST,
     &tree::put::OPERATION,
     &tree::post::OPERATION,
     &tree::get::OPERATION,
     &tree::delete::OPERATION,
     &tree::txn::OPERATION,
     &tree::watch::OPERATION,
-    &recipes::latch::make::OPERATION,
-    &recipes::latch::count_down::OPERATION,
-    &recipes::latch::wait::OPERATION,
-    &recipes::latch::delete::OPERATION,
-    &recipes::barrier::arrive::OPERATION,
-    &recipes::barrier::read::OPERATION,
-    &recipes::barrier::leave::OPERATION,
-    &recipes::double_barrier::enter::OPERATION,
-    &recipes::double_barrier::read::OPERATION,
-    &recipes::double_barrier::leave::OPERATION,
-    &recipes::counter::read::OPERATION,
-    &recipes::counter::add::OPERATION,
-    &recipes::counter::set::OPERATION,
-    &recipes::counter::delete::OPERATION,
-    &elections::campaign::OPERATION,
-    &elections::read::OPERATION,
-    &elections::resign::OPERATION,
-    &auth::bootstrap::OPERATION,
-    &auth::recover::OPERATION,
-    &auth::read::OPERATION,
-    &auth::set_mode::OPERATION,
-    &auth::me::OPERATION,
-    &auth::can::OPERATION,
-    &auth::list_tokens::OPERATION,
-    &auth::new_token::OPERATION,
-    &auth::rotate_token::OPERATION,
-    &auth::delete_token::OPERATION,
-    &auth::set_token_policy::OPERATION,
-    &auth::list_subjects::OPERATION,
-    &auth::set_subject::OPERATION,
-    &auth::delete_subject::OPERATION,
+    &recipes::latch::CREATE,
+    &recipes::latch::COUNT_DOWN,
+    &recipes::latch::AWAIT,
+    &recipes::latch::DELETE,
+    &recipes::barrier::ARRIVE,
+    &recipes::barrier::READ,
+    &recipes::barrier::LEAVE,
+    &recipes::double_barrier::ENTER,
+    &recipes::double_barrier::READ,
+    &recipes::double_barrier::LEAVE,
+    &recipes::counter::READ,
+    &recipes::counter::ADD_TO,
+    &recipes::counter::SET,
+    &recipes::counter::DELETE,
+    &elections::CAMPAIGN,
+    &elections::READ,
+    &elections::RESIGN,
+    &auth::administrator::BOOTSTRAP,
+    &auth::administrator::RECOVER,
+    &auth::mode::READ,
+    &auth::mode::SET,
+    &auth::caller::ME,
+    &auth::caller::CAN,
+    &auth::tokens::LIST,
+    &auth::tokens::CREATE,
+    &auth::tokens::ROTATE,
+    &auth::tokens::DELETE,
+    &auth::tokens::SET_POLICY,
+    &auth::subjects::LIST,
+    &auth::subjects::SET,
+    &auth::subjects::DELETE,
     &auth::quotas::READ_DEFAULT,
     &auth::quotas::SET_DEFAULT,
     &auth::quotas::READ,
     &auth::quotas::SET,
-    &auth::list_roles::OPERATION,
-    &auth::set_role::OPERATION,
-    &auth::delete_role::OPERATION,
+    &auth::roles::LIST,
+    &auth::roles::SET,
+    &auth::roles::DELETE,
     &auth::denied_certificates::LIST,
     &auth::denied_certificates::DENY,
     &auth::denied_certificates::ALLOW,
     &auth::audit::OPERATION,
-    &namespaces::list::OPERATION,
-    &namespaces::read::OPERATION,
-    &namespaces::set::OPERATION,
-    &namespaces::delete::OPERATION,
-    &node::cluster::OPERATION,
-    &node::alarms::OPERATION,
-    &node::set_log::OPERATION,
-    &members::set_level::OPERATION,
-    &members::add::OPERATION,
-    &members::set::OPERATION,
-    &members::remove::OPERATION,
-    &members::transfer_leadership::OPERATION,
-    &members::verify_state::OPERATION,
-    &members::seal::SEAL_CLUSTER,
-    &members::seal::UNSEAL_CLUSTER,
-    &node::backup::OPERATION,
-    &node::health::LIVE,
-    &node::health::READY,
-    &node::metrics::OPERATION,
-    &node::version::OPERATION,
-    &pages::error::OPERATION,
-    &pages::openapi::OPERATION,
-    &pages::docs::OPERATION,
-    &pages::try_it::OPERATION,
+    &namespaces::LIST,
+    &namespaces::READ,
+    &namespaces::SET,
+    &namespaces::DELETE,
+    &cluster::READ,
+    &node::ALARMS,
+    &node::SET_LOG,
+    &cluster::SET_LEVEL,
+    &members::ADD,
+    &members::SET,
+    &members::REMOVE,
+    &cluster::TRANSFER,
+    &cluster::VERIFY,
+    &seal::SEAL_CLUSTER,
+    &seal::UNSEAL_CLUSTER,
+    &cluster::BACK_UP,
+    &node::LIVE,
+    &node::READY,
+    &node::METRICS,
+    &node::VERSION,
+    &pages::ERROR,
+    &pages::OPENAPI,
+    &pages::DOCS,
+    &pages::TRY_IT,
 ];
+
+pub(crate) fn router(state: &Arc<HttpState>) -> Router {
+    let call = |operation: &'static Operation| {
+        let metrics = Arc::new(state.metrics().of_route(operation.route.pattern));
+        move |State(state): State<Arc<HttpState>>, request: Request| {
+            answer(state, operation, metrics.clone(), request)
+        }
+    };
+    let mut router = Router::new();
+    for operation in OPERATIONS {
+        for path in operation.route.matched() {
+            router = router.route(&path, on(operation.method.filter(), call(operation)));
+        }
+    }
+    router
+        .method_not_allowed_fallback(call(&WRONG_METHOD))
+        .fallback(call(&NO_SUCH_PATH))
+        .with_state(state.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::routes::ROUTES;
+
+    #[test]
+    fn every_operation_has_a_route_and_every_route_has_an_operation() {
+        for operation in OPERATIONS {
+            assert!(
+                ROUTES.iter().any(|route| std::ptr::eq(*route, operation.route)),
+                "{operation:?}"
+            );
+        }
+        for route in ROUTES {
+            let mut operations = OPERATIONS.iter();
+            assert!(operations.any(|operation| std::ptr::eq(*route, operation.route)), "{route:?}");
+        }
+    }
+}

@@ -1,8 +1,14 @@
-//! The id of a call, which its log lines contain.
+//! The id of a call, which its log lines contain, and the first span of a traced call.
+//!
+//! The header `traceparent` of W3C Trace Context decides for its call. Of the other calls, a random share is traced.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use axum::http::HeaderMap;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName};
+use holdfast_trace::{Sampler, Traceparent, entry_span};
+use tracing::Span;
+use tracing::field::Empty;
 
 /// The longest id that a request may carry, bytes.
 const LEN_MAX: usize = 64;
@@ -36,6 +42,35 @@ impl RequestIds {
 fn is_sane(id: &str) -> bool {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.:/+=".contains(&b);
     (1..=LEN_MAX).contains(&id.len()) && id.bytes().all(plain)
+}
+
+pub(crate) static TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+
+/// The span of a call; disabled if the call is not traced. A node without a sampler exports no traces.
+pub(crate) fn span_of(sampler: Option<&Sampler>, parts: &Parts, route: &'static str) -> Span {
+    let Some(sampler) = sampler else { return Span::none() };
+    let caller = parts.headers.get(&TRACEPARENT).and_then(|value| value.to_str().ok());
+    let caller: Option<Traceparent> = caller.and_then(|text| text.parse().ok());
+    if !caller.map_or_else(|| sampler.draw(), |caller| caller.sampled) {
+        return Span::none();
+    }
+    let span = entry_span!(
+        "http",
+        otel.kind = "server",
+        otel.status_code = Empty,
+        http.request.method = parts.method.as_str(),
+        http.route = route,
+        http.response.status_code = Empty,
+        request_id = Empty,
+        lock = Empty,
+        session = Empty,
+        token = Empty,
+        revision = Empty,
+    );
+    if let Some(Traceparent { context, .. }) = caller {
+        holdfast_trace::set_parent(&span, context);
+    }
+    span
 }
 
 #[cfg(test)]

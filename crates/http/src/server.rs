@@ -21,9 +21,8 @@ use tokio::sync::{Semaphore, watch};
 use crate::connection::converse;
 use crate::description::DOCUMENTATION;
 use crate::identity::Peer;
-use crate::router::router;
-use crate::shutdown::ShutdownPhase;
-use crate::state::HttpState;
+use crate::operations::router;
+use crate::state::{HttpState, ShutdownPhase};
 use crate::{HttpConfig, HttpMetrics};
 
 /// Pause after a failed accept; the usual cause is that no file descriptor is left.

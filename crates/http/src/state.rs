@@ -11,7 +11,6 @@ use tokio::sync::watch;
 
 use crate::body::LargeBodies;
 use crate::request_id::RequestIds;
-use crate::shutdown::ShutdownPhase;
 use crate::{HttpConfig, HttpMetrics};
 
 /// Renderers of the documentation, which is derived from all operations.
@@ -97,4 +96,19 @@ impl HttpState {
     pub(crate) fn documentation(&self) -> Documentation {
         self.documentation
     }
+}
+
+/// The phase of the front-end, for its connections and streams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ShutdownPhase {
+    Serving,
+    /// A connection closes after its call in flight; a stream ends.
+    Draining,
+    /// A connection closes at once.
+    Closed,
+}
+
+/// Resolves when the shutdown begins.
+pub(crate) async fn begun(phase: &mut watch::Receiver<ShutdownPhase>) {
+    drop(phase.wait_for(|phase| *phase != ShutdownPhase::Serving).await);
 }

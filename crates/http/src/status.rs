@@ -6,7 +6,6 @@
 //! unavailable cluster and never on a busy lock.
 
 mod auth;
-mod level;
 mod lock;
 mod member;
 mod node;
@@ -158,7 +157,7 @@ pub(crate) fn of_failure(failure: Failure, context: &ErrorContext<'_>) -> HttpEr
         Failure::UnsafeChange { detail, can_be_forced } => {
             member::unsafe_change(detail, can_be_forced)
         }
-        Failure::LevelNotReady(detail) => level::not_ready(detail),
+        Failure::LevelNotReady(detail) => member::level_not_ready(detail),
         Failure::ShuttingDown => shutting_down(),
         Failure::TooManyStreams { limit } | Failure::TooManyWatches { limit } => {
             let limit = u64::try_from(limit).unwrap_or(u64::MAX);
@@ -233,9 +232,9 @@ fn of_rejection(rejection: Rejection, context: &ErrorContext<'_>) -> HttpError {
         Rejection::LimitReached { bound, limit } => of_bound(bound, limit),
         Rejection::QuotaFull(full) => quota::full(ErrorCode::QuotaExceeded, &full),
         Rejection::OutOfBounds { what } => lock::out_of_bounds(what, context),
-        Rejection::LevelTooLow { needed } => level::too_low(needed),
-        Rejection::LevelStep { level } => level::not_one_step(level),
-        Rejection::LevelInUse { role } => level::in_use(&role),
+        Rejection::LevelTooLow { needed } => member::level_too_low(needed),
+        Rejection::LevelStep { level } => member::not_one_level(level),
+        Rejection::LevelInUse { role } => member::level_in_use(&role),
         Rejection::Sealed(seal) => sealed(*seal),
         Rejection::OtherSeal { present } => other_seal(present),
         Rejection::NodeIdTaken | Rejection::OtherCluster => unexpected(&rejection),

@@ -1,8 +1,10 @@
-//! Parameters of the members.
+//! Parameters of the members and of one node.
+
+use std::time::Duration;
 
 use holdfast_types::{FencingToken, Reason, VotingRole, Zone};
 
-use crate::param::Param;
+use crate::param::{Absent, Param};
 
 const ROLES: [&str; 3] =
     [VotingRole::Voter.as_str(), VotingRole::Learner.as_str(), VotingRole::Standby.as_str()];
@@ -50,3 +52,20 @@ pub const LEVEL: Param = Param::number(
     "The new feature level: one above or below the present one",
 )
 .needed("2");
+
+/// The longest time of a filter.
+const LOG_FOR_MAX: Duration = Duration::from_hours(24);
+/// The longest filter, bytes.
+const LOG_BYTES_MAX: usize = 1_024;
+
+pub const LOG: Param = Param::bounded_text(
+    "log",
+    LOG_BYTES_MAX,
+    "error, warn, info, debug, trace, or a filter such as info,holdfast_raft=debug; by default the configured filter",
+);
+pub const LOG_FOR: Param = Param::duration(
+    "for",
+    (Duration::from_secs(1), LOG_FOR_MAX),
+    "The time after which the configured filter applies again",
+)
+.absent(Absent::Duration(Duration::from_mins(10)));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use holdfast_api::parameters::LIMIT;
-use holdfast_api::parameters::audit::{
+use holdfast_api::parameters::auth::{
     AUDIT_ACTION, AUDIT_AFTER, AUDIT_SUBJECT, AUDIT_TARGET, AUDIT_WAIT,
 };
 use holdfast_api::{

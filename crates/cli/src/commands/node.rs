@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use holdfast_api::parameters::node::{LOG, LOG_FOR};
+use holdfast_api::parameters::member::{LOG, LOG_FOR};
 use holdfast_api::{NodeLogBody, Query};
 use holdfast_client::Call;
 use holdfast_client::http::Method;

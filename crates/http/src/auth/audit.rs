@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use futures_util::FutureExt as _;
-use holdfast_api::parameters::audit::{
+use holdfast_api::parameters::auth::{
     AUDIT_ACTION, AUDIT_AFTER, AUDIT_SUBJECT, AUDIT_TARGET, AUDIT_WAIT,
 };
 use holdfast_api::parameters::{LIMIT, STALE};
@@ -25,7 +25,7 @@ pub(crate) static OPERATION: Operation = Operation {
     description: "Every node has the same records. With wait, a call without a record waits for the next one. The cluster keeps the \
         newest 10,000 records of each class: administration, intervention, operation and policy.",
     params: AuditParams::LIST,
-    answers: || vec![ResponseSpec::json(StatusCode::OK, "The records", Schemas::of::<AuditBody>)],
+    answers: || ResponseSpec::ok("The records", Schemas::of::<AuditBody>),
     errors: &[ErrorCode::Forbidden],
     ..Operation::read("readAuditTrail", &AUDIT, |call| read(call).boxed())
 };

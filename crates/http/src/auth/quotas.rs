@@ -7,17 +7,11 @@ use futures_util::FutureExt as _;
 use holdfast_api::parameters::subject_quotas::{
     BYTES, CALLS_PER_SECOND, CONNECTIONS, QUEUE_ENTRIES, SESSIONS, STREAMS,
 };
-use holdfast_api::parameters::{CALL_SESSION, REDIRECT, REQUEST};
 use holdfast_api::{CallParams as _, ErrorCode, Schemas, SubjectQuotasBody, params};
 use holdfast_service::{Response, SubjectLimits};
-use holdfast_types::{
-    AuthChange, QuotaKind, Quotas, RequestNumber, Right, SessionName, SubjectName,
-};
+use holdfast_types::{AuthChange, QuotaKind, Quotas, Right, SubjectName};
 
-use crate::access::HeadAccess;
-use crate::body::BodyKind;
 use crate::call::CallContext;
-use crate::late_copies::LateCopies;
 use crate::operation::{Example, Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::{DEFAULT_QUOTAS, SUBJECT_QUOTAS};
@@ -43,17 +37,11 @@ pub(crate) static SET: Operation = Operation {
     description: "A quota that the call does not name has its default. A quota below the present use rejects growth only.",
     params: SetQuotasParams::LIST,
     example: Example { query: "sessions=100&connections=50", body: "" },
-    answers: || vec![ResponseSpec::empty(StatusCode::NO_CONTENT, "The quotas are set")],
+    answers: || ResponseSpec::no_content("The quotas are set"),
     errors: &[ErrorCode::Forbidden, ErrorCode::NotFound, ErrorCode::LastAdministrator],
-    ..Operation::write(
-        "setQuotas",
-        Method::Put,
-        &SUBJECT_QUOTAS,
-        LateCopies::Request,
-        HeadAccess::AnyOf(&[Right::AuthManage]),
-        BodyKind::SMALL,
-        |call| set_subject(call).boxed(),
-    )
+    ..Operation::change("setQuotas", Method::Put, &SUBJECT_QUOTAS, &[Right::AuthManage], |call| {
+        set_subject(call).boxed()
+    })
 };
 
 pub(crate) static SET_DEFAULT: Operation = Operation {
@@ -61,15 +49,13 @@ pub(crate) static SET_DEFAULT: Operation = Operation {
     description: "A quota that the call does not name has the value that holdfast defines.",
     params: SetQuotasParams::LIST,
     example: Example { query: "sessions=1000", body: "" },
-    answers: || vec![ResponseSpec::empty(StatusCode::NO_CONTENT, "The quotas are set")],
+    answers: || ResponseSpec::no_content("The quotas are set"),
     errors: &[ErrorCode::Forbidden, ErrorCode::LastAdministrator],
-    ..Operation::write(
+    ..Operation::change(
         "setDefaultQuotas",
         Method::Put,
         &DEFAULT_QUOTAS,
-        LateCopies::Request,
-        HeadAccess::AnyOf(&[Right::AuthManage]),
-        BodyKind::SMALL,
+        &[Right::AuthManage],
         |call| set(call, None).boxed(),
     )
 };
@@ -82,15 +68,12 @@ params! {
         streams: Option<u64> = STREAMS,
         connections: Option<u64> = CONNECTIONS,
         calls_per_second: Option<u64> = CALLS_PER_SECOND,
-        _session: Option<SessionName> = CALL_SESSION,
-        _request: Option<RequestNumber> = REQUEST,
-        _redirect: bool = REDIRECT,
+        ..numbered
     }
 }
 
 fn answers() -> Vec<ResponseSpec> {
-    let body = Schemas::of::<SubjectQuotasBody>;
-    vec![ResponseSpec::json(StatusCode::OK, "The limits, and what is used", body)]
+    ResponseSpec::ok("The limits, and what is used", Schemas::of::<SubjectQuotasBody>)
 }
 
 async fn read_subject(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
@@ -128,6 +111,5 @@ async fn set(call: &mut CallContext<'_>, subject: Option<SubjectName>) -> Result
     ];
     let set = quotas.into_iter().filter_map(|(quota, limit)| Some((quota, limit?)));
     let change = AuthChange::SetQuotas { subject, quotas: Quotas(set.collect()) };
-    let changed = call.run(call.service().change_auth(change)).await?;
-    Ok(Reply::empty(StatusCode::NO_CONTENT).at(changed.revision))
+    call.change(call.service().change_auth(change)).await
 }

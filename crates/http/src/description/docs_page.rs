@@ -131,7 +131,7 @@ fn row(page: &mut Page, param: &Param) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::error_page::page;
+    use super::super::html::error_page;
     use super::*;
 
     #[test]
@@ -145,7 +145,7 @@ mod tests {
         }
         for code in ErrorCode::ALL {
             assert!(docs.contains(&error_link(*code)), "{code}");
-            assert!(page(*code).contains(code.title().split('\'').next().unwrap()));
+            assert!(error_page(*code).contains(code.title().split('\'').next().unwrap()));
         }
         assert!(!docs.contains("<script") && !docs.contains("src=") && !docs.contains("http://"));
         assert_eq!(api_page(true).matches("<script").count(), 1);

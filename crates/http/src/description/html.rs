@@ -1,10 +1,13 @@
-//! HTML pages without scripts or external resources, so that they work in a browser that can reach only the node.
+//! HTML pages without scripts or external resources, so that they work in a browser that can reach only the node; and the page
+//! `/errors/{code}`.
 
 use std::fmt::Write as _;
 
 use holdfast_api::ErrorCode;
 
 use crate::operation::Operation;
+use crate::operations::OPERATIONS;
+use crate::status::of_code;
 
 const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;\
     color:#222;background:#fff}code,h3{font-family:ui-monospace,monospace}code{background:#f2f2f2;padding:0 .2em}\
@@ -54,6 +57,26 @@ pub(super) fn request_line(operation: &Operation) -> String {
 /// A link to the page of an error code.
 pub(super) fn error_link(code: ErrorCode) -> String {
     format!("<a href=\"{}\"><code>{code}</code></a>", code.type_uri())
+}
+
+pub(super) fn error_page(code: ErrorCode) -> String {
+    let mut page = Page::begin(&format!("{code}: {}", code.title()));
+    page.paragraph(&format!("Status {}; the call {}.", of_code(code).as_u16(), code.again()));
+    page.paragraph(code.explanation());
+    let returned_by: Vec<String> = OPERATIONS
+        .iter()
+        .filter(|operation| operation.all_errors().contains(&code))
+        .map(|operation| format!("<li>{}</li>", link(operation)))
+        .collect();
+    if !returned_by.is_empty() {
+        page.html(format_args!("<p>Returned by:</p><ul>{}</ul>\n", returned_by.concat()));
+    }
+    page.0
+}
+
+fn link(operation: &Operation) -> String {
+    let line = escaped(&request_line(operation));
+    format!("<a href=\"/docs#{}\"><code>{line}</code></a>", operation.id)
 }
 
 #[cfg(test)]

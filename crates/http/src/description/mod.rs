@@ -2,7 +2,6 @@
 //! each error code.
 
 mod docs_page;
-mod error_page;
 mod example;
 mod html;
 mod openapi;
@@ -16,7 +15,7 @@ use crate::state::Documentation;
 pub(crate) const DOCUMENTATION: Documentation = Documentation {
     openapi: description,
     page: docs_page::docs_page,
-    error_page: |code| error_page::page(code).into(),
+    error_page: |code| html::error_page(code).into(),
 };
 
 /// The body of `/openapi.json`: an OpenAPI 3.1 document as JSON text. Rendered once.

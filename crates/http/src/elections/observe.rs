@@ -15,8 +15,8 @@ use holdfast_types::{LockName, LockView, Revision, ZnodePath};
 
 use crate::call::CallContext;
 use crate::reply::Reply;
-use crate::shutdown::{ShutdownPhase, begun};
 use crate::sse::{self, EventSource, last_event_id};
+use crate::state::{ShutdownPhase, begun};
 use crate::status::{ErrorContext, HttpError, denied, of_failure, shutting_down};
 
 pub(super) async fn observe(

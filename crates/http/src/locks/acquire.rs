@@ -24,7 +24,6 @@ use super::enqueue::{self, PLACE, enqueue};
 use super::{
     ACQUIRE_ERRORS, GRANTED_TOKEN, acquiring_session, check_change, grant_reply, owner_or_unnamed,
 };
-use crate::access::HeadAccess;
 use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::late_copies::LateCopies;
@@ -60,15 +59,11 @@ pub(crate) static OPERATION: Operation = Operation {
         ]
     },
     errors: ACQUIRE_ERRORS,
-    ..Operation::write(
-        "acquireLock",
-        Method::Put,
-        &LOCK,
-        LateCopies::Attempt,
-        HeadAccess::AnyOf(&[Right::LockAcquire]),
-        BodyKind::LISTS,
-        |call| acquire(call).boxed(),
-    )
+    late_copies: LateCopies::Attempt,
+    body: BodyKind::LISTS,
+    ..Operation::change("acquireLock", Method::Put, &LOCK, &[Right::LockAcquire], |call| {
+        acquire(call).boxed()
+    })
 };
 
 params! {

@@ -17,7 +17,6 @@ use holdfast_types::{
 
 use super::acquire::with_queue_max_hint;
 use super::{ACQUIRE_ERRORS, acquiring_session, owner_or_unnamed};
-use crate::access::HeadAccess;
 use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::late_copies::LateCopies;
@@ -39,15 +38,11 @@ pub(crate) static OPERATION: Operation = Operation {
         vec![granted.or("text/plain", Content::Text)]
     },
     errors: ACQUIRE_ERRORS,
-    ..Operation::write(
-        "acquireLocks",
-        Method::Post,
-        &LOCKS,
-        LateCopies::Attempt,
-        HeadAccess::AnyOf(&[Right::LockAcquire]),
-        BodyKind::LISTS,
-        |call| acquire(call).boxed(),
-    )
+    late_copies: LateCopies::Attempt,
+    body: BodyKind::LISTS,
+    ..Operation::change("acquireLocks", Method::Post, &LOCKS, &[Right::LockAcquire], |call| {
+        acquire(call).boxed()
+    })
 };
 
 params! {

@@ -19,7 +19,7 @@ pub(crate) static OPERATION: Operation = Operation {
     summary: "Check whether a fencing token is still valid",
     description: "The response is advice: only a check by the store that is written protects the data.",
     params: CheckTokenParams::LIST,
-    answers: || vec![ResponseSpec::json(StatusCode::OK, "It is valid", Schemas::of::<FenceBody>)],
+    answers: || ResponseSpec::ok("It is valid", Schemas::of::<FenceBody>),
     errors: &[ErrorCode::StaleToken],
     ..Operation::read("checkToken", &FENCE, |call| check(call).boxed())
 };

@@ -8,8 +8,6 @@ use holdfast_api::{CallParams as _, ErrorCode, ForceReleasedBody, Schemas, param
 use holdfast_service::Response;
 use holdfast_types::{FencingToken, ForceRelease, ForceReleaseTarget, Reason, Right};
 
-use crate::access::HeadAccess;
-use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::late_copies::LateCopies;
 use crate::operation::{Method, Operation, ResponseSpec};
@@ -24,18 +22,13 @@ pub(crate) static OPERATION: Operation = Operation {
     params: ForceReleaseParams::LIST,
     answers: || {
         let about = "The number of holds that ended";
-        vec![ResponseSpec::json(StatusCode::OK, about, Schemas::of::<ForceReleasedBody>)]
+        ResponseSpec::ok(about, Schemas::of::<ForceReleasedBody>)
     },
     errors: &[ErrorCode::NotFound],
-    ..Operation::write(
-        "forceRelease",
-        Method::Post,
-        &FORCE_RELEASE,
-        LateCopies::Token,
-        HeadAccess::AnyOf(&[Right::LockForceRelease]),
-        BodyKind::SMALL,
-        |call| force_release(call).boxed(),
-    )
+    late_copies: LateCopies::Token,
+    ..Operation::change("forceRelease", Method::Post, &FORCE_RELEASE, &[Right::LockForceRelease], |call| {
+        force_release(call).boxed()
+    })
 };
 
 params! {

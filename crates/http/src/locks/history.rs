@@ -23,7 +23,7 @@ pub(crate) static OPERATION: Operation = Operation {
     summary: "Read the past holds of a lock: holder, token, times, and the cause of each end",
     description: "The response has the holds that this node recorded. No hold that ended after the revision complete_since_revision is missing.",
     params: HistoryParams::LIST,
-    answers: || vec![ResponseSpec::json(StatusCode::OK, "The history", Schemas::of::<HistoryBody>)],
+    answers: || ResponseSpec::ok("The history", Schemas::of::<HistoryBody>),
     ..Operation::read("readHistory", &HISTORY, |call| history(call).boxed())
 };
 

@@ -9,12 +9,11 @@ mod enqueue;
 pub(crate) mod force_release;
 pub(crate) mod history;
 pub(crate) mod list;
+pub(crate) mod policy;
 pub(crate) mod read;
-pub(crate) mod read_policy;
 pub(crate) mod release;
 pub(crate) mod release_many;
 pub(crate) mod request_release;
-pub(crate) mod set_policy;
 pub(crate) mod transfer;
 
 use axum::http::{HeaderName, StatusCode};

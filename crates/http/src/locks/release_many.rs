@@ -1,6 +1,5 @@
 //! `DELETE /v1/locks`: release several locks, or leave their queues.
 
-use axum::http::StatusCode;
 use futures_util::FutureExt as _;
 use holdfast_api::parameters::lock::{NAMES, RELEASED_MULTI_LOCK_SESSION};
 use holdfast_api::parameters::{OWNER, REDIRECT, RELEASED_ATTEMPT};
@@ -9,11 +8,10 @@ use holdfast_types::{Attempt, LockName, Owner, Release, ReleaseTarget, SessionNa
 
 use super::acquire_many::checked_names;
 use super::{RELEASE_ERRORS, owner_or_unnamed};
-use crate::access::HeadAccess;
 use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::late_copies::LateCopies;
-use crate::operation::{Example, Method, Operation, ResponseSpec};
+use crate::operation::{Example, HeadAccess, Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::LOCKS;
 use crate::status::HttpError;
@@ -24,7 +22,7 @@ pub(crate) static OPERATION: Operation = Operation {
         that the owner has when the call arrives.",
     params: ReleaseManyParams::LIST,
     example: Example { query: "name=account/7&name=account/9&session=me", body: "" },
-    answers: || vec![ResponseSpec::empty(StatusCode::NO_CONTENT, "The places are given up")],
+    answers: || ResponseSpec::no_content("The places are given up"),
     errors: RELEASE_ERRORS,
     ..Operation::write(
         "releaseLocks",
@@ -53,6 +51,5 @@ async fn release(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     call.log_fields.session = Some(session.clone());
     let target = attempt.map_or(ReleaseTarget::AnyEntry, ReleaseTarget::Attempt);
     let release = Release { locks, session, owner: owner_or_unnamed(owner), target };
-    let released = call.run(call.service().release(release)).await?;
-    Ok(Reply::empty(StatusCode::NO_CONTENT).at(released.revision))
+    call.change(call.service().release(release)).await
 }

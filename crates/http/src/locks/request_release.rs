@@ -13,8 +13,6 @@ use holdfast_service::Response;
 use holdfast_types::{FencingToken, Owner, Reason, RequestRelease, Right, SessionName, millis};
 
 use super::owner_or_unnamed;
-use crate::access::HeadAccess;
-use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::late_copies::LateCopies;
 use crate::operation::{Example, Method, Operation, ResponseSpec};
@@ -30,16 +28,15 @@ pub(crate) static OPERATION: Operation = Operation {
     example: Example { query: "reason=maintenance&deadline=5m", body: "" },
     answers: || {
         let about = "The number of holders that were asked";
-        vec![ResponseSpec::json(StatusCode::OK, about, Schemas::of::<ReleaseRequestedBody>)]
+        ResponseSpec::ok(about, Schemas::of::<ReleaseRequestedBody>)
     },
     errors: &[ErrorCode::NotHolder, ErrorCode::SessionExpired, ErrorCode::NotFound],
-    ..Operation::write(
+    late_copies: LateCopies::Token,
+    ..Operation::change(
         "requestRelease",
         Method::Post,
         &RELEASE_REQUEST,
-        LateCopies::Token,
-        HeadAccess::AnyOf(&[Right::LockRequestRelease]),
-        BodyKind::SMALL,
+        &[Right::LockRequestRelease],
         |call| request_release(call).boxed(),
     )
 };

@@ -9,8 +9,6 @@ use holdfast_service::Response;
 use holdfast_types::{FencingToken, HandOver, Owner, Right, SessionName};
 
 use super::owner_or_unnamed;
-use crate::access::HeadAccess;
-use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::late_copies::LateCopies;
 use crate::operation::{Method, Operation, ResponseSpec};
@@ -25,7 +23,7 @@ pub(crate) static OPERATION: Operation = Operation {
     params: TransferParams::LIST,
     answers: || {
         let about = "The lock was transferred";
-        vec![ResponseSpec::json(StatusCode::OK, about, Schemas::of::<HandedOverBody>)]
+        ResponseSpec::ok(about, Schemas::of::<HandedOverBody>)
     },
     errors: &[
         ErrorCode::NotFound,
@@ -36,15 +34,10 @@ pub(crate) static OPERATION: Operation = Operation {
         ErrorCode::LimitMismatch,
         ErrorCode::SessionExpired,
     ],
-    ..Operation::write(
-        "transferLock",
-        Method::Post,
-        &TRANSFER,
-        LateCopies::Token,
-        HeadAccess::AnyOf(&[Right::LockAcquire]),
-        BodyKind::SMALL,
-        |call| transfer(call).boxed(),
-    )
+    late_copies: LateCopies::Token,
+    ..Operation::change("transferLock", Method::Post, &TRANSFER, &[Right::LockAcquire], |call| {
+        transfer(call).boxed()
+    })
 };
 
 params! {

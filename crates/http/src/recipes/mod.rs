@@ -1,4 +1,4 @@
-//! Latches, barriers, double barriers and counters: one folder for each recipe, one file for each call.
+//! Latches, barriers, double barriers and counters: one file for each recipe.
 //!
 //! A waiting call returns 200 when the awaited event has happened and 423 when the wait times out. It returns 409 when
 //! the event can no longer happen.

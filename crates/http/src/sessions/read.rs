@@ -1,27 +1,38 @@
-//! `GET /v1/sessions/{id}`: the locks that a session holds and waits for.
+//! `GET /v1/sessions/{id}`: the locks that a session holds and waits for. `GET /v1/sessions`: all sessions, page by page.
 
 use axum::http::StatusCode;
 use futures_util::FutureExt as _;
-use holdfast_api::parameters::{REDIRECT, STALE};
-use holdfast_api::{CallParams as _, ErrorCode, Schemas, SessionBody, params};
+use holdfast_api::parameters::{LIMIT, PAGE_TOKEN, REDIRECT, STALE};
+use holdfast_api::{CallParams as _, ErrorCode, Schemas, SessionBody, SessionsBody, params};
+use holdfast_service::Response;
 
-use super::session_reply;
-use crate::call::{CallContext, read_mode};
+use super::open_close::session_reply;
+use crate::call::{CallContext, ReadParams, read_mode};
 use crate::operation::{Operation, ResponseSpec};
 use crate::reply::Reply;
-use crate::routes::SESSION;
+use crate::routes::{SESSION, SESSIONS};
 use crate::status::HttpError;
 
-pub(crate) static OPERATION: Operation = Operation {
+pub(crate) static READ: Operation = Operation {
     summary: "Read what a session holds and waits for",
-    params: ReadSessionParams::LIST,
-    answers: || vec![ResponseSpec::json(StatusCode::OK, "The session", Schemas::of::<SessionBody>)],
+    params: ReadParams::LIST,
+    answers: || ResponseSpec::ok("The session", Schemas::of::<SessionBody>),
     errors: &[ErrorCode::SessionExpired],
     ..Operation::read("readSession", &SESSION, |call| read(call).boxed())
 };
 
+pub(crate) static LIST: Operation = Operation {
+    summary: "List all sessions, in order of their ids",
+    description: "If there are more, the answer has a next_page_token for the parameter page_token of the next call.",
+    params: ListSessionsParams::LIST,
+    answers: || ResponseSpec::ok("A page of sessions", Schemas::of::<SessionsBody>),
+    ..Operation::read("listSessions", &SESSIONS, |call| list(call).boxed())
+};
+
 params! {
-    struct ReadSessionParams {
+    struct ListSessionsParams {
+        limit: usize = LIMIT,
+        page_token: Option<String> = PAGE_TOKEN,
         stale: bool = STALE,
         _redirect: bool = REDIRECT,
     }
@@ -29,7 +40,15 @@ params! {
 
 async fn read(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let session = call.session()?;
-    let ReadSessionParams { stale, .. } = call.params()?;
+    let ReadParams { stale, .. } = call.params()?;
     let response = call.run(call.service().session(&session, read_mode(stale))).await?;
     Ok(session_reply(call, response))
+}
+
+async fn list(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+    let ListSessionsParams { limit, page_token, stale, .. } = call.params()?;
+    let sessions = call.service().sessions(page_token.as_deref(), limit, read_mode(stale));
+    let Response { value: page, revision, leader_contact } = call.run(sessions).await?;
+    let body = SessionsBody::new(page, call.now());
+    Ok(Reply::json(StatusCode::OK, &body).at(revision).stale(leader_contact))
 }

@@ -1,7 +1,7 @@
-//! Rejected changes of the members.
+//! Rejected changes of the members and of the feature level.
 
 use holdfast_api::{ErrorCode, Problem};
-use holdfast_types::{Member, MembershipRejection};
+use holdfast_types::{FeatureLevel, Member, MembershipRejection, RoleName};
 
 use super::HttpError;
 
@@ -76,4 +76,27 @@ pub(super) fn of_rejection(rejection: MembershipRejection) -> HttpError {
 pub(super) fn unsafe_change(detail: String, can_be_forced: bool) -> HttpError {
     let problem = Problem::new(ErrorCode::MembershipUnsafe, detail);
     Box::new(if can_be_forced { problem.hint("add ?force") } else { problem })
+}
+
+pub(super) fn level_too_low(needed: FeatureLevel) -> HttpError {
+    let detail = format!("the call needs the feature level {needed}");
+    let hint =
+        format!("when every node runs a program that knows it: holdfast cluster level {needed}");
+    Box::new(Problem::new(ErrorCode::LevelTooLow, detail).hint(hint))
+}
+
+pub(super) fn not_one_level(present: FeatureLevel) -> HttpError {
+    let detail = format!("the cluster has the feature level {present}, and it changes by one");
+    level_not_ready(detail)
+}
+
+pub(super) fn level_in_use(role: &RoleName) -> HttpError {
+    let detail = format!("the role '{role}' has a permission of the present feature level");
+    let hint = format!("replace its permissions: holdfast auth role set {role}");
+    Box::new(Problem::new(ErrorCode::LevelNotReady, detail).hint(hint))
+}
+
+pub(super) fn level_not_ready(detail: String) -> HttpError {
+    let hint = "holdfast cluster level shows the programs of all nodes";
+    Box::new(Problem::new(ErrorCode::LevelNotReady, detail).hint(hint))
 }

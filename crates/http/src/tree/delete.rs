@@ -8,10 +8,7 @@ use holdfast_api::{CallParams as _, ErrorCode, HOLDFAST_DELETED, params};
 use holdfast_types::{Op, OpReply, RequestNumber, Right, SessionName};
 
 use super::{IF_MATCH, caller, change, unexpected_reply};
-use crate::access::HeadAccess;
-use crate::body::BodyKind;
 use crate::call::CallContext;
-use crate::late_copies::LateCopies;
 use crate::operation::{Header, Method, Operation, ResponseSpec};
 use crate::precondition::Precondition;
 use crate::reply::Reply;
@@ -34,15 +31,9 @@ pub(crate) static OPERATION: Operation = Operation {
         ErrorCode::SessionExpired,
         ErrorCode::VersionMismatch,
     ],
-    ..Operation::write(
-        "deleteZnode",
-        Method::Delete,
-        &TREE,
-        LateCopies::Request,
-        HeadAccess::AnyOf(&[Right::TreeWrite]),
-        BodyKind::SMALL,
-        |call| delete(call).boxed(),
-    )
+    ..Operation::change("deleteZnode", Method::Delete, &TREE, &[Right::TreeWrite], |call| {
+        delete(call).boxed()
+    })
 };
 
 params! {

@@ -13,10 +13,8 @@ use holdfast_types::{AclEntry, Data, Op, OpReply, RequestNumber, Right, SessionN
 
 use super::new_znode::{KindParams, NewZnode};
 use super::{CREATE_ERRORS, ETAG, LOCATION, caller, change, created, unexpected_reply};
-use crate::access::HeadAccess;
 use crate::body::BodyKind;
 use crate::call::CallContext;
-use crate::late_copies::LateCopies;
 use crate::operation::{Example, Method, Operation, ResponseSpec};
 use crate::precondition::{Precondition, contradiction};
 use crate::reply::Reply;
@@ -34,15 +32,10 @@ pub(crate) static OPERATION: Operation = Operation {
         vec![created.with(&[ETAG, LOCATION])]
     },
     errors: &CREATE_ERRORS,
-    ..Operation::write(
-        "createZnode",
-        Method::Post,
-        &TREE,
-        LateCopies::Request,
-        HeadAccess::AnyOf(&[Right::TreeWrite]),
-        BodyKind::Data,
-        |call| post(call).boxed(),
-    )
+    body: BodyKind::Data,
+    ..Operation::change("createZnode", Method::Post, &TREE, &[Right::TreeWrite], |call| {
+        post(call).boxed()
+    })
 };
 
 params! {

@@ -21,10 +21,8 @@ use holdfast_types::{
 use super::acl::{self, AclParam};
 use super::new_znode::{KindParams, NewZnode};
 use super::{ETAG, IF_MATCH, LOCATION, caller, change, created, stat_reply, unexpected_reply};
-use crate::access::HeadAccess;
 use crate::body::BodyKind;
 use crate::call::CallContext;
-use crate::late_copies::LateCopies;
 use crate::operation::{Example, Header, Method, Operation, ResponseSpec};
 use crate::precondition::{Precondition, contradiction};
 use crate::reply::Reply;
@@ -67,15 +65,10 @@ pub(crate) static OPERATION: Operation = Operation {
         ErrorCode::SessionExpired,
         ErrorCode::VersionMismatch,
     ],
-    ..Operation::write(
-        "putZnode",
-        Method::Put,
-        &TREE,
-        LateCopies::Request,
-        HeadAccess::AnyOf(&[Right::TreeWrite]),
-        BodyKind::Data,
-        |call| put(call).boxed(),
-    )
+    body: BodyKind::Data,
+    ..Operation::change("putZnode", Method::Put, &TREE, &[Right::TreeWrite], |call| {
+        put(call).boxed()
+    })
 };
 
 params! {

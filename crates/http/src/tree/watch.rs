@@ -24,8 +24,8 @@ use crate::call::CallContext;
 use crate::operation::{Content, Example, Header, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::WATCH;
-use crate::shutdown::{ShutdownPhase, begun};
 use crate::sse::{self, EventSource, LAST_EVENT_ID, accepts_events, last_event_id};
+use crate::state::{ShutdownPhase, begun};
 use crate::status::{HttpError, compacted, denied, shutting_down};
 
 /// A long poll returns once it has this many changes and the last revision is complete.

@@ -21,11 +21,9 @@ use holdfast_types::{
 
 use self::lists::{Lists, Unread};
 use super::caller;
-use crate::access::HeadAccess;
 use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::idempotency;
-use crate::late_copies::LateCopies;
 use crate::operation::{Example, Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::TXN;
@@ -47,7 +45,7 @@ pub(crate) static OPERATION: Operation = Operation {
     },
     answers: || {
         let about = "The list that was applied, and the result of each operation";
-        vec![ResponseSpec::json(StatusCode::OK, about, Schemas::of::<TxnBody>)]
+        ResponseSpec::ok(about, Schemas::of::<TxnBody>)
     },
     errors: &[
         ErrorCode::Forbidden,
@@ -61,13 +59,12 @@ pub(crate) static OPERATION: Operation = Operation {
         ErrorCode::SessionExpired,
         ErrorCode::VersionMismatch,
     ],
-    ..Operation::write(
+    body: BodyKind::Txn,
+    ..Operation::change(
         "transact",
         Method::Post,
         &TXN,
-        LateCopies::Request,
-        HeadAccess::AnyOf(&[Right::TreeRead, Right::LockCheck, Right::SessionRead]),
-        BodyKind::Txn,
+        &[Right::TreeRead, Right::LockCheck, Right::SessionRead],
         |call| transact(call).boxed(),
     )
 };

@@ -1,0 +1,84 @@
+//! `GET /v1/auth/me` and `GET /v1/auth/can`: who the caller is, and whether a subject has a permission.
+
+use axum::http::StatusCode;
+use futures_util::FutureExt as _;
+use holdfast_api::parameters::STALE;
+use holdfast_api::parameters::auth::{AS, ASKED_PERMISSION};
+use holdfast_api::{
+    CallParams as _, CallerBody, ErrorCode, ParamError, Rfc3339Time, Schemas, VerdictBody, params,
+};
+use holdfast_service::{KnownCaller, Response, Verdict};
+use holdfast_types::{Credential, NamePattern, Permission, SubjectName};
+
+use crate::call::{CallContext, read_mode};
+use crate::operation::{Operation, ResponseSpec};
+use crate::reply::Reply;
+use crate::routes;
+use crate::status::HttpError;
+
+pub(crate) static ME: Operation = Operation {
+    summary: "Read who the caller is, with its roles",
+    description: "Every caller may ask. The roles are those of the subject; every caller also has the role anonymous.",
+    params: MeParams::LIST,
+    answers: || ResponseSpec::ok("The caller", Schemas::of::<CallerBody>),
+    ..Operation::read("readCaller", &routes::ME, |call| me(call).boxed())
+};
+
+pub(crate) static CAN: Operation = Operation {
+    summary: "Ask whether the caller or another subject has a permission, and which role gives it",
+    params: CanParams::LIST,
+    answers: || ResponseSpec::ok("The answer", Schemas::of::<VerdictBody>),
+    errors: &[ErrorCode::Forbidden],
+    ..Operation::read("canCall", &routes::CAN, |call| can(call).boxed())
+};
+
+params! {
+    struct MeParams {
+        stale: bool = STALE,
+    }
+}
+
+params! {
+    struct CanParams {
+        permission: Permission = ASKED_PERMISSION,
+        subject: Option<SubjectName> = AS,
+    }
+}
+
+async fn me(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+    let MeParams { stale } = call.params()?;
+    let known = call.run(call.service().known_caller(read_mode(stale))).await?;
+    let Response { value: known, revision, leader_contact } = known;
+    let KnownCaller { actor, subject, roles, namespace, expires_at } = known;
+    let credential = Credential::of(&actor);
+    let (token, expires_at) = (credential.token(), expires_at.map(Rfc3339Time));
+    let credential = credential.as_str().to_owned();
+    let body = CallerBody { subject, credential, token, expires_at, roles, namespace };
+    Ok(Reply::json(StatusCode::OK, &body).at(revision).stale(leader_contact))
+}
+
+async fn can(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+    let CanParams { permission, subject } = call.params()?;
+    let name = asked_name(&permission)?;
+    let verdict = call.service().verdict(subject, permission.right, &name);
+    let Response { value: verdict, revision, .. } = call.run(verdict).await?;
+    let Verdict { allowed_by, outside_of } = verdict;
+    let allowed = allowed_by.is_some();
+    let (role, by) = allowed_by.map(|(role, by)| (role, by.to_string())).unzip();
+    let asked = permission.to_string();
+    let body = VerdictBody { allowed, asked, role, permission: by, outside_of };
+    Ok(Reply::json(StatusCode::OK, &body).at(revision))
+}
+
+/// The name in the question: a question has no pattern.
+fn asked_name(asked: &Permission) -> Result<String, ParamError> {
+    match &asked.pattern {
+        NamePattern::Exact(name) => Ok(name.to_string()),
+        NamePattern::All if !asked.right.has_names() => Ok(String::new()),
+        NamePattern::All | NamePattern::Below(_) => {
+            let detail = format!("'{asked}' has a pattern: a question needs one name");
+            Err(ParamError::of("permission", ErrorCode::InvalidArgument, detail)
+                .hint(format!("write a name, such as '{} orders/eu'", asked.right)))
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! `GET` and `PATCH /v1/auth`: the mode of the authorization, and the calls that this node refused.
+
+use axum::http::StatusCode;
+use futures_util::FutureExt as _;
+use holdfast_api::parameters::auth::MODE;
+use holdfast_api::{
+    AuthBody, CallParams as _, ErrorCode, RefusalBody, Rfc3339Time, Schemas, TokenPolicyBody,
+    params,
+};
+use holdfast_service::{AuthStatus, RefusalCount, Response};
+use holdfast_types::{AuthChange, AuthMode, Right, TokenPolicy};
+
+use crate::call::CallContext;
+use crate::operation::{Method, Operation, ResponseSpec};
+use crate::reply::Reply;
+use crate::routes::AUTH;
+use crate::status::HttpError;
+
+pub(crate) static READ: Operation = Operation {
+    summary: "Read the mode of the authorization, and the latest refusals of this node",
+    description: "In the mode shadow, the refusals are the calls that the mode on would refuse.",
+    answers: || ResponseSpec::ok("The authorization", Schemas::of::<AuthBody>),
+    errors: &[ErrorCode::Forbidden],
+    ..Operation::read("readAuth", &AUTH, |call| read(call).boxed())
+};
+
+pub(crate) static SET: Operation = Operation {
+    summary: "Set the mode of the authorization",
+    params: SetModeParams::LIST,
+    answers: || ResponseSpec::no_content("The mode is set"),
+    errors: &[ErrorCode::Forbidden],
+    ..Operation::change("setAuthMode", Method::Patch, &AUTH, &[Right::AuthManage], |call| {
+        set(call).boxed()
+    })
+};
+
+params! {
+    struct SetModeParams {
+        mode: AuthMode = MODE,
+        ..numbered
+    }
+}
+
+async fn read(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+    let Response { value: status, revision, .. } = call.run(call.service().auth_status()).await?;
+    let AuthStatus {
+        mode,
+        required_here,
+        has_had_administrator,
+        token_policy: TokenPolicy { default_ttl_ms, max_ttl_ms },
+        sessions_without_credential,
+        refusals,
+    } = status;
+    let refusal = |refusal: RefusalCount| {
+        let RefusalCount { subject, why, count, last_at } = refusal;
+        RefusalBody { subject, why, count, last_at: Rfc3339Time(last_at) }
+    };
+    let body = AuthBody {
+        mode: mode.as_str().to_owned(),
+        required_here,
+        has_had_administrator,
+        token_policy: TokenPolicyBody { default_ttl_ms, max_ttl_ms },
+        sessions_without_credential,
+        refusals: refusals.into_iter().map(refusal).collect(),
+    };
+    Ok(Reply::json(StatusCode::OK, &body).at(revision))
+}
+
+async fn set(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+    let SetModeParams { mode, .. } = call.params()?;
+    call.change(call.service().change_auth(AuthChange::SetMode(mode))).await
+}

@@ -1,0 +1,112 @@
+//! Subjects with their roles and certificates: `/v1/auth/subjects`, and one of them.
+
+use axum::http::StatusCode;
+use futures_util::FutureExt as _;
+use holdfast_api::parameters::auth::{CERTIFICATES, CLOSE_SESSIONS, ROLES};
+use holdfast_api::{
+    CallParams as _, ClosedSessionsBody, ErrorCode, Schemas, SubjectBody, SubjectsBody, params,
+};
+use holdfast_service::Response;
+use holdfast_types::{AuthChange, CertificateName, Revision, Right, RoleName, SubjectName};
+
+use crate::body::BodyKind;
+use crate::call::CallContext;
+use crate::operation::{Example, Method, Operation, ResponseSpec};
+use crate::reply::Reply;
+use crate::routes::{SUBJECT, SUBJECTS};
+use crate::status::HttpError;
+
+pub(crate) static LIST: Operation = Operation {
+    summary: "List the subjects with their roles and certificates",
+    answers: || ResponseSpec::ok("The subjects, by name", Schemas::of::<SubjectsBody>),
+    errors: &[ErrorCode::Forbidden],
+    ..Operation::read("listSubjects", &SUBJECTS, |call| list(call).boxed())
+};
+
+pub(crate) static SET: Operation = Operation {
+    summary: "Create a subject, or replace its roles and certificates",
+    params: SetSubjectParams::LIST,
+    body: BodyKind::LISTS,
+    example: Example { query: "role=viewer&certificate=CN=ci,O=prod", body: "" },
+    answers: || ResponseSpec::no_content("The subject is set"),
+    errors: &[
+        ErrorCode::Forbidden,
+        ErrorCode::NotFound,
+        ErrorCode::QuotaExceeded,
+        ErrorCode::LastAdministrator,
+    ],
+    ..Operation::change("setSubject", Method::Put, &SUBJECT, &[Right::AuthManage], |call| {
+        set(call).boxed()
+    })
+};
+
+pub(crate) static DELETE: Operation = Operation {
+    summary: "Delete a subject with its access tokens",
+    description: "Its sessions last until their TTL, unless the call has sessions.",
+    params: DeleteSubjectParams::LIST,
+    answers: || {
+        let about = "The subject does not exist any more";
+        ResponseSpec::ok(about, Schemas::of::<ClosedSessionsBody>)
+    },
+    errors: &[ErrorCode::Forbidden, ErrorCode::NotFound, ErrorCode::LastAdministrator],
+    ..Operation::change("deleteSubject", Method::Delete, &SUBJECT, &[Right::AuthManage], |call| {
+        delete(call).boxed()
+    })
+};
+
+params! {
+    struct SetSubjectParams {
+        roles: Vec<RoleName> = ROLES,
+        certificates: Vec<CertificateName> = CERTIFICATES,
+        ..numbered
+    }
+}
+
+params! {
+    struct DeleteSubjectParams {
+        sessions: bool = CLOSE_SESSIONS,
+        ..numbered
+    }
+}
+
+async fn list(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+    let Response { value: subjects, revision, .. } = call.run(call.service().subjects()).await?;
+    let subjects = subjects.into_iter().map(|(subject, known)| SubjectBody {
+        subject,
+        roles: known.roles,
+        certificates: known.certificates,
+    });
+    let body = SubjectsBody { subjects: subjects.collect() };
+    Ok(Reply::json(StatusCode::OK, &body).at(revision))
+}
+
+async fn set(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+    let subject = call.subject()?;
+    let SetSubjectParams { roles, certificates, .. } = call.params()?;
+    let change = AuthChange::SetSubject { subject, roles, certificates };
+    call.change(call.service().change_auth(change)).await
+}
+
+async fn delete(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+    let subject = call.subject()?;
+    let DeleteSubjectParams { sessions, .. } = call.params()?;
+    let change = AuthChange::DeleteSubject { subject: subject.clone() };
+    let deleted = call.run(call.service().change_auth(change)).await?;
+    closed_sessions(call, sessions.then_some(subject), deleted.revision).await
+}
+
+/// Closes the sessions of a subject, and returns their number; without a subject it closes none.
+pub(super) async fn closed_sessions(
+    call: &CallContext<'_>,
+    subject: Option<SubjectName>,
+    revision: Revision,
+) -> Result<Reply, HttpError> {
+    let closed_sessions = match subject {
+        Some(subject) => {
+            let closed = call.service().close_sessions_of(&subject).await;
+            closed.map_err(|failure| call.error(failure))?
+        }
+        None => 0,
+    };
+    Ok(Reply::json(StatusCode::OK, &ClosedSessionsBody { closed_sessions }).at(revision))
+}

@@ -1,0 +1,120 @@
+//! Namespaces with their quotas: `/v1/namespaces`, and one of them.
+
+use std::collections::BTreeMap;
+
+use axum::http::StatusCode;
+use futures_util::FutureExt as _;
+use holdfast_api::parameters::namespace::{
+    BYTES, CALLS_PER_SECOND, LOCKS, QUEUE_ENTRIES, RECIPES, SESSIONS, WAITERS_PER_LOCK, ZNODES,
+};
+use holdfast_api::{CallParams as _, ErrorCode, NamespaceBody, NamespacesBody, Schemas, params};
+use holdfast_service::{NamespaceView, Response};
+use holdfast_types::{AuthChange, QuotaKind, Quotas, Right};
+
+use crate::call::{CallContext, NumberedParams};
+use crate::operation::{Example, Method, Operation, ResponseSpec};
+use crate::reply::Reply;
+use crate::routes::{NAMESPACE, NAMESPACES};
+use crate::status::HttpError;
+
+pub(crate) static LIST: Operation = Operation {
+    summary: "List the namespaces with their quotas and what they use",
+    answers: || ResponseSpec::ok("The namespaces, by name", Schemas::of::<NamespacesBody>),
+    errors: &[ErrorCode::Forbidden],
+    ..Operation::read("listNamespaces", &NAMESPACES, |call| list(call).boxed())
+};
+
+pub(crate) static READ: Operation = Operation {
+    summary: "Read a namespace with its quotas and what it uses",
+    description: "A subject of the namespace needs no permission.",
+    answers: || ResponseSpec::ok("The namespace", Schemas::of::<NamespaceBody>),
+    errors: &[ErrorCode::Forbidden, ErrorCode::NotFound],
+    ..Operation::read("readNamespace", &NAMESPACE, |call| read(call).boxed())
+};
+
+pub(crate) static SET: Operation = Operation {
+    summary: "Register a namespace, or replace its quotas",
+    description: "From then on a subject of the namespace, such as team-a/deploy, uses only names of the namespace. A quota that the \
+                  call does not name is unlimited. A quota below the present use rejects growth only.",
+    params: SetNamespaceParams::LIST,
+    example: Example { query: "locks=1000&sessions=100", body: "" },
+    answers: || ResponseSpec::no_content("The namespace is set"),
+    errors: &[ErrorCode::Forbidden, ErrorCode::LastAdministrator, ErrorCode::QuotaExceeded],
+    ..Operation::change("setNamespace", Method::Put, &NAMESPACE, &[Right::AuthManage], |call| {
+        set(call).boxed()
+    })
+};
+
+pub(crate) static DELETE: Operation = Operation {
+    summary: "Delete a namespace to which nothing belongs",
+    description: "Its subjects would no longer be bound to it: delete them first, and its sessions, znodes and recipes.",
+    params: NumberedParams::LIST,
+    answers: || ResponseSpec::no_content("The namespace does not exist any more"),
+    errors: &[ErrorCode::Forbidden, ErrorCode::NotFound, ErrorCode::NamespaceInUse],
+    ..Operation::change(
+        "deleteNamespace",
+        Method::Delete,
+        &NAMESPACE,
+        &[Right::AuthManage],
+        |call| delete(call).boxed(),
+    )
+};
+
+params! {
+    struct SetNamespaceParams {
+        locks: Option<u64> = LOCKS,
+        queue_entries: Option<u64> = QUEUE_ENTRIES,
+        waiters_per_lock: Option<u64> = WAITERS_PER_LOCK,
+        sessions: Option<u64> = SESSIONS,
+        znodes: Option<u64> = ZNODES,
+        bytes: Option<u64> = BYTES,
+        recipes: Option<u64> = RECIPES,
+        calls_per_second: Option<u64> = CALLS_PER_SECOND,
+        ..numbered
+    }
+}
+
+async fn list(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+    let Response { value: found, revision, .. } = call.run(call.service().namespaces()).await?;
+    let namespaces = found.into_iter().map(body).collect();
+    Ok(Reply::json(StatusCode::OK, &NamespacesBody { namespaces }).at(revision))
+}
+
+async fn read(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+    let namespace = call.namespace()?;
+    let Response { value: found, revision, .. } =
+        call.run(call.service().namespace(namespace)).await?;
+    Ok(Reply::json(StatusCode::OK, &body(found)).at(revision))
+}
+
+fn body(view: NamespaceView) -> NamespaceBody {
+    let by_name = |values: BTreeMap<QuotaKind, u64>| {
+        values.into_iter().map(|(quota, value)| (quota.to_string(), value)).collect()
+    };
+    let NamespaceView { namespace, quotas, used } = view;
+    NamespaceBody { namespace, quotas: by_name(quotas.0), used: by_name(used) }
+}
+
+async fn set(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+    let namespace = call.namespace()?;
+    let params: SetNamespaceParams = call.params()?;
+    let quotas = [
+        (QuotaKind::Locks, params.locks),
+        (QuotaKind::QueueEntries, params.queue_entries),
+        (QuotaKind::WaitersPerLock, params.waiters_per_lock),
+        (QuotaKind::Sessions, params.sessions),
+        (QuotaKind::Znodes, params.znodes),
+        (QuotaKind::Bytes, params.bytes),
+        (QuotaKind::Recipes, params.recipes),
+        (QuotaKind::CallsPerSecond, params.calls_per_second),
+    ];
+    let set = quotas.into_iter().filter_map(|(quota, limit)| Some((quota, limit?)));
+    let change = AuthChange::SetNamespace { namespace, quotas: Quotas(set.collect()) };
+    call.change(call.service().change_auth(change)).await
+}
+
+async fn delete(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+    let namespace = call.namespace()?;
+    let NumberedParams { .. } = call.params()?;
+    call.change(call.service().change_auth(AuthChange::DeleteNamespace { namespace })).await
+}

@@ -1,0 +1,160 @@
+//! Barriers: `/v1/barriers/{name}`. The last arrival lets all members pass in one step.
+//!
+//! Double barriers share the parameters and the handlers.
+
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use futures_util::FutureExt as _;
+use holdfast_api::parameters::recipe::{
+    ARRIVAL, GENERATION, LEFT_ARRIVAL, MEMBER, MEMBER_OWNER, PARTIES, WAIT,
+};
+use holdfast_api::parameters::{LABELS, REDIRECT, TTL};
+use holdfast_api::{BarrierBody, CallParams as _, ErrorCode, Schemas, TrippedBody, params};
+use holdfast_service::Response;
+use holdfast_types::{
+    Arrive, BarrierKind, Labels, LeaveBarrier, OpenSession, Owner, RecipeName, RequestNumber,
+    Revision, Right, SessionName, Ttl, millis,
+};
+
+use crate::body::BodyKind;
+use crate::call::{CallContext, ReadParams, read_mode};
+use crate::idempotency;
+use crate::late_copies::LateCopies;
+use crate::operation::{Example, Method, Operation, ResponseSpec};
+use crate::reply::Reply;
+use crate::routes::BARRIER;
+use crate::status::HttpError;
+
+pub(crate) static ARRIVE: Operation = Operation {
+    summary: "Arrive at a barrier and wait for the others",
+    description: "The last arrival lets all members pass in one step. A member that leaves, or whose session or wait ends, \
+        breaks the barrier for the members that wait.",
+    params: ArriveParams::LIST,
+    late_copies: LateCopies::Arrival,
+    body: BodyKind::LISTS,
+    example: Example { query: "parties=1&session=me&wait=10s", body: "" },
+    answers: || ResponseSpec::ok("All have arrived", Schemas::of::<TrippedBody>),
+    errors: &[
+        ErrorCode::NotYet,
+        ErrorCode::SessionExpired,
+        ErrorCode::QuotaExceeded,
+        ErrorCode::TooManyWaiters,
+        ErrorCode::CountMismatch,
+        ErrorCode::BarrierBroken,
+    ],
+    ..Operation::change("arriveAtBarrier", Method::Put, &BARRIER, &[Right::RecipeUse], |call| {
+        arrive(call, BarrierKind::Barrier).boxed()
+    })
+};
+
+pub(crate) static READ: Operation = Operation {
+    summary: "Read the arrivals at a barrier",
+    params: ReadParams::LIST,
+    answers: || ResponseSpec::ok("The barrier", Schemas::of::<BarrierBody>),
+    ..Operation::read("readBarrier", &BARRIER, |call| read(call, BarrierKind::Barrier).boxed())
+};
+
+pub(crate) static LEAVE: Operation = Operation {
+    summary: "Leave a barrier",
+    params: LeaveParams::LIST,
+    late_copies: LateCopies::Generation,
+    answers: || ResponseSpec::no_content("The member has left"),
+    errors: &[ErrorCode::NotFound, ErrorCode::SessionExpired],
+    ..Operation::change("leaveBarrier", Method::Delete, &BARRIER, &[Right::RecipeUse], |call| {
+        leave(call).boxed()
+    })
+};
+
+params! {
+    pub(super) struct ArriveParams {
+        parties: u32 = PARTIES,
+        session: SessionName = MEMBER,
+        owner: Option<Owner> = MEMBER_OWNER,
+        request: Option<RequestNumber> = ARRIVAL,
+        ttl: Option<Ttl> = TTL,
+        wait: Duration = WAIT,
+        _redirect: bool = REDIRECT,
+        labels: Labels = LABELS,
+    }
+}
+
+params! {
+    pub(super) struct LeaveParams {
+        session: SessionName = MEMBER,
+        owner: Option<Owner> = MEMBER_OWNER,
+        generation: Option<Revision> = GENERATION,
+        request: Option<RequestNumber> = LEFT_ARRIVAL,
+        wait: Duration = WAIT,
+        _redirect: bool = REDIRECT,
+    }
+}
+
+impl LeaveParams {
+    pub(super) fn command(self, barrier_kind: BarrierKind, name: RecipeName) -> LeaveBarrier {
+        let Self { session, owner, generation, request, .. } = self;
+        let owner = owner.unwrap_or_else(Owner::unnamed);
+        LeaveBarrier { barrier_kind, name, session, owner, generation, request }
+    }
+}
+
+pub(super) async fn arrive(
+    call: &mut CallContext<'_>,
+    barrier_kind: BarrierKind,
+) -> Result<Reply, HttpError> {
+    let name = call.recipe()?;
+    let params: ArriveParams = call.params()?;
+    let ArriveParams { parties, session, owner, request, ttl, wait, labels, .. } = params;
+    let request = idempotency::request_number(call, request)?;
+    call.log_fields.session = Some(session.clone());
+    call.log_fields.wait = wait;
+    let wait_ms = (!wait.is_zero()).then(|| millis(wait));
+    let arrive = Arrive {
+        barrier_kind,
+        name: name.clone(),
+        parties,
+        open: OpenSession { session, ttl, anonymous: false, labels, password: None, id: None },
+        owner: owner.unwrap_or_else(Owner::unnamed),
+        request,
+        wait_ms,
+    };
+    let Response { value, revision, .. } = call.run(call.service().arrive(arrive)).await?;
+    Ok(Reply::json(StatusCode::OK, &TrippedBody::new(name, &value)).at(revision))
+}
+
+pub(super) async fn read(
+    call: &mut CallContext<'_>,
+    barrier_kind: BarrierKind,
+) -> Result<Reply, HttpError> {
+    let name = call.recipe()?;
+    let ReadParams { stale, .. } = call.params()?;
+    let response = call.run(call.service().barrier(barrier_kind, &name, read_mode(stale))).await?;
+    let Response { value: view, revision, leader_contact } = response;
+    let body = BarrierBody::new(name, view, revision);
+    Ok(Reply::json(StatusCode::OK, &body).at(revision).stale(leader_contact))
+}
+
+async fn leave(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+    let name = call.recipe()?;
+    let params: LeaveParams = call.params()?;
+    call.log_fields.session = Some(params.session.clone());
+    let leave = params.command(BarrierKind::Barrier, name);
+    call.change(call.service().leave_barrier(leave, Duration::ZERO)).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parties_and_session_are_required() {
+        for (query, parameter) in [
+            ("session=s", "parties"),
+            ("parties=1001&session=s", "parties"),
+            ("parties=3", "session"),
+        ] {
+            let error = ArriveParams::from_query(query).unwrap_err();
+            assert_eq!(error.parameter.as_deref(), Some(parameter), "{query}");
+        }
+    }
+}

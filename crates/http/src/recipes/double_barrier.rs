@@ -1,0 +1,75 @@
+//! Double barriers: `/v1/double-barriers/{name}`. The members enter together, and leave together.
+
+use axum::http::StatusCode;
+use futures_util::FutureExt as _;
+use holdfast_api::{BarrierBody, CallParams as _, ErrorCode, LeftBody, Schemas, TrippedBody};
+use holdfast_service::Response;
+use holdfast_types::{BarrierKind, Right};
+
+use super::barrier::{ArriveParams, LeaveParams, arrive, read};
+use crate::body::BodyKind;
+use crate::call::{CallContext, ReadParams};
+use crate::late_copies::LateCopies;
+use crate::operation::{Example, Method, Operation, ResponseSpec};
+use crate::reply::Reply;
+use crate::routes::DOUBLE_BARRIER;
+use crate::status::HttpError;
+
+const USE: &[Right] = &[Right::RecipeUse];
+
+pub(crate) static ENTER: Operation = Operation {
+    summary: "Enter a double barrier together",
+    params: ArriveParams::LIST,
+    late_copies: LateCopies::Arrival,
+    body: BodyKind::LISTS,
+    example: Example { query: "parties=1&session=me&wait=10s", body: "" },
+    answers: || ResponseSpec::ok("All members are inside", Schemas::of::<TrippedBody>),
+    errors: &[
+        ErrorCode::NotYet,
+        ErrorCode::SessionExpired,
+        ErrorCode::QuotaExceeded,
+        ErrorCode::TooManyWaiters,
+        ErrorCode::CountMismatch,
+    ],
+    ..Operation::change("enterDoubleBarrier", Method::Put, &DOUBLE_BARRIER, USE, |call| {
+        arrive(call, BarrierKind::Double).boxed()
+    })
+};
+
+pub(crate) static READ: Operation = Operation {
+    summary: "Read the members that wait at a double barrier, and those inside",
+    params: ReadParams::LIST,
+    answers: || ResponseSpec::ok("The double barrier", Schemas::of::<BarrierBody>),
+    ..Operation::read("readDoubleBarrier", &DOUBLE_BARRIER, |call| {
+        read(call, BarrierKind::Double).boxed()
+    })
+};
+
+pub(crate) static LEAVE: Operation = Operation {
+    summary: "Leave a double barrier together",
+    description: "The response is 200 when all members have left.",
+    params: LeaveParams::LIST,
+    late_copies: LateCopies::Generation,
+    answers: || ResponseSpec::ok("All members are outside", Schemas::of::<LeftBody>),
+    errors: &[
+        ErrorCode::NotFound,
+        ErrorCode::NotYet,
+        ErrorCode::SessionExpired,
+        ErrorCode::TooManyWaiters,
+    ],
+    ..Operation::change("leaveDoubleBarrier", Method::Delete, &DOUBLE_BARRIER, USE, |call| {
+        leave(call).boxed()
+    })
+};
+
+async fn leave(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+    let barrier = call.recipe()?;
+    let params: LeaveParams = call.params()?;
+    let wait = params.wait;
+    call.log_fields.session = Some(params.session.clone());
+    call.log_fields.wait = wait;
+    let leave = params.command(BarrierKind::Double, barrier.clone());
+    let left = call.run(call.service().leave_barrier(leave, wait)).await?;
+    let Response { value: left, revision, .. } = left;
+    Ok(Reply::json(StatusCode::OK, &LeftBody { barrier, left }).at(revision))
+}

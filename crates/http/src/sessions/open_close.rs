@@ -1,0 +1,192 @@
+//! The life of a session: `POST /v1/sessions` and `PUT /v1/sessions/{id}` open one, `DELETE /v1/sessions/{id}` closes it.
+//!
+//! With `force` an operator closes the session of another client.
+
+use axum::http::{HeaderValue, StatusCode, header};
+use futures_util::FutureExt as _;
+use holdfast_api::parameters::session::{FORCE, INCARNATION, OPEN_ATTEMPT, REASON};
+use holdfast_api::parameters::{LABELS, REDIRECT, TTL};
+use holdfast_api::{
+    CallParams as _, ErrorCode, ParamError, Schemas, SessionBody, params, session_path,
+};
+use holdfast_service::{Response, SessionLease, generate_session_name};
+use holdfast_types::{Attempt, Labels, OpenSession, Reason, Right, SessionId, SessionName, Ttl};
+
+use crate::body::BodyKind;
+use crate::call::CallContext;
+use crate::late_copies::LateCopies;
+use crate::operation::{Example, HeadAccess, Header, Method, Operation, ResponseSpec};
+use crate::reply::Reply;
+use crate::routes::{SESSION, SESSIONS};
+use crate::status::HttpError;
+
+const LOCATION: Header = Header::text("location", "The path of the session");
+
+pub(crate) static CREATE: Operation = Operation {
+    summary: "Open a session with an id that the server generates",
+    params: OpenParams::LIST,
+    answers: || {
+        let about = "The session is open";
+        let opened = ResponseSpec::json(StatusCode::CREATED, about, Schemas::of::<SessionBody>);
+        vec![opened.with(&[LOCATION])]
+    },
+    errors: &[ErrorCode::QuotaExceeded],
+    late_copies: LateCopies::NewSession,
+    body: BodyKind::LISTS,
+    ..Operation::change("createSession", Method::Post, &SESSIONS, &[Right::SessionOpen], |call| {
+        create(call).boxed()
+    })
+};
+
+pub(crate) static OPEN: Operation = Operation {
+    summary: "Open a session, or renew it",
+    description: "A session owns locks and ephemeral nodes. It ends when it is closed, or when its ttl has passed since its \
+        last renewal. Everything that it holds is released then.",
+    params: OpenNamedParams::LIST,
+    example: Example { query: "ttl=1m", body: "" },
+    answers: || {
+        let renewed = "The session was open and is renewed";
+        let opened = "The session is open";
+        vec![
+            ResponseSpec::json(StatusCode::OK, renewed, Schemas::of::<SessionBody>),
+            ResponseSpec::json(StatusCode::CREATED, opened, Schemas::of::<SessionBody>)
+                .with(&[LOCATION]),
+        ]
+    },
+    errors: &[ErrorCode::QuotaExceeded, ErrorCode::SessionExpired, ErrorCode::AttemptOver],
+    late_copies: LateCopies::OpenAttempt,
+    body: BodyKind::LISTS,
+    ..Operation::change("openSession", Method::Put, &SESSION, &[Right::SessionOpen], |call| {
+        open(call).boxed()
+    })
+};
+
+pub(crate) static CLOSE: Operation = Operation {
+    summary: "Close a session and release everything it holds",
+    description: "The call may be repeated. On a session that expired it acknowledges the loss, so that the id can be used \
+        again.",
+    params: CloseParams::LIST,
+    answers: || ResponseSpec::no_content("The session is closed"),
+    errors: &[ErrorCode::SessionExpired],
+    ..Operation::write(
+        "closeSession",
+        Method::Delete,
+        &SESSION,
+        LateCopies::Incarnation,
+        HeadAccess::Subject,
+        BodyKind::SMALL,
+        |call| close(call).boxed(),
+    )
+};
+
+params! {
+    struct OpenParams {
+        ttl: Option<Ttl> = TTL,
+        _redirect: bool = REDIRECT,
+        labels: Labels = LABELS,
+    }
+}
+
+params! {
+    struct OpenNamedParams {
+        attempt: Option<Attempt> = OPEN_ATTEMPT,
+        ttl: Option<Ttl> = TTL,
+        _redirect: bool = REDIRECT,
+        labels: Labels = LABELS,
+    }
+}
+
+params! {
+    struct CloseParams {
+        reason: Option<Reason> = REASON,
+        force: bool = FORCE,
+        incarnation: Option<SessionId> = INCARNATION,
+        _redirect: bool = REDIRECT,
+    }
+}
+
+async fn create(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+    let session = generate_session_name().map_err(|failure| call.error(failure))?;
+    let session = call.whole_session(session)?;
+    let OpenParams { ttl, labels, .. } = call.params()?;
+    open_session(call, (session, None), ttl, labels).await
+}
+
+async fn open(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+    let session = call.session()?;
+    let OpenNamedParams { attempt, ttl, labels, .. } = call.params()?;
+    open_session(call, (session, attempt), ttl, labels).await
+}
+
+async fn open_session(
+    call: &CallContext<'_>,
+    (session, attempt): (SessionName, Option<Attempt>),
+    ttl: Option<Ttl>,
+    labels: Labels,
+) -> Result<Reply, HttpError> {
+    let open = OpenSession { session, ttl, anonymous: false, labels, password: None, id: None };
+    let response = call.run(call.service().open_session(open, attempt)).await?;
+    Ok(session_reply(call, response))
+}
+
+/// The session as JSON: 201 with its path if the call opened it, otherwise 200.
+pub(super) fn session_reply(call: &CallContext<'_>, response: Response<SessionLease>) -> Reply {
+    let Response { value, revision, leader_contact } = response;
+    let SessionLease { view, created, expires_in } = value;
+    let location = session_path(&view.session);
+    let body = SessionBody::new(view, expires_in, call.now(), revision);
+    let status = if created { StatusCode::CREATED } else { StatusCode::OK };
+    let reply = Reply::json(status, &body).at(revision).stale(leader_contact);
+    match HeaderValue::try_from(location) {
+        Ok(location) if created => reply.with_header(header::LOCATION, location),
+        Ok(_) | Err(_) => reply,
+    }
+}
+
+async fn close(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+    let session = call.session()?;
+    let params: CloseParams = call.params()?;
+    let incarnation = params.incarnation;
+    match operator_reason(params)? {
+        Some(reason) => call.change(call.service().end_session(session, incarnation, reason)).await,
+        None => call.change(call.service().close_session(session, incarnation)).await,
+    }
+}
+
+/// The reason of a forced close, or `None` if the client closes its own session.
+fn operator_reason(params: CloseParams) -> Result<Option<Reason>, ParamError> {
+    let refuse = |detail: &str, hint: &str| {
+        Err(ParamError::of("reason", ErrorCode::InvalidArgument, detail).hint(hint))
+    };
+    match (params.force, params.reason) {
+        (true, None) => refuse(
+            "'force' needs a reason",
+            "add the parameter reason=TEXT: it is written into the audit trail",
+        ),
+        (false, Some(_)) => {
+            refuse("'reason' is for 'force'", "add the parameter force, or leave reason out")
+        }
+        (_, reason) => Ok(reason),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn close(query: &str) -> Result<Option<Reason>, ParamError> {
+        operator_reason(CloseParams::from_query(query)?)
+    }
+
+    #[test]
+    fn a_forced_close_needs_a_reason() {
+        assert_eq!(close("").unwrap(), None);
+        assert_eq!(
+            close("force&reason=stuck").unwrap().as_ref().map(Reason::as_str),
+            Some("stuck")
+        );
+        assert!(close("force").unwrap_err().detail.contains("reason"));
+        assert!(close("reason=stuck").is_err());
+        assert!(close(&format!("force&reason={}", "x".repeat(257))).is_err());
+    }
+}
