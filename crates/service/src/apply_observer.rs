@@ -19,21 +19,21 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::config::ServiceConfig;
-use crate::contention::Contention;
-use crate::digest_log::DigestLog;
-use crate::hold_history::HistoryBounds;
-use crate::hold_recorder::{HistoryConfig, HoldRecorder};
-use crate::lease::Leases;
+use crate::digests::entry_log::DigestLog;
+use crate::digests::state_digests::StateDigests;
+use crate::health::stored_bytes_warning::StoredBytesWarning;
+use crate::history::contention::Contention;
+use crate::history::hold_history::HistoryBounds;
+use crate::history::hold_recorder::{HistoryConfig, HoldRecorder};
+use crate::leases::lease::Leases;
+use crate::leases::restart_time::RestartTime;
+use crate::locks::watched_queues::WatchedQueues;
 use crate::metrics::ServiceMetrics;
 use crate::recipes::RecipeWaiters;
-use crate::restart_time::RestartTime;
 use crate::session_events::SessionEvents;
-use crate::state_digests::StateDigests;
-use crate::stored_bytes_warning::StoredBytesWarning;
 use crate::stream::Streams;
 use crate::waiting::{AppliedWaiters, ParkedCalls, QueueEvent, WaiterPermits};
 use crate::watch::ChangeLog;
-use crate::watched_queues::WatchedQueues;
 
 /// Handles an encoded call of another node.
 pub(crate) type AnswerPeer =

@@ -1,13 +1,16 @@
-//! Backups of the cluster, made by this node from a copy of its state. Bound: one backup at a time.
+//! Backups of the cluster and its seal. Backups are made by this node from a copy of its state. Bound: one backup at a time.
 //!
 //! When the node has sent a whole backup, it records that in the state of the cluster.
+//!
+//! A seal makes a last backup complete: it has everything that clients have. The state machine rejects changes while it is
+//! sealed. The leader's timers propose nothing meanwhile, and renewals work.
 
 use std::io;
 use std::time::Duration;
 
 use bytes::Bytes;
 use holdfast_machine::Machine;
-use holdfast_types::{Command, NodeOperation, Rejection, Reply, Revision, Right};
+use holdfast_types::{Command, NodeOperation, Reason, Rejection, Reply, Revision, Right, Seal};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio_util::sync::CancellationToken;
 
@@ -95,6 +98,26 @@ impl Service {
             machine.rights_of(self.actor(), self.credential_time())?.check(right, "")?;
         }
         self.check(machine, right, "")
+    }
+}
+
+impl Service {
+    /// Seals the cluster, and returns its seal: the first one, if it was sealed before.
+    ///
+    /// # Errors
+    /// A rejection without the right `cluster manage`, or below feature level 2; the errors of any write.
+    pub async fn seal(&self, reason: Reason) -> Result<Response<Seal>, Failure> {
+        self.require(Right::ClusterManage)?;
+        self.propose_for(Command::Seal { reason }, Reply::into_sealed).await
+    }
+
+    /// Ends the seal of a revision.
+    ///
+    /// # Errors
+    /// As [`Service::seal`], and the present seal if it has another revision.
+    pub async fn unseal(&self, seal: Revision) -> Result<Response<()>, Failure> {
+        self.require(Right::ClusterManage)?;
+        self.propose_for(Command::Unseal { seal }, Reply::into_unsealed).await
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use holdfast_types::Limits;
 
-use crate::hold_history::HistoryBounds;
+use crate::history::hold_history::HistoryBounds;
 
 #[derive(Clone, Debug)]
 pub struct ServiceConfig {

@@ -8,7 +8,7 @@ use holdfast_types::{Revision, SessionName, SessionView};
 
 use crate::context::Response;
 use crate::failure::Failure;
-use crate::hold_notice::HoldNotice;
+use crate::history::hold_notice::HoldNotice;
 use crate::service::Service;
 use crate::session_events::EventsSince;
 use crate::waiting::{Wait, WaitEvent};

@@ -11,7 +11,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use crate::alarms::{Alarm, AlarmKind};
+use crate::health::alarms::{Alarm, AlarmKind};
 
 /// Upper bounds of the buckets of waits and holds, seconds: the longest wait is 5 minutes, and a hold may last for hours.
 pub const WAIT_BUCKETS: [f64; 14] =

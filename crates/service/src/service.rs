@@ -19,17 +19,16 @@ use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use crate::alarms::{ClockFacts, ListenerCertificate, MemoryUse};
 use crate::apply_observer::ApplyObserver;
-use crate::audit_sink_state::AuditSinkState;
-use crate::call_rate::CallRates;
+use crate::audit::sink::AuditSinkState;
+use crate::auth::refusals::Refusals;
 use crate::config::ServiceConfig;
 use crate::context::{ReadMode, RequestContext, Response};
+use crate::digests::entry_log::StateCheck;
 use crate::failure::Failure;
-use crate::local_uses::LocalUses;
+use crate::health::alarms::{ClockFacts, ListenerCertificate, MemoryUse};
 use crate::metrics::ServiceMetrics;
-use crate::refusals::Refusals;
-use crate::state_check::StateCheck;
+use crate::quotas::local_uses::{CallRates, LocalUses};
 use crate::stream::RenewalQueue;
 
 pub(crate) struct ServiceParts {
@@ -334,7 +333,7 @@ impl Service {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::queued::QueuedAcquire;
+    use crate::locks::queued::QueuedAcquire;
 
     fn size<A, F: Future>(_: impl FnOnce(A) -> F) -> usize {
         size_of::<F>()

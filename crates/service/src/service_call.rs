@@ -21,8 +21,8 @@ use holdfast_types::{
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::alarms::Alarm;
 use crate::failure::Failure;
+use crate::health::alarms::Alarm;
 use crate::service::Service;
 
 /// From this level of the cluster on, every member knows [`ReadClock`] and [`ReadPriority`].

@@ -15,7 +15,7 @@ use holdfast_types::{Applied, Event, Revision, SessionEvent, SessionName};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use crate::hold_notice::HoldNotice;
+use crate::history::hold_notice::HoldNotice;
 
 const KEPT_MAX: usize = 256;
 /// A session without a call for this time can be replaced by another session.
@@ -212,7 +212,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::hold_notice::HoldChange;
+    use crate::history::hold_notice::HoldChange;
 
     fn me() -> SessionName {
         SessionName::new("me").unwrap()

@@ -10,19 +10,21 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::apply_observer::{AnswerPeer, ApplyObserver};
-use crate::call_rate::CallRates;
+use crate::auth::refusals::Refusals;
 use crate::config::ServiceConfig;
 use crate::context::RequestContext;
-use crate::local_uses::LocalUses;
+use crate::digests::entry_check;
+use crate::digests::entry_log::StateCheck;
+use crate::health::clock_check;
+use crate::leases::leader_timers;
+use crate::leases::restart_time::RestartTime;
+use crate::members::leader_priority;
 use crate::metrics::ServiceMetrics;
-use crate::refusals::Refusals;
-use crate::restart_time::RestartTime;
+use crate::quotas::local_uses::{CallRates, LocalUses};
 use crate::service::{Service, ServiceParts};
 use crate::service_call::unavailable;
 use crate::session::random_bytes;
-use crate::state_check::StateCheck;
 use crate::stream::{RenewalQueue, StreamEnd, renew_streams};
-use crate::{clock_check, digest_check, leader_priority, leader_timers};
 
 impl Service {
     /// Starts the node: opens its data and joins its peers. It serves as soon as there is a leader.
@@ -88,7 +90,7 @@ impl Service {
         let node = service.as_node();
         let _only_once = started.set(node.clone());
         tokio::spawn(leader_timers::run(node.clone()));
-        tokio::spawn(digest_check::run(node.clone()));
+        tokio::spawn(entry_check::run(node.clone()));
         tokio::spawn(clock_check::run(node.clone()));
         tokio::spawn(leader_priority::run(node.clone()));
         tokio::spawn(renew_streams(node));

@@ -23,7 +23,7 @@ use super::message::{
 };
 use super::order::{Attachment, LockedStream, SeesChange, StreamEntry, Streams};
 use super::watch_table::WatchFlags;
-use crate::authorization::credential_ended;
+use crate::auth::authorization::credential_ended;
 use crate::context::{Principal, RequestContext};
 use crate::failure::Failure;
 use crate::service::Service;

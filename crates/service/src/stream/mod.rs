@@ -21,7 +21,6 @@ mod order;
 mod outbox;
 mod renewal_queue;
 mod renewals;
-mod shown_change;
 mod watch_table;
 
 pub use attach::SessionKey;

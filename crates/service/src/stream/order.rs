@@ -25,7 +25,7 @@ use parking_lot::Mutex;
 
 use super::message::{Notice, NoticeKind, StreamAnswer, StreamEnd, StreamReply, WatchKind};
 use super::outbox::{OutboxQueue, StreamLimits};
-use super::shown_change::FiredChange;
+use super::watch_table::FiredChange;
 use super::watch_table::{FiredWatch, StreamNumber, WatchFlags, WatchTable};
 use crate::failure::{Failure, session_ended};
 

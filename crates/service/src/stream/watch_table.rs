@@ -10,9 +10,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use holdfast_types::ZnodePath;
+use holdfast_machine::Machine;
+use holdfast_types::{AccessList, Identity, Perms, Rejection, TreeRejection, ZnodePath};
 
 use super::message::{NoticeKind, WatchKind, WatchMode};
+use crate::watch::is_visible;
 
 /// The number of a stream on this node. Never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -272,6 +274,35 @@ pub(crate) fn ancestors(path: &str) -> impl Iterator<Item = &str> {
         rest = if above.is_empty() { "/" } else { above };
         Some(rest)
     })
+}
+
+/// A change that fires a watch. A stream shows its client those of znodes that the client may read, as in ZooKeeper from
+/// 3.9.2 on. The access list of the time of the change counts, and not the one of the time at which the watch was armed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FiredChange<'a> {
+    pub(crate) kind: NoticeKind,
+    pub(crate) path: &'a ZnodePath,
+    /// The access list of a deleted znode; `None` is the open list.
+    pub(crate) deleted_acl: Option<&'a AccessList>,
+    /// No read of the znode armed the watch.
+    pub(crate) unread: bool,
+}
+
+impl FiredChange<'_> {
+    /// Whether a client with these identities may see the change.
+    pub(crate) fn is_shown(&self, machine: &Machine, identities: &[Identity]) -> bool {
+        if self.kind == NoticeKind::Deleted {
+            return self.deleted_acl.is_none_or(|acl| acl.allows(Perms::READ, identities));
+        }
+        match machine.exists(self.path, identities) {
+            Ok(_) => true,
+            // A later command of the same log entry deleted the znode. Its deletion does not fire the watch again.
+            Err(Rejection::Tree(TreeRejection::NoZnode { .. })) => {
+                !self.unread || is_visible(machine, self.path, identities)
+            }
+            Err(_) => false,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -8,10 +8,12 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use holdfast_types::{Grant, LossCause};
+use holdfast_types::{Grant, LossCause, Revision};
 use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+
+use crate::failure::Failure;
 
 /// Events buffered in one mailbox.
 const EVENTS_MAX: usize = 2;
@@ -138,6 +140,75 @@ impl<K: Ord, E> Drop for Parked<K, E> {
     }
 }
 
+/// Callers that wait until this node has applied a revision. `apply` wakes exactly those whose revision it reaches, after
+/// it has dispatched the events of the log entry. Bound: one registration for each call.
+#[derive(Debug)]
+pub(crate) struct AppliedWaiters(ParkedCalls<Revision, ()>);
+
+impl Default for AppliedWaiters {
+    fn default() -> Self {
+        Self(ParkedCalls::new(Counter::default()))
+    }
+}
+
+impl AppliedWaiters {
+    /// Resolves when the revision is applied; `applied` reads the last applied revision.
+    pub(crate) async fn wait(&self, revision: Revision, applied: impl Fn() -> Revision) {
+        if applied() >= revision {
+            return;
+        }
+        let mut parked = self.0.park(revision);
+        // Either the revision was applied before this check, or `reached` finds the call.
+        if applied() < revision {
+            parked.woken().await;
+        }
+    }
+
+    /// Wakes callers that wait for this revision or an earlier one. Runs inside the apply step.
+    pub(crate) fn reached(&self, revision: Revision) {
+        self.0.wake(Revision(0)..=revision, |_| None);
+    }
+}
+
+/// Permits to wait on this node: they bound all parked calls, and shutdown waits until all are returned.
+#[derive(Debug)]
+pub(crate) struct WaiterPermits {
+    permits: Arc<Semaphore>,
+    limit: usize,
+}
+
+/// A permit to wait. A call takes it before proposing a command and keeps it until its wait is cleaned up.
+#[derive(Debug)]
+pub(crate) struct WaiterPermit(
+    #[expect(dead_code, reason = "held until it is dropped")] OwnedSemaphorePermit,
+);
+
+impl WaiterPermits {
+    pub(crate) fn new(limit: usize) -> Self {
+        Self { permits: Arc::new(Semaphore::new(limit)), limit }
+    }
+
+    pub(crate) fn take(&self) -> Result<WaiterPermit, Failure> {
+        match self.permits.clone().try_acquire_owned() {
+            Ok(permit) => Ok(WaiterPermit(permit)),
+            Err(_) => Err(Failure::TooManyWaiters { limit: self.limit }),
+        }
+    }
+
+    pub(crate) fn in_use(&self) -> usize {
+        self.limit - self.permits.available_permits()
+    }
+
+    /// Resolves when no permit is in use; afterwards none can be taken. May be awaited more than once.
+    pub(crate) async fn drained(&self) {
+        let all = u32::try_from(self.limit).unwrap_or(u32::MAX);
+        // An error means that an earlier call closed the semaphore.
+        if let Ok(_all) = self.permits.acquire_many(all).await {
+            self.permits.close();
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -181,5 +252,46 @@ mod tests {
             assert_eq!(parked.woken().await, WakeUp::Event(event));
         }
         assert_eq!(parked.woken().await, WakeUp::Look);
+    }
+
+    #[tokio::test]
+    async fn only_callers_whose_revision_is_reached_wake() {
+        let waiters = AppliedWaiters::default();
+        let behind = || Revision(1);
+        waiters.wait(Revision(1), behind).await;
+        let mut third = std::pin::pin!(waiters.wait(Revision(3), behind));
+        let mut fifth = std::pin::pin!(waiters.wait(Revision(5), behind));
+        assert!(futures_util::poll!(&mut third).is_pending());
+        assert!(futures_util::poll!(&mut fifth).is_pending());
+        waiters.reached(Revision(2));
+        assert!(futures_util::poll!(&mut third).is_pending());
+        waiters.reached(Revision(4));
+        third.await;
+        assert!(futures_util::poll!(&mut fifth).is_pending());
+        waiters.reached(Revision(5));
+        fifth.await;
+    }
+
+    #[tokio::test]
+    async fn a_dropped_waiter_leaves_no_registration() {
+        let waiters = AppliedWaiters::default();
+        {
+            let mut waiter = std::pin::pin!(waiters.wait(Revision(3), || Revision(1)));
+            assert!(futures_util::poll!(&mut waiter).is_pending());
+            assert_eq!(waiters.0.len(), 1);
+        }
+        assert_eq!(waiters.0.len(), 0);
+    }
+
+    #[tokio::test]
+    async fn draining_waits_for_the_last_permit_and_may_be_awaited_again() {
+        let permits = WaiterPermits::new(2);
+        let permit = permits.take().unwrap();
+        let mut drained = std::pin::pin!(permits.drained());
+        assert!(futures_util::poll!(&mut drained).is_pending());
+        drop(permit);
+        drained.await;
+        permits.drained().await;
+        assert!(matches!(permits.take(), Err(Failure::TooManyWaiters { limit: 2 })));
     }
 }

@@ -14,7 +14,7 @@ use super::filter::WatchFilter;
 use super::watchers::{Watcher, Watchers};
 use super::{BATCH_MAX, WatchItem, WatchedItem, ZnodeChangeKind};
 use crate::failure::Failure;
-use crate::hold_notice::{HoldChange, HoldNotice};
+use crate::history::hold_notice::{HoldChange, HoldNotice};
 
 /// The bytes of an item besides its path.
 const ITEM_BYTES: usize = 160;

@@ -14,7 +14,7 @@ mod watchers;
 use holdfast_machine::Machine;
 use holdfast_types::{Identity, Rejection, Revision, TreeRejection, ZnodePath};
 
-use crate::hold_notice::HoldNotice;
+use crate::history::hold_notice::HoldNotice;
 
 pub use filter::WatchFilter;
 pub use reader::WatchStream;

@@ -9,7 +9,7 @@ use holdfast_types::{Rejection, Revision, Right};
 
 use super::change_log::{ReadChanges, WatcherHandle};
 use super::{WatchFilter, WatchItem, WatchRequest, WatchedItem, is_visible};
-use crate::authorization::{CredentialWatch, allows, credential_ended};
+use crate::auth::authorization::{CredentialWatch, allows, credential_ended};
 use crate::failure::Failure;
 use crate::service::Service;
 

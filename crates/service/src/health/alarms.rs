@@ -1,0 +1,455 @@
+//! Alarms: conditions of a node or the cluster that an operator should end. They block nothing.
+//!
+//! [`alarms_of`] computes the alarms of one node from [`AlarmFacts`], a copy of its state. Each node raises an alarm at
+//! most once, and names at most [`NAMED_MAX`] things in it. Only the leader knows how far its followers are.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime};
+
+use holdfast_raft::{RecentSyncs, SLOW_SYNC};
+use holdfast_types::{
+    AuditClass, AuditEvicted, HolderView, LockName, NodeId, Reason, Revision, Seal, Stamp,
+    ZnodePath, format_time,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::digests::entry_log::StateCheck;
+
+mod kind;
+
+pub use kind::AlarmKind;
+
+/// A follower that has acknowledged nothing for longer is silent.
+pub(crate) const SILENT: Duration = Duration::from_secs(10);
+/// A follower that lags by more entries needs a snapshot soon, because the leader keeps about as many.
+const LAG_MAX: u64 = 4_096;
+/// Free disk space below this multiple of the reserve is low.
+const RESERVES_MIN: u64 = 16;
+/// With fewer syncs in the last minute, a single slow one is no alarm.
+const SYNCS_MIN: u64 = 20;
+/// Certificates and access tokens that expire within this time.
+const EXPIRES_WITHIN: Duration = Duration::from_secs(14 * DAY);
+const DAY: u64 = 86_400;
+/// A quota is near from this percentage on.
+const QUOTA_NEAR: u64 = 90;
+/// The largest difference between two clocks without an alarm, milliseconds.
+const CLOCK_OFFSET_MAX: u64 = 500;
+/// The largest delay of the log's time without an alarm, milliseconds.
+const BEHIND_MAX: i64 = 5_000;
+/// Resident memory from this percentage of the limit on is high. The rest is for a snapshot and for calls in flight.
+const MEMORY_HIGH: u64 = 80;
+/// From this percentage on, the kernel may end the process at any time.
+const MEMORY_CRITICAL: u64 = 92;
+/// How long an eviction from the audit trail raises an alarm, milliseconds.
+const EVICTED_FOR: u64 = 86_400_000;
+/// The most things that one alarm names.
+pub(crate) const NAMED_MAX: usize = 5;
+
+/// How urgent an alarm is. Services exchange it: append-only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum AlarmSeverity {
+    /// The cluster works; another event can stop it.
+    Warning,
+    /// Calls fail, or state is in danger.
+    Critical,
+}
+
+impl AlarmSeverity {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Warning => "warning",
+            Self::Critical => "critical",
+        }
+    }
+}
+
+/// An alarm of one node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Alarm {
+    pub kind: AlarmKind,
+    pub severity: AlarmSeverity,
+    /// The fact, without a full stop.
+    pub detail: String,
+}
+
+/// A follower, as its leader sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FollowerFacts {
+    pub(crate) node: NodeId,
+    /// The time since its last acknowledgement; `None` before the first.
+    pub(crate) contact: Option<Duration>,
+    pub(crate) connected: bool,
+    /// Entries that it has not acknowledged.
+    pub(crate) lag: Option<u64>,
+    /// How long it has been behind without progress.
+    pub(crate) stalled: Option<Duration>,
+    /// Why it refused the last connection.
+    pub(crate) refusal: Option<String>,
+    /// The address that does not answer, and the reason.
+    pub(crate) unreachable: Option<String>,
+}
+
+impl FollowerFacts {
+    fn is_silent(&self) -> bool {
+        self.contact.map_or(!self.connected, |contact| contact > SILENT)
+    }
+
+    /// Returns how far the follower is behind, if that is too far or for too long.
+    fn lags(&self) -> Option<String> {
+        let (node, lag) = (self.node, self.lag?);
+        let stalled = self.stalled.filter(|stalled| *stalled > SILENT);
+        let stalled =
+            stalled.map(|stalled| format!(", without progress for {} s", stalled.as_secs()));
+        (lag > LAG_MAX || stalled.is_some()).then(|| {
+            format!("node {node} by {lag} entries{}{}", stalled.unwrap_or_default(), self.reason())
+        })
+    }
+
+    fn reason(&self) -> String {
+        let reason = self.refusal.as_ref().or(self.unreachable.as_ref());
+        reason.map(|reason| format!(" ({reason})")).unwrap_or_default()
+    }
+}
+
+/// The certificate of a listener.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListenerCertificate {
+    /// `http`, `peer` or `zookeeper`.
+    pub listener: &'static str,
+    pub expires_at: SystemTime,
+    /// Why the changed files cannot be used.
+    pub reload_error: Option<String>,
+}
+
+/// Something that expires after this time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Expiring {
+    pub(crate) name: String,
+    pub(crate) within: Duration,
+}
+
+/// The memory of this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryUse {
+    /// Resident bytes.
+    pub resident: u64,
+    /// The limit of the process, or the memory of the machine, bytes.
+    pub limit: u64,
+}
+
+impl MemoryUse {
+    /// The share of the limit that is used, per cent.
+    fn percent(self) -> u64 {
+        let percent = u128::from(self.resident) * 100 / u128::from(self.limit.max(1));
+        u64::try_from(percent).unwrap_or(u64::MAX)
+    }
+}
+
+/// What is used of a limit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct QuotaUse {
+    pub(crate) name: String,
+    pub(crate) used: u64,
+    pub(crate) limit: u64,
+}
+
+impl QuotaUse {
+    pub(crate) fn is_near(&self) -> bool {
+        let (used, limit) = (u128::from(self.used), u128::from(self.limit));
+        limit > 0 && used * 100 >= limit * u128::from(QUOTA_NEAR)
+    }
+}
+
+/// What this node knows about the clocks; empty unless it leads.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ClockFacts {
+    /// How far the clocks of other nodes are ahead of this node's, milliseconds.
+    pub(crate) offsets: BTreeMap<NodeId, i64>,
+    /// How far the log's time is behind the clocks of a majority, milliseconds.
+    pub(crate) behind_ms: Option<i64>,
+}
+
+/// The state that alarms depend on.
+#[derive(Clone, Debug)]
+pub(crate) struct AlarmFacts {
+    pub(crate) node: NodeId,
+    pub(crate) leader: Option<NodeId>,
+    pub(crate) has_quorum: bool,
+    /// What a node without a log waits for.
+    pub(crate) waiting_for: Option<String>,
+    /// The number of voters, including this node.
+    pub(crate) voters: usize,
+    /// The followers that vote; empty unless this node leads.
+    pub(crate) followers: Vec<FollowerFacts>,
+    pub(crate) disk_free: u64,
+    pub(crate) disk_reserve: u64,
+    pub(crate) syncs: RecentSyncs,
+    pub(crate) now: SystemTime,
+    pub(crate) certificates: Vec<ListenerCertificate>,
+    /// The access tokens of administrators and operators that expire soon.
+    pub(crate) tokens: Vec<Expiring>,
+    /// The quotas that are near.
+    pub(crate) quotas: Vec<QuotaUse>,
+    /// Why the lock history of this node has a recent gap.
+    pub(crate) history_gap: Option<&'static str>,
+    /// The revision at which the states of the nodes differ.
+    pub(crate) differs_at: Option<Revision>,
+    /// An address that other machines reach without TLS.
+    pub(crate) unprotected: Option<String>,
+    /// Empty unless this node leads.
+    pub(crate) clocks: ClockFacts,
+    /// The members that answer no longer at their registered address, with the address and the reason; empty unless this node leads.
+    pub(crate) addresses: BTreeMap<NodeId, String>,
+    /// `None` if it is unknown.
+    pub(crate) memory: Option<MemoryUse>,
+    /// Why the last scheduled backup of this node failed.
+    pub(crate) backup_failure: Option<String>,
+    pub(crate) backup: Option<ExpectedBackup>,
+    pub(crate) state_check: StateCheck,
+    /// The seal of the cluster, and its age.
+    pub(crate) seal: Option<(Seal, Duration)>,
+    /// A znode of a client that does not see HTTP callers, and the number of all of them; `None` unless this node leads.
+    pub(crate) foreign: Option<(ZnodePath, usize)>,
+    /// The problems of the durable copies of the audit trail.
+    pub(crate) audit_sinks: Vec<String>,
+    /// The evicted records of the audit trail, and the log's time.
+    pub(crate) audit_evicted: (Vec<(AuditClass, AuditEvicted)>, Stamp),
+    /// The durable holds that are too old, with their ages.
+    pub(crate) durable_holds: Vec<(LockName, HolderView, Duration)>,
+}
+
+/// When the next backup is expected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ExpectedBackup {
+    pub(crate) every: Duration,
+    /// The time since the last backup; `None` before the first.
+    pub(crate) age: Option<Duration>,
+}
+
+/// Computes the alarms of a node, in the order of their kinds.
+pub(crate) fn alarms_of(facts: &AlarmFacts) -> Vec<Alarm> {
+    let found = AlarmKind::ALL.map(|kind| {
+        let (severity, detail) = raised(kind, facts)?;
+        Some(Alarm { kind, severity, detail })
+    });
+    found.into_iter().flatten().collect()
+}
+
+fn raised(kind: AlarmKind, facts: &AlarmFacts) -> Option<(AlarmSeverity, String)> {
+    use AlarmSeverity::{Critical, Warning};
+    match kind {
+        AlarmKind::NoLeader => Some((Critical, no_leader(facts)?)),
+        AlarmKind::Diverged => {
+            let detail = |at| format!("the states of the nodes differ at revision {at}");
+            Some((Critical, facts.differs_at.map(detail)?))
+        }
+        AlarmKind::OneFailureLeft => Some((Critical, one_failure_left(facts)?)),
+        AlarmKind::MemberSilent => {
+            let silent = facts.followers.iter().filter(|follower| follower.is_silent());
+            Some((Warning, named(silent.map(silence), "no acknowledgement")?))
+        }
+        AlarmKind::MemberLagging => {
+            let behind = facts.followers.iter().filter(|follower| !follower.is_silent());
+            Some((Warning, named(behind.filter_map(FollowerFacts::lags), "behind the leader")?))
+        }
+        AlarmKind::DiskLow => disk_low(facts),
+        AlarmKind::LogSyncSlow => Some((Warning, log_sync_slow(facts.syncs)?)),
+        AlarmKind::CertificateExpires => certificate_expires(facts),
+        AlarmKind::TlsReloadFailed => {
+            let failed = facts
+                .certificates
+                .iter()
+                .filter_map(|of| Some(format!("{}: {}", of.listener, of.reload_error.as_ref()?)));
+            Some((Critical, named(failed, "")?))
+        }
+        AlarmKind::TokenExpires => {
+            let expiring = facts.tokens.iter().filter(|token| token.within <= EXPIRES_WITHIN);
+            let detail = expiring.map(|token| format!("{} in {}", token.name, days(token.within)));
+            Some((Warning, named(detail, "the last access token of a privileged subject")?))
+        }
+        AlarmKind::QuotaNear => {
+            let near = facts.quotas.iter().filter(|quota| quota.is_near());
+            let detail =
+                near.map(|quota| format!("{} {} of {}", quota.name, quota.used, quota.limit));
+            Some((Warning, named(detail, "")?))
+        }
+        AlarmKind::HistoryGap => Some((Warning, facts.history_gap?.to_owned())),
+        AlarmKind::OpenMode => {
+            let detail = |address| format!("other machines reach {address} without TLS");
+            Some((Warning, facts.unprotected.as_ref().map(detail)?))
+        }
+        AlarmKind::ClockSkew => {
+            let wrong =
+                facts.clocks.offsets.iter().filter(|(_, ms)| ms.unsigned_abs() > CLOCK_OFFSET_MAX);
+            Some((Warning, named(wrong.map(|(node, ms)| clock_offset(*node, *ms)), "")?))
+        }
+        AlarmKind::BackupOld => Some((Warning, backup_old(facts.backup?)?)),
+        AlarmKind::Unverified => {
+            let detail = "no majority has confirmed the state of this node since its start";
+            (facts.state_check == StateCheck::Unverified).then(|| (Warning, detail.to_owned()))
+        }
+        AlarmKind::Sealed => {
+            let (Seal { by, reason, .. }, age) = facts.seal.as_ref()?;
+            let by = by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
+            Some((Warning, format!("sealed{by} {} ago: {reason}", days(*age))))
+        }
+        AlarmKind::ForeignRecipe => Some((Warning, foreign_recipe(facts)?)),
+        AlarmKind::MemberAddress => Some((Warning, member_address(facts)?)),
+        AlarmKind::MemoryHigh => memory_high(facts.memory?),
+        AlarmKind::BackupFailed => Some((Warning, facts.backup_failure.clone()?)),
+        AlarmKind::TimeBehind => Some((Warning, time_behind(facts.clocks.behind_ms?)?)),
+        AlarmKind::AuditBehind => Some((Warning, named(facts.audit_sinks.iter().cloned(), "")?)),
+        AlarmKind::AuditEvicted => Some((Warning, audit_evicted(&facts.audit_evicted)?)),
+        AlarmKind::DurableHoldOld => Some((Warning, durable_holds(&facts.durable_holds)?)),
+    }
+}
+
+fn foreign_recipe(facts: &AlarmFacts) -> Option<String> {
+    let (path, count) = facts.foreign.as_ref()?;
+    Some(format!("{count} znodes of clients that do not see HTTP callers, first {path}"))
+}
+
+fn member_address(facts: &AlarmFacts) -> Option<String> {
+    let wrong = facts.addresses.iter().map(|(node, reason)| format!("node {node} at {reason}"));
+    named(wrong, "no answer")
+}
+
+fn memory_high(memory: MemoryUse) -> Option<(AlarmSeverity, String)> {
+    let percent = memory.percent();
+    let severity = match percent {
+        MEMORY_CRITICAL.. => AlarmSeverity::Critical,
+        MEMORY_HIGH.. => AlarmSeverity::Warning,
+        _ => return None,
+    };
+    let [resident, limit] = [memory.resident, memory.limit].map(|bytes| bytes >> 20);
+    Some((severity, format!("{resident} MiB resident, {percent} % of the limit of {limit} MiB")))
+}
+
+fn audit_evicted((evicted, now): &(Vec<(AuditClass, AuditEvicted)>, Stamp)) -> Option<String> {
+    let is_recent = |evicted: &AuditEvicted| now.0 < evicted.evicted_at.0 + EVICTED_FOR;
+    let recent = evicted.iter().filter(|(_, evicted)| is_recent(evicted));
+    let detail = recent.map(|(class, AuditEvicted { count, at, .. })| {
+        format!("{count} records of {} up to {}", class.as_str(), format_time(*at))
+    });
+    named(detail, "evicted from the audit trail")
+}
+
+fn durable_holds(old: &[(LockName, HolderView, Duration)]) -> Option<String> {
+    let detail = old.iter().map(|(lock, HolderView { owner, durable, .. }, age)| {
+        let reason = durable.as_ref().map_or("", Reason::as_str);
+        format!("{lock} by {owner} for {}: {reason}", days(*age))
+    });
+    named(detail, "")
+}
+
+fn time_behind(ms: i64) -> Option<String> {
+    let seconds = ms / 1_000;
+    let detail = || format!("the log's time is behind the clocks of a majority by {seconds} s");
+    (ms > BEHIND_MAX).then(detail)
+}
+
+fn clock_offset(node: NodeId, ms: i64) -> String {
+    let direction = if ms > 0 { "ahead of" } else { "behind" };
+    let tenths = ms.unsigned_abs() / 100;
+    let (seconds, tenths) = (tenths / 10, tenths % 10);
+    format!("the clock of node {node} is {seconds}.{tenths} s {direction} the leader's")
+}
+
+fn backup_old(ExpectedBackup { every, age }: ExpectedBackup) -> Option<String> {
+    match age {
+        None => Some(format!("no backup, expected every {}", days(every))),
+        Some(age) if age > every => Some(format!(
+            "the last backup was made {} ago, expected every {}",
+            days(age),
+            days(every)
+        )),
+        Some(_) => None,
+    }
+}
+
+fn no_leader(facts: &AlarmFacts) -> Option<String> {
+    match facts.leader {
+        None => Some(facts.waiting_for.clone().unwrap_or_else(|| "no leader is known".to_owned())),
+        Some(_) if facts.has_quorum => None,
+        Some(leader) if leader == facts.node => {
+            Some("this node leads, but no majority acknowledges it".to_owned())
+        }
+        Some(leader) => Some(format!("no message from the leader, node {leader}")),
+    }
+}
+
+/// A cluster with fewer than three voters never survives a failure, so it has no alarm.
+fn one_failure_left(facts: &AlarmFacts) -> Option<String> {
+    let silent = facts.followers.iter().filter(|follower| follower.is_silent()).count();
+    let (all, healthy) = (facts.voters, facts.voters.saturating_sub(silent));
+    let leads = facts.leader == Some(facts.node);
+    (leads && all >= 3 && healthy == all / 2 + 1)
+        .then(|| format!("{healthy} of {all} voters answer: the next failure stops the cluster"))
+}
+
+fn silence(follower: &FollowerFacts) -> String {
+    let (node, reason) = (follower.node, follower.reason());
+    match follower.contact {
+        Some(contact) => format!("node {node} for {} s{reason}", contact.as_secs()),
+        None => format!("node {node} since this leader started{reason}"),
+    }
+}
+
+fn disk_low(facts: &AlarmFacts) -> Option<(AlarmSeverity, String)> {
+    let (free, reserve) = (facts.disk_free, facts.disk_reserve);
+    let severity = match () {
+        () if free < reserve => AlarmSeverity::Critical,
+        () if free < reserve.saturating_mul(RESERVES_MIN) => AlarmSeverity::Warning,
+        () => return None,
+    };
+    let [free, reserve] = [free, reserve].map(|bytes| bytes >> 20);
+    Some((severity, format!("{free} MiB are free, the reserve is {reserve} MiB")))
+}
+
+fn log_sync_slow(RecentSyncs { count, slow }: RecentSyncs) -> Option<String> {
+    let limit = SLOW_SYNC.as_millis();
+    (count >= SYNCS_MIN && slow.saturating_mul(100) > count).then(|| {
+        format!("{slow} of {count} syncs of the log took longer than {limit} ms in the last minute")
+    })
+}
+
+fn certificate_expires(facts: &AlarmFacts) -> Option<(AlarmSeverity, String)> {
+    let left = |of: &ListenerCertificate| of.expires_at.duration_since(facts.now);
+    let soon =
+        facts.certificates.iter().filter(|of| !left(of).is_ok_and(|left| left > EXPIRES_WITHIN));
+    let detail = soon.clone().map(|of| match left(of) {
+        Ok(left) => format!("{} in {}", of.listener, days(left)),
+        Err(_) => format!("{} has expired", of.listener),
+    });
+    let detail = named(detail, "the certificate of a listener")?;
+    let has_expired = soon.clone().any(|of| left(of).is_err());
+    Some((if has_expired { AlarmSeverity::Critical } else { AlarmSeverity::Warning }, detail))
+}
+
+/// `what: first, second and 3 more`, or without `what: ` if it is empty; `None` without items.
+fn named(items: impl Iterator<Item = String>, what: &str) -> Option<String> {
+    let mut items: Vec<String> = items.collect();
+    let more = items.len().saturating_sub(NAMED_MAX);
+    items.truncate(NAMED_MAX);
+    let mut text = items.join(", ");
+    if more > 0 {
+        text = format!("{text} and {more} more");
+    }
+    if items.is_empty() {
+        return None;
+    }
+    Some(if what.is_empty() { text } else { format!("{what}: {text}") })
+}
+
+/// `3 days`, or hours below two days, or minutes below two hours.
+fn days(time: Duration) -> String {
+    let minutes = time.as_secs() / 60;
+    match minutes / 60 {
+        0 | 1 => format!("{minutes} minutes"),
+        hours @ 2..48 => format!("{hours} hours"),
+        hours => format!("{} days", hours / 24),
+    }
+}
+
+#[cfg(test)]
+mod tests;

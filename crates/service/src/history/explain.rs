@@ -1,0 +1,140 @@
+//! Explains why a lock is not free, and lists past holds and contended locks.
+//!
+//! Combines the state machine, the leader's leases and this node's own records. The node calls the leader once, for at
+//! most a second; without a reply, leases are omitted.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use holdfast_machine::{BlockingLink, LockFilter, Machine};
+use holdfast_types::{HolderView, LockName, LockView, Rejection, Revision, Right, Stamp};
+
+use crate::auth::authorization::allows;
+use crate::context::{ReadMode, Response};
+use crate::failure::Failure;
+use crate::history::contention::LockTimes;
+use crate::history::hold_history::{HistoryQuery, PastHold};
+use crate::locks::read::WAITERS_SHOWN;
+use crate::service::Service;
+use crate::service_call::LeaseView;
+
+#[derive(Clone, Debug)]
+pub struct Explanation {
+    /// Holders and waiters.
+    pub view: LockView,
+    /// The leases of the holders, in their order; `None` if no leader replied.
+    pub leases: Vec<Option<LeaseView>>,
+    /// The lock that the holder waits for, the holder of that lock, and so on.
+    pub chain: Vec<BlockingLink>,
+    /// Waits and holds, as recorded by this node.
+    pub times: Option<LockTimes>,
+}
+
+#[derive(Clone, Debug)]
+pub struct HistoryRequest {
+    pub lock: LockName,
+    /// If set, only the hold at this time is returned.
+    pub at: Option<Stamp>,
+    /// The maximum number of past holds to return.
+    pub limit: usize,
+}
+
+/// The holds of a lock, as recorded by one node.
+#[derive(Clone, Debug)]
+pub struct LockHistory {
+    pub lock: LockName,
+    /// The current holders; with `at`, only the holders that held the lock at that time.
+    pub holders: Vec<HolderView>,
+    /// Past holds, the newest first.
+    pub holds: Vec<PastHold>,
+    /// Every hold that ended after this revision is included.
+    pub complete_after: Revision,
+}
+
+#[derive(Clone, Debug)]
+pub struct ContendedLock {
+    pub view: LockView,
+    pub times: Option<LockTimes>,
+}
+
+impl Service {
+    /// Returns the lock history of this node, including everything applied so far.
+    ///
+    /// # Errors
+    /// [`Failure::Overloaded`] if the history thread does not reply in time; otherwise the errors of any read.
+    pub async fn history(
+        &self,
+        request: HistoryRequest,
+        mode: ReadMode,
+    ) -> Result<Response<LockHistory>, Failure> {
+        let HistoryRequest { lock, at, limit } = request;
+        let view = self.lock(&lock, mode).await?;
+        let query = HistoryQuery { lock: lock.clone(), at, limit };
+        let found = tokio::time::timeout_at(
+            self.deadline().into(),
+            self.observer().hold_recorder.query(query),
+        );
+        let Ok(Some(found)) = found.await else {
+            return Err(Failure::Overloaded { retry_after: Duration::from_secs(1) });
+        };
+        let held_at_that_time = |holder: &HolderView| at.is_none_or(|at| holder.granted_at <= at);
+        Ok(view.map(|view| {
+            let holders = view.holders.into_iter().filter(held_at_that_time).collect();
+            let (holds, complete_after) = (found.holds, found.complete_after);
+            LockHistory { lock, holders, holds, complete_after }
+        }))
+    }
+
+    /// Returns the holders and waiters of a lock, and why it is not free. Linearizable.
+    ///
+    /// # Errors
+    /// The errors of any read.
+    pub async fn explain(&self, lock: &LockName) -> Result<Response<Explanation>, Failure> {
+        let read_lock = |machine: &Machine| {
+            let rights = self.enforced_rights(machine)?;
+            self.check(machine, Right::LockRead, lock.as_str())?;
+            let chain = machine.blocking_chain(lock).into_iter();
+            // The rest of a chain stays hidden behind the first lock that the caller may not read.
+            let is_visible =
+                |link: &BlockingLink| allows(rights, Right::LockRead, link.waits_for.as_str());
+            Ok((machine.lock(lock, WAITERS_SHOWN), chain.take_while(is_visible).collect()))
+        };
+        let read = self.read(ReadMode::Linearizable, read_lock).await?.accepted()?;
+        let Response { value: (view, chain), revision, .. } = read;
+        let leases = self.leases_of_holders(&view).await;
+        let times = self.observer().contention.of(lock);
+        Ok(Response::new(Explanation { view, leases, chain, times }, revision))
+    }
+
+    /// Returns the locks with the longest queues, then the locks with the longest recent waits.
+    ///
+    /// # Errors
+    /// The errors of any read.
+    pub async fn contention(
+        &self,
+        prefix: String,
+        limit: usize,
+        mode: ReadMode,
+    ) -> Result<Response<Vec<ContendedLock>>, Failure> {
+        self.freshen(mode).await?;
+        let lately = self.observer().contention.busiest(&prefix, limit);
+        let filter = LockFilter { prefix, ..LockFilter::default() };
+        let read: Result<_, Rejection> = self.raft().read(|machine| {
+            let rights = self.enforced_rights(machine)?;
+            let is_visible = |lock: &LockName| allows(rights, Right::LockRead, lock.as_str());
+            let mut views = machine.longest_queues(&filter, limit, is_visible);
+            let shown: BTreeSet<_> = views.iter().map(|view| view.lock.clone()).collect();
+            let others = lately.iter().filter(|lock| !shown.contains(*lock) && is_visible(lock));
+            let room = limit.saturating_sub(views.len());
+            views.extend(others.take(room).map(|lock| machine.lock_in_list(lock)));
+            Ok((views, machine.revision()))
+        });
+        let (views, revision) = read.map_err(Failure::Rejected)?;
+        let known = |view: LockView| ContendedLock {
+            times: self.observer().contention.of(&view.lock),
+            view,
+        };
+        let found = views.into_iter().map(known).collect();
+        Ok(self.labelled(found, revision, mode))
+    }
+}

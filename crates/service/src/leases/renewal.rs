@@ -1,0 +1,303 @@
+//! Renewing sessions and reading their leases: calls that only the leader serves.
+//!
+//! A renewal is acknowledged after a quorum confirmed the leadership in a round that began after the request arrived.
+//! It writes no log entry. A follower calls the leader in one hop.
+//!
+//! A call for many sessions has one result for each, in order. Bound: at most [`RENEWED_MAX`] sessions per call.
+
+use std::time::{Duration, Instant};
+
+use holdfast_machine::Machine;
+use holdfast_raft::Urgency;
+use holdfast_types::{
+    Actor, Command, LockName, LockView, Owner, Rejection, Reply, SessionId, SessionName, Ticket,
+    Ttl,
+};
+
+use crate::context::Response;
+use crate::failure::{Failure, session_ended};
+use crate::leases::lease::{Leases, Renewal};
+use crate::service::Service;
+use crate::service_call::{
+    BatchRenewal, CallFailure, LeaseView, NamedRenewal, ReadLeases, Renew, RenewById, RenewByName,
+    Renewed,
+};
+
+/// The maximum number of sessions that one call renews.
+pub const RENEWED_MAX: usize = 1_000;
+
+/// The result for one session of a batch.
+#[derive(Clone, Debug)]
+pub struct SessionRenewal {
+    pub session: SessionName,
+    /// The session's TTL and the guaranteed remaining time of its lease, or the reason why it was not renewed.
+    pub renewed: Result<(Ttl, Duration), Failure>,
+}
+
+impl Service {
+    /// Renews a session on the leader.
+    pub(crate) async fn renew(
+        &self,
+        session: &SessionName,
+        queue_entry: Option<(LockName, Owner, Ticket)>,
+        deadline: Instant,
+    ) -> Result<Renewed, Failure> {
+        let actor = self.actor().clone();
+        let call = Renew { actor, session: session.clone(), queue_entry };
+        let renewed = self.call_leader(call, deadline).await?;
+        self.metrics().keepalives.inc();
+        Ok(renewed)
+    }
+
+    /// Renews many sessions on the leader. Returns one result for each, in order.
+    pub(crate) async fn renew_many(
+        &self,
+        sessions: Vec<SessionId>,
+        deadline: Instant,
+    ) -> Result<Vec<BatchRenewal>, Failure> {
+        let count = sessions.len();
+        let renewals = self.call_leader(RenewById { sessions }, deadline).await?;
+        if renewals.len() == count { Ok(renewals) } else { Err(Failure::OutcomeUnknown) }
+    }
+
+    /// Returns the remaining time of a session's lease; zero for a session that has ended.
+    pub(crate) async fn remaining(&self, session: &SessionName) -> Result<Duration, Failure> {
+        let call = ReadLeases { sessions: vec![session.clone()] };
+        let leases = self.call_leader(call, self.deadline()).await?;
+        let lease = leases.into_iter().next().flatten();
+        Ok(lease.map_or(Duration::ZERO, |lease| Duration::from_millis(lease.left_ms)))
+    }
+
+    /// Confirms with a quorum that this node leads.
+    pub(crate) async fn confirm_leadership(&self, deadline: Instant) -> Result<(), CallFailure> {
+        let confirmed = self.raft().confirm_leadership(deadline).await;
+        confirmed.map(drop).map_err(|_| CallFailure::Unavailable)
+    }
+
+    pub(crate) async fn renew_as_leader(
+        &self,
+        call: Renew,
+        deadline: Instant,
+    ) -> Result<Renewed, CallFailure> {
+        let Renew { actor, session, queue_entry } = call;
+        self.confirm_leadership(deadline).await?;
+        let renewal = self.raft().read(|machine| {
+            self.check_session_of(machine, &actor, &session)?;
+            let (id, ttl) = find(machine, &session)?;
+            let entry = queue_entry.and_then(|(lock, owner, ticket)| {
+                machine.entry_state(&lock.into(), &session, &owner, Some(ticket))
+            });
+            let renewal = renew(machine, &mut self.observer().leases.lock(), id, Instant::now());
+            Ok((renewal, Renewed { id, ttl, entry, revision: machine.revision() }))
+        });
+        match renewal.map_err(CallFailure::Rejected)? {
+            // `Unknown`: this new leader has not started the leases yet, so the session still has its full TTL: it has no record.
+            (Renewal::Renewed | Renewal::Unknown, renewed) => Ok(renewed),
+            (Renewal::Expiring, renewed) => {
+                self.renew_through_the_log(session, renewed, deadline).await
+            }
+        }
+    }
+
+    pub(crate) async fn renew_many_as_leader(
+        &self,
+        sessions: &[SessionId],
+        deadline: Instant,
+    ) -> Result<Vec<BatchRenewal>, CallFailure> {
+        self.confirm_leadership(deadline).await?;
+        Ok(self.raft().read(|machine| {
+            let (mut leases, now) = (self.observer().leases.lock(), Instant::now());
+            let one = |id: &SessionId| match (
+                machine.lease(*id),
+                renew(machine, &mut leases, *id, now),
+            ) {
+                (None, _) => BatchRenewal::Gone,
+                (Some(_), Renewal::Expiring) => BatchRenewal::Expiring,
+                // `Unknown`: see `renew_as_leader`.
+                (Some(_), Renewal::Renewed | Renewal::Unknown) => BatchRenewal::Renewed,
+            };
+            sessions.iter().map(one).collect()
+        }))
+    }
+
+    /// Renews a session whose expiry command is in flight: the log decides which of the two comes first.
+    pub(crate) async fn renew_through_the_log(
+        &self,
+        session: SessionName,
+        renewed: Renewed,
+        deadline: Instant,
+    ) -> Result<Renewed, CallFailure> {
+        // The caller has been checked. The leader proposes for it, maybe on behalf of another node.
+        let command = Command::RenewSession { session }.by(Actor::Node);
+        let proposed = self.raft().propose(command, Urgency::Immediate, deadline).await;
+        match proposed.map(|committed| committed.outcome) {
+            Ok(Ok(Reply::SessionRenewed { .. })) => Ok(renewed),
+            Ok(Err(rejection)) => Err(CallFailure::Rejected(rejection)),
+            Ok(Ok(_)) | Err(_) => Err(CallFailure::Unavailable),
+        }
+    }
+
+    /// Renews at most [`RENEWED_MAX`] sessions with one quorum round. Returns one result for each, in order.
+    ///
+    /// # Errors
+    /// The errors of any write.
+    pub async fn keep_many_alive(
+        &self,
+        sessions: Vec<SessionName>,
+    ) -> Result<Response<Vec<SessionRenewal>>, Failure> {
+        let began = Instant::now();
+        let call = RenewByName { actor: self.actor().clone(), sessions: sessions.clone() };
+        let renewals = self.call_leader(call, self.deadline()).await?;
+        if renewals.len() != sessions.len() {
+            return Err(Failure::OutcomeUnknown);
+        }
+        self.metrics().keepalives.inc_by(renewals.len() as u64);
+        let left = |ttl: Ttl| ttl.as_duration().saturating_sub(began.elapsed());
+        let one = |(session, renewal)| {
+            let renewed = match renewal {
+                NamedRenewal::Renewed { ttl } => Ok((ttl, left(ttl))),
+                NamedRenewal::Rejected(rejection) => Err(Failure::Rejected(rejection)),
+                NamedRenewal::Unknown => Err(Failure::OutcomeUnknown),
+            };
+            SessionRenewal { session, renewed }
+        };
+        let kept = sessions.into_iter().zip(renewals).map(one).collect();
+        Ok(Response::new(kept, self.revision()))
+    }
+
+    pub(crate) async fn renew_named_as_leader(
+        &self,
+        actor: Actor,
+        sessions: Vec<SessionName>,
+        deadline: Instant,
+    ) -> Result<Vec<NamedRenewal>, CallFailure> {
+        self.confirm_leadership(deadline).await?;
+        let found: Vec<_> = self.raft().read(|machine| {
+            let (mut leases, now) = (self.observer().leases.lock(), Instant::now());
+            let one = |session: SessionName| {
+                let checked = self.check_session_of(machine, &actor, &session);
+                let found = checked.and_then(|()| find(machine, &session)).map(|(id, ttl)| {
+                    let (entry, revision) = (None, machine.revision());
+                    (renew(machine, &mut leases, id, now), Renewed { id, ttl, entry, revision })
+                });
+                (session, found)
+            };
+            sessions.into_iter().take(RENEWED_MAX).map(one).collect()
+        });
+        let mut renewals = Vec::with_capacity(found.len());
+        for (session, found) in found {
+            renewals.push(match found {
+                Err(rejection) => NamedRenewal::Rejected(rejection),
+                Ok((Renewal::Renewed | Renewal::Unknown, renewed)) => {
+                    NamedRenewal::Renewed { ttl: renewed.ttl }
+                }
+                Ok((Renewal::Expiring, renewed)) => {
+                    match self.renew_through_the_log(session, renewed, deadline).await {
+                        Ok(renewed) => NamedRenewal::Renewed { ttl: renewed.ttl },
+                        Err(CallFailure::Rejected(rejection)) => NamedRenewal::Rejected(rejection),
+                        Err(CallFailure::Unavailable) => NamedRenewal::Unknown,
+                    }
+                }
+            });
+        }
+        Ok(renewals)
+    }
+
+    pub(crate) async fn leases_as_leader(
+        &self,
+        sessions: &[SessionName],
+        deadline: Instant,
+    ) -> Result<Vec<Option<LeaseView>>, CallFailure> {
+        self.confirm_leadership(deadline).await?;
+        let now = Instant::now();
+        Ok(self.raft().read(|machine| {
+            let leases = self.observer().leases.lock();
+            let view = |session: &SessionName| {
+                let (id, ttl) = find(machine, session).ok()?;
+                // A new leader that has not started the lease yet gives it the full TTL.
+                let left = leases.remaining(id, now).unwrap_or(ttl.as_duration());
+                Some(LeaseView { ttl, left_ms: u64::try_from(left.as_millis()).ok()? })
+            };
+            sessions.iter().map(view).collect()
+        }))
+    }
+
+    /// Returns the leases of a lock's holders; `None` for each if no leader replies in time.
+    pub(crate) async fn leases_of_holders(&self, lock: &LockView) -> Vec<Option<LeaseView>> {
+        let sessions: Vec<_> = lock.holders.iter().map(|holder| holder.session.clone()).collect();
+        if sessions.is_empty() {
+            return Vec::new();
+        }
+        let count = sessions.len();
+        let deadline = Instant::now() + self.config().request_timeout.min(Duration::from_secs(1));
+        match self.call_leader(ReadLeases { sessions }, deadline).await {
+            Ok(leases) if leases.len() == count => leases,
+            Ok(_) | Err(_) => vec![None; count],
+        }
+    }
+}
+
+/// Renews a lease in memory. A session with a record in the log is renewed only through the log, because the next leader, or
+/// this one in its next leadership, counts from the record.
+fn renew(machine: &Machine, leases: &mut Leases, id: SessionId, now: Instant) -> Renewal {
+    if machine.renews_in_log(id) { Renewal::Expiring } else { leases.renew(id, now) }
+}
+
+fn find(machine: &Machine, session: &SessionName) -> Result<(SessionId, Ttl), Rejection> {
+    let found = machine.session_id(session).filter(|_| !session.is_durable());
+    found.ok_or_else(|| session_ended(machine, session))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::net::TcpListener;
+
+    use holdfast_raft::{PeerListen, RaftConfig};
+    use holdfast_types::{Address, AuthMode, MemberAddresses, NodeId, OpenSession, SubjectName};
+
+    use super::*;
+    use crate::context::{Principal, RequestContext};
+    use crate::{ServiceConfig, ServiceMetrics};
+
+    /// The leader renews through the log for a caller that it has checked; `apply` must not see a caller without a
+    /// credential.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_session_of_a_subject_is_renewed_through_the_log() {
+        let dir = tempfile::tempdir().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let peer: Address = listener.local_addr().unwrap().into();
+        let member = MemberAddresses { http: peer.clone(), zookeeper: peer.clone(), peer };
+        let members = BTreeMap::from([(NodeId(1), member)]);
+        let listen = PeerListen::Bound(listener);
+        let raft = RaftConfig::new("test", NodeId(1), members, dir.path(), listen);
+        let metrics = ServiceMetrics::default();
+        let service = Service::start(ServiceConfig::default(), raft, metrics).await.unwrap();
+        let mut leadership = service.raft().leadership();
+        leadership.wait_for(|leadership| leadership.epoch.is_some()).await.unwrap();
+        let subject = SubjectName::new("root").unwrap();
+        let added = service.add_first_administrator(subject, Some(AuthMode::On)).await.unwrap();
+        let actor = Actor::Token(added.value.issued.token.id);
+        let principal = Principal::of(actor);
+        let admin = service.for_call(RequestContext { principal, ..RequestContext::anonymous() });
+        let session = SessionName::new("me").unwrap();
+        let open = OpenSession {
+            session: session.clone(),
+            ttl: None,
+            anonymous: false,
+            labels: holdfast_types::Labels::default(),
+            password: None,
+            id: None,
+        };
+        let opened = admin.open_session(open, None).await.unwrap();
+        let (id, ttl) = (opened.value.view.id, opened.value.view.ttl);
+        let renewed = Renewed { id, ttl, entry: None, revision: opened.revision };
+        let deadline = service.deadline();
+        let done = service.renew_through_the_log(session.clone(), renewed, deadline).await;
+        assert!(done.is_ok(), "{done:?}");
+        // Without a credential, the same session is not renewed.
+        let denied = service.renew(&session, None, service.deadline()).await;
+        assert!(matches!(denied, Err(Failure::Rejected(Rejection::Auth(_)))), "{denied:?}");
+        service.shutdown().await;
+    }
+}

@@ -1,0 +1,150 @@
+//! Acquiring a lock: one command, or a renewal of the caller's hold. If the acquire queues, `queued.rs` waits for the
+//! grant.
+
+use futures_util::FutureExt;
+use holdfast_types::{
+    Acquire, Command, EntryState, Grant, LockRejection, Queued, Rejection, Reply, Right,
+};
+use tokio::sync::oneshot;
+use tracing::{Instrument as _, Span};
+
+use crate::context::Response;
+use crate::failure::Failure;
+use crate::locks::granted::{AcquireClock, Granted};
+use crate::locks::queue_positions::PositionWatcher;
+use crate::locks::queued::QueuedAcquire;
+use crate::service::Service;
+use crate::waiting::{UnansweredSessionGuard, wait_of};
+
+impl Service {
+    /// Acquires a lock or a multi-lock, or renews the caller's hold. A dropped future means that the client
+    /// disconnected. A waiter with an anonymous session then leaves the queue; a waiter with a named session keeps its
+    /// entry until its wait ends.
+    ///
+    /// # Errors
+    /// A [`Failure`] has the reason, and whether the command may have taken effect.
+    pub async fn acquire(&self, acquire: Acquire) -> Result<Response<Granted>, Failure> {
+        let span = acquire_span(&acquire);
+        self.acquire_for(acquire, None).instrument(span).await
+    }
+
+    /// As [`Service::acquire`]; `position` receives the caller's queue position once it is queued.
+    pub(crate) async fn acquire_for(
+        &self,
+        acquire: Acquire,
+        position: Option<oneshot::Sender<PositionWatcher>>,
+    ) -> Result<Response<Granted>, Failure> {
+        let wait = wait_of(acquire.wait, acquire.wait_ms);
+        let permit = self.admit(wait)?;
+        let clock = AcquireClock::start(wait);
+        if let Some(renewed) = self.renew_held(&acquire, &clock).await? {
+            return Ok(renewed);
+        }
+        let (locks, open, owner) =
+            (acquire.locks.clone(), acquire.open.clone(), acquire.owner.clone());
+        let unanswered = UnansweredSessionGuard::new(&self.as_node(), &open);
+        let proposed = self.propose_for(Command::Acquire(acquire), Reply::into_entry_state).await;
+        if !matches!(proposed, Err(Failure::OutcomeUnknown)) {
+            unanswered.disarm();
+        }
+        let Response { value, revision, .. } =
+            proposed.inspect_err(|failure| self.count_busy(failure))?;
+        let request = &self.context.request_id;
+        match (value, permit) {
+            (EntryState::Holding(grants), _) => {
+                let granted = clock.granted(grants, revision)?;
+                let Grant { lock, token, .. } = &granted.value.grant;
+                tracing::debug!(request, %lock, session = %open.session, token = token.0, "granted");
+                self.metrics().granted.inc();
+                Ok(granted)
+            }
+            (EntryState::Waiting(queued), Some(permit)) => {
+                let queued = first_busy(queued).ok_or(Failure::UnexpectedReply)?;
+                let lock = &queued.lock;
+                tracing::debug!(request, %lock, session = %open.session, ahead = queued.ahead, "queued");
+                if let Some(position) = position {
+                    // An error means that the caller, and with it this call, was dropped.
+                    let (session, owner) = (open.session.clone(), owner.clone());
+                    position.send(self.watch_position(lock, queued.ticket, session, owner)).ok();
+                }
+                let (session, anonymous) = (open.session, open.anonymous);
+                let queued = QueuedAcquire { clock, locks, session, owner, anonymous, queued };
+                queued.wait(self, permit).boxed().await
+            }
+            (EntryState::Waiting(_), None) => Err(Failure::UnexpectedReply),
+        }
+    }
+
+    /// Counts a rejected no-wait acquire.
+    pub(crate) fn count_busy(&self, failure: &Failure) {
+        let Failure::Rejected(rejection) = failure else { return };
+        let why = if let Rejection::Lock(LockRejection::OfMultiLock { why, .. }) = rejection {
+            why
+        } else {
+            rejection
+        };
+        let busy = matches!(
+            why,
+            Rejection::Lock(
+                LockRejection::Busy { .. }
+                    | LockRejection::InCooldown { .. }
+                    | LockRejection::Reserved { .. }
+            )
+        );
+        if busy {
+            self.metrics().busy.inc();
+        }
+    }
+
+    /// Renews the hold when a holder repeats its acquire: no log entry, the same token.
+    async fn renew_held(
+        &self,
+        acquire: &Acquire,
+        clock: &AcquireClock,
+    ) -> Result<Option<Response<Granted>>, Failure> {
+        let Acquire { open, owner, .. } = acquire;
+        if open.anonymous
+            || open.session.is_durable()
+            || acquire.attempt.is_some()
+            || acquire.change.is_some()
+        {
+            return Ok(None);
+        }
+        let Some(lock) = acquire.locks.single() else { return Ok(None) };
+        let held = self.raft().read(|machine| {
+            self.check(machine, Right::LockAcquire, lock.as_str()).ok()?;
+            self.check_session_of(machine, self.actor(), &open.session).ok()?;
+            let lock = match acquire.shards {
+                None => lock.clone(),
+                Some(shards) => machine.owned_shard(lock, shards, &open.session, owner)?,
+            };
+            machine.entry_state(&lock.into(), &open.session, owner, None)?.into_single_grant()
+        });
+        let Some(held) = held else { return Ok(None) };
+        let other = open.ttl.is_some_and(|ttl| ttl != held.ttl)
+            || acquire.mode.is_some_and(|mode| mode != held.mode)
+            || acquire.permits.is_some_and(|permits| permits != held.permits)
+            || acquire.limit.is_some()
+            || acquire.options.value.is_some();
+        if other {
+            return Ok(None);
+        }
+        let entry = Some((held.lock, owner.clone(), held.ticket));
+        let renewed = self.renew(&open.session, entry, self.deadline()).await?;
+        let grant = renewed.entry.and_then(EntryState::into_single_grant);
+        let Some(grant) = grant else { return Ok(None) };
+        let grants = vec![Grant { renewed: true, ..grant }];
+        clock.granted(grants, renewed.revision).map(Some)
+    }
+}
+
+/// The span of an acquire; disabled if the call is not traced.
+pub(crate) fn acquire_span(acquire: &Acquire) -> Span {
+    holdfast_trace::span!("acquire", session = %acquire.open.session, locks = acquire.locks.count())
+}
+
+/// Returns the queue of the first lock of a multi-lock that is held or in cooldown, if there is one.
+fn first_busy(queued: Vec<Queued>) -> Option<Queued> {
+    let taken = queued.iter().position(|q| q.holder.is_some() || q.cooldown.is_some());
+    queued.into_iter().nth(taken.unwrap_or(0))
+}

@@ -1,0 +1,372 @@
+//! The cluster, its feature level, and the health and the metrics of this node. A cluster view calls all members in
+//! parallel, with a timeout.
+//!
+//! Any node accepts a change of the level. It asks every member first, because a node whose program does not know the
+//! level could not apply the commands of that level. A member that joins later proves in its handshake that its program
+//! knows the level.
+
+use std::time::{Duration, Instant};
+
+use holdfast_machine::{Counts, Machine};
+use holdfast_raft::Role as RaftRole;
+use holdfast_types::{
+    ClusterId, Command, FeatureLevel, MemberAddresses, NodeId, Reply, Revision, Right, Seal, Stamp,
+    VotingRole, Zone,
+};
+use prometheus_client::registry::Registry;
+
+use crate::context::Response;
+use crate::digests::entry_log::StateCheck;
+use crate::failure::Failure;
+use crate::members::changes::pending_text;
+use crate::quotas::subject_limits::rate_of;
+use crate::service::Service;
+use crate::service_call::{NodeReport, ReadReport};
+
+/// A member that does not reply within this time counts as unreachable.
+const REPORT_TIMEOUT: Duration = Duration::from_millis(400);
+/// A node that has not applied a committed change for longer than this should receive no calls.
+const LAG_MAX: Duration = Duration::from_secs(1);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemberRole {
+    Leader,
+    Follower,
+    Candidate,
+    /// The node receives the log and has no vote.
+    Learner,
+    /// A learner that replaces a voter that does not answer.
+    Standby,
+    /// The node replied, but has failed or is shutting down.
+    Stopped,
+    /// The node did not reply.
+    Unreachable,
+}
+
+#[derive(Clone, Debug)]
+pub struct ClusterView {
+    pub cluster: String,
+    /// `None` before the first command of the log.
+    pub id: Option<ClusterId>,
+    pub level: FeatureLevel,
+    pub term: u64,
+    /// The leader, if it has a quorum and has answered this node. Without it, the view may be old.
+    pub leader: Option<NodeId>,
+    /// The seal, if the cluster is sealed.
+    pub seal: Option<Seal>,
+    /// What the unfinished change of a member waits for, if the leader replied.
+    pub change_waits_for: Option<String>,
+    /// When the last complete backup was made.
+    pub last_backup: Option<Stamp>,
+    /// All members, by id.
+    pub nodes: Vec<ClusterMember>,
+}
+
+#[derive(Clone, Debug)]
+pub struct ClusterMember {
+    pub id: NodeId,
+    pub role: MemberRole,
+    /// Whether the node votes in the log of the node that replies.
+    pub votes: bool,
+    pub addresses: MemberAddresses,
+    pub zone: Option<Zone>,
+    /// The unfinished change of the member, in words.
+    pub change: Option<&'static str>,
+    /// The version of its program; `None` if it is unreachable.
+    pub version: Option<String>,
+    /// The highest feature level that its program knows; `None` if it is unreachable.
+    pub level_max: Option<FeatureLevel>,
+    /// The last applied revision.
+    pub applied: Revision,
+    /// The digest of the state at that revision.
+    pub digest: u64,
+    /// The node replied, has not failed and has a leader.
+    pub healthy: bool,
+}
+
+/// A condition of a healthy node.
+#[derive(Clone, Debug)]
+pub struct Check {
+    pub name: &'static str,
+    pub ok: bool,
+    pub detail: String,
+}
+
+#[derive(Clone, Debug)]
+pub struct Health {
+    /// If a check fails, restart the process.
+    pub live: Vec<Check>,
+    /// If a check fails, send traffic to other nodes.
+    pub ready: Vec<Check>,
+}
+
+impl Service {
+    /// Whether this node leads, as far as it knows.
+    pub fn leads(&self) -> bool {
+        self.raft().status().leader == Some(self.node())
+    }
+
+    pub(crate) fn report(&self) -> NodeReport {
+        let status = self.raft().status();
+        let (applied, digest) = self.raft().read(|machine| (machine.revision(), machine.digest()));
+        NodeReport {
+            term: status.term,
+            // A follower without contact to its leader, and a leader without a quorum, have none.
+            leader: status.leader.filter(|_| status.has_quorum),
+            role: status.role,
+            applied,
+            digest,
+            failed: self.failed().is_some(),
+            change_waits_for: status.change_waits_for,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            level_max: FeatureLevel::NEWEST,
+        }
+    }
+
+    /// Reads the states of all members. Takes at most about a second. The view is linearizable if it has a leader: a
+    /// removed or cut-off node gets no answer from the leader, and its view has none.
+    pub async fn cluster(&self) -> ClusterView {
+        let mut own = self.report();
+        if own.leader.is_some() {
+            let passed = self.raft().read_barrier(Instant::now() + REPORT_TIMEOUT).await;
+            own = self.report();
+            own.leader = own.leader.filter(|_| passed.is_ok());
+        }
+        let members = self.members();
+        let reads = members.into_iter().map(|(id, member)| self.read_member(id, member, &own));
+        let (nodes, waits_for): (Vec<_>, Vec<_>) =
+            futures_util::future::join_all(reads).await.into_iter().unzip();
+        let change_waits_for = waits_for.into_iter().flatten().next();
+        let cluster = self.parts.cluster.clone();
+        let (id, level, seal, last_backup) = self.raft().read(|machine| {
+            let last_backup = machine.last_backup().map(|last| last.at);
+            (machine.cluster_id(), machine.level(), machine.sealed().cloned(), last_backup)
+        });
+        let (term, leader) = (own.term, own.leader);
+        ClusterView { cluster, id, level, term, leader, seal, change_waits_for, last_backup, nodes }
+    }
+
+    async fn read_member(
+        &self,
+        id: NodeId,
+        addresses: MemberAddresses,
+        own: &NodeReport,
+    ) -> (ClusterMember, Option<String>) {
+        let found = if id == self.node() {
+            Some(own.clone())
+        } else {
+            self.call_service(id, ReadReport, Instant::now() + REPORT_TIMEOUT).await.ok()
+        };
+        let (zone, change, is_standby) = self.raft().read(|machine| {
+            let member = machine.member(id);
+            let change = member.and_then(|member| pending_text(member, machine.now()));
+            let is_standby = member.is_some_and(|member| member.role == VotingRole::Standby);
+            (member.and_then(|member| member.zone.clone()), change, is_standby)
+        });
+        let waits_for = found.as_ref().and_then(|report| report.change_waits_for.clone());
+        let member = ClusterMember {
+            id,
+            role: match found.as_ref().map(|report| role(report.role)) {
+                Some(MemberRole::Learner) if is_standby => MemberRole::Standby,
+                Some(role) => role,
+                None => MemberRole::Unreachable,
+            },
+            votes: self.raft().status().voters.contains(&id),
+            addresses,
+            zone,
+            change,
+            version: found.as_ref().map(|report| report.version.clone()),
+            level_max: found.as_ref().map(|report| report.level_max),
+            applied: found.as_ref().map_or(Revision(0), |report| report.applied),
+            digest: found.as_ref().map_or(0, |report| report.digest),
+            healthy: found.is_some_and(|report| report.leader.is_some() && !report.failed),
+        };
+        (member, waits_for)
+    }
+
+    /// Returns the numbers of sessions, znodes, locks and waiters. O(1).
+    pub fn counts(&self) -> Counts {
+        self.raft().read(Machine::counts)
+    }
+
+    /// Returns whether this node should keep running, and whether it should receive traffic.
+    pub fn health(&self) -> Health {
+        let status = self.raft().status();
+        let failed = self.failed();
+        let storage = Check {
+            name: "storage",
+            ok: failed.is_none(),
+            detail: failed.unwrap_or_else(|| "the log is intact".to_owned()),
+        };
+        let leader = Check {
+            name: "leader",
+            ok: status.has_quorum,
+            detail: match status.leader {
+                Some(leader) if status.has_quorum => {
+                    format!("node {leader} leads in term {}", status.term)
+                }
+                Some(leader) if leader == self.node() => {
+                    "this node leads, but no quorum acknowledges it".to_owned()
+                }
+                Some(leader) => format!("no message from the leader, node {leader}"),
+                None => status
+                    .waiting_for
+                    .unwrap_or_else(|| format!("no leader is known in term {}", status.term)),
+            },
+        };
+        let disk = Check {
+            name: "disk",
+            ok: !status.disk_low,
+            detail: if status.disk_low {
+                let (free, reserve) = (status.disk_free_bytes >> 20, self.parts.disk_reserve >> 20);
+                format!("{free} MiB are free, below the reserve of {reserve} MiB")
+            } else {
+                "the reserve is free".to_owned()
+            },
+        };
+        let lag = Check {
+            name: "lag",
+            ok: status.behind_for <= LAG_MAX,
+            detail: if status.behind_for <= LAG_MAX {
+                "this node applies what the leader announces".to_owned()
+            } else {
+                let seconds = status.behind_for.as_secs();
+                format!("this node lacks a change that the leader announced {seconds} s ago")
+            },
+        };
+        let serving = Check {
+            name: "serving",
+            ok: !self.is_draining(),
+            detail: if self.is_draining() { "shutting down" } else { "yes" }.to_owned(),
+        };
+        let compared = self.state_check();
+        let state = Check {
+            name: "state",
+            ok: compared != StateCheck::Pending,
+            detail: match compared {
+                StateCheck::Pending => "is compared with the other nodes",
+                StateCheck::Unverified => "no majority to compare with",
+                StateCheck::Verified => "a majority has the same",
+            }
+            .to_owned(),
+        };
+        Health {
+            live: vec![storage.clone()],
+            ready: vec![storage, leader, state, disk, lag, serving],
+        }
+    }
+
+    /// Resolves when the thread of the log has completed every earlier request; false if it cannot.
+    pub async fn probe_log(&self) -> bool {
+        self.raft().probe_log().await
+    }
+
+    /// Adds the metrics of the Raft log to the registry.
+    pub fn register_raft_metrics(&self, registry: &mut Registry) {
+        self.raft().register_metrics(registry);
+    }
+
+    /// Updates the gauges; call it before encoding the registry.
+    pub fn refresh_metrics(&self) {
+        let status = self.raft().status();
+        let (revision, counts, limits, level) = self.raft().read(|machine| {
+            (machine.revision(), machine.counts(), *machine.limits(), machine.level())
+        });
+        let last_backup =
+            self.raft().read(Machine::last_backup).map_or(0, |last| last.at.0 / 1_000);
+        let metrics = self.metrics();
+        metrics.last_backup.set(last_backup.cast_signed());
+        metrics.has_leader.set(i64::from(status.leader.is_some()));
+        metrics.has_quorum.set(i64::from(status.has_quorum));
+        metrics.follower_lag.clear();
+        metrics.follower_silent.clear();
+        for (node, peer) in &status.peers {
+            if let (Some(matched), Some(last)) = (peer.matched, status.last_log_index) {
+                let lag = last.saturating_sub(matched).cast_signed();
+                metrics.follower_lag.get_or_create(&[("node", node.0)]).set(lag);
+            }
+            if let Some(silent) = peer.contact {
+                let gauge = metrics.follower_silent.get_or_create(&[("node", node.0)]);
+                gauge.set(silent.as_secs_f64());
+            }
+        }
+        metrics.is_leader.set(i64::from(status.leader == Some(self.node())));
+        metrics.term.set(status.term.cast_signed());
+        metrics.revision.set(revision.0.cast_signed());
+        metrics.sessions.set(counts.sessions.cast_signed());
+        metrics.znodes.set(counts.znodes.cast_signed());
+        metrics.tree_bytes.set(counts.tree_bytes.cast_signed());
+        metrics.tree_bytes_max.set(limits.tree_bytes_max.cast_signed());
+        metrics.locks_held.set(counts.locks_held.cast_signed());
+        metrics.waiters.set(counts.waiters.cast_signed());
+        metrics.feature_level.set(level.0.into());
+        metrics.log_bytes.set(status.log_bytes.cast_signed());
+        metrics.disk_free.set(status.disk_free_bytes.cast_signed());
+        let gauge = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+        metrics.parked.set(gauge(self.observer().waiter_permits.in_use()));
+        metrics.streams.set(gauge(self.observer().streams.len()));
+        metrics.watches.set(gauge(self.watch_counts().watches));
+        metrics.watch_streams.set(gauge(self.observer().change_log.watchers()));
+        self.refresh_namespace_metrics();
+        metrics.set_alarms(&self.own_alarms());
+    }
+
+    fn refresh_namespace_metrics(&self) {
+        let metrics = self.metrics();
+        metrics.namespace_used.clear();
+        metrics.namespace_limit.clear();
+        self.raft().read(|machine| {
+            for (namespace, quotas) in machine.namespaces() {
+                for (quota, limit) in &quotas.0 {
+                    let labels =
+                        [("namespace", namespace.to_string()), ("quota", quota.to_string())];
+                    metrics.namespace_limit.get_or_create(&labels).set(limit.cast_signed());
+                    if let Some(used) = machine.namespace_used(namespace, *quota) {
+                        metrics.namespace_used.get_or_create(&labels).set(used.cast_signed());
+                    }
+                }
+            }
+            self.parts.call_rates.retain(|owner| rate_of(machine, owner).is_some());
+        });
+    }
+}
+
+fn role(role: RaftRole) -> MemberRole {
+    match role {
+        RaftRole::Leader => MemberRole::Leader,
+        RaftRole::Follower => MemberRole::Follower,
+        RaftRole::Candidate => MemberRole::Candidate,
+        RaftRole::Learner => MemberRole::Learner,
+        RaftRole::Stopped => MemberRole::Stopped,
+    }
+}
+
+impl Service {
+    /// Raises or lowers the feature level by one. The present level changes nothing.
+    ///
+    /// # Errors
+    /// [`Failure::LevelNotReady`] if a member is unreachable or its program does not know the level; a rejection if the
+    /// level changes by more than one, or if the state has anything of the level to leave; the errors of any write.
+    pub async fn set_level(&self, level: FeatureLevel) -> Result<Response<FeatureLevel>, Failure> {
+        self.require(Right::ClusterManage)?;
+        self.read_barrier().await?;
+        for member in self.cluster().await.nodes {
+            check_program(&member, level).map_err(Failure::LevelNotReady)?;
+        }
+        let set = self.propose_for(Command::SetLevel(level), Reply::into_level_set).await?;
+        Ok(set.map(|()| level))
+    }
+}
+
+fn check_program(member: &ClusterMember, level: FeatureLevel) -> Result<(), String> {
+    let ClusterMember { id, version, level_max, .. } = member;
+    let (Some(version), Some(known)) = (version, level_max) else {
+        return Err(format!("node {id} is unreachable, so its program is unknown"));
+    };
+    if *known < level {
+        return Err(format!(
+            "the program of node {id} ({version}) knows feature levels up to {known}"
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,179 @@
+//! The limits of the caller on this node: calls a second, connections and event streams.
+//!
+//! The state has the limits ([`QuotaKind`]); each node counts for itself. Renewals of sessions are never limited. Bound:
+//! one count for each subject with a connection or stream.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use holdfast_machine::Machine;
+use holdfast_types::{
+    Actor, AuthRejection, QuotaFull, QuotaKind, QuotaOwner, Rejection, Right, SubjectName,
+};
+
+use crate::context::{ReadMode, Response};
+use crate::failure::Failure;
+use crate::quotas::local_uses::{ConnectionPlace, LocalUse};
+use crate::service::Service;
+
+/// How long the refusal of a call takes.
+const REFUSAL_DELAY: Duration = Duration::from_millis(100);
+/// The shortest time between two tries of a call that waits for the rate.
+const RETRY_MIN: Duration = Duration::from_millis(10);
+
+/// The limits of a subject in effect, and what it uses.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SubjectLimits {
+    /// `None` for the defaults.
+    pub subject: Option<SubjectName>,
+    pub limits: BTreeMap<QuotaKind, u64>,
+    /// The connections and streams are those of this node.
+    pub used: BTreeMap<QuotaKind, u64>,
+}
+
+impl Service {
+    /// Counts a connection or a stream of the caller. `None` for a caller without a credential, which has no limit.
+    ///
+    /// # Errors
+    /// [`Failure::CallerLimited`].
+    pub fn count_use(&self, quota: QuotaKind) -> Result<Option<LocalUse>, Failure> {
+        if matches!(self.actor(), Actor::Node | Actor::Anonymous) {
+            return Ok(None);
+        }
+        let limited = self.raft().read(|machine| {
+            let subject =
+                machine.rights_of(self.actor(), self.credential_time()).ok()?.subject()?;
+            Some((subject.clone(), machine.subject_limit(subject, quota).unwrap_or(u64::MAX)))
+        });
+        let Some((subject, limit)) = limited else { return Ok(None) };
+        let taken = self.parts.local_uses.take((subject.clone(), quota), limit);
+        taken.map(Some).map_err(|used| {
+            let full = QuotaFull { owner: QuotaOwner::Subject(subject), quota, limit, used };
+            Failure::CallerLimited(Box::new(full))
+        })
+    }
+
+    /// Counts a connection for its latest caller.
+    ///
+    /// # Errors
+    /// As [`Service::count_use`].
+    pub fn count_connection(&self, place: &ConnectionPlace) -> Result<(), Failure> {
+        let mut place = place.0.lock();
+        if place.as_ref().is_some_and(|(actor, _)| actor == self.actor()) {
+            return Ok(());
+        }
+        *place = None;
+        let counted = self.count_use(QuotaKind::Connections)?;
+        *place = Some((self.actor().clone(), counted));
+        Ok(())
+    }
+
+    /// The limits of a subject, or the default ones, and what it uses. A subject may read its own without a permission.
+    ///
+    /// # Errors
+    /// [`AuthRejection::NoSubject`]; [`AuthRejection::Forbidden`] without the right to read; otherwise the errors of any
+    /// read.
+    pub async fn subject_limits(
+        &self,
+        subject: Option<SubjectName>,
+    ) -> Result<Response<SubjectLimits>, Failure> {
+        self.read(ReadMode::Linearizable, |machine| {
+            let rights = machine.rights_of(self.actor(), self.credential_time()).ok();
+            let caller = rights.and_then(|rights| rights.subject());
+            if caller.is_none() || caller != subject.as_ref() {
+                self.check(machine, Right::AuthRead, "")?;
+            }
+            match subject {
+                Some(subject) if machine.subject(&subject).is_none() => {
+                    Err(Rejection::from(AuthRejection::NoSubject { subject }))
+                }
+                subject => Ok(self.limits_of(machine, subject.as_ref())),
+            }
+        })
+        .await?
+        .accepted()
+    }
+
+    fn limits_of(&self, machine: &Machine, subject: Option<&SubjectName>) -> SubjectLimits {
+        let mut limits = SubjectLimits { subject: subject.cloned(), ..SubjectLimits::default() };
+        for quota in QuotaKind::OF_SUBJECT {
+            let limit = match subject {
+                Some(subject) => machine.subject_limit(subject, quota),
+                None => machine.default_subject_limit(quota),
+            };
+            limits.limits.extend(limit.map(|limit| (quota, limit)));
+            let Some(subject) = subject else { continue };
+            let is_local = matches!(quota, QuotaKind::Streams | QuotaKind::Connections);
+            let local = is_local.then(|| self.parts.local_uses.used(subject, quota));
+            let used = local.or_else(|| machine.subject_used(subject, quota));
+            limits.used.extend(used.map(|used| (quota, used)));
+        }
+        limits
+    }
+
+    /// As [`Service::count_call`], but the refusal takes 100 ms. So a caller that does not wait for
+    /// `retry_after` costs the node little.
+    ///
+    /// # Errors
+    /// As [`Service::count_call`].
+    pub async fn count_call_slowly(&self) -> Result<(), Failure> {
+        let counted = self.count_call();
+        if counted.is_err() {
+            tokio::time::sleep(REFUSAL_DELAY).await;
+        }
+        counted
+    }
+
+    /// Counts a call of the caller and of its namespace.
+    ///
+    /// # Errors
+    /// [`Failure::RateLimited`] above the rate.
+    pub fn count_call(&self) -> Result<(), Failure> {
+        if matches!(self.actor(), Actor::Node | Actor::Anonymous) {
+            return Ok(());
+        }
+        for (owner, limit) in self.raft().read(|machine| self.rates(machine)).into_iter().flatten()
+        {
+            self.parts.call_rates.count(&owner, limit).map_err(|retry_after| {
+                self.metrics().calls_limited(&owner).inc();
+                Failure::RateLimited { owner, limit, retry_after }
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Waits until the rates of the caller and of its namespace allow a call, and counts it.
+    pub async fn wait_for_call(&self) {
+        while let Err(Failure::RateLimited { retry_after, .. }) = self.count_call() {
+            tokio::time::sleep(retry_after.max(RETRY_MIN)).await;
+        }
+    }
+
+    /// The rates of the caller and of its namespace, if they have any.
+    fn rates(&self, machine: &Machine) -> [Option<(QuotaOwner, NonZeroU32)>; 2] {
+        let rights = machine.rights_of(self.actor(), self.credential_time()).ok();
+        let Some(subject) = rights.and_then(|rights| rights.subject()) else { return [None, None] };
+        let namespace = machine.namespace_of(subject);
+        let rate = |owner: Option<QuotaOwner>| {
+            let owner = owner?;
+            let rate = rate_of(machine, &owner)?;
+            Some((owner, rate))
+        };
+        let has_rate = machine.subject_limit(subject, QuotaKind::CallsPerSecond).is_some();
+        [
+            rate(has_rate.then(|| QuotaOwner::Subject(subject.clone()))),
+            rate(namespace.map(|namespace| QuotaOwner::Namespace(namespace.clone()))),
+        ]
+    }
+}
+
+/// The calls per second of an owner.
+pub(crate) fn rate_of(machine: &Machine, owner: &QuotaOwner) -> Option<NonZeroU32> {
+    let quota = QuotaKind::CallsPerSecond;
+    let limit = match owner {
+        QuotaOwner::Namespace(namespace) => machine.namespace_quotas(namespace)?.get(quota)?,
+        QuotaOwner::Subject(subject) => machine.subject_limit(subject, quota)?,
+    };
+    NonZeroU32::new(u32::try_from(limit).ok()?)
+}

@@ -1,0 +1,130 @@
+//! Calls on latches, barriers and counters that do not wait: one command, or one read.
+
+use std::time::Duration;
+
+use holdfast_types::{
+    BarrierKind, BarrierView, ChangeCounter, Command, CounterView, LatchView, Recipe, RecipeName,
+    RecipeRejection, RecipeReply, Rejection, Reply, RequestId, Right, SessionName,
+};
+
+use crate::context::{ReadMode, Response};
+use crate::failure::{Failure, NotYet};
+use crate::service::Service;
+
+#[derive(Clone, Copy, Debug)]
+pub struct CreatedLatch {
+    pub view: LatchView,
+    /// False if a latch of the same count existed.
+    pub created: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct CountedDown {
+    /// The count right after the key was counted; for a key that is counted later, the current count.
+    pub left: u32,
+    /// False if the latch was already open, or the key is counted later.
+    pub counted: bool,
+}
+
+impl Service {
+    /// Creates a latch; also succeeds if a latch with the same count exists.
+    ///
+    /// # Errors
+    /// The errors of any write.
+    pub async fn create_latch(
+        &self,
+        latch: RecipeName,
+        count: u32,
+    ) -> Result<Response<CreatedLatch>, Failure> {
+        let made = self.propose_recipe(Recipe::MakeLatch { latch, count }, RecipeReply::into_latch);
+        Ok(made.await?.map(|(view, created)| CreatedLatch { view, created }))
+    }
+
+    /// Counts a latch down, once for each key: now, or when the session `when_ended` ends.
+    ///
+    /// # Errors
+    /// The errors of any write.
+    pub async fn count_down(
+        &self,
+        latch: RecipeName,
+        key: RequestId,
+        when_ended: Option<SessionName>,
+    ) -> Result<Response<CountedDown>, Failure> {
+        let recipe = match when_ended {
+            None => Recipe::CountDown { latch, key },
+            Some(session) => Recipe::Promise { latch, key, session },
+        };
+        let counted = self.propose_recipe(recipe, RecipeReply::into_counted).await?;
+        Ok(counted.map(|(left, counted)| CountedDown { left, counted }))
+    }
+
+    /// Deletes a latch; returns whether it existed.
+    ///
+    /// # Errors
+    /// The errors of any write.
+    pub async fn delete_latch(&self, latch: RecipeName) -> Result<Response<bool>, Failure> {
+        self.propose_recipe(Recipe::DeleteLatch { latch }, RecipeReply::into_deleted).await
+    }
+
+    /// Changes a counter; returns the counter, or `None` if the change deleted it.
+    ///
+    /// # Errors
+    /// The errors of any write.
+    pub async fn count(
+        &self,
+        count: ChangeCounter,
+    ) -> Result<Response<Option<CounterView>>, Failure> {
+        self.propose_recipe(Recipe::ChangeCounter(count), RecipeReply::into_counter).await
+    }
+
+    /// # Errors
+    /// The errors of any read.
+    pub async fn barrier(
+        &self,
+        barrier_kind: BarrierKind,
+        name: &RecipeName,
+        mode: ReadMode,
+    ) -> Result<Response<BarrierView>, Failure> {
+        self.read(mode, |machine| {
+            self.check(machine, Right::RecipeRead, name.as_str())?;
+            Ok(machine.barrier(barrier_kind, name))
+        })
+        .await?
+        .accepted()
+    }
+
+    /// # Errors
+    /// The errors of any read.
+    pub async fn counter(
+        &self,
+        counter: &RecipeName,
+        mode: ReadMode,
+    ) -> Result<Response<CounterView>, Failure> {
+        self.read(mode, |machine| {
+            self.check(machine, Right::RecipeRead, counter.as_str())?;
+            Ok(machine.counter(counter))
+        })
+        .await?
+        .accepted()
+    }
+
+    pub(super) async fn propose_recipe<T>(
+        &self,
+        recipe: Recipe,
+        extract: impl FnOnce(RecipeReply) -> Option<T>,
+    ) -> Result<Response<T>, Failure> {
+        let extract = |reply: Reply| reply.into_recipe().and_then(extract);
+        let proposed = self.propose_for(Command::Recipe(recipe), extract).await;
+        proposed.map_err(|failure| {
+            if let Failure::Rejected(Rejection::Recipe(RecipeRejection::NotYet {
+                arrived,
+                parties,
+            })) = failure
+            {
+                let what = NotYet::Arrivals { arrived, parties };
+                return Failure::NotYet { what, waited: Duration::ZERO };
+            }
+            failure
+        })
+    }
+}
