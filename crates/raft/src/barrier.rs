@@ -17,13 +17,13 @@ use openraft::async_runtime::watch::WatchReceiver as _;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep, timeout_at};
 
-use crate::disk::DiskGauge;
 use crate::error::ReadError;
 use crate::failure::Failure;
-use crate::leadership::Leadership;
+use crate::leadership::current::Leadership;
 use crate::metrics::RaftMetrics;
 use crate::peers::Peers;
 use crate::state_machine::Raft;
+use crate::store::disk::DiskGauge;
 use crate::type_config::{LeaderEpoch, LogId};
 use crate::wire::{Purpose, ReadIndex};
 

@@ -18,20 +18,19 @@ use tokio::time::{Instant, timeout_at};
 use tracing::{Instrument as _, Span};
 
 use crate::barrier::Barrier;
-use crate::bootstrap::Bootstrap;
-use crate::committed::Committed;
-use crate::disk::DiskGauge;
 use crate::error::ProposeError;
 use crate::failure::Failure;
-use crate::leader_contact::LeaderContact;
-use crate::log_store::LogStore;
-use crate::members::{MemberTable, Registration};
+use crate::leadership::contact::LeaderContact;
+use crate::members::table::{MemberTable, Registration};
 use crate::peers::Peers;
 use crate::proposer::Proposer;
-use crate::snapshot::{IncomingSnapshot, SnapshotStore};
+use crate::start::bootstrap::Bootstrap;
 use crate::state_machine::{LocalMachine, Raft};
+use crate::store::disk::DiskGauge;
+use crate::store::log_store::LogStore;
+use crate::store::snapshot::{IncomingSnapshot, SnapshotStore};
 use crate::transport::handshake::ConnectedPeer;
-use crate::type_config::{Payload, RaftEntry};
+use crate::type_config::{Committed, Payload, RaftEntry};
 use crate::wire::{
     AcceptMembers, Append, AppendReply, CheckPeer, CommandRun, PeerCall, Ping, Propose,
     ProposeRefusal, Purpose, ReadBootstrapState, ReadIndex, ReadStatus, Reply, Request,

@@ -23,7 +23,7 @@ use crate::config::SNAPSHOT_BOUND;
 use crate::error::CallError;
 use crate::metrics::RaftMetrics;
 use crate::peers::Peers;
-use crate::snapshot::SnapshotFile;
+use crate::store::snapshot::SnapshotFile;
 use crate::type_config::TypeConfig;
 use crate::wire::{
     Append, PeerCall, Purpose, RequestPreVote, RequestVote, SnapshotBegin, SnapshotEnd,

@@ -6,11 +6,10 @@
 
 mod api;
 mod start;
-mod stop;
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use holdfast_storage::Log;
@@ -20,18 +19,19 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::barrier::Barrier;
-use crate::bootstrap::Bootstrap;
-use crate::disk::DiskGauge;
 use crate::failure::Failure;
-use crate::identity::DataDir;
-use crate::leader_contact::LeaderContact;
-use crate::leadership::Leadership;
-use crate::members::MemberTable;
-use crate::membership::MembershipProgress;
+use crate::leadership::contact::LeaderContact;
+use crate::leadership::current::Leadership;
+use crate::leadership::handover;
+use crate::members::membership::MembershipProgress;
+use crate::members::table::MemberTable;
 use crate::metrics::RaftMetrics;
 use crate::peers::Peers;
 use crate::proposer::{BatchLimits, Proposer, ProposerContext};
+use crate::start::bootstrap::Bootstrap;
+use crate::start::identity::DataDir;
 use crate::state_machine::{LocalMachine, Raft};
+use crate::store::disk::DiskGauge;
 
 /// A running node. Clones share one node; it runs until [`RaftNode::shutdown`] or [`RaftNode::halt`].
 #[derive(Clone)]
@@ -66,6 +66,40 @@ struct Inner {
     tasks: Mutex<JoinSet<()>>,
     /// The data directory, locked until the node has stopped.
     data_dir: Mutex<Option<DataDir>>,
+}
+
+impl RaftNode {
+    /// Shuts down in four steps: rejects new commands; transfers leadership to a caught-up voter if this node leads;
+    /// stops openraft; closes the log after all queued requests are on the disk. The transfer takes at most about
+    /// twice the longest election timeout.
+    pub async fn shutdown(&self) {
+        self.inner.closing.store(true, Ordering::Release);
+        if self.inner.failure.reason().is_none() {
+            let bound = self.inner.election_max * 2;
+            handover::transfer_to_current_voter(&self.inner.context, bound, |_| true).await;
+        }
+        self.stop().await;
+    }
+
+    /// Stops immediately, without a leadership transfer, like a killed process from the peers' view.
+    pub async fn halt(&self) {
+        self.inner.closing.store(true, Ordering::Release);
+        self.stop().await;
+    }
+
+    async fn stop(&self) {
+        let mut tasks = std::mem::take(&mut *self.inner.tasks.lock());
+        tasks.shutdown().await;
+        if let Err(error) = self.inner.raft.shutdown().await {
+            tracing::error!(%error, "openraft did not stop cleanly");
+        }
+        self.inner.local.stop_observing();
+        let log = self.inner.log.clone();
+        if let Err(error) = tokio::task::spawn_blocking(move || log.shutdown()).await {
+            tracing::error!(%error, "the log did not close cleanly");
+        }
+        self.inner.data_dir.lock().take();
+    }
 }
 
 impl fmt::Debug for RaftNode {

@@ -15,14 +15,13 @@
 //!    callers' deadlines. A batch that may have been appended is never sent again: its callers get
 //!    [`ProposeError::Unknown`]. `send.rs` draws that line.
 //! 5. Runs of at least [`LARGE_MIN`] bytes have a queue and a worker of their own, with one batch in flight. So a small run
-//!    waits for at most one large batch, however many large runs wait. Large batches give way ([`batch_pace`]).
+//!    waits for at most one large batch, however many large runs wait. Large batches give way ([`departure::BatchPace`]).
 //! 6. The leader never forwards a run that a peer forwarded: one hop is the most.
 //!
 //! Bounds: `propose_queue_max` runs wait in the queue, and as many between two attempts; [`LARGE_QUEUE_MAX`] large runs, and as
 //! many between two attempts. At most `propose_inflight_max` batches of each kind are in flight. A batch has at most `batch_commands_max` commands and `batch_bytes_max` bytes, or one
 //! command of at most [`COMMAND_BYTES_MAX`].
 
-mod batch_pace;
 mod context;
 mod departure;
 mod pending;
@@ -37,8 +36,8 @@ use holdfast_types::Command;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout_at};
 
-use self::batch_pace::BatchPace;
 pub(crate) use self::context::{BatchLimits, ProposerContext};
+use self::departure::BatchPace;
 pub(crate) use self::pending::ProposeResult;
 use self::pending::{Pending, Ticket};
 pub(crate) use self::send::write_as_leader;

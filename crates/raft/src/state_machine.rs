@@ -21,13 +21,14 @@ use openraft::storage::{EntryResponder, RaftSnapshotBuilder, RaftStateMachine};
 use parking_lot::RwLock;
 use tokio::sync::{Mutex, Notify, OwnedMutexGuard, watch};
 
-use crate::background;
-use crate::committed::Committed;
-use crate::members::ClusterState;
+use crate::members::table::ClusterState;
 use crate::metrics::RaftMetrics;
-use crate::snapshot::{SnapshotFile, SnapshotStore};
 use crate::stamps::Stamps;
-use crate::type_config::{LogId, Payload, RaftEntry, SnapshotMeta, StoredMembership, TypeConfig};
+use crate::store::background;
+use crate::store::snapshot::{SnapshotFile, SnapshotStore};
+use crate::type_config::{
+    Committed, LogId, Payload, RaftEntry, SnapshotMeta, StoredMembership, TypeConfig,
+};
 
 /// Receives what this node applies, and the calls of other nodes' services.
 pub trait Observer: Send + Sync + 'static {

@@ -8,10 +8,10 @@ use openraft::async_runtime::watch::WatchReceiver;
 use openraft::errors::Fatal;
 use tokio::time::sleep;
 
-use crate::disk::DiskGauge;
 use crate::failure::Failure;
-use crate::snapshot::SnapshotStore;
 use crate::state_machine::{LocalMachine, Raft};
+use crate::store::disk::DiskGauge;
+use crate::store::snapshot::SnapshotStore;
 
 /// The interval between two checks of the space for a snapshot.
 const SPACE_PAUSE: Duration = Duration::from_secs(5);

@@ -9,13 +9,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use holdfast_codec::{DecodeError, EncodeError, Kind};
 use holdfast_trace::Spans;
-use holdfast_types::{Entry, NodeId};
+use holdfast_types::{Entry, NodeId, Outcome, Revision};
 use openraft::alias::{LogIdOf, SnapshotMetaOf, StoredMembershipOf, VoteOf};
 use openraft::{EmptyNode, RaftTypeConfig};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
-
-use crate::committed::Committed;
 
 openraft::declare_raft_types!(
     pub(crate) TypeConfig:
@@ -34,6 +32,15 @@ pub(crate) type LogId = LogIdOf<TypeConfig>;
 pub(crate) type Vote = VoteOf<TypeConfig>;
 pub(crate) type StoredMembership = StoredMembershipOf<TypeConfig>;
 pub(crate) type SnapshotMeta = SnapshotMetaOf<TypeConfig>;
+
+/// An applied command.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Committed {
+    /// The result of the state machine.
+    pub outcome: Outcome,
+    /// The revision of the command.
+    pub revision: Revision,
+}
 
 /// One leadership. A term alone does not identify it: two nodes may lead in one term, one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -10,8 +10,8 @@ use sha2::{Digest as _, Sha256};
 use tokio::sync::mpsc;
 
 use super::{BackupEnd, BackupHead, FORMAT};
-use crate::background;
 use crate::node::RaftNode;
+use crate::store::background;
 
 /// Parts that the receiver of a stream has not taken. Then the thread of the backup waits.
 pub(crate) const QUEUE_MAX: usize = 2;

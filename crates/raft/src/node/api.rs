@@ -15,15 +15,14 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 
 use super::RaftNode;
-use crate::committed::Committed;
 use crate::error::{CallError, ProposeError, ReadError};
 use crate::failure::StopReason;
-use crate::handover;
-use crate::leadership::Leadership;
+use crate::leadership::current::Leadership;
+use crate::leadership::handover;
 use crate::metrics::RaftMetrics;
 use crate::proposer::{ProposeResult, command_len, write_as_leader};
 use crate::status::{PeerStatus, RaftStatus, Role};
-use crate::type_config::{LeaderEpoch, LogId, TypeConfig};
+use crate::type_config::{Committed, LeaderEpoch, LogId, TypeConfig};
 use crate::wire::{CommandRun, Purpose, ServiceRequest, Urgency};
 
 /// How long a write of the leader itself may take. After that its outcome is unknown: openraft may still append it. The

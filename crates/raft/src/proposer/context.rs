@@ -7,11 +7,11 @@ use holdfast_types::{NodeId, Stamp};
 use tokio::sync::watch;
 
 use crate::config::{Clock, RaftConfig};
-use crate::disk::DiskGauge;
-use crate::leadership::Leadership;
+use crate::leadership::current::Leadership;
 use crate::metrics::RaftMetrics;
 use crate::peers::Peers;
 use crate::state_machine::{LocalMachine, Raft};
+use crate::store::disk::DiskGauge;
 
 #[derive(Clone)]
 pub(crate) struct ProposerContext {

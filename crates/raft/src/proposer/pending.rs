@@ -7,8 +7,8 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tracing::Span;
 
-use crate::committed::Committed;
 use crate::error::ProposeError;
+use crate::type_config::Committed;
 use crate::wire::{CommandRun, Urgency};
 
 pub(crate) type ProposeResult = Result<Vec<Committed>, ProposeError>;

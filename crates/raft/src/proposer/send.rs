@@ -12,10 +12,9 @@ use tracing::Span;
 
 use super::context::ProposerContext;
 use super::pending::Pending;
-use crate::committed::Committed;
 use crate::error::{CallError, ProposeError};
-use crate::leadership;
-use crate::type_config::{Batch, LeaderEpoch, TypeConfig};
+use crate::leadership::current;
+use crate::type_config::{Batch, Committed, LeaderEpoch, TypeConfig};
 use crate::wire::{ProposeRefusal, Purpose, TracedPropose};
 
 /// Where a batch goes.
@@ -75,7 +74,7 @@ async fn forward_batch(
     let traces = spans.iter().map(holdfast_trace::context_of).collect();
     let call = TracedPropose { runs, traces };
     let deadline = deadline.unwrap_or_else(Instant::now);
-    let ended = leadership::ended(context.leadership.clone(), leader);
+    let ended = current::ended(context.leadership.clone(), leader);
     let results = tokio::select! {
         results = context.peers.call(leader, Purpose::Calls, call, deadline) => results,
         () = ended => Err(CallError::Unknown("the leader changed".into())),
@@ -160,7 +159,7 @@ async fn write(
     request.await.map_err(|_| WriteFailure::Never(ProposeError::ShuttingDown))?;
     let written = tokio::select! {
         written = receiver => written,
-        () = leadership::ended(context.leadership.clone(), context.node) => {
+        () = current::ended(context.leadership.clone(), context.node) => {
             return Err(WriteFailure::Unknown);
         }
     };

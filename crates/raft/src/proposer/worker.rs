@@ -12,8 +12,8 @@ use futures_util::stream::FuturesUnordered;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
-use super::batch_pace::BatchPace;
 use super::context::{BatchLimits, ProposerContext};
+use super::departure::BatchPace;
 use super::departure::{BatchKind, Departures, SentBatch, WaitingRuns};
 use super::pending::Pending;
 use super::send::{Returned, Route, send_batch};

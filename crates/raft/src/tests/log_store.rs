@@ -6,7 +6,7 @@ use openraft::storage::{IOFlushed, RaftLogReader, RaftLogStorage};
 use openraft::type_config::TypeConfigExt;
 
 use crate::failure::Failure;
-use crate::log_store::LogStore;
+use crate::store::log_store::LogStore;
 use crate::type_config::{Batch, LeaderId, LogId, Payload, RaftEntry, TypeConfig, Vote};
 
 fn log_id(term: u64, index: u64) -> LogId {

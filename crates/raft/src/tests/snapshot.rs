@@ -7,7 +7,7 @@ use holdfast_storage::Snapshots;
 use holdfast_types::{Command, Entry, Incarnation, NodeId, Stamp};
 
 use crate::failure::{Failure, StopReason};
-use crate::snapshot::SnapshotStore;
+use crate::store::snapshot::SnapshotStore;
 use crate::type_config::{LogId, SnapshotMeta, StoredMembership, Vote};
 use crate::wire::SnapshotMetaDto;
 

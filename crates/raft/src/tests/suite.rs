@@ -9,9 +9,9 @@ use openraft::testing::log::{StoreBuilder, Suite};
 use tempfile::TempDir;
 
 use crate::failure::Failure;
-use crate::log_store::LogStore;
-use crate::snapshot::SnapshotStore;
 use crate::state_machine::{LocalMachine, StateMachine};
+use crate::store::log_store::LogStore;
+use crate::store::snapshot::SnapshotStore;
 use crate::type_config::TypeConfig;
 
 #[derive(Clone, Copy)]

@@ -21,15 +21,15 @@ use parking_lot::Mutex;
 use tokio::time::timeout;
 
 use super::frame::read_frame;
-use super::hello::{HELLO_BOUND, Stranger, read_hello, reply, write};
-use crate::acknowledged::AcknowledgedEntries;
-use crate::emptied::{EmptiedMembers, ReadmissionCaller, ReadmissionRequest};
+use super::frame::{HELLO_BOUND, Stranger, read_hello, reply, write};
 use crate::failure::{Failure, StopReason};
-use crate::identity::Identity;
-use crate::initial_members::InitialMembersFile;
-use crate::join::JoinRequest;
-use crate::log_store::LogStore;
-use crate::members::{MemberTable, Registration};
+use crate::leadership::acknowledged::AcknowledgedEntries;
+use crate::members::table::{MemberTable, Registration};
+use crate::start::emptied::{EmptiedMembers, ReadmissionCaller, ReadmissionRequest};
+use crate::start::identity::Identity;
+use crate::start::initial_members::InitialMembersFile;
+use crate::start::join::JoinRequest;
+use crate::store::log_store::LogStore;
 use crate::wire::{
     Hello, HelloAccepted, HelloReply, InvitationRefusal, JOIN_SECRET, LOG_END, MUST_HAVE,
     PROTOCOLS, Purpose, READMISSION, Refusal,
@@ -528,8 +528,8 @@ mod tests {
     use holdfast_types::{Invitation, MemberAddresses, PendingChange, Reason, Stamp};
 
     use super::*;
-    use crate::acknowledged::Replication;
-    use crate::members::ClusterState;
+    use crate::leadership::acknowledged::Replication;
+    use crate::members::table::ClusterState;
     use crate::wire::{InitialMembers, ProtocolRange};
 
     /// The log has registered node 2. Nodes 3 and 4 are members without a registered directory, node 5 has left, and node 6

@@ -17,9 +17,9 @@ use tokio::sync::{Mutex, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use super::frame::Stranger;
 use super::frame::read_frame;
 use super::handshake::{ConnectedPeer, PeerHandshake};
-use super::hello::Stranger;
 use super::{CONNECTIONS_MAX, IN_FLIGHT_MAX};
 use crate::dispatch::{Dispatch, PeerSession};
 use crate::wire::{Purpose, Request};

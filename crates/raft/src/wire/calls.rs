@@ -17,8 +17,7 @@ use serde::{Deserialize, Serialize};
 use super::entry::{LogIdDto, SnapshotMetaDto};
 use super::hello::TRACES_SINCE;
 use super::vote::{TransferDto, TransferReplyDto, VoteDto, VoteReplyDto, VoteRequestDto};
-use crate::committed::Committed;
-use crate::type_config::TypeConfig;
+use crate::type_config::{Committed, TypeConfig};
 
 type AppendResponse = openraft::raft::AppendEntriesResponse<TypeConfig>;
 

@@ -9,7 +9,7 @@ use std::fmt::{self, Write as _};
 
 use holdfast_types::{Member, NodeId, PendingChange, VotingRole};
 
-use crate::bootstrap::list_ids;
+use crate::start::bootstrap::list_ids;
 
 /// What the leader knows about the Raft membership and the nodes.
 #[derive(Clone, Debug, Default)]

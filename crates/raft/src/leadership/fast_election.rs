@@ -13,8 +13,8 @@ use openraft::async_runtime::watch::WatchReceiver;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{sleep_until, timeout};
 
-use crate::leader_contact::LeaderContact;
-use crate::leadership::Leadership;
+use crate::leadership::contact::LeaderContact;
+use crate::leadership::current::Leadership;
 use crate::state_machine::Raft;
 
 /// The delay between the attempts of two nodes, and between two attempts of one node: long enough for an election on a

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use holdfast_storage::{Log, StoreError};
 
-use crate::background;
 use crate::failure::Failure;
 use crate::metrics::RaftMetrics;
-use crate::snapshot::SnapshotStore;
+use crate::store::background;
+use crate::store::snapshot::SnapshotStore;
 
 const BYTES_PER_SECOND: u64 = 8 << 20;
 /// The bytes of the log that one read returns.

@@ -23,9 +23,9 @@ use thiserror::Error;
 use crate::config::wall_clock;
 use crate::error::StartError;
 use crate::failure::Failure;
-use crate::identity::{self, Identity, LOCK_FILE, LOG_DIR, SNAPSHOT_DIR};
-use crate::initial_members::InitialMembersFile;
-use crate::snapshot::SnapshotStore;
+use crate::start::identity::{self, Identity, LOCK_FILE, LOG_DIR, SNAPSHOT_DIR};
+use crate::start::initial_members::InitialMembersFile;
+use crate::store::snapshot::SnapshotStore;
 use crate::type_config::{LeaderId, LogId, Membership, SnapshotMeta, StoredMembership};
 use crate::wire::{InitialMembers, LogIdDto, VoteDto};
 

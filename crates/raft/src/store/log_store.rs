@@ -26,8 +26,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::oneshot;
 
-use crate::cache::Cache;
 use crate::failure::Failure;
+use crate::store::cache::Cache;
 use crate::type_config::{LogId, Payload, RaftEntry, TypeConfig, Vote};
 use crate::wire::{LogIdDto, VoteDto, decode_record, encode_record};
 

@@ -3,17 +3,20 @@
 //! The incarnation lets peers distinguish a restarted node from a wiped one. A lock file prevents concurrent use of
 //! one directory by two processes. A directory of another node or cluster is an error, as is a directory with a log
 //! but no identity file.
+//!
+//! A caller proves that it owns the directory by the content of a file that it has written there.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
 
 use holdfast_codec::{DecodeError, Kind};
-use holdfast_types::{Incarnation, NodeId};
+use holdfast_types::{Incarnation, NodeId, OWNER_PROOF_FILE};
 use serde::{Deserialize, Serialize};
+use subtle::ConstantTimeEq as _;
 
 use crate::error::StartError;
-use crate::initial_members::INITIAL_MEMBERS_FILE;
-use crate::join::JOIN_FILE;
+use crate::start::initial_members::INITIAL_MEMBERS_FILE;
+use crate::start::join::JOIN_FILE;
 
 /// The name of the identity file.
 pub(crate) const IDENTITY_FILE: &str = "identity";
@@ -190,6 +193,18 @@ pub(crate) fn write(dir: &Path, identity: &Identity) -> Result<(), StartError> {
         .map_err(|error| StartError::Store(error.to_string()))
 }
 
+/// The shortest proof, bytes.
+const PROOF_BYTES_MIN: usize = 32;
+
+/// Compares a proof with the file, and deletes the file. Returns false if they differ or there is no file.
+pub fn take_owner_proof(data_dir: &Path, proof: &str) -> bool {
+    let file = data_dir.join(OWNER_PROOF_FILE);
+    let Ok(expected) = std::fs::read_to_string(&file) else { return false };
+    let is_equal: bool = expected.trim().as_bytes().ct_eq(proof.as_bytes()).into();
+    // A wrong proof leaves the file, so that another caller cannot end a call of the owner.
+    proof.len() >= PROOF_BYTES_MIN && is_equal && std::fs::remove_file(file).is_ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -260,5 +275,19 @@ mod tests {
         let _first = DataDir::open(dir.path(), "a", NodeId(1)).unwrap();
         let error = DataDir::open(dir.path(), "a", NodeId(1)).unwrap_err();
         assert!(matches!(error, StartError::InUse(_)), "{error}");
+    }
+
+    #[test]
+    fn a_proof_is_accepted_once_and_only_if_it_is_equal() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join(OWNER_PROOF_FILE);
+        let proof = "0123456789abcdef0123456789abcdef";
+        assert!(!take_owner_proof(dir.path(), proof));
+        std::fs::write(&file, format!("{proof}\n")).unwrap();
+        assert!(!take_owner_proof(dir.path(), "0123456789abcdef0123456789abcdee"));
+        assert!(take_owner_proof(dir.path(), proof));
+        assert!(!take_owner_proof(dir.path(), proof));
+        std::fs::write(&file, "short\n").unwrap();
+        assert!(!take_owner_proof(dir.path(), "short"));
     }
 }

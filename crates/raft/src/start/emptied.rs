@@ -15,10 +15,10 @@ use holdfast_types::{Address, Incarnation, NodeId, SecretHash};
 use parking_lot::Mutex;
 
 use crate::error::StartError;
-use crate::identity::{self, LOG_DIR, SNAPSHOT_DIR};
-use crate::join::{self, JoinRequest};
-use crate::new_cluster::RestoreFailure;
-use crate::stopped_node::StoppedNode;
+use crate::start::identity::{self, LOG_DIR, SNAPSHOT_DIR};
+use crate::start::join::{self, JoinRequest};
+use crate::start::new_cluster::RestoreFailure;
+use crate::start::stopped_node::StoppedNode;
 
 /// A request older than this is that of a process that has ended.
 const REQUEST_TTL: Duration = Duration::from_secs(10);

@@ -13,7 +13,7 @@ use openraft::async_runtime::watch::WatchReceiver;
 use openraft::{Instant as _, ServerState};
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::members::MemberTable;
+use crate::members::table::MemberTable;
 use crate::proposer::ProposerContext;
 use crate::wire::{Purpose, ReadStatus};
 

@@ -17,9 +17,9 @@ use serde::de::DeserializeOwned;
 
 use crate::error::StartError;
 use crate::failure::Failure;
-use crate::identity::{DataDir, LOG_DIR, RECOVERING_SUFFIX, SNAPSHOT_DIR, with_suffix};
-use crate::new_cluster::{NewCluster, RestoreFailure, RestoredCluster, sync_parent};
-use crate::snapshot::SnapshotStore;
+use crate::start::identity::{DataDir, LOG_DIR, RECOVERING_SUFFIX, SNAPSHOT_DIR, with_suffix};
+use crate::start::new_cluster::{NewCluster, RestoreFailure, RestoredCluster, sync_parent};
+use crate::store::snapshot::SnapshotStore;
 use crate::type_config::{LogId, Payload};
 use crate::wire::{LogIdDto, VoteDto, decode_record};
 

@@ -14,7 +14,7 @@ use openraft::{Instant as _, ServerState};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use crate::leader_contact::LeaderContact;
+use crate::leadership::contact::LeaderContact;
 use crate::metrics::RaftMetrics;
 use crate::state_machine::Raft;
 use crate::type_config::{LeaderEpoch, LogId, TypeConfig};

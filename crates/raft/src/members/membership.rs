@@ -24,9 +24,9 @@ use tokio::time::{Instant, sleep, timeout};
 
 use self::automatic::{AutomaticChange, AutomaticFacts};
 use self::plan::{RaftView, Step, next_step};
-use crate::handover;
-use crate::leader_contact::LeaderContact;
-use crate::leadership::Leadership;
+use crate::leadership::contact::LeaderContact;
+use crate::leadership::current::Leadership;
+use crate::leadership::handover;
 use crate::proposer::{ProposerContext, write_as_leader};
 use crate::transport::handshake::PeerHandshake;
 use crate::type_config::{LeaderEpoch, TypeConfig};
