@@ -9,15 +9,15 @@ use holdfast_api::{AlarmsBody, ClusterBody, SessionBody, session_path};
 use holdfast_types::SessionName;
 use serde::de::DeserializeOwned;
 
-use crate::access_token::AccessToken;
-use crate::call::Call;
-use crate::calls::Calls;
-use crate::download::Download;
+use crate::calls::access_token::AccessToken;
+use crate::calls::call::Call;
+use crate::calls::download::Download;
+use crate::calls::nodes::Nodes;
+use crate::calls::send::Calls;
 use crate::http::{ClientTls, HttpClient, HttpResponse, Scheme, base_url};
-use crate::nodes::Nodes;
-use crate::session::{SessionHandle, SessionUse};
-use crate::sessions::{SessionNaming, Sessions};
-use crate::{EndpointError, Error, Hold, random};
+use crate::sessions::registry::{SessionNaming, Sessions};
+use crate::sessions::session::{SessionHandle, SessionUse};
+use crate::{EndpointError, Error, Hold, numbers};
 
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -114,7 +114,7 @@ impl ClientBuilder {
             None => HttpClient::new(CONNECT_TIMEOUT)?,
         };
         let http = http.with_access_token(self.access_token);
-        let nodes = Arc::new(Nodes::new(http, bases, random::jitter()));
+        let nodes = Arc::new(Nodes::new(http, bases, numbers::jitter()));
         let calls = Calls { nodes, request_timeout: self.request_timeout };
         let sessions = Arc::new(Sessions::new(self.naming, self.ttl, self.labels));
         Ok(Client { calls, sessions })
@@ -297,7 +297,7 @@ impl Client {
     }
 
     #[cfg(test)]
-    pub(crate) async fn open_session(&self) -> Arc<crate::session::Session> {
+    pub(crate) async fn open_session(&self) -> Arc<crate::sessions::session::Session> {
         self.session_for(None).await.expect("an open session").session().clone()
     }
 

@@ -7,10 +7,10 @@ use holdfast_api::parameters::{ATTEMPT, OWNER, RELEASED_TOKEN, WAIT};
 use holdfast_api::{GrantBody, Query, lock_path};
 use holdfast_types::{Attempt, FencingToken, LockName, Owner, Reason};
 
-use crate::attempt;
-use crate::call::Call;
+use crate::calls::call::Call;
 use crate::error::newest_attempt;
 use crate::http::Method;
+use crate::numbers;
 use crate::{Client, Error};
 
 impl Client {
@@ -30,7 +30,7 @@ impl Client {
             let query = Query::default()
                 .with(&HOLD, &"durable")
                 .with(&OWNER, owner)
-                .with(&ATTEMPT, &attempt::next_after(after))
+                .with(&ATTEMPT, &numbers::next_after(after))
                 .with(&DURABLE_REASON, reason)
                 .with_some(&WAIT, Some(&wait).filter(|wait| !wait.is_zero()));
             let call = Call::new(Method::PUT, query.target(&lock_path(lock))).wait(wait);

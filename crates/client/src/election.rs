@@ -9,9 +9,9 @@ use holdfast_api::{ElectionBody, LeaderBody, election_lock, election_path};
 use holdfast_types::LockName;
 
 use crate::error::{argument, is_hold_gone};
-use crate::lease::Acknowledged;
-use crate::lock_request::RequestedChange;
+use crate::locks::lock_request::RequestedChange;
 use crate::observer::Observer;
+use crate::sessions::lease::Acknowledged;
 use crate::{Client, Error, Guard, Lock, Loss};
 
 /// An election; see [`Client::election`].

@@ -11,7 +11,7 @@ use reqwest::header::HeaderMap;
 use serde::de::DeserializeOwned;
 use thiserror::Error;
 
-use crate::access_token::AccessToken;
+use crate::calls::access_token::AccessToken;
 
 pub use reqwest::{Method, StatusCode, Url};
 

@@ -73,61 +73,35 @@
 //!
 //! Queues: none. Each session has one task with one call in flight; each guard has one task without calls.
 
-mod access_token;
-mod acquire;
-mod attempt;
 pub mod blocking;
-mod call;
 mod calls;
 mod client;
 mod clock;
-mod download;
 mod durable;
 mod election;
 mod error;
-mod error_text;
-mod guard;
-mod held_locks;
-mod hold;
-mod hold_limits;
 pub mod http;
-mod lease;
 #[cfg(feature = "load")]
 pub mod load;
-mod lock;
-mod lock_calls;
-mod lock_request;
-mod loss;
-mod mode_change;
-mod multi_guard;
-mod nodes;
-mod numbered_calls;
+mod locks;
+mod numbers;
 mod observer;
-mod queue_entry;
-mod random;
 pub mod recipes;
-mod release_request;
-mod renewal;
-mod retry;
-mod session;
-mod session_events;
 mod sessions;
 mod spans;
 mod subtree;
 #[cfg(test)]
 mod tests;
-mod transfer;
 mod tree;
 
-pub use access_token::AccessToken;
-pub use call::{Call, Copies};
+pub use calls::access_token::AccessToken;
+pub use calls::call::{Call, Copies};
+pub use calls::download::Download;
+pub use calls::numbered::with_request_number;
 pub use client::{Client, ClientBuilder};
 pub use clock::Moment;
-pub use download::Download;
 pub use election::{Election, Leadership};
 pub use error::Error;
-pub use guard::Guard;
-pub use hold::Hold;
 /// The bodies and the error codes of the HTTP API, which some methods return.
 pub use holdfast_api as api;
 pub use holdfast_api::{ElectionBody, LeaderBody};
@@ -136,17 +110,18 @@ pub use holdfast_types::{
     SessionName, ZnodePath,
 };
 pub use http::EndpointError;
-pub use lock::{Lock, Many, MultiLock, One};
-pub use lock_calls::LockQuery;
-pub use loss::Loss;
-pub use multi_guard::MultiGuard;
-pub use numbered_calls::with_request_number;
+pub use locks::guard::Guard;
+pub use locks::hold::Hold;
+pub use locks::hold_limits::ReleaseRequest;
+pub use locks::lock::{Lock, Many, MultiLock, One};
+pub use locks::lock_calls::LockQuery;
+pub use locks::loss::Loss;
+pub use locks::multi_guard::MultiGuard;
+pub use locks::transfer::TransferError;
 pub use observer::{ElectionChange, Observer};
-pub use release_request::ReleaseRequest;
-pub use session::SessionHandle;
+pub use sessions::session::SessionHandle;
 pub use subtree::{Subtree, SubtreeChange};
 pub use tokio_util::sync::CancellationToken;
-pub use transfer::TransferError;
 pub use tree::CachedZnode;
 
 /// The doctests compile the code of this page.

@@ -11,9 +11,9 @@ use holdfast_types::Revision;
 use serde::de::DeserializeOwned;
 
 use crate::Error;
-use crate::call::StreamedRead;
-use crate::calls::Calls;
-use crate::retry::retry_pause;
+use crate::calls::call::StreamedRead;
+use crate::calls::retry::retry_pause;
+use crate::calls::send::Calls;
 
 /// A stream without bytes for this long is dead, because nodes write a comment at least every fifteen seconds.
 const SILENCE_MAX: Duration = Duration::from_secs(45);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use holdfast_types::{Attempt, SessionName};
 use tracing::Span;
 
-use crate::queue_entry::ClientQueueEntry;
+use crate::locks::queue_entry::ClientQueueEntry;
 
 /// The lock names of one or more queue entries: `a,b`.
 pub(crate) fn locks(entries: &[Arc<ClientQueueEntry>]) -> String {

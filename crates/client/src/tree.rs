@@ -13,8 +13,8 @@ use reqwest::header::HeaderMap;
 use serde_json::Value;
 
 use crate::Error;
-use crate::call::{Call, Copies};
-use crate::calls::Calls;
+use crate::calls::call::{Call, Copies};
+use crate::calls::send::Calls;
 use crate::http::{HttpResponse, Method};
 
 /// A node of the tree.

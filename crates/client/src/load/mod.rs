@@ -5,7 +5,6 @@
 //! Bounds: one call in progress for each client.
 
 mod counts;
-mod growth;
 mod judge;
 mod schedule;
 mod spread;
@@ -17,10 +16,9 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 pub use counts::{LoadCounts, LoadUsage, load_histogram};
-pub use growth::{LoadCurve, LoadGrowth, LoadPoint};
 pub use judge::LoadJudge;
 pub use schedule::OpenLoop;
-pub use spread::Spread;
+pub use spread::{LoadCurve, LoadGrowth, LoadPoint, Spread};
 
 use schedule::{Schedule, ScheduleThread, ScheduledCycle};
 

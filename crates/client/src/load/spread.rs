@@ -1,4 +1,4 @@
-//! The median and the extremes of repeated measurements.
+//! The median and the extremes of repeated measurements, and curves of them over a growing load.
 
 use serde::{Deserialize, Serialize};
 
@@ -26,6 +26,31 @@ impl Spread {
     pub fn is_above(&self, other: &Self) -> bool {
         self.min > other.max
     }
+}
+
+/// All curves of one measurement.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct LoadGrowth {
+    /// The number of measurements of each point.
+    pub rounds: u32,
+    pub curves: Vec<LoadCurve>,
+}
+
+/// Cycles/s, p99 and processor time over one growing quantity.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct LoadCurve {
+    /// What grows, with its unit.
+    pub over: String,
+    pub points: Vec<LoadPoint>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct LoadPoint {
+    pub at: u32,
+    pub cycles_per_second: Spread,
+    pub p99_ms: Spread,
+    /// `None` if it is unknown.
+    pub processor_us_per_cycle: Option<Spread>,
 }
 
 #[cfg(test)]

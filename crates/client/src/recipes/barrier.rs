@@ -7,10 +7,10 @@ use holdfast_api::{BarrierBody, Query, TrippedBody, barrier_path};
 use holdfast_types::RequestNumber;
 
 use super::{BarrierEntry, checked_name, unique_owner};
-use crate::attempt;
-use crate::call::Call;
+use crate::calls::call::Call;
 use crate::error::newest_request;
 use crate::http::Method;
+use crate::numbers;
 use crate::{Client, Error};
 
 /// A barrier; see [`Client::barrier`].
@@ -67,7 +67,7 @@ pub(super) async fn arrive(
         .with(&recipe::MEMBER, &session.name)
         .with(&recipe::MEMBER_OWNER, &unique_owner()?);
     let target = party.target(&path);
-    let request = attempt::next_request(RequestNumber(0));
+    let request = numbers::next_request(RequestNumber(0));
     let mut entry = BarrierEntry {
         client: client.clone(),
         session: Some(session_use),
@@ -86,7 +86,7 @@ pub(super) async fn arrive(
     };
     let mut arrived = arrive(request).await;
     if let Some(newest) = arrived.as_ref().err().and_then(newest_request) {
-        let request = attempt::next_request(newest);
+        let request = numbers::next_request(newest);
         entry.arrival = Some(request);
         arrived = arrive(request).await;
     }

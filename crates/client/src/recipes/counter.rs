@@ -4,7 +4,7 @@ use holdfast_api::parameters::recipe;
 use holdfast_api::{CounterBody, Query, counter_path};
 
 use super::checked_name;
-use crate::call::Call;
+use crate::calls::call::Call;
 use crate::http::Method;
 use crate::{Client, Error};
 

@@ -6,7 +6,7 @@ use holdfast_api::{BarrierBody, LeftBody, TrippedBody, double_barrier_path, form
 
 use super::barrier::arrive;
 use super::{BarrierEntry, checked_name};
-use crate::call::Call;
+use crate::calls::call::Call;
 use crate::http::Method;
 use crate::{Client, Error};
 

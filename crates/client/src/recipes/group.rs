@@ -19,11 +19,11 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::checked_name;
-use crate::calls::Calls;
+use crate::calls::retry::retry_pause;
+use crate::calls::send::Calls;
 use crate::clock::Moment;
 use crate::error::argument;
-use crate::retry::retry_pause;
-use crate::session::{Session, SessionUse};
+use crate::sessions::session::{Session, SessionUse};
 use crate::tree::found;
 use crate::{Client, Error, Loss, Subtree};
 

@@ -7,7 +7,7 @@ use holdfast_api::{LatchBody, LatchCountBody, Query, latch_path};
 use holdfast_types::RequestId;
 
 use super::checked_name;
-use crate::call::{Call, Copies};
+use crate::calls::call::{Call, Copies};
 use crate::error::argument;
 use crate::http::Method;
 use crate::{Client, Error, SessionHandle};

@@ -14,11 +14,11 @@ use holdfast_api::Query;
 use holdfast_api::parameters::recipe::LEFT_ARRIVAL;
 use holdfast_types::{NameError, Owner, RecipeName, RequestNumber};
 
-use crate::call::Call;
+use crate::calls::call::Call;
 use crate::error::argument;
 use crate::http::Method;
-use crate::session::SessionUse;
-use crate::{Client, Error, random};
+use crate::sessions::session::SessionUse;
+use crate::{Client, Error, numbers};
 
 pub use barrier::Barrier;
 pub use counter::Counter;
@@ -63,7 +63,7 @@ fn unique_owner() -> Result<Owner, Error> {
 }
 
 fn unique<T>(prefix: &str, new: impl Fn(String) -> Result<T, NameError>) -> Result<T, Error> {
-    new(format!("{prefix}-{:016x}", random::bits()?)).map_err(argument)
+    new(format!("{prefix}-{:016x}", numbers::bits()?)).map_err(argument)
 }
 
 /// A place at a barrier. Dropping it gives up the place in the background, unless `disarm` was called.

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 
 use super::*;
-use crate::retry::RETRY_PAUSE;
+use crate::calls::retry::RETRY_PAUSE;
 
 /// An observer at a node that answers the n-th call with `events` and ends the stream; and the number of calls.
 async fn observing(

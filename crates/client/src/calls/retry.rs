@@ -14,10 +14,10 @@ use std::time::{Duration, Instant};
 use serde::de::DeserializeOwned;
 
 use crate::Error;
-use crate::call::{AttemptOutcome, Budget, Call, Copies, PAUSE_MAX, PAUSE_MIN};
+use crate::calls::call::{AttemptOutcome, Budget, Call, Copies, PAUSE_MAX, PAUSE_MIN};
+use crate::calls::nodes::{COPY_AFTER, Nodes, PING};
 use crate::clock::Moment;
 use crate::http::{HttpResponse, Method};
-use crate::nodes::{COPY_AFTER, Nodes, PING};
 
 /// The pause of a background task after a failure.
 pub(crate) const RETRY_PAUSE: Duration = Duration::from_millis(200);

@@ -10,7 +10,7 @@ use holdfast_api::parameters::{ATTEMPT, CHANGE, OWNER, WAIT};
 use holdfast_api::{Query, WAIT_MAX, lock_path};
 use holdfast_types::{Attempt, Labels, LockName, Mode, Owner, SessionName, ShardChoice, millis};
 
-use crate::call::{Call, Copies};
+use crate::calls::call::{Call, Copies};
 use crate::http::Method;
 
 /// The path of a multi-lock call.

@@ -1,4 +1,4 @@
-//! Numbers of acquire attempts, and of other calls that change something.
+//! Numbers and names that nobody used before: attempts, request numbers, and random bits.
 //!
 //! A number must exceed those of all earlier attempts of its session, including attempts of other processes.
 //! Microseconds since 1970 satisfy this unless clocks disagree. The cluster then returns the newest attempt.
@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
 use holdfast_types::{Attempt, RequestNumber};
+
+use crate::Error;
 
 /// The largest number that this process has returned.
 static NEWEST: AtomicU64 = AtomicU64::new(0);
@@ -24,6 +26,21 @@ pub(crate) fn next_after(after: Attempt) -> Attempt {
 /// Returns a request number larger than `after` and than every number returned before.
 pub(crate) fn next_request(after: RequestNumber) -> RequestNumber {
     RequestNumber(next_after(Attempt(after.0)).0)
+}
+
+/// 64 random bits.
+///
+/// # Errors
+/// [`Error::InvalidArgument`] if the operating system has none: no unique name can be generated.
+pub(crate) fn bits() -> Result<u64, Error> {
+    getrandom::u64().map_err(|error| {
+        Error::InvalidArgument(format!("no randomness for a unique name: {error}"))
+    })
+}
+
+/// A number from 0 to 255; 0 if the operating system has no randomness.
+pub(crate) fn jitter() -> u8 {
+    bits().map_or(0, |bits| bits.to_le_bytes()[0])
 }
 
 #[cfg(test)]

@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use crate::calls::timer;
+use crate::calls::send::timer;
 use crate::clock::{CLOCK_CHECK, Clocks, Moment};
-use crate::lease::Acknowledged;
-use crate::session::{Session, SessionUsers};
-use crate::session_events::SessionPoll;
+use crate::sessions::events::SessionPoll;
+use crate::sessions::lease::Acknowledged;
+use crate::sessions::session::{Session, SessionUsers};
 use crate::{Error, Loss};
 
 /// Runs until the session is over, or can have no more users.

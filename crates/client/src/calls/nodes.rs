@@ -10,7 +10,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::Error;
-use crate::call::{AttemptOutcome, Budget, Call, PAUSE_MAX, PAUSE_MIN, StreamedRead, classify};
+use crate::calls::call::{
+    AttemptOutcome, Budget, Call, PAUSE_MAX, PAUSE_MIN, StreamedRead, classify,
+};
 use crate::http::{HttpClient, HttpRequest, HttpResponse, Method};
 
 /// Another node gets a copy of a call after this time without an answer.

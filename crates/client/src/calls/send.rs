@@ -10,12 +10,12 @@ use holdfast_types::{Attempt, Labels, Revision, SessionId, SessionName, Ttl, mil
 use serde::de::DeserializeOwned;
 
 use crate::Error;
-use crate::call::{Budget, Call, Copies};
+use crate::calls::call::{Budget, Call, Copies};
+use crate::calls::nodes::Nodes;
+use crate::calls::retry::{Answer, CallRoute, Delivery};
 use crate::clock::Moment;
 use crate::error::settled;
 use crate::http::{HttpResponse, Method};
-use crate::nodes::Nodes;
-use crate::retry::{Answer, CallRoute, Delivery};
 
 /// The minimum time that one node gets for a call.
 const PER_NODE_MIN: Duration = Duration::from_millis(100);

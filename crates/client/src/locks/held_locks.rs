@@ -11,10 +11,10 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Moment;
-use crate::hold::{Hold, first_deadline, first_loss};
-use crate::lock_request::{ClientLockRequest, RequestedChange};
-use crate::queue_entry::{ClientQueueEntry, EntryStage};
-use crate::session::{Session, SessionUse};
+use crate::locks::hold::{Hold, first_deadline, first_loss};
+use crate::locks::lock_request::{ClientLockRequest, RequestedChange};
+use crate::locks::queue_entry::{ClientQueueEntry, EntryStage};
+use crate::sessions::session::{Session, SessionUse};
 use crate::{Error, Loss, spans};
 
 /// Dropping the value releases its locks in the background.

@@ -12,14 +12,14 @@ use holdfast_api::GrantBody;
 use holdfast_types::{FencingToken, LockName, Mode, SessionName};
 use tokio::sync::watch;
 
-use crate::calls::timer;
+use crate::calls::retry::Answer;
+use crate::calls::send::timer;
 use crate::clock::Moment;
 use crate::error::newest_attempt;
-use crate::lock_request::{ClientLockRequest, RequestedChange};
-use crate::queue_entry::{ClientQueueEntry, release_call};
-use crate::retry::Answer;
-use crate::session::Session;
-use crate::{Error, Loss, ReleaseRequest, attempt};
+use crate::locks::lock_request::{ClientLockRequest, RequestedChange};
+use crate::locks::queue_entry::{ClientQueueEntry, release_call};
+use crate::sessions::session::Session;
+use crate::{Error, Loss, ReleaseRequest, numbers};
 
 /// A view of a held lock. Clones are cheap. A view does not keep the lock; only the [`Guard`](crate::Guard) does.
 #[derive(Clone)]
@@ -59,7 +59,7 @@ impl Hold {
         let (session, changed) = (&self.session, self.entry.attempt());
         let calls = session.calls.with_timeout(request.request_timeout);
         let send = async |after| {
-            let by = attempt::next_after(after);
+            let by = numbers::next_after(after);
             let call = request.change_call(&session.name, changed, by, change, Duration::ZERO);
             calls.deliver(&call).await.json().result
         };

@@ -15,17 +15,17 @@ use holdfast_api::{
 };
 use holdfast_types::{FencingToken, LockName, LossCause, ReleaseTarget, Revision};
 
-use crate::call::Call;
-use crate::calls::Calls;
+use crate::calls::call::Call;
+use crate::calls::retry::{Answer, retry_pause};
+use crate::calls::send::Calls;
 use crate::clock::Moment;
 use crate::http::Method;
-use crate::queue_entry::{
+use crate::locks::hold_limits::ReleaseRequest;
+use crate::locks::queue_entry::{
     ClientQueueEntry, EntryStage, HoldMatch, is_generated_owner, release_query,
 };
-use crate::release_request::ReleaseRequest;
-use crate::retry::{Answer, retry_pause};
-use crate::session::Session;
-use crate::{Error, Loss, random};
+use crate::sessions::session::Session;
+use crate::{Error, Loss, numbers};
 
 /// A read of one lock may take this fraction of the remaining lease.
 const READ_PART: u32 = 8;
@@ -77,7 +77,7 @@ impl SessionPoll {
             let lease = session.lease.borrow();
             let deadline = lease.deadline_or_loss(now);
             let left = deadline.map_or(Duration::ZERO, |deadline| deadline.left(now));
-            (lease.park_time(random::jitter()), left)
+            (lease.park_time(numbers::jitter()), left)
         };
         let examinations = self.unguarded.iter().map(|hold| hold.examine_at.left(now));
         let wait = examinations.fold(wait, Duration::min);

@@ -7,11 +7,11 @@ use std::time::Duration;
 use holdfast_types::{Labels, LockName, Mode, Owner, PolicyChange};
 
 use crate::error::argument;
-use crate::held_locks::HeldLocks;
-use crate::lock_request::{ClientLockRequest, HoldOptions, WaitLimit};
-use crate::queue_entry::generated_owner;
+use crate::locks::held_locks::HeldLocks;
+use crate::locks::lock_request::{ClientLockRequest, HoldOptions, WaitLimit};
+use crate::locks::queue_entry::generated_owner;
 use crate::spans::record_session;
-use crate::{Client, Error, Guard, Hold, Loss, MultiGuard, random};
+use crate::{Client, Error, Guard, Hold, Loss, MultiGuard, numbers};
 
 /// Attempts of one [`Lock::try_acquire`] that may fail because the idle session has ended.
 const FRESH_SESSIONS_MAX: u32 = 3;
@@ -209,7 +209,7 @@ impl<T> Lock<T> {
     /// Checks names, labels and owner, and builds the request.
     pub(crate) fn request(&self) -> Result<ClientLockRequest, Error> {
         let owner = match &self.owner {
-            OwnerChoice::Generated => Some(generated_owner(random::bits()?)),
+            OwnerChoice::Generated => Some(generated_owner(numbers::bits()?)),
             OwnerChoice::Named(owner) => Some(owner.clone()),
             OwnerChoice::Session => None,
         };

@@ -17,12 +17,12 @@ use holdfast_types::{
 use tokio::sync::{Notify, watch};
 
 use crate::Loss;
-use crate::call::{Call, Copies};
+use crate::calls::call::{Call, Copies};
 use crate::clock::Moment;
-use crate::hold_limits::HoldLimits;
 use crate::http::Method;
-use crate::lock_request::LOCKS_PATH;
-use crate::release_request::ReleaseRequest;
+use crate::locks::hold_limits::HoldLimits;
+use crate::locks::hold_limits::ReleaseRequest;
+use crate::locks::lock_request::LOCKS_PATH;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EntryStage {

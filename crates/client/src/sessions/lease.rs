@@ -8,8 +8,8 @@
 use std::time::Duration;
 
 use crate::Loss;
+use crate::calls::retry::RETRY_PAUSE;
 use crate::clock::Moment;
-use crate::retry::RETRY_PAUSE;
 
 /// Two clocks may differ by 1/`RATE` of the time that they measure.
 const RATE: u32 = 100;

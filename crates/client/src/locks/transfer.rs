@@ -17,17 +17,17 @@ use holdfast_types::{
 };
 use thiserror::Error as ThisError;
 
-use crate::acquire::leaves_nothing_behind;
-use crate::call::Call;
+use crate::calls::call::Call;
+use crate::calls::retry::Delivery;
 use crate::clock::Moment;
 use crate::error::argument;
-use crate::held_locks::HeldLocks;
-use crate::hold_limits::HoldLimits;
 use crate::http::Method;
-use crate::lock_request::{ClientLockRequest, HoldOptions, WaitLimit};
-use crate::queue_entry::{ClientQueueEntry, EntryStage, release_query};
-use crate::retry::Delivery;
-use crate::session::{Session, SessionUse};
+use crate::locks::acquire::leaves_nothing_behind;
+use crate::locks::held_locks::HeldLocks;
+use crate::locks::hold_limits::HoldLimits;
+use crate::locks::lock_request::{ClientLockRequest, HoldOptions, WaitLimit};
+use crate::locks::queue_entry::{ClientQueueEntry, EntryStage, release_query};
+use crate::sessions::session::{Session, SessionUse};
 use crate::spans::record_session;
 use crate::tree::is;
 use crate::{Error, Guard, Hold, Lock, Loss};

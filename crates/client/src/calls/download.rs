@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use crate::Error;
-use crate::call::StreamedRead;
-use crate::calls::Calls;
+use crate::calls::call::StreamedRead;
+use crate::calls::send::Calls;
 
 /// An answer without bytes for this long is dead.
 const SILENCE_MAX: Duration = Duration::from_mins(1);

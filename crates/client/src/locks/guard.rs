@@ -8,8 +8,8 @@ use std::sync::Arc;
 use holdfast_types::HoldName;
 use tokio_util::sync::CancellationToken;
 
-use crate::held_locks::HeldLocks;
-use crate::queue_entry::release_permits_call;
+use crate::locks::held_locks::HeldLocks;
+use crate::locks::queue_entry::release_permits_call;
 use crate::{Error, Hold};
 
 /// A held lock, renewed in the background while this value lives. Dropping it releases the lock in the background;

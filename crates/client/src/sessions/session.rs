@@ -11,13 +11,13 @@ use holdfast_types::{Attempt, Labels, Revision, SessionId, SessionName, Ttl};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
-use crate::calls::{Calls, timer};
+use crate::calls::numbered::NumberedCalls;
+use crate::calls::send::{Calls, timer};
 use crate::clock::Moment;
 use crate::error::{argument, newest_attempt};
-use crate::lease::{Acknowledged, Lease};
-use crate::numbered_calls::NumberedCalls;
-use crate::queue_entry::{ClientQueueEntry, EntryStage, QueueEntries, release_call};
-use crate::{Error, Loss, attempt, random, spans};
+use crate::locks::queue_entry::{ClientQueueEntry, EntryStage, QueueEntries, release_call};
+use crate::sessions::lease::{Acknowledged, Lease};
+use crate::{Error, Loss, numbers, spans};
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SessionUsers {
@@ -59,11 +59,11 @@ impl Session {
         let runtime = Handle::try_current().map_err(|_| {
             argument("call this inside a tokio runtime, or use the blocking client")
         })?;
-        let opened = calls.open(&name, attempt::next_after(Attempt::UNNAMED), ttl, labels).await;
+        let opened = calls.open(&name, numbers::next_after(Attempt::UNNAMED), ttl, labels).await;
         let answer = match opened {
             // An earlier session of this name had a larger number.
             Err(Error::Rejected(problem)) if let Some(newest) = newest_attempt(&problem) => {
-                calls.open(&name, attempt::next_after(newest), ttl, labels).await?
+                calls.open(&name, numbers::next_after(newest), ttl, labels).await?
             }
             opened => opened?,
         };
@@ -75,7 +75,7 @@ impl Session {
             incarnation: answer.body.incarnation,
             is_own,
             opened_at: answer.body.revision,
-            lease: watch::Sender::new(Lease::new(acknowledged, random::jitter())),
+            lease: watch::Sender::new(Lease::new(acknowledged, numbers::jitter())),
             entries: QueueEntries::default(),
             users: watch::Sender::new(SessionUsers { count: 0, client: true }),
             runtime,
@@ -95,7 +95,7 @@ impl Session {
     pub(crate) fn acknowledge(&self, acknowledged: Acknowledged) -> Result<(), Loss> {
         let mut result = Ok(());
         self.lease.send_modify(|lease| {
-            result = lease.acknowledge(acknowledged, random::jitter(), Moment::now());
+            result = lease.acknowledge(acknowledged, numbers::jitter(), Moment::now());
         });
         result
     }

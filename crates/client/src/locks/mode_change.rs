@@ -12,13 +12,13 @@ use holdfast_api::GrantBody;
 use holdfast_types::{Attempt, FencingToken, Mode};
 use tokio::sync::OwnedMutexGuard;
 
-use crate::attempt;
+use crate::calls::retry::{Answer, Delivery};
 use crate::error::{is_hold_gone, newest_attempt};
-use crate::hold::Hold;
-use crate::lease::Acknowledged;
-use crate::lock_request::{ClientLockRequest, RequestedChange, WaitLimit};
-use crate::queue_entry::EntryStage;
-use crate::retry::{Answer, Delivery};
+use crate::locks::hold::Hold;
+use crate::locks::lock_request::{ClientLockRequest, RequestedChange, WaitLimit};
+use crate::locks::queue_entry::EntryStage;
+use crate::numbers;
+use crate::sessions::lease::Acknowledged;
 use crate::{Error, Guard, Loss};
 
 impl Guard {
@@ -146,7 +146,7 @@ impl ModeChange {
     async fn call(&mut self, mode: Mode, wait: Duration) -> Result<Delivery<GrantBody>, Error> {
         let (session, entry) = (&self.hold.session, &self.hold.entry);
         let change = RequestedChange { mode: Some(mode), ..RequestedChange::default() };
-        let by = attempt::next_after(self.newest);
+        let by = numbers::next_after(self.newest);
         let call = self.request.change_call(&session.name, entry.attempt(), by, &change, wait);
         let calls = session.calls.with_timeout(self.request.request_timeout);
         let mut is_granted_elsewhere = false;

@@ -11,18 +11,18 @@ use holdfast_api::{ErrorCode, GrantAllBody, GrantBody};
 use holdfast_types::{Attempt, LockName};
 use tokio::sync::watch;
 
-use crate::attempt;
-use crate::call::Copies;
+use crate::calls::call::Copies;
+use crate::calls::retry::{Answer, Delivery};
 use crate::clock::Moment;
 use crate::error::newest_attempt;
-use crate::held_locks::HeldLocks;
-use crate::hold::Hold;
-use crate::hold_limits::HoldLimits;
-use crate::lease::{Acknowledged, deadline};
-use crate::lock_request::{ClientLockRequest, WaitLimit};
-use crate::queue_entry::{ClientQueueEntry, EntryStage};
-use crate::retry::{Answer, Delivery};
-use crate::session::{Session, SessionUse};
+use crate::locks::held_locks::HeldLocks;
+use crate::locks::hold::Hold;
+use crate::locks::hold_limits::HoldLimits;
+use crate::locks::lock_request::{ClientLockRequest, WaitLimit};
+use crate::locks::queue_entry::{ClientQueueEntry, EntryStage};
+use crate::numbers;
+use crate::sessions::lease::{Acknowledged, deadline};
+use crate::sessions::session::{Session, SessionUse};
 use crate::spans::record_attempt;
 use crate::{Error, Guard, Loss};
 
@@ -35,7 +35,7 @@ impl ClientLockRequest {
         limit: WaitLimit,
     ) -> Result<HeldLocks, Error> {
         let attempt =
-            if self.transferred { Attempt::UNNAMED } else { attempt::next_after(Attempt::UNNAMED) };
+            if self.transferred { Attempt::UNNAMED } else { numbers::next_after(Attempt::UNNAMED) };
         record_attempt(attempt);
         let sharded = self.options.is_sharded();
         let entry = |lock: &LockName| {
@@ -68,7 +68,7 @@ impl ClientLockRequest {
                 // Until its session ends, a waiter keeps its place and tries the token that the file has.
                 Err(error) if session.calls.nodes.may_get_token(&error) && !limit.is_over() => {}
                 Err(Error::Rejected(problem)) if let Some(newest) = newest_attempt(&problem) => {
-                    let attempt = attempt::next_after(newest);
+                    let attempt = numbers::next_after(newest);
                     record_attempt(attempt);
                     pending.begin_attempt(attempt);
                     in_doubt = false;

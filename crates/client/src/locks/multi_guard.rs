@@ -12,8 +12,8 @@ use holdfast_types::{FencingToken, LockName};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Moment;
-use crate::held_locks::HeldLocks;
-use crate::hold::{deadline_after, first_deadline, first_loss, first_of};
+use crate::locks::held_locks::HeldLocks;
+use crate::locks::hold::{deadline_after, first_deadline, first_loss, first_of};
 use crate::{Error, Guard, Hold, Loss, ReleaseRequest};
 
 /// The shortest `min_hold`, which has passed when a release arrives.

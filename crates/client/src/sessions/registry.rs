@@ -10,10 +10,11 @@ use std::time::Duration;
 use holdfast_types::{Labels, SessionName, Ttl, millis};
 use tokio::sync::Mutex;
 
-use crate::calls::Calls;
+use crate::calls::send::Calls;
 use crate::error::argument;
-use crate::session::{Session, SessionUse};
-use crate::{Error, Loss, random, renewal};
+use crate::sessions::renewal;
+use crate::sessions::session::{Session, SessionUse};
+use crate::{Error, Loss, numbers};
 
 const SESSIONS_MAX: usize = 64;
 
@@ -107,7 +108,7 @@ impl Sessions {
     fn name(&self) -> Result<(SessionName, bool), Error> {
         let (name, is_own) = match &self.naming {
             SessionNaming::Named(name) => (name.clone(), false),
-            SessionNaming::Prefix(prefix) => (format!("{prefix}-{:016x}", random::bits()?), true),
+            SessionNaming::Prefix(prefix) => (format!("{prefix}-{:016x}", numbers::bits()?), true),
         };
         Ok((SessionName::new(name).map_err(argument)?, is_own))
     }

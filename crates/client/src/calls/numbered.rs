@@ -10,7 +10,7 @@ use holdfast_types::RequestNumber;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::error::newest_request;
-use crate::{Error, attempt};
+use crate::{Error, numbers};
 
 /// A session remembers the answers to 64 numbered calls, if the limits of the cluster are unchanged.
 const CALLS_MAX: usize = 32;
@@ -24,9 +24,9 @@ pub async fn with_request_number<T, F>(send: impl Fn(RequestNumber) -> F) -> Res
 where
     F: Future<Output = Result<T, Error>>,
 {
-    let first = send(attempt::next_request(RequestNumber(0))).await;
+    let first = send(numbers::next_request(RequestNumber(0))).await;
     match is_over(&first) {
-        Some(newest) => send(attempt::next_request(newest)).await,
+        Some(newest) => send(numbers::next_request(newest)).await,
         None => first,
     }
 }
@@ -84,7 +84,7 @@ impl NumberedCalls {
     async fn begin(&self, after: RequestNumber) -> CallInProgress<'_> {
         let permit = self.permits.clone().acquire_owned().await.ok();
         let mut started = self.started();
-        let number = attempt::next_request(after);
+        let number = numbers::next_request(after);
         started.push_back(StartedCall { number, is_over: false, _permit: permit });
         CallInProgress { calls: self, number }
     }

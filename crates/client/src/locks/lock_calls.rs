@@ -18,12 +18,12 @@ use holdfast_types::{
     Revision, SessionName,
 };
 
-use crate::call::Call;
+use crate::calls::call::Call;
+use crate::calls::numbered::with_request_number;
 use crate::http::Method;
-use crate::lock_request::LOCKS_PATH;
-use crate::numbered_calls::with_request_number;
-use crate::queue_entry::{release_permits_call, release_query};
-use crate::transfer::transfer_call;
+use crate::locks::lock_request::LOCKS_PATH;
+use crate::locks::queue_entry::{release_permits_call, release_query};
+use crate::locks::transfer::transfer_call;
 use crate::{Client, Error};
 
 /// Which locks to list, for [`Client::locks`]. By default all of them, in pages of the largest size.
