@@ -6,7 +6,6 @@
 
 mod acl;
 mod acquire_stream;
-mod alarm;
 mod audit;
 mod auth;
 mod cluster;
@@ -43,7 +42,6 @@ pub use acl::{format_acl_entry, parse_acl_entry};
 pub use acquire_stream::{
     AheadBody, EnqueuedBody, EstimateBody, LostBody, QueuedBody, RenewedBody,
 };
-pub use alarm::{AlarmBody, AlarmsBody};
 pub use audit::{AuditBody, AuditEvictedBody, AuditGapBody, AuditRecordBody};
 pub use auth::{
     AccessTokenBody, AccessTokensBody, AuthBody, CallerBody, ClosedSessionsBody,
@@ -53,7 +51,8 @@ pub use auth::{
     role_path, subject_path,
 };
 pub use cluster::{
-    CheckBody, ClusterBody, FeatureLevelBody, HealthBody, NodeBody, NodeLogBody, VersionBody,
+    AlarmBody, AlarmsBody, CheckBody, ClusterBody, FeatureLevelBody, HealthBody, NodeBody,
+    NodeLogBody, VersionBody,
 };
 pub use code::{ErrorCode, UnknownCode};
 pub use duration::{DURATION_MAX, DurationError, format_duration, parse_duration};

@@ -1,15 +1,12 @@
-//! Latches, barriers, double barriers and counters: paths, and bodies in `bodies`.
+//! Latches, barriers, double barriers and counters: paths and bodies.
 
-mod bodies;
-
-use holdfast_types::RecipeName;
+use holdfast_types::{
+    BarrierView, Breach, BreachCause, CounterView, LatchView, RecipeName, RequestId, Revision,
+    SessionEnd, SessionName, Tripped,
+};
+use serde::{Deserialize, Serialize};
 
 use crate::escape_path;
-
-pub use bodies::{
-    BarrierBody, BreachCauseBody, CounterBody, LatchBody, LatchCountBody, LeftBody, RecipeFacts,
-    TrippedBody,
-};
 
 /// `/v1/latches/<name>`
 pub fn latch_path(latch: &RecipeName) -> String {
@@ -29,6 +26,188 @@ pub fn double_barrier_path(barrier: &RecipeName) -> String {
 /// `/v1/counters/<name>`
 pub fn counter_path(counter: &RecipeName) -> String {
     format!("/v1/counters/{}", escape_path(counter.as_str()))
+}
+
+/// A latch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LatchBody {
+    /// The name.
+    pub latch: RecipeName,
+    /// The initial count.
+    pub count: u32,
+    /// The remaining count.
+    pub left: u32,
+    /// Whether the count reached zero.
+    pub open: bool,
+    /// The number of keys that are counted when their sessions end.
+    pub promised: u32,
+    /// The revision of this response.
+    pub revision: Revision,
+}
+
+impl LatchBody {
+    pub fn new(latch: RecipeName, view: LatchView, revision: Revision) -> Self {
+        let LatchView { count, left, promised, created_in: _ } = view;
+        Self { latch, count, left, open: left == 0, promised, revision }
+    }
+}
+
+/// The response to a count-down; the same for every retry.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LatchCountBody {
+    /// The latch.
+    pub latch: RecipeName,
+    /// The key that was counted.
+    pub key: RequestId,
+    /// The remaining count after this key.
+    pub left: u32,
+    /// False if the key was not counted: the latch was open before, or the session is still open.
+    pub counted: bool,
+}
+
+/// The response to an arrival that passed the barrier; the same for every retry.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct TrippedBody {
+    /// The barrier, or the double barrier.
+    pub barrier: RecipeName,
+    /// The generation, larger than every earlier one.
+    pub generation: Revision,
+    /// The position in the order of arrival, from 0.
+    pub index: u32,
+    /// The number of members that passed.
+    pub parties: u32,
+}
+
+impl TrippedBody {
+    pub fn new(barrier: RecipeName, passed: &Tripped) -> Self {
+        let Tripped { generation, index, parties } = *passed;
+        Self { barrier, generation, index, parties }
+    }
+}
+
+/// The response to a leave of a double barrier: all members have left.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LeftBody {
+    /// The double barrier.
+    pub barrier: RecipeName,
+    /// False if the member was not inside.
+    pub left: bool,
+}
+
+/// A barrier, or a double barrier.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct BarrierBody {
+    /// The name.
+    pub barrier: RecipeName,
+    /// The number of members that pass together; 0 without members.
+    pub parties: u32,
+    /// The current generation of a barrier.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generation: Option<Revision>,
+    /// The waiting members, in order of arrival; at most 100.
+    pub arrived: Vec<SessionName>,
+    /// The current round of a double barrier.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub round: Option<Revision>,
+    /// The members inside a double barrier, in order of arrival; at most 100.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inside: Vec<SessionName>,
+    /// The revision of this response.
+    pub revision: Revision,
+}
+
+impl BarrierBody {
+    pub fn new(barrier: RecipeName, view: BarrierView, revision: Revision) -> Self {
+        let BarrierView { parties, generation, arrived, round, inside } = view;
+        Self { barrier, parties, generation, arrived, round, inside, revision }
+    }
+}
+
+/// A counter.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct CounterBody {
+    /// The name.
+    pub counter: RecipeName,
+    /// The revision of the last change, or 0 without changes; the same as `ETag`.
+    pub version: u64,
+    /// The value.
+    pub value: i64,
+}
+
+impl CounterBody {
+    pub fn new(counter: RecipeName, view: CounterView) -> Self {
+        Self { counter, value: view.value, version: view.version }
+    }
+}
+
+/// Why a barrier broke.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum BreachCauseBody {
+    /// A member left.
+    Left,
+    /// A member's wait timed out.
+    TimedOut,
+    /// A member's session was closed.
+    SessionClosed,
+    /// A member's session expired.
+    SessionExpired,
+}
+
+impl From<BreachCause> for BreachCauseBody {
+    fn from(cause: BreachCause) -> Self {
+        match cause {
+            BreachCause::Left => Self::Left,
+            BreachCause::TimedOut => Self::TimedOut,
+            BreachCause::SessionEnded(SessionEnd::Closed) => Self::SessionClosed,
+            BreachCause::SessionEnded(SessionEnd::Expired) => Self::SessionExpired,
+        }
+    }
+}
+
+/// Facts of the errors of recipes; each only where it applies.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct RecipeFacts {
+    /// The initial count of the latch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub count: Option<u32>,
+    /// The remaining count of the latch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left: Option<u32>,
+    /// The number of members that pass the barrier together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parties: Option<u32>,
+    /// The number of members that had arrived.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arrived: Option<u32>,
+    /// The number of members still inside the double barrier.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inside: Option<u32>,
+    /// The generation or round of the barrier.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generation: Option<Revision>,
+    /// Why the barrier broke.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<BreachCauseBody>,
+    /// The value of the counter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<i64>,
+}
+
+impl RecipeFacts {
+    /// The facts of a barrier that broke. The problem's session is the member that broke it.
+    pub fn of_breach(breach: &Breach) -> Self {
+        let (generation, cause) = (Some(breach.generation), Some(breach.cause.into()));
+        Self { generation, cause, ..Self::default() }
+    }
 }
 
 #[cfg(test)]

@@ -18,8 +18,8 @@ mod log;
 mod rebuildable;
 mod record;
 mod snapshot;
-mod space;
 
+pub use disk::free_bytes;
 pub use disk::{DirectoryDisk, Disk, FaultyDisk, OpenFaultyDisk, SegmentFile};
 pub use error::StoreError;
 pub use file::{read_file, write_file};
@@ -33,4 +33,3 @@ pub use snapshot::{
     PART_BYTES_MAX, Parts, RawSnapshot, SnapshotReader, SnapshotReceiver, SnapshotWriter,
     Snapshots, VerifiedSnapshot,
 };
-pub use space::free_bytes;

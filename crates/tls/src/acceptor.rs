@@ -17,12 +17,12 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::certificate::CertificateInfo;
-use crate::denied::DeniedCertificates;
 use crate::error::TlsError;
+use crate::expiry::DeniedCertificates;
 use crate::failures::FailureReason;
+use crate::files::provider;
 use crate::files::{FileVersions, TlsFiles, client_verifier};
 use crate::handshake_thread::HandshakeThread;
-use crate::provider::provider;
 use crate::stream::MaybeTlsStream;
 
 /// The time for the handshake of a connection.

@@ -9,10 +9,10 @@ use rustls::{ClientConfig, ConfigBuilder};
 use rustls_pki_types::ServerName;
 use tokio::net::TcpStream;
 
-use crate::denied::DeniedCertificates;
 use crate::error::TlsError;
+use crate::expiry::DeniedCertificates;
+use crate::files::provider;
 use crate::files::{TlsFiles, certificates, read_roots};
-use crate::provider::provider;
 use crate::stream::MaybeTlsStream;
 
 /// Connects to servers whose certificates a CA has signed. Clones share the session tickets.

@@ -1,10 +1,13 @@
 //! The end of a connection whose other side has a certificate that expires or is denied.
+//!
+//! The owner of a listener replaces the list of denied certificates; the state of the cluster bounds it.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use holdfast_types::CertificateId;
-
-use crate::denied::DeniedCertificates;
+use tokio::sync::watch;
 
 /// How often the wall clock is compared, because it can change.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
@@ -47,6 +50,35 @@ async fn expired(not_after: SystemTime) {
             Err(_) | Ok(Duration::ZERO) => return,
             Ok(left) => tokio::time::sleep(left.min(LOOK_EVERY)).await,
         }
+    }
+}
+
+/// Denied certificates. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct DeniedCertificates(Arc<watch::Sender<BTreeSet<CertificateId>>>);
+
+impl DeniedCertificates {
+    pub fn replace(&self, denied: &BTreeSet<CertificateId>) {
+        self.0.send_if_modified(|known| {
+            let differs = known != denied;
+            if differs {
+                known.clone_from(denied);
+            }
+            differs
+        });
+    }
+
+    pub(crate) fn has(&self, certificate: &[CertificateId; 2]) -> bool {
+        certificate.iter().any(|id| self.0.borrow().contains(id))
+    }
+
+    /// Resolves when the certificate is denied.
+    pub(crate) async fn denies(self, certificate: [CertificateId; 2]) {
+        let mut changes = self.0.subscribe();
+        let is_denied =
+            |denied: &BTreeSet<CertificateId>| certificate.iter().any(|id| denied.contains(id));
+        // The sender lives as long as this future.
+        drop(changes.wait_for(is_denied).await);
     }
 }
 

@@ -3,10 +3,11 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use rustls::RootCertStore;
+use rustls::crypto::CryptoProvider;
 use rustls::server::WebPkiClientVerifier;
 use rustls::sign::CertifiedKey;
 use rustls_pki_types::pem::PemObject as _;
@@ -14,7 +15,6 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::certificate::{CertificateInfo, certificates_of};
 use crate::error::TlsError;
-use crate::provider::provider;
 
 /// A clock may be this far behind the clock of the machine that created the certificate.
 const CLOCK_SKEW: Duration = Duration::from_mins(5);
@@ -179,4 +179,10 @@ fn date(time: SystemTime) -> String {
     let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
     x509_parser::time::ASN1Time::from_timestamp(seconds)
         .map_or_else(|_| "an unknown time".to_owned(), |time| time.to_string())
+}
+
+/// The cryptography of all connections of this process.
+pub(crate) fn provider() -> Arc<CryptoProvider> {
+    static PROVIDER: OnceLock<Arc<CryptoProvider>> = OnceLock::new();
+    PROVIDER.get_or_init(|| Arc::new(rustls::crypto::aws_lc_rs::default_provider())).clone()
 }

@@ -21,9 +21,9 @@ use tokio::net::TcpStream;
 
 use crate::acceptor::{AcceptError, ClientCertificates, TlsAcceptor, TlsConfig, TlsMode};
 use crate::certificate::CertificateInfo;
-use crate::denied::DeniedCertificates;
 use crate::error::TlsError;
-use crate::provider::provider;
+use crate::expiry::DeniedCertificates;
+use crate::files::provider;
 use crate::stream::MaybeTlsStream;
 
 /// Accepts connections of other nodes, and connects to them. Clones share it.

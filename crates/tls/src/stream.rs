@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsStream;
 
 use crate::certificate::CertificateInfo;
-use crate::denied::DeniedCertificates;
+use crate::expiry::DeniedCertificates;
 use crate::expiry::{CertificateExpiry, KnownCertificate};
 
 /// A connection after its handshake.

@@ -8,9 +8,6 @@ mod acl;
 mod address;
 mod audit;
 mod auth;
-mod bound;
-mod calendar;
-mod clock;
 mod command;
 mod data;
 mod event;
@@ -22,7 +19,6 @@ mod member;
 mod multi;
 mod name;
 mod namespace;
-mod node_operation;
 mod operator;
 mod outcome;
 mod path;
@@ -32,10 +28,8 @@ mod recipe;
 mod reply;
 #[cfg(feature = "schema")]
 mod schema;
-mod seal;
 mod session;
 mod sharding;
-mod stat;
 mod time;
 mod view;
 
@@ -51,20 +45,18 @@ pub use auth::{
     OWNER_PROOF_FILE, OtherNamespace, Permission, PermissionError, Right, SecretHash,
     TokenLifetime, TokenPolicy, built_in_role,
 };
-pub use bound::Bound;
-pub use calendar::{date_of, format_time};
-pub use clock::{ClockReading, TimeJump};
 pub use command::{
     Acquire, AcquireOptions, Cancel, Command, Entry, HoldName, NumberedCall, Release, ReleaseTarget,
 };
 pub use data::Data;
+pub use data::{CONTAINER_OWNER, Stat, TTL_OWNER};
 pub use event::{Applied, Event, LockEvent, LossCause, SessionEvent, TreeEvent};
 pub use ids::{
     Attempt, CallScope, ClusterId, FencingToken, Incarnation, NodeId, Password, RequestNumber,
     Revision, SessionId, Ticket,
 };
-pub use level::FeatureLevel;
-pub use limits::Limits;
+pub use level::{FeatureLevel, Seal};
+pub use limits::{Bound, Limits};
 pub use lock_set::{LockSet, LockSetError};
 pub use member::{
     Invitation, Member, MemberAddresses, MembershipChange, MembershipRejection, PendingChange,
@@ -75,8 +67,9 @@ pub use name::{
     Labels, LockName, NameError, NamespaceName, Owner, Reason, RecipeName, RequestId, RoleName,
     SessionName, SubjectName, Zone, is_hidden,
 };
-pub use node_operation::NodeOperation;
-pub use operator::{ForceRelease, ForceReleaseTarget, HandOver, ReleaseRequest, RequestRelease};
+pub use operator::{
+    ForceRelease, ForceReleaseTarget, HandOver, NodeOperation, ReleaseRequest, RequestRelease,
+};
 pub use outcome::{
     Blocked, EntryState, Grant, LockRejection, ModeConflictReason, MultiReply, OpReply,
     OutOfBounds, Outcome, Queued, Rejection, Released, Reply, SessionOpenedReply, SessionRejection,
@@ -91,11 +84,11 @@ pub use recipe::{
     RecipeRejection, RecipeReply, Tripped,
 };
 pub use reply::ArriveReply;
-pub use seal::Seal;
 pub use session::{LeaseRecord, OpenSession, SessionEnd};
 pub use sharding::{ShardChoice, ShardRequest, ShardView};
-pub use stat::{CONTAINER_OWNER, Stat, TTL_OWNER};
-pub use time::{Stamp, Ttl, TtlError, micros, millis};
+pub use time::{
+    ClockReading, Stamp, TimeJump, Ttl, TtlError, date_of, format_time, micros, millis,
+};
 pub use view::{
     FenceView, HolderDetails, HolderView, LockView, NodeView, Page, SessionStatus, SessionView,
     WaiterView,

@@ -1,8 +1,12 @@
-//! Commands that end a hold or change its holder from outside: break, release request, hand-over.
+//! Acts of operators: commands that end a hold or change its holder from outside (break, release request, hand-over), and
+//! operations that change no replicated state.
+//!
+//! The audit trail has the latter before a node carries them out. A read of the trail is none of them: a record of each would
+//! wake the reader that follows it.
 
 use serde::{Deserialize, Serialize};
 
-use crate::{FencingToken, LockName, Owner, Reason, SessionName, Stamp, Ticket};
+use crate::{FencingToken, LockName, NodeId, Owner, Reason, Right, SessionName, Stamp, Ticket};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForceRelease {
@@ -65,4 +69,26 @@ pub struct HandOver {
     /// The token of the hold to hand over; any other hold stays. A retry gets the first reply while the receiving
     /// session remembers it. `None` means any hold of `from`.
     pub token: Option<FencingToken>,
+}
+
+/// Append-only: the order of the variants is part of the format.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum NodeOperation {
+    /// A node sends a backup of everything.
+    Backup { node: NodeId },
+    /// `None` for a voter that has every entry.
+    TransferLeadership { to: Option<NodeId> },
+    /// The filter of a node's log is changed; `None` for the configured one.
+    SetLog { node: NodeId, filter: Option<String>, lasts_ms: u64 },
+}
+
+impl NodeOperation {
+    /// The right that it needs.
+    pub const fn right(&self) -> Right {
+        match self {
+            Self::Backup { .. } => Right::ClusterBackup,
+            Self::TransferLeadership { .. } => Right::ClusterManage,
+            Self::SetLog { .. } => Right::ClusterOperate,
+        }
+    }
 }

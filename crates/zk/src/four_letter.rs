@@ -6,7 +6,6 @@
 
 mod connections;
 mod node;
-mod watches;
 
 use holdfast_service::Service;
 use holdfast_types::Right;
@@ -54,8 +53,8 @@ pub(crate) async fn answer(
         FourLetterWord::Mntr => node::monitor(context).await,
         FourLetterWord::Cons => connections::detailed(context),
         FourLetterWord::Dump => connections::dump(context),
-        FourLetterWord::Wchs => watches::summary(context),
-        FourLetterWord::Wchc => watches::by_session(context),
-        FourLetterWord::Wchp => watches::by_path(context),
+        FourLetterWord::Wchs => connections::watch_summary(context),
+        FourLetterWord::Wchc => connections::watches_by_session(context),
+        FourLetterWord::Wchp => connections::watches_by_path(context),
     }
 }

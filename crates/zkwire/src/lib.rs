@@ -15,7 +15,6 @@
 
 mod connect;
 mod create;
-mod decode_error;
 mod error_code;
 mod event;
 mod frame;
@@ -33,12 +32,12 @@ pub mod xid;
 
 pub use connect::{ConnectRequest, ConnectResponse, PASSWORD_LEN};
 pub use create::{Create, CreateMode, CreateOp};
-pub use decode_error::DecodeError;
 pub use error_code::ErrorCode;
 pub use event::{
     SessionState, WatchEventType, WatchedEvent, append_event, decode_event, encode_event,
 };
 pub use frame::{FRAME_MAX_DEFAULT, FrameError, LENGTH_LEN, frame_len};
+pub use jute::DecodeError;
 pub use multi::{MultiOp, MultiResult, ReadOp, ReadResult};
 pub use records::{Acl, AuthId, STAT_LEN, Stat};
 pub use reply::{

@@ -1,11 +1,18 @@
 //! The cooldowns of a lock: periods in which it is not granted.
 //!
-//! Bound: a lock delay stores [`LockDelay::LOST_MAX`] lost sessions.
+//! A cooldown starts with a grant (`cooldown`), an early release (`min_hold`), or the loss of a holder that may not
+//! have observed it (`lock_delay`). It ends when its timer runs (`timers.rs`). A lock delay also ends when every lost
+//! session has acknowledged its loss. A break ends the other two. Bound: a lock delay stores [`LockDelay::LOST_MAX`] lost
+//! sessions.
 
 use std::sync::Arc;
 
-use holdfast_types::{Cooldown, CooldownCause, SessionName, Stamp};
+use holdfast_types::{Cooldown, CooldownCause, LockEvent, LockName, LossCause, SessionName, Stamp};
 use serde::{Deserialize, Serialize};
+
+use crate::Machine;
+use crate::context::ApplyContext;
+use crate::lock::lock_entry::LockEntry;
 
 /// The cooldowns of a lock. Invariant: a stored value has at least one of them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -96,4 +103,140 @@ impl Cooldowns {
 /// Returns `stamp` plus `ms` milliseconds.
 pub(crate) fn later(stamp: Stamp, ms: u64) -> Stamp {
     Stamp(stamp.0.saturating_add(ms))
+}
+
+/// Whether a holder that lost the lock for this cause may not have observed the loss.
+fn is_unclean(cause: LossCause) -> bool {
+    match cause {
+        LossCause::SessionExpired
+        | LossCause::MaxHold
+        | LossCause::Revoked
+        | LossCause::ForceReleased => true,
+        LossCause::Released
+        | LossCause::SessionClosed
+        | LossCause::Deleted
+        | LossCause::HandedOver
+        | LossCause::LimitLowered => false,
+    }
+}
+
+impl Machine {
+    /// Starts the cooldowns that the end of a hold causes: `min_hold` and `lock_delay`.
+    pub(crate) fn start_cooldown_after_loss(
+        &mut self,
+        lock: &LockName,
+        gone: &LockEntry,
+        cause: LossCause,
+        ctx: &mut ApplyContext<'_>,
+    ) {
+        let (Some(hold), Some(indexed)) = (&gone.hold, self.locks.get(lock)) else { return };
+        let min_hold = gone.options().min_hold_ms.map(|ms| later(hold.since, ms));
+        let min_hold = min_hold.filter(|until| *until > ctx.now);
+        let delay_ms = Some(indexed.policy().lock_delay_ms).filter(|ms| *ms > 0);
+        let delay_ms = delay_ms.filter(|_| is_unclean(cause));
+        if min_hold.is_none() && delay_ms.is_none() {
+            return;
+        }
+        let mut cooldowns = indexed.cooldowns();
+        cooldowns.min_hold = cooldowns.min_hold.max(min_hold);
+        if let Some(ms) = delay_ms {
+            cooldowns.add_loss(&gone.session_name, ctx.now, ms);
+        }
+        self.set_cooldowns(lock, cooldowns, ctx);
+    }
+
+    /// Starts the cooldown that a grant causes.
+    pub(crate) fn start_cooldown_after_grant(
+        &mut self,
+        lock: &LockName,
+        ctx: &mut ApplyContext<'_>,
+    ) {
+        let Some(indexed) = self.locks.get(lock) else { return };
+        let ms = indexed.policy().cooldown_ms;
+        if ms == 0 {
+            return;
+        }
+        let cooldown = Some(GrantInterval { since: ctx.now, until: later(ctx.now, ms) });
+        self.set_cooldowns(lock, Cooldowns { cooldown, ..indexed.cooldowns() }, ctx);
+    }
+
+    /// Recomputes the ends of running cooldowns after a policy change.
+    pub(crate) fn recompute_cooldowns(&mut self, lock: &LockName, ctx: &mut ApplyContext<'_>) {
+        let Some(indexed) = self.locks.get(lock).filter(|lock| lock.cooldowns.is_some()) else {
+            return;
+        };
+        let (policy, mut cooldowns) = (*indexed.policy(), indexed.cooldowns());
+        if let Some(rest) = &mut cooldowns.cooldown {
+            rest.until = later(rest.since, policy.cooldown_ms);
+        }
+        if let Some(delay) = &mut cooldowns.delay {
+            delay.until = later(delay.since, policy.lock_delay_ms);
+        }
+        self.set_cooldowns(lock, cooldowns, ctx);
+    }
+
+    /// Ends the cooldown of a lock if it is over.
+    pub(crate) fn end_cooldown_if_over(&mut self, lock: &LockName, ctx: &mut ApplyContext<'_>) {
+        let Some(indexed) = self.locks.get(lock) else { return };
+        if indexed.cooldowns.is_some() && indexed.is_out_of_cooldown(ctx.now) {
+            self.set_cooldowns(lock, Cooldowns::NONE, ctx);
+        }
+    }
+
+    /// Ends what the last holder and the policy have set; the lock delay protects writes, so it stays.
+    pub(crate) fn end_min_hold_and_cooldown(
+        &mut self,
+        lock: &LockName,
+        ctx: &mut ApplyContext<'_>,
+    ) {
+        let Some(indexed) = self.locks.get(lock).filter(|lock| lock.cooldowns.is_some()) else {
+            return;
+        };
+        let delay = indexed.cooldowns().delay;
+        self.set_cooldowns(lock, Cooldowns { delay, ..Cooldowns::NONE }, ctx);
+    }
+
+    /// Acknowledges all losses of a session. Ends the lock delays that wait for no other session.
+    pub(crate) fn acknowledge_losses(&mut self, session: &SessionName, ctx: &mut ApplyContext<'_>) {
+        let locks: Vec<LockName> = self.locks.delayed_by(session).cloned().collect();
+        for lock in locks {
+            self.acknowledge_loss(session, &lock, ctx);
+        }
+    }
+
+    /// As [`Machine::acknowledge_losses`], for one lock. Returns false if its lock delay did not wait for the session.
+    pub(crate) fn acknowledge_loss(
+        &mut self,
+        session: &SessionName,
+        lock: &LockName,
+        ctx: &mut ApplyContext<'_>,
+    ) -> bool {
+        let Some(indexed) = self.locks.get(lock) else { return false };
+        let mut cooldowns = indexed.cooldowns();
+        let acknowledged = cooldowns.acknowledge(session);
+        if acknowledged {
+            self.set_cooldowns(lock, cooldowns, ctx);
+            self.grant_next(lock, ctx);
+        }
+        acknowledged
+    }
+
+    /// Sets the cooldowns of a lock and emits the change.
+    pub(crate) fn set_cooldowns(
+        &mut self,
+        lock: &LockName,
+        cooldowns: Cooldowns,
+        ctx: &mut ApplyContext<'_>,
+    ) {
+        let stored = cooldowns.none_if_empty();
+        let now = stored.as_ref().map(|cooldowns| cooldowns.longest());
+        let before = self.locks.set_cooldowns(&mut self.tree, lock, stored);
+        match (before.map(|cooldowns| cooldowns.longest()), now) {
+            (Some(_), None) => ctx.emit(LockEvent::CooldownEnded { lock: lock.clone() }),
+            (before, Some(cooldown)) if before != Some(cooldown) => {
+                ctx.emit(LockEvent::CooldownStarted { lock: lock.clone(), cooldown });
+            }
+            (_, _) => {}
+        }
+    }
 }

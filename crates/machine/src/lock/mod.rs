@@ -56,7 +56,6 @@ pub(crate) mod bypass;
 pub(crate) mod claims;
 mod convert;
 pub(crate) mod cooldown;
-mod cooldown_changes;
 pub(crate) mod deadlock;
 pub(crate) mod durable;
 mod entry_location;

@@ -2,14 +2,15 @@
 //!
 //! For any input, the result is an error or a machine that satisfies all invariants. A load rebuilds the indexes.
 
-mod lock;
-
-use holdfast_types::{AccessList, Create, FeatureLevel, Seal, Ticket, ZnodePath};
+use holdfast_types::{
+    AccessList, AcquireOptions, Create, FeatureLevel, LockPolicy, Seal, Ticket, ZnodePath,
+};
 use thiserror::Error;
 
 use crate::Machine;
 use crate::cluster::LastBackup;
 use crate::lock::claims::Claims;
+use crate::lock::cooldown::{Cooldowns, LockDelay};
 use crate::lock::index::LockIndex;
 use crate::lock::lock_entry::LockEntry;
 use crate::lock::rank::Rank;
@@ -22,9 +23,8 @@ use crate::snapshot::part::{
     ClusterMemberPart, End, Head, LockEntryPart, NodePart, Part, SessionPart, SnapshotPart,
     TombstonePart,
 };
-use crate::tree::Tree;
-use crate::tree::acl;
-use crate::tree::znode::{Znode, ZnodeKind, ZnodeRole};
+use crate::tree::znode::{LockDirectory, Znode, ZnodeKind, ZnodeRole};
+use crate::tree::{Tree, acl};
 
 /// The reason why parts are not a machine. The node then needs another snapshot: from a peer, or an older one with its
 /// log.
@@ -253,7 +253,7 @@ impl Loading {
         let what = format!("znode {}", part.path);
         node.role = match (part.lock_directory, part.entry) {
             (None, None) => ZnodeRole::Plain,
-            (Some(directory), None) if lock::is_sound_directory(&directory) => {
+            (Some(directory), None) if is_sound_directory(&directory) => {
                 ZnodeRole::Directory(directory.into())
             }
             (Some(_), None) => {
@@ -280,7 +280,7 @@ impl Loading {
             ZnodeKind::Ephemeral(session) => self.machine.sessions.get(session),
             ZnodeKind::Persistent | ZnodeKind::Container(_) | ZnodeKind::Ttl(_) => None,
         };
-        let is_within_bounds = lock::is_sound_entry(&part);
+        let is_within_bounds = is_sound_entry(&part);
         let claims = Claims::restore(part.claims);
         let (Some(session), Some(claims), true) = (session, claims, is_within_bounds) else {
             let detail = format!("entry {path} has no live session, or invalid claims or options");
@@ -363,4 +363,34 @@ fn twice(what: String) -> LoadError {
 
 fn unsound(what: String) -> LoadError {
     LoadError::Unsound { what }
+}
+
+/// Whether a machine may have written the values of a lock.
+fn is_sound_directory(directory: &LockDirectory) -> bool {
+    let policy = directory.stored_policy.as_ref().map(|stored| stored.policy);
+    policy.is_none_or(|policy| policy.is_within_bounds() && policy != LockPolicy::DEFAULT)
+        && directory.cooldowns.as_deref().is_none_or(are_sound_cooldowns)
+}
+
+fn are_sound_cooldowns(cooldowns: &Cooldowns) -> bool {
+    let Cooldowns { cooldown, delay, .. } = cooldowns;
+    let delay_is_sound = delay.as_ref().is_none_or(|delay| {
+        let sorted = delay.lost.is_sorted_by(|a, b| a < b);
+        delay.since <= delay.until && sorted && delay.lost.len() <= LockDelay::LOST_MAX
+    });
+    cooldown.is_none_or(|cooldown| cooldown.since <= cooldown.until)
+        && delay_is_sound
+        && *cooldowns != Cooldowns::NONE
+}
+
+/// Whether a machine may have written the values of a queue entry.
+fn is_sound_entry(entry: &LockEntryPart) -> bool {
+    let is_within_bounds = |options: &AcquireOptions| {
+        options.out_of_bounds().is_none()
+            && options.value.as_ref().is_none_or(|value| value.len() <= AcquireOptions::VALUE_MAX)
+            && *options != AcquireOptions::PLAIN
+    };
+    (1..=LockPolicy::LIMIT_MAX).contains(&entry.permits)
+        && entry.options.as_deref().is_none_or(is_within_bounds)
+        && entry.multi_lock.as_ref().is_none_or(|locks| locks.is_multi_lock())
 }

@@ -4,11 +4,9 @@
 //! removed unnoticed (Haber and Stornetta, "How to time-stamp a digital document", 1991).
 
 mod action;
-mod hash;
 mod item;
 mod record;
 
 pub use self::action::{AuditAction, AuditClass};
-pub use self::hash::AuditHash;
 pub use self::item::{AuditItem, PolicyItem, RestoreItem, RestoreSource};
-pub use self::record::{AuditEvicted, AuditRecord, Credential};
+pub use self::record::{AuditEvicted, AuditHash, AuditRecord, Credential};

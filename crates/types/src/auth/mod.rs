@@ -6,8 +6,7 @@
 mod certificate_id;
 mod permission;
 mod right;
-mod token_id;
-mod token_policy;
+mod token;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -21,8 +20,7 @@ use crate::{
 pub use certificate_id::{CertificateId, NotCertificateId};
 pub use permission::{NamePattern, Permission, PermissionError};
 pub use right::Right;
-pub use token_id::AccessTokenId;
-pub use token_policy::{TokenLifetime, TokenPolicy};
+pub use token::{AccessTokenId, TokenLifetime, TokenPolicy};
 
 /// The file of a data directory with the proof that a caller owns the directory. The caller writes it, and the node deletes it.
 pub const OWNER_PROOF_FILE: &str = "owner-proof";

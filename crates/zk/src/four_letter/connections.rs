@@ -80,3 +80,36 @@ pub(super) fn dump(context: &ServerContext) -> String {
     }
     text
 }
+
+/// `wchs`.
+pub(super) fn watch_summary(context: &ServerContext) -> String {
+    let counts = context.service.watch_counts();
+    format!(
+        "{} connections watching {} paths\nTotal watches:{}\n",
+        counts.streams, counts.paths, counts.watches
+    )
+}
+
+/// `wchc`: the paths of each session.
+pub(super) fn watches_by_session(context: &ServerContext) -> String {
+    let mut text = String::new();
+    for (session, paths) in context.service.watches_by_session() {
+        let _infallible = writeln!(text, "{:#x}", session.0);
+        for path in paths {
+            let _infallible = writeln!(text, "\t{path}");
+        }
+    }
+    text + "\n"
+}
+
+/// `wchp`: the sessions of each path.
+pub(super) fn watches_by_path(context: &ServerContext) -> String {
+    let mut text = String::new();
+    for (path, sessions) in context.service.watches_by_path() {
+        let _infallible = writeln!(text, "{path}");
+        for session in sessions {
+            let _infallible = writeln!(text, "\t{:#x}", session.0);
+        }
+    }
+    text + "\n"
+}

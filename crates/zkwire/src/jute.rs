@@ -1,11 +1,39 @@
-//! Decodes primitives from a frame.
+//! Jute, the encoding of ZooKeeper: big-endian integers, strings and buffers with a length, vectors with a count.
 //!
-//! A length or count is compared with the rest of the frame before anything is allocated. A buffer shares the memory of
-//! the frame; a string is a copy.
+//! A decoder compares a length or count with the rest of the frame before anything is allocated. A buffer shares the memory of
+//! the frame; a string is a copy. An encoder counts the bytes first, so that the length of a frame is known and checked before
+//! it is written.
 
-use bytes::{Buf, Bytes};
+use bytes::{Buf, Bytes, BytesMut};
+use thiserror::Error;
 
-use crate::DecodeError;
+/// The error of all decoders. It names the field at which decoding stopped.
+///
+/// The caller replies with [`crate::ErrorCode::MarshallingError`] if the header was decoded, else it closes the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum DecodeError {
+    /// The frame ends within a field.
+    #[error("the frame ends within `{field}`: {have} bytes where {need} are needed")]
+    Short { field: &'static str, have: usize, need: usize },
+    /// Null in a field that must have a value.
+    #[error("`{field}` is null")]
+    Null { field: &'static str },
+    /// A length or a count below −1.
+    #[error("`{field}` says a length of {len}")]
+    Length { field: &'static str, len: i32 },
+    /// More items than the rest of the frame can hold.
+    #[error("`{field}` says {count} items, and {have} bytes are left")]
+    Count { field: &'static str, count: usize, have: usize },
+    /// An operation that is unknown or cannot be part of a multi.
+    #[error("operation {op} cannot be part of `{field}`")]
+    Operation { field: &'static str, op: i32 },
+    /// An unknown error.
+    #[error("no error has the number {code}")]
+    ErrorCode { code: i32 },
+    /// A reply with an invalid request number.
+    #[error("a reply to request {xid} where an event was expected")]
+    NotAnEvent { xid: i32 },
+}
 
 /// The rest of a frame.
 #[derive(Debug)]
@@ -132,6 +160,81 @@ impl Reader {
     pub(crate) fn strings(&mut self, field: &'static str) -> Result<Vec<String>, DecodeError> {
         self.vector(field, 4, |reader| reader.string(field))
     }
+}
+
+pub(crate) trait Sink: Sized {
+    fn put(&mut self, bytes: &[u8]);
+
+    fn int(&mut self, value: i32) {
+        self.put(&value.to_be_bytes());
+    }
+
+    fn long(&mut self, value: i64) {
+        self.put(&value.to_be_bytes());
+    }
+
+    fn boolean(&mut self, value: bool) {
+        self.put(&[u8::from(value)]);
+    }
+
+    /// A length or a count. A frame of more than `i32::MAX` bytes is counted but never written, so the cast loses nothing.
+    fn length(&mut self, len: usize) {
+        self.int(i32::try_from(len).unwrap_or(i32::MAX));
+    }
+
+    fn string(&mut self, text: &str) {
+        self.length(text.len());
+        self.put(text.as_bytes());
+    }
+
+    /// `None` is null.
+    fn nullable(&mut self, text: Option<&str>) {
+        self.buffer(text.map(str::as_bytes));
+    }
+
+    /// `None` is −1.
+    fn buffer(&mut self, bytes: Option<&[u8]>) {
+        match bytes {
+            Some(bytes) => {
+                self.length(bytes.len());
+                self.put(bytes);
+            }
+            None => self.int(-1),
+        }
+    }
+
+    fn vector<T>(&mut self, items: &[T], mut item: impl FnMut(&mut Self, &T)) {
+        self.length(items.len());
+        for each in items {
+            item(self, each);
+        }
+    }
+
+    fn strings(&mut self, items: &[String]) {
+        self.vector(items, |out, text| out.string(text));
+    }
+}
+
+impl Sink for BytesMut {
+    fn put(&mut self, bytes: &[u8]) {
+        self.extend_from_slice(bytes);
+    }
+}
+
+/// Counts the bytes.
+#[derive(Debug, Default)]
+pub(crate) struct Count {
+    pub(crate) bytes: usize,
+}
+
+impl Sink for Count {
+    fn put(&mut self, bytes: &[u8]) {
+        self.bytes = self.bytes.saturating_add(bytes.len());
+    }
+}
+
+pub(crate) trait Record {
+    fn write<S: Sink>(&self, out: &mut S);
 }
 
 #[cfg(test)]
