@@ -1,9 +1,17 @@
-//! Checks that files have at most 500 lines, without blank lines and tests, and reports lengths of files and functions.
+//! Checks that files have at most 500 lines, without blank lines and tests, that they are few, and reports lengths of files
+//! and functions.
 //!
 //! Clippy limits the length of a function (`too-many-lines-threshold`).
 
+use std::collections::BTreeMap;
+
 use crate::policy::limits;
 use crate::{Source, Violation};
+
+/// A file with fewer production lines is small: most of them belong into the file that they serve.
+const SMALL: usize = 60;
+/// Folders that measure: they are not part of what users run.
+const MEASURE: [&str; 3] = ["crates/comparison/", "crates/holdfast/src/bench", "crates/client/src/load"];
 
 /// Files over the limit.
 pub fn files(sources: &[Source]) -> Vec<Violation> {
@@ -12,6 +20,52 @@ pub fn files(sources: &[Source]) -> Vec<Violation> {
         format!("{} lines, at most {}: split it by purpose", source.code_lines(), limits::FILE)
     };
     long.map(|source| Violation::of(&source.path, what(source))).collect()
+}
+
+/// The size of a crate, with comments and blank lines, without tests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CrateSize {
+    /// Production lines.
+    pub lines: usize,
+    /// Files with production lines.
+    pub files: usize,
+    /// Files with fewer than [`SMALL`] production lines.
+    pub small: usize,
+}
+
+/// The size of each crate of the product, without the code that measures.
+pub fn crates(sources: &[Source]) -> BTreeMap<&str, CrateSize> {
+    let mut sizes: BTreeMap<&str, CrateSize> = BTreeMap::new();
+    let product = sources.iter().filter(|source| {
+        let measures = MEASURE.iter().any(|folder| source.path.starts_with(folder));
+        !source.test && !measures && source.path.contains("/src/")
+    });
+    for source in product {
+        let Some(krate) = &source.crate_name else { continue };
+        let (size, lines) = (sizes.entry(krate).or_default(), source.production_lines());
+        size.lines += lines;
+        size.files += 1;
+        size.small += usize::from(lines < SMALL);
+    }
+    sizes
+}
+
+/// The sum of all crates.
+pub fn product(sources: &[Source]) -> CrateSize {
+    let sizes = crates(sources);
+    let sum = |of: fn(&CrateSize) -> usize| sizes.values().map(of).sum();
+    CrateSize { lines: sum(|s| s.lines), files: sum(|s| s.files), small: sum(|s| s.small) }
+}
+
+/// More files than the limits of `policy.rs`.
+pub fn rooms(sources: &[Source]) -> Vec<Violation> {
+    let CrateSize { files, small, .. } = product(sources);
+    let counts = [("files", files, limits::FILES), ("small files", small, limits::SMALL_FILES)];
+    let over = counts.into_iter().filter(|(_, count, max)| count > max);
+    let what = |(what, count, max)| {
+        format!("{count} {what}, at most {max}: put new code into the file of its noun")
+    };
+    over.map(|count| Violation::of("crates", what(count))).collect()
 }
 
 /// Median, 90th percentile and maximum.
@@ -61,6 +115,21 @@ mod tests {
         let tests = format!("#[cfg(test)]\nmod tests {{\n{code}}}\n");
         assert_eq!(files(&sources(&format!("{code}\n\n{tests}"))).len(), 0);
         assert_eq!(files(&sources(&format!("{code}fn b() {{}}\n{tests}"))).len(), 1);
+    }
+
+    #[test]
+    fn tests_and_measurements_are_no_part_of_the_product() {
+        let line = "fn a() {}\n";
+        let tests = format!("#[cfg(test)]\nmod tests {{\n{line}}}\n");
+        let tree = Tree::of([
+            ("crates/a/src/lib.rs", line.repeat(SMALL).as_str()),
+            ("crates/a/src/b.rs", format!("{line}\n// a comment\n{tests}").as_str()),
+            ("crates/a/tests/c.rs", line),
+            ("crates/client/src/load/mod.rs", line),
+            ("crates/comparison/src/lib.rs", line),
+        ]);
+        let size = CrateSize { lines: SMALL + 3, files: 2, small: 1 };
+        assert_eq!(product(&tree.sources().unwrap()), size);
     }
 
     #[test]

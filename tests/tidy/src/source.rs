@@ -46,6 +46,11 @@ impl Source {
         lines.filter(|(i, _)| self.test || !self.is_test_line(i + 1)).count()
     }
 
+    /// Counts lines, with comments and blank lines, that are not test code.
+    pub fn production_lines(&self) -> usize {
+        (1..=self.text.lines().count()).filter(|line| !self.is_test_line(*line)).count()
+    }
+
     /// True if the file has a test function of this name.
     pub fn has_test(&self, name: &str) -> bool {
         let mut functions = self.lexed.functions.iter();

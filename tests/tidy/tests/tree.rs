@@ -56,6 +56,11 @@ fn no_file_is_over_500_lines() {
 }
 
 #[test]
+fn the_files_stay_few() {
+    none(&size::rooms(&sources()));
+}
+
+#[test]
 fn each_mutation_applies_once_and_names_tests_that_exist() {
     none(&mutations::check(&tree(), &sources()).unwrap());
 }
@@ -64,6 +69,10 @@ fn each_mutation_applies_once_and_names_tests_that_exist() {
 fn sizes_are_reported() {
     let (files, functions) = size::report(&sources());
     println!("lines of files:     {files:?}\nlines of functions: {functions:?}");
+    for (krate, size) in size::crates(&sources()) {
+        println!("{krate:12} {size:?}");
+    }
+    println!("product      {:?}", size::product(&sources()));
     assert!(files.count > 0 && functions.count > 0);
 }
 

@@ -26,9 +26,13 @@ pub(crate) static OPERATION: Operation = Operation {
     },
     errors: &[ErrorCode::NotFound],
     late_copies: LateCopies::Token,
-    ..Operation::change("forceRelease", Method::Post, &FORCE_RELEASE, &[Right::LockForceRelease], |call| {
-        force_release(call).boxed()
-    })
+    ..Operation::change(
+        "forceRelease",
+        Method::Post,
+        &FORCE_RELEASE,
+        &[Right::LockForceRelease],
+        |call| force_release(call).boxed(),
+    )
 };
 
 params! {
