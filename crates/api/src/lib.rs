@@ -34,6 +34,7 @@ mod session;
 mod session_events;
 mod shards;
 mod time_of_day;
+mod tree_quota;
 mod txn;
 mod watch;
 mod znode;
@@ -99,6 +100,9 @@ pub use session_events::{
 };
 pub use shards::ShardBody;
 pub use time_of_day::{Rfc3339Time, parse_time};
+pub use tree_quota::{
+    TREE_QUOTAS_PATH, TreeQuotaBody, TreeQuotaLimits, TreeQuotaUse, TreeQuotasBody, tree_quota_path,
+};
 pub use txn::{OpBody, TxnBody, path_of};
 pub use watch::{ChangeBody, ChangeKind, WatchBody};
 pub use znode::{

@@ -9,6 +9,7 @@ pub mod recipe;
 pub mod session;
 pub mod subject_quotas;
 pub mod tree;
+pub mod tree_quota;
 pub mod watch;
 
 use std::time::Duration;

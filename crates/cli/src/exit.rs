@@ -8,7 +8,7 @@ use holdfast_api::ErrorCode;
 use holdfast_client::Error;
 use nix::sys::signal::Signal;
 
-use crate::hints::{common_hint, tree_hint};
+use crate::hints::{common_hint, tree_hint, tree_quota_hint};
 
 /// The failure of a command.
 #[derive(Debug)]
@@ -84,6 +84,14 @@ impl CommandFailure {
     pub(crate) fn of_tree_call(error: Error, creates: bool) -> Self {
         if let Error::Rejected(_) = &error {
             return Self::rejected(&error, tree_hint(&error, creates));
+        }
+        Self::from(error)
+    }
+
+    /// Converts the error of a call about the quota of a subtree.
+    pub(crate) fn of_tree_quota_call(error: Error) -> Self {
+        if let Error::Rejected(_) = &error {
+            return Self::rejected(&error, tree_quota_hint(&error));
         }
         Self::from(error)
     }

@@ -62,6 +62,12 @@ pub(crate) fn tree_hint(error: &Error, creates: bool) -> Option<Cow<'_, str>> {
         .or_else(|| common_hint(error))
 }
 
+/// The hint after the error of a call about the quota of a subtree.
+pub(crate) fn tree_quota_hint(error: &Error) -> Option<Cow<'_, str>> {
+    let missing = "holdfast tree quota lists the quotas";
+    find(error, &[(ErrorCode::NotFound, missing)]).map(Cow::Borrowed).or_else(|| common_hint(error))
+}
+
 fn find(error: &Error, hints: &[(ErrorCode, &'static str)]) -> Option<&'static str> {
     let problem = error.problem()?;
     hints.iter().find(|(code, _)| *code == problem.code).map(|(_, hint)| *hint)

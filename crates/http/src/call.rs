@@ -182,9 +182,14 @@ impl<'a> CallContext<'a> {
 }
 
 impl CallContext<'_> {
-    /// The node of the tree that the path names. Decoded once, then checked, never normalised.
+    /// The node of the tree that the path names.
     pub(crate) fn znode(&mut self) -> Result<ZnodePath, HttpError> {
-        let raw = self.parts.uri.path().strip_prefix("/v1/tree").unwrap_or_default();
+        self.path_after("/v1/tree")
+    }
+
+    /// The path of the tree after a prefix. Decoded once, then checked, never normalised.
+    pub(crate) fn path_after(&mut self, prefix: &str) -> Result<ZnodePath, HttpError> {
+        let raw = self.parts.uri.path().strip_prefix(prefix).unwrap_or_default();
         let raw = if raw.is_empty() { "/" } else { raw };
         let path = name_in_path(raw, "the path", |path| ZnodePath::new(path))?;
         self.log_fields.path = Some(path.clone());

@@ -2,8 +2,8 @@
 
 use holdfast_api::{Form, Param};
 use holdfast_types::{
-    AccessTokenId, CertificateId, LockName, NamespaceName, RecipeName, RoleName, SessionName,
-    SubjectName, ZnodePath,
+    AccessTokenId, CertificateId, LockName, NamespaceName, QuotaZnodes, RecipeName, RoleName,
+    SessionName, SubjectName, ZnodePath,
 };
 
 /// A path pattern with at most one variable part.
@@ -69,6 +69,13 @@ const ZNODE_PATH: Param = Param::path(
 )
 .needed("cfg");
 
+const SUBTREE_PATH: Param = Param::path(
+    "subtree",
+    QuotaZnodes::PATH_MAX_LEN - 1,
+    "The path of the subtree without its first '/'; may contain '/'. /v1/tree-quotas/ with nothing behind it is the whole tree",
+)
+.needed("cfg");
+
 const TOKEN_ID: Param =
     Param::name("id", AccessTokenId::LEN, "The id of the access token, which is not secret")
         .needed("0123456789abc");
@@ -103,7 +110,10 @@ pub(crate) const CHAPTERS: [(&str, &str); 7] = [
         "sessions",
         "Open, renew, read and close sessions. A session holds locks until its TTL expires.",
     ),
-    ("tree", "Read, change and watch znodes, the entries of the tree; transactions."),
+    (
+        "tree",
+        "Read, change and watch znodes, the entries of the tree; transactions; quotas of subtrees.",
+    ),
     ("recipes", "Latches, barriers, counters and elections."),
     (
         "authorization",
@@ -134,6 +144,9 @@ pub(crate) static FENCE: Route = Route::new("/v1/fence/{name}", "locks", Some(LO
 pub(crate) static TREE: Route = Route::new("/v1/tree/{path}", "tree", Some(ZNODE_PATH));
 pub(crate) static TXN: Route = Route::new("/v1/txn", "tree", None);
 pub(crate) static WATCH: Route = Route::new("/v1/watch", "tree", None);
+pub(crate) static TREE_QUOTA: Route =
+    Route::new("/v1/tree-quotas/{subtree}", "tree", Some(SUBTREE_PATH));
+pub(crate) static TREE_QUOTAS: Route = Route::new("/v1/tree-quotas", "tree", None);
 pub(crate) static CLUSTER: Route = Route::new("/v1/cluster", "cluster and node", None);
 pub(crate) static ALARMS: Route = Route::new("/v1/alarms", "cluster and node", None);
 pub(crate) static NODE: Route = Route::new("/v1/node", "cluster and node", None);
@@ -213,6 +226,8 @@ pub(crate) static ROUTES: &[&Route] = &[
     &TREE,
     &TXN,
     &WATCH,
+    &TREE_QUOTA,
+    &TREE_QUOTAS,
     &CLUSTER,
     &ALARMS,
     &NODE,

@@ -21,6 +21,7 @@ use tokio::sync::watch;
 use crate::config::ServiceConfig;
 use crate::digests::entry_log::DigestLog;
 use crate::digests::state_digests::StateDigests;
+use crate::health::soft_quota_warning;
 use crate::health::stored_bytes_warning::StoredBytesWarning;
 use crate::history::contention::Contention;
 use crate::history::hold_history::HistoryBounds;
@@ -111,7 +112,7 @@ impl ApplyObserver {
         self.lock_waiters.wake(ticket..=ticket, |_| Some(event.clone()));
     }
 
-    fn on_event(&self, event: &Event) {
+    fn on_event(&self, machine: &Machine, event: &Event) {
         match event {
             Event::Lock(LockEvent::Granted(grant)) => {
                 self.wake(grant.ticket, &QueueEvent::Granted(grant.clone()));
@@ -160,7 +161,7 @@ impl ApplyObserver {
             Event::Audited { .. } => self.audit_records.send_replace(()),
             Event::Recipe(event) => self.recipe_waiters.on_event(event),
             Event::Tree(TreeEvent::SoftQuotaExceeded { path }) => {
-                tracing::warn!(%path, "a soft quota is exceeded");
+                soft_quota_warning::log(machine, path);
             }
         }
     }
@@ -170,7 +171,7 @@ impl Observer for ApplyObserver {
     fn applied(&self, machine: &Machine, applied: &Applied) {
         self.restart_time.applied(machine);
         for (revision, event) in &applied.events {
-            self.on_event(event);
+            self.on_event(machine, event);
             self.streams.on_event(machine, *revision, event);
             self.watched_queues.on_event(event);
         }

@@ -30,6 +30,7 @@ mod reply;
 mod schema;
 mod session;
 mod sharding;
+mod subtree_quota;
 mod time;
 mod view;
 
@@ -77,7 +78,7 @@ pub use outcome::{
 };
 pub use path::ZnodePath;
 pub use policy::{Cooldown, CooldownCause, LockPolicy, Mode, PolicyChange, QueueOrder};
-pub use quota::{QuotaFull, QuotaKind, QuotaOwner, Quotas};
+pub use quota::{QuotaFull, QuotaKind, QuotaOwner, Quotas, is_nearly_full};
 pub use recipe::{
     Arrive, Arrived, BarrierKind, BarrierView, Breach, BreachCause, CancelArrival, ChangeCounter,
     CounterChange, CounterView, LatchView, LeaveBarrier, LeaveBarrierReply, Recipe, RecipeEvent,
@@ -86,6 +87,7 @@ pub use recipe::{
 pub use reply::ArriveReply;
 pub use session::{LeaseRecord, OpenSession, SessionEnd};
 pub use sharding::{ShardChoice, ShardRequest, ShardView};
+pub use subtree_quota::{QuotaZnodes, SubtreeLimits, SubtreeQuotaView};
 pub use time::{
     ClockReading, Stamp, TimeJump, Ttl, TtlError, date_of, format_time, micros, millis,
 };

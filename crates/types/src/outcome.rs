@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Attempt, AuthRejection, Bound, Cooldown, Data, FeatureLevel, FencingToken, HolderView,
-    LockName, LockPolicy, MembershipRejection, Mode, NodeId, Owner, Perms, QuotaFull,
+    LockName, LockPolicy, MembershipRejection, Mode, NodeId, Owner, Perms, QuotaFull, QuotaKind,
     RecipeRejection, RecipeReply, RequestNumber, Revision, RoleName, Seal, SessionId, SessionName,
     Stamp, Stat, Ticket, Ttl, ZnodePath,
 };
@@ -410,8 +410,11 @@ pub enum TreeRejection {
     QuotaExceeded {
         /// The root of the subtree that has the quota.
         path: ZnodePath,
-        /// Znodes or bytes.
+        /// [`QuotaKind::Znodes`] or [`QuotaKind::Bytes`].
+        quota: QuotaKind,
         limit: u64,
+        /// What the subtree uses now, before the rejected command.
+        used: u64,
     },
 }
 

@@ -35,6 +35,14 @@ pub enum QuotaKind {
     Connections,
 }
 
+/// Percent of a limit from which on it is nearly reached.
+const NEARLY_FULL_PERCENT: u128 = 90;
+
+/// Whether the use of a quota raises the alarm `quota-near`.
+pub fn is_nearly_full(used: u64, limit: u64) -> bool {
+    limit > 0 && u128::from(used) * 100 >= u128::from(limit) * NEARLY_FULL_PERCENT
+}
+
 /// Limits by what they bound.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]

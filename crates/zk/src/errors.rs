@@ -138,7 +138,7 @@ fn limit_code(bound: Bound) -> ErrorCode {
 mod tests {
     use std::time::Duration;
 
-    use holdfast_types::{Perms, Reason, Seal, SessionName, Stamp, ZnodePath};
+    use holdfast_types::{Perms, QuotaKind, Reason, Seal, SessionName, Stamp, ZnodePath};
 
     use super::*;
 
@@ -165,7 +165,15 @@ mod tests {
             (Rejection::Session(SessionRejection::Unknown { session: session() }), -112),
             (Rejection::Tree(TreeRejection::BadAcl { path: path() }), -114),
             (Rejection::Session(SessionRejection::Moved { session: session() }), -118),
-            (Rejection::Tree(TreeRejection::QuotaExceeded { path: path(), limit: 1 }), -125),
+            (
+                Rejection::Tree(TreeRejection::QuotaExceeded {
+                    path: path(),
+                    quota: QuotaKind::Znodes,
+                    limit: 1,
+                    used: 1,
+                }),
+                -125,
+            ),
             (Rejection::Tree(TreeRejection::Reserved { path: path() }), -8),
             (Rejection::LimitReached { bound: Bound::Znodes, limit: 1 }, -125),
             (Rejection::Sealed(Box::new(seal)), -119),

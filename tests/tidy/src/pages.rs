@@ -18,7 +18,7 @@ const SENTENCE_MAX: usize = 25;
 /// for them, and no other page covered them. Raised by 500 for the table of late copies,
 /// by 1,400 for the software that runs on holdfast, by 450 for durable holds,
 /// and by 2,400 for capacity, the Kubernetes runbook, and the limits and rights of callers that nobody trusts.
-pub const WORDS_MAX: usize = 28_450;
+pub const WORDS_MAX: usize = 28_520;
 
 /// The folder of the pages for contributors.
 const CONTRIBUTING: &str = "docs/contributing/";

@@ -294,9 +294,9 @@ pub mod limits {
     /// A file without its tests.
     pub const FILE: usize = 500;
     /// Files of the product: see the section "Size" of the architecture.
-    pub const FILES: usize = 735;
+    pub const FILES: usize = 743;
     /// Of them, files with fewer than 60 lines.
-    pub const SMALL_FILES: usize = 130;
+    pub const SMALL_FILES: usize = 133;
     /// A script without comments.
     pub const SCRIPT: usize = 70;
 }

@@ -11,7 +11,8 @@ use crate::{Source, Violation};
 /// A file with fewer production lines is small: most of them belong into the file that they serve.
 const SMALL: usize = 60;
 /// Folders that measure: they are not part of what users run.
-const MEASURE: [&str; 3] = ["crates/comparison/", "crates/holdfast/src/bench", "crates/client/src/load"];
+const MEASURE: [&str; 3] =
+    ["crates/comparison/", "crates/holdfast/src/bench", "crates/client/src/load"];
 
 /// Files over the limit.
 pub fn files(sources: &[Source]) -> Vec<Violation> {

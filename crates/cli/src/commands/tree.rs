@@ -1,5 +1,7 @@
 //! `holdfast tree`: reads, changes and watches znodes.
 
+mod quota;
+
 use std::io::Read as _;
 use std::time::Duration;
 
@@ -39,6 +41,8 @@ pub(crate) enum TreeCommand {
     Rm(TreeRmArgs),
     /// Print the changes below a path until ^C.
     Watch(WatchArgs),
+    /// Show, set or delete the quotas of subtrees.
+    Quota(quota::TreeQuotaArgs),
 }
 
 /// A znode of the tree.
@@ -124,6 +128,7 @@ pub(crate) async fn run(command: TreeCommand) -> Result<(), CommandFailure> {
         TreeCommand::Set(args) => set(&args).await,
         TreeCommand::Rm(args) => rm(&args).await,
         TreeCommand::Watch(args) => watch::run(args).await,
+        TreeCommand::Quota(args) => quota::run(args).await,
     }
 }
 

@@ -100,3 +100,39 @@ fn data_is_visible_on_a_terminal_and_unchanged_in_a_pipe() {
     drop(std::io::Read::read_to_end(&mut std::fs::File::from(terminal.master), &mut shown));
     assert_eq!(String::from_utf8(shown).unwrap(), "\\u{1b}]0;owned\\u{7}text");
 }
+
+#[test]
+fn quotas_of_subtrees_are_set_listed_and_deleted() {
+    let cluster = DevCluster::start(&["--nodes", "1"]);
+    let run = |line: &str, code| {
+        let ran = cluster.client(&line.split(' ').collect::<Vec<_>>());
+        assert_eq!(ran.code, Some(code), "{line}: {}", ran.stderr);
+        (ran.stdout.trim().to_owned(), ran.stderr)
+    };
+    assert_eq!(run("tree quota -o value", 0).0, "");
+    assert!(run("tree quota", 0).0.starts_with("no quotas: holdfast tree quota set"));
+    run("tree create /cfg x", 0);
+    run("tree quota set cfg --znodes 2 --soft-bytes 9", 0);
+    run("tree create /cfg/a", 0);
+    let (_, full) = run("tree create /cfg/b", 1);
+    assert!(full.contains("at most 2, and 2 are in use"), "{full}");
+    assert!(full.contains("holdfast tree quota set PATH --znodes LIMIT"), "{full}");
+    let rows = run("tree quota", 0).0;
+    let words: Vec<Vec<&str>> =
+        rows.lines().map(|line| line.split_whitespace().collect()).collect();
+    let expected = [
+        &["path", "used", "soft", "limit", "limit"][..],
+        &["/cfg", "znodes", "2", "-", "2"],
+        &["/cfg", "bytes", "1", "9", "-"],
+    ];
+    assert_eq!(words, expected, "{rows}");
+    assert_eq!(run("tree quota /cfg", 0).0, rows);
+    let json: serde_json::Value = serde_json::from_str(&run("tree quota -o json", 0).0).unwrap();
+    assert_eq!(json[0]["limits"]["znodes"], 2, "{json}");
+    assert_eq!(run("tree quota rm /cfg", 0).0, "");
+    run("tree create /cfg/b", 0);
+    for line in ["tree quota rm /cfg", "tree quota /cfg"] {
+        let (_, none) = run(line, 1);
+        assert!(none.contains("no quota") && none.contains("holdfast tree quota lists"), "{none}");
+    }
+}

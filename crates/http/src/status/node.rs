@@ -1,7 +1,7 @@
 //! Rejections of changes and reads of the tree. Every problem names the node.
 
 use holdfast_api::{ErrorCode, Facts, Problem};
-use holdfast_types::{Perms, TreeRejection, ZnodePath};
+use holdfast_types::{Perms, QuotaKind, TreeRejection, ZnodePath};
 
 use super::{HttpError, internal};
 
@@ -39,19 +39,23 @@ pub(super) fn of_rejection(rejection: TreeRejection) -> HttpError {
         }
         TreeRejection::NotAllowed { path, needed } => forbidden(path, needed),
         TreeRejection::BadAcl { path } => bad_acl(path),
-        TreeRejection::QuotaExceeded { path, limit } => quota_exceeded(path, limit),
+        TreeRejection::QuotaExceeded { path, quota, limit, used } => {
+            quota_exceeded(path, quota, limit, used)
+        }
         TreeRejection::OfOperation { .. } => {
             internal(format!("a rejected operation without its index: {rejection:?}"))
         }
     }
 }
 
-fn quota_exceeded(path: ZnodePath, limit: u64) -> HttpError {
-    let detail = format!("the quota of '{path}' is exhausted");
-    let hint = "delete znodes below it, or raise its quota";
-    let mut problem = about(path, ErrorCode::QuotaExceeded, detail, hint);
-    problem.facts.limit = Some(limit);
-    problem
+fn quota_exceeded(path: ZnodePath, quota: QuotaKind, limit: u64, used: u64) -> HttpError {
+    let detail = format!("{quota} of the subtree '{path}': at most {limit}, and {used} are in use");
+    let hint = format!(
+        "delete znodes below it, or ask an administrator: holdfast tree quota set PATH --{quota} LIMIT"
+    );
+    let bound = Some(format!("{quota} of the subtree").into());
+    let facts = Facts { path: Some(path), bound, limit: Some(limit), ..Facts::default() };
+    Box::new(Problem::new(ErrorCode::QuotaExceeded, detail).hint(hint).facts(facts))
 }
 
 fn bad_acl(path: ZnodePath) -> HttpError {

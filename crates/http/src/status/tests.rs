@@ -1,7 +1,7 @@
 //! Spot checks of the table; the compiler checks that it is complete.
 
 use holdfast_types::{
-    FencingToken, Labels, LockRejection, Mode, Owner, Perms, Reason, SessionRejection,
+    FencingToken, Labels, LockRejection, Mode, Owner, Perms, QuotaKind, Reason, SessionRejection,
     TreeRejection, ZnodePath,
 };
 
@@ -171,7 +171,12 @@ fn a_rejection_of_the_tree_has_the_path_and_its_own_facts() {
             ErrorCode::InvalidArgument,
         ),
         (
-            Rejection::Tree(TreeRejection::QuotaExceeded { path, limit: 5 }),
+            Rejection::Tree(TreeRejection::QuotaExceeded {
+                path,
+                quota: QuotaKind::Znodes,
+                limit: 5,
+                used: 4,
+            }),
             403,
             ErrorCode::QuotaExceeded,
         ),

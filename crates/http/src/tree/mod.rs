@@ -7,6 +7,7 @@ pub(crate) mod get;
 mod new_znode;
 pub(crate) mod post;
 pub(crate) mod put;
+pub(crate) mod quotas;
 pub(crate) mod txn;
 pub(crate) mod watch;
 

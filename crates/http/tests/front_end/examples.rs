@@ -13,7 +13,7 @@ use crate::node::Node;
 
 const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/description/responses.json");
 /// The calls before an example, by the id of its operation.
-const SETUP: [(&str, &[&str]); 25] = [
+const SETUP: [(&str, &[&str]); 28] = [
     ("checkToken", &["PUT /v1/locks/orders?session=me"]),
     ("releaseLocks", &["POST /v1/locks?name=account/7&name=account/9&session=me"]),
     ("readLock", &["PUT /v1/locks/orders?session=me"]),
@@ -41,6 +41,9 @@ const SETUP: [(&str, &[&str]); 25] = [
     ("leaveBarrier", &["PUT /v1/sessions/me"]),
     ("watch", &["DELETE /v1/tree/cfg", "PUT /v1/tree/cfg"]),
     ("readZnode", &["PUT /v1/tree/cfg"]),
+    ("listTreeQuotas", &["PUT /v1/tree-quotas/cfg?znodes=1000&soft_znodes=800"]),
+    ("readTreeQuota", &["PUT /v1/tree-quotas/cfg?znodes=1000&soft_znodes=800"]),
+    ("deleteTreeQuota", &["PUT /v1/tree-quotas/cfg?znodes=1000"]),
     ("createLatch", &["DELETE /v1/latches/start"]),
     ("leaveDoubleBarrier", &["PUT /v1/double-barriers/start?parties=1&session=me"]),
     ("readCounter", &["PUT /v1/counters/start?value=7"]),

@@ -11,7 +11,7 @@ use crate::described::operations;
 use crate::node::Node;
 
 /// What readers see, without the times that pass and the revision of the read.
-const READS: [&str; 14] = [
+const READS: [&str; 15] = [
     "/v1/locks/a",
     "/v1/locks/b",
     "/v1/policies/a",
@@ -19,6 +19,7 @@ const READS: [&str; 14] = [
     "/v1/sessions/me",
     "/v1/tree/?recursive&limit=1000",
     "/v1/tree/a",
+    "/v1/tree-quotas",
     "/v1/latches/l",
     "/v1/barriers/b",
     "/v1/double-barriers/d",

@@ -44,5 +44,6 @@ mod subject_limits;
 mod timeouts;
 mod token_lifetimes;
 mod tree;
+mod tree_quotas;
 mod txn;
 mod watch;

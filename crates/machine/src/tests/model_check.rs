@@ -242,6 +242,14 @@ impl Trial {
             let used = self.machine.tree.used(&path(&top));
             ensure(used == Some(Usage { count, bytes }), "quota usage matches")?;
         }
+        let paths = |views: &mut dyn Iterator<Item = SubtreeQuotaView>| {
+            views.map(|view| view.path.to_string()).collect::<Vec<_>>()
+        };
+        let raised = [
+            paths(&mut self.machine.quotas_above_soft_limit()),
+            paths(&mut self.machine.quotas_near_hard_limit()),
+        ];
+        ensure(raised == self.model.raised_quotas(), "the raised quotas match")?;
         let counts = self.machine.counts();
         ensure(counts.znodes == self.model.nodes.len() as u64, "the number of znodes matches")?;
         ensure(counts.grants == self.model.grants, "the number of grants matches")?;

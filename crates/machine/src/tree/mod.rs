@@ -11,6 +11,7 @@ pub(crate) mod key;
 pub(crate) mod multi;
 pub(crate) mod node_index;
 pub(crate) mod quota;
+mod quota_reads;
 mod reads;
 mod sweep;
 mod walk;
@@ -18,23 +19,23 @@ pub(crate) mod znode;
 
 use std::sync::Arc;
 
-use holdfast_types::{Data, NamespaceName, Rejection, Revision, Stamp, ZnodePath};
+use holdfast_types::{
+    Data, NamespaceName, QuotaZnodes, Rejection, Revision, Stamp, SubtreeLimits, ZnodePath,
+};
 use imbl::OrdMap;
 
 use crate::per_namespace::PerNamespace;
 use crate::tree::key::TreeKey;
 use crate::tree::node_index::NodeIndex;
-use crate::tree::quota::{Limit, SubtreeQuotas, Usage};
+use crate::tree::quota::{SubtreeQuotas, Usage};
 use crate::tree::znode::{Acl, LockDirectory, Znode, ZnodeKind, ZnodeRole};
 
 /// `/zookeeper`, for clients that expect it.
 pub(crate) const ZOOKEEPER: &str = "/zookeeper";
 /// The path at which ZooKeeper stores its membership.
 pub(crate) const CONFIG: &str = "/zookeeper/config";
-/// The path at which ZooKeeper stores its quotas.
-pub(crate) const QUOTA: &str = "/zookeeper/quota";
 /// The znodes that always exist, parents first.
-pub(crate) const BUILT_IN: [&str; 5] = ["/", ZnodePath::LOCKS, ZOOKEEPER, CONFIG, QUOTA];
+pub(crate) const BUILT_IN: [&str; 5] = ["/", ZnodePath::LOCKS, ZOOKEEPER, CONFIG, QuotaZnodes::TOP];
 
 /// The znodes, and the indexes and sums over them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,7 +44,7 @@ pub(crate) struct Tree {
     /// Invariant: every node for which [`Znode::order`] returns a key, under that key.
     pub(crate) node_indexes: NodeIndex,
     /// Invariant: one quota for each `zookeeper_limits` node, with the usage of its subtree.
-    quotas: SubtreeQuotas,
+    pub(crate) quotas: SubtreeQuotas,
     /// Invariant: the sums over all nodes.
     totals: Totals,
 }
@@ -231,7 +232,7 @@ impl Tree {
         let Self { nodes, node_indexes, quotas, totals } = self;
         let node = nodes.get_mut(&TreeKey::of(path.clone())).map(Arc::make_mut)?;
         if let Some(limited) = quota::limited_by(path) {
-            quotas.change(&limited, Limit::parse(&data));
+            quotas.change(&limited, SubtreeLimits::from_data(&data));
         }
         let bytes = signed(data.len()) - signed(node.data.len());
         totals.replace_bytes(path, node.data.len() as u64, data.len() as u64);
@@ -292,7 +293,7 @@ impl Tree {
 
     /// Sets a quota on a path with the current usage of its subtree.
     pub(crate) fn set_quota(&mut self, path: ZnodePath, limits: &[u8], used: Usage) {
-        self.quotas.set(path, Limit::parse(limits), used);
+        self.quotas.set(path, SubtreeLimits::from_data(limits), used);
     }
 
     /// Rejects new znodes, the last one at `path`, or more bytes at `path`, if that exceeds a hard limit.
@@ -381,7 +382,7 @@ impl Tree {
             totals.add(path, node);
             node_indexes.insert_node(path, node);
             if let Some(limited) = quota::limited_by(path) {
-                quotas.set(limited, Limit::parse(&node.data), Usage::default());
+                quotas.set(limited, SubtreeLimits::from_data(&node.data), Usage::default());
             }
         }
         if !quotas.is_empty() {

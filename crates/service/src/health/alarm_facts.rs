@@ -6,7 +6,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use holdfast_machine::{AccessTokenRecord, LastBackup, Machine};
 use holdfast_types::{
-    HolderView, LockName, NodeId, Revision, RoleName, Stamp, SubjectName, ZnodePath, millis,
+    HolderView, LockName, NodeId, Revision, RoleName, Stamp, SubjectName, SubtreeQuotaView,
+    ZnodePath, millis,
 };
 
 use crate::digests::entry_log::StateCheck;
@@ -24,6 +25,9 @@ const PRIVILEGED: [&str; 2] = [RoleName::ADMIN, "operator"];
 /// A token with a shorter lifetime, milliseconds, is replaced by a program. One hour less than two weeks, because the creation of a
 /// token of two weeks is stamped after its expiry is computed.
 const LIFETIME_MIN: u64 = (14 * 24 - 1) * 3_600_000;
+
+/// The most subtrees of each kind that the alarms of quotas read.
+const SUBTREES_MAX: usize = 1_000;
 
 /// An alarm, and the members that raise it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,8 +112,10 @@ impl Service {
     fn alarm_facts(&self) -> AlarmFacts {
         let status = self.raft().status();
         let now = self.log_time();
-        let (tokens, quotas) =
-            self.raft().read(|machine| (expiring_tokens(machine, now), near_quotas(machine)));
+        let (tokens, quotas, soft_quotas) = self.raft().read(|machine| {
+            let soft = machine.quotas_above_soft_limit().take(SUBTREES_MAX).collect();
+            (expiring_tokens(machine, now), near_quotas(machine), soft)
+        });
         let leads = status.leader == Some(self.node());
         let followers = status.peers.iter().filter(|(id, _)| leads && status.voters.contains(id));
         let followers = followers.map(|(id, peer)| FollowerFacts {
@@ -160,6 +166,7 @@ impl Service {
             },
             foreign: self.foreign_znode().filter(|_| leads),
             audit_sinks: self.audit_sink_problems(Instant::now()),
+            soft_quotas,
             durable_holds: self.old_durable_holds(now),
             audit_evicted: (self.raft().read(|machine| machine.audit_evicted().collect()), now),
             seal: self.raft().read(|machine| machine.sealed().cloned()).map(|seal| {
@@ -243,7 +250,14 @@ fn near_quotas(machine: &Machine) -> Vec<QuotaUse> {
             Some(QuotaUse { name: format!("{quota} of {namespace}"), used, limit: *limit })
         })
     });
-    cluster.into_iter().chain(namespaces).filter(QuotaUse::is_near).collect()
+    let subtrees = machine.quotas_near_hard_limit().take(SUBTREES_MAX).flat_map(|quota| {
+        let SubtreeQuotaView { path, limits, used_znodes, used_bytes } = quota;
+        let of = [("znodes", used_znodes, limits.znodes), ("bytes", used_bytes, limits.bytes)];
+        of.into_iter().filter_map(move |(what, used, limit)| {
+            Some(QuotaUse { name: format!("{what} of {path}"), used, limit: limit? })
+        })
+    });
+    cluster.into_iter().chain(namespaces).chain(subtrees).filter(QuotaUse::is_near).collect()
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use holdfast_raft::{RecentSyncs, SLOW_SYNC};
 use holdfast_types::{
     AuditClass, AuditEvicted, HolderView, LockName, NodeId, Reason, Revision, Seal, Stamp,
-    ZnodePath, format_time,
+    SubtreeQuotaView, ZnodePath, format_time, is_nearly_full,
 };
 use serde::{Deserialize, Serialize};
 
@@ -30,8 +30,6 @@ const SYNCS_MIN: u64 = 20;
 /// Certificates and access tokens that expire within this time.
 const EXPIRES_WITHIN: Duration = Duration::from_secs(14 * DAY);
 const DAY: u64 = 86_400;
-/// A quota is near from this percentage on.
-const QUOTA_NEAR: u64 = 90;
 /// The largest difference between two clocks without an alarm, milliseconds.
 const CLOCK_OFFSET_MAX: u64 = 500;
 /// The largest delay of the log's time without an alarm, milliseconds.
@@ -155,8 +153,7 @@ pub(crate) struct QuotaUse {
 
 impl QuotaUse {
     pub(crate) fn is_near(&self) -> bool {
-        let (used, limit) = (u128::from(self.used), u128::from(self.limit));
-        limit > 0 && used * 100 >= limit * u128::from(QUOTA_NEAR)
+        is_nearly_full(self.used, self.limit)
     }
 }
 
@@ -216,6 +213,8 @@ pub(crate) struct AlarmFacts {
     pub(crate) audit_evicted: (Vec<(AuditClass, AuditEvicted)>, Stamp),
     /// The durable holds that are too old, with their ages.
     pub(crate) durable_holds: Vec<(LockName, HolderView, Duration)>,
+    /// The subtrees above a soft limit.
+    pub(crate) soft_quotas: Vec<SubtreeQuotaView>,
 }
 
 /// When the next backup is expected.
@@ -301,6 +300,7 @@ fn raised(kind: AlarmKind, facts: &AlarmFacts) -> Option<(AlarmSeverity, String)
         AlarmKind::AuditBehind => Some((Warning, named(facts.audit_sinks.iter().cloned(), "")?)),
         AlarmKind::AuditEvicted => Some((Warning, audit_evicted(&facts.audit_evicted)?)),
         AlarmKind::DurableHoldOld => Some((Warning, durable_holds(&facts.durable_holds)?)),
+        AlarmKind::TreeQuotaSoft => Some((Warning, soft_quotas(&facts.soft_quotas)?)),
     }
 }
 
@@ -340,6 +340,19 @@ fn durable_holds(old: &[(LockName, HolderView, Duration)]) -> Option<String> {
         format!("{lock} by {owner} for {}: {reason}", days(*age))
     });
     named(detail, "")
+}
+
+/// `znodes of /orders 12 of 10`
+fn soft_quotas(above: &[SubtreeQuotaView]) -> Option<String> {
+    let of = |quota: &SubtreeQuotaView| {
+        let SubtreeQuotaView { path, limits, used_znodes, used_bytes } = quota;
+        [("znodes", *used_znodes, limits.soft_znodes), ("bytes", *used_bytes, limits.soft_bytes)]
+            .map(|(what, used, limit)| {
+                let limit = limit.filter(|limit| used > *limit)?;
+                Some(format!("{what} of {path} {used} of {limit}"))
+            })
+    };
+    named(above.iter().flat_map(of).flatten(), "")
 }
 
 fn time_behind(ms: i64) -> Option<String> {

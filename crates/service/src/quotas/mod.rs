@@ -3,3 +3,4 @@
 pub(crate) mod local_uses;
 pub(crate) mod namespaces;
 pub(crate) mod subject_limits;
+mod tree_quotas;

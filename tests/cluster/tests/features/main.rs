@@ -13,6 +13,7 @@ mod permits;
 #[path = "../sdk/program.rs"]
 mod program;
 mod queues;
+mod quotas;
 mod recipes;
 mod reentry;
 mod renewal;

@@ -381,6 +381,20 @@ pub(super) const SCRIPTS: &[Script] = &[
         204,
     ),
     script(
+        "setTreeQuota",
+        &[ME],
+        "PUT /v1/tree-quotas/t?znodes=5&session=me&request=1",
+        &["PUT /v1/tree-quotas/t?znodes=7"],
+        204,
+    ),
+    script(
+        "deleteTreeQuota",
+        &[ME, "PUT /v1/tree-quotas/t?znodes=5"],
+        "DELETE /v1/tree-quotas/t?session=me&request=1",
+        &["PUT /v1/tree-quotas/t?znodes=5"],
+        204,
+    ),
+    script(
         "addMember",
         &[ME],
         "POST /v1/members?peer=h:1&http=h:2&zookeeper=h:3&role=learner&session=me&request=1",

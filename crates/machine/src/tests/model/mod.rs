@@ -147,8 +147,8 @@ fn limit_reached(bound: Bound, limit: u32) -> Rejection {
     Rejection::LimitReached { bound, limit: limit.into() }
 }
 
-fn quota_exceeded(quota: &str, limit: u64) -> Rejection {
-    Rejection::Tree(TreeRejection::QuotaExceeded { path: znode(quota), limit })
+fn quota_exceeded(top: &str, quota: QuotaKind, limit: u64, used: u64) -> Rejection {
+    Rejection::Tree(TreeRejection::QuotaExceeded { path: znode(top), quota, limit, used })
 }
 
 fn full(bound: Bound, limit: u32) -> Outcome {

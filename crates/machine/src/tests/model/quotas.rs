@@ -39,23 +39,43 @@ impl Model {
         let mut quotas = self.quotas();
         quotas.sort();
         for (top, text) in quotas.iter().filter(|(top, _)| is_inside(path, top)) {
-            let hard = |key: &str| -> Option<u64> {
-                let value = text.split([',', ';']).find_map(|pair| pair.strip_prefix(key));
-                value?.parse().ok()
-            };
+            let hard = |key: &str| limit_of(text, key);
             let (count, bytes_now) = self.used(top);
             let more = new.iter().filter(|new| is_inside(new, top)).count() as u64;
             if let Some(limit) = hard("countHardLimit=").filter(|l| more > 0 && count + more > *l) {
-                return Err(quota_exceeded(top, limit));
+                return Err(quota_exceeded(top, QuotaKind::Znodes, limit, count));
             }
             let bytes = bytes as u64;
             if let Some(limit) =
                 hard("byteHardLimit=").filter(|l| bytes > 0 && bytes_now + bytes > *l)
             {
-                return Err(quota_exceeded(top, limit));
+                return Err(quota_exceeded(top, QuotaKind::Bytes, limit, bytes_now));
             }
         }
         Ok(())
+    }
+
+    /// The paths of the quotas of which a soft limit is exceeded, and of those of which 90 % of a hard one are used.
+    pub(in crate::tests) fn raised_quotas(&self) -> [Vec<String>; 2] {
+        let mut quotas = self.quotas();
+        quotas.sort();
+        let above = |limit: Option<u64>, used: u64| limit.is_some_and(|limit| used > limit);
+        let near = |limit: Option<u64>, used: u64| {
+            limit.is_some_and(|limit| limit > 0 && used * 10 >= limit * 9)
+        };
+        let those = |is_raised: &dyn Fn(&str, (u64, u64)) -> bool| {
+            let raised = quotas.iter().filter(|(top, text)| is_raised(text, self.used(top)));
+            raised.map(|(top, _)| top.clone()).collect()
+        };
+        [
+            those(&|text, (count, bytes)| {
+                above(limit_of(text, "count="), count) || above(limit_of(text, "bytes="), bytes)
+            }),
+            those(&|text, (count, bytes)| {
+                near(limit_of(text, "countHardLimit="), count)
+                    || near(limit_of(text, "byteHardLimit="), bytes)
+            }),
+        ]
     }
 
     pub(super) fn sweep(&mut self, empty_before: u64, count_max: u32) -> Reply {
@@ -88,6 +108,11 @@ impl Model {
         }
         Reply::Swept { count: count_max }
     }
+}
+
+fn limit_of(text: &str, key: &str) -> Option<u64> {
+    let value = text.split([',', ';']).find_map(|pair| pair.strip_prefix(key))?;
+    value.trim_end_matches('=').parse().ok()
 }
 
 fn is_inside(path: &str, top: &str) -> bool {

@@ -32,10 +32,11 @@ pub enum AlarmKind {
     AuditEvicted,
     AuditBehind,
     DurableHoldOld,
+    TreeQuotaSoft,
 }
 
 impl AlarmKind {
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 26] = [
         Self::NoLeader,
         Self::Diverged,
         Self::OneFailureLeft,
@@ -61,6 +62,7 @@ impl AlarmKind {
         Self::AuditEvicted,
         Self::AuditBehind,
         Self::DurableHoldOld,
+        Self::TreeQuotaSoft,
     ];
 
     /// The name, which is also its anchor in docs/operations.md.
@@ -91,6 +93,7 @@ impl AlarmKind {
             Self::AuditEvicted => "audit-evicted",
             Self::AuditBehind => "audit-behind",
             Self::DurableHoldOld => "durable-hold-old",
+            Self::TreeQuotaSoft => "tree-quota-soft",
         }
     }
 
@@ -142,6 +145,9 @@ impl AlarmKind {
             }
             Self::DurableHoldOld => {
                 "ask its owner to release it, or run holdfast unlock NAME --force --reason TEXT"
+            }
+            Self::TreeQuotaSoft => {
+                "delete znodes of the subtree, or raise the limit with holdfast tree quota set PATH"
             }
             Self::Sealed => {
                 "restore the backup elsewhere and stop these nodes, or run holdfast cluster unseal"

@@ -1,6 +1,8 @@
 //! Each alarm is raised by one change of a healthy node, and its text has the fact.
 
-use holdfast_types::{FencingToken, Labels, Mode, Owner, Reason, SessionName, SubjectName};
+use holdfast_types::{
+    FencingToken, Labels, Mode, Owner, Reason, SessionName, SubjectName, SubtreeLimits,
+};
 
 use super::*;
 
@@ -37,6 +39,7 @@ fn healthy() -> AlarmFacts {
         audit_sinks: Vec::new(),
         audit_evicted: (Vec::new(), Stamp(0)),
         durable_holds: Vec::new(),
+        soft_quotas: Vec::new(),
     }
 }
 
@@ -371,4 +374,20 @@ fn a_durable_hold_that_is_too_old_raises_durable_hold_old() {
         facts.durable_holds = vec![(LockName::new("freeze").unwrap(), holder, hours(72))];
     };
     expect(old, "durable-hold-old", "warning", "freeze by carol for 3 days: moving");
+}
+
+#[test]
+fn a_subtree_above_a_soft_limit_raises_tree_quota_soft() {
+    let limits =
+        SubtreeLimits { soft_znodes: Some(10), soft_bytes: Some(100), ..SubtreeLimits::default() };
+    let of = |used_znodes, used_bytes| {
+        move |facts: &mut AlarmFacts| {
+            let path = ZnodePath::new("/orders").unwrap();
+            facts.soft_quotas = vec![SubtreeQuotaView { path, limits, used_znodes, used_bytes }];
+        }
+    };
+    expect(of(11, 100), "tree-quota-soft", "warning", "znodes of /orders 11 of 10");
+    let both = "znodes of /orders 12 of 10, bytes of /orders 101 of 100";
+    expect(of(12, 101), "tree-quota-soft", "warning", both);
+    assert_eq!(after(of(10, 100)), []);
 }

@@ -24,7 +24,7 @@ impl Objects {
 
     /// Runs the cycle of the next kind.
     pub(super) async fn next(&mut self) {
-        match self.cycle % 10 {
+        match self.cycle % 11 {
             0 => self.modes().await,
             1 => self.session().await,
             2 => self.counter().await,
@@ -34,6 +34,7 @@ impl Objects {
             6 => self.latch().await,
             7 => self.policy().await,
             8 => self.operator().await,
+            9 => self.tree_quota().await,
             _ => self.transfer().await,
         }
         self.cycle += 1;
@@ -184,6 +185,22 @@ impl Objects {
             let read = self.client.get(&target).await.json();
             assert_eq!(read["lock_delay_ms"], json!(number), "{target}: {read}");
         }
+    }
+
+    /// A quota of a subtree, and its deletion. The clients share the directories above their quotas.
+    async fn tree_quota(&mut self) {
+        self.open().await;
+        let target = format!("/v1/tree-quotas/{}", self.own("quota"));
+        for _ in 0..2 {
+            let (number, request) = (self.client.number(), self.request());
+            let set = format!("{target}?znodes={number}&{request}");
+            self.client.change(&Method::PUT, &set, 204).await;
+            let read = self.client.get(&target).await.json();
+            assert_eq!(read["limits"], json!({ "znodes": number }), "{target}: {read}");
+        }
+        let request = self.request();
+        self.client.delete(&format!("{target}?{request}")).await;
+        self.client.get(&target).await.assert_status(404);
     }
 
     async fn acquire(&mut self, lock: &str) -> Value {
