@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use holdfast_types::SessionName;
+use holdfast_types::{NameError, SessionName};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::Value;
@@ -93,15 +93,25 @@ impl<'a> RawParams<'a> {
         Ok(fields)
     }
 
-    /// Replaces the names of sessions.
-    pub fn rename_sessions(&mut self, list: &ParamList, whole: impl Fn(&str) -> Option<String>) {
-        const LEN: Form = Form::Name { bytes_max: SessionName::MAX_LEN };
+    /// Replaces the names of sessions by their whole names. A name that is not valid stays: its parameter rejects it.
+    ///
+    /// # Errors
+    /// [`ParamError`] for a whole name that is too long.
+    pub fn rename_sessions(
+        &mut self,
+        list: &ParamList,
+        whole: impl Fn(SessionName) -> Result<SessionName, NameError>,
+    ) -> Result<(), ParamError> {
+        const FORM: Form = Form::Name { bytes_max: SessionName::MAX_LEN };
         for (name, value) in &mut self.items {
-            let is_session = ["session", "to"].contains(name);
-            if is_session && list.find(name).is_some_and(|param| param.form == LEN) {
-                *value = whole(value).map_or_else(|| value.clone(), Cow::Owned);
+            let is_session = ["session", "to"].contains(name)
+                && list.find(name).is_some_and(|param| param.form == FORM);
+            if let (true, Ok(session)) = (is_session, SessionName::new(&*value)) {
+                let whole = whole(session).map_err(|error| ParamError::bad_name(name, &error))?;
+                *value = Cow::Owned(whole.to_string());
             }
         }
+        Ok(())
     }
 
     /// Adds the fields of a JSON object.

@@ -26,6 +26,7 @@ use holdfast_types::{
 use crate::identity::Peer;
 use crate::reply::Reply;
 use crate::routes::Route;
+use crate::session_names::SessionNames;
 use crate::state::HttpState;
 use crate::status::{ErrorContext, HttpError, of_failure, without_creation};
 
@@ -41,8 +42,8 @@ pub(crate) struct CallContext<'a> {
     /// The id of the request in logs.
     pub(crate) request_id: String,
     service: Service,
-    /// The namespace of the caller, whose sessions the caller names without it.
-    pub(crate) namespace: Option<NamespaceName>,
+    /// How the names of the caller's sessions begin; `None` without a credential.
+    pub(crate) session_names: Option<SessionNames>,
     pub(crate) log_fields: LogFields,
 }
 
@@ -87,7 +88,7 @@ impl<'a> CallContext<'a> {
             raw_params: RawParams::default(),
             request_id,
             service: state.service().clone(),
-            namespace: None,
+            session_names: None,
             log_fields: LogFields::default(),
         }
     }
@@ -96,7 +97,7 @@ impl<'a> CallContext<'a> {
     pub(crate) fn identify(&mut self, principal: Principal) {
         let request_id = self.request_id.clone();
         self.service = self.service.for_call(RequestContext { principal, request_id });
-        self.namespace = self.service.namespace_of_caller();
+        self.session_names = SessionNames::of(&self.service.session_scopes());
     }
 
     /// Reads the parameters as text, from the query and, with `in_body`, from a JSON object in the body.
@@ -111,34 +112,35 @@ impl<'a> CallContext<'a> {
             raw.merge_json(&self.body, &params)?;
         }
         self.raw_params = raw;
-        self.rename_sessions();
-        Ok(())
+        self.rename_sessions()
     }
 
     /// Adds parameters that the handler found in the body.
     pub(crate) fn add_params(&mut self, pairs: JsonPairs) -> Result<(), HttpError> {
         self.raw_params.merge_pairs(pairs, &self.params)?;
-        self.rename_sessions();
-        Ok(())
+        self.rename_sessions()
     }
 
-    /// Completes the names of sessions that a subject of a namespace gives. A name that is not valid stays: the handler
-    /// rejects it.
-    fn rename_sessions(&mut self) {
-        let Some(namespace) = &self.namespace else { return };
-        let whole = |name: &str| {
-            let name = SessionName::new(name).ok()?;
-            let whole = self.service.whole_session_name(namespace, name).ok()?;
-            Some(whole.to_string())
-        };
-        self.raw_params.rename_sessions(&self.params, whole);
+    /// Completes the names of sessions that a subject gives.
+    fn rename_sessions(&mut self) -> Result<(), HttpError> {
+        if self.session_names.is_none() {
+            return Ok(());
+        }
+        let whole = |name| self.service.whole_session_name(name);
+        Ok(self.raw_params.rename_sessions(&self.params, whole)?)
     }
 
-    /// The whole name of a session that the caller names.
-    pub(crate) fn whole_session(&self, name: SessionName) -> Result<SessionName, HttpError> {
-        let Some(namespace) = &self.namespace else { return Ok(name) };
-        let whole = self.service.whole_session_name(namespace, name);
-        Ok(whole.map_err(|error| ParamError::bad_name("session", &error))?)
+    /// The whole name of a session that the caller names with a parameter.
+    pub(crate) fn whole_session(
+        &self,
+        param: &'static str,
+        name: SessionName,
+    ) -> Result<SessionName, HttpError> {
+        if self.session_names.is_none() {
+            return Ok(name);
+        }
+        let whole = self.service.whole_session_name(name);
+        Ok(whole.map_err(|error| ParamError::bad_name(param, &error))?)
     }
 
     /// The parameters of the call.
@@ -263,7 +265,7 @@ impl CallContext<'_> {
         let raw = self.parts.uri.path().strip_prefix("/v1/sessions/").unwrap_or_default();
         let raw = raw.split_once('/').map_or(raw, |(id, _)| id);
         let session = name_in_path(raw, "the session id", |name| SessionName::new(name))?;
-        let session = self.whole_session(session)?;
+        let session = self.whole_session("session", session)?;
         self.log_fields.session = Some(session.clone());
         Ok(session)
     }

@@ -26,7 +26,6 @@ use crate::metrics::RouteMetrics;
 use crate::operation::Operation;
 use crate::reply::Reply;
 use crate::request_id::{TRACEPARENT, span_of};
-use crate::session_names::SessionNames;
 use crate::state::HttpState;
 use crate::status::HttpError;
 use crate::{browser, head, idempotency, identity};
@@ -53,8 +52,8 @@ pub(crate) async fn answer(
     let handling = handle(&mut call, operation, body).instrument(span);
     let reply = handling.instrument(trace.clone()).await;
     let reply = reply.unwrap_or_else(Reply::problem);
-    let reply = match &call.namespace {
-        Some(namespace) => reply.shortened(&SessionNames::of(namespace)),
+    let reply = match &call.session_names {
+        Some(names) => reply.shortened(names),
         None => reply,
     };
     let took = began.elapsed();

@@ -130,7 +130,7 @@ impl Reply {
         self
     }
 
-    /// Leaves out the namespace of the caller before the names of its sessions.
+    /// Leaves out the scope of the caller before the names of its sessions.
     #[must_use]
     pub(crate) fn shortened(mut self, names: &SessionNames) -> Self {
         // Other bodies have the bytes of clients.

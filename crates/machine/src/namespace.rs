@@ -5,8 +5,8 @@
 //! quotas.
 
 use holdfast_types::{
-    AuthRejection, Bound, NameError, NamespaceItems, NamespaceName, QuotaKind, Quotas, Rejection,
-    Right, SessionName, SubjectName,
+    AuthRejection, Bound, NamespaceItems, NamespaceName, QuotaKind, Quotas, Rejection, Right,
+    SubjectName,
 };
 
 use crate::Machine;
@@ -31,22 +31,6 @@ impl Machine {
     /// The namespace to which a subject belongs.
     pub fn namespace_of(&self, subject: &SubjectName) -> Option<&NamespaceName> {
         self.auth.namespace_of(subject)
-    }
-
-    /// The whole name of a session that a subject of a namespace names: `team-a:web1` for `web1`. A name without the
-    /// namespace stays if a session of the namespace has it: one of a connection, or from before the registration.
-    ///
-    /// # Errors
-    /// [`NameError`] if the whole name is too long.
-    pub fn whole_session_name(
-        &self,
-        namespace: &NamespaceName,
-        name: SessionName,
-    ) -> Result<SessionName, NameError> {
-        let subject = self.sessions.subject_of(&name);
-        let is_whole = name.namespace() == Some(namespace.as_str())
-            || subject.is_some_and(|subject| self.namespace_of(subject) == Some(namespace));
-        if is_whole { Ok(name) } else { SessionName::in_namespace(namespace, name.as_str()) }
     }
 
     /// What a namespace uses of a quota; `None` for quotas that do not count items of the state. The recipes are counted

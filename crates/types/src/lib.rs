@@ -29,6 +29,7 @@ mod reply;
 #[cfg(feature = "schema")]
 mod schema;
 mod session;
+mod session_name;
 mod sharding;
 mod subtree_quota;
 mod time;
@@ -86,6 +87,7 @@ pub use recipe::{
 };
 pub use reply::ArriveReply;
 pub use session::{LeaseRecord, OpenSession, SessionEnd};
+pub use session_name::SessionScope;
 pub use sharding::{ShardChoice, ShardRequest, ShardView};
 pub use subtree_quota::{QuotaZnodes, SubtreeLimits, SubtreeQuotaView};
 pub use time::{

@@ -128,8 +128,8 @@ name! {
     RecipeName, "the name", 512, check_components
 }
 name! {
-    /// A session id chosen by the client (`?session=me`).
-    SessionName, "the session id", 128, check_flat
+    /// A session id chosen by the client (`?session=me`). The whole name has its [`crate::SessionScope`] too.
+    SessionName, "the session id", 256, check_flat
 }
 name! {
     /// A failure domain: members in one zone may fail together.
@@ -169,39 +169,6 @@ impl RoleName {
 }
 
 impl SessionName {
-    /// The name of a session of a namespace, for which the subjects of the namespace write only `name`.
-    ///
-    /// # Errors
-    /// [`NameError`] if both together are too long.
-    pub fn in_namespace(namespace: &NamespaceName, name: &str) -> Result<Self, NameError> {
-        Self::new(format!("{namespace}{}{name}", Self::NAMESPACE_END))
-    }
-
-    /// The namespace to which the session would belong, if it is registered; `None` for a name without one.
-    pub fn namespace(&self) -> Option<&str> {
-        let name = self.as_str().strip_prefix(Self::DURABLE).unwrap_or(self.as_str());
-        name.split_once(Self::NAMESPACE_END).map(|(namespace, _)| namespace)
-    }
-
-    /// The session of the durable holds of a name. It has no lease, and it closes with its last queue entry.
-    ///
-    /// # Errors
-    /// [`NameError`] if both together are too long.
-    pub fn durable(name: &Self) -> Result<Self, NameError> {
-        Self::new(format!("{}{name}", Self::DURABLE))
-    }
-
-    /// Whether the session has durable holds. The state machine refuses such a name in any other call.
-    pub fn is_durable(&self) -> bool {
-        self.as_str().starts_with(Self::DURABLE)
-    }
-
-    /// How the name of a session of durable holds begins.
-    pub const DURABLE: &str = "durable!";
-
-    /// Separates the namespace from the name that its subjects write.
-    pub const NAMESPACE_END: char = ':';
-
     /// A name made from the session number, such as `#7`, for use when the real name is not available.
     pub fn of(id: SessionId) -> Self {
         Self(format!("#{id}").into())
@@ -312,6 +279,10 @@ fn check_subject(what: &'static str, name: &str) -> Result<(), NameError> {
 fn check_namespace(what: &'static str, name: &str) -> Result<(), NameError> {
     check_flat(what, name)?;
     check_subject(what, name)?;
+    if name.starts_with(SessionName::OF_SUBJECT) {
+        let rule = "a namespace cannot begin with it, because the sessions of subjects do";
+        return Err(NameError::BadCharacter { what, found: SessionName::OF_SUBJECT, rule });
+    }
     if matches!(name, "locks" | "groups" | "elections" | "zookeeper") {
         return Err(NameError::Reserved { what, name: name.to_owned() });
     }
@@ -350,7 +321,7 @@ mod tests {
         for good in ["me", "web1-812", "a.b", "...", "ü"] {
             assert!(SessionName::new(good).is_ok(), "{good}");
         }
-        for bad in ["", ".", "..", "a/b", "a b", "a\n", "a\u{7f}", &"a".repeat(129)] {
+        for bad in ["", ".", "..", "a/b", "a b", "a\n", "a\u{7f}", &"a".repeat(257)] {
             assert!(SessionName::new(bad).is_err(), "{bad:?}");
         }
     }

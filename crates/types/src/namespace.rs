@@ -101,7 +101,8 @@ mod tests {
         for good in ["a", "team-a", "ü"] {
             assert!(NamespaceName::new(good).is_ok(), "{good}");
         }
-        for bad in ["", "a/b", "a b", "locks", "groups", "elections", "zookeeper", "..", "a:b", "*"]
+        for bad in
+            ["", "a/b", "a b", "locks", "groups", "elections", "zookeeper", "..", "a:b", "*", "@a"]
         {
             assert!(NamespaceName::new(bad).is_err(), "{bad}");
         }

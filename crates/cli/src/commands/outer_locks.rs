@@ -105,8 +105,10 @@ impl OuterLocks {
     pub(super) fn nested_prefix(&self, own: &str) -> Option<String> {
         /// A hyphen and 16 hexadecimal digits.
         const SUFFIX: usize = 17;
+        /// The cluster adds the subject.
+        const MAX_LEN: usize = SessionName::MAX_LEN / 2;
         let prefix = format!("{}{NESTED}{own}", self.session.as_ref()?);
-        (prefix.len() + SUFFIX <= SessionName::MAX_LEN).then_some(prefix)
+        (prefix.len() + SUFFIX <= MAX_LEN).then_some(prefix)
     }
 
     /// Returns the hold of `lock`, or of a shard of it that the caller would accept. The innermost hold comes first. If

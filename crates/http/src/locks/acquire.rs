@@ -305,7 +305,7 @@ mod tests {
         for query in ["max_hold=0s", "max_hold=720h1ms", "min_hold=5", "ttl=30", "wait=5m1ms"] {
             assert_eq!(rejected(query).0, ErrorCode::BadDuration, "{query}");
         }
-        let long = format!("session={}", "a".repeat(129));
+        let long = format!("session={}", "a".repeat(257));
         for query in ["session=a/b", "owner=a%20b", "label.a/b=1", long.as_str()] {
             assert_eq!(rejected(query).0, ErrorCode::BadName, "{query}");
         }

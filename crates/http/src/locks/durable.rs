@@ -59,12 +59,11 @@ impl DurableHold {
     }
 }
 
-/// The session of the durable holds of an owner, in the caller's namespace.
+/// The session of the durable holds of an owner.
 pub(super) fn session_of(call: &CallContext<'_>, owner: &Owner) -> Result<SessionName, HttpError> {
     let bad_name = |error| ParamError::bad_name("owner", &error);
     let name = SessionName::new(owner.as_str()).map_err(bad_name)?;
-    let whole = call.whole_session(name)?;
-    Ok(SessionName::durable(&whole).map_err(bad_name)?)
+    call.whole_session("owner", SessionName::durable(&name).map_err(bad_name)?)
 }
 
 /// Rejects the first of some parameters that is given.

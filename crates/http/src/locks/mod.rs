@@ -71,7 +71,7 @@ pub(crate) fn acquiring_session(
     check_attempt(attempt, session.as_ref())?;
     call.log_fields.session.clone_from(&session);
     let open = session_or_anonymous(session, ttl, labels).map_err(|failure| call.error(failure))?;
-    let session = call.whole_session(open.session)?;
+    let session = call.whole_session("session", open.session)?;
     Ok(OpenSession { session, ..open })
 }
 

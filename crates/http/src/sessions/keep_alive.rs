@@ -126,7 +126,7 @@ fn event_body(notice: HoldNotice, now: Stamp) -> EventBody {
 
 async fn keep_many_alive(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let sessions = session_ids(&call.body)?;
-    let sessions = sessions.into_iter().map(|session| call.whole_session(session));
+    let sessions = sessions.into_iter().map(|session| call.whole_session("session", session));
     let sessions = sessions.collect::<Result<_, _>>()?;
     let kept = call.run(call.service().keep_many_alive(sessions)).await?;
     let Response { value: kept, revision, .. } = kept;

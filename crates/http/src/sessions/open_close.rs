@@ -107,7 +107,7 @@ params! {
 
 async fn create(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let session = generate_session_name().map_err(|failure| call.error(failure))?;
-    let session = call.whole_session(session)?;
+    let session = call.whole_session("session", session)?;
     let OpenParams { ttl, labels, .. } = call.params()?;
     open_session(call, (session, None), ttl, labels).await
 }

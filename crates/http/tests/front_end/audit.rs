@@ -40,7 +40,7 @@ async fn every_node_has_who_broke_which_lock_and_why() {
             "access-token",
             "force-release",
             "deploy/eu",
-            "ci-1 lost deploy/eu (token 1)",
+            "@ci:ci-1 lost deploy/eu (token 1)",
             "stuck since noon"
         ]
     );
@@ -110,14 +110,14 @@ async fn a_forced_close_keeps_the_lock_delay_and_leaves_a_record() {
     assert_eq!(policy.await.status, 200);
     let acquire = "/v1/locks/deploy/a?session=ci-1";
     assert_eq!(as_token(&node, &tokens.ci, "PUT", acquire, "").await.status, 200);
-    let close = "/v1/sessions/ci-1?force&reason=laptop%20lost";
+    let close = "/v1/sessions/@ci:ci-1?force&reason=laptop%20lost";
     assert_eq!(as_token(&node, &tokens.admin, "DELETE", close, "").await.status, 204);
     let other = "/v1/locks/deploy/a?session=ci-2";
     as_token(&node, &tokens.ci, "PUT", other, "").await.problem(423, "lock-in-cooldown");
     let closed = records(&node, &tokens.admin, "?action=close-session").await;
     let text = |field: &str| closed[0][field].as_str().unwrap();
-    assert_eq!((text("target"), text("reason")), ("ci-1", "laptop lost"));
-    assert_eq!(text("detail"), "ci-1 lost deploy/a (token 1)");
+    assert_eq!((text("target"), text("reason")), ("@ci:ci-1", "laptop lost"));
+    assert_eq!(text("detail"), "@ci:ci-1 lost deploy/a (token 1)");
     as_token(&node, &tokens.admin, "DELETE", close, "").await.problem(410, "session-expired");
 }
 
@@ -138,8 +138,8 @@ async fn a_deleted_token_closes_the_sessions_of_its_subject_in_one_record() {
     let actions: Vec<_> = closed.iter().map(|record| record["action"].as_str().unwrap()).collect();
     assert_eq!(actions, ["delete-access-token", "close-sessions"]);
     let shown = ["class", "target", "detail", "reason"].map(|field| closed[1][field].as_str());
-    let detail = "2 sessions, session ci-1, session ci-2, ci-1 lost deploy/ci-1 (token 1), \
-        ci-2 lost deploy/ci-2 (token 2)";
+    let detail = "2 sessions, session @ci:ci-1, session @ci:ci-2, @ci:ci-1 lost deploy/ci-1 (token 1), \
+        @ci:ci-2 lost deploy/ci-2 (token 2)";
     assert_eq!(shown, ["operation", "ci", detail, "the access was revoked"].map(Some));
     let sessions = as_token(&node, &tokens.admin, "GET", "/v1/sessions", "").await.json();
     assert_eq!(sessions["sessions"].as_array().unwrap().len(), 1, "{sessions}");
@@ -172,7 +172,7 @@ async fn a_deleted_queue_entry_needs_the_right_of_its_lock_and_leaves_a_record()
     assert_eq!(as_token(&node, &tokens.admin, "DELETE", delete, "").await.status, 204);
     let broken = records(&node, &tokens.admin, "?action=force-release").await;
     let shown = ["subject", "target", "detail"].map(|field| broken[0][field].as_str().unwrap());
-    assert_eq!(shown, ["admin", "deploy/a", "ci-1 lost deploy/a (token 1)"]);
+    assert_eq!(shown, ["admin", "deploy/a", "@ci:ci-1 lost deploy/a (token 1)"]);
 }
 
 #[tokio::test]

@@ -35,6 +35,7 @@ mod permits;
 mod queue_info;
 mod recipes;
 mod self_report;
+mod session_names;
 mod session_rights;
 mod sessions;
 mod shards;

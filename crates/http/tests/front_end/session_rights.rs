@@ -1,5 +1,7 @@
 //! Sessions of subjects: who opens them, who uses them, and which sessions receive a lock.
 
+use serde_json::Value;
+
 use crate::authorization::{Tokens, as_token, guard, new_token};
 use crate::node::Node;
 
@@ -13,13 +15,25 @@ async fn a_session_is_used_only_by_its_subject() {
     let (web, _) = new_token(&node, admin, "web", "").await;
     let acquired = as_token(&node, ci, "PUT", "/v1/locks/deploy/a?session=ci-1", "").await;
     assert_eq!(acquired.status, 200, "{acquired:?}");
+    let refused = async |method: &str, target: &str, name: &str| {
+        let reply = as_token(&node, &web, method, &target.replace("NAME", name), "").await;
+        let body = reply.problem(403, "forbidden").to_string();
+        renamed(&body, name)
+    };
     for (method, target) in [
-        ("PUT", "/v1/locks/deploy/a?session=ci-1"),
-        ("PUT", "/v1/sessions/ci-1"),
-        ("PUT", "/v1/barriers/deploy?parties=2&session=ci-1"),
+        ("PUT", "/v1/locks/deploy/a?session=NAME"),
+        ("POST", "/v1/locks?name=deploy/a&session=NAME"),
+        ("PUT", "/v1/elections/deploy/a?session=NAME"),
+        ("PUT", "/v1/sessions/NAME"),
+        ("PUT", "/v1/barriers/deploy?parties=2&session=NAME"),
     ] {
-        as_token(&node, &web, method, target, "").await.problem(403, "forbidden");
+        let [known, unknown] = ["@ci:ci-1", "@ci:none"].map(|name| refused(method, target, name));
+        assert_eq!(known.await, unknown.await, "{method} {target}");
     }
+    assert_eq!(
+        as_token(&node, &web, "PUT", "/v1/locks/deploy/w?session=web-2", "").await.status,
+        200
+    );
     // S-M3: every other call gives the answer of a session that does not exist.
     for (method, target, body) in [
         ("DELETE", "/v1/locks/deploy/a?session=NAME", ""),
@@ -35,6 +49,8 @@ async fn a_session_is_used_only_by_its_subject() {
         ("DELETE", "/v1/sessions/NAME?incarnation=1", ""),
         ("DELETE", "/v1/sessions/NAME?force&reason=mine", ""),
         ("POST", "/v1/transfers/deploy/a?session=NAME&to=web-1", ""),
+        ("POST", "/v1/transfers/deploy/free?session=web-2&to=NAME", ""),
+        ("POST", "/v1/transfers/deploy/w?session=web-2&to=NAME&token=1", ""),
         ("PUT", "/v1/tree/app/e?ephemeral&session=NAME", ""),
         ("PUT", "/v1/tree/app/e?session=NAME&request=1", ""),
         ("PUT", "/v1/tree/other?ephemeral&session=NAME", ""),
@@ -46,22 +62,39 @@ async fn a_session_is_used_only_by_its_subject() {
         let of = async |name: &str| {
             let (target, body) = (target.replace("NAME", name), body.replace("NAME", name));
             let reply = as_token(&node, &web, method, &target, &body).await;
-            let revision = without_revision(&reply.body.replace(name, "NAME"));
-            (reply.status, reply.header("holdfast-hold-count").map(str::to_owned), revision)
+            let body = renamed(&reply.body, name);
+            (reply.status, reply.header("holdfast-hold-count").map(str::to_owned), body)
         };
-        assert_eq!(of("ci-1").await, of("none").await, "{method} {target} {body}");
+        assert_eq!(of("@ci:ci-1").await, of("@ci:none").await, "{method} {target} {body}");
     }
     let own = as_token(&node, ci, "GET", "/v1/sessions/ci-1", "").await.json();
     assert_eq!((own["subject"].as_str(), own["holds"][0]["token"].as_u64()), (Some("ci"), Some(1)));
     // An operator may close it.
-    let closed = as_token(&node, admin, "DELETE", "/v1/sessions/ci-1", "").await;
+    let closed = as_token(&node, admin, "DELETE", "/v1/sessions/@ci:ci-1", "").await;
     assert_eq!(closed.status, 204, "{closed:?}");
 }
 
-/// The text without the revision, which grows with each rejected command.
-fn without_revision(body: &str) -> String {
-    let Some((before, rest)) = body.split_once("\"revision\":") else { return body.to_owned() };
-    format!("{before}{}", rest.trim_start_matches(|c: char| c.is_ascii_digit()))
+/// The text with another name of a session, also where a path has it.
+fn renamed(body: &str, name: &str) -> String {
+    let encoded = name.replace('@', "%40").replace(':', "%3A");
+    without_times(&body.replace(name, "NAME").replace(&encoded, "NAME"))
+}
+
+/// The text without its revision and its times, which grow.
+fn without_times(body: &str) -> String {
+    fn remove(value: &mut Value) {
+        match value {
+            Value::Object(fields) => {
+                fields.retain(|name, _| name != "revision" && !name.ends_with("_ms"));
+                fields.values_mut().for_each(remove);
+            }
+            Value::Array(items) => items.iter_mut().for_each(remove),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+    let Ok(mut value) = serde_json::from_str(body) else { return body.to_owned() };
+    remove(&mut value);
+    value.to_string()
 }
 
 /// S-M4: a transfer gives a lock only to a session whose subject may acquire it.
@@ -93,10 +126,13 @@ async fn a_transfer_needs_a_receiver_that_may_hold_the_lock() {
         assert!(reply.status < 300, "{target}: {reply:?}");
     }
     for (token, lock, from, to) in [
-        (&prod, "prod-db", "p1", "cis"),
-        (&prod, "elections/e", "p1", "cis"),
+        (&prod, "prod-db", "p1", "@ci:cis"),
+        (&prod, "elections/e", "p1", "@ci:cis"),
         (&prod, "prod-db", "p1", "team-a:ta"),
         (&prod, "deploy/x", "p1", "team-a:ta"),
+        // Whether a session of another subject exists is not told.
+        (&prod, "prod-db", "p1", "@ci:none"),
+        (&prod, "deploy/x", "p1", "team-a:none"),
         (&team, "team-a/j1", "ta", "p2"),
     ] {
         let target = format!("/v1/transfers/{lock}?session={from}&to={to}");
@@ -110,7 +146,7 @@ async fn a_transfer_needs_a_receiver_that_may_hold_the_lock() {
         assert_eq!(problem["needed"], format!("lock acquire {lock}"), "{problem}");
         assert_eq!(problem["session"], to, "{problem}");
     }
-    for target in ["prod-db?session=p1&to=p2", "deploy/x?session=p1&to=cis"] {
+    for target in ["prod-db?session=p1&to=p2", "deploy/x?session=p1&to=@ci:cis"] {
         let done = as_token(&node, &prod, "POST", &format!("/v1/transfers/{target}"), "").await;
         assert_eq!(done.status, 200, "{target}: {done:?}");
     }

@@ -2,7 +2,7 @@
 
 use holdfast_types::{
     AccessTokenId, Actor, AuthChange, AuthMode, AuthRejection, CertificateId, CertificateName,
-    Command, Forbidden, LockName, Multi, NamespaceName, NumberedCall, OtherNamespace, Permission,
+    Command, Forbidden, HandOver, Multi, NamespaceName, NumberedCall, OtherNamespace, Permission,
     Rejection, Revision, Right, RoleName, SessionName, Stamp, SubjectName, TokenPolicy,
     built_in_role,
 };
@@ -126,6 +126,19 @@ impl Machine {
 }
 
 impl<'a> ActorRights<'a> {
+    /// The rights of a subject.
+    pub(super) fn of_subject(machine: &'a Machine, subject: &'a SubjectName) -> Self {
+        Self { machine, caller: AuthCaller::Subject(subject) }
+    }
+
+    pub(super) fn machine(&self) -> &'a Machine {
+        self.machine
+    }
+
+    pub(super) fn is_node(&self) -> bool {
+        self.caller == AuthCaller::Node
+    }
+
     /// `None` for nodes and anonymous callers.
     pub fn subject(&self) -> Option<&'a SubjectName> {
         match self.caller {
@@ -166,7 +179,7 @@ impl<'a> ActorRights<'a> {
                 None => Ok(()),
             },
             Needed::ClosableSession(session) => self.check_session_close(session),
-            Needed::Receiver(session, lock) => self.check_receiver(session, lock),
+            Needed::Receiver(hand_over) => self.check_receiver(hand_over),
             Needed::Caller => self.check_caller(),
             // Nodes propose them without an actor; clients cannot send them.
             Needed::Node if self.caller == AuthCaller::Anonymous => Ok(()),
@@ -233,25 +246,8 @@ impl<'a> ActorRights<'a> {
         if self.caller != AuthCaller::Node && self.machine.is_of_connection(session) {
             return Err(AuthRejection::OtherSubject { session: session.clone() });
         }
-        self.check_session_namespace(session)?;
+        self.check_session_scope(session)?;
         self.check_session_of_subject(session)
-    }
-
-    /// Rejects the name of a session of a namespace to which the actor does not belong, whether or not it is open.
-    fn check_session_namespace(&self, session: &SessionName) -> Result<(), AuthRejection> {
-        let registered = |name: &str| self.machine.auth.namespaces.contains_key(name);
-        let Some(namespace) = session.namespace().filter(|name| registered(name)) else {
-            return Ok(());
-        };
-        let own = match self.caller {
-            AuthCaller::Node => return Ok(()),
-            AuthCaller::Anonymous => None,
-            AuthCaller::Subject(subject) => self.machine.namespace_of(subject),
-        };
-        if own.is_some_and(|own| own.as_str() == namespace) {
-            return Ok(());
-        }
-        Err(AuthRejection::OtherSubject { session: session.clone() })
     }
 
     /// Checks that the actor may read a session: its own, or with the right `session read`.
@@ -281,17 +277,26 @@ impl<'a> ActorRights<'a> {
     }
 
     /// Checks that the subject of a session may acquire a lock that the session would receive. A session without a
-    /// subject has the rights of a caller without a credential.
-    fn check_receiver(&self, session: &SessionName, lock: &LockName) -> Result<(), AuthRejection> {
-        if self.machine.session_id(session).is_none() {
+    /// subject has the rights of a caller without a credential. The answer does not tell whether the session of another
+    /// subject exists.
+    fn check_receiver(&self, hand_over: &HandOver) -> Result<(), AuthRejection> {
+        let HandOver { lock, from, to: (session, _), token } = hand_over;
+        // The state machine rejects a caller that does not hold the lock, whatever the receiver is.
+        if self.machine.holder_of(lock, &from.0, &from.1, *token).is_err() {
             return Ok(());
         }
-        let subject = self.machine.sessions.subject_of(session);
-        let caller = subject.map_or(AuthCaller::Anonymous, AuthCaller::Subject);
-        let receiver = ActorRights { machine: self.machine, caller };
-        receiver
-            .check(Right::LockAcquire, lock.as_str())
-            .map_err(|_| AuthRejection::Receiver { session: session.clone(), lock: lock.clone() })
+        let may_receive = if self.machine.session_id(session).is_some() {
+            let subject = self.machine.sessions.subject_of(session);
+            let caller = subject.map_or(AuthCaller::Anonymous, AuthCaller::Subject);
+            let receiver = ActorRights { machine: self.machine, caller };
+            receiver.check(Right::LockAcquire, lock.as_str()).is_ok()
+        } else {
+            !self.is_foreign_name(session)
+        };
+        if may_receive {
+            return Ok(());
+        }
+        Err(AuthRejection::Receiver { session: session.clone(), lock: lock.clone() })
     }
 
     /// The permission that gives the actor a right on a name, and its role.

@@ -9,6 +9,7 @@ mod authorize;
 mod change;
 pub(crate) mod needed;
 pub(crate) mod part;
+mod session_names;
 
 use std::sync::Arc;
 

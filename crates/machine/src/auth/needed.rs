@@ -16,8 +16,8 @@ pub(crate) enum Needed<'a> {
     OwnSession(&'a SessionName),
     /// As [`Needed::OwnSession`]; the command names the session by its number.
     OwnSessionId(SessionId),
-    /// The subject of the session may acquire the lock, because the session receives it.
-    Receiver(&'a SessionName, &'a LockName),
+    /// The subject of the receiving session may acquire the lock.
+    Receiver(&'a HandOver),
     /// The caller's own session, or the permission `session close` on its name.
     ClosableSession(&'a SessionName),
     /// A credential, or a permission of the role `anonymous`.
@@ -75,10 +75,10 @@ pub(crate) fn needed_by<'a, E>(
             }
             need(Needed::NewOrOwnSession(&open.session))
         }
-        CommandNeeds::HandingOver(HandOver { lock, from, to, .. }) => {
-            need(on_lock(Right::LockAcquire, lock))?;
-            need(Needed::OwnSession(&from.0))?;
-            need(Needed::Receiver(&to.0, lock))
+        CommandNeeds::HandingOver(hand_over) => {
+            need(on_lock(Right::LockAcquire, &hand_over.lock))?;
+            need(Needed::OwnSession(&hand_over.from.0))?;
+            need(Needed::Receiver(hand_over))
         }
         CommandNeeds::Changing(multi) if multi.caller.is_superuser() => {
             needed_by_multi(multi, AS_ADMINISTRATOR, need)

@@ -58,11 +58,11 @@ fn names_no_durable_session(needs: &CommandNeeds<'_>) -> bool {
         Needed::NewOrOwnSession(session)
         | Needed::OwnSession(session)
         | Needed::ClosableSession(session)
-        | Needed::Receiver(session, _)
             if session.is_durable() =>
         {
             Err(())
         }
+        Needed::Receiver(hand_over) if hand_over.to.0.is_durable() => Err(()),
         Needed::NewOrOwnSession(_)
         | Needed::OwnSession(_)
         | Needed::ClosableSession(_)

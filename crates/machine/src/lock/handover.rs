@@ -27,8 +27,11 @@ impl Machine {
     /// Hands a hold to another live session. If the call names the token, the receiving session stores the reply, and a
     /// copy of the call returns it again.
     pub(crate) fn hand_over(&mut self, hand_over: HandOver, ctx: &mut ApplyContext<'_>) -> Outcome {
-        let to = self.open_session_named(&hand_over.to.0);
-        let to = to.or_else(|gone| self.open_session_named(&hand_over.from.0).and(Err(gone)))?;
+        let to = self.open_session_named(&hand_over.to.0).or_else(|gone| {
+            let HandOver { lock, from, token, .. } = &hand_over;
+            // Only a holder learns that the receiver is not open.
+            self.holder_of(lock, &from.0, &from.1, *token).and(Err(gone))
+        })?;
         let (lock, to_owner) = (hand_over.lock.clone(), hand_over.to.1.clone());
         let call = hand_over.token.map(|token| {
             let scope = [lock.as_str(), to_owner.as_str(), &token.to_string()];
@@ -78,7 +81,7 @@ impl Machine {
     }
 
     /// Returns the hold of an owner of an open session; with a token, only the hold with that token.
-    pub(super) fn holder_of(
+    pub(crate) fn holder_of(
         &self,
         lock: &LockName,
         session: &SessionName,

@@ -334,7 +334,7 @@ impl Sessions {
     }
 
     fn add_nested(&mut self, name: &SessionName, id: SessionId) {
-        if name.as_str().contains(NESTED) {
+        if name.without_subject().contains(NESTED) {
             self.nested.insert(name.clone(), id);
         }
     }

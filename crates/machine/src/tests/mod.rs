@@ -51,6 +51,7 @@ mod restore_point;
 mod script_commands;
 mod scripts;
 mod seal;
+mod session_names;
 mod shards;
 mod snapshots;
 mod subject_limits;

@@ -3,7 +3,8 @@
 use holdfast_types::{
     AccessTokenId, Actor, AuthChange, AuthMode, AuthRejection, ChangeCounter, Command,
     CounterChange, Create, CreateKind, Entry, Multi, NamespaceItems, NamespaceName, Op, Outcome,
-    Permission, QuotaFull, QuotaKind, QuotaOwner, Recipe, RecipeName, Rejection, Right, Stamp,
+    Permission, QuotaFull, QuotaKind, QuotaOwner, Recipe, RecipeName, Rejection, Right,
+    SessionName, Stamp,
 };
 use proptest::prelude::*;
 
@@ -182,11 +183,11 @@ fn the_session_names_of_a_namespace_are_its_own() {
     for (named, whole) in
         [("a", "team:a"), ("team:a", "team:a"), ("host:80", "team:host:80"), ("old", "old")]
     {
-        let found = machine.whole_session_name(&namespace("team"), session_name(named));
+        let found = machine.whole_session_name(&TEAM, session_name(named));
         assert_eq!(found, Ok(session_name(whole)), "{named}");
     }
-    let long = session_name(&"x".repeat(128));
-    assert!(machine.whole_session_name(&namespace("team"), long).is_err());
+    let long = session_name(&"x".repeat(SessionName::MAX_LEN));
+    assert!(machine.whole_session_name(&TEAM, long).is_err());
 }
 
 #[test]

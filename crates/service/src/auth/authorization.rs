@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use holdfast_machine::{ActorRights, Machine};
 use holdfast_types::{
     AccessTokenId, Actor, AuthMode, AuthRejection, CertificateName, Command, Identity, Multi,
-    NameError, NamespaceName, NumberedCall, Rejection, Right, SecretHash, SessionName, Stamp,
+    NameError, NumberedCall, Rejection, Right, SecretHash, SessionName, SessionScope, Stamp,
     SubjectName, ZnodePath,
 };
 use tokio::sync::watch;
@@ -102,28 +102,17 @@ impl Service {
         })
     }
 
-    /// The namespace of the caller, as applied by this node.
-    pub fn namespace_of_caller(&self) -> Option<NamespaceName> {
-        if matches!(self.actor(), Actor::Node | Actor::Anonymous) {
-            return None;
-        }
-        self.raft().read(|machine| {
-            machine.namespaces().next()?;
-            let rights = machine.rights_of(self.actor(), self.credential_time()).ok()?;
-            machine.namespace_of(rights.subject()?).cloned()
-        })
+    /// The scopes of the names of the caller's sessions, as applied by this node; none without a credential.
+    pub fn session_scopes(&self) -> Vec<SessionScope> {
+        self.raft().read(|machine| machine.session_scopes(self.actor()))
     }
 
-    /// The whole name of a session that a subject of a namespace names.
+    /// The whole name of a session that the caller names.
     ///
     /// # Errors
     /// [`NameError`] if the whole name is too long.
-    pub fn whole_session_name(
-        &self,
-        namespace: &NamespaceName,
-        name: SessionName,
-    ) -> Result<SessionName, NameError> {
-        self.raft().read(|machine| machine.whole_session_name(namespace, name))
+    pub fn whole_session_name(&self, name: SessionName) -> Result<SessionName, NameError> {
+        self.raft().read(|machine| machine.whole_session_name(self.actor(), name))
     }
 
     /// Returns the actor of an access token.

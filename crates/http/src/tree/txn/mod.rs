@@ -121,7 +121,7 @@ async fn transact(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let Items { mut conditions, then, otherwise } = items;
     for condition in &mut conditions {
         if let Condition::SessionOpen { session } = condition {
-            *session = call.whole_session(session.clone())?;
+            *session = call.whole_session("if", session.clone())?;
         }
     }
     let (on_then, on_otherwise) = (paths(&then), paths(&otherwise));

@@ -68,9 +68,11 @@ impl Model {
     /// Hands a hold over to another live session with a new token; no waiter is granted in between.
     pub(super) fn hand_over(&mut self, hand_over: HandOver) -> Outcome {
         let Some(id) = self.live(&hand_over.to.0).map(|session| session.id) else {
-            let HandOver { from, to, .. } = hand_over;
-            let gone = if self.live(&from.0).is_some() { to } else { from };
-            return Err(self.gone(gone.0));
+            let HandOver { lock, from, to, token } = hand_over;
+            return Err(self
+                .holder_of(&lock, &from, token)
+                .err()
+                .unwrap_or_else(|| self.gone(to.0)));
         };
         let HandOver { lock, to: (_, taking), token, .. } = &hand_over;
         let call = token.map(|token| Called::HandOver(format!("{lock} {taking} {token}")));
