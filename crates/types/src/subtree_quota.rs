@@ -71,7 +71,7 @@ impl SubtreeLimits {
             text.push('=');
         }
         for (name, limit) in hard.iter().filter_map(|(name, limit)| Some((name, (*limit)?))) {
-            text.push_str(&format!(";{name}={limit}"));
+            text.extend([";", name, "=", &limit.to_string()]);
         }
         Data::from(text.into_bytes())
     }

@@ -7,6 +7,7 @@
 
 pub mod alerts;
 pub mod bans;
+pub mod budgets;
 pub mod constants;
 pub mod cycles;
 pub mod dependencies;

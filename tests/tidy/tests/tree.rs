@@ -5,9 +5,9 @@
 use std::path::Path;
 
 use holdfast_tests_tidy::{
-    Source, Tree, Violation, alerts, bans, constants, cycles, dependencies, documents, features,
-    fences, formats, guarantees, headers, layers, mutations, pages, private_words, published,
-    scripts, size, type_names, words,
+    Source, Tree, Violation, alerts, bans, budgets, constants, cycles, dependencies, documents,
+    features, fences, formats, guarantees, headers, layers, mutations, pages, private_words,
+    published, scripts, size, type_names, words,
 };
 
 fn tree() -> Tree {
@@ -48,6 +48,12 @@ fn only_http_knows_status_codes() {
 #[test]
 fn only_the_zookeeper_front_end_says_zxid() {
     none(&fences::zxids(&sources()));
+}
+
+#[test]
+fn each_capability_stays_within_its_budget_of_lines() {
+    let tree = tree();
+    none(&budgets::check(tree.text(layers::TABLE).unwrap(), &tree.sources().unwrap()));
 }
 
 #[test]

@@ -73,9 +73,9 @@ async fn a_quota_is_stored_as_zookeeper_stores_it_and_leaves_nothing_behind() {
     }
     assert_eq!(stored(&node).await, Vec::<String>::new());
     for method in ["GET", "DELETE"] {
-        let none = node.call(method, "/v1/tree-quotas/a").await.problem(404, "not-found");
-        assert_eq!(none["detail"], "the subtree '/a' has no quota", "{method}");
-        assert_eq!(none["path"], "/a");
+        let missing = node.call(method, "/v1/tree-quotas/a").await.problem(404, "not-found");
+        assert_eq!(missing["detail"], "the subtree '/a' has no quota", "{method}");
+        assert_eq!(missing["path"], "/a");
     }
 }
 

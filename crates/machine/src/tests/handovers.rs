@@ -177,7 +177,7 @@ impl Trial {
                 self.check_hand_over(&before, hand, grant, events)?;
             }
             (Command::ForceRelease(release), Ok(_)) => {
-                self.check_force_released(&before, release)?
+                self.check_force_released(&before, release)?;
             }
             (Command::RequestRelease(request), Ok(_)) => self.add_requests(request),
             (Command::RunTimers { lock }, _) => self.check_revoked(lock)?,

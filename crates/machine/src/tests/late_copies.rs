@@ -231,6 +231,9 @@ impl Clients {
             let first = first.map(|reply| reply.into_first().0);
             let again = again.map(|reply| reply.into_first().0);
             assert_eq!(first, again, "a copy returns the first reply");
+        } else {
+            // The hold keeps its token, so a copy of a rejected transfer is another try.
+            self.calls.pop();
         }
     }
 
@@ -313,6 +316,22 @@ fn a_late_copy_of_a_call_changes_no_entry_and_no_session() {
     let mut runner = proptest::test_runner::TestRunner::new(config);
     let steps = prop::collection::vec(step(), 1..60);
     runner.run(&steps, |steps| Clients::new().run(steps)).unwrap();
+}
+
+/// The receiver had the lock when the first copy arrived.
+#[test]
+fn a_copy_of_a_rejected_transfer_is_another_try() {
+    let mut clients = Clients::new();
+    for session in [0, 1] {
+        clients.acquire(session, LOCKS[1], false, Mode::Shared);
+    }
+    let token = clients.current[0].as_ref().unwrap().2;
+    let (from, to) = ((name(0), Owner::unnamed()), (name(1), Owner::unnamed()));
+    let hand_over = HandOver { lock: lock_name(LOCKS[1]), from, to, token };
+    let copy = |clients: &mut Clients| clients.apply(Command::HandOver(hand_over.clone()));
+    assert!(matches!(copy(&mut clients), Err(Rejection::Lock(LockRejection::AlreadyHolds { .. }))));
+    clients.release(1, 0, true);
+    assert!(copy(&mut clients).is_ok());
 }
 
 /// The acquire is rejected because it would close a deadlock cycle. Then the cycle is gone, and a copy arrives.

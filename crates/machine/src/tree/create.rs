@@ -68,7 +68,7 @@ impl Machine {
         let CreatePlan { directory, path, kind, acl, sequence, queue, limits, .. } = plan;
         let Some((lock, session)) = queue else {
             if let Some((limited, used)) = limits {
-                self.tree.set_quota(limited, &data, used);
+                self.tree.set_quota(&limited, &data, used);
             }
             let node = Znode { acl, ..Znode::new(kind, data, ctx.revision, ctx.now) };
             self.add_node(&directory, path, node, ctx);

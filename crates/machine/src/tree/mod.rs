@@ -292,7 +292,7 @@ impl Tree {
     }
 
     /// Sets a quota on a path with the current usage of its subtree.
-    pub(crate) fn set_quota(&mut self, path: ZnodePath, limits: &[u8], used: Usage) {
+    pub(crate) fn set_quota(&mut self, path: &ZnodePath, limits: &[u8], used: Usage) {
         self.quotas.set(path, SubtreeLimits::from_data(limits), used);
     }
 
@@ -382,7 +382,7 @@ impl Tree {
             totals.add(path, node);
             node_indexes.insert_node(path, node);
             if let Some(limited) = quota::limited_by(path) {
-                quotas.set(limited, SubtreeLimits::from_data(&node.data), Usage::default());
+                quotas.set(&limited, SubtreeLimits::from_data(&node.data), Usage::default());
             }
         }
         if !quotas.is_empty() {

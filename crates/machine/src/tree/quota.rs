@@ -88,9 +88,9 @@ impl SubtreeQuotas {
     }
 
     /// Sets a quota on a path with the current usage of its subtree. Replaces an existing quota.
-    pub(crate) fn set(&mut self, path: ZnodePath, limits: SubtreeLimits, used: Usage) {
+    pub(crate) fn set(&mut self, path: &ZnodePath, limits: SubtreeLimits, used: Usage) {
         self.quotas.insert(path.clone(), Quota { limits, used });
-        self.sort_in(&path);
+        self.sort_in(path);
     }
 
     /// Changes the limits of an existing quota.
@@ -258,7 +258,7 @@ mod tests {
         let raised = |quotas: &SubtreeQuotas| {
             (quotas.above_soft().count() == 1, quotas.near_hard().count() == 1)
         };
-        quotas.set(at.clone(), limits, Usage { count: 8, bytes: 50 });
+        quotas.set(&at, limits, Usage { count: 8, bytes: 50 });
         assert_eq!(raised(&quotas), (false, false));
         for (change, expected) in [
             (Usage { count: 1, bytes: 0 }, (true, true)),
@@ -280,7 +280,7 @@ mod tests {
     #[test]
     fn a_znode_counts_for_itself_and_its_directories() {
         let mut quotas = SubtreeQuotas::default();
-        quotas.set(path("/a"), SubtreeLimits::default(), Usage::default());
+        quotas.set(&path("/a"), SubtreeLimits::default(), Usage::default());
         let way = |at: &str| quotas.counted_paths(&path(at)).map(str::to_owned).collect::<Vec<_>>();
         assert_eq!(way("/"), ["/"]);
         assert_eq!(way("/a"), ["/", "/a"]);

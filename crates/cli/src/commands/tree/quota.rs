@@ -179,10 +179,8 @@ mod tests {
     use crate::commands::tree::TreeCommand;
 
     fn quota(line: &str) -> Result<TreeQuotaArgs, String> {
-        match parse(line)? {
-            TreeCommand::Quota(args) => Ok(args),
-            other => panic!("{other:?}"),
-        }
+        let TreeCommand::Quota(args) = parse(line)? else { panic!("another command") };
+        Ok(args)
     }
 
     #[test]
