@@ -30,7 +30,7 @@ pub struct CrateSize {
     pub lines: usize,
     /// Files with production lines.
     pub files: usize,
-    /// Files with fewer than [`SMALL`] production lines.
+    /// Files with fewer production lines than a small file may have.
     pub small: usize,
 }
 
