@@ -117,7 +117,7 @@ pub fn answer_rows<R: Serialize, V: Display>(
     }
 }
 
-/// The columns of the terminal, at least [`WIDTH_MIN`]; `None` if stdout is not a terminal.
+/// The columns of the terminal, at least `WIDTH_MIN`; `None` if stdout is not a terminal.
 pub fn terminal_width() -> Option<u16> {
     let (columns, _) = io::stdout().is_terminal().then(crossterm::terminal::size)?.ok()?;
     Some(columns.max(WIDTH_MIN))

@@ -1,6 +1,6 @@
 //! The signals of this process.
 //!
-//! [`StopSignals`] installs handlers, for programs with several threads. [`JobSignals`] reads signals from a file
+//! [`StopSignals`] installs handlers, for programs with several threads. `JobSignals` reads signals from a file
 //! descriptor, for the commands `run`, `elect` and `lock`: it sees whether a terminal or another process sent a signal,
 //! it changes no signal action that a child inherits, and the process can still end or stop by a signal's own action.
 
