@@ -37,7 +37,7 @@ impl DurableHold {
         if attempt.is_none() {
             let detail = "'hold=durable' needs 'attempt'";
             return Err(ParamError::of("attempt", ErrorCode::InvalidArgument, detail)
-                .hint("add attempt=N, greater than in each earlier acquire of this owner, such as the Unix time"));
+                .hint("add attempt=N, greater than in each earlier acquire of this owner: date +%s%6N prints one"));
         }
         let detail = "'hold=durable' needs 'reason'";
         let reason = reason.ok_or_else(|| {
