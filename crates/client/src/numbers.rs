@@ -1,4 +1,4 @@
-//! Numbers and names that nobody used before: attempts, request numbers, and random bits.
+//! Numbers and names that no earlier call has: attempts, request numbers, and random bits.
 //!
 //! A number must exceed those of all earlier attempts of its session, including attempts of other processes.
 //! Microseconds since 1970 satisfy this unless clocks disagree. The cluster then returns the newest attempt.

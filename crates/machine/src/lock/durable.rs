@@ -35,7 +35,7 @@ pub(crate) fn check_durable(
 }
 
 /// Whether a durable acquire has a durable session, an attempt, and only options that have a meaning for it. Without an
-/// attempt, a late copy would acquire the lock after the release, and nobody would release it.
+/// attempt, a late copy would acquire the lock after the release, and no client would know that hold.
 fn is_sound(acquire: &Acquire) -> bool {
     let Acquire { locks, open, attempt, change, mode, shards, options, wait, wait_ms, .. } =
         acquire;

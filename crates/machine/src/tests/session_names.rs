@@ -97,7 +97,7 @@ fn a_subject_means_its_own_session_by_a_name_without_a_subject() {
     check_names(&machine, &WEB, &[("web1", "@web:web1")]);
 }
 
-/// The name of a connection's session has random digits, and everybody may hand a lock to it.
+/// The name of a connection's session has random digits, and every holder may transfer a lock to it.
 #[test]
 fn every_subject_names_the_session_of_a_connection() {
     let mut machine = guarded();
