@@ -28,8 +28,16 @@ pub enum Flow {
     Open,
     /// The proxy keeps bytes until the heal; connections stay open.
     BlackHole,
-    /// The proxy closes and refuses connections.
+    /// The proxy closes connections, and accepts new ones only to close them.
     Cut,
+    /// The proxy closes connections, and its port refuses new ones, as on a machine where no process listens.
+    Refused,
+}
+
+impl Flow {
+    fn ends_connections(self) -> bool {
+        matches!(self, Self::Cut | Self::Refused)
+    }
 }
 
 type Pair = (u64, u64);
@@ -161,15 +169,32 @@ struct Link {
 
 impl Link {
     async fn accept(mut self, listener: TcpListener) {
-        let mut connections = JoinSet::new();
+        let address = listener.local_addr().expect("a bound address");
+        let (mut connections, mut listener) = (JoinSet::new(), Some(listener));
+        let mut forth = self.flows[&self.pair].subscribe();
         loop {
+            let is_refused = *forth.borrow_and_update() == Flow::Refused;
+            if is_refused {
+                listener = None;
+            } else if listener.is_none() {
+                listener = Some(TcpListener::bind(address).await.expect("the port of the proxy"));
+            }
+            let accepting = async {
+                match &listener {
+                    Some(listener) => listener.accept().await,
+                    None => std::future::pending().await,
+                }
+            };
             tokio::select! {
-                accepted = listener.accept() => match accepted {
-                    Ok((client, _)) => connections.spawn(self.connection().carry(client)),
+                accepted = accepting => match accepted {
+                    Ok((client, _)) => {
+                        connections.spawn(self.connection().carry(client));
+                    }
                     Err(_) => return,
                 },
-                Some(_) = connections.join_next() => continue,
-            };
+                changed = forth.changed() => if changed.is_err() { return },
+                Some(_) = connections.join_next() => {}
+            }
         }
     }
 
@@ -225,7 +250,7 @@ async fn open(flow: &mut watch::Receiver<Flow>) -> Option<()> {
 
 async fn cut(flow: &mut watch::Receiver<Flow>) {
     // A dropped sender counts as a cut.
-    drop(flow.wait_for(|flow| *flow == Flow::Cut).await);
+    drop(flow.wait_for(|flow| flow.ends_connections()).await);
 }
 
 async fn pump(
@@ -254,6 +279,7 @@ async fn pump(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::until;
 
     const QUICK: Duration = Duration::from_millis(200);
     const LONG: Duration = Duration::from_secs(5);
@@ -315,6 +341,21 @@ mod tests {
         assert_eq!(ask(&mut again, LONG).await, None);
         links.heal();
         let mut healed = TcpStream::connect(links.address(1, 2)).await.expect("connect");
+        assert_eq!(ask(&mut healed, LONG).await, Some(b'x'));
+    }
+
+    #[tokio::test]
+    async fn a_refused_link_closes_connections_and_its_port_refuses_until_the_heal() {
+        let (links, mut stream, _servers) = echo().await;
+        assert_eq!(ask(&mut stream, LONG).await, Some(b'x'));
+        links.isolate(2, Flow::Refused);
+        assert_eq!(ask(&mut stream, LONG).await, None);
+        let address = links.address(1, 2);
+        let refused = async || TcpStream::connect(address).await.is_err();
+        until("the port refuses", LONG, refused).await;
+        links.heal();
+        until("the port accepts", LONG, async || !refused().await).await;
+        let mut healed = TcpStream::connect(address).await.expect("connect");
         assert_eq!(ask(&mut healed, LONG).await, Some(b'x'));
     }
 
