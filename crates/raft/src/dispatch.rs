@@ -13,7 +13,6 @@ use holdfast_codec::Kind;
 use holdfast_trace::{TraceContext, entry_span};
 use holdfast_types::NodeId;
 use openraft::raft::AppendEntriesRequest;
-use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 use tracing::{Instrument as _, Span};
 
@@ -21,6 +20,7 @@ use crate::barrier::Barrier;
 use crate::error::ProposeError;
 use crate::failure::Failure;
 use crate::leadership::contact::LeaderContact;
+use crate::leadership::loss::LeaderLoss;
 use crate::members::table::{MemberTable, Registration};
 use crate::peers::Peers;
 use crate::proposer::Proposer;
@@ -30,10 +30,11 @@ use crate::store::disk::DiskGauge;
 use crate::store::log_store::LogStore;
 use crate::store::snapshot::{IncomingSnapshot, SnapshotStore};
 use crate::transport::handshake::ConnectedPeer;
+use crate::transport::incoming::IncomingConnections;
 use crate::type_config::{Committed, Payload, RaftEntry};
 use crate::wire::{
-    AcceptMembers, Append, AppendReply, CheckPeer, CommandRun, PeerCall, Ping, Propose,
-    ProposeRefusal, Purpose, ReadBootstrapState, ReadIndex, ReadStatus, Reply, Request,
+    AcceptMembers, Append, AppendReply, CheckPeer, CommandRun, ConfirmLoss, PeerCall, Ping,
+    Propose, ProposeRefusal, Purpose, ReadBootstrapState, ReadIndex, ReadStatus, Reply, Request,
     RequestBody, RequestPreVote, RequestVote, ServiceRequest, SnapshotBegin, SnapshotEnd,
     SnapshotPiece, StatusDto, TracedPropose, TransferLeader, VoteDto, decode_record,
 };
@@ -68,19 +69,11 @@ pub(crate) struct Dispatch {
     pub(crate) contact: Arc<LeaderContact>,
     pub(crate) failure: Failure,
     pub(crate) refuses_forwarded: Arc<AtomicBool>,
-    /// Disconnected peers, for `fast_election`. A full queue drops further peers, because it already triggers an
-    /// election.
-    pub(crate) disconnected: mpsc::Sender<NodeId>,
+    pub(crate) incoming: Arc<IncomingConnections>,
+    pub(crate) loss: Arc<LeaderLoss>,
 }
 
 impl Dispatch {
-    /// Records the end of a peer's connection.
-    pub(crate) fn disconnected(&self, peer: ConnectedPeer) {
-        if peer.purpose != Purpose::Bootstrap {
-            self.disconnected.try_send(peer.node).ok();
-        }
-    }
-
     /// Returns the frame of the reply; `None` if it cannot be encoded.
     pub(crate) async fn answer(
         &self,
@@ -143,6 +136,9 @@ impl Dispatch {
                 let called = self.peers.call(node, Purpose::Control, Ping, deadline).await;
                 encode::<CheckPeer>(id, refuse_error(called))
             }
+            RequestBody::ConfirmLoss(call) => {
+                encode::<ConfirmLoss>(id, Ok(self.loss.judge(&call).await))
+            }
             RequestBody::ReadBootstrapState(_) | RequestBody::AcceptMembers(_) => {
                 encode_refusal(id, "the connection is not for the bootstrap")
             }
@@ -176,6 +172,7 @@ impl Dispatch {
             | RequestBody::ReadIndex(_)
             | RequestBody::ReadStatus(_)
             | RequestBody::CheckPeer(_)
+            | RequestBody::ConfirmLoss(_)
             | RequestBody::ServiceRequest(_) => {
                 encode_refusal(id, "the connection is for the bootstrap only")
             }

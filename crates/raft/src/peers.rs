@@ -3,13 +3,15 @@
 //! Bound: the members, and those that left since the start of the process.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_tls::PeerTls;
 use holdfast_types::NodeId;
 use parking_lot::Mutex;
-use tokio::time::Instant;
+use tokio::net::TcpStream;
+use tokio::time::{Instant, timeout};
 
 use crate::error::CallError;
 use crate::transport::channel::PeerChannel;
@@ -19,6 +21,9 @@ use crate::wire::{PeerCall, Purpose};
 
 const PURPOSES: [Purpose; 5] =
     [Purpose::Replication, Purpose::Control, Purpose::Snapshot, Purpose::Calls, Purpose::Bootstrap];
+
+/// The time limit for a machine to refuse a connection, which its kernel does at once.
+const REFUSAL_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// The time between two checks of changed addresses.
 const CHANGED_EVERY: Duration = Duration::from_secs(2);
@@ -80,6 +85,14 @@ impl Peers {
         deadline: Instant,
     ) -> Result<C::Reply, CallError> {
         self.channel(to, purpose).call(call, deadline).await
+    }
+
+    /// Returns `true` if the machine of a peer refuses a new connection: no process listens there.
+    pub(crate) async fn is_refused(&self, to: NodeId) -> bool {
+        let Some(address) = self.handshake.peer_address(to) else { return false };
+        let connecting = timeout(REFUSAL_TIMEOUT, TcpStream::connect(address.to_string()));
+        let error = connecting.await.ok().and_then(Result::err);
+        error.is_some_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
     }
 
     fn channel(&self, to: NodeId, purpose: Purpose) -> Arc<PeerChannel> {

@@ -5,3 +5,4 @@ pub(crate) mod contact;
 pub(crate) mod current;
 pub(crate) mod fast_election;
 pub(crate) mod handover;
+pub(crate) mod loss;

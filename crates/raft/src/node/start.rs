@@ -10,7 +10,7 @@ use holdfast_types::{ClusterId, NodeId};
 use openraft::storage::{RaftLogReader, RaftLogStorage};
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::{Inner, RaftNode};
@@ -23,6 +23,7 @@ use crate::leadership::contact::LeaderContact;
 use crate::leadership::current::{Leadership, LeadershipMonitor};
 use crate::leadership::fast_election::FastElection;
 use crate::leadership::handover;
+use crate::leadership::loss::LeaderLoss;
 use crate::members::membership::{Membership, MembershipProgress, ObservedNodes};
 use crate::members::table::MemberTable;
 use crate::metrics::RaftMetrics;
@@ -41,10 +42,8 @@ use crate::store::scrub::Scrub;
 use crate::store::snapshot::SnapshotStore;
 use crate::supervisor;
 use crate::transport::handshake::PeerHandshake;
+use crate::transport::incoming::IncomingConnections;
 use crate::transport::server;
-
-/// The maximum number of queued disconnected peers for `fast_election`.
-const DISCONNECTED_MAX: usize = 16;
 
 /// The open and verified parts of the data directory.
 struct Opened {
@@ -352,7 +351,13 @@ impl RaftNode {
         log: LogStore,
     ) {
         let inner = &self.inner;
-        let (disconnected, disconnections) = mpsc::channel(DISCONNECTED_MAX);
+        let (incoming, ends) = IncomingConnections::new();
+        let loss = Arc::new(LeaderLoss {
+            raft: inner.raft.clone(),
+            leadership: inner.leadership.clone(),
+            incoming: incoming.clone(),
+            peers: inner.peers.clone(),
+        });
         let dispatch = Arc::new(Dispatch {
             raft: inner.raft.clone(),
             local: inner.local.clone(),
@@ -367,7 +372,8 @@ impl RaftNode {
             contact: inner.contact.clone(),
             failure: inner.failure.clone(),
             refuses_forwarded: inner.refuses_forwarded.clone(),
-            disconnected,
+            incoming,
+            loss: loss.clone(),
         });
         let fast_election = FastElection {
             raft: inner.raft.clone(),
@@ -375,6 +381,7 @@ impl RaftNode {
             contact: inner.contact.clone(),
             leadership: inner.leadership.clone(),
             lease: config.timing.election_max,
+            loss,
         };
         let membership = self.membership(config, handshake.clone());
         let scrub = Scrub {
@@ -393,7 +400,7 @@ impl RaftNode {
         };
         inner.raft.run();
         let mut tasks = inner.tasks.lock();
-        tasks.spawn(fast_election.run(disconnections));
+        tasks.spawn(fast_election.run(ends));
         tasks.spawn(membership.run(inner.leadership.clone()));
         tasks.spawn(inner.bootstrap.clone().run());
         tasks.spawn(compactor.run());

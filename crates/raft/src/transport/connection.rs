@@ -105,7 +105,9 @@ impl Connection {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let remaining = deadline.saturating_duration_since(Instant::now()).as_millis();
         let remaining_ms = u32::try_from(remaining).unwrap_or(u32::MAX);
-        let request = Request { id, remaining_ms, body: call.into().for_protocol(self.protocol) };
+        let body = call.into().for_protocol(self.protocol);
+        let body = body.ok_or_else(|| CallError::NotSent("the peer is too old".into()))?;
+        let request = Request { id, remaining_ms, body };
         let frame = holdfast_codec::encode(Kind::PeerRequest, &request)
             .map_err(|error| CallError::NotSent(error.to_string()))?;
         let reply = self.expect_reply(id)?;

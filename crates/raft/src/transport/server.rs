@@ -109,6 +109,12 @@ async fn identify(
 
 async fn serve_connection(stream: MaybeTlsStream, peer: ConnectedPeer, dispatch: Arc<Dispatch>) {
     let expiry = stream.expiry();
+    let _counted = match peer.purpose {
+        Purpose::Replication | Purpose::Control | Purpose::Snapshot => {
+            Some(dispatch.incoming.opened(peer.node))
+        }
+        Purpose::Calls | Purpose::Bootstrap => None,
+    };
     let (read, write) = tokio::io::split(stream);
     let reader = BufReader::with_capacity(64 << 10, read);
     let answering = async {
@@ -124,9 +130,6 @@ async fn serve_connection(stream: MaybeTlsStream, peer: ConnectedPeer, dispatch:
         () = expiry.passed() => {
             tracing::warn!(node = %peer.node, "the certificate of a peer has expired or is denied: closing its connection");
         }
-    }
-    if peer.purpose != Purpose::Calls {
-        dispatch.disconnected(peer);
     }
 }
 

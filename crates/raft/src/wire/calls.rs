@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::entry::{LogIdDto, SnapshotMetaDto};
-use super::hello::TRACES_SINCE;
+use super::hello::{LOSS_SINCE, TRACES_SINCE};
 use super::vote::{TransferDto, TransferReplyDto, VoteDto, VoteReplyDto, VoteRequestDto};
 use crate::type_config::{Committed, TypeConfig};
 
@@ -80,20 +80,22 @@ peer_calls! {
     AcceptMembers => (),
     CheckPeer => (),
     TracedPropose => Vec<Result<Vec<Committed>, ProposeRefusal>>,
+    ConfirmLoss => LossReply,
 }
 
 impl RequestBody {
-    /// The form for a peer that speaks this version of the protocol. Proposals without a traced run keep the oldest form.
-    pub(crate) fn for_protocol(self, protocol: u16) -> Self {
-        if let Self::TracedPropose(TracedPropose { runs, traces }) = self {
-            let knows_traces = protocol >= TRACES_SINCE;
-            return if knows_traces && !traces.is_empty() {
-                TracedPropose { runs, traces }.into()
-            } else {
-                Propose(runs).into()
-            };
+    /// The form for a peer that speaks this version of the protocol; `None` if that version has none. Proposals without
+    /// a traced run keep the oldest form.
+    pub(crate) fn for_protocol(self, protocol: u16) -> Option<Self> {
+        match self {
+            Self::TracedPropose(TracedPropose { runs, traces })
+                if protocol < TRACES_SINCE || traces.is_empty() =>
+            {
+                Some(Propose(runs).into())
+            }
+            Self::ConfirmLoss(_) if protocol < LOSS_SINCE => None,
+            body => Some(body),
         }
-        self
     }
 }
 
@@ -147,6 +149,20 @@ pub(crate) struct RequestVote(pub(crate) VoteRequestDto);
 
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RequestPreVote(pub(crate) VoteRequestDto);
+
+/// Asks a voter whether the process of this leader has ended, as far as the voter sees.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ConfirmLoss {
+    pub(crate) leader: NodeId,
+    pub(crate) term: u64,
+}
+
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct LossReply {
+    pub(crate) is_lost: bool,
+    /// The voter's last log entry: the voter with the most entries starts the election.
+    pub(crate) last: Option<LogIdDto>,
+}
 
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct TransferLeader(pub(crate) TransferDto);

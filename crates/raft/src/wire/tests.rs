@@ -216,10 +216,17 @@ fn run() -> CommandRun {
 #[test]
 fn only_peers_that_know_traces_get_them_and_only_for_traced_runs() {
     let traced = |traces: Vec<_>| RequestBody::from(TracedPropose { runs: vec![run()], traces });
-    let plain = RequestBody::from(Propose(vec![run()]));
-    assert_eq!(traced(vec![Some(TRACE)]).for_protocol(5), plain);
-    assert_eq!(traced(vec![Some(TRACE)]).for_protocol(6), traced(vec![Some(TRACE)]));
-    assert_eq!(traced(Vec::new()).for_protocol(6), plain);
+    let plain = || RequestBody::from(Propose(vec![run()]));
+    assert_eq!(traced(vec![Some(TRACE)]).for_protocol(5), Some(plain()));
+    assert_eq!(traced(vec![Some(TRACE)]).for_protocol(6), Some(traced(vec![Some(TRACE)])));
+    assert_eq!(traced(Vec::new()).for_protocol(6), Some(plain()));
+}
+
+#[test]
+fn only_peers_that_know_the_question_are_asked_whether_the_leader_is_lost() {
+    let question = || RequestBody::from(ConfirmLoss { leader: NodeId(1), term: 7 });
+    assert_eq!(question().for_protocol(6), None);
+    assert_eq!(question().for_protocol(7), Some(question()));
 }
 
 #[test]
@@ -256,6 +263,10 @@ fn requests_keep_their_bytes() {
         "4846010918000000497fffe40900000000000000fa0000000e0000000400000000000000",
     );
     golden_request(
+        ConfirmLoss { leader: NodeId(2), term: 7 },
+        "484601092000000005bda4610900000000000000fa0000001000000002000000000000000700000000000000",
+    );
+    golden_request(
         AcceptMembers(initial_members()),
         "4846010942000000f17a81b30900000000000000fa0000000d000000c1000000000000000000\
          0000000000000100ab0000000000000001000000000000000100000000000000ab0000000000\
@@ -276,6 +287,11 @@ fn replies_keep_their_bytes() {
     golden_reply::<ReadIndex>(
         Err("no".into()),
         "4846010a1600000056b7fac909000000000000000100000002000000000000006e6f",
+    );
+    golden_reply::<ConfirmLoss>(
+        Ok(LossReply { is_lost: true, last: Some(log_id().into()) }),
+        "4846010a260000001a91e410090000000000000000000000010107000000000000000200000000000000020100\
+         0000000000",
     );
     let state = BootstrapState {
         incarnation: Incarnation(7),

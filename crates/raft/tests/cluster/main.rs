@@ -5,6 +5,7 @@ mod change_steps;
 mod disk;
 mod fail_stop;
 mod failover;
+mod fast_election;
 mod healthy;
 mod lab;
 mod membership;
