@@ -1,13 +1,17 @@
 //! The nodes of one cluster: which one a call tries first, which ones rest after a failure, and whether one still
 //! answers.
 //!
-//! A node that gave no answer rests for seconds: calls try the other nodes first. The first node of a process is random,
-//! so one frozen node does not delay all processes alike. Bounds: one ping in flight for each call that waits at a node.
+//! Every answer names its node and the leader, and calls try the leader first: another node would forward them. A node that
+//! gave no answer rests for seconds: calls try the other nodes first. The first node of a process is random, so one frozen
+//! node does not delay all processes alike. Bounds: one ping in flight for each call that waits at a node.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use holdfast_api::{HOLDFAST_LEADER, HOLDFAST_NODE};
+use reqwest::header::HeaderMap;
 
 use crate::Error;
 use crate::calls::call::{
@@ -41,6 +45,8 @@ pub(crate) struct Nodes {
     all: Vec<Node>,
     /// The index of the node that answered last. Concurrent calls may overwrite it, because every start is correct.
     preferred: AtomicUsize,
+    /// The id of the leader in the last answer; 0 if the answer had none.
+    leader: AtomicU64,
     copy_credit: AtomicU32,
     /// Whether a node has accepted a call, and with it the access token.
     accepted: AtomicBool,
@@ -48,6 +54,8 @@ pub(crate) struct Nodes {
 
 struct Node {
     base: String,
+    /// The id of the node behind this address, from its last answer; 0 before.
+    id: AtomicU64,
     health: Mutex<NodeHealth>,
     /// The calls that wait at this node.
     waiting: AtomicUsize,
@@ -87,11 +95,17 @@ impl Nodes {
     /// Creates the nodes with these base URLs. Calls start at a node that `random` selects.
     pub(crate) fn new(http: HttpClient, bases: Vec<String>, random: u8) -> Self {
         let first = usize::from(random) % bases.len().max(1);
-        let node = |base| Node { base, health: Mutex::default(), waiting: AtomicUsize::new(0) };
+        let node = |base| Node {
+            base,
+            id: AtomicU64::new(0),
+            health: Mutex::default(),
+            waiting: AtomicUsize::new(0),
+        };
         Self {
             http,
             all: bases.into_iter().map(node).collect(),
             preferred: AtomicUsize::new(first),
+            leader: AtomicU64::new(0),
             copy_credit: AtomicU32::new(CREDIT_MAX),
             accepted: AtomicBool::new(false),
         }
@@ -106,14 +120,21 @@ impl Nodes {
         &self.all[node].base
     }
 
-    /// Returns the nodes in the order in which a call tries them: those that rest come last.
+    /// Returns the nodes in the order in which a call tries them: the leader first, those that rest last. While the address
+    /// of the leader is unknown, addresses without an answer come first, because the leader is one of them.
     pub(crate) fn order(&self) -> Vec<usize> {
         let (now, first, count) =
             (Instant::now(), self.preferred.load(Ordering::Relaxed), self.all.len());
         let mut order: Vec<usize> =
             (0..count).map(|turn| first.wrapping_add(turn) % count).collect();
         if count > 1 {
-            order.sort_by_key(|node| self.all[*node].rests(now));
+            let leader = self.leader.load(Ordering::Relaxed);
+            let id = |node: usize| self.all[node].id.load(Ordering::Relaxed);
+            let is_known = leader == 0 || order.iter().any(|node| id(*node) == leader);
+            let wanted = if is_known { leader } else { 0 };
+            order.sort_by_key(|node| {
+                (self.all[*node].rests(now), leader != 0 && id(*node) != wanted)
+            });
         }
         order
     }
@@ -162,6 +183,15 @@ impl Nodes {
     fn answered(&self, node: usize) {
         let answered_at = Some(Instant::now());
         *self.all[node].health() = NodeHealth { answered_at, rests_until: None, failures: 0 };
+    }
+
+    /// Learns from an answer which node sent it, and which node leads.
+    fn learn(&self, node: usize, headers: &HeaderMap) {
+        let number = |name| headers.get(name)?.to_str().ok()?.parse::<u64>().ok();
+        if let Some(id) = number(HOLDFAST_NODE) {
+            self.all[node].id.store(id, Ordering::Relaxed);
+            self.leader.store(number(HOLDFAST_LEADER).unwrap_or(0), Ordering::Relaxed);
+        }
     }
 
     /// Records that the node gave no answer, or a later one than another node.
@@ -219,6 +249,7 @@ impl Nodes {
         match self.http.send(request).await {
             Ok(response) => {
                 self.answered(node);
+                self.learn(node, &response.headers);
                 if response.status.is_success() {
                     // A ping needs no credential.
                     self.accepted.fetch_or(call.target != PING, Ordering::Relaxed);
@@ -331,6 +362,7 @@ impl Nodes {
         let stream = match answer {
             Ok(stream) if stream.status().is_success() => {
                 self.answered(node);
+                self.learn(node, stream.headers());
                 self.prefer(node);
                 self.accepted.store(true, Ordering::Relaxed);
                 return AttemptOutcome::Success(stream);
@@ -385,6 +417,52 @@ mod tests {
         assert_eq!(nodes.order(), [2, 0, 1]);
         nodes.answered(1);
         assert_eq!(nodes.order(), [1, 2, 0]);
+    }
+
+    #[test]
+    fn calls_start_at_the_leader_as_soon_as_its_address_is_known() {
+        let nodes = nodes(3);
+        let answer = |node: usize, id: &str, leader: &str| {
+            let pairs = [(HOLDFAST_NODE, id), (HOLDFAST_LEADER, leader)];
+            let headers = pairs.map(|(name, value)| {
+                (name.parse().unwrap(), reqwest::header::HeaderValue::from_str(value).unwrap())
+            });
+            nodes.learn(node, &headers.into_iter().collect());
+        };
+        answer(1, "12", "13");
+        assert_eq!(nodes.order(), [2, 0, 1], "the leader is behind another address");
+        answer(2, "11", "13");
+        assert_eq!(nodes.order(), [0, 1, 2]);
+        answer(0, "13", "13");
+        assert_eq!(nodes.order(), [0, 1, 2]);
+        nodes.prefer(2);
+        assert_eq!(nodes.order(), [0, 2, 1]);
+        nodes.rest(0);
+        assert_eq!(nodes.order(), [2, 1, 0], "a leader that rests comes last");
+        answer(1, "12", "11");
+        assert_eq!(nodes.order(), [2, 1, 0]);
+        answer(1, "12", "none");
+        assert_eq!(
+            nodes.order(),
+            [2, 1, 0],
+            "without a leader, calls start where one was answered"
+        );
+        nodes.prefer(1);
+        assert_eq!(nodes.order(), [1, 2, 0]);
+    }
+
+    #[test]
+    fn calls_of_a_client_that_does_not_have_the_address_of_the_leader_stay_where_they_are() {
+        let nodes = nodes(2);
+        for (node, id) in [(0, "1"), (1, "2")] {
+            let headers = [(HOLDFAST_NODE, id), (HOLDFAST_LEADER, "3")].map(|(name, value)| {
+                (name.parse().unwrap(), reqwest::header::HeaderValue::from_str(value).unwrap())
+            });
+            nodes.learn(node, &headers.into_iter().collect());
+        }
+        assert_eq!(nodes.order(), [1, 0]);
+        nodes.prefer(0);
+        assert_eq!(nodes.order(), [0, 1]);
     }
 
     #[test]
