@@ -6,6 +6,7 @@ mod client_command;
 pub mod color;
 pub mod columns;
 mod commands;
+pub mod dev;
 pub mod exit;
 pub mod hints;
 pub mod metric;

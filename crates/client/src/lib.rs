@@ -81,8 +81,6 @@ mod durable;
 mod election;
 mod error;
 pub mod http;
-#[cfg(feature = "load")]
-pub mod load;
 mod locks;
 mod numbers;
 mod observer;

@@ -8,11 +8,11 @@ use clap::builder::Resettable;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Error, FromArgMatches as _, Parser, Subcommand};
 use holdfast_cli::exit::CommandFailure;
-use holdfast_cli::{ClientCommand, block_on, columns, output, without_empty_variables};
+use holdfast_cli::{ClientCommand, block_on, columns, dev, output, without_empty_variables};
 
 use crate::cli_advice::advice;
 use crate::commands::{backup, completions, doctor, explain, init, join, manual, recover, restore};
-use crate::{bench, dev, serve};
+use crate::serve;
 
 /// A self-hosted lock coordinator: locks in one HTTP call, with fencing tokens.
 #[derive(Debug, Parser)]
@@ -119,8 +119,6 @@ fn wrapped(text: &str, width: usize, indent: usize) -> String {
 pub(crate) enum CliCommand {
     Serve(serve::ServeArgs),
     Dev(dev::DevArgs),
-    #[command(hide = true)]
-    Bench(bench::BenchArgs),
     Init(init::InitArgs),
     Join(join::JoinArgs),
     Explain(explain::ExplainArgs),
@@ -144,7 +142,6 @@ impl CliCommand {
         match self {
             Self::Serve(args) => serve::run(&args),
             Self::Dev(args) => dev::run(&args),
-            Self::Bench(args) => bench::run(&args),
             Self::Init(args) => init::run(&args),
             Self::Join(args) => join::run(&args),
             Self::Explain(args) => explain::run(&args),
@@ -234,15 +231,6 @@ fn without_variable(command: clap::Command) -> clap::Command {
         _ => arg.hide_env_values(true),
     };
     command.mut_args(unset).mut_subcommands(without_variable)
-}
-
-/// Parses the arguments of a command of type `T`, for tests: `parse::<LockArgs>("lock a --try")`.
-#[cfg(test)]
-pub(crate) fn parse<T: clap::FromArgMatches>(line: &str) -> Result<T, String> {
-    let words = std::iter::once("holdfast").chain(line.split_whitespace());
-    let matches = Cli::command().try_get_matches_from(words).map_err(|error| error.to_string())?;
-    let (_, arguments) = matches.subcommand().ok_or("no command")?;
-    T::from_arg_matches(arguments).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]

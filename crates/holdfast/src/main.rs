@@ -6,13 +6,11 @@
 //! command.
 
 mod audit_sink;
-mod bench;
 mod certificates;
 mod cli;
 mod cli_advice;
 mod commands;
 mod config;
-mod dev;
 mod diagnosis;
 mod halted;
 mod memory;

@@ -15,7 +15,7 @@ pub fn binary() -> &'static Path {
 }
 
 /// Returns the path of a program that knows the feature levels up to the one before the newest: `HOLDFAST_OLDER_BIN`, or the
-/// output of `scripts/older-program`, built once per process.
+/// output of `scripts/maintain/older-program`, built once per process.
 pub fn older_binary() -> &'static Path {
     static OLDER: OnceLock<PathBuf> = OnceLock::new();
     OLDER.get_or_init(|| match std::env::var_os("HOLDFAST_OLDER_BIN") {
@@ -26,9 +26,10 @@ pub fn older_binary() -> &'static Path {
 
 fn build_older() -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let mut command = Command::new(root.join("scripts/older-program"));
-    let output = command.stderr(Stdio::inherit()).output().expect("scripts/older-program runs");
-    assert!(output.status.success(), "scripts/older-program failed");
+    let mut command = Command::new(root.join("scripts/maintain/older-program"));
+    let output =
+        command.stderr(Stdio::inherit()).output().expect("scripts/maintain/older-program runs");
+    assert!(output.status.success(), "scripts/maintain/older-program failed");
     PathBuf::from(String::from_utf8_lossy(&output.stdout).trim())
 }
 

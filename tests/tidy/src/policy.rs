@@ -124,7 +124,7 @@ pub const ZXID_CRATES: [&str; 2] = ["zk", "zkwire"];
 /// Examples are separate programs: they may use names that are forbidden in their crate.
 pub const EXAMPLES: &str = "/examples/";
 /// Folders of programs that act as a user's program: they use plain HTTP and see only statuses.
-pub const BY_PLAIN_HTTP: [&str; 2] = [EXAMPLES, "crates/holdfast/src/bench/"];
+pub const BY_PLAIN_HTTP: [&str; 2] = [EXAMPLES, "crates/measure/src/bench/"];
 /// Crates that may name HTTP statuses (`StatusCode::LOCKED`) outside tests: `http` answers with them, and the layer of
 /// `fence` answers the callers of a user's own service.
 pub const STATUS_CODE_CRATES: [&str; 2] = ["http", "fence"];
@@ -253,17 +253,12 @@ pub const SLEEPS: &[Exception] = &[
         reason: "the step of the wait for a condition, with a deadline",
     },
     Exception {
-        path: "crates/comparison/tests/adapters/until.rs",
+        path: "crates/measure/tests/sale/program.rs",
         function: "until",
         reason: "the step of the wait for a condition, with a deadline",
     },
     Exception {
-        path: "crates/comparison/tests/sale/program.rs",
-        function: "until",
-        reason: "the step of the wait for a condition, with a deadline",
-    },
-    Exception {
-        path: "crates/comparison/tests/workload/simulated.rs",
+        path: "crates/measure/tests/workload/simulated.rs",
         function: "acquire",
         reason: "the delay of a simulated lock is what the test measures",
     },

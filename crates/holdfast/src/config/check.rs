@@ -126,3 +126,26 @@ pub(super) fn timing(config: &Config) -> Result<(), ConfigError> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use holdfast_cli::dev::{DevDataDir, Layout};
+
+    use crate::config::{Config, ConfigSources};
+
+    #[test]
+    fn the_files_of_a_development_cluster_are_valid() {
+        let dir = tempfile::tempdir().unwrap();
+        let data = DevDataDir::open(Some(dir.path())).unwrap();
+        let layout = Layout::new(&data, Some(5), 7400, "debug").unwrap();
+        layout.write().unwrap();
+        for node in layout.ids() {
+            let file = layout.config_file(node);
+            let sources = ConfigSources { file, environment: Vec::new(), flags: Vec::new() };
+            let config = Config::load(&sources).unwrap();
+            assert_eq!(config.node.0, node);
+            assert_eq!(config.members.len(), 5);
+            assert_eq!(config.http_listen.to_string(), layout.http(node).to_string());
+        }
+    }
+}

@@ -3,7 +3,6 @@
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "a test that cannot continue panics")]
 
 mod audit_copies;
-mod bench;
 mod browser;
 mod cluster_config;
 mod denied_certificates;

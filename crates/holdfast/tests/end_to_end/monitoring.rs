@@ -222,7 +222,7 @@ impl Prometheus {
     }
 }
 
-/// `scripts/dashboard-check` runs only this test.
+/// `scripts/maintain/dashboard-check` runs only this test.
 #[tokio::test(flavor = "multi_thread")]
 async fn prometheus_has_a_series_for_each_expression_of_the_dashboard_and_the_rules() {
     let cluster = DevCluster::start(&["--nodes", "3"]);

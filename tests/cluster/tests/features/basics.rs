@@ -162,33 +162,6 @@ async fn row_04_reentrancy_is_counted_by_the_server_and_ends_with_the_session() 
     assert!(matches!(guard.reenter().await, Err(Error::Lost(_))));
 }
 
-/// Asserts that one command measures both kinds of contention, and that the results page names that command. The
-/// measured values are not asserted.
-#[tokio::test(flavor = "multi_thread")]
-async fn row_05_one_command_measures_both_kinds_of_contention_and_the_results_are_published() {
-    for size in [1, 3] {
-        let cluster = Cluster::of(size).start().await;
-        let nodes = addresses(&cluster).join(",");
-        for locks in ["spread", "hot"] {
-            let mut bench = Command::new(binary());
-            bench.args(["bench", "--addr", &nodes, "--locks", locks, "--clients", "2"]);
-            bench.args(["--seconds", "1", "--warmup", "0", "-o", "json"]);
-            let output = tokio::task::spawn_blocking(move || bench.output()).await;
-            let output = output.expect("a task").expect("it runs");
-            let report: serde_json::Value =
-                serde_json::from_slice(&output.stdout).expect("a report");
-            for figure in ["p50_ms", "p99_ms"] {
-                assert!(report[figure].as_f64() > Some(0.0), "{report}");
-            }
-            assert_eq!(report["violations"], 0, "{report}");
-        }
-    }
-    let published = include_str!("../../../../docs/contributing/performance.md");
-    for words in ["holdfast bench", "p50", "p99"] {
-        assert!(published.contains(words), "{words}");
-    }
-}
-
 const TRIED: &str =
     r#"holdfast_http_requests_total{route="/v1/locks/{name}",method="PUT",code="423"}"#;
 

@@ -22,7 +22,6 @@ use tokio::task::JoinSet;
 use self::checks::{best_view, check_all};
 use self::finding::{DoctorReport, Finding, Severity};
 use self::probe::{ProbedAddress, Prober};
-use crate::bench::{Access, measure_load};
 
 /// The time for a lagging node to apply the entries that the others had applied.
 const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(2);
@@ -40,9 +39,6 @@ pub(crate) struct DoctorArgs {
     /// The probe lock, which is acquired and released through every node.
     #[arg(long, value_name = "NAME", default_value = PROBE, value_parser = lock_name)]
     probe: LockName,
-    /// Also measure lock cycles of 16 clients for 5s, on locks below the name of the probe lock.
-    #[arg(long, conflicts_with = "look_only")]
-    load: bool,
     #[command(flatten)]
     cluster: ClusterArgs,
 }
@@ -64,25 +60,12 @@ pub(crate) async fn run(args: DoctorArgs) -> Result<(), CommandFailure> {
             findings.push(finding.at(&node.address));
         }
     }
-    if args.load && has_leader {
-        findings.push(load(&args).await?);
-    }
     let report = DoctorReport::of(findings);
     show(args.cluster.format(), &report);
     match report.verdict {
         Severity::Ok | Severity::Warn => Ok(()),
         Severity::Fail => Err(CommandFailure::Code(1, None)),
     }
-}
-
-async fn load(args: &DoctorArgs) -> Result<Finding, CommandFailure> {
-    let nodes = &args.cluster.nodes;
-    let (access, endpoints) =
-        Access::to_nodes(&nodes.addr, args.probe.as_str(), &nodes.credentials)?;
-    Ok(match measure_load(endpoints, &access).await {
-        Ok(found) => Finding::ok("load", found),
-        Err(error) => Finding::fail("load", error, "fix the problems above first"),
-    })
 }
 
 /// Reads the view of the cluster of the node at each address, concurrently.

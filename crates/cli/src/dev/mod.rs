@@ -1,0 +1,177 @@
+//! `holdfast dev`: a whole cluster on this machine.
+//!
+//! The nodes are ordinary `serve` processes with ordinary configuration files. The supervisor
+//! reports a dead node and does not restart it by itself, so failures are visible. `layout` has the directories, ports
+//! and files, `supervisor` starts and stops the processes, and `table` formats the output. `input` reads keys and lines,
+//! `command` translates them, and `console` applies them.
+
+mod administrator;
+mod command;
+mod console;
+mod data;
+mod input;
+mod layout;
+mod node_log;
+mod secure;
+mod supervisor;
+mod table;
+
+pub use administrator::first_administrator;
+pub use data::DevDataDir;
+pub use layout::{DevTls, Layout};
+pub use supervisor::DevCluster;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::color::Tone;
+use crate::exit::CommandFailure;
+use crate::output::print;
+use crate::signals::StopSignals;
+use clap::Args;
+use holdfast_api::ClusterBody;
+
+use self::command::DevCommand;
+use self::console::DevConsole;
+use self::input::DevInputs;
+
+/// The time limit for the nodes to start and elect a leader.
+pub const START_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Start a whole cluster on this machine, for development.
+#[derive(Clone, Debug, Args)]
+#[command(
+    after_help = "Keys on a terminal: 1 to 5 select a node; k kills it, p pauses or resumes it (SIGSTOP, SIGCONT),\n\
+                  r restarts it with its data and ports; ? prints the keys; q or ^C stops all nodes."
+)]
+pub struct DevArgs {
+    /// The number of nodes: 1, 3 or 5. The default is the number of nodes in --data, or 3.
+    #[arg(long, value_name = "N", value_parser = node_count)]
+    nodes: Option<u64>,
+    /// The directory of the data, which is kept; by default a temporary directory that is removed at the end.
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// Node n serves HTTP on PORT + 10(n-1), its peers on the next port, and ZooKeeper clients on the one after.
+    #[arg(long, value_name = "PORT", default_value_t = 7400, value_parser = clap::value_parser!(u16).range(1024..))]
+    port: u16,
+    /// The level of the logs of the nodes in node.log.
+    #[arg(long, value_name = "LEVEL", default_value = "info")]
+    log_level: String,
+    /// Use TLS on all ports, and add an administrator, whose access token every call needs. Prints calls with both.
+    #[arg(long)]
+    secure: bool,
+    /// Read commands from stdin, one a line: kill N, pause N, resume N, restart N, help, stop.
+    #[arg(long)]
+    commands: bool,
+}
+
+fn node_count(text: &str) -> Result<u64, String> {
+    match text {
+        "1" | "3" | "5" => text.parse().map_err(|_| String::new()),
+        "2" | "4" => {
+            Err(format!("{text} nodes survive no more failures than one node less: use 1, 3 or 5"))
+        }
+        other => Err(format!("{other} is not a number of nodes: use 1, 3 or 5")),
+    }
+}
+
+/// Runs a development cluster until ^C or SIGTERM.
+///
+/// # Errors
+/// [`CommandFailure::Failed`] if it does not start, or if all nodes have died.
+pub fn run(args: &DevArgs) -> Result<(), CommandFailure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .map_err(CommandFailure::failed)?;
+    runtime.block_on(supervise(args))
+}
+
+async fn supervise(args: &DevArgs) -> Result<(), CommandFailure> {
+    // The handlers precede the nodes, so that a signal during the start stops the nodes.
+    let mut signals = StopSignals::install().map_err(CommandFailure::failed)?;
+    let data = DevDataDir::open(args.data.as_deref()).map_err(CommandFailure::Failed)?;
+    let layout = Layout::new(&data, args.nodes, args.port, &args.log_level)
+        .map_err(CommandFailure::Failed)?;
+    let layout = if args.secure { layout.with_tls(DevTls::All) } else { layout };
+    let mut cluster = DevCluster::start(layout).map_err(CommandFailure::Failed)?;
+    let ready = tokio::select! {
+        ready = ready(&mut cluster) => Some(ready),
+        _ = signals.next() => None,
+    };
+    let end = match ready {
+        None => Ok(()),
+        Some(Err(reason)) => Err(CommandFailure::Failed(reason)),
+        Some(Ok(view)) => {
+            print(&table::announce(&view, &cluster, data.is_temporary()));
+            watch(&mut cluster, &mut signals, args.commands).await
+        }
+    };
+    cluster.stop().await;
+    drop(data);
+    end
+}
+
+/// Waits for the nodes. A secure cluster then gets its administrator, at its first start.
+async fn ready(cluster: &mut DevCluster) -> Result<ClusterBody, String> {
+    let view = cluster.wait_ready(START_TIMEOUT).await?;
+    if let Some(secure) = cluster.layout().security() {
+        administrator::add_administrator(cluster.layout(), &secure).await?;
+    }
+    Ok(view)
+}
+
+/// Reports events and applies commands, until a stop command or a signal. Without commands, the end of all nodes is a
+/// failure.
+async fn watch(
+    cluster: &mut DevCluster,
+    signals: &mut StopSignals,
+    lines: bool,
+) -> Result<(), CommandFailure> {
+    let nodes = cluster.layout().ids().max().unwrap_or(1);
+    let mut inputs = if lines { DevInputs::lines(nodes) } else { DevInputs::keys(nodes) };
+    let mut console = DevConsole::new(cluster, START_TIMEOUT);
+    if inputs.is_open() {
+        console.print(Tone::Plain, &inputs.help());
+    }
+    loop {
+        tokio::select! {
+            event = console.next() => {
+                if !console.handle(&event) && !inputs.is_open() {
+                    return Err(CommandFailure::failed(
+                        "all nodes have ended; the last lines of their logs have the reason",
+                    ));
+                }
+            }
+            command = inputs.next() => match command {
+                Ok(DevCommand::Stop) => return Ok(()),
+                Ok(DevCommand::Help) => console.print(Tone::Plain, &inputs.help()),
+                Ok(DevCommand::Change(change, node)) => console.change(change, node).await,
+                Err(reason) => console.print(Tone::Attention, &reason),
+            },
+            _ = signals.next() => return Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::FromArgMatches as _;
+
+    fn parse(line: &str) -> Result<DevArgs, String> {
+        let command = DevArgs::augment_args(clap::Command::new("dev"));
+        let matches = command.try_get_matches_from(line.split(' '));
+        let matches = matches.map_err(|error| error.to_string())?;
+        DevArgs::from_arg_matches(&matches).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn dev_accepts_one_three_or_five_nodes() {
+        let args = parse("dev --nodes 5 --port 8400").unwrap();
+        assert_eq!((args.nodes, args.port), (Some(5), 8400));
+        assert!(parse("dev --nodes 4").unwrap_err().contains("use 1, 3 or 5"));
+        assert!(parse("dev --nodes 0").unwrap_err().contains("use 1, 3 or 5"));
+    }
+}
