@@ -2,7 +2,8 @@
 //! function executes it.
 //!
 //! Only this file changes the revision, the machine's time and the rolling digest. A rejected command changes nothing
-//! except those timers ([`Machine::undo_if_rejected`]).
+//! except those timers: its function checks everything before its first change, or [`Machine::undo_if_rejected`] undoes
+//! what it changed.
 
 use holdfast_types::{
     Actor, Applied, Command, Entry, Event, NumberedCall, Outcome, Rejection, Reply, Revision,
@@ -85,7 +86,7 @@ impl Machine {
             Command::OpenSession { open, attempt } => self.open_session(open, attempt, ctx),
             Command::RenewSession { session } => self.renew_session(&session, ctx),
             Command::CloseSession { session, attachment, incarnation } => {
-                self.close_or_remember(session, (attachment, incarnation), ctx)
+                self.close_or_remember(session, attachment, incarnation, ctx)
             }
             Command::ExpireSession { session, generation } => {
                 self.expire_session(session, generation, ctx)
@@ -111,7 +112,7 @@ impl Machine {
             Command::SetPolicy { lock, change } => self.set_policy(&lock, change, ctx),
             Command::RunTimers { lock } => {
                 self.run_timers(&lock, ctx);
-                Ok(Reply::TimersRun { ended: ctx.expired })
+                Ok(Reply::TimersRun { ended: ctx.ended_holds })
             }
             Command::ForceRelease(release) => Ok(self.force_release(release, ctx)),
             Command::RequestRelease(request) => self.request_release(request, ctx),

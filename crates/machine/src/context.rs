@@ -26,7 +26,7 @@ pub(crate) struct ApplyContext<'a> {
     /// Znodes counted for new quotas. Bound: [`crate::tree::quota::COUNTED_MAX`].
     pub(crate) counted: u64,
     /// Holds that timers ended. Bound: [`crate::lock::timers::EXPIRED_MAX`].
-    pub(crate) expired: u32,
+    pub(crate) ended_holds: u32,
 }
 
 impl<'a> ApplyContext<'a> {
@@ -46,7 +46,7 @@ impl<'a> ApplyContext<'a> {
             deleted: 0,
             locks_to_grant,
             counted: 0,
-            expired: 0,
+            ended_holds: 0,
         }
     }
 }

@@ -75,14 +75,15 @@ impl Machine {
     pub(crate) fn close_or_remember(
         &mut self,
         session: SessionName,
-        guards: (Option<Revision>, Option<SessionId>),
+        attachment: Option<Revision>,
+        incarnation: Option<SessionId>,
         ctx: &mut ApplyContext<'_>,
     ) -> Outcome {
         match self.sealed() {
-            None => self.close_session(session, guards, ctx),
+            None => self.close_session(session, attachment, incarnation, ctx),
             Some(seal) => {
                 let sealed = Rejection::Sealed(Box::new(seal.clone()));
-                self.close_under_seal(&session, guards, sealed)
+                self.close_under_seal(&session, attachment, incarnation, sealed)
             }
         }
     }
@@ -91,7 +92,8 @@ impl Machine {
     fn close_under_seal(
         &mut self,
         session: &SessionName,
-        (attachment, incarnation): (Option<Revision>, Option<SessionId>),
+        attachment: Option<Revision>,
+        incarnation: Option<SessionId>,
         sealed: Rejection,
     ) -> Outcome {
         let Some(KnownSession::Open(id)) = self.sessions.named(session) else { return Err(sealed) };

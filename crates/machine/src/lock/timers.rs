@@ -61,12 +61,12 @@ impl Machine {
     /// Ends the holds of a lock whose `max_hold` or revoke deadline has passed, ends an expired cooldown, and grants
     /// the lock.
     pub(crate) fn run_timers(&mut self, lock: &LockName, ctx: &mut ApplyContext<'_>) {
-        while ctx.expired < EXPIRED_MAX
+        while ctx.ended_holds < EXPIRED_MAX
             && let Some((overdue, cause)) = self.overdue_holder(lock, ctx.now)
         {
             self.leave(&overdue, cause, ctx);
             self.close_if_anonymous_and_idle(overdue.session, ctx);
-            ctx.expired += 1;
+            ctx.ended_holds += 1;
         }
         self.grant_next(lock, ctx);
     }

@@ -117,7 +117,8 @@ impl Machine {
     /// Remembers the final answer to an arrival: for the call that waits for it, and for copies of a numbered call.
     pub(super) fn answer_arrival(
         &mut self,
-        (barrier_kind, name): (BarrierKind, &RecipeName),
+        barrier_kind: BarrierKind,
+        name: &RecipeName,
         ticket: Revision,
         member: &BarrierMember,
         outcome: &Outcome,
@@ -131,7 +132,8 @@ impl Machine {
     /// Ends the number of an arrival that was withdrawn: no later copy of the call arrives.
     pub(super) fn end_request(
         &mut self,
-        (barrier_kind, name): (BarrierKind, &RecipeName),
+        barrier_kind: BarrierKind,
+        name: &RecipeName,
         session: SessionId,
         owner: &Owner,
         request: Option<RequestNumber>,
@@ -186,7 +188,7 @@ impl Machine {
             self.recipes.waits.enter(barrier_kind, &name, ticket, &after);
             // The newer call stands for the arrival: a late copy of the older one does not arrive again.
             let replaced = before.request.filter(|_| before.request != after.request);
-            self.end_request((barrier_kind, &name), session, &owner, replaced);
+            self.end_request(barrier_kind, &name, session, &owner, replaced);
         }
         Ok(self.arrived(barrier_kind, &name, session, ticket, ctx.revision))
     }
@@ -326,7 +328,7 @@ impl Machine {
                     .is_none_or(|member| member.request != *request)
             });
         if is_other_arrival {
-            self.end_request((*barrier_kind, name), id, owner, *request);
+            self.end_request(*barrier_kind, name, id, owner, *request);
         }
         if is_other_generation || is_other_arrival {
             let none = LeaveBarrierReply { leaving: None, changed: false };

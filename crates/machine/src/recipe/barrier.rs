@@ -66,7 +66,7 @@ impl Machine {
         for (index, (ticket, member)) in (0..).zip(&barrier.members) {
             let passed = Tripped { generation, index, parties };
             let outcome = Ok(Reply::Recipe(RecipeReply::Tripped(passed.clone())));
-            self.answer_arrival((BarrierKind::Barrier, name), *ticket, member, &outcome);
+            self.answer_arrival(BarrierKind::Barrier, name, *ticket, member, &outcome);
             last = Some(passed);
         }
         let (barrier_kind, name) = (BarrierKind::Barrier, name.clone());
@@ -97,7 +97,7 @@ impl Machine {
         let breach = Breach { generation: barrier.generation(), session, cause };
         let outcome = Err(rejected(RecipeRejection::Broken(breach.clone())));
         for (ticket, member) in &barrier.members {
-            self.answer_arrival((BarrierKind::Barrier, name), *ticket, member, &outcome);
+            self.answer_arrival(BarrierKind::Barrier, name, *ticket, member, &outcome);
         }
         ctx.emit(Event::Recipe(RecipeEvent::Broken { name: name.clone(), breach }));
     }

@@ -126,7 +126,7 @@ impl Machine {
             self.recipes.waits.leave(member);
             let passed = Tripped { generation, index, parties };
             let outcome = Ok(Reply::Recipe(RecipeReply::Tripped(passed)));
-            self.answer_arrival((BarrierKind::Double, name), *ticket, member, &outcome);
+            self.answer_arrival(BarrierKind::Double, name, *ticket, member, &outcome);
         }
         let (barrier_kind, name) = (BarrierKind::Double, name.clone());
         ctx.emit(Event::Recipe(RecipeEvent::Opened { barrier_kind, name, generation }));
@@ -167,7 +167,7 @@ impl Machine {
         let mut double = (*double).clone();
         if let Some(member) = double.waiting.remove(&ticket) {
             self.recipes.waits.leave(&member);
-            self.end_request((BarrierKind::Double, name), session, owner, member.request);
+            self.end_request(BarrierKind::Double, name, session, owner, member.request);
             ctx.emit(Event::Recipe(RecipeEvent::SpaceFreed { name: name.clone() }));
         } else {
             let entered = double.round.iter_mut().flat_map(|round| &mut round.entered);

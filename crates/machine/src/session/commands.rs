@@ -102,7 +102,8 @@ impl Machine {
     pub(crate) fn close_session(
         &mut self,
         session: SessionName,
-        (attachment, incarnation): (Option<Revision>, Option<SessionId>),
+        attachment: Option<Revision>,
+        incarnation: Option<SessionId>,
         ctx: &mut ApplyContext<'_>,
     ) -> Outcome {
         let named = self.sessions.named(&session);
