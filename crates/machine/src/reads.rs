@@ -105,7 +105,7 @@ impl Machine {
         let view = match self.locks.get(lock) {
             Some(indexed) => LockView {
                 shards: self.shard_views(lock),
-                ..self.lock_view(lock, indexed, (shown_max, shown_max))
+                ..self.lock_view(lock, indexed, shown_max, shown_max)
             },
             None => self.free_lock_view(lock),
         };
@@ -116,7 +116,7 @@ impl Machine {
     /// Returns the list view of a lock: its first holders, and the number of its waiters.
     pub fn lock_in_list(&self, lock: &LockName) -> LockView {
         match self.locks.get(lock) {
-            Some(indexed) => self.lock_view(lock, indexed, (LISTED_HOLDERS_MAX, 0)),
+            Some(indexed) => self.lock_view(lock, indexed, LISTED_HOLDERS_MAX, 0),
             None => self.free_lock_view(lock),
         }
     }
@@ -205,7 +205,7 @@ impl Machine {
                 break;
             }
             last = Some(name);
-            items.extend(lock.map(|lock| self.lock_view(name, lock, (LISTED_HOLDERS_MAX, 0))));
+            items.extend(lock.map(|lock| self.lock_view(name, lock, LISTED_HOLDERS_MAX, 0)));
         }
         Page { items, next, revision: self.revision }
     }
@@ -277,9 +277,8 @@ impl Machine {
         session: SessionId,
     ) -> impl Iterator<Item = (&LockName, Option<FencingToken>)> {
         self.locks.keys_of(session).filter_map(|key| {
-            let lock = key.lock.as_ref()?;
-            let entry = self.locks.get(lock)?.entry(&key.rank)?;
-            Some((lock, entry.token()))
+            let entry = self.locks.get(&key.lock)?.entry(&key.rank)?;
+            Some((&key.lock, entry.token()))
         })
     }
 
@@ -332,8 +331,8 @@ impl Machine {
             KnownSession::Ended { .. } => None,
         });
         let entries = ids.flat_map(|id| self.locks.keys_of(id)).filter_map(|key| {
-            let lock = key.lock.as_ref()?;
-            Some((lock.clone(), self.holder_view(self.locks.get(lock)?.entry(&key.rank)?)?))
+            let entry = self.locks.get(&key.lock)?.entry(&key.rank)?;
+            Some((key.lock.clone(), self.holder_view(entry)?))
         });
         entries.filter(|(_, holder)| holder.granted_at < granted_before).take(count_max).collect()
     }

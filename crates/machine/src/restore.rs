@@ -139,7 +139,7 @@ impl Machine {
                     continue;
                 }
                 self.leave(key, LossCause::SessionExpired, &mut ctx);
-                ctx.locks_to_grant.extend(key.lock.clone());
+                ctx.locks_to_grant.insert(key.lock.clone());
             }
         }
         ids.retain(|id| self.has_no_entries(*id));
@@ -159,7 +159,7 @@ impl Machine {
 
 impl Machine {
     fn is_durable_hold(&self, key: &SessionLockKey) -> bool {
-        let lock = key.lock.as_ref().and_then(|lock| self.locks.get(lock));
+        let lock = self.locks.get(&key.lock);
         let entry = lock.and_then(|lock| lock.entry(&key.rank));
         entry.is_some_and(|entry| entry.hold.is_some() && entry.options().durable.is_some())
     }

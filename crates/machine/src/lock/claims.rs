@@ -124,7 +124,8 @@ impl Claims {
     pub(crate) fn change(
         &mut self,
         attempt: Attempt,
-        (mode, by): (Mode, Attempt),
+        mode: Mode,
+        by: Attempt,
         call: Option<ClaimCall>,
     ) {
         let at = self.position(attempt);

@@ -125,9 +125,7 @@ impl Machine {
     fn is_waited_for(&self, session: SessionId, owner: &Owner) -> bool {
         let keys = self.locks.keys_of(session).take(STEPS_MAX);
         keys.filter(|key| key.owner == *owner).any(|key| {
-            let Some(lock) = key.lock.as_ref().and_then(|lock| self.locks.get(lock)) else {
-                return false;
-            };
+            let Some(lock) = self.locks.get(&key.lock) else { return false };
             let last = lock.waiters.get_max().is_some_and(|(last, _)| *last > key.rank);
             let holds = lock.holders.get(key.rank.sequence).is_some();
             last || (holds && (!lock.waiters.is_empty() || lock.holders.upgrading().is_some()))
@@ -159,10 +157,10 @@ impl<'a> DeadlockSearch<'a> {
             let wait = search.add_wait(0, name, true);
             match wanted {
                 NewWait::NewEntry { request, rank } => {
-                    search.waits_in_queue(wait, (name, lock), (*request, rank));
+                    search.waits_in_queue(wait, name, lock, *request, rank);
                 }
                 NewWait::Upgrade(sequence) => {
-                    search.waits_to_be_alone(wait, (name, lock), *sequence);
+                    search.waits_to_be_alone(wait, name, lock, *sequence);
                 }
             }
         }
@@ -219,19 +217,18 @@ impl<'a> DeadlockSearch<'a> {
             if !self.count_step() {
                 return;
             }
-            let Some(name) = key.lock.as_ref().filter(|_| key.owner == *owner) else {
-                continue;
-            };
-            let Some(lock) = machine.locks.get(name) else { continue };
+            let name = &key.lock;
+            let indexed = machine.locks.get(name).filter(|_| key.owner == *owner);
+            let Some(lock) = indexed else { continue };
             let Some(entry) = lock.entry(&key.rank).filter(|entry| entry.waits()) else {
                 continue;
             };
             let wait = self.add_wait(at, name, false);
             if entry.converts() {
-                self.waits_to_be_alone(wait, (name, lock), entry.sequence());
+                self.waits_to_be_alone(wait, name, lock, entry.sequence());
                 continue;
             }
-            self.waits_in_queue(wait, (name, lock), (entry.request(), &entry.rank));
+            self.waits_in_queue(wait, name, lock, entry.request(), &entry.rank);
             // The caller would overtake this waiter.
             let overtaken = |(other, wanted): &(LockName, NewWait)| {
                 other == name
@@ -269,9 +266,8 @@ impl<'a> DeadlockSearch<'a> {
         let (session, owner) = self.agents.get(agent)?;
         let keys = self.machine.locks.keys_of(*session).filter(|key| key.owner == **owner);
         keys.take(STEPS_MAX).find_map(|key| {
-            let name = key.lock.as_ref()?;
-            let entry = self.machine.locks.get(name)?.entry(&key.rank)?;
-            entry.waits().then_some(name)
+            let entry = self.machine.locks.get(&key.lock)?.entry(&key.rank)?;
+            entry.waits().then_some(&key.lock)
         })
     }
 
@@ -292,8 +288,10 @@ impl<'a> DeadlockSearch<'a> {
     fn waits_in_queue(
         &mut self,
         wait: usize,
-        (name, lock): (&LockName, &'a Lock),
-        (request, rank): (GrantRequest, &Rank),
+        name: &LockName,
+        lock: &'a Lock,
+        request: GrantRequest,
+        rank: &Rank,
     ) {
         let (mut wanted, mut most, mut others) =
             (BTreeSet::from([(request.mode, request.recipe)]), request.permits, vec![]);
@@ -322,7 +320,10 @@ impl<'a> DeadlockSearch<'a> {
         for holder in self.holders(name, lock) {
             let weight = match lock.policy().limit {
                 Some(_) => holder.permits.into(),
-                None if wanted.iter().any(|wanted| self.is_in_the_way(name, holder, *wanted)) => {
+                None if wanted
+                    .iter()
+                    .any(|(mode, recipe)| self.is_in_the_way(name, holder, *mode, *recipe)) =>
+                {
                     u64::MAX
                 }
                 None => continue,
@@ -338,12 +339,7 @@ impl<'a> DeadlockSearch<'a> {
     }
 
     /// Adds the agents that block an upgrade: all other holders.
-    fn waits_to_be_alone(
-        &mut self,
-        wait: usize,
-        (name, lock): (&LockName, &'a Lock),
-        sequence: u64,
-    ) {
+    fn waits_to_be_alone(&mut self, wait: usize, name: &LockName, lock: &'a Lock, sequence: u64) {
         for holder in self.holders(name, lock).filter(|holder| holder.sequence() != sequence) {
             if !self.count_step() {
                 return;
@@ -358,7 +354,8 @@ impl<'a> DeadlockSearch<'a> {
         &self,
         name: &LockName,
         holder: &LockEntry,
-        (mode, recipe): (Mode, EntryRecipe),
+        mode: Mode,
+        recipe: EntryRecipe,
     ) -> bool {
         let Some(held) = holder.hold.as_ref().map(|hold| hold.mode) else { return false };
         let upgrades = |(lock, wanted): &(LockName, NewWait)| {

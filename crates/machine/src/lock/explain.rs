@@ -88,10 +88,9 @@ impl Machine {
         let indexed = self.locks.get(lock)?;
         holders(indexed).take(ENTRIES_MAX).find_map(|holder| {
             let keys = self.locks.keys_of(holder.session).take(ENTRIES_MAX);
-            let waits = keys.filter_map(|key| {
-                let wanted = key.lock.clone().filter(|wanted| wanted != lock)?;
-                let found = self.locks.get(&wanted)?.entry(&key.rank)?;
-                found.hold.is_none().then_some((found, wanted))
+            let waits = keys.filter(|key| key.lock != *lock).filter_map(|key| {
+                let found = self.locks.get(&key.lock)?.entry(&key.rank)?;
+                found.hold.is_none().then(|| (found, key.lock.clone()))
             });
             let waits: Vec<_> = waits.collect();
             let own = waits.iter().position(|(waiter, _)| waiter.owner == holder.owner);

@@ -6,13 +6,15 @@
 
 use std::sync::Arc;
 
-use holdfast_types::{Data, LockEvent, LockName, LossCause, SessionId, TreeEvent, ZnodePath};
+use holdfast_types::{
+    Bound, FencingToken, LockEvent, LockName, LossCause, Rejection, SessionId, TreeEvent,
+};
 
 use crate::Machine;
-use crate::context::ApplyContext;
-use crate::lock::index::{Lock, SessionLockKey};
+use crate::context::{ApplyContext, limit_reached};
+use crate::lock::index::SessionLockKey;
 use crate::lock::lock_entry::{Hold, LockEntry};
-use crate::tree::znode::{Acl, Znode, ZnodeKind};
+use crate::tree::znode::Znode;
 
 impl Machine {
     /// Adds a new entry and its znode. The entry is granted immediately if the lock admits it. The caller has created
@@ -20,33 +22,27 @@ impl Machine {
     pub(crate) fn enqueue(
         &mut self,
         lock: &LockName,
-        directory: &ZnodePath,
-        (data, acl): (Data, Acl),
         mut entry: LockEntry,
+        is_admitted: bool,
+        node: Znode,
         ctx: &mut ApplyContext<'_>,
     ) -> Arc<LockEntry> {
-        let new = Lock::new(directory.clone());
-        let indexed = self.locks.get(lock).unwrap_or(&new);
-        let request = entry.request();
-        entry.rank = indexed.rank_of(request, ctx.now, entry.sequence());
         // A multi-lock is granted after all its entries are in their queues.
-        if !entry.is_of_multi_lock() && indexed.admits(request, ctx.now) {
+        if is_admitted && !entry.is_of_multi_lock() {
             entry.hold = self.hold_for(lock, &entry, ctx).map(Box::new);
         }
-        self.insert_entry(lock, (data, acl), entry, ctx)
+        self.insert_entry(lock, entry, node, ctx)
     }
 
     /// Adds an entry in its current state, held or waiting, and its znode.
     pub(crate) fn insert_entry(
         &mut self,
         lock: &LockName,
-        (data, acl): (Data, Acl),
         entry: LockEntry,
+        node: Znode,
         ctx: &mut ApplyContext<'_>,
     ) -> Arc<LockEntry> {
         let entry = Arc::new(entry);
-        let kind = ZnodeKind::Ephemeral(entry.session);
-        let node = Znode { acl, ..Znode::new(kind, data, ctx.revision, ctx.now) };
         let exceeded = self.locks.enter(&mut self.tree, lock, &entry, node);
         ctx.emit(TreeEvent::Created { path: entry.path.clone() });
         ctx.soft_quota_exceeded(exceeded);
@@ -55,10 +51,7 @@ impl Machine {
         if let Some(session) = self.sessions.get_mut(entry.session) {
             session.ended_attempts.mark_reacquired(&remembered, &entry.owner);
         }
-        if let Some(grant) = self.grant_of(lock, &entry, false) {
-            ctx.emit(LockEvent::Granted(grant));
-            self.start_cooldown_after_grant(lock, ctx);
-        }
+        self.granted(lock, &entry, ctx);
         entry
     }
 
@@ -70,22 +63,20 @@ impl Machine {
         cause: LossCause,
         ctx: &mut ApplyContext<'_>,
     ) {
-        let Some(lock) = key.lock.as_ref() else { return };
-        let entry = self.locks.get(lock).and_then(|indexed| indexed.entry(&key.rank));
-        let others = entry.filter(|entry| entry.hold.is_none() && entry.is_of_multi_lock());
+        let entry = self.locks.get(&key.lock).and_then(|indexed| indexed.entry(&key.rank));
+        let waiting = entry.filter(|entry| entry.hold.is_none());
         let others =
-            others.map_or(Vec::new(), |entry| self.other_entries_of_multi_lock(lock, entry));
+            waiting.map_or(Vec::new(), |entry| self.other_entries_of_multi_lock(&key.lock, entry));
         self.leave_one(key, cause, ctx);
-        for (other, key) in others {
-            self.leave_one(&key, cause, ctx);
-            ctx.locks_to_grant.insert(other);
+        for other in others {
+            self.leave_one(&other, cause, ctx);
+            ctx.locks_to_grant.insert(other.lock);
         }
     }
 
     fn leave_one(&mut self, key: &SessionLockKey, cause: LossCause, ctx: &mut ApplyContext<'_>) {
-        let Some(lock) = key.lock.clone() else { return };
-        let at = (ctx.revision, ctx.now);
-        let Some((entry, acl)) = self.locks.leave(&mut self.tree, key, at) else { return };
+        let lock = key.lock.clone();
+        let Some((entry, acl)) = self.locks.leave(&mut self.tree, key, ctx) else { return };
         ctx.emit(TreeEvent::Deleted { path: entry.path.clone(), acl });
         let owner = entry.owner.clone();
         let remembered = self.remembered_as(&lock);
@@ -158,7 +149,7 @@ impl Machine {
         self.granted(lock, &granted, ctx);
     }
 
-    /// Emits a grant, and starts the lock's cooldown.
+    /// Emits the grant of a holder, and starts the lock's cooldown. Has no effect for a waiter.
     pub(crate) fn granted(
         &mut self,
         lock: &LockName,
@@ -167,8 +158,16 @@ impl Machine {
     ) {
         if let Some(grant) = self.grant_of(lock, granted, false) {
             ctx.emit(LockEvent::Granted(grant));
+            self.start_cooldown_after_grant(lock, ctx);
         }
-        self.start_cooldown_after_grant(lock, ctx);
+    }
+
+    /// Rejects grants for which the counter has too few tokens left.
+    pub(crate) fn check_tokens_left(&self, count: u64) -> Result<(), Rejection> {
+        if self.locks.tokens_left() < count {
+            return Err(limit_reached(Bound::Counter, FencingToken::END));
+        }
+        Ok(())
     }
 
     /// Creates the hold of an entry that is granted now; `None` if no token is left.

@@ -7,21 +7,21 @@
 use std::sync::Arc;
 
 use holdfast_types::{
-    AcquireOptions, Bound, Data, FencingToken, HandOver, LockName, LockRejection, LossCause, Mode,
+    AcquireOptions, Bound, Data, FencingToken, HandOver, LockName, LockRejection, LossCause,
     ModeConflictReason, Outcome, Owner, Perms, Rejection, Reply, SessionId, SessionName, Ticket,
-    TreeRejection, ZnodePath,
 };
 
 use crate::Machine;
 use crate::context::{ApplyContext, limit_reached};
 use crate::lock::claims::{ClaimCall, Claims};
-use crate::lock::entry_name::{EntryRecipe, own_name};
+use crate::lock::entry_name::EntryRecipe;
 use crate::lock::index::{Lock, SessionLockKey};
-use crate::lock::lock_entry::{LockEntry, boxed_unless_plain};
+use crate::lock::lock_entry::{LockEntry, SessionOwner, boxed_unless_plain};
 use crate::lock::rank::{GrantRequest, Rank};
 use crate::session::memo::{self, AnsweredCall};
-use crate::tree::create::{check_counter, child_path};
+use crate::tree::create::check_counter;
 use crate::tree::multi::Requester;
+use crate::tree::znode::{Znode, ZnodeKind};
 
 impl Machine {
     /// Hands a hold to another live session. If the call names the token, the receiving session stores the reply, and a
@@ -69,7 +69,8 @@ impl Machine {
             let granted = match found {
                 Some(waiter) => machine.hand_to_waiter(&lock, &holder, &waiter, ctx)?,
                 None => {
-                    machine.hand_to_new_entry(&lock, &holder, (to, to_session, to_owner), ctx)?
+                    let receiver = SessionOwner { id: to, session: to_session, owner: to_owner };
+                    machine.hand_to_new_entry(&lock, &holder, receiver, ctx)?
                 }
             };
             machine.close_if_anonymous_and_idle(holder.session, ctx);
@@ -135,14 +136,14 @@ impl Machine {
         &mut self,
         lock: &LockName,
         holder: &LockEntry,
-        (to, session, owner): (SessionId, SessionName, Owner),
+        receiver: SessionOwner,
         ctx: &mut ApplyContext<'_>,
     ) -> Result<Arc<LockEntry>, Rejection> {
         if self.foreign_znodes(lock).next().is_some() {
             return Err(LockRejection::CannotOvertake.into());
         }
         let max = self.limits.queue_entries_per_session_max;
-        if self.sessions.get(to).is_some_and(|session| session.queue_entries >= max) {
+        if self.sessions.get(receiver.id).is_some_and(|session| session.queue_entries >= max) {
             return Err(limit_reached(Bound::QueueEntriesPerSession, max));
         }
         let Some(indexed) = self.locks.get(lock) else {
@@ -159,7 +160,9 @@ impl Machine {
         indexed.check_fits_instead_of(holder, request)?;
         let directory = indexed.directory.clone();
         check_counter(self.allowed(&directory, Perms::CREATE, Requester::ANYBODY)?.counter())?;
-        let path = self.path_instead_of(&directory, mode, holder, ctx)?;
+        // A ZooKeeper client would mistake a znode with the name of its own znode for its own.
+        let replaced = Some(&holder.path).filter(|_| !holder.never_overtaken);
+        let path = self.free_path(&directory, mode, holder.sequence(), replaced, ctx)?;
         self.end_handed_over_hold(lock, holder, ctx);
         let options = AcquireOptions {
             priority: 0,
@@ -169,15 +172,16 @@ impl Machine {
         };
         // The claims of the giver end; the receiver has one, in the mode of the hold.
         let claims = Claims::of(None, mode, ClaimCall::at(ctx.revision));
-        let new = LockEntry::new(holder.sequence(), to, session, owner, claims, ctx);
+        let kind = ZnodeKind::Ephemeral(receiver.id);
+        let rank = Rank::before_all(holder.sequence());
         let new = LockEntry {
-            path,
             permits: holder.permits,
             options: boxed_unless_plain(options),
-            ..new
+            ..LockEntry::new(path, rank, receiver, claims, ctx)
         };
         let granted = self.granted_ahead_of_queue(lock, new, ctx);
-        Ok(self.insert_entry(lock, (Data::default(), None), granted, ctx))
+        let node = Znode::new(kind, Data::default(), ctx.revision, ctx.now);
+        Ok(self.insert_entry(lock, granted, node, ctx))
     }
 
     fn end_handed_over_hold(
@@ -187,30 +191,6 @@ impl Machine {
         ctx: &mut ApplyContext<'_>,
     ) {
         self.leave(&SessionLockKey::of(lock, holder), LossCause::HandedOver, ctx);
-    }
-
-    /// Returns the path of a new entry with the sequence number of the entry that it replaces.
-    fn path_instead_of(
-        &self,
-        directory: &ZnodePath,
-        mode: Mode,
-        holder: &LockEntry,
-        ctx: &ApplyContext<'_>,
-    ) -> Result<ZnodePath, Rejection> {
-        let path = child_path(directory, &own_name(mode, holder.sequence(), None))?;
-        // A ZooKeeper client would mistake a znode with the name of its own znode for its own.
-        let is_free =
-            !self.tree.contains(&path) || (path == holder.path && !holder.never_overtaken);
-        if is_free {
-            return Ok(path);
-        }
-        let name = own_name(mode, holder.sequence(), Some(ctx.revision.0));
-        let path = child_path(directory, &name)?;
-        if self.tree.contains(&path) {
-            Err(Rejection::Tree(TreeRejection::ZnodeExists { path }))
-        } else {
-            Ok(path)
-        }
     }
 
     /// Makes an entry the next holder, ranked before all waiters.

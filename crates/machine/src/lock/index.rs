@@ -5,23 +5,25 @@
 //! Callers check the bounds: `waiters_per_lock_max` waiters in a queue, `queue_entries_per_session_max` entries of a
 //! session. A lock has one timer.
 
-mod lock_state;
+mod lock;
 
-pub(crate) use lock_state::Lock;
+pub(crate) use lock::{EntryPosition, Lock, StoredPolicy};
 
+use std::cmp::Ordering;
 use std::ops::Bound;
 use std::sync::Arc;
 
+use equivalent::{Comparable, Equivalent};
 use holdfast_types::{
-    FencingToken, LockName, LockPolicy, NamespaceName, Owner, Revision, SessionId, SessionName,
-    Stamp, Ticket, ZnodePath,
+    FencingToken, LockName, LockPolicy, NamespaceName, Owner, SessionId, SessionName, Stamp,
+    Ticket, ZnodePath,
 };
 use imbl::{OrdMap, OrdSet};
 
+use crate::context::ApplyContext;
 use crate::lock::cooldown::Cooldowns;
 use crate::lock::lock_entry::LockEntry;
-use crate::lock::rank::Rank;
-use crate::lock::stored_policy::StoredPolicy;
+use crate::lock::rank::{GrantRequest, Rank};
 use crate::lock::wait_deadlines::WaitDeadlines;
 use crate::per_namespace::PerNamespace;
 use crate::tree::Tree;
@@ -31,28 +33,37 @@ use crate::tree::znode::{Acl, Znode, ZnodeRole};
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct SessionLockKey {
     pub(crate) session: SessionId,
-    /// `None` only as the bound of a range; it sorts before every lock.
-    pub(crate) lock: Option<LockName>,
+    pub(crate) lock: LockName,
     pub(crate) owner: Owner,
     pub(crate) ticket: Ticket,
     pub(crate) rank: Rank,
 }
 
-const FIRST: Rank = Rank { class: 0, at: i64::MIN, sequence: 0 };
-
 impl SessionLockKey {
-    fn before_all_of(session: SessionId) -> Self {
-        Self { session, lock: None, owner: Owner::unnamed(), ticket: Ticket(0), rank: FIRST }
-    }
-
     pub(crate) fn of(lock: &LockName, entry: &LockEntry) -> Self {
         Self {
             session: entry.session,
-            lock: Some(lock.clone()),
+            lock: lock.clone(),
             owner: entry.owner.clone(),
             ticket: entry.ticket,
             rank: entry.rank,
         }
+    }
+}
+
+/// The start of a range of keys: directly before the first key that compares as equal or greater. The function compares
+/// the start with a key.
+struct RangeStart<F>(F);
+
+impl<F, K> Equivalent<K> for RangeStart<F> {
+    fn equivalent(&self, _: &K) -> bool {
+        false
+    }
+}
+
+impl<F: Fn(&K) -> Ordering, K> Comparable<K> for RangeStart<F> {
+    fn compare(&self, key: &K) -> Ordering {
+        (self.0)(key).then(Ordering::Less)
     }
 }
 
@@ -68,8 +79,8 @@ pub(crate) struct LockIndex {
     waits: WaitDeadlines,
     /// Locks with a timer, by the stamp of the earliest one.
     dues: OrdSet<(Stamp, LockName)>,
-    /// Locks with a lock delay, by the lost sessions that can end it. The lock is `None` only as the bound of a range.
-    delays: OrdSet<(SessionName, Option<LockName>)>,
+    /// Locks with a lock delay, by the lost sessions that can end it.
+    delays: OrdSet<(SessionName, LockName)>,
     /// The number of locks with a holder.
     held: u64,
     /// The number of waiters of all locks.
@@ -193,16 +204,16 @@ impl LockIndex {
         &mut self,
         tree: &mut Tree,
         key: &SessionLockKey,
-        (revision, now): (Revision, Stamp),
+        ctx: &ApplyContext<'_>,
     ) -> Option<(Arc<LockEntry>, Acl)> {
-        let lock = key.lock.as_ref()?;
+        let lock = &key.lock;
         let taken = self.change(lock, |indexed| {
             indexed.take(&key.rank).map(|entry| (entry, indexed.directory.clone()))
         });
         let (entry, directory) = taken.flatten()?;
         self.keys.remove(key);
         self.waits.leave(&entry);
-        let acl = tree.remove(&directory, &entry.path, revision, now);
+        let acl = tree.remove(&directory, &entry.path, ctx.revision, ctx.now);
         if self.get(lock).is_some_and(Lock::is_forgettable) {
             self.forget(lock);
         }
@@ -329,6 +340,17 @@ impl LockIndex {
         })
     }
 
+    /// The position of a new entry in a lock's queue. A lock that is not in the index has no entries.
+    pub(crate) fn position(
+        &self,
+        lock: &LockName,
+        request: GrantRequest,
+        now: Stamp,
+    ) -> EntryPosition {
+        let free = || EntryPosition::of_free_lock(request, now);
+        self.get(lock).map_or_else(free, |indexed| indexed.position(request, now))
+    }
+
     pub(crate) fn get(&self, lock: &LockName) -> Option<&Lock> {
         self.by_name.get(lock).map(|lock| &**lock)
     }
@@ -425,7 +447,7 @@ impl LockIndex {
     fn note_due(&mut self, name: &LockName, tally: &Tally) {
         self.dues.extend(tally.due.map(|due| (due, name.clone())));
         for session in tally.cooldowns.iter().flat_map(|cooldowns| cooldowns.lost()) {
-            self.delays.insert((session.clone(), Some(name.clone())));
+            self.delays.insert((session.clone(), name.clone()));
         }
     }
 
@@ -434,7 +456,7 @@ impl LockIndex {
             self.dues.remove(&(due, name.clone()));
         }
         for session in tally.cooldowns.iter().flat_map(|cooldowns| cooldowns.lost()) {
-            self.delays.remove(&(session.clone(), Some(name.clone())));
+            self.delays.remove(&(session.clone(), name.clone()));
         }
     }
 
@@ -443,9 +465,9 @@ impl LockIndex {
         &'a self,
         session: &'a SessionName,
     ) -> impl Iterator<Item = &'a LockName> {
-        let from = (session.clone(), None);
-        let own = self.delays.range(from..).take_while(move |(lost, _)| lost == session);
-        own.filter_map(|(_, lock)| lock.as_ref())
+        let start = RangeStart(move |(lost, _): &(SessionName, LockName)| session.cmp(lost));
+        let own = self.delays.range(start..).take_while(move |(lost, _)| lost == session);
+        own.map(|(_, lock)| lock)
     }
 
     /// Returns the first entry of a session and owner in a lock's queue, starting at a ticket.
@@ -456,36 +478,32 @@ impl LockIndex {
         owner: &Owner,
         from: Ticket,
     ) -> Option<&Arc<LockEntry>> {
-        let start = &SessionLockKey {
-            session,
-            lock: Some(lock.clone()),
-            owner: owner.clone(),
-            ticket: from,
-            rank: FIRST,
-        };
-        let key = self.keys.range::<_, SessionLockKey>(start..).next()?;
-        if key.session != session || key.lock != start.lock || key.owner != *owner {
-            return None;
-        }
-        self.get(lock)?.entry(&key.rank)
+        let key = self.keys_from(session, lock, owner, from).next()?;
+        let is_own = key.lock == *lock && key.owner == *owner;
+        self.get(lock)?.entry(&key.rank).filter(|_| is_own)
     }
 
-    /// Returns the keys of a session's entries in lock order, starting at an owner's entry in a lock.
+    /// Returns the keys of a session's entries in lock order, starting at a ticket of an owner in a lock.
     pub(crate) fn keys_from(
         &self,
         session: SessionId,
         lock: &LockName,
         owner: &Owner,
-    ) -> impl Iterator<Item = &SessionLockKey> {
-        let (lock, owner, ticket) = (Some(lock.clone()), owner.clone(), Ticket(0));
-        let start = SessionLockKey { session, lock, owner, ticket, rank: FIRST };
+        from: Ticket,
+    ) -> impl Iterator<Item = &SessionLockKey> + use<'_> {
+        let start = RangeStart(|key: &SessionLockKey| {
+            let order = session.cmp(&key.session).then_with(|| lock.cmp(&key.lock));
+            order.then_with(|| owner.cmp(&key.owner)).then(from.cmp(&key.ticket))
+        });
         self.keys.range(start..).take_while(move |key| key.session == session)
     }
 
     /// Returns the keys of a session's entries, in lock order.
-    pub(crate) fn keys_of(&self, session: SessionId) -> impl Iterator<Item = &SessionLockKey> {
-        self.keys
-            .range(SessionLockKey::before_all_of(session)..)
-            .take_while(move |key| key.session == session)
+    pub(crate) fn keys_of(
+        &self,
+        session: SessionId,
+    ) -> impl Iterator<Item = &SessionLockKey> + use<'_> {
+        let start = RangeStart(|key: &SessionLockKey| session.cmp(&key.session));
+        self.keys.range(start..).take_while(move |key| key.session == session)
     }
 }

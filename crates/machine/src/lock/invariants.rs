@@ -119,12 +119,11 @@ impl Machine {
             })?;
             let others = self.other_entries_of_multi_lock(name, entry);
             let same = |key: &SessionLockKey| {
-                let lock = key.lock.as_ref().and_then(|lock| self.locks.get(lock));
-                let other = lock.and_then(|lock| lock.entry(&key.rank));
+                let other = self.locks.get(&key.lock).and_then(|lock| lock.entry(&key.rank));
                 other.is_some_and(|other| other.hold.is_some() == entry.hold.is_some())
             };
             let all = entry.hold.is_some() || others.len() + 1 == entry.multi_lock().count();
-            ensure(all && others.iter().all(|(_, other)| same(other)), || {
+            ensure(all && others.iter().all(same), || {
                 format!("a multi-lock with {name} is held in some locks and waits in others")
             })?;
         }

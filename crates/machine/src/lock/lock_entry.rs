@@ -12,6 +12,7 @@ use holdfast_types::{
 };
 use serde::{Deserialize, Serialize};
 
+use crate::context::ApplyContext;
 use crate::lock::claims::Claims;
 use crate::lock::entry_name::{EntryRecipe, is_own_name_shared};
 use crate::lock::rank::{GrantRequest, Rank};
@@ -63,12 +64,51 @@ pub(crate) struct Hold {
     pub(crate) release_request: Option<Box<ReleaseRequest>>,
 }
 
+/// An owner in a live session.
+#[derive(Debug)]
+pub(crate) struct SessionOwner {
+    pub(crate) id: SessionId,
+    pub(crate) session: SessionName,
+    pub(crate) owner: Owner,
+}
+
 /// Returns `None` for the default options.
 pub(crate) fn boxed_unless_plain(options: AcquireOptions) -> Option<Box<AcquireOptions>> {
     (options != AcquireOptions::PLAIN).then(|| Box::new(options))
 }
 
 impl LockEntry {
+    /// Creates a waiting entry of an acquire without options.
+    pub(crate) fn new(
+        path: ZnodePath,
+        rank: Rank,
+        owner: SessionOwner,
+        claims: Claims,
+        ctx: &ApplyContext<'_>,
+    ) -> Self {
+        let SessionOwner { id, session, owner } = owner;
+        Self {
+            path,
+            rank,
+            session: id,
+            session_name: session,
+            owner,
+            ticket: Ticket(ctx.revision.0),
+            requested_in: ctx.revision,
+            since: ctx.now,
+            wait_ms: None,
+            mode: claims.mode(),
+            value_by: claims.newest(),
+            claims,
+            permits: 1,
+            never_overtaken: false,
+            any_shard: false,
+            options: None,
+            multi_lock: None,
+            hold: None,
+        }
+    }
+
     /// Bytes that the client has stored in the entry.
     pub(crate) fn bytes(&self) -> usize {
         let AcquireOptions { value, durable, .. } = self.options();

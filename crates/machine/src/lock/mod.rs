@@ -25,10 +25,11 @@
 //!
 //! 1. `Machine::apply` assigns a revision to the command and runs the expired timers of the locks that it names
 //!    (`timers.rs`).
-//! 2. `Machine::acquire` (`acquire.rs`) checks everything: bounds, session, attempt, room, deadlock. A rejection
-//!    changes nothing.
-//! 3. `Machine::enqueue` (`grant.rs`) adds the entry. It is granted immediately if [`index::Lock::admits`] it: the lock
-//!    has no cooldown, no waiter ranks before it, and it is compatible with the current holders.
+//! 2. `Machine::acquire` (`acquire/mod.rs`, `acquire/new.rs`) checks everything, in the order that these files list. A
+//!    rejection changes nothing.
+//! 3. [`index::Lock::position`] ranks the entry, and decides once whether the lock is granted to it immediately: the lock
+//!    has no cooldown, no waiter ranks before it, and it is compatible with the current holders. `Machine::enqueue`
+//!    (`grant.rs`) adds the entry, and mints the token of its hold.
 //! 4. Each other command that changes a queue ends with `Machine::grant_next` (`grant.rs`). While the first waiter is
 //!    compatible with the holders, it becomes a holder with the next token.
 //!
@@ -51,14 +52,11 @@
 //! - Tokens stay below 2^53. At the end of the counter waiters stay queued and new acquires are rejected.
 
 mod acquire;
-mod acquire_again;
 pub(crate) mod bypass;
 pub(crate) mod claims;
-mod convert;
 pub(crate) mod cooldown;
 pub(crate) mod deadlock;
 pub(crate) mod durable;
-mod entry_location;
 pub(crate) mod entry_name;
 pub(crate) mod explain;
 pub(crate) mod foreign;
@@ -77,7 +75,6 @@ mod rebuild;
 mod release;
 mod shard_moves;
 mod shards;
-pub(crate) mod stored_policy;
 pub(crate) mod timers;
 mod views;
 pub(crate) mod wait_deadlines;

@@ -2,7 +2,7 @@
 //!
 //! A multi-lock entry ranks behind all waiters and is never overtaken. The entries are granted when each is first in
 //! its queue and could hold. Until then, a lock in which its entry is first is reserved. One command adds all entries
-//! (`acquire.rs`), so all queues order multi-locks the same way. Multi-locks therefore never deadlock with each other,
+//! (`acquire/new.rs`), so all queues order multi-locks the same way. Multi-locks therefore never deadlock with each other,
 //! and smaller ones do not starve larger ones. Removing a waiting entry removes all; a held entry is released alone.
 
 use std::sync::Arc;
@@ -15,16 +15,16 @@ use crate::lock::index::SessionLockKey;
 use crate::lock::lock_entry::LockEntry;
 
 impl Machine {
-    /// Returns the other entries of a multi-lock, with their locks.
+    /// Returns the keys of the other entries of a multi-lock; none for a single lock.
     pub(crate) fn other_entries_of_multi_lock(
         &self,
         lock: &LockName,
         entry: &LockEntry,
-    ) -> Vec<(LockName, SessionLockKey)> {
+    ) -> Vec<SessionLockKey> {
         let others = entry.multi_lock().filter(|other| *other != lock);
         let key = |other: &LockName| {
             let found = self.locks.find(entry.session, other, &entry.owner, entry.ticket)?;
-            found.same_multi_lock(entry).then(|| (other.clone(), SessionLockKey::of(other, found)))
+            found.same_multi_lock(entry).then(|| SessionLockKey::of(other, found))
         };
         others.filter_map(key).collect()
     }

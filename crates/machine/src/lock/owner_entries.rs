@@ -21,9 +21,9 @@ impl Machine {
         lock: &LockName,
         owner: &Owner,
     ) -> impl Iterator<Item = &Arc<LockEntry>> {
-        let (indexed, wanted) = (self.locks.get(lock), (Some(lock.clone()), owner.clone()));
-        let keys = self.locks.keys_from(session, lock, owner);
-        let keys = keys.take_while(move |key| (&key.lock, &key.owner) == (&wanted.0, &wanted.1));
+        let indexed = self.locks.get(lock);
+        let keys = self.locks.keys_from(session, lock, owner, Ticket(0));
+        let keys = keys.take_while(move |key| key.lock == *lock && key.owner == *owner);
         keys.filter_map(move |key| indexed?.entry(&key.rank))
     }
 
@@ -68,7 +68,8 @@ impl Machine {
     pub(super) fn named_entry(
         &self,
         session: SessionId,
-        (lock, owner): (&LockName, &Owner),
+        lock: &LockName,
+        owner: &Owner,
         name: HoldName,
     ) -> Option<&Arc<LockEntry>> {
         let mut own = self.entries_of_owner(session, lock, owner);

@@ -11,8 +11,7 @@ use holdfast_types::{
 
 use crate::Machine;
 use crate::context::{ApplyContext, limit_reached};
-use crate::lock::index::SessionLockKey;
-use crate::lock::stored_policy::StoredPolicy;
+use crate::lock::index::{Lock, SessionLockKey, StoredPolicy};
 use crate::tree::multi::Requester;
 
 impl Machine {
@@ -29,8 +28,7 @@ impl Machine {
         if !policy.is_within_bounds() {
             return Err(Rejection::OutOfBounds { what: OutOfBounds::Policy });
         }
-        let entries = indexed
-            .map_or(0, |lock| lock.waiting() + u32::try_from(lock.holders.len()).unwrap_or(0));
+        let entries = indexed.map_or(0, Lock::entries);
         if entries > 0 && policy.limit.is_some() != before.limit.is_some() {
             return Err(LockRejection::InUse { entries }.into());
         }

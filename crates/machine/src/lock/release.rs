@@ -49,7 +49,7 @@ impl Machine {
                 self.entries_of_owner(id, &lock, &owner).cloned().collect();
             if own.is_empty() {
                 let lost = self.acknowledge_losses_in(&session, &lock, ctx);
-                self.release_again(id, (&lock, &owner), target, lost);
+                self.release_again(id, &lock, &owner, target, lost);
                 let only = locks.single().is_some() && target == ReleaseTarget::AnyEntry;
                 if only && !lost {
                     self.check_released_before(id, &lock, &owner)?;
@@ -86,7 +86,7 @@ impl Machine {
         let meant: Vec<&Arc<LockEntry>> = match target {
             ReleaseTarget::Attempt(attempt) if is_semaphore => {
                 let Some(entry) = own.iter().find(|entry| entry.claims.contains(attempt)) else {
-                    self.end_attempt(first.session, (lock, &first.owner), attempt);
+                    self.end_attempt(first.session, lock, &first.owner, attempt);
                     return Ok(NOTHING_RELEASED);
                 };
                 return Ok(self.leave_attempt(lock, entry, attempt, ctx));
@@ -95,9 +95,9 @@ impl Machine {
                 return Ok(self.leave_attempt(lock, first, attempt, ctx));
             }
             ReleaseTarget::Permits(name, permits) => {
-                let named = self.named_entry(first.session, (lock, &first.owner), name).cloned();
+                let named = self.named_entry(first.session, lock, &first.owner, name).cloned();
                 let Some(entry) = named else { return Ok(NOTHING_RELEASED) };
-                return self.release_permits(lock, &entry, (name, permits), ctx);
+                return self.release_permits(lock, &entry, name, permits, ctx);
             }
             ReleaseTarget::Hold(token) => {
                 own.iter().filter(|entry| entry.token() == Some(token)).collect()
@@ -116,7 +116,8 @@ impl Machine {
         &mut self,
         lock: &LockName,
         entry: &Arc<LockEntry>,
-        (name, permits): (HoldName, u32),
+        name: HoldName,
+        permits: u32,
         ctx: &mut ApplyContext<'_>,
     ) -> Result<Released, Rejection> {
         if permits == 0 || permits > entry.permits {
@@ -168,14 +169,13 @@ impl Machine {
                     };
                     // The last claim of an entry stays: the multi-lock waits as a whole.
                     let Some((Some(rest), _)) = entry.end_wait(requested_in) else { continue };
-                    self.end_attempt(id, (&lock, &owner), number);
+                    self.end_attempt(id, &lock, &owner, number);
                     self.keep_claims(&lock, &entry, rest, ctx);
                 }
             }
             None => {
                 let queued = self.queued_of(&lock, &entry);
-                let waiting = |queued| Reply::Acquired(EntryState::Waiting(vec![queued]));
-                return queued.map_or(Reply::Cancelled, waiting);
+                return Reply::Acquired(EntryState::Waiting(vec![queued]));
             }
         }
         Reply::Cancelled
@@ -185,7 +185,8 @@ impl Machine {
     fn release_again(
         &mut self,
         session: SessionId,
-        (lock, owner): (&LockName, &Owner),
+        lock: &LockName,
+        owner: &Owner,
         target: ReleaseTarget,
         lost: bool,
     ) {
@@ -240,7 +241,7 @@ impl Machine {
             self.leave(&SessionLockKey::of(lock, entry), LossCause::Released, ctx);
             return Released { hold_count: 0, changed: true };
         };
-        self.end_attempt(entry.session, (lock, &entry.owner), attempt);
+        self.end_attempt(entry.session, lock, &entry.owner, attempt);
         let (hold_count, changed) = (claims.count(), claims != entry.claims);
         if changed {
             self.keep_claims(lock, entry, claims, ctx);

@@ -7,9 +7,7 @@
 
 use std::sync::Arc;
 
-use holdfast_types::{
-    LockEvent, LockName, Owner, SessionId, ShardRequest, Stamp, Ticket, TreeEvent,
-};
+use holdfast_types::{LockName, Owner, SessionId, ShardRequest, Stamp, Ticket, TreeEvent};
 
 use crate::Machine;
 use crate::context::ApplyContext;
@@ -33,8 +31,7 @@ impl Machine {
         let Some(node) = self.tree.get(&waiter.path).map(|node| (*node).clone()) else {
             return false;
         };
-        let (left, at) = (SessionLockKey::of(&from, &waiter), (ctx.revision, ctx.now));
-        self.locks.leave(&mut self.tree, &left, at);
+        self.locks.leave(&mut self.tree, &SessionLockKey::of(&from, &waiter), ctx);
         ctx.emit(TreeEvent::Deleted { path: waiter.path.clone(), acl: node.acl.clone() });
         for directory in &location.missing {
             self.make_directory(directory, None, ctx);
@@ -46,10 +43,7 @@ impl Machine {
         let exceeded = self.locks.enter(&mut self.tree, lock, &moved, node);
         ctx.emit(TreeEvent::Created { path: moved.path.clone() });
         ctx.soft_quota_exceeded(exceeded);
-        if let Some(grant) = self.grant_of(lock, &moved, false) {
-            ctx.emit(LockEvent::Granted(grant));
-        }
-        self.start_cooldown_after_grant(lock, ctx);
+        self.granted(lock, &moved, ctx);
         ctx.locks_to_grant.insert(from);
         true
     }

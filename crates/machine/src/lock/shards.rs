@@ -7,14 +7,14 @@
 
 use holdfast_types::{
     Acquire, Bound, LockName, LockPolicy, LockRejection, Owner, Rejection, SessionId, SessionName,
-    ShardChoice, ShardRequest, ShardView, Stamp, ZnodePath,
+    ShardChoice, ShardRequest, ShardView, Stamp, Ticket, ZnodePath,
 };
 
 use crate::Machine;
 use crate::context::{ApplyContext, limit_reached};
 use crate::lock::acquire::in_lock;
+use crate::lock::index::{Lock, SessionLockKey, StoredPolicy};
 use crate::lock::rank::GrantRequest;
-use crate::lock::stored_policy::StoredPolicy;
 use crate::session::store::KnownSession;
 
 /// The number of shards of a new sharded lock, to be stored with its first entry.
@@ -106,14 +106,14 @@ impl Machine {
         count: u32,
     ) -> Option<u32> {
         let first = ShardRequest::shard_name(sharded, 0).ok()?;
-        let keys = self.locks.keys_from(session, &first, owner);
-        let below = keys.map_while(|key| {
-            let lock = key.lock.as_ref()?;
-            let is_below = lock.as_str().strip_prefix(sharded.as_str())?.starts_with('/');
-            is_below.then(|| (ShardRequest::shard_index(sharded, lock), &key.owner))
-        });
-        let own = below.filter(|(_, of)| *of == owner).filter_map(|(index, _)| index);
-        own.filter(|index| *index < count).min()
+        let keys = self.locks.keys_from(session, &first, owner, Ticket(0));
+        let is_below = |key: &&SessionLockKey| {
+            let rest = key.lock.as_str().strip_prefix(sharded.as_str());
+            rest.is_some_and(|rest| rest.starts_with('/'))
+        };
+        let own = keys.take_while(is_below).filter(|key| key.owner == *owner);
+        let indexes = own.filter_map(|key| ShardRequest::shard_index(sharded, &key.lock));
+        indexes.filter(|index| *index < count).min()
     }
 
     /// Selects the shard for an owner without an entry: the first free one, otherwise the first of those with the
@@ -141,9 +141,8 @@ impl Machine {
 
     /// Returns whether a new acquire would have to wait, and the number of entries.
     fn load_of(&self, lock: &LockName, request: GrantRequest, now: Stamp) -> (bool, u32) {
-        let Some(indexed) = self.locks.get(lock) else { return (false, 0) };
-        let holders = u32::try_from(indexed.holders.len()).unwrap_or(u32::MAX);
-        (!indexed.admits(request, now), holders.saturating_add(indexed.waiting()))
+        let position = self.locks.position(lock, request, now);
+        (!position.is_admitted, self.locks.get(lock).map_or(0, Lock::entries))
     }
 
     /// Returns the lock that a release names; for a sharded lock, the shard with the owner's entry.

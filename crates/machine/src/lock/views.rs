@@ -32,7 +32,7 @@ impl Machine {
             slots: hold.slots.to_vec(),
             floor: indexed.and_then(|lock| lock.holders.tokens()).map_or(hold.token, |t| t.0),
             ends_at: entry.ends_at(),
-            ttl: self.sessions.get(entry.session).map_or(Ttl::DEFAULT, |session| session.ttl),
+            ttl: self.ttl_of(entry),
             hold_count: entry.claims.count(),
             renewed,
             waiters: indexed.map_or(0, Lock::waiting),
@@ -43,19 +43,22 @@ impl Machine {
     }
 
     /// The waiter's view of its entry. A holder that waits for another mode has one, too.
-    pub(crate) fn queued_of(&self, lock: &LockName, entry: &LockEntry) -> Option<Queued> {
-        let indexed = self.locks.get(lock)?;
-        Some(Queued {
+    pub(crate) fn queued_of(&self, lock: &LockName, entry: &LockEntry) -> Queued {
+        let indexed = self.locks.get(lock);
+        let waits_in = indexed.filter(|_| entry.hold.is_none());
+        let holder = indexed.and_then(|indexed| self.first_holder(indexed, Some(entry)));
+        let cooldowns = indexed.and_then(|indexed| indexed.cooldowns.as_ref());
+        Queued {
             lock: lock.clone(),
             ticket: entry.ticket,
             requested_in: entry.requested_in,
-            ahead: if entry.hold.is_some() { 0 } else { indexed.ahead_of(&entry.rank) },
-            holder: self.first_holder(indexed, Some(entry)).map(Box::new),
-            cooldown: indexed.cooldowns.as_ref().map(|cooldowns| cooldowns.longest()),
+            ahead: waits_in.map_or(0, |indexed| indexed.ahead_of(&entry.rank)),
+            holder: holder.map(Box::new),
+            cooldown: cooldowns.map(|cooldowns| cooldowns.longest()),
             mode: entry.mode,
             session: entry.session,
-            ttl: self.sessions.get(entry.session)?.ttl,
-        })
+            ttl: self.ttl_of(entry),
+        }
     }
 
     /// Returns the first holder other than this entry.
@@ -109,7 +112,8 @@ impl Machine {
         &self,
         lock: &LockName,
         indexed: &Lock,
-        (holders_max, waiters_max): (usize, usize),
+        holders_max: usize,
+        waiters_max: usize,
     ) -> LockView {
         let holders = indexed.holders.iter().take(holders_max);
         let waiters = indexed.waiters.values().take(waiters_max);
@@ -153,6 +157,10 @@ impl Machine {
     pub(crate) fn floor_of(&self, lock: Option<&Lock>) -> FencingToken {
         let held = lock.and_then(|lock| lock.holders.tokens());
         held.map_or(FencingToken(self.locks.grants() + 1), |(smallest, _)| smallest)
+    }
+
+    fn ttl_of(&self, entry: &LockEntry) -> Ttl {
+        self.sessions.get(entry.session).map_or(Ttl::DEFAULT, |session| session.ttl)
     }
 
     fn labels_of(&self, entry: &LockEntry) -> Labels {

@@ -27,7 +27,7 @@ impl Machine {
         self.end_in_recipes(id, end, ctx);
         self.sessions.end(id, end, ctx.now, &self.limits);
         ctx.emit(SessionEvent::Ended { id, session: name, end });
-        let mut locks: Vec<_> = keys.into_iter().filter_map(|key| key.lock).collect();
+        let mut locks: Vec<_> = keys.into_iter().map(|key| key.lock).collect();
         locks.dedup();
         for lock in locks {
             self.grant_next(&lock, ctx);

@@ -13,7 +13,8 @@ impl Machine {
     pub(crate) fn check_attempt(
         &self,
         session: &SessionName,
-        (lock, owner): (&LockName, &Owner),
+        lock: &LockName,
+        owner: &Owner,
         attempt: Option<Attempt>,
     ) -> Result<(), Rejection> {
         let Some(attempt) = attempt else { return Ok(()) };
@@ -47,7 +48,8 @@ impl Machine {
     pub(crate) fn end_attempt(
         &mut self,
         session: SessionId,
-        (lock, owner): (&LockName, &Owner),
+        lock: &LockName,
+        owner: &Owner,
         attempt: Attempt,
     ) {
         let lock = self.remembered_as(lock);

@@ -10,9 +10,8 @@ use proptest::strategy::ValueTree;
 
 use super::random::{config, seeded_runner};
 use super::script_commands::{self, lock_name, session_name};
-use crate::lock::index::Lock;
+use crate::lock::index::{Lock, StoredPolicy};
 use crate::lock::lock_entry::LockEntry;
-use crate::lock::stored_policy::StoredPolicy;
 use crate::snapshot::part::Part;
 use crate::{LockFilter, Machine, SnapshotPart};
 

@@ -13,8 +13,8 @@ use crate::lock::claims::{ClaimCall, Claims};
 use crate::lock::entry_name::{EntryRecipe, SORTABLE_END};
 use crate::lock::foreign::is_foreign;
 use crate::lock::index::Lock;
-use crate::lock::lock_entry::LockEntry;
-use crate::lock::rank::GrantRequest;
+use crate::lock::lock_entry::{LockEntry, SessionOwner};
+use crate::lock::rank::{GrantRequest, Rank};
 use crate::tree::acl;
 use crate::tree::multi::Requester;
 use crate::tree::quota::{self, COUNTED_MAX, Usage};
@@ -33,11 +33,20 @@ struct CreatePlan {
     path: ZnodePath,
     kind: ZnodeKind,
     acl: Acl,
-    sequence: u64,
-    /// The lock and session of a queue entry.
-    queue: Option<(LockName, SessionId)>,
+    /// The queue entry that the znode is.
+    entry: Option<EntryPlan>,
     /// The quota that it sets: its path and the current usage.
     limits: Option<(ZnodePath, Usage)>,
+}
+
+/// A queue entry that may be created.
+#[derive(Debug)]
+struct EntryPlan {
+    lock: LockName,
+    session: SessionId,
+    request: GrantRequest,
+    rank: Rank,
+    is_admitted: bool,
 }
 
 impl Machine {
@@ -65,21 +74,22 @@ impl Machine {
         data: Data,
         ctx: &mut ApplyContext<'_>,
     ) -> Result<(), Rejection> {
-        let CreatePlan { directory, path, kind, acl, sequence, queue, limits, .. } = plan;
-        let Some((lock, session)) = queue else {
+        let CreatePlan { directory, path, kind, acl, entry, limits, .. } = plan;
+        let node = Znode { acl, ..Znode::new(kind, data, ctx.revision, ctx.now) };
+        let Some(EntryPlan { lock, session, request, rank, is_admitted }) = entry else {
             if let Some((limited, used)) = limits {
-                self.tree.set_quota(&limited, &data, used);
+                self.tree.set_quota(&limited, &node.data, used);
             }
-            let node = Znode { acl, ..Znode::new(kind, data, ctx.revision, ctx.now) };
             self.add_node(&directory, path, node, ctx);
             return Ok(());
         };
         let Some(name) = self.session_name(session) else { return Err(reserved(&path)) };
-        let GrantRequest { mode, permits, .. } = self.request_of_tree(&lock, &path);
-        let claims = Claims::of(None, mode, ClaimCall::at(ctx.revision));
-        let new = LockEntry::new(sequence, session, name, Owner::unnamed(), claims, ctx);
-        let entry = LockEntry { path, permits, never_overtaken: true, ..new };
-        self.enqueue(&lock, &directory, (data, acl), entry, ctx);
+        let owner = SessionOwner { id: session, session: name, owner: Owner::unnamed() };
+        let claims = Claims::of(None, request.mode, ClaimCall::at(ctx.revision));
+        let (permits, never_overtaken) = (request.permits, request.never_overtaken);
+        let new = LockEntry::new(path, rank, owner, claims, ctx);
+        let entry = LockEntry { permits, never_overtaken, ..new };
+        self.enqueue(&lock, entry, is_admitted, node, ctx);
         Ok(())
     }
 
@@ -137,41 +147,45 @@ impl Machine {
         self.check_room_for_znodes(missing.len() + 1)?;
         self.tree.check_quotas(&path, &missing.iter().chain(Some(&path)), bytes as u64)?;
         let limits = self.quota_set_by(&path, ctx)?;
-        let queue = match kind {
-            ZnodeKind::Ephemeral(session) if sequential => {
-                directory.as_lock().map(|lock| (lock, session))
+        let lock = directory.as_lock().filter(|_| sequential);
+        let entry = match (kind, lock) {
+            (ZnodeKind::Ephemeral(session), Some(lock)) => {
+                Some(self.plan_entry(lock, session, &path, sequence, ctx)?)
             }
-            ZnodeKind::Ephemeral(_)
-            | ZnodeKind::Persistent
-            | ZnodeKind::Container(_)
-            | ZnodeKind::Ttl(_) => None,
+            (ZnodeKind::Ephemeral(session), None) => {
+                self.check_room_for_ephemeral(session)?;
+                None
+            }
+            (ZnodeKind::Persistent | ZnodeKind::Container(_) | ZnodeKind::Ttl(_), _) => None,
         };
-        match (&queue, kind) {
-            (Some((lock, session)), _) => {
-                self.check_not_sharded(lock)?;
-                if sequence >= SORTABLE_END {
-                    return Err(limit_reached(Bound::Counter, SORTABLE_END));
-                }
-                let request = self.request_of_tree(lock, &path);
-                self.check_room_for_entries(Some(*session), 1)?;
-                let indexed = self.locks.get(lock);
-                if indexed.is_some_and(|indexed| !indexed.admits(request, ctx.now)) {
-                    self.check_room_for_waiter(lock)?;
-                }
-            }
-            (None, ZnodeKind::Ephemeral(session)) => self.check_room_for_ephemeral(session)?,
-            (None, ZnodeKind::Persistent | ZnodeKind::Container(_) | ZnodeKind::Ttl(_)) => {}
-        }
-        if is_foreign(&path, kind, queue.is_some()) {
+        if is_foreign(&path, kind, entry.is_some()) {
             self.check_not_beside_http_caller(&directory, &path)?;
         }
-        Ok(CreatePlan { directory, missing, path, kind, acl, sequence, queue, limits })
+        Ok(CreatePlan { directory, missing, path, kind, acl, entry, limits })
     }
 
-    /// The request of a ZooKeeper client that creates an entry with this path.
-    fn request_of_tree(&self, lock: &LockName, path: &ZnodePath) -> GrantRequest {
-        let policy = self.locks.get(lock).map_or(&LockPolicy::DEFAULT, Lock::policy);
-        GrantRequest::of_tree(EntryRecipe::of(path.file_name()), policy)
+    /// The queue entry of a ZooKeeper client, if its lock has room for it.
+    fn plan_entry(
+        &self,
+        lock: LockName,
+        session: SessionId,
+        path: &ZnodePath,
+        sequence: u64,
+        ctx: &ApplyContext<'_>,
+    ) -> Result<EntryPlan, Rejection> {
+        self.check_not_sharded(&lock)?;
+        if sequence >= SORTABLE_END {
+            return Err(limit_reached(Bound::Counter, SORTABLE_END));
+        }
+        let policy = self.locks.get(&lock).map_or(&LockPolicy::DEFAULT, Lock::policy);
+        let request = GrantRequest::of_tree(EntryRecipe::of(path.file_name()), policy);
+        self.check_room_for_entries(Some(session), 1)?;
+        let position = self.locks.position(&lock, request, ctx.now);
+        if !position.is_admitted {
+            self.check_room_for_waiter(&lock)?;
+        }
+        let (rank, is_admitted) = (position.numbered(sequence), position.is_admitted);
+        Ok(EntryPlan { lock, session, request, rank, is_admitted })
     }
 
     /// Returns the directory, if it exists, allows the caller to create children, and is not reserved.

@@ -126,7 +126,7 @@ impl Machine {
     pub fn ephemerals(&self, session: SessionId, prefix: &str) -> Vec<ZnodePath> {
         let mut paths = self.tree.node_indexes.ephemerals_of(session);
         let entries = self.locks.keys_of(session).filter_map(|key| {
-            let lock = self.locks.get(key.lock.as_ref()?)?;
+            let lock = self.locks.get(&key.lock)?;
             lock.entry(&key.rank).map(|entry| entry.path.clone())
         });
         paths.extend(entries);

@@ -11,8 +11,8 @@ use holdfast_types::{
 use serde::{Deserialize, Serialize};
 
 use crate::lock::cooldown::Cooldowns;
+use crate::lock::index::StoredPolicy;
 use crate::lock::lock_entry::LockEntry;
-use crate::lock::stored_policy::StoredPolicy;
 use crate::stored_bytes::bytes_of;
 
 /// The lifetime of a znode.

@@ -1,4 +1,4 @@
-//! One lock: its policy, holders, waiters and cooldowns, and whether it can be granted.
+//! One lock: its policy, holders, waiters and cooldowns, and the position that it gives to a new entry.
 //!
 //! Only [`super::LockIndex`] changes a lock. All other code reads it.
 
@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use holdfast_types::{FencingToken, LockPolicy, Stamp, ZnodePath};
 use imbl::{OrdMap, OrdSet};
+use serde::{Deserialize, Serialize};
 
 use crate::lock::cooldown::Cooldowns;
 use crate::lock::entry_name::EntryRecipe;
 use crate::lock::holders::Holders;
 use crate::lock::lock_entry::LockEntry;
 use crate::lock::rank::{GrantRequest, Rank};
-use crate::lock::stored_policy::StoredPolicy;
 
 /// One lock. It exists from its first grant or policy, or while a multi-lock waits for it, until its directory is
 /// deleted.
@@ -31,6 +31,37 @@ pub(crate) struct Lock {
     pub(crate) stored_policy: Option<Arc<StoredPolicy>>,
     /// Present while the lock is in cooldown, even if it is held.
     pub(crate) cooldowns: Option<Arc<Cooldowns>>,
+}
+
+/// The policy of one lock, as its directory stores it. Invariant: it differs from the default policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(crate) struct StoredPolicy {
+    pub(crate) policy: LockPolicy,
+    /// An operator has set the policy: the directory is not swept, so the policy stays.
+    pub(crate) kept: bool,
+}
+
+/// The position that a lock gives to a new entry. The sequence number of the entry does not change it, because a new entry
+/// has the largest one of its directory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EntryPosition {
+    /// The rank, with a larger sequence number than every entry.
+    pub(crate) rank: Rank,
+    /// True if the lock is granted to the entry at once.
+    pub(crate) is_admitted: bool,
+}
+
+impl EntryPosition {
+    /// The position in a lock without entries, policy and cooldown.
+    pub(super) fn of_free_lock(request: GrantRequest, now: Stamp) -> Self {
+        let rank = Rank::of(&LockPolicy::DEFAULT, request, now, u64::MAX);
+        Self { rank, is_admitted: true }
+    }
+
+    /// The rank of the entry, once its sequence number is known.
+    pub(crate) fn numbered(self, sequence: u64) -> Rank {
+        Rank { sequence, ..self.rank }
+    }
 }
 
 impl Lock {
@@ -61,6 +92,12 @@ impl Lock {
         u32::try_from(self.waiters.len()).unwrap_or(u32::MAX)
     }
 
+    /// The number of holders and waiters.
+    pub(crate) fn entries(&self) -> u32 {
+        let holders = u32::try_from(self.holders.len()).unwrap_or(u32::MAX);
+        holders.saturating_add(self.waiting())
+    }
+
     pub(crate) fn entry(&self, rank: &Rank) -> Option<&Arc<LockEntry>> {
         self.holders.get(rank.sequence).or_else(|| self.waiters.get(rank))
     }
@@ -72,16 +109,6 @@ impl Lock {
             Some(_) | None => {
                 u32::try_from(self.waiters.range(..*rank).count()).unwrap_or(u32::MAX)
             }
-        }
-    }
-
-    /// The rank of a new entry.
-    pub(crate) fn rank_of(&self, request: GrantRequest, since: Stamp, sequence: u64) -> Rank {
-        let rank = Rank::of(self.policy(), request, since, sequence);
-        if request.never_overtaken {
-            rank.behind(self.waiters.get_max().map(|(last, _)| last))
-        } else {
-            rank.behind(self.never_overtaken.get_max())
         }
     }
 
@@ -102,11 +129,17 @@ impl Lock {
         }
     }
 
-    /// True if a new entry would be granted immediately.
-    pub(crate) fn admits(&self, request: GrantRequest, now: Stamp) -> bool {
-        let rank = self.rank_of(request, now, u64::MAX);
-        let first = self.waiters.get_min().is_none_or(|(first, _)| rank < *first);
-        first && self.is_out_of_cooldown(now) && self.has_room_for(request)
+    /// The position of a new entry.
+    pub(crate) fn position(&self, request: GrantRequest, now: Stamp) -> EntryPosition {
+        let rank = Rank::of(self.policy(), request, now, u64::MAX);
+        let rank = if request.never_overtaken {
+            rank.behind(self.waiters.get_max().map(|(last, _)| last))
+        } else {
+            rank.behind(self.never_overtaken.get_max())
+        };
+        let is_first = self.waiters.get_min().is_none_or(|(first, _)| rank < *first);
+        let is_admitted = is_first && self.is_out_of_cooldown(now) && self.has_room_for(request);
+        EntryPosition { rank, is_admitted }
     }
 
     /// Adds an entry to the holders or the waiters. Returns false if an entry with its sequence number or rank existed.

@@ -6,15 +6,15 @@
 use std::sync::Arc;
 
 use holdfast_types::{
-    Acquire, Attempt, Data, LockEvent, LockName, LockRejection, LockSet, Mode, ModeConflictReason,
-    Outcome, Rejection,
+    Acquire, Attempt, Data, EntryState, LockEvent, LockName, LockRejection, LockSet, Mode,
+    ModeConflictReason, Rejection,
 };
 
 use crate::Machine;
 use crate::context::ApplyContext;
+use crate::lock::acquire::convert::{Conversion, conflict};
 use crate::lock::acquire::{claim_call, in_lock};
 use crate::lock::claims::{Claims, LockClaim};
-use crate::lock::convert::{Conversion, conflict};
 use crate::lock::deadlock::NewWait;
 use crate::lock::lock_entry::{LockEntry, boxed_unless_plain};
 
@@ -49,7 +49,7 @@ impl Machine {
         entries: &[Option<Arc<LockEntry>>],
         acquire: &Acquire,
         ctx: &mut ApplyContext<'_>,
-    ) -> Outcome {
+    ) -> Result<EntryState, Rejection> {
         let entries = entries_of_one_acquire(entries, &acquire.locks)?;
         let mut updates = Vec::with_capacity(entries.len());
         for (lock, entry) in acquire.locks.iter().zip(&entries) {
@@ -64,7 +64,17 @@ impl Machine {
         for ((lock, entry), update) in acquire.locks.iter().zip(&entries).zip(updates) {
             self.update_as_acquired(lock, entry, update, acquire, ctx);
         }
-        self.answer(acquire, waits, renewed)
+        let mut state = self.state_of(&self.present(&acquire.locks, &entries), waits);
+        match &mut state {
+            EntryState::Holding(grants) => {
+                grants.iter_mut().for_each(|grant| grant.renewed = renewed);
+            }
+            // A caller ends the wait of its own call only.
+            EntryState::Waiting(queued) => {
+                queued.iter_mut().for_each(|queued| queued.requested_in = ctx.revision);
+            }
+        }
+        Ok(state)
     }
 
     /// Returns what an acquire does to an existing entry, unless a check rejects the acquire.
@@ -93,13 +103,31 @@ impl Machine {
         let is_granted = self.grants_now(lock, update.conversion);
         if !acquire.wait && update.waits && !is_granted {
             // Another call waits for this entry, so a no-wait acquire must not change it.
-            return Err(self.busy_for(lock, entry));
+            return Err(self.busy(lock, Some(entry)));
         }
         if matches!(update.conversion, Conversion::Up(_)) && !is_granted {
             let wanted = [(lock.clone(), NewWait::Upgrade(entry.sequence()))];
             self.check_deadlock(Some(entry.session), &entry.owner, &wanted)?;
         }
         Ok(update)
+    }
+
+    /// Rejects a renewal whose limit or permits differ from those of the entry.
+    fn check_options(
+        &self,
+        lock: &LockName,
+        entry: &LockEntry,
+        acquire: &Acquire,
+    ) -> Result<(), Rejection> {
+        let limit = self.locks.get(lock).and_then(|lock| lock.policy().limit);
+        if acquire.limit.is_some() && acquire.limit != limit {
+            return Err(LockRejection::LimitMismatch { limit }.into());
+        }
+        let permits = entry.permits;
+        if acquire.permits.is_some_and(|wanted| wanted != permits) {
+            return Err(LockRejection::PermitsMismatch { permits }.into());
+        }
+        Ok(())
     }
 
     /// Adds the claim of another attempt.
@@ -152,7 +180,7 @@ impl Machine {
         }
         let upgrades = entry.hold.as_ref().is_some_and(|hold| mode.is_stronger_than(hold.mode));
         let call = upgrades.then(|| claim_call(acquire, lock, self.revision));
-        update.claims.change(claim, (mode, by), call);
+        update.claims.change(claim, mode, by, call);
         update.waits |= upgrades;
         update.value = newer_value(entry, by, acquire);
         // `min_hold` belongs to all claims, so a change of one of several does not replace it.
@@ -170,7 +198,7 @@ impl Machine {
     ) -> Result<&'a LockClaim, Rejection> {
         let (session, owner) = (&acquire.open.session, &acquire.owner);
         let remembered = self.remembered_as(lock);
-        let check = |attempt| self.check_attempt(session, (&remembered, owner), attempt);
+        let check = |attempt| self.check_attempt(session, &remembered, owner, attempt);
         let Some(claimed) = entry.claims.get(claim) else {
             check(named(claim))?;
             return Err(self.not_holder(lock));
@@ -185,7 +213,7 @@ impl Machine {
     pub(super) fn no_claim(&self, acquire: &Acquire, claim: Attempt) -> Rejection {
         let (lock, session) = (acquire.locks.first(), &acquire.open.session);
         let remembered = self.remembered_as(lock);
-        let over = self.check_attempt(session, (&remembered, &acquire.owner), named(claim));
+        let over = self.check_attempt(session, &remembered, &acquire.owner, named(claim));
         let open = over.and_then(|()| self.open_session_named(session));
         open.map_or_else(|why| why, |_| self.not_holder(lock))
     }

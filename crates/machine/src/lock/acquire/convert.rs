@@ -14,10 +14,9 @@ use holdfast_types::{
 use crate::Machine;
 use crate::context::ApplyContext;
 use crate::lock::claims::Claims;
-use crate::lock::entry_name::{is_own_name_shared, own_name};
+use crate::lock::entry_name::is_own_name_shared;
 use crate::lock::index::SessionLockKey;
 use crate::lock::lock_entry::{Hold, LockEntry};
-use crate::tree::create::child_path;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Conversion {
@@ -146,8 +145,7 @@ impl Machine {
             self.locks.replace(&mut self.tree, lock, before, &granted);
             return granted;
         };
-        let at = (ctx.revision, ctx.now);
-        self.locks.leave(&mut self.tree, &SessionLockKey::of(lock, before), at);
+        self.locks.leave(&mut self.tree, &SessionLockKey::of(lock, before), ctx);
         ctx.emit(TreeEvent::Deleted { path: before.path.clone(), acl: node.acl.clone() });
         granted.path = path;
         let granted = Arc::new(granted);
@@ -159,15 +157,11 @@ impl Machine {
     /// The path of an entry with the name of an exclusive one and the same sequence number.
     fn exclusive_path(&self, entry: &LockEntry, ctx: &ApplyContext<'_>) -> Option<ZnodePath> {
         let directory = entry.path.parent()?;
-        let path = |revision| {
-            let name = own_name(Mode::Exclusive, entry.sequence(), revision);
-            child_path(&directory, &name).ok().filter(|path| !self.tree.contains(path))
-        };
-        path(None).or_else(|| path(Some(ctx.revision.0)))
+        self.free_path(&directory, Mode::Exclusive, entry.sequence(), None, ctx).ok()
     }
 
     /// Leaves an entry some of its claims, and with them its mode. Grants waiters that a weaker mode admits.
-    pub(super) fn keep_claims(
+    pub(crate) fn keep_claims(
         &mut self,
         lock: &LockName,
         entry: &Arc<LockEntry>,
