@@ -102,23 +102,17 @@ impl Machine {
     /// Returns a lock with its first `shown_max` holders and waiters, and all its shards if it is sharded. A lock that
     /// was never granted has no holders.
     pub fn lock(&self, lock: &LockName, shown_max: usize) -> LockView {
-        let view = match self.locks.get(lock) {
-            Some(indexed) => LockView {
-                shards: self.shard_views(lock),
-                ..self.lock_view(lock, indexed, shown_max, shown_max)
-            },
-            None => self.free_lock_view(lock),
-        };
+        let free = Lock::new(ZnodePath::of_lock(lock));
+        let indexed = self.locks.get(lock).unwrap_or(&free);
         let foreign_znodes = self.foreign_znodes(lock).take(shown_max).cloned().collect();
-        LockView { foreign_znodes, ..view }
+        let view = self.lock_view(lock, indexed, shown_max, shown_max);
+        LockView { shards: self.shard_views(lock), foreign_znodes, ..view }
     }
 
     /// Returns the list view of a lock: its first holders, and the number of its waiters.
     pub fn lock_in_list(&self, lock: &LockName) -> LockView {
-        match self.locks.get(lock) {
-            Some(indexed) => self.lock_view(lock, indexed, LISTED_HOLDERS_MAX, 0),
-            None => self.free_lock_view(lock),
-        }
+        let free = Lock::new(ZnodePath::of_lock(lock));
+        self.lock_view(lock, self.locks.get(lock).unwrap_or(&free), LISTED_HOLDERS_MAX, 0)
     }
 
     /// Returns a page of the locks that match a filter, in name order, after a name. The views have the number of

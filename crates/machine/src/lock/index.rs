@@ -101,8 +101,8 @@ pub(crate) struct NamespaceLocks {
     pub(crate) entries: u64,
 }
 
-/// The share of one lock in the counters and timers over all locks.
-#[derive(Debug)]
+/// The share of one lock in the counters and timers over all locks; without a lock, nothing.
+#[derive(Debug, Default)]
 struct Tally {
     held: u64,
     entries: u64,
@@ -122,6 +122,11 @@ impl Tally {
             due: lock.due(),
             cooldowns: lock.cooldowns.clone(),
         }
+    }
+
+    /// The lost sessions that can end its lock delay.
+    fn lost(&self) -> impl Iterator<Item = &SessionName> {
+        self.cooldowns.iter().flat_map(|cooldowns| cooldowns.lost())
     }
 }
 
@@ -362,7 +367,7 @@ impl LockIndex {
 
     /// Indexes a lock from the state of its directory.
     pub(crate) fn restore_lock(&mut self, name: LockName, lock: Lock) {
-        self.count_in(&name, &Tally::of(&lock));
+        self.recount(&name, &Tally::default(), &Tally::of(&lock));
         self.by_name.insert(name, Arc::new(lock));
     }
 
@@ -406,57 +411,38 @@ impl LockIndex {
         let before = Tally::of(lock);
         let changed = change(lock);
         let after = Tally::of(lock);
-        self.held = self.held + after.held - before.held;
-        self.waiting = self.waiting + after.waiting - before.waiting;
-        self.multi_waiters = self.multi_waiters + after.multi_waiters - before.multi_waiters;
-        self.count_in_namespace(name, before.entries, after.entries);
-        if before.due != after.due || before.cooldowns != after.cooldowns {
-            self.undue(name, &before);
-            self.note_due(name, &after);
-        }
+        self.recount(name, &before, &after);
         Some(changed)
     }
 
     /// Removes a lock whose directory was deleted.
     pub(crate) fn forget(&mut self, name: &LockName) {
         if let Some(lock) = self.by_name.remove(name) {
-            let tally = Tally::of(&lock);
-            self.held = self.held.saturating_sub(tally.held);
-            self.waiting = self.waiting.saturating_sub(tally.waiting);
-            self.multi_waiters = self.multi_waiters.saturating_sub(tally.multi_waiters);
-            self.count_in_namespace(name, tally.entries, 0);
-            self.undue(name, &tally);
+            self.recount(name, &Tally::of(&lock), &Tally::default());
         }
     }
 
-    fn count_in(&mut self, name: &LockName, tally: &Tally) {
-        self.held += tally.held;
-        self.waiting += tally.waiting;
-        self.multi_waiters += tally.multi_waiters;
-        self.count_in_namespace(name, 0, tally.entries);
-        self.note_due(name, tally);
-    }
-
-    fn count_in_namespace(&mut self, lock: &LockName, before: u64, after: u64) {
-        if let Some(namespace) = self.namespaces.get_mut(NamespaceName::of_name(lock.as_str())) {
-            namespace.locks = namespace.locks + u64::from(after > 0) - u64::from(before > 0);
-            namespace.entries = namespace.entries + after - before;
+    /// Replaces the share of a lock in the counters and timers over all locks.
+    fn recount(&mut self, name: &LockName, before: &Tally, after: &Tally) {
+        self.held = self.held + after.held - before.held;
+        self.waiting = self.waiting + after.waiting - before.waiting;
+        self.multi_waiters = self.multi_waiters + after.multi_waiters - before.multi_waiters;
+        if let Some(namespace) = self.namespaces.get_mut(NamespaceName::of_name(name.as_str())) {
+            let is_used = |tally: &Tally| u64::from(tally.entries > 0);
+            namespace.locks = namespace.locks + is_used(after) - is_used(before);
+            namespace.entries = namespace.entries + after.entries - before.entries;
         }
-    }
-
-    fn note_due(&mut self, name: &LockName, tally: &Tally) {
-        self.dues.extend(tally.due.map(|due| (due, name.clone())));
-        for session in tally.cooldowns.iter().flat_map(|cooldowns| cooldowns.lost()) {
-            self.delays.insert((session.clone(), name.clone()));
+        if before.due != after.due {
+            if let Some(due) = before.due {
+                self.dues.remove(&(due, name.clone()));
+            }
+            self.dues.extend(after.due.map(|due| (due, name.clone())));
         }
-    }
-
-    fn undue(&mut self, name: &LockName, tally: &Tally) {
-        if let Some(due) = tally.due {
-            self.dues.remove(&(due, name.clone()));
-        }
-        for session in tally.cooldowns.iter().flat_map(|cooldowns| cooldowns.lost()) {
-            self.delays.remove(&(session.clone(), name.clone()));
+        if before.cooldowns != after.cooldowns {
+            for session in before.lost() {
+                self.delays.remove(&(session.clone(), name.clone()));
+            }
+            self.delays.extend(after.lost().map(|session| (session.clone(), name.clone())));
         }
     }
 

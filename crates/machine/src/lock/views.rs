@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use holdfast_types::{
-    FencingToken, Grant, HolderDetails, HolderView, Labels, LockName, LockPolicy, LockView, Queued,
-    Ttl, WaiterView,
+    FencingToken, Grant, HolderDetails, HolderView, Labels, LockName, LockView, Queued, Ttl,
+    WaiterView,
 };
 
 use crate::Machine;
@@ -129,25 +129,6 @@ impl Machine {
             policy: *indexed.policy(),
             cooldown: indexed.cooldowns.as_ref().map(|cooldowns| cooldowns.longest()),
             notes: indexed.holders.iter().take(holders_max).filter_map(|h| note_of(h)).collect(),
-            shards: Vec::new(),
-            foreign_znodes: Vec::new(),
-        }
-    }
-
-    /// The view of a lock that has never been granted and has no policy.
-    pub(crate) fn free_lock_view(&self, lock: &LockName) -> LockView {
-        LockView {
-            lock: lock.clone(),
-            holders: Vec::new(),
-            holders_total: 0,
-            permits_held: 0,
-            waiters: Vec::new(),
-            waiters_total: 0,
-            last_token: None,
-            floor: self.floor_of(None),
-            policy: LockPolicy::DEFAULT,
-            cooldown: None,
-            notes: Vec::new(),
             shards: Vec::new(),
             foreign_znodes: Vec::new(),
         }
