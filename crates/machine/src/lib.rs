@@ -98,7 +98,7 @@ impl Machine {
             limits: Limits::default(),
             digest: 0,
             tree: Tree::new(),
-            sessions: Sessions::new(),
+            sessions: Sessions::default(),
             locks: LockIndex::new(0),
             recipes: Recipes::default(),
             cluster_id: None,

@@ -10,6 +10,7 @@ use holdfast_types::{
     LeaveBarrierReply, Outcome, Owner, Recipe, RecipeName, RecipeRejection, RecipeReply, Rejection,
     Reply, RequestNumber, Revision, SessionEnd, SessionId, SessionRejection, Ticket, Tripped, Ttl,
 };
+use serde::{Deserialize, Serialize};
 
 use super::{Participation, check_range, rejected};
 use crate::Machine;
@@ -18,7 +19,7 @@ use crate::session::memo::{AnsweredCall, scope_of};
 use crate::session::store::KnownSession;
 
 /// An arrived member.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct BarrierMember {
     pub(crate) session: SessionId,
     pub(crate) owner: Owner,

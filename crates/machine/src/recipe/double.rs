@@ -10,13 +10,14 @@ use holdfast_types::{
     Tripped,
 };
 use imbl::OrdMap;
+use serde::{Deserialize, Serialize};
 
 use super::arrivals::{BarrierMember, BarrierProgress, count};
 use crate::Machine;
 use crate::context::ApplyContext;
 
 /// A member that entered.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct RoundMember {
     /// The revision of its arrival.
     pub(crate) ticket: Revision,
@@ -26,7 +27,7 @@ pub(crate) struct RoundMember {
 }
 
 /// The members that entered together.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct BarrierRound {
     /// The revision in which it started.
     pub(crate) generation: Revision,

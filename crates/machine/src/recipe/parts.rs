@@ -3,14 +3,12 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use holdfast_types::{
-    BarrierKind, CounterView, Owner, RecipeName, RequestId, RequestNumber, Revision, SessionId,
-};
+use holdfast_types::{BarrierKind, CounterView, RecipeName, RequestId, Revision, SessionId};
 use imbl::OrdMap;
 use serde::{Deserialize, Serialize};
 
 use super::arrivals::BarrierMember;
-use super::double::{BarrierRound, RoundMember};
+use super::double::BarrierRound;
 use super::waits::ArrivalDeadlines;
 use super::{Barrier, DoubleBarrierState, Latch, Participation, Recipes};
 
@@ -60,8 +58,8 @@ pub(crate) struct BarrierPart {
     pub(crate) name: RecipeName,
     /// The number of members that trip the barrier.
     pub(crate) parties: u32,
-    /// The arrived members, in order.
-    pub(crate) members: Vec<MemberPart>,
+    /// The arrived members by ticket, in order.
+    pub(crate) members: Vec<(Revision, BarrierMember)>,
 }
 
 /// A double barrier.
@@ -70,34 +68,9 @@ pub(crate) struct DoublePart {
     pub(crate) name: RecipeName,
     /// The number of members of a round.
     pub(crate) parties: u32,
-    /// The members that wait to enter, in order.
-    pub(crate) waiting: Vec<MemberPart>,
-    /// The current round.
-    pub(crate) round: Option<RoundPart>,
-}
-
-/// A waiting member.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub(crate) struct MemberPart {
-    /// The revision of its arrival.
-    pub(crate) ticket: Revision,
-    pub(crate) session: SessionId,
-    pub(crate) owner: Owner,
-    /// The number under which the session remembers the final answer.
-    pub(crate) request: Option<RequestNumber>,
-    /// The revision of the latest call of this arrival.
-    pub(crate) requested_in: Revision,
-    /// The maximum wait of that call in milliseconds.
-    pub(crate) wait_ms: u64,
-}
-
-/// The members that entered together.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub(crate) struct RoundPart {
-    /// The revision in which the round started.
-    pub(crate) generation: Revision,
-    /// Ticket, session, owner, and whether it has left; in the order of arrival.
-    pub(crate) entered: Vec<(Revision, SessionId, Owner, bool)>,
+    /// The members that wait to enter by ticket, in order.
+    pub(crate) waiting: Vec<(Revision, BarrierMember)>,
+    pub(crate) round: Option<BarrierRound>,
 }
 
 impl RecipePart {
@@ -127,45 +100,38 @@ impl RecipePart {
     }
 }
 
-impl MemberPart {
-    fn of((ticket, member): (&Revision, &BarrierMember)) -> Self {
-        let BarrierMember { session, owner, request, requested_in, wait_ms } = member.clone();
-        Self { ticket: *ticket, session, owner, request, requested_in, wait_ms }
-    }
-}
-
 impl Latch {
     fn part(&self, name: &RecipeName) -> RecipePart {
         RecipePart::Latch(LatchPart {
             name: name.clone(),
             count: self.count,
             created_in: self.created_in,
-            keys: self.keys.iter().map(|(key, left)| (key.clone(), *left)).collect(),
-            promises: self.promises.iter().map(|(key, id)| (key.clone(), *id)).collect(),
+            keys: pairs(&self.keys),
+            promises: pairs(&self.promises),
         })
     }
 }
 
 impl Barrier {
     fn part(&self, name: &RecipeName) -> RecipePart {
-        let members = self.members.iter().map(MemberPart::of).collect();
+        let members = pairs(&self.members);
         RecipePart::Barrier(BarrierPart { name: name.clone(), parties: self.parties, members })
     }
 }
 
 impl DoubleBarrierState {
     fn part(&self, name: &RecipeName) -> RecipePart {
-        let entered = |e: &RoundMember| (e.ticket, e.session, e.owner.clone(), e.left);
         RecipePart::Double(DoublePart {
             name: name.clone(),
             parties: self.parties,
-            waiting: self.waiting.iter().map(MemberPart::of).collect(),
-            round: self.round.as_ref().map(|round| RoundPart {
-                generation: round.generation,
-                entered: round.entered.iter().map(entered).collect(),
-            }),
+            waiting: pairs(&self.waiting),
+            round: self.round.clone(),
         })
     }
+}
+
+fn pairs<K: Ord + Clone, V: Clone>(map: &OrdMap<K, V>) -> Vec<(K, V)> {
+    map.iter().map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
 /// Returns the range of names of one kind after the last dumped recipe; `None` if the kind is complete.
@@ -216,17 +182,11 @@ impl Recipes {
                 self.latches.insert(name, Arc::new(latch)).is_none()
             }
             RecipePart::Barrier(BarrierPart { name, parties, members }) => {
-                let barrier = Barrier { parties, members: restored(members)? };
+                let barrier = Barrier { parties, members: once(members)? };
                 self.barriers.insert(name, Arc::new(barrier)).is_none()
             }
             RecipePart::Double(DoublePart { name, parties, waiting, round }) => {
-                let entered =
-                    |(ticket, session, owner, left)| RoundMember { ticket, session, owner, left };
-                let round = round.map(|round| BarrierRound {
-                    generation: round.generation,
-                    entered: round.entered.into_iter().map(entered).collect(),
-                });
-                let double = DoubleBarrierState { parties, waiting: restored(waiting)?, round };
+                let double = DoubleBarrierState { parties, waiting: once(waiting)?, round };
                 self.doubles.insert(name, Arc::new(double)).is_none()
             }
             RecipePart::Counter { name, view } => self.counters.insert(name, view).is_none(),
@@ -294,14 +254,6 @@ impl Recipes {
         let complaint = format!("{participation:?} repeats in one session");
         if self.add(session, participation, at) { Ok(()) } else { Err(complaint) }
     }
-}
-
-fn restored(members: Vec<MemberPart>) -> Result<OrdMap<Revision, BarrierMember>, String> {
-    let member = |part: MemberPart| {
-        let MemberPart { ticket, session, owner, request, requested_in, wait_ms } = part;
-        (ticket, BarrierMember { session, owner, request, requested_in, wait_ms })
-    };
-    once(members.into_iter().map(member).collect())
 }
 
 fn once<K: Ord + Clone, V: Clone>(items: Vec<(K, V)>) -> Result<OrdMap<K, V>, String> {

@@ -24,9 +24,9 @@ pub(crate) struct EndedAttempt {
 }
 
 /// The locks that a session left, oldest record first.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct EndedAttempts {
-    records: VecDeque<EndedAttempt>,
+    pub(crate) records: VecDeque<EndedAttempt>,
     /// All attempts up to this one are over, except those that keep an entry.
     floor: Attempt,
 }
@@ -40,17 +40,9 @@ impl EndedAttempts {
         Self { records: VecDeque::new(), floor }
     }
 
-    /// Creates the records from a snapshot; `None` if there are too many.
-    pub(crate) fn restore(records: Vec<EndedAttempt>, floor: Attempt) -> Option<Self> {
-        (records.len() <= Self::COUNT_MAX).then(|| Self { records: records.into(), floor })
-    }
-
-    pub(crate) fn records(&self) -> impl Iterator<Item = &EndedAttempt> {
-        self.records.iter()
-    }
-
-    pub(crate) fn floor(&self) -> Attempt {
-        self.floor
+    /// False if a snapshot has too many records.
+    pub(crate) fn is_within_bounds(&self) -> bool {
+        self.records.len() <= Self::COUNT_MAX
     }
 
     /// The newest attempt that is over, for any lock.

@@ -56,15 +56,17 @@ impl RememberedAnswer {
 }
 
 /// The remembered answers of one session.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct Memo {
     /// Oldest first.
-    answers: VecDeque<RememberedAnswer>,
+    pub(crate) answers: VecDeque<RememberedAnswer>,
     /// The largest forgotten number: a call up to it may have been executed.
     floor: RequestNumber,
     /// Invariant: the sum of [`weight`] over all answers.
+    #[serde(skip)]
     bytes: usize,
     /// Invariant: the sum of [`named`] over all answers.
+    #[serde(skip)]
     named: usize,
 }
 
@@ -204,22 +206,19 @@ impl Memo {
         self.answers.iter().map(number).fold(self.floor, RequestNumber::max)
     }
 
-    pub(crate) fn floor(&self) -> RequestNumber {
-        self.floor
-    }
-
     /// The number of bytes in the answers that the client has chosen.
     pub(crate) fn bytes_named(&self) -> usize {
         self.named
     }
 
-    /// The answers, oldest first.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &RememberedAnswer> {
-        self.answers.iter()
+    /// The approximate size of the answers in bytes.
+    pub(crate) fn weight(&self) -> usize {
+        self.bytes
     }
 
-    /// Creates the answers from a snapshot; `None` if there are too many, or a call repeats.
-    pub(crate) fn restore(answers: Vec<RememberedAnswer>, floor: RequestNumber) -> Option<Self> {
+    /// Computes the sums after a snapshot was read. Returns false if there are too many answers, or a call repeats.
+    pub(crate) fn rebuild(&mut self) -> bool {
+        let answers = &self.answers;
         let is_twice = |(at, answer): (usize, &RememberedAnswer)| {
             let number = number(answer);
             answers.iter().take(at).any(|before| {
@@ -228,10 +227,10 @@ impl Memo {
             })
         };
         let twice = answers.iter().enumerate().any(is_twice);
-        let bytes = answers.iter().map(|answer| weight(&answer.outcome)).sum();
-        let named = answers.iter().map(|answer| named(&answer.outcome)).sum();
         let sound = answers.len() <= Self::MAX && !twice;
-        sound.then(|| Self { answers: answers.into(), floor, bytes, named })
+        self.bytes = answers.iter().map(|answer| weight(&answer.outcome)).sum();
+        self.named = answers.iter().map(|answer| named(&answer.outcome)).sum();
+        sound
     }
 }
 

@@ -10,6 +10,7 @@ use holdfast_types::{
     SessionEnd, SessionId, SessionName, Stamp, SubjectName, Ttl,
 };
 use imbl::OrdMap;
+use serde::{Deserialize, Serialize};
 
 use crate::per_namespace::PerNamespace;
 use crate::session::attempts::EndedAttempts;
@@ -20,7 +21,7 @@ use crate::session::subject_use::{SubjectUse, SubjectUses};
 const NESTED: char = '~';
 
 /// A live session.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct Session {
     pub(crate) id: SessionId,
     pub(crate) name: SessionName,
@@ -31,6 +32,7 @@ pub(crate) struct Session {
     pub(crate) opened_at: Stamp,
     pub(crate) labels: Labels,
     /// Invariant: the number of its keys in the lock index.
+    #[serde(skip)]
     pub(crate) queue_entries: u32,
     pub(crate) ended_attempts: EndedAttempts,
     /// The newest attempt that set the TTL or the labels. An older one replaces neither.
@@ -74,7 +76,7 @@ pub(crate) enum KnownSession {
 }
 
 /// The record of an ended session.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct Tombstone {
     pub(crate) name: SessionName,
     pub(crate) ended_at: Stamp,
@@ -89,7 +91,7 @@ pub(crate) struct Tombstone {
 }
 
 /// All live sessions and tombstones.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sessions {
     pub(super) by_id: OrdMap<SessionId, Arc<Session>>,
     /// Invariant: exactly the names of the live sessions and the tombstones.
@@ -116,29 +118,9 @@ impl Sessions {
     /// lowered.
     const FORGET_MAX: usize = 8;
 
-    pub(crate) fn new() -> Self {
-        Self::restored(0, 0)
-    }
-
     /// Creates an empty store with the counters of a snapshot.
     pub(crate) fn restored(minted: u64, tombstones_minted: u64) -> Self {
-        let (by_id, by_name) = (OrdMap::new(), OrdMap::new());
-        let (expired, closed) = (OrdMap::new(), OrdMap::new());
-        let namespaces = PerNamespace::default();
-        let nested = OrdMap::new();
-        let bytes = 0;
-        Self {
-            by_id,
-            by_name,
-            nested,
-            expired,
-            closed,
-            minted,
-            tombstones_minted,
-            bytes,
-            namespaces,
-            subjects: SubjectUses::default(),
-        }
+        Self { minted, tombstones_minted, ..Self::default() }
     }
 
     /// The last session number and the last tombstone number.
@@ -474,13 +456,13 @@ impl Sessions {
     }
 
     /// Adds a live session from a snapshot. Returns false if its number or name exists.
-    pub(crate) fn restore(&mut self, session: Session) -> bool {
+    pub(crate) fn restore(&mut self, session: Arc<Session>) -> bool {
         let (id, name) = (session.id, session.name.clone());
         self.bytes += session.bytes();
         self.subjects.add(session.subject.as_ref(), session.usage());
         self.add_nested(&name, id);
         self.by_name.insert(name, KnownSession::Open(id)).is_none()
-            && self.by_id.insert(id, Arc::new(session)).is_none()
+            && self.by_id.insert(id, session).is_none()
     }
 
     /// Adds a tombstone from a snapshot. Returns false if its number or name exists.

@@ -12,7 +12,7 @@ use crate::digest::DigestHasher;
 use crate::recipe::{RecipeKind, RecipePart};
 use crate::seal::ActiveSeal;
 use crate::snapshot::part::{
-    ClusterMemberPart, End, Head, NodePart, Part, SessionPart, SnapshotPart, TombstonePart,
+    ClusterMemberPart, End, Head, NodePart, Part, SnapshotPart, weight_of_session,
 };
 
 /// The largest number of items in one part.
@@ -148,7 +148,7 @@ impl SnapshotParts {
 
     fn sessions(&self, after: SessionId) -> (Option<Part>, DumpPosition) {
         let sessions = self.machine.sessions.iter_after(after);
-        let items = fill(sessions.map(|session| SessionPart::of(session)), SessionPart::weight);
+        let items = fill(sessions.cloned(), |session| weight_of_session(session));
         match items.last() {
             Some(last) => {
                 let stage = DumpPosition::Sessions(last.id);
@@ -176,20 +176,11 @@ impl SnapshotParts {
 
     fn tombstones(&self, end: SessionEnd, after: u64) -> (Option<Part>, DumpPosition) {
         let tombstones = self.machine.sessions.tombstones_after(end, after);
-        let tombstones = tombstones.map(|(number, ended)| TombstonePart {
-            number,
-            name: ended.name.clone(),
-            end,
-            ended_at: ended.ended_at,
-            incarnation: ended.incarnation,
-            over: ended.over,
-            requests_over: ended.requests_over,
-            subject: ended.subject.clone(),
-        });
-        let items = fill(tombstones, |tombstone| 64 + tombstone.name.as_str().len());
+        let tombstones = tombstones.map(|(number, ended)| (end, number, ended.clone()));
+        let items = fill(tombstones, |(_, _, ended)| 64 + ended.name.as_str().len());
         match (items.last(), end) {
-            (Some(last), _) => {
-                let stage = DumpPosition::Tombstones(end, last.number);
+            (Some((_, last, _)), _) => {
+                let stage = DumpPosition::Tombstones(end, *last);
                 (Some(Part::Tombstones(items)), stage)
             }
             (None, SessionEnd::Expired) => (None, DumpPosition::Tombstones(SessionEnd::Closed, 0)),

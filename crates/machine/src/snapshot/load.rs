@@ -2,8 +2,11 @@
 //!
 //! For any input, the result is an error or a machine that satisfies all invariants. A load rebuilds the indexes.
 
+use std::sync::Arc;
+
 use holdfast_types::{
-    AccessList, AcquireOptions, Create, FeatureLevel, LockPolicy, Seal, Ticket, ZnodePath,
+    AccessList, AcquireOptions, Create, FeatureLevel, LockPolicy, Seal, SessionEnd, Ticket,
+    ZnodePath,
 };
 use thiserror::Error;
 
@@ -16,12 +19,9 @@ use crate::lock::lock_entry::LockEntry;
 use crate::lock::rank::Rank;
 use crate::recipe::RecipePart;
 use crate::seal::ActiveSeal;
-use crate::session::attempts::EndedAttempts;
-use crate::session::memo::Memo;
 use crate::session::store::{Session, Sessions, Tombstone};
 use crate::snapshot::part::{
-    ClusterMemberPart, End, Head, LockEntryPart, NodePart, Part, SessionPart, SnapshotPart,
-    TombstonePart,
+    ClusterMemberPart, End, Head, LockEntryPart, NodePart, Part, SnapshotPart,
 };
 use crate::tree::znode::{LockDirectory, Znode, ZnodeKind, ZnodeRole};
 use crate::tree::{Tree, acl};
@@ -184,48 +184,26 @@ impl Loading {
         }
     }
 
-    fn session(&mut self, part: SessionPart) -> Result<(), LoadError> {
-        let what = format!("session {}", part.name);
-        let Some(left) = EndedAttempts::restore(part.left, part.attempt_floor) else {
+    fn session(&mut self, mut shared: Arc<Session>) -> Result<(), LoadError> {
+        let session = Arc::make_mut(&mut shared);
+        let what = format!("session {}", session.name);
+        if !session.ended_attempts.is_within_bounds() {
             return Err(unsound(format!("{what} has too many records of left locks")));
-        };
-        let Some(memo) = Memo::restore(part.memo, part.request_floor) else {
+        }
+        if !session.memo.rebuild() {
             return Err(unsound(format!(
                 "{what} has too many remembered answers, or a repeated request number"
             )));
-        };
-        let session = Session {
-            id: part.id,
-            name: part.name,
-            ttl: part.ttl,
-            generation: part.generation,
-            anonymous: part.anonymous,
-            opened_at: part.opened_at,
-            labels: part.labels,
-            queue_entries: 0,
-            ended_attempts: left,
-            settings_by: part.settings_by,
-            memo,
-            password: part.password,
-            attachment: part.attachment,
-            subject: part.subject,
-        };
-        if self.machine.sessions.restore(session) { Ok(()) } else { Err(twice(what)) }
+        }
+        session.queue_entries = 0;
+        if self.machine.sessions.restore(shared) { Ok(()) } else { Err(twice(what)) }
     }
 
-    fn tombstone(&mut self, part: TombstonePart) -> Result<(), LoadError> {
-        let what = format!("session {}", part.name);
-        let TombstonePart {
-            number,
-            name,
-            end,
-            ended_at,
-            incarnation,
-            over,
-            requests_over,
-            subject,
-        } = part;
-        let tombstone = Tombstone { name, ended_at, incarnation, over, requests_over, subject };
+    fn tombstone(
+        &mut self,
+        (end, number, tombstone): (SessionEnd, u64, Tombstone),
+    ) -> Result<(), LoadError> {
+        let what = format!("session {}", tombstone.name);
         let new = self.machine.sessions.restore_tombstone(number, end, tombstone);
         if new { Ok(()) } else { Err(twice(what)) }
     }

@@ -1,14 +1,14 @@
 //! The parts of a snapshot and their items (`docs/contributing/formats/snapshot.md`), and the approximate size of each.
 //!
-//! Items without derived state use the machine's own types.
+//! Items are the machine's own types where these have little derived state: then the order of their fields is part of the
+//! format. A field that is derived is left out, and a load computes it.
 
 use std::sync::Arc;
 
 use holdfast_types::{
     AclEntry, AcquireOptions, Attempt, AuditClass, AuditEvicted, AuditRecord, ClusterId, Data,
-    FeatureLevel, Labels, Limits, LockSet, Member, Mode, NodeId, Owner, Password, RequestNumber,
-    Retirement, Revision, Seal, SessionEnd, SessionId, SessionName, Stamp, SubjectName, Ttl,
-    ZnodePath,
+    FeatureLevel, Limits, LockSet, Member, Mode, NodeId, Owner, Retirement, Revision, Seal,
+    SessionEnd, SessionId, Stamp, ZnodePath,
 };
 use serde::{Deserialize, Serialize};
 
@@ -18,10 +18,8 @@ use crate::cluster::LastBackup;
 use crate::lock::claims::LockClaim;
 use crate::lock::lock_entry::{Hold, LockEntry};
 use crate::recipe::RecipePart;
-use crate::session::attempts::EndedAttempt;
 use crate::session::lease_records::StoredLease;
-use crate::session::memo::{self, RememberedAnswer};
-use crate::session::store::Session;
+use crate::session::store::{Session, Tombstone};
 use crate::tree::znode::{LockDirectory, Znode, ZnodeKind};
 
 /// A bounded piece of a snapshot, for [`crate::Machine::load`].
@@ -35,9 +33,9 @@ pub(crate) enum Part {
     /// Counters and limits.
     Head(Head),
     /// Live sessions, in the order of their numbers.
-    Sessions(Vec<SessionPart>),
-    /// Tombstones of expired sessions, then of closed sessions, each in the order of their ends.
-    Tombstones(Vec<TombstonePart>),
+    Sessions(Vec<Arc<Session>>),
+    /// Tombstones of expired sessions, then of closed sessions, each in the order of their ends, with its number in it.
+    Tombstones(Vec<(SessionEnd, u64, Tombstone)>),
     /// The members, by id, and then the former ones.
     Members(Vec<ClusterMemberPart>),
     /// Znodes, directories before their children.
@@ -93,55 +91,6 @@ pub(crate) struct Head {
 pub(crate) enum ClusterMemberPart {
     Current(NodeId, Member),
     Retired(NodeId, Retirement),
-}
-
-/// A live session.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub(crate) struct SessionPart {
-    pub(crate) id: SessionId,
-    pub(crate) name: SessionName,
-    /// The lifetime without a renewal.
-    pub(crate) ttl: Ttl,
-    pub(crate) generation: u64,
-    /// True if the session ends with its last queue entry.
-    pub(crate) anonymous: bool,
-    pub(crate) opened_at: Stamp,
-    pub(crate) labels: Labels,
-    /// Locks that its owners left, oldest record first.
-    pub(crate) left: Vec<EndedAttempt>,
-    /// All attempts up to this one are over, except those that keep an entry.
-    pub(crate) attempt_floor: Attempt,
-    /// The newest attempt that set the TTL or the labels.
-    pub(crate) settings_by: Attempt,
-    /// Remembered answers, oldest first.
-    pub(crate) memo: Vec<RememberedAnswer>,
-    /// The largest request number that the session has forgotten.
-    pub(crate) request_floor: RequestNumber,
-    /// The password that another connection needs to attach the session.
-    pub(crate) password: Option<Password>,
-    /// The revision of the command that attached the current connection.
-    pub(crate) attachment: Option<Revision>,
-    /// The subject that opened the session.
-    pub(crate) subject: Option<SubjectName>,
-}
-
-/// The record of an ended session.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub(crate) struct TombstonePart {
-    /// Its number in the order of the ends.
-    pub(crate) number: u64,
-    pub(crate) name: SessionName,
-    /// The kind of end.
-    pub(crate) end: SessionEnd,
-    pub(crate) ended_at: Stamp,
-    /// The ended session; 0 if no session of that name was ever open.
-    pub(crate) incarnation: SessionId,
-    /// All its attempts up to this one are over.
-    pub(crate) over: Attempt,
-    /// No call of it with a number up to this one is executed.
-    pub(crate) requests_over: RequestNumber,
-    /// The subject that opened the session.
-    pub(crate) subject: Option<SubjectName>,
 }
 
 /// A znode.
@@ -222,35 +171,12 @@ pub(crate) struct End {
     pub(crate) audit: u64,
 }
 
-impl SessionPart {
-    pub(crate) fn of(session: &Session) -> Self {
-        Self {
-            id: session.id,
-            name: session.name.clone(),
-            ttl: session.ttl,
-            generation: session.generation,
-            anonymous: session.anonymous,
-            opened_at: session.opened_at,
-            labels: session.labels.clone(),
-            left: session.ended_attempts.records().cloned().collect(),
-            attempt_floor: session.ended_attempts.floor(),
-            settings_by: session.settings_by,
-            memo: session.memo.iter().cloned().collect(),
-            request_floor: session.memo.floor(),
-            password: session.password,
-            attachment: session.attachment,
-            subject: session.subject.clone(),
-        }
-    }
-
-    pub(crate) fn weight(&self) -> usize {
-        let labels: usize = self.labels.iter().map(|(key, value)| key.len() + value.len()).sum();
-        let left =
-            self.left.iter().map(|left| left.lock.as_str().len() + left.owner.as_str().len());
-        let left: usize = left.map(|names| names + 16).sum();
-        let memo: usize = self.memo.iter().map(|answer| memo::weight(&answer.outcome)).sum();
-        256 + labels + left + memo
-    }
+/// The approximate size of a session in bytes.
+pub(crate) fn weight_of_session(session: &Session) -> usize {
+    let labels: usize = session.labels.iter().map(|(key, value)| key.len() + value.len()).sum();
+    let left = session.ended_attempts.records.iter();
+    let left = left.map(|left| 16 + left.lock.as_str().len() + left.owner.as_str().len());
+    256 + labels + left.sum::<usize>() + session.memo.weight()
 }
 
 impl NodePart {

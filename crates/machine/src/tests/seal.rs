@@ -1,5 +1,7 @@
 //! The seal: nothing that clients have changes while the cluster is sealed, and a restore can keep it.
 
+use std::sync::Arc;
+
 use holdfast_types::*;
 use proptest::prelude::*;
 
@@ -71,7 +73,7 @@ fn holders(machine: &Machine) -> Vec<(SessionName, u64)> {
 fn of_clients(machine: &Machine) -> (u64, Vec<Part>) {
     let parts = machine.dump().filter_map(|SnapshotPart(part)| match part {
         Part::Sessions(mut sessions) => {
-            sessions.iter_mut().for_each(|session| session.generation = 0);
+            sessions.iter_mut().for_each(|session| Arc::make_mut(session).generation = 0);
             Some(Part::Sessions(sessions))
         }
         Part::Tombstones(_) | Part::Nodes(_) | Part::Recipes(_) | Part::Auth(_) => Some(part),

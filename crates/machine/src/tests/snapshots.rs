@@ -1,5 +1,7 @@
 //! Snapshots: intact ones load to the same state, and corrupt ones are rejected.
 
+use std::sync::Arc;
+
 use holdfast_types::*;
 use proptest::prelude::*;
 
@@ -10,7 +12,8 @@ use super::{audit, auth, recipe};
 use crate::auth::part::AuthPart;
 use crate::lock::lock_entry::Hold;
 use crate::session::attempts::EndedAttempt;
-use crate::snapshot::part::{ClusterMemberPart, Head, NodePart, Part, SessionPart};
+use crate::session::store::Session;
+use crate::snapshot::part::{ClusterMemberPart, Head, NodePart, Part};
 use crate::tree::znode::{LockDirectory, ZnodeKind};
 use crate::{DIGEST_SCHEMA, LoadError, Machine, SnapshotPart};
 
@@ -112,7 +115,7 @@ fn the_digests_of_a_schema_are_fixed() {
     let machine = machine();
     assert_eq!(
         (DIGEST_SCHEMA, machine.digest(), machine.state_digest()),
-        (10, 5_231_172_873_650_611_519, 7_327_851_834_481_655_670)
+        (11, 5_231_172_873_650_611_519, 1_833_063_590_191_502_873)
     );
 }
 
@@ -199,20 +202,20 @@ fn counters_out_of_bounds_are_rejected() {
 #[test]
 fn corrupt_sessions_are_rejected() {
     for alter in [
-        (|s| s[0].id = SessionId(0)) as fn(&mut Vec<SessionPart>),
+        (|s| s[0].id = SessionId(0)) as fn(&mut Vec<Session>),
         |s| s[0].id = SessionId(99),
         |s| s[0].id = s[1].id,
         |s| s[0].name = s[1].name.clone(),
         |s| s[0].name = session_name("s4"),
         |s| s[0].generation = u64::MAX,
         |s| {
-            let again = s[0].memo[0].clone();
-            s[0].memo.push(again);
+            let again = s[0].memo.answers[0].clone();
+            s[0].memo.answers.push_back(again);
         },
         |s| {
             let (lock, owner) = (lock_name("a"), Owner::unnamed());
             let left = EndedAttempt { lock, owner, released: true, over: Attempt(1) };
-            s[0].left = vec![left; 257];
+            s[0].ended_attempts.records = vec![left; 257].into();
         },
         |s| drop(s.remove(0)),
         |s| s[2].password = None,
@@ -221,8 +224,10 @@ fn corrupt_sessions_are_rejected() {
         |s| s[2].attachment = Some(Revision(0)),
     ] {
         load_error(altered(|part| {
-            if let Part::Sessions(sessions) = part {
-                alter(sessions);
+            if let Part::Sessions(shared) = part {
+                let mut sessions = shared.iter().map(|session| (**session).clone()).collect();
+                alter(&mut sessions);
+                *shared = sessions.into_iter().map(Arc::new).collect();
             }
         }));
     }
@@ -378,14 +383,14 @@ fn corrupt(part: &mut Part, item: usize, what: usize, number: u64) {
             _ => head.limits.sessions_max = 0,
         },
         Part::Sessions(sessions) => {
-            let session = &mut sessions[item % 2];
+            let session = Arc::make_mut(&mut sessions[item % 2]);
             match what % 3 {
                 0 => session.id = SessionId(number),
                 1 => session.name = session_name(["s1", "s3", "x"][number as usize % 3]),
                 _ => session.anonymous = true,
             }
         }
-        Part::Tombstones(tombstones) => tombstones[0].number = number,
+        Part::Tombstones(tombstones) => tombstones[0].1 = number,
         Part::LastBackup(backup) => backup.bytes = number,
         Part::Seal(seal, _) => seal.since = Stamp(number),
         Part::Clocks(clocks) => clocks.at = Stamp(number),

@@ -44,17 +44,17 @@ pub(super) fn corrupt(recipes: &mut Vec<RecipePart>, item: usize, what: usize, n
         },
         RecipePart::Barrier(barrier) => match what % 5 {
             0 => barrier.parties = number as u32,
-            1 => barrier.members.iter_mut().for_each(|m| m.session = SessionId(number)),
-            2 => barrier.members.iter_mut().for_each(|m| m.ticket = Revision(number)),
-            3 => barrier.members.iter_mut().for_each(|m| m.requested_in = Revision(number)),
+            1 => barrier.members.iter_mut().for_each(|m| m.1.session = SessionId(number)),
+            2 => barrier.members.iter_mut().for_each(|m| m.0 = Revision(number)),
+            3 => barrier.members.iter_mut().for_each(|m| m.1.requested_in = Revision(number)),
             _ => barrier.members.clear(),
         },
         RecipePart::Double(double) => match what % 5 {
             0 => double.parties = number as u32,
             1 => double.round = None,
             2 => double.waiting.clear(),
-            3 => double.waiting.iter_mut().for_each(|m| m.requested_in = Revision(number)),
-            _ => double.round.iter_mut().for_each(|round| round.entered[0].3 ^= true),
+            3 => double.waiting.iter_mut().for_each(|m| m.1.requested_in = Revision(number)),
+            _ => double.round.iter_mut().for_each(|round| round.entered[0].left ^= true),
         },
         RecipePart::Counter { view, .. } => view.version = number,
     }
@@ -104,8 +104,8 @@ fn corrupt_barriers_are_rejected() {
         |barrier| barrier.parties = 2,
         |barrier| barrier.members.clear(),
         |barrier| barrier.members[1] = barrier.members[0].clone(),
-        |barrier| barrier.members[0].requested_in = Revision(1),
-        |barrier| barrier.members[0].session = SessionId(99),
+        |barrier| barrier.members[0].1.requested_in = Revision(1),
+        |barrier| barrier.members[0].1.session = SessionId(99),
     ];
     for (number, corrupt) in corruptions.iter().enumerate() {
         let loaded = loads(|part| {
@@ -117,7 +117,7 @@ fn corrupt_barriers_are_rejected() {
     }
     let corruptions: [fn(&mut DoublePart); 4] = [
         |double| (double.round, double.parties) = (None, 1),
-        |double| double.round.as_mut().unwrap().entered[1].3 = true,
+        |double| double.round.as_mut().unwrap().entered[1].left = true,
         |double| double.round.as_mut().unwrap().entered.reverse(),
         |double| drop(double.round.as_mut().unwrap().entered.pop()),
     ];
