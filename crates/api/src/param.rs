@@ -8,7 +8,7 @@ use std::time::Duration;
 use holdfast_types::LockName;
 use serde_json::{Value, json};
 
-use crate::format_duration;
+use crate::{ParamList, format_duration};
 
 /// Characters up to U+FFFF that names must not contain, for a class of a regular expression.
 const FORBIDDEN: &str = "\\u0000-\\u001f\\u007f-\\u009f\\u00ad\\u034f\\u061c\\u115f-\\u1160\\u17b4-\\u17b5\\u180b-\\u180f\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\u3164\\ue000-\\uf8ff\\ufe00-\\ufe0f\\ufeff\\uffa0\\ufff0-\\uffff";
@@ -416,7 +416,7 @@ impl Param {
 }
 
 /// The JSON object with these parameters as properties, and nothing else.
-pub fn object_schema(params: &[Param]) -> Value {
+pub fn object_schema(list: &ParamList) -> Value {
     let property = |param: &Param| {
         let schema = if param.form.is_repeated() && param.form.fits_query() {
             json!({ "type": "array", "items": param.schema() })
@@ -425,7 +425,7 @@ pub fn object_schema(params: &[Param]) -> Value {
         };
         (param.name.to_owned(), described(schema, &param.explained()))
     };
-    let properties: serde_json::Map<String, Value> = params.iter().map(property).collect();
+    let properties: serde_json::Map<String, Value> = list.iter().map(property).collect();
     json!({ "type": "object", "properties": properties, "additionalProperties": false })
 }
 

@@ -3,7 +3,7 @@
 //! Callers bring names from other systems (`timeout`, `lease`, `?shared=true`). [`GUESSES`] maps such names to the parameter
 //! that has their meaning. A spelling mistake gets the nearest parameter, and any other name only the list.
 
-use crate::param::Param;
+use crate::ParamList;
 use crate::param_error::nearest;
 
 /// Names of one meaning with spaces between, and the hint for a call that takes all parameters in `takes`. The first match applies.
@@ -187,16 +187,15 @@ const GUESSES: &[ParamGuess] = &[
 ];
 
 /// The hint for an unknown parameter, without the list of the known ones; `None` if no parameter is close.
-pub(crate) fn hint_of_unknown(name: &str, params: &[Param]) -> Option<String> {
+pub(crate) fn hint_of_unknown(name: &str, list: &ParamList) -> Option<String> {
     let name = snake_case(name);
-    let is_taken = |taken: &str| params.iter().any(|param| param.name == taken);
     let fits = |guess: &&ParamGuess| {
         guess.names.split(' ').any(|guessed| guessed == name)
-            && guess.takes.iter().all(|taken| is_taken(taken))
+            && guess.takes.iter().all(|taken| list.takes(taken))
     };
     let guess = GUESSES.iter().find(fits).map(|guess| guess.hint.to_owned());
     guess.or_else(|| {
-        let near = nearest(&name, params.iter().map(|param| param.name))?;
+        let near = nearest(&name, list.iter().map(|param| param.name))?;
         Some(if near == "labels" {
             LABELS_HINT.to_owned()
         } else {
@@ -222,10 +221,11 @@ fn snake_case(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Param;
     use crate::parameters::lock::{LIMIT, MODE, PERMITS, SESSION, SHARD};
     use crate::parameters::{ATTEMPT, LABELS, TTL, WAIT};
 
-    const ACQUIRE: &[Param] = &[
+    const ACQUIRE: ParamList = ParamList::of_call(&[
         SESSION,
         ATTEMPT,
         TTL,
@@ -236,7 +236,7 @@ mod tests {
         SHARD,
         LABELS,
         Param::duration("max_hold", (std::time::Duration::ZERO, std::time::Duration::ZERO), ""),
-    ];
+    ]);
 
     /// Names that callers of Redis, Consul, etcd, ZooKeeper and Kubernetes write.
     #[test]
@@ -267,11 +267,11 @@ mod tests {
             ("permit", "did you mean 'permits'?"),
             ("nowait", "leave wait out"),
         ] {
-            let found = hint_of_unknown(guess, ACQUIRE).unwrap_or_default();
+            let found = hint_of_unknown(guess, &ACQUIRE).unwrap_or_default();
             assert!(found.starts_with(hint), "{guess}: {found}");
         }
         for guess in ["q", "x", "zone", "verbose", "pretty", "format", "token", "namespace"] {
-            assert_eq!(hint_of_unknown(guess, ACQUIRE), None, "{guess}");
+            assert_eq!(hint_of_unknown(guess, &ACQUIRE), None, "{guess}");
         }
     }
 }

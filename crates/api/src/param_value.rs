@@ -37,23 +37,9 @@ pub trait CallParams: Sized {
 }
 
 /// Defines the struct of one call's parameters: `field: Type = PARAM` for each. `as "…"` replaces the subject "this
-/// call" in messages. `..numbered` adds the parameters of a change that is executed once: the front-end reads them.
+/// call" in messages.
 #[macro_export]
 macro_rules! params {
-    ($(#[$doc:meta])* $vis:vis struct $name:ident $(as $what:literal)? {
-        $($(#[$note:meta])* $field:ident: $type:ty = $param:expr,)*
-        ..numbered
-    }) => {
-        $crate::params! {
-            $(#[$doc])*
-            $vis struct $name $(as $what)? {
-                $($(#[$note])* $field: $type = $param,)*
-                _session: Option<::holdfast_types::SessionName> = $crate::parameters::CALL_SESSION,
-                _request: Option<::holdfast_types::RequestNumber> = $crate::parameters::REQUEST,
-                _redirect: bool = $crate::parameters::REDIRECT,
-            }
-        }
-    };
     ($(#[$doc:meta])* $vis:vis struct $name:ident $(as $what:literal)? {
         $($(#[$note:meta])* $field:ident: $type:ty = $param:expr,)*
     }) => {

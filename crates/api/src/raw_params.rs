@@ -28,12 +28,14 @@ pub struct ParamList {
     pub what: &'static str,
     /// In the order of the API description.
     pub params: &'static [Param],
+    /// Those that the front-end reads for many calls. One in `params` with the same name replaces it.
+    pub implied: &'static [Param],
 }
 
 impl ParamList {
     /// The parameters of a call.
     pub const fn of_call(params: &'static [Param]) -> Self {
-        Self { what: "this call", params }
+        Self { what: "this call", params, implied: &[] }
     }
 
     /// The same parameters with another subject.
@@ -42,23 +44,36 @@ impl ParamList {
         Self { what, ..self }
     }
 
+    /// The same parameters, and those that the front-end reads.
+    #[must_use]
+    pub const fn and(self, implied: &'static [Param]) -> Self {
+        Self { implied, ..self }
+    }
+
+    /// Every parameter once, the own ones first.
+    pub fn iter(&self) -> impl Iterator<Item = &'static Param> + Clone {
+        let own = self.params;
+        let is_new = move |param: &&Param| !own.iter().any(|own| own.name == param.name);
+        own.iter().chain(self.implied.iter().filter(is_new))
+    }
+
     /// Whether a parameter has this name.
     pub fn takes(&self, name: &str) -> bool {
-        self.params.iter().any(|param| param.name == name)
+        self.iter().any(|param| param.name == name)
     }
 
     fn find(&self, name: &str) -> Option<&'static Param> {
-        self.params.iter().find(|param| param.name == name && param.form != Form::Labels)
+        self.iter().find(|param| param.name == name && param.form != Form::Labels)
     }
 
     fn takes_labels(&self) -> bool {
-        self.params.iter().any(|param| param.form == Form::Labels)
+        self.iter().any(|param| param.form == Form::Labels)
     }
 
     fn listed(&self) -> String {
         let name =
             |param: &Param| if param.form == Form::Labels { "label.KEY" } else { param.name };
-        let all: Vec<&str> = self.params.iter().map(name).collect();
+        let all: Vec<&str> = self.iter().map(name).collect();
         if all.is_empty() {
             format!("{} takes no parameters", self.what)
         } else {
@@ -350,7 +365,7 @@ fn not_a_flag(key: &str, text: &str) -> ParamError {
 
 fn unknown(key: &str, list: &ParamList) -> ParamError {
     let listed = list.listed();
-    let hint = match hint_of_unknown(key, list.params) {
+    let hint = match hint_of_unknown(key, list) {
         Some(hint) if hint.ends_with('?') => format!("{hint} {listed}"),
         Some(hint) => format!("{hint}; {listed}"),
         None => listed,

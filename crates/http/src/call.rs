@@ -8,7 +8,7 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use bytes::Bytes;
 use futures_util::{FutureExt as _, TryFutureExt as _};
 
-use holdfast_api::parameters::{REDIRECT, STALE};
+use holdfast_api::parameters::STALE;
 use holdfast_api::{
     CallParams, ErrorCode, JsonPairs, Param, ParamError, ParamField, ParamList, RawParams, params,
     unescape_path,
@@ -51,14 +51,6 @@ params! {
     /// The parameters of a read that takes no others.
     pub(crate) struct ReadParams {
         stale: bool = STALE,
-        _redirect: bool = REDIRECT,
-    }
-}
-
-params! {
-    /// The parameters of a change that takes no others.
-    pub(crate) struct NumberedParams {
-        ..numbered
     }
 }
 

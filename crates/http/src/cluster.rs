@@ -4,7 +4,6 @@ use axum::body::Body;
 use axum::http::StatusCode;
 use futures_util::FutureExt as _;
 use futures_util::stream::unfold;
-use holdfast_api::parameters::REDIRECT;
 use holdfast_api::parameters::member::{LEVEL, TO};
 use holdfast_api::{
     BACKUP_MEDIA, CallParams as _, ClusterBody, ErrorCode, FeatureLevelBody, NodeBody, Schemas,
@@ -68,7 +67,6 @@ pub(crate) static VERIFY: Operation = Operation {
     summary: "Compare the whole states of all members",
     description: "Every member hashes its state after the same entry of the log, in the background. The response waits for the slowest \
         member, at most half a minute. A member whose state differs from the majority's should be replaced.",
-    params: VerifyStateParams::LIST,
     late_copies: LateCopies::NoStateChange,
     answers: || {
         let about = "The digest of each member";
@@ -101,20 +99,12 @@ pub(crate) static BACK_UP: Operation = Operation {
 params! {
     struct SetLevelParams {
         level: u64 = LEVEL,
-        ..numbered
     }
 }
 
 params! {
     struct TransferLeadershipParams {
         to: Option<NodeId> = TO,
-        _redirect: bool = REDIRECT,
-    }
-}
-
-params! {
-    struct VerifyStateParams {
-        _redirect: bool = REDIRECT,
     }
 }
 
@@ -172,21 +162,20 @@ fn node(view: ClusterMember) -> NodeBody {
 }
 
 async fn set_level(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
-    let SetLevelParams { level, .. } = call.params()?;
+    let SetLevelParams { level } = call.params()?;
     let level = FeatureLevel(u16::try_from(level).unwrap_or(u16::MAX));
     let Response { value: level, revision, .. } = call.run(call.service().set_level(level)).await?;
     Ok(Reply::json(StatusCode::OK, &FeatureLevelBody { level: level.0 }).at(revision))
 }
 
 async fn transfer(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
-    let TransferLeadershipParams { to, .. } = call.params()?;
+    let TransferLeadershipParams { to } = call.params()?;
     let Response { value: leader, revision, .. } =
         call.run(call.service().transfer_leadership(to)).await?;
     Ok(Reply::json(StatusCode::OK, &TransferredLeadershipBody { leader }).at(revision))
 }
 
 async fn verify(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
-    let VerifyStateParams { .. } = call.params()?;
     let Response { value, revision, .. } = call.run(call.service().verify_state()).await?;
     Ok(Reply::json(StatusCode::OK, &verification_body(&value)).at(revision))
 }

@@ -13,7 +13,7 @@ use axum::http::{HeaderMap, StatusCode};
 use futures_util::FutureExt as _;
 use holdfast_api::parameters::election::{RESIGNED_SESSION, SESSION, VALUE};
 use holdfast_api::parameters::{
-    ATTEMPT, CHANGE, LABELS, OWNER, REDIRECT, RELEASED_ATTEMPT, RELEASED_TOKEN, TTL, WAIT,
+    ATTEMPT, CHANGE, LABELS, OWNER, RELEASED_ATTEMPT, RELEASED_TOKEN, TTL, WAIT,
 };
 use holdfast_api::{
     CallParams as _, ElectedBody, ElectionBody, ErrorCode, ParamError, ParamValue as _, Schemas,
@@ -110,7 +110,6 @@ params! {
         ttl: Option<Ttl> = TTL,
         wait: Duration = WAIT,
         value: Option<String> = VALUE,
-        _redirect: bool = REDIRECT,
         labels: Labels = LABELS,
     }
 }
@@ -121,7 +120,6 @@ params! {
         owner: Option<Owner> = OWNER,
         attempt: Option<Attempt> = RELEASED_ATTEMPT,
         token: Option<FencingToken> = RELEASED_TOKEN,
-        _redirect: bool = REDIRECT,
     }
 }
 
@@ -184,7 +182,7 @@ fn value(value: Option<String>, body: &[u8], is_text: bool) -> Result<Option<Str
 
 async fn read(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let (election, lock) = election(call)?;
-    let ReadParams { stale, .. } = call.params()?;
+    let ReadParams { stale } = call.params()?;
     if accepts_events(&call.parts.headers) {
         return observe(call, (election, lock), read_mode(stale)).await;
     }
@@ -203,7 +201,7 @@ async fn read(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
 
 async fn resign(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let (_, lock) = election(call)?;
-    let ResignParams { session, owner, attempt, token, .. } = call.params()?;
+    let ResignParams { session, owner, attempt, token } = call.params()?;
     let target = release_target(attempt, token)?;
     call.log_fields.session = Some(session.clone());
     let release = Release { locks: lock.into(), session, owner: owner_or_unnamed(owner), target };
@@ -256,7 +254,7 @@ mod tests {
     #[test]
     fn a_resignation_needs_a_session_and_has_at_most_one_target() {
         let read = |query: &str| {
-            let params = ResignParams::from_query(query)?;
+            let params: ResignParams = RESIGN.params_of(query)?;
             release_target(params.attempt, params.token)
         };
         assert!(read("session=db1&owner=o&redirect&token=7").is_ok());

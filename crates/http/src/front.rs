@@ -131,7 +131,7 @@ async fn handle(
     call.body = bytes;
     if operation.scope.reads_params() {
         let in_body = matches!(operation.body, BodyKind::Params { .. });
-        call.read_params(operation.params, in_body)?;
+        call.read_params(operation.all_params(), in_body)?;
     }
     if let Some(redirect) = call.redirect_to_leader() {
         return Ok(redirect);

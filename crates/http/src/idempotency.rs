@@ -33,9 +33,9 @@ pub(crate) fn number(
     operation: &str,
     body: &[u8],
 ) -> Result<(), HttpError> {
-    let request = call.param(&REQUEST)?;
+    let (session, request) = (call.param(&CALL_SESSION)?, call.param(&REQUEST)?);
     let Some(request) = request_number(call, request)? else { return Ok(()) };
-    let session = remembering(call.param(&CALL_SESSION)?)?;
+    let session = remembering(session)?;
     call.log_fields.session = Some(session.clone());
     let scope = scope(call, operation, body);
     call.execute_once(NumberedCall { session, request, scope });

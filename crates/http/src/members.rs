@@ -2,7 +2,6 @@
 
 use axum::http::StatusCode;
 use futures_util::FutureExt as _;
-use holdfast_api::parameters::REDIRECT;
 use holdfast_api::parameters::member::{
     DRY_RUN, FORCE, HTTP, NEW_HTTP, NEW_PEER, NEW_ZOOKEEPER, PEER, REASON, REPLACES, ROLE, ZONE,
     ZOOKEEPER,
@@ -81,7 +80,6 @@ params! {
         replaces: Option<NodeId> = REPLACES,
         force: bool = FORCE,
         dry_run: bool = DRY_RUN,
-        ..numbered
     }
 }
 
@@ -95,7 +93,6 @@ params! {
         zone: Option<Zone> = ZONE,
         force: bool = FORCE,
         dry_run: bool = DRY_RUN,
-        ..numbered
     }
 }
 
@@ -104,12 +101,11 @@ params! {
         reason: Reason = REASON,
         force: bool = FORCE,
         dry_run: bool = DRY_RUN,
-        _redirect: bool = REDIRECT,
     }
 }
 
 async fn add(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
-    let AddMemberParams { peer, http, zookeeper, zone, role, replaces, force, dry_run, .. } =
+    let AddMemberParams { peer, http, zookeeper, zone, role, replaces, force, dry_run } =
         call.params()?;
     let addresses = MemberAddresses { peer, http, zookeeper };
     let new = NewMember { addresses, zone, role, replaces };
@@ -129,7 +125,7 @@ async fn add(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
 
 async fn set(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let node = call.member()?;
-    let SetMemberParams { role, replaces, peer, http, zookeeper, zone, force, dry_run, .. } =
+    let SetMemberParams { role, replaces, peer, http, zookeeper, zone, force, dry_run } =
         call.params()?;
     let mode = ChangeMode { force, dry_run };
     let others = peer.is_some() || http.is_some() || zookeeper.is_some() || zone.is_some();
@@ -156,7 +152,7 @@ fn of_role(detail: &str) -> HttpError {
 
 async fn remove(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let node = call.member()?;
-    let RemoveMemberParams { reason, force, dry_run, .. } = call.params()?;
+    let RemoveMemberParams { reason, force, dry_run } = call.params()?;
     let mode = ChangeMode { force, dry_run };
     call.change(call.service().remove_member(node, reason, mode)).await
 }

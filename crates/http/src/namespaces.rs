@@ -11,7 +11,7 @@ use holdfast_api::{CallParams as _, ErrorCode, NamespaceBody, NamespacesBody, Sc
 use holdfast_service::{NamespaceView, Response};
 use holdfast_types::{AuthChange, QuotaKind, Quotas, Right};
 
-use crate::call::{CallContext, NumberedParams};
+use crate::call::CallContext;
 use crate::operation::{Example, Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::{NAMESPACE, NAMESPACES};
@@ -48,7 +48,6 @@ pub(crate) static SET: Operation = Operation {
 pub(crate) static DELETE: Operation = Operation {
     summary: "Delete a namespace to which nothing belongs",
     description: "Its subjects would no longer be bound to it: delete them first, and its sessions, znodes and recipes.",
-    params: NumberedParams::LIST,
     answers: || ResponseSpec::no_content("The namespace does not exist any more"),
     errors: &[ErrorCode::Forbidden, ErrorCode::NotFound, ErrorCode::NamespaceInUse],
     ..Operation::change(
@@ -70,7 +69,6 @@ params! {
         bytes: Option<u64> = BYTES,
         recipes: Option<u64> = RECIPES,
         calls_per_second: Option<u64> = CALLS_PER_SECOND,
-        ..numbered
     }
 }
 
@@ -115,6 +113,5 @@ async fn set(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
 
 async fn delete(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let namespace = call.namespace()?;
-    let NumberedParams { .. } = call.params()?;
     call.change(call.service().change_auth(AuthChange::DeleteNamespace { namespace })).await
 }

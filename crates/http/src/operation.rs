@@ -8,6 +8,7 @@ use std::fmt;
 use axum::http::StatusCode;
 use axum::routing::MethodFilter;
 use futures_util::future::BoxFuture;
+use holdfast_api::parameters::{CALL_SESSION, REDIRECT, REQUEST};
 use holdfast_api::{ErrorCode, Form, IDEMPOTENCY_KEY, ParamList, Schemas};
 use holdfast_types::Right;
 use serde_json::Value;
@@ -40,7 +41,7 @@ pub(crate) struct Operation {
     pub(crate) description: &'static str,
     /// What the head of a call with a body must prove.
     pub(crate) access: HeadAccess,
-    /// The query parameters; with [`BodyKind::Params`] also the fields of the body.
+    /// The query parameters that the handler reads; with [`BodyKind::Params`] also the fields of the body.
     pub(crate) params: ParamList,
     /// Request headers that the handler reads, in addition to those of every call.
     pub(crate) headers: &'static [Header],
@@ -184,9 +185,30 @@ impl Operation {
         }
     }
 
+    /// The parameters of the call, and those that the pipeline reads: `redirect` of every call on the replicated state, and the
+    /// session and the number of a call that is executed once.
+    pub(crate) const fn all_params(&self) -> ParamList {
+        match self.scope {
+            Scope::Static | Scope::Scraped | Scope::Public | Scope::Node => self.params,
+            Scope::Read | Scope::Write if self.late_copies.is_executed_once() => {
+                self.params.and(&[CALL_SESSION, REQUEST, REDIRECT])
+            }
+            Scope::Read | Scope::Write => self.params.and(&[REDIRECT]),
+        }
+    }
+
+    /// Reads the parameters of the call from a query string.
+    #[cfg(test)]
+    pub(crate) fn params_of<P: holdfast_api::CallParams>(
+        &self,
+        query: &str,
+    ) -> Result<P, holdfast_api::ParamError> {
+        P::read(&holdfast_api::RawParams::parse(Some(query), &self.all_params())?)
+    }
+
     /// Whether the call takes a parameter of this name.
     pub(crate) fn takes(&self, name: &str) -> bool {
-        self.params.params.iter().any(|param| param.name == name)
+        self.all_params().takes(name)
     }
 
     /// The request headers that the call reads, in addition to those of every call.
@@ -197,7 +219,8 @@ impl Operation {
 
     /// Every error that the call can return, in order.
     pub(crate) fn all_errors(&self) -> Vec<ErrorCode> {
-        let forms = || self.params.params.iter().chain(&self.route.name).map(|param| param.form);
+        let params = self.all_params();
+        let forms = || params.iter().chain(&self.route.name).map(|param| param.form);
         let named = forms().any(|form| {
             matches!(form, Form::Name { .. } | Form::Path { .. } | Form::Labels | Form::Locks)
         });

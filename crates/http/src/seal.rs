@@ -2,7 +2,6 @@
 
 use axum::http::StatusCode;
 use futures_util::FutureExt as _;
-use holdfast_api::parameters::REDIRECT;
 use holdfast_api::parameters::member::{REASON, SEAL_REVISION};
 use holdfast_api::{CallParams as _, ErrorCode, Rfc3339Time, Schemas, SealBody, params};
 use holdfast_service::Response;
@@ -43,19 +42,17 @@ pub(crate) static UNSEAL_CLUSTER: Operation = Operation {
 params! {
     struct SealParams {
         reason: Reason = REASON,
-        ..numbered
     }
 }
 
 params! {
     struct UnsealParams {
         seal: Revision = SEAL_REVISION,
-        _redirect: bool = REDIRECT,
     }
 }
 
 async fn seal(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
-    let SealParams { reason, .. } = call.params()?;
+    let SealParams { reason } = call.params()?;
     let Response { value: seal, revision, .. } = call.run(call.service().seal(reason)).await?;
     Ok(Reply::json(StatusCode::OK, &seal_body(seal)).at(revision))
 }
@@ -66,6 +63,6 @@ pub(crate) fn seal_body(seal: Seal) -> SealBody {
 }
 
 async fn unseal(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
-    let UnsealParams { seal, .. } = call.params()?;
+    let UnsealParams { seal } = call.params()?;
     call.change(call.service().unseal(seal)).await
 }

@@ -4,7 +4,6 @@
 //! by the content of a file that it wrote there.
 
 use futures_util::FutureExt as _;
-use holdfast_api::parameters::REDIRECT;
 use holdfast_api::parameters::auth::{ADMINISTRATOR, FIRST_MODE};
 use holdfast_api::{
     CallParams as _, ErrorCode, FirstAdministratorBody, IssuedTokenBody, Param, Problem, Schemas,
@@ -84,7 +83,6 @@ params! {
         proof: String = PROOF,
         subject: SubjectName = ADMINISTRATOR,
         mode: Option<AuthMode> = FIRST_MODE,
-        _redirect: bool = REDIRECT,
     }
 }
 
@@ -92,12 +90,11 @@ params! {
     struct RecoverParams {
         proof: String = PROOF,
         subject: SubjectName = ADMINISTRATOR,
-        _redirect: bool = REDIRECT,
     }
 }
 
 async fn bootstrap(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
-    let BootstrapParams { proof, subject, mode, .. } = call.params()?;
+    let BootstrapParams { proof, subject, mode } = call.params()?;
     check_is_near(call)?;
     // After the first administrator the answer is the same for every caller.
     if !call.state.service().has_had_administrator() {
@@ -118,7 +115,7 @@ async fn bootstrap(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
 }
 
 async fn recover(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
-    let RecoverParams { proof, subject, .. } = call.params()?;
+    let RecoverParams { proof, subject } = call.params()?;
     check_is_near(call)?;
     check_owner(
         call,

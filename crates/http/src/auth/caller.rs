@@ -2,7 +2,6 @@
 
 use axum::http::StatusCode;
 use futures_util::FutureExt as _;
-use holdfast_api::parameters::STALE;
 use holdfast_api::parameters::auth::{AS, ASKED_PERMISSION};
 use holdfast_api::{
     CallParams as _, CallerBody, ErrorCode, ParamError, Rfc3339Time, Schemas, VerdictBody, params,
@@ -10,7 +9,7 @@ use holdfast_api::{
 use holdfast_service::{KnownCaller, Response, Verdict};
 use holdfast_types::{Credential, NamePattern, Permission, SubjectName};
 
-use crate::call::{CallContext, read_mode};
+use crate::call::{CallContext, ReadParams, read_mode};
 use crate::operation::{Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes;
@@ -19,7 +18,7 @@ use crate::status::HttpError;
 pub(crate) static ME: Operation = Operation {
     summary: "Read who the caller is, with its roles",
     description: "Every caller may ask. The roles are those of the subject; every caller also has the role anonymous.",
-    params: MeParams::LIST,
+    params: ReadParams::LIST,
     answers: || ResponseSpec::ok("The caller", Schemas::of::<CallerBody>),
     ..Operation::read("readCaller", &routes::ME, |call| me(call).boxed())
 };
@@ -33,12 +32,6 @@ pub(crate) static CAN: Operation = Operation {
 };
 
 params! {
-    struct MeParams {
-        stale: bool = STALE,
-    }
-}
-
-params! {
     struct CanParams {
         permission: Permission = ASKED_PERMISSION,
         subject: Option<SubjectName> = AS,
@@ -46,7 +39,7 @@ params! {
 }
 
 async fn me(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
-    let MeParams { stale } = call.params()?;
+    let ReadParams { stale } = call.params()?;
     let known = call.run(call.service().known_caller(read_mode(stale))).await?;
     let Response { value: known, revision, leader_contact } = known;
     let KnownCaller { actor, subject, roles, namespace, expires_at } = known;

@@ -10,7 +10,7 @@ use holdfast_api::{
 use holdfast_service::Response;
 use holdfast_types::{AuthChange, Reason, Right};
 
-use crate::call::{CallContext, NumberedParams};
+use crate::call::CallContext;
 use crate::operation::{Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::{DENIED_CERTIFICATE, DENIED_CERTIFICATES};
@@ -42,7 +42,6 @@ pub(crate) static DENY: Operation = Operation {
 
 pub(crate) static ALLOW: Operation = Operation {
     summary: "End the denial of a certificate",
-    params: NumberedParams::LIST,
     answers: || ResponseSpec::no_content("The certificate is not denied"),
     errors: &[ErrorCode::Forbidden, ErrorCode::NotFound],
     ..Operation::change("allowCertificate", Method::Delete, &DENIED_CERTIFICATE, MANAGE, |call| {
@@ -53,7 +52,6 @@ pub(crate) static ALLOW: Operation = Operation {
 params! {
     struct DenyParams {
         reason: Reason = DENY_REASON,
-        ..numbered
     }
 }
 
@@ -71,13 +69,12 @@ async fn list(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
 
 async fn deny(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let certificate = call.certificate_id()?;
-    let DenyParams { reason, .. } = call.params()?;
+    let DenyParams { reason } = call.params()?;
     let change = AuthChange::DenyCertificate { certificate, reason };
     call.change(call.service().change_auth(change)).await
 }
 
 async fn allow(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let certificate = call.certificate_id()?;
-    let NumberedParams { .. } = call.params()?;
     call.change(call.service().change_auth(AuthChange::AllowCertificate { certificate })).await
 }

@@ -37,7 +37,6 @@ pub(crate) static SET: Operation = Operation {
 params! {
     struct SetModeParams {
         mode: AuthMode = MODE,
-        ..numbered
     }
 }
 
@@ -67,6 +66,6 @@ async fn read(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
 }
 
 async fn set(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
-    let SetModeParams { mode, .. } = call.params()?;
+    let SetModeParams { mode } = call.params()?;
     call.change(call.service().change_auth(AuthChange::SetMode(mode))).await
 }

@@ -68,7 +68,6 @@ params! {
         streams: Option<u64> = STREAMS,
         connections: Option<u64> = CONNECTIONS,
         calls_per_second: Option<u64> = CALLS_PER_SECOND,
-        ..numbered
     }
 }
 

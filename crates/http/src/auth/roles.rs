@@ -8,7 +8,7 @@ use holdfast_service::Response;
 use holdfast_types::{AuthChange, BUILT_IN_ROLES, Permission, Right, RoleName, built_in_role};
 
 use crate::body::BodyKind;
-use crate::call::{CallContext, NumberedParams};
+use crate::call::CallContext;
 use crate::operation::{Example, Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::{ROLE, ROLES};
@@ -42,7 +42,6 @@ pub(crate) static SET: Operation = Operation {
 
 pub(crate) static DELETE: Operation = Operation {
     summary: "Delete a role, and take it from its subjects",
-    params: NumberedParams::LIST,
     answers: || ResponseSpec::no_content("The role does not exist any more"),
     errors: &[ErrorCode::Forbidden, ErrorCode::NotFound],
     ..Operation::change("deleteRole", Method::Delete, &ROLE, &[Right::AuthManage], |call| {
@@ -53,7 +52,6 @@ pub(crate) static DELETE: Operation = Operation {
 params! {
     struct SetRoleParams {
         permissions: Vec<Permission> = PERMISSIONS,
-        ..numbered
     }
 }
 
@@ -81,12 +79,11 @@ fn built_in() -> impl Iterator<Item = RoleBody> {
 
 async fn set(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let role = call.role()?;
-    let SetRoleParams { permissions, .. } = call.params()?;
+    let SetRoleParams { permissions } = call.params()?;
     call.change(call.service().change_auth(AuthChange::SetRole { role, permissions })).await
 }
 
 async fn delete(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let role = call.role()?;
-    let NumberedParams { .. } = call.params()?;
     call.change(call.service().change_auth(AuthChange::DeleteRole { role })).await
 }

@@ -58,14 +58,12 @@ params! {
     struct SetSubjectParams {
         roles: Vec<RoleName> = ROLES,
         certificates: Vec<CertificateName> = CERTIFICATES,
-        ..numbered
     }
 }
 
 params! {
     struct DeleteSubjectParams {
         sessions: bool = CLOSE_SESSIONS,
-        ..numbered
     }
 }
 
@@ -82,14 +80,14 @@ async fn list(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
 
 async fn set(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let subject = call.subject()?;
-    let SetSubjectParams { roles, certificates, .. } = call.params()?;
+    let SetSubjectParams { roles, certificates } = call.params()?;
     let change = AuthChange::SetSubject { subject, roles, certificates };
     call.change(call.service().change_auth(change)).await
 }
 
 async fn delete(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let subject = call.subject()?;
-    let DeleteSubjectParams { sessions, .. } = call.params()?;
+    let DeleteSubjectParams { sessions } = call.params()?;
     let change = AuthChange::DeleteSubject { subject: subject.clone() };
     let deleted = call.run(call.service().change_auth(change)).await?;
     closed_sessions(call, sessions.then_some(subject), deleted.revision).await

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use axum::http::{HeaderValue, StatusCode, header};
 use futures_util::FutureExt as _;
-use holdfast_api::parameters::REDIRECT;
 use holdfast_api::parameters::auth::{
     CLOSE_SESSIONS, DEFAULT_TTL, GRACE, MAX_TTL, NEVER, NEW_TOKEN_TTL, SUBJECT, TOKEN_TTL,
 };
@@ -98,7 +97,6 @@ params! {
         subject: SubjectName = SUBJECT,
         ttl: Option<Duration> = TOKEN_TTL,
         never: bool = NEVER,
-        ..numbered
     }
 }
 
@@ -107,14 +105,12 @@ params! {
         grace: Duration = GRACE,
         ttl: Option<Duration> = NEW_TOKEN_TTL,
         never: bool = NEVER,
-        ..numbered
     }
 }
 
 params! {
     struct DeleteTokenParams {
         sessions: bool = CLOSE_SESSIONS,
-        _redirect: bool = REDIRECT,
     }
 }
 
@@ -122,7 +118,6 @@ params! {
     struct TokenPolicyParams {
         default_ttl: Option<Duration> = DEFAULT_TTL,
         max_ttl: Option<Duration> = MAX_TTL,
-        ..numbered
     }
 }
 
@@ -142,28 +137,28 @@ async fn list(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
 }
 
 async fn create(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
-    let NewTokenParams { subject, ttl, never, .. } = call.params()?;
+    let NewTokenParams { subject, ttl, never } = call.params()?;
     let lifetime = lifetime(never, ttl)?.unwrap_or(TokenLifetime::Default);
     Ok(issued(call.run(call.service().issue_token(subject, lifetime)).await?))
 }
 
 async fn rotate(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let token = call.access_token()?;
-    let RotateParams { grace, ttl, never, .. } = call.params()?;
+    let RotateParams { grace, ttl, never } = call.params()?;
     let lifetime = lifetime(never, ttl)?;
     Ok(issued(call.run(call.service().rotate_token(token, grace, lifetime)).await?))
 }
 
 async fn delete(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let token = call.access_token()?;
-    let DeleteTokenParams { sessions, .. } = call.params()?;
+    let DeleteTokenParams { sessions } = call.params()?;
     let subject = call.service().subject_of_token(token).filter(|_| sessions);
     let deleted = call.run(call.service().change_auth(AuthChange::DeleteToken { token })).await?;
     closed_sessions(call, subject, deleted.revision).await
 }
 
 async fn set_policy(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
-    let TokenPolicyParams { default_ttl, max_ttl, .. } = call.params()?;
+    let TokenPolicyParams { default_ttl, max_ttl } = call.params()?;
     let policy =
         TokenPolicy { default_ttl_ms: default_ttl.map(millis), max_ttl_ms: max_ttl.map(millis) };
     call.change(call.service().change_auth(AuthChange::SetTokenPolicy(policy))).await

@@ -89,7 +89,8 @@ fn section(page: &mut Page, operation: &Operation) {
     page.html(format_args!("<h3 id=\"{}\">{title}</h3>\n", operation.id));
     page.paragraph(&format!("{}. {}", operation.summary, operation.description));
     example(page, operation);
-    let params: Vec<&Param> = operation.route.name.iter().chain(operation.params.params).collect();
+    let all = operation.all_params();
+    let params: Vec<&Param> = operation.route.name.iter().chain(all.iter()).collect();
     if !(params.is_empty() && operation.all_headers().next().is_none()) {
         page.html(format_args!("<table><tr><th>parameter<th>default<th>meaning</tr>\n"));
         for param in params {

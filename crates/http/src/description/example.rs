@@ -66,7 +66,7 @@ fn query(operation: &Operation) -> String {
     if !operation.example.query.is_empty() {
         return operation.example.query.to_owned();
     }
-    let needed = operation.params.params.iter().filter(|param| {
+    let needed = operation.params.iter().filter(|param| {
         param.is_needed() && param.form.fits_query() && operation.example.body.is_empty()
     });
     let pairs = needed.map(|param| format!("{}={}", param.name, example_of(param)));

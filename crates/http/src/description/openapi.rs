@@ -132,7 +132,7 @@ fn written(operation: &Operation, schemas: &mut Schemas, problem: &Value) -> Val
 fn parameters(operation: &Operation) -> Vec<Value> {
     let path = &operation.route.name;
     let mut all: Vec<Value> = path.iter().map(|param| parameter(param, "path")).collect();
-    for param in operation.params.params {
+    for param in operation.all_params().iter() {
         if param.form == Form::Labels {
             all.push(label(param));
         } else if param.form.fits_query() {
@@ -178,14 +178,14 @@ fn request_body(operation: &Operation) -> Option<Value> {
         BodyKind::None => return None,
         BodyKind::Params { .. } => {
             let about = "The query parameters, as a JSON object.";
-            ("application/json", about, object_schema(operation.params.params))
+            ("application/json", about, object_schema(&operation.all_params()))
         }
         BodyKind::Data => {
             let bytes = json!({ "type": "string", "format": "binary" });
             ("application/octet-stream", "The data of the znode, stored unchanged.", bytes)
         }
         BodyKind::Txn => {
-            ("application/json", "The transaction.", object_schema(operation.params.params))
+            ("application/json", "The transaction.", object_schema(&operation.all_params()))
         }
         BodyKind::Value => {
             let text = json!({ "type": "string", "maxLength": AcquireOptions::VALUE_MAX });

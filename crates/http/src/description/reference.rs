@@ -34,7 +34,8 @@ fn section(operation: &Operation) -> String {
         write!(text, " {}", operation.description).unwrap();
     }
     write!(text, "\n\n```text\n{curl}\n```\n").unwrap();
-    let params: Vec<&Param> = operation.route.name.iter().chain(operation.params.params).collect();
+    let all = operation.all_params();
+    let params: Vec<&Param> = operation.route.name.iter().chain(all.iter()).collect();
     if !(params.is_empty() && operation.all_headers().next().is_none()) {
         text.push_str("\n| parameter | default | meaning |\n|---|---|---|\n");
     }

@@ -8,7 +8,7 @@ use holdfast_api::parameters::lock::{
     DURABLE_REASON, ENQUEUE, HOLD, LIMIT, MAX_HOLD, MIN_HOLD, MODE, PERMITS, PRIORITY, QUEUE_MAX,
     REENTRANT, SESSION, SHARD, SHARDS, VALUE,
 };
-use holdfast_api::parameters::{ATTEMPT, CHANGE, LABELS, OWNER, REDIRECT, TTL, WAIT};
+use holdfast_api::parameters::{ATTEMPT, CHANGE, LABELS, OWNER, TTL, WAIT};
 use holdfast_api::{
     CallParams as _, EnqueuedBody, ErrorCode, GrantBody, ParamError, Schemas, params,
 };
@@ -88,7 +88,6 @@ params! {
         value: Option<String> = VALUE,
         shards: Option<u32> = SHARDS,
         shard: Option<ShardChoice> = SHARD,
-        _redirect: bool = REDIRECT,
         labels: Labels = LABELS,
     }
 }

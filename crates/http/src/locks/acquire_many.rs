@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::http::StatusCode;
 use futures_util::FutureExt as _;
 use holdfast_api::parameters::lock::{MAX_HOLD, MULTI_LOCK_MODE, NAMES, QUEUE_MAX, SESSION};
-use holdfast_api::parameters::{ATTEMPT, LABELS, OWNER, REDIRECT, TTL, WAIT};
+use holdfast_api::parameters::{ATTEMPT, LABELS, OWNER, TTL, WAIT};
 use holdfast_api::{
     CallParams as _, ErrorCode, GrantAllBody, GrantBody, ParamError, Schemas, params,
 };
@@ -56,7 +56,6 @@ params! {
         queue_max: Option<u32> = QUEUE_MAX,
         mode: Option<Mode> = MULTI_LOCK_MODE,
         max_hold: Option<Duration> = MAX_HOLD,
-        _redirect: bool = REDIRECT,
         labels: Labels = LABELS,
     }
 }

@@ -4,7 +4,7 @@
 use axum::http::StatusCode;
 use futures_util::FutureExt as _;
 use holdfast_api::parameters::lock::{CHECK_MODE, CHECKED_TOKEN};
-use holdfast_api::parameters::{REDIRECT, STALE};
+use holdfast_api::parameters::STALE;
 use holdfast_api::{CallParams as _, ErrorCode, Facts, FenceBody, Problem, Schemas, params};
 use holdfast_service::{FenceMode, Response, TokenCheck};
 use holdfast_types::{FenceView, FencingToken, LockName};
@@ -29,13 +29,12 @@ params! {
         token: FencingToken = CHECKED_TOKEN,
         mode: &'static str = CHECK_MODE,
         stale: bool = STALE,
-        _redirect: bool = REDIRECT,
     }
 }
 
 async fn check(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let lock = call.lock()?;
-    let CheckTokenParams { token, mode, stale, .. } = call.params()?;
+    let CheckTokenParams { token, mode, stale } = call.params()?;
     let mode = if mode == "monotonic" { FenceMode::Monotonic } else { FenceMode::Current };
     let checked = call.service().check_token(&lock, token, mode, read_mode(stale));
     let Response { value: TokenCheck { valid, view }, revision, leader_contact } =

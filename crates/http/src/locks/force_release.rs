@@ -2,7 +2,6 @@
 
 use axum::http::StatusCode;
 use futures_util::FutureExt as _;
-use holdfast_api::parameters::REDIRECT;
 use holdfast_api::parameters::lock::{ENDED_TOKEN, FORCE_REASON};
 use holdfast_api::{CallParams as _, ErrorCode, ForceReleasedBody, Schemas, params};
 use holdfast_service::Response;
@@ -39,13 +38,12 @@ params! {
     struct ForceReleaseParams {
         reason: Reason = FORCE_REASON,
         token: Option<FencingToken> = ENDED_TOKEN,
-        _redirect: bool = REDIRECT,
     }
 }
 
 async fn force_release(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let lock = call.lock()?;
-    let ForceReleaseParams { reason, token, .. } = call.params()?;
+    let ForceReleaseParams { reason, token } = call.params()?;
     let what = token.map_or(ForceReleaseTarget::Holders, ForceReleaseTarget::Token);
     let command = ForceRelease { lock: lock.clone(), what, reason };
     let broken = call.run(call.service().force_release(command)).await?;

@@ -3,7 +3,7 @@
 use axum::http::StatusCode;
 use futures_util::FutureExt as _;
 use holdfast_api::parameters::lock::{HELD, LIST_SESSION, PREFIX, SORT, WAITING};
-use holdfast_api::parameters::{LIMIT, PAGE_TOKEN, REDIRECT, STALE};
+use holdfast_api::parameters::{LIMIT, PAGE_TOKEN, STALE};
 use holdfast_api::{
     CallParams as _, ContentionBody, ErrorCode, LockBody, LocksBody, ParamError, Schemas, params,
 };
@@ -42,7 +42,6 @@ params! {
         held: bool = HELD,
         waiting: bool = WAITING,
         stale: bool = STALE,
-        _redirect: bool = REDIRECT,
     }
 }
 

@@ -49,13 +49,12 @@ params! {
         cooldown: Option<Duration> = COOLDOWN,
         detect_deadlocks: Option<bool> = DETECT_DEADLOCKS,
         shards: Option<CountOrNone> = POLICY_SHARDS,
-        ..numbered
     }
 }
 
 async fn read(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let lock = call.lock()?;
-    let ReadParams { stale, .. } = call.params()?;
+    let ReadParams { stale } = call.params()?;
     let response = call.run(call.service().lock(&lock, read_mode(stale))).await?;
     let Response { value: view, revision, leader_contact } = response;
     let body = PolicyBody::new(view.policy);
@@ -93,7 +92,7 @@ mod tests {
     use super::*;
 
     fn read(query: &str) -> Result<PolicyChange, ParamError> {
-        change(&PolicyParams::from_query(query)?)
+        change(&SET.params_of(query)?)
     }
 
     #[test]

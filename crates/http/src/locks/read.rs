@@ -2,17 +2,16 @@
 
 use axum::http::StatusCode;
 use futures_util::FutureExt as _;
-use holdfast_api::parameters::{REDIRECT, STALE};
 use holdfast_api::{
     CallParams as _, DurationStatsBody, ExplainedBody, LockBody, Schemas, WaitLinkBody,
-    named_owner, params,
+    named_owner,
 };
 use holdfast_service::{
     BlockingLink, DurationHistogram, Explanation, LeaseView, LockTimes, Response,
 };
 use holdfast_types::{LockName, Stamp};
 
-use crate::call::{CallContext, read_mode};
+use crate::call::{CallContext, ReadParams, read_mode};
 use crate::operation::{Content, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::LOCK;
@@ -31,16 +30,9 @@ pub(crate) static OPERATION: Operation = Operation {
     ..Operation::read("readLock", &LOCK, |call| read(call).boxed())
 };
 
-params! {
-    struct ReadParams {
-        stale: bool = STALE,
-        _redirect: bool = REDIRECT,
-    }
-}
-
 async fn read(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let lock = call.lock()?;
-    let ReadParams { stale, .. } = call.params()?;
+    let ReadParams { stale } = call.params()?;
     if !stale {
         return explain(call, lock).await;
     }

@@ -3,7 +3,7 @@
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use futures_util::FutureExt as _;
 use holdfast_api::parameters::lock::{RELEASED_HOLD, RELEASED_PERMITS, RELEASED_SESSION};
-use holdfast_api::parameters::{OWNER, REDIRECT, RELEASED_ATTEMPT, RELEASED_TOKEN, REQUEST};
+use holdfast_api::parameters::{OWNER, RELEASED_ATTEMPT, RELEASED_TOKEN, REQUEST};
 use holdfast_api::{CallParams as _, ErrorCode, HOLDFAST_HOLD_COUNT, ParamError, missing, params};
 use holdfast_service::Response;
 use holdfast_types::{
@@ -57,7 +57,6 @@ params! {
         token: Option<FencingToken> = RELEASED_TOKEN,
         permits: Option<u32> = RELEASED_PERMITS,
         request: Option<RequestNumber> = REQUEST,
-        _redirect: bool = REDIRECT,
     }
 }
 
@@ -84,7 +83,7 @@ async fn release(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
 
 /// What a call releases. A durable hold is named by its owner and its token.
 fn target_of(params: &ReleaseParams) -> Result<ReleaseTarget, ParamError> {
-    let ReleaseParams { session, hold, owner, attempt, token, permits, request, .. } = params;
+    let ReleaseParams { session, hold, owner, attempt, token, permits, request } = params;
     if hold.is_none() {
         session.as_ref().ok_or_else(|| missing(&RELEASED_SESSION))?;
         return Ok(part_of(release_target(*attempt, *token)?, *permits));

@@ -2,7 +2,7 @@
 
 use futures_util::FutureExt as _;
 use holdfast_api::parameters::lock::{NAMES, RELEASED_MULTI_LOCK_SESSION};
-use holdfast_api::parameters::{OWNER, REDIRECT, RELEASED_ATTEMPT};
+use holdfast_api::parameters::{OWNER, RELEASED_ATTEMPT};
 use holdfast_api::{CallParams as _, params};
 use holdfast_types::{Attempt, LockName, Owner, Release, ReleaseTarget, SessionName};
 
@@ -41,12 +41,11 @@ params! {
         session: SessionName = RELEASED_MULTI_LOCK_SESSION,
         owner: Option<Owner> = OWNER,
         attempt: Option<Attempt> = RELEASED_ATTEMPT,
-        _redirect: bool = REDIRECT,
     }
 }
 
 async fn release(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
-    let ReleaseManyParams { names, session, owner, attempt, .. } = call.params()?;
+    let ReleaseManyParams { names, session, owner, attempt } = call.params()?;
     let locks = checked_names(names)?;
     call.log_fields.session = Some(session.clone());
     let target = attempt.map_or(ReleaseTarget::AnyEntry, ReleaseTarget::Attempt);

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use futures_util::FutureExt as _;
-use holdfast_api::parameters::REDIRECT;
 use holdfast_api::parameters::lock::{
     ASKED_TOKEN, DEADLINE, REQUEST_REASON, REQUESTED_OWNER, REQUESTED_SESSION, REVOKE,
 };
@@ -49,14 +48,13 @@ params! {
         reason: Option<Reason> = REQUEST_REASON,
         deadline: Duration = DEADLINE,
         revoke: bool = REVOKE,
-        _redirect: bool = REDIRECT,
     }
 }
 
 async fn request_release(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let lock = call.lock()?;
     let params: RequestReleaseParams = call.params()?;
-    let RequestReleaseParams { session, owner, token, reason, deadline, revoke, .. } = params;
+    let RequestReleaseParams { session, owner, token, reason, deadline, revoke } = params;
     call.log_fields.session.clone_from(&session);
     let holder = holder(session, owner)?;
     let deadline_ms = millis(deadline);

@@ -3,7 +3,7 @@
 use axum::http::StatusCode;
 use futures_util::FutureExt as _;
 use holdfast_api::parameters::lock::{FROM, FROM_TOKEN, TO, TO_OWNER};
-use holdfast_api::parameters::{OWNER, REDIRECT};
+use holdfast_api::parameters::OWNER;
 use holdfast_api::{CallParams as _, ErrorCode, HandedOverBody, Schemas, params};
 use holdfast_service::Response;
 use holdfast_types::{FencingToken, HandOver, Owner, Right, SessionName};
@@ -47,13 +47,12 @@ params! {
         token: Option<FencingToken> = FROM_TOKEN,
         to: SessionName = TO,
         to_owner: Option<Owner> = TO_OWNER,
-        _redirect: bool = REDIRECT,
     }
 }
 
 async fn transfer(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let lock = call.lock()?;
-    let TransferParams { session, owner, token, to, to_owner, .. } = call.params()?;
+    let TransferParams { session, owner, token, to, to_owner } = call.params()?;
     call.log_fields.session = Some(session.clone());
     let (from, to) = ((session, owner_or_unnamed(owner)), (to, owner_or_unnamed(to_owner)));
     let handed = call.run(call.service().hand_over(HandOver { lock, from, to, token })).await?;

@@ -9,7 +9,7 @@ use futures_util::FutureExt as _;
 use holdfast_api::parameters::recipe::{
     ARRIVAL, GENERATION, LEFT_ARRIVAL, MEMBER, MEMBER_OWNER, PARTIES, WAIT,
 };
-use holdfast_api::parameters::{LABELS, REDIRECT, TTL};
+use holdfast_api::parameters::{LABELS, TTL};
 use holdfast_api::{BarrierBody, CallParams as _, ErrorCode, Schemas, TrippedBody, params};
 use holdfast_service::Response;
 use holdfast_types::{
@@ -74,7 +74,6 @@ params! {
         request: Option<RequestNumber> = ARRIVAL,
         ttl: Option<Ttl> = TTL,
         wait: Duration = WAIT,
-        _redirect: bool = REDIRECT,
         labels: Labels = LABELS,
     }
 }
@@ -86,7 +85,6 @@ params! {
         generation: Option<Revision> = GENERATION,
         request: Option<RequestNumber> = LEFT_ARRIVAL,
         wait: Duration = WAIT,
-        _redirect: bool = REDIRECT,
     }
 }
 
@@ -104,7 +102,7 @@ pub(super) async fn arrive(
 ) -> Result<Reply, HttpError> {
     let name = call.recipe()?;
     let params: ArriveParams = call.params()?;
-    let ArriveParams { parties, session, owner, request, ttl, wait, labels, .. } = params;
+    let ArriveParams { parties, session, owner, request, ttl, wait, labels } = params;
     let request = idempotency::request_number(call, request)?;
     call.log_fields.session = Some(session.clone());
     call.log_fields.wait = wait;
@@ -127,7 +125,7 @@ pub(super) async fn read(
     barrier_kind: BarrierKind,
 ) -> Result<Reply, HttpError> {
     let name = call.recipe()?;
-    let ReadParams { stale, .. } = call.params()?;
+    let ReadParams { stale } = call.params()?;
     let response = call.run(call.service().barrier(barrier_kind, &name, read_mode(stale))).await?;
     let Response { value: view, revision, leader_contact } = response;
     let body = BarrierBody::new(name, view, revision);

@@ -7,7 +7,7 @@ use holdfast_api::{CallParams as _, CounterBody, ErrorCode, Schemas, params};
 use holdfast_service::Response;
 use holdfast_types::{ChangeCounter, CounterChange, CounterView, RecipeName, Revision, Right};
 
-use crate::call::{CallContext, NumberedParams, ReadParams, read_mode};
+use crate::call::{CallContext, ReadParams, read_mode};
 use crate::operation::{Content, Header, Method, Operation, ResponseSpec};
 use crate::precondition::{Precondition, tag};
 use crate::reply::Reply;
@@ -61,7 +61,6 @@ pub(crate) static SET: Operation = Operation {
 
 pub(crate) static DELETE: Operation = Operation {
     summary: "Delete a counter",
-    params: NumberedParams::LIST,
     answers: || ResponseSpec::no_content("The counter does not exist any more"),
     errors: &[ErrorCode::NotFound, ErrorCode::SessionExpired],
     ..Operation::change("deleteCounter", Method::Delete, &COUNTER, &[Right::RecipeDelete], |call| {
@@ -72,7 +71,6 @@ pub(crate) static DELETE: Operation = Operation {
 params! {
     struct AddParams {
         add: i64 = ADD,
-        ..numbered
     }
 }
 
@@ -80,7 +78,6 @@ params! {
     struct SetParams {
         value: i64 = VALUE,
         version: Option<u64> = VERSION,
-        ..numbered
     }
 }
 
@@ -91,7 +88,7 @@ fn answers() -> Vec<ResponseSpec> {
 
 async fn read(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let counter = call.recipe()?;
-    let ReadParams { stale, .. } = call.params()?;
+    let ReadParams { stale } = call.params()?;
     let response = call.run(call.service().counter(&counter, read_mode(stale))).await?;
     let Response { value: view, revision, leader_contact } = response;
     Ok(counter_reply(call, counter, view, revision).stale(leader_contact))
@@ -99,20 +96,19 @@ async fn read(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
 
 async fn add(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let counter = call.recipe()?;
-    let AddParams { add, .. } = call.params()?;
+    let AddParams { add } = call.params()?;
     change(call, counter, CounterChange::Add { amount: add }).await
 }
 
 async fn set(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let counter = call.recipe()?;
-    let SetParams { value, version, .. } = call.params()?;
+    let SetParams { value, version } = call.params()?;
     let version = Precondition::of_counter(&call.parts.headers)?.or(version);
     change(call, counter, CounterChange::Set { value, version }).await
 }
 
 async fn delete(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let counter = call.recipe()?;
-    let NumberedParams { .. } = call.params()?;
     change(call, counter, CounterChange::Delete).await
 }
 

@@ -5,14 +5,14 @@ use std::time::Duration;
 use axum::http::StatusCode;
 use futures_util::FutureExt as _;
 use holdfast_api::parameters::recipe::{COUNT, ENDING_SESSION, KEY, ON_DEATH, WAIT};
-use holdfast_api::parameters::{REDIRECT, REQUEST, STALE};
+use holdfast_api::parameters::STALE;
 use holdfast_api::{
     CallParams as _, ErrorCode, LatchBody, LatchCountBody, ParamError, Schemas, params,
 };
 use holdfast_service::{CountedDown, CreatedLatch, Response};
-use holdfast_types::{RequestId, RequestNumber, Right, SessionName};
+use holdfast_types::{RequestId, Right, SessionName};
 
-use crate::call::{CallContext, NumberedParams, read_mode};
+use crate::call::{CallContext, read_mode};
 use crate::operation::{Example, Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::LATCH;
@@ -61,7 +61,6 @@ pub(crate) static AWAIT: Operation = Operation {
 
 pub(crate) static DELETE: Operation = Operation {
     summary: "Delete a latch",
-    params: NumberedParams::LIST,
     answers: || ResponseSpec::no_content("The latch does not exist any more"),
     ..Operation::change("deleteLatch", Method::Delete, &LATCH, &[Right::RecipeDelete], |call| {
         delete(call).boxed()
@@ -71,7 +70,6 @@ pub(crate) static DELETE: Operation = Operation {
 params! {
     struct MakeLatchParams {
         count: u32 = COUNT,
-        ..numbered
     }
 }
 
@@ -80,8 +78,6 @@ params! {
         key: RequestId = KEY,
         session: Option<SessionName> = ENDING_SESSION,
         on_death: Option<&'static str> = ON_DEATH,
-        _request: Option<RequestNumber> = REQUEST,
-        _redirect: bool = REDIRECT,
     }
 }
 
@@ -89,13 +85,12 @@ params! {
     struct AwaitLatchParams {
         wait: Duration = WAIT,
         stale: bool = STALE,
-        _redirect: bool = REDIRECT,
     }
 }
 
 async fn create(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let latch = call.recipe()?;
-    let MakeLatchParams { count, .. } = call.params()?;
+    let MakeLatchParams { count } = call.params()?;
     let response = call.run(call.service().create_latch(latch.clone(), count)).await?;
     let Response { value: CreatedLatch { view, created }, revision, .. } = response;
     let status = if created { StatusCode::CREATED } else { StatusCode::OK };
@@ -130,7 +125,7 @@ fn ending_session(params: CountDownParams) -> Result<Option<SessionName>, ParamE
 
 async fn wait(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let latch = call.recipe()?;
-    let AwaitLatchParams { wait, stale, .. } = call.params()?;
+    let AwaitLatchParams { wait, stale } = call.params()?;
     call.log_fields.wait = wait;
     let opened = call.service().await_latch(&latch, wait, read_mode(stale));
     let Response { value: view, revision, leader_contact } = call.run(opened).await?;
@@ -158,7 +153,7 @@ mod tests {
     #[test]
     fn a_key_is_required_and_on_death_needs_a_session() {
         let read = |query| {
-            let params = CountDownParams::from_query(query)?;
+            let params: CountDownParams = COUNT_DOWN.params_of(query)?;
             let key = params.key.clone();
             ending_session(params).map(|session| (key, session))
         };

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use futures_util::FutureExt as _;
-use holdfast_api::parameters::REDIRECT;
 use holdfast_api::parameters::session::{EVENTS_SINCE, EVENTS_WAIT};
 use holdfast_api::{
     CallParams as _, ErrorCode, EventBody, GapBody, KEEPALIVE_SESSIONS_MAX, KeepaliveBody,
@@ -53,7 +52,6 @@ pub(crate) static KEEP_MANY_ALIVE: Operation = Operation {
     summary: "Renew many sessions at once",
     description: "The leader confirms its leadership once for all of them. Each session has a result of its own. The results \
         do not list holds: POST /v1/sessions/{id}/keepalive does, and PUT of a lock with its attempt returns 409 after a loss.",
-    params: KeepManyAliveParams::LIST,
     example: Example { query: "", body: "[\"me\"]" },
     answers: || {
         let about = "The result of each session";
@@ -76,19 +74,12 @@ params! {
     struct KeepAliveParams {
         wait: Option<Duration> = EVENTS_WAIT,
         since: Option<Revision> = EVENTS_SINCE,
-        _redirect: bool = REDIRECT,
-    }
-}
-
-params! {
-    struct KeepManyAliveParams {
-        _redirect: bool = REDIRECT,
     }
 }
 
 async fn keep_alive(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let session = call.session()?;
-    let KeepAliveParams { wait, since, .. } = call.params()?;
+    let KeepAliveParams { wait, since } = call.params()?;
     if wait.is_some() || since.is_some() {
         let wait = wait.unwrap_or_default();
         return listen(call, ListenRequest { session, since, wait }).await;

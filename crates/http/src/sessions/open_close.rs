@@ -5,7 +5,7 @@
 use axum::http::{HeaderValue, StatusCode, header};
 use futures_util::FutureExt as _;
 use holdfast_api::parameters::session::{FORCE, INCARNATION, OPEN_ATTEMPT, REASON};
-use holdfast_api::parameters::{LABELS, REDIRECT, TTL};
+use holdfast_api::parameters::{LABELS, TTL};
 use holdfast_api::{
     CallParams as _, ErrorCode, ParamError, Schemas, SessionBody, params, session_path,
 };
@@ -82,7 +82,6 @@ pub(crate) static CLOSE: Operation = Operation {
 params! {
     struct OpenParams {
         ttl: Option<Ttl> = TTL,
-        _redirect: bool = REDIRECT,
         labels: Labels = LABELS,
     }
 }
@@ -91,7 +90,6 @@ params! {
     struct OpenNamedParams {
         attempt: Option<Attempt> = OPEN_ATTEMPT,
         ttl: Option<Ttl> = TTL,
-        _redirect: bool = REDIRECT,
         labels: Labels = LABELS,
     }
 }
@@ -101,20 +99,19 @@ params! {
         reason: Option<Reason> = REASON,
         force: bool = FORCE,
         incarnation: Option<SessionId> = INCARNATION,
-        _redirect: bool = REDIRECT,
     }
 }
 
 async fn create(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let session = generate_session_name().map_err(|failure| call.error(failure))?;
     let session = call.whole_session("session", session)?;
-    let OpenParams { ttl, labels, .. } = call.params()?;
+    let OpenParams { ttl, labels } = call.params()?;
     open_session(call, (session, None), ttl, labels).await
 }
 
 async fn open(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let session = call.session()?;
-    let OpenNamedParams { attempt, ttl, labels, .. } = call.params()?;
+    let OpenNamedParams { attempt, ttl, labels } = call.params()?;
     open_session(call, (session, attempt), ttl, labels).await
 }
 

@@ -2,7 +2,7 @@
 
 use axum::http::StatusCode;
 use futures_util::FutureExt as _;
-use holdfast_api::parameters::{LIMIT, PAGE_TOKEN, REDIRECT, STALE};
+use holdfast_api::parameters::{LIMIT, PAGE_TOKEN, STALE};
 use holdfast_api::{CallParams as _, ErrorCode, Schemas, SessionBody, SessionsBody, params};
 use holdfast_service::Response;
 
@@ -34,19 +34,18 @@ params! {
         limit: usize = LIMIT,
         page_token: Option<String> = PAGE_TOKEN,
         stale: bool = STALE,
-        _redirect: bool = REDIRECT,
     }
 }
 
 async fn read(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let session = call.session()?;
-    let ReadParams { stale, .. } = call.params()?;
+    let ReadParams { stale } = call.params()?;
     let response = call.run(call.service().session(&session, read_mode(stale))).await?;
     Ok(session_reply(call, response))
 }
 
 async fn list(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
-    let ListSessionsParams { limit, page_token, stale, .. } = call.params()?;
+    let ListSessionsParams { limit, page_token, stale } = call.params()?;
     let sessions = call.service().sessions(page_token.as_deref(), limit, read_mode(stale));
     let Response { value: page, revision, leader_contact } = call.run(sessions).await?;
     let body = SessionsBody::new(page, call.now());

@@ -52,7 +52,7 @@ pub(super) async fn replace(
 }
 
 fn entries(body: &[u8]) -> Result<Vec<AclEntry>, ParamError> {
-    const BODY: ParamList = ParamList { what: "an access list", params: &[ACL] };
+    const BODY: ParamList = ParamList::of_call(&[ACL]).of("an access list");
     let mut fields = RawParams::default();
     fields.merge_json(body, &BODY)?;
     fields.values(ACL.name).map(|text| AclEntry::parse(&ACL, text)).collect()

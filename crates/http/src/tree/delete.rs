@@ -3,9 +3,8 @@
 use axum::http::{HeaderName, StatusCode};
 use futures_util::FutureExt as _;
 use holdfast_api::parameters::tree::{DELETE_RECURSIVE, SESSION};
-use holdfast_api::parameters::{REDIRECT, REQUEST};
 use holdfast_api::{CallParams as _, ErrorCode, HOLDFAST_DELETED, params};
-use holdfast_types::{Op, OpReply, RequestNumber, Right, SessionName};
+use holdfast_types::{Op, OpReply, Right, SessionName};
 
 use super::{IF_MATCH, caller, change, unexpected_reply};
 use crate::call::CallContext;
@@ -39,15 +38,13 @@ pub(crate) static OPERATION: Operation = Operation {
 params! {
     struct DeleteParams {
         session: Option<SessionName> = SESSION,
-        _request: Option<RequestNumber> = REQUEST,
         recursive: bool = DELETE_RECURSIVE,
-        _redirect: bool = REDIRECT,
     }
 }
 
 async fn delete(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let path = call.znode()?;
-    let DeleteParams { session, recursive, .. } = call.params()?;
+    let DeleteParams { session, recursive } = call.params()?;
     let caller = caller(call, session);
     let version = Precondition::of(&call.parts.headers)?.version()?;
     match change(call, caller, Op::Delete { path, version, recursive }).await? {

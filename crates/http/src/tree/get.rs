@@ -4,7 +4,7 @@ use axum::http::header::ETAG;
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use futures_util::FutureExt as _;
 use holdfast_api::parameters::tree::{CHILDREN, RECURSIVE, STAT};
-use holdfast_api::parameters::{LIMIT, PAGE_TOKEN, REDIRECT, STALE};
+use holdfast_api::parameters::{LIMIT, PAGE_TOKEN, STALE};
 use holdfast_api::{
     AclBody, CallParams as _, ChildrenBody, ErrorCode, LIST_LIMIT_DEFAULT, Param, ParamError,
     Rfc3339Time, Schemas, StatBody, SubtreeBody, ZnodeBody, node_headers, params,
@@ -41,7 +41,6 @@ params! {
         limit: Option<usize> = LIMIT,
         page_token: Option<String> = PAGE_TOKEN,
         stale: bool = STALE,
-        _redirect: bool = REDIRECT,
     }
 }
 

@@ -7,9 +7,8 @@ use futures_util::FutureExt as _;
 use holdfast_api::parameters::tree::{
     ACL, CONTAINER, EPHEMERAL, NAME, PARENTS, SEQUENTIAL, SESSION, TTL,
 };
-use holdfast_api::parameters::{REDIRECT, REQUEST};
 use holdfast_api::{CallParams as _, ErrorCode, ParamError, Schemas, ZnodeBody, params};
-use holdfast_types::{AclEntry, Data, Op, OpReply, RequestNumber, Right, SessionName, ZnodePath};
+use holdfast_types::{AclEntry, Data, Op, OpReply, Right, SessionName, ZnodePath};
 
 use super::new_znode::{KindParams, NewZnode};
 use super::{CREATE_ERRORS, ETAG, LOCATION, caller, change, created, unexpected_reply};
@@ -43,13 +42,11 @@ params! {
         _sequential: bool = SEQUENTIAL,
         name: Option<String> = NAME,
         session: Option<SessionName> = SESSION,
-        _request: Option<RequestNumber> = REQUEST,
         ephemeral: bool = EPHEMERAL,
         container: bool = CONTAINER,
         ttl: Option<Duration> = TTL,
         acl: Vec<AclEntry> = ACL,
         parents: bool = PARENTS,
-        _redirect: bool = REDIRECT,
     }
 }
 

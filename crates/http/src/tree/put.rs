@@ -8,13 +8,12 @@ use std::time::Duration;
 use axum::http::StatusCode;
 use futures_util::FutureExt as _;
 use holdfast_api::parameters::tree::{ACL, CONTAINER, EPHEMERAL, PARENTS, SESSION, TTL};
-use holdfast_api::parameters::{REDIRECT, REQUEST};
 use holdfast_api::{
     CallParams as _, ErrorCode, Facts, ParamError, Problem, Schemas, ZnodeBody, params,
 };
 use holdfast_service::ReadMode;
 use holdfast_types::{
-    Caller, Condition, Data, Multi, Op, OpReply, RequestNumber, Revision, Right, SessionName,
+    Caller, Condition, Data, Multi, Op, OpReply, Revision, Right, SessionName,
     ZnodePath,
 };
 
@@ -74,13 +73,11 @@ pub(crate) static OPERATION: Operation = Operation {
 params! {
     struct PutParams {
         session: Option<SessionName> = SESSION,
-        _request: Option<RequestNumber> = REQUEST,
         ephemeral: bool = EPHEMERAL,
         container: bool = CONTAINER,
         ttl: Option<Duration> = TTL,
         acl: AclParam = ACL,
         parents: bool = PARENTS,
-        _redirect: bool = REDIRECT,
     }
 }
 
@@ -245,7 +242,7 @@ mod tests {
     use super::*;
 
     fn put(query: &str) -> Result<PutKind, ParamError> {
-        let params = PutParams::from_query(query)?;
+        let params: PutParams = OPERATION.params_of(query)?;
         let has_session = params.session.is_some();
         put_kind(params, has_session)
     }

@@ -3,7 +3,7 @@
 use axum::http::StatusCode;
 use futures_util::FutureExt as _;
 use holdfast_api::parameters::tree_quota::{BYTES, SOFT_BYTES, SOFT_ZNODES, ZNODES};
-use holdfast_api::parameters::{LIMIT, PAGE_TOKEN, REDIRECT, STALE};
+use holdfast_api::parameters::{LIMIT, PAGE_TOKEN, STALE};
 use holdfast_api::{
     CallParams as _, ErrorCode, Facts, ParamError, Problem, Schemas, TREE_QUOTAS_PATH,
     TreeQuotaBody, TreeQuotasBody, params,
@@ -11,7 +11,7 @@ use holdfast_api::{
 use holdfast_service::Response;
 use holdfast_types::{QuotaZnodes, Right, SubtreeLimits, ZnodePath};
 
-use crate::call::{CallContext, NumberedParams, read_mode};
+use crate::call::{CallContext, ReadParams, read_mode};
 use crate::operation::{Example, Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::{TREE_QUOTA, TREE_QUOTAS};
@@ -55,7 +55,6 @@ pub(crate) static SET: Operation = Operation {
 pub(crate) static DELETE: Operation = Operation {
     summary: "Delete the quota of a subtree",
     description: "As a client of ZooKeeper does with delquota. The znodes of the subtree stay.",
-    params: NumberedParams::LIST,
     answers: || vec![ResponseSpec::empty(StatusCode::NO_CONTENT, "The quota is deleted")],
     errors: &[ErrorCode::Forbidden, ErrorCode::NotFound, ErrorCode::NotEmpty],
     ..Operation::change(
@@ -72,14 +71,6 @@ params! {
         limit: usize = LIMIT,
         page_token: Option<String> = PAGE_TOKEN,
         stale: bool = STALE,
-        _redirect: bool = REDIRECT,
-    }
-}
-
-params! {
-    struct ReadParams {
-        stale: bool = STALE,
-        _redirect: bool = REDIRECT,
     }
 }
 
@@ -89,12 +80,11 @@ params! {
         bytes: Option<u64> = BYTES,
         soft_znodes: Option<u64> = SOFT_ZNODES,
         soft_bytes: Option<u64> = SOFT_BYTES,
-        ..numbered
     }
 }
 
 async fn list(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
-    let ListParams { limit, page_token, stale, .. } = call.params()?;
+    let ListParams { limit, page_token, stale } = call.params()?;
     let after = page_token.map(ZnodePath::new).transpose();
     let after = after.map_err(|error| ParamError::bad_name("page_token", &error))?;
     let found = call.service().subtree_quotas(after.as_ref(), limit, read_mode(stale));
@@ -105,7 +95,7 @@ async fn list(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
 
 async fn read(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let (path, znodes) = subtree(call)?;
-    let ReadParams { stale, .. } = call.params()?;
+    let ReadParams { stale } = call.params()?;
     let found = call.service().subtree_quota(&path, znodes.clone(), read_mode(stale));
     let found = call.run(found).await.map_err(|problem| without_quota(problem, &path, &znodes))?;
     let Response { value: quota, revision, leader_contact } = found;
@@ -115,7 +105,7 @@ async fn read(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
 
 async fn set(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let (path, znodes) = subtree(call)?;
-    let SetParams { znodes: count, bytes, soft_znodes, soft_bytes, .. } = call.params()?;
+    let SetParams { znodes: count, bytes, soft_znodes, soft_bytes } = call.params()?;
     check_counted(&path)?;
     let limits = SubtreeLimits { znodes: count, bytes, soft_znodes, soft_bytes };
     let set = call.run(call.service().set_subtree_quota(znodes, limits)).await?;
@@ -124,7 +114,6 @@ async fn set(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
 
 async fn delete(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let (path, znodes) = subtree(call)?;
-    let NumberedParams { .. } = call.params()?;
     let deleted = call.run(call.service().delete_subtree_quota(znodes.clone())).await;
     let deleted = deleted.map_err(|problem| without_quota(problem, &path, &znodes))?;
     Ok(Reply::empty(StatusCode::NO_CONTENT).at(deleted.revision))

@@ -272,7 +272,7 @@ pub(crate) fn operation_schema() -> Value {
 
 fn one_of(about: &str, kinds: &[(&str, ParamList)]) -> Value {
     let schema = |(_, list): &(&str, ParamList)| {
-        let mut schema = object_schema(list.params);
+        let mut schema = object_schema(list);
         let required: Vec<&str> =
             list.params.iter().filter(|param| param.is_needed()).map(|param| param.name).collect();
         schema["title"] = list.what.into();

@@ -8,14 +8,13 @@ use axum::http::StatusCode;
 use bytes::Bytes;
 use futures_util::FutureExt as _;
 use holdfast_api::parameters::tree::SESSION;
-use holdfast_api::parameters::{REDIRECT, REQUEST};
 use holdfast_api::{
     CallParams as _, ErrorCode, Form, JsonPairs, OpBody, Param, ParamError, ParamField, RawParams,
     Schemas, TxnBody, params, path_of,
 };
 use holdfast_service::{Failure, Response};
 use holdfast_types::{
-    Bound, Condition, Multi, MultiReply, Op, Rejection, RequestNumber, Right, SessionName,
+    Bound, Condition, Multi, MultiReply, Op, Rejection, Right, SessionName,
     ZnodePath,
 };
 
@@ -72,14 +71,12 @@ pub(crate) static OPERATION: Operation = Operation {
 params! {
     struct TxnParams as "a transaction" {
         session: Option<SessionName> = SESSION,
-        _request: Option<RequestNumber> = REQUEST,
         _conditions: InBody =
             Param::of("if", Form::Conditions, "The conditions; an empty list holds"),
         _then: InBody =
             Param::of("then", Form::Operations, "Applied if every condition holds, all or nothing"),
         _otherwise: InBody =
             Param::of("else", Form::Operations, "Applied if a condition fails, all or nothing"),
-        _redirect: bool = REDIRECT,
     }
 }
 

@@ -1,5 +1,6 @@
 //! The bodies that a transaction accepts, and the errors for all other bodies.
 
+use holdfast_api::parameters::REQUEST;
 use holdfast_types::{
     AclEntry, Create, CreateKind, Data, FencingToken, LockName, Perms, RequestNumber,
 };
@@ -11,16 +12,20 @@ fn parse(body: &str) -> Result<Items, ParamError> {
     read(None, body).map(|(_, items)| items)
 }
 
-fn read(query: Option<&str>, body: &str) -> Result<(TxnParams, Items), ParamError> {
-    let mut fields = RawParams::parse(query, &TxnParams::LIST)?;
+/// The request number and the items.
+fn read(
+    query: Option<&str>,
+    body: &str,
+) -> Result<(Option<RequestNumber>, Items), ParamError> {
+    let mut fields = RawParams::parse(query, &OPERATION.all_params())?;
     let mut lists = Lists::read(body.as_bytes()).map_err(|unread| match unread {
         Unread::Malformed(error) => error,
         Unread::TooMany => ParamError::new(ErrorCode::PayloadTooLarge, "too many items"),
     })?;
-    fields.merge_pairs(std::mem::take(&mut lists.rest), &TxnParams::LIST)?;
+    fields.merge_pairs(std::mem::take(&mut lists.rest), &OPERATION.all_params())?;
     let params = TxnParams::read(&fields)?;
     let items = items(lists, params.session.is_some())?;
-    Ok((params, items))
+    Ok((ParamField::read(&REQUEST, &fields)?, items))
 }
 
 fn at(path: &str) -> ZnodePath {
@@ -86,7 +91,7 @@ fn every_operation_is_parsed() {
         {"create":"/c","ttl":"1h","acl":["world:anyone:r"],"parents":true},
         {"set":"/a","data_base64":"AAE=","version":3},{"delete":"/b","recursive":true},
         {"set_acl":"/a","acl":["auth::cdrwa"]}],"else":[{"check":"/a","version":0}]}"#;
-    let (params, items) = read(None, body).unwrap();
+    let (request, items) = read(None, body).unwrap();
     let create = Create {
         directory: at("/q"),
         name: "n-".to_owned(),
@@ -112,7 +117,7 @@ fn every_operation_is_parsed() {
     assert_eq!(items.then[2..4], [set, delete]);
     assert!(matches!(&items.then[4], Op::SetAcl { acl, .. } if acl[0].who.scheme == "auth"));
     assert_eq!(items.otherwise, [Op::Check { path: at("/a"), version: Some(0) }]);
-    assert_eq!(params._request, Some(RequestNumber(1)));
+    assert_eq!(request, Some(RequestNumber(1)));
 }
 
 #[test]
