@@ -15,24 +15,26 @@ use holdfast_service::{
 };
 use holdfast_types::{FeatureLevel, NodeId, Right};
 
+use crate::access::Access;
 use crate::call::CallContext;
 use crate::late_copies::LateCopies;
-use crate::operation::{Content, HeadAccess, Method, Operation, ResponseSpec, Scope};
+use crate::operation::{Content, Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::{BACKUP, CLUSTER, FEATURE_LEVEL, TRANSFER_LEADERSHIP, VERIFY_STATE};
 use crate::seal::seal_body;
 use crate::status::HttpError;
 
-const MANAGE: &[Right] = &[Right::ClusterManage];
+const MANAGE: Access = Access::Right(Right::ClusterManage);
 
 pub(crate) static READ: Operation = Operation {
-    scope: Scope::Node,
     summary: "List the nodes of the cluster, with their roles",
     answers: || {
         let about = "The nodes, the term and the leader, as known to this node";
         ResponseSpec::ok(about, Schemas::of::<ClusterBody>)
     },
-    ..Operation::public("readCluster", &CLUSTER, |call| read(call).boxed())
+    ..Operation::node("readCluster", &CLUSTER, Access::Right(Right::ClusterRead), |call| {
+        read(call).boxed()
+    })
 };
 
 pub(crate) static SET_LEVEL: Operation = Operation {
@@ -41,7 +43,7 @@ pub(crate) static SET_LEVEL: Operation = Operation {
         program. After that, nodes with an older program do not start.",
     params: SetLevelParams::LIST,
     answers: || ResponseSpec::ok("The level", Schemas::of::<FeatureLevelBody>),
-    errors: &[ErrorCode::Forbidden, ErrorCode::LevelNotReady],
+    errors: &[ErrorCode::LevelNotReady],
     ..Operation::change("setFeatureLevel", Method::Post, &FEATURE_LEVEL, MANAGE, |call| {
         set_level(call).boxed()
     })
@@ -57,7 +59,7 @@ pub(crate) static TRANSFER: Operation = Operation {
         let about = "The leader after the transfer";
         ResponseSpec::ok(about, Schemas::of::<TransferredLeadershipBody>)
     },
-    errors: &[ErrorCode::Forbidden, ErrorCode::MembershipUnsafe],
+    errors: &[ErrorCode::MembershipUnsafe],
     ..Operation::change("transferLeadership", Method::Post, &TRANSFER_LEADERSHIP, MANAGE, |call| {
         transfer(call).boxed()
     })
@@ -72,12 +74,12 @@ pub(crate) static VERIFY: Operation = Operation {
         let about = "The digest of each member";
         ResponseSpec::ok(about, Schemas::of::<StateVerificationBody>)
     },
-    errors: &[ErrorCode::Forbidden, ErrorCode::LevelTooLow],
+    errors: &[ErrorCode::LevelTooLow],
     ..Operation::change(
         "verifyState",
         Method::Post,
         &VERIFY_STATE,
-        &[Right::ClusterOperate],
+        Access::Right(Right::ClusterOperate),
         |call| verify(call).boxed(),
     )
 };
@@ -91,9 +93,10 @@ pub(crate) static BACK_UP: Operation = Operation {
         let answer = ResponseSpec::empty(StatusCode::OK, "The backup");
         vec![answer.or(BACKUP_MEDIA, Content::Bytes)]
     },
-    access: HeadAccess::AnyOf(&[Right::ClusterBackup]),
     errors: &[ErrorCode::RateLimited],
-    ..Operation::read("backUpCluster", &BACKUP, |call| back_up(call).boxed())
+    ..Operation::read("backUpCluster", &BACKUP, Access::Right(Right::ClusterBackup), |call| {
+        back_up(call).boxed()
+    })
 };
 
 params! {

@@ -26,6 +26,7 @@ use holdfast_types::{
 };
 
 use self::observe::observe;
+use crate::access::Access;
 use crate::body::BodyKind;
 use crate::call::{CallContext, ReadParams, read_mode};
 use crate::late_copies::LateCopies;
@@ -33,7 +34,7 @@ use crate::locks::{
     ACQUIRE_ERRORS, GRANTED_TOKEN, RELEASE_ERRORS, acquiring_session, check_change, grant_reply,
     owner_or_unnamed, release_target,
 };
-use crate::operation::{Content, Example, HeadAccess, Header, Method, Operation, ResponseSpec};
+use crate::operation::{Content, Example, Header, Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::ELECTION;
 use crate::sse::{LAST_EVENT_ID, accepts_events};
@@ -61,9 +62,13 @@ pub(crate) static CAMPAIGN: Operation = Operation {
     errors: ACQUIRE_ERRORS,
     late_copies: LateCopies::Attempt,
     body: BodyKind::Value,
-    ..Operation::change("campaign", Method::Put, &ELECTION, &[Right::LockAcquire], |call| {
-        campaign(call).boxed()
-    })
+    ..Operation::change(
+        "campaign",
+        Method::Put,
+        &ELECTION,
+        Access::Right(Right::LockAcquire),
+        |call| campaign(call).boxed(),
+    )
 };
 
 pub(crate) static READ: Operation = Operation {
@@ -80,7 +85,9 @@ pub(crate) static READ: Operation = Operation {
                 .or("text/event-stream", Content::Text),
         ]
     },
-    ..Operation::read("readElection", &ELECTION, |call| read(call).boxed())
+    ..Operation::read("readElection", &ELECTION, Access::Right(Right::LockRead), |call| {
+        read(call).boxed()
+    })
 };
 
 pub(crate) static RESIGN: Operation = Operation {
@@ -95,7 +102,7 @@ pub(crate) static RESIGN: Operation = Operation {
         Method::Delete,
         &ELECTION,
         LateCopies::Release,
-        HeadAccess::Subject,
+        Access::Subject,
         BodyKind::SMALL,
         |call| resign(call).boxed(),
     )

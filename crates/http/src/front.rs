@@ -23,7 +23,7 @@ use crate::body::{self, BodyKind, Received};
 use crate::call::CallContext;
 use crate::identity::Peer;
 use crate::metrics::RouteMetrics;
-use crate::operation::Operation;
+use crate::operation::{Operation, Scope};
 use crate::reply::Reply;
 use crate::request_id::{TRACEPARENT, span_of};
 use crate::state::HttpState;
@@ -129,7 +129,7 @@ async fn handle(
     let received = body::read(body, operation.body, state.config(), state.large_bodies()).await?;
     let Received { bytes, permits: _permits } = received;
     call.body = bytes;
-    if operation.scope.reads_params() {
+    if operation.scope != Scope::Static {
         let in_body = matches!(operation.body, BodyKind::Params { .. });
         call.read_params(operation.all_params(), in_body)?;
     }
@@ -168,7 +168,7 @@ async fn admit(
 ) -> Result<(), HttpError> {
     head::check(call.parts)?;
     browser::check(call.parts, call.state)?;
-    if !operation.scope.needs_caller() {
+    if !operation.access.reads_credential() {
         return Ok(());
     }
     call.identify(identity::authenticate(call.parts, call.service()).await?);

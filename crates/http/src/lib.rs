@@ -9,6 +9,7 @@
 //! at most one call in flight. [`HttpConfig`] bounds heads, bodies, idle times, large bodies and watches. A stream
 //! holds at most the changes of one revision, in addition to the bound of the service.
 
+mod access;
 mod activity;
 mod auth;
 mod body;

@@ -12,6 +12,7 @@ use holdfast_api::{
 use holdfast_service::{ChangeMode, InvitedMember, MemberUpdate, NewMember, Response};
 use holdfast_types::{Address, MemberAddresses, NodeId, Reason, Right, VotingRole, Zone};
 
+use crate::access::Access;
 use crate::call::CallContext;
 use crate::late_copies::LateCopies;
 use crate::operation::{Example, Method, Operation, ResponseSpec};
@@ -19,14 +20,10 @@ use crate::reply::Reply;
 use crate::routes::{MEMBER, MEMBERS};
 use crate::status::HttpError;
 
-const MANAGE: &[Right] = &[Right::ClusterManage];
+const MANAGE: Access = Access::Right(Right::ClusterManage);
 
-const ERRORS: &[ErrorCode] = &[
-    ErrorCode::Forbidden,
-    ErrorCode::NotFound,
-    ErrorCode::MembershipInProgress,
-    ErrorCode::MembershipUnsafe,
-];
+const ERRORS: &[ErrorCode] =
+    &[ErrorCode::NotFound, ErrorCode::MembershipInProgress, ErrorCode::MembershipUnsafe];
 
 pub(crate) static ADD: Operation = Operation {
     summary: "Add a member, or replace one",

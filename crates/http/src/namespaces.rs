@@ -11,6 +11,7 @@ use holdfast_api::{CallParams as _, ErrorCode, NamespaceBody, NamespacesBody, Sc
 use holdfast_service::{NamespaceView, Response};
 use holdfast_types::{AuthChange, QuotaKind, Quotas, Right};
 
+use crate::access::Access;
 use crate::call::CallContext;
 use crate::operation::{Example, Method, Operation, ResponseSpec};
 use crate::reply::Reply;
@@ -20,16 +21,19 @@ use crate::status::HttpError;
 pub(crate) static LIST: Operation = Operation {
     summary: "List the namespaces with their quotas and what they use",
     answers: || ResponseSpec::ok("The namespaces, by name", Schemas::of::<NamespacesBody>),
-    errors: &[ErrorCode::Forbidden],
-    ..Operation::read("listNamespaces", &NAMESPACES, |call| list(call).boxed())
+    ..Operation::read("listNamespaces", &NAMESPACES, Access::Right(Right::AuthRead), |call| {
+        list(call).boxed()
+    })
 };
 
 pub(crate) static READ: Operation = Operation {
     summary: "Read a namespace with its quotas and what it uses",
     description: "A subject of the namespace needs no permission.",
     answers: || ResponseSpec::ok("The namespace", Schemas::of::<NamespaceBody>),
-    errors: &[ErrorCode::Forbidden, ErrorCode::NotFound],
-    ..Operation::read("readNamespace", &NAMESPACE, |call| read(call).boxed())
+    errors: &[ErrorCode::NotFound],
+    ..Operation::read("readNamespace", &NAMESPACE, Access::OwnOr(Right::AuthRead), |call| {
+        read(call).boxed()
+    })
 };
 
 pub(crate) static SET: Operation = Operation {
@@ -39,22 +43,26 @@ pub(crate) static SET: Operation = Operation {
     params: SetNamespaceParams::LIST,
     example: Example { query: "locks=1000&sessions=100", body: "" },
     answers: || ResponseSpec::no_content("The namespace is set"),
-    errors: &[ErrorCode::Forbidden, ErrorCode::LastAdministrator, ErrorCode::QuotaExceeded],
-    ..Operation::change("setNamespace", Method::Put, &NAMESPACE, &[Right::AuthManage], |call| {
-        set(call).boxed()
-    })
+    errors: &[ErrorCode::LastAdministrator, ErrorCode::QuotaExceeded],
+    ..Operation::change(
+        "setNamespace",
+        Method::Put,
+        &NAMESPACE,
+        Access::Right(Right::AuthManage),
+        |call| set(call).boxed(),
+    )
 };
 
 pub(crate) static DELETE: Operation = Operation {
     summary: "Delete a namespace to which nothing belongs",
     description: "Its subjects would no longer be bound to it: delete them first, and its sessions, znodes and recipes.",
     answers: || ResponseSpec::no_content("The namespace does not exist any more"),
-    errors: &[ErrorCode::Forbidden, ErrorCode::NotFound, ErrorCode::NamespaceInUse],
+    errors: &[ErrorCode::NotFound, ErrorCode::NamespaceInUse],
     ..Operation::change(
         "deleteNamespace",
         Method::Delete,
         &NAMESPACE,
-        &[Right::AuthManage],
+        Access::Right(Right::AuthManage),
         |call| delete(call).boxed(),
     )
 };

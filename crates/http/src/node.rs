@@ -16,9 +16,10 @@ use holdfast_service::{Alarm, AlarmsView, Check, ReportedAlarm};
 use holdfast_types::{Right, millis};
 use prometheus_client::encoding::text::encode;
 
+use crate::access::Access;
 use crate::body::BodyKind;
 use crate::call::CallContext;
-use crate::operation::{Content, Example, HeadAccess, Method, Operation, ResponseSpec, Scope};
+use crate::operation::{Content, Example, Method, Operation, ResponseSpec, Scope};
 use crate::reply::Reply;
 use crate::routes;
 use crate::status::{HttpError, internal};
@@ -35,18 +36,19 @@ pub(crate) static LIVE: Operation = Operation {
     summary: "Check whether the process is alive",
     params: LiveParams::LIST,
     answers: || health_answers("A check failed: restart the process"),
-    ..Operation::public("isLive", &routes::LIVE, |call| ready(Ok(live(call))).boxed())
+    ..Operation::node("isLive", &routes::LIVE, Access::Public, |call| ready(Ok(live(call))).boxed())
 };
 
 pub(crate) static READY: Operation = Operation {
     summary: "Check whether the node accepts calls",
     params: ReadyParams::LIST,
     answers: || health_answers("A check failed: send calls to another node"),
-    ..Operation::public("isReady", &routes::READY, |call| ready(is_ready(call)).boxed())
+    ..Operation::node("isReady", &routes::READY, Access::Public, |call| {
+        ready(is_ready(call)).boxed()
+    })
 };
 
 pub(crate) static ALARMS: Operation = Operation {
-    scope: Scope::Node,
     summary: "List the alarms of all nodes, with the next step for each",
     description: "An alarm is computed from the present state and blocks nothing. It ends when its cause has ended. The leader \
                   reports what it knows about its followers.",
@@ -54,12 +56,14 @@ pub(crate) static ALARMS: Operation = Operation {
         let about = "The alarms, the most urgent first; an empty list if there is none";
         ResponseSpec::ok(about, Schemas::of::<AlarmsBody>)
     },
-    ..Operation::public("listAlarms", &routes::ALARMS, |call| alarms(call).boxed())
+    ..Operation::node("listAlarms", &routes::ALARMS, Access::Right(Right::ClusterRead), |call| {
+        alarms(call).boxed()
+    })
 };
 
 pub(crate) static METRICS: Operation = Operation {
     // A scraper may add its own query parameters.
-    scope: Scope::Scraped,
+    scope: Scope::Static,
     summary: "Read the metrics of the node as text of Prometheus, or of OpenMetrics if Accept names it",
     answers: || {
         let answer = ResponseSpec::empty(StatusCode::OK, "The metrics of the node");
@@ -67,26 +71,30 @@ pub(crate) static METRICS: Operation = Operation {
         vec![text.or("application/openmetrics-text", Content::Text)]
     },
     errors: &[ErrorCode::Internal],
-    ..Operation::public("readMetrics", &routes::METRICS, |call| ready(metrics(call)).boxed())
+    ..Operation::node("readMetrics", &routes::METRICS, Access::Right(Right::MetricsRead), |call| {
+        ready(metrics(call)).boxed()
+    })
 };
 
 pub(crate) static VERSION: Operation = Operation {
     summary: "Read the version of the running node",
     answers: || ResponseSpec::ok("The version", Schemas::of::<VersionBody>),
-    ..Operation::public("readVersion", &routes::VERSION, |call| ready(Ok(version(call))).boxed())
+    ..Operation::node("readVersion", &routes::VERSION, Access::Public, |call| {
+        ready(Ok(version(call))).boxed()
+    })
 };
 
 pub(crate) static SET_LOG: Operation = Operation {
     method: Method::Patch,
-    scope: Scope::Node,
-    access: HeadAccess::AnyOf(&[Right::ClusterOperate]),
     body: BodyKind::SMALL,
     summary: "Change the filter of this node's log for a time",
     description: "Afterwards the configured filter applies again. Only the node that receives the call changes its log.",
     params: SetLogParams::LIST,
     example: Example { query: "log=info,holdfast_raft=debug&for=10m", body: "" },
     answers: || ResponseSpec::ok("The filter that the node uses", Schemas::of::<NodeLogBody>),
-    ..Operation::public("setNodeLog", &routes::NODE, |call| set_log(call).boxed())
+    ..Operation::node("setNodeLog", &routes::NODE, Access::Right(Right::ClusterOperate), |call| {
+        set_log(call).boxed()
+    })
 };
 
 params! {

@@ -13,6 +13,7 @@ use holdfast_api::{ErrorCode, Form, IDEMPOTENCY_KEY, ParamList, Schemas};
 use holdfast_types::Right;
 use serde_json::Value;
 
+use crate::access::Access;
 use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::late_copies::LateCopies;
@@ -39,8 +40,7 @@ pub(crate) struct Operation {
     pub(crate) summary: &'static str,
     /// Whole sentences for callers.
     pub(crate) description: &'static str,
-    /// What the head of a call with a body must prove.
-    pub(crate) access: HeadAccess,
+    pub(crate) access: Access,
     /// The query parameters that the handler reads; with [`BodyKind::Params`] also the fields of the body.
     pub(crate) params: ParamList,
     /// Request headers that the handler reads, in addition to those of every call.
@@ -57,31 +57,6 @@ pub(crate) struct Operation {
     /// Errors in addition to those of the parameters, the body and the scope.
     pub(crate) errors: &'static [ErrorCode],
     pub(crate) handler: AnswerFn,
-}
-
-/// What the head of a call must prove before a byte of its body is read.
-///
-/// A caller that could be allowed no call of the operation gets its 401 or 403 from the head alone. The handler then checks
-/// the names, which may be in the body.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum HeadAccess {
-    /// Nothing. A credential that is given must be valid.
-    Open,
-    /// The credential of a subject.
-    Subject,
-    /// A permission with one of these rights, on any name.
-    AnyOf(&'static [Right]),
-}
-
-impl HeadAccess {
-    /// The rights of which the caller needs one: none if a credential suffices. `None` if every caller may go on.
-    pub(crate) const fn rights(self) -> Option<&'static [Right]> {
-        match self {
-            Self::Open => None,
-            Self::Subject => Some(&[]),
-            Self::AnyOf(rights) => Some(rights),
-        }
-    }
 }
 
 /// The method of a call.
@@ -123,19 +98,24 @@ impl fmt::Debug for Operation {
 }
 
 impl Operation {
-    /// The defaults of a `GET` without a caller, parameters or access to the cluster.
-    pub(crate) const fn public(id: &'static str, route: &'static Route, handler: AnswerFn) -> Self {
+    /// The defaults of a `GET` of this node's own state.
+    pub(crate) const fn node(
+        id: &'static str,
+        route: &'static Route,
+        access: Access,
+        handler: AnswerFn,
+    ) -> Self {
         Self {
             id,
             method: Method::Get,
             route,
             summary: "",
             description: "",
+            access,
             params: ParamList::of_call(&[]),
             headers: &[],
             body: BodyKind::None,
-            access: HeadAccess::Open,
-            scope: Scope::Public,
+            scope: Scope::Node,
             late_copies: LateCopies::NoStateChange,
             is_rate_limited: true,
             example: Example { query: "", body: "" },
@@ -146,50 +126,50 @@ impl Operation {
     }
 
     /// The defaults of a `GET` of the replicated state.
-    pub(crate) const fn read(id: &'static str, route: &'static Route, handler: AnswerFn) -> Self {
-        Self { scope: Scope::Read, ..Self::public(id, route, handler) }
+    pub(crate) const fn read(
+        id: &'static str,
+        route: &'static Route,
+        access: Access,
+        handler: AnswerFn,
+    ) -> Self {
+        Self { scope: Scope::Read, ..Self::node(id, route, access, handler) }
     }
 
-    /// The defaults of a change of the replicated state. A new call states who may send its body, and how large it may be.
+    /// The defaults of a change of the replicated state.
     pub(crate) const fn write(
         id: &'static str,
         method: Method,
         route: &'static Route,
         late_copies: LateCopies,
-        access: HeadAccess,
+        access: Access,
         body: BodyKind,
         handler: AnswerFn,
     ) -> Self {
-        let base = Self::public(id, route, handler);
-        Self { method, scope: Scope::Write, late_copies, access, body, ..base }
+        let base = Self::node(id, route, access, handler);
+        Self { method, scope: Scope::Write, late_copies, body, ..base }
     }
 
-    /// The defaults of a change with a request number and a small body, for subjects with one of these rights.
+    /// The defaults of a change with a request number and a small body.
     pub(crate) const fn change(
         id: &'static str,
         method: Method,
         route: &'static Route,
-        rights: &'static [Right],
+        access: Access,
         handler: AnswerFn,
     ) -> Self {
-        let access = HeadAccess::AnyOf(rights);
         Self::write(id, method, route, LateCopies::Request, access, BodyKind::SMALL, handler)
     }
 
     /// Whether the call needs a permission also in the mode `off`, once there was an administrator.
-    pub(crate) fn needs_permission_in_every_mode(&self) -> bool {
-        match self.access.rights() {
-            Some([Right::AuthManage]) => self.scope == Scope::Write,
-            Some([Right::ClusterBackup]) => true,
-            Some(_) | None => false,
-        }
+    pub(crate) const fn needs_permission_in_every_mode(&self) -> bool {
+        matches!(self.access, Access::Right(Right::AuthManage | Right::ClusterBackup))
     }
 
     /// The parameters of the call, and those that the pipeline reads: `redirect` of every call on the replicated state, and the
     /// session and the number of a call that is executed once.
     pub(crate) const fn all_params(&self) -> ParamList {
         match self.scope {
-            Scope::Static | Scope::Scraped | Scope::Public | Scope::Node => self.params,
+            Scope::Static | Scope::Node => self.params,
             Scope::Read | Scope::Write if self.late_copies.is_executed_once() => {
                 self.params.and(&[CALL_SESSION, REQUEST, REDIRECT])
             }
@@ -228,14 +208,15 @@ impl Operation {
             forms().any(|form| matches!(form, Form::Duration { .. } | Form::DurationOrOff { .. }));
         let body = self.body != BodyKind::None;
         let numbered = self.late_copies.is_numbered();
+        let identified = self.access.reads_credential();
         let implied = [
             (true, ErrorCode::ForeignSite),
-            (self.scope.reads_params(), ErrorCode::InvalidArgument),
+            (self.scope != Scope::Static, ErrorCode::InvalidArgument),
             (timed || self.body == BodyKind::Txn, ErrorCode::BadDuration),
             (named, ErrorCode::BadName),
-            (self.scope.needs_caller(), ErrorCode::Unauthenticated),
-            (self.scope.needs_caller(), ErrorCode::TokenExpired),
-            (self.scope.needs_caller(), ErrorCode::Forbidden),
+            (identified, ErrorCode::Unauthenticated),
+            (identified, ErrorCode::TokenExpired),
+            (identified, ErrorCode::Forbidden),
             (body, ErrorCode::PayloadTooLarge),
             (body, ErrorCode::RateLimited),
             (numbered, ErrorCode::NotFound),
@@ -264,13 +245,9 @@ pub(crate) struct Example {
 /// The state that a call uses, which determines its possible errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
-    /// Local state, for any caller; parameters are ignored.
+    /// The node's own state; parameters are ignored.
     Static,
-    /// Local state, for an identified caller; parameters are ignored.
-    Scraped,
-    /// Local state, for any caller.
-    Public,
-    /// Local state, for an identified caller.
+    /// The node's own state.
     Node,
     /// A read of the replicated state.
     Read,
@@ -279,16 +256,6 @@ pub(crate) enum Scope {
 }
 
 impl Scope {
-    /// Whether parameters are read, and unknown ones rejected.
-    pub(crate) const fn reads_params(self) -> bool {
-        !matches!(self, Self::Static | Self::Scraped)
-    }
-
-    /// Whether credentials of the caller are checked.
-    pub(crate) const fn needs_caller(self) -> bool {
-        matches!(self, Self::Scraped | Self::Node | Self::Read | Self::Write)
-    }
-
     const fn errors(self) -> &'static [ErrorCode] {
         const READ: [ErrorCode; 6] = [
             ErrorCode::RateLimited,
@@ -310,7 +277,7 @@ impl Scope {
             ErrorCode::Sealed,
         ];
         match self {
-            Self::Static | Self::Scraped | Self::Public | Self::Node => &[],
+            Self::Static | Self::Node => &[],
             Self::Read => &READ,
             Self::Write => &WRITE,
         }

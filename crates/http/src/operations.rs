@@ -137,7 +137,20 @@ pub(crate) fn router(state: &Arc<HttpState>) -> Router {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::Access;
     use crate::routes::ROUTES;
+
+    /// The function in which the names of a request select the right.
+    #[test]
+    fn access_by_names_is_decided_in_a_function_that_exists() {
+        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../");
+        for operation in OPERATIONS {
+            let Access::AnyOf { decided_in, .. } = operation.access else { continue };
+            let (file, function) = decided_in.split_once(": ").unwrap();
+            let source = std::fs::read_to_string(format!("{root}{file}")).unwrap();
+            assert!(source.contains(&format!("fn {function}")), "{operation:?}: {decided_in}");
+        }
+    }
 
     #[test]
     fn every_operation_has_a_route_and_every_route_has_an_operation() {

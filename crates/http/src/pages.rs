@@ -11,6 +11,7 @@ use futures_util::FutureExt as _;
 use holdfast_api::{ErrorCode, unescape_path};
 use serde_json::json;
 
+use crate::access::Access;
 use crate::call::CallContext;
 use crate::identity::Peer;
 use crate::operation::{Content, Operation, ResponseSpec, Scope};
@@ -42,7 +43,7 @@ pub(crate) static ERROR: Operation = Operation {
         vec![page.or("text/plain", Content::Text).or("text/html", Content::Text)]
     },
     errors: &[ErrorCode::NotFound],
-    ..Operation::public("explainError", &EXPLAIN, |call| ready(explain(call)).boxed())
+    ..Operation::node("explainError", &EXPLAIN, Access::Public, |call| ready(explain(call)).boxed())
 };
 
 pub(crate) static OPENAPI: Operation = Operation {
@@ -53,7 +54,7 @@ pub(crate) static OPENAPI: Operation = Operation {
             |_| json!({ "type": "object", "required": ["openapi", "info", "paths"] }),
         )
     },
-    ..Operation::public("describeApi", &OPEN_API, |call| {
+    ..Operation::node("describeApi", &OPEN_API, Access::Public, |call| {
         let document = (call.state.documentation().openapi)();
         ready(Ok(Reply::made("application/json", document))).boxed()
     })
@@ -64,7 +65,9 @@ pub(crate) static DOCS: Operation = Operation {
     answers: || {
         vec![ResponseSpec::empty(StatusCode::OK, "The page").or("text/html", Content::Text)]
     },
-    ..Operation::public("readDocs", &routes::DOCS, |call| ready(Ok(docs(call))).boxed())
+    ..Operation::node("readDocs", &routes::DOCS, Access::Public, |call| {
+        ready(Ok(docs(call))).boxed()
+    })
 };
 
 pub(crate) static TRY_IT: Operation = Operation {
@@ -72,7 +75,7 @@ pub(crate) static TRY_IT: Operation = Operation {
     answers: || {
         vec![ResponseSpec::empty(StatusCode::OK, "The script").or("text/javascript", Content::Text)]
     },
-    ..Operation::public("readTryIt", &routes::TRY_IT, |_| {
+    ..Operation::node("readTryIt", &routes::TRY_IT, Access::Public, |_| {
         let script = Bytes::from_static(SCRIPT.as_bytes());
         ready(Ok(Reply::made("text/javascript; charset=utf-8", script))).boxed()
     })

@@ -7,6 +7,7 @@ use holdfast_api::{CallParams as _, ErrorCode, Rfc3339Time, Schemas, SealBody, p
 use holdfast_service::Response;
 use holdfast_types::{Reason, Revision, Right, Seal};
 
+use crate::access::Access;
 use crate::call::CallContext;
 use crate::late_copies::LateCopies;
 use crate::operation::{Method, Operation, ResponseSpec};
@@ -21,9 +22,13 @@ pub(crate) static SEAL_CLUSTER: Operation = Operation {
     params: SealParams::LIST,
     answers: || ResponseSpec::ok("The seal", Schemas::of::<SealBody>),
     errors: &[ErrorCode::BadName, ErrorCode::Forbidden, ErrorCode::LevelTooLow],
-    ..Operation::change("sealCluster", Method::Put, &SEAL, &[Right::ClusterManage], |call| {
-        seal(call).boxed()
-    })
+    ..Operation::change(
+        "sealCluster",
+        Method::Put,
+        &SEAL,
+        Access::Right(Right::ClusterManage),
+        |call| seal(call).boxed(),
+    )
 };
 
 pub(crate) static UNSEAL_CLUSTER: Operation = Operation {
@@ -33,10 +38,14 @@ pub(crate) static UNSEAL_CLUSTER: Operation = Operation {
     params: UnsealParams::LIST,
     late_copies: LateCopies::Seal,
     answers: || ResponseSpec::no_content("The cluster is not sealed"),
-    errors: &[ErrorCode::Forbidden, ErrorCode::LevelTooLow, ErrorCode::VersionMismatch],
-    ..Operation::change("unsealCluster", Method::Delete, &SEAL, &[Right::ClusterManage], |call| {
-        unseal(call).boxed()
-    })
+    errors: &[ErrorCode::LevelTooLow, ErrorCode::VersionMismatch],
+    ..Operation::change(
+        "unsealCluster",
+        Method::Delete,
+        &SEAL,
+        Access::Right(Right::ClusterManage),
+        |call| unseal(call).boxed(),
+    )
 };
 
 params! {

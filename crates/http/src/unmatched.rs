@@ -10,6 +10,7 @@ use futures_util::FutureExt as _;
 use holdfast_api::{ErrorCode, Problem};
 
 use self::foreign_paths::hint_of;
+use crate::access::Access;
 use crate::call::CallContext;
 use crate::operation::{Operation, Scope};
 use crate::operations::OPERATIONS;
@@ -22,12 +23,12 @@ const SHOWN_MAX: usize = 128;
 
 pub(crate) static WRONG_METHOD: Operation = Operation {
     scope: Scope::Static,
-    ..Operation::public("", &OTHER, |call| ready(wrong_method(call)).boxed())
+    ..Operation::node("", &OTHER, Access::Public, |call| ready(wrong_method(call)).boxed())
 };
 
 pub(crate) static NO_SUCH_PATH: Operation = Operation {
     scope: Scope::Static,
-    ..Operation::public("", &OTHER, |call| ready(no_such_path(call)).boxed())
+    ..Operation::node("", &OTHER, Access::Public, |call| ready(no_such_path(call)).boxed())
 };
 
 /// Rejects the method, except `OPTIONS`, which returns 204. The router adds the header `Allow`.

@@ -13,11 +13,12 @@ use holdfast_service::Response;
 use holdfast_types::{AuthMode, SubjectName};
 
 use super::tokens::{issued, issued_body, secret_reply};
+use crate::access::Access;
 use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::identity::Peer;
 use crate::late_copies::LateCopies;
-use crate::operation::{Example, HeadAccess, Method, Operation, ResponseSpec};
+use crate::operation::{Example, Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes;
 use crate::status::HttpError;
@@ -51,7 +52,7 @@ pub(crate) static BOOTSTRAP: Operation = Operation {
         Method::Post,
         &routes::BOOTSTRAP,
         LateCopies::Bootstrap,
-        HeadAccess::Open,
+        Access::OwnerProof,
         BodyKind::SMALL,
         |call| bootstrap(call).boxed(),
     )
@@ -66,13 +67,12 @@ pub(crate) static RECOVER: Operation = Operation {
         let about = "The administrator's access token";
         ResponseSpec::created(about, Schemas::of::<IssuedTokenBody>)
     },
-    errors: &[ErrorCode::Forbidden],
     ..Operation::write(
         "recoverAuth",
         Method::Post,
         &routes::RECOVER,
         LateCopies::Proof,
-        HeadAccess::Open,
+        Access::OwnerProof,
         BodyKind::SMALL,
         |call| recover(call).boxed(),
     )

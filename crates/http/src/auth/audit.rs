@@ -9,11 +9,12 @@ use holdfast_api::parameters::auth::{
 };
 use holdfast_api::parameters::{LIMIT, STALE};
 use holdfast_api::{
-    AuditBody, AuditEvictedBody, AuditRecordBody, CallParams as _, ErrorCode, Schemas, params,
+    AuditBody, AuditEvictedBody, AuditRecordBody, CallParams as _, Schemas, params,
 };
 use holdfast_service::{AuditPage, AuditQuery, Response};
-use holdfast_types::{AuditAction, SubjectName};
+use holdfast_types::{AuditAction, Right, SubjectName};
 
+use crate::access::Access;
 use crate::call::{CallContext, read_mode};
 use crate::operation::{Operation, ResponseSpec};
 use crate::reply::Reply;
@@ -26,8 +27,9 @@ pub(crate) static OPERATION: Operation = Operation {
         newest 10,000 records of each class: administration, intervention, operation and policy.",
     params: AuditParams::LIST,
     answers: || ResponseSpec::ok("The records", Schemas::of::<AuditBody>),
-    errors: &[ErrorCode::Forbidden],
-    ..Operation::read("readAuditTrail", &AUDIT, |call| read(call).boxed())
+    ..Operation::read("readAuditTrail", &AUDIT, Access::Right(Right::AuditRead), |call| {
+        read(call).boxed()
+    })
 };
 
 params! {

@@ -9,6 +9,7 @@ use holdfast_api::{
 use holdfast_service::{KnownCaller, Response, Verdict};
 use holdfast_types::{Credential, NamePattern, Permission, SubjectName};
 
+use crate::access::Access;
 use crate::call::{CallContext, ReadParams, read_mode};
 use crate::operation::{Operation, ResponseSpec};
 use crate::reply::Reply;
@@ -20,15 +21,14 @@ pub(crate) static ME: Operation = Operation {
     description: "Every caller may ask. The roles are those of the subject; every caller also has the role anonymous.",
     params: ReadParams::LIST,
     answers: || ResponseSpec::ok("The caller", Schemas::of::<CallerBody>),
-    ..Operation::read("readCaller", &routes::ME, |call| me(call).boxed())
+    ..Operation::read("readCaller", &routes::ME, Access::Anyone, |call| me(call).boxed())
 };
 
 pub(crate) static CAN: Operation = Operation {
     summary: "Ask whether the caller or another subject has a permission, and which role gives it",
     params: CanParams::LIST,
     answers: || ResponseSpec::ok("The answer", Schemas::of::<VerdictBody>),
-    errors: &[ErrorCode::Forbidden],
-    ..Operation::read("canCall", &routes::CAN, |call| can(call).boxed())
+    ..Operation::read("canCall", &routes::CAN, Access::Anyone, |call| can(call).boxed())
 };
 
 params! {

@@ -10,13 +10,14 @@ use holdfast_api::{
 use holdfast_service::Response;
 use holdfast_types::{AuthChange, Reason, Right};
 
+use crate::access::Access;
 use crate::call::CallContext;
 use crate::operation::{Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::{DENIED_CERTIFICATE, DENIED_CERTIFICATES};
 use crate::status::HttpError;
 
-const MANAGE: &[Right] = &[Right::AuthManage];
+const MANAGE: Access = Access::Right(Right::AuthManage);
 
 pub(crate) static LIST: Operation = Operation {
     summary: "List the denied certificates",
@@ -24,8 +25,12 @@ pub(crate) static LIST: Operation = Operation {
         let about = "The denied certificates";
         ResponseSpec::ok(about, Schemas::of::<DeniedCertificatesBody>)
     },
-    errors: &[ErrorCode::Forbidden],
-    ..Operation::read("listDeniedCertificates", &DENIED_CERTIFICATES, |call| list(call).boxed())
+    ..Operation::read(
+        "listDeniedCertificates",
+        &DENIED_CERTIFICATES,
+        Access::Right(Right::AuthRead),
+        |call| list(call).boxed(),
+    )
 };
 
 pub(crate) static DENY: Operation = Operation {
@@ -34,7 +39,7 @@ pub(crate) static DENY: Operation = Operation {
         certificates of every CA that has used it.",
     params: DenyParams::LIST,
     answers: || ResponseSpec::no_content("The certificate is denied"),
-    errors: &[ErrorCode::Forbidden, ErrorCode::QuotaExceeded],
+    errors: &[ErrorCode::QuotaExceeded],
     ..Operation::change("denyCertificate", Method::Put, &DENIED_CERTIFICATE, MANAGE, |call| {
         deny(call).boxed()
     })
@@ -43,7 +48,7 @@ pub(crate) static DENY: Operation = Operation {
 pub(crate) static ALLOW: Operation = Operation {
     summary: "End the denial of a certificate",
     answers: || ResponseSpec::no_content("The certificate is not denied"),
-    errors: &[ErrorCode::Forbidden, ErrorCode::NotFound],
+    errors: &[ErrorCode::NotFound],
     ..Operation::change("allowCertificate", Method::Delete, &DENIED_CERTIFICATE, MANAGE, |call| {
         allow(call).boxed()
     })

@@ -4,12 +4,13 @@ use axum::http::StatusCode;
 use futures_util::FutureExt as _;
 use holdfast_api::parameters::auth::MODE;
 use holdfast_api::{
-    AuthBody, CallParams as _, ErrorCode, RefusalBody, Rfc3339Time, Schemas, TokenPolicyBody,
+    AuthBody, CallParams as _, RefusalBody, Rfc3339Time, Schemas, TokenPolicyBody,
     params,
 };
 use holdfast_service::{AuthStatus, RefusalCount, Response};
 use holdfast_types::{AuthChange, AuthMode, Right, TokenPolicy};
 
+use crate::access::Access;
 use crate::call::CallContext;
 use crate::operation::{Method, Operation, ResponseSpec};
 use crate::reply::Reply;
@@ -20,18 +21,20 @@ pub(crate) static READ: Operation = Operation {
     summary: "Read the mode of the authorization, and the latest refusals of this node",
     description: "In the mode shadow, the refusals are the calls that the mode on would refuse.",
     answers: || ResponseSpec::ok("The authorization", Schemas::of::<AuthBody>),
-    errors: &[ErrorCode::Forbidden],
-    ..Operation::read("readAuth", &AUTH, |call| read(call).boxed())
+    ..Operation::read("readAuth", &AUTH, Access::Right(Right::AuthRead), |call| read(call).boxed())
 };
 
 pub(crate) static SET: Operation = Operation {
     summary: "Set the mode of the authorization",
     params: SetModeParams::LIST,
     answers: || ResponseSpec::no_content("The mode is set"),
-    errors: &[ErrorCode::Forbidden],
-    ..Operation::change("setAuthMode", Method::Patch, &AUTH, &[Right::AuthManage], |call| {
-        set(call).boxed()
-    })
+    ..Operation::change(
+        "setAuthMode",
+        Method::Patch,
+        &AUTH,
+        Access::Right(Right::AuthManage),
+        |call| set(call).boxed(),
+    )
 };
 
 params! {

@@ -11,6 +11,7 @@ use holdfast_api::{CallParams as _, ErrorCode, Schemas, SubjectQuotasBody, param
 use holdfast_service::{Response, SubjectLimits};
 use holdfast_types::{AuthChange, QuotaKind, Quotas, Right, SubjectName};
 
+use crate::access::Access;
 use crate::call::CallContext;
 use crate::operation::{Example, Method, Operation, ResponseSpec};
 use crate::reply::Reply;
@@ -21,15 +22,21 @@ pub(crate) static READ: Operation = Operation {
     summary: "Read the limits of a subject, and what it uses",
     description: "The subject itself needs no permission. The streams and connections are those of the node that answers.",
     answers,
-    errors: &[ErrorCode::Forbidden, ErrorCode::NotFound],
-    ..Operation::read("readQuotas", &SUBJECT_QUOTAS, |call| read_subject(call).boxed())
+    errors: &[ErrorCode::NotFound],
+    ..Operation::read("readQuotas", &SUBJECT_QUOTAS, Access::OwnOr(Right::AuthRead), |call| {
+        read_subject(call).boxed()
+    })
 };
 
 pub(crate) static READ_DEFAULT: Operation = Operation {
     summary: "Read the limits of subjects without quotas of their own",
     answers,
-    errors: &[ErrorCode::Forbidden],
-    ..Operation::read("readDefaultQuotas", &DEFAULT_QUOTAS, |call| read(call, None).boxed())
+    ..Operation::read(
+        "readDefaultQuotas",
+        &DEFAULT_QUOTAS,
+        Access::Right(Right::AuthRead),
+        |call| read(call, None).boxed(),
+    )
 };
 
 pub(crate) static SET: Operation = Operation {
@@ -38,10 +45,14 @@ pub(crate) static SET: Operation = Operation {
     params: SetQuotasParams::LIST,
     example: Example { query: "sessions=100&connections=50", body: "" },
     answers: || ResponseSpec::no_content("The quotas are set"),
-    errors: &[ErrorCode::Forbidden, ErrorCode::NotFound, ErrorCode::LastAdministrator],
-    ..Operation::change("setQuotas", Method::Put, &SUBJECT_QUOTAS, &[Right::AuthManage], |call| {
-        set_subject(call).boxed()
-    })
+    errors: &[ErrorCode::NotFound, ErrorCode::LastAdministrator],
+    ..Operation::change(
+        "setQuotas",
+        Method::Put,
+        &SUBJECT_QUOTAS,
+        Access::Right(Right::AuthManage),
+        |call| set_subject(call).boxed(),
+    )
 };
 
 pub(crate) static SET_DEFAULT: Operation = Operation {
@@ -50,12 +61,12 @@ pub(crate) static SET_DEFAULT: Operation = Operation {
     params: SetQuotasParams::LIST,
     example: Example { query: "sessions=1000", body: "" },
     answers: || ResponseSpec::no_content("The quotas are set"),
-    errors: &[ErrorCode::Forbidden, ErrorCode::LastAdministrator],
+    errors: &[ErrorCode::LastAdministrator],
     ..Operation::change(
         "setDefaultQuotas",
         Method::Put,
         &DEFAULT_QUOTAS,
-        &[Right::AuthManage],
+        Access::Right(Right::AuthManage),
         |call| set(call, None).boxed(),
     )
 };

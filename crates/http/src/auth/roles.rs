@@ -7,6 +7,7 @@ use holdfast_api::{CallParams as _, ErrorCode, RoleBody, RolesBody, Schemas, par
 use holdfast_service::Response;
 use holdfast_types::{AuthChange, BUILT_IN_ROLES, Permission, Right, RoleName, built_in_role};
 
+use crate::access::Access;
 use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::operation::{Example, Method, Operation, ResponseSpec};
@@ -20,8 +21,9 @@ pub(crate) static LIST: Operation = Operation {
         let about = "The roles that holdfast defines, then the others by name";
         ResponseSpec::ok(about, Schemas::of::<RolesBody>)
     },
-    errors: &[ErrorCode::Forbidden],
-    ..Operation::read("listRoles", &ROLES, |call| list(call).boxed())
+    ..Operation::read("listRoles", &ROLES, Access::Right(Right::AuthRead), |call| {
+        list(call).boxed()
+    })
 };
 
 pub(crate) static SET: Operation = Operation {
@@ -34,8 +36,8 @@ pub(crate) static SET: Operation = Operation {
         body: r#"{"permission":["lock acquire orders/*","tree read /cfg/*"]}"#,
     },
     answers: || ResponseSpec::no_content("The role is set"),
-    errors: &[ErrorCode::Forbidden, ErrorCode::QuotaExceeded, ErrorCode::LevelTooLow],
-    ..Operation::change("setRole", Method::Put, &ROLE, &[Right::AuthManage], |call| {
+    errors: &[ErrorCode::QuotaExceeded, ErrorCode::LevelTooLow],
+    ..Operation::change("setRole", Method::Put, &ROLE, Access::Right(Right::AuthManage), |call| {
         set(call).boxed()
     })
 };
@@ -43,10 +45,14 @@ pub(crate) static SET: Operation = Operation {
 pub(crate) static DELETE: Operation = Operation {
     summary: "Delete a role, and take it from its subjects",
     answers: || ResponseSpec::no_content("The role does not exist any more"),
-    errors: &[ErrorCode::Forbidden, ErrorCode::NotFound],
-    ..Operation::change("deleteRole", Method::Delete, &ROLE, &[Right::AuthManage], |call| {
-        delete(call).boxed()
-    })
+    errors: &[ErrorCode::NotFound],
+    ..Operation::change(
+        "deleteRole",
+        Method::Delete,
+        &ROLE,
+        Access::Right(Right::AuthManage),
+        |call| delete(call).boxed(),
+    )
 };
 
 params! {

@@ -9,6 +9,7 @@ use holdfast_api::{
 use holdfast_service::Response;
 use holdfast_types::{AuthChange, CertificateName, Revision, Right, RoleName, SubjectName};
 
+use crate::access::Access;
 use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::operation::{Example, Method, Operation, ResponseSpec};
@@ -19,8 +20,9 @@ use crate::status::HttpError;
 pub(crate) static LIST: Operation = Operation {
     summary: "List the subjects with their roles and certificates",
     answers: || ResponseSpec::ok("The subjects, by name", Schemas::of::<SubjectsBody>),
-    errors: &[ErrorCode::Forbidden],
-    ..Operation::read("listSubjects", &SUBJECTS, |call| list(call).boxed())
+    ..Operation::read("listSubjects", &SUBJECTS, Access::Right(Right::AuthRead), |call| {
+        list(call).boxed()
+    })
 };
 
 pub(crate) static SET: Operation = Operation {
@@ -29,15 +31,14 @@ pub(crate) static SET: Operation = Operation {
     body: BodyKind::LISTS,
     example: Example { query: "role=viewer&certificate=CN=ci,O=prod", body: "" },
     answers: || ResponseSpec::no_content("The subject is set"),
-    errors: &[
-        ErrorCode::Forbidden,
-        ErrorCode::NotFound,
-        ErrorCode::QuotaExceeded,
-        ErrorCode::LastAdministrator,
-    ],
-    ..Operation::change("setSubject", Method::Put, &SUBJECT, &[Right::AuthManage], |call| {
-        set(call).boxed()
-    })
+    errors: &[ErrorCode::NotFound, ErrorCode::QuotaExceeded, ErrorCode::LastAdministrator],
+    ..Operation::change(
+        "setSubject",
+        Method::Put,
+        &SUBJECT,
+        Access::Right(Right::AuthManage),
+        |call| set(call).boxed(),
+    )
 };
 
 pub(crate) static DELETE: Operation = Operation {
@@ -48,10 +49,14 @@ pub(crate) static DELETE: Operation = Operation {
         let about = "The subject does not exist any more";
         ResponseSpec::ok(about, Schemas::of::<ClosedSessionsBody>)
     },
-    errors: &[ErrorCode::Forbidden, ErrorCode::NotFound, ErrorCode::LastAdministrator],
-    ..Operation::change("deleteSubject", Method::Delete, &SUBJECT, &[Right::AuthManage], |call| {
-        delete(call).boxed()
-    })
+    errors: &[ErrorCode::NotFound, ErrorCode::LastAdministrator],
+    ..Operation::change(
+        "deleteSubject",
+        Method::Delete,
+        &SUBJECT,
+        Access::Right(Right::AuthManage),
+        |call| delete(call).boxed(),
+    )
 };
 
 params! {

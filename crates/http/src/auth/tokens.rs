@@ -20,6 +20,7 @@ use holdfast_types::{
 use serde::Serialize;
 
 use super::subjects::closed_sessions;
+use crate::access::Access;
 use crate::call::CallContext;
 use crate::late_copies::LateCopies;
 use crate::operation::{Method, Operation, ResponseSpec};
@@ -27,7 +28,7 @@ use crate::reply::Reply;
 use crate::routes::{ROTATE_TOKEN, TOKEN, TOKEN_POLICY, TOKENS};
 use crate::status::HttpError;
 
-const MANAGE: &[Right] = &[Right::AuthManage];
+const MANAGE: Access = Access::Right(Right::AuthManage);
 
 pub(crate) static LIST: Operation = Operation {
     summary: "List the access tokens, without their secrets",
@@ -35,8 +36,9 @@ pub(crate) static LIST: Operation = Operation {
         let about = "The access tokens, in order of their ids";
         ResponseSpec::ok(about, Schemas::of::<AccessTokensBody>)
     },
-    errors: &[ErrorCode::Forbidden],
-    ..Operation::read("listTokens", &TOKENS, |call| list(call).boxed())
+    ..Operation::read("listTokens", &TOKENS, Access::Right(Right::AuthRead), |call| {
+        list(call).boxed()
+    })
 };
 
 pub(crate) static CREATE: Operation = Operation {
@@ -46,7 +48,7 @@ pub(crate) static CREATE: Operation = Operation {
     params: NewTokenParams::LIST,
     late_copies: LateCopies::SecretRequest,
     answers: || ResponseSpec::created("The access token", Schemas::of::<IssuedTokenBody>),
-    errors: &[ErrorCode::Forbidden, ErrorCode::NotFound, ErrorCode::QuotaExceeded],
+    errors: &[ErrorCode::NotFound, ErrorCode::QuotaExceeded],
     ..Operation::change("createToken", Method::Post, &TOKENS, MANAGE, |call| create(call).boxed())
 };
 
@@ -56,12 +58,7 @@ pub(crate) static ROTATE: Operation = Operation {
     params: RotateParams::LIST,
     late_copies: LateCopies::SecretRequest,
     answers: || ResponseSpec::created("The new access token", Schemas::of::<IssuedTokenBody>),
-    errors: &[
-        ErrorCode::Forbidden,
-        ErrorCode::NotFound,
-        ErrorCode::QuotaExceeded,
-        ErrorCode::LastAdministrator,
-    ],
+    errors: &[ErrorCode::NotFound, ErrorCode::QuotaExceeded, ErrorCode::LastAdministrator],
     ..Operation::change("rotateToken", Method::Post, &ROTATE_TOKEN, MANAGE, |call| {
         rotate(call).boxed()
     })
@@ -77,7 +74,7 @@ pub(crate) static DELETE: Operation = Operation {
         let about = "The token does not exist any more";
         ResponseSpec::ok(about, Schemas::of::<ClosedSessionsBody>)
     },
-    errors: &[ErrorCode::Forbidden, ErrorCode::NotFound, ErrorCode::LastAdministrator],
+    errors: &[ErrorCode::NotFound, ErrorCode::LastAdministrator],
     ..Operation::change("deleteToken", Method::Delete, &TOKEN, MANAGE, |call| delete(call).boxed())
 };
 
@@ -86,7 +83,6 @@ pub(crate) static SET_POLICY: Operation = Operation {
     description: "The call replaces both. Existing tokens keep their expiry. GET /v1/auth shows the present policy.",
     params: TokenPolicyParams::LIST,
     answers: || ResponseSpec::no_content("The policy is set"),
-    errors: &[ErrorCode::Forbidden],
     ..Operation::change("setTokenPolicy", Method::Put, &TOKEN_POLICY, MANAGE, |call| {
         set_policy(call).boxed()
     })

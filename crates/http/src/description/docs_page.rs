@@ -88,6 +88,7 @@ fn section(page: &mut Page, operation: &Operation) {
     let title = escaped(&request_line(operation));
     page.html(format_args!("<h3 id=\"{}\">{title}</h3>\n", operation.id));
     page.paragraph(&format!("{}. {}", operation.summary, operation.description));
+    page.paragraph(&format!("Access: {}.", operation.access.to_string().replace('`', "")));
     example(page, operation);
     let all = operation.all_params();
     let params: Vec<&Param> = operation.route.name.iter().chain(all.iter()).collect();

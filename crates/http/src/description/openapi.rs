@@ -122,7 +122,8 @@ fn written(operation: &Operation, schemas: &mut Schemas, problem: &Value) -> Val
             let late_copies = format!("{:?}", operation.late_copies);
             object.insert("x-late-copies".to_owned(), late_copies.into());
         }
-        if operation.scope.needs_caller() {
+        object.insert("x-access".to_owned(), operation.access.described());
+        if operation.access.reads_credential() {
             object.insert("security".to_owned(), json!([{}, { "basic": [] }]));
         }
     }

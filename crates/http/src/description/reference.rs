@@ -33,7 +33,7 @@ fn section(operation: &Operation) -> String {
     if !operation.description.is_empty() {
         write!(text, " {}", operation.description).unwrap();
     }
-    write!(text, "\n\n```text\n{curl}\n```\n").unwrap();
+    write!(text, "\n\n```text\n{curl}\n```\n\nAccess: {}.\n", operation.access).unwrap();
     let all = operation.all_params();
     let params: Vec<&Param> = operation.route.name.iter().chain(all.iter()).collect();
     if !(params.is_empty() && operation.all_headers().next().is_none()) {

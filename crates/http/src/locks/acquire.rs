@@ -24,6 +24,7 @@ use super::enqueue::{self, PLACE, enqueue};
 use super::{
     ACQUIRE_ERRORS, GRANTED_TOKEN, acquiring_session, check_change, grant_reply, owner_or_unnamed,
 };
+use crate::access::Access;
 use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::late_copies::LateCopies;
@@ -32,6 +33,12 @@ use crate::reply::Reply;
 use crate::routes::LOCK;
 use crate::sse::accepts_events;
 use crate::status::HttpError;
+
+const ACCESS: Access = Access::AnyOf {
+    rights: &[Right::LockAcquire, Right::LockDurable],
+    names: "whether the hold is durable",
+    decided_in: "crates/machine/src/auth/needed.rs: needed_by",
+};
 
 pub(crate) static OPERATION: Operation = Operation {
     summary: "Acquire a lock, or renew it",
@@ -61,9 +68,7 @@ pub(crate) static OPERATION: Operation = Operation {
     errors: ACQUIRE_ERRORS,
     late_copies: LateCopies::Attempt,
     body: BodyKind::LISTS,
-    ..Operation::change("acquireLock", Method::Put, &LOCK, &[Right::LockAcquire], |call| {
-        acquire(call).boxed()
-    })
+    ..Operation::change("acquireLock", Method::Put, &LOCK, ACCESS, |call| acquire(call).boxed())
 };
 
 params! {

@@ -17,6 +17,7 @@ use holdfast_types::{
 
 use super::acquire::with_queue_max_hint;
 use super::{ACQUIRE_ERRORS, acquiring_session, owner_or_unnamed};
+use crate::access::Access;
 use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::late_copies::LateCopies;
@@ -40,9 +41,13 @@ pub(crate) static OPERATION: Operation = Operation {
     errors: ACQUIRE_ERRORS,
     late_copies: LateCopies::Attempt,
     body: BodyKind::LISTS,
-    ..Operation::change("acquireLocks", Method::Post, &LOCKS, &[Right::LockAcquire], |call| {
-        acquire(call).boxed()
-    })
+    ..Operation::change(
+        "acquireLocks",
+        Method::Post,
+        &LOCKS,
+        Access::Right(Right::LockAcquire),
+        |call| acquire(call).boxed(),
+    )
 };
 
 params! {

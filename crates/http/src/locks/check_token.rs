@@ -3,12 +3,13 @@
 
 use axum::http::StatusCode;
 use futures_util::FutureExt as _;
-use holdfast_api::parameters::lock::{CHECK_MODE, CHECKED_TOKEN};
 use holdfast_api::parameters::STALE;
+use holdfast_api::parameters::lock::{CHECK_MODE, CHECKED_TOKEN};
 use holdfast_api::{CallParams as _, ErrorCode, Facts, FenceBody, Problem, Schemas, params};
 use holdfast_service::{FenceMode, Response, TokenCheck};
-use holdfast_types::{FenceView, FencingToken, LockName};
+use holdfast_types::{FenceView, FencingToken, LockName, Right};
 
+use crate::access::Access;
 use crate::call::{CallContext, read_mode};
 use crate::operation::{Operation, ResponseSpec};
 use crate::reply::Reply;
@@ -21,7 +22,9 @@ pub(crate) static OPERATION: Operation = Operation {
     params: CheckTokenParams::LIST,
     answers: || ResponseSpec::ok("It is valid", Schemas::of::<FenceBody>),
     errors: &[ErrorCode::StaleToken],
-    ..Operation::read("checkToken", &FENCE, |call| check(call).boxed())
+    ..Operation::read("checkToken", &FENCE, Access::Right(Right::LockCheck), |call| {
+        check(call).boxed()
+    })
 };
 
 params! {

@@ -7,6 +7,7 @@ use holdfast_api::{CallParams as _, ErrorCode, ForceReleasedBody, Schemas, param
 use holdfast_service::Response;
 use holdfast_types::{FencingToken, ForceRelease, ForceReleaseTarget, Reason, Right};
 
+use crate::access::Access;
 use crate::call::CallContext;
 use crate::late_copies::LateCopies;
 use crate::operation::{Method, Operation, ResponseSpec};
@@ -29,7 +30,7 @@ pub(crate) static OPERATION: Operation = Operation {
         "forceRelease",
         Method::Post,
         &FORCE_RELEASE,
-        &[Right::LockForceRelease],
+        Access::Right(Right::LockForceRelease),
         |call| force_release(call).boxed(),
     )
 };

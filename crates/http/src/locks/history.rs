@@ -11,8 +11,9 @@ use holdfast_api::{
     Rfc3339Time, Schemas, format_duration, named_owner, params, parse_duration, parse_time,
 };
 use holdfast_service::{HistoryRequest, LockHistory, PastHold, Response};
-use holdfast_types::{HolderView, Stamp, millis};
+use holdfast_types::{HolderView, Right, Stamp, millis};
 
+use crate::access::Access;
 use crate::call::{CallContext, read_mode};
 use crate::operation::{Operation, ResponseSpec};
 use crate::reply::Reply;
@@ -24,7 +25,9 @@ pub(crate) static OPERATION: Operation = Operation {
     description: "The response has the holds that this node recorded. No hold that ended after the revision complete_since_revision is missing.",
     params: HistoryParams::LIST,
     answers: || ResponseSpec::ok("The history", Schemas::of::<HistoryBody>),
-    ..Operation::read("readHistory", &HISTORY, |call| history(call).boxed())
+    ..Operation::read("readHistory", &HISTORY, Access::Right(Right::LockRead), |call| {
+        history(call).boxed()
+    })
 };
 
 params! {

@@ -11,6 +11,7 @@ use holdfast_service::{ContendedLock, LockFilter, Response};
 use holdfast_types::SessionName;
 
 use super::read::with_times;
+use crate::access::Access;
 use crate::call::{CallContext, read_mode};
 use crate::operation::{Content, Example, Operation, ResponseSpec};
 use crate::reply::Reply;
@@ -29,7 +30,7 @@ pub(crate) static OPERATION: Operation = Operation {
                 .or("application/json", Content::Json(Schemas::of::<ContentionBody>)),
         ]
     },
-    ..Operation::read("listLocks", &LOCKS, |call| list(call).boxed())
+    ..Operation::read("listLocks", &LOCKS, Access::Subject, |call| list(call).boxed())
 };
 
 params! {

@@ -13,6 +13,7 @@ use holdfast_api::{
 use holdfast_service::Response;
 use holdfast_types::{PolicyChange, QueueOrder, Right, millis};
 
+use crate::access::Access;
 use crate::call::{CallContext, ReadParams, read_mode};
 use crate::operation::{Example, Method, Operation, ResponseSpec};
 use crate::reply::Reply;
@@ -24,7 +25,9 @@ pub(crate) static READ: Operation = Operation {
     description: "A lock whose policy was never changed has the default policy.",
     params: ReadParams::LIST,
     answers: || ResponseSpec::ok("The policy", Schemas::of::<PolicyBody>),
-    ..Operation::read("readPolicy", &POLICY, |call| read(call).boxed())
+    ..Operation::read("readPolicy", &POLICY, Access::Right(Right::LockRead), |call| {
+        read(call).boxed()
+    })
 };
 
 pub(crate) static SET: Operation = Operation {
@@ -35,9 +38,13 @@ pub(crate) static SET: Operation = Operation {
     example: Example { query: "order=writer-first", body: "" },
     answers: || ResponseSpec::ok("The policy", Schemas::of::<PolicyBody>),
     errors: &[ErrorCode::InUse, ErrorCode::QuotaExceeded, ErrorCode::EphemeralParent],
-    ..Operation::change("setPolicy", Method::Patch, &POLICY, &[Right::LockPolicy], |call| {
-        set(call).boxed()
-    })
+    ..Operation::change(
+        "setPolicy",
+        Method::Patch,
+        &POLICY,
+        Access::Right(Right::LockPolicy),
+        |call| set(call).boxed(),
+    )
 };
 
 params! {

@@ -3,14 +3,14 @@
 use axum::http::StatusCode;
 use futures_util::FutureExt as _;
 use holdfast_api::{
-    CallParams as _, DurationStatsBody, ExplainedBody, LockBody, Schemas, WaitLinkBody,
-    named_owner,
+    CallParams as _, DurationStatsBody, ExplainedBody, LockBody, Schemas, WaitLinkBody, named_owner,
 };
 use holdfast_service::{
     BlockingLink, DurationHistogram, Explanation, LeaseView, LockTimes, Response,
 };
-use holdfast_types::{LockName, Stamp};
+use holdfast_types::{LockName, Right, Stamp};
 
+use crate::access::Access;
 use crate::call::{CallContext, ReadParams, read_mode};
 use crate::operation::{Content, Operation, ResponseSpec};
 use crate::reply::Reply;
@@ -27,7 +27,7 @@ pub(crate) static OPERATION: Operation = Operation {
                 .or("application/json", Content::Json(Schemas::of::<LockBody>)),
         ]
     },
-    ..Operation::read("readLock", &LOCK, |call| read(call).boxed())
+    ..Operation::read("readLock", &LOCK, Access::Right(Right::LockRead), |call| read(call).boxed())
 };
 
 async fn read(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {

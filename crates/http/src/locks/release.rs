@@ -12,10 +12,11 @@ use holdfast_types::{
 };
 
 use super::{RELEASE_ERRORS, durable, owner_or_unnamed, release_target};
+use crate::access::Access;
 use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::late_copies::LateCopies;
-use crate::operation::{Example, HeadAccess, Header, Method, Operation, ResponseSpec};
+use crate::operation::{Example, Header, Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::LOCK;
 use crate::status::HttpError;
@@ -42,7 +43,7 @@ pub(crate) static OPERATION: Operation = Operation {
         Method::Delete,
         &LOCK,
         LateCopies::ReleasePermits,
-        HeadAccess::Subject,
+        Access::Subject,
         BodyKind::SMALL,
         |call| release(call).boxed(),
     )

@@ -8,10 +8,11 @@ use holdfast_types::{Attempt, LockName, Owner, Release, ReleaseTarget, SessionNa
 
 use super::acquire_many::checked_names;
 use super::{RELEASE_ERRORS, owner_or_unnamed};
+use crate::access::Access;
 use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::late_copies::LateCopies;
-use crate::operation::{Example, HeadAccess, Method, Operation, ResponseSpec};
+use crate::operation::{Example, Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::LOCKS;
 use crate::status::HttpError;
@@ -29,7 +30,7 @@ pub(crate) static OPERATION: Operation = Operation {
         Method::Delete,
         &LOCKS,
         LateCopies::Release,
-        HeadAccess::Subject,
+        Access::Subject,
         BodyKind::LISTS,
         |call| release(call).boxed(),
     )

@@ -12,6 +12,7 @@ use holdfast_service::Response;
 use holdfast_types::{FencingToken, Owner, Reason, RequestRelease, Right, SessionName, millis};
 
 use super::owner_or_unnamed;
+use crate::access::Access;
 use crate::call::CallContext;
 use crate::late_copies::LateCopies;
 use crate::operation::{Example, Method, Operation, ResponseSpec};
@@ -35,7 +36,7 @@ pub(crate) static OPERATION: Operation = Operation {
         "requestRelease",
         Method::Post,
         &RELEASE_REQUEST,
-        &[Right::LockRequestRelease],
+        Access::Right(Right::LockRequestRelease),
         |call| request_release(call).boxed(),
     )
 };

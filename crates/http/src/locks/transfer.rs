@@ -2,13 +2,14 @@
 
 use axum::http::StatusCode;
 use futures_util::FutureExt as _;
-use holdfast_api::parameters::lock::{FROM, FROM_TOKEN, TO, TO_OWNER};
 use holdfast_api::parameters::OWNER;
+use holdfast_api::parameters::lock::{FROM, FROM_TOKEN, TO, TO_OWNER};
 use holdfast_api::{CallParams as _, ErrorCode, HandedOverBody, Schemas, params};
 use holdfast_service::Response;
 use holdfast_types::{FencingToken, HandOver, Owner, Right, SessionName};
 
 use super::owner_or_unnamed;
+use crate::access::Access;
 use crate::call::CallContext;
 use crate::late_copies::LateCopies;
 use crate::operation::{Method, Operation, ResponseSpec};
@@ -35,9 +36,13 @@ pub(crate) static OPERATION: Operation = Operation {
         ErrorCode::SessionExpired,
     ],
     late_copies: LateCopies::Token,
-    ..Operation::change("transferLock", Method::Post, &TRANSFER, &[Right::LockAcquire], |call| {
-        transfer(call).boxed()
-    })
+    ..Operation::change(
+        "transferLock",
+        Method::Post,
+        &TRANSFER,
+        Access::Right(Right::LockAcquire),
+        |call| transfer(call).boxed(),
+    )
 };
 
 params! {

@@ -17,6 +17,7 @@ use holdfast_types::{
     Revision, Right, SessionName, Ttl, millis,
 };
 
+use crate::access::Access;
 use crate::body::BodyKind;
 use crate::call::{CallContext, ReadParams, read_mode};
 use crate::idempotency;
@@ -43,16 +44,22 @@ pub(crate) static ARRIVE: Operation = Operation {
         ErrorCode::CountMismatch,
         ErrorCode::BarrierBroken,
     ],
-    ..Operation::change("arriveAtBarrier", Method::Put, &BARRIER, &[Right::RecipeUse], |call| {
-        arrive(call, BarrierKind::Barrier).boxed()
-    })
+    ..Operation::change(
+        "arriveAtBarrier",
+        Method::Put,
+        &BARRIER,
+        Access::Right(Right::RecipeUse),
+        |call| arrive(call, BarrierKind::Barrier).boxed(),
+    )
 };
 
 pub(crate) static READ: Operation = Operation {
     summary: "Read the arrivals at a barrier",
     params: ReadParams::LIST,
     answers: || ResponseSpec::ok("The barrier", Schemas::of::<BarrierBody>),
-    ..Operation::read("readBarrier", &BARRIER, |call| read(call, BarrierKind::Barrier).boxed())
+    ..Operation::read("readBarrier", &BARRIER, Access::Right(Right::RecipeRead), |call| {
+        read(call, BarrierKind::Barrier).boxed()
+    })
 };
 
 pub(crate) static LEAVE: Operation = Operation {
@@ -61,9 +68,13 @@ pub(crate) static LEAVE: Operation = Operation {
     late_copies: LateCopies::Generation,
     answers: || ResponseSpec::no_content("The member has left"),
     errors: &[ErrorCode::NotFound, ErrorCode::SessionExpired],
-    ..Operation::change("leaveBarrier", Method::Delete, &BARRIER, &[Right::RecipeUse], |call| {
-        leave(call).boxed()
-    })
+    ..Operation::change(
+        "leaveBarrier",
+        Method::Delete,
+        &BARRIER,
+        Access::Right(Right::RecipeUse),
+        |call| leave(call).boxed(),
+    )
 };
 
 params! {

@@ -7,6 +7,7 @@ use holdfast_api::{CallParams as _, CounterBody, ErrorCode, Schemas, params};
 use holdfast_service::Response;
 use holdfast_types::{ChangeCounter, CounterChange, CounterView, RecipeName, Revision, Right};
 
+use crate::access::Access;
 use crate::call::{CallContext, ReadParams, read_mode};
 use crate::operation::{Content, Header, Method, Operation, ResponseSpec};
 use crate::precondition::{Precondition, tag};
@@ -23,7 +24,9 @@ pub(crate) static READ: Operation = Operation {
     description: "A counter that was never changed is 0. Accept: text/plain returns only the value.",
     params: ReadParams::LIST,
     answers,
-    ..Operation::read("readCounter", &COUNTER, |call| read(call).boxed())
+    ..Operation::read("readCounter", &COUNTER, Access::Right(Right::RecipeRead), |call| {
+        read(call).boxed()
+    })
 };
 
 pub(crate) static ADD_TO: Operation = Operation {
@@ -36,9 +39,13 @@ pub(crate) static ADD_TO: Operation = Operation {
         ErrorCode::QuotaExceeded,
         ErrorCode::CounterOverflow,
     ],
-    ..Operation::change("addToCounter", Method::Post, &COUNTER, &[Right::RecipeUse], |call| {
-        add(call).boxed()
-    })
+    ..Operation::change(
+        "addToCounter",
+        Method::Post,
+        &COUNTER,
+        Access::Right(Right::RecipeUse),
+        |call| add(call).boxed(),
+    )
 };
 
 pub(crate) static SET: Operation = Operation {
@@ -54,18 +61,26 @@ pub(crate) static SET: Operation = Operation {
         ErrorCode::CounterOverflow,
         ErrorCode::VersionMismatch,
     ],
-    ..Operation::change("setCounter", Method::Put, &COUNTER, &[Right::RecipeUse], |call| {
-        set(call).boxed()
-    })
+    ..Operation::change(
+        "setCounter",
+        Method::Put,
+        &COUNTER,
+        Access::Right(Right::RecipeUse),
+        |call| set(call).boxed(),
+    )
 };
 
 pub(crate) static DELETE: Operation = Operation {
     summary: "Delete a counter",
     answers: || ResponseSpec::no_content("The counter does not exist any more"),
     errors: &[ErrorCode::NotFound, ErrorCode::SessionExpired],
-    ..Operation::change("deleteCounter", Method::Delete, &COUNTER, &[Right::RecipeDelete], |call| {
-        delete(call).boxed()
-    })
+    ..Operation::change(
+        "deleteCounter",
+        Method::Delete,
+        &COUNTER,
+        Access::Right(Right::RecipeDelete),
+        |call| delete(call).boxed(),
+    )
 };
 
 params! {

@@ -7,6 +7,7 @@ use holdfast_service::Response;
 use holdfast_types::{BarrierKind, Right};
 
 use super::barrier::{ArriveParams, LeaveParams, arrive, read};
+use crate::access::Access;
 use crate::body::BodyKind;
 use crate::call::{CallContext, ReadParams};
 use crate::late_copies::LateCopies;
@@ -15,7 +16,7 @@ use crate::reply::Reply;
 use crate::routes::DOUBLE_BARRIER;
 use crate::status::HttpError;
 
-const USE: &[Right] = &[Right::RecipeUse];
+const USE: Access = Access::Right(Right::RecipeUse);
 
 pub(crate) static ENTER: Operation = Operation {
     summary: "Enter a double barrier together",
@@ -40,9 +41,12 @@ pub(crate) static READ: Operation = Operation {
     summary: "Read the members that wait at a double barrier, and those inside",
     params: ReadParams::LIST,
     answers: || ResponseSpec::ok("The double barrier", Schemas::of::<BarrierBody>),
-    ..Operation::read("readDoubleBarrier", &DOUBLE_BARRIER, |call| {
-        read(call, BarrierKind::Double).boxed()
-    })
+    ..Operation::read(
+        "readDoubleBarrier",
+        &DOUBLE_BARRIER,
+        Access::Right(Right::RecipeRead),
+        |call| read(call, BarrierKind::Double).boxed(),
+    )
 };
 
 pub(crate) static LEAVE: Operation = Operation {

@@ -4,14 +4,15 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use futures_util::FutureExt as _;
-use holdfast_api::parameters::recipe::{COUNT, ENDING_SESSION, KEY, ON_DEATH, WAIT};
 use holdfast_api::parameters::STALE;
+use holdfast_api::parameters::recipe::{COUNT, ENDING_SESSION, KEY, ON_DEATH, WAIT};
 use holdfast_api::{
     CallParams as _, ErrorCode, LatchBody, LatchCountBody, ParamError, Schemas, params,
 };
 use holdfast_service::{CountedDown, CreatedLatch, Response};
 use holdfast_types::{RequestId, Right, SessionName};
 
+use crate::access::Access;
 use crate::call::{CallContext, read_mode};
 use crate::operation::{Example, Method, Operation, ResponseSpec};
 use crate::reply::Reply;
@@ -30,9 +31,13 @@ pub(crate) static CREATE: Operation = Operation {
         ]
     },
     errors: &[ErrorCode::QuotaExceeded, ErrorCode::CountMismatch],
-    ..Operation::change("createLatch", Method::Put, &LATCH, &[Right::RecipeUse], |call| {
-        create(call).boxed()
-    })
+    ..Operation::change(
+        "createLatch",
+        Method::Put,
+        &LATCH,
+        Access::Right(Right::RecipeUse),
+        |call| create(call).boxed(),
+    )
 };
 
 pub(crate) static COUNT_DOWN: Operation = Operation {
@@ -45,9 +50,13 @@ pub(crate) static COUNT_DOWN: Operation = Operation {
         ResponseSpec::ok(about, Schemas::of::<LatchCountBody>)
     },
     errors: &[ErrorCode::NotFound, ErrorCode::SessionExpired, ErrorCode::QuotaExceeded],
-    ..Operation::change("countDown", Method::Post, &LATCH, &[Right::RecipeUse], |call| {
-        count_down(call).boxed()
-    })
+    ..Operation::change(
+        "countDown",
+        Method::Post,
+        &LATCH,
+        Access::Right(Right::RecipeUse),
+        |call| count_down(call).boxed(),
+    )
 };
 
 pub(crate) static AWAIT: Operation = Operation {
@@ -56,15 +65,21 @@ pub(crate) static AWAIT: Operation = Operation {
     params: AwaitLatchParams::LIST,
     answers: || ResponseSpec::ok("The latch is open", Schemas::of::<LatchBody>),
     errors: &[ErrorCode::NotFound, ErrorCode::NotYet, ErrorCode::TooManyWaiters],
-    ..Operation::read("awaitLatch", &LATCH, |call| wait(call).boxed())
+    ..Operation::read("awaitLatch", &LATCH, Access::Right(Right::RecipeRead), |call| {
+        wait(call).boxed()
+    })
 };
 
 pub(crate) static DELETE: Operation = Operation {
     summary: "Delete a latch",
     answers: || ResponseSpec::no_content("The latch does not exist any more"),
-    ..Operation::change("deleteLatch", Method::Delete, &LATCH, &[Right::RecipeDelete], |call| {
-        delete(call).boxed()
-    })
+    ..Operation::change(
+        "deleteLatch",
+        Method::Delete,
+        &LATCH,
+        Access::Right(Right::RecipeDelete),
+        |call| delete(call).boxed(),
+    )
 };
 
 params! {

@@ -16,10 +16,11 @@ use holdfast_service::{
 use holdfast_types::{Revision, SessionName, Stamp};
 
 use super::open_close::session_reply;
+use crate::access::Access;
 use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::late_copies::LateCopies;
-use crate::operation::{Content, Example, HeadAccess, Method, Operation, ResponseSpec};
+use crate::operation::{Content, Example, Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes;
 use crate::status::{HttpError, with_status};
@@ -42,7 +43,7 @@ pub(crate) static KEEP_ALIVE: Operation = Operation {
         Method::Post,
         &routes::KEEP_ALIVE,
         LateCopies::Renewal,
-        HeadAccess::Subject,
+        Access::Subject,
         BodyKind::SMALL,
         |call| keep_alive(call).boxed(),
     )
@@ -64,7 +65,7 @@ pub(crate) static KEEP_MANY_ALIVE: Operation = Operation {
         Method::Post,
         &routes::KEEP_MANY_ALIVE,
         LateCopies::Renewal,
-        HeadAccess::Subject,
+        Access::Subject,
         BodyKind::Sessions,
         |call| keep_many_alive(call).boxed(),
     )

@@ -12,10 +12,11 @@ use holdfast_api::{
 use holdfast_service::{Response, SessionLease, generate_session_name};
 use holdfast_types::{Attempt, Labels, OpenSession, Reason, Right, SessionId, SessionName, Ttl};
 
+use crate::access::Access;
 use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::late_copies::LateCopies;
-use crate::operation::{Example, HeadAccess, Header, Method, Operation, ResponseSpec};
+use crate::operation::{Example, Header, Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::{SESSION, SESSIONS};
 use crate::status::HttpError;
@@ -33,9 +34,13 @@ pub(crate) static CREATE: Operation = Operation {
     errors: &[ErrorCode::QuotaExceeded],
     late_copies: LateCopies::NewSession,
     body: BodyKind::LISTS,
-    ..Operation::change("createSession", Method::Post, &SESSIONS, &[Right::SessionOpen], |call| {
-        create(call).boxed()
-    })
+    ..Operation::change(
+        "createSession",
+        Method::Post,
+        &SESSIONS,
+        Access::Right(Right::SessionOpen),
+        |call| create(call).boxed(),
+    )
 };
 
 pub(crate) static OPEN: Operation = Operation {
@@ -56,9 +61,13 @@ pub(crate) static OPEN: Operation = Operation {
     errors: &[ErrorCode::QuotaExceeded, ErrorCode::SessionExpired, ErrorCode::AttemptOver],
     late_copies: LateCopies::OpenAttempt,
     body: BodyKind::LISTS,
-    ..Operation::change("openSession", Method::Put, &SESSION, &[Right::SessionOpen], |call| {
-        open(call).boxed()
-    })
+    ..Operation::change(
+        "openSession",
+        Method::Put,
+        &SESSION,
+        Access::Right(Right::SessionOpen),
+        |call| open(call).boxed(),
+    )
 };
 
 pub(crate) static CLOSE: Operation = Operation {
@@ -73,7 +82,7 @@ pub(crate) static CLOSE: Operation = Operation {
         Method::Delete,
         &SESSION,
         LateCopies::Incarnation,
-        HeadAccess::Subject,
+        Access::Subject,
         BodyKind::SMALL,
         |call| close(call).boxed(),
     )

@@ -7,6 +7,7 @@ use holdfast_api::{CallParams as _, ErrorCode, Schemas, SessionBody, SessionsBod
 use holdfast_service::Response;
 
 use super::open_close::session_reply;
+use crate::access::Access;
 use crate::call::{CallContext, ReadParams, read_mode};
 use crate::operation::{Operation, ResponseSpec};
 use crate::reply::Reply;
@@ -18,7 +19,7 @@ pub(crate) static READ: Operation = Operation {
     params: ReadParams::LIST,
     answers: || ResponseSpec::ok("The session", Schemas::of::<SessionBody>),
     errors: &[ErrorCode::SessionExpired],
-    ..Operation::read("readSession", &SESSION, |call| read(call).boxed())
+    ..Operation::read("readSession", &SESSION, Access::Subject, |call| read(call).boxed())
 };
 
 pub(crate) static LIST: Operation = Operation {
@@ -26,7 +27,7 @@ pub(crate) static LIST: Operation = Operation {
     description: "If there are more, the answer has a next_page_token for the parameter page_token of the next call.",
     params: ListSessionsParams::LIST,
     answers: || ResponseSpec::ok("A page of sessions", Schemas::of::<SessionsBody>),
-    ..Operation::read("listSessions", &SESSIONS, |call| list(call).boxed())
+    ..Operation::read("listSessions", &SESSIONS, Access::Subject, |call| list(call).boxed())
 };
 
 params! {

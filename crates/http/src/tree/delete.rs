@@ -7,6 +7,7 @@ use holdfast_api::{CallParams as _, ErrorCode, HOLDFAST_DELETED, params};
 use holdfast_types::{Op, OpReply, Right, SessionName};
 
 use super::{IF_MATCH, caller, change, unexpected_reply};
+use crate::access::Access;
 use crate::call::CallContext;
 use crate::operation::{Header, Method, Operation, ResponseSpec};
 use crate::precondition::Precondition;
@@ -23,16 +24,19 @@ pub(crate) static OPERATION: Operation = Operation {
         vec![ResponseSpec::empty(StatusCode::NO_CONTENT, "The znode is deleted").with(&[count])]
     },
     errors: &[
-        ErrorCode::Forbidden,
         ErrorCode::QuotaExceeded,
         ErrorCode::NotFound,
         ErrorCode::NotEmpty,
         ErrorCode::SessionExpired,
         ErrorCode::VersionMismatch,
     ],
-    ..Operation::change("deleteZnode", Method::Delete, &TREE, &[Right::TreeWrite], |call| {
-        delete(call).boxed()
-    })
+    ..Operation::change(
+        "deleteZnode",
+        Method::Delete,
+        &TREE,
+        Access::Right(Right::TreeWrite),
+        |call| delete(call).boxed(),
+    )
 };
 
 params! {

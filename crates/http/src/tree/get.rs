@@ -10,9 +10,10 @@ use holdfast_api::{
     Rfc3339Time, Schemas, StatBody, SubtreeBody, ZnodeBody, node_headers, params,
 };
 use holdfast_service::{Response, ZnodeAcl, ZnodeContents};
-use holdfast_types::{Revision, Stat, ZnodePath};
+use holdfast_types::{Revision, Right, Stat, ZnodePath};
 
 use super::stat_reply;
+use crate::access::Access;
 use crate::call::{CallContext, read_mode};
 use crate::operation::{Content, Header, Operation, ResponseSpec};
 use crate::precondition::tag;
@@ -28,8 +29,8 @@ pub(crate) static OPERATION: Operation = Operation {
         or recursive.",
     params: GetParams::LIST,
     answers,
-    errors: &[ErrorCode::Forbidden, ErrorCode::NotFound],
-    ..Operation::read("readZnode", &TREE, |call| get(call).boxed())
+    errors: &[ErrorCode::NotFound],
+    ..Operation::read("readZnode", &TREE, Access::Right(Right::TreeRead), |call| get(call).boxed())
 };
 
 params! {

@@ -31,8 +31,7 @@ const ETAG: Header = Header::text(
 );
 const LOCATION: Header = Header::text("location", "The URL path of the new znode");
 
-const CREATE_ERRORS: [ErrorCode; 8] = [
-    ErrorCode::Forbidden,
+const CREATE_ERRORS: [ErrorCode; 7] = [
     ErrorCode::QuotaExceeded,
     ErrorCode::NotFound,
     ErrorCode::ShardsMismatch,

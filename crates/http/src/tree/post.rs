@@ -12,6 +12,7 @@ use holdfast_types::{AclEntry, Data, Op, OpReply, Right, SessionName, ZnodePath}
 
 use super::new_znode::{KindParams, NewZnode};
 use super::{CREATE_ERRORS, ETAG, LOCATION, caller, change, created, unexpected_reply};
+use crate::access::Access;
 use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::operation::{Example, Method, Operation, ResponseSpec};
@@ -32,9 +33,13 @@ pub(crate) static OPERATION: Operation = Operation {
     },
     errors: &CREATE_ERRORS,
     body: BodyKind::Data,
-    ..Operation::change("createZnode", Method::Post, &TREE, &[Right::TreeWrite], |call| {
-        post(call).boxed()
-    })
+    ..Operation::change(
+        "createZnode",
+        Method::Post,
+        &TREE,
+        Access::Right(Right::TreeWrite),
+        |call| post(call).boxed(),
+    )
 };
 
 params! {

@@ -13,13 +13,13 @@ use holdfast_api::{
 };
 use holdfast_service::ReadMode;
 use holdfast_types::{
-    Caller, Condition, Data, Multi, Op, OpReply, Revision, Right, SessionName,
-    ZnodePath,
+    Caller, Condition, Data, Multi, Op, OpReply, Revision, Right, SessionName, ZnodePath,
 };
 
 use super::acl::{self, AclParam};
 use super::new_znode::{KindParams, NewZnode};
 use super::{ETAG, IF_MATCH, LOCATION, caller, change, created, stat_reply, unexpected_reply};
+use crate::access::Access;
 use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::operation::{Example, Header, Method, Operation, ResponseSpec};
@@ -55,7 +55,6 @@ pub(crate) static OPERATION: Operation = Operation {
         ]
     },
     errors: &[
-        ErrorCode::Forbidden,
         ErrorCode::QuotaExceeded,
         ErrorCode::NotFound,
         ErrorCode::InUse,
@@ -65,7 +64,7 @@ pub(crate) static OPERATION: Operation = Operation {
         ErrorCode::VersionMismatch,
     ],
     body: BodyKind::Data,
-    ..Operation::change("putZnode", Method::Put, &TREE, &[Right::TreeWrite], |call| {
+    ..Operation::change("putZnode", Method::Put, &TREE, Access::Right(Right::TreeWrite), |call| {
         put(call).boxed()
     })
 };

@@ -11,6 +11,7 @@ use holdfast_api::{
 use holdfast_service::Response;
 use holdfast_types::{QuotaZnodes, Right, SubtreeLimits, ZnodePath};
 
+use crate::access::Access;
 use crate::call::{CallContext, ReadParams, read_mode};
 use crate::operation::{Example, Method, Operation, ResponseSpec};
 use crate::reply::Reply;
@@ -25,16 +26,20 @@ pub(crate) static LIST: Operation = Operation {
     answers: || {
         vec![ResponseSpec::json(StatusCode::OK, "A page of quotas", Schemas::of::<TreeQuotasBody>)]
     },
-    errors: &[ErrorCode::Forbidden, ErrorCode::BadName],
-    ..Operation::read("listTreeQuotas", &TREE_QUOTAS, |call| list(call).boxed())
+    errors: &[ErrorCode::BadName],
+    ..Operation::read("listTreeQuotas", &TREE_QUOTAS, Access::Right(Right::TreeRead), |call| {
+        list(call).boxed()
+    })
 };
 
 pub(crate) static READ: Operation = Operation {
     summary: "Read the quota of a subtree, and what the subtree uses",
     params: ReadParams::LIST,
     answers: || vec![ResponseSpec::json(StatusCode::OK, "The quota", Schemas::of::<TreeQuotaBody>)],
-    errors: &[ErrorCode::Forbidden, ErrorCode::NotFound],
-    ..Operation::read("readTreeQuota", &TREE_QUOTA, |call| read(call).boxed())
+    errors: &[ErrorCode::NotFound],
+    ..Operation::read("readTreeQuota", &TREE_QUOTA, Access::Right(Right::TreeRead), |call| {
+        read(call).boxed()
+    })
 };
 
 pub(crate) static SET: Operation = Operation {
@@ -46,22 +51,26 @@ pub(crate) static SET: Operation = Operation {
     params: SetParams::LIST,
     example: Example { query: "znodes=1000&soft_znodes=800", body: "" },
     answers: || vec![ResponseSpec::empty(StatusCode::NO_CONTENT, "The quota is set")],
-    errors: &[ErrorCode::Forbidden, ErrorCode::QuotaExceeded, ErrorCode::EphemeralParent],
-    ..Operation::change("setTreeQuota", Method::Put, &TREE_QUOTA, &[Right::TreeWrite], |call| {
-        set(call).boxed()
-    })
+    errors: &[ErrorCode::QuotaExceeded, ErrorCode::EphemeralParent],
+    ..Operation::change(
+        "setTreeQuota",
+        Method::Put,
+        &TREE_QUOTA,
+        Access::Right(Right::TreeWrite),
+        |call| set(call).boxed(),
+    )
 };
 
 pub(crate) static DELETE: Operation = Operation {
     summary: "Delete the quota of a subtree",
     description: "As a client of ZooKeeper does with delquota. The znodes of the subtree stay.",
     answers: || vec![ResponseSpec::empty(StatusCode::NO_CONTENT, "The quota is deleted")],
-    errors: &[ErrorCode::Forbidden, ErrorCode::NotFound, ErrorCode::NotEmpty],
+    errors: &[ErrorCode::NotFound, ErrorCode::NotEmpty],
     ..Operation::change(
         "deleteTreeQuota",
         Method::Delete,
         &TREE_QUOTA,
-        &[Right::TreeWrite],
+        Access::Right(Right::TreeWrite),
         |call| delete(call).boxed(),
     )
 };

@@ -16,10 +16,11 @@ use holdfast_service::{
     HoldChange, HoldNotice, WatchFilter, WatchItem, WatchRequest, WatchStream, WatchedItem,
     ZnodeChangeKind,
 };
-use holdfast_types::{Rejection, Revision, ZnodePath};
+use holdfast_types::{Rejection, Revision, Right, ZnodePath};
 use tokio::sync::watch as signal;
 use tokio::time::Instant;
 
+use crate::access::Access;
 use crate::call::CallContext;
 use crate::operation::{Content, Example, Header, Operation, ResponseSpec};
 use crate::reply::Reply;
@@ -34,6 +35,12 @@ const RESUME: Header = Header::text(
     LAST_EVENT_ID,
     "The id of the last received event, to resume a stream; takes precedence over since",
 );
+
+const ACCESS: Access = Access::AnyOf {
+    rights: &[Right::TreeRead, Right::LockRead],
+    names: "whether the path or the prefix is below /locks",
+    decided_in: "crates/service/src/watch/reader.rs: check_watch",
+};
 
 pub(crate) static OPERATION: Operation = Operation {
     summary: "Watch changes of the tree below a path",
@@ -50,7 +57,7 @@ pub(crate) static OPERATION: Operation = Operation {
         ]
     },
     errors: &[ErrorCode::RevisionCompacted],
-    ..Operation::read("watch", &WATCH, |call| watch(call).boxed())
+    ..Operation::read("watch", &WATCH, ACCESS, |call| watch(call).boxed())
 };
 
 params! {

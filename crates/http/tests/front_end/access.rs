@@ -26,10 +26,10 @@ fn head(method: &str, target: &str, token: Option<&str>, body: &str) -> String {
 /// The operations that take a body, each with what it needs, its method and its target.
 fn with_body() -> impl Iterator<Item = (&'static str, Needs, String, String)> {
     operations().filter(|(.., operation)| operation.get("requestBody").is_some()).map(
-        |(_, path, operation): (_, _, &'static Value)| {
+        |(_, _, operation): (_, _, &'static Value)| {
             let id = operation["operationId"].as_str().unwrap();
             let (method, target, _) = example(operation);
-            (id, needs(path, id), method, target)
+            (id, needs(operation), method, target)
         },
     )
 }

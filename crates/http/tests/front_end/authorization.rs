@@ -1,5 +1,5 @@
 //! Authorization: every call with every kind of credential, sessions of subjects, and credentials that end during a call.
-//! `docs/security.md` says which calls need no permission; [`verdict`] has the same rules.
+//! [`needs`] reads what each call declares; [`verdict`] has the rules.
 
 use std::time::Duration;
 
@@ -92,19 +92,16 @@ pub(crate) enum Needs {
     Permission,
 }
 
-pub(crate) fn needs(path: &str, id: &str) -> Needs {
-    let is_page = path.starts_with("/docs") || path.starts_with("/errors");
-    if is_page || ["/livez", "/readyz", "/version", "/openapi.json"].contains(&path) {
-        return Needs::Nothing;
-    }
-    match id {
-        "readCaller" | "canCall" | "bootstrapAuth" | "recoverAuth" => Needs::ValidCredential,
-        "keepSessionAlive" | "keepSessionsAlive" | "closeSession" | "readSession"
-        | "listSessions" | "listLocks" | "releaseLock" | "releaseLocks" | "resign" => {
-            Needs::AnySubject
-        }
-        "createSession" | "openSession" => Needs::OpensSession,
-        _ => Needs::Permission,
+/// What the operation declares.
+pub(crate) fn needs(operation: &Value) -> Needs {
+    let access = &operation["x-access"];
+    match (access["kind"].as_str().unwrap(), access["rights"][0].as_str()) {
+        ("public", None) => Needs::Nothing,
+        ("anyone" | "owner-proof", None) => Needs::ValidCredential,
+        ("subject", None) => Needs::AnySubject,
+        ("permission", Some("session open")) => Needs::OpensSession,
+        ("permission" | "own-or-permission", Some(_)) => Needs::Permission,
+        (kind, right) => panic!("{kind} {right:?}"),
     }
 }
 
@@ -146,9 +143,32 @@ async fn administrator_of_namespace(node: &Node, admin: &str) -> String {
     new_token(node, admin, "away/root", "").await.0
 }
 
+/// The error code of a call that authorization refused. A wrong proof is forbidden too, but by no missing permission.
+fn refusal(reply: &Reply) -> Option<String> {
+    let problem = (reply.status >= 400).then(|| reply.json())?;
+    let code = problem["code"].as_str().unwrap();
+    let is_refusal = match code {
+        "unauthenticated" | "token-expired" => true,
+        "forbidden" => problem["needed"].is_string(),
+        _ => false,
+    };
+    is_refusal.then(|| code.to_owned())
+}
+
+/// True if the reply is no refusal, or one that names a right that the operation declares.
+fn names_declared_right(operation: &Value, reply: &Reply) -> bool {
+    if refusal(reply).is_none() {
+        return true;
+    }
+    let problem = reply.json();
+    let needed = problem["needed"].as_str().unwrap();
+    let mut rights = operation["x-access"]["rights"].as_array().unwrap().iter();
+    rights.any(|right| needed.starts_with(right.as_str().unwrap()))
+}
+
 /// Every operation with every kind of credential, on the leader and on a follower. Refused calls change nothing.
 #[tokio::test]
-async fn every_call_is_refused_or_not_as_documented() {
+async fn every_call_is_refused_or_not_as_declared() {
     let nodes = Node::cluster().await;
     let leader = &nodes[0];
     let Tokens { admin, ci, ci_id } = guard(leader).await;
@@ -182,27 +202,25 @@ async fn every_call_is_refused_or_not_as_documented() {
     let before = leader.service.revision();
     let mut tried = 0;
     for node in &nodes[..2] {
-        for (_, path, operation) in operations() {
+        for (_, _, operation) in operations() {
             let id = operation["operationId"].as_str().unwrap();
             let (method, target, body) = example(operation);
             for (given, token) in &credentials {
-                let needs = needs(path, id);
-                let is_write = method != "GET" && verdict(needs, *given).is_none();
-                if is_write {
-                    // A call that is not refused may change the state; another test has those.
+                let expected = verdict(needs(operation), *given);
+                if method != "GET" && expected.is_none() {
+                    // A call that is not refused may change the state: below.
                     continue;
                 }
                 let reply = match token {
                     None => call_with(node.address, &method, &target, &[], &body).await,
                     Some(token) => as_token(node, token, &method, &target, &body).await,
                 };
-                let code = (reply.status >= 400)
-                    .then(|| reply.json()["code"].as_str().unwrap().to_owned())
-                    .filter(|code| {
-                        ["unauthenticated", "token-expired", "forbidden"].contains(&&**code)
-                    });
-                let expected = verdict(needs, *given);
+                let code = refusal(&reply);
                 assert_eq!(code.as_deref(), expected, "{id} with {given:?}: {reply:?}");
+                assert!(
+                    *given != Given::WithoutRole || names_declared_right(operation, &reply),
+                    "{id} declares another right: {reply:?}"
+                );
                 assert!(
                     !reply.body.contains(&without_role[17..40]),
                     "{id}: a secret in a response"
@@ -213,6 +231,13 @@ async fn every_call_is_refused_or_not_as_documented() {
     }
     assert!(tried > 800, "{tried}");
     assert_eq!(leader.service.revision(), before, "a refused call changed the state");
+    for (_, _, operation) in operations().filter(|(method, ..)| *method != "get") {
+        if verdict(needs(operation), Given::WithoutRole).is_none() {
+            let (method, target, body) = example(operation);
+            let reply = as_token(leader, &without_role, &method, &target, &body).await;
+            assert_eq!(refusal(&reply), None, "{}: {reply:?}", operation["operationId"]);
+        }
+    }
     for (_, path, operation) in operations().filter(|(method, ..)| *method == "get") {
         let (method, target, body) = example(operation);
         let reply = as_token(&nodes[1], &admin, &method, &target, &body).await;

@@ -14,12 +14,12 @@ use holdfast_api::{
 };
 use holdfast_service::{Failure, Response};
 use holdfast_types::{
-    Bound, Condition, Multi, MultiReply, Op, Rejection, Right, SessionName,
-    ZnodePath,
+    Bound, Condition, Multi, MultiReply, Op, Rejection, Right, SessionName, ZnodePath,
 };
 
 use self::lists::{Lists, Unread};
 use super::caller;
+use crate::access::Access;
 use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::idempotency;
@@ -32,6 +32,12 @@ pub(crate) use items::{condition_schema, operation_schema};
 
 const FORM: &str =
     r#"send {"if":[{"path":"/a","version":3}],"then":[{"set":"/a","data":"x"}],"else":[]}"#;
+
+const ACCESS: Access = Access::AnyOf {
+    rights: &[Right::TreeRead, Right::TreeWrite, Right::LockCheck, Right::SessionRead],
+    names: "the paths and the locks of the conditions and the operations",
+    decided_in: "crates/machine/src/auth/needed.rs: needed_by_multi",
+};
 
 pub(crate) static OPERATION: Operation = Operation {
     summary: "Check conditions and change several znodes, all or nothing",
@@ -47,7 +53,6 @@ pub(crate) static OPERATION: Operation = Operation {
         ResponseSpec::ok(about, Schemas::of::<TxnBody>)
     },
     errors: &[
-        ErrorCode::Forbidden,
         ErrorCode::QuotaExceeded,
         ErrorCode::NotFound,
         ErrorCode::ShardsMismatch,
@@ -59,13 +64,7 @@ pub(crate) static OPERATION: Operation = Operation {
         ErrorCode::VersionMismatch,
     ],
     body: BodyKind::Txn,
-    ..Operation::change(
-        "transact",
-        Method::Post,
-        &TXN,
-        &[Right::TreeRead, Right::LockCheck, Right::SessionRead],
-        |call| transact(call).boxed(),
-    )
+    ..Operation::change("transact", Method::Post, &TXN, ACCESS, |call| transact(call).boxed())
 };
 
 params! {

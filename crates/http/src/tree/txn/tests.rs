@@ -13,10 +13,7 @@ fn parse(body: &str) -> Result<Items, ParamError> {
 }
 
 /// The request number and the items.
-fn read(
-    query: Option<&str>,
-    body: &str,
-) -> Result<(Option<RequestNumber>, Items), ParamError> {
+fn read(query: Option<&str>, body: &str) -> Result<(Option<RequestNumber>, Items), ParamError> {
     let mut fields = RawParams::parse(query, &OPERATION.all_params())?;
     let mut lists = Lists::read(body.as_bytes()).map_err(|unread| match unread {
         Unread::Malformed(error) => error,
