@@ -21,6 +21,7 @@ mod namespace;
 mod param;
 mod param_error;
 mod param_guess;
+mod param_list;
 mod param_value;
 pub mod parameters;
 mod path;
@@ -77,8 +78,9 @@ pub use member::{
     TransferredLeadershipBody, VerifiedMemberBody, VerifiedState,
 };
 pub use namespace::{NamespaceBody, NamespacesBody, namespace_path};
-pub use param::{Absent, Form, Param, object_schema};
+pub use param::{Absent, Form, Param};
 pub use param_error::{ParamError, nearest};
+pub use param_list::{ParamList, object_schema};
 pub use param_value::{CallParams, CountOrNone, ParamField, ParamValue, missing};
 pub use parameters::{KEEPALIVE_SESSIONS_MAX, LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX, WAIT_MAX};
 pub use path::{
@@ -87,7 +89,7 @@ pub use path::{
 };
 pub use problem::{Facts, Problem};
 pub use query::Query;
-pub use raw_params::{JsonPairs, ParamList, RawParams};
+pub use raw_params::{JsonPairs, RawParams};
 pub use recipe::{
     BarrierBody, BreachCauseBody, CounterBody, LatchBody, LatchCountBody, LeftBody, RecipeFacts,
     TrippedBody, barrier_path, counter_path, double_barrier_path, latch_path,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use holdfast_types::LockName;
 use serde_json::{Value, json};
 
-use crate::{ParamList, format_duration};
+use crate::format_duration;
 
 /// Characters up to U+FFFF that names must not contain, for a class of a regular expression.
 const FORBIDDEN: &str = "\\u0000-\\u001f\\u007f-\\u009f\\u00ad\\u034f\\u061c\\u115f-\\u1160\\u17b4-\\u17b5\\u180b-\\u180f\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\u3164\\ue000-\\uf8ff\\ufe00-\\ufe0f\\ufeff\\uffa0\\ufff0-\\uffff";
@@ -415,30 +415,9 @@ impl Param {
     }
 }
 
-/// The JSON object with these parameters as properties, and nothing else.
-pub fn object_schema(list: &ParamList) -> Value {
-    let property = |param: &Param| {
-        let schema = if param.form.is_repeated() && param.form.fits_query() {
-            json!({ "type": "array", "items": param.schema() })
-        } else {
-            param.schema()
-        };
-        (param.name.to_owned(), described(schema, &param.explained()))
-    };
-    let properties: serde_json::Map<String, Value> = list.iter().map(property).collect();
-    json!({ "type": "object", "properties": properties, "additionalProperties": false })
-}
-
 fn capital(word: &str) -> String {
     let mut letters = word.chars();
     letters.next().map(|first| first.to_ascii_uppercase()).into_iter().chain(letters).collect()
-}
-
-fn described(mut schema: Value, about: &str) -> Value {
-    if let Some(object) = schema.as_object_mut() {
-        object.insert("description".to_owned(), Value::from(about));
-    }
-    schema
 }
 
 #[cfg(test)]

@@ -38,6 +38,21 @@ impl ParamError {
         self
     }
 
+    /// A parameter that a call with `other` cannot have.
+    pub fn excluded(parameter: &str, other: &str) -> Self {
+        let detail = format!("'{parameter}' and '{other}' exclude each other");
+        Self::of(parameter, ErrorCode::InvalidArgument, detail)
+    }
+
+    /// Rejects the first of `others` that is given, for a call with `parameter`.
+    ///
+    /// # Errors
+    /// [`ParamError::excluded`] with the hint.
+    pub fn check_alone(parameter: &str, others: &[(&str, bool)], hint: &str) -> Result<(), Self> {
+        let given = others.iter().find(|(_, is_given)| *is_given);
+        given.map_or(Ok(()), |(other, _)| Err(Self::excluded(other, parameter).hint(hint)))
+    }
+
     /// A parameter with an invalid name.
     pub fn bad_name(parameter: &str, error: &NameError) -> Self {
         Self::of(parameter, ErrorCode::BadName, error.to_string())

@@ -3,197 +3,139 @@
 //! Callers bring names from other systems (`timeout`, `lease`, `?shared=true`). [`GUESSES`] maps such names to the parameter
 //! that has their meaning. A spelling mistake gets the nearest parameter, and any other name only the list.
 
-use crate::ParamList;
 use crate::param_error::nearest;
-
-/// Names of one meaning with spaces between, and the hint for a call that takes all parameters in `takes`. The first match applies.
-struct ParamGuess {
-    names: &'static str,
-    takes: &'static [&'static str],
-    hint: &'static str,
-}
+use crate::param_list::ParamList;
 
 const LABELS_HINT: &str = r#"write label.KEY=VALUE, or {"labels":{"KEY":"VALUE"}} in a JSON body"#;
 
-const GUESSES: &[ParamGuess] = &[
-    ParamGuess {
-        names: "label labels tag tags metadata annotations",
-        takes: &["labels"],
-        hint: LABELS_HINT,
-    },
-    ParamGuess {
-        names: "shared share read reader readonly read_only read_lock",
-        takes: &["mode", "wait"],
-        hint: "write mode=shared",
-    },
-    ParamGuess {
-        names: "exclusive write writer write_lock",
-        takes: &["mode", "wait"],
-        hint: "write mode=exclusive, or leave it out: it is the default",
-    },
-    ParamGuess {
-        names: "upgradable upgradeable",
-        takes: &["mode", "permits"],
-        hint: "write mode=upgradable",
-    },
-    ParamGuess {
-        names: "timeout timeout_ms max_wait wait_time waittime wait_timeout wait_ms wait_for block \
-                blocking acquire_timeout lock_timeout lock_wait poll",
-        takes: &["wait"],
-        hint: "write wait=10s to wait for at most 10s",
-    },
-    ParamGuess {
-        names: "nowait no_wait try non_blocking nonblocking nonblock immediate",
-        takes: &["wait"],
-        hint: "leave wait out: without it the call returns at once",
-    },
-    ParamGuess {
-        names: "lease lease_time leasetime lease_duration lease_ttl expire expires expiry expiration \
-                expires_in ex px duration seconds ttl_ms ttl_seconds session_ttl lock_ttl timeout \
-                keepalive",
-        takes: &["ttl"],
-        hint: "write ttl=30s",
-    },
-    ParamGuess {
-        names: "id session_id sid client client_id holder user worker uuid lock_id lockid owner_id \
-                acquire release lease_id",
-        takes: &["session"],
-        hint: "write session=ID",
-    },
-    ParamGuess {
-        names: "owner thread thread_id",
-        takes: &["session"],
-        hint: "write session=ID: the session is the owner",
-    },
-    ParamGuess {
-        names: "nonce try_id attempt_id attempts idempotency_key",
-        takes: &["attempt"],
-        hint: "write attempt=N, larger than all earlier numbers of the session",
-    },
-    ParamGuess {
-        names: "request_id idempotency_key nonce dedupe",
-        takes: &["request"],
-        hint: "write request=ID",
-    },
-    ParamGuess {
-        names: "max max_leases maxleases capacity slots size max_permits max_holders concurrency \
-                total",
-        takes: &["permits", "limit"],
-        hint: "write limit=N: the first call creates a semaphore of N permits",
-    },
-    ParamGuess {
-        names: "count n weight amount units acquire_count",
-        takes: &["permits"],
-        hint: "write permits=N, with limit=N in the call that creates the semaphore",
-    },
-    ParamGuess { names: "n num number size initial", takes: &["count"], hint: "write count=N" },
-    ParamGuess {
-        names: "by n delta increment amount incr inc",
-        takes: &["add"],
-        hint: "write add=N",
-    },
-    ParamGuess {
-        names: "n count size members num_parties",
-        takes: &["parties"],
-        hint: "write parties=N",
-    },
-    ParamGuess {
-        names: "name lock key filter match pattern search contains",
-        takes: &["prefix", "sort"],
-        hint: "GET /v1/locks/{name} reads one lock; write prefix=TEXT for a part of the list",
-    },
-    ParamGuess {
-        names: "name lock key znode node",
-        takes: &["path", "since"],
-        hint: "write path=/PATH for one znode, or prefix=/PATH/ for all below it; a lock is /locks/NAME",
-    },
-    ParamGuess {
-        names: "since from to until before after time date",
-        takes: &["at", "limit"],
-        hint: "write at=5m, or at=2026-03-01T14:05:09Z",
-    },
-    ParamGuess {
-        names: "data value content body payload",
-        takes: &["parents", "acl"],
-        hint: "the data of a znode is the body of the call",
-    },
-    ParamGuess {
-        names: "compare conditions condition when",
-        takes: &["if", "then"],
-        hint: "write \"if\"",
-    },
-    ParamGuess {
-        names: "success operations ops do",
-        takes: &["if", "then"],
-        hint: "write \"then\"",
-    },
-    ParamGuess { names: "failure otherwise", takes: &["if", "else"], hint: "write \"else\"" },
-    ParamGuess {
-        names: "data payload note comment description info message val candidate address addr url host",
-        takes: &["value"],
-        hint: "write value=TEXT",
-    },
-    ParamGuess {
-        names: "names key keys lock locks resource resources",
-        takes: &["name"],
-        hint: "write name=LOCK, once for each lock",
-    },
-    ParamGuess {
-        names: "fence fencing fencing_token fencingtoken",
-        takes: &["token"],
-        hint: "write token=N",
-    },
-    ParamGuess {
-        names: "page cursor offset continue next start after marker",
-        takes: &["page_token"],
-        hint: "write page_token=TEXT with the next_page_token of the previous page",
-    },
-    ParamGuess {
-        names: "page_size pagesize per_page count top max max_results size",
-        takes: &["limit", "page_token"],
-        hint: "write limit=N",
-    },
-    ParamGuess {
-        names: "rev revision start_revision index wait_index waitindex from",
-        takes: &["since"],
-        hint: "write since=REVISION",
-    },
-    ParamGuess {
-        names: "recurse deep all subtree",
-        takes: &["recursive"],
-        hint: "write recursive",
-    },
-    ParamGuess {
-        names: "consistency serializable dirty consistent local",
-        takes: &["stale"],
-        hint: "reads are linearizable by default; write stale to read this node's own state",
-    },
-    ParamGuess {
-        names: "why message comment cause",
-        takes: &["reason"],
-        hint: "write reason=TEXT",
-    },
-    ParamGuess {
-        names: "force steal break kill forced",
-        takes: &["attempt"],
-        hint: "POST /v1/release-requests/{name} asks the holders to release a lock; for operators, \
-               POST /v1/force-releases/{name}?reason=TEXT ends their holds",
-    },
-    ParamGuess {
-        names: "order ageing lock_delay cooldown detect_deadlocks fair",
-        takes: &["permits"],
-        hint: "it belongs to the policy of the lock: PATCH /v1/policies/{name} changes it",
-    },
+/// Names of one meaning, the parameters that the call must take, and the hint. The first match applies.
+const GUESSES: &[(&str, &str, &str)] = &[
+    ("label labels tag tags metadata annotations", "labels", LABELS_HINT),
+    ("shared share read reader readonly read_only read_lock", "mode wait", "write mode=shared"),
+    (
+        "exclusive write writer write_lock",
+        "mode wait",
+        "write mode=exclusive, or leave it out: it is the default",
+    ),
+    ("upgradable upgradeable", "mode permits", "write mode=upgradable"),
+    (
+        "timeout timeout_ms max_wait wait_time waittime wait_timeout wait_ms wait_for block \
+         blocking acquire_timeout lock_timeout lock_wait poll",
+        "wait",
+        "write wait=10s to wait for at most 10s",
+    ),
+    (
+        "nowait no_wait try non_blocking nonblocking nonblock immediate",
+        "wait",
+        "leave wait out: without it the call returns at once",
+    ),
+    (
+        "lease lease_time leasetime lease_duration lease_ttl expire expires expiry expiration \
+         expires_in ex px duration seconds ttl_ms ttl_seconds session_ttl lock_ttl timeout \
+         keepalive",
+        "ttl",
+        "write ttl=30s",
+    ),
+    (
+        "id session_id sid client client_id holder user worker uuid lock_id lockid owner_id \
+         acquire release lease_id",
+        "session",
+        "write session=ID",
+    ),
+    ("owner thread thread_id", "session", "write session=ID: the session is the owner"),
+    (
+        "nonce try_id attempt_id attempts idempotency_key",
+        "attempt",
+        "write attempt=N, larger than all earlier numbers of the session",
+    ),
+    ("request_id idempotency_key nonce dedupe", "request", "write request=ID"),
+    (
+        "max max_leases maxleases capacity slots size max_permits max_holders concurrency \
+         total",
+        "permits limit",
+        "write limit=N: the first call creates a semaphore of N permits",
+    ),
+    (
+        "count n weight amount units acquire_count",
+        "permits",
+        "write permits=N, with limit=N in the call that creates the semaphore",
+    ),
+    ("n num number size initial", "count", "write count=N"),
+    ("by n delta increment amount incr inc", "add", "write add=N"),
+    ("n count size members num_parties", "parties", "write parties=N"),
+    (
+        "name lock key filter match pattern search contains",
+        "prefix sort",
+        "GET /v1/locks/{name} reads one lock; write prefix=TEXT for a part of the list",
+    ),
+    (
+        "name lock key znode node",
+        "path since",
+        "write path=/PATH for one znode, or prefix=/PATH/ for all below it; a lock is /locks/NAME",
+    ),
+    (
+        "since from to until before after time date",
+        "at limit",
+        "write at=5m, or at=2026-03-01T14:05:09Z",
+    ),
+    (
+        "data value content body payload",
+        "parents acl",
+        "the data of a znode is the body of the call",
+    ),
+    ("compare conditions condition when", "if then", "write \"if\""),
+    ("success operations ops do", "if then", "write \"then\""),
+    ("failure otherwise", "if else", "write \"else\""),
+    (
+        "data payload note comment description info message val candidate address addr url host",
+        "value",
+        "write value=TEXT",
+    ),
+    ("names key keys lock locks resource resources", "name", "write name=LOCK, once for each lock"),
+    ("fence fencing fencing_token fencingtoken", "token", "write token=N"),
+    (
+        "page cursor offset continue next start after marker",
+        "page_token",
+        "write page_token=TEXT with the next_page_token of the previous page",
+    ),
+    (
+        "page_size pagesize per_page count top max max_results size",
+        "limit page_token",
+        "write limit=N",
+    ),
+    (
+        "rev revision start_revision index wait_index waitindex from",
+        "since",
+        "write since=REVISION",
+    ),
+    ("recurse deep all subtree", "recursive", "write recursive"),
+    (
+        "consistency serializable dirty consistent local",
+        "stale",
+        "reads are linearizable by default; write stale to read this node's own state",
+    ),
+    ("why message comment cause", "reason", "write reason=TEXT"),
+    (
+        "force steal break kill forced",
+        "attempt",
+        "POST /v1/release-requests/{name} asks the holders to release a lock; for operators, \
+         POST /v1/force-releases/{name}?reason=TEXT ends their holds",
+    ),
+    (
+        "order ageing lock_delay cooldown detect_deadlocks fair",
+        "permits",
+        "it belongs to the policy of the lock: PATCH /v1/policies/{name} changes it",
+    ),
 ];
 
 /// The hint for an unknown parameter, without the list of the known ones; `None` if no parameter is close.
 pub(crate) fn hint_of_unknown(name: &str, list: &ParamList) -> Option<String> {
     let name = snake_case(name);
-    let fits = |guess: &&ParamGuess| {
-        guess.names.split(' ').any(|guessed| guessed == name)
-            && guess.takes.iter().all(|taken| list.takes(taken))
+    let fits = |(names, takes, _): &&(&str, &str, &str)| {
+        names.split_whitespace().any(|guessed| guessed == name)
+            && takes.split(' ').all(|taken| list.takes(taken))
     };
-    let guess = GUESSES.iter().find(fits).map(|guess| guess.hint.to_owned());
+    let guess = GUESSES.iter().find(fits).map(|(.., hint)| (*hint).to_owned());
     guess.or_else(|| {
         let near = nearest(&name, list.iter().map(|param| param.name))?;
         Some(if near == "labels" {

@@ -12,75 +12,15 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::Value;
 
-use crate::param::{Form, Param};
+use crate::param::Form;
 use crate::param_guess::hint_of_unknown;
+use crate::param_list::ParamList;
 use crate::{ErrorCode, EscapeError, ParamError, unescape_query};
 
 /// The prefix of a label's key: `label.host=web3`.
 const LABEL: &str = "label.";
 /// Labels in a JSON body: `{"labels": {"host": "web3"}}`.
 const LABELS: &str = "labels";
-
-/// The valid parameters of a call, or of an object in its body.
-#[derive(Clone, Copy, Debug)]
-pub struct ParamList {
-    /// The subject of messages about them, such as "this call".
-    pub what: &'static str,
-    /// In the order of the API description.
-    pub params: &'static [Param],
-    /// Those that the front-end reads for many calls. One in `params` with the same name replaces it.
-    pub implied: &'static [Param],
-}
-
-impl ParamList {
-    /// The parameters of a call.
-    pub const fn of_call(params: &'static [Param]) -> Self {
-        Self { what: "this call", params, implied: &[] }
-    }
-
-    /// The same parameters with another subject.
-    #[must_use]
-    pub const fn of(self, what: &'static str) -> Self {
-        Self { what, ..self }
-    }
-
-    /// The same parameters, and those that the front-end reads.
-    #[must_use]
-    pub const fn and(self, implied: &'static [Param]) -> Self {
-        Self { implied, ..self }
-    }
-
-    /// Every parameter once, the own ones first.
-    pub fn iter(&self) -> impl Iterator<Item = &'static Param> + Clone {
-        let own = self.params;
-        let is_new = move |param: &&Param| !own.iter().any(|own| own.name == param.name);
-        own.iter().chain(self.implied.iter().filter(is_new))
-    }
-
-    /// Whether a parameter has this name.
-    pub fn takes(&self, name: &str) -> bool {
-        self.iter().any(|param| param.name == name)
-    }
-
-    fn find(&self, name: &str) -> Option<&'static Param> {
-        self.iter().find(|param| param.name == name && param.form != Form::Labels)
-    }
-
-    fn takes_labels(&self) -> bool {
-        self.iter().any(|param| param.form == Form::Labels)
-    }
-
-    fn listed(&self) -> String {
-        let name =
-            |param: &Param| if param.form == Form::Labels { "label.KEY" } else { param.name };
-        let all: Vec<&str> = self.iter().map(name).collect();
-        if all.is_empty() {
-            format!("{} takes no parameters", self.what)
-        } else {
-            format!("{} takes {}", self.what, all.join(", "))
-        }
-    }
-}
 
 /// The parameters of one call, each at most once.
 #[derive(Debug, Default)]
@@ -386,6 +326,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::Param;
 
     const LONGEST: Duration = Duration::from_mins(1);
 

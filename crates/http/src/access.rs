@@ -1,7 +1,7 @@
 //! Who may make a call, in the mode `on` of the authorization. Each operation declares it.
 //!
 //! The pipeline reads the credential, and rejects a caller without any permission for the call before it reads a body
-//! ([`Access::rights`]). The service and the state machine check the names. The test
+//! ([`CallAccess::rights`]). The service and the state machine check the names. The test
 //! `every_call_is_refused_or_not_as_declared` compares the declarations with the responses of a cluster.
 
 use std::fmt;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 /// Who may make a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Access {
+pub(crate) enum CallAccess {
     /// Every caller. The credential is not read.
     Public,
     /// Every caller. A credential that is given must be valid.
@@ -35,7 +35,7 @@ pub(crate) enum Access {
     },
 }
 
-impl Access {
+impl CallAccess {
     /// Whether the pipeline reads the credential.
     pub(crate) const fn reads_credential(self) -> bool {
         !matches!(self, Self::Public)
@@ -69,7 +69,7 @@ impl Access {
 }
 
 /// Words for the pages: ``the permission `lock read` ``.
-impl fmt::Display for Access {
+impl fmt::Display for CallAccess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Public => f.write_str("every caller"),

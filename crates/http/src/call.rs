@@ -19,9 +19,10 @@ use holdfast_service::{
 };
 use holdfast_types::{
     AccessTokenId, CertificateId, LockName, NameError, NamespaceName, NodeId, NotCertificateId,
-    NumberedCall, QuotaKind, RecipeName, Right, RoleName, SessionName, Stamp, SubjectName,
-    ZnodePath,
+    NumberedCall, QuotaKind, RecipeName, Revision, Right, RoleName, SessionName, Stamp,
+    SubjectName, ZnodePath,
 };
+use serde::Serialize;
 
 use crate::identity::Peer;
 use crate::reply::Reply;
@@ -29,6 +30,9 @@ use crate::routes::Route;
 use crate::session_names::SessionNames;
 use crate::state::HttpState;
 use crate::status::{ErrorContext, HttpError, of_failure, without_creation};
+
+/// The result of a handler.
+pub(crate) type HandlerResult = Result<Reply, HttpError>;
 
 /// One request, with the state that its handler uses.
 pub(crate) struct CallContext<'a> {
@@ -275,11 +279,23 @@ impl CallContext<'_> {
         method.boxed().map_err(|failure| self.error(failure))
     }
 
-    /// Awaits a change whose result the response leaves out: 204.
-    pub(crate) fn change<'a, T: 'a>(
+    /// Awaits a method of the service, and returns 200 with the body that `body` makes of the value and its revision.
+    pub(crate) fn ok<'a, T: 'a, B: Serialize>(
         &'a self,
         method: impl Future<Output = Result<Response<T>, Failure>> + Send + 'a,
-    ) -> impl Future<Output = Result<Reply, HttpError>> + 'a {
+        body: impl FnOnce(T, Revision) -> B + 'a,
+    ) -> impl Future<Output = HandlerResult> + 'a {
+        self.run(method).map_ok(|Response { value, revision, leader_contact }| {
+            let body = body(value, revision);
+            Reply::json(StatusCode::OK, &body).at(revision).stale(leader_contact)
+        })
+    }
+
+    /// Awaits a method of the service, and returns 204 without its value.
+    pub(crate) fn no_content<'a, T: 'a>(
+        &'a self,
+        method: impl Future<Output = Result<Response<T>, Failure>> + Send + 'a,
+    ) -> impl Future<Output = HandlerResult> + 'a {
         self.run(method).map_ok(|done| Reply::empty(StatusCode::NO_CONTENT).at(done.revision))
     }
 

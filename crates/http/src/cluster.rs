@@ -2,7 +2,6 @@
 
 use axum::body::Body;
 use axum::http::StatusCode;
-use futures_util::FutureExt as _;
 use futures_util::stream::unfold;
 use holdfast_api::parameters::member::{LEVEL, TO};
 use holdfast_api::{
@@ -15,16 +14,15 @@ use holdfast_service::{
 };
 use holdfast_types::{FeatureLevel, NodeId, Right};
 
-use crate::access::Access;
-use crate::call::CallContext;
+use crate::access::CallAccess;
+use crate::call::{CallContext, HandlerResult};
 use crate::late_copies::LateCopies;
 use crate::operation::{Content, Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::{BACKUP, CLUSTER, FEATURE_LEVEL, TRANSFER_LEADERSHIP, VERIFY_STATE};
 use crate::seal::seal_body;
-use crate::status::HttpError;
 
-const MANAGE: Access = Access::Right(Right::ClusterManage);
+const MANAGE: CallAccess = CallAccess::Right(Right::ClusterManage);
 
 pub(crate) static READ: Operation = Operation {
     summary: "List the nodes of the cluster, with their roles",
@@ -32,8 +30,8 @@ pub(crate) static READ: Operation = Operation {
         let about = "The nodes, the term and the leader, as known to this node";
         ResponseSpec::ok(about, Schemas::of::<ClusterBody>)
     },
-    ..Operation::node("readCluster", &CLUSTER, Access::Right(Right::ClusterRead), |call| {
-        read(call).boxed()
+    ..Operation::node("readCluster", &CLUSTER, CallAccess::Right(Right::ClusterRead), |call| {
+        Box::pin(read(call))
     })
 };
 
@@ -45,7 +43,7 @@ pub(crate) static SET_LEVEL: Operation = Operation {
     answers: || ResponseSpec::ok("The level", Schemas::of::<FeatureLevelBody>),
     errors: &[ErrorCode::LevelNotReady],
     ..Operation::change("setFeatureLevel", Method::Post, &FEATURE_LEVEL, MANAGE, |call| {
-        set_level(call).boxed()
+        Box::pin(set_level(call))
     })
 };
 
@@ -61,7 +59,7 @@ pub(crate) static TRANSFER: Operation = Operation {
     },
     errors: &[ErrorCode::MembershipUnsafe],
     ..Operation::change("transferLeadership", Method::Post, &TRANSFER_LEADERSHIP, MANAGE, |call| {
-        transfer(call).boxed()
+        Box::pin(transfer(call))
     })
 };
 
@@ -79,8 +77,8 @@ pub(crate) static VERIFY: Operation = Operation {
         "verifyState",
         Method::Post,
         &VERIFY_STATE,
-        Access::Right(Right::ClusterOperate),
-        |call| verify(call).boxed(),
+        CallAccess::Right(Right::ClusterOperate),
+        |call| Box::pin(verify(call)),
     )
 };
 
@@ -94,8 +92,8 @@ pub(crate) static BACK_UP: Operation = Operation {
         vec![answer.or(BACKUP_MEDIA, Content::Bytes)]
     },
     errors: &[ErrorCode::RateLimited],
-    ..Operation::read("backUpCluster", &BACKUP, Access::Right(Right::ClusterBackup), |call| {
-        back_up(call).boxed()
+    ..Operation::read("backUpCluster", &BACKUP, CallAccess::Right(Right::ClusterBackup), |call| {
+        Box::pin(back_up(call))
     })
 };
 
@@ -111,7 +109,7 @@ params! {
     }
 }
 
-async fn read(call: &CallContext<'_>) -> Result<Reply, HttpError> {
+async fn read(call: &CallContext<'_>) -> HandlerResult {
     call.require(Right::ClusterRead)?;
     let ClusterView {
         cluster,
@@ -164,23 +162,20 @@ fn node(view: ClusterMember) -> NodeBody {
     }
 }
 
-async fn set_level(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+async fn set_level(call: &mut CallContext<'_>) -> HandlerResult {
     let SetLevelParams { level } = call.params()?;
     let level = FeatureLevel(u16::try_from(level).unwrap_or(u16::MAX));
-    let Response { value: level, revision, .. } = call.run(call.service().set_level(level)).await?;
-    Ok(Reply::json(StatusCode::OK, &FeatureLevelBody { level: level.0 }).at(revision))
+    call.ok(call.service().set_level(level), |level, _| FeatureLevelBody { level: level.0 }).await
 }
 
-async fn transfer(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+async fn transfer(call: &mut CallContext<'_>) -> HandlerResult {
     let TransferLeadershipParams { to } = call.params()?;
-    let Response { value: leader, revision, .. } =
-        call.run(call.service().transfer_leadership(to)).await?;
-    Ok(Reply::json(StatusCode::OK, &TransferredLeadershipBody { leader }).at(revision))
+    let transferred = call.service().transfer_leadership(to);
+    call.ok(transferred, |leader, _| TransferredLeadershipBody { leader }).await
 }
 
-async fn verify(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
-    let Response { value, revision, .. } = call.run(call.service().verify_state()).await?;
-    Ok(Reply::json(StatusCode::OK, &verification_body(&value)).at(revision))
+async fn verify(call: &mut CallContext<'_>) -> HandlerResult {
+    call.ok(call.service().verify_state(), |verified, _| verification_body(&verified)).await
 }
 
 fn verification_body(verification: &StateVerification) -> StateVerificationBody {
@@ -201,7 +196,7 @@ fn verification_body(verification: &StateVerification) -> StateVerificationBody 
     }
 }
 
-async fn back_up(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+async fn back_up(call: &mut CallContext<'_>) -> HandlerResult {
     let made = call.run(call.service().backup()).await?;
     let Response { value: stream, revision, .. } = made;
     // `None` after an error: the response ends without its last bytes.

@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
-use futures_util::FutureExt as _;
 use holdfast_api::parameters::election::{RESIGNED_SESSION, SESSION, VALUE};
 use holdfast_api::parameters::{
     ATTEMPT, CHANGE, LABELS, OWNER, RELEASED_ATTEMPT, RELEASED_TOKEN, TTL, WAIT,
@@ -26,14 +25,14 @@ use holdfast_types::{
 };
 
 use self::observe::observe;
-use crate::access::Access;
+use crate::access::CallAccess;
 use crate::body::BodyKind;
-use crate::call::{CallContext, ReadParams, read_mode};
+use crate::call::{CallContext, HandlerResult, ReadParams, read_mode};
 use crate::late_copies::LateCopies;
-use crate::locks::{
-    ACQUIRE_ERRORS, GRANTED_TOKEN, RELEASE_ERRORS, acquiring_session, check_change, grant_reply,
-    owner_or_unnamed, release_target,
+use crate::locks::acquiring::{
+    ACQUIRE_ERRORS, GRANTED_TOKEN, acquiring_session, check_change, grant_reply,
 };
+use crate::locks::release::{RELEASE_ERRORS, release_target};
 use crate::operation::{Content, Example, Header, Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::ELECTION;
@@ -66,8 +65,8 @@ pub(crate) static CAMPAIGN: Operation = Operation {
         "campaign",
         Method::Put,
         &ELECTION,
-        Access::Right(Right::LockAcquire),
-        |call| campaign(call).boxed(),
+        CallAccess::Right(Right::LockAcquire),
+        |call| Box::pin(campaign(call)),
     )
 };
 
@@ -85,8 +84,8 @@ pub(crate) static READ: Operation = Operation {
                 .or("text/event-stream", Content::Text),
         ]
     },
-    ..Operation::read("readElection", &ELECTION, Access::Right(Right::LockRead), |call| {
-        read(call).boxed()
+    ..Operation::read("readElection", &ELECTION, CallAccess::Right(Right::LockRead), |call| {
+        Box::pin(read(call))
     })
 };
 
@@ -102,9 +101,9 @@ pub(crate) static RESIGN: Operation = Operation {
         Method::Delete,
         &ELECTION,
         LateCopies::Release,
-        Access::Subject,
+        CallAccess::Subject,
         BodyKind::SMALL,
-        |call| resign(call).boxed(),
+        |call| Box::pin(resign(call)),
     )
 };
 
@@ -139,7 +138,7 @@ fn election(call: &mut CallContext<'_>) -> Result<(LockName, LockName), HttpErro
     Ok((election, lock))
 }
 
-async fn campaign(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+async fn campaign(call: &mut CallContext<'_>) -> HandlerResult {
     let (election, lock) = election(call)?;
     let params: CampaignParams = call.params()?;
     let value = value(params.value, &call.body, is_text(&call.parts.headers))?;
@@ -147,7 +146,8 @@ async fn campaign(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let (attempt, change, ttl) = (params.attempt, params.change, params.ttl);
     check_change(change, attempt, params.session.as_ref())?;
     let open = acquiring_session(call, params.session, attempt, ttl, params.labels)?;
-    let acquire = Acquire::new(lock, open, owner_or_unnamed(params.owner)).waiting(params.wait);
+    let acquire =
+        Acquire::new(lock, open, params.owner.unwrap_or_else(Owner::unnamed)).waiting(params.wait);
     let value = value.map(|value| Data::from(value.into_bytes()));
     let options = AcquireOptions { value, ..AcquireOptions::PLAIN };
     let acquire = Acquire { attempt, change, options, ..acquire };
@@ -187,7 +187,7 @@ fn value(value: Option<String>, body: &[u8], is_text: bool) -> Result<Option<Str
     }
 }
 
-async fn read(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+async fn read(call: &mut CallContext<'_>) -> HandlerResult {
     let (election, lock) = election(call)?;
     let ReadParams { stale } = call.params()?;
     if accepts_events(&call.parts.headers) {
@@ -206,13 +206,18 @@ async fn read(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     Ok(reply.at(revision).stale(leader_contact))
 }
 
-async fn resign(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+async fn resign(call: &mut CallContext<'_>) -> HandlerResult {
     let (_, lock) = election(call)?;
     let ResignParams { session, owner, attempt, token } = call.params()?;
     let target = release_target(attempt, token)?;
     call.log_fields.session = Some(session.clone());
-    let release = Release { locks: lock.into(), session, owner: owner_or_unnamed(owner), target };
-    call.change(call.service().release(release)).await
+    let release = Release {
+        locks: lock.into(),
+        session,
+        owner: owner.unwrap_or_else(Owner::unnamed),
+        target,
+    };
+    call.no_content(call.service().release(release)).await
 }
 
 #[cfg(test)]

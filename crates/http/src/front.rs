@@ -20,7 +20,7 @@ use holdfast_types::{LockName, SessionName, ZnodePath};
 
 use crate::activity::Activity;
 use crate::body::{self, BodyKind, Received};
-use crate::call::CallContext;
+use crate::call::{CallContext, HandlerResult};
 use crate::identity::Peer;
 use crate::metrics::RouteMetrics;
 use crate::operation::{Operation, Scope};
@@ -109,7 +109,7 @@ async fn handle(
     call: &mut CallContext<'_>,
     operation: &'static Operation,
     body: Body,
-) -> Result<Reply, HttpError> {
+) -> HandlerResult {
     let state = call.state;
     let has_body = operation.body != BodyKind::None && !body.is_end_stream();
     if let Err(refusal) = admit(call, operation, has_body).await {

@@ -1,7 +1,6 @@
 //! Members of the cluster: `/v1/members`, and one of them. `GET /v1/cluster` lists them.
 
 use axum::http::StatusCode;
-use futures_util::FutureExt as _;
 use holdfast_api::parameters::member::{
     DRY_RUN, FORCE, HTTP, NEW_HTTP, NEW_PEER, NEW_ZOOKEEPER, PEER, REASON, REPLACES, ROLE, ZONE,
     ZOOKEEPER,
@@ -12,15 +11,15 @@ use holdfast_api::{
 use holdfast_service::{ChangeMode, InvitedMember, MemberUpdate, NewMember, Response};
 use holdfast_types::{Address, MemberAddresses, NodeId, Reason, Right, VotingRole, Zone};
 
-use crate::access::Access;
-use crate::call::CallContext;
+use crate::access::CallAccess;
+use crate::call::{CallContext, HandlerResult};
 use crate::late_copies::LateCopies;
 use crate::operation::{Example, Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::{MEMBER, MEMBERS};
 use crate::status::HttpError;
 
-const MANAGE: Access = Access::Right(Right::ClusterManage);
+const MANAGE: CallAccess = CallAccess::Right(Right::ClusterManage);
 
 const ERRORS: &[ErrorCode] =
     &[ErrorCode::NotFound, ErrorCode::MembershipInProgress, ErrorCode::MembershipUnsafe];
@@ -40,7 +39,7 @@ pub(crate) static ADD: Operation = Operation {
         ]
     },
     errors: ERRORS,
-    ..Operation::change("addMember", Method::Post, &MEMBERS, MANAGE, |call| add(call).boxed())
+    ..Operation::change("addMember", Method::Post, &MEMBERS, MANAGE, |call| Box::pin(add(call)))
 };
 
 pub(crate) static SET: Operation = Operation {
@@ -51,7 +50,7 @@ pub(crate) static SET: Operation = Operation {
     example: Example { query: "zone=b", body: "" },
     answers: || ResponseSpec::no_content("The change is in the replicated state"),
     errors: ERRORS,
-    ..Operation::change("setMember", Method::Patch, &MEMBER, MANAGE, |call| set(call).boxed())
+    ..Operation::change("setMember", Method::Patch, &MEMBER, MANAGE, |call| Box::pin(set(call)))
 };
 
 pub(crate) static REMOVE: Operation = Operation {
@@ -63,7 +62,7 @@ pub(crate) static REMOVE: Operation = Operation {
     answers: || ResponseSpec::no_content("The removal is in the replicated state"),
     errors: ERRORS,
     ..Operation::change("removeMember", Method::Delete, &MEMBER, MANAGE, |call| {
-        remove(call).boxed()
+        Box::pin(remove(call))
     })
 };
 
@@ -101,7 +100,7 @@ params! {
     }
 }
 
-async fn add(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+async fn add(call: &mut CallContext<'_>) -> HandlerResult {
     let AddMemberParams { peer, http, zookeeper, zone, role, replaces, force, dry_run } =
         call.params()?;
     let addresses = MemberAddresses { peer, http, zookeeper };
@@ -120,7 +119,7 @@ async fn add(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     Ok(Reply::json(status, &body).at(revision))
 }
 
-async fn set(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+async fn set(call: &mut CallContext<'_>) -> HandlerResult {
     let node = call.member()?;
     let SetMemberParams { role, replaces, peer, http, zookeeper, zone, force, dry_run } =
         call.params()?;
@@ -128,11 +127,11 @@ async fn set(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let others = peer.is_some() || http.is_some() || zookeeper.is_some() || zone.is_some();
     match (role, others) {
         (Some(role), false) if replaces.is_none() || role == VotingRole::Voter => {
-            call.change(call.service().set_member_role(node, role, replaces, mode)).await
+            call.no_content(call.service().set_member_role(node, role, replaces, mode)).await
         }
         (None, true) if replaces.is_none() => {
             let update = MemberUpdate { peer, http, zookeeper, zone };
-            call.change(call.service().update_member(node, update, mode)).await
+            call.no_content(call.service().update_member(node, update, mode)).await
         }
         (Some(_), false) => {
             Err(of_role("only a new voter takes the place of another one: name role=voter"))
@@ -147,9 +146,9 @@ fn of_role(detail: &str) -> HttpError {
     ParamError::of("role", ErrorCode::InvalidArgument, detail).into()
 }
 
-async fn remove(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+async fn remove(call: &mut CallContext<'_>) -> HandlerResult {
     let node = call.member()?;
     let RemoveMemberParams { reason, force, dry_run } = call.params()?;
     let mode = ChangeMode { force, dry_run };
-    call.change(call.service().remove_member(node, reason, mode)).await
+    call.no_content(call.service().remove_member(node, reason, mode)).await
 }

@@ -1,28 +1,25 @@
 //! Namespaces with their quotas: `/v1/namespaces`, and one of them.
 
-use std::collections::BTreeMap;
-
-use axum::http::StatusCode;
-use futures_util::FutureExt as _;
 use holdfast_api::parameters::namespace::{
     BYTES, CALLS_PER_SECOND, LOCKS, QUEUE_ENTRIES, RECIPES, SESSIONS, WAITERS_PER_LOCK, ZNODES,
 };
 use holdfast_api::{CallParams as _, ErrorCode, NamespaceBody, NamespacesBody, Schemas, params};
-use holdfast_service::{NamespaceView, Response};
-use holdfast_types::{AuthChange, QuotaKind, Quotas, Right};
+use holdfast_service::NamespaceView;
+use holdfast_types::{AuthChange, QuotaKind, Right};
 
-use crate::access::Access;
-use crate::call::CallContext;
+use crate::access::CallAccess;
+use crate::auth::quotas::{by_name, named};
+use crate::call::{CallContext, HandlerResult};
 use crate::operation::{Example, Method, Operation, ResponseSpec};
-use crate::reply::Reply;
 use crate::routes::{NAMESPACE, NAMESPACES};
-use crate::status::HttpError;
+
+const MANAGE: CallAccess = CallAccess::Right(Right::AuthManage);
 
 pub(crate) static LIST: Operation = Operation {
     summary: "List the namespaces with their quotas and what they use",
     answers: || ResponseSpec::ok("The namespaces, by name", Schemas::of::<NamespacesBody>),
-    ..Operation::read("listNamespaces", &NAMESPACES, Access::Right(Right::AuthRead), |call| {
-        list(call).boxed()
+    ..Operation::read("listNamespaces", &NAMESPACES, CallAccess::Right(Right::AuthRead), |call| {
+        Box::pin(list(call))
     })
 };
 
@@ -31,8 +28,8 @@ pub(crate) static READ: Operation = Operation {
     description: "A subject of the namespace needs no permission.",
     answers: || ResponseSpec::ok("The namespace", Schemas::of::<NamespaceBody>),
     errors: &[ErrorCode::NotFound],
-    ..Operation::read("readNamespace", &NAMESPACE, Access::OwnOr(Right::AuthRead), |call| {
-        read(call).boxed()
+    ..Operation::read("readNamespace", &NAMESPACE, CallAccess::OwnOr(Right::AuthRead), |call| {
+        Box::pin(read(call))
     })
 };
 
@@ -44,13 +41,7 @@ pub(crate) static SET: Operation = Operation {
     example: Example { query: "locks=1000&sessions=100", body: "" },
     answers: || ResponseSpec::no_content("The namespace is set"),
     errors: &[ErrorCode::LastAdministrator, ErrorCode::QuotaExceeded],
-    ..Operation::change(
-        "setNamespace",
-        Method::Put,
-        &NAMESPACE,
-        Access::Right(Right::AuthManage),
-        |call| set(call).boxed(),
-    )
+    ..Operation::change("setNamespace", Method::Put, &NAMESPACE, MANAGE, |call| Box::pin(set(call)))
 };
 
 pub(crate) static DELETE: Operation = Operation {
@@ -58,13 +49,9 @@ pub(crate) static DELETE: Operation = Operation {
     description: "Its subjects would no longer be bound to it: delete them first, and its sessions, znodes and recipes.",
     answers: || ResponseSpec::no_content("The namespace does not exist any more"),
     errors: &[ErrorCode::NotFound, ErrorCode::NamespaceInUse],
-    ..Operation::change(
-        "deleteNamespace",
-        Method::Delete,
-        &NAMESPACE,
-        Access::Right(Right::AuthManage),
-        |call| delete(call).boxed(),
-    )
+    ..Operation::change("deleteNamespace", Method::Delete, &NAMESPACE, MANAGE, |call| {
+        Box::pin(delete(call))
+    })
 };
 
 params! {
@@ -80,31 +67,27 @@ params! {
     }
 }
 
-async fn list(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
-    let Response { value: found, revision, .. } = call.run(call.service().namespaces()).await?;
-    let namespaces = found.into_iter().map(body).collect();
-    Ok(Reply::json(StatusCode::OK, &NamespacesBody { namespaces }).at(revision))
+async fn list(call: &mut CallContext<'_>) -> HandlerResult {
+    call.ok(call.service().namespaces(), |found, _| NamespacesBody {
+        namespaces: found.into_iter().map(body).collect(),
+    })
+    .await
 }
 
-async fn read(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+async fn read(call: &mut CallContext<'_>) -> HandlerResult {
     let namespace = call.namespace()?;
-    let Response { value: found, revision, .. } =
-        call.run(call.service().namespace(namespace)).await?;
-    Ok(Reply::json(StatusCode::OK, &body(found)).at(revision))
+    call.ok(call.service().namespace(namespace), |found, _| body(found)).await
 }
 
 fn body(view: NamespaceView) -> NamespaceBody {
-    let by_name = |values: BTreeMap<QuotaKind, u64>| {
-        values.into_iter().map(|(quota, value)| (quota.to_string(), value)).collect()
-    };
     let NamespaceView { namespace, quotas, used } = view;
     NamespaceBody { namespace, quotas: by_name(quotas.0), used: by_name(used) }
 }
 
-async fn set(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+async fn set(call: &mut CallContext<'_>) -> HandlerResult {
     let namespace = call.namespace()?;
     let params: SetNamespaceParams = call.params()?;
-    let quotas = [
+    let quotas = named([
         (QuotaKind::Locks, params.locks),
         (QuotaKind::QueueEntries, params.queue_entries),
         (QuotaKind::WaitersPerLock, params.waiters_per_lock),
@@ -113,13 +96,12 @@ async fn set(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
         (QuotaKind::Bytes, params.bytes),
         (QuotaKind::Recipes, params.recipes),
         (QuotaKind::CallsPerSecond, params.calls_per_second),
-    ];
-    let set = quotas.into_iter().filter_map(|(quota, limit)| Some((quota, limit?)));
-    let change = AuthChange::SetNamespace { namespace, quotas: Quotas(set.collect()) };
-    call.change(call.service().change_auth(change)).await
+    ]);
+    call.no_content(call.service().change_auth(AuthChange::SetNamespace { namespace, quotas }))
+        .await
 }
 
-async fn delete(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+async fn delete(call: &mut CallContext<'_>) -> HandlerResult {
     let namespace = call.namespace()?;
-    call.change(call.service().change_auth(AuthChange::DeleteNamespace { namespace })).await
+    call.no_content(call.service().change_auth(AuthChange::DeleteNamespace { namespace })).await
 }

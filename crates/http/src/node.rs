@@ -6,7 +6,6 @@ use std::future::ready;
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use futures_util::FutureExt as _;
 use holdfast_api::parameters::member::{LOG, LOG_FOR};
 use holdfast_api::{
     AlarmBody, AlarmsBody, CallParams as _, CheckBody, ErrorCode, HealthBody, NodeLogBody, Param,
@@ -16,13 +15,13 @@ use holdfast_service::{Alarm, AlarmsView, Check, ReportedAlarm};
 use holdfast_types::{Right, millis};
 use prometheus_client::encoding::text::encode;
 
-use crate::access::Access;
+use crate::access::CallAccess;
 use crate::body::BodyKind;
-use crate::call::CallContext;
+use crate::call::{CallContext, HandlerResult};
 use crate::operation::{Content, Example, Method, Operation, ResponseSpec, Scope};
 use crate::reply::Reply;
 use crate::routes;
-use crate::status::{HttpError, internal};
+use crate::status::internal;
 
 /// The page with a section for each alarm.
 const ALARMS_PAGE: &str = "docs/operations.md";
@@ -36,15 +35,17 @@ pub(crate) static LIVE: Operation = Operation {
     summary: "Check whether the process is alive",
     params: LiveParams::LIST,
     answers: || health_answers("A check failed: restart the process"),
-    ..Operation::node("isLive", &routes::LIVE, Access::Public, |call| ready(Ok(live(call))).boxed())
+    ..Operation::node("isLive", &routes::LIVE, CallAccess::Public, |call| {
+        Box::pin(ready(Ok(live(call))))
+    })
 };
 
 pub(crate) static READY: Operation = Operation {
     summary: "Check whether the node accepts calls",
     params: ReadyParams::LIST,
     answers: || health_answers("A check failed: send calls to another node"),
-    ..Operation::node("isReady", &routes::READY, Access::Public, |call| {
-        ready(is_ready(call)).boxed()
+    ..Operation::node("isReady", &routes::READY, CallAccess::Public, |call| {
+        Box::pin(ready(is_ready(call)))
     })
 };
 
@@ -56,9 +57,12 @@ pub(crate) static ALARMS: Operation = Operation {
         let about = "The alarms, the most urgent first; an empty list if there is none";
         ResponseSpec::ok(about, Schemas::of::<AlarmsBody>)
     },
-    ..Operation::node("listAlarms", &routes::ALARMS, Access::Right(Right::ClusterRead), |call| {
-        alarms(call).boxed()
-    })
+    ..Operation::node(
+        "listAlarms",
+        &routes::ALARMS,
+        CallAccess::Right(Right::ClusterRead),
+        |call| Box::pin(alarms(call)),
+    )
 };
 
 pub(crate) static METRICS: Operation = Operation {
@@ -71,16 +75,19 @@ pub(crate) static METRICS: Operation = Operation {
         vec![text.or("application/openmetrics-text", Content::Text)]
     },
     errors: &[ErrorCode::Internal],
-    ..Operation::node("readMetrics", &routes::METRICS, Access::Right(Right::MetricsRead), |call| {
-        ready(metrics(call)).boxed()
-    })
+    ..Operation::node(
+        "readMetrics",
+        &routes::METRICS,
+        CallAccess::Right(Right::MetricsRead),
+        |call| Box::pin(ready(metrics(call))),
+    )
 };
 
 pub(crate) static VERSION: Operation = Operation {
     summary: "Read the version of the running node",
     answers: || ResponseSpec::ok("The version", Schemas::of::<VersionBody>),
-    ..Operation::node("readVersion", &routes::VERSION, Access::Public, |call| {
-        ready(Ok(version(call))).boxed()
+    ..Operation::node("readVersion", &routes::VERSION, CallAccess::Public, |call| {
+        Box::pin(ready(Ok(version(call))))
     })
 };
 
@@ -92,9 +99,12 @@ pub(crate) static SET_LOG: Operation = Operation {
     params: SetLogParams::LIST,
     example: Example { query: "log=info,holdfast_raft=debug&for=10m", body: "" },
     answers: || ResponseSpec::ok("The filter that the node uses", Schemas::of::<NodeLogBody>),
-    ..Operation::node("setNodeLog", &routes::NODE, Access::Right(Right::ClusterOperate), |call| {
-        set_log(call).boxed()
-    })
+    ..Operation::node(
+        "setNodeLog",
+        &routes::NODE,
+        CallAccess::Right(Right::ClusterOperate),
+        |call| Box::pin(set_log(call)),
+    )
 };
 
 params! {
@@ -128,7 +138,7 @@ fn live(call: &CallContext<'_>) -> Reply {
     health(call.state.service().health().live, None)
 }
 
-fn is_ready(call: &CallContext<'_>) -> Result<Reply, HttpError> {
+fn is_ready(call: &CallContext<'_>) -> HandlerResult {
     let ReadyParams { leader, .. } = call.params()?;
     let service = call.state.service();
     let leads = leader.then(|| {
@@ -146,7 +156,7 @@ fn health(checks: Vec<Check>, more: Option<CheckBody>) -> Reply {
     Reply::json(status, &health)
 }
 
-async fn alarms(call: &CallContext<'_>) -> Result<Reply, HttpError> {
+async fn alarms(call: &CallContext<'_>) -> HandlerResult {
     call.require(Right::ClusterRead)?;
     let AlarmsView { alarms, unreachable } = call.state.service().alarms().await;
     let alarms = alarms.into_iter().map(alarm_body).collect();
@@ -165,7 +175,7 @@ fn alarm_body(ReportedAlarm { alarm, nodes }: ReportedAlarm) -> AlarmBody {
     }
 }
 
-fn metrics(call: &CallContext<'_>) -> Result<Reply, HttpError> {
+fn metrics(call: &CallContext<'_>) -> HandlerResult {
     call.require(Right::MetricsRead)?;
     call.state.service().refresh_metrics();
     let mut text = String::new();
@@ -183,7 +193,7 @@ fn version(call: &CallContext<'_>) -> Reply {
     Reply::json(StatusCode::OK, &VersionBody { version, commit })
 }
 
-async fn set_log(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+async fn set_log(call: &mut CallContext<'_>) -> HandlerResult {
     let SetLogParams { log, lasts } = call.params()?;
     call.require(Right::ClusterOperate)?;
     let filter = &call.state.config().log_filter;

@@ -13,21 +13,18 @@ use holdfast_api::{ErrorCode, Form, IDEMPOTENCY_KEY, ParamList, Schemas};
 use holdfast_types::Right;
 use serde_json::Value;
 
-use crate::access::Access;
+use crate::access::CallAccess;
 use crate::body::BodyKind;
-use crate::call::CallContext;
+use crate::call::{CallContext, HandlerResult};
 use crate::late_copies::LateCopies;
-use crate::reply::Reply;
 use crate::routes::Route;
-use crate::status::HttpError;
 
 /// The header that has the request number instead of the parameter.
 const KEY: Header =
     Header::number(IDEMPOTENCY_KEY, "The request number, instead of the parameter request");
 
 /// The handler of one call.
-pub(crate) type AnswerFn =
-    for<'a, 'b> fn(&'a mut CallContext<'b>) -> BoxFuture<'a, Result<Reply, HttpError>>;
+pub(crate) type AnswerFn = for<'a, 'b> fn(&'a mut CallContext<'b>) -> BoxFuture<'a, HandlerResult>;
 
 /// One call.
 pub(crate) struct Operation {
@@ -40,7 +37,7 @@ pub(crate) struct Operation {
     pub(crate) summary: &'static str,
     /// Whole sentences for callers.
     pub(crate) description: &'static str,
-    pub(crate) access: Access,
+    pub(crate) access: CallAccess,
     /// The query parameters that the handler reads; with [`BodyKind::Params`] also the fields of the body.
     pub(crate) params: ParamList,
     /// Request headers that the handler reads, in addition to those of every call.
@@ -102,7 +99,7 @@ impl Operation {
     pub(crate) const fn node(
         id: &'static str,
         route: &'static Route,
-        access: Access,
+        access: CallAccess,
         handler: AnswerFn,
     ) -> Self {
         Self {
@@ -129,7 +126,7 @@ impl Operation {
     pub(crate) const fn read(
         id: &'static str,
         route: &'static Route,
-        access: Access,
+        access: CallAccess,
         handler: AnswerFn,
     ) -> Self {
         Self { scope: Scope::Read, ..Self::node(id, route, access, handler) }
@@ -141,7 +138,7 @@ impl Operation {
         method: Method,
         route: &'static Route,
         late_copies: LateCopies,
-        access: Access,
+        access: CallAccess,
         body: BodyKind,
         handler: AnswerFn,
     ) -> Self {
@@ -154,7 +151,7 @@ impl Operation {
         id: &'static str,
         method: Method,
         route: &'static Route,
-        access: Access,
+        access: CallAccess,
         handler: AnswerFn,
     ) -> Self {
         Self::write(id, method, route, LateCopies::Request, access, BodyKind::SMALL, handler)
@@ -162,7 +159,7 @@ impl Operation {
 
     /// Whether the call needs a permission also in the mode `off`, once there was an administrator.
     pub(crate) const fn needs_permission_in_every_mode(&self) -> bool {
-        matches!(self.access, Access::Right(Right::AuthManage | Right::ClusterBackup))
+        matches!(self.access, CallAccess::Right(Right::AuthManage | Right::ClusterBackup))
     }
 
     /// The parameters of the call, and those that the pipeline reads: `redirect` of every call on the replicated state, and the

@@ -21,8 +21,8 @@ pub(crate) static OPERATIONS: &[&Operation] = &[
     &locks::release::OPERATION,
     &locks::read::OPERATION,
     &locks::list::OPERATION,
-    &locks::acquire_many::OPERATION,
-    &locks::release_many::OPERATION,
+    &locks::multi_lock::ACQUIRE,
+    &locks::multi_lock::RELEASE,
     &locks::transfer::OPERATION,
     &locks::request_release::OPERATION,
     &locks::force_release::OPERATION,
@@ -137,7 +137,7 @@ pub(crate) fn router(state: &Arc<HttpState>) -> Router {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::access::Access;
+    use crate::access::CallAccess;
     use crate::routes::ROUTES;
 
     /// The function in which the names of a request select the right.
@@ -145,7 +145,7 @@ mod tests {
     fn access_by_names_is_decided_in_a_function_that_exists() {
         let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../");
         for operation in OPERATIONS {
-            let Access::AnyOf { decided_in, .. } = operation.access else { continue };
+            let CallAccess::AnyOf { decided_in, .. } = operation.access else { continue };
             let (file, function) = decided_in.split_once(": ").unwrap();
             let source = std::fs::read_to_string(format!("{root}{file}")).unwrap();
             assert!(source.contains(&format!("fn {function}")), "{operation:?}: {decided_in}");

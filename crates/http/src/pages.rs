@@ -7,17 +7,16 @@ use axum::http::header::{ACCEPT, CONTENT_SECURITY_POLICY, HOST, X_FRAME_OPTIONS}
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use bytes::Bytes;
-use futures_util::FutureExt as _;
 use holdfast_api::{ErrorCode, unescape_path};
 use serde_json::json;
 
-use crate::access::Access;
-use crate::call::CallContext;
+use crate::access::CallAccess;
+use crate::call::{CallContext, HandlerResult};
 use crate::identity::Peer;
 use crate::operation::{Content, Operation, ResponseSpec, Scope};
 use crate::reply::Reply;
 use crate::routes::{self, EXPLAIN, OPEN_API};
-use crate::status::{HttpError, explanation, problem};
+use crate::status::{explanation, problem};
 
 /// The content security policy: a page runs no script, loads nothing, and is not part of another page.
 const POLICY: HeaderValue = HeaderValue::from_static(
@@ -43,7 +42,9 @@ pub(crate) static ERROR: Operation = Operation {
         vec![page.or("text/plain", Content::Text).or("text/html", Content::Text)]
     },
     errors: &[ErrorCode::NotFound],
-    ..Operation::node("explainError", &EXPLAIN, Access::Public, |call| ready(explain(call)).boxed())
+    ..Operation::node("explainError", &EXPLAIN, CallAccess::Public, |call| {
+        Box::pin(ready(explain(call)))
+    })
 };
 
 pub(crate) static OPENAPI: Operation = Operation {
@@ -54,9 +55,9 @@ pub(crate) static OPENAPI: Operation = Operation {
             |_| json!({ "type": "object", "required": ["openapi", "info", "paths"] }),
         )
     },
-    ..Operation::node("describeApi", &OPEN_API, Access::Public, |call| {
+    ..Operation::node("describeApi", &OPEN_API, CallAccess::Public, |call| {
         let document = (call.state.documentation().openapi)();
-        ready(Ok(Reply::made("application/json", document))).boxed()
+        Box::pin(ready(Ok(Reply::made("application/json", document))))
     })
 };
 
@@ -65,8 +66,8 @@ pub(crate) static DOCS: Operation = Operation {
     answers: || {
         vec![ResponseSpec::empty(StatusCode::OK, "The page").or("text/html", Content::Text)]
     },
-    ..Operation::node("readDocs", &routes::DOCS, Access::Public, |call| {
-        ready(Ok(docs(call))).boxed()
+    ..Operation::node("readDocs", &routes::DOCS, CallAccess::Public, |call| {
+        Box::pin(ready(Ok(docs(call))))
     })
 };
 
@@ -75,14 +76,14 @@ pub(crate) static TRY_IT: Operation = Operation {
     answers: || {
         vec![ResponseSpec::empty(StatusCode::OK, "The script").or("text/javascript", Content::Text)]
     },
-    ..Operation::node("readTryIt", &routes::TRY_IT, Access::Public, |_| {
+    ..Operation::node("readTryIt", &routes::TRY_IT, CallAccess::Public, |_| {
         let script = Bytes::from_static(SCRIPT.as_bytes());
-        ready(Ok(Reply::made("text/javascript; charset=utf-8", script))).boxed()
+        Box::pin(ready(Ok(Reply::made("text/javascript; charset=utf-8", script))))
     })
 };
 
 /// The meaning of an error code, as text for a terminal or as a page for a browser.
-fn explain(call: &CallContext<'_>) -> Result<Reply, HttpError> {
+fn explain(call: &CallContext<'_>) -> HandlerResult {
     let raw = call.parts.uri.path().strip_prefix(EXPLAIN.prefix()).unwrap_or_default();
     let name = unescape_path(raw).unwrap_or_default();
     let code: ErrorCode =

@@ -1,19 +1,16 @@
 //! The seal of the cluster: `PUT` and `DELETE /v1/cluster/seal`. A sealed cluster rejects all changes.
 
-use axum::http::StatusCode;
-use futures_util::FutureExt as _;
 use holdfast_api::parameters::member::{REASON, SEAL_REVISION};
 use holdfast_api::{CallParams as _, ErrorCode, Rfc3339Time, Schemas, SealBody, params};
-use holdfast_service::Response;
 use holdfast_types::{Reason, Revision, Right, Seal};
 
-use crate::access::Access;
-use crate::call::CallContext;
+use crate::access::CallAccess;
+use crate::call::{CallContext, HandlerResult};
 use crate::late_copies::LateCopies;
 use crate::operation::{Method, Operation, ResponseSpec};
-use crate::reply::Reply;
 use crate::routes::SEAL;
-use crate::status::HttpError;
+
+const MANAGE: CallAccess = CallAccess::Right(Right::ClusterManage);
 
 pub(crate) static SEAL_CLUSTER: Operation = Operation {
     summary: "Seal the cluster, to move it to other machines",
@@ -21,14 +18,8 @@ pub(crate) static SEAL_CLUSTER: Operation = Operation {
         stay held, and nothing expires. A sealed cluster keeps its first seal.",
     params: SealParams::LIST,
     answers: || ResponseSpec::ok("The seal", Schemas::of::<SealBody>),
-    errors: &[ErrorCode::BadName, ErrorCode::Forbidden, ErrorCode::LevelTooLow],
-    ..Operation::change(
-        "sealCluster",
-        Method::Put,
-        &SEAL,
-        Access::Right(Right::ClusterManage),
-        |call| seal(call).boxed(),
-    )
+    errors: &[ErrorCode::BadName, ErrorCode::LevelTooLow],
+    ..Operation::change("sealCluster", Method::Put, &SEAL, MANAGE, |call| Box::pin(seal(call)))
 };
 
 pub(crate) static UNSEAL_CLUSTER: Operation = Operation {
@@ -39,13 +30,9 @@ pub(crate) static UNSEAL_CLUSTER: Operation = Operation {
     late_copies: LateCopies::Seal,
     answers: || ResponseSpec::no_content("The cluster is not sealed"),
     errors: &[ErrorCode::LevelTooLow, ErrorCode::VersionMismatch],
-    ..Operation::change(
-        "unsealCluster",
-        Method::Delete,
-        &SEAL,
-        Access::Right(Right::ClusterManage),
-        |call| unseal(call).boxed(),
-    )
+    ..Operation::change("unsealCluster", Method::Delete, &SEAL, MANAGE, |call| {
+        Box::pin(unseal(call))
+    })
 };
 
 params! {
@@ -60,10 +47,9 @@ params! {
     }
 }
 
-async fn seal(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+async fn seal(call: &mut CallContext<'_>) -> HandlerResult {
     let SealParams { reason } = call.params()?;
-    let Response { value: seal, revision, .. } = call.run(call.service().seal(reason)).await?;
-    Ok(Reply::json(StatusCode::OK, &seal_body(seal)).at(revision))
+    call.ok(call.service().seal(reason), |seal, _| seal_body(seal)).await
 }
 
 pub(crate) fn seal_body(seal: Seal) -> SealBody {
@@ -71,7 +57,7 @@ pub(crate) fn seal_body(seal: Seal) -> SealBody {
     SealBody { revision, since: Rfc3339Time(since), by, reason }
 }
 
-async fn unseal(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+async fn unseal(call: &mut CallContext<'_>) -> HandlerResult {
     let UnsealParams { seal } = call.params()?;
-    call.change(call.service().unseal(seal)).await
+    call.no_content(call.service().unseal(seal)).await
 }

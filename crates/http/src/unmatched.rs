@@ -6,33 +6,31 @@ use std::future::ready;
 
 use axum::http::header::{ALLOW, LOCATION};
 use axum::http::{HeaderValue, Method, StatusCode};
-use futures_util::FutureExt as _;
 use holdfast_api::{ErrorCode, Problem};
 
 use self::foreign_paths::hint_of;
-use crate::access::Access;
-use crate::call::CallContext;
+use crate::access::CallAccess;
+use crate::call::{CallContext, HandlerResult};
 use crate::operation::{Operation, Scope};
 use crate::operations::OPERATIONS;
 use crate::reply::Reply;
 use crate::routes::{LOCK, MEMBER, NODE, OTHER, nearest};
-use crate::status::HttpError;
 
 /// Bytes of a path or a method that an error quotes.
 const SHOWN_MAX: usize = 128;
 
 pub(crate) static WRONG_METHOD: Operation = Operation {
     scope: Scope::Static,
-    ..Operation::node("", &OTHER, Access::Public, |call| ready(wrong_method(call)).boxed())
+    ..Operation::node("", &OTHER, CallAccess::Public, |call| Box::pin(ready(wrong_method(call))))
 };
 
 pub(crate) static NO_SUCH_PATH: Operation = Operation {
     scope: Scope::Static,
-    ..Operation::node("", &OTHER, Access::Public, |call| ready(no_such_path(call)).boxed())
+    ..Operation::node("", &OTHER, CallAccess::Public, |call| Box::pin(ready(no_such_path(call))))
 };
 
 /// Rejects the method, except `OPTIONS`, which returns 204. The router adds the header `Allow`.
-fn wrong_method(call: &CallContext<'_>) -> Result<Reply, HttpError> {
+fn wrong_method(call: &CallContext<'_>) -> HandlerResult {
     if call.parts.method == Method::OPTIONS {
         return Ok(Reply::empty(StatusCode::NO_CONTENT));
     }
@@ -68,7 +66,7 @@ fn methods_of(path: &str) -> String {
 }
 
 /// Rejects the path. `/` redirects to the documentation; `OPTIONS *` returns the methods of the whole API.
-fn no_such_path(call: &CallContext<'_>) -> Result<Reply, HttpError> {
+fn no_such_path(call: &CallContext<'_>) -> HandlerResult {
     let path = call.parts.uri.path();
     if call.parts.method == Method::OPTIONS && path == "*" {
         let methods = HeaderValue::from_static("GET,HEAD,PUT,POST,PATCH,DELETE,OPTIONS");

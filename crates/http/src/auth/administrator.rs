@@ -3,7 +3,6 @@
 //! The caller is on the node's machine, or has a certificate of the cluster's CA. It proves that it owns the data directory
 //! by the content of a file that it wrote there.
 
-use futures_util::FutureExt as _;
 use holdfast_api::parameters::auth::{ADMINISTRATOR, FIRST_MODE};
 use holdfast_api::{
     CallParams as _, ErrorCode, FirstAdministratorBody, IssuedTokenBody, Param, Problem, Schemas,
@@ -13,13 +12,12 @@ use holdfast_service::Response;
 use holdfast_types::{AuthMode, SubjectName};
 
 use super::tokens::{issued, issued_body, secret_reply};
-use crate::access::Access;
+use crate::access::CallAccess;
 use crate::body::BodyKind;
-use crate::call::CallContext;
+use crate::call::{CallContext, HandlerResult};
 use crate::identity::Peer;
 use crate::late_copies::LateCopies;
 use crate::operation::{Example, Method, Operation, ResponseSpec};
-use crate::reply::Reply;
 use crate::routes;
 use crate::status::HttpError;
 
@@ -46,15 +44,15 @@ pub(crate) static BOOTSTRAP: Operation = Operation {
         let about = "The administrator's access token";
         ResponseSpec::created(about, Schemas::of::<FirstAdministratorBody>)
     },
-    errors: &[ErrorCode::HasAdministrator, ErrorCode::Forbidden],
+    errors: &[ErrorCode::HasAdministrator],
     ..Operation::write(
         "bootstrapAuth",
         Method::Post,
         &routes::BOOTSTRAP,
         LateCopies::Bootstrap,
-        Access::OwnerProof,
+        CallAccess::OwnerProof,
         BodyKind::SMALL,
-        |call| bootstrap(call).boxed(),
+        |call| Box::pin(bootstrap(call)),
     )
 };
 
@@ -72,9 +70,9 @@ pub(crate) static RECOVER: Operation = Operation {
         Method::Post,
         &routes::RECOVER,
         LateCopies::Proof,
-        Access::OwnerProof,
+        CallAccess::OwnerProof,
         BodyKind::SMALL,
-        |call| recover(call).boxed(),
+        |call| Box::pin(recover(call)),
     )
 };
 
@@ -93,7 +91,7 @@ params! {
     }
 }
 
-async fn bootstrap(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+async fn bootstrap(call: &mut CallContext<'_>) -> HandlerResult {
     let BootstrapParams { proof, subject, mode } = call.params()?;
     check_is_near(call)?;
     // After the first administrator the answer is the same for every caller.
@@ -114,7 +112,7 @@ async fn bootstrap(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     Ok(secret_reply(&body, revision))
 }
 
-async fn recover(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+async fn recover(call: &mut CallContext<'_>) -> HandlerResult {
     let RecoverParams { proof, subject } = call.params()?;
     check_is_near(call)?;
     check_owner(

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use axum::http::StatusCode;
-use futures_util::FutureExt as _;
 use holdfast_api::parameters::auth::{
     AUDIT_ACTION, AUDIT_AFTER, AUDIT_SUBJECT, AUDIT_TARGET, AUDIT_WAIT,
 };
@@ -11,15 +9,13 @@ use holdfast_api::parameters::{LIMIT, STALE};
 use holdfast_api::{
     AuditBody, AuditEvictedBody, AuditRecordBody, CallParams as _, Schemas, params,
 };
-use holdfast_service::{AuditPage, AuditQuery, Response};
+use holdfast_service::{AuditPage, AuditQuery};
 use holdfast_types::{AuditAction, Right, SubjectName};
 
-use crate::access::Access;
-use crate::call::{CallContext, read_mode};
+use crate::access::CallAccess;
+use crate::call::{CallContext, HandlerResult, read_mode};
 use crate::operation::{Operation, ResponseSpec};
-use crate::reply::Reply;
 use crate::routes::AUDIT;
-use crate::status::HttpError;
 
 pub(crate) static OPERATION: Operation = Operation {
     summary: "Read the audit trail: what operators and administrators have changed",
@@ -27,8 +23,8 @@ pub(crate) static OPERATION: Operation = Operation {
         newest 10,000 records of each class: administration, intervention, operation and policy.",
     params: AuditParams::LIST,
     answers: || ResponseSpec::ok("The records", Schemas::of::<AuditBody>),
-    ..Operation::read("readAuditTrail", &AUDIT, Access::Right(Right::AuditRead), |call| {
-        read(call).boxed()
+    ..Operation::read("readAuditTrail", &AUDIT, CallAccess::Right(Right::AuditRead), |call| {
+        Box::pin(read(call))
     })
 };
 
@@ -44,16 +40,18 @@ params! {
     }
 }
 
-async fn read(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+async fn read(call: &mut CallContext<'_>) -> HandlerResult {
     let AuditParams { after, wait, subject, action, target, limit, stale } = call.params()?;
     call.log_fields.wait = wait;
     let query = AuditQuery { after, subject, action, target, limit };
-    let page = call.run(call.service().audit(&query, wait, read_mode(stale))).await?;
-    let Response { value, revision, leader_contact } = page;
-    let AuditPage { records, read_up_to, kept, evicted } = value;
+    let page = call.service().audit(&query, wait, read_mode(stale));
+    call.ok(page, |page, _| page_body(page)).await
+}
+
+fn page_body(page: AuditPage) -> AuditBody {
+    let AuditPage { records, read_up_to, kept, evicted } = page;
     let (oldest, newest) = kept.unzip();
     let records = records.into_iter().map(AuditRecordBody::from).collect();
     let evicted = evicted.into_iter().map(AuditEvictedBody::from).collect();
-    let body = AuditBody { records, next_after: read_up_to, oldest, newest, evicted };
-    Ok(Reply::json(StatusCode::OK, &body).at(revision).stale(leader_contact))
+    AuditBody { records, next_after: read_up_to, oldest, newest, evicted }
 }

@@ -1,34 +1,30 @@
 //! `GET /v1/auth/me` and `GET /v1/auth/can`: who the caller is, and whether a subject has a permission.
 
-use axum::http::StatusCode;
-use futures_util::FutureExt as _;
 use holdfast_api::parameters::auth::{AS, ASKED_PERMISSION};
 use holdfast_api::{
     CallParams as _, CallerBody, ErrorCode, ParamError, Rfc3339Time, Schemas, VerdictBody, params,
 };
-use holdfast_service::{KnownCaller, Response, Verdict};
+use holdfast_service::{KnownCaller, Verdict};
 use holdfast_types::{Credential, NamePattern, Permission, SubjectName};
 
-use crate::access::Access;
-use crate::call::{CallContext, ReadParams, read_mode};
+use crate::access::CallAccess;
+use crate::call::{CallContext, HandlerResult, ReadParams, read_mode};
 use crate::operation::{Operation, ResponseSpec};
-use crate::reply::Reply;
 use crate::routes;
-use crate::status::HttpError;
 
 pub(crate) static ME: Operation = Operation {
     summary: "Read who the caller is, with its roles",
     description: "Every caller may ask. The roles are those of the subject; every caller also has the role anonymous.",
     params: ReadParams::LIST,
     answers: || ResponseSpec::ok("The caller", Schemas::of::<CallerBody>),
-    ..Operation::read("readCaller", &routes::ME, Access::Anyone, |call| me(call).boxed())
+    ..Operation::read("readCaller", &routes::ME, CallAccess::Anyone, |call| Box::pin(me(call)))
 };
 
 pub(crate) static CAN: Operation = Operation {
     summary: "Ask whether the caller or another subject has a permission, and which role gives it",
     params: CanParams::LIST,
     answers: || ResponseSpec::ok("The answer", Schemas::of::<VerdictBody>),
-    ..Operation::read("canCall", &routes::CAN, Access::Anyone, |call| can(call).boxed())
+    ..Operation::read("canCall", &routes::CAN, CallAccess::Anyone, |call| Box::pin(can(call)))
 };
 
 params! {
@@ -38,29 +34,29 @@ params! {
     }
 }
 
-async fn me(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+async fn me(call: &mut CallContext<'_>) -> HandlerResult {
     let ReadParams { stale } = call.params()?;
-    let known = call.run(call.service().known_caller(read_mode(stale))).await?;
-    let Response { value: known, revision, leader_contact } = known;
+    call.ok(call.service().known_caller(read_mode(stale)), |known, _| caller_body(known)).await
+}
+
+fn caller_body(known: KnownCaller) -> CallerBody {
     let KnownCaller { actor, subject, roles, namespace, expires_at } = known;
     let credential = Credential::of(&actor);
     let (token, expires_at) = (credential.token(), expires_at.map(Rfc3339Time));
     let credential = credential.as_str().to_owned();
-    let body = CallerBody { subject, credential, token, expires_at, roles, namespace };
-    Ok(Reply::json(StatusCode::OK, &body).at(revision).stale(leader_contact))
+    CallerBody { subject, credential, token, expires_at, roles, namespace }
 }
 
-async fn can(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+async fn can(call: &mut CallContext<'_>) -> HandlerResult {
     let CanParams { permission, subject } = call.params()?;
     let name = asked_name(&permission)?;
     let verdict = call.service().verdict(subject, permission.right, &name);
-    let Response { value: verdict, revision, .. } = call.run(verdict).await?;
-    let Verdict { allowed_by, outside_of } = verdict;
-    let allowed = allowed_by.is_some();
-    let (role, by) = allowed_by.map(|(role, by)| (role, by.to_string())).unzip();
-    let asked = permission.to_string();
-    let body = VerdictBody { allowed, asked, role, permission: by, outside_of };
-    Ok(Reply::json(StatusCode::OK, &body).at(revision))
+    let body = |Verdict { allowed_by, outside_of }, _| {
+        let allowed = allowed_by.is_some();
+        let (role, by) = allowed_by.map(|(role, by)| (role, by.to_string())).unzip();
+        VerdictBody { allowed, asked: permission.to_string(), role, permission: by, outside_of }
+    };
+    call.ok(verdict, body).await
 }
 
 /// The name in the question: a question has no pattern.

@@ -1,23 +1,18 @@
 //! `GET /v1/auth/denied-certificates`, and `PUT` and `DELETE` of one: the certificates that no port accepts.
 
-use axum::http::StatusCode;
-use futures_util::FutureExt as _;
 use holdfast_api::parameters::auth::DENY_REASON;
 use holdfast_api::{
     CallParams as _, DeniedCertificateBody, DeniedCertificatesBody, ErrorCode, Rfc3339Time,
     Schemas, params,
 };
-use holdfast_service::Response;
 use holdfast_types::{AuthChange, Reason, Right};
 
-use crate::access::Access;
-use crate::call::CallContext;
+use crate::access::CallAccess;
+use crate::call::{CallContext, HandlerResult};
 use crate::operation::{Method, Operation, ResponseSpec};
-use crate::reply::Reply;
 use crate::routes::{DENIED_CERTIFICATE, DENIED_CERTIFICATES};
-use crate::status::HttpError;
 
-const MANAGE: Access = Access::Right(Right::AuthManage);
+const MANAGE: CallAccess = CallAccess::Right(Right::AuthManage);
 
 pub(crate) static LIST: Operation = Operation {
     summary: "List the denied certificates",
@@ -28,8 +23,8 @@ pub(crate) static LIST: Operation = Operation {
     ..Operation::read(
         "listDeniedCertificates",
         &DENIED_CERTIFICATES,
-        Access::Right(Right::AuthRead),
-        |call| list(call).boxed(),
+        CallAccess::Right(Right::AuthRead),
+        |call| Box::pin(list(call)),
     )
 };
 
@@ -41,7 +36,7 @@ pub(crate) static DENY: Operation = Operation {
     answers: || ResponseSpec::no_content("The certificate is denied"),
     errors: &[ErrorCode::QuotaExceeded],
     ..Operation::change("denyCertificate", Method::Put, &DENIED_CERTIFICATE, MANAGE, |call| {
-        deny(call).boxed()
+        Box::pin(deny(call))
     })
 };
 
@@ -50,7 +45,7 @@ pub(crate) static ALLOW: Operation = Operation {
     answers: || ResponseSpec::no_content("The certificate is not denied"),
     errors: &[ErrorCode::NotFound],
     ..Operation::change("allowCertificate", Method::Delete, &DENIED_CERTIFICATE, MANAGE, |call| {
-        allow(call).boxed()
+        Box::pin(allow(call))
     })
 };
 
@@ -60,26 +55,26 @@ params! {
     }
 }
 
-async fn list(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
-    let denials = call.run(call.service().certificate_denials()).await?;
-    let Response { value: denials, revision, .. } = denials;
-    let certificates = denials.into_iter().map(|(certificate, denial)| DeniedCertificateBody {
-        certificate: certificate.to_string(),
-        reason: denial.reason.to_string(),
-        denied_at: Rfc3339Time(denial.at),
-    });
-    let body = DeniedCertificatesBody { certificates: certificates.collect() };
-    Ok(Reply::json(StatusCode::OK, &body).at(revision))
+async fn list(call: &mut CallContext<'_>) -> HandlerResult {
+    call.ok(call.service().certificate_denials(), |denials, _| {
+        let certificates = denials.into_iter().map(|(certificate, denial)| DeniedCertificateBody {
+            certificate: certificate.to_string(),
+            reason: denial.reason.to_string(),
+            denied_at: Rfc3339Time(denial.at),
+        });
+        DeniedCertificatesBody { certificates: certificates.collect() }
+    })
+    .await
 }
 
-async fn deny(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+async fn deny(call: &mut CallContext<'_>) -> HandlerResult {
     let certificate = call.certificate_id()?;
     let DenyParams { reason } = call.params()?;
     let change = AuthChange::DenyCertificate { certificate, reason };
-    call.change(call.service().change_auth(change)).await
+    call.no_content(call.service().change_auth(change)).await
 }
 
-async fn allow(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+async fn allow(call: &mut CallContext<'_>) -> HandlerResult {
     let certificate = call.certificate_id()?;
-    call.change(call.service().change_auth(AuthChange::AllowCertificate { certificate })).await
+    call.no_content(call.service().change_auth(AuthChange::AllowCertificate { certificate })).await
 }

@@ -1,27 +1,24 @@
 //! `GET` and `PATCH /v1/auth`: the mode of the authorization, and the calls that this node refused.
 
-use axum::http::StatusCode;
-use futures_util::FutureExt as _;
 use holdfast_api::parameters::auth::MODE;
 use holdfast_api::{
-    AuthBody, CallParams as _, RefusalBody, Rfc3339Time, Schemas, TokenPolicyBody,
-    params,
+    AuthBody, CallParams as _, RefusalBody, Rfc3339Time, Schemas, TokenPolicyBody, params,
 };
-use holdfast_service::{AuthStatus, RefusalCount, Response};
+use holdfast_service::{AuthStatus, RefusalCount};
 use holdfast_types::{AuthChange, AuthMode, Right, TokenPolicy};
 
-use crate::access::Access;
-use crate::call::CallContext;
+use crate::access::CallAccess;
+use crate::call::{CallContext, HandlerResult};
 use crate::operation::{Method, Operation, ResponseSpec};
-use crate::reply::Reply;
 use crate::routes::AUTH;
-use crate::status::HttpError;
 
 pub(crate) static READ: Operation = Operation {
     summary: "Read the mode of the authorization, and the latest refusals of this node",
     description: "In the mode shadow, the refusals are the calls that the mode on would refuse.",
     answers: || ResponseSpec::ok("The authorization", Schemas::of::<AuthBody>),
-    ..Operation::read("readAuth", &AUTH, Access::Right(Right::AuthRead), |call| read(call).boxed())
+    ..Operation::read("readAuth", &AUTH, CallAccess::Right(Right::AuthRead), |call| {
+        Box::pin(read(call))
+    })
 };
 
 pub(crate) static SET: Operation = Operation {
@@ -32,8 +29,8 @@ pub(crate) static SET: Operation = Operation {
         "setAuthMode",
         Method::Patch,
         &AUTH,
-        Access::Right(Right::AuthManage),
-        |call| set(call).boxed(),
+        CallAccess::Right(Right::AuthManage),
+        |call| Box::pin(set(call)),
     )
 };
 
@@ -43,8 +40,11 @@ params! {
     }
 }
 
-async fn read(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
-    let Response { value: status, revision, .. } = call.run(call.service().auth_status()).await?;
+async fn read(call: &mut CallContext<'_>) -> HandlerResult {
+    call.ok(call.service().auth_status(), |status, _| status_body(status)).await
+}
+
+fn status_body(status: AuthStatus) -> AuthBody {
     let AuthStatus {
         mode,
         required_here,
@@ -57,18 +57,17 @@ async fn read(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
         let RefusalCount { subject, why, count, last_at } = refusal;
         RefusalBody { subject, why, count, last_at: Rfc3339Time(last_at) }
     };
-    let body = AuthBody {
+    AuthBody {
         mode: mode.as_str().to_owned(),
         required_here,
         has_had_administrator,
         token_policy: TokenPolicyBody { default_ttl_ms, max_ttl_ms },
         sessions_without_credential,
         refusals: refusals.into_iter().map(refusal).collect(),
-    };
-    Ok(Reply::json(StatusCode::OK, &body).at(revision))
+    }
 }
 
-async fn set(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+async fn set(call: &mut CallContext<'_>) -> HandlerResult {
     let SetModeParams { mode } = call.params()?;
-    call.change(call.service().change_auth(AuthChange::SetMode(mode))).await
+    call.no_content(call.service().change_auth(AuthChange::SetMode(mode))).await
 }

@@ -2,29 +2,27 @@
 
 use std::collections::BTreeMap;
 
-use axum::http::StatusCode;
-use futures_util::FutureExt as _;
 use holdfast_api::parameters::subject_quotas::{
     BYTES, CALLS_PER_SECOND, CONNECTIONS, QUEUE_ENTRIES, SESSIONS, STREAMS,
 };
 use holdfast_api::{CallParams as _, ErrorCode, Schemas, SubjectQuotasBody, params};
-use holdfast_service::{Response, SubjectLimits};
+use holdfast_service::SubjectLimits;
 use holdfast_types::{AuthChange, QuotaKind, Quotas, Right, SubjectName};
 
-use crate::access::Access;
-use crate::call::CallContext;
+use crate::access::CallAccess;
+use crate::call::{CallContext, HandlerResult};
 use crate::operation::{Example, Method, Operation, ResponseSpec};
-use crate::reply::Reply;
 use crate::routes::{DEFAULT_QUOTAS, SUBJECT_QUOTAS};
-use crate::status::HttpError;
+
+const MANAGE: CallAccess = CallAccess::Right(Right::AuthManage);
 
 pub(crate) static READ: Operation = Operation {
     summary: "Read the limits of a subject, and what it uses",
     description: "The subject itself needs no permission. The streams and connections are those of the node that answers.",
     answers,
     errors: &[ErrorCode::NotFound],
-    ..Operation::read("readQuotas", &SUBJECT_QUOTAS, Access::OwnOr(Right::AuthRead), |call| {
-        read_subject(call).boxed()
+    ..Operation::read("readQuotas", &SUBJECT_QUOTAS, CallAccess::OwnOr(Right::AuthRead), |call| {
+        Box::pin(read_subject(call))
     })
 };
 
@@ -34,8 +32,8 @@ pub(crate) static READ_DEFAULT: Operation = Operation {
     ..Operation::read(
         "readDefaultQuotas",
         &DEFAULT_QUOTAS,
-        Access::Right(Right::AuthRead),
-        |call| read(call, None).boxed(),
+        CallAccess::Right(Right::AuthRead),
+        |call| Box::pin(read(call, None)),
     )
 };
 
@@ -46,13 +44,9 @@ pub(crate) static SET: Operation = Operation {
     example: Example { query: "sessions=100&connections=50", body: "" },
     answers: || ResponseSpec::no_content("The quotas are set"),
     errors: &[ErrorCode::NotFound, ErrorCode::LastAdministrator],
-    ..Operation::change(
-        "setQuotas",
-        Method::Put,
-        &SUBJECT_QUOTAS,
-        Access::Right(Right::AuthManage),
-        |call| set_subject(call).boxed(),
-    )
+    ..Operation::change("setQuotas", Method::Put, &SUBJECT_QUOTAS, MANAGE, |call| {
+        Box::pin(set_subject(call))
+    })
 };
 
 pub(crate) static SET_DEFAULT: Operation = Operation {
@@ -62,13 +56,9 @@ pub(crate) static SET_DEFAULT: Operation = Operation {
     example: Example { query: "sessions=1000", body: "" },
     answers: || ResponseSpec::no_content("The quotas are set"),
     errors: &[ErrorCode::LastAdministrator],
-    ..Operation::change(
-        "setDefaultQuotas",
-        Method::Put,
-        &DEFAULT_QUOTAS,
-        Access::Right(Right::AuthManage),
-        |call| set(call, None).boxed(),
-    )
+    ..Operation::change("setDefaultQuotas", Method::Put, &DEFAULT_QUOTAS, MANAGE, |call| {
+        Box::pin(set(call, None))
+    })
 };
 
 params! {
@@ -86,40 +76,44 @@ fn answers() -> Vec<ResponseSpec> {
     ResponseSpec::ok("The limits, and what is used", Schemas::of::<SubjectQuotasBody>)
 }
 
-async fn read_subject(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+async fn read_subject(call: &mut CallContext<'_>) -> HandlerResult {
     let subject = call.subject()?;
     read(call, Some(subject)).await
 }
 
-async fn read(
-    call: &mut CallContext<'_>,
-    subject: Option<SubjectName>,
-) -> Result<Reply, HttpError> {
-    let found = call.run(call.service().subject_limits(subject)).await?;
-    let Response { value: SubjectLimits { subject, limits, used }, revision, .. } = found;
-    let by_name = |values: BTreeMap<QuotaKind, u64>| {
-        values.into_iter().map(|(quota, value)| (quota.to_string(), value)).collect()
+async fn read(call: &mut CallContext<'_>, subject: Option<SubjectName>) -> HandlerResult {
+    let body = |SubjectLimits { subject, limits, used }, _| SubjectQuotasBody {
+        subject,
+        quotas: by_name(limits),
+        used: by_name(used),
     };
-    let body = SubjectQuotasBody { subject, quotas: by_name(limits), used: by_name(used) };
-    Ok(Reply::json(StatusCode::OK, &body).at(revision))
+    call.ok(call.service().subject_limits(subject), body).await
 }
 
-async fn set_subject(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+async fn set_subject(call: &mut CallContext<'_>) -> HandlerResult {
     let subject = call.subject()?;
     set(call, Some(subject)).await
 }
 
-async fn set(call: &mut CallContext<'_>, subject: Option<SubjectName>) -> Result<Reply, HttpError> {
+async fn set(call: &mut CallContext<'_>, subject: Option<SubjectName>) -> HandlerResult {
     let params: SetQuotasParams = call.params()?;
-    let quotas = [
+    let quotas = named([
         (QuotaKind::Sessions, params.sessions),
         (QuotaKind::QueueEntries, params.queue_entries),
         (QuotaKind::Bytes, params.bytes),
         (QuotaKind::Streams, params.streams),
         (QuotaKind::Connections, params.connections),
         (QuotaKind::CallsPerSecond, params.calls_per_second),
-    ];
-    let set = quotas.into_iter().filter_map(|(quota, limit)| Some((quota, limit?)));
-    let change = AuthChange::SetQuotas { subject, quotas: Quotas(set.collect()) };
-    call.change(call.service().change_auth(change)).await
+    ]);
+    call.no_content(call.service().change_auth(AuthChange::SetQuotas { subject, quotas })).await
+}
+
+/// The quotas that a call names.
+pub(crate) fn named<const N: usize>(quotas: [(QuotaKind, Option<u64>); N]) -> Quotas {
+    Quotas(quotas.into_iter().filter_map(|(quota, limit)| Some((quota, limit?))).collect())
+}
+
+/// Quotas or uses in a body.
+pub(crate) fn by_name(values: BTreeMap<QuotaKind, u64>) -> BTreeMap<String, u64> {
+    values.into_iter().map(|(quota, value)| (quota.to_string(), value)).collect()
 }

@@ -1,19 +1,16 @@
 //! Roles with their permissions: `/v1/auth/roles`, and one of them.
 
-use axum::http::StatusCode;
-use futures_util::FutureExt as _;
 use holdfast_api::parameters::auth::PERMISSIONS;
 use holdfast_api::{CallParams as _, ErrorCode, RoleBody, RolesBody, Schemas, params};
-use holdfast_service::Response;
 use holdfast_types::{AuthChange, BUILT_IN_ROLES, Permission, Right, RoleName, built_in_role};
 
-use crate::access::Access;
+use crate::access::CallAccess;
 use crate::body::BodyKind;
-use crate::call::CallContext;
+use crate::call::{CallContext, HandlerResult};
 use crate::operation::{Example, Method, Operation, ResponseSpec};
-use crate::reply::Reply;
 use crate::routes::{ROLE, ROLES};
-use crate::status::HttpError;
+
+const MANAGE: CallAccess = CallAccess::Right(Right::AuthManage);
 
 pub(crate) static LIST: Operation = Operation {
     summary: "List the roles with their permissions",
@@ -21,8 +18,8 @@ pub(crate) static LIST: Operation = Operation {
         let about = "The roles that holdfast defines, then the others by name";
         ResponseSpec::ok(about, Schemas::of::<RolesBody>)
     },
-    ..Operation::read("listRoles", &ROLES, Access::Right(Right::AuthRead), |call| {
-        list(call).boxed()
+    ..Operation::read("listRoles", &ROLES, CallAccess::Right(Right::AuthRead), |call| {
+        Box::pin(list(call))
     })
 };
 
@@ -37,22 +34,14 @@ pub(crate) static SET: Operation = Operation {
     },
     answers: || ResponseSpec::no_content("The role is set"),
     errors: &[ErrorCode::QuotaExceeded, ErrorCode::LevelTooLow],
-    ..Operation::change("setRole", Method::Put, &ROLE, Access::Right(Right::AuthManage), |call| {
-        set(call).boxed()
-    })
+    ..Operation::change("setRole", Method::Put, &ROLE, MANAGE, |call| Box::pin(set(call)))
 };
 
 pub(crate) static DELETE: Operation = Operation {
     summary: "Delete a role, and take it from its subjects",
     answers: || ResponseSpec::no_content("The role does not exist any more"),
     errors: &[ErrorCode::NotFound],
-    ..Operation::change(
-        "deleteRole",
-        Method::Delete,
-        &ROLE,
-        Access::Right(Right::AuthManage),
-        |call| delete(call).boxed(),
-    )
+    ..Operation::change("deleteRole", Method::Delete, &ROLE, MANAGE, |call| Box::pin(delete(call)))
 };
 
 params! {
@@ -61,15 +50,16 @@ params! {
     }
 }
 
-async fn list(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
-    let Response { value: roles, revision, .. } = call.run(call.service().roles()).await?;
-    let created = roles.into_iter().map(|(role, permissions)| RoleBody {
-        role,
-        permissions: permissions.iter().map(Permission::to_string).collect(),
-        built_in: false,
-    });
-    let body = RolesBody { roles: built_in().chain(created).collect() };
-    Ok(Reply::json(StatusCode::OK, &body).at(revision))
+async fn list(call: &mut CallContext<'_>) -> HandlerResult {
+    call.ok(call.service().roles(), |roles, _| {
+        let created = roles.into_iter().map(|(role, permissions)| RoleBody {
+            role,
+            permissions: permissions.iter().map(Permission::to_string).collect(),
+            built_in: false,
+        });
+        RolesBody { roles: built_in().chain(created).collect() }
+    })
+    .await
 }
 
 fn built_in() -> impl Iterator<Item = RoleBody> {
@@ -83,13 +73,13 @@ fn built_in() -> impl Iterator<Item = RoleBody> {
     })
 }
 
-async fn set(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+async fn set(call: &mut CallContext<'_>) -> HandlerResult {
     let role = call.role()?;
     let SetRoleParams { permissions } = call.params()?;
-    call.change(call.service().change_auth(AuthChange::SetRole { role, permissions })).await
+    call.no_content(call.service().change_auth(AuthChange::SetRole { role, permissions })).await
 }
 
-async fn delete(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+async fn delete(call: &mut CallContext<'_>) -> HandlerResult {
     let role = call.role()?;
-    call.change(call.service().change_auth(AuthChange::DeleteRole { role })).await
+    call.no_content(call.service().change_auth(AuthChange::DeleteRole { role })).await
 }

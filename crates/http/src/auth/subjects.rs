@@ -1,27 +1,26 @@
 //! Subjects with their roles and certificates: `/v1/auth/subjects`, and one of them.
 
 use axum::http::StatusCode;
-use futures_util::FutureExt as _;
 use holdfast_api::parameters::auth::{CERTIFICATES, CLOSE_SESSIONS, ROLES};
 use holdfast_api::{
     CallParams as _, ClosedSessionsBody, ErrorCode, Schemas, SubjectBody, SubjectsBody, params,
 };
-use holdfast_service::Response;
 use holdfast_types::{AuthChange, CertificateName, Revision, Right, RoleName, SubjectName};
 
-use crate::access::Access;
+use crate::access::CallAccess;
 use crate::body::BodyKind;
-use crate::call::CallContext;
+use crate::call::{CallContext, HandlerResult};
 use crate::operation::{Example, Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::{SUBJECT, SUBJECTS};
-use crate::status::HttpError;
+
+const MANAGE: CallAccess = CallAccess::Right(Right::AuthManage);
 
 pub(crate) static LIST: Operation = Operation {
     summary: "List the subjects with their roles and certificates",
     answers: || ResponseSpec::ok("The subjects, by name", Schemas::of::<SubjectsBody>),
-    ..Operation::read("listSubjects", &SUBJECTS, Access::Right(Right::AuthRead), |call| {
-        list(call).boxed()
+    ..Operation::read("listSubjects", &SUBJECTS, CallAccess::Right(Right::AuthRead), |call| {
+        Box::pin(list(call))
     })
 };
 
@@ -32,13 +31,7 @@ pub(crate) static SET: Operation = Operation {
     example: Example { query: "role=viewer&certificate=CN=ci,O=prod", body: "" },
     answers: || ResponseSpec::no_content("The subject is set"),
     errors: &[ErrorCode::NotFound, ErrorCode::QuotaExceeded, ErrorCode::LastAdministrator],
-    ..Operation::change(
-        "setSubject",
-        Method::Put,
-        &SUBJECT,
-        Access::Right(Right::AuthManage),
-        |call| set(call).boxed(),
-    )
+    ..Operation::change("setSubject", Method::Put, &SUBJECT, MANAGE, |call| Box::pin(set(call)))
 };
 
 pub(crate) static DELETE: Operation = Operation {
@@ -50,13 +43,9 @@ pub(crate) static DELETE: Operation = Operation {
         ResponseSpec::ok(about, Schemas::of::<ClosedSessionsBody>)
     },
     errors: &[ErrorCode::NotFound, ErrorCode::LastAdministrator],
-    ..Operation::change(
-        "deleteSubject",
-        Method::Delete,
-        &SUBJECT,
-        Access::Right(Right::AuthManage),
-        |call| delete(call).boxed(),
-    )
+    ..Operation::change("deleteSubject", Method::Delete, &SUBJECT, MANAGE, |call| {
+        Box::pin(delete(call))
+    })
 };
 
 params! {
@@ -72,25 +61,26 @@ params! {
     }
 }
 
-async fn list(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
-    let Response { value: subjects, revision, .. } = call.run(call.service().subjects()).await?;
-    let subjects = subjects.into_iter().map(|(subject, known)| SubjectBody {
-        subject,
-        roles: known.roles,
-        certificates: known.certificates,
-    });
-    let body = SubjectsBody { subjects: subjects.collect() };
-    Ok(Reply::json(StatusCode::OK, &body).at(revision))
+async fn list(call: &mut CallContext<'_>) -> HandlerResult {
+    call.ok(call.service().subjects(), |subjects, _| {
+        let subjects = subjects.into_iter().map(|(subject, known)| SubjectBody {
+            subject,
+            roles: known.roles,
+            certificates: known.certificates,
+        });
+        SubjectsBody { subjects: subjects.collect() }
+    })
+    .await
 }
 
-async fn set(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+async fn set(call: &mut CallContext<'_>) -> HandlerResult {
     let subject = call.subject()?;
     let SetSubjectParams { roles, certificates } = call.params()?;
     let change = AuthChange::SetSubject { subject, roles, certificates };
-    call.change(call.service().change_auth(change)).await
+    call.no_content(call.service().change_auth(change)).await
 }
 
-async fn delete(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+async fn delete(call: &mut CallContext<'_>) -> HandlerResult {
     let subject = call.subject()?;
     let DeleteSubjectParams { sessions } = call.params()?;
     let change = AuthChange::DeleteSubject { subject: subject.clone() };
@@ -103,7 +93,7 @@ pub(super) async fn closed_sessions(
     call: &CallContext<'_>,
     subject: Option<SubjectName>,
     revision: Revision,
-) -> Result<Reply, HttpError> {
+) -> HandlerResult {
     let closed_sessions = match subject {
         Some(subject) => {
             let closed = call.service().close_sessions_of(&subject).await;

@@ -5,7 +5,6 @@
 use std::time::Duration;
 
 use axum::http::{HeaderValue, StatusCode, header};
-use futures_util::FutureExt as _;
 use holdfast_api::parameters::auth::{
     CLOSE_SESSIONS, DEFAULT_TTL, GRACE, MAX_TTL, NEVER, NEW_TOKEN_TTL, SUBJECT, TOKEN_TTL,
 };
@@ -20,15 +19,14 @@ use holdfast_types::{
 use serde::Serialize;
 
 use super::subjects::closed_sessions;
-use crate::access::Access;
-use crate::call::CallContext;
+use crate::access::CallAccess;
+use crate::call::{CallContext, HandlerResult};
 use crate::late_copies::LateCopies;
 use crate::operation::{Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::{ROTATE_TOKEN, TOKEN, TOKEN_POLICY, TOKENS};
-use crate::status::HttpError;
 
-const MANAGE: Access = Access::Right(Right::AuthManage);
+const MANAGE: CallAccess = CallAccess::Right(Right::AuthManage);
 
 pub(crate) static LIST: Operation = Operation {
     summary: "List the access tokens, without their secrets",
@@ -36,8 +34,8 @@ pub(crate) static LIST: Operation = Operation {
         let about = "The access tokens, in order of their ids";
         ResponseSpec::ok(about, Schemas::of::<AccessTokensBody>)
     },
-    ..Operation::read("listTokens", &TOKENS, Access::Right(Right::AuthRead), |call| {
-        list(call).boxed()
+    ..Operation::read("listTokens", &TOKENS, CallAccess::Right(Right::AuthRead), |call| {
+        Box::pin(list(call))
     })
 };
 
@@ -49,7 +47,7 @@ pub(crate) static CREATE: Operation = Operation {
     late_copies: LateCopies::SecretRequest,
     answers: || ResponseSpec::created("The access token", Schemas::of::<IssuedTokenBody>),
     errors: &[ErrorCode::NotFound, ErrorCode::QuotaExceeded],
-    ..Operation::change("createToken", Method::Post, &TOKENS, MANAGE, |call| create(call).boxed())
+    ..Operation::change("createToken", Method::Post, &TOKENS, MANAGE, |call| Box::pin(create(call)))
 };
 
 pub(crate) static ROTATE: Operation = Operation {
@@ -60,7 +58,7 @@ pub(crate) static ROTATE: Operation = Operation {
     answers: || ResponseSpec::created("The new access token", Schemas::of::<IssuedTokenBody>),
     errors: &[ErrorCode::NotFound, ErrorCode::QuotaExceeded, ErrorCode::LastAdministrator],
     ..Operation::change("rotateToken", Method::Post, &ROTATE_TOKEN, MANAGE, |call| {
-        rotate(call).boxed()
+        Box::pin(rotate(call))
     })
 };
 
@@ -75,7 +73,9 @@ pub(crate) static DELETE: Operation = Operation {
         ResponseSpec::ok(about, Schemas::of::<ClosedSessionsBody>)
     },
     errors: &[ErrorCode::NotFound, ErrorCode::LastAdministrator],
-    ..Operation::change("deleteToken", Method::Delete, &TOKEN, MANAGE, |call| delete(call).boxed())
+    ..Operation::change("deleteToken", Method::Delete, &TOKEN, MANAGE, |call| {
+        Box::pin(delete(call))
+    })
 };
 
 pub(crate) static SET_POLICY: Operation = Operation {
@@ -84,7 +84,7 @@ pub(crate) static SET_POLICY: Operation = Operation {
     params: TokenPolicyParams::LIST,
     answers: || ResponseSpec::no_content("The policy is set"),
     ..Operation::change("setTokenPolicy", Method::Put, &TOKEN_POLICY, MANAGE, |call| {
-        set_policy(call).boxed()
+        Box::pin(set_policy(call))
     })
 };
 
@@ -117,35 +117,36 @@ params! {
     }
 }
 
-async fn list(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
-    let Response { value: tokens, revision, .. } = call.run(call.service().access_tokens()).await?;
+async fn list(call: &mut CallContext<'_>) -> HandlerResult {
     let now = call.now();
-    let tokens = tokens.into_iter().map(|(id, token)| AccessTokenBody {
-        id,
-        expired: token.expires_at.is_some_and(|at| at <= now),
-        subject: token.subject,
-        ttl_ms: token.ttl_ms,
-        created_at: Rfc3339Time(token.created_at),
-        expires_at: token.expires_at.map(Rfc3339Time),
-    });
-    let body = AccessTokensBody { tokens: tokens.collect() };
-    Ok(Reply::json(StatusCode::OK, &body).at(revision))
+    call.ok(call.service().access_tokens(), |tokens, _| {
+        let tokens = tokens.into_iter().map(|(id, token)| AccessTokenBody {
+            id,
+            expired: token.expires_at.is_some_and(|at| at <= now),
+            subject: token.subject,
+            ttl_ms: token.ttl_ms,
+            created_at: Rfc3339Time(token.created_at),
+            expires_at: token.expires_at.map(Rfc3339Time),
+        });
+        AccessTokensBody { tokens: tokens.collect() }
+    })
+    .await
 }
 
-async fn create(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+async fn create(call: &mut CallContext<'_>) -> HandlerResult {
     let NewTokenParams { subject, ttl, never } = call.params()?;
     let lifetime = lifetime(never, ttl)?.unwrap_or(TokenLifetime::Default);
     Ok(issued(call.run(call.service().issue_token(subject, lifetime)).await?))
 }
 
-async fn rotate(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+async fn rotate(call: &mut CallContext<'_>) -> HandlerResult {
     let token = call.access_token()?;
     let RotateParams { grace, ttl, never } = call.params()?;
     let lifetime = lifetime(never, ttl)?;
     Ok(issued(call.run(call.service().rotate_token(token, grace, lifetime)).await?))
 }
 
-async fn delete(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+async fn delete(call: &mut CallContext<'_>) -> HandlerResult {
     let token = call.access_token()?;
     let DeleteTokenParams { sessions } = call.params()?;
     let subject = call.service().subject_of_token(token).filter(|_| sessions);
@@ -153,20 +154,18 @@ async fn delete(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     closed_sessions(call, subject, deleted.revision).await
 }
 
-async fn set_policy(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+async fn set_policy(call: &mut CallContext<'_>) -> HandlerResult {
     let TokenPolicyParams { default_ttl, max_ttl } = call.params()?;
     let policy =
         TokenPolicy { default_ttl_ms: default_ttl.map(millis), max_ttl_ms: max_ttl.map(millis) };
-    call.change(call.service().change_auth(AuthChange::SetTokenPolicy(policy))).await
+    call.no_content(call.service().change_auth(AuthChange::SetTokenPolicy(policy))).await
 }
 
 /// The lifetime that a call wants; `None` if it names none.
 fn lifetime(never: bool, ttl: Option<Duration>) -> Result<Option<TokenLifetime>, ParamError> {
     match (never, ttl) {
         (true, Some(_)) => {
-            let detail = "'ttl' and 'never' exclude each other";
-            Err(ParamError::of("never", ErrorCode::InvalidArgument, detail)
-                .hint("send one of them, or neither"))
+            Err(ParamError::excluded("never", "ttl").hint("send one of them, or neither"))
         }
         (true, None) => Ok(Some(TokenLifetime::Never)),
         (false, ttl) => Ok(ttl.map(TokenLifetime::Of)),

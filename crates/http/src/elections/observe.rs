@@ -13,8 +13,7 @@ use holdfast_service::{
 };
 use holdfast_types::{LockName, LockView, Revision, ZnodePath};
 
-use crate::call::CallContext;
-use crate::reply::Reply;
+use crate::call::{CallContext, HandlerResult};
 use crate::sse::{self, EventSource, last_event_id};
 use crate::state::{ShutdownPhase, begun};
 use crate::status::{ErrorContext, HttpError, denied, of_failure, shutting_down};
@@ -23,7 +22,7 @@ pub(super) async fn observe(
     call: &CallContext<'_>,
     (election, lock): (LockName, LockName),
     read: ReadMode,
-) -> Result<Reply, HttpError> {
+) -> HandlerResult {
     let since = last_event_id(&call.parts.headers)?;
     let (watch, gap) = match watch(call, &lock, since) {
         Err(Failure::Compacted { .. }) => (watch(call, &lock, None), true),

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use futures_util::FutureExt as _;
 use holdfast_api::parameters::lock::{
     DURABLE_REASON, ENQUEUE, HOLD, LIMIT, MAX_HOLD, MIN_HOLD, MODE, PERMITS, PRIORITY, QUEUE_MAX,
     REENTRANT, SESSION, SHARD, SHARDS, VALUE,
@@ -12,29 +11,27 @@ use holdfast_api::parameters::{ATTEMPT, CHANGE, LABELS, OWNER, TTL, WAIT};
 use holdfast_api::{
     CallParams as _, EnqueuedBody, ErrorCode, GrantBody, ParamError, Schemas, params,
 };
-use holdfast_service::{Granted, Response};
 use holdfast_types::{
     Acquire, AcquireOptions, Attempt, Data, Labels, Mode, Owner, Right, SessionName, ShardChoice,
     ShardRequest, Ttl, millis,
 };
 
 use super::acquire_stream::stream;
+use super::acquiring::{
+    ACQUIRE_ERRORS, GRANTED_TOKEN, acquiring_session, check_change, grant_body, grant_reply,
+};
 use super::durable::DurableHold;
 use super::enqueue::{self, PLACE, enqueue};
-use super::{
-    ACQUIRE_ERRORS, GRANTED_TOKEN, acquiring_session, check_change, grant_reply, owner_or_unnamed,
-};
-use crate::access::Access;
+use crate::access::CallAccess;
 use crate::body::BodyKind;
-use crate::call::CallContext;
+use crate::call::{CallContext, HandlerResult};
 use crate::late_copies::LateCopies;
 use crate::operation::{Content, Example, Method, Operation, ResponseSpec};
-use crate::reply::Reply;
 use crate::routes::LOCK;
 use crate::sse::accepts_events;
 use crate::status::HttpError;
 
-const ACCESS: Access = Access::AnyOf {
+const ACCESS: CallAccess = CallAccess::AnyOf {
     rights: &[Right::LockAcquire, Right::LockDurable],
     names: "whether the hold is durable",
     decided_in: "crates/machine/src/auth/needed.rs: needed_by",
@@ -68,7 +65,7 @@ pub(crate) static OPERATION: Operation = Operation {
     errors: ACQUIRE_ERRORS,
     late_copies: LateCopies::Attempt,
     body: BodyKind::LISTS,
-    ..Operation::change("acquireLock", Method::Put, &LOCK, ACCESS, |call| acquire(call).boxed())
+    ..Operation::change("acquireLock", Method::Put, &LOCK, ACCESS, |call| Box::pin(acquire(call)))
 };
 
 params! {
@@ -97,7 +94,7 @@ params! {
     }
 }
 
-async fn acquire(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+async fn acquire(call: &mut CallContext<'_>) -> HandlerResult {
     let lock = call.lock()?;
     let params: AcquireParams = call.params()?;
     let end = hold_end(&params)?;
@@ -115,7 +112,8 @@ async fn acquire(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
             (acquiring_session(call, session, attempt, ttl, labels)?, None)
         }
     };
-    let acquire = Acquire::new(lock.clone(), open, owner_or_unnamed(owner)).waiting(params.wait);
+    let acquire =
+        Acquire::new(lock.clone(), open, owner.unwrap_or_else(Owner::unnamed)).waiting(params.wait);
     let acquire = Acquire {
         attempt,
         change,
@@ -146,10 +144,8 @@ async fn acquire(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     }
     let granted = call.run(call.service().acquire(acquire)).await;
     let granted = granted.map_err(|problem| with_queue_max_hint(problem, params.queue_max))?;
-    let Response { value: Granted { grant, waited, expires_in, .. }, revision, .. } = granted;
-    let token = grant.token;
-    let body = GrantBody::new(grant, (waited, expires_in), call.now(), revision);
-    let body = if shards.is_some() { body.of_whole(&lock) } else { body };
+    let (token, revision) = (granted.value.grant.token, granted.revision);
+    let body = grant_body(granted, shards.is_some().then_some(&lock), call.now());
     Ok(grant_reply(call, token, &body, revision))
 }
 
@@ -186,17 +182,14 @@ fn hold_end(params: &AcquireParams) -> Result<HoldLifetime, ParamError> {
         let hold = DurableHold::of(owner, params.attempt, reason, params.mode, &others);
         return hold.map(HoldLifetime::Durable);
     }
-    let others = [("owner", owner.is_some()), ("attempt", params.attempt.is_some())];
-    let mut others = changes.into_iter().chain(others);
-    match (params.hold, others.find(|(_, is_given)| *is_given)) {
-        (Some(_), Some((other, _))) => {
-            let detail = format!("'{other}' and 'hold=connection' exclude each other");
-            Err(ParamError::of(other, ErrorCode::InvalidArgument, detail)
-                .hint("the connection is the holder: leave one of them out"))
-        }
-        (Some(_), None) => Ok(HoldLifetime::Connection),
-        (None, _) => Ok(HoldLifetime::Session),
+    if params.hold.is_none() {
+        return Ok(HoldLifetime::Session);
     }
+    let others = [("owner", owner.is_some()), ("attempt", params.attempt.is_some())];
+    let others = [changes, others].concat();
+    let hint = "the connection is the holder: leave one of them out";
+    ParamError::check_alone("hold=connection", &others, hint)?;
+    Ok(HoldLifetime::Connection)
 }
 
 /// Rejects parameters that only a new entry has.
@@ -207,14 +200,10 @@ fn check_changed(params: &AcquireParams) -> Result<(), ParamError> {
         ("reentrant", params.reentrant.is_some()),
         ("max_hold", params.max_hold.is_some()),
     ];
-    match fixed.into_iter().find(|(_, is_given)| *is_given && params.change.is_some()) {
-        Some((name, _)) => {
-            let detail = format!("'{name}' and 'change' exclude each other");
-            Err(ParamError::of(name, ErrorCode::InvalidArgument, detail)
-                .hint("a change may have another mode, value or min_hold"))
-        }
-        None => Ok(()),
+    if params.change.is_none() {
+        return Ok(());
     }
+    ParamError::check_alone("change", &fixed, "a change may have another mode, value or min_hold")
 }
 
 fn check_enqueue(params: &AcquireParams) -> Result<(), ParamError> {
@@ -250,7 +239,7 @@ pub(super) fn with_queue_max_hint(mut problem: HttpError, queue_max: Option<u32>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::locks::check_attempt;
+    use crate::locks::acquiring::check_attempt;
 
     fn read(query: &str) -> Result<AcquireParams, ParamError> {
         let params = AcquireParams::from_query(query)?;

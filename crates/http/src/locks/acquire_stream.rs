@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use axum::http::HeaderName;
 use holdfast_api::{
-    AheadBody, ErrorCode, EstimateBody, FENCING_TOKEN, GrantBody, LostBody, QueuedBody, RenewedBody,
+    AheadBody, ErrorCode, EstimateBody, FENCING_TOKEN, LostBody, QueuedBody, RenewedBody,
 };
 use holdfast_service::{
     AcquireProgress, ConnectionHold, Failure, Granted, HoldEnd, HoldEvent, PendingAcquire,
@@ -18,12 +18,12 @@ use holdfast_service::{
 };
 use holdfast_types::{Acquire, FencingToken, LockName, SessionName, Stamp, Ttl, millis};
 
+use super::acquiring::grant_body;
 use crate::activity::Activity;
-use crate::call::CallContext;
+use crate::call::{CallContext, HandlerResult};
 use crate::late_copies::LateCopies;
-use crate::reply::Reply;
 use crate::sse::{self, EventSource};
-use crate::status::{ErrorContext, HttpError, internal, of_failure};
+use crate::status::{ErrorContext, internal, of_failure};
 
 struct AcquireStream {
     service: Service,
@@ -48,7 +48,7 @@ pub(super) async fn stream(
     call: &CallContext<'_>,
     acquire: Acquire,
     for_connection: bool,
-) -> Result<Reply, HttpError> {
+) -> HandlerResult {
     let place = call.stream_place()?;
     let (lock, ttl) = (acquire.locks.first().clone(), acquire.open.ttl);
     let is_sharded = acquire.shards.is_some();
@@ -127,13 +127,13 @@ impl AcquireStream {
             Phase::Waiting(pending) if self.for_connection => pending.into_hold(&granted.value),
             Phase::Waiting(_) | Phase::Held(..) | Phase::Ended => None,
         };
-        let Response { value: Granted { grant, waited, expires_in, .. }, revision, .. } = granted;
+        let grant = &granted.value.grant;
         if let Some(hold) = held {
             self.phase = Phase::Held(Box::new(hold), grant.token, grant.session.clone());
         }
         let requested = std::mem::replace(&mut self.lock, grant.lock.clone());
-        let body = GrantBody::new(grant, (waited, expires_in), self.service.log_time(), revision);
-        sse::event("granted", &if self.is_sharded { body.of_whole(&requested) } else { body })
+        let whole = self.is_sharded.then_some(&requested);
+        sse::event("granted", &grant_body(granted, whole, self.service.log_time()))
     }
 
     fn failed(&mut self, failure: Failure) -> String {

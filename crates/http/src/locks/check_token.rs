@@ -2,15 +2,14 @@
 //! store that is written protects the data.
 
 use axum::http::StatusCode;
-use futures_util::FutureExt as _;
 use holdfast_api::parameters::STALE;
 use holdfast_api::parameters::lock::{CHECK_MODE, CHECKED_TOKEN};
 use holdfast_api::{CallParams as _, ErrorCode, Facts, FenceBody, Problem, Schemas, params};
 use holdfast_service::{FenceMode, Response, TokenCheck};
 use holdfast_types::{FenceView, FencingToken, LockName, Right};
 
-use crate::access::Access;
-use crate::call::{CallContext, read_mode};
+use crate::access::CallAccess;
+use crate::call::{CallContext, HandlerResult, read_mode};
 use crate::operation::{Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::FENCE;
@@ -22,8 +21,8 @@ pub(crate) static OPERATION: Operation = Operation {
     params: CheckTokenParams::LIST,
     answers: || ResponseSpec::ok("It is valid", Schemas::of::<FenceBody>),
     errors: &[ErrorCode::StaleToken],
-    ..Operation::read("checkToken", &FENCE, Access::Right(Right::LockCheck), |call| {
-        check(call).boxed()
+    ..Operation::read("checkToken", &FENCE, CallAccess::Right(Right::LockCheck), |call| {
+        Box::pin(check(call))
     })
 };
 
@@ -35,7 +34,7 @@ params! {
     }
 }
 
-async fn check(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+async fn check(call: &mut CallContext<'_>) -> HandlerResult {
     let lock = call.lock()?;
     let CheckTokenParams { token, mode, stale } = call.params()?;
     let mode = if mode == "monotonic" { FenceMode::Monotonic } else { FenceMode::Current };

@@ -68,9 +68,7 @@ pub(super) fn session_of(call: &CallContext<'_>, owner: &Owner) -> Result<Sessio
 
 /// Rejects the first of some parameters that is given.
 pub(super) fn check_absent(others: &[(&'static str, bool)]) -> Result<(), ParamError> {
-    let Some((other, _)) = others.iter().find(|(_, is_given)| *is_given) else { return Ok(()) };
-    let detail = format!("'{other}' and 'hold=durable' exclude each other");
-    Err(ParamError::of(other, ErrorCode::InvalidArgument, detail).hint(HINT))
+    ParamError::check_alone("hold=durable", others, HINT)
 }
 
 /// The owner, which names the hold in every call.

@@ -2,16 +2,15 @@
 
 use axum::http::header::LOCATION;
 use axum::http::{HeaderValue, StatusCode};
-use holdfast_api::{EnqueuedBody, ErrorCode, GrantBody, ParamError, lock_path};
-use holdfast_service::{AcquireProgress, Granted, Response};
+use holdfast_api::{EnqueuedBody, ErrorCode, ParamError, lock_path};
+use holdfast_service::AcquireProgress;
 use holdfast_types::Acquire;
 
 use super::acquire_stream::queued_body;
-use super::grant_reply;
-use crate::call::CallContext;
+use super::acquiring::{grant_body, grant_reply};
+use crate::call::{CallContext, HandlerResult};
 use crate::operation::Header;
 use crate::reply::Reply;
-use crate::status::HttpError;
 
 pub(super) const PLACE: Header = Header::text("location", "The path of the lock, with its queue");
 
@@ -20,12 +19,7 @@ const HINT: &str = "renew the session within its ttl: POST /v1/sessions/ID/keepa
 
 /// Rejects a call whose place nobody could keep, or that is no call of its own.
 pub(super) fn check(others: &[(&'static str, bool)], has_session: bool) -> Result<(), ParamError> {
-    if let Some((other, _)) = others.iter().find(|(_, is_given)| *is_given) {
-        let detail = format!("'{other}' and 'enqueue' exclude each other");
-        return Err(
-            ParamError::of(other, ErrorCode::InvalidArgument, detail).hint("leave one of them out")
-        );
-    }
+    ParamError::check_alone("enqueue", others, "leave one of them out")?;
     if has_session {
         return Ok(());
     }
@@ -33,17 +27,15 @@ pub(super) fn check(others: &[(&'static str, bool)], has_session: bool) -> Resul
         .hint("the session keeps the place in the queue: add the parameter session=ID"))
 }
 
-pub(super) async fn enqueue(call: &CallContext<'_>, acquire: Acquire) -> Result<Reply, HttpError> {
+pub(super) async fn enqueue(call: &CallContext<'_>, acquire: Acquire) -> HandlerResult {
     let (lock, is_sharded) = (acquire.locks.first().clone(), acquire.shards.is_some());
     let enqueued = call.service().enqueue(acquire).await.map_err(|failure| call.error(failure))?;
     let position = match enqueued {
         AcquireProgress::Queued(position) => position,
         AcquireProgress::Done(done) => {
-            let done = (*done).map_err(|failure| call.error(failure))?;
-            let Response { value: Granted { grant, waited, expires_in, .. }, revision, .. } = done;
-            let token = grant.token;
-            let body = GrantBody::new(grant, (waited, expires_in), call.now(), revision);
-            let body = if is_sharded { body.of_whole(&lock) } else { body };
+            let granted = (*done).map_err(|failure| call.error(failure))?;
+            let (token, revision) = (granted.value.grant.token, granted.revision);
+            let body = grant_body(granted, is_sharded.then_some(&lock), call.now());
             return Ok(grant_reply(call, token, &body, revision));
         }
     };

@@ -1,19 +1,14 @@
 //! `POST /v1/force-releases/{name}`: end the holds of a lock as an operator.
 
-use axum::http::StatusCode;
-use futures_util::FutureExt as _;
 use holdfast_api::parameters::lock::{ENDED_TOKEN, FORCE_REASON};
 use holdfast_api::{CallParams as _, ErrorCode, ForceReleasedBody, Schemas, params};
-use holdfast_service::Response;
 use holdfast_types::{FencingToken, ForceRelease, ForceReleaseTarget, Reason, Right};
 
-use crate::access::Access;
-use crate::call::CallContext;
+use crate::access::CallAccess;
+use crate::call::{CallContext, HandlerResult};
 use crate::late_copies::LateCopies;
 use crate::operation::{Method, Operation, ResponseSpec};
-use crate::reply::Reply;
 use crate::routes::FORCE_RELEASE;
-use crate::status::HttpError;
 
 pub(crate) static OPERATION: Operation = Operation {
     summary: "Force-release a lock: end its holds as an operator",
@@ -30,8 +25,8 @@ pub(crate) static OPERATION: Operation = Operation {
         "forceRelease",
         Method::Post,
         &FORCE_RELEASE,
-        Access::Right(Right::LockForceRelease),
-        |call| force_release(call).boxed(),
+        CallAccess::Right(Right::LockForceRelease),
+        |call| Box::pin(force_release(call)),
     )
 };
 
@@ -42,14 +37,13 @@ params! {
     }
 }
 
-async fn force_release(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+async fn force_release(call: &mut CallContext<'_>) -> HandlerResult {
     let lock = call.lock()?;
     let ForceReleaseParams { reason, token } = call.params()?;
     let what = token.map_or(ForceReleaseTarget::Holders, ForceReleaseTarget::Token);
     let command = ForceRelease { lock: lock.clone(), what, reason };
-    let broken = call.run(call.service().force_release(command)).await?;
-    let Response { value: ended, revision, .. } = broken;
-    Ok(Reply::json(StatusCode::OK, &ForceReleasedBody { lock, ended, revision }).at(revision))
+    let body = |ended, revision| ForceReleasedBody { lock, ended, revision };
+    call.ok(call.service().force_release(command), body).await
 }
 
 #[cfg(test)]

@@ -2,31 +2,27 @@
 
 use std::time::Duration;
 
-use axum::http::StatusCode;
-use futures_util::FutureExt as _;
 use holdfast_api::parameters::lock::AT;
 use holdfast_api::parameters::{LIMIT, STALE};
 use holdfast_api::{
     CallParams as _, ErrorCode, HistoryBody, Param, ParamError, ParamValue, PastHoldBody,
     Rfc3339Time, Schemas, format_duration, named_owner, params, parse_duration, parse_time,
 };
-use holdfast_service::{HistoryRequest, LockHistory, PastHold, Response};
-use holdfast_types::{HolderView, Right, Stamp, millis};
+use holdfast_service::{HistoryRequest, LockHistory, PastHold};
+use holdfast_types::{HolderView, Revision, Right, Stamp, millis};
 
-use crate::access::Access;
-use crate::call::{CallContext, read_mode};
+use crate::access::CallAccess;
+use crate::call::{CallContext, HandlerResult, read_mode};
 use crate::operation::{Operation, ResponseSpec};
-use crate::reply::Reply;
 use crate::routes::HISTORY;
-use crate::status::HttpError;
 
 pub(crate) static OPERATION: Operation = Operation {
     summary: "Read the past holds of a lock: holder, token, times, and the cause of each end",
     description: "The response has the holds that this node recorded. No hold that ended after the revision complete_since_revision is missing.",
     params: HistoryParams::LIST,
     answers: || ResponseSpec::ok("The history", Schemas::of::<HistoryBody>),
-    ..Operation::read("readHistory", &HISTORY, Access::Right(Right::LockRead), |call| {
-        history(call).boxed()
+    ..Operation::read("readHistory", &HISTORY, CallAccess::Right(Right::LockRead), |call| {
+        Box::pin(history(call))
     })
 };
 
@@ -71,18 +67,19 @@ impl ParamValue for HistoryTime {
     }
 }
 
-async fn history(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+async fn history(call: &mut CallContext<'_>) -> HandlerResult {
     let lock = call.lock()?;
     let HistoryParams { at, limit, stale } = call.params()?;
     let at = at.map(|at| at.stamp(call.now()));
     let request = HistoryRequest { lock, at, limit };
-    let history = call.run(call.service().history(request, read_mode(stale))).await?;
-    let Response { value: history, revision, leader_contact } = history;
+    call.ok(call.service().history(request, read_mode(stale)), history_body).await
+}
+
+fn history_body(history: LockHistory, revision: Revision) -> HistoryBody {
     let LockHistory { lock, holders, holds, complete_after } = history;
     let present = holders.into_iter().map(present_hold);
     let holds = present.chain(holds.into_iter().map(past_hold)).collect();
-    let body = HistoryBody { lock, holds, complete_since_revision: complete_after, revision };
-    Ok(Reply::json(StatusCode::OK, &body).at(revision).stale(leader_contact))
+    HistoryBody { lock, holds, complete_since_revision: complete_after, revision }
 }
 
 fn present_hold(holder: HolderView) -> PastHoldBody {

@@ -1,22 +1,19 @@
 //! `GET /v1/locks`: locks page by page, or with `sort=contention` those with the longest queues.
 
 use axum::http::StatusCode;
-use futures_util::FutureExt as _;
 use holdfast_api::parameters::lock::{HELD, LIST_SESSION, PREFIX, SORT, WAITING};
 use holdfast_api::parameters::{LIMIT, PAGE_TOKEN, STALE};
 use holdfast_api::{
-    CallParams as _, ContentionBody, ErrorCode, LockBody, LocksBody, ParamError, Schemas, params,
+    CallParams as _, ContentionBody, LockBody, LocksBody, ParamError, Schemas, params,
 };
-use holdfast_service::{ContendedLock, LockFilter, Response};
+use holdfast_service::{ContendedLock, LockFilter};
 use holdfast_types::SessionName;
 
 use super::read::with_times;
-use crate::access::Access;
-use crate::call::{CallContext, read_mode};
+use crate::access::CallAccess;
+use crate::call::{CallContext, HandlerResult, read_mode};
 use crate::operation::{Content, Example, Operation, ResponseSpec};
-use crate::reply::Reply;
 use crate::routes::LOCKS;
-use crate::status::HttpError;
 
 pub(crate) static OPERATION: Operation = Operation {
     summary: "List locks, in order of their names",
@@ -30,7 +27,7 @@ pub(crate) static OPERATION: Operation = Operation {
                 .or("application/json", Content::Json(Schemas::of::<ContentionBody>)),
         ]
     },
-    ..Operation::read("listLocks", &LOCKS, Access::Subject, |call| list(call).boxed())
+    ..Operation::read("listLocks", &LOCKS, CallAccess::Subject, |call| Box::pin(list(call)))
 };
 
 params! {
@@ -46,7 +43,7 @@ params! {
     }
 }
 
-async fn list(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+async fn list(call: &mut CallContext<'_>) -> HandlerResult {
     let params: ListParams = call.params()?;
     if sorts_by_contention(&params)? {
         return contention(call, params).await;
@@ -54,20 +51,20 @@ async fn list(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let ListParams { prefix, session, limit, page_token, held, waiting, stale, .. } = params;
     let filter = LockFilter { prefix: prefix.unwrap_or_default(), held, waiting, session };
     let locks = call.service().locks(&filter, page_token.as_deref(), limit, read_mode(stale));
-    let Response { value: page, revision, leader_contact } = call.run(locks).await?;
-    let body = LocksBody::new(page, call.now());
-    Ok(Reply::json(StatusCode::OK, &body).at(revision).stale(leader_contact))
+    call.ok(locks, |page, _| LocksBody::new(page, call.now())).await
 }
 
-async fn contention(call: &CallContext<'_>, params: ListParams) -> Result<Reply, HttpError> {
+async fn contention(call: &CallContext<'_>, params: ListParams) -> HandlerResult {
     let ListParams { prefix, limit, stale, .. } = params;
     let contention = call.service().contention(prefix.unwrap_or_default(), limit, read_mode(stale));
-    let Response { value: found, revision, leader_contact } = call.run(contention).await?;
     let now = call.now();
-    let body =
-        |ContendedLock { view, times }| with_times(LockBody::new(view, now, None), times.as_ref());
-    let body = ContentionBody { locks: found.into_iter().map(body).collect(), revision };
-    Ok(Reply::json(StatusCode::OK, &body).at(revision).stale(leader_contact))
+    call.ok(contention, |found, revision| {
+        let locks = found.into_iter().map(|ContendedLock { view, times }| {
+            with_times(LockBody::new(view, now, None), times.as_ref())
+        });
+        ContentionBody { locks: locks.collect(), revision }
+    })
+    .await
 }
 
 fn sorts_by_contention(params: &ListParams) -> Result<bool, ParamError> {
@@ -80,18 +77,14 @@ fn sorts_by_contention(params: &ListParams) -> Result<bool, ParamError> {
         ("held", params.held),
         ("waiting", params.waiting),
     ];
-    match others.into_iter().find(|(_, is_given)| *is_given) {
-        None => Ok(true),
-        Some((other, _)) => {
-            let detail = format!("'{other}' and 'sort=contention' exclude each other");
-            Err(ParamError::of(other, ErrorCode::InvalidArgument, detail)
-                .hint("sort=contention takes prefix, limit and stale"))
-        }
-    }
+    let hint = "sort=contention takes prefix, limit and stale";
+    ParamError::check_alone("sort=contention", &others, hint).map(|()| true)
 }
 
 #[cfg(test)]
 mod tests {
+    use holdfast_api::ErrorCode;
+
     use super::*;
 
     #[test]

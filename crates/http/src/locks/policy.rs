@@ -2,31 +2,26 @@
 
 use std::time::Duration;
 
-use axum::http::StatusCode;
-use futures_util::FutureExt as _;
 use holdfast_api::parameters::lock::{
     AGEING, COOLDOWN, DETECT_DEADLOCKS, LOCK_DELAY, ORDER, POLICY_LIMIT, POLICY_SHARDS,
 };
 use holdfast_api::{
     CallParams as _, CountOrNone, ErrorCode, ParamError, PolicyBody, Schemas, params,
 };
-use holdfast_service::Response;
 use holdfast_types::{PolicyChange, QueueOrder, Right, millis};
 
-use crate::access::Access;
-use crate::call::{CallContext, ReadParams, read_mode};
+use crate::access::CallAccess;
+use crate::call::{CallContext, HandlerResult, ReadParams, read_mode};
 use crate::operation::{Example, Method, Operation, ResponseSpec};
-use crate::reply::Reply;
 use crate::routes::POLICY;
-use crate::status::HttpError;
 
 pub(crate) static READ: Operation = Operation {
     summary: "Read the policy of a lock",
     description: "A lock whose policy was never changed has the default policy.",
     params: ReadParams::LIST,
     answers: || ResponseSpec::ok("The policy", Schemas::of::<PolicyBody>),
-    ..Operation::read("readPolicy", &POLICY, Access::Right(Right::LockRead), |call| {
-        read(call).boxed()
+    ..Operation::read("readPolicy", &POLICY, CallAccess::Right(Right::LockRead), |call| {
+        Box::pin(read(call))
     })
 };
 
@@ -42,8 +37,8 @@ pub(crate) static SET: Operation = Operation {
         "setPolicy",
         Method::Patch,
         &POLICY,
-        Access::Right(Right::LockPolicy),
-        |call| set(call).boxed(),
+        CallAccess::Right(Right::LockPolicy),
+        |call| Box::pin(set(call)),
     )
 };
 
@@ -59,21 +54,17 @@ params! {
     }
 }
 
-async fn read(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+async fn read(call: &mut CallContext<'_>) -> HandlerResult {
     let lock = call.lock()?;
     let ReadParams { stale } = call.params()?;
-    let response = call.run(call.service().lock(&lock, read_mode(stale))).await?;
-    let Response { value: view, revision, leader_contact } = response;
-    let body = PolicyBody::new(view.policy);
-    Ok(Reply::json(StatusCode::OK, &body).at(revision).stale(leader_contact))
+    let read = call.service().lock(&lock, read_mode(stale));
+    call.ok(read, |view, _| PolicyBody::new(view.policy)).await
 }
 
-async fn set(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+async fn set(call: &mut CallContext<'_>) -> HandlerResult {
     let lock = call.lock()?;
     let change = change(&call.params()?)?;
-    let changed = call.run(call.service().set_policy(lock, change)).await?;
-    let Response { value: policy, revision, .. } = changed;
-    Ok(Reply::json(StatusCode::OK, &PolicyBody::new(policy)).at(revision))
+    call.ok(call.service().set_policy(lock, change), |policy, _| PolicyBody::new(policy)).await
 }
 
 fn change(params: &PolicyParams) -> Result<PolicyChange, ParamError> {

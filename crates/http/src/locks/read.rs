@@ -1,21 +1,16 @@
 //! `GET /v1/locks/{name}`: the holders and the queue of a lock, and why it is not free.
 
 use axum::http::StatusCode;
-use futures_util::FutureExt as _;
 use holdfast_api::{
     CallParams as _, DurationStatsBody, ExplainedBody, LockBody, Schemas, WaitLinkBody, named_owner,
 };
-use holdfast_service::{
-    BlockingLink, DurationHistogram, Explanation, LeaseView, LockTimes, Response,
-};
-use holdfast_types::{LockName, Right, Stamp};
+use holdfast_service::{BlockingLink, DurationHistogram, Explanation, LeaseView, LockTimes};
+use holdfast_types::{LockName, Revision, Right, Stamp};
 
-use crate::access::Access;
-use crate::call::{CallContext, ReadParams, read_mode};
+use crate::access::CallAccess;
+use crate::call::{CallContext, HandlerResult, ReadParams, read_mode};
 use crate::operation::{Content, Operation, ResponseSpec};
-use crate::reply::Reply;
 use crate::routes::LOCK;
-use crate::status::HttpError;
 
 pub(crate) static OPERATION: Operation = Operation {
     summary: "Read the holders and the queue of a lock",
@@ -27,36 +22,38 @@ pub(crate) static OPERATION: Operation = Operation {
                 .or("application/json", Content::Json(Schemas::of::<LockBody>)),
         ]
     },
-    ..Operation::read("readLock", &LOCK, Access::Right(Right::LockRead), |call| read(call).boxed())
+    ..Operation::read("readLock", &LOCK, CallAccess::Right(Right::LockRead), |call| {
+        Box::pin(read(call))
+    })
 };
 
-async fn read(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+async fn read(call: &mut CallContext<'_>) -> HandlerResult {
     let lock = call.lock()?;
     let ReadParams { stale } = call.params()?;
     if !stale {
         return explain(call, lock).await;
     }
-    let response = call.run(call.service().lock(&lock, read_mode(stale))).await?;
-    let Response { value: view, revision, leader_contact } = response;
-    let body = LockBody::new(view, call.now(), Some(revision));
-    Ok(Reply::json(StatusCode::OK, &body).at(revision).stale(leader_contact))
+    let read = call.service().lock(&lock, read_mode(stale));
+    call.ok(read, |view, revision| LockBody::new(view, call.now(), Some(revision))).await
 }
 
-async fn explain(call: &CallContext<'_>, lock: LockName) -> Result<Reply, HttpError> {
-    let explained = call.run(call.service().explain(&lock)).await?;
-    let Response { value: Explanation { view, leases, chain, times }, revision, .. } = explained;
-    let now = call.now();
+async fn explain(call: &CallContext<'_>, lock: LockName) -> HandlerResult {
+    let explained = call.service().explain(&lock);
+    call.ok(explained, |lock, revision| explained_body(lock, call.now(), revision)).await
+}
+
+fn explained_body(explained: Explanation, now: Stamp, revision: Revision) -> ExplainedBody {
+    let Explanation { view, leases, chain, times } = explained;
     let mut lock = LockBody::new(view, now, Some(revision));
     for (holder, lease) in lock.holders.iter_mut().zip(&leases) {
         holder.since_renewal_ms = lease.map(|lease| lease.renewed_ago_ms());
         holder.expires_in_ms = lease.map(|lease| lease.left_ms);
     }
-    let body = ExplainedBody {
+    ExplainedBody {
         free_at_latest_in_ms: last_to_expire(&leases),
         blocked_by: chain.into_iter().map(|link| link_body(link, now)).collect(),
         ..with_times(lock, times.as_ref())
-    };
-    Ok(Reply::json(StatusCode::OK, &body).at(revision))
+    }
 }
 
 /// Milliseconds until the sessions of all holders expire without renewals; `None` if a lease is unknown.

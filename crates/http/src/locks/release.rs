@@ -1,7 +1,6 @@
 //! `DELETE /v1/locks/{name}`: release a lock or leave its queue.
 
 use axum::http::{HeaderName, HeaderValue, StatusCode};
-use futures_util::FutureExt as _;
 use holdfast_api::parameters::lock::{RELEASED_HOLD, RELEASED_PERMITS, RELEASED_SESSION};
 use holdfast_api::parameters::{OWNER, RELEASED_ATTEMPT, RELEASED_TOKEN, REQUEST};
 use holdfast_api::{CallParams as _, ErrorCode, HOLDFAST_HOLD_COUNT, ParamError, missing, params};
@@ -11,15 +10,22 @@ use holdfast_types::{
     SessionName,
 };
 
-use super::{RELEASE_ERRORS, durable, owner_or_unnamed, release_target};
-use crate::access::Access;
+use super::durable;
+use crate::access::CallAccess;
 use crate::body::BodyKind;
-use crate::call::CallContext;
+use crate::call::{CallContext, HandlerResult};
 use crate::late_copies::LateCopies;
 use crate::operation::{Example, Header, Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::LOCK;
-use crate::status::HttpError;
+
+/// Errors of a call that ends a hold or a wait.
+pub(crate) const RELEASE_ERRORS: &[ErrorCode] = &[
+    ErrorCode::NotFound,
+    ErrorCode::NotHolder,
+    ErrorCode::LimitMismatch,
+    ErrorCode::SessionExpired,
+];
 
 const HOLD_COUNT: Header = Header::number(
     HOLDFAST_HOLD_COUNT,
@@ -43,9 +49,9 @@ pub(crate) static OPERATION: Operation = Operation {
         Method::Delete,
         &LOCK,
         LateCopies::ReleasePermits,
-        Access::Subject,
+        CallAccess::Subject,
         BodyKind::SMALL,
-        |call| release(call).boxed(),
+        |call| Box::pin(release(call)),
     )
 };
 
@@ -61,7 +67,7 @@ params! {
     }
 }
 
-async fn release(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+async fn release(call: &mut CallContext<'_>) -> HandlerResult {
     let locks = call.lock()?.into();
     let params: ReleaseParams = call.params()?;
     let target = target_of(&params)?;
@@ -71,7 +77,7 @@ async fn release(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
         None => durable::session_of(call, &durable::named(owner.as_ref())?)?,
     };
     call.log_fields.session = Some(session.clone());
-    let release = Release { locks, session, owner: owner_or_unnamed(owner), target };
+    let release = Release { locks, session, owner: owner.unwrap_or_else(Owner::unnamed), target };
     let released = call.run(call.service().release(release)).await?;
     let Response { value: Released { hold_count, .. }, revision, .. } = released;
     let reply = Reply::empty(StatusCode::NO_CONTENT).at(revision);
@@ -80,6 +86,20 @@ async fn release(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     }
     let left = HeaderValue::from(hold_count);
     Ok(reply.with_header(HeaderName::from_static(HOLDFAST_HOLD_COUNT), left))
+}
+
+/// The target of a release.
+pub(crate) fn release_target(
+    attempt: Option<Attempt>,
+    token: Option<FencingToken>,
+) -> Result<ReleaseTarget, ParamError> {
+    match (attempt, token) {
+        (None, None) => Ok(ReleaseTarget::AnyEntry),
+        (Some(attempt), None) => Ok(ReleaseTarget::Attempt(attempt)),
+        (None, Some(token)) => Ok(ReleaseTarget::Hold(token)),
+        (Some(_), Some(_)) => Err(ParamError::excluded("token", "attempt")
+            .hint("name the token to give up a hold, or the attempt while there is no token yet")),
+    }
 }
 
 /// What a call releases. A durable hold is named by its owner and its token.

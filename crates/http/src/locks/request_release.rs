@@ -2,23 +2,17 @@
 
 use std::time::Duration;
 
-use axum::http::StatusCode;
-use futures_util::FutureExt as _;
 use holdfast_api::parameters::lock::{
     ASKED_TOKEN, DEADLINE, REQUEST_REASON, REQUESTED_OWNER, REQUESTED_SESSION, REVOKE,
 };
 use holdfast_api::{CallParams as _, ErrorCode, ParamError, ReleaseRequestedBody, Schemas, params};
-use holdfast_service::Response;
 use holdfast_types::{FencingToken, Owner, Reason, RequestRelease, Right, SessionName, millis};
 
-use super::owner_or_unnamed;
-use crate::access::Access;
-use crate::call::CallContext;
+use crate::access::CallAccess;
+use crate::call::{CallContext, HandlerResult};
 use crate::late_copies::LateCopies;
 use crate::operation::{Example, Method, Operation, ResponseSpec};
-use crate::reply::Reply;
 use crate::routes::RELEASE_REQUEST;
-use crate::status::HttpError;
 
 pub(crate) static OPERATION: Operation = Operation {
     summary: "Ask the holders of a lock to release it",
@@ -36,8 +30,8 @@ pub(crate) static OPERATION: Operation = Operation {
         "requestRelease",
         Method::Post,
         &RELEASE_REQUEST,
-        Access::Right(Right::LockRequestRelease),
-        |call| request_release(call).boxed(),
+        CallAccess::Right(Right::LockRequestRelease),
+        |call| Box::pin(request_release(call)),
     )
 };
 
@@ -52,7 +46,7 @@ params! {
     }
 }
 
-async fn request_release(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+async fn request_release(call: &mut CallContext<'_>) -> HandlerResult {
     let lock = call.lock()?;
     let params: RequestReleaseParams = call.params()?;
     let RequestReleaseParams { session, owner, token, reason, deadline, revoke } = params;
@@ -60,9 +54,8 @@ async fn request_release(call: &mut CallContext<'_>) -> Result<Reply, HttpError>
     let holder = holder(session, owner)?;
     let deadline_ms = millis(deadline);
     let request = RequestRelease { lock: lock.clone(), holder, token, reason, deadline_ms, revoke };
-    let asked = call.run(call.service().request_release(request)).await?;
-    let Response { value: asked, revision, .. } = asked;
-    Ok(Reply::json(StatusCode::OK, &ReleaseRequestedBody { lock, asked, revision }).at(revision))
+    let body = |asked, revision| ReleaseRequestedBody { lock, asked, revision };
+    call.ok(call.service().request_release(request), body).await
 }
 
 fn holder(
@@ -74,7 +67,7 @@ fn holder(
         return Err(ParamError::of("owner", ErrorCode::InvalidArgument, detail)
             .hint("name the session of the owner, or leave owner out to ask every holder"));
     }
-    Ok(session.map(|session| (session, owner_or_unnamed(owner))))
+    Ok(session.map(|session| (session, owner.unwrap_or_else(Owner::unnamed))))
 }
 
 #[cfg(test)]

@@ -1,21 +1,15 @@
 //! `POST /v1/transfers/{name}`: hand a hold over to another session.
 
-use axum::http::StatusCode;
-use futures_util::FutureExt as _;
 use holdfast_api::parameters::OWNER;
 use holdfast_api::parameters::lock::{FROM, FROM_TOKEN, TO, TO_OWNER};
 use holdfast_api::{CallParams as _, ErrorCode, HandedOverBody, Schemas, params};
-use holdfast_service::Response;
 use holdfast_types::{FencingToken, HandOver, Owner, Right, SessionName};
 
-use super::owner_or_unnamed;
-use crate::access::Access;
-use crate::call::CallContext;
+use crate::access::CallAccess;
+use crate::call::{CallContext, HandlerResult};
 use crate::late_copies::LateCopies;
 use crate::operation::{Method, Operation, ResponseSpec};
-use crate::reply::Reply;
 use crate::routes::TRANSFER;
-use crate::status::HttpError;
 
 pub(crate) static OPERATION: Operation = Operation {
     summary: "Transfer a held lock to another session",
@@ -40,8 +34,8 @@ pub(crate) static OPERATION: Operation = Operation {
         "transferLock",
         Method::Post,
         &TRANSFER,
-        Access::Right(Right::LockAcquire),
-        |call| transfer(call).boxed(),
+        CallAccess::Right(Right::LockAcquire),
+        |call| Box::pin(transfer(call)),
     )
 };
 
@@ -55,14 +49,15 @@ params! {
     }
 }
 
-async fn transfer(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+async fn transfer(call: &mut CallContext<'_>) -> HandlerResult {
     let lock = call.lock()?;
     let TransferParams { session, owner, token, to, to_owner } = call.params()?;
     call.log_fields.session = Some(session.clone());
-    let (from, to) = ((session, owner_or_unnamed(owner)), (to, owner_or_unnamed(to_owner)));
-    let handed = call.run(call.service().hand_over(HandOver { lock, from, to, token })).await?;
-    let Response { value: grant, revision, .. } = handed;
-    Ok(Reply::json(StatusCode::OK, &HandedOverBody::new(grant, revision)).at(revision))
+    let (from, to) = (
+        (session, owner.unwrap_or_else(Owner::unnamed)),
+        (to, to_owner.unwrap_or_else(Owner::unnamed)),
+    );
+    call.ok(call.service().hand_over(HandOver { lock, from, to, token }), HandedOverBody::new).await
 }
 
 #[cfg(test)]

@@ -4,28 +4,25 @@
 
 use std::time::Duration;
 
-use axum::http::StatusCode;
-use futures_util::FutureExt as _;
 use holdfast_api::parameters::recipe::{
     ARRIVAL, GENERATION, LEFT_ARRIVAL, MEMBER, MEMBER_OWNER, PARTIES, WAIT,
 };
 use holdfast_api::parameters::{LABELS, TTL};
 use holdfast_api::{BarrierBody, CallParams as _, ErrorCode, Schemas, TrippedBody, params};
-use holdfast_service::Response;
 use holdfast_types::{
     Arrive, BarrierKind, Labels, LeaveBarrier, OpenSession, Owner, RecipeName, RequestNumber,
     Revision, Right, SessionName, Ttl, millis,
 };
 
-use crate::access::Access;
+use crate::access::CallAccess;
 use crate::body::BodyKind;
-use crate::call::{CallContext, ReadParams, read_mode};
+use crate::call::{CallContext, HandlerResult, ReadParams, read_mode};
 use crate::idempotency;
 use crate::late_copies::LateCopies;
 use crate::operation::{Example, Method, Operation, ResponseSpec};
-use crate::reply::Reply;
 use crate::routes::BARRIER;
-use crate::status::HttpError;
+
+const USE: CallAccess = CallAccess::Right(Right::RecipeUse);
 
 pub(crate) static ARRIVE: Operation = Operation {
     summary: "Arrive at a barrier and wait for the others",
@@ -44,21 +41,17 @@ pub(crate) static ARRIVE: Operation = Operation {
         ErrorCode::CountMismatch,
         ErrorCode::BarrierBroken,
     ],
-    ..Operation::change(
-        "arriveAtBarrier",
-        Method::Put,
-        &BARRIER,
-        Access::Right(Right::RecipeUse),
-        |call| arrive(call, BarrierKind::Barrier).boxed(),
-    )
+    ..Operation::change("arriveAtBarrier", Method::Put, &BARRIER, USE, |call| {
+        Box::pin(arrive(call, BarrierKind::Barrier))
+    })
 };
 
 pub(crate) static READ: Operation = Operation {
     summary: "Read the arrivals at a barrier",
     params: ReadParams::LIST,
     answers: || ResponseSpec::ok("The barrier", Schemas::of::<BarrierBody>),
-    ..Operation::read("readBarrier", &BARRIER, Access::Right(Right::RecipeRead), |call| {
-        read(call, BarrierKind::Barrier).boxed()
+    ..Operation::read("readBarrier", &BARRIER, CallAccess::Right(Right::RecipeRead), |call| {
+        Box::pin(read(call, BarrierKind::Barrier))
     })
 };
 
@@ -68,13 +61,7 @@ pub(crate) static LEAVE: Operation = Operation {
     late_copies: LateCopies::Generation,
     answers: || ResponseSpec::no_content("The member has left"),
     errors: &[ErrorCode::NotFound, ErrorCode::SessionExpired],
-    ..Operation::change(
-        "leaveBarrier",
-        Method::Delete,
-        &BARRIER,
-        Access::Right(Right::RecipeUse),
-        |call| leave(call).boxed(),
-    )
+    ..Operation::change("leaveBarrier", Method::Delete, &BARRIER, USE, |call| Box::pin(leave(call)))
 };
 
 params! {
@@ -107,10 +94,7 @@ impl LeaveParams {
     }
 }
 
-pub(super) async fn arrive(
-    call: &mut CallContext<'_>,
-    barrier_kind: BarrierKind,
-) -> Result<Reply, HttpError> {
+pub(super) async fn arrive(call: &mut CallContext<'_>, barrier_kind: BarrierKind) -> HandlerResult {
     let name = call.recipe()?;
     let params: ArriveParams = call.params()?;
     let ArriveParams { parties, session, owner, request, ttl, wait, labels } = params;
@@ -127,28 +111,22 @@ pub(super) async fn arrive(
         request,
         wait_ms,
     };
-    let Response { value, revision, .. } = call.run(call.service().arrive(arrive)).await?;
-    Ok(Reply::json(StatusCode::OK, &TrippedBody::new(name, &value)).at(revision))
+    call.ok(call.service().arrive(arrive), |tripped, _| TrippedBody::new(name, &tripped)).await
 }
 
-pub(super) async fn read(
-    call: &mut CallContext<'_>,
-    barrier_kind: BarrierKind,
-) -> Result<Reply, HttpError> {
+pub(super) async fn read(call: &mut CallContext<'_>, barrier_kind: BarrierKind) -> HandlerResult {
     let name = call.recipe()?;
     let ReadParams { stale } = call.params()?;
-    let response = call.run(call.service().barrier(barrier_kind, &name, read_mode(stale))).await?;
-    let Response { value: view, revision, leader_contact } = response;
-    let body = BarrierBody::new(name, view, revision);
-    Ok(Reply::json(StatusCode::OK, &body).at(revision).stale(leader_contact))
+    let read = call.service().barrier(barrier_kind, &name, read_mode(stale));
+    call.ok(read, |view, revision| BarrierBody::new(name.clone(), view, revision)).await
 }
 
-async fn leave(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+async fn leave(call: &mut CallContext<'_>) -> HandlerResult {
     let name = call.recipe()?;
     let params: LeaveParams = call.params()?;
     call.log_fields.session = Some(params.session.clone());
     let leave = params.command(BarrierKind::Barrier, name);
-    call.change(call.service().leave_barrier(leave, Duration::ZERO)).await
+    call.no_content(call.service().leave_barrier(leave, Duration::ZERO)).await
 }
 
 #[cfg(test)]

@@ -1,31 +1,31 @@
 //! Counters: `/v1/counters/{name}`. The version of a counter is its entity tag.
 
 use axum::http::{StatusCode, header};
-use futures_util::FutureExt as _;
 use holdfast_api::parameters::recipe::{ADD, VALUE, VERSION};
 use holdfast_api::{CallParams as _, CounterBody, ErrorCode, Schemas, params};
 use holdfast_service::Response;
 use holdfast_types::{ChangeCounter, CounterChange, CounterView, RecipeName, Revision, Right};
 
-use crate::access::Access;
-use crate::call::{CallContext, ReadParams, read_mode};
+use crate::access::CallAccess;
+use crate::call::{CallContext, HandlerResult, ReadParams, read_mode};
 use crate::operation::{Content, Header, Method, Operation, ResponseSpec};
 use crate::precondition::{Precondition, tag};
 use crate::reply::Reply;
 use crate::routes::COUNTER;
-use crate::status::HttpError;
 
 const ETAG: Header = Header::text("etag", "The counter's version");
 const IF_MATCH: Header =
     Header::text("if-match", "The version that the counter must have, in quotes");
+
+const USE: CallAccess = CallAccess::Right(Right::RecipeUse);
 
 pub(crate) static READ: Operation = Operation {
     summary: "Read the value of a counter",
     description: "A counter that was never changed is 0. Accept: text/plain returns only the value.",
     params: ReadParams::LIST,
     answers,
-    ..Operation::read("readCounter", &COUNTER, Access::Right(Right::RecipeRead), |call| {
-        read(call).boxed()
+    ..Operation::read("readCounter", &COUNTER, CallAccess::Right(Right::RecipeRead), |call| {
+        Box::pin(read(call))
     })
 };
 
@@ -39,13 +39,7 @@ pub(crate) static ADD_TO: Operation = Operation {
         ErrorCode::QuotaExceeded,
         ErrorCode::CounterOverflow,
     ],
-    ..Operation::change(
-        "addToCounter",
-        Method::Post,
-        &COUNTER,
-        Access::Right(Right::RecipeUse),
-        |call| add(call).boxed(),
-    )
+    ..Operation::change("addToCounter", Method::Post, &COUNTER, USE, |call| Box::pin(add(call)))
 };
 
 pub(crate) static SET: Operation = Operation {
@@ -61,13 +55,7 @@ pub(crate) static SET: Operation = Operation {
         ErrorCode::CounterOverflow,
         ErrorCode::VersionMismatch,
     ],
-    ..Operation::change(
-        "setCounter",
-        Method::Put,
-        &COUNTER,
-        Access::Right(Right::RecipeUse),
-        |call| set(call).boxed(),
-    )
+    ..Operation::change("setCounter", Method::Put, &COUNTER, USE, |call| Box::pin(set(call)))
 };
 
 pub(crate) static DELETE: Operation = Operation {
@@ -78,8 +66,8 @@ pub(crate) static DELETE: Operation = Operation {
         "deleteCounter",
         Method::Delete,
         &COUNTER,
-        Access::Right(Right::RecipeDelete),
-        |call| delete(call).boxed(),
+        CallAccess::Right(Right::RecipeDelete),
+        |call| Box::pin(delete(call)),
     )
 };
 
@@ -101,7 +89,7 @@ fn answers() -> Vec<ResponseSpec> {
     vec![json.or("text/plain", Content::Text).with(&[ETAG])]
 }
 
-async fn read(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+async fn read(call: &mut CallContext<'_>) -> HandlerResult {
     let counter = call.recipe()?;
     let ReadParams { stale } = call.params()?;
     let response = call.run(call.service().counter(&counter, read_mode(stale))).await?;
@@ -109,20 +97,20 @@ async fn read(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     Ok(counter_reply(call, counter, view, revision).stale(leader_contact))
 }
 
-async fn add(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+async fn add(call: &mut CallContext<'_>) -> HandlerResult {
     let counter = call.recipe()?;
     let AddParams { add } = call.params()?;
     change(call, counter, CounterChange::Add { amount: add }).await
 }
 
-async fn set(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+async fn set(call: &mut CallContext<'_>) -> HandlerResult {
     let counter = call.recipe()?;
     let SetParams { value, version } = call.params()?;
     let version = Precondition::of_counter(&call.parts.headers)?.or(version);
     change(call, counter, CounterChange::Set { value, version }).await
 }
 
-async fn delete(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+async fn delete(call: &mut CallContext<'_>) -> HandlerResult {
     let counter = call.recipe()?;
     change(call, counter, CounterChange::Delete).await
 }
@@ -132,7 +120,7 @@ async fn change(
     call: &CallContext<'_>,
     counter: RecipeName,
     change: CounterChange,
-) -> Result<Reply, HttpError> {
+) -> HandlerResult {
     let count = ChangeCounter { counter: counter.clone(), change };
     let changed = call.run(call.service().count(count)).await?;
     Ok(match changed.value {

@@ -1,22 +1,17 @@
 //! Double barriers: `/v1/double-barriers/{name}`. The members enter together, and leave together.
 
-use axum::http::StatusCode;
-use futures_util::FutureExt as _;
 use holdfast_api::{BarrierBody, CallParams as _, ErrorCode, LeftBody, Schemas, TrippedBody};
-use holdfast_service::Response;
 use holdfast_types::{BarrierKind, Right};
 
 use super::barrier::{ArriveParams, LeaveParams, arrive, read};
-use crate::access::Access;
+use crate::access::CallAccess;
 use crate::body::BodyKind;
-use crate::call::{CallContext, ReadParams};
+use crate::call::{CallContext, HandlerResult, ReadParams};
 use crate::late_copies::LateCopies;
 use crate::operation::{Example, Method, Operation, ResponseSpec};
-use crate::reply::Reply;
 use crate::routes::DOUBLE_BARRIER;
-use crate::status::HttpError;
 
-const USE: Access = Access::Right(Right::RecipeUse);
+const USE: CallAccess = CallAccess::Right(Right::RecipeUse);
 
 pub(crate) static ENTER: Operation = Operation {
     summary: "Enter a double barrier together",
@@ -33,7 +28,7 @@ pub(crate) static ENTER: Operation = Operation {
         ErrorCode::CountMismatch,
     ],
     ..Operation::change("enterDoubleBarrier", Method::Put, &DOUBLE_BARRIER, USE, |call| {
-        arrive(call, BarrierKind::Double).boxed()
+        Box::pin(arrive(call, BarrierKind::Double))
     })
 };
 
@@ -44,8 +39,8 @@ pub(crate) static READ: Operation = Operation {
     ..Operation::read(
         "readDoubleBarrier",
         &DOUBLE_BARRIER,
-        Access::Right(Right::RecipeRead),
-        |call| read(call, BarrierKind::Double).boxed(),
+        CallAccess::Right(Right::RecipeRead),
+        |call| Box::pin(read(call, BarrierKind::Double)),
     )
 };
 
@@ -62,18 +57,16 @@ pub(crate) static LEAVE: Operation = Operation {
         ErrorCode::TooManyWaiters,
     ],
     ..Operation::change("leaveDoubleBarrier", Method::Delete, &DOUBLE_BARRIER, USE, |call| {
-        leave(call).boxed()
+        Box::pin(leave(call))
     })
 };
 
-async fn leave(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+async fn leave(call: &mut CallContext<'_>) -> HandlerResult {
     let barrier = call.recipe()?;
     let params: LeaveParams = call.params()?;
     let wait = params.wait;
     call.log_fields.session = Some(params.session.clone());
     call.log_fields.wait = wait;
     let leave = params.command(BarrierKind::Double, barrier.clone());
-    let left = call.run(call.service().leave_barrier(leave, wait)).await?;
-    let Response { value: left, revision, .. } = left;
-    Ok(Reply::json(StatusCode::OK, &LeftBody { barrier, left }).at(revision))
+    call.ok(call.service().leave_barrier(leave, wait), |left, _| LeftBody { barrier, left }).await
 }

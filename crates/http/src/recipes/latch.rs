@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use futures_util::FutureExt as _;
 use holdfast_api::parameters::STALE;
 use holdfast_api::parameters::recipe::{COUNT, ENDING_SESSION, KEY, ON_DEATH, WAIT};
 use holdfast_api::{
@@ -12,12 +11,13 @@ use holdfast_api::{
 use holdfast_service::{CountedDown, CreatedLatch, Response};
 use holdfast_types::{RequestId, Right, SessionName};
 
-use crate::access::Access;
-use crate::call::{CallContext, read_mode};
+use crate::access::CallAccess;
+use crate::call::{CallContext, HandlerResult, read_mode};
 use crate::operation::{Example, Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::LATCH;
-use crate::status::HttpError;
+
+const USE: CallAccess = CallAccess::Right(Right::RecipeUse);
 
 pub(crate) static CREATE: Operation = Operation {
     summary: "Create a latch",
@@ -31,13 +31,7 @@ pub(crate) static CREATE: Operation = Operation {
         ]
     },
     errors: &[ErrorCode::QuotaExceeded, ErrorCode::CountMismatch],
-    ..Operation::change(
-        "createLatch",
-        Method::Put,
-        &LATCH,
-        Access::Right(Right::RecipeUse),
-        |call| create(call).boxed(),
-    )
+    ..Operation::change("createLatch", Method::Put, &LATCH, USE, |call| Box::pin(create(call)))
 };
 
 pub(crate) static COUNT_DOWN: Operation = Operation {
@@ -50,13 +44,7 @@ pub(crate) static COUNT_DOWN: Operation = Operation {
         ResponseSpec::ok(about, Schemas::of::<LatchCountBody>)
     },
     errors: &[ErrorCode::NotFound, ErrorCode::SessionExpired, ErrorCode::QuotaExceeded],
-    ..Operation::change(
-        "countDown",
-        Method::Post,
-        &LATCH,
-        Access::Right(Right::RecipeUse),
-        |call| count_down(call).boxed(),
-    )
+    ..Operation::change("countDown", Method::Post, &LATCH, USE, |call| Box::pin(count_down(call)))
 };
 
 pub(crate) static AWAIT: Operation = Operation {
@@ -65,8 +53,8 @@ pub(crate) static AWAIT: Operation = Operation {
     params: AwaitLatchParams::LIST,
     answers: || ResponseSpec::ok("The latch is open", Schemas::of::<LatchBody>),
     errors: &[ErrorCode::NotFound, ErrorCode::NotYet, ErrorCode::TooManyWaiters],
-    ..Operation::read("awaitLatch", &LATCH, Access::Right(Right::RecipeRead), |call| {
-        wait(call).boxed()
+    ..Operation::read("awaitLatch", &LATCH, CallAccess::Right(Right::RecipeRead), |call| {
+        Box::pin(wait(call))
     })
 };
 
@@ -77,8 +65,8 @@ pub(crate) static DELETE: Operation = Operation {
         "deleteLatch",
         Method::Delete,
         &LATCH,
-        Access::Right(Right::RecipeDelete),
-        |call| delete(call).boxed(),
+        CallAccess::Right(Right::RecipeDelete),
+        |call| Box::pin(delete(call)),
     )
 };
 
@@ -103,7 +91,7 @@ params! {
     }
 }
 
-async fn create(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+async fn create(call: &mut CallContext<'_>) -> HandlerResult {
     let latch = call.recipe()?;
     let MakeLatchParams { count } = call.params()?;
     let response = call.run(call.service().create_latch(latch.clone(), count)).await?;
@@ -112,17 +100,15 @@ async fn create(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     Ok(Reply::json(status, &LatchBody::new(latch, view, revision)).at(revision))
 }
 
-async fn count_down(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+async fn count_down(call: &mut CallContext<'_>) -> HandlerResult {
     let latch = call.recipe()?;
     let params: CountDownParams = call.params()?;
     let key = params.key.clone();
     let when_ended = ending_session(params)?;
     call.log_fields.session.clone_from(&when_ended);
     let counted = call.service().count_down(latch.clone(), key.clone(), when_ended);
-    let counted = call.run(counted).await?;
-    let Response { value: CountedDown { left, counted }, revision, .. } = counted;
-    let body = LatchCountBody { latch, key, left, counted };
-    Ok(Reply::json(StatusCode::OK, &body).at(revision))
+    let body = |CountedDown { left, counted }, _| LatchCountBody { latch, key, left, counted };
+    call.ok(counted, body).await
 }
 
 /// Returns the session whose end counts the latch down, or `None` to count down now.
@@ -138,19 +124,17 @@ fn ending_session(params: CountDownParams) -> Result<Option<SessionName>, ParamE
     }
 }
 
-async fn wait(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+async fn wait(call: &mut CallContext<'_>) -> HandlerResult {
     let latch = call.recipe()?;
     let AwaitLatchParams { wait, stale } = call.params()?;
     call.log_fields.wait = wait;
     let opened = call.service().await_latch(&latch, wait, read_mode(stale));
-    let Response { value: view, revision, leader_contact } = call.run(opened).await?;
-    let body = LatchBody::new(latch, view, revision);
-    Ok(Reply::json(StatusCode::OK, &body).at(revision).stale(leader_contact))
+    call.ok(opened, |view, revision| LatchBody::new(latch.clone(), view, revision)).await
 }
 
-async fn delete(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+async fn delete(call: &mut CallContext<'_>) -> HandlerResult {
     let latch = call.recipe()?;
-    call.change(call.service().delete_latch(latch)).await
+    call.no_content(call.service().delete_latch(latch)).await
 }
 
 #[cfg(test)]

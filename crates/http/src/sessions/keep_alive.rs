@@ -4,26 +4,22 @@
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use futures_util::FutureExt as _;
 use holdfast_api::parameters::session::{EVENTS_SINCE, EVENTS_WAIT};
 use holdfast_api::{
     CallParams as _, ErrorCode, EventBody, GapBody, KEEPALIVE_SESSIONS_MAX, KeepaliveBody,
     KeepaliveManyBody, ParamError, Schemas, SessionBody, SessionEventsBody, params,
 };
-use holdfast_service::{
-    HoldChange, HoldNotice, ListenReply, ListenRequest, Response, SessionRenewal,
-};
+use holdfast_service::{HoldChange, HoldNotice, ListenReply, ListenRequest, SessionRenewal};
 use holdfast_types::{Revision, SessionName, Stamp};
 
 use super::open_close::session_reply;
-use crate::access::Access;
+use crate::access::CallAccess;
 use crate::body::BodyKind;
-use crate::call::CallContext;
+use crate::call::{CallContext, HandlerResult};
 use crate::late_copies::LateCopies;
 use crate::operation::{Content, Example, Method, Operation, ResponseSpec};
-use crate::reply::Reply;
 use crate::routes;
-use crate::status::{HttpError, with_status};
+use crate::status::with_status;
 
 pub(crate) static KEEP_ALIVE: Operation = Operation {
     summary: "Renew a session without a log entry",
@@ -43,9 +39,9 @@ pub(crate) static KEEP_ALIVE: Operation = Operation {
         Method::Post,
         &routes::KEEP_ALIVE,
         LateCopies::Renewal,
-        Access::Subject,
+        CallAccess::Subject,
         BodyKind::SMALL,
-        |call| keep_alive(call).boxed(),
+        |call| Box::pin(keep_alive(call)),
     )
 };
 
@@ -65,9 +61,9 @@ pub(crate) static KEEP_MANY_ALIVE: Operation = Operation {
         Method::Post,
         &routes::KEEP_MANY_ALIVE,
         LateCopies::Renewal,
-        Access::Subject,
+        CallAccess::Subject,
         BodyKind::Sessions,
-        |call| keep_many_alive(call).boxed(),
+        |call| Box::pin(keep_many_alive(call)),
     )
 };
 
@@ -78,7 +74,7 @@ params! {
     }
 }
 
-async fn keep_alive(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+async fn keep_alive(call: &mut CallContext<'_>) -> HandlerResult {
     let session = call.session()?;
     let KeepAliveParams { wait, since } = call.params()?;
     if wait.is_some() || since.is_some() {
@@ -89,18 +85,18 @@ async fn keep_alive(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     Ok(session_reply(call, response))
 }
 
-async fn listen(call: &mut CallContext<'_>, request: ListenRequest) -> Result<Reply, HttpError> {
+async fn listen(call: &mut CallContext<'_>, request: ListenRequest) -> HandlerResult {
     call.log_fields.wait = request.wait;
-    let Response { value, revision, .. } = call.run(call.service().listen(request)).await?;
-    let ListenReply { view, expires_in, waited, events, gap } = value;
-    let now = call.now();
-    let body = SessionEventsBody {
-        session: SessionBody::new(view, expires_in, now, revision),
-        waited_ms: holdfast_types::millis(waited),
-        events: events.into_iter().map(|event| event_body(event, now)).collect(),
-        gap: gap.map(|until| GapBody { until }),
+    let body = |ListenReply { view, expires_in, waited, events, gap }: ListenReply, revision| {
+        let now = call.now();
+        SessionEventsBody {
+            session: SessionBody::new(view, expires_in, now, revision),
+            waited_ms: holdfast_types::millis(waited),
+            events: events.into_iter().map(|event| event_body(event, now)).collect(),
+            gap: gap.map(|until| GapBody { until }),
+        }
     };
-    Ok(Reply::json(StatusCode::OK, &body).at(revision))
+    call.ok(call.service().listen(request), body).await
 }
 
 fn event_body(notice: HoldNotice, now: Stamp) -> EventBody {
@@ -116,18 +112,19 @@ fn event_body(notice: HoldNotice, now: Stamp) -> EventBody {
     }
 }
 
-async fn keep_many_alive(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+async fn keep_many_alive(call: &mut CallContext<'_>) -> HandlerResult {
     let sessions = session_ids(&call.body)?;
     let sessions = sessions.into_iter().map(|session| call.whole_session("session", session));
     let sessions = sessions.collect::<Result<_, _>>()?;
-    let kept = call.run(call.service().keep_many_alive(sessions)).await?;
-    let Response { value: kept, revision, .. } = kept;
     let result = |SessionRenewal { session, renewed }| match renewed {
         Ok((ttl, expires_in)) => KeepaliveBody::renewed(session, ttl, expires_in),
         Err(failure) => KeepaliveBody::refused(session, with_status(call.error(failure))),
     };
-    let body = KeepaliveManyBody { sessions: kept.into_iter().map(result).collect(), revision };
-    Ok(Reply::json(StatusCode::OK, &body).at(revision))
+    let body = |kept: Vec<SessionRenewal>, revision| KeepaliveManyBody {
+        sessions: kept.into_iter().map(result).collect(),
+        revision,
+    };
+    call.ok(call.service().keep_many_alive(sessions), body).await
 }
 
 fn session_ids(body: &[u8]) -> Result<Vec<SessionName>, ParamError> {

@@ -3,7 +3,6 @@
 //! With `force` an operator closes the session of another client.
 
 use axum::http::{HeaderValue, StatusCode, header};
-use futures_util::FutureExt as _;
 use holdfast_api::parameters::session::{FORCE, INCARNATION, OPEN_ATTEMPT, REASON};
 use holdfast_api::parameters::{LABELS, TTL};
 use holdfast_api::{
@@ -12,14 +11,13 @@ use holdfast_api::{
 use holdfast_service::{Response, SessionLease, generate_session_name};
 use holdfast_types::{Attempt, Labels, OpenSession, Reason, Right, SessionId, SessionName, Ttl};
 
-use crate::access::Access;
+use crate::access::CallAccess;
 use crate::body::BodyKind;
-use crate::call::CallContext;
+use crate::call::{CallContext, HandlerResult};
 use crate::late_copies::LateCopies;
 use crate::operation::{Example, Header, Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::{SESSION, SESSIONS};
-use crate::status::HttpError;
 
 const LOCATION: Header = Header::text("location", "The path of the session");
 
@@ -38,8 +36,8 @@ pub(crate) static CREATE: Operation = Operation {
         "createSession",
         Method::Post,
         &SESSIONS,
-        Access::Right(Right::SessionOpen),
-        |call| create(call).boxed(),
+        CallAccess::Right(Right::SessionOpen),
+        |call| Box::pin(create(call)),
     )
 };
 
@@ -65,8 +63,8 @@ pub(crate) static OPEN: Operation = Operation {
         "openSession",
         Method::Put,
         &SESSION,
-        Access::Right(Right::SessionOpen),
-        |call| open(call).boxed(),
+        CallAccess::Right(Right::SessionOpen),
+        |call| Box::pin(open(call)),
     )
 };
 
@@ -82,9 +80,9 @@ pub(crate) static CLOSE: Operation = Operation {
         Method::Delete,
         &SESSION,
         LateCopies::Incarnation,
-        Access::Subject,
+        CallAccess::Subject,
         BodyKind::SMALL,
-        |call| close(call).boxed(),
+        |call| Box::pin(close(call)),
     )
 };
 
@@ -111,14 +109,14 @@ params! {
     }
 }
 
-async fn create(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+async fn create(call: &mut CallContext<'_>) -> HandlerResult {
     let session = generate_session_name().map_err(|failure| call.error(failure))?;
     let session = call.whole_session("session", session)?;
     let OpenParams { ttl, labels } = call.params()?;
     open_session(call, (session, None), ttl, labels).await
 }
 
-async fn open(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+async fn open(call: &mut CallContext<'_>) -> HandlerResult {
     let session = call.session()?;
     let OpenNamedParams { attempt, ttl, labels } = call.params()?;
     open_session(call, (session, attempt), ttl, labels).await
@@ -129,7 +127,7 @@ async fn open_session(
     (session, attempt): (SessionName, Option<Attempt>),
     ttl: Option<Ttl>,
     labels: Labels,
-) -> Result<Reply, HttpError> {
+) -> HandlerResult {
     let open = OpenSession { session, ttl, anonymous: false, labels, password: None, id: None };
     let response = call.run(call.service().open_session(open, attempt)).await?;
     Ok(session_reply(call, response))
@@ -149,13 +147,15 @@ pub(super) fn session_reply(call: &CallContext<'_>, response: Response<SessionLe
     }
 }
 
-async fn close(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+async fn close(call: &mut CallContext<'_>) -> HandlerResult {
     let session = call.session()?;
     let params: CloseParams = call.params()?;
     let incarnation = params.incarnation;
     match operator_reason(params)? {
-        Some(reason) => call.change(call.service().end_session(session, incarnation, reason)).await,
-        None => call.change(call.service().close_session(session, incarnation)).await,
+        Some(reason) => {
+            call.no_content(call.service().end_session(session, incarnation, reason)).await
+        }
+        None => call.no_content(call.service().close_session(session, incarnation)).await,
     }
 }
 

@@ -1,25 +1,20 @@
 //! `GET /v1/sessions/{id}`: the locks that a session holds and waits for. `GET /v1/sessions`: all sessions, page by page.
 
-use axum::http::StatusCode;
-use futures_util::FutureExt as _;
 use holdfast_api::parameters::{LIMIT, PAGE_TOKEN, STALE};
 use holdfast_api::{CallParams as _, ErrorCode, Schemas, SessionBody, SessionsBody, params};
-use holdfast_service::Response;
 
 use super::open_close::session_reply;
-use crate::access::Access;
-use crate::call::{CallContext, ReadParams, read_mode};
+use crate::access::CallAccess;
+use crate::call::{CallContext, HandlerResult, ReadParams, read_mode};
 use crate::operation::{Operation, ResponseSpec};
-use crate::reply::Reply;
 use crate::routes::{SESSION, SESSIONS};
-use crate::status::HttpError;
 
 pub(crate) static READ: Operation = Operation {
     summary: "Read what a session holds and waits for",
     params: ReadParams::LIST,
     answers: || ResponseSpec::ok("The session", Schemas::of::<SessionBody>),
     errors: &[ErrorCode::SessionExpired],
-    ..Operation::read("readSession", &SESSION, Access::Subject, |call| read(call).boxed())
+    ..Operation::read("readSession", &SESSION, CallAccess::Subject, |call| Box::pin(read(call)))
 };
 
 pub(crate) static LIST: Operation = Operation {
@@ -27,7 +22,7 @@ pub(crate) static LIST: Operation = Operation {
     description: "If there are more, the answer has a next_page_token for the parameter page_token of the next call.",
     params: ListSessionsParams::LIST,
     answers: || ResponseSpec::ok("A page of sessions", Schemas::of::<SessionsBody>),
-    ..Operation::read("listSessions", &SESSIONS, Access::Subject, |call| list(call).boxed())
+    ..Operation::read("listSessions", &SESSIONS, CallAccess::Subject, |call| Box::pin(list(call)))
 };
 
 params! {
@@ -38,17 +33,15 @@ params! {
     }
 }
 
-async fn read(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+async fn read(call: &mut CallContext<'_>) -> HandlerResult {
     let session = call.session()?;
     let ReadParams { stale } = call.params()?;
     let response = call.run(call.service().session(&session, read_mode(stale))).await?;
     Ok(session_reply(call, response))
 }
 
-async fn list(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+async fn list(call: &mut CallContext<'_>) -> HandlerResult {
     let ListSessionsParams { limit, page_token, stale } = call.params()?;
     let sessions = call.service().sessions(page_token.as_deref(), limit, read_mode(stale));
-    let Response { value: page, revision, leader_contact } = call.run(sessions).await?;
-    let body = SessionsBody::new(page, call.now());
-    Ok(Reply::json(StatusCode::OK, &body).at(revision).stale(leader_contact))
+    call.ok(sessions, |page, _| SessionsBody::new(page, call.now())).await
 }

@@ -9,10 +9,9 @@ use holdfast_api::{
 use holdfast_types::{AclEntry, Caller, Op, OpReply, ZnodePath};
 
 use super::{change, unexpected_reply};
-use crate::call::CallContext;
+use crate::call::{CallContext, HandlerResult};
 use crate::precondition::{Precondition, tag};
 use crate::reply::Reply;
-use crate::status::HttpError;
 
 /// The parameter `acl` of a `PUT`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,7 +38,7 @@ pub(super) async fn replace(
     call: &CallContext<'_>,
     path: ZnodePath,
     caller: Caller,
-) -> Result<Reply, HttpError> {
+) -> HandlerResult {
     let acl = entries(&call.body)?;
     let version = Precondition::of(&call.parts.headers)?.version()?;
     match change(call, caller, Op::SetAcl { path: path.clone(), acl, version }).await? {

@@ -1,19 +1,17 @@
 //! `DELETE /v1/tree/{path}`: delete a node.
 
 use axum::http::{HeaderName, StatusCode};
-use futures_util::FutureExt as _;
 use holdfast_api::parameters::tree::{DELETE_RECURSIVE, SESSION};
 use holdfast_api::{CallParams as _, ErrorCode, HOLDFAST_DELETED, params};
 use holdfast_types::{Op, OpReply, Right, SessionName};
 
 use super::{IF_MATCH, caller, change, unexpected_reply};
-use crate::access::Access;
-use crate::call::CallContext;
+use crate::access::CallAccess;
+use crate::call::{CallContext, HandlerResult};
 use crate::operation::{Header, Method, Operation, ResponseSpec};
 use crate::precondition::Precondition;
 use crate::reply::Reply;
 use crate::routes::TREE;
-use crate::status::HttpError;
 
 pub(crate) static OPERATION: Operation = Operation {
     summary: "Delete a znode",
@@ -34,8 +32,8 @@ pub(crate) static OPERATION: Operation = Operation {
         "deleteZnode",
         Method::Delete,
         &TREE,
-        Access::Right(Right::TreeWrite),
-        |call| delete(call).boxed(),
+        CallAccess::Right(Right::TreeWrite),
+        |call| Box::pin(delete(call)),
     )
 };
 
@@ -46,7 +44,7 @@ params! {
     }
 }
 
-async fn delete(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+async fn delete(call: &mut CallContext<'_>) -> HandlerResult {
     let path = call.znode()?;
     let DeleteParams { session, recursive } = call.params()?;
     let caller = caller(call, session);

@@ -2,7 +2,6 @@
 
 use axum::http::header::ETAG;
 use axum::http::{HeaderName, HeaderValue, StatusCode};
-use futures_util::FutureExt as _;
 use holdfast_api::parameters::tree::{CHILDREN, RECURSIVE, STAT};
 use holdfast_api::parameters::{LIMIT, PAGE_TOKEN, STALE};
 use holdfast_api::{
@@ -13,13 +12,12 @@ use holdfast_service::{Response, ZnodeAcl, ZnodeContents};
 use holdfast_types::{Revision, Right, Stat, ZnodePath};
 
 use super::stat_reply;
-use crate::access::Access;
-use crate::call::{CallContext, read_mode};
+use crate::access::CallAccess;
+use crate::call::{CallContext, HandlerResult, read_mode};
 use crate::operation::{Content, Header, Operation, ResponseSpec};
 use crate::precondition::tag;
 use crate::reply::Reply;
 use crate::routes::TREE;
-use crate::status::HttpError;
 
 const ACL: Param = Param::flag("acl", "The znode's access list, instead of its data");
 
@@ -30,7 +28,9 @@ pub(crate) static OPERATION: Operation = Operation {
     params: GetParams::LIST,
     answers,
     errors: &[ErrorCode::NotFound],
-    ..Operation::read("readZnode", &TREE, Access::Right(Right::TreeRead), |call| get(call).boxed())
+    ..Operation::read("readZnode", &TREE, CallAccess::Right(Right::TreeRead), |call| {
+        Box::pin(get(call))
+    })
 };
 
 params! {
@@ -77,7 +77,7 @@ fn answers() -> Vec<ResponseSpec> {
     vec![answer.with(&STAT)]
 }
 
-async fn get(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+async fn get(call: &mut CallContext<'_>) -> HandlerResult {
     let path = call.znode()?;
     let params: GetParams = call.params()?;
     let aspect = aspect(&params)?;
@@ -141,9 +141,7 @@ fn aspect(params: &GetParams) -> Result<Aspect, ParamError> {
         (None, _) => Aspect::Data,
         (Some((_, _, aspect)), None) => aspect,
         (Some((one, ..)), Some((other, ..))) => {
-            let detail = format!("'{one}' and '{other}' exclude each other");
-            return Err(ParamError::of(other, ErrorCode::InvalidArgument, detail)
-                .hint("read them in two calls"));
+            return Err(ParamError::excluded(other, one).hint("read them in two calls"));
         }
     };
     let page = [("limit", params.limit.is_some()), ("page_token", params.page_token.is_some())];

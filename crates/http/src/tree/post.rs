@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use futures_util::FutureExt as _;
 use holdfast_api::parameters::tree::{
     ACL, CONTAINER, EPHEMERAL, NAME, PARENTS, SEQUENTIAL, SESSION, TTL,
 };
@@ -12,14 +11,12 @@ use holdfast_types::{AclEntry, Data, Op, OpReply, Right, SessionName, ZnodePath}
 
 use super::new_znode::{KindParams, NewZnode};
 use super::{CREATE_ERRORS, ETAG, LOCATION, caller, change, created, unexpected_reply};
-use crate::access::Access;
+use crate::access::CallAccess;
 use crate::body::BodyKind;
-use crate::call::CallContext;
+use crate::call::{CallContext, HandlerResult};
 use crate::operation::{Example, Method, Operation, ResponseSpec};
 use crate::precondition::{Precondition, contradiction};
-use crate::reply::Reply;
 use crate::routes::TREE;
-use crate::status::HttpError;
 
 pub(crate) static OPERATION: Operation = Operation {
     summary: "Create a child znode whose name ends with the next number of the directory",
@@ -37,8 +34,8 @@ pub(crate) static OPERATION: Operation = Operation {
         "createZnode",
         Method::Post,
         &TREE,
-        Access::Right(Right::TreeWrite),
-        |call| post(call).boxed(),
+        CallAccess::Right(Right::TreeWrite),
+        |call| Box::pin(post(call)),
     )
 };
 
@@ -55,7 +52,7 @@ params! {
     }
 }
 
-async fn post(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+async fn post(call: &mut CallContext<'_>) -> HandlerResult {
     let directory = call.znode()?;
     let params: PostParams = call.params()?;
     let PostParams { name, session, ephemeral, container, ttl, acl, parents, .. } = params;

@@ -6,7 +6,6 @@
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use futures_util::FutureExt as _;
 use holdfast_api::parameters::tree::{ACL, CONTAINER, EPHEMERAL, PARENTS, SESSION, TTL};
 use holdfast_api::{
     CallParams as _, ErrorCode, Facts, ParamError, Problem, Schemas, ZnodeBody, params,
@@ -19,12 +18,11 @@ use holdfast_types::{
 use super::acl::{self, AclParam};
 use super::new_znode::{KindParams, NewZnode};
 use super::{ETAG, IF_MATCH, LOCATION, caller, change, created, stat_reply, unexpected_reply};
-use crate::access::Access;
+use crate::access::CallAccess;
 use crate::body::BodyKind;
-use crate::call::CallContext;
+use crate::call::{CallContext, HandlerResult};
 use crate::operation::{Example, Header, Method, Operation, ResponseSpec};
 use crate::precondition::{Precondition, contradiction};
-use crate::reply::Reply;
 use crate::routes::TREE;
 use crate::status::HttpError;
 
@@ -64,9 +62,13 @@ pub(crate) static OPERATION: Operation = Operation {
         ErrorCode::VersionMismatch,
     ],
     body: BodyKind::Data,
-    ..Operation::change("putZnode", Method::Put, &TREE, Access::Right(Right::TreeWrite), |call| {
-        put(call).boxed()
-    })
+    ..Operation::change(
+        "putZnode",
+        Method::Put,
+        &TREE,
+        CallAccess::Right(Right::TreeWrite),
+        |call| Box::pin(put(call)),
+    )
 };
 
 params! {
@@ -80,7 +82,7 @@ params! {
     }
 }
 
-async fn put(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+async fn put(call: &mut CallContext<'_>) -> HandlerResult {
     let path = call.znode()?;
     let mut params: PutParams = call.params()?;
     let caller = caller(call, params.session.take());
@@ -127,7 +129,7 @@ async fn create(
     path: ZnodePath,
     caller: Caller,
     new: NewZnode,
-) -> Result<Reply, HttpError> {
+) -> HandlerResult {
     let precondition = Precondition::of(&call.parts.headers)?;
     if path == ZnodePath::root() {
         return Err(root_exists());
@@ -144,7 +146,7 @@ async fn create_or_replace(
     path: ZnodePath,
     caller: Caller,
     new: NewZnode,
-) -> Result<Reply, HttpError> {
+) -> HandlerResult {
     let data = Data::from(&call.body[..]);
     let replaced = match Precondition::of(&call.parts.headers)? {
         Precondition::Absent => return create(call, path, caller, new).await,
@@ -160,7 +162,7 @@ async fn create_or_replace(
     put_reply(path, replaced)
 }
 
-fn put_reply(path: ZnodePath, done: (OpReply, Revision)) -> Result<Reply, HttpError> {
+fn put_reply(path: ZnodePath, done: (OpReply, Revision)) -> HandlerResult {
     match done {
         (OpReply::Created { path, stat }, revision) => Ok(created(path, stat, revision)),
         (OpReply::DataSet { stat }, revision) => {

@@ -1,20 +1,17 @@
 //! `/v1/tree-quotas`: the quotas of subtrees of znodes, which clients of ZooKeeper set with `setquota`.
 
 use axum::http::StatusCode;
-use futures_util::FutureExt as _;
 use holdfast_api::parameters::tree_quota::{BYTES, SOFT_BYTES, SOFT_ZNODES, ZNODES};
 use holdfast_api::parameters::{LIMIT, PAGE_TOKEN, STALE};
 use holdfast_api::{
     CallParams as _, ErrorCode, Facts, ParamError, Problem, Schemas, TREE_QUOTAS_PATH,
     TreeQuotaBody, TreeQuotasBody, params,
 };
-use holdfast_service::Response;
 use holdfast_types::{QuotaZnodes, Right, SubtreeLimits, ZnodePath};
 
-use crate::access::Access;
-use crate::call::{CallContext, ReadParams, read_mode};
+use crate::access::CallAccess;
+use crate::call::{CallContext, HandlerResult, ReadParams, read_mode};
 use crate::operation::{Example, Method, Operation, ResponseSpec};
-use crate::reply::Reply;
 use crate::routes::{TREE_QUOTA, TREE_QUOTAS};
 use crate::status::HttpError;
 
@@ -27,8 +24,8 @@ pub(crate) static LIST: Operation = Operation {
         vec![ResponseSpec::json(StatusCode::OK, "A page of quotas", Schemas::of::<TreeQuotasBody>)]
     },
     errors: &[ErrorCode::BadName],
-    ..Operation::read("listTreeQuotas", &TREE_QUOTAS, Access::Right(Right::TreeRead), |call| {
-        list(call).boxed()
+    ..Operation::read("listTreeQuotas", &TREE_QUOTAS, CallAccess::Right(Right::TreeRead), |call| {
+        Box::pin(list(call))
     })
 };
 
@@ -37,8 +34,8 @@ pub(crate) static READ: Operation = Operation {
     params: ReadParams::LIST,
     answers: || vec![ResponseSpec::json(StatusCode::OK, "The quota", Schemas::of::<TreeQuotaBody>)],
     errors: &[ErrorCode::NotFound],
-    ..Operation::read("readTreeQuota", &TREE_QUOTA, Access::Right(Right::TreeRead), |call| {
-        read(call).boxed()
+    ..Operation::read("readTreeQuota", &TREE_QUOTA, CallAccess::Right(Right::TreeRead), |call| {
+        Box::pin(read(call))
     })
 };
 
@@ -50,28 +47,28 @@ pub(crate) static SET: Operation = Operation {
         setquota, and needs the permission to write it.",
     params: SetParams::LIST,
     example: Example { query: "znodes=1000&soft_znodes=800", body: "" },
-    answers: || vec![ResponseSpec::empty(StatusCode::NO_CONTENT, "The quota is set")],
+    answers: || ResponseSpec::no_content("The quota is set"),
     errors: &[ErrorCode::QuotaExceeded, ErrorCode::EphemeralParent],
     ..Operation::change(
         "setTreeQuota",
         Method::Put,
         &TREE_QUOTA,
-        Access::Right(Right::TreeWrite),
-        |call| set(call).boxed(),
+        CallAccess::Right(Right::TreeWrite),
+        |call| Box::pin(set(call)),
     )
 };
 
 pub(crate) static DELETE: Operation = Operation {
     summary: "Delete the quota of a subtree",
     description: "As a client of ZooKeeper does with delquota. The znodes of the subtree stay.",
-    answers: || vec![ResponseSpec::empty(StatusCode::NO_CONTENT, "The quota is deleted")],
+    answers: || ResponseSpec::no_content("The quota is deleted"),
     errors: &[ErrorCode::NotFound, ErrorCode::NotEmpty],
     ..Operation::change(
         "deleteTreeQuota",
         Method::Delete,
         &TREE_QUOTA,
-        Access::Right(Right::TreeWrite),
-        |call| delete(call).boxed(),
+        CallAccess::Right(Right::TreeWrite),
+        |call| Box::pin(delete(call)),
     )
 };
 
@@ -92,40 +89,34 @@ params! {
     }
 }
 
-async fn list(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+async fn list(call: &mut CallContext<'_>) -> HandlerResult {
     let ListParams { limit, page_token, stale } = call.params()?;
     let after = page_token.map(ZnodePath::new).transpose();
     let after = after.map_err(|error| ParamError::bad_name("page_token", &error))?;
     let found = call.service().subtree_quotas(after.as_ref(), limit, read_mode(stale));
-    let Response { value: page, revision, leader_contact } = call.run(found).await?;
-    let body = TreeQuotasBody::from(page);
-    Ok(Reply::json(StatusCode::OK, &body).at(revision).stale(leader_contact))
+    call.ok(found, |page, _| TreeQuotasBody::from(page)).await
 }
 
-async fn read(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+async fn read(call: &mut CallContext<'_>) -> HandlerResult {
     let (path, znodes) = subtree(call)?;
     let ReadParams { stale } = call.params()?;
     let found = call.service().subtree_quota(&path, znodes.clone(), read_mode(stale));
-    let found = call.run(found).await.map_err(|problem| without_quota(problem, &path, &znodes))?;
-    let Response { value: quota, revision, leader_contact } = found;
-    let body = TreeQuotaBody::from(quota);
-    Ok(Reply::json(StatusCode::OK, &body).at(revision).stale(leader_contact))
+    let read = call.ok(found, |quota, _| TreeQuotaBody::from(quota)).await;
+    read.map_err(|problem| without_quota(problem, &path, &znodes))
 }
 
-async fn set(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+async fn set(call: &mut CallContext<'_>) -> HandlerResult {
     let (path, znodes) = subtree(call)?;
     let SetParams { znodes: count, bytes, soft_znodes, soft_bytes } = call.params()?;
     check_counted(&path)?;
     let limits = SubtreeLimits { znodes: count, bytes, soft_znodes, soft_bytes };
-    let set = call.run(call.service().set_subtree_quota(znodes, limits)).await?;
-    Ok(Reply::empty(StatusCode::NO_CONTENT).at(set.revision))
+    call.no_content(call.service().set_subtree_quota(znodes, limits)).await
 }
 
-async fn delete(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+async fn delete(call: &mut CallContext<'_>) -> HandlerResult {
     let (path, znodes) = subtree(call)?;
-    let deleted = call.run(call.service().delete_subtree_quota(znodes.clone())).await;
-    let deleted = deleted.map_err(|problem| without_quota(problem, &path, &znodes))?;
-    Ok(Reply::empty(StatusCode::NO_CONTENT).at(deleted.revision))
+    let deleted = call.no_content(call.service().delete_subtree_quota(znodes.clone())).await;
+    deleted.map_err(|problem| without_quota(problem, &path, &znodes))
 }
 
 /// The subtree that the path names, and the znodes of its quota.

@@ -20,8 +20,8 @@ use holdfast_types::{Rejection, Revision, Right, ZnodePath};
 use tokio::sync::watch as signal;
 use tokio::time::Instant;
 
-use crate::access::Access;
-use crate::call::CallContext;
+use crate::access::CallAccess;
+use crate::call::{CallContext, HandlerResult};
 use crate::operation::{Content, Example, Header, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::WATCH;
@@ -36,7 +36,7 @@ const RESUME: Header = Header::text(
     "The id of the last received event, to resume a stream; takes precedence over since",
 );
 
-const ACCESS: Access = Access::AnyOf {
+const ACCESS: CallAccess = CallAccess::AnyOf {
     rights: &[Right::TreeRead, Right::LockRead],
     names: "whether the path or the prefix is below /locks",
     decided_in: "crates/service/src/watch/reader.rs: check_watch",
@@ -57,7 +57,7 @@ pub(crate) static OPERATION: Operation = Operation {
         ]
     },
     errors: &[ErrorCode::RevisionCompacted],
-    ..Operation::read("watch", &WATCH, ACCESS, |call| watch(call).boxed())
+    ..Operation::read("watch", &WATCH, ACCESS, |call| Box::pin(watch(call)))
 };
 
 params! {
@@ -69,7 +69,7 @@ params! {
     }
 }
 
-async fn watch(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+async fn watch(call: &mut CallContext<'_>) -> HandlerResult {
     let headers = &call.parts.headers;
     let WatchParams { prefix, path, since, wait } = call.params()?;
     let filter = filter(prefix, path)?;
@@ -100,9 +100,7 @@ fn filter(prefix: Option<String>, path: Option<String>) -> Result<WatchFilter, P
             Err(error) => Err(ParamError::bad_name("path", &error)),
         },
         (Some(_), Some(_)) => {
-            let detail = "'prefix' and 'path' exclude each other";
-            Err(ParamError::of("path", ErrorCode::InvalidArgument, detail)
-                .hint("leave one of them out"))
+            Err(ParamError::excluded("path", "prefix").hint("leave one of them out"))
         }
         (None, None) => Err(ParamError::of(
             "prefix",
@@ -119,11 +117,7 @@ fn rooted(path: String) -> String {
 }
 
 /// Waits for the first change and returns it with the changes that are already available.
-async fn poll(
-    mut watch: WatchStream,
-    mut resume: Revision,
-    deadline: Instant,
-) -> Result<Reply, HttpError> {
+async fn poll(mut watch: WatchStream, mut resume: Revision, deadline: Instant) -> HandlerResult {
     let mut events: Vec<ChangeBody> = Vec::new();
     loop {
         // After a response that ends within a revision, the client would request that revision again, endlessly.

@@ -253,9 +253,7 @@ impl ParamValue for Base64 {
 fn node_data(text: Option<String>, bytes: Option<Base64>) -> Result<Option<Data>, ParamError> {
     match (text, bytes) {
         (Some(_), Some(_)) => {
-            let detail = "'data' and 'data_base64' exclude each other";
-            Err(ParamError::of("data_base64", ErrorCode::InvalidArgument, detail)
-                .hint("leave one of them out"))
+            Err(ParamError::excluded("data_base64", "data").hint("leave one of them out"))
         }
         (Some(text), None) => Ok(Some(text.into_bytes().into())),
         (None, bytes) => Ok(bytes.map(|Base64(bytes)| bytes.into())),

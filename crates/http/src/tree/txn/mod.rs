@@ -6,7 +6,6 @@ mod lists;
 
 use axum::http::StatusCode;
 use bytes::Bytes;
-use futures_util::FutureExt as _;
 use holdfast_api::parameters::tree::SESSION;
 use holdfast_api::{
     CallParams as _, ErrorCode, Form, JsonPairs, OpBody, Param, ParamError, ParamField, RawParams,
@@ -19,9 +18,9 @@ use holdfast_types::{
 
 use self::lists::{Lists, Unread};
 use super::caller;
-use crate::access::Access;
+use crate::access::CallAccess;
 use crate::body::BodyKind;
-use crate::call::CallContext;
+use crate::call::{CallContext, HandlerResult};
 use crate::idempotency;
 use crate::operation::{Example, Method, Operation, ResponseSpec};
 use crate::reply::Reply;
@@ -33,7 +32,7 @@ pub(crate) use items::{condition_schema, operation_schema};
 const FORM: &str =
     r#"send {"if":[{"path":"/a","version":3}],"then":[{"set":"/a","data":"x"}],"else":[]}"#;
 
-const ACCESS: Access = Access::AnyOf {
+const ACCESS: CallAccess = CallAccess::AnyOf {
     rights: &[Right::TreeRead, Right::TreeWrite, Right::LockCheck, Right::SessionRead],
     names: "the paths and the locks of the conditions and the operations",
     decided_in: "crates/machine/src/auth/needed.rs: needed_by_multi",
@@ -64,7 +63,7 @@ pub(crate) static OPERATION: Operation = Operation {
         ErrorCode::VersionMismatch,
     ],
     body: BodyKind::Txn,
-    ..Operation::change("transact", Method::Post, &TXN, ACCESS, |call| transact(call).boxed())
+    ..Operation::change("transact", Method::Post, &TXN, ACCESS, |call| Box::pin(transact(call)))
 };
 
 params! {
@@ -101,7 +100,7 @@ struct Items {
     otherwise: Vec<Op>,
 }
 
-async fn transact(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+async fn transact(call: &mut CallContext<'_>) -> HandlerResult {
     // The body may be large, so it is dropped before the transaction waits for the commit.
     let body = std::mem::take(&mut call.body);
     let mut lists = lists(call, body.clone()).await?;

@@ -1,32 +1,33 @@
-//! `POST /v1/locks`: acquire several locks, all or none.
+//! Multi-locks: `POST /v1/locks` acquires several locks, all or none; `DELETE /v1/locks` releases several.
 
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use futures_util::FutureExt as _;
-use holdfast_api::parameters::lock::{MAX_HOLD, MULTI_LOCK_MODE, NAMES, QUEUE_MAX, SESSION};
-use holdfast_api::parameters::{ATTEMPT, LABELS, OWNER, TTL, WAIT};
+use holdfast_api::parameters::lock::{
+    MAX_HOLD, MULTI_LOCK_MODE, NAMES, QUEUE_MAX, RELEASED_MULTI_LOCK_SESSION, SESSION,
+};
+use holdfast_api::parameters::{ATTEMPT, LABELS, OWNER, RELEASED_ATTEMPT, TTL, WAIT};
 use holdfast_api::{
     CallParams as _, ErrorCode, GrantAllBody, GrantBody, ParamError, Schemas, params,
 };
 use holdfast_service::{Granted, Response};
 use holdfast_types::{
     Acquire, AcquireOptions, Attempt, Grant, Labels, LockName, LockSet, LockSetError, Mode, Owner,
-    Right, SessionName, Ttl, millis,
+    Release, ReleaseTarget, Right, SessionName, Ttl, millis,
 };
 
 use super::acquire::with_queue_max_hint;
-use super::{ACQUIRE_ERRORS, acquiring_session, owner_or_unnamed};
-use crate::access::Access;
+use super::acquiring::{ACQUIRE_ERRORS, acquiring_session};
+use super::release::RELEASE_ERRORS;
+use crate::access::CallAccess;
 use crate::body::BodyKind;
-use crate::call::CallContext;
+use crate::call::{CallContext, HandlerResult};
 use crate::late_copies::LateCopies;
 use crate::operation::{Content, Example, Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::LOCKS;
-use crate::status::HttpError;
 
-pub(crate) static OPERATION: Operation = Operation {
+pub(crate) static ACQUIRE: Operation = Operation {
     summary: "Acquire several locks at once, all or none",
     description: "The call joins every queue and is granted when it is first in all of them. Such calls never deadlock with \
         each other, and calls for fewer locks do not starve them. Every lock has its own token. The same call sent again \
@@ -45,8 +46,27 @@ pub(crate) static OPERATION: Operation = Operation {
         "acquireLocks",
         Method::Post,
         &LOCKS,
-        Access::Right(Right::LockAcquire),
-        |call| acquire(call).boxed(),
+        CallAccess::Right(Right::LockAcquire),
+        |call| Box::pin(acquire(call)),
+    )
+};
+
+pub(crate) static RELEASE: Operation = Operation {
+    summary: "Release several locks, or leave their queues",
+    description: "With attempt a late copy of the call changes nothing. Without it the call ends every hold and every wait \
+        that the owner has when the call arrives.",
+    params: ReleaseManyParams::LIST,
+    example: Example { query: "name=account/7&name=account/9&session=me", body: "" },
+    answers: || ResponseSpec::no_content("The places are given up"),
+    errors: RELEASE_ERRORS,
+    ..Operation::write(
+        "releaseLocks",
+        Method::Delete,
+        &LOCKS,
+        LateCopies::Release,
+        CallAccess::Subject,
+        BodyKind::LISTS,
+        |call| Box::pin(release(call)),
     )
 };
 
@@ -65,13 +85,23 @@ params! {
     }
 }
 
-async fn acquire(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+params! {
+    struct ReleaseManyParams {
+        names: Vec<LockName> = NAMES,
+        session: SessionName = RELEASED_MULTI_LOCK_SESSION,
+        owner: Option<Owner> = OWNER,
+        attempt: Option<Attempt> = RELEASED_ATTEMPT,
+    }
+}
+
+async fn acquire(call: &mut CallContext<'_>) -> HandlerResult {
     let params: AcquireManyParams = call.params()?;
     let locks = checked_names(params.names)?;
     call.log_fields.wait = params.wait;
     let (attempt, labels) = (params.attempt, params.labels);
     let open = acquiring_session(call, params.session, attempt, params.ttl, labels)?;
-    let acquire = Acquire::new(locks, open, owner_or_unnamed(params.owner)).waiting(params.wait);
+    let acquire =
+        Acquire::new(locks, open, params.owner.unwrap_or_else(Owner::unnamed)).waiting(params.wait);
     let acquire = Acquire {
         attempt,
         mode: params.mode,
@@ -108,8 +138,17 @@ fn list_note(grants: &[GrantBody]) -> Option<String> {
     ))
 }
 
+async fn release(call: &mut CallContext<'_>) -> HandlerResult {
+    let ReleaseManyParams { names, session, owner, attempt } = call.params()?;
+    let locks = checked_names(names)?;
+    call.log_fields.session = Some(session.clone());
+    let target = attempt.map_or(ReleaseTarget::AnyEntry, ReleaseTarget::Attempt);
+    let release = Release { locks, session, owner: owner.unwrap_or_else(Owner::unnamed), target };
+    call.no_content(call.service().release(release)).await
+}
+
 /// The distinct locks of a call: from one to the maximum of a multi-lock.
-pub(super) fn checked_names(names: Vec<LockName>) -> Result<LockSet, ParamError> {
+fn checked_names(names: Vec<LockName>) -> Result<LockSet, ParamError> {
     let repeated = (1..names.len()).find(|index| names[..*index].contains(&names[*index]));
     let detail = match repeated {
         Some(index) => format!("'name' states '{}' twice", names[index]),

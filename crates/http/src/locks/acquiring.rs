@@ -1,0 +1,119 @@
+//! What the calls that acquire share, also those of elections: the session, the attempt, the errors and the reply.
+
+use axum::http::{HeaderName, StatusCode};
+use holdfast_api::{ErrorCode, FENCING_TOKEN, GrantBody, ParamError};
+use holdfast_service::{Granted, Response, session_or_anonymous};
+use holdfast_types::{
+    Attempt, FencingToken, Labels, LockName, OpenSession, Revision, SessionName, Stamp, Ttl,
+};
+use serde::Serialize;
+
+use crate::call::CallContext;
+use crate::operation::Header;
+use crate::reply::Reply;
+use crate::status::HttpError;
+
+pub(crate) const GRANTED_TOKEN: Header =
+    Header::number(FENCING_TOKEN, "The fencing token of the grant");
+
+/// Errors of a call that acquires locks or an election.
+pub(crate) const ACQUIRE_ERRORS: &[ErrorCode] = &[
+    ErrorCode::QuotaExceeded,
+    ErrorCode::EphemeralParent,
+    ErrorCode::SessionExpired,
+    ErrorCode::ModeConflict,
+    ErrorCode::ValueConflict,
+    ErrorCode::NotHolder,
+    ErrorCode::Deadlock,
+    ErrorCode::InUse,
+    ErrorCode::LimitMismatch,
+    ErrorCode::ShardsMismatch,
+    ErrorCode::AttemptOver,
+    ErrorCode::NotReentrant,
+    ErrorCode::LockInCooldown,
+    ErrorCode::LockBusy,
+    ErrorCode::WaitTimeout,
+    ErrorCode::TooManyWaiters,
+];
+
+/// The session of an acquire: the named one, or one that lives as long as the hold.
+pub(crate) fn acquiring_session(
+    call: &mut CallContext<'_>,
+    session: Option<SessionName>,
+    attempt: Option<Attempt>,
+    ttl: Option<Ttl>,
+    labels: Labels,
+) -> Result<OpenSession, HttpError> {
+    check_attempt(attempt, session.as_ref())?;
+    call.log_fields.session.clone_from(&session);
+    let open = session_or_anonymous(session, ttl, labels).map_err(|failure| call.error(failure))?;
+    let session = call.whole_session("session", open.session)?;
+    Ok(OpenSession { session, ..open })
+}
+
+/// A session that the server created has no earlier attempts, so a copy of the call would be a new acquire.
+pub(super) fn check_attempt(
+    attempt: Option<Attempt>,
+    session: Option<&SessionName>,
+) -> Result<(), ParamError> {
+    if attempt.is_none() || session.is_some() {
+        return Ok(());
+    }
+    let detail = "'attempt' needs 'session'";
+    Err(ParamError::of("attempt", ErrorCode::InvalidArgument, detail)
+        .hint("add the parameter session=ID: the session remembers which of its attempts are over"))
+}
+
+/// A change names a claim of its session, and has a number of its own.
+pub(crate) fn check_change(
+    change: Option<Attempt>,
+    attempt: Option<Attempt>,
+    session: Option<&SessionName>,
+) -> Result<(), ParamError> {
+    let Some(change) = change else { return Ok(()) };
+    let (detail, hint) = match session {
+        None => (
+            "'change' needs 'session'".to_owned(),
+            "add the parameter session=ID with the session of the grant",
+        ),
+        Some(_)
+            if change != Attempt::UNNAMED && attempt.is_none_or(|attempt| attempt <= change) =>
+        {
+            (
+                format!("'change={change}' needs a larger 'attempt'"),
+                "add the parameter attempt=N with a number larger than all earlier ones of the session",
+            )
+        }
+        Some(_) => return Ok(()),
+    };
+    Err(ParamError::of("change", ErrorCode::InvalidArgument, detail).hint(hint))
+}
+
+/// The body of a grant; `whole` is the sharded lock of the granted shard.
+pub(super) fn grant_body(
+    granted: Response<Granted>,
+    whole: Option<&LockName>,
+    now: Stamp,
+) -> GrantBody {
+    let Response { value: Granted { grant, waited, expires_in, .. }, revision, .. } = granted;
+    let body = GrantBody::new(grant, (waited, expires_in), now, revision);
+    match whole {
+        Some(whole) => body.of_whole(whole),
+        None => body,
+    }
+}
+
+/// A grant: the body, or the token alone if the caller accepts only text.
+pub(crate) fn grant_reply(
+    call: &CallContext<'_>,
+    token: FencingToken,
+    body: &impl Serialize,
+    revision: Revision,
+) -> Reply {
+    let reply = if call.wants_text() {
+        Reply::text(StatusCode::OK, format!("{token}\n"))
+    } else {
+        Reply::json(StatusCode::OK, body)
+    };
+    reply.with_header(HeaderName::from_static(FENCING_TOKEN), token.0.into()).at(revision)
+}
