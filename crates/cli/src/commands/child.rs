@@ -1,6 +1,7 @@
 //! The user's command as a child process: its start, and its exit code.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::io;
 use std::process::ExitStatus;
 
 use nix::sys::signal::Signal;
@@ -26,15 +27,15 @@ pub(super) fn spawn(
     };
     let mut command = Command::new(program);
     configure(command.args(arguments));
-    command.spawn().map_err(|error| {
-        let [cannot_run, not_found] = NOT_STARTED;
-        let is_missing = error.kind() == std::io::ErrorKind::NotFound;
-        let code = if is_missing { not_found } else { cannot_run };
-        CommandFailure::Code(
-            code,
-            Some(format!("cannot run {}: {error}", program.to_string_lossy())),
-        )
-    })
+    command.spawn().map_err(|error| not_started(program, &error))
+}
+
+/// The failure of a command that did not start.
+pub(super) fn not_started(program: &OsStr, error: &io::Error) -> CommandFailure {
+    let [cannot_run, not_found] = NOT_STARTED;
+    let is_missing = error.kind() == io::ErrorKind::NotFound;
+    let code = if is_missing { not_found } else { cannot_run };
+    CommandFailure::Code(code, Some(format!("cannot run {}: {error}", program.to_string_lossy())))
 }
 
 /// Maps the exit code of the command to the exit code of this program.

@@ -115,8 +115,7 @@ async fn transfer(args: &TransferArgs) -> Result<(), CommandFailure> {
 async fn set_level(level: u64, cluster: &ClusterArgs) -> Result<(), CommandFailure> {
     let query = Query::default().with(&parameters::member::LEVEL, &level);
     let call = Call::new(Method::POST, query.target("/v1/cluster/level"));
-    let client = cluster.client()?;
-    let body: FeatureLevelBody = once::closing(&client, client.call_once(call)).await?;
+    let body: FeatureLevelBody = once::receive(&cluster.client()?, call).await?;
     let text = format!("the cluster has the feature level {}", body.level);
     answer(cluster.format(), &body, body.level, &text);
     Ok(())
@@ -145,7 +144,7 @@ async fn seal(args: &SealArgs) -> Result<(), CommandFailure> {
     let client = args.cluster.client()?;
     let body: SealBody = match client.cluster().await?.seal {
         Some(first) => first,
-        None => once::closing(&client, client.call_once(call)).await?,
+        None => once::receive(&client, call).await?,
     };
     let since = format_time(body.since.0);
     let text = format!("sealed since {since}: {}\n\nnext: holdfast backup", body.reason);

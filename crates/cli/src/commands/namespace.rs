@@ -62,13 +62,11 @@ pub(crate) async fn run(command: NamespaceCommand) -> Result<(), CommandFailure>
                 }
             });
             let call = Call::new(Method::PUT, query.target(&namespace_path(namespace)));
-            once::send(&cluster.client()?, call).await?;
-            Ok(())
+            once::send(&cluster.client()?, call).await
         }
         NamespaceCommand::Rm(OneNamespaceArgs { namespace, cluster }) => {
             let call = Call::new(Method::DELETE, namespace_path(&namespace));
-            once::send(&cluster.client()?, call).await?;
-            Ok(())
+            once::send(&cluster.client()?, call).await
         }
     }
 }

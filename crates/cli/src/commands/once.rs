@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use holdfast_client::http::HttpResponse;
 use holdfast_client::{Call, Client, Error};
+use serde::de::DeserializeOwned;
 
 use crate::exit::CommandFailure;
 
@@ -28,11 +29,19 @@ pub(super) async fn send_also_sealed(
 ) -> Result<HttpResponse, CommandFailure> {
     match client.cluster().await?.seal {
         Some(_) => Ok(client.call_raw(&call).await?),
-        None => send(client, call).await,
+        None => Ok(closing(client, client.call_once_raw(call)).await?),
     }
 }
 
 /// Sends a change that the cluster executes once.
-pub(super) async fn send(client: &Client, call: Call) -> Result<HttpResponse, CommandFailure> {
-    Ok(closing(client, client.call_once_raw(call)).await?)
+pub(super) async fn send(client: &Client, call: Call) -> Result<(), CommandFailure> {
+    Ok(closing(client, client.call_once_raw(call)).await.map(drop)?)
+}
+
+/// As [`send`], and returns the body of the response.
+pub(super) async fn receive<T: DeserializeOwned>(
+    client: &Client,
+    call: Call,
+) -> Result<T, CommandFailure> {
+    Ok(closing(client, client.call_once(call)).await?)
 }

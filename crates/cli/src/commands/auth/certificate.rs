@@ -56,8 +56,7 @@ pub(super) async fn run(command: CertificateCommand) -> Result<(), CommandFailur
         }
         CertificateCommand::Ls(cluster) => return ls(&cluster).await,
     };
-    once::send(&args.cluster.client()?, call).await?;
-    Ok(())
+    once::send(&args.cluster.client()?, call).await
 }
 
 async fn ls(cluster: &ClusterArgs) -> Result<(), CommandFailure> {

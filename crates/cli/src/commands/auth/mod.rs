@@ -5,7 +5,6 @@ mod quota;
 mod role;
 mod subject;
 mod token;
-mod token_policy;
 
 use std::path::Path;
 
@@ -23,8 +22,7 @@ use self::certificate::CertificateCommand;
 use self::quota::QuotaCommand;
 use self::role::RoleCommand;
 use self::subject::SubjectCommand;
-use self::token::{OutArgs, TokenCommand, show_issued};
-use self::token_policy::TokenPolicyArgs;
+use self::token::{OutArgs, TokenCommand, TokenPolicyArgs, show_issued};
 use super::once;
 use crate::arguments::ClusterArgs;
 use crate::exit::CommandFailure;
@@ -150,7 +148,7 @@ pub(crate) async fn run(command: AuthCommand) -> Result<(), CommandFailure> {
         AuthCommand::Me(cluster) => me(&cluster).await,
         AuthCommand::Can(args) => can(&args).await,
         AuthCommand::Token(command) => token::run(command).await,
-        AuthCommand::TokenPolicy(args) => token_policy::run(&args).await,
+        AuthCommand::TokenPolicy(args) => token::policy(&args).await,
         AuthCommand::Certificate(command) => certificate::run(command).await,
         AuthCommand::Role(command) => role::run(command).await,
         AuthCommand::Subject(command) => subject::run(command).await,
@@ -209,7 +207,7 @@ async fn status(cluster: &ClusterArgs) -> Result<(), CommandFailure> {
     let mut text = format!(
         "mode           {}{here}\nadministrator  {administrator}\naccess tokens  {}\nsessions       {} without a credential are in use",
         body.mode,
-        token_policy::shown(body.token_policy),
+        token::policy_text(body.token_policy),
         body.sessions_without_credential
     );
     if !body.refusals.is_empty() {

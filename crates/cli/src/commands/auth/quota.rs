@@ -50,8 +50,7 @@ pub(super) async fn set(
             None => query,
         });
     let call = Call::new(Method::PUT, query.target(&quotas_path(subject)));
-    once::send(&cluster.client()?, call).await?;
-    Ok(())
+    once::send(&cluster.client()?, call).await
 }
 
 pub(super) async fn show(

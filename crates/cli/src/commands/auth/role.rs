@@ -51,13 +51,11 @@ pub(super) async fn run(command: RoleCommand) -> Result<(), CommandFailure> {
             let OneRoleArgs { role, cluster } = &args.role;
             let query = Query::default().with_each(&PERMISSIONS, &args.permission);
             let call = Call::new(Method::PUT, query.target(&role_path(role)));
-            once::send(&cluster.client()?, call).await?;
-            Ok(())
+            once::send(&cluster.client()?, call).await
         }
         RoleCommand::Rm(OneRoleArgs { role, cluster }) => {
             let call = Call::new(Method::DELETE, role_path(&role));
-            once::send(&cluster.client()?, call).await?;
-            Ok(())
+            once::send(&cluster.client()?, call).await
         }
     }
 }

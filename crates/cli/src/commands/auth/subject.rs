@@ -87,9 +87,7 @@ pub(super) async fn run(command: SubjectCommand) -> Result<(), CommandFailure> {
             let OneSubjectArgs { subject, cluster } = &args.subject;
             let query = Query::default().with_flag(&CLOSE_SESSIONS, args.sessions);
             let call = Call::new(Method::DELETE, query.target(&subject_path(subject)));
-            let client = cluster.client()?;
-            let closed = once::closing(&client, client.call_once(call)).await?;
-            show_closed(cluster, &closed);
+            show_closed(cluster, &once::receive(&cluster.client()?, call).await?);
             Ok(())
         }
     }

@@ -1,19 +1,21 @@
-//! `holdfast auth token`: access tokens.
+//! `holdfast auth token`: access tokens. `holdfast auth token-policy`: the lifetimes of new ones.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use holdfast_api::parameters::auth::{
-    CLOSE_SESSIONS, GRACE, NEVER, NEW_TOKEN_TTL, SUBJECT, TOKEN_TTL,
+    CLOSE_SESSIONS, DEFAULT_TTL, GRACE, MAX_TTL, NEVER, NEW_TOKEN_TTL, SUBJECT, TOKEN_TTL,
 };
-use holdfast_api::{AccessTokensBody, IssuedTokenBody, Query, access_token_path};
+use holdfast_api::{
+    AccessTokensBody, AuthBody, IssuedTokenBody, Query, TokenPolicyBody, access_token_path,
+    format_duration,
+};
 use holdfast_client::http::Method;
 use holdfast_client::{Call, Copies};
 use holdfast_types::{AccessTokenId, SubjectName};
 use serde::Serialize;
 
-use super::token_policy::lifetime;
 use super::{show_closed, show_file, subject_name, unrepeated};
 use crate::arguments::{ClusterArgs, duration};
 use crate::commands::once;
@@ -114,6 +116,19 @@ impl OutArgs {
     }
 }
 
+/// Show or replace the lifetimes of new access tokens.
+#[derive(Debug, Args)]
+pub(crate) struct TokenPolicyArgs {
+    /// The lifetime of a token whose creator names none; without it, the maximum.
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    default_ttl: Option<Duration>,
+    /// The longest lifetime; without it, --never creates tokens that last until they are deleted.
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    max_ttl: Option<Duration>,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
 pub(super) async fn run(command: TokenCommand) -> Result<(), CommandFailure> {
     match command {
         TokenCommand::New(args) => new(&args).await,
@@ -128,8 +143,7 @@ async fn new(args: &NewTokenArgs) -> Result<(), CommandFailure> {
     let query = Query::default().with(&SUBJECT, &args.subject);
     let query = query.with_some(&TOKEN_TTL, args.ttl.as_ref()).with_flag(&NEVER, args.never);
     let call = Call::new(Method::POST, query.target("/v1/auth/tokens")).copies(Copies::Never);
-    let client = args.cluster.client()?;
-    let issued: IssuedTokenBody = once::closing(&client, client.call_once(call)).await?;
+    let issued: IssuedTokenBody = once::receive(&args.cluster.client()?, call).await?;
     show_issued(&args.cluster, &args.out, &issued, &issued)
 }
 
@@ -139,8 +153,7 @@ async fn rotate(args: &RotateTokenArgs) -> Result<(), CommandFailure> {
     let query = query.with_some(&NEW_TOKEN_TTL, args.ttl.as_ref()).with_flag(&NEVER, args.never);
     let path = format!("{}/rotate", access_token_path(args.id));
     let call = Call::new(Method::POST, query.target(&path)).copies(Copies::Never);
-    let client = args.cluster.client()?;
-    let issued: IssuedTokenBody = once::closing(&client, client.call_once(call)).await?;
+    let issued: IssuedTokenBody = once::receive(&args.cluster.client()?, call).await?;
     show_issued(&args.cluster, &args.out, &issued, &issued)
 }
 
@@ -169,6 +182,32 @@ async fn ls(cluster: &ClusterArgs) -> Result<(), CommandFailure> {
     let ids = body.tokens.iter().map(|token| token.id);
     answer_rows(cluster.format(), &body, &body.tokens, ids, &text);
     Ok(())
+}
+
+pub(super) async fn policy(args: &TokenPolicyArgs) -> Result<(), CommandFailure> {
+    let client = args.cluster.client()?;
+    if args.default_ttl.is_some() || args.max_ttl.is_some() {
+        let query = Query::default().with_some(&DEFAULT_TTL, args.default_ttl.as_ref());
+        let query = query.with_some(&MAX_TTL, args.max_ttl.as_ref());
+        let call = Call::new(Method::PUT, query.target("/v1/auth/token-policy"));
+        return once::send(&client, call).await;
+    }
+    let body: AuthBody = client.call(&Call::get("/v1/auth")).await?;
+    let text = policy_text(body.token_policy);
+    answer(args.cluster.format(), &body.token_policy, &text, &text);
+    Ok(())
+}
+
+/// `default 8760h, maximum none`
+pub(super) fn policy_text(policy: TokenPolicyBody) -> String {
+    let TokenPolicyBody { default_ttl_ms, max_ttl_ms } = policy;
+    let shown = |ms: Option<u64>| ms.map_or_else(|| "none".to_owned(), lifetime);
+    format!("default {}, maximum {}", shown(default_ttl_ms.or(max_ttl_ms)), shown(max_ttl_ms))
+}
+
+/// A lifetime, milliseconds, to the second.
+fn lifetime(ms: u64) -> String {
+    format_duration(Duration::from_secs(ms / 1_000))
 }
 
 /// Writes a new access token into the file, or prints it with the body of the response.

@@ -11,7 +11,7 @@ use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::getppid;
 
-use crate::commands::child::NOT_STARTED;
+use crate::commands::child::{NOT_STARTED, not_started};
 use crate::exit::CommandFailure;
 
 /// The first argument of this mode; the process id of the watchdog and the command follow.
@@ -19,7 +19,7 @@ pub(crate) const LAUNCHER: &str = "__command";
 
 /// Becomes the command. Returns only if that fails, with the exit code of shells.
 pub(crate) fn launch(arguments: &[OsString]) -> CommandFailure {
-    let [cannot_run, not_found] = NOT_STARTED;
+    let [cannot_run, _] = NOT_STARTED;
     let watchdog = arguments.first().and_then(|id| id.to_str()?.parse::<i32>().ok());
     let (Some(watchdog), Some([program, words @ ..])) = (watchdog, arguments.get(1..)) else {
         return CommandFailure::usage("only holdfast run starts this internal command");
@@ -31,8 +31,5 @@ pub(crate) fn launch(arguments: &[OsString]) -> CommandFailure {
     }
     // `run` and the watchdog block signals; the command must not inherit that.
     let _unblocked = SigSet::empty().thread_set_mask();
-    let error = Command::new(program).args(words).exec();
-    let is_missing = error.kind() == std::io::ErrorKind::NotFound;
-    let code = if is_missing { not_found } else { cannot_run };
-    CommandFailure::Code(code, Some(format!("cannot run {}: {error}", program.to_string_lossy())))
+    not_started(program, &Command::new(program).args(words).exec())
 }
