@@ -60,6 +60,13 @@ fn run() -> Result<usize, String> {
     Ok(missed)
 }
 
+/// A program of tests: the unit tests of a crate, or a folder of its `tests`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct TestProgram {
+    folder: String,
+    target: Option<String>,
+}
+
 /// A copy of the repository.
 struct Copy {
     root: PathBuf,
@@ -95,16 +102,17 @@ impl Copy {
     fn check_without_mutations(&self, chosen: &[Mutation]) -> Result<(), String> {
         let tests = |mutation: &'_ Mutation| {
             let folder = mutation.folder.clone();
-            let names = mutation.tests.clone().into_iter().map(|test| test.name);
-            names.map(move |name| (folder.clone(), name)).collect::<Vec<_>>()
+            let program = move |target| TestProgram { folder: folder.clone(), target };
+            let tests = mutation.tests.clone().into_iter();
+            tests.map(|test| (program(test.target), test.name)).collect::<Vec<_>>()
         };
-        let tests: BTreeSet<(String, String)> = chosen.iter().flat_map(tests).collect();
-        let folders: BTreeSet<&String> = tests.iter().map(|(folder, _)| folder).collect();
-        for folder in folders {
-            self.build(folder)?;
+        let tests: BTreeSet<(TestProgram, String)> = chosen.iter().flat_map(tests).collect();
+        let programs: BTreeSet<&TestProgram> = tests.iter().map(|(program, _)| program).collect();
+        for program in programs {
+            self.build(program)?;
         }
-        for (folder, name) in &tests {
-            let (passes, output) = self.test(folder, name)?;
+        for (program, name) in &tests {
+            let (passes, output) = self.test(program, name)?;
             if !passes {
                 return Err(format!("{name} fails without a mutation:\n{output}"));
             }
@@ -125,39 +133,42 @@ impl Copy {
         for (file, content) in &files {
             self.write(file, content)?;
         }
-        let folder = &mutation.folder;
-        let result = self.build(folder).and_then(|()| self.fail_all(folder, &mutation.tests));
+        let result = mutation.tests.iter().try_for_each(|test| self.fail(&mutation.folder, test));
         for (file, _) in &files {
             self.write(file, tree.text(file).unwrap_or_default())?;
         }
         Ok(result)
     }
 
-    fn fail_all(&self, folder: &str, tests: &[NamedTest]) -> Result<(), String> {
-        for NamedTest { name, output: expected } in tests {
-            let (passes, output) = self.test(folder, name)?;
-            if passes {
-                return Err(format!("{name} passes"));
-            }
-            if !output.contains(expected) {
-                return Err(format!("{name} fails without the words `{expected}`"));
-            }
+    /// Builds a test with the mutation. Returns the reason as an error unless it fails.
+    fn fail(&self, folder: &str, test: &NamedTest) -> Result<(), String> {
+        let NamedTest { target, name, output: expected } = test;
+        let program = TestProgram { folder: folder.to_owned(), target: target.clone() };
+        self.build(&program)?;
+        let (passes, output) = self.test(&program, name)?;
+        if passes {
+            return Err(format!("{name} passes"));
+        }
+        if !output.contains(expected) {
+            return Err(format!("{name} fails without the words `{expected}`"));
         }
         Ok(())
     }
 
-    /// Runs the unit tests of a crate.
-    fn cargo(&self, folder: &str) -> Command {
+    fn cargo(&self, TestProgram { folder, target }: &TestProgram) -> Command {
         let name = folder.rsplit('/').next().unwrap_or_default();
         let mut cargo = Command::new("cargo");
         cargo.current_dir(&self.root).env("CARGO_TARGET_DIR", &self.target);
-        cargo.args(["test", "--quiet", "--lib", "--locked"]);
-        cargo.args(["--package", &format!("holdfast-{name}")]);
+        cargo.args(["test", "--quiet", "--locked", "--package", &format!("holdfast-{name}")]);
+        match target {
+            Some(target) => cargo.args(["--test", target]),
+            None => cargo.arg("--lib"),
+        };
         cargo
     }
 
-    fn build(&self, folder: &str) -> Result<(), String> {
-        let output = self.cargo(folder).arg("--no-run").output().map_err(text)?;
+    fn build(&self, program: &TestProgram) -> Result<(), String> {
+        let output = self.cargo(program).arg("--no-run").output().map_err(text)?;
         if output.status.success() {
             return Ok(());
         }
@@ -165,8 +176,8 @@ impl Copy {
     }
 
     /// True if the test passes, with its output. A test that times out fails.
-    fn test(&self, folder: &str, name: &str) -> Result<(bool, String), String> {
-        let mut cargo = self.cargo(folder);
+    fn test(&self, program: &TestProgram, name: &str) -> Result<(bool, String), String> {
+        let mut cargo = self.cargo(program);
         cargo.args(["--", "--exact", name]).env("PROPTEST_MAX_SHRINK_ITERS", "0");
         let log = self.target.join("test.log");
         let file = fs::File::create(&log).map_err(text)?;

@@ -1,4 +1,4 @@
-//! The mutations of `crates/*/mutations.toml`: bugs that the unit tests of a crate must find.
+//! The mutations of `crates/*/mutations.toml`: bugs that the tests of a crate must find.
 //!
 //! This module parses the files, applies a mutation to a source text, and checks that each mutation still applies: its
 //! original texts occur exactly once and its tests exist. `examples/mutations.rs` runs the tests on mutated copies.
@@ -28,7 +28,9 @@ pub struct Mutation {
 /// A test that must fail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedTest {
-    /// The path of the test in the crate.
+    /// The program of the test, a folder of `tests`; `None` for a unit test.
+    pub target: Option<String>,
+    /// The path of the test in the crate or the program.
     pub name: String,
     /// Text that the failure must contain; empty for any failure.
     pub output: String,
@@ -68,9 +70,10 @@ fn parse(folder: &str, text: &str) -> Result<Vec<Mutation>, String> {
 fn mutation(folder: &str, table: &Table) -> Result<Mutation, String> {
     let name = string(table, "name")?;
     let test = |test: &Table| {
-        has_only(test, &["name", "output"])?;
-        let output = test.get("output").and_then(Value::as_str).unwrap_or_default();
-        Ok(NamedTest { name: string(test, "name")?, output: output.to_owned() })
+        has_only(test, &["target", "name", "output"])?;
+        let text = |key: &str| test.get(key).and_then(Value::as_str).map(str::to_owned);
+        let (target, output) = (text("target"), text("output").unwrap_or_default());
+        Ok(NamedTest { target, name: string(test, "name")?, output })
     };
     let edit = |edit: &Table| {
         has_only(edit, &["file", "original", "replacement"])?;
@@ -153,7 +156,8 @@ pub fn check(tree: &Tree, sources: &[Source]) -> Result<Vec<Violation>, String> 
 /// True if the file in the test's path has a function of this name.
 fn exists(folder: &str, test: &NamedTest, sources: &[Source]) -> bool {
     let Some((module, function)) = test.name.rsplit_once("::") else { return false };
-    let path = format!("{folder}/src/{}", module.replace("::", "/"));
+    let sources_of = test.target.as_ref().map_or("src".to_owned(), |name| format!("tests/{name}"));
+    let path = format!("{folder}/{sources_of}/{}", module.replace("::", "/"));
     // The module `tests` may be a part of the file that it tests.
     let paths = [path.as_str(), path.strip_suffix("/tests").unwrap_or(&path)];
     let files = paths.map(|path| [format!("{path}.rs"), format!("{path}/mod.rs")]).concat();
@@ -200,6 +204,8 @@ replacement = '41'
         assert_eq!(complaints(ONE, "fn f() -> u8 { 40 }", test).len(), 1);
         assert_eq!(complaints(ONE, "fn f() -> [u8; 2] { [42, 42] }", test).len(), 1);
         assert_eq!(complaints(ONE, "fn f() -> u8 { 42 }", "#[test] fn asks() {}").len(), 1);
+        let other = ONE.replace("{ name", "{ target = 'programs', name");
+        assert_eq!(complaints(&other, "fn f() -> u8 { 42 }", test).len(), 1);
         let twice = format!("{ONE}{ONE}");
         assert_eq!(complaints(&twice, "fn f() -> u8 { 42 }", test).len(), 1);
         assert!(parse("crates/raft", "[[mutation]]\nname = 'empty'").is_err());
