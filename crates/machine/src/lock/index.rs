@@ -71,7 +71,7 @@ impl<F: Fn(&K) -> Ordering, K> Comparable<K> for RangeStart<F> {
 ///
 /// Invariant: the index equals the one that [`LockIndex::restore_lock`] and [`LockIndex::restore_entry`] build from the
 /// znodes alone.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LockIndex {
     by_name: OrdMap<LockName, Arc<Lock>>,
     keys: OrdSet<SessionLockKey>,
@@ -133,18 +133,7 @@ impl Tally {
 impl LockIndex {
     /// Creates an index without locks, after `grants` minted tokens.
     pub(crate) fn new(grants: u64) -> Self {
-        Self {
-            by_name: OrdMap::new(),
-            keys: OrdSet::new(),
-            waits: WaitDeadlines::default(),
-            dues: OrdSet::new(),
-            delays: OrdSet::new(),
-            held: 0,
-            waiting: 0,
-            multi_waiters: 0,
-            grants,
-            namespaces: PerNamespace::default(),
-        }
+        Self { grants, ..Self::default() }
     }
 
     /// The number of locks with a holder.
