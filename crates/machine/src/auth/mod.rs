@@ -19,6 +19,7 @@ use holdfast_types::{
     built_in_role,
 };
 use imbl::OrdMap;
+use serde::{Deserialize, Serialize};
 
 pub use authorize::ActorRights;
 
@@ -53,7 +54,7 @@ pub(crate) struct Auth {
 }
 
 /// A subject.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SubjectRecord {
     /// Sorted, each once.
     pub roles: Vec<RoleName>,
@@ -64,14 +65,14 @@ pub struct SubjectRecord {
 }
 
 /// Why and when a certificate was denied.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct CertificateDenial {
     pub reason: Reason,
     pub at: Stamp,
 }
 
 /// An access token.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct AccessTokenRecord {
     pub subject: SubjectName,
     pub(crate) hash: SecretHash,

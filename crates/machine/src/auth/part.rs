@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use holdfast_types::{
-    AccessTokenId, AuthMode, CertificateId, CertificateName, NamespaceName, NewAccessToken,
-    Permission, Quotas, Reason, Revision, RoleName, Stamp, SubjectName, TokenPolicy,
+    AccessTokenId, AuthMode, CertificateId, NamespaceName, Permission, Quotas, Revision, RoleName,
+    SubjectName, TokenPolicy,
 };
 use serde::{Deserialize, Serialize};
 
@@ -21,31 +21,11 @@ pub(crate) enum AuthPart {
         default_quotas: Quotas,
         token_policy: TokenPolicy,
     },
-    Role {
-        role: RoleName,
-        permissions: Vec<Permission>,
-    },
-    Subject {
-        subject: SubjectName,
-        roles: Vec<RoleName>,
-        certificates: Vec<CertificateName>,
-        quotas: Quotas,
-    },
-    Token {
-        subject: SubjectName,
-        created_at: Stamp,
-        token: NewAccessToken,
-        ttl_ms: Option<u64>,
-    },
-    Namespace {
-        namespace: NamespaceName,
-        quotas: Quotas,
-    },
-    Denied {
-        certificate: CertificateId,
-        reason: Reason,
-        at: Stamp,
-    },
+    Role(RoleName, Arc<[Permission]>),
+    Subject(SubjectName, Arc<SubjectRecord>),
+    Token(AccessTokenId, Arc<AccessTokenRecord>),
+    Namespace(NamespaceName, Arc<Quotas>),
+    Denied(CertificateId, Arc<CertificateDenial>),
 }
 
 /// The position of an item in the order of the snapshot.
@@ -64,24 +44,25 @@ impl AuthPart {
     pub(crate) fn weight(&self) -> usize {
         match self {
             Self::Head { default_quotas, .. } => 16 + 16 * default_quotas.0.len(),
-            Self::Role { permissions, .. } => 64 + 64 * permissions.len(),
-            Self::Subject { roles, certificates, quotas, .. } => {
+            Self::Role(_, permissions) => 64 + 64 * permissions.len(),
+            Self::Subject(_, subject) => {
+                let SubjectRecord { roles, certificates, quotas } = &**subject;
                 64 + 32 * roles.len() + 128 * certificates.len() + 16 * quotas.0.len()
             }
-            Self::Token { .. } => 128,
-            Self::Denied { reason, .. } => 128 + reason.as_str().len(),
-            Self::Namespace { quotas, .. } => 64 + 16 * quotas.0.len(),
+            Self::Token(..) => 128,
+            Self::Denied(_, denial) => 128 + denial.reason.as_str().len(),
+            Self::Namespace(_, quotas) => 64 + 16 * quotas.0.len(),
         }
     }
 
     pub(crate) fn key(&self) -> AuthKey {
         match self {
             Self::Head { .. } => AuthKey::Head,
-            Self::Role { role, .. } => AuthKey::Role(role.clone()),
-            Self::Subject { subject, .. } => AuthKey::Subject(subject.clone()),
-            Self::Token { token, .. } => AuthKey::Token(token.id),
-            Self::Namespace { namespace, .. } => AuthKey::Namespace(namespace.clone()),
-            Self::Denied { certificate, .. } => AuthKey::Denied(certificate.clone()),
+            Self::Role(role, _) => AuthKey::Role(role.clone()),
+            Self::Subject(subject, _) => AuthKey::Subject(subject.clone()),
+            Self::Token(id, _) => AuthKey::Token(*id),
+            Self::Namespace(namespace, _) => AuthKey::Namespace(namespace.clone()),
+            Self::Denied(certificate, _) => AuthKey::Denied(certificate.clone()),
         }
     }
 }
@@ -97,31 +78,16 @@ impl Auth {
             token_policy: self.token_policy,
         };
         let head = (self.changed_in > Revision(0)).then_some(head);
-        let roles = self.roles.iter().map(|(role, permissions)| AuthPart::Role {
-            role: role.clone(),
-            permissions: permissions.to_vec(),
-        });
-        let subjects = self.subjects.iter().map(|(subject, record)| AuthPart::Subject {
-            subject: subject.clone(),
-            roles: record.roles.clone(),
-            certificates: record.certificates.clone(),
-            quotas: record.quotas.clone(),
-        });
-        let tokens = self.tokens.iter().map(|(id, token)| AuthPart::Token {
-            subject: token.subject.clone(),
-            created_at: token.created_at,
-            token: NewAccessToken { id: *id, hash: token.hash, expires_at: token.expires_at },
-            ttl_ms: token.ttl_ms,
-        });
-        let namespaces = self.namespaces.iter().map(|(namespace, quotas)| AuthPart::Namespace {
-            namespace: namespace.clone(),
-            quotas: (**quotas).clone(),
-        });
-        let denied = self.denied.iter().map(|(certificate, denial)| AuthPart::Denied {
-            certificate: certificate.clone(),
-            reason: denial.reason.clone(),
-            at: denial.at,
-        });
+        let roles = self.roles.iter();
+        let roles = roles.map(|(role, of)| AuthPart::Role(role.clone(), Arc::clone(of)));
+        let subjects = self.subjects.iter();
+        let subjects = subjects.map(|(name, of)| AuthPart::Subject(name.clone(), Arc::clone(of)));
+        let tokens = self.tokens.iter().map(|(id, of)| AuthPart::Token(*id, Arc::clone(of)));
+        let namespaces = self.namespaces.iter();
+        let namespaces =
+            namespaces.map(|(name, of)| AuthPart::Namespace(name.clone(), Arc::clone(of)));
+        let denied = self.denied.iter();
+        let denied = denied.map(|(id, of)| AuthPart::Denied(id.clone(), Arc::clone(of)));
         let after = after.cloned();
         let parts = head.into_iter().chain(roles).chain(subjects).chain(tokens).chain(namespaces);
         let parts = parts.chain(denied);
@@ -152,26 +118,15 @@ impl Auth {
                 self.token_policy = token_policy;
                 is_new
             }
-            AuthPart::Role { role, permissions } => {
-                self.roles.insert(role, permissions.into()).is_none()
-            }
-            AuthPart::Subject { subject, roles, certificates, quotas } => {
-                let is_new = !self.subjects.contains_key(&subject);
-                self.set_subject(subject, SubjectRecord { roles, certificates, quotas });
+            AuthPart::Role(role, permissions) => self.roles.insert(role, permissions).is_none(),
+            AuthPart::Subject(name, subject) => {
+                let is_new = !self.subjects.contains_key(&name);
+                self.set_subject(name, Arc::unwrap_or_clone(subject));
                 is_new
             }
-            AuthPart::Token { subject, created_at, token, ttl_ms } => {
-                let NewAccessToken { id, hash, expires_at } = token;
-                let token = AccessTokenRecord { subject, hash, created_at, expires_at, ttl_ms };
-                self.tokens.insert(id, Arc::new(token)).is_none()
-            }
-            AuthPart::Namespace { namespace, quotas } => {
-                self.namespaces.insert(namespace, Arc::new(quotas)).is_none()
-            }
-            AuthPart::Denied { certificate, reason, at } => {
-                let denial = Arc::new(CertificateDenial { reason, at });
-                self.denied.insert(certificate, denial).is_none()
-            }
+            AuthPart::Token(id, token) => self.tokens.insert(id, token).is_none(),
+            AuthPart::Namespace(name, quotas) => self.namespaces.insert(name, quotas).is_none(),
+            AuthPart::Denied(id, denial) => self.denied.insert(id, denial).is_none(),
         }
     }
 }
