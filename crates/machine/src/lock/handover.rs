@@ -66,12 +66,10 @@ impl Machine {
         }
         self.check_tokens_left(1)?;
         self.undo_if_rejected(ctx, |machine, ctx| {
+            let receiver = SessionOwner { id: to, session: to_session, owner: to_owner };
             let granted = match found {
                 Some(waiter) => machine.hand_to_waiter(&lock, &holder, &waiter, ctx)?,
-                None => {
-                    let receiver = SessionOwner { id: to, session: to_session, owner: to_owner };
-                    machine.hand_to_new_entry(&lock, &holder, receiver, ctx)?
-                }
+                None => machine.hand_to_new_entry(&lock, &holder, receiver, ctx)?,
             };
             machine.close_if_anonymous_and_idle(holder.session, ctx);
             machine.grant_next(&lock, ctx);

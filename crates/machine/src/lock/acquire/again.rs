@@ -67,11 +67,15 @@ impl Machine {
         let mut state = self.state_of(&self.present(&acquire.locks, &entries), waits);
         match &mut state {
             EntryState::Holding(grants) => {
-                grants.iter_mut().for_each(|grant| grant.renewed = renewed);
+                for grant in grants {
+                    grant.renewed = renewed;
+                }
             }
             // A caller ends the wait of its own call only.
             EntryState::Waiting(queued) => {
-                queued.iter_mut().for_each(|queued| queued.requested_in = ctx.revision);
+                for queued in queued {
+                    queued.requested_in = ctx.revision;
+                }
             }
         }
         Ok(state)

@@ -64,7 +64,7 @@ impl Machine {
         let new_shards = self.choose_shard(session, &mut acquire, ctx.now)?;
         let entry_in = |lock| self.entry_for(session?, lock, &acquire).cloned();
         let entries: Vec<Option<Arc<LockEntry>>> = acquire.locks.iter().map(entry_in).collect();
-        self.check_copies(&acquire, sharded, &entries)?;
+        self.check_copies(&acquire, sharded.as_ref(), &entries)?;
         let state = match acquire.change {
             _ if entries.iter().any(Option::is_some) => self.acquire_again(&entries, &acquire, ctx),
             Some(claim) => Err(self.no_claim(&acquire, claim)),
@@ -80,7 +80,7 @@ impl Machine {
     fn check_copies(
         &self,
         acquire: &Acquire,
-        sharded: Option<LockName>,
+        sharded: Option<&LockName>,
         entries: &[Option<Arc<LockEntry>>],
     ) -> Result<(), Rejection> {
         if acquire.change.is_some() {
@@ -89,7 +89,7 @@ impl Machine {
         for (lock, entry) in acquire.locks.iter().zip(entries) {
             let keeps = |attempt| entry.as_ref().is_some_and(|e| e.claims.contains(attempt));
             if !acquire.attempt.is_some_and(keeps) {
-                let remembered = sharded.clone().unwrap_or_else(|| self.remembered_as(lock));
+                let remembered = sharded.cloned().unwrap_or_else(|| self.remembered_as(lock));
                 let session = &acquire.open.session;
                 self.check_attempt(session, &remembered, &acquire.owner, acquire.attempt)
                     .map_err(|why| in_lock(&acquire.locks, lock, why))?;
