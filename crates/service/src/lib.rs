@@ -56,7 +56,7 @@ pub use history::hold_history::{HistoryBounds, PastHold};
 pub use history::hold_notice::{HoldChange, HoldNotice};
 pub use holdfast_machine::{AccessTokenRecord, BlockingLink, Counts, LockFilter, SubjectRecord};
 pub use holdfast_raft::{LATENCY_BUCKETS, StopReason};
-pub use leases::renewal::{RENEWED_MAX, SessionRenewal};
+pub use leases::renewal::SessionRenewal;
 pub use listen::{ListenReply, ListenRequest};
 pub use locks::connection_hold::{ConnectionHold, HoldEnd, HoldEvent};
 pub use locks::granted::Granted;

@@ -51,28 +51,43 @@ pub(crate) enum CallFailure {
     Rejected(Rejection),
 }
 
-/// Renews a session, and returns the state of one of its queue entries. Leader only.
+/// Renews sessions, with one quorum round for all of them. Leader only.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Renew {
     /// The caller.
     pub(crate) actor: Actor,
+    pub(crate) sessions: Vec<SessionToRenew>,
+    /// Whether the leader also renews the sessions that are renewed only through the log. Otherwise their result is
+    /// [`CallFailure::Unavailable`].
+    pub(crate) through_the_log: bool,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct SessionToRenew {
     pub(crate) session: SessionName,
+    /// The number of the session, if a later session of the same name must not be renewed.
+    pub(crate) id: Option<SessionId>,
+    /// The hold or queue entry whose state the renewal also returns.
     pub(crate) queue_entry: Option<(LockName, Owner, Ticket)>,
 }
 
 /// A renewal that a quorum confirmed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Renewed {
-    pub(crate) id: SessionId,
     pub(crate) ttl: Ttl,
     pub(crate) entry: Option<EntryState>,
     pub(crate) revision: Revision,
 }
 
 impl ServiceCall for Renew {
-    type Reply = Renewed;
+    /// One for each session, in order.
+    type Reply = Vec<Result<Renewed, CallFailure>>;
 
-    async fn answer(self, service: &Service, deadline: Instant) -> Result<Renewed, CallFailure> {
+    async fn answer(
+        self,
+        service: &Service,
+        deadline: Instant,
+    ) -> Result<Self::Reply, CallFailure> {
         service.renew_as_leader(self, deadline).await
     }
 }
@@ -176,70 +191,6 @@ impl ServiceCall for ReadStateDigest {
     async fn answer(self, service: &Service, _: Instant) -> Result<Self::Reply, CallFailure> {
         let digest = service.observer().state_digests.get(self.requested_in);
         Ok(digest.map(|digest| (DIGEST_SCHEMA, digest)))
-    }
-}
-
-/// Renews sessions by id. Leader only.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct RenewById {
-    pub(crate) sessions: Vec<SessionId>,
-}
-
-/// The result for one session of a batch. Append-only.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum BatchRenewal {
-    /// A quorum confirmed the renewal.
-    Renewed,
-    /// An expiry command is in flight: the session must be renewed through the log.
-    Expiring,
-    /// The session does not exist.
-    Gone,
-    /// The outcome is unknown.
-    Unknown,
-}
-
-impl ServiceCall for RenewById {
-    /// One for each session, in order.
-    type Reply = Vec<BatchRenewal>;
-
-    async fn answer(
-        self,
-        service: &Service,
-        deadline: Instant,
-    ) -> Result<Self::Reply, CallFailure> {
-        service.renew_many_as_leader(&self.sessions, deadline).await
-    }
-}
-
-/// Renews sessions by name. Leader only.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct RenewByName {
-    /// The caller.
-    pub(crate) actor: Actor,
-    pub(crate) sessions: Vec<SessionName>,
-}
-
-/// The result of one renewal by name. Append-only.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum NamedRenewal {
-    /// A quorum confirmed the renewal.
-    Renewed { ttl: Ttl },
-    /// The state machine rejects the renewal.
-    Rejected(Rejection),
-    /// The outcome is unknown.
-    Unknown,
-}
-
-impl ServiceCall for RenewByName {
-    /// One for each session, in order.
-    type Reply = Vec<NamedRenewal>;
-
-    async fn answer(
-        self,
-        service: &Service,
-        deadline: Instant,
-    ) -> Result<Self::Reply, CallFailure> {
-        service.renew_named_as_leader(self.actor, self.sessions, deadline).await
     }
 }
 
@@ -420,8 +371,6 @@ service_requests!(
     Renew,
     ReadReport,
     ReadDigests,
-    RenewById,
-    RenewByName,
     ReadLeases,
     TransferLeadership,
     ReadAlarms,

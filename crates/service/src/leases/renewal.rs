@@ -3,7 +3,7 @@
 //! A renewal is acknowledged after a quorum confirmed the leadership in a round that began after the request arrived.
 //! It writes no log entry. A follower calls the leader in one hop.
 //!
-//! A call for many sessions has one result for each, in order. Bound: at most [`RENEWED_MAX`] sessions per call.
+//! A call for many sessions has one result for each, in order. Bound: the caller's, of the sessions in one call.
 
 use std::time::{Duration, Instant};
 
@@ -18,13 +18,7 @@ use crate::context::Response;
 use crate::failure::{Failure, session_ended};
 use crate::leases::lease::{Leases, Renewal};
 use crate::service::Service;
-use crate::service_call::{
-    BatchRenewal, CallFailure, LeaseView, NamedRenewal, ReadLeases, Renew, RenewById, RenewByName,
-    Renewed,
-};
-
-/// The maximum number of sessions that one call renews.
-pub const RENEWED_MAX: usize = 1_000;
+use crate::service_call::{CallFailure, LeaseView, ReadLeases, Renew, Renewed, SessionToRenew};
 
 /// The result for one session of a batch.
 #[derive(Clone, Debug)]
@@ -42,22 +36,55 @@ impl Service {
         queue_entry: Option<(LockName, Owner, Ticket)>,
         deadline: Instant,
     ) -> Result<Renewed, Failure> {
-        let actor = self.actor().clone();
-        let call = Renew { actor, session: session.clone(), queue_entry };
-        let renewed = self.call_leader(call, deadline).await?;
+        let sessions = vec![SessionToRenew { session: session.clone(), id: None, queue_entry }];
+        let mut renewals = self.renew_all(sessions, true, deadline).await?;
+        let renewed = renewals.pop().unwrap_or(Err(Failure::OutcomeUnknown))?;
         self.metrics().keepalives.inc();
         Ok(renewed)
     }
 
-    /// Renews many sessions on the leader. Returns one result for each, in order.
-    pub(crate) async fn renew_many(
+    /// Renews sessions on the leader; see [`Renew`]. Returns one result for each, in order.
+    pub(crate) async fn renew_all(
         &self,
-        sessions: Vec<SessionId>,
+        sessions: Vec<SessionToRenew>,
+        through_the_log: bool,
         deadline: Instant,
-    ) -> Result<Vec<BatchRenewal>, Failure> {
-        let count = sessions.len();
-        let renewals = self.call_leader(RenewById { sessions }, deadline).await?;
-        if renewals.len() == count { Ok(renewals) } else { Err(Failure::OutcomeUnknown) }
+    ) -> Result<Vec<Result<Renewed, Failure>>, Failure> {
+        let (actor, count) = (self.actor().clone(), sessions.len());
+        let call = Renew { actor, sessions, through_the_log };
+        let renewals = self.call_leader(call, deadline).await?;
+        if renewals.len() != count {
+            return Err(Failure::OutcomeUnknown);
+        }
+        let one = |renewal: Result<Renewed, CallFailure>| {
+            renewal.map_err(|failure| match failure {
+                CallFailure::Rejected(rejection) => Failure::Rejected(rejection),
+                CallFailure::Unavailable => Failure::OutcomeUnknown,
+            })
+        };
+        Ok(renewals.into_iter().map(one).collect())
+    }
+
+    /// Renews sessions with one quorum round. Returns one result for each, in order.
+    ///
+    /// # Errors
+    /// The errors of any write.
+    pub async fn keep_many_alive(
+        &self,
+        sessions: Vec<SessionName>,
+    ) -> Result<Response<Vec<SessionRenewal>>, Failure> {
+        let began = Instant::now();
+        let of = |session| SessionToRenew { session, id: None, queue_entry: None };
+        let named = sessions.iter().cloned().map(of).collect();
+        let renewals = self.renew_all(named, true, self.deadline()).await?;
+        self.metrics().keepalives.inc_by(renewals.len() as u64);
+        let left = |ttl: Ttl| ttl.as_duration().saturating_sub(began.elapsed());
+        let one = |(session, renewed): (_, Result<Renewed, _>)| SessionRenewal {
+            session,
+            renewed: renewed.map(|Renewed { ttl, .. }| (ttl, left(ttl))),
+        };
+        let kept = sessions.into_iter().zip(renewals).map(one).collect();
+        Ok(Response::new(kept, self.revision()))
     }
 
     /// Returns the remaining time of a session's lease; zero for a session that has ended.
@@ -78,50 +105,44 @@ impl Service {
         &self,
         call: Renew,
         deadline: Instant,
-    ) -> Result<Renewed, CallFailure> {
-        let Renew { actor, session, queue_entry } = call;
+    ) -> Result<Vec<Result<Renewed, CallFailure>>, CallFailure> {
+        let Renew { actor, sessions, through_the_log } = call;
         self.confirm_leadership(deadline).await?;
-        let renewal = self.raft().read(|machine| {
-            self.check_session_of(machine, &actor, &session)?;
-            let (id, ttl) = find(machine, &session)?;
-            let entry = queue_entry.and_then(|(lock, owner, ticket)| {
-                machine.entry_state(&lock.into(), &session, &owner, Some(ticket))
-            });
-            let renewal = renew(machine, &mut self.observer().leases.lock(), id, Instant::now());
-            Ok((renewal, Renewed { id, ttl, entry, revision: machine.revision() }))
-        });
-        match renewal.map_err(CallFailure::Rejected)? {
-            // `Unknown`: this new leader has not started the leases yet, so the session still has its full TTL: it has no record.
-            (Renewal::Renewed | Renewal::Unknown, renewed) => Ok(renewed),
-            (Renewal::Expiring, renewed) => {
-                self.renew_through_the_log(session, renewed, deadline).await
-            }
-        }
-    }
-
-    pub(crate) async fn renew_many_as_leader(
-        &self,
-        sessions: &[SessionId],
-        deadline: Instant,
-    ) -> Result<Vec<BatchRenewal>, CallFailure> {
-        self.confirm_leadership(deadline).await?;
-        Ok(self.raft().read(|machine| {
+        let in_memory: Vec<_> = self.raft().read(|machine| {
             let (mut leases, now) = (self.observer().leases.lock(), Instant::now());
-            let one = |id: &SessionId| match (
-                machine.lease(*id),
-                renew(machine, &mut leases, *id, now),
-            ) {
-                (None, _) => BatchRenewal::Gone,
-                (Some(_), Renewal::Expiring) => BatchRenewal::Expiring,
-                // `Unknown`: see `renew_as_leader`.
-                (Some(_), Renewal::Renewed | Renewal::Unknown) => BatchRenewal::Renewed,
+            let one = |of: &SessionToRenew| {
+                let SessionToRenew { session, id, queue_entry } = of;
+                self.check_session_of(machine, &actor, session)?;
+                let (id, ttl) = find(machine, session, *id)?;
+                let entry = queue_entry.as_ref().and_then(|(lock, owner, ticket)| {
+                    machine.entry_state(&lock.clone().into(), session, owner, Some(*ticket))
+                });
+                let renewed = Renewed { ttl, entry, revision: machine.revision() };
+                Ok((renew(machine, &mut leases, id, now), renewed))
             };
             sessions.iter().map(one).collect()
-        }))
+        });
+        let mut renewals = Vec::with_capacity(in_memory.len());
+        for (SessionToRenew { session, .. }, renewal) in sessions.into_iter().zip(in_memory) {
+            renewals.push(match renewal {
+                Err(rejection) => Err(CallFailure::Rejected(rejection)),
+                // `Unknown`: this new leader has not started the leases yet, so the session still has its full TTL: it has no record.
+                Ok((Renewal::Renewed | Renewal::Unknown, renewed)) => Ok(renewed),
+                Ok((Renewal::Expiring, _)) if !through_the_log => Err(CallFailure::Unavailable),
+                Ok((Renewal::Expiring, renewed)) => {
+                    self.renew_through_the_log(session, renewed, deadline).await
+                }
+            });
+        }
+        let is_unknown = |renewal: &_| matches!(renewal, Err(CallFailure::Unavailable));
+        if through_the_log && renewals.iter().all(is_unknown) {
+            return Err(CallFailure::Unavailable);
+        }
+        Ok(renewals)
     }
 
     /// Renews a session whose expiry command is in flight: the log decides which of the two comes first.
-    pub(crate) async fn renew_through_the_log(
+    async fn renew_through_the_log(
         &self,
         session: SessionName,
         renewed: Renewed,
@@ -137,72 +158,6 @@ impl Service {
         }
     }
 
-    /// Renews at most [`RENEWED_MAX`] sessions with one quorum round. Returns one result for each, in order.
-    ///
-    /// # Errors
-    /// The errors of any write.
-    pub async fn keep_many_alive(
-        &self,
-        sessions: Vec<SessionName>,
-    ) -> Result<Response<Vec<SessionRenewal>>, Failure> {
-        let began = Instant::now();
-        let call = RenewByName { actor: self.actor().clone(), sessions: sessions.clone() };
-        let renewals = self.call_leader(call, self.deadline()).await?;
-        if renewals.len() != sessions.len() {
-            return Err(Failure::OutcomeUnknown);
-        }
-        self.metrics().keepalives.inc_by(renewals.len() as u64);
-        let left = |ttl: Ttl| ttl.as_duration().saturating_sub(began.elapsed());
-        let one = |(session, renewal)| {
-            let renewed = match renewal {
-                NamedRenewal::Renewed { ttl } => Ok((ttl, left(ttl))),
-                NamedRenewal::Rejected(rejection) => Err(Failure::Rejected(rejection)),
-                NamedRenewal::Unknown => Err(Failure::OutcomeUnknown),
-            };
-            SessionRenewal { session, renewed }
-        };
-        let kept = sessions.into_iter().zip(renewals).map(one).collect();
-        Ok(Response::new(kept, self.revision()))
-    }
-
-    pub(crate) async fn renew_named_as_leader(
-        &self,
-        actor: Actor,
-        sessions: Vec<SessionName>,
-        deadline: Instant,
-    ) -> Result<Vec<NamedRenewal>, CallFailure> {
-        self.confirm_leadership(deadline).await?;
-        let found: Vec<_> = self.raft().read(|machine| {
-            let (mut leases, now) = (self.observer().leases.lock(), Instant::now());
-            let one = |session: SessionName| {
-                let checked = self.check_session_of(machine, &actor, &session);
-                let found = checked.and_then(|()| find(machine, &session)).map(|(id, ttl)| {
-                    let (entry, revision) = (None, machine.revision());
-                    (renew(machine, &mut leases, id, now), Renewed { id, ttl, entry, revision })
-                });
-                (session, found)
-            };
-            sessions.into_iter().take(RENEWED_MAX).map(one).collect()
-        });
-        let mut renewals = Vec::with_capacity(found.len());
-        for (session, found) in found {
-            renewals.push(match found {
-                Err(rejection) => NamedRenewal::Rejected(rejection),
-                Ok((Renewal::Renewed | Renewal::Unknown, renewed)) => {
-                    NamedRenewal::Renewed { ttl: renewed.ttl }
-                }
-                Ok((Renewal::Expiring, renewed)) => {
-                    match self.renew_through_the_log(session, renewed, deadline).await {
-                        Ok(renewed) => NamedRenewal::Renewed { ttl: renewed.ttl },
-                        Err(CallFailure::Rejected(rejection)) => NamedRenewal::Rejected(rejection),
-                        Err(CallFailure::Unavailable) => NamedRenewal::Unknown,
-                    }
-                }
-            });
-        }
-        Ok(renewals)
-    }
-
     pub(crate) async fn leases_as_leader(
         &self,
         sessions: &[SessionName],
@@ -213,7 +168,7 @@ impl Service {
         Ok(self.raft().read(|machine| {
             let leases = self.observer().leases.lock();
             let view = |session: &SessionName| {
-                let (id, ttl) = find(machine, session).ok()?;
+                let (id, ttl) = find(machine, session, None).ok()?;
                 // A new leader that has not started the lease yet gives it the full TTL.
                 let left = leases.remaining(id, now).unwrap_or(ttl.as_duration());
                 Some(LeaseView { ttl, left_ms: u64::try_from(left.as_millis()).ok()? })
@@ -243,8 +198,17 @@ fn renew(machine: &Machine, leases: &mut Leases, id: SessionId, now: Instant) ->
     if machine.renews_in_log(id) { Renewal::Expiring } else { leases.renew(id, now) }
 }
 
-fn find(machine: &Machine, session: &SessionName) -> Result<(SessionId, Ttl), Rejection> {
-    let found = machine.session_id(session).filter(|_| !session.is_durable());
+/// Finds an open session that has a lease. With a number, only that session of the name.
+fn find(
+    machine: &Machine,
+    session: &SessionName,
+    number: Option<SessionId>,
+) -> Result<(SessionId, Ttl), Rejection> {
+    let found = match number {
+        Some(id) => machine.lease(id).map(|(ttl, _)| (id, ttl)),
+        None => machine.session_id(session),
+    };
+    let found = found.filter(|_| !session.is_durable());
     found.ok_or_else(|| session_ended(machine, session))
 }
 
@@ -290,8 +254,8 @@ mod tests {
             id: None,
         };
         let opened = admin.open_session(open, None).await.unwrap();
-        let (id, ttl) = (opened.value.view.id, opened.value.view.ttl);
-        let renewed = Renewed { id, ttl, entry: None, revision: opened.revision };
+        let ttl = opened.value.view.ttl;
+        let renewed = Renewed { ttl, entry: None, revision: opened.revision };
         let deadline = service.deadline();
         let done = service.renew_through_the_log(session.clone(), renewed, deadline).await;
         assert!(done.is_ok(), "{done:?}");

@@ -1,7 +1,7 @@
 //! Renews the sessions of all streams of a node in batches.
 //!
 //! While a batch is in flight, further requests wait for the next batch. So one quorum round renews many sessions,
-//! without a timer. Sessions whose expiry is in flight are renewed one by one beside the batches.
+//! without a timer. Sessions that are renewed only through the log are renewed one by one beside the batches.
 //!
 //! Bounds: one batch at a time; `renewal_queue.rs` bounds the entries and the sessions of a batch.
 
@@ -16,7 +16,7 @@ use super::liveness::Liveness;
 use super::message::StreamEnd;
 use crate::failure::Failure;
 use crate::service::Service;
-use crate::service_call::BatchRenewal;
+use crate::service_call::SessionToRenew;
 
 /// A batch that takes longer is sent again, together with new streams.
 const BATCH_TIMEOUT: Duration = Duration::from_secs(1);
@@ -38,24 +38,25 @@ pub(crate) async fn run(service: Service) {
 
 async fn send(service: &Service, batch: BTreeMap<SessionId, Vec<Arc<Liveness>>>) {
     let began = Instant::now();
-    let sessions: Vec<_> = batch.keys().copied().collect();
-    let answers = match service.renew_many(sessions, began + BATCH_TIMEOUT).await {
-        Ok(answers) => answers,
+    let of = |(id, streams): (&SessionId, &Vec<Arc<Liveness>>)| {
+        let session = streams.first()?.session.clone();
+        Some(SessionToRenew { session, id: Some(*id), queue_entry: None })
+    };
+    let sessions = batch.iter().filter_map(of).collect();
+    let renewals = match service.renew_all(sessions, false, began + BATCH_TIMEOUT).await {
+        Ok(renewals) => renewals,
         Err(failure) => {
             tracing::debug!(%failure, count = batch.len(), "failed to renew the sessions of streams");
-            Vec::new()
+            return batch.into_values().flatten().for_each(|liveness| disarm(service, liveness));
         }
     };
-    let mut answers = answers.into_iter().chain(std::iter::repeat(BatchRenewal::Unknown));
     let mut single = Vec::new();
-    for streams in batch.into_values() {
-        let answer = answers.next().unwrap_or(BatchRenewal::Unknown);
+    for (streams, renewal) in batch.into_values().zip(renewals) {
         for liveness in streams {
-            match answer {
-                BatchRenewal::Renewed => liveness.renewed(began),
-                BatchRenewal::Gone => liveness.stop(),
-                BatchRenewal::Unknown => {}
-                BatchRenewal::Expiring => {
+            match &renewal {
+                Ok(_) => liveness.renewed(began),
+                Err(Failure::Rejected(_)) => liveness.stop(),
+                Err(_) => {
                     single.push(liveness);
                     continue;
                 }
@@ -68,7 +69,7 @@ async fn send(service: &Service, batch: BTreeMap<SessionId, Vec<Arc<Liveness>>>)
     }
 }
 
-/// Renews sessions whose expiries are in flight, through the log: the log decides which comes first.
+/// Renews sessions through the log: the log decides whether the renewal or an expiry comes first.
 async fn renew_singly(service: Service, streams: Vec<Arc<Liveness>>) {
     let renewals = streams.into_iter().map(|liveness| async {
         let began = Instant::now();
