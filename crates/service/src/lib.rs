@@ -49,7 +49,10 @@ pub use context::{Principal, ReadMode, RequestContext, Response};
 pub use digests::verification::StateVerification;
 pub use failure::{Failure, NotYet};
 pub use health::alarm_facts::{AlarmsView, ReportedAlarm};
-pub use health::alarms::{Alarm, AlarmKind, AlarmSeverity, ListenerCertificate, MemoryUse};
+pub use health::alarms::{
+    Alarm, AlarmKind, AlarmSeverity, CLOCK_OFFSET_MAX, ListenerCertificate, MemoryUse,
+};
+pub use health::readiness::{Check, Health};
 pub use history::contention::{DurationHistogram, LockTimes, WaitEstimate};
 pub use history::explain::{ContendedLock, Explanation, HistoryRequest, LockHistory};
 pub use history::hold_history::{HistoryBounds, PastHold};
@@ -64,7 +67,7 @@ pub use locks::pending_acquire::{AcquireProgress, PendingAcquire};
 pub use locks::queue_positions::QueuePosition;
 pub use locks::read::{FenceMode, TokenCheck};
 pub use members::changes::{ChangeMode, InvitedMember, MemberUpdate, NewMember};
-pub use members::cluster::{Check, ClusterMember, ClusterView, Health, MemberRole};
+pub use members::cluster::{ClusterMember, ClusterView, MemberRole};
 pub use metrics::{ServiceMetrics, WAIT_BUCKETS};
 pub use quotas::local_uses::{ConnectionPlace, LocalUse};
 pub use quotas::namespaces::NamespaceView;

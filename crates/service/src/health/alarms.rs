@@ -17,31 +17,13 @@ use crate::digests::entry_log::StateCheck;
 
 mod kind;
 
-pub use kind::AlarmKind;
+pub use kind::{AlarmKind, CLOCK_OFFSET_MAX};
 
-/// A follower that has acknowledged nothing for longer is silent.
-pub(crate) const SILENT: Duration = Duration::from_secs(10);
-/// A follower that lags by more entries needs a snapshot soon, because the leader keeps about as many.
-const LAG_MAX: u64 = 4_096;
-/// Free disk space below this multiple of the reserve is low.
-const RESERVES_MIN: u64 = 16;
-/// With fewer syncs in the last minute, a single slow one is no alarm.
-const SYNCS_MIN: u64 = 20;
-/// Certificates and access tokens that expire within this time.
-const EXPIRES_WITHIN: Duration = Duration::from_secs(14 * DAY);
-const DAY: u64 = 86_400;
-/// The largest difference between two clocks without an alarm, milliseconds.
-const CLOCK_OFFSET_MAX: u64 = 500;
-/// The largest delay of the log's time without an alarm, milliseconds.
-const BEHIND_MAX: i64 = 5_000;
-/// Resident memory from this percentage of the limit on is high. The rest is for a snapshot and for calls in flight.
-const MEMORY_HIGH: u64 = 80;
-/// From this percentage on, the kernel may end the process at any time.
-const MEMORY_CRITICAL: u64 = 92;
-/// How long an eviction from the audit trail raises an alarm, milliseconds.
-const EVICTED_FOR: u64 = 86_400_000;
-/// The most things that one alarm names.
-pub(crate) const NAMED_MAX: usize = 5;
+use kind::{
+    BEHIND_MAX, EVICTED_FOR, EXPIRES_WITHIN, LAG_MAX, MEMORY_CRITICAL, MEMORY_HIGH, RESERVES_MIN,
+    SYNCS_MIN,
+};
+pub(crate) use kind::{NAMED_MAX, SILENT};
 
 /// How urgent an alarm is. Services exchange it: append-only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -237,7 +219,10 @@ pub(crate) fn alarms_of(facts: &AlarmFacts) -> Vec<Alarm> {
 fn raised(kind: AlarmKind, facts: &AlarmFacts) -> Option<(AlarmSeverity, String)> {
     use AlarmSeverity::{Critical, Warning};
     match kind {
-        AlarmKind::NoLeader => Some((Critical, no_leader(facts)?)),
+        AlarmKind::NoLeader => {
+            let AlarmFacts { node, leader, has_quorum, waiting_for, .. } = facts;
+            Some((Critical, no_leader(*node, *leader, *has_quorum, waiting_for.as_deref())?))
+        }
         AlarmKind::Diverged => {
             let detail = |at| format!("the states of the nodes differ at revision {at}");
             Some((Critical, facts.differs_at.map(detail)?))
@@ -251,7 +236,7 @@ fn raised(kind: AlarmKind, facts: &AlarmFacts) -> Option<(AlarmSeverity, String)
             let behind = facts.followers.iter().filter(|follower| !follower.is_silent());
             Some((Warning, named(behind.filter_map(FollowerFacts::lags), "behind the leader")?))
         }
-        AlarmKind::DiskLow => disk_low(facts),
+        AlarmKind::DiskLow => disk_low(facts.disk_free, facts.disk_reserve),
         AlarmKind::LogSyncSlow => Some((Warning, log_sync_slow(facts.syncs)?)),
         AlarmKind::CertificateExpires => certificate_expires(facts),
         AlarmKind::TlsReloadFailed => {
@@ -380,11 +365,17 @@ fn backup_old(ExpectedBackup { every, age }: ExpectedBackup) -> Option<String> {
     }
 }
 
-fn no_leader(facts: &AlarmFacts) -> Option<String> {
-    match facts.leader {
-        None => Some(facts.waiting_for.clone().unwrap_or_else(|| "no leader is known".to_owned())),
-        Some(_) if facts.has_quorum => None,
-        Some(leader) if leader == facts.node => {
+/// Why a node is not in contact with the leader and a majority.
+pub(crate) fn no_leader(
+    node: NodeId,
+    leader: Option<NodeId>,
+    has_quorum: bool,
+    waiting_for: Option<&str>,
+) -> Option<String> {
+    match leader {
+        None => Some(waiting_for.unwrap_or("no leader is known").to_owned()),
+        Some(_) if has_quorum => None,
+        Some(leader) if leader == node => {
             Some("this node leads, but no majority acknowledges it".to_owned())
         }
         Some(leader) => Some(format!("no message from the leader, node {leader}")),
@@ -408,8 +399,8 @@ fn silence(follower: &FollowerFacts) -> String {
     }
 }
 
-fn disk_low(facts: &AlarmFacts) -> Option<(AlarmSeverity, String)> {
-    let (free, reserve) = (facts.disk_free, facts.disk_reserve);
+/// Below the reserve, which is critical, the node rejects writes.
+pub(crate) fn disk_low(free: u64, reserve: u64) -> Option<(AlarmSeverity, String)> {
     let severity = match () {
         () if free < reserve => AlarmSeverity::Critical,
         () if free < reserve.saturating_mul(RESERVES_MIN) => AlarmSeverity::Warning,

@@ -1,4 +1,4 @@
-//! The cluster, its feature level, and the health and the metrics of this node. A cluster view calls all members in
+//! The cluster, its feature level, and the metrics of this node. A cluster view calls all members in
 //! parallel, with a timeout.
 //!
 //! Any node accepts a change of the level. It asks every member first, because a node whose program does not know the
@@ -16,7 +16,6 @@ use holdfast_types::{
 use prometheus_client::registry::Registry;
 
 use crate::context::Response;
-use crate::digests::entry_log::StateCheck;
 use crate::failure::Failure;
 use crate::members::changes::pending_text;
 use crate::quotas::subject_limits::rate_of;
@@ -25,8 +24,6 @@ use crate::service_call::{NodeReport, ReadReport};
 
 /// A member that does not reply within this time counts as unreachable.
 const REPORT_TIMEOUT: Duration = Duration::from_millis(400);
-/// A node that has not applied a committed change for longer than this should receive no calls.
-const LAG_MAX: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemberRole {
@@ -82,22 +79,6 @@ pub struct ClusterMember {
     pub digest: u64,
     /// The node replied, has not failed and has a leader.
     pub healthy: bool,
-}
-
-/// A condition of a healthy node.
-#[derive(Clone, Debug)]
-pub struct Check {
-    pub name: &'static str,
-    pub ok: bool,
-    pub detail: String,
-}
-
-#[derive(Clone, Debug)]
-pub struct Health {
-    /// If a check fails, restart the process.
-    pub live: Vec<Check>,
-    /// If a check fails, send traffic to other nodes.
-    pub ready: Vec<Check>,
 }
 
 impl Service {
@@ -187,78 +168,6 @@ impl Service {
     /// Returns the numbers of sessions, znodes, locks and waiters. O(1).
     pub fn counts(&self) -> Counts {
         self.raft().read(Machine::counts)
-    }
-
-    /// Returns whether this node should keep running, and whether it should receive traffic.
-    pub fn health(&self) -> Health {
-        let status = self.raft().status();
-        let failed = self.failed();
-        let storage = Check {
-            name: "storage",
-            ok: failed.is_none(),
-            detail: failed.unwrap_or_else(|| "the log is intact".to_owned()),
-        };
-        let leader = Check {
-            name: "leader",
-            ok: status.has_quorum,
-            detail: match status.leader {
-                Some(leader) if status.has_quorum => {
-                    format!("node {leader} leads in term {}", status.term)
-                }
-                Some(leader) if leader == self.node() => {
-                    "this node leads, but no quorum acknowledges it".to_owned()
-                }
-                Some(leader) => format!("no message from the leader, node {leader}"),
-                None => status
-                    .waiting_for
-                    .unwrap_or_else(|| format!("no leader is known in term {}", status.term)),
-            },
-        };
-        let disk = Check {
-            name: "disk",
-            ok: !status.disk_low,
-            detail: if status.disk_low {
-                let (free, reserve) = (status.disk_free_bytes >> 20, self.parts.disk_reserve >> 20);
-                format!("{free} MiB are free, below the reserve of {reserve} MiB")
-            } else {
-                "the reserve is free".to_owned()
-            },
-        };
-        let lag = Check {
-            name: "lag",
-            ok: status.behind_for <= LAG_MAX,
-            detail: if status.behind_for <= LAG_MAX {
-                "this node applies what the leader announces".to_owned()
-            } else {
-                let seconds = status.behind_for.as_secs();
-                format!("this node lacks a change that the leader announced {seconds} s ago")
-            },
-        };
-        let serving = Check {
-            name: "serving",
-            ok: !self.is_draining(),
-            detail: if self.is_draining() { "shutting down" } else { "yes" }.to_owned(),
-        };
-        let compared = self.state_check();
-        let state = Check {
-            name: "state",
-            ok: compared != StateCheck::Pending,
-            detail: match compared {
-                StateCheck::Pending => "is compared with the other nodes",
-                StateCheck::Unverified => "no majority to compare with",
-                StateCheck::Verified => "a majority has the same",
-            }
-            .to_owned(),
-        };
-        Health {
-            live: vec![storage.clone()],
-            ready: vec![storage, leader, state, disk, lag, serving],
-        }
-    }
-
-    /// Resolves when the thread of the log has completed every earlier request; false if it cannot.
-    pub async fn probe_log(&self) -> bool {
-        self.raft().probe_log().await
     }
 
     /// Adds the metrics of the Raft log to the registry.

@@ -1,8 +1,34 @@
-//! The kinds of alarms, with their names and the next step for an operator.
+//! The conditions that an operator should end: their names, thresholds and next steps. Each is defined once, for the alarms,
+//! `/readyz`, `holdfast doctor` and `holdfast explain`.
 //!
 //! A new kind also gets a section in docs/operations.md, a rule in cluster-config/monitoring, and a test of both.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
+
+/// A follower that has acknowledged nothing for longer is silent.
+pub(crate) const SILENT: Duration = Duration::from_secs(10);
+/// A follower that lags by more entries needs a snapshot soon, because the leader keeps about as many.
+pub(super) const LAG_MAX: u64 = 4_096;
+/// Free disk space below this multiple of the reserve is low.
+pub(super) const RESERVES_MIN: u64 = 16;
+/// With fewer syncs in the last minute, a single slow one is no alarm.
+pub(super) const SYNCS_MIN: u64 = 20;
+/// Certificates and access tokens that expire within this time.
+pub(super) const EXPIRES_WITHIN: Duration = Duration::from_hours(14 * 24);
+/// The largest difference between two clocks without an alarm, milliseconds.
+pub const CLOCK_OFFSET_MAX: u64 = 500;
+/// The largest delay of the log's time without an alarm, milliseconds.
+pub(super) const BEHIND_MAX: i64 = 5_000;
+/// Resident memory from this percentage of the limit on is high. The rest is for a snapshot and for calls in flight.
+pub(super) const MEMORY_HIGH: u64 = 80;
+/// From this percentage on, the kernel may end the process at any time.
+pub(super) const MEMORY_CRITICAL: u64 = 92;
+/// How long an eviction from the audit trail raises an alarm, milliseconds.
+pub(super) const EVICTED_FOR: u64 = 86_400_000;
+/// The most things that one alarm names.
+pub(crate) const NAMED_MAX: usize = 5;
 
 /// The kind of an alarm. Services exchange it: append-only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -6,6 +6,9 @@ use holdfast_types::{
 
 use super::*;
 
+/// Seconds.
+const DAY: u64 = 86_400;
+
 /// The leader of a healthy cluster of three nodes.
 fn healthy() -> AlarmFacts {
     AlarmFacts {
