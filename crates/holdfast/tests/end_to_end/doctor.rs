@@ -23,19 +23,17 @@ fn a_healthy_cluster_passes_and_every_node_is_checked() {
     for (check, times) in [
         ("answers", 3),
         ("ready", 3),
-        ("disk", 3),
         ("round trip", 3),
         ("cluster", 1),
         ("leader", 1),
         ("members", 1),
         ("version", 1),
-        ("clocks", 1),
-        ("replication", 1),
+        ("clock", 1),
     ] {
         assert_eq!(count(check), times, "{check}: {found:?}");
     }
     // The tests cannot guarantee the disk space and the load of the test machine.
-    let of_machine = ["disk", "round trip", "alarms"];
+    let of_machine = ["round trip", "alarms"];
     assert!(count("alarms") >= 1, "{found:?}");
     let ill = found.iter().filter(|(verdict, check, _)| {
         verdict == "fail" || (verdict == "warn" && !of_machine.contains(&check.as_str()))
@@ -43,7 +41,7 @@ fn a_healthy_cluster_passes_and_every_node_is_checked() {
     assert_eq!(ill.count(), 0, "{found:?}");
     assert!(cluster.client(&["ls"]).stdout.lines().count() == 1, "the probe lock is released");
     let lines = cluster.client(&["doctor", "-o", "jsonl", "--look-only"]).stdout;
-    assert!(!lines.contains("round trip") && lines.lines().count() >= 16, "{lines}");
+    assert!(!lines.contains("round trip") && lines.lines().count() >= 12, "{lines}");
     assert!(lines.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()), "{lines}");
 }
 
@@ -52,7 +50,7 @@ fn a_dead_node_is_found_and_sets_the_exit_code() {
     let cluster = DevCluster::start(&["--nodes", "3"]);
     send(cluster.node_pids()[2], Signal::SIGKILL);
     let doctor = || cluster.client(&["doctor"]);
-    eventually("the others detect it", || doctor().stdout.contains("2 of 3 healthy"));
+    eventually("the others detect it", || doctor().stdout.contains("one-failure-left"));
     let end = doctor();
     assert_eq!(end.code, Some(1), "{}", end.stdout);
     let gone = format!("127.0.0.1:{}", cluster.port() + 20);
@@ -68,7 +66,10 @@ fn a_dead_node_is_found_and_sets_the_exit_code() {
         end.stdout
     );
     assert!(row("answers")[2].contains("start the node"), "{}", end.stdout);
-    assert!(row("members")[0].starts_with("warn") && row("members")[0].contains("node 3"));
+    let alarms = row("alarms").join("\n");
+    assert!(alarms.contains("fail alarms - one-failure-left: 2 of 3 voters answer"), "{alarms}");
+    assert!(alarms.contains("warn alarms - member-silent: no acknowledgement: node 3"), "{alarms}");
+    assert_eq!(row("members").len(), 0, "the alarms have the member: {}", end.stdout);
     assert_eq!(row("round trip").len(), 2, "{}", end.stdout);
 }
 

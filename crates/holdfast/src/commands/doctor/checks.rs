@@ -4,30 +4,30 @@
 
 use std::collections::BTreeSet;
 
-use holdfast_api::{AlarmBody, ClusterBody, NodeBody};
+use holdfast_api::{AlarmBody, AlarmsBody, ClusterBody, NodeBody};
 use holdfast_cli::output::short_time;
+use holdfast_service::{AlarmKind, CLOCK_OFFSET_MAX};
 
 use super::finding::Finding;
-use super::probe::{ClockOffset, ProbedAddress, ProbedNode};
-
-/// Below this free disk space a node approaches its reserve (`storage.disk_reserve`), below which it rejects writes.
-const DISK_WARN: u64 = 1 << 30;
-/// Below this free disk space a node has reached the default reserve.
-const DISK_FAIL: u64 = 64 << 20;
-/// Above this offset between clocks, ages and histories are hard to compare, milliseconds.
-const CLOCKS_APART_WARN: i64 = 1_000;
+use super::probe::{ProbedAddress, ProbedNode};
 
 /// Runs the checks that neither wait nor change state. `own_version` is the version of this program.
 pub(super) fn check_all(all: &[ProbedAddress], own_version: &str) -> Vec<Finding> {
+    let alarms = nodes(all).find_map(|(_, node)| node.alarms.as_ref());
     let mut found = Vec::new();
     for probed in all {
-        found.extend(check_address(probed));
+        found.extend(check_address(probed, alarms));
     }
-    found.extend(check_cluster(all));
+    found.extend(check_cluster(all, alarms));
     found.extend(check_versions(all, own_version));
-    found.extend(check_clocks(all));
-    found.extend(check_alarms(all));
+    found.extend(check_clock(all));
+    found.extend(alarms.map(check_alarms).unwrap_or_default());
     found
+}
+
+/// Whether the nodes raise an alarm. Its condition is then no finding of another check.
+fn is_raised(alarms: Option<&AlarmsBody>, kind: AlarmKind) -> bool {
+    alarms.is_some_and(|body| body.alarms.iter().any(|alarm| alarm.name == kind.as_str()))
 }
 
 fn nodes(all: &[ProbedAddress]) -> impl Iterator<Item = (&str, &ProbedNode)> {
@@ -38,8 +38,8 @@ fn views(all: &[ProbedAddress]) -> impl Iterator<Item = (&str, &ClusterBody)> {
     nodes(all).filter_map(|(address, node)| Some((address, node.cluster.as_ref().ok()?)))
 }
 
-/// Checks that the node replies, is ready, and has free disk space.
-fn check_address(probed: &ProbedAddress) -> Vec<Finding> {
+/// Checks that the node replies and is ready.
+fn check_address(probed: &ProbedAddress, alarms: Option<&AlarmsBody>) -> Vec<Finding> {
     let address = &probed.address;
     let node = match &probed.node {
         Ok(node) => node,
@@ -50,59 +50,52 @@ fn check_address(probed: &ProbedAddress) -> Vec<Finding> {
     };
     let took = short_time(holdfast_types::millis(node.took));
     let mut found = vec![Finding::ok("answers", format!("within {took}")).at(address)];
-    found.push(check_health(node).at(address));
-    found.extend(node.disk_free.map(|free| check_disk(free).at(address)));
+    found.extend(check_health(node, alarms).map(|finding| finding.at(address)));
     found
 }
 
-fn check_health(node: &ProbedNode) -> Finding {
+/// `None` if alarms have all reasons why the node is not ready.
+fn check_health(node: &ProbedNode, alarms: Option<&AlarmsBody>) -> Option<Finding> {
     let health = match &node.ready {
         Ok(health) => health,
-        Err(reason) => return Finding::fail("ready", reason, "read the node's log"),
+        Err(reason) => return Some(Finding::fail("ready", reason, "read the node's log")),
     };
-    let failed: Vec<String> = health
-        .checks
-        .iter()
-        .filter(|check| !check.ok)
-        .map(|check| format!("{}: {}", check.name, check.detail))
+    let mut failed = health.checks.iter().filter(|check| !check.ok).peekable();
+    if failed.peek().is_none() {
+        return Some(Finding::ok("ready", "storage, leader, serving"));
+    }
+    let failed: Vec<_> = failed
+        .filter(|check| alarm_of(&check.name).is_none_or(|kind| !is_raised(alarms, kind)))
         .collect();
-    if failed.is_empty() {
-        return Finding::ok("ready", "storage, leader, serving");
-    }
-    let first = health.checks.iter().find(|check| !check.ok);
-    Finding::fail("ready", failed.join("; "), next_step(first.map_or("", |check| &check.name)))
+    let next = next_step(&failed.first()?.name);
+    let found: Vec<String> =
+        failed.iter().map(|check| format!("{}: {}", check.name, check.detail)).collect();
+    Some(Finding::fail("ready", found.join("; "), next))
 }
 
-/// The page about a failed check of `/readyz`.
+/// The alarm with the condition of a check of `/readyz`.
+fn alarm_of(check: &str) -> Option<AlarmKind> {
+    match check {
+        "leader" => Some(AlarmKind::NoLeader),
+        "disk" => Some(AlarmKind::DiskLow),
+        "lag" => Some(AlarmKind::MemberLagging),
+        _ => None,
+    }
+}
+
+/// The section about a failed check of `/readyz`.
 fn next_step(check: &str) -> String {
-    let page = match check {
-        "storage" => "docs/operations.md#when-a-node-stops-itself",
-        "leader" => "docs/operations.md#no-leader",
-        "disk" => "docs/operations.md#a-full-disk",
-        "lag" => "docs/operations.md#member-lagging",
-        _ => "docs/operations.md#health",
+    let section = match (alarm_of(check), check) {
+        (Some(kind), _) => kind.as_str(),
+        (None, "storage") => "when-a-node-stops-itself",
+        (None, _) => "health",
     };
-    format!("see {page}, and the node's log")
-}
-
-fn check_disk(free: u64) -> Finding {
-    let found = format!("{} free", bytes(free));
-    if free < DISK_FAIL {
-        Finding::fail(
-            "disk",
-            found,
-            "free disk space: below storage.disk_reserve the node rejects writes",
-        )
-    } else if free < DISK_WARN {
-        Finding::warn("disk", found, "free disk space before storage.disk_reserve is reached")
-    } else {
-        Finding::ok("disk", found)
-    }
+    format!("see docs/operations.md#{section}, and the node's log")
 }
 
 /// Checks that all nodes belong to one cluster with a leader, that all members are healthy, and that `--addr` has all
 /// members.
-fn check_cluster(all: &[ProbedAddress]) -> Vec<Finding> {
+fn check_cluster(all: &[ProbedAddress], alarms: Option<&AlarmsBody>) -> Vec<Finding> {
     let mut found = Vec::new();
     for (address, node) in nodes(all) {
         if let Err(reason) = &node.cluster {
@@ -112,8 +105,8 @@ fn check_cluster(all: &[ProbedAddress]) -> Vec<Finding> {
     let Some((_, first)) = views(all).next() else { return found };
     found.push(check_identity(all, first));
     if views(all).all(|(_, view)| is_same(view, first)) {
-        found.push(check_leader(all, first));
-        found.push(check_members(best_view(all).unwrap_or(first)));
+        found.extend(check_leader(all, first, alarms));
+        found.extend(check_members(best_view(all).unwrap_or(first), alarms));
         found.extend(check_addresses(all.len(), first));
     }
     found
@@ -170,10 +163,15 @@ fn check_identity(all: &[ProbedAddress], first: &ClusterBody) -> Finding {
     Finding::fail("cluster", found, next)
 }
 
-fn check_leader(all: &[ProbedAddress], first: &ClusterBody) -> Finding {
+fn check_leader(
+    all: &[ProbedAddress],
+    first: &ClusterBody,
+    alarms: Option<&AlarmsBody>,
+) -> Option<Finding> {
     let leaders: BTreeSet<_> =
         views(all).map(|(_, view)| (view.leader.map(|leader| leader.0), view.term)).collect();
-    match (leaders.len(), first.leader) {
+    Some(match (leaders.len(), first.leader) {
+        (1, None) if is_raised(alarms, AlarmKind::NoLeader) => return None,
         (1, Some(leader)) => Finding::ok("leader", format!("node {leader}, term {}", first.term)),
         (1, None) => Finding::fail(
             "leader",
@@ -193,27 +191,31 @@ fn check_leader(all: &[ProbedAddress], first: &ClusterBody) -> Finding {
                 "repeat: an election may be in progress; if it persists, check the network between the nodes",
             )
         }
-    }
+    })
 }
 
-fn check_members(view: &ClusterBody) -> Finding {
-    let all = view.nodes.len();
-    let missing: Vec<&NodeBody> = view.nodes.iter().filter(|node| !node.healthy).collect();
-    let healthy = all - missing.len();
+/// `None` if the alarms have all members that are not healthy.
+fn check_members(view: &ClusterBody, alarms: Option<&AlarmsBody>) -> Option<Finding> {
+    let (all, sick) = (view.nodes.len(), view.nodes.iter().filter(|node| !node.healthy));
+    let healthy = all - sick.clone().count();
     let spare = healthy.saturating_sub(all / 2 + 1);
     let survives = format!("{healthy} of {all} healthy: survives the loss of {spare}");
-    if !missing.is_empty() {
-        let named: Vec<String> = missing
-            .iter()
+    if healthy < all {
+        let is_silent =
+            |node: &&NodeBody| alarms.is_some_and(|alarms| alarms.unreachable.contains(&node.id));
+        let named: Vec<String> = sick
+            .filter(|node| !is_silent(node))
             .map(|node| format!("node {} ({}) is {}", node.id, node.http, node.role))
             .collect();
         let next = "start the missing members before another one fails";
-        return Finding::warn("members", format!("{survives}; {}", named.join(", ")), next);
+        let found = format!("{survives}; {}", named.join(", "));
+        return (!named.is_empty()).then(|| Finding::warn("members", found, next));
     }
-    if all < 3 || all.is_multiple_of(2) {
-        return Finding::warn("members", survives, "run three or five nodes");
-    }
-    Finding::ok("members", survives)
+    Some(if all < 3 || all.is_multiple_of(2) {
+        Finding::warn("members", survives, "run three or five nodes")
+    } else {
+        Finding::ok("members", survives)
+    })
 }
 
 /// Warns about a single address: a client with the address of only one node fails with that node.
@@ -256,10 +258,7 @@ fn check_versions(all: &[ProbedAddress], own: &str) -> Option<Finding> {
 }
 
 /// Every alarm that `holdfast alarms` lists.
-fn check_alarms(all: &[ProbedAddress]) -> Vec<Finding> {
-    let Some(body) = nodes(all).find_map(|(_, node)| node.alarms.as_ref()) else {
-        return Vec::new();
-    };
+fn check_alarms(body: &AlarmsBody) -> Vec<Finding> {
     let mut found: Vec<Finding> = body.alarms.iter().map(alarm_finding).collect();
     if !body.unreachable.is_empty() {
         let silent: Vec<String> = body.unreachable.iter().map(ToString::to_string).collect();
@@ -279,39 +278,23 @@ fn alarm_finding(alarm: &AlarmBody) -> Finding {
     }
 }
 
-/// Dates of replies are whole seconds, so only a certain offset is a warning.
-fn check_clocks(all: &[ProbedAddress]) -> Option<Finding> {
-    let here = ("this machine", ClockOffset { at_least: 0, at_most: 0 });
-    let nodes = nodes(all).filter_map(|(address, node)| Some((address, node.clock?)));
-    let clocks: Vec<_> = nodes.chain(Some(here)).collect();
-    if clocks.len() < 2 {
-        return None;
+/// Compares the clock of this machine with those of the nodes; the nodes compare theirs themselves (`clock-skew`). Dates of
+/// replies are whole seconds, so only a certain offset from every node is a warning.
+fn check_clock(all: &[ProbedAddress]) -> Option<Finding> {
+    let clocks = nodes(all).filter_map(|(address, node)| Some((address, node.clock?)));
+    let (address, nearest) = clocks.min_by_key(|(_, offset)| offset.certain())?;
+    let certain = nearest.certain();
+    if certain > CLOCK_OFFSET_MAX {
+        let direction = if nearest.at_least > 0 { "behind" } else { "ahead of" };
+        let found = format!(
+            "this machine is at least {} {direction} every node, {address} is the nearest",
+            short_time(certain)
+        );
+        let next = "synchronize the clock of this machine: locks do not need it, but shown ages do";
+        return Some(Finding::warn("clock", found, next));
     }
-    let (fast, first) = clocks.iter().max_by_key(|(_, offset)| offset.at_least)?;
-    let (slow, last) = clocks.iter().min_by_key(|(_, offset)| offset.at_most)?;
-    let certain = first.at_least - last.at_most;
-    let possible = clocks.iter().map(|(_, offset)| offset.at_most).max()?
-        - clocks.iter().map(|(_, offset)| offset.at_least).min()?;
-    let shown = |ms: i64| short_time(u64::try_from(ms).unwrap_or(0));
-    if certain > CLOCKS_APART_WARN {
-        let found = format!("{fast} is at least {} ahead of {slow}", shown(certain));
-        let next = "synchronize the clocks: locks do not need it, but ages, histories and znodes with a ttl do";
-        return Some(Finding::warn("clocks", found, next));
-    }
-    Some(Finding::ok("clocks", format!("at most {} apart", shown(possible))))
-}
-
-/// `4.2 GiB`
-fn bytes(count: u64) -> String {
-    const UNITS: [(&str, u32); 3] = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
-    let fits = UNITS.iter().find(|(_, shift)| count >> shift > 0);
-    match fits {
-        Some((unit, shift)) => {
-            let tenths = (u128::from(count) * 10) >> shift;
-            format!("{}.{} {unit}", tenths / 10, tenths % 10)
-        }
-        None => format!("{count} B"),
-    }
+    let possible = nearest.at_least.unsigned_abs().max(nearest.at_most.unsigned_abs());
+    Some(Finding::ok("clock", format!("at most {} from that of {address}", short_time(possible))))
 }
 
 #[cfg(test)]

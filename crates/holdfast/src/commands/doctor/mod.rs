@@ -1,14 +1,15 @@
 //! `holdfast doctor`: checks each address, then the cluster, then acquires and releases a probe lock through every node.
 //!
-//! Each problem comes with the next step. The exit code is 1 if a check failed. `probe` reads the state of the nodes,
-//! `checks` evaluates it, and `round_trip` acquires the probe lock. Bounds: every call has a timeout of seconds.
+//! Each problem comes with the next step. The exit code is 1 if a check failed. The nodes find the conditions of the cluster,
+//! as alarms; a check of its own has only what no node can see. `probe` reads the state of the nodes, `checks` evaluates it,
+//! and `round_trip` acquires the probe lock. Bounds: every call has a timeout of seconds.
 
 mod checks;
 mod finding;
 mod probe;
 mod round_trip;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::Args;
 use holdfast_api::ClusterBody;
@@ -20,12 +21,8 @@ use holdfast_types::LockName;
 use tokio::task::JoinSet;
 
 use self::checks::{best_view, check_all};
-use self::finding::{DoctorReport, Finding, Severity};
+use self::finding::{DoctorReport, Severity};
 use self::probe::{ProbedAddress, Prober};
-
-/// The time for a lagging node to apply the entries that the others had applied.
-const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(2);
-const CATCH_UP_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Check each node and the whole cluster; print each problem with the next step.
 #[derive(Debug, Args)]
@@ -49,7 +46,6 @@ pub(crate) async fn run(args: DoctorArgs) -> Result<(), CommandFailure> {
     let http = prober(&args.cluster.nodes)?;
     let nodes = probe_all(&http, &args.cluster.nodes.addr).await;
     let mut findings = check_all(&nodes, env!("CARGO_PKG_VERSION"));
-    findings.extend(replication(&http, &nodes).await);
     let has_leader = best_view(&nodes).is_some_and(|view| view.leader.is_some());
     if !args.look_only && !has_leader {
         findings.push(round_trip::without_leader());
@@ -111,34 +107,6 @@ async fn probe_all(http: &Prober, addresses: &[String]) -> Vec<ProbedAddress> {
         async move { http.probe(&address).await }
     });
     in_order(probes).await
-}
-
-/// Checks that every healthy member applies the revision that the furthest member had applied before. Under load a
-/// member may always lag a little, so only a member that makes no progress is a problem.
-async fn replication(http: &Prober, probed: &[ProbedAddress]) -> Option<Finding> {
-    let furthest = best_view(probed)?.nodes.iter().map(|node| node.applied_revision).max()?;
-    let start = Instant::now();
-    let mut next = probed.iter().filter(|probed| probed.node.is_ok()).cycle();
-    let mut view = best_view(probed)?.clone();
-    loop {
-        let healthy = view.nodes.iter().filter(|node| node.healthy);
-        let slowest = healthy.min_by_key(|node| node.applied_revision)?;
-        let behind = furthest.0.saturating_sub(slowest.applied_revision.0);
-        if behind == 0 {
-            let found = format!("all have applied revision {furthest}");
-            return Some(Finding::ok("replication", found));
-        }
-        if start.elapsed() >= CATCH_UP_TIMEOUT {
-            let found =
-                format!("node {} is {behind} revisions behind and does not catch up", slowest.id);
-            let next = format!("check the log, the disk and the network of {}", slowest.http);
-            return Some(Finding::warn("replication", found, next));
-        }
-        tokio::time::sleep(CATCH_UP_INTERVAL).await;
-        if let Ok(newer) = http.cluster(&next.next()?.address).await {
-            view = newer;
-        }
-    }
 }
 
 fn show(format: Format, report: &DoctorReport) {

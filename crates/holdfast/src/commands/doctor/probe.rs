@@ -3,7 +3,6 @@
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use holdfast_api::{AlarmsBody, ClusterBody, HealthBody, VersionBody};
-use holdfast_cli::metric;
 use holdfast_cli::output::short_time;
 use holdfast_client::http::{
     ClientTls, HttpClient, HttpRequest, HttpResponse, Method, Scheme, base_url,
@@ -14,8 +13,6 @@ use serde::de::DeserializeOwned;
 /// The time limit of one call.
 const CALL_TIMEOUT: Duration = Duration::from_millis(1_500);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
-/// The gauge of the free bytes on the disk of a node.
-const DISK_FREE: &str = "holdfast_disk_free_bytes";
 
 /// An address as given, and the node that replies there.
 #[derive(Clone, Debug)]
@@ -34,7 +31,6 @@ pub(super) struct ProbedNode {
     pub(super) cluster: Result<ClusterBody, String>,
     /// The alarms of the cluster; `None` if the node does not list them.
     pub(super) alarms: Option<AlarmsBody>,
-    pub(super) disk_free: Option<u64>,
     pub(super) clock: Option<ClockOffset>,
     /// The duration of the first call.
     pub(super) took: Duration,
@@ -51,6 +47,11 @@ impl ClockOffset {
     /// Computes the bounds from the date of a reply, in whole seconds, and the local times of the call and the reply.
     fn of(date_ms: i64, sent_ms: i64, answered_ms: i64) -> Self {
         Self { at_least: date_ms - answered_ms, at_most: date_ms + 1_000 - sent_ms }
+    }
+
+    /// The smallest possible difference.
+    pub(super) fn certain(self) -> u64 {
+        self.at_least.max(-self.at_most).max(0).unsigned_abs()
     }
 }
 
@@ -84,19 +85,15 @@ impl Prober {
         let (took, answered_ms) = (start.elapsed(), now_ms());
         let clock = date_ms(&answer).map(|date| ClockOffset::of(date, sent_ms, answered_ms));
         let version = read(&answer)?;
-        let (ready, cluster, alarms, metrics) = tokio::join!(
+        let (ready, cluster, alarms) = tokio::join!(
             self.get(address, "/readyz"),
             self.cluster(address),
             self.get(address, "/v1/alarms"),
-            self.get(address, "/metrics"),
         );
         // A node that is not ready returns its health checks, too.
         let ready = ready.and_then(|answer| read_any(&answer));
         let alarms = alarms.and_then(|answer| read(&answer)).ok();
-        let disk_free = metrics
-            .ok()
-            .and_then(|answer| metric::value(&String::from_utf8_lossy(&answer.body), DISK_FREE));
-        Ok(ProbedNode { version, ready, cluster, alarms, disk_free, clock, took })
+        Ok(ProbedNode { version, ready, cluster, alarms, clock, took })
     }
 
     /// Returns the view of the cluster of the node at an address.

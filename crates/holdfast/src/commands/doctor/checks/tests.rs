@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::super::finding::{DoctorReport, Severity};
+use super::super::probe::ClockOffset;
 use super::*;
 
 /// The view of a cluster of three nodes with node 1 as the leader.
@@ -26,7 +27,6 @@ fn healthy() -> ProbedNode {
         ready: Ok(serde_json::from_str(ready).unwrap()),
         cluster: Ok(view()),
         alarms: serde_json::from_str(r#"{"alarms":[],"unreachable":[]}"#).ok(),
-        disk_free: Some(1 << 40),
         clock: Some(ClockOffset { at_least: -300, at_most: 800 }),
         took: Duration::from_millis(2),
     }
@@ -124,13 +124,6 @@ fn a_node_that_is_not_ready_is_reported_with_the_failed_check() {
 }
 
 #[test]
-fn low_disk_space_is_a_warning_before_it_is_a_failure() {
-    let filled = |free| with(|node| node.disk_free = Some(free));
-    assert_eq!(only(&filled(512 << 20), "disk", Severity::Warn), "512.0 MiB free");
-    assert_eq!(only(&filled(1 << 20), "disk", Severity::Fail), "1.0 MiB free");
-}
-
-#[test]
 fn different_versions_are_all_named() {
     let found = with(|node| node.version.version = "0.2.0".to_owned());
     assert!(only(&found, "version", Severity::Warn).contains("n2:7400 0.2.0"));
@@ -140,19 +133,23 @@ fn different_versions_are_all_named() {
 }
 
 #[test]
-fn only_a_certain_clock_offset_is_a_warning() {
-    let offset = |at_least| Some(ClockOffset { at_least, at_most: at_least + 1_100 });
-    only(&with(|node| node.clock = offset(900)), "clocks", Severity::Ok);
-    let fast = with(|node| node.clock = offset(9_000));
-    let text = only(&fast, "clocks", Severity::Warn);
-    assert!(
-        text.starts_with("n2:7400 is at least ") && text.ends_with(" of this machine"),
-        "{text}"
-    );
-    let slow = with(|node| node.clock = offset(-9_000));
-    let text = only(&slow, "clocks", Severity::Warn);
-    assert!(text.ends_with("ahead of n2:7400"), "{text}");
-    assert!(check_clocks(&[]).is_none());
+fn only_a_certain_offset_of_this_machine_from_every_node_is_a_warning() {
+    let all_at = |at_least: i64| {
+        let node = ProbedNode {
+            clock: Some(ClockOffset { at_least, at_most: at_least + 1_100 }),
+            ..healthy()
+        };
+        findings([Ok(node.clone()), Ok(node.clone()), Ok(node)])
+    };
+    only(&all_at(500), "clock", Severity::Ok);
+    let text = only(&all_at(501), "clock", Severity::Warn);
+    assert!(text.starts_with("this machine is at least 501ms behind every node"), "{text}");
+    let text = only(&all_at(-9_000), "clock", Severity::Warn);
+    assert!(text.starts_with("this machine is at least 7s ahead of every node"), "{text}");
+    // The nodes report a clock that differs from theirs.
+    let fast = Some(ClockOffset { at_least: 9_000, at_most: 10_100 });
+    only(&with(|node| node.clock = fast), "clock", Severity::Ok);
+    assert!(check_clock(&[]).is_none());
 }
 
 #[test]
@@ -163,22 +160,49 @@ fn one_address_of_three_is_a_warning() {
     assert!(next.ends_with("HOLDFAST_ADDR=n1:7400,n2:7400,n3:7400"), "{next}");
 }
 
+/// The findings for three nodes of which the first lists an alarm, after a change of all nodes.
+fn with_alarm(name: &str, severity: &str, change: impl Fn(&mut ProbedNode)) -> Vec<Finding> {
+    let json = format!(
+        r#"{{"alarms":[{{"name":"{name}","severity":"{severity}","nodes":[1,2],"detail":"so it is","hint":"act","docs":"docs/operations.md#{name}"}}],"unreachable":[]}}"#
+    );
+    let mut node = healthy();
+    change(&mut node);
+    let mut first = node.clone();
+    first.alarms = Some(serde_json::from_str(&json).unwrap());
+    findings([Ok(first), Ok(node.clone()), Ok(node)])
+}
+
 #[test]
 fn every_alarm_is_a_finding_with_its_severity() {
-    let alarms = |name: &str, severity: &str| {
-        let json = format!(
-            r#"{{"alarms":[{{"name":"{name}","severity":"{severity}","nodes":[1,2],"detail":"so it is","hint":"act","docs":"docs/operations.md#{name}"}}],"unreachable":[]}}"#
-        );
-        let mut first = healthy();
-        first.alarms = Some(serde_json::from_str(&json).unwrap());
-        findings([Ok(first), Ok(healthy()), Ok(healthy())])
-    };
-    let found = alarms("quota-near", "warning");
+    let found = with_alarm("quota-near", "warning", |_| {});
     assert_eq!(only(&found, "alarms", Severity::Warn), "quota-near: so it is (node 1,2)");
     let next = of(&found, "alarms").next.as_deref();
     assert_eq!(next, Some("act; holdfast explain quota-near"));
-    let found = alarms("diverged", "critical");
+    let found = with_alarm("diverged", "critical", |_| {});
     assert_eq!(only(&found, "alarms", Severity::Fail), "diverged: so it is (node 1,2)");
-    let found = alarms("disk-low", "critical");
+    let found = with_alarm("disk-low", "critical", |_| {});
     assert_eq!(only(&found, "alarms", Severity::Fail), "disk-low: so it is (node 1,2)");
+}
+
+/// A node without a leader is not ready, its view has no leader, and it raises an alarm.
+#[test]
+fn a_condition_with_an_alarm_is_one_finding() {
+    let unready = |node: &mut ProbedNode| {
+        let ready =
+            r#"{"ok":false,"checks":[{"name":"leader","ok":false,"detail":"no leader is known"}]}"#;
+        node.ready = Ok(serde_json::from_str(ready).unwrap());
+        node.cluster.as_mut().unwrap().leader = None;
+    };
+    let found = with_alarm("no-leader", "critical", unready);
+    assert_eq!(only(&found, "alarms", Severity::Fail), "no-leader: so it is (node 1,2)");
+    let other = with_alarm("quota-near", "warning", unready);
+    assert_eq!(of(&other, "ready").found, "leader: no leader is known");
+    assert_eq!(of(&other, "leader").verdict, Severity::Fail);
+    let mut node = healthy();
+    let third = &mut node.cluster.as_mut().unwrap().nodes[2];
+    (third.healthy, third.role) = (false, "unreachable".to_owned());
+    node.alarms = serde_json::from_str(r#"{"alarms":[],"unreachable":[3]}"#).ok();
+    let found = findings([Ok(node.clone()), Ok(node.clone()), Ok(node)]);
+    let silent = "no answer from node 3: its alarms are unknown";
+    assert_eq!(only(&found, "alarms", Severity::Warn), silent);
 }
