@@ -254,7 +254,8 @@ impl Dispatch {
         let traces = traces.into_iter().chain(std::iter::repeat(None));
         let proposals = runs.into_iter().zip(traces).map(|(run, trace)| {
             let proposing = async move {
-                let proposed = self.proposer.propose(run, deadline, true).await;
+                let CommandRun { commands, urgency } = run;
+                let proposed = self.proposer.propose(commands, urgency, deadline, true).await;
                 proposed.map_err(|error| propose_refusal(&error))
             };
             proposing.instrument(forwarded_span(trace))

@@ -44,7 +44,7 @@ pub(crate) use self::send::write_as_leader;
 use self::worker::Worker;
 use crate::error::ProposeError;
 use crate::failure::Failure;
-use crate::wire::CommandRun;
+use crate::wire::Urgency;
 
 /// The largest command, bytes: the largest znode with room to spare.
 pub(crate) const COMMAND_BYTES_MAX: usize = 2 << 20;
@@ -87,21 +87,28 @@ impl Proposer {
     /// result for each command.
     pub(crate) async fn propose(
         &self,
-        run: CommandRun,
+        commands: Vec<Command>,
+        urgency: Urgency,
         deadline: Instant,
         forwarded: bool,
     ) -> ProposeResult {
         if self.failure.is_set() {
             return Err(ProposeError::Failed);
         }
-        let bytes = run.commands.iter().map(command_len).sum::<Result<usize, _>>()?;
+        let bytes = commands.iter().map(command_len).sum::<Result<usize, _>>()?;
         let ticket = Arc::new(Ticket::default());
         let (reply, receiver) = oneshot::channel();
-        let since = Instant::now();
-        let span = holdfast_trace::span!("propose");
-        let ticket_of_run = ticket.clone();
-        let pending =
-            Pending { run, deadline, forwarded, bytes, since, ticket: ticket_of_run, span, reply };
+        let pending = Pending {
+            commands,
+            urgency,
+            deadline,
+            forwarded,
+            bytes,
+            since: Instant::now(),
+            ticket: ticket.clone(),
+            span: holdfast_trace::span!("propose"),
+            reply,
+        };
         let queue = if bytes < LARGE_MIN { &self.queue } else { &self.large };
         queue.try_send(pending).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => ProposeError::Overloaded,

@@ -23,7 +23,7 @@ use crate::metrics::RaftMetrics;
 use crate::proposer::{ProposeResult, command_len, write_as_leader};
 use crate::status::{PeerStatus, RaftStatus, Role};
 use crate::type_config::{Committed, LeaderEpoch, LogId, TypeConfig};
-use crate::wire::{CommandRun, Purpose, ServiceRequest, Urgency};
+use crate::wire::{Purpose, ServiceRequest, Urgency};
 
 /// How long a write of the leader itself may take. After that its outcome is unknown: openraft may still append it. The
 /// caller may repeat commands that can be applied twice.
@@ -42,16 +42,20 @@ impl RaftNode {
         urgency: Urgency,
         deadline: Instant,
     ) -> Result<Committed, ProposeError> {
-        let run = CommandRun { commands: vec![command], urgency };
-        let mut done = self.propose_run(run, deadline).await?;
+        let mut done = self.propose_run(vec![command], urgency, deadline).await?;
         done.pop().ok_or(ProposeError::Unknown)
     }
 
-    async fn propose_run(&self, run: CommandRun, deadline: Instant) -> ProposeResult {
+    async fn propose_run(
+        &self,
+        commands: Vec<Command>,
+        urgency: Urgency,
+        deadline: Instant,
+    ) -> ProposeResult {
         if self.inner.closing.load(Ordering::Acquire) {
             return Err(ProposeError::ShuttingDown);
         }
-        self.inner.proposer.propose(run, deadline.into(), false).await
+        self.inner.proposer.propose(commands, urgency, deadline.into(), false).await
     }
 
     /// Proposes commands of one caller in order, on any node. Commands that fit share one entry; the rest is proposed when
@@ -68,8 +72,7 @@ impl RaftNode {
             Err(error) => return (done, Some(error)),
         };
         for commands in runs {
-            let run = CommandRun { commands, urgency: Urgency::Immediate };
-            match self.propose_run(run, deadline).await {
+            match self.propose_run(commands, Urgency::Immediate, deadline).await {
                 Ok(committed) => done.extend(committed),
                 Err(error) => return (done, Some(error)),
             }

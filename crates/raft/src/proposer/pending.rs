@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
+use holdfast_types::Command;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tracing::Span;
 
 use crate::error::ProposeError;
 use crate::type_config::Committed;
-use crate::wire::{CommandRun, Urgency};
+use crate::wire::Urgency;
 
 pub(crate) type ProposeResult = Result<Vec<Committed>, ProposeError>;
 
@@ -48,7 +49,8 @@ impl Ticket {
 
 /// A run in the queue, with the caller that waits for its result.
 pub(crate) struct Pending {
-    pub(crate) run: CommandRun,
+    pub(crate) commands: Vec<Command>,
+    pub(crate) urgency: Urgency,
     pub(crate) deadline: Instant,
     /// A peer forwarded the run: it is proposed on this node or not at all.
     pub(crate) forwarded: bool,
@@ -63,7 +65,7 @@ pub(crate) struct Pending {
 
 impl Pending {
     pub(crate) fn may_wait(&self) -> bool {
-        self.run.urgency == Urgency::MayWait
+        self.urgency == Urgency::MayWait
     }
 
     /// Sends the result to the caller, which may have gone.

@@ -15,7 +15,7 @@ use super::pending::Pending;
 use crate::error::{CallError, ProposeError};
 use crate::leadership::current;
 use crate::type_config::{Batch, Committed, LeaderEpoch, TypeConfig};
-use crate::wire::{ProposeRefusal, Purpose, TracedPropose};
+use crate::wire::{CommandRun, ProposeRefusal, Purpose, TracedPropose};
 
 /// Where a batch goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,14 +43,14 @@ pub(crate) async fn send_batch(
 
 async fn append_batch(context: &ProposerContext, batch: Vec<Pending>) -> Returned {
     let commands: Vec<_> =
-        batch.iter().flat_map(|pending| pending.run.commands.iter().cloned()).collect();
+        batch.iter().flat_map(|pending| pending.commands.iter().cloned()).collect();
     let entry = Entry { stamped_at: context.stamp(), commands };
     let spans = Spans::of(batch.iter().map(|pending| &pending.span)).children(|| span!("commit"));
     match write(context, entry, None, spans).await {
         Ok(committed) if committed.len() == commands_in(&batch) => {
             let mut committed = committed.into_iter();
             for pending in batch {
-                let own = committed.by_ref().take(pending.run.commands.len()).collect();
+                let own = committed.by_ref().take(pending.commands.len()).collect();
                 pending.answer(Ok(own));
             }
             Vec::new()
@@ -69,7 +69,11 @@ async fn forward_batch(
     context.metrics.batches_forwarded.inc();
     context.metrics.commands_forwarded.inc_by(commands_in(&batch) as u64);
     let deadline = batch.iter().map(|pending| pending.deadline).max();
-    let runs = batch.iter().map(|pending| pending.run.clone()).collect();
+    let run = |Pending { commands, urgency, .. }: &Pending| CommandRun {
+        commands: commands.clone(),
+        urgency: *urgency,
+    };
+    let runs = batch.iter().map(run).collect();
     let spans = forward_spans(leader, &batch);
     let traces = spans.iter().map(holdfast_trace::context_of).collect();
     let call = TracedPropose { runs, traces };
@@ -109,7 +113,7 @@ fn finish_forwarded(
     result: Result<Vec<Committed>, ProposeRefusal>,
 ) -> Option<Pending> {
     let error = match result {
-        Ok(done) if done.len() == pending.run.commands.len() => {
+        Ok(done) if done.len() == pending.commands.len() => {
             pending.answer(Ok(done));
             return None;
         }
@@ -196,7 +200,7 @@ pub(crate) async fn write_as_leader(
 }
 
 fn commands_in(batch: &[Pending]) -> usize {
-    batch.iter().map(|pending| pending.run.commands.len()).sum()
+    batch.iter().map(|pending| pending.commands.len()).sum()
 }
 
 fn answer_unknown(context: &ProposerContext, batch: Vec<Pending>) -> Returned {

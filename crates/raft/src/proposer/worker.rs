@@ -108,7 +108,7 @@ impl Worker {
             if !batch.is_empty() {
                 let may_wait = batch.iter().all(Pending::may_wait);
                 let kind = if may_wait { BatchKind::MayWait } else { BatchKind::Immediate };
-                let commands = batch.iter().map(|pending| pending.run.commands.len()).sum();
+                let commands = batch.iter().map(|pending| pending.commands.len()).sum();
                 let sent = SentBatch { kind, commands };
                 self.departures.left(sent, now);
                 for pending in &batch {
@@ -159,7 +159,7 @@ impl Worker {
         let (mut bytes, mut count) = (0, 0);
         let mut next = Some(first);
         while let Some(pending) = next {
-            let commands = pending.run.commands.len();
+            let commands = pending.commands.len();
             let full = bytes + pending.bytes > self.limits.bytes_max
                 || count + commands > self.limits.commands_max;
             if full && !batch.is_empty() {
