@@ -28,28 +28,16 @@ impl Details {
     }
 
     pub(super) fn add_ended(&mut self, event: &Event) {
-        match event {
-            Event::Lock(LockEvent::HoldEnded { lock, session, token, cause, .. })
-                if *cause == LossCause::ForceReleased =>
-            {
-                let (lock, session, token) = (lock.clone(), session.clone(), *token);
-                self.add(AuditItem::HoldEnded { lock, session, token });
-            }
-            Event::Lock(LockEvent::WaitEnded { lock, session, cause, .. })
-                if *cause == LossCause::ForceReleased =>
-            {
-                self.add(AuditItem::WaitEnded { lock: lock.clone(), session: session.clone() });
-            }
-            Event::Lock(_)
-            | Event::Session(_)
-            | Event::Tree(_)
-            | Event::Recipe(_)
-            | Event::MemberChanged { .. }
-            | Event::LevelChanged { .. }
-            | Event::AuthChanged
-            | Event::VerifyState
-            | Event::SealChanged
-            | Event::Audited { .. } => {}
+        let Event::Lock(event) = event else { return };
+        if let LockEvent::HoldEnded { lock, session, token, cause, .. } = event
+            && *cause == LossCause::ForceReleased
+        {
+            let (lock, session, token) = (lock.clone(), session.clone(), *token);
+            self.add(AuditItem::HoldEnded { lock, session, token });
+        } else if let LockEvent::WaitEnded { lock, session, cause, .. } = event
+            && *cause == LossCause::ForceReleased
+        {
+            self.add(AuditItem::WaitEnded { lock: lock.clone(), session: session.clone() });
         }
     }
 }
