@@ -39,65 +39,30 @@ impl HoldNotice {
         event: &Event,
         entry: &[(Revision, Event)],
     ) -> Option<Self> {
-        match event {
-            Event::Lock(LockEvent::Granted(grant)) => {
-                let change = HoldChange::Granted { value: grant.value.clone() };
-                Some(Self::of_grant(revision, grant, change))
+        let Event::Lock(event) = event else { return None };
+        let (lock, session, owner, token, change) = match event {
+            LockEvent::Granted(Grant { lock, session, owner, token, value, .. }) => {
+                (lock, session, owner, token, HoldChange::Granted { value: value.clone() })
             }
-            Event::Lock(LockEvent::ValueChanged(grant)) => {
-                let change = HoldChange::ValueChanged { value: grant.value.clone() };
-                Some(Self::of_grant(revision, grant, change))
+            LockEvent::ValueChanged(Grant { lock, session, owner, token, value, .. }) => {
+                (lock, session, owner, token, HoldChange::ValueChanged { value: value.clone() })
             }
-            Event::Lock(LockEvent::HoldEnded {
-                lock,
-                session,
-                owner,
-                token,
-                cause,
-                ticket,
-                ..
-            }) => {
+            LockEvent::HoldEnded { lock, session, owner, token, cause, ticket, .. } => {
                 let broken = broken_because(entry, *cause, *ticket);
-                let change = HoldChange::Lost { cause: *cause, broken };
-                let (lock, session, owner) = (lock.clone(), session.clone(), owner.clone());
-                Some(Self { revision, lock, session, owner, token: *token, change })
+                (lock, session, owner, token, HoldChange::Lost { cause: *cause, broken })
             }
-            Event::Lock(LockEvent::ReleaseRequested {
-                lock,
-                session,
-                owner,
-                token,
-                request,
-                ..
-            }) => {
-                let change = HoldChange::ReleaseRequested(request.clone());
-                let (lock, session, owner) = (lock.clone(), session.clone(), owner.clone());
-                Some(Self { revision, lock, session, owner, token: *token, change })
+            LockEvent::ReleaseRequested { lock, session, owner, token, request, .. } => {
+                (lock, session, owner, token, HoldChange::ReleaseRequested(request.clone()))
             }
-            Event::Lock(
-                LockEvent::WaitEnded { .. }
-                | LockEvent::ModeChanged(_)
-                | LockEvent::PolicyChanged { .. }
-                | LockEvent::CooldownStarted { .. }
-                | LockEvent::CooldownEnded { .. }
-                | LockEvent::BrokenByOperator { .. },
-            )
-            | Event::Session(_)
-            | Event::Tree(_)
-            | Event::Recipe(_)
-            | Event::MemberChanged { .. }
-            | Event::LevelChanged { .. }
-            | Event::AuthChanged
-            | Event::VerifyState
-            | Event::SealChanged
-            | Event::Audited { .. } => None,
-        }
-    }
-
-    fn of_grant(revision: Revision, grant: &Grant, change: HoldChange) -> Self {
-        let (lock, session, owner) =
-            (grant.lock.clone(), grant.session.clone(), grant.owner.clone());
-        Self { revision, lock, session, owner, token: grant.token, change }
+            LockEvent::WaitEnded { .. }
+            | LockEvent::ModeChanged(_)
+            | LockEvent::PolicyChanged { .. }
+            | LockEvent::CooldownStarted { .. }
+            | LockEvent::CooldownEnded { .. }
+            | LockEvent::BrokenByOperator { .. } => return None,
+        };
+        let (lock, session, owner) = (lock.clone(), session.clone(), owner.clone());
+        Some(Self { revision, lock, session, owner, token: *token, change })
     }
 
     /// Returns whether a keepalive reports the change. It omits changes of the value, which the session itself makes.

@@ -166,22 +166,16 @@ impl HoldRecorder {
 }
 
 fn item(machine: &Machine, revision: Revision, event: &Event) -> Option<RecorderItem> {
+    let Event::Lock(event) = event else { return None };
     match event {
         // The request was granted in its own entry: it did not wait.
-        Event::Lock(LockEvent::Granted(grant)) if grant.ticket.0 == grant.granted_in.0 => None,
-        Event::Lock(LockEvent::Granted(grant)) => {
+        LockEvent::Granted(grant) if grant.ticket.0 == grant.granted_in.0 => None,
+        LockEvent::Granted(grant) => {
             machine.waited_ms(grant).map(|ms| RecorderItem::Waited { lock: grant.lock.clone(), ms })
         }
-        Event::Lock(LockEvent::HoldEnded {
-            lock,
-            session,
-            owner,
-            token,
-            granted_at,
-            granted_in,
-            cause,
-            ..
-        }) => Some(RecorderItem::Held(Box::new(PastHold {
+        LockEvent::HoldEnded {
+            lock, session, owner, token, granted_at, granted_in, cause, ..
+        } => Some(RecorderItem::Held(Box::new(PastHold {
             lock: lock.clone(),
             session: session.clone(),
             owner: owner.clone(),
@@ -192,25 +186,14 @@ fn item(machine: &Machine, revision: Revision, event: &Event) -> Option<Recorder
             ended_in: revision,
             cause: *cause,
         }))),
-        Event::Lock(
-            LockEvent::WaitEnded { .. }
-            | LockEvent::ModeChanged(_)
-            | LockEvent::ValueChanged(_)
-            | LockEvent::PolicyChanged { .. }
-            | LockEvent::CooldownStarted { .. }
-            | LockEvent::CooldownEnded { .. }
-            | LockEvent::BrokenByOperator { .. }
-            | LockEvent::ReleaseRequested { .. },
-        )
-        | Event::Session(_)
-        | Event::Tree(_)
-        | Event::Recipe(_)
-        | Event::MemberChanged { .. }
-        | Event::LevelChanged { .. }
-        | Event::AuthChanged
-        | Event::VerifyState
-        | Event::SealChanged
-        | Event::Audited { .. } => None,
+        LockEvent::WaitEnded { .. }
+        | LockEvent::ModeChanged(_)
+        | LockEvent::ValueChanged(_)
+        | LockEvent::PolicyChanged { .. }
+        | LockEvent::CooldownStarted { .. }
+        | LockEvent::CooldownEnded { .. }
+        | LockEvent::BrokenByOperator { .. }
+        | LockEvent::ReleaseRequested { .. } => None,
     }
 }
 
