@@ -6,20 +6,59 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use holdfast_types::{Applied, Event, Revision, SessionName, TreeEvent, ZnodePath};
+use holdfast_types::{Applied, Event, Rejection, Revision, SessionName, TreeEvent, ZnodePath};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::filter::WatchFilter;
 use super::watchers::{Watcher, Watchers};
-use super::{BATCH_MAX, WatchItem, WatchedItem, ZnodeChangeKind};
 use crate::failure::Failure;
 use crate::history::hold_notice::{HoldChange, HoldNotice};
 
+/// The maximum number of changes copied for a watcher at once.
+const BATCH_MAX: usize = 256;
 /// The bytes of an item besides its path.
 const ITEM_BYTES: usize = 160;
 /// The maximum number of changes that a search for one session reads.
 const LOOK_BACK_MAX: usize = 16_384;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ZnodeChangeKind {
+    Created,
+    Deleted,
+    /// The data of the node was replaced.
+    Changed,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WatchItem {
+    Change {
+        revision: Revision,
+        kind: ZnodeChangeKind,
+        path: ZnodePath,
+    },
+    /// A hold changed.
+    Hold(HoldNotice),
+    /// All changes up to this revision were sent: a watch can resume here.
+    Bookmark {
+        revision: Revision,
+    },
+    /// Earlier changes were discarded: read the state, then resume from `restart_from`.
+    Compacted {
+        restart_from: Revision,
+    },
+    /// The caller's access token was deleted or has expired.
+    Denied(Rejection),
+    /// The node is shutting down: resume at another node.
+    ShuttingDown,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WatchedItem {
+    /// The `since` to resume after this item. Between two items of one revision it is the revision before.
+    pub resume: Revision,
+    pub item: WatchItem,
+}
 
 #[derive(Clone, Debug)]
 struct LoggedChange {
@@ -240,24 +279,16 @@ fn cost(change: &LoggedChange) -> usize {
 
 /// Returns the change that watchers receive for an event; `entry` has all events of the log entry.
 fn logged(revision: Revision, event: &Event, entry: &[(Revision, Event)]) -> Option<LoggedChange> {
+    let Event::Tree(event) = event else {
+        let notice = HoldNotice::of(revision, event, entry)?;
+        let path = ZnodePath::of_lock(&notice.lock);
+        return Some(LoggedChange { revision, path, item: WatchItem::Hold(notice) });
+    };
     let (kind, path) = match event {
-        Event::Tree(TreeEvent::Created { path }) => (ZnodeChangeKind::Created, path),
-        Event::Tree(TreeEvent::Deleted { path, .. }) => (ZnodeChangeKind::Deleted, path),
-        Event::Tree(TreeEvent::DataChanged { path }) => (ZnodeChangeKind::Changed, path),
-        Event::Tree(TreeEvent::SoftQuotaExceeded { .. })
-        | Event::Lock(_)
-        | Event::Session(_)
-        | Event::Recipe(_)
-        | Event::MemberChanged { .. }
-        | Event::LevelChanged { .. }
-        | Event::Audited { .. }
-        | Event::VerifyState
-        | Event::SealChanged
-        | Event::AuthChanged => {
-            let notice = HoldNotice::of(revision, event, entry)?;
-            let path = ZnodePath::of_lock(&notice.lock);
-            return Some(LoggedChange { revision, path, item: WatchItem::Hold(notice) });
-        }
+        TreeEvent::Created { path } => (ZnodeChangeKind::Created, path),
+        TreeEvent::Deleted { path, .. } => (ZnodeChangeKind::Deleted, path),
+        TreeEvent::DataChanged { path } => (ZnodeChangeKind::Changed, path),
+        TreeEvent::SoftQuotaExceeded { .. } => return None,
     };
     let item = WatchItem::Change { revision, kind, path: path.clone() };
     Some(LoggedChange { revision, path: path.clone(), item })

@@ -1,6 +1,7 @@
-//! Filters that select the changes for a watcher.
+//! Which changes a watcher receives: those that its filter selects, of paths that it may see.
 
-use holdfast_types::ZnodePath;
+use holdfast_machine::Machine;
+use holdfast_types::{Identity, Rejection, TreeRejection, ZnodePath};
 
 /// The watched nodes. The path of a lock is its directory, `/locks/<name>`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,6 +65,23 @@ fn below(path: &str, node: &ZnodePath) -> Option<Depth> {
         relative if relative.contains('/') => Some(Depth::Deeper),
         _ => Some(Depth::Child),
     }
+}
+
+/// Returns whether the identities may see that a path exists or existed: they may read the node, or the nearest
+/// existing directory above it.
+pub(crate) fn is_visible(machine: &Machine, path: &ZnodePath, identities: &[Identity]) -> bool {
+    if machine.get(path, identities).is_ok() {
+        return true;
+    }
+    let mut above = path.parent();
+    while let Some(directory) = above {
+        match machine.get(&directory, identities) {
+            Ok(_) => return true,
+            Err(Rejection::Tree(TreeRejection::NoZnode { .. })) => above = directory.parent(),
+            Err(_) => return false,
+        }
+    }
+    false
 }
 
 #[cfg(test)]

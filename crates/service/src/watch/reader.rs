@@ -7,11 +7,18 @@ use std::time::Instant;
 use holdfast_machine::Machine;
 use holdfast_types::{Rejection, Revision, Right};
 
-use super::change_log::{ReadChanges, WatcherHandle};
-use super::{WatchFilter, WatchItem, WatchRequest, WatchedItem, is_visible};
+use super::change_log::{ReadChanges, WatchItem, WatchedItem, WatcherHandle};
+use super::filter::{WatchFilter, is_visible};
 use crate::auth::authorization::{CredentialWatch, allows, credential_ended};
 use crate::failure::Failure;
 use crate::service::Service;
+
+#[derive(Clone, Debug)]
+pub struct WatchRequest {
+    pub filter: WatchFilter,
+    /// The watch has the changes after this revision; `None` selects changes from now on.
+    pub since: Option<Revision>,
+}
 
 /// A stream of changes. Dropping it ends the watch.
 pub struct WatchStream {
