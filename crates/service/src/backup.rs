@@ -86,7 +86,7 @@ impl Service {
         if !self.has_level(command.level()) {
             return;
         }
-        if let Err(error) = self.as_node().propose_for(command, Reply::into_backup_recorded).await {
+        if let Err(error) = self.as_node().propose(command, Reply::into_backup_recorded).await {
             tracing::warn!(%error, "a backup is complete, but the cluster has not recorded it");
         }
     }
@@ -108,7 +108,7 @@ impl Service {
     /// A rejection without the right `cluster manage`, or below feature level 2; the errors of any write.
     pub async fn seal(&self, reason: Reason) -> Result<Response<Seal>, Failure> {
         self.require(Right::ClusterManage)?;
-        self.propose_for(Command::Seal { reason }, Reply::into_sealed).await
+        self.propose(Command::Seal { reason }, Reply::into_sealed).await
     }
 
     /// Ends the seal of a revision.
@@ -117,7 +117,7 @@ impl Service {
     /// As [`Service::seal`], and the present seal if it has another revision.
     pub async fn unseal(&self, seal: Revision) -> Result<Response<()>, Failure> {
         self.require(Right::ClusterManage)?;
-        self.propose_for(Command::Unseal { seal }, Reply::into_unsealed).await
+        self.propose(Command::Unseal { seal }, Reply::into_unsealed).await
     }
 }
 

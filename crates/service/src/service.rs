@@ -215,34 +215,24 @@ impl Service {
         proposed.map_err(|error| self.propose_failure(&error))
     }
 
-    /// Proposes one command. Returns its reply and revision; of a copy of a numbered call, those of the first.
-    pub(crate) fn propose(
-        &self,
-        command: Command,
-    ) -> impl Future<Output = Result<(Reply, Revision), Failure>> {
-        self.commit(command).map(|committed| {
-            let Committed { outcome, revision } = committed?;
-            let (reply, first) = outcome.map_err(Failure::Rejected)?.into_first();
-            Ok((reply, first.unwrap_or(revision)))
-        })
-    }
-
-    /// Proposes a command and extracts its reply; `None` means that the reply belongs to another command.
-    pub(crate) async fn propose_for<T>(
+    /// Proposes one command. Returns its reply, as `extract` reads it, and its revision; of a copy of a numbered call, those
+    /// of the first. `extract` returns `None` for the reply to another command.
+    pub(crate) async fn propose<T>(
         &self,
         command: Command,
         extract: impl FnOnce(Reply) -> Option<T>,
     ) -> Result<Response<T>, Failure> {
-        let (reply, revision) = self.propose(command).await?;
+        let Committed { outcome, revision } = self.commit(command).await?;
+        let (reply, first) = outcome.map_err(Failure::Rejected)?.into_first();
         let value = extract(reply).ok_or(Failure::UnexpectedReply)?;
-        Ok(Response::new(value, revision))
+        Ok(Response::new(value, first.unwrap_or(revision)))
     }
 
-    /// As [`Service::propose_for`], for a command with a new secret of this node.
+    /// As [`Service::propose`], for a command with a new secret of this node.
     ///
     /// # Errors
     /// A rejection for a copy of a numbered call: its secret is not the one that the first call stored.
-    pub(crate) async fn propose_secret_for<T>(
+    pub(crate) async fn propose_secret<T>(
         &self,
         command: Command,
         extract: impl FnOnce(Reply) -> Option<T>,

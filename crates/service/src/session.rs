@@ -36,7 +36,7 @@ impl Service {
         let arrived = Instant::now();
         let session = open.session.clone();
         let command = Command::OpenSession { open, attempt };
-        let opened = self.propose_for(command, Reply::into_session_opened);
+        let opened = self.propose(command, Reply::into_session_opened);
         let Response { value: SessionOpenedReply { ttl, created, .. }, revision, .. } =
             opened.await?;
         // This node must apply the command before it can return the session. The session is open even if this fails.
@@ -77,7 +77,7 @@ impl Service {
         incarnation: Option<SessionId>,
     ) -> Result<Response<()>, Failure> {
         let close = Command::CloseSession { session, attachment: None, incarnation };
-        match self.propose_for(close, Reply::into_session_ended).await {
+        match self.propose(close, Reply::into_session_ended).await {
             // As for a session that does not exist.
             Err(failure) if incarnation.is_some() && failure.is_hidden_session() => {
                 Ok(Response::new((), self.revision()))

@@ -30,7 +30,7 @@ impl Service {
     /// `TreeRejection::OfOperation` has the index of the operation; otherwise the errors of any write.
     pub async fn multi(&self, multi: Multi) -> Result<Response<MultiReply>, Failure> {
         self.check_size(&multi)?;
-        self.propose_for(self.identified(multi), Reply::into_multi).await
+        self.propose(self.identified(multi), Reply::into_multi).await
     }
 
     /// Changes one znode, with the identities of the caller.

@@ -192,9 +192,9 @@ impl Service {
         let (what, has_secret) = (shown(&change), has_secret(&change));
         let command = Command::Auth(change);
         let changed = if has_secret {
-            self.propose_secret_for(command, Reply::into_auth_changed).await
+            self.propose_secret(command, Reply::into_auth_changed).await
         } else {
-            self.propose_for(command, Reply::into_auth_changed).await
+            self.propose(command, Reply::into_auth_changed).await
         };
         let done = changed.is_ok();
         let by = self.shown_caller();
@@ -218,7 +218,7 @@ impl Service {
         for some in sessions.chunks(Command::END_SESSIONS_MAX) {
             let (sessions, reason) = (some.to_vec(), reason.clone());
             let end = Command::EndSessions { subject: subject.clone(), sessions, reason, total };
-            let ended = ending.propose_for(end, Reply::into_sessions_ended).await?.value;
+            let ended = ending.propose(end, Reply::into_sessions_ended).await?.value;
             total = total.filter(|_| ended == 0);
             closed += ended;
         }

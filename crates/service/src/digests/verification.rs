@@ -57,7 +57,7 @@ impl Service {
     pub async fn verify_state(&self) -> Result<Response<StateVerification>, Failure> {
         self.require(Right::ClusterOperate)?;
         let node = self.as_node();
-        let started = node.propose_for(Command::VerifyState, Reply::into_verification_started);
+        let started = node.propose(Command::VerifyState, Reply::into_verification_started);
         let revision = started.await?.revision;
         let deadline = Instant::now() + DIGEST_TIMEOUT;
         let reads = self.members().into_keys().map(async |id| {

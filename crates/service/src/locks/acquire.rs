@@ -43,7 +43,7 @@ impl Service {
         let (locks, open, owner) =
             (acquire.locks.clone(), acquire.open.clone(), acquire.owner.clone());
         let unanswered = UnansweredSessionGuard::new(&self.as_node(), &open);
-        let proposed = self.propose_for(Command::Acquire(acquire), Reply::into_entry_state).await;
+        let proposed = self.propose(Command::Acquire(acquire), Reply::into_entry_state).await;
         if !matches!(proposed, Err(Failure::OutcomeUnknown)) {
             unanswered.disarm();
         }

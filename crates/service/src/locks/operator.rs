@@ -29,7 +29,7 @@ impl Service {
         };
         let by = self.shown_caller();
         let released =
-            self.propose_for(Command::ForceRelease(command), Reply::into_force_released).await;
+            self.propose(Command::ForceRelease(command), Reply::into_force_released).await;
         let (done, holds_ended) =
             (done(&released), released.as_ref().ok().map(|released| released.value));
         let (lock, reason) = (lock.as_str(), reason.as_str());
@@ -45,7 +45,7 @@ impl Service {
     pub(crate) async fn record_operation(&self, operation: NodeOperation) -> Result<(), Failure> {
         let command = Command::RecordOperation(operation);
         let service = self.without_number();
-        service.propose_for(command, Reply::into_operation_recorded).await.map(drop)
+        service.propose(command, Reply::into_operation_recorded).await.map(drop)
     }
 
     /// Records that the filter of this node's log changes. A cluster without a leader has no record of it: the filter is
@@ -83,7 +83,7 @@ impl Service {
     ) -> Result<Response<()>, Failure> {
         let (name, why) = (session.clone(), reason.clone());
         let end = Command::EndSession { session: name, incarnation, reason: why };
-        let ended = self.propose_for(end, Reply::into_session_ended).await;
+        let ended = self.propose(end, Reply::into_session_ended).await;
         let (by, session, reason) = (self.shown_caller(), session.as_str(), reason.as_str());
         let done = done(&ended);
         tracing::info!(target: "audit", action = "end-session", session, reason, by, done,

@@ -73,7 +73,7 @@ impl Service {
         for _ in 0..TRIES {
             let clock = AcquireClock::start(self.config().wait_max);
             let command = Command::Acquire(acquire.clone());
-            let proposed = self.propose_for(command, Reply::into_entry_state).await;
+            let proposed = self.propose(command, Reply::into_entry_state).await;
             let state = proposed.inspect_err(|failure| self.count_busy(failure))?;
             let queued = match state.value {
                 EntryState::Waiting(queued) => queued.into_iter().next(),

@@ -227,8 +227,10 @@ impl QueuedAcquire {
     /// Ends the wait with a log entry, so the log order decides whether the grant came first. If the proposal has no
     /// answer, the caller may still be queued or hold the lock.
     async fn cancel(&self, service: &Service) -> Result<Response<Granted>, Failure> {
-        match service.as_node().propose(self.cancel_command()).await {
-            Ok((Reply::Acquired(EntryState::Holding(grants)), revision)) => {
+        match service.as_node().propose(self.cancel_command(), Some).await {
+            Ok(Response {
+                value: Reply::Acquired(EntryState::Holding(grants)), revision, ..
+            }) => {
                 let grant = grants.into_iter().next().ok_or(Failure::UnexpectedReply)?;
                 if !self.is_answered_by(&grant) {
                     // The hold before an upgrade that was withdrawn meanwhile.
@@ -248,7 +250,7 @@ impl QueuedAcquire {
         let node = service.as_node();
         if self.anonymous {
             close_session_within(node, self.session.clone(), None).await;
-        } else if let Err(failure) = node.propose(self.cancel_command()).await {
+        } else if let Err(failure) = node.propose(self.cancel_command(), Some).await {
             tracing::debug!(%failure, "cannot cancel the entry of a denied caller");
         }
     }

@@ -38,7 +38,7 @@ impl Service {
     /// here.
     pub async fn release(&self, release: Release) -> Result<Response<Released>, Failure> {
         let is_of_attempt = matches!(release.target, ReleaseTarget::Attempt(_));
-        match self.propose_for(Command::Release(release), Reply::into_released).await {
+        match self.propose(Command::Release(release), Reply::into_released).await {
             // As for a session that does not exist.
             Err(failure) if is_of_attempt && failure.is_hidden_session() => {
                 let nothing = Released { hold_count: 0, changed: false };
@@ -50,12 +50,12 @@ impl Service {
 
     /// Requests holders to release a lock. Returns the number of holders that received the request.
     pub async fn request_release(&self, request: RequestRelease) -> Result<Response<u32>, Failure> {
-        self.propose_for(Command::RequestRelease(request), Reply::into_release_requested).await
+        self.propose(Command::RequestRelease(request), Reply::into_release_requested).await
     }
 
     /// Hands a hold to another session. Returns the new hold of that session.
     pub async fn hand_over(&self, hand_over: HandOver) -> Result<Response<Grant>, Failure> {
-        self.propose_for(Command::HandOver(hand_over), Reply::into_handed_over).await
+        self.propose(Command::HandOver(hand_over), Reply::into_handed_over).await
     }
 
     /// Changes the policy of a lock. Returns the complete policy.
@@ -64,7 +64,7 @@ impl Service {
         lock: LockName,
         change: PolicyChange,
     ) -> Result<Response<LockPolicy>, Failure> {
-        self.propose_for(Command::SetPolicy { lock, change }, Reply::into_policy).await
+        self.propose(Command::SetPolicy { lock, change }, Reply::into_policy).await
     }
 
     /// Returns the holders and the first waiters of a lock.

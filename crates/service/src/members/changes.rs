@@ -229,9 +229,9 @@ impl Service {
         let command = Command::Membership(change);
         if !dry_run {
             let changed = if has_secret {
-                self.propose_secret_for(command, extract).await?
+                self.propose_secret(command, extract).await?
             } else {
-                self.propose_for(command, extract).await?
+                self.propose(command, extract).await?
             };
             return Ok(changed.map(Some));
         }

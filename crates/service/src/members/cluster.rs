@@ -262,7 +262,7 @@ impl Service {
         for member in self.cluster().await.nodes {
             check_program(&member, level).map_err(Failure::LevelNotReady)?;
         }
-        let set = self.propose_for(Command::SetLevel(level), Reply::into_level_set).await?;
+        let set = self.propose(Command::SetLevel(level), Reply::into_level_set).await?;
         Ok(set.map(|()| level))
     }
 }

@@ -193,11 +193,13 @@ impl Service {
         place: &BarrierArrival,
         parked: &ParkedRecipeCall,
     ) -> Result<Response<Tripped>, Failure> {
-        let (reply, revision) = match self.as_node().propose(place.cancel_command()).await {
-            Ok(done) => done,
-            Err(Failure::Rejected(rejection)) => return Err(Failure::Rejected(rejection)),
-            Err(_) => return Err(Failure::OutcomeUnknown),
-        };
+        let cancel = place.cancel_command();
+        let Response { value: reply, revision, .. } =
+            match self.as_node().propose(cancel, Some).await {
+                Ok(done) => done,
+                Err(Failure::Rejected(rejection)) => return Err(Failure::Rejected(rejection)),
+                Err(_) => return Err(Failure::OutcomeUnknown),
+            };
         if let Some(tripped) = reply.into_recipe().and_then(RecipeReply::into_tripped) {
             return Ok(Response::new(tripped, revision));
         }

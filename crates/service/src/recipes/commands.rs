@@ -114,7 +114,7 @@ impl Service {
         extract: impl FnOnce(RecipeReply) -> Option<T>,
     ) -> Result<Response<T>, Failure> {
         let extract = |reply: Reply| reply.into_recipe().and_then(extract);
-        let proposed = self.propose_for(Command::Recipe(recipe), extract).await;
+        let proposed = self.propose(Command::Recipe(recipe), extract).await;
         proposed.map_err(|failure| {
             if let Failure::Rejected(Rejection::Recipe(RecipeRejection::NotYet {
                 arrived,

@@ -94,7 +94,7 @@ impl Service {
         };
         let since = Instant::now();
         let (caller, open) = (self.opener(), Command::OpenSession { open, attempt: None });
-        let opened = caller.propose_for(open, Reply::into_session_opened).await?;
+        let opened = caller.propose(open, Reply::into_session_opened).await?;
         let Response { value: SessionOpenedReply { created, .. }, revision: attachment, .. } =
             opened;
         if !created {
@@ -121,7 +121,7 @@ impl Service {
         self.catch_up(seen).await?;
         let since = Instant::now();
         let attach = Command::AttachSession { session: id, password, ttl: lease_ttl(ttl) };
-        let attached = self.opener().propose_for(attach, Reply::into_session_attached).await?;
+        let attached = self.opener().propose(attach, Reply::into_session_attached).await?;
         let Response { value: session, revision: attachment, .. } = attached;
         if *self.actor() != Actor::Anonymous {
             self.claim_session(id).await?;
@@ -156,7 +156,7 @@ impl Service {
         if self.raft().read(|machine| machine.level() < needed || has_subject(machine)) {
             return Ok(());
         }
-        self.propose_for(claim, Reply::into_session_claimed).await.map(drop)
+        self.propose(claim, Reply::into_session_claimed).await.map(drop)
     }
 
     /// Starts the stream. Returns the handle for requests, and the outbox for the client.

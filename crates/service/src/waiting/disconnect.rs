@@ -72,8 +72,8 @@ async fn cancel_abandoned(service: Service, left: AbandonedEntry) {
         }
     }
     loop {
-        match service.propose(left.cancel.clone()).await {
-            Ok((Reply::Acquired(EntryState::Holding(_)), _)) if left.anonymous.is_some() => break,
+        match service.propose(left.cancel.clone(), Some).await.map(|done| done.value) {
+            Ok(Reply::Acquired(EntryState::Holding(_))) if left.anonymous.is_some() => break,
             Ok(_) | Err(Failure::Rejected(_)) => return,
             Err(failure) => tracing::debug!(%failure, "cannot cancel an abandoned entry; retrying"),
         }
