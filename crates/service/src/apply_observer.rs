@@ -21,8 +21,7 @@ use tokio::sync::watch;
 use crate::config::ServiceConfig;
 use crate::digests::entry_log::DigestLog;
 use crate::digests::state_digests::StateDigests;
-use crate::health::soft_quota_warning;
-use crate::health::stored_bytes_warning::StoredBytesWarning;
+use crate::health::quota_warnings::{StoredBytesWarning, soft_limit_crossed};
 use crate::history::contention::Contention;
 use crate::history::hold_history::HistoryBounds;
 use crate::history::hold_recorder::{HistoryConfig, HoldRecorder};
@@ -161,7 +160,7 @@ impl ApplyObserver {
             Event::Audited { .. } => self.audit_records.send_replace(()),
             Event::Recipe(event) => self.recipe_waiters.on_event(event),
             Event::Tree(TreeEvent::SoftQuotaExceeded { path }) => {
-                soft_quota_warning::log(machine, path);
+                soft_limit_crossed(machine, path);
             }
         }
     }

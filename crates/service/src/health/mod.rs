@@ -3,6 +3,5 @@
 pub(crate) mod alarm_facts;
 pub(crate) mod alarms;
 pub(crate) mod clock_check;
+pub(crate) mod quota_warnings;
 pub(crate) mod readiness;
-pub(crate) mod soft_quota_warning;
-pub(crate) mod stored_bytes_warning;

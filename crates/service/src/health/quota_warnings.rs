@@ -1,11 +1,13 @@
-//! Logs a warning when the bytes that clients have stored reach [`WARN_PERCENT`] of `tree_bytes_max`.
+//! Warnings in the log: once when the bytes that clients have stored reach [`WARN_PERCENT`] of `tree_bytes_max`, and once
+//! when a subtree of znodes grows above a soft limit of its quota.
 //!
-//! The next warning requires that the bytes fall below [`REARM_PERCENT`] first, so a value that varies around the
+//! The next warning about the bytes requires that they fall below [`REARM_PERCENT`] first, so a value that varies around the
 //! threshold causes one warning.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use holdfast_machine::Machine;
+use holdfast_types::{SubtreeQuotaView, ZnodePath};
 
 /// Percent of the bound at which a node logs the warning.
 const WARN_PERCENT: u64 = 80;
@@ -43,6 +45,21 @@ impl StoredBytesWarning {
         }
         false
     }
+}
+
+/// Logs that a subtree has crossed a soft limit.
+pub(crate) fn soft_limit_crossed(machine: &Machine, path: &ZnodePath) {
+    let Some(quota) = machine.subtree_quota(path) else { return };
+    let SubtreeQuotaView { path, limits, used_znodes, used_bytes } = quota;
+    tracing::warn!(
+        %path,
+        used_znodes,
+        soft_znodes = limits.soft_znodes,
+        used_bytes,
+        soft_bytes = limits.soft_bytes,
+        "the subtree is above a soft limit of its quota; writes continue up to the hard limits. Delete znodes, or raise the \
+         limit with holdfast tree quota set"
+    );
 }
 
 #[cfg(test)]
