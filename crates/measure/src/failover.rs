@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use crate::catalogue::System;
-use crate::lock::LockSettings;
+use crate::lock::{LockSettings, nonce};
 use crate::progress::Progress;
 use crate::record::{Failover, RunSize};
 use crate::safety::reconnecting::ReconnectingClient;
@@ -260,11 +260,12 @@ impl FailoverClients {
     fn start(participant: Participant, cluster: &FaultCluster) -> Self {
         let (lost, loss_seen) = watch::channel(None);
         let (sender, grants) = mpsc::channel(2 * CLIENTS);
-        let (mut tasks, newest) = (JoinSet::new(), Arc::<AtomicU64>::default());
+        let (mut tasks, newest, run) = (JoinSet::new(), Arc::<AtomicU64>::default(), nonce());
         for number in 0..CLIENTS {
             let addresses = cluster.addresses().starting_at(number);
             let connector = participant.connector(addresses, LockSettings::new(LEASE));
             let client = FailoverClient {
+                run: run.clone(),
                 number,
                 client: ReconnectingClient::new(connector),
                 loss: loss_seen.clone(),
@@ -295,6 +296,8 @@ impl FailoverClients {
 
 /// A client that takes new locks until it has one that it requested after the loss.
 struct FailoverClient {
+    /// No other trial has used these locks: a client leaves its last one held.
+    run: String,
     number: usize,
     client: ReconnectingClient,
     loss: watch::Receiver<Option<Instant>>,
@@ -308,7 +311,7 @@ impl FailoverClient {
         loop {
             locks += 1;
             let requested = Instant::now();
-            let lock = format!("failover-{}-{locks}", self.number);
+            let lock = format!("failover-{}-{}-{locks}", self.run, self.number);
             if let Ok(held) = self.client.acquire(&lock).await {
                 let grant = FailoverGrant { at: Instant::now(), token: held.token };
                 self.newest.fetch_max(held.token.unwrap_or(0), Ordering::SeqCst);

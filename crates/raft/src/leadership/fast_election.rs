@@ -111,13 +111,16 @@ impl FastElection {
                     if self.raft.handle_transfer_leader(transfer).await.is_err() {
                         return;
                     }
-                    timeout(TURN, self.leadership.changed()).await.ok();
+                    self.wait_for_election(lost).await;
                 }
-                Confirmation::Defer => {
-                    timeout(TURN, self.leadership.changed()).await.ok();
-                }
+                Confirmation::Defer => self.wait_for_election(lost).await,
             }
         }
+    }
+
+    async fn wait_for_election(&mut self, lost: &LostLeader) {
+        let elected = self.leadership.wait_for(|now| now.leader != Some(lost.node));
+        timeout(TURN, elected).await.ok();
     }
 
     /// Asks the other voters whether they see the loss, if this node does.
@@ -177,10 +180,10 @@ impl FastElection {
     }
 }
 
-/// The order of the candidates: the most entries, then the smallest id.
-fn rank(node: NodeId, reply: &LossReply) -> (Option<(u64, u64)>, Reverse<NodeId>) {
+/// The order of the candidates: the most entries, then the longest uptime, then the smallest id.
+fn rank(node: NodeId, reply: &LossReply) -> (Option<(u64, u64)>, u8, Reverse<NodeId>) {
     let position = |last: &LogIdDto| (last.term, last.index);
-    (reply.last.as_ref().map(position), Reverse(node))
+    (reply.last.as_ref().map(position), reply.uptime, Reverse(node))
 }
 
 #[cfg(test)]
@@ -188,14 +191,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_voter_with_the_most_entries_and_then_the_smallest_id_starts_the_election() {
-        let of = |node, last: Option<(u64, u64)>| {
+    fn the_voter_with_the_most_entries_and_then_the_longest_uptime_starts_the_election() {
+        let of = |node, last: Option<(u64, u64)>, uptime| {
             let last = last.map(|(term, index)| LogIdDto { term, leader: 1, index });
-            rank(NodeId(node), &LossReply { is_lost: true, last })
+            rank(NodeId(node), &LossReply { is_lost: true, last, uptime })
         };
-        assert!(of(2, Some((1, 9))) > of(3, Some((1, 9))));
-        assert!(of(3, Some((1, 9))) > of(2, Some((1, 8))));
-        assert!(of(3, Some((2, 1))) > of(2, Some((1, 9))));
-        assert!(of(3, Some((1, 0))) > of(2, None));
+        assert!(of(2, Some((1, 9)), 8) > of(3, Some((1, 9)), 8));
+        assert!(of(3, Some((1, 9)), 9) > of(2, Some((1, 9)), 8));
+        assert!(of(3, Some((1, 9)), 8) > of(2, Some((1, 8)), 9));
+        assert!(of(3, Some((2, 1)), 8) > of(2, Some((1, 9)), 8));
+        assert!(of(3, Some((1, 0)), 8) > of(2, None, 9));
     }
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use holdfast_types::NodeId;
 use openraft::async_runtime::watch::WatchReceiver;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::leadership::current::Leadership;
 use crate::peers::Peers;
@@ -17,6 +18,8 @@ use crate::wire::{ConfirmLoss, LossReply};
 
 pub(crate) struct LeaderLoss {
     pub(crate) raft: Raft,
+    /// When this process started.
+    pub(crate) started_at: Instant,
     pub(crate) leadership: watch::Receiver<Leadership>,
     pub(crate) incoming: Arc<IncomingConnections>,
     pub(crate) peers: Arc<Peers>,
@@ -27,7 +30,9 @@ impl LeaderLoss {
     pub(crate) async fn judge(&self, call: &ConfirmLoss) -> LossReply {
         let is_lost = self.leads(call) && self.is_gone(call.leader).await && self.leads(call);
         let last = self.raft.data_metrics().borrow_watched().last_log;
-        LossReply { is_lost, last: last.map(Into::into) }
+        let up_for = holdfast_types::millis(self.started_at.elapsed());
+        let uptime = u8::try_from(up_for.checked_ilog2().unwrap_or(0)).unwrap_or(u8::MAX);
+        LossReply { is_lost, last: last.map(Into::into), uptime }
     }
 
     fn leads(&self, call: &ConfirmLoss) -> bool {

@@ -354,6 +354,7 @@ impl RaftNode {
         let (incoming, ends) = IncomingConnections::new();
         let loss = Arc::new(LeaderLoss {
             raft: inner.raft.clone(),
+            started_at: tokio::time::Instant::now(),
             leadership: inner.leadership.clone(),
             incoming: incoming.clone(),
             peers: inner.peers.clone(),

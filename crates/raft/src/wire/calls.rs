@@ -162,6 +162,9 @@ pub(crate) struct LossReply {
     pub(crate) is_lost: bool,
     /// The voter's last log entry: the voter with the most entries starts the election.
     pub(crate) last: Option<LogIdDto>,
+    /// The binary logarithm of the milliseconds since the start of its process. Among voters with the same entries, one that
+    /// runs for long starts the election: a leader that has just restarted may have to wait for the clocks of a majority.
+    pub(crate) uptime: u8,
 }
 
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]

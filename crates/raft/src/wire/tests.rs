@@ -289,7 +289,7 @@ fn replies_keep_their_bytes() {
         "4846010a1600000056b7fac909000000000000000100000002000000000000006e6f",
     );
     golden_reply::<ConfirmLoss>(
-        Ok(LossReply { is_lost: true, last: Some(log_id().into()) }),
+        Ok(LossReply { is_lost: true, last: Some(log_id().into()), uptime: 12 }),
         "4846010a260000001a91e410090000000000000000000000010107000000000000000200000000000000020100\
          0000000000",
     );

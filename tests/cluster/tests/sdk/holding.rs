@@ -40,6 +40,37 @@ async fn tasks_of_one_client_exclude_each_other_and_tokens_grow() {
     assert_eq!(sessions["sessions"].as_array().map(Vec::len), Some(0), "{sessions}");
 }
 
+/// Whichever address is first, the client finds the leader within a few calls, also after the death of the leader.
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_go_to_the_leader_so_that_no_other_node_forwards_them() {
+    const FORWARDED: &str = "holdfast_raft_commands_forwarded_total";
+    let cluster = Cluster::three().await;
+    let client = Client::new(addresses(&cluster)).expect("a client");
+    let cycle = async |lock: &str| {
+        let guard = client.lock(lock).acquire().await.expect("the lock");
+        guard.release().await.expect("released");
+    };
+    for _ in 0..2 {
+        let leader = cluster.wait_ready().await;
+        let forwarded = async || {
+            let mut sum = 0;
+            for node in cluster.others(leader).filter(|node| node.is_started()) {
+                sum += node.http.metric_value(FORWARDED).await;
+            }
+            sum
+        };
+        for n in 0..10 {
+            cycle(&format!("first/{n}")).await;
+        }
+        let before = forwarded().await;
+        for n in 0..20 {
+            cycle(&format!("then/{n}")).await;
+        }
+        assert_eq!(forwarded().await, before, "a call was forwarded");
+        cluster.node(leader).kill();
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dropped_guard_lets_the_next_in_though_its_session_lives_on() {
     let cluster = Cluster::three().await;

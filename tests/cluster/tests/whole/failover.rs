@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use holdfast_lab::{Actor, Attempt, Cluster, DEADLINE, History, Load, Node, judge, until};
+use holdfast_lab::{Actor, Attempt, Cluster, DEADLINE, History, Load, Node, Timing, judge, until};
 
 /// A session TTL longer than any test.
 const LONG: Duration = Duration::from_mins(5);
@@ -28,6 +28,25 @@ async fn fifty_clients_survive_the_death_of_leader_after_leader() {
     cluster.wait_ready().await;
     load.wait_for_grants(100).await;
     load.finish().await;
+}
+
+/// With these timeouts, an election after the lease would take twenty seconds.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_locks_of_a_killed_leader_are_granted_again_before_its_lease_expires() {
+    let lease = Duration::from_secs(20);
+    let timing =
+        Timing { election_min: Duration::from_secs(5), election_max: lease, ..Timing::default() };
+    let cluster = Cluster::of(3).timing(timing).start().await;
+    let leader = cluster.wait_ready().await;
+    let survivor = cluster.others(leader).next().expect("a survivor");
+    survivor.http.take("before?session=s").await;
+    let killed_at = Instant::now();
+    cluster.node(leader).kill();
+    until("a grant", lease, async || {
+        survivor.http.put("/v1/locks/after?session=s").await.status == 200
+    })
+    .await;
+    assert!(killed_at.elapsed() < lease, "the lease had to expire");
 }
 
 #[tokio::test(flavor = "multi_thread")]
