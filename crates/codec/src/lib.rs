@@ -26,8 +26,6 @@ pub const PAYLOAD_MAX: usize = 64 << 20;
 
 const MAGIC: [u8; 2] = *b"HF";
 const VERSION: u8 = 1;
-/// Kinds of holdfast before 0.1: the handshake, and two files of each data directory.
-const RETIRED: [u8; 6] = [6, 7, 8, 14, 17, 20];
 
 /// The type of a payload. Append-only; the number is part of the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,9 +86,6 @@ pub enum DecodeError {
     /// Written by a newer holdfast.
     #[error("format version {found} is not known here: upgrade this node")]
     Version { found: u8 },
-    /// A kind of an earlier holdfast.
-    #[error("kind {found} is of an earlier holdfast, which this version cannot read")]
-    Retired { found: u8 },
     /// Another kind of value.
     #[error("kind {found} where {expected:?} was expected")]
     Kind { found: u8, expected: Kind },
@@ -113,7 +108,6 @@ impl DecodeError {
             Self::Payload { .. } => true,
             Self::Short { .. }
             | Self::Magic
-            | Self::Retired { .. }
             | Self::Kind { .. }
             | Self::TooLong { .. }
             | Self::Checksum => false,
@@ -173,9 +167,6 @@ fn payload(kind: Kind, bytes: &[u8]) -> Result<&[u8], DecodeError> {
     let need = frame_len(header)?;
     if bytes.len() < need {
         return Err(DecodeError::Short { have: bytes.len(), need });
-    }
-    if RETIRED.contains(&header[3]) {
-        return Err(DecodeError::Retired { found: header[3] });
     }
     if header[3] != kind as u8 {
         return Err(DecodeError::Kind { found: header[3], expected: kind });

@@ -317,8 +317,7 @@ fn not_started(error: &StartError) -> CommandFailure {
     match error {
         StartError::Store(_)
         | StartError::NoIdentity(_)
-        | StartError::InterruptedRecovery { .. }
-        | StartError::EarlierFormat(_) => CommandFailure::Halted(error.to_string()),
+        | StartError::InterruptedRecovery { .. } => CommandFailure::Halted(error.to_string()),
         StartError::OldProgram(why) => CommandFailure::OldProgram(why.clone()),
         StartError::Config(_)
         | StartError::DataDir { .. }

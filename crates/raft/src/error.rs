@@ -108,13 +108,6 @@ pub enum StartError {
         dir.display(), recovering.display()
     )]
     InterruptedRecovery { dir: PathBuf, recovering: PathBuf },
-    /// A holdfast before 0.1 wrote the data directory.
-    #[error(
-        "{} has the format of an earlier holdfast, which this version cannot read: start this node with the version that \
-         wrote it, or with an empty data_dir on all nodes",
-        .0.display()
-    )]
-    EarlierFormat(PathBuf),
     /// A newer holdfast wrote the data directory.
     #[error("{0}")]
     OldProgram(String),

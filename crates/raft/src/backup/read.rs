@@ -195,7 +195,6 @@ fn reason_of(error: &DecodeError) -> String {
             format!("envelope version {found} is of a later holdfast: use the program that made it")
         }
         DecodeError::Short { .. }
-        | DecodeError::Retired { .. }
         | DecodeError::Kind { .. }
         | DecodeError::TooLong { .. }
         | DecodeError::Checksum

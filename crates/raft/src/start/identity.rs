@@ -9,7 +9,7 @@
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
 
-use holdfast_codec::{DecodeError, Kind};
+use holdfast_codec::Kind;
 use holdfast_types::{Incarnation, NodeId, OWNER_PROOF_FILE};
 use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq as _;
@@ -116,7 +116,6 @@ pub(crate) fn read(dir: &Path) -> Result<Option<Identity>, StartError> {
     let bytes = bytes.ok_or_else(|| damaged("it was removed".into()))?;
     match holdfast_codec::decode(Kind::Identity, &bytes) {
         Ok(identity) => Ok(Some(identity)),
-        Err(DecodeError::Retired { .. }) => Err(StartError::EarlierFormat(dir.to_owned())),
         Err(error) => Err(damaged(error.to_string())),
     }
 }
@@ -241,15 +240,15 @@ mod tests {
         assert!(cluster.contains("\"a\"") && cluster.contains("\"b\""), "{cluster}");
     }
 
-    /// The identity file of version 0.1.0-dev: an envelope of kind 7.
     #[test]
-    fn a_directory_of_an_earlier_format_is_rejected_by_name() {
+    fn an_identity_file_of_another_kind_is_rejected_by_name() {
         let dir = tempfile::tempdir().unwrap();
         let mut bytes = holdfast_codec::encode(Kind::Identity, &("a", 1_u64, 11_u64)).unwrap();
         bytes[3] = 7;
         holdfast_storage::write_file(&dir.path().join(IDENTITY_FILE), &bytes).unwrap();
         let error = DataDir::open(dir.path(), "a", NodeId(1)).unwrap_err();
-        assert!(matches!(error, StartError::EarlierFormat(_)), "{error}");
+        let names_file = error.to_string().contains(IDENTITY_FILE);
+        assert!(matches!(error, StartError::Store(_)) && names_file, "{error}");
     }
 
     #[test]
