@@ -116,6 +116,7 @@ fn wrapped(text: &str, width: usize, indent: usize) -> String {
 
 /// The commands. `holdfast-cli` has those that only talk to a cluster.
 #[derive(Debug, Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "a process has one value")]
 pub(crate) enum CliCommand {
     Serve(serve::ServeArgs),
     Dev(dev::DevArgs),

@@ -88,18 +88,21 @@ impl Layout {
     }
 
     /// Sets the size of the log between two snapshots, in the format of the configuration.
+    #[must_use]
     pub fn with_snapshot_log(mut self, size: &str) -> Self {
         self.snapshot_log = Some(size.to_owned());
         self
     }
 
     /// Sets the program of the nodes, for example another build of holdfast.
+    #[must_use]
     pub fn with_program(mut self, program: &Path) -> Self {
         self.program = Some(program.to_owned());
         self
     }
 
     /// Uses TLS, with certificates in the directory of the cluster.
+    #[must_use]
     pub fn with_tls(mut self, tls: DevTls) -> Self {
         self.tls = tls;
         self

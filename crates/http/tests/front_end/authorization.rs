@@ -178,11 +178,6 @@ async fn every_call_is_refused_or_not_as_declared() {
     let (expired, _) = new_token(leader, &admin, "nobody", "&ttl=1s").await;
     delete_token(leader, &admin, &ci_id).await;
     let other_namespace = administrator_of_namespace(leader, &admin).await;
-    let changed = |at: usize| {
-        let mut text = without_role.clone().into_bytes();
-        text[at] = if text[at] == b'A' { b'B' } else { b'A' };
-        String::from_utf8(text).unwrap()
-    };
     let me = "/v1/auth/me";
     for node in &nodes {
         node.until_as("the token has expired", me, &expired, |reply| reply.status == 401).await;
@@ -192,7 +187,7 @@ async fn every_call_is_refused_or_not_as_declared() {
     let credentials = [
         (Given::No, None),
         (Given::Wrong, Some("abc".to_owned())),
-        (Given::Wrong, Some(changed(AccessTokenAt::CHECKSUM))),
+        (Given::Wrong, Some(changed(&without_role, AccessTokenAt::CHECKSUM))),
         (Given::Wrong, Some(unknown.to_owned())),
         (Given::Wrong, Some(ci)),
         (Given::Expired, Some(expired)),
@@ -243,6 +238,13 @@ async fn every_call_is_refused_or_not_as_declared() {
         let reply = as_token(&nodes[1], &admin, &method, &target, &body).await;
         assert!(![401, 403].contains(&reply.status), "{path}: {reply:?}");
     }
+}
+
+/// The token with another character at this place.
+fn changed(token: &str, at: usize) -> String {
+    let mut text = token.to_owned().into_bytes();
+    text[at] = if text[at] == b'A' { b'B' } else { b'A' };
+    String::from_utf8(text).unwrap()
 }
 
 struct AccessTokenAt;

@@ -1,6 +1,11 @@
 //! `measure bench` and `measure failover` run, detect violations, and print machine-readable reports. The tests do not
 //! assert the measured values.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a harness: what does not hold is a failed test, everywhere"
+)]
+
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -201,13 +206,8 @@ fn a_failover_is_measured_to_the_next_grant_and_for_every_client() {
         assert!(end.stdout.contains(line), "{}", end.stdout);
     }
     let rows = Records::read(directory.path()).unwrap();
-    let rows: Vec<_> = rows
-        .iter()
-        .filter_map(|row| match row {
-            Row::Failover(row) => Some(row),
-            _ => None,
-        })
-        .collect();
+    let failover = |row| if let Row::Failover(row) = row { Some(row) } else { None };
+    let rows: Vec<_> = rows.into_iter().filter_map(failover).collect();
     assert_eq!(rows.len(), 2, "{rows:?}");
     for row in rows {
         assert_eq!(

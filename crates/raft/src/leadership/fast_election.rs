@@ -40,12 +40,12 @@ const LEASE_SLACK: Duration = Duration::from_millis(10);
 const ATTEMPTS_MAX: u32 = 8;
 
 pub(crate) struct FastElection {
-    pub(crate) raft: Raft,
-    pub(crate) node: NodeId,
-    pub(crate) contact: Arc<LeaderContact>,
-    pub(crate) leadership: watch::Receiver<Leadership>,
-    pub(crate) lease: Duration,
-    pub(crate) loss: Arc<LeaderLoss>,
+    raft: Raft,
+    node: NodeId,
+    contact: Arc<LeaderContact>,
+    leadership: watch::Receiver<Leadership>,
+    lease: Duration,
+    loss: Arc<LeaderLoss>,
 }
 
 /// The leader to replace, and the voters of the cluster.
@@ -67,6 +67,16 @@ enum Confirmation {
 }
 
 impl FastElection {
+    pub(crate) fn new(
+        loss: &Arc<LeaderLoss>,
+        node: NodeId,
+        contact: Arc<LeaderContact>,
+        lease: Duration,
+    ) -> Self {
+        let (raft, leadership) = (loss.raft.clone(), loss.leadership.clone());
+        Self { raft, node, contact, leadership, lease, loss: loss.clone() }
+    }
+
     /// Starts an election whenever a connection of the leader has ended.
     pub(crate) async fn run(mut self, mut ends: mpsc::Receiver<NodeId>) {
         while let Some(lost) = ends.recv().await {
@@ -135,10 +145,9 @@ impl FastElection {
         let mut replies = JoinSet::new();
         let others = lost.voters.iter().filter(|id| ![self.node.0, lost.node.0].contains(id));
         for other in others.copied().map(NodeId) {
-            let (loss, question) = (self.loss.clone(), question());
+            let (peers, question) = (self.loss.peers.clone(), question());
             replies.spawn(async move {
-                let call = loss.peers.call(other, Purpose::Control, question, deadline);
-                (other, call.await)
+                (other, peers.call(other, Purpose::Control, question, deadline).await)
             });
         }
         let majority = lost.voters.len() / 2 + 1;

@@ -18,14 +18,23 @@ use crate::wire::{ConfirmLoss, LossReply};
 
 pub(crate) struct LeaderLoss {
     pub(crate) raft: Raft,
-    /// When this process started.
-    pub(crate) started_at: Instant,
     pub(crate) leadership: watch::Receiver<Leadership>,
-    pub(crate) incoming: Arc<IncomingConnections>,
+    incoming: Arc<IncomingConnections>,
     pub(crate) peers: Arc<Peers>,
+    /// When this process started.
+    started_at: Instant,
 }
 
 impl LeaderLoss {
+    pub(crate) fn new(
+        raft: Raft,
+        leadership: watch::Receiver<Leadership>,
+        incoming: Arc<IncomingConnections>,
+        peers: Arc<Peers>,
+    ) -> Arc<Self> {
+        Arc::new(Self { raft, leadership, incoming, peers, started_at: Instant::now() })
+    }
+
     /// Whether the leader of this term is lost, and the last log entry of this node.
     pub(crate) async fn judge(&self, call: &ConfirmLoss) -> LossReply {
         let is_lost = self.leads(call) && self.is_gone(call.leader).await && self.leads(call);

@@ -352,13 +352,10 @@ impl RaftNode {
     ) {
         let inner = &self.inner;
         let (incoming, ends) = IncomingConnections::new();
-        let loss = Arc::new(LeaderLoss {
-            raft: inner.raft.clone(),
-            started_at: tokio::time::Instant::now(),
-            leadership: inner.leadership.clone(),
-            incoming: incoming.clone(),
-            peers: inner.peers.clone(),
-        });
+        let (raft, leadership) = (inner.raft.clone(), inner.leadership.clone());
+        let loss = LeaderLoss::new(raft, leadership, incoming.clone(), inner.peers.clone());
+        let lease = config.timing.election_max;
+        let fast_election = FastElection::new(&loss, inner.node, inner.contact.clone(), lease);
         let dispatch = Arc::new(Dispatch {
             raft: inner.raft.clone(),
             local: inner.local.clone(),
@@ -374,16 +371,8 @@ impl RaftNode {
             failure: inner.failure.clone(),
             refuses_forwarded: inner.refuses_forwarded.clone(),
             incoming,
-            loss: loss.clone(),
-        });
-        let fast_election = FastElection {
-            raft: inner.raft.clone(),
-            node: inner.node,
-            contact: inner.contact.clone(),
-            leadership: inner.leadership.clone(),
-            lease: config.timing.election_max,
             loss,
-        };
+        });
         let membership = self.membership(config, handshake.clone());
         let scrub = Scrub {
             log: inner.log.clone(),

@@ -87,15 +87,18 @@ impl RequestBody {
     /// The form for a peer that speaks this version of the protocol; `None` if that version has none. Proposals without
     /// a traced run keep the oldest form.
     pub(crate) fn for_protocol(self, protocol: u16) -> Option<Self> {
-        match self {
-            Self::TracedPropose(TracedPropose { runs, traces })
-                if protocol < TRACES_SINCE || traces.is_empty() =>
-            {
-                Some(Propose(runs).into())
-            }
-            Self::ConfirmLoss(_) if protocol < LOSS_SINCE => None,
-            body => Some(body),
+        if matches!(self, Self::ConfirmLoss(_)) && protocol < LOSS_SINCE {
+            return None;
         }
+        if let Self::TracedPropose(TracedPropose { runs, traces }) = self {
+            let knows_traces = protocol >= TRACES_SINCE;
+            return Some(if knows_traces && !traces.is_empty() {
+                TracedPropose { runs, traces }.into()
+            } else {
+                Propose(runs).into()
+            });
+        }
+        Some(self)
     }
 }
 

@@ -3,6 +3,8 @@
 //! With the timeouts of these tests, an election after the lease takes half a minute. A link that refuses stands for a
 //! machine on which no process listens.
 
+#![expect(clippy::unwrap_used, reason = "what does not hold is a failed test, everywhere")]
+
 use std::time::{Duration, Instant};
 
 use holdfast_lab::Flow;
