@@ -290,8 +290,8 @@ fn replies_keep_their_bytes() {
     );
     golden_reply::<ConfirmLoss>(
         Ok(LossReply { is_lost: true, last: Some(log_id().into()), uptime: 12 }),
-        "4846010a260000001a91e410090000000000000000000000010107000000000000000200000000000000020100\
-         0000000000",
+        "4846010a27000000d6bcc9f609000000000000000000000001010700000000000000020000000000\
+         000002010000000000000c",
     );
     let state = BootstrapState {
         incarnation: Incarnation(7),

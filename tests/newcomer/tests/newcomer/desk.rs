@@ -52,7 +52,10 @@ impl Desk {
         let clone = tempfile::tempdir().expect("a directory");
         let release = clone.path().join("target/release");
         std::fs::create_dir_all(&release).expect("a directory");
-        std::os::unix::fs::symlink(binary(), release.join("holdfast")).expect("a link");
+        for program in ["holdfast", "measure"] {
+            let built = binary().with_file_name(program);
+            std::os::unix::fs::symlink(built, release.join(program)).expect("a link");
+        }
         comparison(clone.path());
         Self { cluster, ports, nodes, clone }
     }
@@ -145,9 +148,9 @@ impl Desk {
 fn comparison(clone: &Path) {
     let script = clone.join("scripts/compare");
     std::fs::create_dir_all(clone.join("scripts")).expect("a directory");
-    let (holdfast, compare) = (binary().display(), binary().with_file_name("compare"));
+    let (holdfast, measure) = (binary().display(), binary().with_file_name("measure"));
     let text =
-        format!("#!/bin/sh\nHOLDFAST_BIN='{holdfast}' exec '{}' \"$@\"\n", compare.display());
+        format!("#!/bin/sh\nHOLDFAST_BIN='{holdfast}' exec '{}' \"$@\"\n", measure.display());
     std::fs::write(&script, text).expect("a script");
     std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).expect("a script");
 }
