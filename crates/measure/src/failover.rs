@@ -1,11 +1,11 @@
 //! From the loss of a leader to the next grant, and until every client has a lock again.
 //!
 //! Clients at every node acquire and release their own locks. Each lock is new, so no lease of a dead client delays a
-//! grant. The tool kills the leader (`kill -9`); only grants requested after its death end a gap, so an earlier reply
-//! cannot shorten it. The fencing tokens of holdfast grow across locks: a trial whose first grant has none of the
-//! largest tokens failed. Without another node, this tool restarts the server or promotes its replica at once; in production, the detection of the
-//! loss takes additional time. Bounds: [`CLIENTS`] clients; a trial ends at its deadline, and a system after
-//! [`FAILURES_MAX`] failed trials.
+//! grant. The tool kills the leader (`kill -9`). Only a grant that was requested after its death ends a gap, so an
+//! earlier reply cannot shorten it. The fencing tokens of holdfast grow across all locks: a trial fails if the token of
+//! its first grant is not above all earlier ones. Without another node, this tool restarts the server or promotes its
+//! replica at once; in production, the detection of the loss takes additional time. Bounds: [`CLIENTS`] clients; a trial
+//! ends at its deadline, and a system after [`FAILURES_MAX`] failed trials.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -296,7 +296,7 @@ impl FailoverClients {
 
 /// A client that takes new locks until it has one that it requested after the loss.
 struct FailoverClient {
-    /// No other trial has used these locks: a client leaves its last one held.
+    /// Part of the names of the locks, so that no other trial has used them: a client leaves its last lock held.
     run: String,
     number: usize,
     client: ReconnectingClient,

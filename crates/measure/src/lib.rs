@@ -1,8 +1,8 @@
 //! The measurements: of holdfast alone (`bench`), and of the same work under the locks of other systems, on real servers.
 //!
-//! `load` generates the load of both. `adapters` has one client for each lock, including its known faults. `servers` starts and stops real servers.
-//! `workload`, `fairness`, `failover` and `safety` measure, and `report` converts the recorded rows to pages. A
-//! missing, ended or rejecting server becomes a row with the error, and the run continues.
+//! `load` generates the load of both. `adapters` has one client for each lock, including its known faults. `servers`
+//! starts and stops real servers. `workload`, `fairness`, `failover` and `safety` measure, and `report` converts the
+//! recorded rows to pages. A missing, ended or rejecting server becomes a row with the error, and the run continues.
 //!
 //! Bounds: a case ends at its own deadline. A client holds at most one lock. A watch or a subscription keeps at most
 //! [`WAKEUPS_MAX`] unread wake-ups.

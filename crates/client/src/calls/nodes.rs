@@ -419,16 +419,19 @@ mod tests {
         assert_eq!(nodes.order(), [1, 2, 0]);
     }
 
+    /// The headers of an answer.
+    fn headers(id: &str, leader: &str) -> HeaderMap {
+        let pairs = [(HOLDFAST_NODE, id), (HOLDFAST_LEADER, leader)];
+        pairs
+            .map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap()))
+            .into_iter()
+            .collect()
+    }
+
     #[test]
     fn calls_start_at_the_leader_as_soon_as_its_address_is_known() {
         let nodes = nodes(3);
-        let answer = |node: usize, id: &str, leader: &str| {
-            let pairs = [(HOLDFAST_NODE, id), (HOLDFAST_LEADER, leader)];
-            let headers = pairs.map(|(name, value)| {
-                (name.parse().unwrap(), reqwest::header::HeaderValue::from_str(value).unwrap())
-            });
-            nodes.learn(node, &headers.into_iter().collect());
-        };
+        let answer = |node, id, leader| nodes.learn(node, &headers(id, leader));
         answer(1, "12", "13");
         assert_eq!(nodes.order(), [2, 0, 1], "the leader is behind another address");
         answer(2, "11", "13");
@@ -455,10 +458,7 @@ mod tests {
     fn calls_of_a_client_that_does_not_have_the_address_of_the_leader_stay_where_they_are() {
         let nodes = nodes(2);
         for (node, id) in [(0, "1"), (1, "2")] {
-            let headers = [(HOLDFAST_NODE, id), (HOLDFAST_LEADER, "3")].map(|(name, value)| {
-                (name.parse().unwrap(), reqwest::header::HeaderValue::from_str(value).unwrap())
-            });
-            nodes.learn(node, &headers.into_iter().collect());
+            nodes.learn(node, &headers(id, "3"));
         }
         assert_eq!(nodes.order(), [1, 0]);
         nodes.prefer(0);
