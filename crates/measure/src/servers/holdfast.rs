@@ -95,7 +95,10 @@ fn configure(directory: &Path, node: usize, ports: &[SocketAddr]) -> Result<Path
 /// # Errors
 /// There is none; the text says how to build it.
 pub fn holdfast_program() -> Result<PathBuf, String> {
-    binary().ok_or_else(|| MISSING.to_string())
+    binary().ok_or_else(|| {
+        "there is no holdfast beside this program, nor where HOLDFAST_BIN names it: run cargo build --package holdfast"
+            .to_owned()
+    })
 }
 
 fn binary() -> Option<PathBuf> {

@@ -195,6 +195,18 @@ fn a_program_that_cannot_run_is_named() {
 }
 
 #[test]
+fn without_the_program_of_the_nodes_the_error_says_how_to_build_it() {
+    let place = tempfile::tempdir().unwrap();
+    let alone = place.path().join("measure");
+    std::fs::copy(env!("CARGO_BIN_EXE_measure"), &alone).unwrap();
+    let mut command = Command::new(alone);
+    command.args(["bench", "--seconds", "1"]).env_remove("HOLDFAST_BIN");
+    let end = Program::start(command).wait();
+    assert_eq!(end.code, Some(1), "{}", end.stderr);
+    assert!(end.stderr.contains("run cargo build --package holdfast"), "{}", end.stderr);
+}
+
+#[test]
 fn a_failover_is_measured_to_the_next_grant_and_for_every_client() {
     let directory = tempfile::tempdir().unwrap();
     let rows = directory.path().display().to_string();
