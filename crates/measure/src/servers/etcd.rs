@@ -55,8 +55,6 @@ pub(super) async fn three(home: &Path, lifetime: Lifetime) -> Result<Vec<Server>
         };
         servers.push(command.start()?);
     }
-    for server in &mut servers {
-        wait_ready(server, &READY).await?;
-    }
+    wait_ready(&mut servers, &READY).await?;
     Ok(servers)
 }

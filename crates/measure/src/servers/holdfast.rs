@@ -54,9 +54,7 @@ pub(super) async fn cluster(
         };
         servers.push(command.start()?);
     }
-    for server in &mut servers {
-        wait_ready(server, &READY).await?;
-    }
+    wait_ready(&mut servers, &READY).await?;
     Ok(servers)
 }
 

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::slice::from_mut;
 
 use nix::sys::signal::Signal;
 use nix::unistd::Uid;
@@ -61,6 +62,6 @@ pub(super) async fn start(
         stop: Signal::SIGKILL,
     };
     let mut server = command.start()?;
-    wait_ready(&mut server, &Readiness::Log("ready for connections")).await?;
+    wait_ready(from_mut(&mut server), &Readiness::Log("ready for connections")).await?;
     Ok(server)
 }

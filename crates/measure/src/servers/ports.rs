@@ -1,10 +1,16 @@
-//! Free loopback ports for servers with configurable ports.
+//! Free loopback ports for servers with configurable ports, reserved until this process ends.
 //!
-//! The ports are free when `free` returns; if another process takes one first, the server fails to start.
+//! A reservation is a socket that is bound with `SO_REUSEADDR` and never listens. The kernel gives the port to no other
+//! `bind(0)` and to no outgoing connection. The servers set `SO_REUSEADDR` too, so they can listen on it.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Mutex, PoisonError};
+
+use tokio::net::TcpSocket;
 
 use super::{ServerError, system_error};
+
+static RESERVED: Mutex<Vec<TcpSocket>> = Mutex::new(Vec::new());
 
 /// Returns `N` different addresses.
 pub(super) fn free<const N: usize>() -> Result<[SocketAddr; N], ServerError> {
@@ -14,25 +20,34 @@ pub(super) fn free<const N: usize>() -> Result<[SocketAddr; N], ServerError> {
 
 /// Returns so many different addresses.
 pub(super) fn free_list(count: usize) -> Result<Vec<SocketAddr>, ServerError> {
-    // All listeners stay open until the last one, so that no port is returned twice.
-    let mut open = Vec::with_capacity(count);
-    for _ in 0..count {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
-        open.push(listener.map_err(system_error("a free port"))?);
-    }
-    let addresses = open.iter().map(TcpListener::local_addr).collect::<Result<_, _>>();
-    addresses.map_err(system_error("a free port"))
+    (0..count).map(|_| reserve().map_err(system_error("a free port"))).collect()
+}
+
+fn reserve() -> std::io::Result<SocketAddr> {
+    let socket = TcpSocket::new_v4()?;
+    socket.set_reuseaddr(true)?;
+    socket.bind((Ipv4Addr::LOCALHOST, 0).into())?;
+    let address = socket.local_addr()?;
+    RESERVED.lock().unwrap_or_else(PoisonError::into_inner).push(socket);
+    Ok(address)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+    use std::net::TcpListener;
+
     use super::*;
 
     #[test]
-    fn no_port_is_found_twice() {
-        let mut ports = free::<50>().unwrap().to_vec();
-        ports.sort();
-        ports.dedup();
-        assert_eq!(ports.len(), 50);
+    fn no_other_process_finds_a_port_before_its_server_listens() {
+        let ports: BTreeSet<_> = free::<200>().unwrap().into_iter().collect();
+        assert_eq!(ports.len(), 200);
+        let bind = |_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let others: Vec<_> = (0..1_000).map(bind).collect();
+        let taken = others.iter().map(|other| other.local_addr().unwrap());
+        assert_eq!(taken.filter(|other| ports.contains(other)).count(), 0);
+        // The server of a port listens on it.
+        TcpListener::bind(ports.first().unwrap()).unwrap();
     }
 }

@@ -4,6 +4,7 @@ use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::slice::from_mut;
 
 use nix::sys::signal::Signal;
 use nix::unistd::{Gid, Uid, User};
@@ -67,7 +68,7 @@ pub(super) async fn start(
     };
     let mut server = command.start()?;
     let ready = Readiness::Log("database system is ready to accept connections");
-    wait_ready(&mut server, &ready).await?;
+    wait_ready(from_mut(&mut server), &ready).await?;
     Ok(server)
 }
 

@@ -23,25 +23,37 @@ pub(super) enum Readiness<'a> {
     Log(&'a str),
 }
 
+/// Waits until all these servers are ready.
+///
 /// # Errors
-/// [`ServerError::NotReady`] if the server ends, or is not ready in time.
+/// [`ServerError::NotReady`] if one of them ends, or is not ready in time.
 pub(super) async fn wait_ready(
-    server: &mut Server,
+    servers: &mut [Server],
     readiness: &Readiness<'_>,
 ) -> Result<(), ServerError> {
-    let mut is_ready = false;
+    let mut ready = 0;
     poll_until(READY_TIMEOUT, STEP, async || {
-        is_ready = match readiness {
-            Readiness::Reply { request, contains } => request_text(server.address(), request)
-                .await
-                .is_some_and(|text| text.contains(contains)),
-            Readiness::Log(text) => server.log().contains(text),
-        };
-        is_ready || server.has_ended()
+        while let Some(server) = servers.get(ready)
+            && is_ready(server, readiness).await
+        {
+            ready += 1;
+        }
+        ready == servers.len() || servers.iter_mut().any(Server::has_ended)
     })
     .await;
-    let (name, why) = (server.name().to_owned(), server.log_tail());
-    if is_ready { Ok(()) } else { Err(ServerError::NotReady { name, why }) }
+    let ended = servers.iter_mut().position(Server::has_ended);
+    let Some(server) = servers.get(ended.unwrap_or(ready)) else { return Ok(()) };
+    Err(ServerError::NotReady { name: server.name().to_owned(), why: server.log_tail() })
+}
+
+async fn is_ready(server: &Server, readiness: &Readiness<'_>) -> bool {
+    match readiness {
+        Readiness::Reply { request, contains } => {
+            let reply = request_text(server.address(), request).await;
+            reply.is_some_and(|text| text.contains(contains))
+        }
+        Readiness::Log(text) => server.log().contains(text),
+    }
 }
 
 /// Returns a server's reply until it closes the connection, pauses, or completes a line; `None` without a reply.
@@ -60,4 +72,34 @@ pub(crate) async fn request_text(address: SocketAddr, request: &str) -> Option<S
         }
     }
     Some(String::from_utf8_lossy(reply.get(..len)?).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use nix::sys::signal::Signal;
+
+    use super::super::process::{Lifetime, ServerCommand};
+    use super::*;
+
+    #[tokio::test]
+    async fn the_wait_for_servers_ends_with_the_first_that_ends() {
+        let place = tempfile::tempdir().unwrap();
+        let mut servers = [("waits", "sleep"), ("ends", "false")].map(|(name, program)| {
+            let command = ServerCommand {
+                name,
+                program: program.into(),
+                arguments: vec!["1000".into()],
+                directory: place.path().to_owned(),
+                address: (Ipv4Addr::LOCALHOST, 1).into(),
+                user: None,
+                lifetime: Lifetime::WithParent,
+                stop: Signal::SIGKILL,
+            };
+            command.start().unwrap()
+        });
+        let error = wait_ready(&mut servers, &Readiness::Log("ready")).await.unwrap_err();
+        assert!(matches!(&error, ServerError::NotReady { name, .. } if name == "ends"), "{error}");
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
+use std::slice::from_mut;
 
 use nix::sys::signal::Signal;
 
@@ -81,7 +82,7 @@ impl RedisServer {
             stop: Signal::SIGKILL,
         };
         let mut server = command.start()?;
-        wait_ready(&mut server, &READY).await?;
+        wait_ready(from_mut(&mut server), &READY).await?;
         Ok(server)
     }
 }
@@ -115,6 +116,6 @@ pub async fn sentinel(
         stop: Signal::SIGKILL,
     };
     let mut server = command.start()?;
-    wait_ready(&mut server, &READY).await?;
+    wait_ready(from_mut(&mut server), &READY).await?;
     Ok(server)
 }

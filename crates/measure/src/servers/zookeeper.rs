@@ -47,10 +47,8 @@ pub(super) async fn three(home: &Path, lifetime: Lifetime) -> Result<Vec<Server>
         };
         servers.push(command.start()?);
     }
-    for server in &mut servers {
-        let ready = Readiness::Reply { request: "srvr", contains: "Mode: " };
-        wait_ready(server, &ready).await?;
-    }
+    let ready = Readiness::Reply { request: "srvr", contains: "Mode: " };
+    wait_ready(&mut servers, &ready).await?;
     Ok(servers)
 }
 
