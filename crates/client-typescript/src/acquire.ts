@@ -1,0 +1,193 @@
+/**
+ * Acquiring: one entry in each queue, however many calls repeat the request.
+ *
+ * The call is repeated, at any node that answers, until the grant, the end of the wait or the end of the session. An
+ * acquire that fails or is cancelled gives its attempt up in the background, now and for late copies.
+ */
+import { LinkedAbort } from "./abort.js";
+import { json } from "./answer.js";
+import type { GrantBody } from "./bodies.js";
+import { WAIT_MAX } from "./calls.js";
+import type { Delivery } from "./call.js";
+import { monotonic, now } from "./clock.js";
+import { BusyError, isUncertain, LostError, newestAttempt, OutcomeUnknownError, UnavailableError, UnexpectedResponseError } from "./errors.js";
+import { HeldLock } from "./held-lock.js";
+import { deadlineOf } from "./lease.js";
+import { HoldLimits } from "./limits.js";
+import { acquireCall, type LockRequest } from "./lock-options.js";
+import { numberAfter } from "./numbers.js";
+import { QueueEntry } from "./queue-entry.js";
+import type { Session } from "./session.js";
+import type { Sessions } from "./sessions.js";
+
+/** Acquires that may fail because an idle session has ended. */
+const FRESH_SESSIONS_MAX = 3;
+
+/** Acquires the locks of a request, in the order of the request. */
+export async function acquire(sessions: Sessions, request: LockRequest): Promise<HeldLock[]> {
+  const label = request.locks.join(",");
+  try {
+    const until = request.wait === undefined ? Number.POSITIVE_INFINITY : monotonic() + request.wait;
+    const held = await acquireUntil(sessions, request, until);
+    for (const lock of held) sessions.metrics.acquired?.(lock.lock, lock.grant.waited_ms);
+    return held;
+  } catch (error) {
+    sessions.metrics.acquireFailed?.(label, error instanceof Error ? error.name : String(error));
+    throw error;
+  }
+}
+
+async function acquireUntil(sessions: Sessions, request: LockRequest, until: number): Promise<HeldLock[]> {
+  for (let tries = 1; ; tries += 1) {
+    request.signal?.throwIfAborted();
+    const session = await sessions.live(request.ttl);
+    const attempt = new AcquireAttempt(session, request, until);
+    try {
+      return await attempt.run();
+    } catch (error) {
+      if (!(error instanceof LostError)) throw error;
+      // The session ended while it was idle, or while the entry was queued. The caller held nothing.
+      const mayTryAgain = sessions.isOwn && (tries < FRESH_SESSIONS_MAX || monotonic() < until);
+      if (mayTryAgain) continue;
+      if (error.lossCause === "not-renewed") throw new UnavailableError(error.reason ?? "no renewal was answered");
+      throw error;
+    }
+  }
+}
+
+/** The calls of one acquire in one session. */
+class AcquireAttempt {
+  readonly #session: Session;
+  readonly #request: LockRequest;
+  readonly #until: number;
+  readonly #entries: readonly QueueEntry[];
+  /** Repeats the call at another node. */
+  #elsewhere = new AbortController();
+  #isGrantedElsewhere = false;
+  /** Whether a copy of the attempt may still take effect. */
+  #inDoubt = false;
+
+  constructor(session: Session, request: LockRequest, until: number) {
+    this.#session = session;
+    this.#request = request;
+    this.#until = until;
+    const attempt = numberAfter(0n);
+    this.#entries = request.locks.map((lock) => new QueueEntry(lock, request.owner, attempt));
+    for (const entry of this.#entries) entry.onGrantedElsewhere = () => this.#elsewhere.abort();
+  }
+
+  async run(): Promise<HeldLock[]> {
+    const session = this.#session;
+    const unuse = session.use();
+    for (const entry of this.#entries) session.entries.add(entry);
+    let isGranted = false;
+    try {
+      const held = await this.#repeat(unuse);
+      isGranted = true;
+      return held;
+    } finally {
+      for (const entry of this.#entries) entry.onGrantedElsewhere = undefined;
+      if (!isGranted) {
+        if (this.#inDoubt && session.loss() === undefined) session.releaseInBackground(this.#entries);
+        else for (const entry of this.#entries) session.entries.delete(entry);
+        unuse();
+      }
+    }
+  }
+
+  async #repeat(unuse: () => void): Promise<HeldLock[]> {
+    for (;;) {
+      const wasInDoubt = this.#inDoubt;
+      this.#inDoubt = true;
+      const delivery = await this.#send();
+      if (delivery === "elsewhere") continue;
+      const { result } = delivery;
+      if ("answer" in result) return this.#granted(grantsOf(result.answer, this.#entries.length), result.sent, unuse);
+      this.#inDoubt = wasInDoubt || delivery.inDoubt || isUncertain(result.error) || result.error instanceof UnexpectedResponseError;
+      // The cluster ended the session, e.g. while it was idle: the client must not use it again.
+      if (result.error instanceof LostError) this.#session.end({ cause: result.error.lossCause });
+      this.#mayRepeat(result.error);
+    }
+  }
+
+  /** Sends one call. Rejects if the caller cancels the acquire or the session ends. */
+  async #send(): Promise<Delivery | "elsewhere"> {
+    const { signal } = this.#request;
+    const wait = Math.max(Math.min(Math.trunc(this.#until - monotonic()), WAIT_MAX), 0);
+    const [first] = this.#entries;
+    const call = acquireCall(this.#request, this.#session.name, first?.attempt ?? 0n, wait);
+    const route = wait === 0 ? "copied" : this.#isGrantedElsewhere ? "elsewhere" : "alone";
+    this.#isGrantedElsewhere = false;
+    this.#elsewhere = new AbortController();
+    const stop = new LinkedAbort(this.#session.over, this.#elsewhere.signal, signal);
+    try {
+      return await this.#session.calls.deliverAt(call, route, stop.signal);
+    } catch (error) {
+      if (signal?.aborted) throw signal.reason;
+      if (this.#session.over.aborted) throw this.#session.over.reason;
+      if (!this.#elsewhere.signal.aborted) throw error;
+      // A renewal listed the locks as held: the node that holds the call is behind or frozen.
+      this.#isGrantedElsewhere = true;
+      return "elsewhere";
+    } finally {
+      stop.unlink();
+    }
+  }
+
+  /** Throws the error, unless the acquire may continue with another call. */
+  #mayRepeat(error: Error): void {
+    const isOver = monotonic() >= this.#until;
+    const newest = newestAttempt(error);
+    if (newest !== undefined) {
+      const attempt = numberAfter(newest);
+      for (const entry of this.#entries) entry.attempt = attempt;
+      this.#inDoubt = false;
+      return;
+    }
+    // The node died, held the call for the maximum time, or has no leader. The queue entry still exists.
+    if ((error instanceof OutcomeUnknownError || error instanceof UnavailableError) && !isOver) return;
+    // Until its session ends, a waiter keeps its place and tries the token that the file has.
+    if (this.#session.calls.nodes.mayGetToken(error) && !isOver) return;
+    // The HTTP API bounds the wait of one call.
+    if (error instanceof BusyError && error.code === "wait-timeout" && !isOver) return;
+    throw error;
+  }
+
+  /** Turns the grants into held locks, if the session is alive. */
+  #granted(grants: readonly GrantBody[], sent: number, unuse: () => void): HeldLock[] {
+    for (const grant of grants) {
+      const acknowledged = { countedFrom: sent + grant.waited_ms, held: grant.expires_in_ms ?? 0 };
+      const loss = this.#session.acknowledge(acknowledged);
+      if (loss !== undefined) throw new LostError(loss);
+    }
+    this.#request.signal?.throwIfAborted();
+    const granted = this.#entries.map((entry) => {
+      const grant = this.#entries.length === 1 ? grants[0] : grants.find(({ lock }) => lock === entry.lock);
+      if (grant === undefined) throw new UnexpectedResponseError(`${entry.lock} was not granted with the other locks`);
+      return { entry, grant };
+    });
+    let users = granted.length;
+    const unuseOne = (): void => {
+      users -= 1;
+      if (users === 0) unuse();
+    };
+    const held = granted.map(({ entry, grant }) => {
+      entry.enterHold(grant.token, now(), this.#limits(grant, sent + grant.waited_ms));
+      return new HeldLock(this.#session, entry, { ...grant, mode: this.#request.mode }, unuseOne);
+    });
+    this.#session.check();
+    return held;
+  }
+
+  /** The cluster counts `max_hold` from the grant, which is not before `countedFrom`. */
+  #limits(grant: GrantBody, countedFrom: number): HoldLimits {
+    const { maxHold, progressTimeout } = this.#request;
+    if (maxHold === undefined) return new HoldLimits(now(), progressTimeout);
+    const held = Math.min(grant.ends_in_ms ?? maxHold, maxHold);
+    return new HoldLimits(now(), progressTimeout, deadlineOf({ countedFrom, held }));
+  }
+}
+
+function grantsOf(answer: Parameters<typeof json>[0], count: number): readonly GrantBody[] {
+  return count === 1 ? [json<GrantBody>(answer)] : json<{ grants: readonly GrantBody[] }>(answer).grants;
+}

@@ -1,0 +1,85 @@
+/** The answer of a node, and what an unsuccessful one means for its call. Pure. */
+import { BusyError, HoldfastError, LostError, RejectedError, UnexpectedResponseError, type Problem, type Rejection } from "./errors.js";
+
+export interface HttpAnswer {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
+  readonly body: Buffer;
+}
+
+/** The outcome of a request at one node. */
+export type Outcome =
+  | { readonly kind: "success"; readonly answer: HttpAnswer }
+  /** Another node would return the same. */
+  | { readonly kind: "rejected"; readonly error: HoldfastError }
+  /** The node certainly did not execute the request. */
+  | { readonly kind: "not-done"; readonly reason: string }
+  /** The node did not accept the access token, whose file may have another one later. */
+  | { readonly kind: "old-token"; readonly error: HoldfastError }
+  | { readonly kind: "may-be-done"; readonly reason: string };
+
+const BUSY = ["lock-busy", "lock-in-cooldown", "wait-timeout", "not-yet"];
+
+/** Classifies an answer. `base` is the address of the node. */
+export function classify(base: string, answer: HttpAnswer): Outcome {
+  if (answer.status >= 200 && answer.status < 300) return { kind: "success", answer };
+  const rejection = rejectionOf(answer);
+  if (rejection === undefined) {
+    const reason = `${base} answered ${answer.status} without a problem document`;
+    if (answer.status >= 500) return { kind: "may-be-done", reason };
+    return { kind: "rejected", error: new UnexpectedResponseError(reason) };
+  }
+  const { code, title, retryable } = rejection.problem;
+  const reason = `${base}: ${code}: ${title}`;
+  if (BUSY.includes(code)) return { kind: "rejected", error: new BusyError(rejection) };
+  if (code === "session-expired") return { kind: "rejected", error: new LostError({ cause: "session-ended" }) };
+  if (code === "outcome-unknown" || code === "internal") return { kind: "may-be-done", reason };
+  if (retryable) return { kind: "not-done", reason };
+  return { kind: "rejected", error: new RejectedError(rejection) };
+}
+
+/** Parses the body as JSON. The caller names the type of the API. */
+export function json<T>(answer: HttpAnswer): T {
+  try {
+    return JSON.parse(answer.body.toString("utf8")) as T;
+  } catch (error) {
+    throw new UnexpectedResponseError(`a body that is no JSON: ${String(error)}`);
+  }
+}
+
+export function header(answer: HttpAnswer, name: string): string | undefined {
+  const value = answer.headers[name];
+  return Array.isArray(value) ? value[0] : value;
+}
+
+/** Returns the number in a header; undefined for `none`. */
+export function numberHeader(answer: HttpAnswer, name: string): number | undefined {
+  const text = header(answer, name);
+  return text !== undefined && /^\d+$/.test(text) ? Number(text) : undefined;
+}
+
+/** Reads a whole number that may exceed 2^53 from JSON text. Quotes within JSON strings are escaped, so none matches. */
+export function bigField(text: string, name: string): bigint | undefined {
+  const found = new RegExp(`"${name}":(-?\\d+)`).exec(text)?.[1];
+  return found === undefined ? undefined : BigInt(found);
+}
+
+export function isUnauthenticated(error: unknown): boolean {
+  return error instanceof RejectedError && ["token-expired", "unauthenticated"].includes(error.problem.code);
+}
+
+function rejectionOf(answer: HttpAnswer): Rejection | undefined {
+  const text = answer.body.toString("utf8");
+  try {
+    const problem = JSON.parse(text) as Problem;
+    if (typeof problem?.code !== "string") return undefined;
+    return {
+      problem,
+      requestId: header(answer, "holdfast-request-id"),
+      newestAttempt: bigField(text, "newest_attempt"),
+      newestRequest: bigField(text, "newest_request"),
+    };
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,141 @@
+/**
+ * Barriers and double barriers. An arrival has a request number, so a repeated call is the same arrival. An arrival that
+ * fails or is cancelled is withdrawn in the background.
+ */
+import { json } from "./answer.js";
+import { monotonic } from "./clock.js";
+import { BusyError, isUncertain, LostError, newestRequest, RejectedError } from "./errors.js";
+import { numberAfter, randomName } from "./numbers.js";
+import { waitUntil, type WaitOptions } from "./recipes.js";
+import type { Session } from "./session.js";
+import type { Sessions } from "./sessions.js";
+import { namedPath, target, waitQuery, withQuery } from "./target.js";
+
+/** An arrival at a barrier that opened. */
+export interface Passed {
+  /** The order of arrival, from 0. */
+  readonly index: number;
+  readonly parties: number;
+  /** Grows with each opening. */
+  readonly generation: number;
+}
+
+/** A barrier opens for `parties` callers at once. */
+export class Barrier {
+  readonly #sessions: Sessions;
+  readonly #path: string;
+
+  /** @internal */
+  constructor(
+    sessions: Sessions,
+    readonly name: string,
+    readonly parties: number,
+  ) {
+    this.#sessions = sessions;
+    this.#path = namedPath("barriers", name);
+  }
+
+  /** Arrives and waits for the others. The end of the wait breaks the barrier for the callers that wait. */
+  async wait(options: WaitOptions = {}): Promise<Passed> {
+    const { passed, place } = await arrive(this.#sessions, this.#path, this.parties, options);
+    place.unuse();
+    return passed;
+  }
+}
+
+/** Callers enter a double barrier together and leave it together. */
+export class DoubleBarrier {
+  readonly #sessions: Sessions;
+  readonly #path: string;
+
+  /** @internal */
+  constructor(
+    sessions: Sessions,
+    readonly name: string,
+    readonly parties: number,
+  ) {
+    this.#sessions = sessions;
+    this.#path = namedPath("double-barriers", name);
+  }
+
+  /** Waits until enough callers have entered. Each call is a separate party. */
+  async enter(options: WaitOptions = {}): Promise<DoubleBarrierPlace> {
+    const { passed, place } = await arrive(this.#sessions, this.#path, this.parties, options);
+    return new DoubleBarrierPlace(place, passed);
+  }
+}
+
+/** A place inside a double barrier. If the process dies, the place ends with its session. */
+export class DoubleBarrierPlace {
+  readonly #place: Place;
+
+  /** @internal */
+  constructor(
+    place: Place,
+    readonly passed: Passed,
+  ) {
+    this.#place = place;
+  }
+
+  /** Leaves, and waits until all have left. After a `BusyError` this caller has left, and others are still inside. */
+  async leave(options: WaitOptions = {}): Promise<void> {
+    const { session, base, unuse } = this.#place;
+    const until = waitUntil(options.wait);
+    const call = (wait: number) =>
+      ({ method: "DELETE", target: withQuery(base, { generation: this.passed.generation, ...waitQuery(wait) }), copies: "repeatable" }) as const;
+    for (;;) {
+      try {
+        await session.calls.repeatUntil(until, () => session.loss() === undefined, call, options.signal);
+        return unuse();
+      } catch (error) {
+        if (error instanceof BusyError && monotonic() < until) continue;
+        if (!isUncertain(error)) unuse();
+        throw error;
+      }
+    }
+  }
+}
+
+/** A place at a barrier, which keeps its session in use. */
+interface Place {
+  readonly session: Session;
+  /** Path and query that name the place. */
+  readonly base: string;
+  readonly unuse: () => void;
+}
+
+async function arrive(sessions: Sessions, path: string, parties: number, options: WaitOptions): Promise<{ passed: Passed; place: Place }> {
+  const until = waitUntil(options.wait);
+  const session = await sessions.live(undefined);
+  const place = { session, base: target(path, { session: session.name, owner: `a-${randomName()}` }), unuse: session.use() };
+  let request = numberAfter(0n);
+  const send = async (): Promise<Passed> => {
+    const call = (wait: number) =>
+      ({ method: "PUT", target: withQuery(place.base, { parties, request, ...waitQuery(wait) }), copies: "harmless" }) as const;
+    return json<Passed>(await session.calls.repeatUntil(until, () => session.loss() === undefined, call, options.signal));
+  };
+  try {
+    const passed = await send().catch((error: unknown) => {
+      const newest = newestRequest(error);
+      if (newest === undefined) throw error;
+      request = numberAfter(newest);
+      return send();
+    });
+    return { passed, place };
+  } catch (error) {
+    const isOver = error instanceof BusyError || error instanceof RejectedError || error instanceof LostError;
+    if (isOver) place.unuse();
+    else void withdraw(place, request);
+    throw error;
+  }
+}
+
+/** Withdraws an arrival that may still wait, or may not have arrived, until the outcome is certain. */
+async function withdraw({ session, base, unuse }: Place, request: bigint): Promise<void> {
+  const call = { method: "DELETE", target: withQuery(base, { request }), copies: "harmless" } as const;
+  while (session.loss() === undefined) {
+    const error = await session.calls.answer(call).then(() => undefined, (error: unknown) => error);
+    if (!isUncertain(error)) break;
+  }
+  unuse();
+}

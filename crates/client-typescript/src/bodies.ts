@@ -1,0 +1,76 @@
+/** The bodies of the HTTP API that this client reads: only the fields that it uses. */
+import type { HolderFields } from "./errors.js";
+
+export interface HoldBody {
+  readonly lock: string;
+  readonly token: number;
+}
+
+export interface SessionBody {
+  readonly session: string;
+  readonly incarnation: number;
+  readonly ttl_ms: number;
+  readonly expires_in_ms?: number;
+  readonly holds: readonly HoldBody[];
+  readonly revision?: number;
+}
+
+export interface EventBody {
+  readonly kind: "granted" | "lost" | "release-requested";
+  readonly lock: string;
+  readonly token: number;
+  readonly cause?: string;
+  readonly reason?: string;
+  readonly wanted_in_ms?: number;
+  readonly revoke?: boolean;
+}
+
+/** The answer to a keepalive; the fields of events only if the call was parked. */
+export interface KeepaliveBody extends SessionBody {
+  readonly waited_ms?: number;
+  readonly events?: readonly EventBody[];
+  readonly gap?: { readonly until: number };
+}
+
+export interface GrantBody {
+  readonly lock: string;
+  readonly mode: "exclusive" | "shared" | "upgradable";
+  readonly token: number;
+  readonly min_valid_token: number;
+  readonly session: string;
+  readonly expires_in_ms?: number;
+  readonly waited_ms: number;
+  readonly permits?: number;
+  readonly slots?: readonly number[];
+  readonly ends_in_ms?: number;
+}
+
+export interface ReleaseRequestBody {
+  readonly reason?: string;
+  readonly wanted_in_ms: number;
+  readonly revoke?: boolean;
+}
+
+export interface LockHolderBody extends HolderFields {
+  readonly mode: "exclusive" | "shared" | "upgradable";
+  readonly permits?: number;
+  readonly release_request?: ReleaseRequestBody;
+}
+
+export interface LockBody {
+  readonly lock: string;
+  readonly mode: string;
+  readonly held: boolean;
+  readonly holders: readonly LockHolderBody[];
+  readonly holders_total: number;
+  readonly waiters: number;
+  readonly queue: readonly { readonly session: string; readonly owner?: string }[];
+  readonly revision: number;
+}
+
+export interface LeaderBody {
+  readonly session: string;
+  readonly owner?: string;
+  readonly token: number;
+  readonly value?: string;
+}

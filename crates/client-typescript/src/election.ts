@@ -1,0 +1,82 @@
+/** Elections: candidates with a value, of which one leads. The election NAME is the lock `elections/NAME`. */
+import { acquire } from "./acquire.js";
+import { json } from "./answer.js";
+import type { GrantBody, LeaderBody } from "./bodies.js";
+import { get } from "./call.js";
+import { answerOf } from "./calls.js";
+import { isRejectedWith, newestAttempt } from "./errors.js";
+import { Guard } from "./guard.js";
+import type { HeldLock } from "./held-lock.js";
+import { changeCall, lockRequest, type LockOptions } from "./lock-options.js";
+import { numberAfter, randomName } from "./numbers.js";
+import { Observer, toLeader, type Leader } from "./observer.js";
+import { generatedOwner } from "./reconciliation.js";
+import type { Sessions } from "./sessions.js";
+import { namedPath } from "./target.js";
+
+export type CampaignOptions = Pick<LockOptions, "wait" | "ttl" | "owner" | "priority" | "maxHold" | "progressTimeout" | "signal">;
+
+export class Election {
+  readonly #sessions: Sessions;
+
+  /** @internal */
+  constructor(
+    sessions: Sessions,
+    readonly name: string,
+  ) {
+    this.#sessions = sessions;
+  }
+
+  /** Campaigns with a value that every client can read, and resolves when this candidate leads. */
+  async campaign(value: string, options: CampaignOptions = {}): Promise<Leadership> {
+    const lock = `elections/${this.name}`;
+    const request = lockRequest([lock], { ...options, ...(value === "" ? {} : { value }) }, generatedOwner(randomName()));
+    const [held] = await acquire(this.#sessions, request);
+    if (held === undefined) throw new TypeError("an acquire returns one lock for each name");
+    return new Leadership(held);
+  }
+
+  /** Returns the leader, if there is one. */
+  async leader(): Promise<Leader | undefined> {
+    const { leader } = await this.#sessions.calls.json<{ leader?: LeaderBody | null }>(get(namedPath("elections", this.name)));
+    return leader ? toLeader(leader) : undefined;
+  }
+
+  /** Observes the present leader and each change: `for await (const change of election.observe())`. */
+  observe(): Observer {
+    return new Observer(this.#sessions.calls, namedPath("elections", this.name));
+  }
+}
+
+/** The guard of a leader. */
+export class Leadership extends Guard {
+  readonly #leading: HeldLock;
+
+  /** @internal */
+  constructor(held: HeldLock) {
+    super(held);
+    this.#leading = held;
+  }
+
+  /** Replaces the published value under the same token. */
+  async proclaim(value: string): Promise<void> {
+    const { session, entry } = this.#leading;
+    const send = async (after: bigint): Promise<void> => {
+      const call = changeCall(entry.lock, session.name, entry.owner, entry.attempt, numberAfter(after), { value }, 0);
+      const { answer, sent } = answerOf(await session.calls.deliver(call));
+      const grant = json<GrantBody>(answer);
+      session.acknowledge({ countedFrom: sent + grant.waited_ms, held: grant.expires_in_ms ?? 0 });
+    };
+    this.ensure();
+    await send(entry.attempt).catch(async (error: unknown) => {
+      const newest = newestAttempt(error);
+      if (newest === undefined || isRejectedWith(error, "not-holder")) throw error;
+      await send(newest);
+    });
+  }
+
+  /** Ends the leadership. The next candidate leads in the same step. */
+  async resign(): Promise<void> {
+    await this.release();
+  }
+}

@@ -1,0 +1,92 @@
+/**
+ * One held lock: its grant, its deadline and its loss. Every query compares the clock with the deadline, so a process
+ * that was paused sees the loss before any timer has run. A lost lock stays lost.
+ */
+import type { GrantBody } from "./bodies.js";
+import { now } from "./clock.js";
+import { LostError } from "./errors.js";
+import { isEndedByClient } from "./loss.js";
+import { debug } from "./metrics.js";
+import type { QueueEntry } from "./queue-entry.js";
+import type { Session } from "./session.js";
+
+export class HeldLock {
+  readonly #lost = new AbortController();
+  readonly #since = now();
+  /** Ends the use of the session. */
+  readonly #unuse: () => void;
+
+  constructor(
+    readonly session: Session,
+    readonly entry: QueueEntry,
+    public grant: GrantBody,
+    unuse: () => void,
+  ) {
+    let isUsed = true;
+    this.#unuse = () => {
+      if (isUsed) unuse();
+      isUsed = false;
+    };
+    entry.onLost = (error) => this.#onLost(error);
+  }
+
+  get lock(): string {
+    return this.entry.lock;
+  }
+
+  /** Aborted at the loss, with the `LostError` as its reason. */
+  get signal(): AbortSignal {
+    return this.#lost.signal;
+  }
+
+  /** The loss; undefined while the lock is certainly held. */
+  get lost(): LostError | undefined {
+    this.session.drain();
+    const lost = this.entry.check(this.session.lease, now());
+    if (lost !== undefined || this.entry.stage !== "leaving") return lost;
+    return new LostError({ cause: "released-elsewhere" }, this.lock, this.grant.token);
+  }
+
+  ensure(): void {
+    const { lost } = this;
+    if (lost !== undefined) throw lost;
+  }
+
+  /** Milliseconds until the deadline; 0 if the lock is lost. */
+  get remaining(): number {
+    if (this.lost !== undefined) return 0;
+    return Math.max(Math.min(this.entry.limits.deadline, this.session.lease.deadline) - now(), 0);
+  }
+
+  /** Ends the use of the session after a release. */
+  released(): void {
+    this.session.metrics.released?.(this.lock, Math.round(now() - this.#since));
+    this.#unuse();
+  }
+
+  #onLost(error: LostError): void {
+    debug("lock %s of session %s is lost: %s", this.lock, this.session.name, error.lossCause);
+    this.session.metrics.lost?.(this.lock, error.lossCause);
+    if (isEndedByClient(error.lossCause)) this.session.releaseInBackground([this.entry]);
+    else this.session.entries.delete(this.entry);
+    this.#unuse();
+    this.#lost.abort(error);
+  }
+}
+
+/** Releases locks of one acquire with one call. Throws the loss if one of them was lost before. */
+export async function releaseAll(held: readonly HeldLock[]): Promise<void> {
+  const lost = held.map((lock) => lock.lost).find((loss) => loss !== undefined);
+  const left = held.filter((lock) => lock.lost === undefined);
+  const [first] = left;
+  if (first === undefined) {
+    if (lost !== undefined && held.some((lock) => lock.entry.stage !== "leaving" || lock.signal.aborted)) throw lost;
+    return;
+  }
+  try {
+    await first.session.release(left.map((lock) => lock.entry));
+  } finally {
+    for (const lock of left) lock.released();
+  }
+  if (lost !== undefined) throw lost;
+}

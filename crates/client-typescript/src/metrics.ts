@@ -1,0 +1,20 @@
+/** What a client reports to the program: counts, and lines for debugging. A token is in neither. */
+import { debuglog } from "node:util";
+import type { LossCause } from "./loss.js";
+
+/** Receives the events that a program counts. Every method is optional and must not throw. */
+export interface Metrics {
+  /** A lock was granted after this wait. */
+  acquired?(lock: string, waitedMs: number): void;
+  /** An acquire failed, with the name of its error. */
+  acquireFailed?(lock: string, error: string): void;
+  /** A lock was released by its guard. */
+  released?(lock: string, heldMs: number): void;
+  /** A held lock was lost. */
+  lost?(lock: string, cause: LossCause): void;
+  /** A renewal of a session was acknowledged, or failed. */
+  renewed?(session: string, acknowledged: boolean): void;
+}
+
+/** Writes to stderr if the environment variable `NODE_DEBUG` contains `holdfast`. */
+export const debug = debuglog("holdfast");

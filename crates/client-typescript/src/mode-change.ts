@@ -1,0 +1,132 @@
+/**
+ * Changes the mode of a held lock without releasing it. Each call names the attempt that it changes and has a number of
+ * its own, so a late copy converts nothing.
+ *
+ * While the mode is unknown, the entry is `converting`, so that its new token does not look like a loss. An upgrade that
+ * ends early restores the old mode. Bounds: one change of a hold at a time, with one call in flight.
+ */
+import { LinkedAbort } from "./abort.js";
+import { json } from "./answer.js";
+import type { GrantBody } from "./bodies.js";
+import type { Delivery } from "./call.js";
+import { WAIT_MAX } from "./calls.js";
+import { monotonic, now } from "./clock.js";
+import { BusyError, InvalidArgumentError, isRejectedWith, isUncertain, LostError, newestAttempt, UnavailableError, UnexpectedResponseError } from "./errors.js";
+import type { HeldLock } from "./held-lock.js";
+import { changeCall, type Mode } from "./lock-options.js";
+import { numberAfter } from "./numbers.js";
+
+const STRENGTH: Readonly<Record<Mode, number>> = { shared: 0, upgradable: 1, exclusive: 2 };
+
+export class ModeChange {
+  readonly #held: HeldLock;
+  /** A mode that is not stronger than the present one, so the cluster always grants it. */
+  readonly #fallback: Mode;
+  /** Each call of the change has a larger number. */
+  #newest: bigint;
+  #isRenumbered = false;
+
+  private constructor(held: HeldLock, fallback: Mode) {
+    held.ensure();
+    if (held.entry.stage !== "held") throw new InvalidArgumentError("another change of the mode is in progress");
+    this.#held = held;
+    this.#fallback = fallback;
+    this.#newest = held.entry.attempt;
+    held.entry.stage = "converting";
+  }
+
+  /** Becomes exclusive within `wait`. */
+  static async upgrade(held: HeldLock, wait: number): Promise<void> {
+    if (held.lost === undefined && held.grant.mode === "exclusive") return;
+    const change = new ModeChange(held, held.grant.mode);
+    const until = monotonic() + wait;
+    for (;;) {
+      const left = Math.max(Math.min(Math.trunc(until - monotonic()), WAIT_MAX), 0);
+      const { result, inDoubt } = await change.#call("exclusive", left);
+      if ("answer" in result) {
+        const grant = json<GrantBody>(result.answer);
+        if (grant.mode === "exclusive") return change.#completed("exclusive", grant, result.sent);
+      }
+      const error = "error" in result ? result.error : new UnavailableError("the lock kept its mode");
+      if (change.#mayRepeat(error, monotonic() >= until)) continue;
+      // The cluster may still have granted the upgrade.
+      const isCertain = (error instanceof BusyError || isRejectedWith(error, "mode-conflict")) && !inDoubt;
+      if (isCertain) held.entry.stage = "held";
+      else if (!(error instanceof LostError)) await change.#completeFallback();
+      throw error;
+    }
+  }
+
+  /** Becomes weaker at once. */
+  static async downgrade(held: HeldLock, mode: Mode): Promise<void> {
+    held.ensure();
+    if (held.grant.mode === mode) return;
+    if (STRENGTH[mode] > STRENGTH[held.grant.mode]) {
+      throw new InvalidArgumentError(`mode: ${mode} is not weaker than ${held.grant.mode}, use upgrade()`);
+    }
+    await new ModeChange(held, mode).#completeFallback();
+  }
+
+  /** Asks for the fallback until the cluster confirms it. */
+  async #completeFallback(): Promise<void> {
+    for (;;) {
+      const { result } = await this.#call(this.#fallback, 0);
+      if ("answer" in result) return this.#completed(this.#fallback, json<GrantBody>(result.answer), result.sent);
+      if (isUncertain(result.error) || result.error instanceof UnexpectedResponseError) continue;
+      if (this.#mayRepeat(result.error, false)) continue;
+      throw this.#gone();
+    }
+  }
+
+  /** Sends one call. Throws if the hold is lost meanwhile. */
+  async #call(mode: Mode, wait: number): Promise<Delivery> {
+    const { session, entry, signal } = this.#held;
+    const by = numberAfter(this.#newest);
+    const call = changeCall(entry.lock, session.name, entry.owner, entry.attempt, by, { mode }, wait);
+    for (let isGrantedElsewhere = false; ; isGrantedElsewhere = true) {
+      this.#held.ensure();
+      const elsewhere = new AbortController();
+      entry.onGrantedElsewhere = () => elsewhere.abort();
+      const route = wait === 0 ? "copied" : isGrantedElsewhere ? "elsewhere" : "alone";
+      const stop = new LinkedAbort(signal, elsewhere.signal);
+      try {
+        return await session.calls.deliverAt(call, route, stop.signal);
+      } catch (error) {
+        if (signal.aborted) throw signal.reason;
+        // A renewal listed the new token: the node that holds the call is behind, so the call is sent again.
+        if (!elsewhere.signal.aborted) throw error;
+      } finally {
+        stop.unlink();
+        entry.onGrantedElsewhere = undefined;
+      }
+    }
+  }
+
+  /** Whether another call may succeed. Throws if the cluster no longer has the hold. */
+  #mayRepeat(error: Error, isOver: boolean): boolean {
+    const newest = newestAttempt(error);
+    if (newest !== undefined && !this.#isRenumbered) {
+      // Another program of the session has a larger number.
+      this.#newest = newest;
+      this.#isRenumbered = true;
+      return true;
+    }
+    if (isRejectedWith(error, "not-holder", "attempt-over")) throw this.#gone();
+    return !isOver && (isUncertain(error) || error instanceof BusyError);
+  }
+
+  /** Each guard of an owner keeps its own mode, although the answer has the strongest one. */
+  #completed(mode: Mode, grant: GrantBody, sent: number): void {
+    const { session, entry } = this.#held;
+    const loss = session.acknowledge({ countedFrom: sent + grant.waited_ms, held: grant.expires_in_ms ?? 0 });
+    if (loss !== undefined) this.#held.ensure();
+    this.#held.grant = { ...grant, mode };
+    entry.enterHold(grant.token, now());
+  }
+
+  #gone(): LostError {
+    const { session, entry } = this.#held;
+    entry.lose({ cause: "released-elsewhere" }, session.lease, now());
+    return this.#held.lost ?? new LostError({ cause: "released-elsewhere" }, entry.lock, entry.token);
+  }
+}

@@ -1,0 +1,157 @@
+/**
+ * Sends a call to the nodes until one answers or the call's time is over.
+ *
+ * A call with harmless copies goes to the next node after a third of a second without an answer; the first answer counts.
+ * Any other call is at one node at a time. Bounds: one request in flight at each node for each call.
+ */
+import type { IncomingMessage } from "node:http";
+import type { Socket } from "node:net";
+import { LinkedAbort } from "./abort.js";
+import { classify, header, isUnauthenticated, numberHeader, type HttpAnswer, type Outcome } from "./answer.js";
+import type { Budget, Call, Delivery, Route } from "./call.js";
+import { monotonic } from "./clock.js";
+import type { Connection } from "./connection.js";
+import { HttpClient, SendError } from "./http.js";
+import { COPY_AFTER, NodeStates } from "./node-states.js";
+import { Rounds } from "./rounds.js";
+import { sleep } from "./sleep.js";
+
+/** A node that holds a call is pinged after this time, then after twice the time, up to `PING_MAX`. */
+const PING_FIRST = 400;
+const PING_MAX = 15_000;
+/** The maximum time of the answer to a ping. */
+const PING_TIMEOUT = 600;
+/** The cheapest call: a node answers it without the cluster and without a credential. */
+const PING = "/livez";
+
+export interface SendOptions {
+  readonly signal?: AbortSignal | undefined;
+  readonly onSocket?: ((socket: Socket) => void) | undefined;
+}
+
+export class Nodes {
+  readonly states: NodeStates;
+  readonly http: HttpClient;
+  readonly #bases: readonly string[];
+  /** Whether a node has accepted a call, and with it the access token. */
+  #accepted = false;
+
+  constructor(connection: Connection) {
+    this.http = new HttpClient(connection);
+    this.#bases = connection.bases;
+    this.states = new NodeStates(connection.bases.length, Math.random());
+  }
+
+  /** Sends a call to the nodes until one answers. Rejects only if `signal` is aborted, with its reason. */
+  async send(call: Call, budget: Budget, route: Route, options: SendOptions = {}): Promise<Delivery> {
+    return await new Rounds(this, call, budget, route, options).run();
+  }
+
+  base(node: number): string {
+    return this.#bases[node] ?? "";
+  }
+
+  /** Whether a node rejected a token that was accepted before, and whose file may have another one now. */
+  mayGetToken(error: unknown): boolean {
+    if (!isUnauthenticated(error) || !this.#accepted || !this.http.accessToken.mayChange) return false;
+    this.http.accessToken.readAgain();
+    return true;
+  }
+
+  /** Sends a call to one node. */
+  async attempt(call: Call, node: number, timeout: number, options: SendOptions): Promise<Outcome> {
+    const { method, target, headers, body } = call;
+    try {
+      const answer = await this.http.send({ method, url: this.base(node) + target, headers, body, timeout, ...options });
+      this.#learn(node, answer);
+      return this.#checkToken(classify(this.base(node), answer));
+    } catch (error) {
+      if (!options.signal?.aborted) this.states.rest(node, monotonic());
+      return notSent(this.base(node), error);
+    }
+  }
+
+  /** As `attempt`, for a call that the node may hold for long. Gives up when the node answers no ping. */
+  async attemptWhileAlive(call: Call, node: number, timeout: number, options: SendOptions): Promise<Outcome> {
+    const stop = new LinkedAbort(options.signal);
+    this.states.addWaiting(node, 1);
+    try {
+      const silence = this.silence(node, stop.signal).then((): Outcome => {
+        return { kind: "may-be-done", reason: `${this.base(node)}: the node stopped answering` };
+      });
+      return await Promise.race([this.attempt(call, node, timeout, { ...options, signal: stop.signal }), silence]);
+    } finally {
+      stop.unlink();
+      stop.abort();
+      this.states.addWaiting(node, -1);
+    }
+  }
+
+  /** Resolves when a node does not answer a ping; never, if there is no other node or `stop` is aborted. */
+  async silence(node: number, stop: AbortSignal): Promise<void> {
+    let interval = PING_FIRST;
+    while (this.states.count > 1) {
+      await sleep(interval, stop);
+      if (stop.aborted) break;
+      if (!this.states.answeredWithin(node, interval, monotonic()) && !(await this.#isAlive(node, stop))) {
+        if (stop.aborted) break;
+        this.states.rest(node, monotonic());
+        return;
+      }
+      interval = Math.min(interval * 2, PING_MAX);
+    }
+    await new Promise<never>(() => {});
+  }
+
+  /** Opens a stream at one node. */
+  async openAt(node: number, target: string, headers: Record<string, string>, timeout: number, signal: AbortSignal): Promise<IncomingMessage | Outcome> {
+    try {
+      const url = this.base(node) + target;
+      const stream = await this.http.open({ method: "GET", url, headers, timeout, signal });
+      const head = { status: stream.statusCode ?? 0, headers: stream.headers, body: Buffer.alloc(0) };
+      this.#learn(node, head);
+      if (head.status === 200) return stream;
+      const chunks: Buffer[] = [];
+      for await (const chunk of stream) chunks.push(chunk as Buffer);
+      return this.#checkToken(classify(this.base(node), { ...head, body: Buffer.concat(chunks) }));
+    } catch (error) {
+      if (!signal.aborted) this.states.rest(node, monotonic());
+      return notSent(this.base(node), error);
+    }
+  }
+
+  close(): void {
+    this.http.close();
+  }
+
+  async #isAlive(node: number, signal: AbortSignal): Promise<boolean> {
+    try {
+      await this.http.send({ method: "GET", url: this.base(node) + PING, timeout: PING_TIMEOUT, signal });
+      this.states.answered(node, monotonic());
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
+  #learn(node: number, answer: HttpAnswer): void {
+    const id = numberHeader(answer, "holdfast-node");
+    this.states.answered(node, monotonic(), id, numberHeader(answer, "holdfast-leader"));
+    if (answer.status < 300 && header(answer, "holdfast-node") !== undefined) this.#accepted = true;
+  }
+
+  #checkToken(outcome: Outcome): Outcome {
+    if (outcome.kind !== "rejected" || !this.mayGetToken(outcome.error)) return outcome;
+    return { kind: "old-token", error: outcome.error };
+  }
+}
+
+/** Whether a node that answers late should rest, because another node answered a copy of the call. */
+export function isLate(sentFor: number): boolean {
+  return sentFor >= COPY_AFTER;
+}
+
+function notSent(base: string, error: unknown): Outcome {
+  const reason = `${base}: ${error instanceof Error ? error.message : String(error)}`;
+  return { kind: error instanceof SendError && !error.mayBeDone ? "not-done" : "may-be-done", reason };
+}

@@ -1,0 +1,158 @@
+/**
+ * The changes of an election as server-sent events.
+ *
+ * When a node ends the stream, the observer sends the id of the last event to the next node. No event is therefore
+ * delivered twice, and missing events are reported as a gap. Bounds: one stream, and one event of `EVENT_MAX` characters.
+ */
+import type { IncomingMessage } from "node:http";
+import type { LeaderBody } from "./bodies.js";
+import type { Calls } from "./calls.js";
+import { monotonic } from "./clock.js";
+import { UnavailableError, UnexpectedResponseError } from "./errors.js";
+import { sleep } from "./sleep.js";
+import { EventParser, type ServerEvent } from "./sse.js";
+
+/** A stream without bytes for this long is dead, because nodes write a comment at least every fifteen seconds. */
+const SILENCE_MAX = 45_000;
+/** The maximum time until a node sends the head of the stream. */
+const HEAD_TIMEOUT = 6_000;
+const EVENT_MAX = 64 * 1_024;
+const PAUSE_MIN = 20;
+const PAUSE_MAX = 500;
+
+export interface Leader {
+  readonly session: string;
+  readonly token: number;
+  /** The text that the leader published. */
+  readonly value: string | undefined;
+}
+
+export type ElectionChange =
+  | { readonly kind: "leader"; readonly leader: Leader; readonly revision: number }
+  | { readonly kind: "vacant"; readonly revision: number }
+  /** Changes up to this revision are missing; the present leader follows. */
+  | { readonly kind: "gap"; readonly revision: number };
+
+interface Stream {
+  readonly node: number;
+  readonly response: IncomingMessage;
+  readonly chunks: AsyncIterator<Buffer>;
+  readonly parser: EventParser;
+}
+
+/** An iterator: the present leader first, then each change. After an `UnavailableError`, `next` continues. */
+export class Observer implements AsyncIterableIterator<ElectionChange> {
+  readonly #calls: Calls;
+  readonly #path: string;
+  readonly #over = new AbortController();
+  readonly #changes: ElectionChange[] = [];
+  #stream: Stream | undefined;
+  /** The node of the last stream, which comes last for the next one. */
+  #node: number | undefined;
+  #lastId: string | undefined;
+  #pause = PAUSE_MIN;
+
+  /** @internal */
+  constructor(calls: Calls, path: string) {
+    this.#calls = calls;
+    this.#path = path;
+  }
+
+  async next(): Promise<IteratorResult<ElectionChange, undefined>> {
+    const until = monotonic() + this.#calls.requestTimeout;
+    try {
+      while (this.#changes.length === 0) {
+        if (this.#over.signal.aborted) return { done: true, value: undefined };
+        this.#stream ??= await this.#open(until);
+        await this.#read(this.#stream);
+      }
+    } catch (error) {
+      if (this.#over.signal.aborted) return { done: true, value: undefined };
+      throw error;
+    }
+    this.#pause = PAUSE_MIN;
+    const value = this.#changes.shift();
+    return value === undefined ? { done: true, value } : { done: false, value };
+  }
+
+  async return(): Promise<IteratorResult<ElectionChange, undefined>> {
+    this.#over.abort();
+    this.#leave();
+    return { done: true, value: undefined };
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  /** Opens the stream at the next node that accepts it. */
+  async #open(until: number): Promise<Stream> {
+    const { nodes } = this.#calls;
+    const headers = { accept: "text/event-stream", ...(this.#lastId === undefined ? {} : { "last-event-id": this.#lastId }) };
+    for (;;) {
+      let reason = "";
+      const order = nodes.states.order(monotonic());
+      const others = order.filter((node) => node !== this.#node);
+      for (const node of [...others, ...order.filter((node) => node === this.#node)]) {
+        const response = await nodes.openAt(node, this.#path, headers, HEAD_TIMEOUT, this.#over.signal);
+        this.#over.signal.throwIfAborted();
+        if (!("kind" in response)) {
+          this.#node = node;
+          return { node, response, chunks: response[Symbol.asyncIterator]() as AsyncIterator<Buffer>, parser: new EventParser() };
+        }
+        if (response.kind === "rejected") throw response.error;
+        if (response.kind !== "success") reason = response.kind === "old-token" ? response.error.message : response.reason;
+      }
+      if (monotonic() >= until) throw new UnavailableError(reason);
+      await this.#wait();
+    }
+  }
+
+  /** Reads the next bytes of the stream. At its end, or if the node is silent, the next stream is at another node. */
+  async #read({ node, chunks, parser }: Stream): Promise<void> {
+    const stop = new AbortController();
+    const ended = { done: true, value: undefined } as const;
+    const silent = this.#calls.nodes.silence(node, stop.signal).then(() => ended);
+    const late = sleep(SILENCE_MAX, stop.signal).then(() => ended);
+    const chunk = await Promise.race([chunks.next().catch(() => ended), silent, late]);
+    stop.abort();
+    if (chunk.done || parser.pending > EVENT_MAX) {
+      this.#leave();
+      await this.#wait();
+      return;
+    }
+    for (const event of parser.push(chunk.value)) this.#receive(event);
+  }
+
+  #receive(event: ServerEvent): void {
+    this.#lastId = event.id ?? this.#lastId;
+    if (event.name === "reconnect") return this.#leave();
+    if (!["leader", "vacant", "gap"].includes(event.name)) return;
+    const body = parse(event);
+    if (event.name === "gap") this.#changes.push({ kind: "gap", revision: body.until ?? 0 });
+    else if (body.leader) this.#changes.push({ kind: "leader", leader: toLeader(body.leader), revision: body.revision ?? 0 });
+    else this.#changes.push({ kind: "vacant", revision: body.revision ?? 0 });
+  }
+
+  #leave(): void {
+    this.#stream?.response.destroy();
+    this.#stream = undefined;
+  }
+
+  async #wait(): Promise<void> {
+    await sleep(this.#pause, this.#over.signal);
+    this.#pause = Math.min(this.#pause * 2, PAUSE_MAX);
+  }
+}
+
+export function toLeader({ session, token, value }: LeaderBody): Leader {
+  return { session, token, value };
+}
+
+function parse(event: ServerEvent): { leader?: LeaderBody | null; revision?: number; until?: number } {
+  try {
+    return JSON.parse(event.data) as { leader?: LeaderBody | null; revision?: number; until?: number };
+  } catch {
+    throw new UnexpectedResponseError(`an event ${event.name} that is no JSON`);
+  }
+}

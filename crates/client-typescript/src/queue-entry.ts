@@ -1,0 +1,84 @@
+/**
+ * The client's entry in the queue of one lock: waiting, held, or about to be released.
+ *
+ * A guard and the renewal of its session share the entry. Its attempt and its owner name it in the cluster, so each
+ * guard releases exactly its own hold.
+ */
+import { LostError } from "./errors.js";
+import type { Lease } from "./lease.js";
+import { HoldLimits } from "./limits.js";
+import type { Loss } from "./loss.js";
+import { isSameRequest, revokedAt, type ReleaseRequest } from "./release-request.js";
+
+/** `converting`: held, with a pending change of its mode, which may change the token. */
+export type Stage = "waiting" | "held" | "converting" | "leaving";
+
+export class QueueEntry {
+  stage: Stage = "waiting";
+  /** The token of the hold; 0 before the grant. */
+  token = 0;
+  /** The moment of the grant on the clock of deadlines. */
+  heldSince = Number.POSITIVE_INFINITY;
+  limits = new HoldLimits(0);
+  releaseRequest: ReleaseRequest | undefined;
+  /** Repeats the acquire or the change at another node, because a renewal listed the grant. */
+  onGrantedElsewhere: (() => void) | undefined;
+  /** Called once with the loss of the hold. */
+  onLost: ((error: LostError) => void) | undefined;
+  readonly requestListeners = new Set<(request: ReleaseRequest) => void>();
+  #lost: LostError | undefined;
+
+  constructor(
+    readonly lock: string,
+    readonly owner: string,
+    public attempt: bigint,
+  ) {}
+
+  /** Whether this entry holds the lock under the token. */
+  holds(lock: string, token: number): boolean {
+    return this.lock === lock && this.token === token && (this.stage === "held" || this.stage === "converting");
+  }
+
+  /** Whether a grant of the lock may be for this entry. */
+  awaits(lock: string): boolean {
+    return this.lock === lock && (this.stage === "waiting" || this.stage === "converting");
+  }
+
+  enterHold(token: number, heldSince: number, limits = this.limits): void {
+    this.stage = "held";
+    this.token = token;
+    this.heldSince = heldSince;
+    this.limits = limits;
+  }
+
+  /** Compares the clock with the deadlines. Returns the loss, which stays. */
+  check(lease: Lease, now: number): LostError | undefined {
+    if (this.#lost === undefined && (this.stage === "held" || this.stage === "converting")) {
+      const loss = this.limits.loss(now) ?? lease.loss(now);
+      if (loss !== undefined) this.#lose(loss);
+    }
+    return this.#lost;
+  }
+
+  /** Marks the hold as lost; the first loss stays. */
+  lose(loss: Loss, lease: Lease, now: number): void {
+    if (this.check(lease, now) === undefined && this.stage !== "leaving") this.#lose(loss);
+  }
+
+  /** Stores a release request. A request that revokes ends the hold at its deadline. */
+  requestRelease(request: ReleaseRequest, now: number): void {
+    if (request.revoke) this.limits.revoke(revokedAt(request, now), request.reason);
+    this.releaseRequest = request;
+    for (const listener of this.requestListeners) listener(request);
+  }
+
+  /** As `requestRelease`, unless the request is known. */
+  requestReleaseIfNew(request: ReleaseRequest, now: number): void {
+    if (!isSameRequest(this.releaseRequest, request)) this.requestRelease(request, now);
+  }
+
+  #lose(loss: Loss): void {
+    this.#lost = new LostError(loss, this.lock, this.token);
+    this.onLost?.(this.#lost);
+  }
+}

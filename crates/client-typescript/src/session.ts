@@ -1,0 +1,253 @@
+/**
+ * A session of this client: its lease, its queue entries and the count of its users.
+ *
+ * Guards and acquires in progress are users. The session is renewed while it has users. Bounds: one timer; one record
+ * for each listed hold without a guard.
+ */
+import { json } from "./answer.js";
+import type { SessionBody } from "./bodies.js";
+import { answerOf, type Calls } from "./calls.js";
+import { now } from "./clock.js";
+import { timerDelay } from "./duration.js";
+import { isUncertain, LostError, newestAttempt } from "./errors.js";
+import { Lease, type Acknowledged } from "./lease.js";
+import { releaseCall } from "./lock-options.js";
+import type { Loss } from "./loss.js";
+import { debug, type Metrics } from "./metrics.js";
+import { NumberedCalls } from "./numbered-calls.js";
+import { numberAfter } from "./numbers.js";
+import type { QueueEntry } from "./queue-entry.js";
+import { Reconciliation } from "./reconciliation.js";
+import type { Renewals, Report, SessionRenewals } from "./renewer.js";
+import { labelQuery, sessionPath, target } from "./target.js";
+
+/** The timers of Node stand still while the machine is suspended, so deadlines are checked at least this often. */
+const CHECK_EVERY = 1_000;
+
+export interface SessionSettings {
+  readonly name: string;
+  /** Whether the client generated the name: no other client uses the session, and it ends with the client. */
+  readonly isOwn: boolean;
+  readonly ttl: string | undefined;
+  readonly labels: Readonly<Record<string, string>>;
+}
+
+export class Session {
+  readonly lease: Lease;
+  readonly entries = new Set<QueueEntry>();
+  readonly numberedCalls = new NumberedCalls();
+  readonly #renewals: Renewals;
+  readonly #renewal: SessionRenewals;
+  readonly #reconciliation: Reconciliation;
+  readonly #over = new AbortController();
+  #users = 0;
+  #isClosing = false;
+  #timer: NodeJS.Timeout | undefined;
+  /** Background releases in progress. */
+  readonly #releases = new Set<Promise<void>>();
+
+  private constructor(
+    readonly calls: Calls,
+    readonly settings: SessionSettings,
+    readonly incarnation: number,
+    renewals: Renewals,
+    readonly metrics: Metrics,
+    { acknowledged, revision }: { acknowledged: Acknowledged; revision: number | undefined },
+  ) {
+    this.lease = new Lease(acknowledged);
+    this.#renewals = renewals;
+    this.#reconciliation = new Reconciliation(this);
+    const known = { name: this.name, since: revision, held: acknowledged.held, deadline: this.lease.deadline };
+    this.#renewal = renewals.add(known, (report) => this.#receive(report));
+  }
+
+  static async open(calls: Calls, settings: SessionSettings, renewals: Renewals, metrics: Metrics): Promise<Session> {
+    const open = async (attempt: bigint): Promise<{ body: SessionBody; sent: number }> => {
+      const query = { attempt, ttl: settings.ttl, ...labelQuery(settings.labels) };
+      const call = { method: "PUT", target: target(sessionPath(settings.name), query), copies: "harmless" } as const;
+      const { answer, sent } = answerOf(await calls.deliver(call));
+      return { body: json<SessionBody>(answer), sent };
+    };
+    const opened = await open(numberAfter(0n)).catch((error: unknown) => {
+      // An earlier session of this name had a larger number.
+      const newest = newestAttempt(error);
+      if (newest === undefined) throw error;
+      return open(numberAfter(newest));
+    });
+    const acknowledged = { countedFrom: opened.sent, held: opened.body.expires_in_ms ?? 0 };
+    debug("session %s is open for %d ms", settings.name, acknowledged.held);
+    return new Session(calls, settings, opened.body.incarnation, renewals, metrics, { acknowledged, revision: opened.body.revision });
+  }
+
+  get name(): string {
+    return this.settings.name;
+  }
+
+  /** Aborted when the session is over. */
+  get over(): AbortSignal {
+    return this.#over.signal;
+  }
+
+  /** Returns the loss if the session is over. Sees renewals that another thread has reported. */
+  loss(): Loss | undefined {
+    this.#renewals.drain();
+    return this.lease.loss(now());
+  }
+
+  /** Sees the reports of another thread without the event loop. */
+  drain(): void {
+    this.#renewals.drain();
+  }
+
+  /** Renews the session until the returned function is called. */
+  use(): () => void {
+    this.#users += 1;
+    if (this.loss() === undefined) this.#renewal.use(this.lease.deadline);
+    this.#arm();
+    let isUsed = true;
+    return () => {
+      if (!isUsed) return;
+      isUsed = false;
+      this.#users -= 1;
+      if (this.#users > 0) return;
+      this.#renewal.unuse();
+      clearTimeout(this.#timer);
+    };
+  }
+
+  acknowledge(acknowledged: Acknowledged): Loss | undefined {
+    this.#renewals.drain();
+    const loss = this.lease.acknowledge(acknowledged, now());
+    this.#arm();
+    return loss;
+  }
+
+  /** Compares every deadline with the clock. Waits for the next one. */
+  check(): void {
+    this.#renewals.drain();
+    this.#check();
+  }
+
+  #check(): void {
+    const moment = now();
+    const loss = this.lease.loss(moment);
+    if (loss !== undefined && !this.#over.signal.aborted) this.#end();
+    for (const entry of [...this.entries]) entry.check(this.lease, moment);
+    this.#arm();
+  }
+
+  /** Ends the session for this client; the first loss stays. */
+  end(loss: Loss): void {
+    this.lease.end(loss, now());
+    this.#check();
+  }
+
+  /** The next report arrives within this time. */
+  reportWithin(millis: number): void {
+    this.#renewal.reportWithin(millis);
+  }
+
+  /** Releases the locks of one attempt. After an uncertain outcome the release continues in the background. */
+  async release(entries: readonly QueueEntry[]): Promise<void> {
+    const call = this.#releaseCall(entries);
+    if (call === undefined) return;
+    try {
+      await this.calls.answer(call);
+      this.#remove(entries);
+    } catch (error) {
+      if (isUncertain(error)) this.releaseInBackground(entries);
+      else this.#remove(entries);
+      throw error;
+    }
+  }
+
+  /** Releases the locks of one attempt, until the outcome is certain or the session is over. */
+  releaseInBackground(entries: readonly QueueEntry[]): void {
+    const release = this.#releaseUntilCertain(entries).finally(() => this.#releases.delete(release));
+    this.#releases.add(release);
+  }
+
+  /** Ends the session for this client, and closes it, which releases everything that it holds. */
+  async closeOwn(): Promise<void> {
+    this.#isClosing = true;
+    this.end({ cause: "session-ended" });
+    await this.#close();
+  }
+
+  /** Stops the renewal of a session that others may use, after the releases of its guards. */
+  async leave(): Promise<void> {
+    await Promise.allSettled(this.#releases);
+    this.#isClosing = true;
+    this.end({ cause: "session-ended" });
+  }
+
+  /** A late copy of the call closes no later session of the name. */
+  async #close(): Promise<void> {
+    const query = { incarnation: this.incarnation };
+    await this.calls.answer({ method: "DELETE", target: target(sessionPath(this.name), query), copies: "harmless" });
+  }
+
+  #receive(report: Report): void {
+    switch (report.kind) {
+      case "failed":
+        debug("session %s: renewal failed: %s", this.name, report.reason);
+        this.metrics.renewed?.(this.name, false);
+        this.lease.renewalFailed(report.reason);
+        return;
+      case "ended":
+        return this.end({ cause: "session-ended" });
+      case "renewed": {
+        const { sent, answered, body } = report;
+        const held = (body.waited_ms ?? 0) + (body.expires_in_ms ?? 0);
+        // On a worker, the answer may have arrived while the event loop of this thread was blocked.
+        const loss = this.lease.acknowledge({ countedFrom: sent, held }, answered);
+        this.metrics.renewed?.(this.name, true);
+        if (loss === undefined) this.#reconciliation.deliver(body, { sent, answered, held });
+        // Later reports may wait on the port, so the timer compares the deadlines after it has read them.
+        this.#arm();
+      }
+    }
+  }
+
+  #end(): void {
+    debug("session %s is over", this.name);
+    this.#over.abort(new LostError(this.lease.loss(now()) ?? { cause: "session-ended" }));
+    this.#renewal.stop();
+    clearTimeout(this.#timer);
+    // The cluster may keep the session, because a node renews it for a waiting call.
+    if (this.settings.isOwn && !this.#isClosing) this.#close().catch(() => {});
+  }
+
+  #arm(): void {
+    clearTimeout(this.#timer);
+    if (this.#users === 0 || this.#over.signal.aborted) return;
+    const limits = [...this.entries].map((entry) => (entry.stage === "leaving" ? Number.POSITIVE_INFINITY : entry.limits.deadline));
+    const next = Math.min(this.lease.deadline, ...limits);
+    this.#timer = setTimeout(() => this.check(), timerDelay(Math.min(next - now(), CHECK_EVERY)));
+  }
+
+  async #releaseUntilCertain(entries: readonly QueueEntry[]): Promise<void> {
+    const unuse = this.use();
+    try {
+      while (this.loss() === undefined) {
+        const call = this.#releaseCall(entries);
+        if (call === undefined) break;
+        const error = await this.calls.answer(call).then(() => undefined, (error: unknown) => error);
+        if (!isUncertain(error)) break;
+      }
+      this.#remove(entries);
+    } finally {
+      unuse();
+    }
+  }
+
+  #releaseCall(entries: readonly QueueEntry[]) {
+    for (const entry of entries) entry.stage = "leaving";
+    const [first] = entries;
+    return first && releaseCall(entries.map((entry) => entry.lock), this.name, first.owner, first.attempt);
+  }
+
+  #remove(entries: readonly QueueEntry[]): void {
+    for (const entry of entries) this.entries.delete(entry);
+  }
+}

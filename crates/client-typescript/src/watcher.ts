@@ -1,0 +1,79 @@
+/**
+ * The changes of the tree in order, by long polls. The watcher continues from its revision at any node, so it misses no
+ * change; if the cluster no longer has some, it reports a gap.
+ */
+import type { Calls } from "./calls.js";
+import { get } from "./call.js";
+import { isRejectedWith, UnavailableError } from "./errors.js";
+import { target, waitQuery } from "./target.js";
+
+/** The time that one long poll waits for a change. */
+const WAIT = 20_000;
+
+export type Change =
+  | { readonly kind: "created" | "changed" | "deleted" | "granted" | "lost"; readonly path: string; readonly revision: number }
+  /** Changes up to this revision are missing: read the state again. */
+  | { readonly kind: "gap"; readonly revision: number };
+
+type ChangeBody = Exclude<Change, { readonly kind: "gap" }>;
+
+/** An iterator of changes. After an `UnavailableError`, another call of `next` continues from the same point. */
+export class Watcher implements AsyncIterableIterator<Change> {
+  readonly #calls: Calls;
+  readonly #query: { readonly prefix: string } | { readonly path: string };
+  readonly #over = new AbortController();
+  #since: number | undefined;
+  #changes: Change[] = [];
+
+  /** @internal */
+  constructor(calls: Calls, query: { readonly prefix: string } | { readonly path: string }, since: number | undefined) {
+    this.#calls = calls;
+    this.#query = query;
+    this.#since = since;
+  }
+
+  /** Fixes the beginning of the watch: later changes are reported. */
+  async start(): Promise<void> {
+    this.#since ??= (await this.#poll(0)).revision;
+  }
+
+  async next(): Promise<IteratorResult<Change, undefined>> {
+    try {
+      await this.start();
+      while (this.#changes.length === 0) await this.#fill();
+    } catch (error) {
+      if (this.#over.signal.aborted) return { done: true, value: undefined };
+      throw error;
+    }
+    const value = this.#changes.shift();
+    return value === undefined ? { done: true, value } : { done: false, value };
+  }
+
+  async return(): Promise<IteratorResult<Change, undefined>> {
+    this.#over.abort();
+    return { done: true, value: undefined };
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  async #fill(): Promise<void> {
+    try {
+      const body = await this.#poll(WAIT);
+      this.#changes = [...body.events];
+      this.#since = Math.max(this.#since ?? 0, body.revision);
+    } catch (error) {
+      if (!isRejectedWith(error, "revision-compacted")) throw error;
+      const restartFrom = error.problem["restart_from"];
+      if (typeof restartFrom !== "number") throw new UnavailableError("the changes are gone");
+      this.#since = restartFrom;
+      this.#changes = [{ kind: "gap", revision: restartFrom }];
+    }
+  }
+
+  async #poll(wait: number): Promise<{ events: readonly ChangeBody[]; revision: number }> {
+    const query = { ...this.#query, since: this.#since, wait: "0s", ...waitQuery(wait) };
+    return await this.#calls.json({ ...get(target("/v1/watch", query)), wait }, this.#over.signal);
+  }
+}

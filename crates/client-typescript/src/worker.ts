@@ -1,0 +1,38 @@
+/** The worker thread that renews the sessions of one client. */
+import { workerData } from "node:worker_threads";
+import { adoptClock } from "./clock.js";
+import { Nodes } from "./nodes.js";
+import { SessionRenewer, type Report } from "./renewer.js";
+import type { Command, WorkerReport, WorkerSetup } from "./worker-renewals.js";
+
+const { connection, clock, port } = workerData as WorkerSetup;
+adoptClock(clock);
+const nodes = new Nodes(connection);
+const sessions = new Map<number, SessionRenewer>();
+
+function obey(command: Command): void {
+  const { id } = command;
+  const session = sessions.get(id);
+  switch (command.do) {
+    case "add": {
+      const report = (report: Report): void => port.postMessage({ id, report } satisfies WorkerReport);
+      sessions.set(id, new SessionRenewer(nodes, command.session, report));
+      break;
+    }
+    case "use":
+      session?.use(command.deadline);
+      break;
+    case "unuse":
+      session?.unuse();
+      break;
+    case "report-within":
+      session?.reportWithin(command.millis);
+      break;
+    case "stop":
+      session?.stop();
+      sessions.delete(id);
+      break;
+  }
+}
+
+port.on("message", obey);

@@ -1,0 +1,64 @@
+/** A cluster of `holdfast dev` for one test file. `HOLDFAST_BIN` names the program. */
+import { spawn, type ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import { createInterface } from "node:readline";
+import { setTimeout as sleep } from "node:timers/promises";
+
+export const binary = process.env["HOLDFAST_BIN"];
+/** Why tests against a cluster are skipped; false if they run. */
+export const skip: string | false = binary === undefined ? "HOLDFAST_BIN is not set" : false;
+
+export class Cluster {
+  private constructor(
+    readonly program: ChildProcess,
+    readonly addresses: readonly string[],
+  ) {}
+
+  static async start(port: number, nodes = 3): Promise<Cluster> {
+    const program = spawn(binary ?? "", ["dev", "--nodes", String(nodes), "--port", String(port), "--commands"], {
+      stdio: ["pipe", "pipe", "inherit"],
+    });
+    const lines = createInterface({ input: program.stdout ?? process.stdin });
+    for await (const line of lines) if (line.startsWith("ready ")) break;
+    program.stdout?.resume();
+    const addresses = Array.from({ length: nodes }, (_, node) => `127.0.0.1:${port + 10 * node}`);
+    const cluster = new Cluster(program, addresses);
+    await cluster.settled();
+    return cluster;
+  }
+
+  /** Sends a command such as `kill 1` or `pause 2`. Nodes count from 1. */
+  async command(line: string): Promise<void> {
+    this.program.stdin?.write(`${line}\n`);
+    await sleep(50);
+  }
+
+  /** Returns the number of the leader, from 1. */
+  async leader(): Promise<number> {
+    for (;;) {
+      for (const address of this.addresses) {
+        const answer = await fetch(`http://${address}/livez`, { signal: AbortSignal.timeout(500) }).catch(() => undefined);
+        const leader = Number(answer?.headers.get("holdfast-leader"));
+        if (leader > 0) return leader;
+      }
+      await sleep(50);
+    }
+  }
+
+  /** Waits until every node serves, after faults of an earlier test. */
+  async settled(): Promise<void> {
+    for (const address of this.addresses) {
+      for (;;) {
+        const answer = await fetch(`http://${address}/readyz`, { signal: AbortSignal.timeout(1_000) }).catch(() => undefined);
+        if (answer?.ok) break;
+        await sleep(100);
+      }
+    }
+  }
+
+  async stop(): Promise<void> {
+    const exit = once(this.program, "exit");
+    this.program.stdin?.write("stop\n");
+    await exit;
+  }
+}

@@ -1,0 +1,158 @@
+/** Losses and failures: dead, frozen and restarted nodes, a blocked event loop and a paused process. */
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { after, afterEach, before, describe, test } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
+import { Client, HoldfastError, LostError, UnavailableError, type ClientOptions } from "holdfast";
+import { Cluster, skip } from "./cluster.js";
+
+describe("with faults", { skip }, () => {
+  let cluster: Cluster;
+  const clients: Client[] = [];
+
+  before(async () => {
+    cluster = await Cluster.start(32_200);
+  });
+  after(async () => {
+    await Promise.allSettled(clients.map((client) => client.close()));
+    await cluster.stop();
+  });
+
+  afterEach(async () => {
+    await Promise.all([1, 2, 3].map((node) => cluster.command(`resume ${node}`)));
+    await cluster.settled();
+  });
+
+  function client(options: ClientOptions = {}): Client {
+    const created = new Client({ addresses: cluster.addresses, ttl: "4s", ...options });
+    clients.push(created);
+    return created;
+  }
+
+  test("a lock is held and acquired while the leader dies", async () => {
+    const [a, b] = [client(), client()];
+    const held = await a.lock("leader-dies");
+    const waiting = b.lock("leader-dies");
+    await sleep(300);
+    const leader = await cluster.leader();
+    await cluster.command(`kill ${leader}`);
+    await sleep(5_000);
+    held.ensure();
+    await held.release();
+    const next = await waiting;
+    assert.ok(next.token > held.token);
+    await next.release();
+    await cluster.command(`restart ${leader}`);
+  });
+
+  test("a frozen node delays no call by more than two seconds, and takes no lock", async () => {
+    const [a, b] = [client(), client()];
+    const held = await a.lock("frozen");
+    const waiting = b.lock("frozen");
+    await sleep(600);
+    const follower = ((await cluster.leader()) % 3) + 1;
+    await cluster.command(`pause ${follower}`);
+    const start = Date.now();
+    await (await a.lock("frozen-other")).release();
+    assert.ok(Date.now() - start < 2_000);
+    await sleep(5_000);
+    held.ensure();
+    await held.release();
+    await (await waiting).release();
+  });
+
+  test("a frozen leader takes no lock, and a waiter behind it is granted", async () => {
+    const [a, b] = [client(), client()];
+    const held = await a.lock("frozen-leader");
+    const waiting = b.lock("frozen-leader");
+    await sleep(600);
+    const leader = await cluster.leader();
+    await cluster.command(`pause ${leader}`);
+    await sleep(6_000);
+    held.ensure();
+    await held.release();
+    const start = Date.now();
+    await (await waiting).release();
+    assert.ok(Date.now() - start < 4_000);
+  });
+
+  test("a blocked event loop loses the lock, and sees it before anything else runs", async () => {
+    const a = client({ ttl: "1s" });
+    const guard = await a.lock("blocked");
+    block(1_500);
+    assert.throws(() => guard.ensure(), (error) => error instanceof LostError && error.lossCause === "not-renewed");
+    assert.ok(guard.signal.aborted);
+  });
+
+  test("with a worker thread, a blocked event loop keeps the lock and sees a loss", async () => {
+    const a = client({ ttl: "1s", worker: true });
+    const guard = await a.lock("worker");
+    block(3_000);
+    guard.ensure();
+    const forced = spawn(process.execPath, ["-e", `setTimeout(() => fetch("http://${cluster.addresses[0]}/v1/force-releases/worker?reason=x", {method: "POST"}), 300)`]);
+    block(3_000);
+    assert.throws(() => guard.ensure(), (error) => error instanceof LostError && error.lossCause === "force-released");
+    if (forced.exitCode === null) await once(forced, "exit");
+  });
+
+  for (const args of [[], ["--no-worker"]]) {
+    test(`a process that is paused for longer than its time-to-live reports the loss when it resumes ${args.join("")}`, async () => {
+      const adapter = spawn(process.execPath, [join(__dirname, "adapter.js"), ...args], { stdio: ["pipe", "pipe", "inherit"] });
+      const lines = createInterface({ input: adapter.stdout })[Symbol.asyncIterator]();
+      const answer = async (): Promise<Record<string, unknown>> => JSON.parse((await lines.next()).value ?? "{}") as Record<string, unknown>;
+      const ask = (request: Record<string, unknown>): boolean => adapter.stdin.write(`${JSON.stringify(request)}\n`);
+      ask({ id: 1, do: "client", name: "c", addresses: cluster.addresses, ttl_ms: 2_000 });
+      await answer();
+      ask({ id: 2, do: "acquire", client: "c", lock: "paused", guard: "g" });
+      const { token } = (await answer())["ok"] as { token: number };
+      adapter.kill("SIGSTOP");
+      const next = await client().lock("paused", { wait: "10s" });
+      assert.ok(next.token > token);
+      ask({ id: 3, do: "ensure", guard: "g" });
+      adapter.kill("SIGCONT");
+      const seen = [await answer(), await answer()];
+      assert.ok(seen.some((line) => line["event"] === "lost" && line["token"] === token));
+      assert.ok(seen.some((line) => (line["error"] as { kind?: string } | undefined)?.kind === "lost"));
+      await next.release();
+      ask({ id: 4, do: "shutdown" });
+      await once(adapter, "exit");
+    });
+  }
+
+  test("without a majority, a hold is lost in time and an acquire is unavailable", async () => {
+    const a = client({ ttl: "2s", requestTimeout: "1s" });
+    const guard = await a.lock("cut");
+    const start = Date.now();
+    await Promise.all([1, 2, 3].map((node) => cluster.command(`pause ${node}`)));
+    await once(guard.signal, "abort");
+    assert.ok(Date.now() - start < 2_200);
+    assert.equal(guard.lost?.lossCause, "not-renewed");
+    await assert.rejects(a.lock("cut", { wait: 0 }), (error) => error instanceof UnavailableError || (error instanceof HoldfastError && error.retryable));
+    await Promise.all([1, 2, 3].map((node) => cluster.command(`resume ${node}`)));
+    const again = await client().lock("cut", { wait: "20s" });
+    assert.ok(again.token > guard.token);
+    await again.release();
+  });
+
+  test("all nodes restart, and a waiter keeps its place", async () => {
+    const [a, b] = [client({ ttl: "20s" }), client({ ttl: "20s" })];
+    const held = await a.lock("restart");
+    const waiting = b.lock("restart");
+    await sleep(300);
+    for (const command of ["kill", "restart"]) for (const node of [1, 2, 3]) await cluster.command(`${command} ${node}`);
+    await sleep(4_000);
+    held.ensure();
+    await held.release();
+    const next = await waiting;
+    assert.ok(next.token > held.token);
+    await next.release();
+  });
+});
+
+function block(millis: number): void {
+  const until = Date.now() + millis;
+  while (Date.now() < until);
+}
