@@ -1,0 +1,214 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+)
+
+var errGrantedElsewhere = errors.New("a renewal lists the lock as held")
+
+// An acquisition is an unfinished acquire: one entry in each queue, however many calls repeat the request.
+type acquisition struct {
+	session *session
+	locks   []string
+	options lockOptions
+	owner   string
+	attempt int64
+	entries []*entry
+	until   time.Time // zero without a bound
+	inDoubt bool      // whether an earlier copy of the attempt has no answer
+}
+
+// acquire repeats the call, at any node that answers, until all locks are granted, the wait ends or the session ends. An
+// acquire that fails gives its attempt up in the background. The session of the result has one more user.
+func (c *Client) acquire(ctx context.Context, locks []string, options lockOptions) (*acquisition, error) {
+	for _, lock := range locks {
+		if err := checkName("a lock", lock); err != nil {
+			return nil, err
+		}
+	}
+	if err := options.check(len(locks)); err != nil {
+		return nil, err
+	}
+	session, err := c.session(ctx, options.ttl)
+	if err != nil {
+		return nil, err
+	}
+	a := &acquisition{session: session, locks: locks, options: options, owner: options.owner, attempt: nextNumber(0)}
+	if a.owner == "" {
+		a.owner = unique(generatedOwner)
+	}
+	if options.wait != nil {
+		a.until = time.Now().Add(*options.wait)
+	}
+	for _, lock := range locks {
+		a.entries = append(a.entries, newEntry(lock, a.owner, a.attempt))
+	}
+	session.add(a.entries)
+	if err := a.run(ctx); err != nil {
+		a.giveUp(err)
+		session.leave()
+		return nil, err
+	}
+	return a, nil
+}
+
+// giveUp releases the entries that a failed acquire may have left in the cluster.
+func (a *acquisition) giveUp(err error) {
+	var wrong *UnexpectedResponseError
+	isCertain := !a.inDoubt && !isUncertain(err) && !errors.As(err, &wrong)
+	if isCertain {
+		a.session.remove(a.entries)
+	} else {
+		a.session.releaseInBackground(a.entries)
+	}
+}
+
+// nextWait returns the wait of the next call, in whole milliseconds.
+func (a *acquisition) nextWait() time.Duration {
+	if a.until.IsZero() {
+		return waitMax
+	}
+	return min(max(time.Until(a.until), 0), waitMax).Truncate(time.Millisecond)
+}
+
+func (a *acquisition) run(ctx context.Context) error {
+	isGrantedElsewhere := false
+	for {
+		d, cause := a.send(ctx, isGrantedElsewhere)
+		isGrantedElsewhere = false
+		a.inDoubt = a.inDoubt || d.inDoubt
+		var busy *BusyError
+		newest, isOver := newestAttempt(d.err)
+		mayRepeat := a.nextWait() > 0
+		switch {
+		case d.err == nil:
+			err := a.granted(d)
+			a.inDoubt = a.inDoubt || err != nil
+			return err
+		case ctx.Err() != nil:
+			a.inDoubt = true
+			return ctx.Err()
+		case a.session.ctx.Err() != nil:
+			a.inDoubt = true
+			return a.session.loss()
+		case errors.Is(cause, errGrantedElsewhere):
+			// The node that holds the call is behind or frozen, so another node gets it.
+			isGrantedElsewhere, a.inDoubt = true, true
+		case isUncertain(d.err) && mayRepeat:
+			// The node died, held the call for the maximum time, or has no leader. The queue entry still exists.
+		case mayRepeat && a.session.send.nodes.mayGetToken(d.err):
+			// Until its session ends, a waiter keeps its place and tries the token that the file has.
+		case isOver:
+			a.renumber(newest)
+		case errors.As(d.err, &busy) && busy.Code == "wait-timeout" && mayRepeat:
+			// The API bounds the wait of one call.
+		default:
+			return d.err
+		}
+	}
+}
+
+// renumber starts another attempt after the cluster has named a newer one of the session.
+func (a *acquisition) renumber(newest int64) {
+	a.attempt, a.inDoubt = nextNumber(newest), false
+	a.session.mu.Lock()
+	defer a.session.mu.Unlock()
+	for _, e := range a.entries {
+		e.attempt = a.attempt
+	}
+}
+
+// send sends the call once. It ends early, with a cause, when the session is over or a renewal has listed the grant.
+func (a *acquisition) send(ctx context.Context, isGrantedElsewhere bool) (delivery, error) {
+	wait := a.nextWait()
+	q := query{}.with("session", a.session.name).with("owner", a.owner).withNumber("attempt", a.attempt).
+		withDuration("wait", wait)
+	acquire := call{method: http.MethodPut, path: resource("locks", a.locks[0]), wait: wait, harmless: true}
+	if len(a.locks) > 1 {
+		acquire.method, acquire.path = http.MethodPost, "/v1/locks"
+		for _, lock := range a.locks {
+			q = q.with("name", lock)
+		}
+	}
+	acquire.query = append(q, a.options.query()...)
+	callCtx, stop := a.session.bound(ctx, a.entries[0])
+	defer stop(nil)
+	d := a.session.send.deliverAcquire(callCtx, acquire, isGrantedElsewhere)
+	return d, context.Cause(callCtx)
+}
+
+// bound returns a context that ends with the session, and when a renewal lists the grant of the entry. A multi-lock is
+// granted as a whole, so one entry represents all.
+func (s *session) bound(ctx context.Context, e *entry) (context.Context, context.CancelCauseFunc) {
+	bounded, cancel := context.WithCancelCause(ctx)
+	go func() {
+		select {
+		case <-s.ctx.Done():
+			cancel(context.Cause(s.ctx))
+		case <-e.granted:
+			cancel(errGrantedElsewhere)
+		case <-bounded.Done():
+		}
+	}()
+	return bounded, cancel
+}
+
+// granted turns the grants of an answer into holds, if the session is alive.
+func (a *acquisition) granted(d delivery) error {
+	grants := make([]grantBody, 1)
+	var err error
+	if len(a.locks) == 1 {
+		err = d.decode(&grants[0])
+	} else {
+		var all struct {
+			Grants []grantBody `json:"grants"`
+		}
+		err = d.decode(&all)
+		grants = all.Grants
+	}
+	if err != nil {
+		return err
+	}
+	for i := range grants {
+		if lost := a.session.acknowledge(grants[i].acknowledgement(d.sent)); lost != nil {
+			return &LostError{Cause: lost.cause, Reason: lost.reason}
+		}
+	}
+	a.session.mu.Lock()
+	defer a.session.mu.Unlock()
+	if _, lost := a.session.lease.check(now()); lost != nil {
+		return &LostError{Cause: lost.cause, Reason: lost.reason}
+	}
+	for _, e := range a.entries {
+		grant := grantOf(grants, e, len(a.entries) == 1)
+		if grant == nil {
+			return unexpected("%q was not granted with the other locks", e.lock)
+		}
+		e.hold(grant, &a.options, d.sent)
+	}
+	return nil
+}
+
+func grantOf(grants []grantBody, e *entry, isOnly bool) *grantBody {
+	for i := range grants {
+		if isOnly || grants[i].Lock == e.lock {
+			return &grants[i]
+		}
+	}
+	return nil
+}
+
+// hold stores the grant. The caller has locked the mutex of the session.
+func (e *entry) hold(grant *grantBody, options *lockOptions, sent moment) {
+	// Another guard of the owner may have a stronger mode, which ends with that guard.
+	grant.Mode = options.mode
+	e.grant, e.stage = *grant, stageHeld
+	countedFrom := grant.acknowledgement(sent).countedFrom
+	e.limits = holdLimits{progressTimeout: options.progressTimeout, progressUntil: now().plus(options.progressTimeout)}
+	if options.maxHold > 0 {
+		e.limits.maxHold, e.limits.maxUntil = options.maxHold, grant.maxHoldEnd(options.maxHold, countedFrom)
+	}
+}

@@ -1,0 +1,136 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+)
+
+// A Barrier releases a number of parties together.
+type Barrier struct {
+	client  *Client
+	name    string
+	parties int
+}
+
+// Barrier returns the barrier of a name. All parties name the same number of parties.
+func (c *Client) Barrier(name string, parties int) *Barrier { return &Barrier{c, name, parties} }
+
+// A Tripped is the answer to a party that passes a barrier. Index is the order of the arrivals, from 0.
+type Tripped struct {
+	Generation int64 `json:"generation"`
+	Index      int   `json:"index"`
+	Parties    int   `json:"parties"`
+}
+
+// Wait arrives, and waits for the other parties. Each call is a party of its own. A party that does not wait to the end breaks
+// the barrier: the others get a *RejectedError with the code barrier-broken.
+func (b *Barrier) Wait(ctx context.Context, wait time.Duration) (*Tripped, error) {
+	place, err := b.client.arrive(ctx, "barriers", b.name, b.parties, wait)
+	if err != nil {
+		return nil, err
+	}
+	place.session.leave()
+	return &place.tripped, nil
+}
+
+// A DoubleBarrier lets a number of parties enter together and leave together.
+type DoubleBarrier struct {
+	client  *Client
+	name    string
+	parties int
+}
+
+// DoubleBarrier returns the double barrier of a name.
+func (c *Client) DoubleBarrier(name string, parties int) *DoubleBarrier {
+	return &DoubleBarrier{c, name, parties}
+}
+
+// A BarrierGuard is a place inside a double barrier. Leave it at the end of the work.
+type BarrierGuard struct{ place *barrierPlace }
+
+// Enter waits until enough other parties enter. Each call is a party of its own.
+func (b *DoubleBarrier) Enter(ctx context.Context, wait time.Duration) (*BarrierGuard, error) {
+	place, err := b.client.arrive(ctx, "double-barriers", b.name, b.parties, wait)
+	if err != nil {
+		return nil, err
+	}
+	return &BarrierGuard{place}, nil
+}
+
+// Leave leaves, and waits until all parties have left. After a *BusyError this party has left, and others are inside.
+func (g *BarrierGuard) Leave(ctx context.Context, wait time.Duration) error {
+	p := g.place
+	until := time.Now().Add(wait)
+	defer p.session.leave()
+	for {
+		err := p.client.calls.repeatUntil(ctx, until, func(wait time.Duration) call {
+			q := p.query.withNumber("generation", p.tripped.Generation).withDuration("wait", wait)
+			return call{method: http.MethodDelete, path: p.path, query: q, harmless: true}
+		}, nil)
+		var busy *BusyError
+		if errors.As(err, &busy) && time.Now().Before(until) {
+			continue
+		}
+		if isUncertain(err) || ctx.Err() != nil {
+			p.leaveInBackground(p.query.withNumber("generation", p.tripped.Generation))
+		}
+		return err
+	}
+}
+
+// A barrierPlace is the place of one party. Its session has one more user.
+type barrierPlace struct {
+	client  *Client
+	session *session
+	path    string
+	query   query // names the party
+	tripped Tripped
+}
+
+// arrive arrives at a barrier or a double barrier. A failed arrival is withdrawn in the background.
+func (c *Client) arrive(ctx context.Context, kind, name string, parties int, wait time.Duration) (*barrierPlace, error) {
+	if err := checkName("a barrier", name); err != nil {
+		return nil, err
+	}
+	session, err := c.session(ctx, 0)
+	if err != nil {
+		return nil, err
+	}
+	p := &barrierPlace{client: c, session: session, path: resource(kind, name)}
+	p.query = query{}.with("session", session.name).with("owner", unique("a"))
+	until := time.Now().Add(wait)
+	request := nextNumber(0)
+	err = p.send(ctx, until, parties, request)
+	if newest, isOver := newestRequest(err); isOver {
+		request = nextNumber(newest)
+		err = p.send(ctx, until, parties, request)
+	}
+	if err == nil {
+		return p, nil
+	}
+	if ctx.Err() != nil || ProblemOf(err) == nil || isUncertain(err) {
+		p.leaveInBackground(p.query.withNumber("request", request), p.query)
+	}
+	session.leave()
+	return nil, err
+}
+
+func (p *barrierPlace) send(ctx context.Context, until time.Time, parties int, request int64) error {
+	q := p.query.withNumber("parties", int64(parties)).withNumber("request", request)
+	return p.client.calls.repeatUntil(ctx, until, func(wait time.Duration) call {
+		return call{method: http.MethodPut, path: p.path, query: q.withDuration("wait", wait)}
+	}, &p.tripped)
+}
+
+// leaveInBackground gives the place up, until the outcome is certain or the session is over.
+func (p *barrierPlace) leaveInBackground(names ...query) {
+	go func() {
+		for _, q := range names {
+			leave := call{method: http.MethodDelete, path: p.path, query: q}
+			for isUncertain(p.client.calls.do(context.Background(), leave, nil)) && p.session.isAlive() {
+			}
+		}
+	}()
+}

@@ -1,0 +1,63 @@
+package holdfast
+
+import "time"
+
+// The bodies of answers, with the fields that the client reads.
+
+type sessionBody struct {
+	Session     string     `json:"session"`
+	Incarnation int64      `json:"incarnation"`
+	ExpiresInMS int64      `json:"expires_in_ms"`
+	Holds       []holdBody `json:"holds"`
+	Revision    int64      `json:"revision"`
+}
+
+type holdBody struct {
+	Lock  string `json:"lock"`
+	Owner string `json:"owner"`
+	Token int64  `json:"token"`
+}
+
+type eventsBody struct {
+	sessionBody
+	WaitedMS int64       `json:"waited_ms"`
+	Events   []eventBody `json:"events"`
+	Gap      *struct{}   `json:"gap"`
+}
+
+type eventBody struct {
+	Kind       string `json:"kind"`
+	Lock       string `json:"lock"`
+	Token      int64  `json:"token"`
+	Cause      string `json:"cause"`
+	Reason     string `json:"reason"`
+	WantedInMS int64  `json:"wanted_in_ms"`
+	Revoke     bool   `json:"revoke"`
+}
+
+type grantBody struct {
+	Lock          string `json:"lock"`
+	Mode          Mode   `json:"mode"`
+	Token         int64  `json:"token"`
+	MinValidToken int64  `json:"min_valid_token"`
+	ExpiresInMS   int64  `json:"expires_in_ms"`
+	EndsInMS      *int64 `json:"ends_in_ms"`
+	WaitedMS      int64  `json:"waited_ms"`
+	Permits       int    `json:"permits"`
+	Slots         []int  `json:"slots"`
+}
+
+// acknowledgement returns how long the cluster keeps the session after a grant.
+func (g *grantBody) acknowledgement(sent moment) acknowledgement {
+	return acknowledgement{sent.plus(millis(g.WaitedMS)), millis(g.ExpiresInMS)}
+}
+
+// maxHoldEnd returns the local end of a hold with a maximum. The cluster counts from the grant, and the node that counted
+// the remaining time may have been behind.
+func (g *grantBody) maxHoldEnd(maxHold time.Duration, countedFrom moment) moment {
+	left := maxHold
+	if g.EndsInMS != nil {
+		left = min(left, millis(*g.EndsInMS))
+	}
+	return deadlineOf(countedFrom, left)
+}

@@ -1,0 +1,166 @@
+package holdfast
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// waitMax is the maximum wait of one call. A longer wait repeats the call.
+const waitMax = 5 * time.Minute
+
+// A call is one call of the HTTP API.
+type call struct {
+	method string
+	path   string // escaped
+	query  query
+	header map[string]string
+	body   []byte
+	wait   time.Duration // the time that the node should wait
+	// harmless: no copy of the call has an effect, however late it arrives. Two nodes may have the call at once.
+	// Otherwise another node gets the call only after a lost answer.
+	harmless bool
+}
+
+func get(path string, q query) call {
+	return call{method: http.MethodGet, path: path, query: q, harmless: true}
+}
+
+func (c call) target() string {
+	if len(c.query) == 0 {
+		return c.path
+	}
+	return c.path + "?" + c.query.String()
+}
+
+// A query is the list of the parameters of a call.
+type query []string
+
+func (q query) with(key, value string) query {
+	return append(q[:len(q):len(q)], escape(key, "")+"="+escape(value, ""))
+}
+
+func (q query) withText(key, value string) query {
+	if value == "" {
+		return q
+	}
+	return q.with(key, value)
+}
+
+func (q query) withNumber(key string, value int64) query {
+	if value == 0 {
+		return q
+	}
+	return q.with(key, strconv.FormatInt(value, 10))
+}
+
+func (q query) withDuration(key string, d time.Duration) query {
+	if d <= 0 {
+		return q
+	}
+	return q.with(key, wholeMillis(d))
+}
+
+func (q query) String() string { return strings.Join(q, "&") }
+
+// wholeMillis formats a duration in milliseconds, the unit of the API; at least one.
+func wholeMillis(d time.Duration) string {
+	return strconv.FormatInt(max(d.Milliseconds(), 1), 10) + "ms"
+}
+
+// escape encodes a text for a URL, except for letters, digits, and the characters of keep.
+func escape(text, keep string) string {
+	const hex = "0123456789ABCDEF"
+	var out strings.Builder
+	for _, b := range []byte(text) {
+		isPlain := b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= '0' && b <= '9'
+		if isPlain || strings.IndexByte("-._~"+keep, b) >= 0 {
+			out.WriteByte(b)
+		} else {
+			out.Write([]byte{'%', hex[b>>4], hex[b&15]})
+		}
+	}
+	return out.String()
+}
+
+// resource returns the path of a named resource. A name may contain '/'.
+func resource(kind, name string) string { return "/v1/" + kind + "/" + escape(name, "/") }
+
+func checkName(what, name string) error {
+	if name == "" || len(name) > 512 {
+		return invalid("the name of %s has 1 to 512 bytes, and %q has %d", what, name, len(name))
+	}
+	for _, part := range strings.Split(name, "/") {
+		if part == "" || part == "." || part == ".." {
+			return invalid("no part of the name of %s is empty, '.' or '..': %q", what, name)
+		}
+	}
+	return nil
+}
+
+// A response is a complete answer of a node.
+type response struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+func (r *response) problem() *Problem {
+	var problem Problem
+	if json.Unmarshal(r.body, &problem) != nil || problem.Code == "" {
+		return nil
+	}
+	if problem.RequestID == "" {
+		problem.RequestID = r.header.Get("Holdfast-Request-Id")
+	}
+	return &problem
+}
+
+type outcomeKind int
+
+const (
+	succeeded outcomeKind = iota
+	rejected              // another node would return the same
+	notDone               // the node certainly did not execute the call
+	oldToken              // the node rejected the access token, and its file may have another one later
+	mayBeDone
+)
+
+// An outcome is the result of one request to one node.
+type outcome struct {
+	kind     outcomeKind
+	response *response
+	err      error  // of rejected and oldToken
+	reason   string // of notDone and mayBeDone
+	problem  *Problem
+}
+
+// classify returns the meaning of an answer for the call.
+func classify(base string, r *response) outcome {
+	if r.status >= 200 && r.status < 300 {
+		return outcome{kind: succeeded, response: r}
+	}
+	problem := r.problem()
+	if problem == nil {
+		reason := base + " answered " + strconv.Itoa(r.status) + " without a problem document"
+		if r.status >= 500 {
+			return outcome{kind: mayBeDone, reason: reason}
+		}
+		return outcome{kind: rejected, err: &UnexpectedResponseError{reason}}
+	}
+	reason := base + ": " + problem.Code + ": " + problem.Title
+	switch problem.Code {
+	case "lock-busy", "lock-in-cooldown", "wait-timeout", "not-yet":
+		return outcome{kind: rejected, err: &BusyError{problem}}
+	case "session-expired":
+		return outcome{kind: rejected, err: &LostError{Cause: CauseSessionEnded}}
+	case "outcome-unknown", "internal":
+		return outcome{kind: mayBeDone, reason: reason, problem: problem}
+	}
+	if problem.Retryable {
+		return outcome{kind: notDone, reason: reason, problem: problem}
+	}
+	return outcome{kind: rejected, err: &RejectedError{problem}}
+}

@@ -1,0 +1,255 @@
+package holdfast
+
+import (
+	"net/http"
+	"slices"
+	"time"
+)
+
+const (
+	// readPart: a read of one lock may take this fraction of the lease.
+	readPart = 8
+	// examineDelay: a hold without a guard is examined after this time. It may be a grant whose answer is in flight.
+	examineDelay = 500 * time.Millisecond
+	// pollPause is the pause between two parked keepalives. It batches events.
+	pollPause = 40 * time.Millisecond
+)
+
+// sessionEvents delivers the events of a session's locks to their guards. Each answer also lists the session's holds, and
+// that list resolves every difference: a guard without a listed hold is lost, and the client never acquires it again; a
+// listed hold for which an acquire waits makes the acquire repeat its call; a listed hold without an entry is released.
+type sessionEvents struct {
+	session   *session
+	since     int64 // all events up to this revision are delivered
+	due       moment
+	failures  int // consecutive parked calls that no node accepted
+	unguarded []unguardedHold
+}
+
+// An unguardedHold is a hold of the session without a guard.
+type unguardedHold struct {
+	lock      string
+	token     int64
+	examineAt moment
+}
+
+// A knownHold is a hold of a guard, according to this client.
+type knownHold struct {
+	entry *entry
+	token int64
+}
+
+// held returns the holds of the guards.
+func (s *session) held() []knownHold {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var known []knownHold
+	for _, e := range s.entries {
+		if e.stage == stageHeld {
+			known = append(known, knownHold{e, e.grant.Token})
+		}
+	}
+	return known
+}
+
+// isHeld reports whether a hold is neither lost nor about to change.
+func (s *session) isHeld(k knownHold) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, _, lost := k.entry.limits.check(now())
+	return k.entry.stage == stageHeld && k.entry.grant.Token == k.token && lost == nil
+}
+
+func (p *sessionEvents) untilExamination(wait time.Duration, at moment) time.Duration {
+	for _, hold := range p.unguarded {
+		wait = min(wait, hold.examineAt.left(at))
+	}
+	return wait
+}
+
+// pollFailed schedules the next parked keepalive after one that no node accepted.
+func (p *sessionEvents) pollFailed() {
+	pause := pollPause
+	if p.failures > 0 {
+		pause = retryPause(p.failures)
+	}
+	p.failures++
+	p.due = now().plus(pause)
+}
+
+func (p *sessionEvents) deliver(known []knownHold, body *eventsBody, held time.Duration) {
+	p.since = max(p.since, body.Revision)
+	for i := range body.Events {
+		p.session.deliverEvent(&body.Events[i])
+	}
+	if body.Gap != nil {
+		p.session.readReleaseRequests(known, held/readPart)
+	}
+	p.reconcile(known, body.Holds, held)
+}
+
+func (s *session) deliverEvent(event *eventBody) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range s.entries {
+		if e.lock != event.Lock || !e.holds(event.Token) {
+			continue
+		}
+		switch event.Kind {
+		case "lost":
+			// A guard with a conversion in progress gets the result from its own call.
+			if e.stage == stageHeld {
+				e.limits.lose(lossOf(e, event), now())
+			}
+		case "release-requested":
+			e.requestRelease(newReleaseRequest(event.Reason, event.WantedInMS, event.Revoke))
+		}
+	}
+	signal(s.checked)
+}
+
+// lossOf returns the loss of an event. The words of the cluster are those of a hold's end.
+func lossOf(e *entry, event *eventBody) *loss {
+	switch event.Cause {
+	case "force-released":
+		return &loss{CauseForceReleased, event.Reason}
+	case "revoked":
+		return &loss{CauseRevoked, e.limits.revokeReason}
+	case "handed-over":
+		return &loss{cause: CauseTransferred}
+	case "session-closed", "session-expired":
+		return &loss{cause: CauseSessionEnded}
+	case "max-hold":
+		return &loss{cause: CauseMaxHoldExceeded}
+	}
+	return &loss{cause: CauseReleasedElsewhere}
+}
+
+// readReleaseRequests reads open release requests from the locks after a gap in the events.
+func (s *session) readReleaseRequests(known []knownHold, timeout time.Duration) {
+	for _, k := range known {
+		var state LockState
+		if s.send.within(timeout).do(s.ctx, get(resource("locks", k.entry.lock), nil), &state) != nil {
+			continue
+		}
+		for _, holder := range state.Holders {
+			if request := holder.ReleaseRequest; request != nil && holder.Session == s.name && holder.Token == k.token {
+				s.mu.Lock()
+				k.entry.requestRelease(newReleaseRequest(request.Reason, request.WantedInMS, request.Revoke))
+				s.mu.Unlock()
+			}
+		}
+	}
+}
+
+// reconcile compares the holds of the guards with those that the cluster lists.
+func (p *sessionEvents) reconcile(known []knownHold, listed []holdBody, held time.Duration) {
+	s, timeout := p.session, held/readPart
+	isListed := func(lock string, token int64) bool {
+		return slices.ContainsFunc(listed, func(h holdBody) bool { return h.Lock == lock && h.Token == token })
+	}
+	for _, k := range known {
+		if !isListed(k.entry.lock, k.token) && s.isHeld(k) && !s.isHolder(k, timeout) && s.isHeld(k) {
+			s.loseEntry(k.entry, &loss{cause: CauseReleasedElsewhere})
+		}
+	}
+	p.unguarded = slices.DeleteFunc(p.unguarded, func(h unguardedHold) bool { return !isListed(h.lock, h.token) })
+	for _, hold := range listed {
+		isKnown, awaiting := s.match(hold.Lock, hold.Token)
+		// Other clients may use a session that the caller named.
+		isOurs := !isKnown && (len(awaiting) > 0 || s.isOwn)
+		if !p.isExaminationDue(hold, isOurs, held/3) {
+			continue
+		}
+		for _, e := range awaiting {
+			e.notifyGranted()
+		}
+		if len(awaiting) == 0 {
+			s.releaseStray(hold, timeout)
+		}
+	}
+}
+
+// match returns whether an entry has the hold, or else the entries that may wait for it.
+func (s *session) match(lock string, token int64) (isKnown bool, awaiting []*entry) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range s.entries {
+		if e.lock != lock {
+			continue
+		}
+		if e.holds(token) {
+			return true, nil
+		}
+		if e.stage == stageWaiting || e.stage == stageConverting {
+			awaiting = append(awaiting, e)
+		}
+	}
+	return false, awaiting
+}
+
+// isExaminationDue reports whether a hold without a guard has been listed for long enough. The next examination is due
+// again later.
+func (p *sessionEvents) isExaminationDue(hold holdBody, isOurs bool, again time.Duration) bool {
+	index := slices.IndexFunc(p.unguarded, func(h unguardedHold) bool { return h.lock == hold.Lock && h.token == hold.Token })
+	switch {
+	case !isOurs && index >= 0:
+		p.unguarded = slices.Delete(p.unguarded, index, index+1)
+		return false
+	case !isOurs:
+		return false
+	case index < 0:
+		p.unguarded = append(p.unguarded, unguardedHold{hold.Lock, hold.Token, now().plus(examineDelay)})
+		return false
+	case now() < p.unguarded[index].examineAt:
+		return false
+	}
+	p.unguarded[index].examineAt = now().plus(again)
+	return true
+}
+
+// isHolder reads whether the session holds the lock under this token, because the node that renewed may be behind the grant.
+// If no node answers, the lease of the session decides.
+func (s *session) isHolder(k knownHold, timeout time.Duration) bool {
+	var state LockState
+	calls := s.send.within(timeout)
+	if calls.do(s.ctx, get(resource("locks", k.entry.lock), nil), &state) != nil {
+		return true
+	}
+	for _, holder := range state.Holders {
+		if holder.Session == s.name && holder.Token == k.token {
+			return true
+		}
+	}
+	if state.HoldersTotal <= len(state.Holders) {
+		return false
+	}
+	// A node lists only the first of many holders, so the token identifies the hold.
+	err := calls.do(s.ctx, get(resource("fence", k.entry.lock), query{}.withNumber("token", k.token)), nil)
+	return rejectedWith(err, "stale-token") == nil
+}
+
+// releaseStray releases a hold without a guard, if its owner was generated for a guard.
+func (s *session) releaseStray(hold holdBody, timeout time.Duration) {
+	calls := s.send.within(timeout)
+	var state LockState
+	if calls.do(s.ctx, get(resource("locks", hold.Lock), nil), &state) != nil {
+		return
+	}
+	for _, holder := range state.Holders {
+		isStray := holder.Session == s.name && holder.Token == hold.Token && isGeneratedOwner(holder.Owner)
+		if !isStray || s.hasOwner(hold.Lock, holder.Owner) {
+			continue
+		}
+		q := query{}.with("session", s.name).with("owner", holder.Owner).withNumber("token", hold.Token)
+		// If no node answers, the next examination finds the hold again.
+		calls.do(s.ctx, call{method: http.MethodDelete, path: resource("locks", hold.Lock), query: q, harmless: true}, nil)
+	}
+}
+
+// hasOwner reports whether the owner has an entry of the lock, in any stage.
+func (s *session) hasOwner(lock, owner string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(s.entries, func(e *entry) bool { return e.lock == lock && e.owner == owner })
+}

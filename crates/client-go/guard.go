@@ -1,0 +1,283 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A holding has the locks of one acquire: their context, and their release. Each method of a guard compares the clock with
+// the deadline, so a process that was paused sees the loss before any timer has run. A lost hold stays lost.
+type holding struct {
+	client  *Client
+	session *session
+	entries []*entry
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	losses  chan *LostError
+
+	releasing sync.Mutex
+	isOver    atomic.Bool // released, or on its way
+}
+
+// A Guard is a held lock. It exists only for a grant, and a lost guard stays lost. Release it at the end of the work, also
+// after a loss.
+type Guard struct {
+	*holding
+	entry   *entry
+	options lockOptions
+}
+
+// Lock acquires a lock, and waits until the context ends unless the option Wait bounds the time in the queue. The returned
+// context is cancelled at the loss of the lock, with a *LostError as its cause, and at the release of the guard. The end of
+// ctx does not release the lock.
+//
+// An acquire that fails or is cancelled leaves the queue in the background. The error is a *BusyError if another caller
+// holds the lock.
+func (c *Client) Lock(ctx context.Context, name string, options ...LockOption) (context.Context, *Guard, error) {
+	o := newLockOptions(options)
+	held, err := c.hold(ctx, []string{name}, o)
+	if err != nil {
+		return ctx, nil, err
+	}
+	return held.ctx, &Guard{holding: held, entry: held.entries[0], options: o}, nil
+}
+
+// TryLock acquires a lock only if it is free, like Lock with Wait(0).
+func (c *Client) TryLock(ctx context.Context, name string, options ...LockOption) (context.Context, *Guard, error) {
+	return c.Lock(ctx, name, append(slices.Clone(options), Wait(0))...)
+}
+
+// hold acquires locks, and watches for their losses.
+func (c *Client) hold(ctx context.Context, locks []string, options lockOptions) (*holding, error) {
+	started := time.Now()
+	label := strings.Join(locks, ",")
+	acquired, err := c.acquire(ctx, locks, options)
+	if err != nil {
+		c.metrics.AcquireFailed(label, err)
+		return nil, err
+	}
+	c.metrics.Acquired(label, time.Since(started))
+	h := &holding{client: c, session: acquired.session, entries: acquired.entries}
+	h.losses = make(chan *LostError, len(h.entries))
+	h.ctx, h.cancel = context.WithCancelCause(ctx)
+	if lost := h.watch(); lost != nil {
+		for _, e := range h.entries {
+			h.lost(e, lost)
+		}
+	}
+	return h, nil
+}
+
+// watch makes the watcher of the session report losses. It returns the loss of a session that has ended meanwhile, which
+// has no watcher any more.
+func (h *holding) watch() *loss {
+	h.session.mu.Lock()
+	defer h.session.mu.Unlock()
+	_, lost := h.session.lease.check(now())
+	for _, e := range h.entries {
+		e := e
+		e.onLoss = func(lost *loss) { h.lost(e, lost) }
+		e.isReported = lost != nil
+	}
+	signal(h.session.checked)
+	return lost
+}
+
+// lost reports the loss of one hold, and releases what the client ended while the cluster would keep it.
+func (h *holding) lost(e *entry, lost *loss) {
+	h.session.mu.Lock()
+	token, isLeaving := e.grant.Token, e.stage == stageLeaving
+	h.session.mu.Unlock()
+	if isLeaving || h.isOver.Load() {
+		return
+	}
+	h.cancel(lostError(e, token, lost))
+	h.losses <- lostError(e, token, lost)
+	h.client.metrics.Lost(e.lock, lost.cause)
+	h.client.log.Warn("holdfast: lock lost", "lock", e.lock, "session", h.session.name, "cause", string(lost.cause), "reason", lost.reason)
+	switch lost.cause {
+	case CauseStalled, CauseMaxHoldExceeded, CauseRevoked:
+		h.session.releaseInBackground([]*entry{e})
+	}
+}
+
+func lostError(e *entry, token int64, lost *loss) *LostError {
+	return &LostError{Lock: e.lock, Token: token, Cause: lost.cause, Reason: lost.reason}
+}
+
+// deadline returns the earliest deadline of the holds, or the first loss.
+func (h *holding) deadline(entries []*entry) (moment, error) {
+	h.session.mu.Lock()
+	defer h.session.mu.Unlock()
+	at := now()
+	first := moment(1<<63 - 1)
+	for _, e := range entries {
+		deadline, lost := h.session.check(e, at)
+		if lost != nil {
+			e.limits.lose(lost, at)
+			signal(h.session.checked)
+			return 0, lostError(e, e.grant.Token, lost)
+		}
+		first = min(first, deadline)
+	}
+	if h.isOver.Load() {
+		return 0, ErrReleased
+	}
+	return first, nil
+}
+
+// Ensure returns nil if the lock is certainly still held, and otherwise a *LostError, or ErrReleased after the release. Call
+// it right before each write. It compares the clock with the deadline and sends nothing.
+func (h *holding) Ensure() error {
+	_, err := h.deadline(h.entries)
+	return err
+}
+
+// Remaining returns the time until the deadline, which moves with every renewal; zero if the lock is lost.
+func (h *holding) Remaining() time.Duration {
+	deadline, err := h.deadline(h.entries)
+	if err != nil {
+		return 0
+	}
+	return deadline.left(now())
+}
+
+// Context returns the context that is cancelled at the loss and at the release.
+func (h *holding) Context() context.Context { return h.ctx }
+
+// Lost returns a channel with each loss: one of a single lock, and perhaps several of a multi-lock.
+func (h *holding) Lost() <-chan *LostError { return h.losses }
+
+// Session returns the name of the session that holds the lock.
+func (h *holding) Session() string { return h.session.name }
+
+// ReportProgress moves the deadline of the option ProgressTimeout. It returns a *LostError after a loss.
+func (h *holding) ReportProgress() error {
+	if err := h.Ensure(); err != nil {
+		return err
+	}
+	h.session.mu.Lock()
+	defer h.session.mu.Unlock()
+	for _, e := range h.entries {
+		if lost := e.limits.reportProgress(now()); lost != nil {
+			return lostError(e, e.grant.Token, lost)
+		}
+	}
+	return nil
+}
+
+// Release releases the lock, and returns when the release is certain. It returns a *LostError if the lock was lost before.
+// If no node answers in time, it returns the error and continues in the background, at most until the session ends. A
+// repeated call returns nil.
+func (h *holding) Release() error {
+	h.releasing.Lock()
+	defer h.releasing.Unlock()
+	before := h.Ensure()
+	if h.isOver.Swap(true) {
+		return nil
+	}
+	defer h.session.leave()
+	h.cancel(ErrReleased)
+	var lost *LostError
+	if errors.As(before, &lost) {
+		h.session.releaseInBackground(h.entries)
+		return lost
+	}
+	err := h.session.release(context.Background(), h.entries)
+	switch {
+	case isUncertain(err):
+		h.session.releaseInBackground(h.entries)
+	case rejectedWith(err, "not-holder") != nil:
+		return lostError(h.entries[0], h.entries[0].grant.Token, &loss{cause: CauseReleasedElsewhere})
+	}
+	return err
+}
+
+// Token returns the fencing token to send with every write under the lock. An upgrade replaces it.
+func (g *Guard) Token() int64 { return g.grant().Token }
+
+// MinValidToken returns the smallest token of the lock that was valid at the grant: the floor of a shared holder.
+func (g *Guard) MinValidToken() int64 { return g.grant().MinValidToken }
+
+// Name returns the name of the lock.
+func (g *Guard) Name() string { return g.entry.lock }
+
+// Mode returns the present mode.
+func (g *Guard) Mode() Mode { return g.grant().Mode }
+
+// Slots returns a number for each permit of a semaphore, below its limit. No other holder has the same number at the time.
+func (g *Guard) Slots() []int { return g.grant().Slots }
+
+// ReleaseRequested returns a channel with the latest release request of another caller.
+func (g *Guard) ReleaseRequested() <-chan ReleaseRequest { return g.entry.requests }
+
+func (g *Guard) grant() grantBody {
+	g.session.mu.Lock()
+	defer g.session.mu.Unlock()
+	return g.entry.grant
+}
+
+// String returns the lock, the token, and whether the lock is held.
+func (g *Guard) String() string {
+	state := fmt.Sprintf("held for %v", g.Remaining().Round(time.Millisecond))
+	if err := g.Ensure(); err != nil {
+		state = err.Error()
+	}
+	return fmt.Sprintf("guard of lock %q, token %d: %s", g.Name(), g.Token(), state)
+}
+
+// Headers returns the header Fencing-Token for calls to a service that checks tokens. It has no resource if the name of the
+// lock has other characters than those of a header.
+func (g *Guard) Headers() http.Header {
+	grant := g.grant()
+	value := fmt.Sprint(grant.Token)
+	if quoted, isText := quoteHeader(g.entry.lock); isText {
+		value += "; resource=" + quoted
+	}
+	if grant.Mode != Exclusive || len(grant.Slots) > 0 {
+		value += fmt.Sprintf("; floor=%d", grant.MinValidToken)
+	}
+	return http.Header{"Fencing-Token": {value}}
+}
+
+func quoteHeader(text string) (string, bool) {
+	for _, b := range []byte(text) {
+		if b < ' ' || b > '~' {
+			return "", false
+		}
+	}
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(text) + `"`, true
+}
+
+// ReleasePermits gives back n permits of a semaphore and keeps the others. Giving back the last one releases the guard.
+func (g *Guard) ReleasePermits(ctx context.Context, n int) error {
+	if n <= 0 {
+		return invalid("the number of permits to give back is positive, and not %d", n)
+	}
+	if n >= g.grant().Permits {
+		return g.Release()
+	}
+	if err := g.Ensure(); err != nil {
+		return err
+	}
+	q := query{}.with("owner", g.entry.owner).withNumber("attempt", g.entry.attempt).withNumber("permits", int64(n))
+	release := call{method: http.MethodDelete, path: resource("locks", g.entry.lock), query: q}
+	if err := g.session.once(ctx, g.session.send, release, nil); err != nil {
+		return err
+	}
+	g.session.mu.Lock()
+	defer g.session.mu.Unlock()
+	grant := &g.entry.grant
+	grant.Permits -= n
+	if len(grant.Slots) > grant.Permits {
+		grant.Slots = slices.Clone(grant.Slots[:grant.Permits])
+	}
+	return nil
+}

@@ -1,0 +1,223 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+)
+
+// A modeChange is a hold between two modes. While the mode is unknown the entry is converting, so that its new token does
+// not look like a loss. Each call names the attempt that it changes and has a larger number of its own, so a late copy
+// converts nothing. An entry has one change at a time.
+type modeChange struct {
+	guard *Guard
+	// fallback is not stronger than the mode at the start, so the cluster always grants it.
+	fallback Mode
+	// newest: each call of the change has a larger number.
+	newest int64
+}
+
+// Upgrade makes an upgradable hold exclusive when the shared holders have left, ahead of the queue. It returns the new
+// token; the earlier one is stale from then on. After a *BusyError the hold is still upgradable.
+func (g *Guard) Upgrade(ctx context.Context, wait time.Duration) (int64, error) {
+	change, err := g.beginChange(ctx, g.Mode())
+	if err != nil {
+		return 0, err
+	}
+	if g.Mode() == Exclusive {
+		change.end()
+		return g.Token(), nil
+	}
+	return change.upgrade(ctx, time.Now().Add(wait))
+}
+
+// Downgrade changes to a weaker mode at once, with the same token.
+func (g *Guard) Downgrade(ctx context.Context, to Mode) error {
+	change, err := g.beginChange(ctx, to)
+	if err != nil {
+		return err
+	}
+	mode := g.Mode()
+	if to == mode || to.strength() == 0 || to.strength() > mode.strength() {
+		change.end()
+		if to == mode {
+			return nil
+		}
+		return invalid("%s is not weaker than %s: use Upgrade", to, mode)
+	}
+	change.convert(stageConverting)
+	return change.fallBack(ctx)
+}
+
+// beginChange waits until no other change of the mode is in progress.
+func (g *Guard) beginChange(ctx context.Context, fallback Mode) (*modeChange, error) {
+	select {
+	case g.entry.changing <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-g.ctx.Done():
+		return nil, g.changeError()
+	}
+	change := &modeChange{guard: g, fallback: fallback, newest: g.attempt()}
+	if err := g.Ensure(); err != nil {
+		change.end()
+		return nil, err
+	}
+	return change, nil
+}
+
+func (g *Guard) attempt() int64 {
+	g.session.mu.Lock()
+	defer g.session.mu.Unlock()
+	return g.entry.attempt
+}
+
+// changeError returns the reason why a hold cannot change any more.
+func (g *Guard) changeError() error {
+	if err := g.Ensure(); err != nil {
+		return err
+	}
+	return g.ctx.Err()
+}
+
+func (m *modeChange) end() { <-m.guard.entry.changing }
+
+// convert moves the entry between held and converting, unless it is being released.
+func (m *modeChange) convert(to stage) {
+	g := m.guard
+	g.session.mu.Lock()
+	defer g.session.mu.Unlock()
+	if g.entry.stage != stageLeaving {
+		g.entry.stage = to
+	}
+	signal(g.session.checked)
+}
+
+func (m *modeChange) upgrade(ctx context.Context, until time.Time) (int64, error) {
+	m.convert(stageConverting)
+	isRenumbered := false
+	for {
+		wait := min(max(time.Until(until), 0), waitMax).Truncate(time.Millisecond)
+		d, grant := m.call(ctx, Exclusive, wait)
+		isOver := wait == 0
+		var busy *BusyError
+		isBusy := errors.As(d.err, &busy)
+		switch {
+		case d.err == nil && grant.Mode == Exclusive:
+			return grant.Token, m.complete(Exclusive, grant, d.sent)
+		case m.guard.Ensure() != nil:
+			m.end()
+			return 0, m.guard.Ensure()
+		case ctx.Err() != nil:
+			m.fallBackInBackground()
+			return 0, ctx.Err()
+		case d.err == nil && !isRenumbered:
+			// The cluster executed a later call of this hold, so this one changed nothing.
+			isRenumbered = true
+		case rejectedWith(d.err, "attempt-over") != nil && !isRenumbered:
+			isRenumbered = true
+		case isUncertain(d.err) && !isOver, isBusy && !isOver && busy.Code == "wait-timeout":
+		case rejectedWith(d.err, "not-holder", "attempt-over") != nil:
+			return 0, m.gone()
+		case !d.inDoubt && ProblemOf(d.err) != nil && !isUncertain(d.err):
+			// The cluster certainly changed nothing.
+			m.convert(stageHeld)
+			m.end()
+			return 0, d.err
+		default:
+			// The cluster may still have granted the upgrade.
+			err := d.err
+			if err == nil {
+				err = &UnavailableError{Reason: "the lock kept the mode " + string(grant.Mode)}
+			}
+			return 0, errors.Join(err, m.fallBack(ctx))
+		}
+	}
+}
+
+// call requests a mode once. The cause of the end of the hold replaces the error.
+func (m *modeChange) call(ctx context.Context, mode Mode, wait time.Duration) (delivery, *grantBody) {
+	g := m.guard
+	m.newest = nextNumber(m.newest)
+	q := query{}.with("session", g.session.name).with("owner", g.entry.owner).withNumber("attempt", m.newest).
+		withNumber("change", g.attempt()).withDuration("wait", wait).with("mode", string(mode))
+	change := call{method: http.MethodPut, path: resource("locks", g.entry.lock), query: q, wait: wait, harmless: true}
+	isGrantedElsewhere, inDoubt := false, false
+	for {
+		bounded, stop := g.session.bound(ctx, g.entry)
+		stopAtLoss := context.AfterFunc(g.ctx, func() {
+			if g.Ensure() != nil {
+				stop(context.Cause(g.ctx))
+			}
+		})
+		d := g.session.send.deliverAcquire(bounded, change, isGrantedElsewhere)
+		cause := context.Cause(bounded)
+		stopAtLoss()
+		stop(nil)
+		if d.err != nil && errors.Is(cause, errGrantedElsewhere) {
+			isGrantedElsewhere, inDoubt = true, true
+			continue
+		}
+		d.inDoubt = d.inDoubt || inDoubt
+		if newest, isOver := newestAttempt(d.err); isOver {
+			m.newest = newest
+		}
+		var grant grantBody
+		if d.err == nil {
+			d.err = d.decode(&grant)
+		}
+		return d, &grant
+	}
+}
+
+// complete ends the change after the cluster granted the mode.
+func (m *modeChange) complete(mode Mode, grant *grantBody, sent moment) error {
+	defer m.end()
+	g := m.guard
+	if lost := g.session.acknowledge(grant.acknowledgement(sent)); lost != nil {
+		return lostError(g.entry, grant.Token, lost)
+	}
+	g.session.mu.Lock()
+	defer g.session.mu.Unlock()
+	// The answer has the strongest mode of the owner's guards, and each guard keeps its own.
+	grant.Mode = mode
+	g.entry.grant = *grant
+	if g.entry.stage != stageLeaving {
+		g.entry.stage = stageHeld
+	}
+	return nil
+}
+
+// gone ends the change: the cluster no longer has the hold.
+func (m *modeChange) gone() error {
+	defer m.end()
+	m.guard.session.loseEntry(m.guard.entry, &loss{cause: CauseReleasedElsewhere})
+	return m.guard.Ensure()
+}
+
+// fallBack requests the fallback until the cluster confirms it, and continues in the background at the end of the context.
+func (m *modeChange) fallBack(ctx context.Context) error {
+	for renumbered := 0; ; {
+		d, grant := m.call(ctx, m.fallback, 0)
+		switch {
+		case m.guard.Ensure() != nil:
+			m.end()
+			return m.guard.Ensure()
+		case d.err == nil:
+			return m.complete(m.fallback, grant, d.sent)
+		case ctx.Err() != nil:
+			m.fallBackInBackground()
+			return ctx.Err()
+		case isUncertain(d.err):
+		case rejectedWith(d.err, "attempt-over") != nil && renumbered == 0:
+			renumbered++
+		default:
+			return m.gone()
+		}
+	}
+}
+
+func (m *modeChange) fallBackInBackground() {
+	go m.fallBack(context.Background())
+}

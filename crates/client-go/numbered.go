@@ -1,0 +1,83 @@
+package holdfast
+
+import (
+	"context"
+	"strconv"
+	"sync"
+)
+
+// numberedMax: a session remembers the answers to 64 numbered calls, and rejects new ones up to the largest forgotten
+// number. Calls therefore run at most this far ahead of the oldest one in progress.
+const numberedMax = 32
+
+// numberedCalls has the calls with a request number of one session, except arrivals at barriers.
+type numberedCalls struct {
+	permits chan struct{}
+
+	mu      sync.Mutex
+	started []*numberedCall // from the oldest one in progress, in the order of their numbers
+}
+
+type numberedCall struct {
+	number int64
+	isOver bool
+}
+
+func newNumberedCalls() *numberedCalls {
+	return &numberedCalls{permits: make(chan struct{}, numberedMax)}
+}
+
+func (n *numberedCalls) begin(ctx context.Context, after int64) (*numberedCall, error) {
+	select {
+	case n.permits <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	started := &numberedCall{number: nextNumber(after)}
+	n.started = append(n.started, started)
+	return started, nil
+}
+
+func (n *numberedCalls) end(over *numberedCall) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	over.isOver = true
+	for len(n.started) > 0 && n.started[0].isOver {
+		n.started = n.started[1:]
+		<-n.permits
+	}
+}
+
+// once sends a change that the cluster executes once, with the client's session and a new request number. If the cluster
+// certainly did not execute it because the number is over, once sends it again with a larger number.
+func (s *session) once(ctx context.Context, send sender, c call, into any) error {
+	after := int64(0)
+	for {
+		started, err := s.numbered.begin(ctx, after)
+		if err != nil {
+			return err
+		}
+		copied := c
+		copied.query = c.query.with("session", s.name).with("request", strconv.FormatInt(started.number, 10))
+		copied.harmless = true
+		err = send.do(ctx, copied, into)
+		s.numbered.end(started)
+		newest, isOver := newestRequest(err)
+		if !isOver || after != 0 {
+			return err
+		}
+		after = newest
+	}
+}
+
+// once sends a numbered change by the client's session.
+func (c *Client) once(ctx context.Context, change call, into any) error {
+	session, err := c.session(ctx, 0)
+	if err != nil {
+		return err
+	}
+	defer session.leave()
+	return session.once(ctx, c.calls, change, into)
+}

@@ -1,0 +1,238 @@
+package holdfast
+
+import (
+	"context"
+	"math"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	// The first and the maximum pause between two rounds over all nodes.
+	pauseMin = 20 * time.Millisecond
+	pauseMax = 500 * time.Millisecond
+	// searchTimeout is the maximum time of the search for a node that answers, before a call that may have only one copy.
+	searchTimeout = time.Second
+)
+
+// A budget has the time limits of a call.
+type budget struct {
+	perNode    time.Duration
+	startUntil time.Time // no request starts later
+	until      time.Time // no request lasts longer
+}
+
+// A route decides which nodes get the requests of a call, and when.
+type route int
+
+const (
+	copied    route = iota // the answer is due at once, and copies are harmless: the next node gets one if this one is late
+	alone                  // one node has the call as long as it answers pings
+	queued                 // one node has the acquire if it answers the first ping; the parked keepalive delivers the grant
+	elsewhere              // as queued, first at a node where no call of this client waits
+	parked                 // one node holds the keepalive, without pings, where no call of this client waits
+)
+
+// A delivery is the result of a call.
+type delivery struct {
+	response *response
+	sent     moment // every duration in the answer counts from this moment or later
+	err      error
+	inDoubt  bool // whether a request without an answer may still take effect later
+}
+
+// A sentCopy is one request of a call, and later its outcome.
+type sentCopy struct {
+	node    int
+	sent    moment
+	outcome outcome
+}
+
+// rounds tries the nodes until one answers or the time of the call is over.
+type rounds struct {
+	nodes      *nodes
+	call       *call
+	budget     budget
+	route      route
+	untried    []int // the nodes without a request in this round
+	inFlight   []sentCopy
+	isStarted  bool
+	startAt    time.Time // no request starts earlier
+	pause      time.Duration
+	failures   []string // the last failure of each node
+	problem    *Problem // of the last node that answered
+	lostAnswer bool     // whether a request failed after the node may have received it
+	oldToken   error
+	results    chan sentCopy
+}
+
+// send sends a call to the nodes until one answers.
+func (n *nodes) send(ctx context.Context, c *call, b budget, way route) delivery {
+	if !c.harmless && len(n.all) > 1 && !n.isFirstAlive() {
+		n.findAlive(ctx, b)
+	}
+	return n.newRounds(c, b, way).run(ctx)
+}
+
+// findAlive makes calls start at a node that answers, so that the only copy of a call does not go to a frozen node.
+func (n *nodes) findAlive(ctx context.Context, b budget) {
+	until := earlier(b.startUntil, time.Now().Add(searchTimeout))
+	ping := get(pingPath, nil)
+	n.newRounds(&ping, budget{searchTimeout, until, until}, copied).run(ctx)
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+func (n *nodes) newRounds(c *call, b budget, way route) *rounds {
+	order := n.order
+	if way == elsewhere || way == parked {
+		order = n.orderOfIdle
+	}
+	return &rounds{
+		nodes: n, call: c, budget: b, route: way, untried: order(), startAt: time.Now(), pause: pauseMin,
+		failures: make([]string, len(n.all)), results: make(chan sentCopy, len(n.all)),
+	}
+}
+
+func (r *rounds) run(ctx context.Context) delivery {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for {
+		if r.mayStart() && !time.Now().Before(r.startAt) {
+			r.start(ctx)
+		}
+		var timer *time.Timer
+		var due <-chan time.Time
+		if r.mayStart() {
+			timer = time.NewTimer(time.Until(r.startAt))
+			due = timer.C
+		} else if len(r.inFlight) == 0 {
+			return delivery{err: r.err(), inDoubt: r.lostAnswer}
+		}
+		select {
+		case result := <-r.results:
+			if d := r.receive(result); d != nil {
+				return *d
+			}
+		case <-due:
+		case <-ctx.Done():
+			return delivery{err: ctx.Err(), inDoubt: r.isInDoubt()}
+		}
+		if timer != nil {
+			timer.Stop()
+		}
+	}
+}
+
+func (r *rounds) isInDoubt() bool { return r.lostAnswer || len(r.inFlight) > 0 }
+
+func (r *rounds) mayStart() bool {
+	hasTime := !r.isStarted || time.Now().Before(r.budget.startUntil)
+	return hasTime && (len(r.inFlight) == 0 || r.route == copied) && len(r.untried) > 0
+}
+
+// start sends the request to the next node.
+func (r *rounds) start(ctx context.Context) {
+	next := sentCopy{node: r.untried[0]}
+	r.untried = r.untried[1:]
+	if len(r.inFlight) > 0 {
+		r.nodes.changeCredit(-copyCost)
+	}
+	timeout := min(r.budget.perNode, time.Until(r.budget.until))
+	next.sent = now()
+	r.inFlight = append(r.inFlight, next)
+	r.isStarted = true
+	r.startAt = time.Now().Add(r.nodes.copyDelay())
+	go func() {
+		switch r.route {
+		case copied, parked:
+			next.outcome = r.nodes.attempt(ctx, r.call, timeout, next.node)
+		case alone:
+			next.outcome = r.nodes.attemptWhileAlive(ctx, r.call, timeout, next.node, math.MaxInt)
+		case queued, elsewhere:
+			next.outcome = r.nodes.attemptWhileAlive(ctx, r.call, timeout, next.node, 1)
+		}
+		r.results <- next
+	}()
+}
+
+// receive returns the delivery if the outcome settles the call.
+func (r *rounds) receive(result sentCopy) *delivery {
+	r.inFlight = slices.DeleteFunc(r.inFlight, func(other sentCopy) bool { return other.node == result.node })
+	outcome := result.outcome
+	switch outcome.kind {
+	case succeeded, rejected:
+		r.won(result.node)
+		return &delivery{outcome.response, result.sent, outcome.err, r.isInDoubt()}
+	case oldToken:
+		r.oldToken = outcome.err
+		r.failed(result.node, outcome.err.Error())
+	case notDone:
+		r.failed(result.node, outcome.reason)
+	case mayBeDone:
+		r.lostAnswer = true
+		reason := outcome.reason
+		// At the end of the time, an earlier answer explains more than a request that had no time left.
+		if earlier := r.failures[result.node]; earlier != "" && !time.Now().Before(r.budget.startUntil) {
+			reason = earlier
+		}
+		r.failed(result.node, reason)
+	}
+	if outcome.problem != nil {
+		r.problem = outcome.problem
+	}
+	return nil
+}
+
+// failed schedules the next request.
+func (r *rounds) failed(node int, reason string) {
+	r.failures[node] = reason
+	r.startAt = time.Now()
+	if len(r.untried) > 0 {
+		return
+	}
+	for _, index := range r.nodes.order() {
+		if !slices.ContainsFunc(r.inFlight, func(other sentCopy) bool { return other.node == index }) {
+			r.untried = append(r.untried, index)
+		}
+	}
+	r.startAt = earlier(r.startAt.Add(r.pause), r.budget.startUntil)
+	r.pause = min(r.pause*2, pauseMax)
+}
+
+// won prefers the node that answered to those that have not.
+func (r *rounds) won(node int) {
+	for _, late := range r.inFlight {
+		if now().left(late.sent) >= copyAfter {
+			r.nodes.all[late.node].rest()
+		}
+	}
+	if len(r.inFlight) == 0 {
+		r.nodes.changeCredit(1)
+	}
+	if r.route != parked {
+		r.nodes.prefer(node)
+	}
+}
+
+func (r *rounds) err() error {
+	reasons := slices.DeleteFunc(slices.Clone(r.failures), func(reason string) bool { return reason == "" })
+	reason := strings.Join(reasons, "; ")
+	if reason == "" {
+		reason = "no node was tried"
+	}
+	switch {
+	case r.lostAnswer && r.call.method != http.MethodGet: // a read changes nothing
+		return &OutcomeUnknownError{reason, r.problem}
+	case r.oldToken != nil:
+		return r.oldToken
+	}
+	return &UnavailableError{reason, r.problem}
+}
