@@ -1,0 +1,362 @@
+"""The adapter of the scenario suite: JSON lines on stdin and stdout. Requests run concurrently."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import json
+import os
+import sys
+import threading
+import time
+from typing import Any, Awaitable, Callable, Dict, Optional, Union
+
+from holdfast import Busy, Error, Gap, InvalidArgument, Leader, Lost, OutcomeUnknown, Rejected, Unavailable
+from holdfast import UnexpectedResponse, aio
+
+Request = Dict[str, Any]
+Result = Optional[Dict[str, Any]]
+
+UNSUPPORTED = ["transfer", "shards", "groups"]
+KINDS = {
+    Busy: "busy",
+    Lost: "lost",
+    Unavailable: "unavailable",
+    OutcomeUnknown: "outcome-unknown",
+    Rejected: "rejected",
+    UnexpectedResponse: "unexpected-response",
+    InvalidArgument: "invalid-argument",
+}
+CLIENT_OPTIONS = ("addresses", "session", "session_prefix", "labels", "ca", "certificate", "key", "access_token",
+                  "access_token_file")
+LOCK_OPTIONS = ("mode", "permits", "limit", "priority", "owner", "reentrant", "queue_max", "value")
+LOCK_TIMES = ("wait", "max_hold", "min_hold", "progress_timeout", "ttl")
+
+_output = threading.Lock()
+
+
+def write(line: Dict[str, Any]) -> None:
+    with _output:
+        sys.stdout.write(json.dumps(line) + "\n")
+        sys.stdout.flush()
+
+
+def options(request: Request, names: "tuple[str, ...]", times: "tuple[str, ...]") -> Dict[str, Any]:
+    """The options of a request, with its milliseconds as seconds."""
+    found = {name: request[name] for name in names if request.get(name) is not None}
+    found.update({name: request[f"{name}_ms"] / 1000 for name in times if request.get(f"{name}_ms") is not None})
+    return found
+
+
+def seconds(request: Request, name: str, default: float) -> float:
+    value = request.get(f"{name}_ms")
+    return default if value is None else float(value) / 1000
+
+
+class Adapter:
+    """What the requests have made so far, by its name."""
+
+    def __init__(self) -> None:
+        self.clients: Dict[str, aio.Client] = {}
+        self.guards: Dict[str, Union[aio.Guard, aio.MultiGuard]] = {}
+        self.parties: Dict[str, aio.DoubleBarrier] = {}
+        self.streams: Dict[str, "asyncio.Task[None]"] = {}
+        self.background: "set[asyncio.Task[None]]" = set()
+
+    async def info(self, request: Request) -> Result:
+        return {"language": "python", "unsupported": UNSUPPORTED}
+
+    async def client(self, request: Request) -> Result:
+        given = options(request, CLIENT_OPTIONS, ("ttl", "request_timeout"))
+        self.clients[request["name"]] = aio.Client(**given)
+        return {}
+
+    async def close(self, request: Request) -> Result:
+        await self.clients.pop(request["client"]).close()
+        return {}
+
+    # Locks
+
+    async def acquire(self, request: Request) -> Result:
+        lock = self.of(request).lock(request["lock"], **options(request, LOCK_OPTIONS, LOCK_TIMES))
+        guard = await lock.acquire()
+        self.keep(request["guard"], guard)
+        return {"token": guard.token, "session": guard.session}
+
+    async def acquire_many(self, request: Request) -> Result:
+        locks = self.of(request).lock_many(request["locks"], **options(request, LOCK_OPTIONS, LOCK_TIMES))
+        guard = await locks.acquire()
+        self.keep(request["guard"], guard)
+        return {"tokens": guard.tokens, "session": guard.session}
+
+    async def release(self, request: Request) -> Result:
+        await self.guards[request["guard"]].release()
+        return {}
+
+    resign = release
+
+    async def ensure(self, request: Request) -> Result:
+        self.guards[request["guard"]].ensure()
+        return {}
+
+    async def remaining(self, request: Request) -> Result:
+        return {"remaining_ms": int(self.guards[request["guard"]].remaining() * 1000)}
+
+    async def report_progress(self, request: Request) -> Result:
+        self.guards[request["guard"]].report_progress()
+        return {}
+
+    async def upgrade(self, request: Request) -> Result:
+        return {"token": await self.single(request).upgrade(seconds(request, "wait", 10.0))}
+
+    async def downgrade(self, request: Request) -> Result:
+        await self.single(request).downgrade(request.get("mode", "shared"))
+        return {"token": self.single(request).token}
+
+    async def release_permits(self, request: Request) -> Result:
+        await self.single(request).release_permits(request["permits"])
+        return {}
+
+    async def lock_state(self, request: Request) -> Result:
+        state = await self.of(request).lock_state(request["lock"])
+        holders = [{"session": holder["session"], "token": holder["token"]} for holder in state["holders"]]
+        return {"holders": holders, "waiters": state["waiters"]}
+
+    async def force_release(self, request: Request) -> Result:
+        return {"ended": await self.of(request).force_release(request["lock"], request["reason"])}
+
+    async def request_release(self, request: Request) -> Result:
+        deadline = seconds(request, "deadline", 30.0)
+        revoke = bool(request.get("revoke"))
+        client = self.of(request)
+        asked = await client.request_release(request["lock"], request.get("reason"), deadline=deadline, revoke=revoke)
+        return {"asked": asked}
+
+    # Recipes
+
+    async def campaign(self, request: Request) -> Result:
+        given = options(request, ("priority", "queue_max"), LOCK_TIMES)
+        election = self.of(request).election(request["election"])
+        guard = await election.campaign(request.get("value", ""), **given)
+        self.keep(request["guard"], guard)
+        return {"token": guard.token, "session": guard.session}
+
+    async def observe(self, request: Request) -> Result:
+        observer = self.of(request).election(request["election"]).observe()
+
+        async def follow() -> None:
+            async for change in observer:
+                if isinstance(change, Gap):
+                    write({"event": "gap", "observer": request["observer"]})
+                    continue
+                write({"event": "leader", "observer": request["observer"], "leader": vars(change) if change else None})
+
+        self.follow(request["observer"], follow())
+        return {}
+
+    async def watch(self, request: Request) -> Result:
+        watch = self.of(request).watch(request["prefix"], since=request.get("since"))
+        await watch.start()
+
+        async def follow() -> None:
+            async for change in watch:
+                if isinstance(change, Gap):
+                    write({"event": "gap", "watcher": request["watcher"]})
+                    continue
+                write({"event": "change", "watcher": request["watcher"], "path": change.path, "kind": change.kind})
+
+        self.follow(request["watcher"], follow())
+        return {}
+
+    async def unobserve(self, request: Request) -> Result:
+        self.streams.pop(request["observer"]).cancel()
+        return {}
+
+    async def unwatch(self, request: Request) -> Result:
+        self.streams.pop(request["watcher"]).cancel()
+        return {}
+
+    async def latch_set(self, request: Request) -> Result:
+        return {"left": await self.of(request).latch(request["name"]).create(request["count"])}
+
+    async def latch_count_down(self, request: Request) -> Result:
+        key = request.get("key") or f"{os.getpid()}-{time.time_ns()}"
+        return {"left": await self.of(request).latch(request["name"]).count_down(key)}
+
+    async def latch_wait(self, request: Request) -> Result:
+        await self.of(request).latch(request["name"]).wait(seconds(request, "wait", 10.0))
+        return {}
+
+    async def barrier_wait(self, request: Request) -> Result:
+        barrier = self.of(request).barrier(request["name"], request["parties"])
+        return vars(await barrier.wait(seconds(request, "wait", 10.0)))
+
+    async def double_barrier_enter(self, request: Request) -> Result:
+        party = self.of(request).double_barrier(request["name"], request["parties"])
+        tripped = await party.enter(seconds(request, "wait", 10.0))
+        self.parties[party_name(request)] = party
+        return vars(tripped)
+
+    async def double_barrier_leave(self, request: Request) -> Result:
+        await self.parties.pop(party_name(request)).leave(seconds(request, "wait", 10.0))
+        return {}
+
+    async def counter_add(self, request: Request) -> Result:
+        return {"value": (await self.of(request).counter(request["name"]).add(request["add"])).value}
+
+    async def tree_get(self, request: Request) -> Result:
+        znode = await self.of(request).tree_get(request["path"])
+        if znode is None:
+            return {"value": None, "version": None}
+        return {"value": znode.data.decode(), "version": znode.version}
+
+    async def tree_put(self, request: Request) -> Result:
+        client, version = self.of(request), request.get("version")
+        return {"version": await client.tree_put(request["path"], request["value"], version=version, parents=True)}
+
+    async def tree_delete(self, request: Request) -> Result:
+        await self.of(request).tree_delete(request["path"], version=request.get("version"))
+        return {}
+
+    # The process
+
+    async def block(self, request: Request) -> Result:
+        time.sleep(request["ms"] / 1000)
+        return {}
+
+    async def fork(self, request: Request) -> Result:
+        """The child uses the guards and clients of its parent, and answers with what it found."""
+        pid = os.fork()
+        if pid:
+            return {"pid": pid}
+        code = 0
+        try:
+            threading.Thread(target=lambda: asyncio.run(self.in_child(request)), daemon=True).start()
+            time.sleep(request.get("ms", 5000) / 1000)
+        finally:
+            os._exit(code)
+
+    async def in_child(self, request: Request) -> None:
+        found: Dict[str, Any] = {}
+        for name, guard in self.guards.items():
+            try:
+                guard.ensure()
+                found[name] = "held"
+            except Lost as lost:
+                found[name] = lost.cause
+        sessions = {}
+        for name, client in self.clients.items():
+            async with client.lock(f"fork-{os.getpid()}", wait=5) as guard:
+                sessions[name] = guard.session
+        write({"event": "forked", "pid": os.getpid(), "guards": found, "sessions": sessions})
+
+    async def shutdown(self, request: Request) -> Result:
+        for stream in self.streams.values():
+            stream.cancel()
+        for client in self.clients.values():
+            await client.close()
+        return {}
+
+    # Helpers
+
+    def of(self, request: Request) -> aio.Client:
+        return self.clients[request["client"]]
+
+    def single(self, request: Request) -> aio.Guard:
+        guard = self.guards[request["guard"]]
+        assert isinstance(guard, aio.Guard)
+        return guard
+
+    def keep(self, name: str, guard: Union[aio.Guard, aio.MultiGuard]) -> None:
+        self.guards[name] = guard
+        self.spawn(report_loss(name, guard))
+        self.spawn(report_request(name, guard))
+
+    def follow(self, name: str, work: "Awaitable[None]") -> None:
+        self.streams[name] = asyncio.ensure_future(work)
+
+    def spawn(self, work: Awaitable[None]) -> None:
+        task = asyncio.ensure_future(work)
+        self.background.add(task)
+        task.add_done_callback(self.background.discard)
+
+
+def party_name(request: Request) -> str:
+    return f"{request['client']}/{request['name']}/{request.get('party', '')}"
+
+
+async def report_loss(name: str, guard: Union[aio.Guard, aio.MultiGuard]) -> None:
+    loss = await guard.lost.wait()
+    if loss is not None:
+        tokens = {guard.lock: guard.token} if isinstance(guard, aio.Guard) else guard.tokens
+        for lock, token in tokens.items():
+            write({"event": "lost", "guard": name, "lock": lock, "token": token, "cause": loss.cause})
+
+
+async def report_request(name: str, guard: Union[aio.Guard, aio.MultiGuard]) -> None:
+    request = await guard.release_requested.wait()
+    if request is not None:
+        write({"event": "release-requested", "guard": name, "reason": request.reason})
+
+
+def failure(error: BaseException) -> Dict[str, Any]:
+    if isinstance(error, asyncio.CancelledError):
+        return {"kind": "cancelled", "code": None, "retryable": False, "message": "cancelled"}
+    kind = next((kind for cls, kind in KINDS.items() if isinstance(error, cls)), "adapter-failed")
+    code, retryable = (error.code, error.retryable) if isinstance(error, Error) else (None, False)
+    described = {"kind": kind, "code": code, "retryable": retryable, "message": str(error) or repr(error)}
+    if isinstance(error, Lost):
+        described["cause"] = error.cause
+    return described
+
+
+async def answer(adapter: Adapter, request: Request) -> None:
+    method: Optional[Callable[[Request], Awaitable[Result]]] = getattr(adapter, str(request["do"]), None)
+    try:
+        if method is None:
+            message = f"{request['do']} is not supported"
+            error = {"kind": "unsupported", "code": None, "retryable": False, "message": message}
+            write({"id": request["id"], "error": error})
+            return
+        write({"id": request["id"], "ok": await method(request)})
+    except (Exception, asyncio.CancelledError) as error:
+        write({"id": request["id"], "error": failure(error)})
+
+
+def forget(running: "Dict[Any, asyncio.Task[None]]", number: Any, _task: "asyncio.Task[None]") -> None:
+    running.pop(number, None)
+
+
+async def serve() -> None:
+    loop, adapter = asyncio.get_running_loop(), Adapter()
+    lines: "asyncio.Queue[Optional[str]]" = asyncio.Queue()
+
+    def read() -> None:
+        for line in sys.stdin:
+            loop.call_soon_threadsafe(lines.put_nowait, line)
+        loop.call_soon_threadsafe(lines.put_nowait, None)
+
+    threading.Thread(target=read, daemon=True).start()
+    running: "Dict[Any, asyncio.Task[None]]" = {}
+
+    while (line := await lines.get()) is not None:
+        if not line.strip():
+            continue
+        request = json.loads(line)
+        if request["do"] == "cancel":
+            task = running.get(request["request"])
+            if task:
+                task.cancel()
+            write({"id": request["id"], "ok": {}})
+            continue
+        task = asyncio.ensure_future(answer(adapter, request))
+        running[request["id"]] = task
+        task.add_done_callback(functools.partial(forget, running, request["id"]))
+        if request["do"] == "shutdown":
+            await task
+            return
+    await adapter.shutdown({})
+
+
+if __name__ == "__main__":
+    asyncio.run(serve())

@@ -1,0 +1,185 @@
+"""An acquire: repeats its call until the locks are granted, the wait ends or the session ends.
+
+A copy of the call keeps the queue entry, because it has the same attempt. An acquire that fails or is cancelled gives its
+attempt up in the background, unless the cluster certainly has no entry of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Awaitable, Callable, Dict, List, Optional, Set
+
+from . import _clock
+from ._calls import WAIT_MAX, Call
+from ._entry import QueueEntry
+from ._hold import Grant, HeldLocks, Hold
+from ._lease import HoldLimits, deadline
+from ._numbers import numbers
+from ._request import LockRequest
+from ._retry import Delivery
+from ._send import whole_millis
+from ._session import Session
+from .errors import Error, Lost, Unavailable, UnexpectedResponse, is_uncertain, newest_attempt
+
+#: An acquire that waits for nothing tries this many sessions.
+_FRESH_SESSIONS_MAX = 3
+
+
+class WaitLimit:
+    """The end of a wait, on the clock of the event loop; `None` waits without bound."""
+
+    def __init__(self, wait: Optional[float]) -> None:
+        self._until = None if wait is None else asyncio.get_running_loop().time() + wait
+
+    def next_call(self) -> float:
+        """The wait of the next call, in whole milliseconds."""
+        if self._until is None:
+            return WAIT_MAX
+        return whole_millis(max(min(self._until - asyncio.get_running_loop().time(), WAIT_MAX), 0.0))
+
+    def is_over(self) -> bool:
+        return self.next_call() == 0
+
+
+async def acquire(
+    session_for: Callable[[Optional[float]], Awaitable[Session]], request: LockRequest, limit: WaitLimit
+) -> HeldLocks:
+    """Acquires the locks on the client's session, or on a new one if it ended before the grant."""
+    attempts = 0
+    while True:
+        attempts += 1
+        session = await session_for(request.ttl)
+        try:
+            began = _clock.now()
+            held = await _Acquire(session, request, limit).run()
+            session.metrics.acquired(request.locks[0], _clock.now() - began)
+            return held
+        except Lost as lost:
+            # The session ended while it was idle, or while the entry was queued. The caller held nothing.
+            may_reopen = session.is_own and not session.is_closed
+            if may_reopen and (attempts < _FRESH_SESSIONS_MAX or not limit.is_over()):
+                continue
+            if lost.cause == "not-renewed":
+                raise Unavailable(lost.loss.reason or "no renewal was answered") from None
+            raise
+        except Error as error:
+            session.metrics.acquire_failed(request.locks[0], error)
+            raise
+
+
+class _Acquire:
+    """One attempt, and those that follow if another process of the session has a larger number."""
+
+    def __init__(self, session: Session, request: LockRequest, limit: WaitLimit) -> None:
+        self._session, self._request, self._limit = session, request, limit
+        attempt = numbers.after()
+        self._entries = [QueueEntry(lock, request.owner, attempt) for lock in request.locks]
+        #: Whether the cluster certainly has no entry of this attempt.
+        self._leaves_nothing = True
+
+    async def run(self) -> HeldLocks:
+        session = self._session
+        session.use()
+        for entry in self._entries:
+            session.entries.add(entry)
+        session.limits_changed.set()
+        try:
+            return await self._repeat()
+        except BaseException:
+            if self._leaves_nothing:
+                session.entries.remove(self._entries)
+            else:
+                session.release_in_background(self._entries)
+            session.unuse()
+            raise
+
+    async def _repeat(self) -> HeldLocks:
+        is_granted_elsewhere = in_doubt = False
+        while True:
+            self._leaves_nothing = False
+            delivery = await self._send(self._limit.next_call(), is_granted_elsewhere)
+            if delivery is None:
+                is_granted_elsewhere = in_doubt = True
+                continue
+            is_granted_elsewhere = False
+            in_doubt |= delivery.in_doubt
+            error = delivery.error
+            if error is None:
+                return self._granted(delivery)
+            if self._may_repeat(error):
+                continue
+            newest = newest_attempt(error)
+            if newest is None:
+                unclear = in_doubt or is_uncertain(error) or isinstance(error, UnexpectedResponse)
+                self._leaves_nothing = not unclear
+                raise error
+            in_doubt = False
+            attempt = numbers.after(newest)
+            for entry in self._entries:
+                entry.attempt = attempt
+
+    def _may_repeat(self, error: Error) -> bool:
+        """Whether the queue entry may still exist, and the wait goes on.
+
+        The node died, held the call for the maximum time, has no leader, or the token file may have another token.
+        """
+        if self._limit.is_over():
+            return False
+        is_old_token = self._session.calls.nodes.may_get_token(error)
+        return is_uncertain(error) or is_old_token or error.code == "wait-timeout"
+
+    async def _send(self, wait: float, is_granted_elsewhere: bool) -> Optional[Delivery]:
+        """Sends the call once. `None` if a renewal listed the locks as held: the node of the call is behind or frozen."""
+        session, first = self._session, self._entries[0]
+        call = self._request.call(session.name, first.attempt, wait)
+        return await deliver_unless_lost(session, call, is_granted_elsewhere, first)
+
+    def _granted(self, delivery: Delivery) -> HeldLocks:
+        """Turns the grants into holds, if the session is alive."""
+        body = delivery.checked().json()
+        grants: List[Dict[str, Any]] = body["grants"] if len(self._entries) > 1 else [body]
+        by_lock = {str(grant["lock"]): grant for grant in grants}
+        if set(by_lock) != {entry.lock for entry in self._entries}:
+            raise UnexpectedResponse("the answer has other locks than the request")
+        for grant in grants:
+            self._session.acknowledge(_counted_from(delivery, grant), grant.get("expires_in_ms") or 0)
+        holds = [self._hold(entry, by_lock[entry.lock], delivery) for entry in self._entries]
+        self._session.limits_changed.set()
+        return HeldLocks(self._session, holds)
+
+    def _hold(self, entry: QueueEntry, grant: Dict[str, Any], delivery: Delivery) -> Hold:
+        request, now = self._request, _clock.now()
+        progress, max_hold = request.progress_timeout, request.max_hold
+        max_until = None
+        if max_hold is not None:
+            # The node that counted the remaining time may have been behind.
+            left = min(grant.get("ends_in_ms", max_hold * 1000) / 1000, max_hold)
+            max_until = deadline(_counted_from(delivery, grant), left)
+        entry.limits = HoldLimits(progress, None if progress is None else now + progress, max_hold, max_until)
+        granted = Grant.of(grant, request.mode)
+        entry.hold(granted.token)
+        return Hold(self._session, entry, granted, request)
+
+
+def _counted_from(delivery: Delivery, grant: Dict[str, Any]) -> float:
+    return float(delivery.sent + grant.get("waited_ms", 0) / 1000)
+
+
+async def deliver_unless_lost(
+    session: Session, call: Call, is_granted_elsewhere: bool, entry: QueueEntry
+) -> Optional[Delivery]:
+    """Delivers a call of an entry. Raises the loss of the session; `None` if a renewal listed the entry's grant."""
+    delivery = asyncio.ensure_future(session.calls.deliver_acquire(call, is_granted_elsewhere))
+    granted = asyncio.ensure_future(entry.granted_elsewhere.wait())
+    try:
+        waits: Set["asyncio.Future[Any]"] = {delivery, granted, session.lost}
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        if delivery.done():
+            return delivery.result()
+        if session.lost.done():
+            raise Lost(session.lost.result())
+        entry.granted_elsewhere.clear()
+        return None
+    finally:
+        delivery.cancel()
+        granted.cancel()

@@ -1,0 +1,199 @@
+"""A call of the HTTP API, and the meaning of an answer for the call. No I/O."""
+
+from __future__ import annotations
+
+import enum
+import json
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple, Union
+from urllib.parse import quote
+
+from .errors import Busy, Error, InvalidArgument, Loss, Lost, Problem, Rejected, UnexpectedResponse
+
+#: A time in seconds, or a `timedelta`.
+Duration = Union[int, float, timedelta]
+#: One call waits at most this long at a node; longer waits continue with another call.
+WAIT_MAX = 300.0
+_FOREVER = 10 * 365 * 86400.0
+
+
+class Copies(enum.Enum):
+    """The effect of a second copy of a call at another node."""
+
+    #: No copy has an effect, however late it arrives: a read, or a call with a number. Two nodes may have the call.
+    HARMLESS = 1
+    #: A repeated call changes nothing, but a late copy may undo another change. A node gets it after a lost answer.
+    REPEATABLE = 2
+
+
+@dataclass(frozen=True)
+class Call:
+    method: str
+    #: Path and query.
+    target: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    #: The time that the node should wait, in seconds.
+    wait: float = 0.0
+    copies: Copies = Copies.REPEATABLE
+
+    def numbered(self, session: str, request: int) -> Call:
+        """The call with a request number, which the cluster executes once."""
+        mark = "&" if "?" in self.target else "?"
+        named = query({"session": session, "request": request}, mark)
+        return replace(self, target=self.target + named, copies=Copies.HARMLESS)
+
+
+def get(target: str, wait: float = 0.0, headers: Optional[Mapping[str, str]] = None) -> Call:
+    return Call("GET", target, headers or {}, wait=wait, copies=Copies.HARMLESS)
+
+
+@dataclass(frozen=True)
+class Response:
+    status: int
+    #: With names in lower case.
+    headers: Mapping[str, str]
+    body: bytes = b""
+
+    def json(self) -> Dict[str, Any]:
+        try:
+            body = json.loads(self.body)
+        except ValueError as error:
+            raise UnexpectedResponse(str(error)) from None
+        if not isinstance(body, dict):
+            raise UnexpectedResponse("the body is no JSON object")
+        return body
+
+    def problem(self) -> Optional[Problem]:
+        """The problem document of an unsuccessful answer, if the node sent one."""
+        try:
+            body = json.loads(self.body)
+        except ValueError:
+            return None
+        if not isinstance(body, dict) or not isinstance(body.get("code"), str):
+            return None
+        return Problem(
+            code=body["code"],
+            title=str(body.get("title", body["code"])),
+            detail=str(body.get("detail", "")),
+            hint=body.get("hint"),
+            retryable=body.get("retryable") is True,
+            status=self.status,
+            request_id=self.headers.get("holdfast-request-id"),
+            facts=body,
+        )
+
+
+@dataclass(frozen=True)
+class Rejection:
+    """Another node would return the same."""
+
+    error: Error
+
+
+@dataclass(frozen=True)
+class NotDone:
+    """The node certainly did not execute the request."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class MayBeDone:
+    """The request has no answer, so the node may execute it later."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class OldToken:
+    """The node did not accept the access token, whose file may have another one."""
+
+    error: Error
+
+
+Outcome = Union[Response, Rejection, NotDone, MayBeDone, OldToken]
+
+_BUSY = frozenset({"lock-busy", "lock-in-cooldown", "wait-timeout", "not-yet"})
+
+
+def classify(base: str, response: Response) -> Outcome:
+    """The meaning of an answer for its call."""
+    if 200 <= response.status < 300:
+        return response
+    problem = response.problem()
+    if problem is None:
+        reason = f"{base} answered {response.status} without a problem document"
+        return MayBeDone(reason) if response.status >= 500 else Rejection(UnexpectedResponse(reason))
+    if problem.code in _BUSY:
+        return Rejection(Busy(problem))
+    if problem.code == "session-expired":
+        return Rejection(Lost(Loss("session-ended")))
+    reason = f"{base}: {problem.code}: {problem.title}"
+    if problem.code in ("outcome-unknown", "internal"):
+        return MayBeDone(reason)
+    return NotDone(reason) if problem.retryable else Rejection(Rejected(problem))
+
+
+def seconds(duration: Duration, name: str, minimum: float = 0.0) -> float:
+    """Checks a duration, and returns it in seconds."""
+    value = duration.total_seconds() if isinstance(duration, timedelta) else duration
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not minimum <= value <= _FOREVER:
+        raise InvalidArgument(f"{name} is {duration!r}: give seconds or a timedelta, at least {minimum:g}")
+    return float(value)
+
+
+def millis(duration: float) -> str:
+    """`1500ms`"""
+    return f"{round(duration * 1000)}ms"
+
+
+def query(parameters: Mapping[str, Any], start: str = "?") -> str:
+    """`?a=1&b=2`. A list repeats its parameter; `None` is left out."""
+    pairs: List[Tuple[str, Any]] = []
+    for key, value in parameters.items():
+        values: Iterable[Any] = value if isinstance(value, (list, tuple)) else [value]
+        pairs.extend((key, one) for one in values if one is not None)
+    text = "&".join(f"{quote(key, safe='')}={quote(_text(value), safe='')}" for key, value in pairs)
+    return start + text if text else ""
+
+
+def _text(value: Any) -> str:
+    return {True: "true", False: "false"}[value] if isinstance(value, bool) else str(value)
+
+
+def path(kind: str, name: str) -> str:
+    """`/v1/locks/shop/orders`"""
+    return f"/v1/{kind}/{quote(name, safe='/')}"
+
+
+def check_name(name: str, what: str = "the lock name") -> str:
+    """Checks a name whose parts become parts of a URL. The cluster checks the other rules."""
+    if not isinstance(name, str):
+        raise InvalidArgument(f"{what} is {name!r}: give a str")
+    if not 1 <= len(name.encode("utf-8", "surrogatepass")) <= 512:
+        raise InvalidArgument(f"{what} has {len(name.encode('utf-8', 'surrogatepass'))} bytes: give 1 to 512")
+    if any(part in ("", ".", "..") for part in name.split("/")):
+        raise InvalidArgument(f"{what} {name!r} has a component that is empty, '.' or '..'")
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise InvalidArgument(f"{what} {name!r} is not Unicode text") from None
+    return name
+
+
+def base_url(text: str, default: str) -> Tuple[str, str, int]:
+    """The scheme, the host and the port of a node: `host:port`, `http://host:port` or `https://host:port`."""
+    scheme, mark, address = text.strip().rstrip("/").partition("://")
+    if not mark:
+        scheme, address = default, scheme
+    host, _, port = address.rpartition(":")
+    if scheme not in ("http", "https"):
+        raise InvalidArgument(f"{text!r} uses an unsupported protocol: write host:port, http:// or https://")
+    if ":" in host and not (host.startswith("[") and host.endswith("]")):
+        raise InvalidArgument(f"{text!r} is not a node address: put the IPv6 address into brackets")
+    host = host.strip("[]")
+    if not host or not port.isascii() or not port.isdigit() or int(port) > 65535 or set(host) & set(" /?#@,;"):
+        raise InvalidArgument(f"{text!r} is not a node address: write host:port, such as 127.0.0.1:7400")
+    return scheme, host, int(port)

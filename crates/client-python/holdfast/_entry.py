@@ -1,0 +1,132 @@
+"""The queue entries of a session: each acquire has one for each lock, and keeps it while it holds the lock."""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import threading
+from typing import Callable, Iterable, List, Optional, Sequence, Tuple
+
+from . import _clock
+from ._calls import Call, Copies, path, query
+from ._lease import HoldLimits, ReleaseRequest
+from ._numbers import random_name
+from .errors import Loss
+
+
+class Stage(enum.Enum):
+    WAITING = 1
+    HELD = 2
+    #: A change of the mode is in progress, so the hold may have a new token.
+    CONVERTING = 3
+    #: Being released; the cluster may not have the release yet.
+    LEAVING = 4
+
+
+class QueueEntry:
+    """One lock of one acquire. Any thread may read it; `limits` changes under a mutex."""
+
+    def __init__(self, lock: str, owner: Optional[str], attempt: int) -> None:
+        self.lock = lock
+        #: `None` stands for the session itself.
+        self.owner = owner
+        self.attempt = attempt
+        self.stage = Stage.WAITING
+        #: The token of the latest hold.
+        self.token: Optional[int] = None
+        self.limits = HoldLimits()
+        #: Set when a renewal lists the lock as held while this entry still waits for the grant.
+        self.granted_elsewhere = asyncio.Event()
+        #: Excludes other changes of the mode, so that the answers of two changes never mix.
+        self.mode_change = asyncio.Lock()
+        #: Called on the engine's thread after a loss, and after a release request.
+        self.on_lost: Optional[Callable[[], None]] = None
+        self.on_request: Optional[Callable[[], None]] = None
+        self.is_reported = False
+        self._mutex = threading.Lock()
+
+    def change_limits(self, change: Callable[[HoldLimits], HoldLimits]) -> None:
+        with self._mutex:
+            self.limits = change(self.limits)
+
+    def hold(self, token: int) -> None:
+        self.token = token
+        self.stage = Stage.HELD
+
+    def holds(self, token: int) -> bool:
+        return self.token == token and self.stage in (Stage.HELD, Stage.CONVERTING)
+
+    def is_held_as(self, token: int) -> bool:
+        """Whether the hold has this token, without a change or a release in progress, and is not lost."""
+        is_lost = isinstance(self.limits.check(_clock.now()), Loss)
+        return self.stage is Stage.HELD and self.token == token and not is_lost
+
+    def lose(self, loss: Loss) -> None:
+        """Marks the hold as lost; the first loss stays."""
+        self.change_limits(lambda limits: limits.lose(loss, _clock.now()))
+
+    def request_release(self, request: ReleaseRequest) -> None:
+        self.change_limits(lambda limits: limits.ask(request))
+        if self.on_request:
+            self.on_request()
+
+
+def release_call(entries: Sequence[QueueEntry], session: str) -> Call:
+    """The call that releases entries of one owner and one attempt. It never releases a later hold."""
+    first = entries[0]
+    parameters = {"session": session, "owner": first.owner, "attempt": first.attempt}
+    if len(entries) == 1:
+        target = path("locks", first.lock) + query(parameters)
+    else:
+        target = "/v1/locks" + query({"name": [entry.lock for entry in entries], **parameters})
+    return Call("DELETE", target, copies=Copies.HARMLESS)
+
+
+def generated_owner() -> str:
+    """The owner of one guard."""
+    return random_name("g")
+
+
+def is_generated_owner(owner: Optional[str]) -> bool:
+    """Whether a client library may have generated the owner for one guard."""
+    return owner is not None and owner.startswith("g-")
+
+
+class QueueEntries:
+    """The queue entries of one session."""
+
+    def __init__(self) -> None:
+        self._all: List[QueueEntry] = []
+        self._emptied = asyncio.Event()
+        self._emptied.set()
+
+    def add(self, entry: QueueEntry) -> None:
+        self._all.append(entry)
+        self._emptied.clear()
+
+    def remove(self, entries: Iterable[QueueEntry]) -> None:
+        gone = {id(entry) for entry in entries}
+        self._all = [entry for entry in self._all if id(entry) not in gone]
+        if not self._all:
+            self._emptied.set()
+
+    async def emptied(self) -> None:
+        await self._emptied.wait()
+
+    def all(self) -> List[QueueEntry]:
+        return list(self._all)
+
+    def held(self) -> List[Tuple[QueueEntry, int]]:
+        """The holds of the guards, with their tokens."""
+        return [(e, e.token) for e in self._all if e.stage is Stage.HELD and e.token is not None]
+
+    def of_hold(self, lock: str, token: int) -> List[QueueEntry]:
+        """The entries of one hold: each guard that re-entered it has one."""
+        return [entry for entry in self._all if entry.lock == lock and entry.holds(token)]
+
+    def awaiting(self, lock: str) -> List[QueueEntry]:
+        """The entries that wait for a grant or a new token of the lock."""
+        return [e for e in self._all if e.lock == lock and e.stage in (Stage.WAITING, Stage.CONVERTING)]
+
+    def has_owner(self, lock: str, owner: Optional[str]) -> bool:
+        return any(entry.lock == lock and entry.owner == owner for entry in self._all)

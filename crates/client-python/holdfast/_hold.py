@@ -1,0 +1,188 @@
+"""The view of one held lock, and the locks of one guard."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Callable, List, Mapping, Optional, Tuple, Union
+
+from . import _clock, _engine
+from ._calls import Call, Copies, path, query
+from ._entry import QueueEntry
+from ._lease import ReleaseRequest
+from ._request import LockRequest
+from ._session import Session
+from .errors import Error, InvalidArgument, Loss, Lost, Rejected, is_uncertain
+
+
+_FORKED = Loss("session-ended", "the lock belongs to the parent process")
+
+
+@dataclass(frozen=True)
+class Grant:
+    """What the cluster granted. A change of the mode replaces it."""
+
+    token: int
+    #: The smallest token of the lock that was still valid at the grant: the floor of a shared holder or a permit.
+    min_valid_token: int
+    mode: str
+    permits: int
+    slots: Tuple[int, ...]
+
+    @classmethod
+    def of(cls, body: Mapping[str, Any], mode: Optional[str]) -> Grant:
+        # Another guard of the owner may have a stronger mode, which ends with that guard.
+        return cls(
+            token=int(body["token"]),
+            min_valid_token=int(body.get("min_valid_token", body["token"])),
+            mode=mode or "exclusive",
+            permits=int(body.get("permits", 1)),
+            slots=tuple(body.get("slots", ())),
+        )
+
+
+class Hold:
+    """One held lock. Any thread may read it."""
+
+    def __init__(self, session: Session, entry: QueueEntry, grant: Grant, request: LockRequest) -> None:
+        self.session = session
+        self.entry = entry
+        self.grant = grant
+        self.request = request
+        self.is_released = False
+
+    def loss(self) -> Optional[Loss]:
+        """The loss, by the clock; `None` while the lock is certainly held."""
+        loss = self._check()
+        return loss if isinstance(loss, Loss) else None
+
+    def remaining(self) -> float:
+        """The time until the deadline; zero if the lock is lost."""
+        check = self._check()
+        return 0.0 if isinstance(check, Loss) else max(check - _clock.now(), 0.0)
+
+    def ensure(self) -> None:
+        loss = self.loss()
+        if loss:
+            raise Lost(loss, self.entry.lock, self.grant.token)
+
+    def report_progress(self) -> None:
+        self.ensure()
+        self.entry.change_limits(lambda limits: limits.report_progress(_clock.now()))
+        self.ensure()
+
+    def lose(self, loss: Loss) -> Lost:
+        """Marks the hold as lost; the first loss stays."""
+        self.entry.lose(loss)
+        self.session.limits_changed.set()
+        return Lost(self.loss() or loss, self.entry.lock, self.grant.token)
+
+    def _check(self) -> Union[Loss, float]:
+        if not _engine.is_current(self.session.engine):
+            return _FORKED
+        now = _clock.now()
+        limit = self.entry.limits.check(now)
+        if isinstance(limit, Loss):
+            return limit
+        if self.is_released:
+            return Loss("released-elsewhere", "this guard was released")
+        over = self.session.loss(now)
+        if over:
+            return over
+        deadline = self.session.lease.deadline
+        return deadline if limit is None else min(limit, deadline)
+
+
+class HeldLocks:
+    """The locks of one guard, which one acquire granted. A user of their session until they are released."""
+
+    def __init__(self, session: Session, holds: List[Hold]) -> None:
+        self.session = session
+        self.holds = holds
+        self.is_over = False
+
+    def loss(self) -> Optional[Lost]:
+        """The first loss, in the order of the locks."""
+        for hold in self.holds:
+            if loss := hold.loss():
+                return Lost(loss, hold.entry.lock, hold.grant.token)
+        return None
+
+    def reported_loss(self) -> Optional[Loss]:
+        """The first loss. After the release, only a loss that came before."""
+        if not self.is_over:
+            lost = self.loss()
+            return lost.loss if lost else None
+        return next((loss for loss in (hold.entry.limits.lost for hold in self.holds) if loss), None)
+
+    def release_request(self) -> Optional[ReleaseRequest]:
+        """The latest release request of one of the locks."""
+        requests = (hold.entry.limits.request for hold in self.holds)
+        return next((request for request in requests if request), None)
+
+    def on_change(self, lost: Callable[[], None], requested: Callable[[], None]) -> None:
+        """Calls back on the engine's thread after a loss, and after a release request."""
+        for hold in self.holds:
+            hold.entry.on_lost, hold.entry.on_request = lost, requested
+        if self.reported_loss():
+            lost()
+        if self.release_request():
+            requested()
+
+    async def release(self) -> None:
+        """Releases all locks. If the outcome is uncertain, the release continues in the background."""
+        if self.is_over:
+            return
+        if not _engine.is_current(self.session.engine):
+            self.is_over = True
+            raise Lost(_FORKED, self.holds[0].entry.lock, self.holds[0].grant.token)
+        self.is_over = True
+        lost = self.loss()
+        entries = [hold.entry for hold in self.holds]
+        try:
+            if lost and len(entries) == 1:
+                # The cluster has no hold any more, or its release or the end of the session is on its way.
+                self.session.entries.remove(entries)
+            else:
+                await self.session.release(entries)
+        except Error as error:
+            if is_uncertain(error):
+                self.session.release_in_background(entries)
+            if lost is None:
+                raise Lost(Loss("released-elsewhere")) if isinstance(error, Rejected) else error
+        except BaseException:
+            self.session.release_in_background(entries)
+            raise
+        finally:
+            for hold in self.holds:
+                hold.is_released = True
+            self.session.unuse()
+            self.session.metrics.released(self.holds[0].entry.lock)
+        if lost:
+            raise lost
+
+    def release_in_background(self) -> None:
+        """Releases all locks, for a caller that is gone."""
+        self.session.start(self._release_quietly())
+
+    async def _release_quietly(self) -> None:
+        try:
+            await self.release()
+        except Error:
+            pass  # The background goes on, or the lock is lost.
+
+
+async def release_permits(hold: Hold, permits: int) -> None:
+    """Gives back some permits of a semaphore, and keeps the others with the same token."""
+    hold.ensure()
+    left = hold.grant.permits - permits
+    if permits < 1 or left < 1:
+        raise InvalidArgument("give back at least one permit and keep at least one: release the guard to give back all")
+    session, token = hold.session, hold.grant.token
+
+    async def send(request: int) -> None:
+        of = {"session": session.name, "owner": hold.entry.owner, "permits": permits, "token": token}
+        target = path("locks", hold.entry.lock) + query({**of, "request": request})
+        await session.calls.send(Call("DELETE", target, copies=Copies.HARMLESS))
+
+    await session.numbered_calls.send(send)
+    hold.grant = replace(hold.grant, permits=left, slots=hold.grant.slots[:left])

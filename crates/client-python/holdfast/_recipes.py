@@ -1,0 +1,231 @@
+"""The calls of latches, barriers, counters, elections and locks in general. They run on the engine."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any, Dict, Optional
+
+from . import _clock
+from ._calls import Call, Copies, get, millis, path, query
+from ._core import Core
+from ._hold import Hold
+from ._numbers import numbers, random_name
+from ._session import Session
+from .errors import Busy, Error, Loss, Lost, Rejected, is_hold_gone, is_uncertain, newest_attempt, newest_request
+
+
+@dataclass(frozen=True)
+class Count:
+    """The state of a counter: its value, and the revision of its last change."""
+
+    value: int
+    version: int
+
+
+async def change_counter(core: Core, name: str, method: str, parameters: Dict[str, Any]) -> Count:
+    body, _ = await core.send_once(Call(method, path("counters", name) + query(parameters)))
+    return Count(int(body["value"]), int(body["version"])) if body else Count(0, 0)
+
+
+async def read_counter(core: Core, name: str) -> Count:
+    body = await core.json(get(path("counters", name)))
+    return Count(int(body["value"]), int(body["version"]))
+
+
+async def create_latch(core: Core, name: str, count: int) -> int:
+    """Returns the count that is left."""
+    body, _ = await core.send_once(Call("PUT", path("latches", name) + query({"count": count})))
+    return int(body["left"])
+
+
+async def count_down(core: Core, name: str, key: str) -> int:
+    """Returns the count that was left after the first call for the key."""
+    body, _ = await core.send_once(Call("POST", path("latches", name) + query({"key": key})))
+    return int(body["left"])
+
+
+async def wait_for_latch(core: Core, name: str, wait: float) -> None:
+    loop = asyncio.get_running_loop()
+    until = loop.time() + wait
+    while True:
+        try:
+            await core.calls.repeat_until(
+                until, lambda: True, lambda left: get(path("latches", name) + query({"wait": millis(left)}), left)
+            )
+            return
+        except Busy:
+            if loop.time() >= until:
+                raise
+
+
+async def delete(core: Core, kind: str, name: str) -> None:
+    await core.send_once(Call("DELETE", path(kind, name)))
+
+
+@dataclass(frozen=True)
+class Tripped:
+    """The round of a barrier that opened."""
+
+    #: The order of arrival, from 0.
+    index: int
+    parties: int
+    generation: int
+
+
+class Arrival:
+    """A party at a barrier, as an owner of its own, so that several arrivals of one program are separate parties."""
+
+    def __init__(self, core: Core, session: Session, kind: str, name: str) -> None:
+        self._core, self._session = core, session
+        self._path = path(kind, name)
+        self._party = {"session": session.name, "owner": random_name("a")}
+        self._request = numbers.after()
+        self._round: Optional[Tripped] = None
+        session.use()
+
+    async def arrive(self, parties: int, wait: float) -> None:
+        """Arrives and waits for the other parties. A failure takes the arrival back."""
+        until = asyncio.get_running_loop().time() + wait
+        try:
+            try:
+                body = await self._repeat(parties, until)
+            except Rejected as error:
+                newest = newest_request(error)
+                if newest is None:
+                    raise
+                self._request = numbers.after(newest)
+                body = await self._repeat(parties, until)
+        except BaseException as error:
+            # The cluster has no arrival after a certain answer.
+            if not isinstance(error, (Busy, Rejected, Lost)):
+                self._session.start(self._give_up())
+            else:
+                self._session.unuse()
+            raise
+        self._round = Tripped(int(body["index"]), int(body["parties"]), int(body["generation"]))
+
+    @property
+    def round(self) -> Tripped:
+        assert self._round is not None
+        return self._round
+
+    async def leave(self, wait: float) -> None:
+        """Leaves a double barrier, and waits until all parties have left."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + wait
+        def call(left: float) -> Call:
+            parameters = {**self._party, "generation": self.round.generation, "wait": millis(left) if left else None}
+            return Call("DELETE", self._path + query(parameters), wait=left, copies=Copies.HARMLESS)
+
+        try:
+            while True:
+                try:
+                    await self._core.calls.repeat_until(until, self._is_alive, call)
+                    return
+                except Busy:
+                    if loop.time() >= until:
+                        raise
+        except BaseException as error:
+            if not isinstance(error, (Busy, Rejected, Lost)):
+                self._session.use()
+                self._session.start(self._give_up())
+            raise
+        finally:
+            self._session.unuse()
+
+    def done(self) -> None:
+        """The party of a barrier has nothing to leave."""
+        self._session.unuse()
+
+    def leave_in_background(self) -> None:
+        """For a caller that is gone."""
+        self._session.start(self._give_up())
+
+    async def _repeat(self, parties: int, until: float) -> Dict[str, Any]:
+        def call(left: float) -> Call:
+            parameters = {**self._party, "parties": parties, "request": self._request, "wait": millis(left)}
+            return Call("PUT", self._path + query(parameters), wait=left, copies=Copies.HARMLESS)
+
+        return await self._core.calls.repeat_until(until, self._is_alive, call)
+
+    def _is_alive(self) -> bool:
+        return self._session.loss() is None
+
+    async def _give_up(self) -> None:
+        names = [{"request": self._request}]
+        if self._round:
+            names.append({"generation": self._round.generation})
+        try:
+            for name in names:
+                await self._delete(name)
+        finally:
+            self._session.unuse()
+
+    async def _delete(self, name: Dict[str, int]) -> None:
+        while self._is_alive():
+            try:
+                target = self._path + query({**self._party, **name})
+                await self._core.calls.send(Call("DELETE", target, copies=Copies.HARMLESS))
+                return
+            except Error as error:
+                if not is_uncertain(error):
+                    return
+
+
+async def arrive(core: Core, kind: str, name: str, parties: int, wait: float) -> Arrival:
+    """Arrives at a barrier. The party of a double barrier must leave."""
+    arrival = Arrival(core, await core.session_for(), kind, name)
+    await arrival.arrive(parties, wait)
+    if kind == "barriers":
+        arrival.done()
+    return arrival
+
+
+async def set_value(hold: Hold, value: str) -> None:
+    """Replaces the value of the hold, with the same token. If the hold was lost, never acquires the lock again."""
+    hold.ensure()
+    session, attempt, after = hold.session, hold.entry.attempt, hold.entry.attempt
+    for is_last in (False, True):
+        call = hold.request.change_call(session.name, attempt, numbers.after(after), {"value": value}, 0.0)
+        sent = _clock.now()
+        try:
+            body = await session.calls.json(call)
+        except Error as error:
+            newest = newest_attempt(error)
+            if newest is not None and not is_last:
+                after = newest
+                continue
+            if is_hold_gone(error) or isinstance(error, Busy):
+                raise hold.lose(Loss("released-elsewhere")) from None
+            raise
+        if body.get("token") != hold.grant.token:
+            raise hold.lose(Loss("released-elsewhere"))
+        return session.acknowledge(sent, body.get("expires_in_ms") or 0)
+
+
+async def lock_state(core: Core, lock: str) -> Dict[str, Any]:
+    return await core.json(get(path("locks", lock)))
+
+
+async def force_release(core: Core, lock: str, reason: str, token: Optional[int]) -> int:
+    """Returns the number of holds that ended. With a token, a late copy of the call affects no later holder."""
+    copies = Copies.REPEATABLE if token is None else Copies.HARMLESS
+    target = path("force-releases", lock) + query({"reason": reason, "token": token})
+    body = await core.json(Call("POST", target, copies=copies))
+    return int(body["ended"])
+
+
+async def request_release(
+    core: Core, lock: str, reason: Optional[str], deadline: float, revoke: bool, token: Optional[int]
+) -> int:
+    """Returns the number of holders that got the request."""
+    parameters = {
+        "reason": reason,
+        "deadline": millis(deadline),
+        "revoke": True if revoke else None,
+        "token": token,
+    }
+    copies = Copies.REPEATABLE if token is None else Copies.HARMLESS
+    body = await core.json(Call("POST", path("release-requests", lock) + query(parameters), copies=copies))
+    return int(body["asked"])

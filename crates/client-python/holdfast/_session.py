@@ -1,0 +1,162 @@
+"""A session of a client: its lease, its queue entries, and the count of its users.
+
+Guards, acquires in progress and open handles are users. The session is renewed (`_renewal.py`) exactly while it has users,
+so the client renews nothing for finished work. Everything here runs on the event loop of the engine; other threads read
+`lease` only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any, Mapping, Optional, Sequence, Set
+
+from . import _clock, _engine
+from ._entry import QueueEntries, QueueEntry, Stage, release_call
+from ._lease import Acknowledged, Lease
+from ._numbers import jitter, numbers
+from ._send import Calls, NumberedCalls
+from .errors import Error, Loss, Lost, is_uncertain, newest_attempt
+from .metrics import Metrics
+
+log = logging.getLogger("holdfast")
+
+_IDLE_AFTER = 0.5
+
+
+class Session:
+    """An open session."""
+
+    def __init__(
+        self, calls: Calls, name: str, is_own: bool, body: Mapping[str, Any], sent: float, metrics: Metrics
+    ) -> None:
+        self.calls = calls
+        self.engine = _engine.current()
+        self.name = name
+        #: Whether the client generated the name: no other client uses the session, and it ends with the client.
+        self.is_own = is_own
+        self.incarnation = int(body["incarnation"])
+        self.opened_at: Optional[int] = body.get("revision")
+        self.lease = Lease.of(Acknowledged(sent, body.get("expires_in_ms", 0) / 1000), jitter())
+        self.entries = QueueEntries()
+        self.numbered_calls = NumberedCalls()
+        self.metrics = metrics
+        self.users = 0
+        #: Set while the session has no users, a moment after the last one: locks are often taken in sequence.
+        self.idle = asyncio.Event()
+        self.idle.set()
+        #: Whether the client may use the session again.
+        self.is_in_use = True
+        #: Whether the client has closed the session.
+        self.is_closed = False
+        #: Set after each change that the renewal or the watch of losses must see.
+        self.changed = asyncio.Event()
+        self.limits_changed = asyncio.Event()
+        self.lost: "asyncio.Future[Loss]" = asyncio.get_running_loop().create_future()
+        self._tasks: Set["asyncio.Task[None]"] = set()
+
+    @classmethod
+    async def open(
+        cls, calls: Calls, name: str, is_own: bool, ttl: Optional[float], labels: Mapping[str, str], metrics: Metrics
+    ) -> Session:
+        delivery = await calls.open_session(name, numbers.after(), ttl, labels)
+        if delivery.error and (newest := newest_attempt(delivery.error)) is not None:
+            # An earlier session of this name had a larger number.
+            delivery = await calls.open_session(name, numbers.after(newest), ttl, labels)
+        return cls(calls, name, is_own, delivery.checked().json(), delivery.sent, metrics)
+
+    def loss(self, now: Optional[float] = None) -> Optional[Loss]:
+        """The loss; `None` while the session certainly lives."""
+        return self.lease.loss(_clock.now() if now is None else now)
+
+    def acknowledge(self, counted_from: float, held_ms: float) -> None:
+        """Extends the lease, or raises the loss if the deadline has passed."""
+        now = _clock.now()
+        self.lease = self.lease.acknowledge(Acknowledged(counted_from, held_ms / 1000), jitter(), now)
+        self.changed.set()
+        if loss := self.loss(now):
+            raise Lost(loss)
+
+    def renewal_failed(self, error: BaseException) -> None:
+        """Stores the error, which the loss reports later, e.g. that the call needs a credential."""
+        hint = f" ({error.hint})" if isinstance(error, Error) and error.hint else ""
+        self.lease = self.lease.renewal_failed(f"{error}{hint}", _clock.now())
+
+    def end(self, loss: Loss) -> None:
+        self.lease = self.lease.end(loss, _clock.now())
+        self.report_end()
+
+    def report_end(self) -> None:
+        """Resolves `lost`, once the session is over."""
+        loss = self.loss()
+        if loss and not self.lost.done():
+            self.lost.set_result(loss)
+            log.debug("session %s is over: %s", self.name, loss)
+        self.changed.set()
+        self.limits_changed.set()
+
+    def use(self) -> None:
+        self.users += 1
+        if self.idle.is_set():
+            self.idle.clear()
+            self.changed.set()
+
+    def unuse(self) -> None:
+        self.users -= 1
+        if self.users == 0:
+            asyncio.get_running_loop().call_later(_IDLE_AFTER, self._check_idle)
+
+    def _check_idle(self) -> None:
+        if self.users == 0:
+            self.idle.set()
+            self.changed.set()
+
+    def abandon(self) -> None:
+        """Records that the client will not use the session again."""
+        self.is_in_use = False
+        self.changed.set()
+
+    def start(self, work: Any) -> None:
+        """Runs a coroutine in the background, and keeps a reference to its task."""
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._finished)
+
+    def _finished(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()):
+            log.error("a background task of session %s failed", self.name, exc_info=error)
+            self.end(Loss("not-renewed", f"internal error: {error!r}"))
+
+    async def release(self, entries: Sequence[QueueEntry]) -> None:
+        """Releases entries of one owner and one attempt. Entries with an uncertain outcome stay listed."""
+        for entry in entries:
+            entry.stage = Stage.LEAVING
+        try:
+            await self.calls.send(release_call(entries, self.name))
+        except Error as error:
+            if not is_uncertain(error):
+                self.entries.remove(entries)
+            raise
+        self.entries.remove(entries)
+
+    def release_in_background(self, entries: Sequence[QueueEntry]) -> None:
+        """Releases entries until the outcome is certain or the session is over."""
+        for entry in entries:
+            entry.stage = Stage.LEAVING
+        if entries:
+            self.use()
+            self.start(self._release_until_certain(entries))
+
+    async def _release_until_certain(self, entries: Sequence[QueueEntry]) -> None:
+        try:
+            while self.loss() is None:
+                try:
+                    return await self.release(entries)
+                except Error as error:
+                    if not is_uncertain(error):
+                        return
+        finally:
+            self.entries.remove(entries)
+            self.unuse()
+

@@ -1,0 +1,190 @@
+"""The locks and guards of the blocking API."""
+# Written by scripts/blocking: change the file of the asyncio API.
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Dict, List, Optional, Type, Union
+
+from . import _mode, _recipes
+from ._sync import Body, Caller, Signal, caller_id
+from ._calls import Duration, seconds
+from ._guard import MultiGuardBase, SingleGuardBase
+from ._hold import HeldLocks, release_permits
+from ._lease import ReleaseRequest
+from ._request import LockRequest
+from ._session import log
+from .errors import Error, Loss, Lost
+
+if TYPE_CHECKING:
+    from typing_extensions import Literal
+
+_ExcType = Optional[Type[BaseException]]
+_Exc = Optional[BaseException]
+_Traceback = Optional[TracebackType]
+
+
+def _acquire(client: Caller, request: LockRequest) -> HeldLocks:
+    return client._call(lambda core: core.acquire(request), HeldLocks.release_in_background)
+
+
+def _release(guard: AnyGuard) -> None:
+    try:
+        guard._client._call(lambda core: guard._held.release(), None, True)
+    finally:
+        guard._finish()
+
+
+def _leave(guard: AnyGuard, body: Body, error: _Exc) -> None:
+    """Releases after a body. The body's own error counts more than a loss, which becomes its context."""
+    body_error = body.end(error)
+    try:
+        guard.release()
+    except Lost as lost:
+        if body_error is None:
+            raise lost from error
+        guard._attach_loss(body_error, lost)
+    except Error as unconfirmed:
+        # The body was done under the lock. The release continues in the background.
+        log.warning("the release of %r is not confirmed: %s", guard, unconfirmed)
+
+
+class Guard(SingleGuardBase[Signal[Loss], Signal[ReleaseRequest]]):
+    """A held lock, renewed in the background until it is released or lost."""
+
+    def __init__(self, client: Caller, held: HeldLocks) -> None:
+        self._client = client
+        super().__init__(held, Signal, Signal)
+
+    def release(self) -> None:
+        """Releases the lock and waits for the confirmation. A second call has no effect.
+
+        Raises `Lost` if the lock was lost before. If no node answers, the release continues in the background.
+        """
+        _release(self)
+
+    def reenter(self) -> Guard:
+        """Another guard with the same token. The cluster releases the lock after the last release."""
+        self.ensure()
+        hold = self._first
+        held = self._client._call(
+            lambda core: core.reenter(hold.session, hold.request.reentry(hold.grant.mode)),
+            HeldLocks.release_in_background,
+        )
+        other = Guard(self._client, held)
+        if other.token != self.token:
+            other.release()
+            raise hold.lose(Loss("released-elsewhere"))
+        return other
+
+    def upgrade(self, wait: Optional[Duration] = None) -> int:
+        """Becomes exclusive when the other holders have left, and returns the new token. Needs an upgradable guard."""
+        hold, within = self._first, None if wait is None else seconds(wait, "wait")
+        self._client._call(lambda core: _mode.upgrade(hold, within))
+        return self.token
+
+    def downgrade(self, mode: Literal["upgradable", "shared"] = "shared") -> None:
+        """Changes to a weaker mode immediately, with the same token."""
+        hold = self._first
+        self._client._call(lambda core: _mode.downgrade(hold, mode))
+
+    def release_permits(self, permits: int) -> None:
+        """Gives back some permits of a semaphore, and keeps at least one with the same token."""
+        hold = self._first
+        self._client._call(lambda core: release_permits(hold, permits))
+
+    def __enter__(self) -> Guard:
+        self._body = Body(self.lost)
+        return self
+
+    def __exit__(self, kind: _ExcType, error: _Exc, traceback: _Traceback) -> None:
+        _leave(self, self._body, error)
+
+
+class Leadership(Guard):
+    """The leadership of an election, renewed in the background until it is resigned or lost."""
+
+    def proclaim(self, value: str) -> None:
+        """Replaces the published value, with the same token."""
+        hold = self._first
+        self._client._call(lambda core: _recipes.set_value(hold, value))
+
+    def resign(self) -> None:
+        """Resigns and waits for the confirmation."""
+        self.release()
+
+    def __enter__(self) -> Leadership:
+        super().__enter__()
+        return self
+
+
+class MultiGuard(MultiGuardBase[Signal[Loss], Signal[ReleaseRequest]]):
+    """Several held locks, renewed in the background until they are released or lost."""
+
+    def __init__(self, client: Caller, held: HeldLocks) -> None:
+        self._client = client
+        super().__init__(held, Signal, Signal)
+
+    def release(self) -> None:
+        """Releases all locks, as `Guard.release`."""
+        _release(self)
+
+    def __enter__(self) -> MultiGuard:
+        self._body = Body(self.lost)
+        return self
+
+    def __exit__(self, kind: _ExcType, error: _Exc, traceback: _Traceback) -> None:
+        _leave(self, self._body, error)
+
+
+AnyGuard = Union[Guard, MultiGuard]
+
+
+class Lock:
+    """A lock to acquire. Each acquire makes a guard of its own, and two guards exclude each other."""
+
+    def __init__(self, client: Caller, request: LockRequest) -> None:
+        self._client = client
+        self._request = request
+        self._entered: Dict[int, List[Guard]] = {}
+
+    def acquire(self) -> Guard:
+        """Acquires the lock. Raises `Busy` if the wait ended before the grant."""
+        return Guard(self._client, _acquire(self._client, self._request))
+
+    def __enter__(self) -> Guard:
+        guard = self.acquire().__enter__()
+        self._entered.setdefault(caller_id(), []).append(guard)
+        return guard
+
+    def __exit__(self, kind: _ExcType, error: _Exc, traceback: _Traceback) -> None:
+        guards = self._entered[caller_id()]
+        guard = guards.pop()
+        if not guards:
+            del self._entered[caller_id()]
+        guard.__exit__(kind, error, traceback)
+
+
+class MultiLock:
+    """Several locks to acquire, all or none."""
+
+    def __init__(self, client: Caller, request: LockRequest) -> None:
+        self._client = client
+        self._request = request
+        self._entered: Dict[int, List[MultiGuard]] = {}
+
+    def acquire(self) -> MultiGuard:
+        """Acquires all locks. Raises `Busy` if the wait ended before all were free together."""
+        return MultiGuard(self._client, _acquire(self._client, self._request))
+
+    def __enter__(self) -> MultiGuard:
+        guard = self.acquire().__enter__()
+        self._entered.setdefault(caller_id(), []).append(guard)
+        return guard
+
+    def __exit__(self, kind: _ExcType, error: _Exc, traceback: _Traceback) -> None:
+        guards = self._entered[caller_id()]
+        guard = guards.pop()
+        if not guards:
+            del self._entered[caller_id()]
+        guard.__exit__(kind, error, traceback)

@@ -1,0 +1,274 @@
+"""The calls of the tree, its changes, and the leaders of elections. They run on the engine."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import deque
+from dataclasses import dataclass
+from typing import Any, Deque, Dict, Mapping, Optional, Union
+
+from ._calls import Call, MayBeDone, NotDone, OldToken, Rejection, get, millis, path, query
+from ._core import Core
+from ._http import Stream
+from ._lease import retry_pause
+from .errors import Error, InvalidArgument, Rejected, Unavailable, UnexpectedResponse
+
+#: A stream without bytes for this long is dead, because nodes write a comment at least every fifteen seconds.
+_SILENCE_MAX = 45.0
+_HEAD_TIMEOUT = 6.0
+#: The time of one long poll.
+_POLL = 30.0
+
+
+@dataclass(frozen=True)
+class Znode:
+    """A znode: its data, and the number of changes of it."""
+
+    data: bytes
+    version: int
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of the tree: a znode was `created`, `changed` or `deleted`; a lock was `granted` or `lost`."""
+
+    kind: str
+    path: str
+    revision: int
+    #: Everything that the node reported.
+    facts: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Some changes are missing: read the state again. Later changes follow."""
+
+    revision: int
+
+
+@dataclass(frozen=True)
+class Leader:
+    """The leader of an election."""
+
+    session: str
+    token: int
+    value: str
+
+
+def tree_path(text: str) -> str:
+    return path("tree", text.strip("/"))
+
+
+def encoded(data: Union[bytes, str]) -> bytes:
+    return data.encode() if isinstance(data, str) else bytes(data)
+
+
+def condition(version: Optional[int], create: bool) -> Dict[str, str]:
+    """The header that requires a version, or that the znode does not exist."""
+    if create and version is not None:
+        raise InvalidArgument("give a version or create, not both")
+    if create:
+        return {"if-none-match": "*"}
+    return {} if version is None else {"if-match": f'"{version}"'}
+
+
+def selection(prefix: Optional[str], path: Optional[str]) -> Dict[str, str]:
+    """What a watch reports."""
+    if (prefix is None) == (path is None):
+        raise InvalidArgument("give a prefix or a path")
+    return {"prefix": prefix} if prefix is not None else {"path": path or "/"}
+
+
+async def leader(core: Core, election: str) -> Optional[Leader]:
+    body = await core.json(get(path("elections", election)))
+    return _leader_of(body)
+
+
+async def read(core: Core, znode: str) -> Optional[Znode]:
+    """The znode, or `None` if it does not exist."""
+    try:
+        response = await core.calls.send(get(tree_path(znode)))
+    except Rejected as error:
+        if error.code == "not-found":
+            return None
+        raise
+    try:
+        return Znode(response.body, int(response.headers["holdfast-version"]))
+    except (KeyError, ValueError):
+        raise UnexpectedResponse("the answer has no header holdfast-version") from None
+
+
+async def write(core: Core, znode: str, data: bytes, conditions: Mapping[str, str], parents: bool) -> int:
+    """Creates the znode or replaces its data, and returns its version."""
+    target = tree_path(znode) + query({"parents": True if parents else None})
+    body, _ = await core.send_once(Call("PUT", target, conditions, data))
+    return int(body["version"])
+
+
+async def remove(core: Core, znode: str, conditions: Mapping[str, str], recursive: bool) -> int:
+    """Deletes the znode, and returns the number of deleted znodes."""
+    target = tree_path(znode) + query({"recursive": True if recursive else None})
+    _, headers = await core.send_once(Call("DELETE", target, conditions))
+    return int(headers.get("holdfast-deleted", "1"))
+
+
+class Watch:
+    """The changes of a part of the tree. It continues at any node after the last revision that it returned."""
+
+    def __init__(self, selection: Dict[str, str], since: Optional[int]) -> None:
+        self._selection, self._since = selection, since
+        self._pending: Deque[Union[Change, Gap]] = deque()
+
+    async def start(self, core: Core) -> int:
+        """The revision from which the watch begins."""
+        if self._since is None:
+            body = await core.json(get("/v1/watch" + query({**self._selection, "wait": "0ms"})))
+            self._since = int(body["revision"])
+        return self._since
+
+    async def next(self, core: Core) -> Union[Change, Gap]:
+        since = await self.start(core)
+        while not self._pending:
+            parameters = {**self._selection, "since": since, "wait": millis(_POLL)}
+            try:
+                body = await core.json(get("/v1/watch" + query(parameters), _POLL))
+            except Rejected as error:
+                if error.code != "revision-compacted" or error.problem is None:
+                    raise
+                self._since = int(error.problem.facts["restart_from"])
+                return Gap(self._since)
+            self._since = since = int(body["revision"])
+            for event in body["events"]:
+                self._pending.append(Change(event["kind"], event["path"], event["revision"], event))
+        return self._pending.popleft()
+
+    def put_back(self, change: Union[Change, Gap]) -> None:
+        """For a caller that is gone."""
+        self._pending.appendleft(change)
+
+
+class Observer:
+    """The changes of the leader of one election, as server-sent events. Bounds: one stream."""
+
+    def __init__(self, election: str) -> None:
+        self._path = path("elections", election)
+        self._core: Optional[Core] = None
+        self._stream: Optional[Stream] = None
+        self._node: Optional[int] = None
+        self._last: Optional[int] = None
+        self._text = b""
+        #: Consecutive streams without a change.
+        self._short_streams = 0
+        self._pending: Deque[Union[Leader, Gap, None]] = deque()
+
+    async def next(self, core: Core) -> Union[Leader, Gap, None]:
+        """Waits for the next change: the leader, or `None` if there is none. Begins with the present state."""
+        if self._core is not core:
+            self._core, self._stream, self._node, self._text = core, None, None, b""
+        if self._pending:
+            return self._pending.popleft()
+        try:
+            while True:
+                if self._stream is None:
+                    await self._open(core)
+                fields = await self._event(core)
+                if fields is None or fields.get("event") == "reconnect":
+                    self._leave_node()
+                    continue
+                if fields.get("id", "").isdigit():
+                    self._last = int(fields["id"])
+                body = json.loads(fields.get("data") or "{}")
+                if fields.get("event") in ("leader", "vacant", "gap"):
+                    self._short_streams = 0
+                    return _change_of(fields["event"], body)
+        except BaseException:
+            self._leave_node()
+            raise
+
+    def put_back(self, change: Union[Leader, Gap, None]) -> None:
+        """For a caller that is gone."""
+        self._pending.appendleft(change)
+
+    async def end(self, core: Core) -> None:
+        if self._core is core:
+            self.close()
+
+    def close(self) -> None:
+        if self._stream:
+            self._stream.close()
+            self._stream = None
+
+    def _leave_node(self) -> None:
+        self.close()
+        self._text = b""
+        self._short_streams += 1
+
+    async def _open(self, core: Core) -> None:
+        """Opens the stream at the first node that accepts it. The node that ended the last one comes last."""
+        nodes, loop = core.calls.nodes, asyncio.get_running_loop()
+        until = loop.time() + core.calls.request_timeout
+        if self._short_streams > 1:
+            await asyncio.sleep(retry_pause(self._short_streams))
+        while True:
+            error: Error = Unavailable("no node was tried")
+            for node in sorted(nodes.order(), key=lambda node: node == self._node):
+                outcome = await nodes.open_stream(self._path, node, self._last, _HEAD_TIMEOUT)
+                if isinstance(outcome, Stream):
+                    self._stream, self._node = outcome, node
+                    return
+                if isinstance(outcome, Rejection):
+                    raise outcome.error
+                if isinstance(outcome, OldToken):
+                    error = outcome.error
+                elif isinstance(outcome, (NotDone, MayBeDone)):
+                    error = Unavailable(outcome.reason)
+            if loop.time() >= until:
+                raise error
+            await asyncio.sleep(0.2)
+
+    async def _event(self, core: Core) -> Optional[Dict[str, str]]:
+        """The fields of the next event; `None` if the stream ended, or if its node stopped answering."""
+        assert self._stream is not None and self._node is not None
+        while True:
+            block, mark, rest = self._text.partition(b"\n\n")
+            if mark:
+                self._text = rest
+                fields = _fields(block.decode("utf-8", "replace"))
+                if "event" in fields:
+                    return fields
+                continue
+            part = asyncio.ensure_future(self._stream.part())
+            silence = asyncio.ensure_future(core.calls.nodes.silence(self._node))
+            try:
+                waits = {part, silence}
+                await asyncio.wait(waits, timeout=_SILENCE_MAX, return_when=asyncio.FIRST_COMPLETED)
+                received = part.result() if part.done() and not part.exception() else b""
+            finally:
+                part.cancel()
+                silence.cancel()
+            if not received:
+                return None
+            self._text += received
+
+
+def _change_of(event: str, body: Mapping[str, Any]) -> Union[Leader, Gap, None]:
+    if event == "gap":
+        return Gap(int(body["until"]))
+    return _leader_of(body)
+
+
+def _leader_of(body: Mapping[str, Any]) -> Optional[Leader]:
+    leader = body.get("leader")
+    if not leader:
+        return None
+    return Leader(str(leader["session"]), int(leader["token"]), str(leader.get("value") or ""))
+
+
+def _fields(block: str) -> Dict[str, str]:
+    fields = {}
+    for line in block.splitlines():
+        name, mark, value = line.partition(":")
+        if name and mark:
+            fields[name] = value.strip()
+    return fields

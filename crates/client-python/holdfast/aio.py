@@ -1,0 +1,142 @@
+"""The asyncio client, with the names of the blocking one.
+
+Renewals run on a thread of their own, so that a blocked event loop cannot stop them. If a lock is lost, the task of the
+body of `async with` is cancelled, and the statement raises `Lost`.
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Dict, Optional, Sequence, Type, Union
+
+from . import _recipes, _tree
+from ._aio import Caller
+from ._aio_guards import Guard, Leadership, Lock, MultiGuard, MultiLock
+from ._aio_recipes import Barrier, Counter, DoubleBarrier, Election, Latch, Observer, Watch
+from ._calls import Duration, check_name, seconds
+from ._request import LockRequest
+from ._tree import Znode
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._request import LockOptions, SemaphoreOptions
+
+__all__ = [
+    "Barrier",
+    "Client",
+    "Counter",
+    "DoubleBarrier",
+    "Election",
+    "Guard",
+    "Latch",
+    "Leadership",
+    "Lock",
+    "MultiGuard",
+    "MultiLock",
+    "Observer",
+    "Watch",
+]
+
+_ExcType = Optional[Type[BaseException]]
+_Exc = Optional[BaseException]
+_Traceback = Optional[TracebackType]
+
+
+class Client(Caller):
+    __doc__ = Caller.__doc__
+
+    def lock(self, name: str, **options: Unpack[LockOptions]) -> Lock:
+        """A lock, to acquire by `async with` or `acquire()`. Sends nothing yet."""
+        return Lock(self, LockRequest.of([name], options))
+
+    def lock_many(self, names: Sequence[str], **options: Unpack[LockOptions]) -> MultiLock:
+        """Several locks, all or none. Sends nothing yet."""
+        return MultiLock(self, LockRequest.of(list(names), options))
+
+    def semaphore(self, name: str, limit: int, **options: Unpack[SemaphoreOptions]) -> Lock:
+        """A lock with at most `limit` permits in use. The first acquire creates the semaphore."""
+        return Lock(self, LockRequest.of([name], {**options, "limit": limit}))
+
+    def election(self, name: str) -> Election:
+        """An election, which has many candidates and one leader."""
+        return Election(self, check_name(name))
+
+    def latch(self, name: str) -> Latch:
+        """A latch, which counts down once for each key and opens at zero."""
+        return Latch(self, check_name(name))
+
+    def barrier(self, name: str, parties: int) -> Barrier:
+        """A barrier that opens when `parties` callers have arrived."""
+        return Barrier(self, check_name(name), parties)
+
+    def double_barrier(self, name: str, parties: int) -> DoubleBarrier:
+        """A double barrier that `parties` callers enter together and leave together."""
+        return DoubleBarrier(self, check_name(name), parties)
+
+    def counter(self, name: str) -> Counter:
+        """A counter of 64 bits."""
+        return Counter(self, check_name(name))
+
+    def watch(self, prefix: Optional[str] = None, *, path: Optional[str] = None, since: Optional[int] = None) -> Watch:
+        """The changes of all paths that begin with `prefix`, or of one `path`, after the revision `since`."""
+        return Watch(self, _tree.selection(prefix, path), since)
+
+    async def tree_get(self, path: str) -> Optional[Znode]:
+        """The znode, or `None` if it does not exist."""
+        return await self._call(lambda core: _tree.read(core, path))
+
+    async def tree_put(
+        self,
+        path: str,
+        data: Union[bytes, str],
+        *,
+        version: Optional[int] = None,
+        create: bool = False,
+        parents: bool = False,
+    ) -> int:
+        """Creates the znode or replaces its data, and returns its version.
+
+        With a `version`, replaces only that version; with `create`, only creates; otherwise raises `Rejected`.
+        """
+        condition = _tree.condition(version, create)
+        return await self._call(lambda core: _tree.write(core, path, _tree.encoded(data), condition, parents))
+
+    async def tree_delete(self, path: str, *, version: Optional[int] = None, recursive: bool = False) -> int:
+        """Deletes the znode, and returns the number of deleted znodes."""
+        condition = _tree.condition(version, False)
+        return await self._call(lambda core: _tree.remove(core, path, condition, recursive))
+
+    async def lock_state(self, lock: str) -> Dict[str, Any]:
+        """The holders and the queue of a lock, as the cluster describes them."""
+        return await self._call(lambda core: _recipes.lock_state(core, check_name(lock)))
+
+    async def force_release(self, lock: str, reason: str, *, token: Optional[int] = None) -> int:
+        """Ends every hold of a lock, or the hold of a token, as an operator. Returns the number of ended holds."""
+        return await self._call(lambda core: _recipes.force_release(core, check_name(lock), reason, token))
+
+    async def request_release(
+        self,
+        lock: str,
+        reason: Optional[str] = None,
+        *,
+        deadline: Duration = 30.0,
+        revoke: bool = False,
+        token: Optional[int] = None,
+    ) -> int:
+        """Asks the holders to release the lock by the deadline; `revoke` ends their holds then.
+
+        Returns the number of holders that were asked.
+        """
+        asked = (check_name(lock), reason, seconds(deadline, "deadline"), revoke, token)
+        return await self._call(lambda core: _recipes.request_release(core, *asked))
+
+    async def close(self) -> None:
+        """Ends the client's session, which releases everything it holds. A session that the caller named stays open."""
+        await self._close()
+
+    async def __aenter__(self) -> Client:
+        return self
+
+    async def __aexit__(self, kind: _ExcType, error: _Exc, traceback: _Traceback) -> None:
+        await self.close()
