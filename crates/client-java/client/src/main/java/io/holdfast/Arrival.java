@@ -1,0 +1,92 @@
+package io.holdfast;
+
+import java.time.Duration;
+
+/** An arrival at a barrier or a double barrier; each is a party of its own. */
+final class Arrival {
+    private final Holdfast client;
+    private final Session session;
+    private final String path;
+    private final String name;
+    private final String owner = Numbers.unique("a");
+    /** The round that the party entered. */
+    private long generation;
+
+    private Arrival(Holdfast client, Session session, String path, String name) {
+        this.client = client;
+        this.session = session;
+        this.path = path;
+        this.name = name;
+    }
+
+    /** Arrives and waits for the other parties. The arrival uses the session until {@link #end}. */
+    static Arrival at(Holdfast client, String path, String name, int parties, Duration wait)
+            throws InterruptedException {
+        Session session = client.sessions().use(null);
+        Arrival arrival = new Arrival(client, session, path, Names.recipe(name));
+        boolean hasArrived = false;
+        try {
+            arrival.arrive(parties, Clock.plus(client.clock().nanos(), Acquire.nanos(wait)));
+            hasArrived = true;
+            return arrival;
+        } finally {
+            if (!hasArrived) {
+                arrival.end();
+            }
+        }
+    }
+
+    private void arrive(int parties, long until) throws InterruptedException {
+        long request = Numbers.next(0);
+        Delivery arrived = send(request, parties, until);
+        long newest = arrived.error() == null ? -1 : arrived.error().newest("request-over");
+        if (newest >= 0) {
+            arrived = send(Numbers.next(newest), parties, until);
+        }
+        generation = arrived.json().numberOr("generation", 0);
+    }
+
+    private Delivery send(long request, int parties, long until) throws InterruptedException {
+        boolean mayRemain = true;
+        try {
+            Delivery arrived = client.calls().repeatUntil(until, session::isAlive, left -> Call.of("PUT", target()
+                    .with("parties", parties)
+                    .with("request", request)
+                    .waiting(left)
+                    .toString()));
+            mayRemain = arrived.error() != null && arrived.error().isUncertain();
+            return arrived;
+        } finally {
+            if (mayRemain) {
+                client.background().run(() -> withdraw(request));
+            }
+        }
+    }
+
+    private void withdraw(long request) {
+        HoldfastException error;
+        do {
+            error = client.calls().send(Call.of("DELETE", target().with("request", request).toString())).error();
+        } while (error != null && error.isUncertain() && session.isAlive());
+    }
+
+    /** Leaves the round, and waits until all parties have left. */
+    void leave(Duration wait) throws InterruptedException {
+        Clock clock = client.clock();
+        long until = Clock.plus(clock.nanos(), Acquire.nanos(wait));
+        Delivery left;
+        do {
+            left = client.calls().repeatUntil(until, session::isAlive, more -> Call.of(
+                    "DELETE", target().with("generation", generation).waiting(more).toString()));
+        } while (left.error() instanceof BusyException && clock.nanos() < until);
+        left.orThrow();
+    }
+
+    private Call.Target target() {
+        return Call.Target.of(path, name).with("session", session.name).with("owner", owner);
+    }
+
+    void end() {
+        session.removeUser();
+    }
+}

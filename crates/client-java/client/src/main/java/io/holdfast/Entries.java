@@ -1,0 +1,45 @@
+package io.holdfast;
+
+import java.util.Collection;
+import java.util.List;
+import java.util.concurrent.CopyOnWriteArrayList;
+
+/** The queue entries of one session. */
+final class Entries {
+    private final CopyOnWriteArrayList<QueueEntry> all = new CopyOnWriteArrayList<>();
+
+    void add(Collection<QueueEntry> entries) {
+        all.addAll(entries);
+    }
+
+    void remove(Collection<QueueEntry> entries) {
+        all.removeAll(entries);
+    }
+
+    boolean isEmpty() {
+        return all.isEmpty();
+    }
+
+    List<QueueEntry> all() {
+        return List.copyOf(all);
+    }
+
+    List<QueueEntry> held() {
+        return all.stream().filter(entry -> entry.stage() == QueueEntry.Stage.HELD).toList();
+    }
+
+    /** The entries of one hold. */
+    List<QueueEntry> ofHold(String lock, long token) {
+        return all.stream().filter(entry -> entry.lock.equals(lock) && entry.holds(token)).toList();
+    }
+
+    /** The entries that wait for a grant of the lock, also by a conversion. */
+    List<QueueEntry> awaiting(String lock) {
+        return all.stream().filter(entry -> entry.lock.equals(lock) && entry.awaitsGrant()).toList();
+    }
+
+    /** Whether the owner has an entry of the lock, in any stage. */
+    boolean hasOwner(String lock, String owner) {
+        return all.stream().anyMatch(entry -> entry.lock.equals(lock) && entry.owner.equals(owner));
+    }
+}

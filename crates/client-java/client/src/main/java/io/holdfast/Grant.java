@@ -1,0 +1,29 @@
+package io.holdfast;
+
+import java.util.List;
+
+/**
+ * What the cluster granted.
+ *
+ * @param token the fencing token
+ * @param minValidToken the smallest token of the lock that was still valid at the grant
+ * @param mode the mode of this guard
+ * @param permits the permits of a semaphore; 1 for other locks
+ * @param slots the slot of each permit
+ */
+record Grant(long token, long minValidToken, Mode mode, int permits, List<Integer> slots) {
+    /** Another guard of the owner may have a stronger mode, so the mode is the requested one. */
+    static Grant read(Json body, Mode mode) {
+        List<Integer> slots = body.list("slots").stream().map(slot -> ((Long) slot.value()).intValue()).toList();
+        return new Grant(
+                body.numberOr("token", 0),
+                body.numberOr("min_valid_token", 0),
+                mode,
+                (int) body.numberOr("permits", 1),
+                slots);
+    }
+
+    Grant withPermits(int left) {
+        return new Grant(token, minValidToken, mode, left, slots.subList(0, Math.min(left, slots.size())));
+    }
+}

@@ -1,0 +1,260 @@
+package io.holdfast;
+
+import java.time.Duration;
+import java.util.List;
+import java.util.function.Supplier;
+import java.util.function.UnaryOperator;
+import javax.net.ssl.SSLContext;
+
+/**
+ * A client of a holdfast cluster, with one session that is renewed while a guard needs it. Safe for all threads; a
+ * program needs one. {@link #close} ends the session and releases everything that it holds.
+ *
+ * <pre>{@code
+ * try (Holdfast holdfast = Holdfast.connect("10.0.0.1:7400", "10.0.0.2:7400", "10.0.0.3:7400");
+ *         Guard guard = holdfast.lock("orders").waitAtMost(Duration.ofSeconds(10)).acquire()) {
+ *     guard.ensure();
+ *     update(order, guard.token());
+ * }
+ * }</pre>
+ */
+public final class Holdfast implements AutoCloseable {
+    private final Calls calls;
+    private final Background background = new Background();
+    private final Metrics metrics;
+    private final Sessions sessions;
+    private volatile boolean isClosed;
+
+    Holdfast(HoldfastBuilder options) {
+        List<String> bases = Addresses.bases(options.addresses, options.ca != null || options.certificate != null);
+        boolean needsTls = bases.stream().anyMatch(base -> base.startsWith("https:"));
+        SSLContext tls = needsTls ? Tls.context(options.ca, options.certificate, options.key) : Tls.unused();
+        Transport transport = new Transport(tls, options.accessToken);
+        Nodes nodes = new Nodes(bases, Numbers.jitter());
+        this.calls = new Calls(transport, nodes, Clock.system(), Acquire.nanos(options.requestTimeout));
+        this.metrics = options.metrics;
+        this.sessions = new Sessions(
+                new ForSessions(), options.session, options.sessionPrefix, options.ttl, options.labels);
+    }
+
+    private final class ForSessions implements Session.Client {
+        @Override
+        public Calls calls() {
+            return calls;
+        }
+
+        @Override
+        public Background background() {
+            return background;
+        }
+
+        @Override
+        public Metrics metrics() {
+            return metrics;
+        }
+    }
+
+    /**
+     * Creates a client with the default options. Sends nothing yet.
+     *
+     * @param addresses {@code host:port} of all nodes or some of them; none means {@code HOLDFAST_ADDR}, otherwise
+     *     {@code 127.0.0.1:7400}
+     * @return the client
+     */
+    public static Holdfast connect(String... addresses) {
+        return builder(addresses).build();
+    }
+
+    /**
+     * Returns the options of a client.
+     *
+     * @param addresses as for {@link #connect}
+     * @return a builder with the default options
+     */
+    public static HoldfastBuilder builder(String... addresses) {
+        String known = System.getenv("HOLDFAST_ADDR");
+        List<String> others = List.of(known == null || known.isBlank() ? Addresses.DEFAULT : known);
+        return new HoldfastBuilder(addresses.length == 0 ? others : List.of(addresses));
+    }
+
+    /**
+     * Prepares the acquire of a lock.
+     *
+     * @param name 1 to 512 bytes; may contain '/'
+     * @return the request
+     */
+    public LockRequest lock(String name) {
+        return new LockRequest(this, name, new LockOptions());
+    }
+
+    /**
+     * Prepares the acquire of several locks, all or none.
+     *
+     * @param names at most 16
+     * @return the request
+     */
+    public MultiLockRequest lockAll(String... names) {
+        return new MultiLockRequest(this, List.of(names), new LockOptions());
+    }
+
+    /**
+     * Prepares the acquire of a permit of a semaphore. The first acquire creates it; all callers name the same limit.
+     *
+     * @param name the name
+     * @param limit the number of permits
+     * @return the request
+     */
+    public LockRequest semaphore(String name, int limit) {
+        return lock(name).limit(limit);
+    }
+
+    /**
+     * Prepares an election, which has many candidates and one leader.
+     *
+     * @param name the name
+     * @return the election
+     */
+    public Election election(String name) {
+        return new Election(this, name);
+    }
+
+    /**
+     * Prepares a latch, which opens after a number of different keys.
+     *
+     * @param name the name
+     * @return the latch
+     */
+    public Latch latch(String name) {
+        return new Latch(this, name);
+    }
+
+    /**
+     * Prepares a barrier that opens when all parties have arrived.
+     *
+     * @param name the name
+     * @param parties the number of parties
+     * @return the barrier
+     */
+    public Barrier barrier(String name, int parties) {
+        return new Barrier(this, name, parties);
+    }
+
+    /**
+     * Prepares a double barrier that the parties enter together and leave together.
+     *
+     * @param name the name
+     * @param parties the number of parties
+     * @return the barrier
+     */
+    public DoubleBarrier doubleBarrier(String name, int parties) {
+        return new DoubleBarrier(this, name, parties);
+    }
+
+    /**
+     * Prepares a counter of 64 bits.
+     *
+     * @param name the name
+     * @return the counter
+     */
+    public Counter counter(String name) {
+        return new Counter(this, name);
+    }
+
+    /**
+     * The tree of znodes.
+     *
+     * @return the tree
+     */
+    public Tree tree() {
+        return new Tree(this);
+    }
+
+    /**
+     * Reads holders and queue of a lock.
+     *
+     * @param name the name
+     * @return the state; a lock that was never acquired is free
+     */
+    public LockState lockState(String name) {
+        return LockState.read(calls.json(Call.get(Call.Target.of("/v1/locks/", Names.lock(name)).toString())));
+    }
+
+    /**
+     * Ends every hold of a lock. For operators.
+     *
+     * @param name the name
+     * @param reason the reason, which the holders receive
+     * @return the number of holds that ended
+     */
+    public long forceRelease(String name, String reason) {
+        String target = Call.Target.of("/v1/force-releases/", Names.lock(name)).with("reason", reason).toString();
+        return calls.json(Call.of("POST", target)).numberOr("ended", 0);
+    }
+
+    /**
+     * Asks the holders of a lock to release it.
+     *
+     * @param name the name
+     * @param reason the reason, which the holders receive; may be null
+     * @param deadline the time in which the caller wants the lock
+     * @param revoke whether the cluster ends the holds at the deadline
+     * @return the number of holders that were asked
+     */
+    public long requestRelease(String name, String reason, Duration deadline, boolean revoke) {
+        String target = Call.Target.of("/v1/release-requests/", Names.lock(name))
+                .with("reason", reason)
+                .with("deadline", deadline)
+                .with("revoke", revoke ? "true" : null)
+                .toString();
+        return calls.json(Call.of("POST", target)).numberOr("asked", 0);
+    }
+
+    /** Closes the sessions, which releases everything they hold. A named session stays open. */
+    @Override
+    public void close() {
+        isClosed = true;
+        sessions.close();
+    }
+
+    boolean isClosed() {
+        return isClosed;
+    }
+
+    Calls calls() {
+        return calls;
+    }
+
+    Clock clock() {
+        return calls.clock;
+    }
+
+    Background background() {
+        return background;
+    }
+
+    Metrics metrics() {
+        return metrics;
+    }
+
+    Sessions sessions() {
+        return sessions;
+    }
+
+    /** Sends a change that the cluster executes once: it names the session and a new request number. */
+    Delivery once(String method, Supplier<Call.Target> target) {
+        return once(method, target, call -> call);
+    }
+
+    /** As {@link #once(String, Supplier)}, with a body or headers. */
+    Delivery once(String method, Supplier<Call.Target> target, UnaryOperator<Call> content) {
+        Session session = sessions.use(null);
+        try {
+            return session.numbered.send(request -> {
+                String named = target.get().with("session", session.name).with("request", request).toString();
+                return calls.send(content.apply(Call.of(method, named).harmless()));
+            });
+        } finally {
+            session.removeUser();
+        }
+    }
+}

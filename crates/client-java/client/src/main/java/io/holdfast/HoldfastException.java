@@ -1,0 +1,70 @@
+package io.holdfast;
+
+/** The base of all errors of the client. The subclasses differ by what the caller may do next. */
+public abstract class HoldfastException extends RuntimeException {
+    private final transient Problem problem;
+
+    HoldfastException(String message, Problem problem) {
+        super(message);
+        this.problem = problem;
+    }
+
+    /**
+     * The problem document that a node sent.
+     *
+     * @return the document, or null if no node sent one
+     */
+    public Problem problem() {
+        return problem;
+    }
+
+    /**
+     * The stable code of the problem.
+     *
+     * @return e.g. {@code lock-busy}, or null without a problem document
+     */
+    public String code() {
+        return problem == null ? null : problem.code();
+    }
+
+    /**
+     * The server's advice, which names HTTP parameters.
+     *
+     * @return the advice, or null
+     */
+    public String hint() {
+        return problem == null ? null : problem.hint();
+    }
+
+    /**
+     * The id of the call in the log of the node.
+     *
+     * @return the id, or null
+     */
+    public String requestId() {
+        return problem == null ? null : problem.requestId();
+    }
+
+    /**
+     * Whether the same call may succeed later and is safe to repeat.
+     *
+     * @return true for {@link BusyException}, {@link UnavailableException} and {@link OutcomeUnknownException}
+     */
+    public boolean retryable() {
+        return false;
+    }
+
+    /** Whether a release that failed with this error must be repeated. */
+    boolean isUncertain() {
+        return false;
+    }
+
+    boolean hasCode(String code) {
+        return code.equals(code());
+    }
+
+    /** A number that the cluster names because the number of the call is over; -1 for other errors. */
+    long newest(String code) {
+        return -1;
+    }
+}

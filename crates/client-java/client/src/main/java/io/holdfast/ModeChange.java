@@ -1,0 +1,194 @@
+package io.holdfast;
+
+import java.time.Duration;
+import java.util.concurrent.TimeUnit;
+
+/**
+ * A change of the mode of a held lock without releasing it. Each call names the attempt that it changes and has a number
+ * of its own, so a late copy of any call converts nothing. While the mode is unknown the entry is CONVERTING, so that its
+ * new token does not look like a loss. An upgrade that ends early restores the old mode, in the background if necessary.
+ */
+final class ModeChange {
+    private final Hold hold;
+    private final QueueEntry entry;
+    private final Session session;
+    /** Each call of the change has a larger number. */
+    private long newest;
+
+    ModeChange(Hold hold) {
+        this.hold = hold;
+        this.entry = hold.entry;
+        this.session = hold.session;
+        this.newest = hold.entry.attempt;
+    }
+
+    long upgrade(Duration wait) throws InterruptedException {
+        hold.ensure();
+        long until = Clock.plus(session.clock.nanos(), Acquire.nanos(wait));
+        long turnWithin = Math.max(Acquire.nanos(wait), session.calls.timeout);
+        if (!entry.modeChange.tryLock(turnWithin, TimeUnit.NANOSECONDS)) {
+            throw new UnavailableException("an earlier change of the mode is not over");
+        }
+        try {
+            hold.ensure();
+            return hold.grant.mode() == Mode.EXCLUSIVE ? hold.grant.token() : upgradeUntil(until);
+        } finally {
+            entry.modeChange.unlock();
+        }
+    }
+
+    private long upgradeUntil(long until) throws InterruptedException {
+        Mode before = hold.grant.mode();
+        entry.enter(QueueEntry.Stage.CONVERTING);
+        boolean isSettled = false;
+        try {
+            for (int renumbered = 0; ; ) {
+                long wait = Math.min(Calls.WAIT_MAX, Clock.left(until, session.clock.nanos()));
+                wait -= wait % Clock.MILLI;
+                Delivery delivery = deliver(Mode.EXCLUSIVE, wait);
+                HoldfastException error = delivery.error();
+                if (error == null && Mode.of(delivery.json().text("mode")) == Mode.EXCLUSIVE) {
+                    isSettled = true;
+                    return completed(Mode.EXCLUSIVE, delivery);
+                }
+                boolean mayWait = wait >= Clock.MILLI && Clock.left(until, session.clock.nanos()) >= Clock.MILLI;
+                boolean isTransient = error != null && (error.isUncertain() || error instanceof BusyException);
+                if (isTransient && mayWait) {
+                    continue;
+                }
+                // Another call of the session had a larger number, so this one changed nothing.
+                boolean isOld = error == null || error.newest("attempt-over") >= 0;
+                if (isOld && renumbered++ == 0) {
+                    continue;
+                }
+                isSettled = !delivery.inDoubt() && (error instanceof BusyException || error instanceof RejectedException);
+                throw ended(error);
+            }
+        } finally {
+            if (isSettled) {
+                restoreStage();
+            } else {
+                fallBackInBackground(before);
+            }
+        }
+    }
+
+    private HoldfastException ended(HoldfastException error) {
+        if (error == null) {
+            return new UnavailableException("the lock kept its mode");
+        }
+        return isGone(error) ? gone() : error;
+    }
+
+    private static boolean isGone(HoldfastException error) {
+        return error.hasCode("not-holder") || error.hasCode("attempt-over");
+    }
+
+    private LostException gone() {
+        session.lose(entry, Loss.RELEASED_ELSEWHERE);
+        return new LostException(Loss.RELEASED_ELSEWHERE);
+    }
+
+    /** The cluster changed nothing, or the change is complete. */
+    private void restoreStage() {
+        entry.state.updateAndGet(now -> now.stage() == QueueEntry.Stage.CONVERTING
+                ? new QueueEntry.State(QueueEntry.Stage.HELD, now.token()) : now);
+    }
+
+    void downgrade(Mode to) {
+        hold.ensure();
+        entry.modeChange.lock();
+        try {
+            hold.ensure();
+            Mode from = hold.grant.mode();
+            if (from == to) {
+                return;
+            }
+            if (to.isStrongerThan(from)) {
+                throw new InvalidArgumentException(to.word() + " is not weaker than " + from.word() + ": use upgrade()");
+            }
+            entry.enter(QueueEntry.Stage.CONVERTING);
+            completeFallback(to);
+        } finally {
+            entry.modeChange.unlock();
+        }
+    }
+
+    private void fallBackInBackground(Mode mode) {
+        if (session.lossOf(entry) != null) {
+            return;
+        }
+        session.background.run(() -> {
+            entry.modeChange.lock();
+            try {
+                completeFallback(mode);
+            } finally {
+                entry.modeChange.unlock();
+            }
+        });
+    }
+
+    /** Requests a mode that the cluster always grants, until the cluster confirms it. */
+    private void completeFallback(Mode mode) {
+        int renumbered = 0;
+        while (true) {
+            hold.ensure();
+            Delivery delivery = session.calls.send(call(mode, 0));
+            if (entry.stage() == QueueEntry.Stage.LEAVING) {
+                throw new LostException(Loss.RELEASED_ELSEWHERE);
+            }
+            HoldfastException error = delivery.error();
+            if (error == null) {
+                completed(mode, delivery);
+                return;
+            }
+            long named = error.newest("attempt-over");
+            newest = Math.max(newest, named);
+            boolean mayRepeat = error.isUncertain() || named >= 0 && renumbered++ == 0;
+            if (!mayRepeat) {
+                throw gone();
+            }
+        }
+    }
+
+    private Delivery deliver(Mode mode, long wait) throws InterruptedException {
+        boolean isGrantedElsewhere = false;
+        Call call = call(mode, wait);
+        while (true) {
+            Stop stop = entry.begin();
+            Delivery delivery = session.calls.deliverAcquire(call, isGrantedElsewhere, stop);
+            if (!delivery.isStopped()) {
+                newest = delivery.error() == null ? newest : Math.max(newest, delivery.error().newest("attempt-over"));
+                return delivery;
+            }
+            hold.ensure();
+            isGrantedElsewhere = true;
+        }
+    }
+
+    private Call call(Mode mode, long wait) {
+        newest = Numbers.next(newest);
+        String target = Call.Target.of("/v1/locks/", entry.lock)
+                .with("session", session.name)
+                .with("owner", entry.owner)
+                .with("attempt", newest)
+                .with("change", entry.attempt)
+                .waiting(wait)
+                .with("mode", mode.word())
+                .toString();
+        return Call.of("PUT", target).harmless().waiting(wait);
+    }
+
+    private long completed(Mode mode, Delivery delivery) {
+        Json body = delivery.json();
+        long countedFrom = Clock.plus(delivery.sent(), Clock.millis(body.numberOr("waited_ms", 0)));
+        Loss loss = session.acknowledge(countedFrom, Clock.millis(body.numberOr("expires_in_ms", 0)));
+        if (loss != null) {
+            throw new LostException(loss);
+        }
+        hold.grant = Grant.read(body, mode);
+        entry.state.updateAndGet(now -> now.stage() == QueueEntry.Stage.LEAVING
+                ? now : new QueueEntry.State(QueueEntry.Stage.HELD, hold.grant.token()));
+        return hold.grant.token();
+    }
+}

@@ -1,0 +1,108 @@
+package io.holdfast;
+
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.atomic.AtomicReference;
+import java.util.concurrent.locks.ReentrantLock;
+import java.util.function.Consumer;
+import java.util.function.UnaryOperator;
+
+/**
+ * The client's entry in the queue of one lock: waiting, held, or about to be released. The guard and the threads of its
+ * session share it. Each guard has an owner and an attempt, so it releases exactly its own hold.
+ */
+final class QueueEntry {
+    /** The stage of an entry. */
+    enum Stage {
+        WAITING,
+        HELD,
+        /** Held, with a pending conversion, which may change the token. */
+        CONVERTING,
+        /** Being released; the cluster may not have the release yet. */
+        LEAVING
+    }
+
+    /**
+     * Stage and token change together.
+     *
+     * @param stage the stage
+     * @param token the token of the latest hold; 0 before the first grant
+     */
+    record State(Stage stage, long token) {}
+
+    final String lock;
+    final String owner;
+    volatile long attempt;
+    final AtomicReference<State> state = new AtomicReference<>(new State(Stage.WAITING, 0));
+    private final AtomicReference<HoldLimits> limits = new AtomicReference<>(HoldLimits.none());
+    /** Stops the call of this entry that is in progress. */
+    private final AtomicReference<Stop> stop = new AtomicReference<>();
+    /** Completed in the background, so that a slow listener delays nothing. */
+    final CompletableFuture<Loss> lost = new CompletableFuture<>();
+    final AtomicReference<ReleaseRequest> releaseRequest = new AtomicReference<>();
+    final CopyOnWriteArrayList<Consumer<ReleaseRequest>> releaseListeners = new CopyOnWriteArrayList<>();
+    /** Held during a change of the mode. */
+    final ReentrantLock modeChange = new ReentrantLock();
+    /** Whether the loss was reported to the listeners. */
+    boolean isLossReported;
+
+    QueueEntry(String lock, String owner, long attempt) {
+        this.lock = lock;
+        this.owner = owner;
+        this.attempt = attempt;
+    }
+
+    Stage stage() {
+        return state.get().stage;
+    }
+
+    long token() {
+        return state.get().token;
+    }
+
+    void enter(Stage stage) {
+        state.updateAndGet(before -> new State(stage, before.token));
+    }
+
+    void hold(long token) {
+        state.set(new State(Stage.HELD, token));
+    }
+
+    /** Whether the entry is a hold with this token. */
+    boolean holds(long token) {
+        State now = state.get();
+        return now.token == token && (now.stage == Stage.HELD || now.stage == Stage.CONVERTING);
+    }
+
+    boolean awaitsGrant() {
+        Stage now = stage();
+        return now == Stage.WAITING || now == Stage.CONVERTING;
+    }
+
+    HoldLimits limits() {
+        return limits.get();
+    }
+
+    void limit(UnaryOperator<HoldLimits> change) {
+        limits.updateAndGet(change);
+    }
+
+    /** Returns a new stop for the next call of this entry. */
+    Stop begin() {
+        Stop next = new Stop();
+        begin(next);
+        return next;
+    }
+
+    /** The locks of a multi-lock have one call, and one stop. */
+    void begin(Stop next) {
+        stop.set(next);
+    }
+
+    void stop(Stop.Reason reason) {
+        Stop current = stop.get();
+        if (current != null) {
+            current.fire(reason);
+        }
+    }
+}

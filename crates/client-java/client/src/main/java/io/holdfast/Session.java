@@ -1,0 +1,249 @@
+package io.holdfast;
+
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicReference;
+
+/**
+ * A session of this client: its lease, its queue entries, and the count of its users. Guards and acquires in progress
+ * are users. The session is renewed exactly while it has users.
+ */
+final class Session {
+    private static final System.Logger LOG = System.getLogger("io.holdfast");
+    /** The machine may be suspended while a thread sleeps, so deadlines are compared with the clock this often. */
+    private static final long CLOCK_CHECK = 500 * Clock.MILLI;
+    private static final long IDLE = Duration.ofHours(1).toNanos();
+
+    final Calls calls;
+    final Clock clock;
+    final Background background;
+    final Metrics metrics;
+    final String name;
+    final long incarnation;
+    /** Whether the client generated the name: no other client uses the session, and it ends with the client. */
+    final boolean isOwn;
+    final Entries entries = new Entries();
+    final NumberedCalls numbered = new NumberedCalls();
+    /** Fires after a change of the lease, the users or the entries. */
+    final Signal changed = new Signal();
+    private final AtomicReference<Lease> lease;
+    private final AtomicInteger users = new AtomicInteger();
+    private volatile boolean isAbandoned;
+    private final Renewal renewal;
+
+    private Session(Client client, String name, boolean isOwn, Delivery opened) {
+        Json body = opened.json();
+        this.calls = client.calls();
+        this.clock = calls.clock;
+        this.background = client.background();
+        this.metrics = client.metrics();
+        this.name = name;
+        this.isOwn = isOwn;
+        this.incarnation = body.numberOr("incarnation", 0);
+        long held = Clock.millis(body.numberOr("expires_in_ms", 0));
+        this.lease = new AtomicReference<>(Lease.acknowledged(opened.sent(), held, Numbers.jitter()));
+        this.renewal = new Renewal(this, body.number("revision"));
+    }
+
+    /** What a session needs of its client. */
+    interface Client {
+        Calls calls();
+
+        Background background();
+
+        Metrics metrics();
+    }
+
+    /** Opens a session, or joins an open one of this name. {@code ttl} may be null. */
+    static Session open(Client client, String name, boolean isOwn, Duration ttl, Map<String, String> labels) {
+        Long millis = ttl == null ? null : ttl.toMillis();
+        Delivery opened = client.calls().open(name, Numbers.next(0), millis, labels);
+        long newest = opened.error() == null ? -1 : opened.error().newest("attempt-over");
+        if (newest >= 0) {
+            // An earlier session of this name had a larger number.
+            opened = client.calls().open(name, Numbers.next(newest), millis, labels);
+        }
+        Session session = new Session(client, name, isOwn, opened);
+        Background.thread("holdfast-renewal-" + name, session.renewal::run).start();
+        Background.thread("holdfast-deadlines-" + name, session::watchDeadlines).start();
+        return session;
+    }
+
+    Lease lease() {
+        return lease.get();
+    }
+
+    /** Returns the loss, or null while the session certainly lives. */
+    Loss loss() {
+        return lease.get().loss(clock.nanos());
+    }
+
+    boolean isAlive() {
+        return loss() == null;
+    }
+
+    /** Records an acknowledged renewal. Returns the loss if the deadline passed before, otherwise null. */
+    Loss acknowledge(long countedFrom, long held) {
+        Lease now = lease.updateAndGet(before ->
+                before.acknowledge(countedFrom, held, Numbers.jitter(), clock.nanos()));
+        changed.fire();
+        return now.loss(clock.nanos());
+    }
+
+    void renewalFailed(HoldfastException error) {
+        String hint = error.hint() == null ? "" : " (" + error.hint() + ")";
+        lease.updateAndGet(before -> before.renewalFailed(error.getMessage() + hint, clock.nanos()));
+        metrics.renewed(false);
+        LOG.log(System.Logger.Level.DEBUG, () -> "a renewal of session " + name + " failed: " + error.getMessage());
+    }
+
+    void end(Loss loss) {
+        lease.updateAndGet(before -> before.end(loss, clock.nanos()));
+        changed.fire();
+    }
+
+    void addUser() {
+        users.incrementAndGet();
+        changed.fire();
+    }
+
+    void removeUser() {
+        users.decrementAndGet();
+        changed.fire();
+    }
+
+    int users() {
+        return users.get();
+    }
+
+    /** Records that the client will not use the session again: its threads end when its users are gone. */
+    void abandon() {
+        isAbandoned = true;
+        changed.fire();
+    }
+
+    boolean isAbandoned() {
+        return isAbandoned;
+    }
+
+    void stopRenewal() {
+        renewal.stop();
+    }
+
+    /** Returns the loss of a hold, or null while it is certainly held. */
+    Loss lossOf(QueueEntry entry) {
+        long now = clock.nanos();
+        Loss limit = entry.limits().loss(now);
+        return limit != null ? limit : lease.get().loss(now);
+    }
+
+    long deadlineOf(QueueEntry entry) {
+        return Math.min(entry.limits().next(), lease.get().deadline());
+    }
+
+    /** Marks a hold as lost; the first loss stays. */
+    void lose(QueueEntry entry, Loss loss) {
+        entry.limit(limits -> limits.lose(loss, clock.nanos()));
+        changed.fire();
+    }
+
+    /** The thread that reports each loss, and releases holds that the client ended. It ends with the session. */
+    private void watchDeadlines() {
+        while (true) {
+            long seen = changed.version();
+            long next = reportLosses();
+            if (entries.isEmpty() && isAbandoned) {
+                return;
+            }
+            long wait = entries.isEmpty() ? IDLE : Math.min(CLOCK_CHECK, Clock.left(next, clock.nanos()));
+            changed.awaitUninterruptibly(seen, wait);
+        }
+    }
+
+    /** Returns the next deadline. */
+    private long reportLosses() {
+        long next = lease.get().deadline();
+        for (QueueEntry entry : entries.all()) {
+            Loss loss = lossOf(entry);
+            QueueEntry.Stage stage = entry.stage();
+            if (loss == null) {
+                next = Math.min(next, entry.limits().next());
+            } else if (stage == QueueEntry.Stage.WAITING) {
+                entry.stop(Stop.Reason.LOST);
+            } else if (stage != QueueEntry.Stage.LEAVING && !entry.isLossReported) {
+                entry.isLossReported = true;
+                report(entry, loss);
+            }
+        }
+        return next;
+    }
+
+    private void report(QueueEntry entry, Loss loss) {
+        entry.limit(limits -> limits.lose(loss, clock.nanos()));
+        entry.stop(Stop.Reason.LOST);
+        metrics.lost(entry.lock, loss.cause());
+        LOG.log(System.Logger.Level.DEBUG, () -> "lock " + entry.lock + " of session " + name + " is lost: " + loss);
+        background.run(() -> entry.lost.complete(loss));
+        if (loss.cause().isEndedByClient()) {
+            releaseInBackground(List.of(entry));
+        }
+    }
+
+    /** Stores a release request. A request that revokes ends the hold at its deadline. */
+    void requestRelease(QueueEntry entry, ReleaseRequest request) {
+        if (request.revoke()) {
+            long at = Lease.deadline(clock.nanos(), request.wantedIn().toNanos());
+            entry.limit(limits -> limits.revoke(at, request.reason()));
+            changed.fire();
+        }
+        entry.releaseRequest.set(request);
+        entry.releaseListeners.forEach(listener -> background.run(() -> listener.accept(request)));
+    }
+
+    /** Releases entries of one acquire. Entries with an uncertain outcome stay listed. Returns the error, or null. */
+    HoldfastException release(List<QueueEntry> released) {
+        released.forEach(entry -> entry.enter(QueueEntry.Stage.LEAVING));
+        HoldfastException error = calls.send(releaseCall(released)).error();
+        if (error == null || !error.isUncertain()) {
+            forget(released);
+        }
+        return error;
+    }
+
+    void forget(List<QueueEntry> released) {
+        entries.remove(released);
+        changed.fire();
+    }
+
+    /** Releases entries in the background, until the outcome is certain or the session is over. */
+    void releaseInBackground(List<QueueEntry> released) {
+        released.forEach(entry -> entry.enter(QueueEntry.Stage.LEAVING));
+        background.run(() -> {
+            HoldfastException error;
+            do {
+                error = release(released);
+            } while (error != null && error.isUncertain() && isAlive());
+            forget(released);
+        });
+    }
+
+    private Call releaseCall(List<QueueEntry> released) {
+        QueueEntry first = released.get(0);
+        Call.Target target;
+        if (released.size() == 1) {
+            target = Call.Target.of("/v1/locks/", first.lock);
+        } else {
+            target = new Call.Target("/v1/locks");
+            released.forEach(entry -> target.with("name", entry.lock));
+        }
+        target.with("session", name).with("owner", first.owner).with("attempt", first.attempt);
+        return Call.of("DELETE", target.toString()).harmless();
+    }
+
+    /** Closes the session in the cluster; if no node answers, it expires after its time-to-live. */
+    HoldfastException close() {
+        return calls.close(name, incarnation).error();
+    }
+}

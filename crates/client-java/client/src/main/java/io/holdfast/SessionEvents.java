@@ -1,0 +1,218 @@
+package io.holdfast;
+
+import java.util.ArrayList;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Objects;
+import java.util.Set;
+
+/**
+ * Delivers the events of a session's locks to the guards, and compares the guards with the holds that each renewal
+ * lists. A guard without a listed hold is lost. A listed hold for which an acquire waits makes the acquire repeat its
+ * call at another node. A listed hold without an entry, e.g. of a late copy of a call, is released.
+ */
+final class SessionEvents {
+    /** A read of one lock may take this fraction of the lease. */
+    private static final int READ_PART = 8;
+    /** A hold without a guard is examined after this time: its answer may still be in flight. */
+    private static final long EXAMINE_DELAY = 500 * Clock.MILLI;
+
+    /**
+     * A hold of a guard, according to this client.
+     *
+     * @param entry the entry
+     * @param token the token that it had
+     */
+    record KnownHold(QueueEntry entry, long token) {}
+
+    /** A hold of the session without a guard. */
+    private static final class Unguarded {
+        final String lock;
+        final long token;
+        long examineAt;
+
+        Unguarded(String lock, long token, long examineAt) {
+            this.lock = lock;
+            this.token = token;
+            this.examineAt = examineAt;
+        }
+
+        boolean is(String otherLock, long otherToken) {
+            return lock.equals(otherLock) && token == otherToken;
+        }
+    }
+
+    private final Session session;
+    private final List<Unguarded> unguarded = new ArrayList<>();
+
+    SessionEvents(Session session) {
+        this.session = session;
+    }
+
+    List<KnownHold> knownHolds() {
+        return session.entries.held().stream().map(entry -> new KnownHold(entry, entry.token())).toList();
+    }
+
+    /** The time until the next examination. */
+    long nextExamination(long now) {
+        return unguarded.stream().mapToLong(hold -> Clock.left(hold.examineAt, now)).min().orElse(Long.MAX_VALUE);
+    }
+
+    /** Delivers the answer to a parked keepalive. */
+    void deliver(List<KnownHold> known, Json body, long held) {
+        body.list("events").forEach(this::deliver);
+        if (!body.get("gap").isNull()) {
+            readReleaseRequests(known, held / READ_PART);
+        }
+        reconcile(known, body.list("holds"), held);
+    }
+
+    private void deliver(Json event) {
+        List<QueueEntry> entries = session.entries.ofHold(event.text("lock"), event.numberOr("token", 0));
+        String kind = event.textOr("kind", "");
+        for (QueueEntry entry : entries) {
+            if (kind.equals("release-requested")) {
+                session.requestRelease(entry, ReleaseRequest.read(event));
+            } else if (kind.equals("lost") && entry.stage() == QueueEntry.Stage.HELD) {
+                // A guard with a release or a conversion in progress gets the result from its own call.
+                session.lose(entry, lossOf(entry, event));
+            }
+        }
+    }
+
+    static Loss lossOf(QueueEntry entry, Json event) {
+        return switch (event.textOr("cause", "")) {
+            case "force-released" -> new Loss(Loss.Cause.FORCE_RELEASED, event.text("reason"));
+            case "revoked" -> {
+                ReleaseRequest request = entry.releaseRequest.get();
+                yield new Loss(Loss.Cause.REVOKED, request == null ? null : request.reason());
+            }
+            case "handed-over" -> new Loss(Loss.Cause.TRANSFERRED, null);
+            case "session-closed", "session-expired" -> Loss.SESSION_ENDED;
+            case "max-hold" -> new Loss(Loss.Cause.MAX_HOLD_EXCEEDED, null);
+            default -> Loss.RELEASED_ELSEWHERE;
+        };
+    }
+
+    /** Compares the holds of the guards with those that the cluster lists. {@code held} is the length of the lease. */
+    void reconcile(List<KnownHold> known, List<Json> listed, long held) {
+        Calls calls = session.calls.withTimeout(held / READ_PART);
+        Set<String> keys = new HashSet<>();
+        listed.forEach(hold -> keys.add(key(hold.text("lock"), hold.numberOr("token", 0))));
+        for (KnownHold hold : known) {
+            boolean isListed = keys.contains(key(hold.entry.lock, hold.token));
+            if (!isListed && isHeldHere(hold) && !isHolder(calls, hold.entry.lock, hold.token) && isHeldHere(hold)) {
+                session.lose(hold.entry, Loss.RELEASED_ELSEWHERE);
+            }
+        }
+        unguarded.removeIf(hold -> !keys.contains(key(hold.lock, hold.token)));
+        listed.forEach(hold -> examine(calls, hold.text("lock"), hold.numberOr("token", 0), held / 3));
+    }
+
+    private static String key(String lock, long token) {
+        return token + " " + lock;
+    }
+
+    private boolean isHeldHere(KnownHold hold) {
+        QueueEntry.State now = hold.entry.state.get();
+        return now.stage() == QueueEntry.Stage.HELD && now.token() == hold.token && session.lossOf(hold.entry) == null;
+    }
+
+    private void examine(Calls calls, String lock, long token, long againAfter) {
+        boolean isGuarded = !session.entries.ofHold(lock, token).isEmpty();
+        List<QueueEntry> waiting = session.entries.awaiting(lock);
+        // Other clients may use a session that the caller named.
+        boolean isOurs = !isGuarded && (!waiting.isEmpty() || session.isOwn);
+        if (!isExaminationDue(lock, token, isOurs, againAfter)) {
+            return;
+        }
+        if (waiting.isEmpty()) {
+            releaseStray(calls, lock, token);
+        } else {
+            waiting.forEach(entry -> entry.stop(Stop.Reason.GRANTED_ELSEWHERE));
+        }
+    }
+
+    /** Whether a hold without a guard has been listed for long enough. */
+    private boolean isExaminationDue(String lock, long token, boolean isOurs, long againAfter) {
+        if (!isOurs) {
+            unguarded.removeIf(hold -> hold.is(lock, token));
+            return false;
+        }
+        long now = session.clock.nanos();
+        for (Unguarded hold : unguarded) {
+            if (hold.is(lock, token)) {
+                boolean isDue = now >= hold.examineAt;
+                hold.examineAt = isDue ? now + againAfter : hold.examineAt;
+                return isDue;
+            }
+        }
+        unguarded.add(new Unguarded(lock, token, now + EXAMINE_DELAY));
+        return false;
+    }
+
+    /** Reads open release requests after a gap in the events. */
+    private void readReleaseRequests(List<KnownHold> known, long timeout) {
+        Calls calls = session.calls.withTimeout(timeout);
+        for (KnownHold hold : known) {
+            Json holder = holder(calls, hold.entry.lock, hold.token);
+            if (holder == null || holder.get("release_request").isNull()) {
+                continue;
+            }
+            ReleaseRequest request = ReleaseRequest.read(holder.get("release_request"));
+            ReleaseRequest earlier = hold.entry.releaseRequest.get();
+            if (earlier == null || !earlier.isSame(request)) {
+                session.requestRelease(hold.entry, request);
+            }
+        }
+    }
+
+    /** Whether the session holds the lock under this token. If no node answers, the lease decides. */
+    private boolean isHolder(Calls calls, String lock, long token) {
+        Delivery read = calls.send(Call.get(Call.Target.of("/v1/locks/", lock).toString()));
+        if (read.error() != null) {
+            return true;
+        }
+        Json body = read.json();
+        if (holderIn(body, token) != null) {
+            return true;
+        }
+        if (body.numberOr("holders_total", 0) <= body.list("holders").size()) {
+            return false;
+        }
+        // A node lists only the first of many holders, so the token identifies the hold.
+        String fence = Call.Target.of("/v1/fence/", lock).with("token", token).toString();
+        return !(calls.send(Call.get(fence)).error() instanceof RejectedException);
+    }
+
+    private Json holder(Calls calls, String lock, long token) {
+        Delivery read = calls.send(Call.get(Call.Target.of("/v1/locks/", lock).toString()));
+        return read.error() != null ? null : holderIn(read.json(), token);
+    }
+
+    private Json holderIn(Json body, long token) {
+        return body.list("holders").stream()
+                .filter(holder -> Objects.equals(holder.text("session"), session.name))
+                .filter(holder -> holder.numberOr("token", 0) == token)
+                .findFirst()
+                .orElse(null);
+    }
+
+    /** Releases a hold without a guard of a generated session, if its owner was generated for a guard. */
+    private void releaseStray(Calls calls, String lock, long token) {
+        Json holder = holder(calls, lock, token);
+        String owner = holder == null ? null : holder.text("owner");
+        boolean isStray = owner != null
+                && owner.startsWith("g-")
+                && session.entries.ofHold(lock, token).isEmpty()
+                && !session.entries.hasOwner(lock, owner);
+        if (isStray) {
+            // If no node answers, the next examination finds the hold again.
+            calls.send(Call.of("DELETE", Call.Target.of("/v1/locks/", lock)
+                    .with("session", session.name)
+                    .with("owner", owner)
+                    .with("token", token)
+                    .toString()).harmless());
+        }
+    }
+}

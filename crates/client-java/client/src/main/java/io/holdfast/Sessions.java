@@ -1,0 +1,97 @@
+package io.holdfast;
+
+import java.time.Duration;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.concurrent.locks.ReentrantLock;
+
+/**
+ * The sessions of one client: one for each time-to-live that its locks name, opened on first use. A generated session
+ * that has ended is replaced; one that the caller named never is, because the caller must see its end.
+ */
+final class Sessions {
+    private static final int SESSIONS_MAX = 64;
+    private static final long EMPTIED_WITHIN = Duration.ofSeconds(30).toNanos();
+
+    private final Session.Client client;
+    private final String named;
+    private final String prefix;
+    private final Duration ttl;
+    private final Map<String, String> labels;
+    private final ReentrantLock lock = new ReentrantLock();
+    private final Map<Duration, Session> open = new HashMap<>();
+    private boolean isClosed;
+
+    Sessions(Session.Client client, String named, String prefix, Duration ttl, Map<String, String> labels) {
+        this.client = client;
+        this.named = named;
+        this.prefix = prefix;
+        this.ttl = ttl;
+        this.labels = labels;
+    }
+
+    /** Returns the live session for this time-to-live, with one user more; null is the client's. */
+    Session use(Duration requested) {
+        Duration wanted = requested == null ? ttl : Names.ttl(requested);
+        if (named != null && requested != null && !requested.equals(ttl)) {
+            throw new InvalidArgumentException("set the ttl of the named session " + named + " on the client, not on a lock");
+        }
+        // Locked during the call, so that concurrent threads share the session.
+        lock.lock();
+        try {
+            if (isClosed) {
+                throw new InvalidArgumentException("the client is closed");
+            }
+            Session session = open.get(wanted);
+            if (session == null || !session.isAlive()) {
+                session = replace(wanted, session);
+            }
+            session.addUser();
+            return session;
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    private Session replace(Duration wanted, Session ended) {
+        if (ended == null && open.size() >= SESSIONS_MAX) {
+            throw new InvalidArgumentException("the locks of one client have at most " + SESSIONS_MAX + " different ttls");
+        }
+        String name = named == null ? Numbers.unique(prefix) : named;
+        Session session = Session.open(client, name, named == null, wanted, labels);
+        open.put(wanted, session);
+        if (ended != null) {
+            ended.abandon();
+        }
+        return session;
+    }
+
+    /** Closes generated sessions. For named sessions, waits until the releases in the background are over. */
+    void close() {
+        Map<Duration, Session> all;
+        lock.lock();
+        try {
+            isClosed = true;
+            all = new HashMap<>(open);
+            open.clear();
+        } finally {
+            lock.unlock();
+        }
+        all.values().forEach(Sessions::close);
+    }
+
+    private static void close(Session session) {
+        session.abandon();
+        if (session.isAlive() && session.isOwn) {
+            session.end(Loss.SESSION_ENDED);
+            session.stopRenewal();
+            session.close();
+        } else if (session.isAlive()) {
+            long until = session.clock.nanos() + EMPTIED_WITHIN;
+            while (session.isAlive() && !session.entries.isEmpty() && session.clock.nanos() < until) {
+                session.changed.awaitUninterruptibly(session.changed.version(), 100 * Clock.MILLI);
+            }
+            session.stopRenewal();
+        }
+    }
+}

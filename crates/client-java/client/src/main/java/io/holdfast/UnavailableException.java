@@ -1,0 +1,18 @@
+package io.holdfast;
+
+/** No node executed the call in time. Repeat the call. */
+public final class UnavailableException extends HoldfastException {
+    UnavailableException(String reason) {
+        super("no node executed the call in time: " + reason, null);
+    }
+
+    @Override
+    public boolean retryable() {
+        return true;
+    }
+
+    @Override
+    boolean isUncertain() {
+        return true;
+    }
+}

@@ -1,0 +1,2 @@
+/** Locks with the names that users of Hazelcast, Redisson and Curator know. */
+package io.holdfast.locks;
