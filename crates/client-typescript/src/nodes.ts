@@ -2,7 +2,8 @@
  * Sends a call to the nodes until one answers or the call's time is over.
  *
  * A call with harmless copies goes to the next node after a third of a second without an answer; the first answer counts.
- * Any other call is at one node at a time. Bounds: one request in flight at each node for each call.
+ * Any other call is at one node at a time. Bounds: one request in flight at each node for each call, and one ping at
+ * each node.
  */
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
@@ -35,6 +36,8 @@ export class Nodes {
   readonly #bases: readonly string[];
   /** Whether a node has accepted a call, and with it the access token. */
   #accepted = false;
+  /** The ping in flight at each node. */
+  readonly #pings = new Map<number, Promise<boolean>>();
 
   constructor(connection: Connection) {
     this.http = new HttpClient(connection);
@@ -93,7 +96,7 @@ export class Nodes {
     while (this.states.count > 1) {
       await sleep(interval, stop);
       if (stop.aborted) break;
-      if (!this.states.answeredWithin(node, interval, monotonic()) && !(await this.#isAlive(node, stop))) {
+      if (!this.states.answeredWithin(node, interval, monotonic()) && !(await this.#isAlive(node))) {
         if (stop.aborted) break;
         this.states.rest(node, monotonic());
         return;
@@ -124,9 +127,16 @@ export class Nodes {
     this.http.close();
   }
 
-  async #isAlive(node: number, signal: AbortSignal): Promise<boolean> {
+  /** Whether a node answers a ping. Calls that ask at the same time share one ping. */
+  async #isAlive(node: number): Promise<boolean> {
+    const ping = this.#pings.get(node) ?? this.#ping(node).finally(() => this.#pings.delete(node));
+    this.#pings.set(node, ping);
+    return await ping;
+  }
+
+  async #ping(node: number): Promise<boolean> {
     try {
-      await this.http.send({ method: "GET", url: this.base(node) + PING, timeout: PING_TIMEOUT, signal });
+      await this.http.send({ method: "GET", url: this.base(node) + PING, timeout: PING_TIMEOUT });
       this.states.answered(node, monotonic());
       return true;
     } catch {

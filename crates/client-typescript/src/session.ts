@@ -4,6 +4,7 @@
  * Guards and acquires in progress are users. The session is renewed while it has users. Bounds: one timer; one record
  * for each listed hold without a guard.
  */
+import { setMaxListeners } from "node:events";
 import { json } from "./answer.js";
 import type { SessionBody } from "./bodies.js";
 import { answerOf, type Calls } from "./calls.js";
@@ -55,6 +56,8 @@ export class Session {
     { acknowledged, revision }: { acknowledged: Acknowledged; revision: number | undefined },
   ) {
     this.lease = new Lease(acknowledged);
+    // Every acquire in progress listens.
+    setMaxListeners(0, this.#over.signal);
     this.#renewals = renewals;
     this.#reconciliation = new Reconciliation(this);
     const known = { name: this.name, since: revision, held: acknowledged.held, deadline: this.lease.deadline };

@@ -14,17 +14,15 @@ export class Cluster {
     readonly addresses: readonly string[],
   ) {}
 
-  static async start(port: number, nodes = 3): Promise<Cluster> {
-    const program = spawn(binary ?? "", ["dev", "--nodes", String(nodes), "--port", String(port), "--commands"], {
-      stdio: ["pipe", "pipe", "inherit"],
-    });
+  /** Starts a cluster. `options` are those of `holdfast dev`. */
+  static async start(port: number, nodes = 3, options: readonly string[] = []): Promise<Cluster> {
+    const args = ["dev", "--nodes", String(nodes), "--port", String(port), "--commands", ...options];
+    const program = spawn(binary ?? "", args, { stdio: ["pipe", "pipe", "inherit"] });
     const lines = createInterface({ input: program.stdout ?? process.stdin });
     for await (const line of lines) if (line.startsWith("ready ")) break;
     program.stdout?.resume();
     const addresses = Array.from({ length: nodes }, (_, node) => `127.0.0.1:${port + 10 * node}`);
-    const cluster = new Cluster(program, addresses);
-    await cluster.settled();
-    return cluster;
+    return new Cluster(program, addresses);
   }
 
   /** Sends a command such as `kill 1` or `pause 2`. Nodes count from 1. */
@@ -60,5 +58,14 @@ export class Cluster {
     const exit = once(this.program, "exit");
     this.program.stdin?.write("stop\n");
     await exit;
+  }
+}
+
+/** Waits until the condition holds, because a loaded machine is slow. */
+export async function eventually(condition: () => boolean | Promise<boolean>, what: string): Promise<void> {
+  const until = Date.now() + 20_000;
+  while (!(await condition())) {
+    if (Date.now() > until) throw new Error(`not in time: ${what}`);
+    await sleep(20);
   }
 }
