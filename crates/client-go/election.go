@@ -76,7 +76,7 @@ func (e *Election) Proclaim(ctx context.Context, value string) error {
 	if guard == nil {
 		return invalid("this candidate of election %q does not lead: call Campaign first", e.name)
 	}
-	return guard.setValue(ctx, value)
+	return guard.SetValue(ctx, value)
 }
 
 // Resign gives the leadership up. The next candidate leads in the same step.
@@ -151,8 +151,9 @@ func leaderChange(event serverEvent) (LeaderChange, bool, error) {
 	return LeaderChange{}, false, nil
 }
 
-// setValue replaces the value of the hold.
-func (g *Guard) setValue(ctx context.Context, value string) error {
+// SetValue replaces the text that readers of the lock see, with the same token. If the lock was lost, it never acquires it
+// again.
+func (g *Guard) SetValue(ctx context.Context, value string) error {
 	if err := g.Ensure(); err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -102,10 +103,10 @@ func main() {
 	lines := bufio.NewScanner(os.Stdin)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
-		var r request
-		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
-			fmt.Fprintln(os.Stderr, "invalid request:", err)
-			os.Exit(2)
+		r, err := parse(lines.Bytes())
+		if err != nil {
+			a.print(fields{"id": r.ID, "error": errorFields(err)})
+			continue
 		}
 		if r.Do == "block" {
 			a.block(r)
@@ -118,6 +119,20 @@ func main() {
 		go a.answer(ctx, r)
 	}
 	a.closeAll()
+}
+
+// parse rejects unknown options, and returns the id of their request.
+func parse(line []byte) (request, error) {
+	var r request
+	strict := json.NewDecoder(bytes.NewReader(line))
+	strict.DisallowUnknownFields()
+	err := strict.Decode(&r)
+	if err != nil {
+		var named struct{ ID int64 }
+		json.Unmarshal(line, &named)
+		r.ID = named.ID
+	}
+	return r, err
 }
 
 // block keeps the main goroutine busy, which reads no request meanwhile.
@@ -175,7 +190,7 @@ func kindOf(err error) string {
 	var rejected *holdfast.RejectedError
 	var unexpected *holdfast.UnexpectedResponseError
 	switch {
-	case errors.As(err, &lost):
+	case errors.As(err, &lost), errors.Is(err, holdfast.ErrReleased):
 		return "lost"
 	case errors.As(err, &busy):
 		return "busy"

@@ -31,7 +31,7 @@ func (a *adapter) do(ctx context.Context, r *request) (fields, error) {
 		return nil, nil
 	case "release", "resign", "ensure", "remaining", "report_progress":
 		return a.onHeld(r)
-	case "upgrade", "downgrade", "release_permits":
+	case "upgrade", "downgrade", "release_permits", "headers":
 		return a.onGuard(ctx, r)
 	}
 	client, err := a.client(r.Client)
@@ -167,6 +167,12 @@ func (a *adapter) onGuard(ctx context.Context, r *request) (fields, error) {
 		return nil, err
 	}
 	switch r.Do {
+	case "headers":
+		headers := fields{}
+		for name, values := range guard.Headers() {
+			headers[name] = values[0]
+		}
+		return fields{"headers": headers}, nil
 	case "upgrade":
 		token, err := guard.Upgrade(ctx, r.wait())
 		return fields{"token": token}, err
@@ -175,7 +181,7 @@ func (a *adapter) onGuard(ctx context.Context, r *request) (fields, error) {
 		if r.Mode != "" {
 			mode = holdfast.Mode(r.Mode)
 		}
-		return fields{"token": guard.Token()}, guard.Downgrade(ctx, mode)
+		return nil, guard.Downgrade(ctx, mode)
 	}
 	return nil, guard.ReleasePermits(ctx, r.Permits)
 }
@@ -262,6 +268,9 @@ func (a *adapter) call(ctx context.Context, client *holdfast.Client, r *request)
 		return fields{"value": value}, err
 	case "tree_get":
 		node, err := client.Get(ctx, r.Path)
+		if problem := holdfast.ProblemOf(err); problem != nil && problem.Code == "not-found" {
+			return fields{"value": nil, "version": nil}, nil
+		}
 		if err != nil {
 			return nil, err
 		}
