@@ -239,6 +239,6 @@ final class Acquire {
         entry.limit(before -> HoldLimits.of(progress, end, session.clock.nanos()));
         entry.hold(grant.numberOr("token", 0));
         Mode mode = options.mode == null ? Mode.EXCLUSIVE : options.mode;
-        return new Hold(session, entry, Grant.read(grant, mode));
+        return new Hold(session, entry, Grant.read(grant, mode), countedFrom);
     }
 }

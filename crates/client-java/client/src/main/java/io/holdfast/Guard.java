@@ -176,6 +176,28 @@ public final class Guard implements AutoCloseable {
     }
 
     /**
+     * Ends the hold this long from now, unless a later call moves the end: the client then releases the lock with the
+     * loss {@code max-hold-exceeded}. A process that dies frees the lock after its ttl.
+     *
+     * @param time the time from now; {@link LockRequest#maxHold} stays a bound
+     * @throws LostException if the lock is lost
+     */
+    public void endAfter(Duration time) {
+        hold.endAfter(Acquire.nanos(time));
+    }
+
+    /**
+     * Blocks other holders for this long from now, even if the lock is released earlier. Replaces
+     * {@link LockRequest#minHold}.
+     *
+     * @param time the time from now
+     * @throws LostException if the lock is lost
+     */
+    public void blockOthersFor(Duration time) {
+        new HoldChange(hold).minHold(time);
+    }
+
+    /**
      * The header that a fenced HTTP service expects with every call.
      *
      * @return e.g. {@code Fencing-Token: 34; resource="orders"}
@@ -201,7 +223,7 @@ public final class Guard implements AutoCloseable {
      * @throws LostException if the lock is lost
      */
     public long upgrade(Duration wait) throws InterruptedException {
-        return new ModeChange(hold).upgrade(wait);
+        return new HoldChange(hold).upgrade(wait);
     }
 
     /**
@@ -212,7 +234,7 @@ public final class Guard implements AutoCloseable {
      * @throws LostException if the lock is lost
      */
     public void downgrade(Mode to) {
-        new ModeChange(hold).downgrade(to);
+        new HoldChange(hold).downgrade(to);
     }
 
     /**

@@ -8,13 +8,19 @@ final class Hold {
     final QueueEntry entry;
     /** A conversion may change the token. */
     volatile Grant grant;
+    /** Not later than the grant. */
+    final long grantedFrom;
+    /** The end by max_hold, which the cluster enforces. */
+    private final long clusterEnd;
     private final AtomicBoolean isInUse = new AtomicBoolean(true);
 
     /** The hold is a user of the session until {@link #endUse}. */
-    Hold(Session session, QueueEntry entry, Grant grant) {
+    Hold(Session session, QueueEntry entry, Grant grant, long grantedFrom) {
         this.session = session;
         this.entry = entry;
         this.grant = grant;
+        this.grantedFrom = grantedFrom;
+        this.clusterEnd = entry.limits().maxUntil();
         session.addUser();
     }
 
@@ -37,5 +43,15 @@ final class Hold {
         if (loss != null) {
             throw new LostException(loss);
         }
+    }
+
+    /** Ends the hold this long from now, or at the end by max_hold if that is sooner. */
+    void endAfter(long nanos) {
+        ensure();
+        long now = session.clock.nanos();
+        long end = Math.min(clusterEnd, Clock.plus(now, nanos));
+        entry.limit(limits -> limits.endAt(end, now));
+        ensure();
+        session.changed.fire();
     }
 }

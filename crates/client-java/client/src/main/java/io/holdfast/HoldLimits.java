@@ -60,6 +60,13 @@ record HoldLimits(
                 : this;
     }
 
+    /** Moves the end of the hold, unless a limit is exceeded. */
+    HoldLimits endAt(long end, long now) {
+        return loss(now) == null
+                ? new HoldLimits(progressTimeout, progressUntil, end, revokedAt, revokeReason, null)
+                : this;
+    }
+
     /** Marks the hold as lost; the first loss stays. */
     HoldLimits lose(Loss loss, long now) {
         Loss first = loss(now);

@@ -41,8 +41,8 @@ final class QueueEntry {
     final CompletableFuture<Loss> lost = new CompletableFuture<>();
     final AtomicReference<ReleaseRequest> releaseRequest = new AtomicReference<>();
     final CopyOnWriteArrayList<Consumer<ReleaseRequest>> releaseListeners = new CopyOnWriteArrayList<>();
-    /** Held during a change of the mode. */
-    final ReentrantLock modeChange = new ReentrantLock();
+    /** Held during a change of the hold. */
+    final ReentrantLock change = new ReentrantLock();
     /** Whether the loss was reported to the listeners. */
     boolean isLossReported;
 

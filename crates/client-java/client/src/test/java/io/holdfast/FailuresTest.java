@@ -17,9 +17,9 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
 /** Locks while nodes and holders fail. */
-@Timeout(120)
+@Timeout(180)
 class FailuresTest {
-    private static final Duration TTL = Duration.ofSeconds(4);
+    private static final Duration TTL = Duration.ofSeconds(8);
 
     private TestCluster cluster;
     private Holdfast one;
@@ -51,13 +51,13 @@ class FailuresTest {
         CompletableFuture<Guard> next = waiter(two, "a");
         TestCluster.sleep(Duration.ofMillis(300));
         cluster.kill(cluster.leader(one));
-        for (int i = 0; i < 60; i++) {
+        for (int i = 0; i < 100; i++) {
             TestCluster.sleep(Duration.ofMillis(100));
             guard.ensure();
         }
         assertFalse(next.isDone());
         guard.release();
-        Guard granted = next.get(5, TimeUnit.SECONDS);
+        Guard granted = next.get(20, TimeUnit.SECONDS);
         assertTrue(granted.token() > guard.token());
         granted.close();
     }
@@ -69,22 +69,22 @@ class FailuresTest {
         TestCluster.sleep(Duration.ofMillis(300));
         int frozen = cluster.leader(one);
         cluster.pause(frozen);
-        for (int i = 0; i < 50; i++) {
+        for (int i = 0; i < 100; i++) {
             TestCluster.sleep(Duration.ofMillis(100));
             guard.ensure();
         }
         long released = System.nanoTime();
         guard.release();
-        Guard granted = next.get(10, TimeUnit.SECONDS);
+        Guard granted = next.get(20, TimeUnit.SECONDS);
         long millis = (System.nanoTime() - released) / 1_000_000;
-        assertTrue(millis < 3_000, millis + " ms");
+        assertTrue(millis < 6_000, millis + " ms");
         granted.close();
         long start = System.nanoTime();
         for (int i = 0; i < 10; i++) {
             two.lock("b/" + i).tryAcquire().close();
         }
         long each = (System.nanoTime() - start) / 10_000_000;
-        assertTrue(each < 500, each + " ms for one cycle beside a frozen node");
+        assertTrue(each < 2_000, each + " ms for one cycle beside a frozen node");
         cluster.resume(frozen);
         one.lock("b").tryAcquire().close();
     }
@@ -112,10 +112,10 @@ class FailuresTest {
         for (int node = 1; node <= 3; node++) {
             cluster.pause(node);
         }
-        Loss loss = guard.lost().toCompletableFuture().get(6, TimeUnit.SECONDS);
+        Loss loss = guard.lost().toCompletableFuture().get(12, TimeUnit.SECONDS);
         long millis = (System.nanoTime() - start) / 1_000_000;
         assertEquals(Loss.Cause.NOT_RENEWED, loss.cause());
-        assertTrue(millis < 5_000, millis + " ms");
+        assertTrue(millis < 9_500, millis + " ms");
         assertThrows(LostException.class, guard::ensure);
         Holdfast impatient = cluster.builder().requestTimeout(Duration.ofSeconds(1)).build();
         assertThrows(HoldfastException.class, () -> impatient.lock("other").tryAcquire());
@@ -123,7 +123,7 @@ class FailuresTest {
             cluster.resume(node);
         }
         assertThrows(LostException.class, guard::close);
-        try (Guard next = one.lock("d").waitAtMost(Duration.ofSeconds(10)).acquire()) {
+        try (Guard next = one.lock("d").waitAtMost(Duration.ofSeconds(20)).acquire()) {
             assertTrue(next.token() > guard.token());
         }
     }
@@ -135,7 +135,7 @@ class FailuresTest {
         UnavailableException error = assertThrows(UnavailableException.class, () -> client.lock("e").acquire());
         assertTrue(error.retryable());
         assertNull(error.code());
-        assertTrue(System.nanoTime() - start < 4_000_000_000L);
+        assertTrue(System.nanoTime() - start < 8_000_000_000L);
     }
 
     @Test
@@ -145,7 +145,7 @@ class FailuresTest {
             long token = Long.parseLong(lines.readLine().split(" ")[1]);
             assertEquals("held", lines.readLine());
             signal("STOP", holder);
-            Guard next = two.lock("f").waitAtMost(Duration.ofSeconds(20)).acquire();
+            Guard next = two.lock("f").waitAtMost(Duration.ofSeconds(40)).acquire();
             assertTrue(next.token() > token);
             signal("CONT", holder);
             // Each line is printed right after its check, and some may have been in the pipe before the pause.
@@ -168,11 +168,11 @@ class FailuresTest {
         long token = Long.parseLong(holder.inputReader().readLine().split(" ")[1]);
         holder.destroyForcibly().waitFor();
         long start = System.nanoTime();
-        try (Guard next = two.lock("g").waitAtMost(Duration.ofSeconds(20)).acquire()) {
+        try (Guard next = two.lock("g").waitAtMost(Duration.ofSeconds(40)).acquire()) {
             assertTrue(next.token() > token);
         }
         long millis = (System.nanoTime() - start) / 1_000_000;
-        assertTrue(millis > 1_500 && millis < 8_000, millis + " ms");
+        assertTrue(millis > 3_000 && millis < 20_000, millis + " ms");
     }
 
     @Test
@@ -196,10 +196,10 @@ class FailuresTest {
             cluster.kill(cluster.leader(one));
             TestCluster.sleep(Duration.ofSeconds(3));
             guard.release();
-            Guard granted = first.get(10, TimeUnit.SECONDS);
+            Guard granted = first.get(20, TimeUnit.SECONDS);
             assertFalse(second.isDone());
             granted.close();
-            second.get(10, TimeUnit.SECONDS).close();
+            second.get(20, TimeUnit.SECONDS).close();
         } catch (ExecutionException e) {
             throw new AssertionError(e.getCause());
         }

@@ -14,7 +14,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.Assumptions;
 
 /** A cluster of real nodes on this machine: the program in HOLDFAST_BIN, by {@code holdfast dev}. */
-final class TestCluster implements AutoCloseable {
+public final class TestCluster implements AutoCloseable {
     private static final AtomicInteger NEXT_PORT = new AtomicInteger(
             Integer.parseInt(System.getenv().getOrDefault("HOLDFAST_TEST_PORT", "34000")));
 
@@ -33,7 +33,7 @@ final class TestCluster implements AutoCloseable {
     }
 
     /** Another program may take a port of the range, so a start that fails is repeated with other ports. */
-    static TestCluster start(int nodes) throws IOException, InterruptedException {
+    public static TestCluster start(int nodes) throws IOException, InterruptedException {
         String program = System.getenv("HOLDFAST_BIN");
         Assumptions.assumeTrue(program != null, "HOLDFAST_BIN names no program, so no cluster can be started");
         List<String> output = new CopyOnWriteArrayList<>();
@@ -69,7 +69,7 @@ final class TestCluster implements AutoCloseable {
         readyOrOver.countDown();
     }
 
-    String[] addresses() {
+    public String[] addresses() {
         return addresses.toArray(String[]::new);
     }
 

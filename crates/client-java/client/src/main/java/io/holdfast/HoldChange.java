@@ -4,18 +4,18 @@ import java.time.Duration;
 import java.util.concurrent.TimeUnit;
 
 /**
- * A change of the mode of a held lock without releasing it. Each call names the attempt that it changes and has a number
+ * A change of a held lock without releasing it, usually of its mode. Each call names the attempt that it changes and has a number
  * of its own, so a late copy of any call converts nothing. While the mode is unknown the entry is CONVERTING, so that its
  * new token does not look like a loss. An upgrade that ends early restores the old mode, in the background if necessary.
  */
-final class ModeChange {
+final class HoldChange {
     private final Hold hold;
     private final QueueEntry entry;
     private final Session session;
     /** Each call of the change has a larger number. */
     private long newest;
 
-    ModeChange(Hold hold) {
+    HoldChange(Hold hold) {
         this.hold = hold;
         this.entry = hold.entry;
         this.session = hold.session;
@@ -26,14 +26,14 @@ final class ModeChange {
         hold.ensure();
         long until = Clock.plus(session.clock.nanos(), Acquire.nanos(wait));
         long turnWithin = Math.max(Acquire.nanos(wait), session.calls.timeout);
-        if (!entry.modeChange.tryLock(turnWithin, TimeUnit.NANOSECONDS)) {
+        if (!entry.change.tryLock(turnWithin, TimeUnit.NANOSECONDS)) {
             throw new UnavailableException("an earlier change of the mode is not over");
         }
         try {
             hold.ensure();
             return hold.grant.mode() == Mode.EXCLUSIVE ? hold.grant.token() : upgradeUntil(until);
         } finally {
-            entry.modeChange.unlock();
+            entry.change.unlock();
         }
     }
 
@@ -97,7 +97,7 @@ final class ModeChange {
 
     void downgrade(Mode to) {
         hold.ensure();
-        entry.modeChange.lock();
+        entry.change.lock();
         try {
             hold.ensure();
             Mode from = hold.grant.mode();
@@ -110,7 +110,30 @@ final class ModeChange {
             entry.enter(QueueEntry.Stage.CONVERTING);
             completeFallback(to);
         } finally {
-            entry.modeChange.unlock();
+            entry.change.unlock();
+        }
+    }
+
+    /** Replaces the min_hold, which counts from the grant, so that it ends {@code time} from now. */
+    void minHold(Duration time) {
+        hold.ensure();
+        entry.change.lock();
+        try {
+            for (int renumbered = 0; ; ) {
+                long held = session.clock.nanos() - hold.grantedFrom;
+                Duration min = Duration.ofNanos(held + Acquire.nanos(time) + Clock.MILLI);
+                String target = changeTarget(0).with("min_hold", min).toString();
+                HoldfastException error = session.calls.send(Call.of("PUT", target).harmless()).error();
+                if (error == null) {
+                    return;
+                }
+                newest = Math.max(newest, error.newest("attempt-over"));
+                if (error.newest("attempt-over") < 0 || renumbered++ > 0) {
+                    throw isGone(error) ? gone() : error;
+                }
+            }
+        } finally {
+            entry.change.unlock();
         }
     }
 
@@ -119,11 +142,11 @@ final class ModeChange {
             return;
         }
         session.background.run(() -> {
-            entry.modeChange.lock();
+            entry.change.lock();
             try {
                 completeFallback(mode);
             } finally {
-                entry.modeChange.unlock();
+                entry.change.unlock();
             }
         });
     }
@@ -167,16 +190,18 @@ final class ModeChange {
     }
 
     private Call call(Mode mode, long wait) {
+        String target = changeTarget(wait).with("mode", mode.word()).toString();
+        return Call.of("PUT", target).harmless().waiting(wait);
+    }
+
+    private Call.Target changeTarget(long wait) {
         newest = Numbers.next(newest);
-        String target = Call.Target.of("/v1/locks/", entry.lock)
+        return Call.Target.of("/v1/locks/", entry.lock)
                 .with("session", session.name)
                 .with("owner", entry.owner)
                 .with("attempt", newest)
                 .with("change", entry.attempt)
-                .waiting(wait)
-                .with("mode", mode.word())
-                .toString();
-        return Call.of("PUT", target).harmless().waiting(wait);
+                .waiting(wait);
     }
 
     private long completed(Mode mode, Delivery delivery) {

@@ -1,0 +1,2 @@
+/** A lock provider for ShedLock. */
+package io.holdfast.shedlock;
