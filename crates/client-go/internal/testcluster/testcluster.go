@@ -24,13 +24,15 @@ var nextPort atomic.Int64
 // A Cluster is a cluster of holdfast dev.
 type Cluster struct {
 	Addresses []string
-	commands  io.Writer
+	// CA and AccessTokenFile are files of a cluster with the option --secure.
+	CA, AccessTokenFile string
+	commands            io.Writer
 }
 
 // Start starts a cluster, and stops it at the end of the test. It skips the test without HOLDFAST_BIN.
-func Start(t testing.TB, nodes int) *Cluster {
+func Start(t testing.TB, nodes int, options ...string) *Cluster {
 	t.Helper()
-	c, stop, err := Run(nodes)
+	c, stop, err := Run(nodes, options...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,13 +44,14 @@ func Start(t testing.TB, nodes int) *Cluster {
 }
 
 // Run starts a cluster. It returns nil without HOLDFAST_BIN.
-func Run(nodes int) (*Cluster, func(), error) {
+func Run(nodes int, options ...string) (*Cluster, func(), error) {
 	program := os.Getenv("HOLDFAST_BIN")
 	if program == "" {
 		return nil, func() {}, nil
 	}
 	port := freePort(nodes)
-	command := exec.Command(program, "dev", "--nodes", strconv.Itoa(nodes), "--port", strconv.Itoa(port), "--commands")
+	arguments := []string{"dev", "--nodes", strconv.Itoa(nodes), "--port", strconv.Itoa(port), "--commands"}
+	command := exec.Command(program, append(arguments, options...)...)
 	command.Stderr = io.Discard
 	stdin, err := command.StdinPipe()
 	if err != nil {
@@ -74,7 +77,13 @@ func Run(nodes int) (*Cluster, func(), error) {
 	go func() {
 		lines := bufio.NewScanner(stdout)
 		for lines.Scan() {
-			if strings.HasPrefix(lines.Text(), "ready ") {
+			name, value, _ := strings.Cut(lines.Text(), "=")
+			switch {
+			case name == "export HOLDFAST_CACERT":
+				c.CA = value
+			case name == "export HOLDFAST_ACCESS_TOKEN_FILE":
+				c.AccessTokenFile = value
+			case strings.HasPrefix(name, "ready "):
 				ready <- true
 			}
 		}
