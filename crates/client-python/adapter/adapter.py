@@ -15,9 +15,10 @@ from holdfast import Busy, Error, Gap, InvalidArgument, Leader, Lost, OutcomeUnk
 from holdfast import UnexpectedResponse, aio
 
 Request = Dict[str, Any]
+#: `None` if a forked child answers.
 Result = Optional[Dict[str, Any]]
 
-UNSUPPORTED = ["transfer", "shards", "groups"]
+UNSUPPORTED: "list[str]" = []
 KINDS = {
     Busy: "busy",
     Lost: "lost",
@@ -27,10 +28,6 @@ KINDS = {
     UnexpectedResponse: "unexpected-response",
     InvalidArgument: "invalid-argument",
 }
-CLIENT_OPTIONS = ("addresses", "session", "session_prefix", "labels", "ca", "certificate", "key", "access_token",
-                  "access_token_file")
-LOCK_OPTIONS = ("mode", "permits", "limit", "priority", "owner", "reentrant", "queue_max", "value")
-LOCK_TIMES = ("wait", "max_hold", "min_hold", "progress_timeout", "ttl")
 
 _output = threading.Lock()
 
@@ -41,10 +38,14 @@ def write(line: Dict[str, Any]) -> None:
         sys.stdout.flush()
 
 
-def options(request: Request, names: "tuple[str, ...]", times: "tuple[str, ...]") -> Dict[str, Any]:
-    """The options of a request, with its milliseconds as seconds."""
-    found = {name: request[name] for name in names if request.get(name) is not None}
-    found.update({name: request[f"{name}_ms"] / 1000 for name in times if request.get(f"{name}_ms") is not None})
+def options(request: Request, *others: str) -> Dict[str, Any]:
+    """The options of a request, with its milliseconds as seconds. The client rejects an unknown one."""
+    found = {}
+    for name, value in request.items():
+        if name.endswith("_ms"):
+            found[name[:-3]] = value / 1000
+        elif name not in ("id", "do", *others):
+            found[name] = value
     return found
 
 
@@ -67,8 +68,7 @@ class Adapter:
         return {"language": "python", "unsupported": UNSUPPORTED}
 
     async def client(self, request: Request) -> Result:
-        given = options(request, CLIENT_OPTIONS, ("ttl", "request_timeout"))
-        self.clients[request["name"]] = aio.Client(**given)
+        self.clients[request["name"]] = aio.Client(**options(request, "name"))
         return {}
 
     async def close(self, request: Request) -> Result:
@@ -78,13 +78,13 @@ class Adapter:
     # Locks
 
     async def acquire(self, request: Request) -> Result:
-        lock = self.of(request).lock(request["lock"], **options(request, LOCK_OPTIONS, LOCK_TIMES))
+        lock = self.of(request).lock(request["lock"], **options(request, "client", "lock", "guard"))
         guard = await lock.acquire()
         self.keep(request["guard"], guard)
         return {"token": guard.token, "session": guard.session}
 
     async def acquire_many(self, request: Request) -> Result:
-        locks = self.of(request).lock_many(request["locks"], **options(request, LOCK_OPTIONS, LOCK_TIMES))
+        locks = self.of(request).lock_many(request["locks"], **options(request, "client", "locks", "guard"))
         guard = await locks.acquire()
         self.keep(request["guard"], guard)
         return {"tokens": guard.tokens, "session": guard.session}
@@ -117,6 +117,9 @@ class Adapter:
         await self.single(request).release_permits(request["permits"])
         return {}
 
+    async def headers(self, request: Request) -> Result:
+        return {"headers": self.single(request).headers()}
+
     async def lock_state(self, request: Request) -> Result:
         state = await self.of(request).lock_state(request["lock"])
         holders = [{"session": holder["session"], "token": holder["token"]} for holder in state["holders"]]
@@ -135,9 +138,8 @@ class Adapter:
     # Recipes
 
     async def campaign(self, request: Request) -> Result:
-        given = options(request, ("priority", "queue_max"), LOCK_TIMES)
         election = self.of(request).election(request["election"])
-        guard = await election.campaign(request.get("value", ""), **given)
+        guard = await election.campaign(**options(request, "client", "election", "guard"))
         self.keep(request["guard"], guard)
         return {"token": guard.token, "session": guard.session}
 
@@ -225,30 +227,22 @@ class Adapter:
         return {}
 
     async def fork(self, request: Request) -> Result:
-        """The child uses the guards and clients of its parent, and answers with what it found."""
-        pid = os.fork()
-        if pid:
-            return {"pid": pid}
-        code = 0
-        try:
-            threading.Thread(target=lambda: asyncio.run(self.in_child(request)), daemon=True).start()
-            time.sleep(request.get("ms", 5000) / 1000)
-        finally:
-            os._exit(code)
+        """The child acquires the lock with the client that it inherits, answers, releases and exits."""
+        if os.fork():
+            return None
+        thread = threading.Thread(target=lambda: asyncio.run(self.in_child(request)), daemon=True)
+        thread.start()
+        thread.join(30)
+        os._exit(0)
 
     async def in_child(self, request: Request) -> None:
-        found: Dict[str, Any] = {}
-        for name, guard in self.guards.items():
-            try:
-                guard.ensure()
-                found[name] = "held"
-            except Lost as lost:
-                found[name] = lost.cause
-        sessions = {}
-        for name, client in self.clients.items():
-            async with client.lock(f"fork-{os.getpid()}", wait=5) as guard:
-                sessions[name] = guard.session
-        write({"event": "forked", "pid": os.getpid(), "guards": found, "sessions": sessions})
+        try:
+            async with self.of(request).lock(request["lock"], wait=20) as guard:
+                found = {"pid": os.getpid(), "token": guard.token, "session": guard.session}
+                write({"id": request["id"], "ok": found})
+        except Error as error:
+            write({"id": request["id"], "error": failure(error)})
+        await self.of(request).close()
 
     async def shutdown(self, request: Request) -> Result:
         for stream in self.streams.values():
@@ -287,16 +281,16 @@ def party_name(request: Request) -> str:
 
 async def report_loss(name: str, guard: Union[aio.Guard, aio.MultiGuard]) -> None:
     loss = await guard.lost.wait()
-    if loss is not None:
-        tokens = {guard.lock: guard.token} if isinstance(guard, aio.Guard) else guard.tokens
-        for lock, token in tokens.items():
-            write({"event": "lost", "guard": name, "lock": lock, "token": token, "cause": loss.cause})
+    if loss is not None and loss.lock is not None:
+        token = guard.token if isinstance(guard, aio.Guard) else guard.tokens[loss.lock]
+        write({"event": "lost", "guard": name, "lock": loss.lock, "token": token, "cause": loss.cause})
 
 
 async def report_request(name: str, guard: Union[aio.Guard, aio.MultiGuard]) -> None:
     request = await guard.release_requested.wait()
     if request is not None:
-        write({"event": "release-requested", "guard": name, "reason": request.reason})
+        lock = guard.lock if isinstance(guard, aio.Guard) else guard.locks[0]
+        write({"event": "release-requested", "guard": name, "lock": lock, "reason": request.reason})
 
 
 def failure(error: BaseException) -> Dict[str, Any]:
@@ -318,7 +312,12 @@ async def answer(adapter: Adapter, request: Request) -> None:
             error = {"kind": "unsupported", "code": None, "retryable": False, "message": message}
             write({"id": request["id"], "error": error})
             return
-        write({"id": request["id"], "ok": await method(request)})
+        result = await method(request)
+        if result is not None:
+            write({"id": request["id"], "ok": result})
+    except TypeError as error:
+        invalid = {"kind": "invalid-argument", "code": None, "retryable": False, "message": str(error)}
+        write({"id": request["id"], "error": invalid})
     except (Exception, asyncio.CancelledError) as error:
         write({"id": request["id"], "error": failure(error)})
 

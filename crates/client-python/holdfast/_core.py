@@ -19,7 +19,7 @@ from ._request import LockRequest
 from ._send import Calls, send_numbered
 from ._session import Session
 from ._token import AccessToken
-from .errors import Error, InvalidArgument, Loss
+from .errors import InvalidArgument, Loss, Lost
 from .metrics import Metrics
 
 _SESSIONS_MAX = 64
@@ -147,9 +147,8 @@ class Core:
         session.end(Loss("session-ended", "the client was closed"))
         try:
             await self.calls.close_session(session.name, session.incarnation)
-        except Error as error:
-            if error.code not in ("session-expired", None):
-                raise
+        except Lost:
+            pass  # The session had already ended.
 
 
 def checked_labels(labels: Optional[Mapping[str, str]]) -> Dict[str, str]:

@@ -11,7 +11,7 @@ import os
 import selectors
 import threading
 from concurrent.futures import Future
-from typing import Any, Callable, Coroutine, List, Optional, TypeVar
+from typing import Any, Callable, Coroutine, List, Optional, Set, TypeVar
 
 T = TypeVar("T")
 
@@ -24,6 +24,8 @@ class Engine:
     def __init__(self) -> None:
         self._selector = selectors.DefaultSelector()
         self.loop = asyncio.SelectorEventLoop(self._selector)
+        # The event loop refers to its tasks only weakly.
+        self._tasks: Set["asyncio.Task[Any]"] = set()
         self._thread = threading.Thread(target=self._run, name="holdfast", daemon=True)
         self._thread.start()
 
@@ -44,7 +46,7 @@ class Engine:
         def start() -> None:
             if future.cancelled():
                 return work.close()
-            task = self.loop.create_task(work)
+            task = self.start(work)
             task.add_done_callback(finished)
             future.add_done_callback(lambda done: done.cancelled() and self.loop.call_soon_threadsafe(task.cancel))
 
@@ -63,6 +65,13 @@ class Engine:
 
         self.loop.call_soon_threadsafe(start)
         return future
+
+    def start(self, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
+        """Runs a coroutine to its end, also if nobody refers to its task. Called on the engine's thread."""
+        task = self.loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
 
     def give_up(self, future: "Future[T]", undelivered: Optional[Callable[[T], None]] = None) -> None:
         """Cancels a coroutine whose caller is gone. If it is too late for that, `undelivered` gets the result."""

@@ -109,10 +109,11 @@ class HeldLocks:
 
     def reported_loss(self) -> Optional[Loss]:
         """The first loss. After the release, only a loss that came before."""
-        if not self.is_over:
-            lost = self.loss()
-            return lost.loss if lost else None
-        return next((loss for loss in (hold.entry.limits.lost for hold in self.holds) if loss), None)
+        for hold in self.holds:
+            loss = hold.entry.limits.lost if self.is_over else hold.loss()
+            if loss:
+                return replace(loss, lock=hold.entry.lock)
+        return None
 
     def release_request(self) -> Optional[ReleaseRequest]:
         """The latest release request of one of the locks."""

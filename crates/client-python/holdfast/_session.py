@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any, Mapping, Optional, Sequence, Set
+from typing import Any, Coroutine, Mapping, Optional, Sequence
 
 from . import _clock, _engine
 from ._entry import QueueEntries, QueueEntry, Stage, release_call
@@ -53,7 +53,6 @@ class Session:
         self.changed = asyncio.Event()
         self.limits_changed = asyncio.Event()
         self.lost: "asyncio.Future[Loss]" = asyncio.get_running_loop().create_future()
-        self._tasks: Set["asyncio.Task[None]"] = set()
 
     @classmethod
     async def open(
@@ -116,14 +115,11 @@ class Session:
         self.is_in_use = False
         self.changed.set()
 
-    def start(self, work: Any) -> None:
-        """Runs a coroutine in the background, and keeps a reference to its task."""
-        task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._finished)
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Runs a coroutine in the background."""
+        self.engine.start(work).add_done_callback(self._finished)
 
     def _finished(self, task: "asyncio.Task[None]") -> None:
-        self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()):
             log.error("a background task of session %s failed", self.name, exc_info=error)
             self.end(Loss("not-renewed", f"internal error: {error!r}"))

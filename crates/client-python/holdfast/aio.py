@@ -15,7 +15,9 @@ from ._aio_guards import Guard, Leadership, Lock, MultiGuard, MultiLock
 from ._aio_recipes import Barrier, Counter, DoubleBarrier, Election, Latch, Observer, Watch
 from ._calls import Duration, check_name, seconds
 from ._request import LockRequest
+from ._session import log
 from ._tree import Znode
+from .errors import Error
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -132,11 +134,17 @@ class Client(Caller):
         return await self._call(lambda core: _recipes.request_release(core, *asked))
 
     async def close(self) -> None:
-        """Ends the client's session, which releases everything it holds. A session that the caller named stays open."""
+        """Ends the client's session, which releases everything it holds. A session that the caller named stays open.
+
+        If no node answers, raises `Unavailable`: the session then ends after its time-to-live.
+        """
         await self._close()
 
     async def __aenter__(self) -> Client:
         return self
 
     async def __aexit__(self, kind: _ExcType, error: _Exc, traceback: _Traceback) -> None:
-        await self.close()
+        try:
+            await self.close()
+        except Error as unconfirmed:
+            log.warning("the close of %r is not confirmed: %s", self, unconfirmed)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Mapping, Optional
 
 
@@ -36,6 +36,8 @@ class Loss:
     cause: str
     #: The reason of an operator, the error of the last renewal, or the exceeded limit.
     reason: Optional[str] = None
+    #: The lock that was lost.
+    lock: Optional[str] = field(default=None, compare=False)
 
     def __str__(self) -> str:
         text = _LOSS_TEXTS[self.cause]

@@ -16,7 +16,7 @@ from holdfast import aio
 
 def on_cluster(cluster: Cluster, body: Callable[[aio.Client, str], Coroutine[Any, Any, None]], **options: Any) -> None:
     async def run() -> None:
-        async with aio.Client(cluster.addresses, **{"ttl": 4, **options}) as hf:
+        async with aio.Client(cluster.addresses, **{"ttl": 15, **options}) as hf:
             await body(hf, f"aio/{uuid.uuid4()}")
 
     asyncio.run(run())
@@ -37,7 +37,7 @@ def test_the_body_of_a_lost_lock_is_cancelled(cluster: Cluster) -> None:
             async with hf.lock(name):
                 await hf.force_release(name, "test")
                 await asyncio.sleep(30)
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 20
         assert lost.value.cause == "force-released"
         assert isinstance(lost.value.__cause__, asyncio.CancelledError)
         if sys.version_info >= (3, 11):
@@ -71,18 +71,18 @@ def test_a_cancellation_by_others_wins(cluster: Cluster) -> None:
 def test_a_blocked_loop_neither_stops_renewals_nor_hides_the_loss(cluster: Cluster) -> None:
     async def body(hf: aio.Client, name: str) -> None:
         async with hf.lock(name) as guard:
-            time.sleep(6)
+            time.sleep(8)
             guard.ensure()
         guard = await hf.lock(name).acquire()
         releasing = asyncio.ensure_future(hf.force_release(name, "test"))
         await asyncio.sleep(0.01)
-        time.sleep(2)
+        time.sleep(3)
         with pytest.raises(holdfast.Lost):
             guard.ensure()
         await releasing
         assert await asyncio.wait_for(guard.lost.wait(), 1) == holdfast.Loss("force-released", "test")
 
-    on_cluster(cluster, body)
+    on_cluster(cluster, body, ttl=6)
 
 
 def test_a_cancelled_acquire_leaves_the_queue(cluster: Cluster) -> None:

@@ -1,0 +1,150 @@
+"""Fencing in SQL databases: the mark of a resource rises first, in the same transaction as the writes.
+
+The table `fence` has one row for each resource: the largest token that has written to it. `holdfast fence init` prints the
+statements that create it. A transaction that a former holder begins gets `Stale`, and changes nothing.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Iterator, Optional, Protocol, Tuple, Union
+
+from ._guard import SingleGuardBase
+
+if TYPE_CHECKING:
+    import sqlite3
+
+_TOKEN_MAX = 2**53 - 1
+
+#: Creates the marks in SQLite 3.35 or later. Safe to run again.
+SQLITE_SCHEMA = """
+CREATE TABLE IF NOT EXISTS fence (
+    resource TEXT    PRIMARY KEY NOT NULL CHECK (resource <> ''),
+    token    INTEGER NOT NULL CHECK (typeof(token) = 'integer' AND token BETWEEN 1 AND 9007199254740991),
+    holder   TEXT,
+    seen_at  TEXT    NOT NULL DEFAULT (datetime('now'))
+) WITHOUT ROWID;
+CREATE TRIGGER IF NOT EXISTS fence_never_falls BEFORE UPDATE OF token ON fence WHEN NEW.token < OLD.token
+BEGIN
+    SELECT RAISE(ABORT, 'FN001: a mark never falls: the token is stale');
+END;
+"""
+
+_SQLITE_RAISE = """
+INSERT INTO fence (resource, token, holder) SELECT ?1, ?3, ?4 WHERE ?3 <= ?2
+    ON CONFLICT (resource) DO UPDATE
+   SET holder  = CASE WHEN excluded.token > token THEN excluded.holder ELSE holder END,
+       seen_at = CASE WHEN excluded.token > token THEN excluded.seen_at ELSE seen_at END,
+       token   = max(token, excluded.token)
+ WHERE token <= ?2
+"""
+
+
+class Stale(Exception):
+    """A newer holder has written to the resource. Discard what was read, and acquire the lock again."""
+
+    def __init__(self, resource: str, token: int, newest: Optional[int] = None) -> None:
+        known = f": the newest is {newest}" if newest is not None else ""
+        super().__init__(f'stale fencing token {token} for "{resource}"{known}')
+        self.resource = resource
+        self.token = token
+        #: The mark, if the database named it.
+        self.newest = newest
+
+
+@dataclass(frozen=True)
+class Claim:
+    """The claim of a holder on a resource."""
+
+    resource: str
+    token: int
+    #: The smallest token that may still be valid; that of an exclusive holder is its token.
+    floor: int
+    holder: Optional[str] = None
+
+    def __post_init__(self) -> None:
+        if not self.resource or not 1 <= self.floor <= self.token <= _TOKEN_MAX:
+            raise ValueError(f"{self} is no claim: pass the token of a grant, and name the resource")
+
+
+Holder = Union["SingleGuardBase[Any, Any]", Claim]
+
+
+def claim(of: Holder, resource: Optional[str] = None) -> Claim:
+    """The claim of a guard, after a check that the lock is held. The resource is the lock unless another one is named.
+
+    Raises `holdfast.Lost` if the guard is lost.
+    """
+    if isinstance(of, Claim):
+        return of
+    of.ensure()
+    is_shared = of.mode != "exclusive" or bool(of.slots)
+    return Claim(resource or of.lock, of.token, of.min_valid_token if is_shared else of.token, of.session)
+
+
+class Cursor(Protocol):
+    """A cursor of PEP 249 with the parameter style `%s`, such as that of psycopg."""
+
+    def execute(self, query: Any, params: Any = ..., /) -> Any: ...
+
+
+def postgresql(cursor: Cursor, of: Holder, resource: Optional[str] = None) -> Claim:
+    """Raises the mark in PostgreSQL. Call it as the first statement of the transaction, at `READ COMMITTED`.
+
+    The next statement then sees every write of the former holder. Works with psycopg, psycopg2 and Django's cursors.
+    """
+    claimed = claim(of, resource)
+    try:
+        cursor.execute(*postgresql_statement(claimed))
+    except Exception as error:
+        if _sqlstate(error) == "FN001":
+            raise Stale(claimed.resource, claimed.token) from error
+        raise
+    return claimed
+
+
+def postgresql_statement(claimed: Claim) -> Tuple[str, Tuple[Any, ...]]:
+    """The statement that raises the mark, and its parameters, for a driver with another way to run it."""
+    parameters = (claimed.resource, claimed.token, claimed.floor, claimed.holder)
+    return "SELECT fence_check_shared(%s::text, %s::bigint, %s::bigint, %s::text)", parameters
+
+
+@contextmanager
+def sqlite(
+    connection: sqlite3.Connection, of: Holder, resource: Optional[str] = None
+) -> Iterator[sqlite3.Connection]:
+    """A transaction that begins with the mark. It commits at the end of the body, and rolls back after an error.
+
+    It takes the write lock before the body reads.
+    """
+    if connection.in_transaction:
+        raise ValueError("a transaction is open: the mark must rise before the first read")
+    claimed = claim(of, resource)
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        raise_mark_sqlite(connection, claimed)
+        yield connection
+        connection.commit()
+    except BaseException:
+        connection.rollback()
+        raise
+
+
+def raise_mark_sqlite(connection: Any, claimed: Claim) -> None:
+    """Raises the mark in an open transaction of SQLite, before its first read."""
+    parameters = (claimed.resource, claimed.token, claimed.floor, claimed.holder)
+    raised = connection.execute(_SQLITE_RAISE, parameters)
+    if raised.rowcount == 0:
+        row = connection.execute("SELECT token FROM fence WHERE resource = ?", (claimed.resource,)).fetchone()
+        raise Stale(claimed.resource, claimed.token, row[0] if row else None)
+
+
+def _sqlstate(error: Optional[BaseException]) -> Optional[str]:
+    """The SQLSTATE of an error of psycopg or psycopg2, also inside an error of Django or SQLAlchemy."""
+    while error is not None:
+        found = getattr(error, "sqlstate", None) or getattr(error, "pgcode", None)
+        if found:
+            return str(found)
+        error = getattr(error, "orig", None) or error.__cause__
+    return None

@@ -1,0 +1,164 @@
+"""Fencing in real databases."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import threading
+import time
+import uuid
+from pathlib import Path
+from typing import Iterator
+
+import holdfast
+import postgres
+import pytest
+from conftest import PROGRAM, Cluster
+from holdfast import fence
+from holdfast.fence import Claim, Stale
+
+
+def exclusive(token: int, resource: str = "orders") -> Claim:
+    return Claim(resource, token, token, f"holder-{token}")
+
+
+class TestSqlite:
+    @pytest.fixture
+    def path(self, tmp_path: Path) -> Path:
+        path = tmp_path / "shop.db"
+        connection = sqlite3.connect(path)
+        connection.executescript(fence.SQLITE_SCHEMA + fence.SQLITE_SCHEMA)
+        connection.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, pieces INTEGER NOT NULL)")
+        connection.execute("INSERT INTO orders VALUES (7, 100)")
+        connection.commit()
+        connection.close()
+        return path
+
+    def test_a_smaller_token_changes_nothing(self, path: Path) -> None:
+        connection = sqlite3.connect(path)
+        for token in (33, 34, 34):
+            with fence.sqlite(connection, exclusive(token)):
+                connection.execute("UPDATE orders SET pieces = pieces - 1 WHERE id = 7")
+        with pytest.raises(Stale) as stale:
+            with fence.sqlite(connection, exclusive(33)):
+                connection.execute("UPDATE orders SET pieces = 0 WHERE id = 7")
+        assert (stale.value.token, stale.value.newest) == (33, 34)
+        assert connection.execute("SELECT pieces FROM orders").fetchone() == (97,)
+        assert not connection.in_transaction
+
+    def test_an_error_of_the_body_rolls_back(self, path: Path) -> None:
+        connection = sqlite3.connect(path)
+        with pytest.raises(KeyError):
+            with fence.sqlite(connection, exclusive(5)):
+                connection.execute("UPDATE orders SET pieces = 0")
+                raise KeyError
+        assert connection.execute("SELECT pieces FROM orders").fetchone() == (100,)
+        assert connection.execute("SELECT count(*) FROM fence").fetchone() == (0,)
+
+    def test_shared_holders_do_not_reject_each_other(self, path: Path) -> None:
+        connection = sqlite3.connect(path)
+        for token, floor in ((72, 70), (71, 70), (73, 72)):
+            with fence.sqlite(connection, Claim("reports", token, floor)):
+                pass
+        with pytest.raises(Stale):
+            with fence.sqlite(connection, Claim("reports", 71, 70)):
+                pass
+
+    def test_the_mark_rises_before_the_first_read(self, path: Path) -> None:
+        connection = sqlite3.connect(path)
+        connection.execute("UPDATE orders SET pieces = 1")
+        with pytest.raises(ValueError, match="transaction"):
+            with fence.sqlite(connection, exclusive(1)):
+                pass
+
+    def test_a_paused_holder_of_a_real_lock_is_rejected(self, path: Path, cluster: Cluster) -> None:
+        name = f"fence/{uuid.uuid4()}"
+        connection = sqlite3.connect(path)
+        with holdfast.Client(cluster.addresses, ttl=15) as hf:
+            former = hf.lock(name).acquire()
+            read_before_the_pause = fence.claim(former, "orders")
+            hf.force_release(name, "test")
+            former.lost.wait(9)
+            with hf.lock(name) as guard, fence.sqlite(connection, guard, "orders"):
+                connection.execute("UPDATE orders SET pieces = pieces - 1")
+            with pytest.raises(holdfast.Lost):
+                with fence.sqlite(connection, former, "orders"):
+                    pass
+            with pytest.raises(Stale):
+                with fence.sqlite(connection, read_before_the_pause):
+                    connection.execute("UPDATE orders SET pieces = 0")
+        assert connection.execute("SELECT pieces FROM orders").fetchone() == (99,)
+
+
+@pytest.fixture(scope="module")
+def dsn() -> Iterator[str]:
+    psycopg = pytest.importorskip("psycopg")
+    programs = postgres.programs()
+    if programs is None or PROGRAM is None:
+        pytest.skip("no PostgreSQL server, or no program holdfast")
+    server = postgres.Postgres(programs)
+    schema = subprocess.run([PROGRAM, "fence", "init", "--postgres"], check=True, capture_output=True, text=True)
+    for _ in range(100):
+        try:
+            connection = psycopg.connect(server.dsn)
+            break
+        except psycopg.OperationalError:
+            time.sleep(0.1)
+    with connection:
+        connection.execute(schema.stdout)
+        connection.execute("CREATE TABLE orders AS SELECT 7 AS id, 100 AS pieces")
+    yield server.dsn
+    server.stop()
+
+
+class TestPostgres:
+    def test_a_smaller_token_changes_nothing(self, dsn: str) -> None:
+        import psycopg
+
+        with psycopg.connect(dsn) as connection, connection.cursor() as cursor:
+            fence.postgresql(cursor, exclusive(34))
+            cursor.execute("UPDATE orders SET pieces = pieces - 1")
+        with pytest.raises(Stale):
+            with psycopg.connect(dsn) as connection, connection.cursor() as cursor:
+                fence.postgresql(cursor, exclusive(33))
+        with psycopg.connect(dsn) as connection:
+            assert connection.execute("SELECT pieces FROM orders").fetchone() == (99,)
+
+    def test_a_holder_waits_for_the_commit_of_the_former_one(self, dsn: str) -> None:
+        import psycopg
+
+        seen = []
+
+        def successor() -> None:
+            with psycopg.connect(dsn) as connection, connection.cursor() as cursor:
+                fence.postgresql(cursor, exclusive(2, "waits"))
+                row = cursor.execute("SELECT pieces FROM orders").fetchone()
+                seen.append(row and row[0])
+
+        with psycopg.connect(dsn) as connection, connection.cursor() as cursor:
+            fence.postgresql(cursor, exclusive(1, "waits"))
+            thread = threading.Thread(target=successor)
+            thread.start()
+            time.sleep(0.5)
+            cursor.execute("UPDATE orders SET pieces = 50")
+            assert not seen
+        thread.join()
+        assert seen == [50]
+
+    def test_sqlalchemy(self, dsn: str) -> None:
+        sqlalchemy = pytest.importorskip("sqlalchemy")
+        host = dsn.split()[0].partition("=")[2]
+        engine = sqlalchemy.create_engine(f"postgresql+psycopg://postgres@/postgres?host={host}")
+        with engine.begin() as connection:
+            fence.postgresql(connection.connection.cursor(), exclusive(9, "alchemy"))
+        with pytest.raises(Stale), engine.begin() as connection:
+            fence.postgresql(connection.connection.cursor(), exclusive(8, "alchemy"))
+        engine.dispose()
+
+
+def test_a_claim_is_checked() -> None:
+    for token, floor in ((0, 0), (2**53, 1), (3, 4), (3, 0)):
+        with pytest.raises(ValueError):
+            Claim("orders", token, floor)
+    with pytest.raises(ValueError):
+        Claim("", 1, 1)
