@@ -5,8 +5,7 @@
  * acquire that fails or is cancelled gives its attempt up in the background, now and for late copies.
  */
 import { LinkedAbort } from "./abort.js";
-import { json } from "./answer.js";
-import type { GrantBody } from "./bodies.js";
+import { grantBodies, grantBody, type GrantBody } from "./bodies.js";
 import { WAIT_MAX } from "./calls.js";
 import type { Delivery } from "./call.js";
 import { monotonic, now } from "./clock.js";
@@ -102,7 +101,10 @@ class AcquireAttempt {
       const delivery = await this.#send();
       if (delivery === "elsewhere") continue;
       const { result } = delivery;
-      if ("answer" in result) return this.#granted(grantsOf(result.answer, this.#entries.length), result.sent, unuse);
+      if ("answer" in result) {
+        const grants = this.#entries.length === 1 ? [grantBody(result.answer)] : grantBodies(result.answer);
+        return this.#granted(grants, result.sent, unuse);
+      }
       this.#inDoubt = wasInDoubt || delivery.inDoubt || isUncertain(result.error) || result.error instanceof UnexpectedResponseError;
       // The cluster ended the session, e.g. while it was idle: the client must not use it again.
       if (result.error instanceof LostError) this.#session.end({ cause: result.error.lossCause });
@@ -186,8 +188,4 @@ class AcquireAttempt {
     const held = Math.min(grant.ends_in_ms ?? maxHold, maxHold);
     return new HoldLimits(now(), progressTimeout, deadlineOf({ countedFrom, held }));
   }
-}
-
-function grantsOf(answer: Parameters<typeof json>[0], count: number): readonly GrantBody[] {
-  return count === 1 ? [json<GrantBody>(answer)] : json<{ grants: readonly GrantBody[] }>(answer).grants;
 }

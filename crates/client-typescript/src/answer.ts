@@ -38,12 +38,18 @@ export function classify(base: string, answer: HttpAnswer): Outcome {
   return { kind: "rejected", error: new RejectedError(rejection) };
 }
 
-/** Parses the body as JSON. The caller names the type of the API. */
-export function json<T>(answer: HttpAnswer): T {
+/** Parses the body as a JSON object. The caller names the type of the API. */
+export function json<T extends object>(answer: HttpAnswer): T {
+  const body = parsed(answer.body.toString("utf8"));
+  if (typeof body !== "object" || body === null) throw new UnexpectedResponseError("a body that is no JSON object");
+  return body as T;
+}
+
+function parsed(text: string): unknown {
   try {
-    return JSON.parse(answer.body.toString("utf8")) as T;
-  } catch (error) {
-    throw new UnexpectedResponseError(`a body that is no JSON: ${String(error)}`);
+    return JSON.parse(text);
+  } catch {
+    return undefined;
   }
 }
 
@@ -70,16 +76,12 @@ export function isUnauthenticated(error: unknown): boolean {
 
 function rejectionOf(answer: HttpAnswer): Rejection | undefined {
   const text = answer.body.toString("utf8");
-  try {
-    const problem = JSON.parse(text) as Problem;
-    if (typeof problem?.code !== "string") return undefined;
-    return {
-      problem,
-      requestId: header(answer, "holdfast-request-id"),
-      newestAttempt: bigField(text, "newest_attempt"),
-      newestRequest: bigField(text, "newest_request"),
-    };
-  } catch {
-    return undefined;
-  }
+  const problem = parsed(text) as Problem | null | undefined;
+  if (typeof problem?.code !== "string") return undefined;
+  return {
+    problem,
+    requestId: header(answer, "holdfast-request-id"),
+    newestAttempt: bigField(text, "newest_attempt"),
+    newestRequest: bigField(text, "newest_request"),
+  };
 }

@@ -44,7 +44,7 @@ export class Calls {
   }
 
   /** Sends a call, and parses its answer as JSON. */
-  async json<T>(call: Call, signal?: AbortSignal): Promise<T> {
+  async json<T extends object>(call: Call, signal?: AbortSignal): Promise<T> {
     return parse<T>(await this.answer(call, signal));
   }
 

@@ -1,7 +1,6 @@
 /** Elections: candidates with a value, of which one leads. The election NAME is the lock `elections/NAME`. */
 import { acquire } from "./acquire.js";
-import { json } from "./answer.js";
-import type { GrantBody, LeaderBody } from "./bodies.js";
+import { grantBody, type LeaderBody } from "./bodies.js";
 import { get } from "./call.js";
 import { answerOf } from "./calls.js";
 import { isRejectedWith, newestAttempt } from "./errors.js";
@@ -64,7 +63,7 @@ export class Leadership extends Guard {
     const send = async (after: bigint): Promise<void> => {
       const call = changeCall(entry.lock, session.name, entry.owner, entry.attempt, numberAfter(after), { value }, 0);
       const { answer, sent } = answerOf(await session.calls.deliver(call));
-      const grant = json<GrantBody>(answer);
+      const grant = grantBody(answer);
       session.acknowledge({ countedFrom: sent + grant.waited_ms, held: grant.expires_in_ms ?? 0 });
     };
     this.ensure();

@@ -1,5 +1,5 @@
 /** Calls about a lock that need no guard. */
-import type { LockBody } from "./bodies.js";
+import { lockBody } from "./bodies.js";
 import { get } from "./call.js";
 import type { Calls } from "./calls.js";
 import { apiDuration, toMillisIfSet, type Duration } from "./duration.js";
@@ -26,7 +26,7 @@ export interface ReleaseRequestOptions {
 }
 
 export async function lockState(calls: Calls, lock: string): Promise<LockState> {
-  const body = await calls.json<LockBody>(get(namedPath("locks", lock)));
+  const body = lockBody(await calls.answer(get(namedPath("locks", lock))));
   const { holders, holders_total, waiters, revision } = body;
   return { lock: body.lock, holders: holders.map(toHolder), holdersTotal: holders_total, waiters, revision };
 }

@@ -6,8 +6,7 @@
  * ends early restores the old mode. Bounds: one change of a hold at a time, with one call in flight.
  */
 import { LinkedAbort } from "./abort.js";
-import { json } from "./answer.js";
-import type { GrantBody } from "./bodies.js";
+import { grantBody, type GrantBody } from "./bodies.js";
 import type { Delivery } from "./call.js";
 import { WAIT_MAX } from "./calls.js";
 import { monotonic, now } from "./clock.js";
@@ -44,7 +43,7 @@ export class ModeChange {
       const left = Math.max(Math.min(Math.trunc(until - monotonic()), WAIT_MAX), 0);
       const { result, inDoubt } = await change.#call("exclusive", left);
       if ("answer" in result) {
-        const grant = json<GrantBody>(result.answer);
+        const grant = grantBody(result.answer);
         if (grant.mode === "exclusive") return change.#completed("exclusive", grant, result.sent);
       }
       const error = "error" in result ? result.error : new UnavailableError("the lock kept its mode");
@@ -71,7 +70,7 @@ export class ModeChange {
   async #completeFallback(): Promise<void> {
     for (;;) {
       const { result } = await this.#call(this.#fallback, 0);
-      if ("answer" in result) return this.#completed(this.#fallback, json<GrantBody>(result.answer), result.sent);
+      if ("answer" in result) return this.#completed(this.#fallback, grantBody(result.answer), result.sent);
       if (isUncertain(result.error) || result.error instanceof UnexpectedResponseError) continue;
       if (this.#mayRepeat(result.error, false)) continue;
       throw this.#gone();

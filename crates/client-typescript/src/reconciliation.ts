@@ -7,7 +7,7 @@
  * is released.
  */
 import { now } from "./clock.js";
-import type { EventBody, HoldBody, KeepaliveBody, LockBody, LockHolderBody, ReleaseRequestBody } from "./bodies.js";
+import { lockBody, type EventBody, type HoldBody, type KeepaliveBody, type LockBody, type LockHolderBody, type ReleaseRequestBody } from "./bodies.js";
 import { get } from "./call.js";
 import type { Calls } from "./calls.js";
 import { RejectedError } from "./errors.js";
@@ -137,7 +137,7 @@ export class Reconciliation {
   }
 
   async #read(calls: Calls, lock: string): Promise<LockBody | undefined> {
-    return await calls.json<LockBody>(get(namedPath("locks", lock))).catch(() => undefined);
+    return await calls.answer(get(namedPath("locks", lock))).then(lockBody).catch(() => undefined);
   }
 }
 

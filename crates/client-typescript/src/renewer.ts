@@ -6,8 +6,7 @@
  * session until one does. Bounds: one call in flight for each session.
  */
 import type { Socket } from "node:net";
-import { json } from "./answer.js";
-import type { KeepaliveBody } from "./bodies.js";
+import { sessionBody, type KeepaliveBody } from "./bodies.js";
 import { keepAlive, park } from "./calls.js";
 import type { Delivery } from "./call.js";
 import { now } from "./clock.js";
@@ -101,9 +100,11 @@ export class SessionRenewer {
       if (!this.#isUsed || signal.aborted) break;
       try {
         pause = await this.#renew(signal);
-      } catch {
-        // The call was aborted.
-        break;
+      } catch (error) {
+        // The call was aborted, or something else than a node answered it.
+        if (signal.aborted) break;
+        this.#report({ kind: "failed", reason: error instanceof Error ? error.message : String(error) });
+        pause = RETRY_PAUSE;
       }
     }
     this.#run = undefined;
@@ -144,7 +145,7 @@ export class SessionRenewer {
       this.stop();
       return true;
     }
-    const body = json<KeepaliveBody>(result.answer);
+    const body = sessionBody<KeepaliveBody>(result.answer);
     this.#since = body.events === undefined ? this.#since : (body.revision ?? this.#since);
     this.#held = (body.waited_ms ?? 0) + (body.expires_in_ms ?? 0);
     this.#deadline = Math.max(this.#deadline, result.sent + this.#held);

@@ -5,8 +5,7 @@
  * for each listed hold without a guard.
  */
 import { setMaxListeners } from "node:events";
-import { json } from "./answer.js";
-import type { SessionBody } from "./bodies.js";
+import { sessionBody, type SessionBody } from "./bodies.js";
 import { answerOf, type Calls } from "./calls.js";
 import { now } from "./clock.js";
 import { timerDelay } from "./duration.js";
@@ -69,7 +68,7 @@ export class Session {
       const query = { attempt, ttl: settings.ttl, ...labelQuery(settings.labels) };
       const call = { method: "PUT", target: target(sessionPath(settings.name), query), copies: "harmless" } as const;
       const { answer, sent } = answerOf(await calls.deliver(call));
-      return { body: json<SessionBody>(answer), sent };
+      return { body: sessionBody(answer), sent };
     };
     const opened = await open(numberAfter(0n)).catch((error: unknown) => {
       // An earlier session of this name had a larger number.
