@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 
 	holdfast "github.com/holdfast/holdfast/crates/client-go"
 )
@@ -237,7 +238,7 @@ func (a *adapter) call(ctx context.Context, client *holdfast.Client, r *request)
 	case "latch_count_down":
 		key := r.Key
 		if key == "" {
-			key = fmt.Sprint("key-", r.ID)
+			key = fmt.Sprintf("key-%d-%d", os.Getpid(), r.ID)
 		}
 		left, err := client.Latch(r.Name).CountDown(ctx, key)
 		return fields{"left": left}, err
