@@ -12,7 +12,7 @@ import type { Sessions } from "./sessions.js";
 import { namedPath, target, waitQuery, withQuery } from "./target.js";
 
 /** An arrival at a barrier that opened. */
-export interface Passed {
+export interface Tripped {
   /** The order of arrival, from 0. */
   readonly index: number;
   readonly parties: number;
@@ -36,10 +36,10 @@ export class Barrier {
   }
 
   /** Arrives and waits for the others. The end of the wait breaks the barrier for the callers that wait. */
-  async wait(options: WaitOptions = {}): Promise<Passed> {
-    const { passed, place } = await arrive(this.#sessions, this.#path, this.parties, options);
+  async wait(options: WaitOptions = {}): Promise<Tripped> {
+    const { tripped, place } = await arrive(this.#sessions, this.#path, this.parties, options);
     place.unuse();
-    return passed;
+    return tripped;
   }
 }
 
@@ -60,19 +60,19 @@ export class DoubleBarrier {
 
   /** Waits until enough callers have entered. Each call is a separate party. */
   async enter(options: WaitOptions = {}): Promise<DoubleBarrierPlace> {
-    const { passed, place } = await arrive(this.#sessions, this.#path, this.parties, options);
-    return new DoubleBarrierPlace(place, passed);
+    const { tripped, place } = await arrive(this.#sessions, this.#path, this.parties, options);
+    return new DoubleBarrierPlace(place, tripped);
   }
 }
 
 /** A place inside a double barrier. If the process dies, the place ends with its session. */
 export class DoubleBarrierPlace {
-  readonly #place: Place;
+  readonly #place: BarrierPlace;
 
   /** @internal */
   constructor(
-    place: Place,
-    readonly passed: Passed,
+    place: BarrierPlace,
+    readonly tripped: Tripped,
   ) {
     this.#place = place;
   }
@@ -82,7 +82,7 @@ export class DoubleBarrierPlace {
     const { session, base, unuse } = this.#place;
     const until = waitUntil(options.wait);
     const call = (wait: number) =>
-      ({ method: "DELETE", target: withQuery(base, { generation: this.passed.generation, ...waitQuery(wait) }), copies: "repeatable" }) as const;
+      ({ method: "DELETE", target: withQuery(base, { generation: this.tripped.generation, ...waitQuery(wait) }), copies: "repeatable" }) as const;
     for (;;) {
       try {
         await session.calls.repeatUntil(until, () => session.loss() === undefined, call, options.signal);
@@ -97,31 +97,31 @@ export class DoubleBarrierPlace {
 }
 
 /** A place at a barrier, which keeps its session in use. */
-interface Place {
+interface BarrierPlace {
   readonly session: Session;
   /** Path and query that name the place. */
   readonly base: string;
   readonly unuse: () => void;
 }
 
-async function arrive(sessions: Sessions, path: string, parties: number, options: WaitOptions): Promise<{ passed: Passed; place: Place }> {
+async function arrive(sessions: Sessions, path: string, parties: number, options: WaitOptions): Promise<{ tripped: Tripped; place: BarrierPlace }> {
   const until = waitUntil(options.wait);
   const session = await sessions.live(undefined);
   const place = { session, base: target(path, { session: session.name, owner: `a-${randomName()}` }), unuse: session.use() };
   let request = numberAfter(0n);
-  const send = async (): Promise<Passed> => {
+  const send = async (): Promise<Tripped> => {
     const call = (wait: number) =>
       ({ method: "PUT", target: withQuery(place.base, { parties, request, ...waitQuery(wait) }), copies: "harmless" }) as const;
-    return json<Passed>(await session.calls.repeatUntil(until, () => session.loss() === undefined, call, options.signal));
+    return json<Tripped>(await session.calls.repeatUntil(until, () => session.loss() === undefined, call, options.signal));
   };
   try {
-    const passed = await send().catch((error: unknown) => {
+    const tripped = await send().catch((error: unknown) => {
       const newest = newestRequest(error);
       if (newest === undefined) throw error;
       request = numberAfter(newest);
       return send();
     });
-    return { passed, place };
+    return { tripped, place };
   } catch (error) {
     const isOver = error instanceof BusyError || error instanceof RejectedError || error instanceof LostError;
     if (isOver) place.unuse();
@@ -131,7 +131,7 @@ async function arrive(sessions: Sessions, path: string, parties: number, options
 }
 
 /** Withdraws an arrival that may still wait, or may not have arrived, until the outcome is certain. */
-async function withdraw({ session, base, unuse }: Place, request: bigint): Promise<void> {
+async function withdraw({ session, base, unuse }: BarrierPlace, request: bigint): Promise<void> {
   const call = { method: "DELETE", target: withQuery(base, { request }), copies: "harmless" } as const;
   while (session.loss() === undefined) {
     const error = await session.calls.answer(call).then(() => undefined, (error: unknown) => error);

@@ -1,5 +1,5 @@
 /** The client of holdfast, a self-hosted lock coordinator. */
-export { Barrier, DoubleBarrier, DoubleBarrierPlace, type Passed } from "./barriers.js";
+export { Barrier, DoubleBarrier, DoubleBarrierPlace, type Tripped } from "./barriers.js";
 export { Client, type ClientOptions } from "./client.js";
 export type { ConnectionOptions } from "./connection.js";
 export { Election, Leadership, type CampaignOptions } from "./election.js";
@@ -25,4 +25,4 @@ export { Observer, type ElectionChange, type Leader } from "./observer.js";
 export { Counter, Latch, type CounterState, type WaitOptions } from "./recipes.js";
 export type { ReleaseRequest } from "./release-request.js";
 export { Tree, type PutOptions, type Znode } from "./tree.js";
-export { Watcher, type Change } from "./watcher.js";
+export { Watcher, type TreeChange } from "./watcher.js";

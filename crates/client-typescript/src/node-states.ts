@@ -64,7 +64,7 @@ export class NodeStates {
     return this.#sorted((node) => [Number(now < node.restsUntil), node.waiting, Number(isLeader(node))]);
   }
 
-  /** Records an answer, and what its headers say about the node and the leader. */
+  /** Records an answer, with the ids of the node and the leader in its headers. */
   answered(node: number, now: number, id?: number, leader?: number): void {
     const state = this.#node(node);
     Object.assign(state, { answeredAt: now, restsUntil: Number.NEGATIVE_INFINITY, failures: 0 });

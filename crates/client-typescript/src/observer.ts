@@ -33,7 +33,7 @@ export type ElectionChange =
   /** Changes up to this revision are missing; the present leader follows. */
   | { readonly kind: "gap"; readonly revision: number };
 
-interface Stream {
+interface ElectionStream {
   readonly node: number;
   readonly response: IncomingMessage;
   readonly chunks: AsyncIterator<Buffer>;
@@ -46,7 +46,7 @@ export class Observer implements AsyncIterableIterator<ElectionChange> {
   readonly #path: string;
   readonly #over = new AbortController();
   readonly #changes: ElectionChange[] = [];
-  #stream: Stream | undefined;
+  #stream: ElectionStream | undefined;
   /** The node of the last stream, which comes last for the next one. */
   #node: number | undefined;
   #lastId: string | undefined;
@@ -86,7 +86,7 @@ export class Observer implements AsyncIterableIterator<ElectionChange> {
   }
 
   /** Opens the stream at the next node that accepts it. */
-  async #open(until: number): Promise<Stream> {
+  async #open(until: number): Promise<ElectionStream> {
     const { nodes } = this.#calls;
     const headers = { accept: "text/event-stream", ...(this.#lastId === undefined ? {} : { "last-event-id": this.#lastId }) };
     for (;;) {
@@ -109,7 +109,7 @@ export class Observer implements AsyncIterableIterator<ElectionChange> {
   }
 
   /** Reads the next bytes of the stream. At its end, or if the node is silent, the next stream is at another node. */
-  async #read({ node, chunks, parser }: Stream): Promise<void> {
+  async #read({ node, chunks, parser }: ElectionStream): Promise<void> {
     const stop = new AbortController();
     const ended = { done: true, value: undefined } as const;
     const silent = this.#calls.nodes.silence(node, stop.signal).then(() => ended);

@@ -11,10 +11,10 @@ import type { Loss } from "./loss.js";
 import { isSameRequest, revokedAt, type ReleaseRequest } from "./release-request.js";
 
 /** `converting`: held, with a pending change of its mode, which may change the token. */
-export type Stage = "waiting" | "held" | "converting" | "leaving";
+export type EntryStage = "waiting" | "held" | "converting" | "leaving";
 
 export class QueueEntry {
-  stage: Stage = "waiting";
+  stage: EntryStage = "waiting";
   /** The token of the hold; 0 before the grant. */
   token = 0;
   /** The moment of the grant on the clock of deadlines. */

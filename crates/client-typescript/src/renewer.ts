@@ -25,12 +25,12 @@ const RETRY_PAUSE = 200;
 const PARK_RETRY_MAX = 12_800;
 
 /** What a renewal learned. The moments of sending and of the answer are on the clock of deadlines. */
-export type Report =
+export type RenewalReport =
   | { readonly kind: "renewed"; readonly sent: number; readonly answered: number; readonly body: KeepaliveBody }
   | { readonly kind: "failed"; readonly reason: string }
-  | { readonly kind: "ended" };
+  | { readonly kind: "session-ended" };
 
-/** A session as the renewer knows it. */
+/** A session to renew. */
 export interface RenewedSession {
   readonly name: string;
   /** Events up to this revision are known. */
@@ -42,7 +42,7 @@ export interface RenewedSession {
 
 export class SessionRenewer {
   readonly #nodes: Nodes;
-  readonly #report: (report: Report) => void;
+  readonly #report: (report: RenewalReport) => void;
   readonly #name: string;
   #since: number | undefined;
   #held: number;
@@ -57,7 +57,7 @@ export class SessionRenewer {
   /** The next parked call waits at most this long. */
   #parkAtMost = Number.POSITIVE_INFINITY;
 
-  constructor(nodes: Nodes, session: RenewedSession, report: (report: Report) => void) {
+  constructor(nodes: Nodes, session: RenewedSession, report: (report: RenewalReport) => void) {
     this.#nodes = nodes;
     this.#report = report;
     this.#name = session.name;
@@ -141,7 +141,7 @@ export class SessionRenewer {
   #deliver({ result }: Delivery): boolean {
     if ("error" in result) {
       if (!(result.error instanceof LostError)) return false;
-      this.#report({ kind: "ended" });
+      this.#report({ kind: "session-ended" });
       this.stop();
       return true;
     }
@@ -165,8 +165,10 @@ export class SessionRenewer {
 
 /** Renews the sessions of one client. */
 export interface Renewals {
-  /** Begins to know a session. Reports arrive from `use` on. */
-  add(session: RenewedSession, report: (report: Report) => void): SessionRenewals;
+  /** Resolves when sessions can be renewed. */
+  ready(): Promise<void>;
+  /** Adds a session. Its renewals and reports begin with `use`. */
+  add(session: RenewedSession, report: (report: RenewalReport) => void): SessionRenewals;
   /** Delivers the reports that have arrived on another thread. */
   drain(): void;
   close(): void;
@@ -178,7 +180,9 @@ export type SessionRenewals = Pick<SessionRenewer, "use" | "unuse" | "reportWith
 export class LocalRenewals implements Renewals {
   constructor(readonly nodes: Nodes) {}
 
-  add(session: RenewedSession, report: (report: Report) => void): SessionRenewals {
+  async ready(): Promise<void> {}
+
+  add(session: RenewedSession, report: (report: RenewalReport) => void): SessionRenewals {
     return new SessionRenewer(this.nodes, session, report);
   }
 

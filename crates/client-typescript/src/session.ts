@@ -18,7 +18,7 @@ import { NumberedCalls } from "./numbered-calls.js";
 import { numberAfter } from "./numbers.js";
 import type { QueueEntry } from "./queue-entry.js";
 import { Reconciliation } from "./reconciliation.js";
-import type { Renewals, Report, SessionRenewals } from "./renewer.js";
+import type { Renewals, RenewalReport, SessionRenewals } from "./renewer.js";
 import { labelQuery, sessionPath, target } from "./target.js";
 
 /** The timers of Node stand still while the machine is suspended, so deadlines are checked at least this often. */
@@ -189,14 +189,14 @@ export class Session {
     await this.calls.answer({ method: "DELETE", target: target(sessionPath(this.name), query), copies: "harmless" });
   }
 
-  #receive(report: Report): void {
+  #receive(report: RenewalReport): void {
     switch (report.kind) {
       case "failed":
         debug("session %s: renewal failed: %s", this.name, report.reason);
         this.metrics.renewed?.(this.name, false);
         this.lease.renewalFailed(report.reason);
         return;
-      case "ended":
+      case "session-ended":
         return this.end({ cause: "session-ended" });
       case "renewed": {
         const { sent, answered, body } = report;

@@ -78,6 +78,7 @@ export class Sessions {
     if (this.#open.size >= SESSIONS_MAX && !this.#open.has(ttl)) {
       throw new InvalidArgumentError(`the locks of one client have at most ${SESSIONS_MAX} different times-to-live: use fewer`);
     }
+    await this.renewals.ready();
     const name = this.naming.session ?? `${this.naming.prefix}-${randomName()}`;
     const settings = { name, isOwn: this.isOwn, ttl: ttl === undefined ? undefined : apiDuration(ttl), labels: this.naming.labels };
     return await Session.open(this.calls, settings, this.renewals, this.metrics);

@@ -10,20 +10,20 @@ import { target, waitQuery } from "./target.js";
 /** The time that one long poll waits for a change. */
 const WAIT = 20_000;
 
-export type Change =
+export type TreeChange =
   | { readonly kind: "created" | "changed" | "deleted" | "granted" | "lost"; readonly path: string; readonly revision: number }
   /** Changes up to this revision are missing: read the state again. */
   | { readonly kind: "gap"; readonly revision: number };
 
-type ChangeBody = Exclude<Change, { readonly kind: "gap" }>;
+type TreeChangeBody = Exclude<TreeChange, { readonly kind: "gap" }>;
 
 /** An iterator of changes. After an `UnavailableError`, another call of `next` continues from the same point. */
-export class Watcher implements AsyncIterableIterator<Change> {
+export class Watcher implements AsyncIterableIterator<TreeChange> {
   readonly #calls: Calls;
   readonly #query: { readonly prefix: string } | { readonly path: string };
   readonly #over = new AbortController();
   #since: number | undefined;
-  #changes: Change[] = [];
+  #changes: TreeChange[] = [];
 
   /** @internal */
   constructor(calls: Calls, query: { readonly prefix: string } | { readonly path: string }, since: number | undefined) {
@@ -37,7 +37,7 @@ export class Watcher implements AsyncIterableIterator<Change> {
     this.#since ??= (await this.#poll(0)).revision;
   }
 
-  async next(): Promise<IteratorResult<Change, undefined>> {
+  async next(): Promise<IteratorResult<TreeChange, undefined>> {
     try {
       await this.start();
       while (this.#changes.length === 0) await this.#fill();
@@ -49,7 +49,7 @@ export class Watcher implements AsyncIterableIterator<Change> {
     return value === undefined ? { done: true, value } : { done: false, value };
   }
 
-  async return(): Promise<IteratorResult<Change, undefined>> {
+  async return(): Promise<IteratorResult<TreeChange, undefined>> {
     this.#over.abort();
     return { done: true, value: undefined };
   }
@@ -72,7 +72,7 @@ export class Watcher implements AsyncIterableIterator<Change> {
     }
   }
 
-  async #poll(wait: number): Promise<{ events: readonly ChangeBody[]; revision: number }> {
+  async #poll(wait: number): Promise<{ events: readonly TreeChangeBody[]; revision: number }> {
     const query = { ...this.#query, since: this.#since, wait: "0s", ...waitQuery(wait) };
     return await this.#calls.json({ ...get(target("/v1/watch", query)), wait }, this.#over.signal);
   }

@@ -8,7 +8,8 @@ import { join } from "node:path";
 import { MessageChannel, receiveMessageOnPort, Worker, type MessagePort } from "node:worker_threads";
 import { sharedClock, type ClockState } from "./clock.js";
 import type { Connection } from "./connection.js";
-import type { Renewals, RenewedSession, Report, SessionRenewals } from "./renewer.js";
+import { UnavailableError } from "./errors.js";
+import type { Renewals, RenewedSession, RenewalReport, SessionRenewals } from "./renewer.js";
 
 export interface WorkerSetup {
   readonly connection: Connection;
@@ -17,7 +18,7 @@ export interface WorkerSetup {
 }
 
 /** A command to the worker. */
-export type Command =
+export type RenewalCommand =
   | { readonly id: number; readonly do: "add"; readonly session: RenewedSession }
   | { readonly id: number; readonly do: "use"; readonly deadline: number }
   | { readonly id: number; readonly do: "report-within"; readonly millis: number }
@@ -25,14 +26,18 @@ export type Command =
 
 export interface WorkerReport {
   readonly id: number;
-  readonly report: Report;
+  readonly report: RenewalReport;
 }
+
+/** The first message of the worker. */
+export const READY = "ready";
 
 export class WorkerRenewals implements Renewals {
   readonly #worker: Worker;
   readonly #port: MessagePort;
-  readonly #reports = new Map<number, (report: Report) => void>();
+  readonly #reports = new Map<number, (report: RenewalReport) => void>();
   readonly #used = new Set<number>();
+  readonly #ready: Promise<void>;
   #lastId = 0;
 
   constructor(connection: Connection) {
@@ -40,13 +45,24 @@ export class WorkerRenewals implements Renewals {
     const setup: WorkerSetup = { connection, clock: sharedClock(), port: port2 };
     this.#worker = new Worker(join(__dirname, "worker.js"), { workerData: setup, transferList: [port2], name: "holdfast" });
     this.#port = port1;
-    this.#port.on("message", (message: WorkerReport) => this.#deliver(message));
+    this.#ready = new Promise((resolve, reject) => {
+      this.#port.once("message", () => resolve());
+      this.#worker.once("error", (error) => reject(new UnavailableError(`the renewal thread failed: ${error.message}`)));
+    });
+    this.#ready.catch(() => {});
+    this.#port.on("message", (message: WorkerReport | typeof READY) => this.#deliver(message));
     this.#worker.on("error", (error) => this.#failed(error));
     this.#worker.unref();
     this.#port.unref();
   }
 
-  add(session: RenewedSession, report: (report: Report) => void): SessionRenewals {
+  /** The thread has started. A caller that blocks its event loop after its first lock is then renewed already. */
+  async ready(): Promise<void> {
+    this.#setUsed(0, true);
+    await this.#ready.finally(() => this.#setUsed(0, false));
+  }
+
+  add(session: RenewedSession, report: (report: RenewalReport) => void): SessionRenewals {
     this.#lastId += 1;
     const id = this.#lastId;
     this.#reports.set(id, report);
@@ -73,7 +89,7 @@ export class WorkerRenewals implements Renewals {
     for (;;) {
       const received = receiveMessageOnPort(this.#port);
       if (received === undefined) return;
-      this.#deliver(received.message as WorkerReport);
+      this.#deliver(received.message as WorkerReport | typeof READY);
     }
   }
 
@@ -82,12 +98,12 @@ export class WorkerRenewals implements Renewals {
     void this.#worker.terminate();
   }
 
-  #send(command: Command): void {
+  #send(command: RenewalCommand): void {
     this.#port.postMessage(command);
   }
 
-  #deliver({ id, report }: WorkerReport): void {
-    this.#reports.get(id)?.(report);
+  #deliver(message: WorkerReport | typeof READY): void {
+    if (message !== READY) this.#reports.get(message.id)?.(message.report);
   }
 
   /** A session in use keeps the process alive. */

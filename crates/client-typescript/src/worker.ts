@@ -2,20 +2,20 @@
 import { workerData } from "node:worker_threads";
 import { adoptClock } from "./clock.js";
 import { Nodes } from "./nodes.js";
-import { SessionRenewer, type Report } from "./renewer.js";
-import type { Command, WorkerReport, WorkerSetup } from "./worker-renewals.js";
+import { SessionRenewer, type RenewalReport } from "./renewer.js";
+import { READY, type RenewalCommand, type WorkerReport, type WorkerSetup } from "./worker-renewals.js";
 
 const { connection, clock, port } = workerData as WorkerSetup;
 adoptClock(clock);
 const nodes = new Nodes(connection);
 const sessions = new Map<number, SessionRenewer>();
 
-function obey(command: Command): void {
+function execute(command: RenewalCommand): void {
   const { id } = command;
   const session = sessions.get(id);
   switch (command.do) {
     case "add": {
-      const report = (report: Report): void => port.postMessage({ id, report } satisfies WorkerReport);
+      const report = (report: RenewalReport): void => port.postMessage({ id, report } satisfies WorkerReport);
       sessions.set(id, new SessionRenewer(nodes, command.session, report));
       break;
     }
@@ -35,4 +35,5 @@ function obey(command: Command): void {
   }
 }
 
-port.on("message", obey);
+port.on("message", execute);
+port.postMessage(READY);

@@ -7,7 +7,7 @@ use std::{fs, io};
 use crate::Source;
 
 /// Ignored folders, at any depth.
-const SKIPPED: [&str; 3] = [".git", "target", "data"];
+const SKIPPED: [&str; 4] = [".git", "target", "data", "node_modules"];
 
 /// One file.
 #[derive(Clone, Debug, Default)]
