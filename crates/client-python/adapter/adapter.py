@@ -322,8 +322,11 @@ async def answer(adapter: Adapter, request: Request) -> None:
         write({"id": request["id"], "error": failure(error)})
 
 
-def forget(running: "Dict[Any, asyncio.Task[None]]", number: Any, _task: "asyncio.Task[None]") -> None:
+def finished(running: "Dict[Any, asyncio.Task[None]]", number: Any, task: "asyncio.Task[None]") -> None:
     running.pop(number, None)
+    if task.cancelled():
+        # It had not begun.
+        write({"id": number, "error": failure(asyncio.CancelledError())})
 
 
 async def serve() -> None:
@@ -350,7 +353,7 @@ async def serve() -> None:
             continue
         task = asyncio.ensure_future(answer(adapter, request))
         running[request["id"]] = task
-        task.add_done_callback(functools.partial(forget, running, request["id"]))
+        task.add_done_callback(functools.partial(finished, running, request["id"]))
         if request["do"] == "shutdown":
             await task
             return

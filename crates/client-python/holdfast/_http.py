@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Deque, Dict, Mapping, Optional, Tuple
 
 from ._calls import Response
+from ._within import within
 
 _CONNECT_TIMEOUT = 1.0
 #: A node closes an idle connection after 70 s.
@@ -96,7 +97,7 @@ class Node:
     ) -> Response:
         """Sends a request once and reads the whole answer."""
         try:
-            return await asyncio.wait_for(self._exchange(method, target, headers, body), timeout)
+            return await within(timeout, self._exchange(method, target, headers, body))
         except asyncio.TimeoutError:
             raise SendError("no answer in time", True) from None
 
@@ -143,7 +144,7 @@ class Node:
         name = host if self._tls else None
         try:
             connecting = asyncio.open_connection(host, port, ssl=self._tls, server_hostname=name)
-            return await asyncio.wait_for(connecting, _CONNECT_TIMEOUT)
+            return await within(_CONNECT_TIMEOUT, connecting, lambda made: made[1].close())
         except asyncio.TimeoutError:
             raise SendError("cannot connect: no answer in time", False) from None
         except (OSError, ValueError) as error:

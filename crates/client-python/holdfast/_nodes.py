@@ -14,6 +14,7 @@ from typing import Dict, List, Optional, Sequence, Union
 from . import _http
 from ._calls import Call, MayBeDone, NotDone, OldToken, Outcome, Rejection, Response, classify
 from ._token import AccessToken
+from ._within import within
 from .errors import is_unauthenticated
 
 #: Another node gets a copy of a call after this time without an answer.
@@ -175,7 +176,7 @@ class Nodes:
             headers["last-event-id"] = str(last_event)
         http = self._http[node]
         try:
-            stream = await asyncio.wait_for(http.open("GET", target, headers, b""), timeout)
+            stream = await within(timeout, http.open("GET", target, headers, b""), _http.Stream.close)
         except (_http.SendError, asyncio.TimeoutError) as error:
             self.rest(node)
             return NotDone(f"{http.base}: {error or 'no answer in time'}")
@@ -184,7 +185,7 @@ class Nodes:
             self.prefer(node)
             return stream
         try:
-            body = await asyncio.wait_for(stream.body(), timeout)
+            body = await within(timeout, stream.body())
         except (OSError, EOFError, ValueError, asyncio.TimeoutError):
             body = b""
         finally:

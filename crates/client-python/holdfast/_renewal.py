@@ -17,6 +17,7 @@ from ._lease import ENDED_BY_CLIENT
 from ._numbers import jitter
 from ._retry import Delivery
 from ._session import Session, log
+from ._within import within
 from .errors import Error, Loss, Lost
 
 #: Timers stand still while the machine is suspended, so the client compares the deadlines with the clock this often.
@@ -152,6 +153,6 @@ def _report(session: Session, entry: QueueEntry, loss: Loss) -> None:
 async def _wait(event: asyncio.Event, pause: float) -> None:
     """Waits for the event, at most for `pause`."""
     try:
-        await asyncio.wait_for(event.wait(), max(pause, 0.001))
+        await within(max(pause, 0.001), event.wait())
     except asyncio.TimeoutError:
         pass

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import List
+
 import pytest
 from holdfast import errors
 from holdfast._calls import Copies, MayBeDone, NotDone, Rejection, Response, base_url, check_name, classify, path, query
@@ -13,6 +16,7 @@ from holdfast._nodes import NodeState, order, order_of_idle
 from holdfast._numbers import next_number
 from holdfast._request import LockRequest
 from holdfast._token import AccessToken, token_in
+from holdfast._within import within
 from holdfast.errors import InvalidArgument, Loss
 
 
@@ -86,6 +90,34 @@ class TestNumbers:
         assert clock.now() == 5.0
         readings[:] = [3.0, 50.0]
         assert clock.now() == 7.0, "the second clock was set back"
+
+
+class TestWithin:
+    def test_a_cancellation_that_comes_with_the_result_is_not_lost(self) -> None:
+        discarded: List[int] = []
+
+        async def run() -> None:
+            result: "asyncio.Future[int]" = asyncio.get_running_loop().create_future()
+            task = asyncio.ensure_future(within(10, result, discarded.append))
+            await asyncio.sleep(0)
+            result.set_result(7)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            await asyncio.sleep(0)
+
+        asyncio.run(run())
+        assert discarded == [7]
+
+    def test_the_work_ends_with_the_time(self) -> None:
+        async def run() -> None:
+            work = asyncio.ensure_future(asyncio.sleep(30))
+            with pytest.raises(asyncio.TimeoutError):
+                await within(0.01, work)
+            await asyncio.sleep(0)
+            assert work.cancelled()
+
+        asyncio.run(run())
 
 
 class TestOrder:
