@@ -19,7 +19,7 @@ class Program:
             [sys.executable, str(ADAPTER)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         self._seen: Dict[int, Any] = {}
-        self.events: Dict[str, Any] = {}
+        self._events: Dict[str, Any] = {}
 
     def send(self, **request: Any) -> None:
         assert self._process.stdin
@@ -27,14 +27,22 @@ class Program:
         self._process.stdin.flush()
 
     def answer(self, number: int) -> Any:
-        assert self._process.stdout
         while number not in self._seen:
-            line = json.loads(self._process.stdout.readline())
-            if "event" in line:
-                self.events[line["event"]] = line
-            else:
-                self._seen[line["id"]] = line
+            self._read()
         return self._seen[number]
+
+    def event(self, name: str) -> Any:
+        while name not in self._events:
+            self._read()
+        return self._events[name]
+
+    def _read(self) -> None:
+        assert self._process.stdout
+        line = json.loads(self._process.stdout.readline())
+        if "event" in line:
+            self._events[line["event"]] = line
+        else:
+            self._seen[line["id"]] = line
 
     def end(self) -> int:
         self.send(id=99, do="shutdown")
@@ -62,7 +70,7 @@ def test_the_protocol(cluster: Cluster) -> None:
     program.send(id=9, do="dance")
     assert program.answer(9)["error"]["kind"] == "unsupported"
     program.send(id=10, do="force_release", client="c", lock="adapter/a", reason="test")
-    program.answer(10)
+    assert program.event("lost")["cause"] == "force-released"
     program.send(id=11, do="release", guard="g")
     assert program.answer(11)["error"]["kind"] == "lost"
     assert program.end() == 0
