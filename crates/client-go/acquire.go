@@ -78,6 +78,11 @@ func (a *acquisition) run(ctx context.Context) error {
 	isGrantedElsewhere := false
 	for {
 		d, cause := a.send(ctx, isGrantedElsewhere)
+		var lost *LostError
+		if errors.As(d.err, &lost) {
+			// The cluster ended the session, e.g. while it was unused: the client must not use it again.
+			a.session.end(&loss{lost.Cause, lost.Reason})
+		}
 		isGrantedElsewhere = false
 		a.inDoubt = a.inDoubt || d.inDoubt
 		var busy *BusyError
@@ -163,9 +168,7 @@ func (a *acquisition) granted(d delivery) error {
 	if len(a.locks) == 1 {
 		err = d.decode(&grants[0])
 	} else {
-		var all struct {
-			Grants []grantBody `json:"grants"`
-		}
+		var all grantsBody
 		err = d.decode(&all)
 		grants = all.Grants
 	}

@@ -1,6 +1,9 @@
 package holdfast
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // The bodies of answers, with the fields that the client reads.
 
@@ -11,6 +14,8 @@ type sessionBody struct {
 	Holds       []holdBody `json:"holds"`
 	Revision    int64      `json:"revision"`
 }
+
+func (b *sessionBody) isComplete() bool { return b.Session != "" && b.Incarnation > 0 }
 
 type holdBody struct {
 	Lock  string `json:"lock"`
@@ -45,6 +50,17 @@ type grantBody struct {
 	WaitedMS      int64  `json:"waited_ms"`
 	Permits       int    `json:"permits"`
 	Slots         []int  `json:"slots"`
+}
+
+// isComplete: a hold without a token would be no hold.
+func (g *grantBody) isComplete() bool { return g.Lock != "" && g.Token > 0 }
+
+type grantsBody struct {
+	Grants []grantBody `json:"grants"`
+}
+
+func (b *grantsBody) isComplete() bool {
+	return len(b.Grants) > 0 && !slices.ContainsFunc(b.Grants, func(g grantBody) bool { return !g.isComplete() })
 }
 
 // acknowledgement returns how long the cluster keeps the session after a grant.

@@ -148,6 +148,17 @@ func TestACancelledAcquireLeavesTheQueue(t *testing.T) {
 		t.Fatal(err)
 	}
 	awaitState(t, a, "cancelled", func(s *holdfast.LockState) bool { return s.Waiters == 0 })
+
+	ctx, cancel = context.WithCancel(context.Background())
+	go b.Lock(ctx, "cancelled")
+	awaitState(t, a, "cancelled", func(s *holdfast.LockState) bool { return s.Waiters == 1 })
+	_, _, err := newClient(t, shared, holdfast.Config{}).Lock(background(t), "cancelled", holdfast.QueueMax(1))
+	var busy *holdfast.BusyError
+	if expectCode(t, err, "lock-busy"); !errors.As(err, &busy) {
+		t.Error(err)
+	}
+	cancel()
+	awaitState(t, a, "cancelled", func(s *holdfast.LockState) bool { return s.Waiters == 0 })
 	guard.Release()
 	awaitState(t, a, "cancelled", func(s *holdfast.LockState) bool { return !s.Held })
 }

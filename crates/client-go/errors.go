@@ -254,9 +254,13 @@ func isUnauthenticated(err error) bool {
 	return rejectedWith(err, "unauthenticated", "token-expired") != nil
 }
 
+// decode decodes an answer. A body with a method isComplete must have its fields: another server may answer {}.
 func decode(body []byte, into any) error {
 	if err := json.Unmarshal(body, into); err != nil {
 		return unexpected("undecodable answer: %v", err)
+	}
+	if checked, isChecked := into.(interface{ isComplete() bool }); isChecked && !checked.isComplete() {
+		return unexpected("the answer lacks fields")
 	}
 	return nil
 }

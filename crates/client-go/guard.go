@@ -93,12 +93,15 @@ func (h *holding) watch() *loss {
 // lost reports the loss of one hold, and releases what the client ended while the cluster would keep it.
 func (h *holding) lost(e *entry, lost *loss) {
 	h.session.mu.Lock()
-	token, isLeaving := e.grant.Token, e.stage == stageLeaving
+	token, isLeaving, isClosed := e.grant.Token, e.stage == stageLeaving, h.session.isClosed
 	h.session.mu.Unlock()
 	if isLeaving || h.isOver.Load() {
 		return
 	}
 	h.cancel(lostError(e, token, lost))
+	if isClosed {
+		return // The program has closed its client, and needs no report.
+	}
 	h.losses <- lostError(e, token, lost)
 	h.client.metrics.Lost(e.lock, lost.cause)
 	h.client.log.Warn("holdfast: lock lost", "lock", e.lock, "session", h.session.name, "cause", string(lost.cause), "reason", lost.reason)

@@ -19,6 +19,8 @@ type LockState struct {
 	Revision     int64    `json:"revision"`
 }
 
+func (s *LockState) isComplete() bool { return s.Lock != "" }
+
 // A Waiter is a waiting caller of a lock.
 type Waiter struct {
 	Session      string            `json:"session"`

@@ -200,6 +200,7 @@ func (m *modeChange) gone() error {
 func (m *modeChange) fallBack(ctx context.Context) error {
 	for renumbered := 0; ; {
 		d, grant := m.call(ctx, m.fallback, 0)
+		var wrong *UnexpectedResponseError
 		switch {
 		case m.guard.Ensure() != nil:
 			m.end()
@@ -209,7 +210,8 @@ func (m *modeChange) fallBack(ctx context.Context) error {
 		case ctx.Err() != nil:
 			m.fallBackInBackground()
 			return ctx.Err()
-		case isUncertain(d.err):
+		case isUncertain(d.err), errors.As(d.err, &wrong):
+			time.Sleep(pauseMax)
 		case rejectedWith(d.err, "attempt-over") != nil && renumbered == 0:
 			renumbered++
 		default:

@@ -2,6 +2,7 @@ package holdfast
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -37,6 +38,11 @@ func (c *Client) openSession(ctx context.Context, name string, isOwn bool, ttl t
 	if newest, isOver := newestAttempt(err); isOver {
 		// An earlier session of this name had a larger number.
 		body, sent, err = c.calls.openSession(ctx, name, nextNumber(newest), ttl, c.config.Labels)
+	}
+	var unknown *OutcomeUnknownError
+	if errors.As(err, &unknown) {
+		// The call that needs the session was not sent. A session without a user ends after its time-to-live.
+		return nil, &UnavailableError{unknown.Reason, unknown.Problem}
 	}
 	if err != nil {
 		return nil, err

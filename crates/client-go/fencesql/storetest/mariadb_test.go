@@ -82,7 +82,9 @@ func TestMariaDB(t *testing.T) {
 		}
 		return tx.Commit()
 	}
-	exclusive := func(token int64) error { return raise(fencesql.Fence{Resource: "orders", Token: token, Holder: "test"}) }
+	exclusive := func(token int64) error {
+		return raise(fencesql.Fence{Resource: "orders", Token: token, Holder: "test"})
+	}
 	shared := func(token, floor int64) error {
 		return raise(fencesql.Fence{Resource: "reports", Token: token, Floor: floor, Holder: "test"})
 	}
