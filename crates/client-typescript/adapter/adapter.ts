@@ -21,6 +21,7 @@ type Handler = (fields: Fields, signal: AbortSignal) => Promise<Record<string, u
 const worker = !process.argv.includes("--no-worker");
 const clients = new Map<string, Client>();
 const guards = new Map<string, AnyGuard>();
+const closed = new WeakSet<Client>();
 const released = new WeakSet<AnyGuard>();
 const places = new Map<string, DoubleBarrierPlace>();
 const observers = new Map<string, Observer>();
@@ -65,11 +66,14 @@ function lockOptions(fields: Fields, signal: AbortSignal): LockOptions {
   };
 }
 
-/** Keeps a guard under its name, and prints its events. */
-function keep(name: string, guard: AnyGuard): void {
+/** Keeps a guard under its name, and prints its events. The close of its client is a release, and no loss. */
+function keep(fields: Fields, guard: AnyGuard): void {
+  const [name, client] = [fields.text("guard"), clientOf(fields)];
   guards.set(name, guard);
   for (const one of "guards" in guard ? guard.guards : [guard]) {
-    const lost = (): void => print({ event: "lost", guard: name, lock: one.lock, token: one.token, cause: one.lost?.lossCause });
+    const lost = (): void => {
+      if (!closed.has(client)) print({ event: "lost", guard: name, lock: one.lock, token: one.token, cause: one.lost?.lossCause });
+    };
     one.signal.addEventListener("abort", lost, { once: true });
     one.onReleaseRequested((request) => print({ event: "release-requested", guard: name, lock: one.lock, reason: request.reason }));
   }
@@ -128,7 +132,7 @@ const handlers: Readonly<Record<string, Handler>> = {
   client: openClient,
   async acquire(fields, signal) {
     const guard = await clientOf(fields).lock(fields.text("lock"), lockOptions(fields, signal));
-    keep(fields.text("guard"), guard);
+    keep(fields, guard);
     return { token: guard.token, session: guard.session, permits: guard.permits, slots: guard.slots };
   },
   async acquire_many(fields, signal) {
@@ -137,7 +141,7 @@ const handlers: Readonly<Record<string, Handler>> = {
     if (isUpgradable) throw new InvalidArgumentError("a multi-lock cannot be upgradable");
     const options = { wait, mode, owner, queueMax, maxHold, ttl, signal };
     const guard = await clientOf(fields).lockMany(fields.texts("locks"), options);
-    keep(fields.text("guard"), guard);
+    keep(fields, guard);
     return { tokens: Object.fromEntries(guard.tokens), session: guard.session };
   },
   cancel(fields) {
@@ -168,7 +172,7 @@ const handlers: Readonly<Record<string, Handler>> = {
     const election = clientOf(fields).election(fields.text("election"));
     const { wait, ttl, owner, priority, maxHold } = lockOptions(fields, signal);
     const leadership = await election.campaign(fields.optionalText("value") ?? "", { wait, ttl, owner, priority, maxHold, signal });
-    keep(fields.text("guard"), leadership);
+    keep(fields, leadership);
     return { token: leadership.token, session: leadership.session };
   },
   observe(fields) {
@@ -234,17 +238,22 @@ const handlers: Readonly<Record<string, Handler>> = {
     while (Date.now() < until);
   },
   async close(fields) {
-    await clientOf(fields).close();
+    await closeClient(clientOf(fields));
   },
   async shutdown() {
     await shutDown();
   },
 };
 
+async function closeClient(client: Client): Promise<void> {
+  closed.add(client);
+  await client.close();
+}
+
 /** Ends the program in order; the answer to the request is written first. */
 async function shutDown(): Promise<void> {
   for (const iterator of [...observers.values(), ...watchers.values()]) await iterator.return();
-  await Promise.allSettled([...clients.values()].map((client) => client.close()));
+  await Promise.allSettled([...clients.values()].map(closeClient));
   setImmediate(() => process.exit(0));
 }
 

@@ -107,7 +107,7 @@ export class UnavailableError extends HoldfastError {
 export class OutcomeUnknownError extends HoldfastError {
   override readonly name = "OutcomeUnknownError";
 
-  constructor(reason: string) {
+  constructor(readonly reason: string) {
     super(`the outcome of the call is unknown: ${reason}`, true);
   }
 }

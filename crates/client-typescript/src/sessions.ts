@@ -6,7 +6,7 @@
  */
 import type { Calls } from "./calls.js";
 import { apiDuration } from "./duration.js";
-import { InvalidArgumentError } from "./errors.js";
+import { InvalidArgumentError, LostError, OutcomeUnknownError, UnavailableError } from "./errors.js";
 import type { Metrics } from "./metrics.js";
 import { randomName } from "./numbers.js";
 import type { Renewals } from "./renewer.js";
@@ -49,6 +49,8 @@ export class Sessions {
       if (session.loss() === undefined) return session;
       if (this.#open.get(wanted) !== present) return await this.live(ttl);
       session.check();
+      // An open call would begin another session under the name that the caller chose.
+      if (!this.isOwn && session.loss()?.cause === "session-ended") throw new LostError({ cause: "session-ended" });
     }
     const opening = this.#openSession(wanted);
     this.#open.set(wanted, opening);
@@ -81,7 +83,10 @@ export class Sessions {
     await this.renewals.ready();
     const name = this.naming.session ?? `${this.naming.prefix}-${randomName()}`;
     const settings = { name, isOwn: this.isOwn, ttl: ttl === undefined ? undefined : apiDuration(ttl), labels: this.naming.labels };
-    return await Session.open(this.calls, settings, this.renewals, this.metrics);
+    return await Session.open(this.calls, settings, this.renewals, this.metrics).catch((error: unknown) => {
+      // A session without a lock has no effect and ends by itself, so the caller's own call was certainly not executed.
+      throw error instanceof OutcomeUnknownError ? new UnavailableError(error.reason) : error;
+    });
   }
 
   #checkedTtl(ttl: number | undefined): number | undefined {
