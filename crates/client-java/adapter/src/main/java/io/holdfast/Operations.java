@@ -7,12 +7,19 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Consumer;
 
 /** The operations of the scenario suite, and the objects that scenarios name. */
 final class Operations {
     private static final Map<String, Object> NOTHING = Map.of();
+    private static final Set<String> CLIENT = Set.of(
+            "id", "do", "name", "addresses", "ttl_ms", "session", "session_prefix", "labels", "request_timeout_ms", "ca",
+            "certificate", "key", "access_token", "access_token_file");
+    private static final Set<String> ACQUIRE = Set.of(
+            "id", "do", "client", "lock", "guard", "wait_ms", "mode", "permits", "limit", "priority", "owner", "reentrant",
+            "queue_max", "max_hold_ms", "min_hold_ms", "value", "progress_timeout_ms", "ttl_ms");
     private static final Duration LONG = Duration.ofHours(1);
 
     private final Consumer<Map<String, Object>> events;
@@ -37,6 +44,7 @@ final class Operations {
             case "release", "resign" -> release(request);
             case "ensure" -> ensure(request);
             case "remaining" -> Map.of("remaining_ms", guard(request).remaining().toMillis());
+            case "headers" -> Map.of("headers", guard(request).headers());
             case "report_progress" -> done(guard(request)::reportProgress);
             case "upgrade" -> Map.of("token", guard(request).upgrade(wait(request)));
             case "downgrade" -> done(() -> guard(request).downgrade(Mode.of(request.textOr("mode", "shared"))));
@@ -127,7 +135,18 @@ final class Operations {
         }
     }
 
+    /** An option that the library does not have must not be ignored. */
+    private static void checkOptions(Json request, Set<String> known) {
+        ((Map<?, ?>) request.value()).keySet().stream()
+                .filter(name -> !known.contains(name))
+                .findFirst()
+                .ifPresent(name -> {
+                    throw new InvalidArgumentException("unknown option " + name);
+                });
+    }
+
     private Map<String, Object> client(Json request) {
+        checkOptions(request, CLIENT);
         List<String> addresses = request.list("addresses").stream().map(address -> (String) address.value()).toList();
         HoldfastBuilder options = Holdfast.builder(addresses.toArray(String[]::new));
         some(millis(request, "ttl_ms"), options::ttl);
@@ -160,6 +179,7 @@ final class Operations {
     }
 
     private Map<String, Object> acquire(Json request) throws InterruptedException {
+        checkOptions(request, ACQUIRE);
         LockOptions options = new LockOptions();
         LockRequest[] lock = {new LockRequest(clientOf(request), text(request, "lock"), options)};
         some(millis(request, "wait_ms"), wait -> lock[0] = lock[0].waitAtMost(wait));

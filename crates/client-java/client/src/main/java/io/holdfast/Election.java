@@ -100,7 +100,7 @@ public final class Election {
                 observation.read();
             }
         };
-        return Watch.start(client, "path", "/locks/elections/" + name, true, onChange);
+        return Watch.withState(client, "path", "/locks/elections/" + name, onChange);
     }
 
     /** Delivers each different leader once. */

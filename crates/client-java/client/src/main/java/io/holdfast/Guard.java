@@ -128,7 +128,7 @@ public final class Guard implements AutoCloseable {
      * @param listener gets the loss
      */
     public void onLost(Consumer<Loss> listener) {
-        hold.entry.lost.thenAccept(listener);
+        hold.entry.lost.thenAcceptAsync(listener, hold.session.background::run);
     }
 
     /** Interrupts the calling thread when the lock is lost before the release. */

@@ -105,7 +105,11 @@ final class Json {
 
         private Object value() {
             space();
-            return switch (peek()) {
+            depth++;
+            if (depth > DEPTH_MAX) {
+                throw bad("less depth");
+            }
+            Object value = switch (peek()) {
                 case '{' -> object();
                 case '[' -> array();
                 case '"' -> string();
@@ -114,11 +118,13 @@ final class Json {
                 case 'n' -> word("null", null);
                 default -> number();
             };
+            depth--;
+            return value;
         }
 
         private Map<String, Object> object() {
             Map<String, Object> members = new LinkedHashMap<>();
-            enter('{');
+            expect('{');
             if (!accept('}')) {
                 do {
                     space();
@@ -128,29 +134,19 @@ final class Json {
                 } while (accept(','));
                 expect('}');
             }
-            depth--;
             return members;
         }
 
         private List<Object> array() {
             List<Object> elements = new ArrayList<>();
-            enter('[');
+            expect('[');
             if (!accept(']')) {
                 do {
                     elements.add(value());
                 } while (accept(','));
                 expect(']');
             }
-            depth--;
             return elements;
-        }
-
-        private void enter(char open) {
-            expect(open);
-            depth++;
-            if (depth > DEPTH_MAX) {
-                throw bad("less depth");
-            }
         }
 
         private String string() {

@@ -143,7 +143,7 @@ public final class LockRequest {
     }
 
     /**
-     * Throws {@link BusyException} or {@link UnavailableException} instead of queueing behind this many waiters.
+     * Throws {@link BusyException} instead of queueing behind this many waiters.
      *
      * @param max at least 1
      * @return the request

@@ -15,11 +15,13 @@ final class Release {
         }
         Session session = held.get(0).session;
         Loss before = held.stream().map(hold -> session.lossOf(hold.entry)).filter(Objects::nonNull).findFirst().orElse(null);
-        HoldfastException error;
+        List<QueueEntry> entries = held.stream().map(hold -> hold.entry).toList();
+        HoldfastException error = null;
         try {
-            error = session.release(held.stream().map(hold -> hold.entry).toList());
-            if (error != null && error.isUncertain()) {
-                session.releaseInBackground(held.stream().map(hold -> hold.entry).toList());
+            // A caller that lost the lock must not wait for a cluster that it may not reach.
+            error = before == null ? session.release(entries) : null;
+            if (before != null || error != null && error.isUncertain()) {
+                session.releaseInBackground(entries);
             }
         } finally {
             held.forEach(Hold::endUse);

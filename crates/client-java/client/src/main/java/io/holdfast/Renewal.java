@@ -41,12 +41,18 @@ final class Renewal {
     }
 
     void run() {
-        try {
-            while (serve()) {
-                // Until the session is over, or can have no more users.
+        boolean isOver = false;
+        while (!isOver) {
+            try {
+                isOver = session.isFinished() || !serve();
+            } catch (HoldfastException e) {
+                // The answer is not from a node.
+                session.renewalFailed(e);
+                parkAt = session.clock.nanos() + RETRY_PAUSE;
+            } catch (InterruptedException e) {
+                session.end(Loss.SESSION_ENDED);
+                isOver = true;
             }
-        } catch (InterruptedException e) {
-            session.end(Loss.SESSION_ENDED);
         }
     }
 
@@ -159,7 +165,7 @@ final class Renewal {
     }
 
     private boolean acknowledge(Delivery delivery, long held) {
-        session.metrics.renewed(true);
+        session.background.run(() -> session.metrics.renewed(true));
         return session.acknowledge(delivery.sent(), held) == null;
     }
 }

@@ -31,6 +31,7 @@ final class Session {
     private final AtomicReference<Lease> lease;
     private final AtomicInteger users = new AtomicInteger();
     private volatile boolean isAbandoned;
+    private volatile boolean isFinished;
     private final Renewal renewal;
 
     private Session(Client client, String name, boolean isOwn, Delivery opened) {
@@ -95,7 +96,7 @@ final class Session {
     void renewalFailed(HoldfastException error) {
         String hint = error.hint() == null ? "" : " (" + error.hint() + ")";
         lease.updateAndGet(before -> before.renewalFailed(error.getMessage() + hint, clock.nanos()));
-        metrics.renewed(false);
+        background.run(() -> metrics.renewed(false));
         LOG.log(System.Logger.Level.DEBUG, () -> "a renewal of session " + name + " failed: " + error.getMessage());
     }
 
@@ -128,8 +129,15 @@ final class Session {
         return isAbandoned;
     }
 
-    void stopRenewal() {
+    /** Ends the threads of the session, after its end. */
+    void finish() {
+        isFinished = true;
         renewal.stop();
+        changed.fire();
+    }
+
+    boolean isFinished() {
+        return isFinished;
     }
 
     /** Returns the loss of a hold, or null while it is certainly held. */
@@ -153,8 +161,9 @@ final class Session {
     private void watchDeadlines() {
         while (true) {
             long seen = changed.version();
+            boolean isLast = isFinished || isAbandoned && entries.isEmpty();
             long next = reportLosses();
-            if (entries.isEmpty() && isAbandoned) {
+            if (isLast) {
                 return;
             }
             long wait = entries.isEmpty() ? IDLE : Math.min(CLOCK_CHECK, Clock.left(next, clock.nanos()));
@@ -183,9 +192,9 @@ final class Session {
     private void report(QueueEntry entry, Loss loss) {
         entry.limit(limits -> limits.lose(loss, clock.nanos()));
         entry.stop(Stop.Reason.LOST);
-        metrics.lost(entry.lock, loss.cause());
         LOG.log(System.Logger.Level.DEBUG, () -> "lock " + entry.lock + " of session " + name + " is lost: " + loss);
         background.run(() -> entry.lost.complete(loss));
+        background.run(() -> metrics.lost(entry.lock, loss.cause()));
         if (loss.cause().isEndedByClient()) {
             releaseInBackground(List.of(entry));
         }

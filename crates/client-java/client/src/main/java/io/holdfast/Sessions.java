@@ -34,7 +34,7 @@ final class Sessions {
     Session use(Duration requested) {
         Duration wanted = requested == null ? ttl : Names.ttl(requested);
         if (named != null && requested != null && !requested.equals(ttl)) {
-            throw new InvalidArgumentException("set the ttl of the named session " + named + " on the client, not on a lock");
+            throw new InvalidArgumentException("set the ttl of the session " + named + " on the client, not on a lock");
         }
         // Locked during the call, so that concurrent threads share the session.
         lock.lock();
@@ -55,15 +55,24 @@ final class Sessions {
 
     private Session replace(Duration wanted, Session ended) {
         if (ended == null && open.size() >= SESSIONS_MAX) {
-            throw new InvalidArgumentException("the locks of one client have at most " + SESSIONS_MAX + " different ttls");
+            throw new InvalidArgumentException("one client has at most " + SESSIONS_MAX + " different ttls of locks");
         }
-        String name = named == null ? Numbers.unique(prefix) : named;
-        Session session = Session.open(client, name, named == null, wanted, labels);
+        Session session = openAnother(wanted);
         open.put(wanted, session);
         if (ended != null) {
             ended.abandon();
         }
         return session;
+    }
+
+    private Session openAnother(Duration wanted) {
+        String name = named == null ? Numbers.unique(prefix) : named;
+        try {
+            return Session.open(client, name, named == null, wanted, labels);
+        } catch (OutcomeUnknownException e) {
+            // At worst a session without locks is open; the call that needs it was not sent.
+            throw new UnavailableException("no session was opened: " + e.getMessage());
+        }
     }
 
     /** Closes generated sessions. For named sessions, waits until the releases in the background are over. */
@@ -83,15 +92,18 @@ final class Sessions {
     private static void close(Session session) {
         session.abandon();
         if (session.isAlive() && session.isOwn) {
+            // The close releases the holds, so it is no loss to report.
+            session.entries.held().forEach(entry -> entry.enter(QueueEntry.Stage.LEAVING));
             session.end(Loss.SESSION_ENDED);
-            session.stopRenewal();
+            session.finish();
             session.close();
         } else if (session.isAlive()) {
             long until = session.clock.nanos() + EMPTIED_WITHIN;
             while (session.isAlive() && !session.entries.isEmpty() && session.clock.nanos() < until) {
                 session.changed.awaitUninterruptibly(session.changed.version(), 100 * Clock.MILLI);
             }
-            session.stopRenewal();
+            session.end(Loss.SESSION_ENDED);
         }
+        session.finish();
     }
 }

@@ -97,13 +97,13 @@ public final class Tree {
     }
 
     /**
-     * Watches the paths that begin with a text, from now on.
+     * Watches the paths that begin with a text. The listener misses no change after this call.
      *
      * @param prefix e.g. {@code /shop/}
      * @param listener gets the changes
      * @return closing it ends the watch
      */
     public Watch watch(String prefix, Watch.Listener listener) {
-        return Watch.start(client, "prefix", prefix, false, listener);
+        return Watch.after(client, "prefix", prefix, listener);
     }
 }

@@ -36,45 +36,45 @@ public final class Watch implements AutoCloseable {
     private final String parameter;
     private final String path;
     private final Listener listener;
-    private final boolean startsWithMissed;
     private final Thread thread;
+    /** The watch has delivered all changes up to this revision; null before the start and after a gap. */
+    private Long since;
     private volatile boolean isClosed;
 
-    private Watch(Holdfast client, String parameter, String path, boolean startsWithMissed, Listener listener) {
+    private Watch(Holdfast client, String parameter, String path, Listener listener) {
         this.calls = client.calls();
         this.parameter = parameter;
         this.path = path;
-        this.startsWithMissed = startsWithMissed;
         this.listener = listener;
         this.thread = Background.thread("holdfast-watch", this::run);
     }
 
-    /** With {@code startsWithMissed}, first reports a gap, so that the listener reads the state after the start. */
-    static Watch start(Holdfast client, String parameter, String path, boolean startsWithMissed, Listener listener) {
-        Watch watch = new Watch(client, parameter, path, startsWithMissed, listener);
+    /** Starts a watch that misses no change after this call. */
+    static Watch after(Holdfast client, String parameter, String path, Listener listener) {
+        Watch watch = new Watch(client, parameter, path, listener);
+        watch.since = client.calls().json(watch.poll(null, 0)).number("revision");
+        watch.thread.start();
+        return watch;
+    }
+
+    /** Starts a watch that first reports a gap, so that the listener reads the state. */
+    static Watch withState(Holdfast client, String parameter, String path, Listener listener) {
+        Watch watch = new Watch(client, parameter, path, listener);
         watch.thread.start();
         return watch;
     }
 
     private void run() {
-        Long since = null;
-        boolean isMissing = startsWithMissed;
         while (!isClosed) {
             try {
                 if (since == null) {
-                    since = poll(null, 0).json().numberOr("revision", 0);
-                }
-                if (isMissing) {
+                    long start = calls.deliver(poll(null, 0), null).json().numberOr("revision", 0);
                     listener.missed();
-                    isMissing = false;
+                    since = start;
                 }
-                Delivery delivery = poll(since, POLL);
-                if (delivery.error() != null && delivery.error().hasCode("revision-compacted")) {
-                    since = null;
-                    isMissing = true;
-                } else {
-                    since = deliver(delivery.json());
-                }
+                Delivery delivery = calls.deliver(poll(since, POLL), null);
+                boolean isGap = delivery.error() != null && delivery.error().hasCode("revision-compacted");
+                since = isGap ? null : deliver(delivery.json());
             } catch (InterruptedException e) {
                 return;
             } catch (RuntimeException e) {
@@ -90,16 +90,16 @@ public final class Watch implements AutoCloseable {
         }
     }
 
-    private Delivery poll(Long since, long wait) throws InterruptedException {
+    private Call poll(Long since, long wait) {
         String target = new Call.Target("/v1/watch")
                 .with(parameter, path)
                 .with("since", since)
                 .with("wait", wait / Clock.MILLI + "ms")
                 .toString();
-        return calls.deliver(Call.get(target).waiting(wait), null);
+        return Call.get(target).waiting(wait);
     }
 
-    private long deliver(Json body) {
+    private Long deliver(Json body) {
         for (Json event : body.list("events")) {
             if (!isClosed) {
                 listener.changed(new Change(
@@ -109,7 +109,7 @@ public final class Watch implements AutoCloseable {
                         event.numberOr("token", 0)));
             }
         }
-        return body.numberOr("revision", 0);
+        return body.number("revision");
     }
 
     @Override

@@ -268,11 +268,11 @@ class LocksTest {
 
     @Test
     void aNamedSessionIsNeverReplaced() throws Exception {
-        try (Holdfast named = cluster.builder().session("worker-1").ttl(seconds(1)).build()) {
+        try (Holdfast named = cluster.builder().session("worker-1").ttl(seconds(4)).build()) {
             Guard guard = named.lock("m").acquire();
             assertEquals("worker-1", guard.session());
             guard.close();
-            TestCluster.sleep(seconds(5));
+            TestCluster.sleep(seconds(9));
             LostException ended = assertThrows(LostException.class, () -> named.lock("m").tryAcquire());
             assertEquals(Loss.Cause.SESSION_ENDED, ended.loss().cause());
         }

@@ -16,7 +16,7 @@ import org.junit.jupiter.api.Assumptions;
 /** A cluster of real nodes on this machine: the program in HOLDFAST_BIN, by {@code holdfast dev}. */
 public final class TestCluster implements AutoCloseable {
     private static final AtomicInteger NEXT_PORT = new AtomicInteger(
-            Integer.parseInt(System.getenv().getOrDefault("HOLDFAST_TEST_PORT", "34000")));
+            Integer.parseInt(System.getenv().getOrDefault("HOLDFAST_TEST_PORT", "29000")));
 
     private static final int STARTS_MAX = 5;
 

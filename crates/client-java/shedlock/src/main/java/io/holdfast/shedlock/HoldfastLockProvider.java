@@ -15,8 +15,8 @@ import net.javacrumbs.shedlock.core.SimpleLock;
 import net.javacrumbs.shedlock.support.LockException;
 
 /**
- * A lock provider for ShedLock. The client renews a lock while its task runs, so {@code lockAtMostFor} may be generous: the
- * lock of a process that dies is free after the ttl of the client.
+ * A lock provider for ShedLock. The client renews a lock while its task runs, so {@code lockAtMostFor} may be generous.
+ * The lock of a process that dies is free after the ttl of the client.
  *
  * <ul>
  *   <li>{@code lockAtMostFor} ends the hold of a task that hangs in a live process.
