@@ -139,6 +139,8 @@ export class SessionRenewer {
 
   /** Reports an answer, or the end of the session. Returns whether the cluster answered. */
   #deliver({ result }: Delivery): boolean {
+    // The connection may serve another call from now on.
+    this.#socket = undefined;
     if ("error" in result) {
       if (!(result.error instanceof LostError)) return false;
       this.#report({ kind: "session-ended" });
