@@ -11,6 +11,9 @@ import threading
 import time
 from typing import Any, Awaitable, Callable, Dict, Optional, Union
 
+# The package of this folder, installed or not.
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
 from holdfast import Busy, Error, Gap, InvalidArgument, Leader, Lost, OutcomeUnknown, Rejected, Unavailable
 from holdfast import UnexpectedResponse, aio
 
@@ -62,7 +65,7 @@ class Adapter:
         self.guards: Dict[str, Union[aio.Guard, aio.MultiGuard]] = {}
         self.parties: Dict[str, aio.DoubleBarrier] = {}
         self.streams: Dict[str, "asyncio.Task[None]"] = {}
-        self.background: "set[asyncio.Task[None]]" = set()
+        self.reports: "Dict[str, list[asyncio.Task[None]]]" = {}
 
     async def info(self, request: Request) -> Result:
         return {"language": "python", "unsupported": UNSUPPORTED}
@@ -72,6 +75,8 @@ class Adapter:
         return {}
 
     async def close(self, request: Request) -> Result:
+        # The close releases the guards, so that their ends are no losses.
+        self.end_reports(request["client"])
         await self.clients.pop(request["client"]).close()
         return {}
 
@@ -80,13 +85,13 @@ class Adapter:
     async def acquire(self, request: Request) -> Result:
         lock = self.of(request).lock(request["lock"], **options(request, "client", "lock", "guard"))
         guard = await lock.acquire()
-        self.keep(request["guard"], guard)
+        self.keep(request, guard)
         return {"token": guard.token, "session": guard.session}
 
     async def acquire_many(self, request: Request) -> Result:
         locks = self.of(request).lock_many(request["locks"], **options(request, "client", "locks", "guard"))
         guard = await locks.acquire()
-        self.keep(request["guard"], guard)
+        self.keep(request, guard)
         return {"tokens": guard.tokens, "session": guard.session}
 
     async def release(self, request: Request) -> Result:
@@ -140,7 +145,7 @@ class Adapter:
     async def campaign(self, request: Request) -> Result:
         election = self.of(request).election(request["election"])
         guard = await election.campaign(**options(request, "client", "election", "guard"))
-        self.keep(request["guard"], guard)
+        self.keep(request, guard)
         return {"token": guard.token, "session": guard.session}
 
     async def observe(self, request: Request) -> Result:
@@ -247,7 +252,8 @@ class Adapter:
     async def shutdown(self, request: Request) -> Result:
         for stream in self.streams.values():
             stream.cancel()
-        for client in self.clients.values():
+        for name, client in self.clients.items():
+            self.end_reports(name)
             await client.close()
         return {}
 
@@ -261,18 +267,19 @@ class Adapter:
         assert isinstance(guard, aio.Guard)
         return guard
 
-    def keep(self, name: str, guard: Union[aio.Guard, aio.MultiGuard]) -> None:
+    def keep(self, request: Request, guard: Union[aio.Guard, aio.MultiGuard]) -> None:
+        name = request["guard"]
         self.guards[name] = guard
-        self.spawn(report_loss(name, guard))
-        self.spawn(report_request(name, guard))
+        reports = self.reports.setdefault(request["client"], [])
+        reports.append(asyncio.ensure_future(report_loss(name, guard)))
+        reports.append(asyncio.ensure_future(report_request(name, guard)))
+
+    def end_reports(self, client: str) -> None:
+        for report in self.reports.pop(client, []):
+            report.cancel()
 
     def follow(self, name: str, work: "Awaitable[None]") -> None:
         self.streams[name] = asyncio.ensure_future(work)
-
-    def spawn(self, work: Awaitable[None]) -> None:
-        task = asyncio.ensure_future(work)
-        self.background.add(task)
-        task.add_done_callback(self.background.discard)
 
 
 def party_name(request: Request) -> str:

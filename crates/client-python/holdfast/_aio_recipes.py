@@ -28,7 +28,7 @@ class Election:
 
     async def campaign(self, value: str = "", **options: Unpack[CampaignOptions]) -> Leadership:
         """Campaigns with a value that every client can read, and returns when this candidate leads."""
-        request = LockRequest.of([f"elections/{self._name}"], {**options, "value": value})
+        request = LockRequest.of([f"elections/{self._name}"], {**options, "value": value or None})
         held = await self._client._call(lambda core: core.acquire(request), HeldLocks.release_in_background)
         return Leadership(self._client, held)
 

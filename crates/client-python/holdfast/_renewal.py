@@ -8,6 +8,7 @@ time-to-live with plain keepalives, and tries again. Bounds: one call in flight.
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import Any, Dict, Optional, Set
 
 from . import _clock
@@ -142,7 +143,8 @@ async def watch_losses(session: Session) -> None:
 def _report(session: Session, entry: QueueEntry, loss: Loss) -> None:
     entry.lose(loss)
     entry.is_reported = True
-    log.warning('lock "%s" of session %s is lost: %s', entry.lock, session.name, loss)
+    level = logging.DEBUG if session.is_closed else logging.WARNING
+    log.log(level, 'lock "%s" of session %s is lost: %s', entry.lock, session.name, loss)
     session.metrics.lost(entry.lock, loss.cause)
     if entry.on_lost:
         entry.on_lost()

@@ -392,7 +392,7 @@ def test_metrics(cluster: Cluster, name: str) -> None:
         time.sleep(2)
         client.force_release(name, "test")
         guard.lost.wait(9)
-    assert seen[0] == f"acquired {name}"
+    assert f"acquired {name}" in seen
     assert "renewed True" in seen and "lost force-released" in seen
 
 
