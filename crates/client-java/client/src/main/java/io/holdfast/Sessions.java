@@ -57,6 +57,9 @@ final class Sessions {
         if (ended == null && open.size() >= SESSIONS_MAX) {
             throw new InvalidArgumentException("one client has at most " + SESSIONS_MAX + " different ttls of locks");
         }
+        if (ended != null && named != null) {
+            throw new LostException(ended.loss());
+        }
         Session session = openAnother(wanted);
         open.put(wanted, session);
         if (ended != null) {
