@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 use crate::protocol::Call;
@@ -35,7 +35,9 @@ pub struct Scenario {
 }
 
 /// A group of scenarios.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Group {
     /// Acquire and release.
@@ -105,7 +107,7 @@ pub enum Step {
     /// Waits, and fails if the event comes.
     NoEvent(NoEventStep),
     /// Injects a fault.
-    Fault(FaultStep),
+    Inject(FaultStep),
     /// Sends an operator's HTTP call to the cluster.
     Operator(OperatorStep),
     /// Waits until a lock has these numbers of holders and waiters.
@@ -351,7 +353,7 @@ fn step_of(mut fields: Map<String, Value>) -> Parsed<Step> {
     let kinds: [(&str, fn(Value) -> Parsed<Step>); 6] = [
         ("event", |step| serde_json::from_value(step).map(Step::Event)),
         ("no_event", |step| serde_json::from_value(step).map(Step::NoEvent)),
-        ("fault", |step| serde_json::from_value(step).map(Step::Fault)),
+        ("fault", |step| serde_json::from_value(step).map(Step::Inject)),
         ("operator", |step| serde_json::from_value(step).map(Step::Operator)),
         ("lock_has", |step| serde_json::from_value(step).map(Step::LockHas)),
         ("calls", |step| serde_json::from_value(step).map(Step::Calls)),

@@ -168,6 +168,31 @@ pub const SLEEPS: &[Exception] = &[
         reason: "the step of the wait for a condition, with a deadline, in tests without a runtime",
     },
     Exception {
+        path: "tests/clients/src/poll.rs",
+        function: "poll",
+        reason: "the step of the wait for a condition, with a deadline, that the driver of scenarios uses",
+    },
+    Exception {
+        path: "tests/clients/src/grant_log.rs",
+        function: "read",
+        reason: "the pause of the watch before it asks another node",
+    },
+    Exception {
+        path: "tests/clients/src/faults.rs",
+        function: "pause",
+        reason: "the time is the fault: a process is stopped for it, or nothing happens",
+    },
+    Exception {
+        path: "tests/clients/src/proxy.rs",
+        function: "forward",
+        reason: "the delay is the fault: a slow answer",
+    },
+    Exception {
+        path: "tests/clients/src/bin/rust-adapter/calls.rs",
+        function: "execute",
+        reason: "the blocked thread is the fault",
+    },
+    Exception {
         path: "tests/lab/src/links.rs",
         function: "pump",
         reason: "the delay is the fault: a slow link between two nodes",

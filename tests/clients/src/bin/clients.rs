@@ -1,0 +1,106 @@
+//! `clients --language NAME --adapter COMMAND`: plays the scenarios with one adapter, and prints the results.
+//!
+//! `scripts/clients` builds the adapters and calls it. Exit codes: 0 passed, 1 a scenario failed, 2 a usage error.
+
+use std::io::{IsTerminal as _, Write as _};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+use holdfast_tests_clients::scenario::{self, ScenarioFile};
+use holdfast_tests_clients::suite::{self, Matrix, Played, ScenarioResult};
+
+/// Plays the scenarios of client libraries with one adapter.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// The command of the adapter, for the shell.
+    #[arg(long)]
+    adapter: String,
+    /// The column of the matrix.
+    #[arg(long, default_value = "other")]
+    language: String,
+    /// Only scenarios with this text in their names; repeatable.
+    #[arg(long)]
+    scenario: Vec<String>,
+    /// Only the quick scenarios.
+    #[arg(long)]
+    quick: bool,
+    /// Scenarios at a time.
+    #[arg(long, default_value_t = 2)]
+    jobs: usize,
+    /// Adds the results to this JSON file, and writes the page beside it from all results.
+    #[arg(long, requires = "page")]
+    results: Option<PathBuf>,
+    /// The page of the matrix.
+    #[arg(long)]
+    page: Option<PathBuf>,
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match run(&arguments).await {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(reason) => {
+            write(&format!("clients: {reason}\n"));
+            ExitCode::from(2)
+        }
+    }
+}
+
+async fn run(arguments: &Arguments) -> Result<bool, String> {
+    let all = scenario::all()?;
+    let is_chosen = |file: &&ScenarioFile| {
+        let is_named = arguments.scenario.iter().any(|text| file.id.contains(text.as_str()));
+        (arguments.scenario.is_empty() || is_named) && (!arguments.quick || file.scenario.quick)
+    };
+    let chosen: Vec<ScenarioFile> = all.iter().filter(is_chosen).cloned().collect();
+    if chosen.is_empty() {
+        return Err("no scenario has this name".to_owned());
+    }
+    let began = std::time::Instant::now();
+    let played = suite::play_all(&chosen, &arguments.adapter, arguments.jobs, report).await;
+    let count = |is: fn(&ScenarioResult) -> bool| played.iter().filter(|p| is(&p.result)).count();
+    let failed = count(|result| matches!(result, ScenarioResult::Failed(_)));
+    write(&format!(
+        "{}: {} passed, {failed} failed, {} unsupported in {} s\n",
+        arguments.language,
+        count(|result| *result == ScenarioResult::Passed),
+        count(|result| matches!(result, ScenarioResult::Unsupported(_))),
+        began.elapsed().as_secs()
+    ));
+    if let (Some(results), Some(page)) = (&arguments.results, &arguments.page) {
+        let text = std::fs::read_to_string(results).unwrap_or_else(|_| "{}".to_owned());
+        let mut matrix: Matrix = serde_json::from_str(&text).map_err(|error| error.to_string())?;
+        let column = matrix.entry(arguments.language.clone()).or_default();
+        column.extend(played.into_iter().map(|played| (played.id, played.result)));
+        let text = serde_json::to_string_pretty(&matrix).map_err(|error| error.to_string())?;
+        std::fs::write(results, text + "\n").map_err(|error| error.to_string())?;
+        std::fs::write(page, suite::page(&all, &matrix)).map_err(|error| error.to_string())?;
+    }
+    Ok(failed == 0)
+}
+
+fn report(played: &Played) {
+    let seconds = played.took.as_secs_f64();
+    let line = match &played.result {
+        ScenarioResult::Passed => format!("pass {seconds:5.1} s  {}\n", played.id),
+        ScenarioResult::Unsupported(what) => {
+            format!("-    {seconds:5.1} s  {}: {what}\n", played.id)
+        }
+        ScenarioResult::Failed(reason) => {
+            format!("FAIL {seconds:5.1} s  {}\n    {reason}\n", played.id)
+        }
+    };
+    write(&line);
+}
+
+fn write(text: &str) {
+    let mut out = std::io::stdout();
+    // A reader that has gone away is no reason to stop the scenarios.
+    drop(out.write_all(text.as_bytes()));
+    if !out.is_terminal() {
+        drop(out.flush());
+    }
+}
