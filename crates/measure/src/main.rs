@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser;
+use holdfast_cli::exit::CommandFailure;
 use holdfast_measure::catalogue::{BASELINE, named};
 use holdfast_measure::progress::Progress;
 use holdfast_measure::record::SystemInfo;
@@ -27,7 +28,10 @@ const INTERRUPTED: u8 = 130;
 
 fn main() -> ExitCode {
     let command = MeasureArguments::parse().command;
-    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let mut runtime = match &command {
+        MeasureCommand::Stage(_) => tokio::runtime::Builder::new_current_thread(),
+        _ => tokio::runtime::Builder::new_multi_thread(),
+    };
     if let MeasureCommand::Bench(arguments) = &command {
         runtime.worker_threads(usize::try_from(arguments.threads()).unwrap_or(1));
     }
@@ -70,13 +74,15 @@ async fn run(command: &MeasureCommand, progress: &Progress) -> Result<ExitCode, 
     match command {
         MeasureCommand::Bench(arguments) => {
             progress.finish();
-            return Ok(match bench::run(arguments).await {
-                Ok(()) => ExitCode::SUCCESS,
-                Err(failure) => {
-                    warn(&failure.to_string());
-                    failure.code()
-                }
-            });
+            return Ok(exit_code(bench::run(arguments).await));
+        }
+        MeasureCommand::Stages(arguments) => {
+            progress.finish();
+            return Ok(exit_code(bench::stages::run(arguments).await));
+        }
+        MeasureCommand::Stage(arguments) => {
+            progress.finish();
+            bench::stages::run_stage(arguments).await?;
         }
         MeasureCommand::Speed(arguments) => {
             let (settings, records) = begin(arguments).await?;
@@ -150,6 +156,12 @@ async fn measure_nodes(arguments: &SectionArguments, progress: &Progress) -> Res
     rows.extend(nodes::run(&settings, &records, progress).await?);
     progress.finish();
     write_section(&report::Section::nodes(&rows), arguments.docs.as_deref())
+}
+
+fn exit_code(result: Result<(), CommandFailure>) -> ExitCode {
+    let Err(failure) = result else { return ExitCode::SUCCESS };
+    warn(&failure.to_string());
+    failure.code()
 }
 
 fn shown(is_shown: bool) -> ExitCode {

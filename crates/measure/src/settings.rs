@@ -9,6 +9,7 @@ use thiserror::Error;
 
 use crate::adapters::redis;
 use crate::bench::BenchArgs;
+use crate::bench::stages::{StageArgs, StagesArgs};
 use crate::catalogue::{self, ALL, OPTIMISTIC, Selection, System};
 use crate::machine::{MachineInfo, output_of};
 use crate::plays::menu::{PlayArguments, ShowArguments};
@@ -28,6 +29,7 @@ pub struct MeasureArguments {
 pub enum MeasureCommand {
     /// holdfast alone: lock cycles on given nodes or on an own cluster, and what a cluster costs at scale.
     Bench(BenchArgs),
+    Stages(StagesArgs),
     /// Cycles per second, times, round trips, wake-ups and processor time of every lock.
     Speed(RunArguments),
     /// A flash sale under each lock and each fault: oversold pieces, lost updates, double holders.
@@ -53,7 +55,12 @@ pub enum MeasureCommand {
     Show(ShowArguments),
     /// A process that waits for a lock, started by `play`.
     #[command(hide = true)]
-    Acquire { url: String },
+    Acquire {
+        url: String,
+    },
+    /// The cycles of one stage, started by `stages`.
+    #[command(hide = true)]
+    Stage(StageArgs),
     /// One worker process of the sale, started by `safety` and `play`.
     #[command(hide = true)]
     Worker,

@@ -19,6 +19,7 @@ mod requests;
 mod security;
 mod sessions;
 mod snapshots;
+pub mod stages;
 mod target;
 mod waiters;
 mod znodes;
