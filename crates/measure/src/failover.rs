@@ -1,19 +1,20 @@
 //! From the loss of a leader to the next grant, and until every client has a lock again.
 //!
 //! Clients at every node acquire and release their own locks. Each lock is new, so no lease of a dead client delays a
-//! grant. The tool kills the leader (`kill -9`). Only a grant that was requested after its death ends a gap, so an
-//! earlier reply cannot shorten it. The fencing tokens of holdfast grow across all locks: a trial fails if the token of
+//! grant. Only a grant that was requested after the loss ends a gap, so an earlier reply cannot shorten it. A node that is
+//! asked to stop serves until it has handed over, so there the gap is the longest time between two grants. The fencing tokens of holdfast grow across all locks: a trial fails if the token of
 //! its first grant is not above all earlier ones. Without another node, this tool restarts the server or promotes its
 //! replica at once; in production, the detection of the loss takes additional time. Bounds: [`CLIENTS`] clients; a trial
 //! ends at its deadline, and a system after [`FAILURES_MAX`] failed trials.
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use clap::ValueEnum;
 use holdfast_cli::output::table;
-use tokio::sync::{mpsc, watch};
+use nix::sys::signal::Signal;
+use parking_lot::Mutex;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
@@ -25,6 +26,7 @@ use crate::safety::reconnecting::ReconnectingClient;
 use crate::safety::{FaultCluster, Participant};
 use crate::servers::ServerKind;
 use crate::statistics::quantile;
+use crate::wait::poll_until;
 use crate::{Records, Row, Settings};
 
 pub const CLIENTS: usize = 6;
@@ -37,8 +39,24 @@ const FIRST_GRANT_TIMEOUT: Duration = Duration::from_secs(30);
 const GAP_MAX: Duration = Duration::from_mins(1);
 /// The time limit of a trial, including the start of the servers.
 const TRIAL_TIMEOUT: Duration = Duration::from_mins(5);
+/// The systems that elect another leader.
+const ELECTING: &str = "holdfast-http, holdfast-sdk, zookeeper-curator, etcd-lock";
 /// The pause between two locks of a client, and before a reconnect.
 const PAUSE: Duration = Duration::from_millis(5);
+/// The interval at which the runner reads the grants; they have their own times.
+const STEP: Duration = Duration::from_millis(5);
+
+/// How the cluster loses its leader.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum FailoverCause {
+    /// The process dies (SIGKILL).
+    #[default]
+    Kill,
+    /// The process stops in order (SIGTERM).
+    Stop,
+    /// The process runs no more, and its connections stay open (SIGSTOP), as after the loss of a machine.
+    Freeze,
+}
 
 /// The replacement of the lost server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,9 +80,13 @@ impl Replacement {
         })
     }
 
-    fn description(self) -> &'static str {
+    fn description(self, loss: FailoverCause) -> &'static str {
         match self {
-            Self::Election => "kill -9 of the leader; the other two nodes elect one",
+            Self::Election => match loss {
+                FailoverCause::Kill => "kill -9 of the leader; the other two nodes elect one",
+                FailoverCause::Stop => "SIGTERM to the leader; the longest time between two grants",
+                FailoverCause::Freeze => "SIGSTOP of the leader; the other two nodes elect one",
+            },
             Self::Promotion => {
                 "kill -9 of the Redis; this tool promotes its replica, which gets its address, at once"
             }
@@ -79,6 +101,7 @@ impl Replacement {
 pub async fn run(
     settings: &Settings,
     trials: Option<u32>,
+    loss: FailoverCause,
     records: &Records,
     progress: &Progress,
 ) -> Result<Vec<Failover>, String> {
@@ -88,11 +111,21 @@ pub async fn run(
         RunSize::Tiny => 1,
     });
     let mut rows = Vec::new();
-    let with_replacement = |system: &&'static System| Some((*system, Replacement::of(system)?));
+    let with_replacement = |system: &&'static System| {
+        let replacement = Replacement::of(system)?;
+        let can_lose = loss == FailoverCause::Kill || replacement == Replacement::Election;
+        can_lose.then_some((*system, replacement))
+    };
     let systems: Vec<_> = settings.systems.iter().filter_map(with_replacement).collect();
+    if systems.is_empty() {
+        return Err(format!("none of these systems has another node: choose one of {ELECTING}"));
+    }
     progress.add_steps(u64::from(trials) * u64::try_from(systems.len()).unwrap_or(0));
     for (system, replacement) in systems {
-        let row = measure(system, replacement, trials, &settings.directory, progress).await;
+        let below = &settings.directory;
+        let participant = Participant { system: Some(system), fenced: false };
+        let runner = TrialRunner { participant, replacement, loss, below, cluster: None };
+        let row = runner.measure(system, trials, progress).await;
         progress.note_failure(system.name, row.failure.as_deref());
         records.append(&Row::Failover(row.clone())).map_err(|error| error.to_string())?;
         rows.push(row);
@@ -117,50 +150,43 @@ pub fn text(rows: &[Failover]) -> String {
     table(header, lines.map(line))
 }
 
-async fn measure(
-    system: &'static System,
-    replacement: Replacement,
-    trials: u32,
-    below: &Path,
-    progress: &Progress,
-) -> Failover {
-    let participant = Participant { system: Some(system), fenced: false };
-    let mut runner = TrialRunner { participant, replacement, below, cluster: None };
-    let (mut gaps_ms, mut all_gaps_ms, mut failures) = (Vec::new(), Vec::new(), Vec::new());
-    let ms = |gap: Duration| gap.as_secs_f64() * 1_000.0;
-    for trial in 1..=trials {
-        progress.step(&format!("failover: {}: {trial} of {trials}", system.name));
-        if failures.len() < FAILURES_MAX {
-            match runner.trial_in_time().await {
-                Ok(gap) => {
-                    gaps_ms.push(ms(gap.first));
-                    all_gaps_ms.push(ms(gap.all));
-                }
-                Err(failure) => failures.push(format!("trial {trial}: {failure}")),
-            }
-        }
-        progress.done();
-    }
-    Failover {
-        system: system.name.to_owned(),
-        trials,
-        gaps_ms,
-        all_gaps_ms,
-        method: replacement.description().to_owned(),
-        failure: (!failures.is_empty()).then(|| failures.join("; ")),
-    }
-}
-
 /// The trials of one system, one after the other.
 struct TrialRunner<'a> {
     participant: Participant,
     replacement: Replacement,
+    loss: FailoverCause,
     below: &'a Path,
     /// The servers of the last trial, if all of them restart.
     cluster: Option<FaultCluster>,
 }
 
 impl TrialRunner<'_> {
+    async fn measure(mut self, system: &System, trials: u32, progress: &Progress) -> Failover {
+        let (mut gaps_ms, mut all_gaps_ms, mut failures) = (Vec::new(), Vec::new(), Vec::new());
+        let ms = |gap: Duration| gap.as_secs_f64() * 1_000.0;
+        for trial in 1..=trials {
+            progress.step(&format!("failover: {}: {trial} of {trials}", system.name));
+            if failures.len() < FAILURES_MAX {
+                match self.trial_in_time().await {
+                    Ok(gap) => {
+                        gaps_ms.push(ms(gap.first));
+                        all_gaps_ms.push(ms(gap.all));
+                    }
+                    Err(failure) => failures.push(format!("trial {trial}: {failure}")),
+                }
+            }
+            progress.done();
+        }
+        Failover {
+            system: system.name.to_owned(),
+            trials,
+            gaps_ms,
+            all_gaps_ms,
+            method: self.replacement.description(self.loss).to_owned(),
+            failure: (!failures.is_empty()).then(|| failures.join("; ")),
+        }
+    }
+
     async fn trial_in_time(&mut self) -> Result<FailoverGap, String> {
         let late = |_| Err(format!("not done within {} s", TRIAL_TIMEOUT.as_secs()));
         let gap = timeout(TRIAL_TIMEOUT, self.trial()).await.unwrap_or_else(late);
@@ -180,153 +206,176 @@ impl TrialRunner<'_> {
             cluster.add_replica().await?;
         }
         cluster.wait_ready().await?;
-        gap(self.participant, self.replacement, cluster).await
+        let clients = FailoverClients::start(self.participant, cluster);
+        clients.wait_for_grants_after(Instant::now(), FIRST_GRANT_TIMEOUT).await?;
+        let leader = match self.replacement {
+            Replacement::Election => {
+                cluster.leader().await.ok_or("no node replies that it leads")?
+            }
+            Replacement::Promotion | Replacement::Restart => 0,
+        };
+        let began = Instant::now();
+        lose(cluster, leader, self.loss).await?;
+        let lost = Instant::now();
+        match self.replacement {
+            Replacement::Election => {}
+            Replacement::Promotion => cluster.promote_replica().await?,
+            Replacement::Restart => cluster.restart(leader)?,
+        }
+        clients.wait_for_grants_after(lost, GAP_MAX).await?;
+        if self.loss == FailoverCause::Freeze {
+            cluster.signal(leader, Signal::SIGCONT)?;
+        } else if self.replacement == Replacement::Election {
+            cluster.restart(leader)?;
+        }
+        let grants = clients.grants();
+        let is_holdfast = self.participant.kind() == Some(ServerKind::Holdfast);
+        if is_holdfast {
+            check_tokens(&grants, lost)?;
+        }
+        Ok(match self.loss {
+            FailoverCause::Kill | FailoverCause::Freeze => {
+                FailoverGap::to_grants(&grants, began, lost)
+            }
+            FailoverCause::Stop => FailoverGap::between_grants(&grants, began),
+        })
     }
 }
 
-/// The times from the loss.
-#[derive(Clone, Copy, Debug)]
+/// Returns once the leader has ended, or is frozen.
+async fn lose(
+    cluster: &mut FaultCluster,
+    leader: usize,
+    loss: FailoverCause,
+) -> Result<(), String> {
+    match loss {
+        FailoverCause::Kill => cluster.crash(leader),
+        FailoverCause::Freeze => cluster.signal(leader, Signal::SIGSTOP)?,
+        FailoverCause::Stop => {
+            cluster.signal(leader, Signal::SIGTERM)?;
+            if !poll_until(GAP_MAX, STEP, async || cluster.has_ended(leader)).await {
+                return Err(format!("the leader did not stop within {} s", GAP_MAX.as_secs()));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The times without grants of one trial.
+#[derive(Clone, Copy, Debug, PartialEq)]
 struct FailoverGap {
-    /// To the first grant.
+    /// Of all clients together.
     first: Duration,
-    /// Until every client had a lock again.
+    /// Of the client with the longest.
     all: Duration,
 }
 
-/// Kills the leader, starts the replacement, and waits for the grants.
-async fn gap(
-    participant: Participant,
-    replacement: Replacement,
-    cluster: &mut FaultCluster,
-) -> Result<FailoverGap, String> {
-    let mut clients = FailoverClients::start(participant, cluster);
-    clients.wait_first_grants().await?;
-    let leader = match replacement {
-        Replacement::Election => cluster.leader().await.ok_or("no node replies that it leads")?,
-        Replacement::Promotion | Replacement::Restart => 0,
-    };
-    let newest = clients.newest.load(Ordering::SeqCst);
-    let began = Instant::now();
-    cluster.crash(leader);
-    clients.lost.send_replace(Some(Instant::now()));
-    match replacement {
-        Replacement::Election => {}
-        Replacement::Promotion => cluster.promote_replica().await?,
-        Replacement::Restart => cluster.restart(leader)?,
+impl FailoverGap {
+    /// From `began` to the first grants that were requested after the loss.
+    fn to_grants(grants: &[FailoverGrant], began: Instant, lost: Instant) -> Self {
+        let firsts = (0..CLIENTS).filter_map(|client| {
+            let mut own = grants.iter().filter(|grant| grant.client == client);
+            own.find(|grant| grant.requested >= lost)
+        });
+        let gaps = firsts.map(|grant| grant.at.saturating_duration_since(began));
+        let gaps: Vec<Duration> = gaps.collect();
+        let [first, all] = [gaps.iter().min(), gaps.iter().max()];
+        Self { first: first.copied().unwrap_or_default(), all: all.copied().unwrap_or_default() }
     }
-    let first = clients.next_grant().await?;
-    check_token(participant, first.token, newest)?;
-    let mut last = first;
-    for _ in 1..CLIENTS {
-        last = clients.next_grant().await?;
+
+    /// The longest times between two grants, of which the second is after `began`.
+    fn between_grants(grants: &[FailoverGrant], began: Instant) -> Self {
+        let longest = |mut times: Vec<Instant>| {
+            times.sort();
+            let pairs = times.windows(2).filter(|pair| pair[1] >= began);
+            pairs.map(|pair| pair[1].duration_since(pair[0])).max().unwrap_or_default()
+        };
+        let of = |client| grants.iter().filter(move |grant| grant.client == client);
+        Self {
+            first: longest(grants.iter().map(|grant| grant.at).collect()),
+            all: (0..CLIENTS)
+                .map(|client| longest(of(client).map(|grant| grant.at).collect()))
+                .max()
+                .unwrap_or_default(),
+        }
     }
-    if replacement == Replacement::Election {
-        cluster.restart(leader)?;
-    }
-    let since = |grant: FailoverGrant| grant.at.saturating_duration_since(began);
-    Ok(FailoverGap { first: since(first), all: since(last) })
 }
 
 /// holdfast's tokens grow across all locks.
-fn check_token(participant: Participant, token: Option<u64>, newest: u64) -> Result<(), String> {
-    let is_holdfast = participant.kind() == Some(ServerKind::Holdfast);
-    match token {
-        Some(token) if is_holdfast && token <= newest => Err(format!(
-            "the first grant after the loss has the token {token}, and an earlier one had {newest}: keep the data of the nodes and report this"
+fn check_tokens(grants: &[FailoverGrant], lost: Instant) -> Result<(), String> {
+    let before =
+        grants.iter().filter(|grant| grant.at < lost).filter_map(|grant| grant.token).max();
+    let after =
+        grants.iter().filter(|grant| grant.requested >= lost).filter_map(|grant| grant.token).min();
+    match (before, after) {
+        (Some(before), Some(after)) if after <= before => Err(format!(
+            "a grant after the loss has the token {after}, and an earlier one had {before}: keep the data of the nodes and report this"
         )),
-        Some(_) | None => Ok(()),
+        _ => Ok(()),
     }
 }
 
 /// A grant of a client.
 #[derive(Clone, Copy, Debug)]
 struct FailoverGrant {
+    client: usize,
+    requested: Instant,
     at: Instant,
     token: Option<u64>,
 }
 
 /// Clients that acquire and release locks until the drop of this value.
 struct FailoverClients {
-    /// The time of the leader's death.
-    lost: watch::Sender<Option<Instant>>,
-    /// The first grant of each client, and its first grant requested after the loss.
-    grants: mpsc::Receiver<FailoverGrant>,
-    /// The largest token so far.
-    newest: Arc<AtomicU64>,
+    grants: Arc<Mutex<Vec<FailoverGrant>>>,
     _tasks: JoinSet<()>,
 }
 
 impl FailoverClients {
     fn start(participant: Participant, cluster: &FaultCluster) -> Self {
-        let (lost, loss_seen) = watch::channel(None);
-        let (sender, grants) = mpsc::channel(2 * CLIENTS);
-        let (mut tasks, newest, run) = (JoinSet::new(), Arc::<AtomicU64>::default(), nonce());
-        for number in 0..CLIENTS {
-            let addresses = cluster.addresses().starting_at(number);
+        let (mut tasks, grants, run) = (JoinSet::new(), Arc::<Mutex<Vec<_>>>::default(), nonce());
+        for client in 0..CLIENTS {
+            let addresses = cluster.addresses().starting_at(client);
             let connector = participant.connector(addresses, LockSettings::new(LEASE));
-            let client = FailoverClient {
-                run: run.clone(),
-                number,
-                client: ReconnectingClient::new(connector),
-                loss: loss_seen.clone(),
-                grants: sender.clone(),
-                newest: newest.clone(),
-            };
-            tasks.spawn(client.acquire_and_release());
+            let locks = format!("failover-{run}-{client}");
+            let connection = ReconnectingClient::new(connector);
+            tasks.spawn(acquire_and_release(client, connection, locks, grants.clone()));
         }
-        Self { lost, grants, newest, _tasks: tasks }
+        Self { grants, _tasks: tasks }
     }
 
-    async fn wait_first_grants(&mut self) -> Result<(), String> {
-        let all = async {
-            for _ in 0..CLIENTS {
-                self.grants.recv().await;
-            }
+    fn grants(&self) -> Vec<FailoverGrant> {
+        self.grants.lock().clone()
+    }
+
+    /// Waits until every client has a grant that it requested after this instant.
+    async fn wait_for_grants_after(&self, since: Instant, time: Duration) -> Result<(), String> {
+        let has_grant = |client| {
+            let grants = self.grants.lock();
+            grants.iter().rev().any(|grant| grant.client == client && grant.requested >= since)
         };
-        let late = |_| "the clients did not get their first locks".to_owned();
-        timeout(FIRST_GRANT_TIMEOUT, all).await.map_err(late)
-    }
-
-    /// Returns the next first grant of a client after the loss.
-    async fn next_grant(&mut self) -> Result<FailoverGrant, String> {
-        let late = || format!("a client got no lock within {} s", GAP_MAX.as_secs());
-        timeout(GAP_MAX, self.grants.recv()).await.ok().flatten().ok_or_else(late)
+        let is_over = poll_until(time, STEP, async || (0..CLIENTS).all(has_grant)).await;
+        is_over
+            .then_some(())
+            .ok_or_else(|| format!("a client got no lock within {} s", time.as_secs()))
     }
 }
 
-/// A client that takes new locks until it has one that it requested after the loss.
-struct FailoverClient {
-    /// Part of the names of the locks, so that no other trial has used them: a client leaves its last lock held.
-    run: String,
-    number: usize,
-    client: ReconnectingClient,
-    loss: watch::Receiver<Option<Instant>>,
-    grants: mpsc::Sender<FailoverGrant>,
-    newest: Arc<AtomicU64>,
-}
-
-impl FailoverClient {
-    async fn acquire_and_release(mut self) {
-        let (mut is_first, mut locks) = (true, 0_u64);
-        loop {
-            locks += 1;
-            let requested = Instant::now();
-            let lock = format!("failover-{}-{}-{locks}", self.run, self.number);
-            if let Ok(held) = self.client.acquire(&lock).await {
-                let grant = FailoverGrant { at: Instant::now(), token: held.token };
-                self.newest.fetch_max(held.token.unwrap_or(0), Ordering::SeqCst);
-                let after_loss = self.loss.borrow().is_some_and(|lost| requested >= lost);
-                let is_counted = is_first || after_loss;
-                let is_over = is_counted && self.grants.send(grant).await.is_err();
-                if is_over || after_loss {
-                    return;
-                }
-                is_first = false;
-                // An unreleased lock expires.
-                drop(self.client.release(held).await);
-            }
-            sleep(PAUSE).await;
+/// Takes new locks. Their names begin with `locks`, so that no other trial has used them.
+async fn acquire_and_release(
+    client: usize,
+    mut connection: ReconnectingClient,
+    locks: String,
+    grants: Arc<Mutex<Vec<FailoverGrant>>>,
+) {
+    for number in 1_u64.. {
+        let requested = Instant::now();
+        if let Ok(held) = connection.acquire(&format!("{locks}-{number}")).await {
+            let (at, token) = (Instant::now(), held.token);
+            grants.lock().push(FailoverGrant { client, requested, at, token });
+            // An unreleased lock expires.
+            drop(connection.release(held).await);
         }
+        sleep(PAUSE).await;
     }
 }
 
@@ -335,17 +384,39 @@ mod tests {
     use super::*;
     use crate::catalogue::{self, Selection};
 
+    /// Grants of two clients: client, requested, granted (milliseconds), token.
+    fn grants(began: Instant, each: &[(usize, u64, u64, u64)]) -> Vec<FailoverGrant> {
+        let at = |ms| began + Duration::from_millis(ms);
+        let grant = |&(client, requested, granted, token)| {
+            let (requested, at, token) = (at(requested), at(granted), Some(token));
+            FailoverGrant { client, requested, at, token }
+        };
+        each.iter().map(grant).collect()
+    }
+
     #[test]
     fn a_token_that_does_not_grow_over_a_failover_is_a_failure() {
-        let of = |name| Participant { system: catalogue::named(name), fenced: false };
-        let holdfast = of("holdfast-http");
-        assert_eq!(check_token(holdfast, Some(8), 7), Ok(()));
+        let began = Instant::now();
+        let lost = began + Duration::from_millis(10);
+        let check = |token| check_tokens(&grants(began, &[(0, 0, 5, 7), (1, 12, 50, token)]), lost);
+        assert_eq!(check(8), Ok(()));
         for token in [6, 7] {
-            let error = check_token(holdfast, Some(token), 7).unwrap_err();
+            let error = check(token).unwrap_err();
             assert!(error.contains("had 7"), "{error}");
         }
-        // Other systems count the holders of each lock alone.
-        assert_eq!(check_token(of("redis-set-nx-px"), Some(1), 7), Ok(()));
+    }
+
+    #[test]
+    fn a_gap_ends_with_a_grant_that_was_requested_after_the_loss() {
+        let start = Instant::now();
+        let at = |ms| start + Duration::from_millis(ms);
+        let all = grants(start, &[(0, 0, 9, 1), (1, 8, 30, 2), (0, 12, 50, 3), (1, 31, 90, 4)]);
+        let gap = FailoverGap::to_grants(&all, at(10), at(11));
+        assert_eq!((gap.first.as_millis(), gap.all.as_millis()), (40, 80));
+        let gap = FailoverGap::between_grants(&all, at(10));
+        assert_eq!((gap.first.as_millis(), gap.all.as_millis()), (40, 60));
+        let gap = FailoverGap::between_grants(&all, at(60));
+        assert_eq!((gap.first.as_millis(), gap.all.as_millis()), (40, 60));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use holdfast_cli::exit::CommandFailure;
 use holdfast_measure::catalogue::{BASELINE, named};
+use holdfast_measure::failover::FailoverCause;
 use holdfast_measure::progress::Progress;
 use holdfast_measure::record::SystemInfo;
 use holdfast_measure::servers::{GivenRedis, ServerKind, command};
@@ -28,9 +29,10 @@ const INTERRUPTED: u8 = 130;
 
 fn main() -> ExitCode {
     let command = MeasureArguments::parse().command;
-    let mut runtime = match &command {
-        MeasureCommand::Stage(_) => tokio::runtime::Builder::new_current_thread(),
-        _ => tokio::runtime::Builder::new_multi_thread(),
+    let mut runtime = if matches!(command, MeasureCommand::Stage(_)) {
+        tokio::runtime::Builder::new_current_thread()
+    } else {
+        tokio::runtime::Builder::new_multi_thread()
     };
     if let MeasureCommand::Bench(arguments) = &command {
         runtime.worker_threads(usize::try_from(arguments.threads()).unwrap_or(1));
@@ -94,7 +96,9 @@ async fn run(command: &MeasureCommand, progress: &Progress) -> Result<ExitCode, 
         }
         MeasureCommand::Failover(arguments) => {
             let (settings, records) = begin(own_servers(&arguments.run)?).await?;
-            let rows = failover::run(&settings, arguments.trials, &records, progress).await?;
+            let rows =
+                failover::run(&settings, arguments.trials, arguments.loss, &records, progress)
+                    .await?;
             progress.finish();
             say(&failover::text(&rows));
         }
@@ -108,7 +112,7 @@ async fn run(command: &MeasureCommand, progress: &Progress) -> Result<ExitCode, 
             let (settings, records) = begin(own_servers(&arguments.run)?).await?;
             workload::run(&settings, &records, progress).await?;
             fairness::run(&settings, &records, progress).await?;
-            failover::run(&settings, None, &records, progress).await?;
+            failover::run(&settings, None, FailoverCause::Kill, &records, progress).await?;
             safety::run(&settings, &records, progress).await?;
             let writers =
                 Settings::of_writers(&arguments.run).map_err(|error| error.to_string())?;

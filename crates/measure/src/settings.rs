@@ -11,6 +11,7 @@ use crate::adapters::redis;
 use crate::bench::BenchArgs;
 use crate::bench::stages::{StageArgs, StagesArgs};
 use crate::catalogue::{self, ALL, OPTIMISTIC, Selection, System};
+use crate::failover::FailoverCause;
 use crate::machine::{MachineInfo, output_of};
 use crate::plays::menu::{PlayArguments, ShowArguments};
 use crate::record::{RunInfo, RunSize};
@@ -106,6 +107,9 @@ pub struct FailoverArguments {
     /// How often the leader of each system is lost.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub trials: Option<u32>,
+    /// How the leader is lost.
+    #[arg(long, value_enum, default_value_t)]
+    pub loss: FailoverCause,
 }
 
 #[derive(Clone, Debug, Args)]

@@ -38,7 +38,7 @@ pub struct StagesArgs {
 /// A stage, as a process of its own.
 #[derive(Debug, Args)]
 pub struct StageArgs {
-    stage: Stage,
+    stage: MeasuredStage,
     /// The HTTP addresses of the nodes, the leader first.
     #[arg(long, value_delimiter = ',')]
     addr: Vec<String>,
@@ -47,14 +47,14 @@ pub struct StageArgs {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Stage {
+enum MeasuredStage {
     /// The calls as bytes over one connection, without an HTTP library.
     BareHttp,
     /// The Rust client.
     RustClient,
 }
 
-impl Stage {
+impl MeasuredStage {
     fn name(self) -> String {
         self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
     }
@@ -86,7 +86,7 @@ pub async fn run(args: &StagesArgs) -> Result<(), CommandFailure> {
 
 async fn rows(args: &StagesArgs, endpoints: &[String]) -> Result<Vec<StageRow>, String> {
     let mut rows: Vec<StageRow> = Vec::new();
-    for stage in Stage::value_variants() {
+    for stage in MeasuredStage::value_variants() {
         let few = count(*stage, endpoints, CYCLES_FEW).await?;
         let many = count(*stage, endpoints, CYCLES_FEW + args.cycles).await?;
         let instructions = many.saturating_sub(few) / u64::from(args.cycles);
@@ -99,7 +99,7 @@ async fn rows(args: &StagesArgs, endpoints: &[String]) -> Result<Vec<StageRow>, 
 }
 
 /// Returns the instructions of a process that runs so many cycles.
-async fn count(stage: Stage, endpoints: &[String], cycles: u32) -> Result<u64, String> {
+async fn count(stage: MeasuredStage, endpoints: &[String], cycles: u32) -> Result<u64, String> {
     let this = std::env::current_exe().map_err(|error| error.to_string())?;
     let mut command = Command::new("valgrind");
     command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]).arg(this);
@@ -119,8 +119,8 @@ async fn count(stage: Stage, endpoints: &[String], cycles: u32) -> Result<u64, S
 /// The node rejected or did not answer a call.
 pub async fn run_stage(args: &StageArgs) -> Result<(), String> {
     match args.stage {
-        Stage::BareHttp => bare_http(args).await,
-        Stage::RustClient => rust_client(args).await.map_err(|error| error.to_string()),
+        MeasuredStage::BareHttp => bare_http(args).await,
+        MeasuredStage::RustClient => rust_client(args).await.map_err(|error| error.to_string()),
     }
 }
 

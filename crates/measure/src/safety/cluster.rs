@@ -224,6 +224,11 @@ impl FaultCluster {
         (0..self.group.servers.len()).try_for_each(|at| self.restart(at))
     }
 
+    /// Returns `true` if the process of one server has ended.
+    pub fn has_ended(&mut self, at: usize) -> bool {
+        self.group.servers.get_mut(at).is_none_or(Server::has_ended)
+    }
+
     pub fn signal(&self, at: usize, signal: Signal) -> Result<(), String> {
         let server = self.group.servers.get(at).ok_or("there is no such server")?;
         server.signal(signal).map_err(text)
