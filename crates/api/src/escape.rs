@@ -46,9 +46,15 @@ pub fn escape_query(text: &str) -> String {
 fn escape(text: &str, keep: &[u8]) -> String {
     const HEX: [char; 16] =
         ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'A', 'B', 'C', 'D', 'E', 'F'];
+    let is_plain =
+        |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~".contains(byte) || keep.contains(byte);
+    // Most names need no escape.
+    if text.as_bytes().iter().all(is_plain) {
+        return text.to_owned();
+    }
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) || keep.contains(&byte) {
+        if is_plain(&byte) {
             out.push(char::from(byte));
         } else {
             out.extend(['%', HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);

@@ -245,6 +245,10 @@ pub fn is_hidden(c: char) -> bool {
 
 /// ZooKeeper's rule for characters (no NUL, no C0 or C1 controls, no private use, no specials), and no hidden ones.
 pub(crate) fn check_controls(what: &'static str, name: &str) -> Result<(), NameError> {
+    // Most names are in ASCII.
+    if name.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+        return Ok(());
+    }
     let special = |c: char| matches!(c, '\u{e000}'..='\u{f8ff}' | '\u{fff0}'..='\u{ffff}');
     match name.chars().find(|c| is_hidden(*c) || special(*c)) {
         Some(found) => {
