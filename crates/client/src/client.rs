@@ -111,7 +111,7 @@ impl ClientBuilder {
         let http = match &self.tls {
             Some(tls) => HttpClient::with_tls(CONNECT_TIMEOUT, tls)?,
             None if needs_tls => HttpClient::with_tls(CONNECT_TIMEOUT, &ClientTls::default())?,
-            None => HttpClient::new(CONNECT_TIMEOUT)?,
+            None => HttpClient::new(CONNECT_TIMEOUT),
         };
         let http = http.with_access_token(self.access_token);
         let nodes = Arc::new(Nodes::new(http, bases, numbers::jitter()));

@@ -3,19 +3,31 @@
 //! The client, the command line and the tests share [`HttpClient`]. It follows no redirect and uses no proxy, because
 //! both would hide which node answered. Every request has a timeout, so no call waits without a bound.
 
+mod connection;
+mod pool;
+mod tls;
+
+use std::collections::HashMap;
 use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use bytes::Bytes;
 use holdfast_api::Problem;
-use reqwest::header::HeaderMap;
+use http_body_util::Full;
+use hyper::Request;
+use hyper::body::Incoming;
+use hyper::header::{AUTHORIZATION, HOST, HeaderMap, HeaderName, HeaderValue};
 use serde::de::DeserializeOwned;
 use thiserror::Error;
+use tokio::time::{Instant, timeout_at};
+use tokio_rustls::TlsConnector;
 
 use crate::calls::access_token::AccessToken;
+use crate::http::connection::Connection;
+use crate::http::pool::Pool;
 
-pub use reqwest::{Method, StatusCode, Url};
-
-const AUTHORIZATION: &str = "authorization";
+pub use hyper::{Method, StatusCode, Uri};
 
 /// An error in the address of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -72,11 +84,26 @@ impl fmt::Debug for ClientTls {
     }
 }
 
-/// A pool of HTTP connections. Clones share it.
-#[derive(Clone, Debug)]
+/// Pools of HTTP connections, one for each address. Clones share them.
+#[derive(Clone)]
 pub struct HttpClient {
-    http: reqwest::Client,
+    shared: Arc<Pools>,
     access_token: Option<AccessToken>,
+}
+
+struct Pools {
+    connect_timeout: Duration,
+    /// `None` if no address may begin with `https`.
+    tls: Option<TlsConnector>,
+    /// By scheme, host and port.
+    by_base: Mutex<HashMap<String, Arc<Pool>>>,
+}
+
+/// Without the connections and the access token.
+impl fmt::Debug for HttpClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpClient").finish_non_exhaustive()
+    }
 }
 
 /// The scheme of an address.
@@ -116,6 +143,44 @@ pub struct HttpResponse {
     pub body: Vec<u8>,
 }
 
+/// An answer whose body is read in pieces. Dropping it closes the connection.
+pub struct StreamedAnswer {
+    pub status: StatusCode,
+    pub headers: HeaderMap,
+    body: Incoming,
+    connection: Connection,
+}
+
+/// The status and the headers.
+impl fmt::Debug for StreamedAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("StreamedAnswer").field(&self.status).field(&self.headers).finish()
+    }
+}
+
+impl StreamedAnswer {
+    /// Returns the next bytes of the body; `None` at its end. Dropping the future loses no byte.
+    ///
+    /// # Errors
+    /// [`SendError`] if the connection ended before the body.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, SendError> {
+        let next = self.connection.next(&mut self.body).await;
+        next.map_err(|error| SendError::may_be_done(reason_of(&error)))
+    }
+
+    /// Returns the rest of the body.
+    ///
+    /// # Errors
+    /// [`SendError`] if the connection ended before the body.
+    pub async fn rest(&mut self) -> Result<Vec<u8>, SendError> {
+        let mut body = Vec::new();
+        while let Some(bytes) = self.next().await? {
+            body.extend_from_slice(&bytes);
+        }
+        Ok(body)
+    }
+}
+
 /// The error of a request without an answer.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{reason}")]
@@ -136,33 +201,22 @@ impl HttpRequest {
 }
 
 impl HttpClient {
-    /// Creates a client whose connections must be accepted within `connect_timeout`.
-    ///
-    /// # Errors
-    /// [`EndpointError::Setup`] if the HTTP library cannot be set up.
-    pub fn new(connect_timeout: Duration) -> Result<Self, EndpointError> {
-        // An empty list of CAs saves the time to read those of the system.
-        Self::with_tls(connect_timeout, &ClientTls { ca: Some(Vec::new()), identity: None })
+    /// Creates a client without TLS whose connections must be accepted within `connect_timeout`.
+    pub fn new(connect_timeout: Duration) -> Self {
+        Self::with_connector(connect_timeout, None)
     }
 
-    /// Like [`new`](Self::new), for nodes with TLS.
+    /// Like [`new`](Self::new), also for nodes with TLS.
     ///
     /// # Errors
-    /// [`EndpointError::Setup`], also for certificates that are not in PEM form.
+    /// [`EndpointError::Setup`] for certificates that are not in PEM form, and if the system has no CAs but needs them.
     pub fn with_tls(connect_timeout: Duration, tls: &ClientTls) -> Result<Self, EndpointError> {
-        let setup = |error: reqwest::Error| EndpointError::Setup(reason_of(&error));
-        let mut builder = reqwest::Client::builder()
-            .connect_timeout(connect_timeout)
-            .no_proxy()
-            .redirect(reqwest::redirect::Policy::none());
-        if let Some(ca) = &tls.ca {
-            builder = builder.tls_certs_only(certificates(ca).map_err(setup)?);
-        }
-        if let Some(identity) = &tls.identity {
-            builder = builder.identity(reqwest::Identity::from_pem(identity).map_err(setup)?);
-        }
-        let http = builder.build().map_err(setup)?;
-        Ok(Self { http, access_token: None })
+        Ok(Self::with_connector(connect_timeout, Some(tls::connector(tls)?)))
+    }
+
+    fn with_connector(connect_timeout: Duration, tls: Option<TlsConnector>) -> Self {
+        let shared = Arc::new(Pools { connect_timeout, tls, by_base: Mutex::default() });
+        Self { shared, access_token: None }
     }
 
     /// Sends an access token with every request that has no header `authorization`.
@@ -182,11 +236,11 @@ impl HttpClient {
     /// # Errors
     /// [`SendError`] if no complete answer arrived within the timeout.
     pub async fn send(&self, request: HttpRequest) -> Result<HttpResponse, SendError> {
-        let timeout = request.timeout;
-        let request = self.prepare(request).timeout(timeout);
-        let response = request.send().await.map_err(|error| SendError::new(&error))?;
-        let (status, headers) = (response.status(), response.headers().clone());
-        let body = response.bytes().await.map_err(|error| SendError::new(&error))?.to_vec();
+        let until = Instant::now() + request.timeout;
+        let (mut answer, pool) = self.begin(request, until).await?;
+        let body = timeout_at(until, answer.rest()).await.map_err(|_| SendError::late(true))??;
+        let StreamedAnswer { status, headers, connection, .. } = answer;
+        pool.put(connection);
         Ok(HttpResponse { status, headers, body })
     }
 
@@ -195,30 +249,101 @@ impl HttpClient {
     ///
     /// # Errors
     /// [`SendError`] if no response headers arrived within the timeout.
-    pub async fn open_stream(&self, request: HttpRequest) -> Result<reqwest::Response, SendError> {
-        let timeout = request.timeout;
-        let request = self.prepare(request);
-        let Ok(answer) = tokio::time::timeout(timeout, request.send()).await else {
-            let reason = "no answer in time".to_owned();
-            return Err(SendError { reason, may_be_done: true, timed_out: true });
-        };
-        answer.map_err(|error| SendError::new(&error))
+    pub async fn open_stream(&self, request: HttpRequest) -> Result<StreamedAnswer, SendError> {
+        let until = Instant::now() + request.timeout;
+        self.begin(request, until).await.map(|(answer, _)| answer)
     }
 
-    fn prepare(&self, request: HttpRequest) -> reqwest::RequestBuilder {
-        let HttpRequest { method, url, headers, body, .. } = request;
-        let mut request = self.http.request(method, url).body(body);
-        let is_signed = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(AUTHORIZATION));
-        if let Some(token) = self.access_token.as_ref().filter(|_| !is_signed)
-            && let Some(value) = token.header()
-        {
-            request = request.header(AUTHORIZATION, value);
+    /// Sends a request and waits for the head of its answer.
+    async fn begin(
+        &self,
+        request: HttpRequest,
+        until: Instant,
+    ) -> Result<(StreamedAnswer, Arc<Pool>), SendError> {
+        let (base, target) = split(&request.url);
+        let pool = self.shared.pool(base)?;
+        let mut message = self.message(&pool.host, target, &request)?;
+        *message.body_mut() = Full::from(request.body);
+        loop {
+            let idle = pool.take();
+            let was_idle = idle.is_some();
+            let mut connection = match idle {
+                Some(connection) => connection,
+                None => self.shared.open(&pool, until).await?,
+            };
+            let sent = timeout_at(until, connection.send(message)).await;
+            match sent.map_err(|_| SendError::late(true))? {
+                Ok(answer) => {
+                    let (head, body) = answer.into_parts();
+                    let (status, headers) = (head.status, head.headers);
+                    return Ok((StreamedAnswer { status, headers, body, connection }, pool));
+                }
+                Err(mut error) => match error.take_message() {
+                    // The node had closed the idle connection.
+                    Some(unsent) if was_idle => message = unsent,
+                    Some(_) => return Err(SendError::not_done(reason_of(&error.into_error()))),
+                    None => return Err(SendError::may_be_done(reason_of(&error.into_error()))),
+                },
+            }
         }
-        for (name, value) in headers {
-            request = request.header(name, value);
-        }
-        request
     }
+
+    /// The request without its body, as hyper sends it.
+    fn message(
+        &self,
+        host: &HeaderValue,
+        target: String,
+        request: &HttpRequest,
+    ) -> Result<Request<Full<Bytes>>, SendError> {
+        let invalid = |what: &str| SendError::not_done(format!("{what} cannot be sent by HTTP"));
+        let mut message = Request::new(Full::default());
+        *message.method_mut() = request.method.clone();
+        *message.uri_mut() =
+            Uri::from_maybe_shared(Bytes::from(target)).map_err(|_| invalid(&request.url))?;
+        let headers = message.headers_mut();
+        headers.insert(HOST, host.clone());
+        if let Some(token) = self.access_token.as_ref().and_then(AccessToken::header) {
+            let value = HeaderValue::try_from(token).map_err(|_| invalid("this access token"))?;
+            headers.insert(AUTHORIZATION, value);
+        }
+        for (name, value) in &request.headers {
+            let field = HeaderName::try_from(name).map_err(|_| invalid(name))?;
+            let value = HeaderValue::try_from(value).map_err(|_| invalid(name))?;
+            if field == AUTHORIZATION {
+                headers.insert(field, value);
+            } else {
+                headers.append(field, value);
+            }
+        }
+        Ok(message)
+    }
+}
+
+impl Pools {
+    fn pool(&self, base: &str) -> Result<Arc<Pool>, SendError> {
+        let mut by_base = self.by_base.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(pool) = by_base.get(base) {
+            return Ok(pool.clone());
+        }
+        let pool = Arc::new(Pool::of(base, self.tls.as_ref())?);
+        by_base.insert(base.to_owned(), pool.clone());
+        Ok(pool)
+    }
+
+    async fn open(&self, pool: &Pool, until: Instant) -> Result<Connection, SendError> {
+        let until = until.min(Instant::now() + self.connect_timeout);
+        timeout_at(until, pool.open()).await.map_err(|_| SendError::late(false))?
+    }
+}
+
+/// Splits a URL into the address of the server, and the path with the query.
+fn split(url: &str) -> (&str, String) {
+    let url = url.split_once('#').map_or(url, |(url, _)| url);
+    let host = url.find("://").map_or(0, |at| at + 3);
+    let end = url[host..].find(['/', '?']).map_or(url.len(), |at| host + at);
+    let (base, target) = url.split_at(end);
+    let slash = if target.starts_with('/') { "" } else { "/" };
+    (base, format!("{slash}{target}"))
 }
 
 impl HttpResponse {
@@ -237,26 +362,26 @@ impl HttpResponse {
 }
 
 impl SendError {
-    fn new(error: &reqwest::Error) -> Self {
-        let mut reason = reason_of(error);
-        if error.is_connect() {
-            reason = format!("cannot connect: {reason}");
-        }
-        Self { reason, may_be_done: !error.is_connect(), timed_out: error.is_timeout() }
+    /// The node may have received the request.
+    fn may_be_done(reason: impl Into<String>) -> Self {
+        Self { reason: reason.into(), may_be_done: true, timed_out: false }
+    }
+
+    /// The node has not received the request.
+    fn not_done(reason: impl Into<String>) -> Self {
+        Self { reason: reason.into(), may_be_done: false, timed_out: false }
+    }
+
+    fn late(is_connected: bool) -> Self {
+        let reason =
+            if is_connected { "no answer in time" } else { "cannot connect: no answer in time" };
+        Self { reason: reason.to_owned(), may_be_done: is_connected, timed_out: true }
     }
 }
 
-/// Reads all certificates of a text in PEM form.
-fn certificates(pem: &[u8]) -> Result<Vec<reqwest::Certificate>, reqwest::Error> {
-    const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
-    let text = String::from_utf8_lossy(pem);
-    let parts = text.split(BEGIN).skip(1);
-    parts.map(|part| reqwest::Certificate::from_pem(format!("{BEGIN}{part}").as_bytes())).collect()
-}
-
-/// The innermost cause, because the outer ones repeat the URL.
-fn reason_of(error: &reqwest::Error) -> String {
-    let mut inner: &dyn std::error::Error = error;
+/// The innermost cause, because the outer ones name layers of the library.
+fn reason_of(error: &dyn std::error::Error) -> String {
+    let mut inner = error;
     while let Some(source) = inner.source() {
         inner = source;
     }
@@ -289,14 +414,14 @@ pub fn base_url(text: &str, default: Scheme) -> Result<String, EndpointError> {
     if host.contains(':') && !host.starts_with('[') && !address.contains(is_list) {
         return Err(EndpointError::Ipv6WithoutBrackets { text: text.to_owned() });
     }
+    // Nor has a URL an IPv6 address with a zone.
     let invalid =
-        |c: char| c.is_whitespace() || c.is_control() || matches!(c, '/' | '?' | '#' | '@');
+        |c: char| c.is_whitespace() || c.is_control() || matches!(c, '/' | '?' | '#' | '@' | '%');
     if host.is_empty() || host.contains(invalid) || port.parse::<u16>().is_err() {
         return Err(malformed());
     }
     let base = format!("{scheme}://{address}");
-    // Also rejects a host that no URL can have, such as an IPv6 address with a zone.
-    let is_url = Url::parse(&base).is_ok_and(|url| url.has_host());
+    let is_url = base.parse::<Uri>().is_ok_and(|url| url.host().is_some());
     is_url.then_some(base).ok_or_else(malformed)
 }
 

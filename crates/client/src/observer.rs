@@ -14,6 +14,7 @@ use crate::Error;
 use crate::calls::call::StreamedRead;
 use crate::calls::retry::retry_pause;
 use crate::calls::send::Calls;
+use crate::http::StreamedAnswer;
 
 /// A stream without bytes for this long is dead, because nodes write a comment at least every fifteen seconds.
 const SILENCE_MAX: Duration = Duration::from_secs(45);
@@ -60,7 +61,7 @@ pub struct Observer {
 
 #[derive(Debug)]
 struct Stream {
-    answer: reqwest::Response,
+    answer: StreamedAnswer,
     /// Received bytes that are not parsed yet.
     bytes: Vec<u8>,
     opened: Instant,
@@ -165,7 +166,7 @@ impl Stream {
             if self.bytes.len() > EVENT_MAX {
                 return None;
             }
-            let chunk = tokio::time::timeout(SILENCE_MAX, self.answer.chunk()).await;
+            let chunk = tokio::time::timeout(SILENCE_MAX, self.answer.next()).await;
             match chunk {
                 Ok(Ok(Some(chunk))) => self.bytes.extend_from_slice(&chunk),
                 Ok(Ok(None) | Err(_)) | Err(_) => return None,

@@ -9,7 +9,7 @@ use holdfast_api::{
     ErrorCode, LIST_LIMIT_MAX, Query, SubtreeBody, TxnBody, WatchBody, node_headers, tree_path,
 };
 use holdfast_types::{Revision, ZnodePath};
-use reqwest::header::HeaderMap;
+use hyper::header::HeaderMap;
 use serde_json::Value;
 
 use crate::Error;

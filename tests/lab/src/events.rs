@@ -2,6 +2,7 @@
 //!
 //! The client keeps the id of the last event, so that a test can resume the stream. It never reconnects on its own.
 
+use holdfast_client::http::StreamedAnswer;
 use serde_json::Value;
 
 use crate::until::DEADLINE;
@@ -18,14 +19,14 @@ pub struct Notice {
 /// An open event stream.
 #[derive(Debug)]
 pub struct Events {
-    response: reqwest::Response,
+    answer: StreamedAnswer,
     text: String,
     last: Option<u64>,
 }
 
 impl Events {
-    pub(crate) fn new(response: reqwest::Response) -> Self {
-        Self { response, text: String::new(), last: None }
+    pub(crate) fn new(answer: StreamedAnswer) -> Self {
+        Self { answer, text: String::new(), last: None }
     }
 
     /// The id of the last event; a stream resumed with it as `since` misses no event.
@@ -44,7 +45,7 @@ impl Events {
                 }
                 continue;
             }
-            let chunk = tokio::time::timeout(DEADLINE, self.response.chunk()).await;
+            let chunk = tokio::time::timeout(DEADLINE, self.answer.next()).await;
             let bytes = chunk.expect("a chunk before the deadline").ok()??;
             self.text.push_str(&String::from_utf8_lossy(&bytes));
         }

@@ -98,7 +98,7 @@ pub struct Http {
 impl Http {
     /// The API at `address` (`127.0.0.1:7400`).
     pub fn new(address: impl fmt::Display) -> Self {
-        let client = HttpClient::new(CONNECT_TIMEOUT).expect("an HTTP client");
+        let client = HttpClient::new(CONNECT_TIMEOUT);
         Self { base: format!("http://{address}"), client }
     }
 
@@ -142,11 +142,12 @@ impl Http {
         let mut request = request.to(&self.base);
         request.headers.push(("accept".to_owned(), "text/event-stream".to_owned()));
         let opened = self.client.open_stream(request).await;
-        let response = opened.map_err(|error| error.to_string())?;
-        if response.status().is_success() {
-            return Ok(Events::new(response));
+        let mut answer = opened.map_err(|error| error.to_string())?;
+        if answer.status.is_success() {
+            return Ok(Events::new(answer));
         }
-        Err(format!("{}: {}", response.status(), response.text().await.unwrap_or_default()))
+        let body = answer.rest().await.unwrap_or_default();
+        Err(format!("{}: {}", answer.status, String::from_utf8_lossy(&body)))
     }
 
     /// Sends a PUT with a body; panics without a reply.

@@ -12,7 +12,7 @@ use crate::http::{HttpResponse, Method, SendError};
 use crate::{Error, Loss};
 
 /// The first and the maximum pause between two rounds over all nodes.
-pub(crate) const PAUSE_MIN: Duration = Duration::from_millis(20);
+pub(crate) const PAUSE_MIN: Duration = Duration::from_millis(10);
 pub(crate) const PAUSE_MAX: Duration = Duration::from_millis(500);
 /// The maximum time until a node sends the headers of an event stream.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(6);

@@ -11,13 +11,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use holdfast_api::{HOLDFAST_LEADER, HOLDFAST_NODE};
-use reqwest::header::HeaderMap;
+use hyper::header::HeaderMap;
 
 use crate::Error;
 use crate::calls::call::{
     AttemptOutcome, Budget, Call, PAUSE_MAX, PAUSE_MIN, StreamedRead, classify,
 };
-use crate::http::{HttpClient, HttpRequest, HttpResponse, Method};
+use crate::http::{HttpClient, HttpRequest, HttpResponse, Method, StreamedAnswer};
 
 /// Another node gets a copy of a call after this time without an answer.
 pub(crate) const COPY_AFTER: Duration = Duration::from_millis(300);
@@ -318,7 +318,7 @@ impl Nodes {
         stream: &StreamedRead<'_>,
         after: Option<usize>,
         until: Instant,
-    ) -> Result<(reqwest::Response, usize), Error> {
+    ) -> Result<(StreamedAnswer, usize), Error> {
         let mut pause = PAUSE_MIN;
         loop {
             let mut order = self.order();
@@ -350,7 +350,7 @@ impl Nodes {
         &self,
         node: usize,
         stream: &StreamedRead<'_>,
-    ) -> AttemptOutcome<reqwest::Response> {
+    ) -> AttemptOutcome<StreamedAnswer> {
         let base = self.base(node);
         let url = format!("{base}{}", stream.target);
         let mut request = HttpRequest::new(Method::GET, url, stream.head_timeout);
@@ -359,10 +359,10 @@ impl Nodes {
             answer = self.http.open_stream(request) => answer,
             () = self.silence(Some(node), usize::MAX) => return AttemptOutcome::NotDone(self.silent(node)),
         };
-        let stream = match answer {
-            Ok(stream) if stream.status().is_success() => {
+        let mut stream = match answer {
+            Ok(stream) if stream.status.is_success() => {
                 self.answered(node);
-                self.learn(node, stream.headers());
+                self.learn(node, &stream.headers);
                 self.prefer(node);
                 self.accepted.store(true, Ordering::Relaxed);
                 return AttemptOutcome::Success(stream);
@@ -373,10 +373,10 @@ impl Nodes {
                 return AttemptOutcome::of(base, &error);
             }
         };
-        let (status, headers) = (stream.status(), stream.headers().clone());
-        match tokio::time::timeout(PING_MAX, stream.bytes()).await {
+        match tokio::time::timeout(PING_MAX, stream.rest()).await {
             Ok(Ok(body)) => {
-                let answer = HttpResponse { status, headers, body: body.to_vec() };
+                let StreamedAnswer { status, headers, .. } = stream;
+                let answer = HttpResponse { status, headers, body };
                 self.check_token(classify(base, &answer))
             }
             Ok(Err(_)) | Err(_) => AttemptOutcome::NotDone(format!("{base}: no answer in time")),
@@ -406,7 +406,7 @@ mod tests {
 
     fn nodes(count: usize) -> Nodes {
         let bases = (0..count).map(|node| format!("http://{node}")).collect();
-        Nodes::new(HttpClient::new(REST_MIN).unwrap(), bases, 1)
+        Nodes::new(HttpClient::new(REST_MIN), bases, 1)
     }
 
     #[test]

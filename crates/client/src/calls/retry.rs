@@ -259,7 +259,7 @@ impl<'a> Rounds<'a> {
             let waits = |node: &usize| self.in_flight.iter().any(|other| other.node == *node);
             self.untried = self.nodes.order().into_iter().filter(|node| !waits(node)).collect();
             self.start_at = (self.start_at + self.pause).min(self.budget.start_until);
-            self.pause = (self.pause * 2).min(PAUSE_MAX);
+            self.pause = (self.pause * 3 / 2).min(PAUSE_MAX);
         }
     }
 

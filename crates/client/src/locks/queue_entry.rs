@@ -203,7 +203,7 @@ pub(crate) fn release_permits_call(
     Call::new(Method::DELETE, query.target(&lock_path(lock))).copies(Copies::Harmless)
 }
 
-/// The queue entries of one session.
+/// The queue entries of one session. A watcher learns only that there is none.
 #[derive(Debug, Default)]
 pub(crate) struct QueueEntries(watch::Sender<Vec<Arc<ClientQueueEntry>>>);
 
@@ -219,11 +219,17 @@ pub(crate) enum HoldMatch {
 
 impl QueueEntries {
     pub(crate) fn add(&self, entry: Arc<ClientQueueEntry>) {
-        self.0.send_modify(|all| all.push(entry));
+        self.0.send_if_modified(|all| {
+            all.push(entry);
+            false
+        });
     }
 
     pub(crate) fn remove(&self, entry: &Arc<ClientQueueEntry>) {
-        self.0.send_modify(|all| all.retain(|other| !Arc::ptr_eq(other, entry)));
+        self.0.send_if_modified(|all| {
+            all.retain(|other| !Arc::ptr_eq(other, entry));
+            all.is_empty()
+        });
     }
 
     pub(crate) fn remove_all(&self, entries: &[Arc<ClientQueueEntry>]) {

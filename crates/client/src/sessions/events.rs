@@ -25,7 +25,7 @@ use crate::locks::queue_entry::{
     ClientQueueEntry, EntryStage, HoldMatch, is_generated_owner, release_query,
 };
 use crate::sessions::session::Session;
-use crate::{Error, Loss, numbers};
+use crate::{Error, Loss};
 
 /// A read of one lock may take this fraction of the remaining lease.
 const READ_PART: u32 = 8;
@@ -77,7 +77,7 @@ impl SessionPoll {
             let lease = session.lease.borrow();
             let deadline = lease.deadline_or_loss(now);
             let left = deadline.map_or(Duration::ZERO, |deadline| deadline.left(now));
-            (lease.park_time(numbers::jitter()), left)
+            (lease.park_time(), left)
         };
         let examinations = self.unguarded.iter().map(|hold| hold.examine_at.left(now));
         let wait = examinations.fold(wait, Duration::min);

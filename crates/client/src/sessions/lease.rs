@@ -15,6 +15,9 @@ use crate::clock::Moment;
 const RATE: u32 = 100;
 /// Subtracted for the time between reading a clock and acting on it.
 const SAFETY: Duration = Duration::from_millis(5);
+/// A deadline that moves by less than this fraction of the lease is no news: a task that waits for it looks again when it
+/// has passed.
+const NEWS_PART: u32 = 30;
 /// The maximum time to park a keepalive. A node drops the events of a session that sends no poll for two minutes.
 const PARK_MAX: Duration = Duration::from_secs(45);
 
@@ -55,8 +58,11 @@ pub(crate) struct Acknowledged {
 #[derive(Clone, Debug)]
 pub(crate) struct Lease {
     deadline: Moment,
+    /// The deadline at the last news.
+    announced: Moment,
     renew_at: Moment,
     at_risk_from: Moment,
+    jitter: u8,
     /// The length of the lease in the last acknowledgement.
     held: Duration,
     ended: Option<Loss>,
@@ -71,7 +77,8 @@ impl Lease {
         let renew_at = next_renewal(counted_from, held, jitter);
         let (deadline, at_risk_from) =
             (deadline(counted_from, held), at_risk_from(counted_from, held));
-        Self { deadline, renew_at, at_risk_from, held, ended: None, failure: None }
+        let (announced, ended, failure) = (deadline, None, None);
+        Self { deadline, announced, renew_at, at_risk_from, jitter, held, ended, failure }
     }
 
     /// Returns the deadline while the session certainly lives, or the loss, which is final.
@@ -87,8 +94,8 @@ impl Lease {
         self.renew_at
     }
 
-    pub(crate) fn park_time(&self, jitter: u8) -> Duration {
-        park_time(self.held, jitter)
+    pub(crate) fn park_time(&self) -> Duration {
+        park_time(self.held, self.jitter)
     }
 
     /// Returns the moment at which the lease is at risk without another renewal.
@@ -96,21 +103,26 @@ impl Lease {
         self.at_risk_from
     }
 
-    /// Extends the lease, unless its deadline has passed.
+    /// Extends the lease, unless its deadline has passed. Returns whether that is news for the tasks that wait: each acquire
+    /// extends the lease, and would wake the tasks of all guards.
     pub(crate) fn acknowledge(
         &mut self,
         acknowledged: Acknowledged,
-        jitter: u8,
         now: Moment,
-    ) -> Result<(), Loss> {
+    ) -> Result<bool, Loss> {
         self.deadline_or_loss(now)?;
         let Acknowledged { counted_from, held } = acknowledged;
         self.deadline = self.deadline.max(deadline(counted_from, held));
-        self.renew_at = next_renewal(counted_from, held, jitter);
+        self.renew_at = next_renewal(counted_from, held, self.jitter);
         self.at_risk_from = self.at_risk_from.max(at_risk_from(counted_from, held));
         self.held = held;
         self.failure = None;
-        self.deadline_or_loss(now).map(drop)
+        let deadline = self.deadline_or_loss(now)?;
+        let is_news = deadline.left(self.announced) >= held / NEWS_PART;
+        if is_news {
+            self.announced = deadline;
+        }
+        Ok(is_news)
     }
 
     /// Stores the error of a renewal, and schedules the next one.
@@ -177,15 +189,25 @@ mod tests {
         assert_eq!(lease.deadline_or_loss(at(29_694)), Ok(at(29_695)));
         assert!(matches!(lease.deadline_or_loss(at(29_695)), Err(Loss::NotRenewed { .. })));
         // Sent in time, acknowledged too late: the server keeps the session, but the work may have stopped.
-        assert!(lease.acknowledge(acknowledged(29_000), 0, at(29_700)).is_err());
+        assert!(lease.acknowledge(acknowledged(29_000), at(29_700)).is_err());
         assert!(lease.deadline_or_loss(at(29_701)).is_err());
     }
 
     #[test]
     fn a_late_acknowledgement_moves_no_deadline_back() {
         let mut lease = Lease::new(acknowledged(10_000), 0);
-        assert_eq!(lease.acknowledge(acknowledged(5_000), 0, at(11_000)), Ok(()));
+        assert_eq!(lease.acknowledge(acknowledged(5_000), at(11_000)), Ok(false));
         assert_eq!(lease.deadline_or_loss(at(11_000)), Ok(deadline(at(10_000), TTL)));
+    }
+
+    #[test]
+    fn many_small_extensions_are_news_once() {
+        let mut lease = Lease::new(acknowledged(0), 0);
+        let news = |lease: &mut Lease, ms| lease.acknowledge(acknowledged(ms), at(ms)).unwrap();
+        assert!(!news(&mut lease, 500) && !news(&mut lease, 990));
+        assert_eq!(lease.deadline_or_loss(at(991)), Ok(deadline(at(990), TTL)));
+        assert!(news(&mut lease, 1_010), "1 s since the first deadline");
+        assert!(!news(&mut lease, 1_500));
     }
 
     #[test]
@@ -195,9 +217,9 @@ mod tests {
         assert!(
             lease.renew_at() < lease.at_risk_from() && lease.at_risk_from() < deadline(at(0), TTL)
         );
-        assert_eq!(lease.acknowledge(acknowledged(10_000), 0, at(11_000)), Ok(()));
+        assert_eq!(lease.acknowledge(acknowledged(10_000), at(11_000)), Ok(true));
         assert_eq!(lease.at_risk_from(), at(30_000));
-        assert_eq!(lease.acknowledge(acknowledged(5_000), 0, at(12_000)), Ok(()));
+        assert_eq!(lease.acknowledge(acknowledged(5_000), at(12_000)), Ok(false));
         assert_eq!(lease.at_risk_from(), at(30_000), "a late acknowledgement");
     }
 
@@ -217,6 +239,6 @@ mod tests {
         let mut lease = Lease::new(acknowledged(0), 0);
         lease.end(Loss::SessionEnded, at(10));
         assert_eq!(lease.deadline_or_loss(at(11)), Err(Loss::SessionEnded));
-        assert!(lease.acknowledge(acknowledged(11), 0, at(12)).is_err());
+        assert!(lease.acknowledge(acknowledged(11), at(12)).is_err());
     }
 }

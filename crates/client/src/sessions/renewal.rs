@@ -2,7 +2,8 @@
 //!
 //! The task keeps one keepalive parked at a node ([`SessionPoll`]). The call renews the session. It returns as soon as
 //! the cluster grants, takes or requests a lock of the session. If no node accepts a parked call, the task renews at a
-//! third of the time-to-live with plain keepalives, and tries again. Bounds: one call in flight.
+//! third of the time-to-live with plain keepalives, and tries again. Acquires renew the session, too, so it parks none for a
+//! lock that is held for a moment. Bounds: one call in flight.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -16,6 +17,9 @@ use crate::sessions::events::SessionPoll;
 use crate::sessions::lease::Acknowledged;
 use crate::sessions::session::{Session, SessionUsers};
 use crate::{Error, Loss};
+
+/// The first keepalive is parked this long after the session got a user.
+const PARK_AFTER: Duration = Duration::from_millis(250);
 
 /// Runs until the session is over, or can have no more users.
 #[tracing::instrument(level = "debug", name = "renew", skip_all, fields(session = %session.name))]
@@ -31,7 +35,8 @@ async fn serve(session: &Session) {
     let mut lease = session.lease.subscribe();
     let mut events = SessionPoll::new(session.opened_at);
     loop {
-        let SessionUsers { count, client } = *users.borrow_and_update();
+        let SessionUsers { count, since, client } = *users.borrow_and_update();
+        let park_at = events.due().max(since.plus(PARK_AFTER));
         if count == 0 && !client {
             return close(session).await;
         }
@@ -45,14 +50,14 @@ async fn serve(session: &Session) {
         };
         let wake = if count == 0 {
             deadline
-        } else if Moment::now() >= events.due() {
+        } else if Moment::now() >= park_at {
             poll(session, &mut events, &mut users).await;
             continue;
         } else if Moment::now() >= renew_at {
             renew(session, &mut events).await;
             continue;
         } else {
-            renew_at.min(deadline).min(events.due())
+            renew_at.min(deadline).min(park_at)
         };
         tokio::select! {
             _changed = users.changed() => {}

@@ -22,6 +22,8 @@ use crate::{Error, Loss, numbers, spans};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SessionUsers {
     pub(crate) count: usize,
+    /// The moment at which the first of them came.
+    pub(crate) since: Moment,
     /// Whether the client may use the session again.
     pub(crate) client: bool,
 }
@@ -77,7 +79,11 @@ impl Session {
             opened_at: answer.body.revision,
             lease: watch::Sender::new(Lease::new(acknowledged, numbers::jitter())),
             entries: QueueEntries::default(),
-            users: watch::Sender::new(SessionUsers { count: 0, client: true }),
+            users: watch::Sender::new(SessionUsers {
+                count: 0,
+                since: Moment::now(),
+                client: true,
+            }),
             runtime,
             numbered_calls: NumberedCalls::new(),
         }))
@@ -93,11 +99,12 @@ impl Session {
     }
 
     pub(crate) fn acknowledge(&self, acknowledged: Acknowledged) -> Result<(), Loss> {
-        let mut result = Ok(());
-        self.lease.send_modify(|lease| {
-            result = lease.acknowledge(acknowledged, numbers::jitter(), Moment::now());
+        let mut result = Ok(false);
+        self.lease.send_if_modified(|lease| {
+            result = lease.acknowledge(acknowledged, Moment::now());
+            result == Ok(true)
         });
-        result
+        result.map(drop)
     }
 
     pub(crate) fn end(&self, loss: Loss) {
@@ -177,7 +184,14 @@ pub(crate) struct SessionUse(Arc<Session>);
 
 impl SessionUse {
     pub(crate) fn of(session: &Arc<Session>) -> Self {
-        session.users.send_modify(|users| users.count += 1);
+        session.users.send_if_modified(|users| {
+            users.count += 1;
+            let is_first = users.count == 1;
+            if is_first {
+                users.since = Moment::now();
+            }
+            is_first
+        });
         Self(session.clone())
     }
 
@@ -188,7 +202,10 @@ impl SessionUse {
 
 impl Drop for SessionUse {
     fn drop(&mut self) {
-        self.0.users.send_modify(|users| users.count -= 1);
+        self.0.users.send_if_modified(|users| {
+            users.count -= 1;
+            users.count == 0
+        });
     }
 }
 

@@ -70,7 +70,7 @@ impl Prober {
     ) -> Result<Self, EndpointError> {
         let (http, scheme) = match tls {
             Some(tls) => (HttpClient::with_tls(CONNECT_TIMEOUT, tls)?, Scheme::Https),
-            None => (HttpClient::new(CONNECT_TIMEOUT)?, Scheme::Http),
+            None => (HttpClient::new(CONNECT_TIMEOUT), Scheme::Http),
         };
         Ok(Self { http: http.with_access_token(access_token), scheme })
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use holdfast_client::http::{HttpClient, HttpRequest, Method, Url};
+use holdfast_client::http::{HttpClient, HttpRequest, Method, Uri};
 use holdfast_fence::FencingToken;
 
 use super::{DrillArgs, TOKEN, WriteResult};
@@ -22,9 +22,9 @@ pub(super) struct Endpoint<'a> {
 
 impl<'a> Endpoint<'a> {
     pub(super) fn new(url: &'a str, args: &'a DrillArgs) -> Result<Self, CommandFailure> {
-        let parsed = Url::parse(&url.replace(TOKEN, "1"))
+        let parsed: Uri = (url.replace(TOKEN, "1").parse())
             .map_err(|error| CommandFailure::failed(format!("--url {url}: {error}")))?;
-        if parsed.scheme() != "http" {
+        if parsed.scheme_str() != Some("http") {
             return Err(CommandFailure::failed(
                 "--url must begin with http://, the drill does not support TLS: use the address of the service behind its proxy",
             ));
@@ -37,7 +37,7 @@ impl<'a> Endpoint<'a> {
                 "--method {method} does not write: use a method that writes"
             )));
         }
-        let http = HttpClient::new(WRITE_TIMEOUT).map_err(CommandFailure::failed)?;
+        let http = HttpClient::new(WRITE_TIMEOUT);
         Ok(Self { http, method, url, args })
     }
 
