@@ -76,7 +76,8 @@ impl RaftNode {
         self.inner.closing.store(true, Ordering::Release);
         if self.inner.failure.reason().is_none() {
             let bound = self.inner.election_max * 2;
-            handover::transfer_to_current_voter(&self.inner.context, bound, |_| true).await;
+            let rank = self.successor_rank(|_| true);
+            handover::transfer_to_current_voter(&self.inner.context, bound, rank).await;
         }
         self.stop().await;
     }

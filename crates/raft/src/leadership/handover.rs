@@ -30,16 +30,16 @@ const DISK_PAUSE: Duration = Duration::from_secs(10);
 /// The timeout for a peer's report of its disk.
 const REQUEST_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Transfers leadership to a caught-up voter for which `may` returns `true`. Returns after `bound`, or immediately if
-/// this node does not lead.
+/// Transfers leadership to the caught-up voter with the smallest `rank`; `None` excludes a voter. Returns after `bound`, or
+/// immediately if this node does not lead.
 pub(crate) async fn transfer_to_current_voter(
     context: &ProposerContext,
     bound: Duration,
-    may: impl Fn(NodeId) -> bool,
+    rank: impl Fn(NodeId) -> Option<u8>,
 ) {
     let transfer = async {
         let mut leadership = context.leadership.clone();
-        while let Some(successor) = choose(context, &may).await {
+        while let Some(successor) = choose(context, &rank).await {
             tracing::info!(successor = successor.0, "transferring leadership");
             if context.raft.trigger().transfer_leader(successor.0).await.is_err() {
                 return;
@@ -58,7 +58,7 @@ pub(crate) async fn transfer_to_current_voter(
 }
 
 /// Waits for a voter that has every entry of this leader; `None` if this node does not lead or is the only voter.
-async fn choose(context: &ProposerContext, may: &impl Fn(NodeId) -> bool) -> Option<NodeId> {
+async fn choose(context: &ProposerContext, rank: &impl Fn(NodeId) -> Option<u8>) -> Option<NodeId> {
     loop {
         let metrics = context.raft.metrics().borrow_watched().clone();
         if metrics.state != ServerState::Leader || metrics.membership_config.voter_ids().count() < 2
@@ -67,16 +67,16 @@ async fn choose(context: &ProposerContext, may: &impl Fn(NodeId) -> bool) -> Opt
         }
         let replication = metrics.replication.unwrap_or_default();
         let heartbeat = metrics.heartbeat.unwrap_or_default();
-        let caught_up = metrics.membership_config.voter_ids().find(|id| {
+        let caught_up = metrics.membership_config.voter_ids().filter(|id| {
             let matched = replication.get(id).copied().flatten().map(|position| position.index);
             let last_contact = heartbeat.get(id).and_then(Option::as_ref).map(|at| at.elapsed());
             *id != context.node.0
-                && may(NodeId(*id))
                 && matched >= metrics.last_log_index
                 && last_contact.is_some_and(|age| age < SILENCE_MAX)
         });
-        if let Some(id) = caught_up {
-            return Some(NodeId(id));
+        let ranked = caught_up.filter_map(|id| Some((rank(NodeId(id))?, NodeId(id))));
+        if let Some((_, id)) = ranked.min() {
+            return Some(id);
         }
         sleep(CHECK_EVERY).await;
     }
@@ -92,8 +92,10 @@ pub(crate) async fn transfer_while_disk_is_low(
         if context.leadership.borrow().leader == Some(context.node) {
             let able = members_with_free_disk(&context, &members.ids()).await;
             if !able.is_empty() {
-                transfer_to_current_voter(&context, REQUEST_TIMEOUT * 4, |id| able.contains(&id))
-                    .await;
+                transfer_to_current_voter(&context, REQUEST_TIMEOUT * 4, |id| {
+                    able.contains(&id).then_some(0)
+                })
+                .await;
             }
         }
         // Waits until this disk has space again, or until the next attempt.

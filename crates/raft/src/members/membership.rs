@@ -203,8 +203,8 @@ impl Membership {
             ];
             self.change(changes, keep, preconditions).await;
         } else if let Step::TransferLeadership { to } = step {
-            let may = |node| to.contains(&node);
-            handover::transfer_to_current_voter(&self.context, WRITE_BOUND, may).await;
+            let rank = |node| to.contains(&node).then_some(0);
+            handover::transfer_to_current_voter(&self.context, WRITE_BOUND, rank).await;
         } else if let Step::Finish(node) = step {
             let finish = Command::Membership(MembershipChange::Finish { node });
             self.write(vec![finish.by(Actor::Node)], epoch).await;

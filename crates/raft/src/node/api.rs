@@ -1,6 +1,6 @@
 //! The interface of a node for the rest of holdfast.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -359,8 +359,19 @@ impl RaftNode {
     /// voter took over in time. Does nothing on another node than the leader.
     pub async fn transfer_leadership(&self, to: Option<NodeId>) {
         let bound = self.inner.election_max * 4;
-        let may = |node| to.is_none_or(|to| to == node);
-        handover::transfer_to_current_voter(&self.inner.context, bound, may).await;
+        let rank = self.successor_rank(|node| to.is_none_or(|to| to == node));
+        handover::transfer_to_current_voter(&self.inner.context, bound, rank).await;
+    }
+
+    /// Ranks the nodes that may lead next. One whose clock no record contains may have to wait for the clocks of a majority.
+    pub(super) fn successor_rank(
+        &self,
+        may: impl Fn(NodeId) -> bool,
+    ) -> impl Fn(NodeId) -> Option<u8> {
+        let recorded: BTreeSet<NodeId> = self.read(|machine| {
+            machine.clocks().into_iter().flat_map(|record| record.leads.keys().copied()).collect()
+        });
+        move |node| may(node).then(|| u8::from(!recorded.contains(&node)))
     }
 
     pub(super) fn voters(&self) -> Vec<NodeId> {

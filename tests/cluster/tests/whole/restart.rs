@@ -183,3 +183,21 @@ async fn a_node_that_was_away_catches_up_and_can_carry_the_cluster() {
     assert!(matches!(still, Attempt::Granted(_)));
     judge::check_lock_history(&history);
 }
+
+/// A node whose clock is in no record serves no client until the clocks of a majority reply, for up to 10 s.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_that_stops_hands_over_to_a_node_whose_clock_is_recorded() {
+    let cluster = Cluster::three().await;
+    let first = cluster.wait_ready().await;
+    cluster.node(first).stop().await;
+    let second = cluster.wait_ready().await;
+    let recorded = |count| format!("the clocks of {count} members are recorded");
+    let has_recorded = |count| cluster.node(second).log_lines_with(&recorded(count)) > 0;
+    until("a record without the first node", DEADLINE, || async { has_recorded(2) }).await;
+    cluster.node(first).start();
+    cluster.node(first).wait_ready().await;
+    cluster.node(second).stop().await;
+    let third = cluster.others(first).find(|node| node.id != second).expect("one of three").id;
+    let leader = cluster.wait_leader_among(&[first, third]).await;
+    assert!(leader == third || has_recorded(3), "node {leader} took over from node {second}");
+}
