@@ -216,7 +216,7 @@ impl Adapter {
     /// The last lines of standard error.
     pub fn stderr(&self) -> String {
         let lines = &self.lock().stderr;
-        let text: String = lines.iter().map(|line| format!("\n      stderr: {line}")).collect();
+        let text: String = lines.iter().flat_map(|line| ["\n      stderr: ", line]).collect();
         text
     }
 

@@ -246,9 +246,9 @@ mod tests {
         );
         let in_time: [fn(&mut SeenHold, Instant); 3] = [
             |first, began| first.lost_at = Some(began + Duration::from_millis(2_900)),
-            |first, began| first.ended_at = Some(began + Duration::from_millis(2_000)),
+            |first, began| first.ended_at = Some(began + Duration::from_secs(2)),
             |first, began| {
-                first.lost_at = Some(began + Duration::from_millis(9_000));
+                first.lost_at = Some(began + Duration::from_secs(9));
                 first.cause = Some("force-released".into());
             },
         ];

@@ -38,7 +38,7 @@ impl Operator {
         bases: Vec<String>,
         access_token: Option<AccessToken>,
     ) -> Result<Self, EndpointError> {
-        let http = HttpClient::new(CONNECT_TIMEOUT)?.with_access_token(access_token);
+        let http = HttpClient::new(CONNECT_TIMEOUT).with_access_token(access_token);
         Ok(Self { http, bases, preferred: AtomicUsize::new(0) })
     }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
 
-use crate::adapter::SeenAnswer;
+use crate::adapter::{Adapter, SeenAnswer};
 use crate::checks::{self, RunRecord};
 use crate::faults;
 use crate::grant_log::GrantWatch;
@@ -77,7 +77,7 @@ pub async fn play(scenario: &Scenario, command: &str) -> Result<(), Failure> {
     for (index, step) in scenario.steps.iter().enumerate() {
         play.step(step).await.map_err(|failure| match failure {
             Failure::Failed(reason) => {
-                let stderr: String = play.stage.adapters.values().map(|a| a.stderr()).collect();
+                let stderr: String = play.stage.adapters.values().map(Adapter::stderr).collect();
                 Failure::Failed(format!("step {}: {reason}\n    in {step:?}{stderr}", index + 1))
             }
             Failure::Unsupported(_) => failure,

@@ -61,6 +61,14 @@ pub struct RecordedCall {
     bytes: Vec<u8>,
 }
 
+/// What bytes of a client are.
+enum SeenBytes {
+    /// The beginning of a call, with its fault.
+    Call(Option<CallFaultKind>),
+    /// The rest of a call.
+    Rest,
+}
+
 #[derive(Debug, Default)]
 struct ProxyState {
     faults: Vec<CallFault>,
@@ -68,13 +76,13 @@ struct ProxyState {
 }
 
 impl ProxyState {
-    /// Records bytes of a client. Returns the fault if a call begins with them; `None` if they go on with a call.
-    fn record(&mut self, node: usize, bytes: &[u8]) -> Option<Option<CallFaultKind>> {
+    /// Records bytes of a client.
+    fn record(&mut self, node: usize, bytes: &[u8]) -> SeenBytes {
         let Some(line) = first_line(bytes) else {
             if let Some(call) = self.calls.iter_mut().rev().find(|call| call.node == node) {
                 call.bytes.extend_from_slice(bytes);
             }
-            return None;
+            return SeenBytes::Rest;
         };
         let fits = |fault: &&mut CallFault| fault.times > 0 && line.starts_with(&fault.call);
         let fault = self.faults.iter_mut().find(fits).map(|fault| {
@@ -82,7 +90,7 @@ impl ProxyState {
             fault.kind.clone()
         });
         self.calls.push(RecordedCall { node, line, bytes: bytes.to_vec() });
-        Some(fault)
+        SeenBytes::Call(fault)
     }
 }
 
@@ -254,7 +262,7 @@ async fn forward(
             read = client.read(&mut asked) => {
                 let bytes = &asked[..read.ok().filter(|len| *len > 0)?];
                 let began = state.lock().unwrap_or_else(PoisonError::into_inner).record(node, bytes);
-                if let Some(of_call) = began {
+                if let SeenBytes::Call(of_call) = began {
                     fault = of_call;
                     if let Some(CallFaultKind::FalseAnswer(answer)) = &fault {
                         client.write_all(answer).await.ok()?;
@@ -298,10 +306,13 @@ mod tests {
         let fault =
             CallFault { call: "PUT /a".to_owned(), times: 1, kind: CallFaultKind::LoseAnswer };
         let mut state = ProxyState { faults: vec![fault], calls: Vec::new() };
-        assert!(matches!(state.record(0, b"GET /a HTTP/1.1\r\n"), Some(None)));
-        assert!(matches!(state.record(0, b"PUT /a HTTP/1.1\r\n"), Some(Some(_))));
-        assert!(state.record(0, b"body").is_none());
-        assert!(matches!(state.record(0, b"PUT /a HTTP/1.1\r\n"), Some(None)), "only once");
+        assert!(matches!(state.record(0, b"GET /a HTTP/1.1\r\n"), SeenBytes::Call(None)));
+        assert!(matches!(state.record(0, b"PUT /a HTTP/1.1\r\n"), SeenBytes::Call(Some(_))));
+        assert!(matches!(state.record(0, b"body"), SeenBytes::Rest));
+        assert!(
+            matches!(state.record(0, b"PUT /a HTTP/1.1\r\n"), SeenBytes::Call(None)),
+            "only once"
+        );
         assert_eq!(state.calls.len(), 3);
         assert!(state.calls[1].bytes.ends_with(b"body"));
     }

@@ -330,6 +330,7 @@ const SENDING: [&str; 3] = ["on", "begin", "nodes"];
 const OUTCOME: [&str; 4] = ["expect", "save", "within_ms", "at_least_ms"];
 
 type Parsed<T> = Result<T, serde_json::Error>;
+type ParseStep = fn(Value) -> Parsed<Step>;
 
 impl<'de> Deserialize<'de> for Step {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -350,7 +351,7 @@ fn step_of(mut fields: Map<String, Value>) -> Parsed<Step> {
         let BegunRequest { request } = serde_json::from_value(fields.into())?;
         return Ok(Step::Await(AwaitStep { request, outcome }));
     }
-    let kinds: [(&str, fn(Value) -> Parsed<Step>); 6] = [
+    let kinds: [(&str, ParseStep); 6] = [
         ("event", |step| serde_json::from_value(step).map(Step::Event)),
         ("no_event", |step| serde_json::from_value(step).map(Step::NoEvent)),
         ("fault", |step| serde_json::from_value(step).map(Step::Inject)),

@@ -89,7 +89,8 @@ pub fn page(scenarios: &[ScenarioFile], matrix: &Matrix) -> String {
          `+` passed, `!` failed, `-` the client has no such call or option, a blank: not played.\n\n",
     );
     let languages: Vec<&String> = matrix.keys().collect();
-    let heads: String = languages.iter().map(|language| format!(" {language} |")).collect();
+    let heads: String =
+        languages.iter().flat_map(|language| [" ", language.as_str(), " |"]).collect();
     let rule = "---|".repeat(languages.len());
     let mut ordered: Vec<&ScenarioFile> = scenarios.iter().collect();
     ordered.sort_by_key(|file| (file.scenario.group, file.id.clone()));

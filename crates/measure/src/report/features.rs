@@ -78,7 +78,7 @@ const USE: [Feature; 6] = [
         "no, only `IS_USED_LOCK`",
     ]),
     ("client libraries", [
-        "**Rust only**; any HTTP or ZooKeeper client",
+        "Rust, Python, TypeScript, Go, Java; any HTTP or ZooKeeper client",
         "Java; ZooKeeper recipes in other languages",
         "Go; gRPC and JSON for others",
         "Go; HTTP for others",
@@ -131,7 +131,7 @@ mod tests {
         let text = super::super::document::markdown(&features());
         for beginning in [
             "| TLS | yes | yes |",
-            "| client libraries | **Rust only**",
+            "| client libraries | Rust, Python",
             "| first release | **none yet** |",
         ] {
             assert!(text.contains(beginning), "{beginning}: {text}");

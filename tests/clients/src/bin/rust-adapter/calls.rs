@@ -29,7 +29,10 @@ pub(crate) async fn execute(state: &Arc<AdapterState>, call: Call) -> Answered {
         Call::AcquireMany { client, locks, guard, wait_ms } => {
             acquire_many(state, (&client, &guard), locks, wait_ms).await
         }
-        Call::Cancel { request } => state.cancel(request.as_u64().unwrap_or(0)),
+        Call::Cancel { request } => {
+            state.cancel(request.as_u64().unwrap_or(0));
+            Ok(json!({}))
+        }
         Call::Release { guard } => guards::release(state, &guard).await,
         Call::Ensure { guard } => {
             state.guard(&guard)?.check(state).map_err(|loss| lost(&loss))?;

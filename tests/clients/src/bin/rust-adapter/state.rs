@@ -88,11 +88,10 @@ impl AdapterState {
         lock(&self.pending).remove(&id);
     }
 
-    pub(crate) fn cancel(&self, id: u64) -> Answered {
+    pub(crate) fn cancel(&self, id: u64) {
         if let Some(pending) = lock(&self.pending).get(&id) {
             pending.cancel.cancel();
         }
-        Ok(json!({}))
     }
 
     /// Closes a client: its pending requests end, its guards are gone.
