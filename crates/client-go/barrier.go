@@ -24,7 +24,7 @@ type Tripped struct {
 	Parties    int   `json:"parties"`
 }
 
-// Wait arrives, and waits for the other parties. Each call is a party of its own. A party that does not wait to the end breaks
+// Wait arrives, and waits for the other parties. Each call is a separate party. A party that does not wait to the end breaks
 // the barrier: the others get a *RejectedError with the code barrier-broken.
 func (b *Barrier) Wait(ctx context.Context, wait time.Duration) (*Tripped, error) {
 	place, err := b.client.arrive(ctx, "barriers", b.name, b.parties, wait)
@@ -50,7 +50,7 @@ func (c *Client) DoubleBarrier(name string, parties int) *DoubleBarrier {
 // A BarrierGuard is a place inside a double barrier. Leave it at the end of the work.
 type BarrierGuard struct{ place *barrierPlace }
 
-// Enter waits until enough other parties enter. Each call is a party of its own.
+// Enter waits until enough other parties enter. Each call is a separate party.
 func (b *DoubleBarrier) Enter(ctx context.Context, wait time.Duration) (*BarrierGuard, error) {
 	place, err := b.client.arrive(ctx, "double-barriers", b.name, b.parties, wait)
 	if err != nil {

@@ -243,7 +243,7 @@ func TestALostAnswerOfAnAcquireIsRepeated(t *testing.T) {
 	guard.Release()
 }
 
-// A program is the adapter as a process of its own.
+// A program is the adapter as a separate process.
 type program struct {
 	command *exec.Cmd
 	stdin   io.Writer

@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection"
 )
 
-// A candidate is an operator with a LeaderElector, and a client of its own.
+// A candidate is an operator with a LeaderElector, and a separate client.
 type candidate struct {
 	client  *holdfast.Client
 	lock    *k8slock.Lock

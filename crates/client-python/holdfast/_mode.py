@@ -1,6 +1,6 @@
 """Changing the mode of a held lock without releasing it: up to exclusive, or down to a weaker mode.
 
-Each call names the attempt that it changes and has a number of its own, so a late copy of any call converts nothing.
+Each call names the attempt that it changes and has a separate number, so a late copy of any call converts nothing.
 While the mode is unknown, the queue entry is `CONVERTING`, so that its new token does not look like a loss. An upgrade
 that ends early restores the old mode, in the background if necessary. A downgrade never waits; the client repeats it
 until the cluster confirms it.

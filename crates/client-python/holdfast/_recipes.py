@@ -74,7 +74,7 @@ class Tripped:
 
 
 class Arrival:
-    """A party at a barrier, as an owner of its own, so that several arrivals of one program are separate parties."""
+    """A party at a barrier, as a separate owner, so that several arrivals of one program are separate parties."""
 
     def __init__(self, core: Core, session: Session, kind: str, name: str) -> None:
         self._core, self._session = core, session

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         mode: Optional[Literal["exclusive", "shared", "upgradable"]]
         #: 0 to 9; a higher priority is ahead in the queue.
         priority: Optional[int]
-        #: All acquires of one owner share the hold. By default each guard has an owner of its own.
+        #: All acquires of one owner share the hold. By default each guard has a separate owner.
         owner: Optional[str]
         #: `False` rejects the acquire if the owner holds the lock; `True` also enters the owner's hold of a semaphore.
         reentrant: Optional[bool]
@@ -65,7 +65,7 @@ class LockRequest:
     """A checked request for one lock or several. Times are seconds."""
 
     locks: Tuple[str, ...]
-    #: `None` until an acquire, which then has an owner of its own.
+    #: `None` until an acquire, which then has a separate owner.
     owner: Optional[str] = None
     wait: Optional[float] = None
     mode: Optional[str] = None

@@ -141,7 +141,7 @@ AnyGuard = Union[Guard, MultiGuard]
 
 
 class Lock:
-    """A lock to acquire. Each acquire makes a guard of its own, and two guards exclude each other."""
+    """A lock to acquire. Each acquire makes a separate guard, and two guards exclude each other."""
 
     def __init__(self, client: Caller, request: LockRequest) -> None:
         self._client = client

@@ -84,7 +84,7 @@ impl fmt::Debug for ClientTls {
     }
 }
 
-/// Pools of HTTP connections, one for each address. Clones share them.
+/// Pools of HTTP connections, one for each address that was called. Clones share them.
 #[derive(Clone)]
 pub struct HttpClient {
     shared: Arc<Pools>,
@@ -428,6 +428,30 @@ pub fn base_url(text: &str, default: Scheme) -> Result<String, EndpointError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Answers one call on each connection, and closes it a moment later without a word.
+    async fn close_after_each_answer(listener: tokio::net::TcpListener) {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            assert!(stream.read(&mut [0; 1_024]).await.unwrap() > 0);
+            stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await.unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn an_idle_connection_that_the_node_has_closed_is_replaced() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/livez", listener.local_addr().unwrap());
+        let _node = tokio::spawn(close_after_each_answer(listener));
+        let client = HttpClient::new(Duration::from_secs(5));
+        for _ in 0..3 {
+            let request = HttpRequest::new(Method::PUT, url.clone(), Duration::from_secs(5));
+            assert_eq!(client.send(request).await.unwrap().body, b"ok");
+            // Until the end of the connection has arrived.
+            tokio::task::yield_now().await;
+        }
+    }
 
     #[test]
     fn addresses_become_urls() {

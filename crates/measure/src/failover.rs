@@ -1,11 +1,12 @@
 //! From the loss of a leader to the next grant, and until every client has a lock again.
 //!
 //! Clients at every node acquire and release their own locks. Each lock is new, so no lease of a dead client delays a
-//! grant. Only a grant that was requested after the loss ends a gap, so an earlier reply cannot shorten it. A node that is
-//! asked to stop serves until it has handed over, so there the gap is the longest time between two grants. The fencing tokens of holdfast grow across all locks: a trial fails if the token of
-//! its first grant is not above all earlier ones. Without another node, this tool restarts the server or promotes its
-//! replica at once; in production, the detection of the loss takes additional time. Bounds: [`CLIENTS`] clients; a trial
-//! ends at its deadline, and a system after [`FAILURES_MAX`] failed trials.
+//! grant. Only a grant that was requested after the loss ends a gap, so an earlier reply cannot shorten it. A node that stops
+//! in order serves until it has handed over. The gap is then the longest time between two grants. The fencing tokens of
+//! holdfast grow across all locks: a trial fails if a grant after the loss has no larger token than those before. Without
+//! another node, this tool restarts the server or promotes its replica at once; in production, the detection of the loss takes
+//! additional time. Bounds: [`CLIENTS`] clients; a trial ends at its deadline, and a system after [`FAILURES_MAX`] failed
+//! trials.
 
 use std::path::Path;
 use std::sync::Arc;

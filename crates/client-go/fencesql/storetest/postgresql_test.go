@@ -1,4 +1,4 @@
-// Package storetest tests fencesql with real databases. It is a module of its own, because it needs drivers.
+// Package storetest tests fencesql with real databases. It is a separate module, because it needs drivers.
 package storetest
 
 import (

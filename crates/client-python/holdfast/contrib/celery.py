@@ -27,7 +27,7 @@ _ON_BUSY = ("skip", "retry", "fail")
 
 
 def client(app: Any) -> Client:
-    """The client of an application. A forked worker uses it with a session of its own."""
+    """The client of an application. A forked worker uses it with a separate session."""
     with _mutex:
         if id(app) not in _clients:
             _clients[id(app)] = Client(**(app.conf.get("holdfast") or {}))

@@ -1,6 +1,6 @@
 //! `measure stages`: the instructions of one cycle, an acquire and a release, in each stage alone.
 //!
-//! A stage is a loop of cycles in a process of its own. callgrind runs it with two numbers of cycles, and the difference is
+//! A stage is a loop of cycles in a separate process. callgrind runs it with two numbers of cycles, and the difference is
 //! the cost of a cycle without that of the process. Instructions depend neither on the hour nor on other programs.
 
 use std::process::Stdio;
@@ -35,7 +35,7 @@ pub struct StagesArgs {
     output: OutputArgs,
 }
 
-/// A stage, as a process of its own.
+/// A stage, as a separate process.
 #[derive(Debug, Args)]
 pub struct StageArgs {
     stage: MeasuredStage,

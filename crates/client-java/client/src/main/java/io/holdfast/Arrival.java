@@ -2,7 +2,7 @@ package io.holdfast;
 
 import java.time.Duration;
 
-/** An arrival at a barrier or a double barrier; each is a party of its own. */
+/** An arrival at a barrier or a double barrier; each is a separate party. */
 final class Arrival {
     private final Holdfast client;
     private final Session session;

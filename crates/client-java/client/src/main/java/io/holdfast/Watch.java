@@ -1,7 +1,7 @@
 package io.holdfast;
 
 /**
- * A watch of changes in the tree, in a thread of its own. It resumes at another node without a gap, or reports one.
+ * A watch of changes in the tree, in a separate thread. It resumes at another node without a gap, or reports one.
  * Closing it ends the watch.
  */
 public final class Watch implements AutoCloseable {
