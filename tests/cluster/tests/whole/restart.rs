@@ -189,7 +189,7 @@ async fn a_node_that_was_away_catches_up_and_can_carry_the_cluster() {
 async fn a_leader_that_stops_hands_over_to_a_node_whose_clock_is_recorded() {
     let cluster = Cluster::three().await;
     let first = cluster.wait_ready().await;
-    cluster.node(first).stop().await;
+    cluster.node(first).kill();
     let second = cluster.wait_ready().await;
     let recorded = |count| format!("the clocks of {count} members are recorded");
     let has_recorded = |count| cluster.node(second).log_lines_with(&recorded(count)) > 0;
