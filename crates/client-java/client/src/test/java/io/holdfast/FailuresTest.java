@@ -7,38 +7,29 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.time.Duration;
-import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
-import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.extension.RegisterExtension;
 
 /** Locks while nodes and holders fail. */
 @Timeout(180)
 class FailuresTest {
     private static final Duration TTL = Duration.ofSeconds(8);
 
-    private TestCluster cluster;
+    @RegisterExtension
+    final TestCluster cluster = TestCluster.of(3);
+
     private Holdfast one;
     private Holdfast two;
 
     @BeforeEach
-    void start() throws Exception {
-        cluster = TestCluster.start(3);
-        one = cluster.builder().ttl(TTL).build();
-        two = cluster.builder().ttl(TTL).build();
-    }
-
-    @AfterEach
-    void stop() throws Exception {
-        if (cluster != null) {
-            one.close();
-            two.close();
-            cluster.close();
-        }
+    void connect() {
+        one = cluster.client(options -> options.ttl(TTL));
+        two = cluster.client(options -> options.ttl(TTL));
     }
 
     private CompletableFuture<Guard> waiter(Holdfast client, String lock) {
@@ -117,7 +108,7 @@ class FailuresTest {
         assertEquals(Loss.Cause.NOT_RENEWED, loss.cause());
         assertTrue(millis < 9_500, millis + " ms");
         assertThrows(LostException.class, guard::ensure);
-        Holdfast impatient = cluster.builder().requestTimeout(Duration.ofSeconds(1)).build();
+        Holdfast impatient = cluster.client(options -> options.requestTimeout(Duration.ofSeconds(1)));
         assertThrows(HoldfastException.class, () -> impatient.lock("other").tryAcquire());
         for (int node = 1; node <= 3; node++) {
             cluster.resume(node);
@@ -140,39 +131,37 @@ class FailuresTest {
 
     @Test
     void aPausedProcessSeesItsLossFirst() throws Exception {
-        Process holder = child("f");
-        try (var lines = holder.inputReader()) {
-            long token = Long.parseLong(lines.readLine().split(" ")[1]);
-            assertEquals("held", lines.readLine());
-            signal("STOP", holder);
+        try (TestProcess holder = holder("f")) {
+            long token = Long.parseLong(holder.line().split(" ")[1]);
+            assertEquals("held", holder.line());
+            holder.pause();
             Guard next = two.lock("f").waitAtMost(Duration.ofSeconds(40)).acquire();
             assertTrue(next.token() > token);
-            signal("CONT", holder);
+            holder.resume();
             // Each line is printed right after its check, and some may have been in the pipe before the pause.
-            String line = lines.readLine();
+            String line = holder.line();
             while (line.equals("held")) {
-                line = lines.readLine();
+                line = holder.line();
             }
             assertEquals("lost not-renewed", line);
-            assertEquals("event not-renewed", lines.readLine());
+            assertEquals("event not-renewed", holder.line());
             next.ensure();
             next.close();
-        } finally {
-            holder.destroyForcibly();
         }
     }
 
     @Test
     void aKilledProcessFreesItsLockAfterTheTtl() throws Exception {
-        Process holder = child("g");
-        long token = Long.parseLong(holder.inputReader().readLine().split(" ")[1]);
-        holder.destroyForcibly().waitFor();
-        long start = System.nanoTime();
-        try (Guard next = two.lock("g").waitAtMost(Duration.ofSeconds(40)).acquire()) {
-            assertTrue(next.token() > token);
+        try (TestProcess holder = holder("g")) {
+            long token = Long.parseLong(holder.line().split(" ")[1]);
+            holder.kill();
+            long start = System.nanoTime();
+            try (Guard next = two.lock("g").waitAtMost(Duration.ofSeconds(40)).acquire()) {
+                assertTrue(next.token() > token);
+            }
+            long millis = (System.nanoTime() - start) / 1_000_000;
+            assertTrue(millis > 3_000 && millis < 20_000, millis + " ms");
         }
-        long millis = (System.nanoTime() - start) / 1_000_000;
-        assertTrue(millis > 3_000 && millis < 20_000, millis + " ms");
     }
 
     @Test
@@ -205,15 +194,8 @@ class FailuresTest {
         }
     }
 
-    private Process child(String lock) throws Exception {
-        String java = System.getProperty("java.home") + "/bin/java";
-        List<String> command = List.of(
-                java, "-Xmx64m", "-cp", System.getProperty("java.class.path"), HolderProcess.class.getName(),
-                String.join(",", cluster.addresses()), lock, TTL.toString());
-        return new ProcessBuilder(command).redirectError(ProcessBuilder.Redirect.INHERIT).start();
-    }
-
-    private static void signal(String name, Process process) throws Exception {
-        new ProcessBuilder("kill", "-" + name, "" + process.pid()).start().waitFor();
+    private TestProcess holder(String lock) throws Exception {
+        return TestProcess.start(
+                HolderProcess.class, String.join(",", cluster.addresses()), lock, TTL.toString());
     }
 }

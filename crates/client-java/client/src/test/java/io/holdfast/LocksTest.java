@@ -16,43 +16,18 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReference;
-import org.junit.jupiter.api.AfterAll;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeAll;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.extension.RegisterExtension;
 
 /** Locks of a healthy cluster. */
 @Timeout(120)
 class LocksTest {
-    private static TestCluster cluster;
-    private Holdfast one;
-    private Holdfast two;
+    @RegisterExtension
+    static final TestCluster cluster = TestCluster.of(1);
 
-    @BeforeAll
-    static void startCluster() throws Exception {
-        cluster = TestCluster.start(1);
-    }
-
-    @AfterAll
-    static void stopCluster() throws Exception {
-        if (cluster != null) {
-            cluster.close();
-        }
-    }
-
-    @BeforeEach
-    void connect() {
-        one = cluster.builder().ttl(Duration.ofSeconds(10)).label("host", "web1").build();
-        two = cluster.client();
-    }
-
-    @AfterEach
-    void close() {
-        one.close();
-        two.close();
-    }
+    private final Holdfast one = cluster.client(options -> options.ttl(seconds(10)).label("host", "web1"));
+    private final Holdfast two = cluster.client();
 
     private static Duration seconds(long seconds) {
         return Duration.ofSeconds(seconds);
@@ -268,7 +243,7 @@ class LocksTest {
 
     @Test
     void aNamedSessionIsNeverReplaced() throws Exception {
-        try (Holdfast named = cluster.builder().session("worker-1").ttl(seconds(4)).build()) {
+        try (Holdfast named = cluster.client(options -> options.session("worker-1").ttl(seconds(4)))) {
             Guard guard = named.lock("m").acquire();
             assertEquals("worker-1", guard.session());
             guard.close();
@@ -285,6 +260,9 @@ class LocksTest {
         assertEquals(2, lock.getLockCount());
         assertEquals(fence, lock.getFence());
         FencedLock other = new FencedLock(one.lock("n"));
+        assertTrue(other.tryLock(), "the same thread, another object");
+        assertEquals(fence, other.getFence());
+        other.unlock();
         CompletableFuture.runAsync(() -> {
             assertFalse(lock.tryLock(), "another thread, the same object");
             assertEquals(FencedLock.INVALID_FENCE, other.tryLockAndGetFence(), "another thread, another object");

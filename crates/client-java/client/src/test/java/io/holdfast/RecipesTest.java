@@ -13,12 +13,9 @@ import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
-import org.junit.jupiter.api.AfterAll;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeAll;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.extension.RegisterExtension;
 
 /** Elections, latches, barriers, counters and the tree of a healthy cluster. */
 @Timeout(120)
@@ -26,33 +23,11 @@ class RecipesTest {
     private static final Duration WAIT = Duration.ofSeconds(30);
     private static final Duration SHORT = Duration.ofMillis(300);
 
-    private static TestCluster cluster;
-    private Holdfast one;
-    private Holdfast two;
+    @RegisterExtension
+    static final TestCluster cluster = TestCluster.of(1);
 
-    @BeforeAll
-    static void startCluster() throws Exception {
-        cluster = TestCluster.start(1);
-    }
-
-    @AfterAll
-    static void stopCluster() throws Exception {
-        if (cluster != null) {
-            cluster.close();
-        }
-    }
-
-    @BeforeEach
-    void connect() {
-        one = cluster.client();
-        two = cluster.client();
-    }
-
-    @AfterEach
-    void close() {
-        one.close();
-        two.close();
-    }
+    private final Holdfast one = cluster.client();
+    private final Holdfast two = cluster.client();
 
     /** A call that may be interrupted. */
     private interface Work {

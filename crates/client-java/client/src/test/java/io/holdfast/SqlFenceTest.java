@@ -11,29 +11,17 @@ import java.sql.ResultSet;
 import java.sql.SQLException;
 import java.sql.Statement;
 import java.time.Duration;
-import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.Assumptions;
-import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.extension.RegisterExtension;
 import org.junit.jupiter.api.io.TempDir;
 
 /** A former holder writes to real databases: SQLite, and the PostgreSQL in HOLDFAST_TEST_POSTGRES (a JDBC URL). */
 @Timeout(120)
 class SqlFenceTest {
-    private static TestCluster cluster;
-
-    @BeforeAll
-    static void startCluster() throws Exception {
-        cluster = TestCluster.start(1);
-    }
-
-    @AfterAll
-    static void stopCluster() throws Exception {
-        if (cluster != null) {
-            cluster.close();
-        }
-    }
+    @RegisterExtension
+    static final TestCluster cluster = TestCluster.of(1);
 
     /** The SQL that the program prints for a store. */
     private static String schema(String store) throws Exception {

@@ -11,47 +11,93 @@ import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.UnaryOperator;
 import org.junit.jupiter.api.Assumptions;
+import org.junit.jupiter.api.extension.AfterAllCallback;
+import org.junit.jupiter.api.extension.AfterEachCallback;
+import org.junit.jupiter.api.extension.BeforeAllCallback;
+import org.junit.jupiter.api.extension.BeforeEachCallback;
+import org.junit.jupiter.api.extension.ExtensionContext;
 
-/** A cluster of real nodes on this machine: the program in HOLDFAST_BIN, by {@code holdfast dev}. */
-public final class TestCluster implements AutoCloseable {
+/**
+ * A cluster of real nodes on this machine: the program in HOLDFAST_BIN, by {@code holdfast dev}. A static field with
+ * {@code @RegisterExtension} is one cluster for all tests of a class, another field a new one for each test.
+ */
+public final class TestCluster implements BeforeAllCallback, BeforeEachCallback, AfterEachCallback, AfterAllCallback {
     private static final AtomicInteger NEXT_PORT = new AtomicInteger(
             Integer.parseInt(System.getenv().getOrDefault("HOLDFAST_TEST_PORT", "29000")));
 
     private static final int STARTS_MAX = 5;
 
-    private final Process process;
-    private final Writer commands;
+    private final int nodes;
     private final List<String> addresses = new ArrayList<>();
+    private final List<Holdfast> clients = new CopyOnWriteArrayList<>();
+    private Process process;
+    private Writer commands;
+    private boolean isOfClass;
 
-    private TestCluster(Process process, int nodes, int port) {
-        this.process = process;
-        this.commands = process.outputWriter(StandardCharsets.UTF_8);
-        for (int node = 0; node < nodes; node++) {
-            addresses.add("127.0.0.1:" + (port + 10 * node));
+    private TestCluster(int nodes) {
+        this.nodes = nodes;
+    }
+
+    /** A cluster that JUnit starts before the tests. */
+    public static TestCluster of(int nodes) {
+        return new TestCluster(nodes);
+    }
+
+    @Override
+    public void beforeAll(ExtensionContext context) throws IOException, InterruptedException {
+        isOfClass = true;
+        start();
+    }
+
+    @Override
+    public void beforeEach(ExtensionContext context) throws IOException, InterruptedException {
+        if (!isOfClass) {
+            start();
         }
     }
 
+    @Override
+    public void afterEach(ExtensionContext context) throws InterruptedException {
+        clients.forEach(Holdfast::close);
+        clients.clear();
+        if (!isOfClass) {
+            stop();
+        }
+    }
+
+    @Override
+    public void afterAll(ExtensionContext context) throws InterruptedException {
+        stop();
+    }
+
     /** Another program may take a port of the range, so a start that fails is repeated with other ports. */
-    public static TestCluster start(int nodes) throws IOException, InterruptedException {
+    private void start() throws IOException, InterruptedException {
         String program = System.getenv("HOLDFAST_BIN");
         Assumptions.assumeTrue(program != null, "HOLDFAST_BIN names no program, so no cluster can be started");
         List<String> output = new CopyOnWriteArrayList<>();
         for (int start = 0; start < STARTS_MAX; start++) {
-            int port = NEXT_PORT.getAndAdd(50);
-            Process process = new ProcessBuilder(program, "dev", "--nodes", "" + nodes, "--port", "" + port, "--commands")
-                    .redirectErrorStream(true)
-                    .start();
-            CountDownLatch readyOrOver = new CountDownLatch(1);
-            Background.thread("output of the cluster", () -> readOutput(process, output, readyOrOver)).start();
-            boolean isInTime = readyOrOver.await(60, TimeUnit.SECONDS);
-            TestCluster cluster = new TestCluster(process, nodes, port);
-            if (isInTime && process.isAlive()) {
-                return cluster;
+            if (startAt(NEXT_PORT.getAndAdd(50), program, output)) {
+                return;
             }
-            cluster.close();
+            stop();
         }
         throw new IOException("no cluster is ready: " + output);
+    }
+
+    private boolean startAt(int port, String program, List<String> output) throws IOException, InterruptedException {
+        process = new ProcessBuilder(program, "dev", "--nodes", "" + nodes, "--port", "" + port, "--commands")
+                .redirectErrorStream(true)
+                .start();
+        commands = process.outputWriter(StandardCharsets.UTF_8);
+        addresses.clear();
+        for (int node = 0; node < nodes; node++) {
+            addresses.add("127.0.0.1:" + (port + 10 * node));
+        }
+        CountDownLatch readyOrOver = new CountDownLatch(1);
+        Background.thread("output of the cluster", () -> readOutput(process, output, readyOrOver)).start();
+        return readyOrOver.await(60, TimeUnit.SECONDS) && process.isAlive();
     }
 
     private static void readOutput(Process process, List<String> output, CountDownLatch readyOrOver) {
@@ -73,12 +119,16 @@ public final class TestCluster implements AutoCloseable {
         return addresses.toArray(String[]::new);
     }
 
-    HoldfastBuilder builder() {
-        return Holdfast.builder(addresses());
+    /** A client of the cluster, which is closed after the test. */
+    public Holdfast client(UnaryOperator<HoldfastBuilder> options) {
+        Holdfast client = options.apply(Holdfast.builder(addresses())).build();
+        clients.add(client);
+        return client;
     }
 
-    Holdfast client() {
-        return builder().build();
+    /** A client with the default options. */
+    public Holdfast client() {
+        return client(options -> options);
     }
 
     /** The number of the leader, from 1. */
@@ -87,19 +137,19 @@ public final class TestCluster implements AutoCloseable {
         return Integer.parseInt(read.orThrow().header("Holdfast-Leader"));
     }
 
-    void kill(int node) throws IOException {
+    public void kill(int node) throws IOException {
         command("kill " + node);
     }
 
-    void restart(int node) throws IOException {
+    public void restart(int node) throws IOException {
         command("restart " + node);
     }
 
-    void pause(int node) throws IOException {
+    public void pause(int node) throws IOException {
         command("pause " + node);
     }
 
-    void resume(int node) throws IOException {
+    public void resume(int node) throws IOException {
         command("resume " + node);
     }
 
@@ -108,12 +158,14 @@ public final class TestCluster implements AutoCloseable {
         commands.flush();
     }
 
-    static void sleep(Duration time) throws InterruptedException {
+    public static void sleep(Duration time) throws InterruptedException {
         TimeUnit.NANOSECONDS.sleep(time.toNanos());
     }
 
-    @Override
-    public void close() throws InterruptedException {
+    private void stop() throws InterruptedException {
+        if (process == null) {
+            return;
+        }
         try {
             command("stop");
         } catch (IOException e) {

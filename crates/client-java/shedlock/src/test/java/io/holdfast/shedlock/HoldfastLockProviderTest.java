@@ -7,10 +7,9 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.holdfast.Holdfast;
 import io.holdfast.TestCluster;
-import java.io.BufferedReader;
+import io.holdfast.TestProcess;
 import java.time.Duration;
 import java.time.Instant;
-import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
@@ -23,12 +22,9 @@ import net.javacrumbs.shedlock.core.LockingTaskExecutor.TaskResult;
 import net.javacrumbs.shedlock.core.LockingTaskExecutor.TaskWithResult;
 import net.javacrumbs.shedlock.core.SimpleLock;
 import net.javacrumbs.shedlock.support.LockException;
-import org.junit.jupiter.api.AfterAll;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeAll;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.extension.RegisterExtension;
 
 /** The provider under the executor of ShedLock, against a real cluster. */
 @Timeout(120)
@@ -36,37 +32,12 @@ class HoldfastLockProviderTest {
     private static final Duration TTL = Duration.ofSeconds(6);
     private static final Duration LONG = Duration.ofMinutes(5);
 
-    private static TestCluster cluster;
-    private Holdfast one;
-    private Holdfast two;
-    private HoldfastLockProvider here;
-    private HoldfastLockProvider elsewhere;
+    @RegisterExtension
+    static final TestCluster cluster = TestCluster.of(1);
 
-    @BeforeAll
-    static void startCluster() throws Exception {
-        cluster = TestCluster.start(1);
-    }
-
-    @AfterAll
-    static void stopCluster() throws Exception {
-        if (cluster != null) {
-            cluster.close();
-        }
-    }
-
-    @BeforeEach
-    void connect() {
-        one = Holdfast.builder(cluster.addresses()).ttl(TTL).build();
-        two = Holdfast.builder(cluster.addresses()).ttl(TTL).build();
-        here = new HoldfastLockProvider(one);
-        elsewhere = new HoldfastLockProvider(two);
-    }
-
-    @AfterEach
-    void close() {
-        one.close();
-        two.close();
-    }
+    private final Holdfast two = cluster.client(options -> options.ttl(TTL));
+    private final HoldfastLockProvider here = new HoldfastLockProvider(cluster.client(options -> options.ttl(TTL)));
+    private final HoldfastLockProvider elsewhere = new HoldfastLockProvider(two);
 
     private static LockConfiguration of(String name, Duration atMost, Duration atLeast) {
         return new LockConfiguration(Instant.now(), name, atMost, atLeast);
@@ -189,28 +160,22 @@ class HoldfastLockProviderTest {
 
     @Test
     void aWorkerThatIsKilledFreesItsJobAfterTheTtl() throws Exception {
-        Process worker = new ProcessBuilder(
-                        System.getProperty("java.home") + "/bin/java", "-Xmx64m",
-                        "-cp", System.getProperty("java.class.path"),
-                        Worker.class.getName(), cluster.addresses()[0])
-                .redirectError(ProcessBuilder.Redirect.INHERIT)
-                .start();
-        try (BufferedReader lines = worker.inputReader()) {
-            assertEquals("in the job", lines.readLine());
+        try (TestProcess worker = TestProcess.start(Worker.class, cluster.addresses()[0])) {
+            assertEquals("in the job", worker.line());
+            long before = two.lockState("shedlock/job").holders().get(0).token();
+            assertTrue(elsewhere.lock(of("job")).isEmpty());
+            worker.kill();
+            long start = System.nanoTime();
+            Optional<SimpleLock> next = Optional.empty();
+            while (next.isEmpty()) {
+                TimeUnit.MILLISECONDS.sleep(100);
+                next = elsewhere.lock(of("job"));
+            }
+            long millis = (System.nanoTime() - start) / 1_000_000;
+            assertTrue(millis < 30_000, millis + " ms, although lockAtMostFor is " + LONG);
+            assertTrue(two.lockState("shedlock/job").holders().get(0).token() > before);
+            next.get().unlock();
         }
-        long before = two.lockState("shedlock/job").holders().get(0).token();
-        assertTrue(elsewhere.lock(of("job")).isEmpty());
-        worker.destroyForcibly().waitFor();
-        long start = System.nanoTime();
-        Optional<SimpleLock> next = Optional.empty();
-        while (next.isEmpty()) {
-            TimeUnit.MILLISECONDS.sleep(100);
-            next = elsewhere.lock(of("job"));
-        }
-        long millis = (System.nanoTime() - start) / 1_000_000;
-        assertTrue(millis < 30_000, millis + " ms, although lockAtMostFor is " + LONG);
-        assertTrue(two.lockState("shedlock/job").holders().get(0).token() > before);
-        next.get().unlock();
     }
 
     /** A worker that is killed in its job. */
