@@ -2,6 +2,8 @@ package io.holdfast;
 
 import java.time.Duration;
 import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Supplier;
 import java.util.function.UnaryOperator;
 import javax.net.ssl.SSLContext;
@@ -23,6 +25,7 @@ public final class Holdfast implements AutoCloseable {
     private final Background background = new Background();
     private final Metrics metrics;
     private final Sessions sessions;
+    private final Map<HoldfastLock.Key, HoldfastLock.Held> heldByThreads = new ConcurrentHashMap<>();
     private volatile boolean isClosed;
 
     Holdfast(HoldfastBuilder options) {
@@ -234,6 +237,10 @@ public final class Holdfast implements AutoCloseable {
 
     Metrics metrics() {
         return metrics;
+    }
+
+    Map<HoldfastLock.Key, HoldfastLock.Held> heldByThreads() {
+        return heldByThreads;
     }
 
     Sessions sessions() {

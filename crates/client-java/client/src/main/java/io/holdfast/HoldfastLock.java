@@ -2,21 +2,23 @@ package io.holdfast;
 
 import java.time.Duration;
 import java.util.Map;
-import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.Lock;
 
 /**
- * A lock of the cluster as a {@link Lock}. The thread that acquires it owns it, and may acquire it again. Threads of one
- * client exclude each other, also through several objects for one lock.
+ * A lock of the cluster as a {@link Lock}. The thread that acquires it owns it, and may acquire it again, also through
+ * another object for the same lock and mode. Threads of one client exclude each other.
  *
  * <p>A {@code Lock} cannot report a loss by itself: call {@link #ensure} before each write, and send {@link #token} with
  * it.
  */
 public class HoldfastLock implements Lock {
+    /** What identifies a hold of a thread: a re-entry never changes the mode. */
+    record Key(Thread thread, String lock, Mode mode) {}
+
     /** The hold of one thread; used by that thread alone. */
-    private static final class Held {
+    static final class Held {
         final Guard guard;
         int count = 1;
 
@@ -26,7 +28,7 @@ public class HoldfastLock implements Lock {
     }
 
     private final LockRequest request;
-    private final Map<Thread, Held> held = new ConcurrentHashMap<>();
+    private final Map<Key, Held> held;
 
     /**
      * Creates a view of a lock.
@@ -35,6 +37,12 @@ public class HoldfastLock implements Lock {
      */
     public HoldfastLock(LockRequest request) {
         this.request = request;
+        this.held = request.client.heldByThreads();
+    }
+
+    private Key key() {
+        Mode mode = request.options.mode;
+        return new Key(Thread.currentThread(), request.name, mode == null ? Mode.EXCLUSIVE : mode);
     }
 
     /** An acquire of one thread. */
@@ -43,15 +51,15 @@ public class HoldfastLock implements Lock {
     }
 
     private void enter(LockRequest wanted, Acquiring acquiring) throws InterruptedException {
-        Thread thread = Thread.currentThread();
-        Held mine = held.get(thread);
+        Key key = key();
+        Held mine = held.get(key);
         if (mine != null) {
             mine.guard.ensure();
             mine.count++;
             return;
         }
-        Guard guard = acquiring.acquire(wanted.owner("thread-" + thread.getId()));
-        held.put(thread, new Held(guard));
+        Guard guard = acquiring.acquire(wanted.owner("thread-" + key.thread().getId()));
+        held.put(key, new Held(guard));
     }
 
     private void enterUninterruptibly(LockRequest wanted) {
@@ -137,7 +145,7 @@ public class HoldfastLock implements Lock {
     public void unlock() {
         Held mine = mine();
         if (--mine.count == 0) {
-            held.remove(Thread.currentThread());
+            held.remove(key());
             mine.guard.close();
         }
     }
@@ -191,7 +199,7 @@ public class HoldfastLock implements Lock {
      * @return false after a loss
      */
     public boolean isHeldByCurrentThread() {
-        Held mine = held.get(Thread.currentThread());
+        Held mine = held.get(key());
         return mine != null && mine.guard.isHeld();
     }
 
@@ -201,21 +209,21 @@ public class HoldfastLock implements Lock {
      * @return 0 if it does not hold the lock
      */
     public int getHoldCount() {
-        Held mine = held.get(Thread.currentThread());
+        Held mine = held.get(key());
         return mine == null ? 0 : mine.count;
     }
 
     /**
-     * Whether a thread of this object certainly holds the lock.
+     * Whether a thread of this client certainly holds the lock.
      *
      * @return false after a loss
      */
     protected boolean isHeldHere() {
-        return held.values().stream().anyMatch(mine -> mine.guard.isHeld());
+        return held.values().stream().anyMatch(any -> any.guard.lock().equals(request.name) && any.guard.isHeld());
     }
 
     private Held mine() {
-        Held mine = held.get(Thread.currentThread());
+        Held mine = held.get(key());
         if (mine == null) {
             throw new IllegalMonitorStateException("this thread does not hold the lock " + request.name);
         }

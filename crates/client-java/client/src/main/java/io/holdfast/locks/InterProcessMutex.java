@@ -71,7 +71,7 @@ public final class InterProcessMutex {
     }
 
     /**
-     * Whether a thread certainly holds the mutex through this object.
+     * Whether a thread of this client certainly holds the mutex.
      *
      * @return false after a loss
      */
