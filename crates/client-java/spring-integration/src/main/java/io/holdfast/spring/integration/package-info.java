@@ -1,0 +1,2 @@
+/** Locks of a holdfast cluster for Spring Integration. */
+package io.holdfast.spring.integration;
