@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -12,25 +11,15 @@ import uuid
 from pathlib import Path
 from typing import Any, Iterator, List
 
+import brokers
 import holdfast
 import pytest
-from conftest import Cluster, free_port
+from conftest import Cluster
 
 pytest.importorskip("celery")
 pytest.importorskip("redis")
 TESTS = Path(__file__).resolve().parent
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[str]:
-    program = shutil.which("redis-server")
-    if program is None:
-        pytest.skip("no redis-server")
-    port = free_port()
-    server = subprocess.Popen([program, "--port", str(port), "--save", ""], stdout=subprocess.DEVNULL)
-    yield f"redis://127.0.0.1:{port}/0"
-    server.terminate()
-    server.wait()
+broker = pytest.fixture(scope="module")(brokers.redis)
 
 
 @pytest.fixture(scope="module")
