@@ -110,6 +110,32 @@ def postgresql_statement(claimed: Claim) -> Tuple[str, Tuple[Any, ...]]:
     return "SELECT fence_check_shared(%s::text, %s::bigint, %s::bigint, %s::text)", parameters
 
 
+def sqlalchemy(connection: Any, of: Holder, resource: Optional[str] = None) -> Claim:
+    """Raises the mark in PostgreSQL or SQLite, through a connection or a session of SQLAlchemy.
+
+    Call it as the first statement of the transaction. With asyncio: `await session.run_sync(fence.sqlalchemy, guard)`.
+    """
+    from sqlalchemy import text
+
+    if not hasattr(connection, "exec_driver_sql"):
+        connection = connection.connection()
+    claimed = claim(of, resource)
+    dialect = connection.dialect.name
+    if dialect == "sqlite":
+        raise_mark_sqlite(connection.connection.dbapi_connection, claimed)
+    elif dialect == "postgresql":
+        statement = text("SELECT fence_check_shared(:resource, CAST(:token AS bigint), CAST(:floor AS bigint), :holder)")
+        try:
+            connection.execute(statement, vars(claimed))
+        except Exception as error:
+            if _sqlstate(error) == "FN001":
+                raise Stale(claimed.resource, claimed.token) from error
+            raise
+    else:
+        raise NotImplementedError(f"no guard for {dialect}: raise the mark by another statement")
+    return claimed
+
+
 @contextmanager
 def sqlite(
     connection: sqlite3.Connection, of: Holder, resource: Optional[str] = None

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 import subprocess
 import threading
 import time
 import uuid
 from pathlib import Path
-from typing import Iterator
+from typing import Any, Iterator
 
 import holdfast
 import postgres
@@ -148,12 +149,52 @@ class TestPostgres:
     def test_sqlalchemy(self, dsn: str) -> None:
         sqlalchemy = pytest.importorskip("sqlalchemy")
         host = dsn.split()[0].partition("=")[2]
-        engine = sqlalchemy.create_engine(f"postgresql+psycopg://postgres@/postgres?host={host}")
-        with engine.begin() as connection:
-            fence.postgresql(connection.connection.cursor(), exclusive(9, "alchemy"))
-        with pytest.raises(Stale), engine.begin() as connection:
-            fence.postgresql(connection.connection.cursor(), exclusive(8, "alchemy"))
-        engine.dispose()
+        check_sqlalchemy(sqlalchemy.create_engine(f"postgresql+psycopg://postgres@/postgres?host={host}"))
+
+
+def check_sqlalchemy(engine: Any) -> None:
+    """A former holder changes nothing, through a connection and through a session."""
+    from sqlalchemy import text
+    from sqlalchemy.orm import Session
+
+    resource = f"alchemy/{uuid.uuid4()}"
+    with engine.begin() as connection:
+        fence.sqlalchemy(connection, exclusive(9, resource))
+    with Session(engine) as session, session.begin():
+        fence.sqlalchemy(session, exclusive(10, resource))
+        session.execute(text("UPDATE orders SET pieces = 42"))
+    with pytest.raises(Stale), engine.begin() as connection:
+        fence.sqlalchemy(connection, exclusive(9, resource))
+        connection.execute(text("UPDATE orders SET pieces = 0"))
+    with engine.connect() as connection:
+        assert connection.execute(text("SELECT pieces FROM orders")).scalar() == 42
+    engine.dispose()
+
+
+def test_sqlalchemy_with_sqlite(tmp_path: Path) -> None:
+    sqlalchemy = pytest.importorskip("sqlalchemy")
+    with sqlite3.connect(tmp_path / "shop.db") as connection:
+        connection.executescript(fence.SQLITE_SCHEMA + "CREATE TABLE orders AS SELECT 7 AS id, 100 AS pieces;")
+    check_sqlalchemy(sqlalchemy.create_engine(f"sqlite:///{tmp_path}/shop.db"))
+
+
+def test_sqlalchemy_with_asyncio(tmp_path: Path) -> None:
+    pytest.importorskip("aiosqlite")
+    pytest.importorskip("greenlet")
+    asyncio_of_alchemy = pytest.importorskip("sqlalchemy.ext.asyncio")
+    with sqlite3.connect(tmp_path / "shop.db") as connection:
+        connection.executescript(fence.SQLITE_SCHEMA)
+
+    async def run() -> None:
+        engine = asyncio_of_alchemy.create_async_engine(f"sqlite+aiosqlite:///{tmp_path}/shop.db")
+        async with engine.begin() as connection:
+            await connection.run_sync(fence.sqlalchemy, exclusive(9))
+        with pytest.raises(Stale):
+            async with engine.begin() as connection:
+                await connection.run_sync(fence.sqlalchemy, exclusive(8))
+        await engine.dispose()
+
+    asyncio.run(run())
 
 
 def test_a_claim_is_checked() -> None:
