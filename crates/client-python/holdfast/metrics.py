@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class Metrics:
-    """Override the methods that you need. They run on the client's own thread, so they must return at once."""
+    """Override the methods that you need. They run on the thread of the client, so they must return at once."""
 
     def acquired(self, lock: str, waited: float) -> None:
         """A lock was granted after `waited` seconds."""
