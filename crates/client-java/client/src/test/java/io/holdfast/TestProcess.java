@@ -19,7 +19,7 @@ public final class TestProcess implements AutoCloseable {
     /** Runs the {@code main} of a class with the class path of this process. */
     public static TestProcess start(Class<?> program, String... arguments) throws IOException {
         List<String> command = new ArrayList<>(List.of(
-                System.getProperty("java.home") + "/bin/java", "-Xmx96m",
+                System.getProperty("java.home") + "/bin/java", "-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
                 "-cp", System.getProperty("java.class.path"), program.getName()));
         command.addAll(List.of(arguments));
         return new TestProcess(

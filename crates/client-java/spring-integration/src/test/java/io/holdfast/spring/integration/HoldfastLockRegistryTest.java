@@ -21,7 +21,7 @@ import org.junit.jupiter.api.extension.RegisterExtension;
 import org.springframework.integration.util.CheckedRunnable;
 
 /** The registry against a real cluster. */
-@Timeout(120)
+@Timeout(300)
 class HoldfastLockRegistryTest {
     private static final Duration LONG = Duration.ofMinutes(5);
 

@@ -17,7 +17,7 @@ import org.junit.jupiter.api.extension.RegisterExtension;
 import org.springframework.context.ConfigurableApplicationContext;
 
 /** Spring Integration's elections, with several application contexts and processes. */
-@Timeout(120)
+@Timeout(300)
 class LeaderTest {
     @RegisterExtension
     final TestCluster cluster = TestCluster.of(1);

@@ -1,0 +1,2 @@
+/** A client of a holdfast cluster for Spring Boot. */
+package io.holdfast.spring.boot;

@@ -1,0 +1,32 @@
+package io.holdfast.spring.boot;
+
+import io.holdfast.TestCluster;
+import java.util.ArrayList;
+import java.util.List;
+import org.springframework.boot.SpringApplication;
+import org.springframework.boot.WebApplicationType;
+import org.springframework.boot.builder.SpringApplicationBuilder;
+import org.springframework.context.ConfigurableApplicationContext;
+
+/** Applications with the auto-configuration of Spring Boot. */
+final class TestApplication {
+    private TestApplication() {}
+
+    /** Starts an application whose locks are free 6 s after its death. */
+    static ConfigurableApplicationContext start(Class<?> source, String addresses, String... properties) {
+        List<String> all = new ArrayList<>(List.of(properties));
+        all.add("holdfast.addresses=" + addresses);
+        all.add("holdfast.ttl=6s");
+        all.add("logging.level.root=warn");
+        SpringApplication application = new SpringApplicationBuilder(source)
+                .web(WebApplicationType.NONE)
+                .bannerMode(org.springframework.boot.Banner.Mode.OFF)
+                .registerShutdownHook(false)
+                .build();
+        return application.run(all.stream().map(property -> "--" + property).toArray(String[]::new));
+    }
+
+    static ConfigurableApplicationContext start(Class<?> source, TestCluster cluster, String... properties) {
+        return start(source, String.join(",", cluster.addresses()), properties);
+    }
+}
