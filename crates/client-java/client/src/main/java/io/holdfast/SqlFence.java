@@ -10,7 +10,8 @@ import java.sql.SQLException;
  * raises the mark of a resource to the token of the guard, or throws {@link StaleTokenException}. The next holder then
  * reads every write that an earlier holder committed.
  *
- * <p>{@code holdfast fence init --postgres} and {@code --sqlite} print the statements that install the marks.
+ * <p>{@code holdfast fence init --postgres}, {@code --mysql} and {@code --sqlite} print the statements that install the
+ * marks.
  *
  * <pre>{@code
  * connection.setAutoCommit(false);
@@ -22,6 +23,9 @@ import java.sql.SQLException;
 public enum SqlFence {
     /** PostgreSQL 14 and later, at the isolation level READ COMMITTED. */
     POSTGRESQL("SELECT fence_check_shared(?, ?, ?, ?)"),
+
+    /** MySQL 8 and MariaDB 10.5 and later, for tables of InnoDB. Tested with MariaDB. */
+    MYSQL("CALL fence_check_shared(?, ?, ?, ?)"),
 
     /** SQLite 3.35 and later. */
     SQLITE("""
@@ -66,8 +70,10 @@ public enum SqlFence {
             raise.setLong(2, token);
             raise.setLong(3, floor);
             raise.setString(4, guard.session());
-            try (ResultSet row = raise.executeQuery()) {
-                if (!row.next()) {
+            // MySQL returns no rows, and an error for a stale token; SQLite returns no row for one.
+            boolean hasRows = raise.execute();
+            try (ResultSet row = raise.getResultSet()) {
+                if (hasRows && !row.next()) {
                     throw new StaleTokenException(resource, token);
                 }
             }

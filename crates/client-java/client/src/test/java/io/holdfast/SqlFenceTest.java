@@ -17,7 +17,7 @@ import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.extension.RegisterExtension;
 import org.junit.jupiter.api.io.TempDir;
 
-/** A former holder writes to real databases: SQLite, and the PostgreSQL in HOLDFAST_TEST_POSTGRES (a JDBC URL). */
+/** A former holder writes to real databases: SQLite, MariaDB, and the PostgreSQL in HOLDFAST_TEST_POSTGRES (a JDBC URL). */
 @Timeout(120)
 class SqlFenceTest {
     @RegisterExtension
@@ -53,6 +53,14 @@ class SqlFenceTest {
             statement.execute("DELETE FROM fence");
         }
         rejectsAFormerHolder(url, SqlFence.POSTGRESQL, "postgresql");
+    }
+
+    @Test
+    void mariaDbRejectsAFormerHolder(@TempDir Path folder) throws Exception {
+        try (MariaDb database = MariaDb.start(folder)) {
+            database.install(System.getenv("HOLDFAST_BIN"), "fence", "init", "--mysql");
+            rejectsAFormerHolder(database.url(), SqlFence.MYSQL, "mysql");
+        }
     }
 
     private static void rejectsAFormerHolder(String url, SqlFence fence, String lock) throws Exception {
