@@ -216,6 +216,29 @@ async def force_release(core: Core, lock: str, reason: str, token: Optional[int]
     return int(body["ended"])
 
 
+async def hold_durably(core: Core, lock: str, owner: str, reason: str, wait: float) -> int:
+    """Returns the token. A late copy of the call acquires nothing after the release: its attempt is then over."""
+    after = 0
+    while True:
+        parameters = {"hold": "durable", "owner": owner, "reason": reason, "attempt": numbers.after(after)}
+        target = path("locks", lock) + query({**parameters, "wait": millis(wait) if wait else None})
+        try:
+            body = await core.json(Call("PUT", target, wait=wait, copies=Copies.HARMLESS))
+        except Rejected as error:
+            newest = newest_attempt(error)
+            if newest is None or after:
+                raise
+            # Another program of the owner has a clock that is ahead.
+            after = newest
+        else:
+            return int(body["token"])
+
+
+async def release_durable(core: Core, lock: str, owner: str, token: int) -> None:
+    target = path("locks", lock) + query({"hold": "durable", "owner": owner, "token": token})
+    await core.calls.send(Call("DELETE", target, copies=Copies.HARMLESS))
+
+
 async def request_release(
     core: Core, lock: str, reason: Optional[str], deadline: float, revoke: bool, token: Optional[int]
 ) -> int:

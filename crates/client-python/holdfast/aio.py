@@ -117,6 +117,18 @@ class Client(Caller):
         """Ends every hold of a lock, or the hold of a token, as an operator. Returns the number of ended holds."""
         return await self._call(lambda core: _recipes.force_release(core, check_name(lock), reason, token))
 
+    async def hold_durably(self, lock: str, owner: str, reason: str, *, wait: Duration = 0.0) -> int:
+        """Acquires a lock with a durable hold, or finds the hold that the owner has, and returns its token.
+
+        The hold outlasts this program: store the token, which alone releases it. The `wait` is at most five minutes.
+        """
+        wanted = (check_name(lock), owner, reason, seconds(wait, "wait"))
+        return await self._call(lambda core: _recipes.hold_durably(core, *wanted))
+
+    async def release_durable(self, lock: str, owner: str, token: int) -> None:
+        """Releases the durable hold that has this token. A repeated call has no effect."""
+        await self._call(lambda core: _recipes.release_durable(core, check_name(lock), owner, token))
+
     async def request_release(
         self,
         lock: str,

@@ -402,3 +402,20 @@ def test_no_node_answers(name: str) -> None:
         with pytest.raises(holdfast.Unavailable):
             nobody.lock(name).acquire()
         assert time.monotonic() - began < 3
+
+
+def test_a_durable_hold_outlasts_its_client(cluster: Cluster) -> None:
+    name = f"durable/{uuid.uuid4()}"
+    with holdfast.Client(cluster.addresses) as hf:
+        token = hf.hold_durably(name, "carol", "moving to v2")
+    with holdfast.Client(cluster.addresses) as hf:
+        assert hf.hold_durably(name, "carol", "moving to v2") == token, "the owner names the hold"
+        with pytest.raises(holdfast.Busy):
+            hf.hold_durably(name, "dave", "a freeze", wait=0.1)
+        hf.release_durable(name, "carol", token + 1)
+        with pytest.raises(holdfast.Busy):
+            hf.lock(name, wait=0).acquire()
+        hf.release_durable(name, "carol", token)
+        hf.release_durable(name, "carol", token)
+        with hf.lock(name, wait=0) as guard:
+            assert guard.token > token

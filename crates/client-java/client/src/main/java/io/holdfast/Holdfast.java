@@ -212,6 +212,33 @@ public final class Holdfast implements AutoCloseable {
         return calls.json(Call.of("POST", target)).numberOr("asked", 0);
     }
 
+    /**
+     * Acquires a lock with a durable hold, or returns the token of the hold that the owner has. The hold outlasts this
+     * program: store the token, which alone releases it. After an interrupt, the same call returns the token, if any.
+     *
+     * @param name the name of the lock
+     * @param owner the name of the hold
+     * @param reason the reason, which others see
+     * @param wait the maximum wait, up to 5 minutes
+     * @return the fencing token
+     * @throws InterruptedException if the thread is interrupted while it waits
+     * @throws BusyException if the wait ended before the grant
+     */
+    public long holdDurably(String name, String owner, String reason, Duration wait) throws InterruptedException {
+        return DurableHold.acquire(calls, name, owner, reason, wait);
+    }
+
+    /**
+     * Releases the durable hold that has this token. A repeated call changes nothing.
+     *
+     * @param name the name of the lock
+     * @param owner the name of the hold
+     * @param token the token of the hold
+     */
+    public void releaseDurable(String name, String owner, long token) {
+        DurableHold.release(calls, name, owner, token);
+    }
+
     /** Closes the sessions, which releases everything they hold. A named session stays open. */
     @Override
     public void close() {

@@ -305,6 +305,24 @@ class LocksTest {
     }
 
     @Test
+    void aDurableHoldOutlastsItsClient() throws Exception {
+        long token = one.holdDurably("r", "carol", "moving to v2", Duration.ZERO);
+        assertEquals(token, two.holdDurably("r", "carol", "moving to v2", Duration.ZERO), "the owner names the hold");
+        BusyException busy = assertThrows(
+                BusyException.class, () -> two.holdDurably("r", "dave", "a freeze", Duration.ofMillis(100)));
+        assertTrue(busy.code().equals("wait-timeout"), busy.code());
+        one.close();
+        assertThrows(BusyException.class, () -> two.lock("r").tryAcquire());
+        two.releaseDurable("r", "carol", token + 1);
+        assertThrows(BusyException.class, () -> two.lock("r").tryAcquire(), "another token ends nothing");
+        two.releaseDurable("r", "carol", token);
+        two.releaseDurable("r", "carol", token);
+        try (Guard guard = two.lock("r").tryAcquire()) {
+            assertTrue(guard.token() > token);
+        }
+    }
+
+    @Test
     void manyThreadsExcludeEachOther() throws Exception {
         int threads = 8;
         int rounds = 6;

@@ -1,0 +1,39 @@
+package io.holdfast;
+
+import java.time.Duration;
+
+/** The calls of durable holds, which have no session, no renewal and no end of their time. */
+final class DurableHold {
+    private static final Duration WAIT_MAX = Duration.ofMinutes(5);
+
+    private DurableHold() {}
+
+    /** Returns the token. A late copy of the call acquires nothing after the release, because the attempt is then over. */
+    static long acquire(Calls calls, String lock, String owner, String reason, Duration wait)
+            throws InterruptedException {
+        long nanos = Acquire.nanos(Names.between("the wait", wait, Duration.ZERO, WAIT_MAX));
+        Delivery first = calls.deliver(call(lock, owner, reason, nanos, Numbers.next(0)), null);
+        long newest = first.error() == null ? -1 : first.error().newest("attempt-over");
+        // Another program of the owner has a clock that is ahead.
+        Delivery granted = newest < 0
+                ? first
+                : calls.deliver(call(lock, owner, reason, nanos, Numbers.next(newest)), null);
+        return granted.json().numberOr("token", 0);
+    }
+
+    private static Call call(String lock, String owner, String reason, long wait, long attempt) {
+        Call.Target target = target(lock, owner)
+                .with("attempt", attempt)
+                .with("reason", reason)
+                .waiting(wait);
+        return Call.of("PUT", target.toString()).harmless().waiting(wait);
+    }
+
+    static void release(Calls calls, String lock, String owner, long token) {
+        calls.send(Call.of("DELETE", target(lock, owner).with("token", token).toString()).harmless()).orThrow();
+    }
+
+    private static Call.Target target(String lock, String owner) {
+        return Call.Target.of("/v1/locks/", Names.lock(lock)).with("hold", "durable").with("owner", owner);
+    }
+}
