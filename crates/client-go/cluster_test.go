@@ -580,3 +580,36 @@ func TestArguments(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestADurableHoldOutlastsItsClient(t *testing.T) {
+	ctx := background(t)
+	a, b := newClient(t, shared, holdfast.Config{}), newClient(t, shared, holdfast.Config{})
+	token, err := a.HoldDurably(ctx, "freeze", "carol", "moving to v2", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Close()
+	if again, err := b.HoldDurably(ctx, "freeze", "carol", "moving to v2", 0); err != nil || again != token {
+		t.Fatal("the owner names the hold", again, token, err)
+	}
+	var busy *holdfast.BusyError
+	if _, err := b.HoldDurably(ctx, "freeze", "dave", "a freeze", 100*time.Millisecond); !errors.As(err, &busy) {
+		t.Fatal(err)
+	}
+	if err := b.ReleaseDurable(ctx, "freeze", "carol", token+1); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := b.TryLock(ctx, "freeze"); !errors.As(err, &busy) {
+		t.Fatal("another token ended the hold", err)
+	}
+	for i := 0; i < 2; i++ {
+		if err := b.ReleaseDurable(ctx, "freeze", "carol", token); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, guard, err := b.TryLock(ctx, "freeze")
+	if err != nil || guard.Token() <= token {
+		t.Fatal(guard, err)
+	}
+	guard.Release()
+}
