@@ -29,7 +29,7 @@ type Config struct {
 	// default is HOLDFAST_ADDR, a list with commas, otherwise 127.0.0.1:7400.
 	Addresses []string
 	// TTL is the time after which the locks of a dead client are free, 1 s to 24 h. The default is 30 s; a named session
-	// that exists keeps its own.
+	// that exists keeps its TTL.
 	TTL time.Duration
 	// SessionPrefix begins the generated name of the session. The default is sdk.
 	SessionPrefix string

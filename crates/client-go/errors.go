@@ -232,7 +232,7 @@ func rejectedWith(err error, codes ...string) *Problem {
 	return nil
 }
 
-// newestAttempt returns the newest attempt of the session if the call was rejected because its own attempt is over.
+// newestAttempt returns the newest attempt of the session if the call was rejected because the attempt of the call is over.
 func newestAttempt(err error) (int64, bool) {
 	problem := rejectedWith(err, "attempt-over")
 	if problem == nil || problem.NewestAttempt == 0 {
@@ -241,7 +241,7 @@ func newestAttempt(err error) (int64, bool) {
 	return problem.NewestAttempt, true
 }
 
-// newestRequest returns the newest request of the session if the call was rejected because its own request is over.
+// newestRequest returns the newest request of the session if the call was rejected because the request of the call is over.
 func newestRequest(err error) (int64, bool) {
 	problem := rejectedWith(err, "request-over")
 	if problem == nil || problem.NewestRequest == 0 {

@@ -97,7 +97,7 @@ func (s *session) deliverEvent(event *eventBody) {
 		}
 		switch event.Kind {
 		case "lost":
-			// A guard with a conversion in progress gets the result from its own call.
+			// A guard with a conversion in progress gets the result from the call that changes it.
 			if e.stage == stageHeld {
 				e.limits.lose(lossOf(e, event), now())
 			}

@@ -8,7 +8,7 @@ import (
 )
 
 // A modeChange is a hold between two modes. While the mode is unknown the entry is converting, so that its new token does
-// not look like a loss. Each call names the attempt that it changes and has a larger number of its own, so a late copy
+// not look like a loss. Each call names the attempt that it changes and has a larger number, so a late copy
 // converts nothing. An entry has one change at a time.
 type modeChange struct {
 	guard *Guard
@@ -180,7 +180,7 @@ func (m *modeChange) complete(mode Mode, grant *grantBody, sent moment) error {
 	}
 	g.session.mu.Lock()
 	defer g.session.mu.Unlock()
-	// The answer has the strongest mode of the owner's guards, and each guard keeps its own.
+	// The answer has the strongest mode of the owner's guards, and each guard keeps its mode.
 	grant.Mode = mode
 	g.entry.grant = *grant
 	if g.entry.stage != stageLeaving {

@@ -8,7 +8,7 @@ import (
 // multiLockMax is the maximum number of locks of one acquire.
 const multiLockMax = 16
 
-// A MultiGuard has several locks, acquired in one step. Each lock has its own token. Ensure fails after the first loss; the
+// A MultiGuard has several locks, acquired in one step. Each lock has a separate token. Ensure fails after the first loss; the
 // other locks stay held until Release.
 type MultiGuard struct{ *holding }
 

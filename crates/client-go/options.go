@@ -53,8 +53,8 @@ func Permits(n, limit int) LockOption {
 // Priority is the priority in the queue, 0 to 9. One level is worth 10 s of waiting unless the policy of the lock differs.
 func Priority(level int) LockOption { return func(o *lockOptions) { o.priority = level } }
 
-// Owner names the owner within the session. All acquires of one owner share the hold; by default each guard has an owner of
-// its own, so two guards of one client exclude each other.
+// Owner names the owner within the session. All acquires of one owner share the hold; by default each guard has another
+// owner, so two guards of one client exclude each other.
 func Owner(name string) LockOption { return func(o *lockOptions) { o.owner = name } }
 
 // Reentrant(false) rejects another acquire of the same Owner. Reentrant(true) also enters the hold that the owner has in a

@@ -35,7 +35,7 @@ type Lock struct {
 
 	mu    sync.Mutex
 	guard *holdfast.Guard
-	// refusedUntil: the elector may still lead by its own clock after a loss. It gets no new hold before, so that its work
+	// refusedUntil: the elector may still lead by its clock after a loss. It gets no new hold before, so that its work
 	// cannot go on with a new token.
 	refusedUntil time.Time
 }
@@ -55,7 +55,7 @@ func (l *Lock) Token() int64 {
 }
 
 // Guard returns the guard of the leadership, or nil while this candidate does not lead. The context of the guard is
-// cancelled at the loss. The elector cancels its own context up to RenewDeadline later.
+// cancelled at the loss. The elector cancels its context up to RenewDeadline later.
 func (l *Lock) Guard() *holdfast.Guard {
 	l.mu.Lock()
 	defer l.mu.Unlock()

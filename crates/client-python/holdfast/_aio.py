@@ -1,4 +1,4 @@
-"""What the asyncio API does in its own way; `_sync.py` has the same names for the blocking API."""
+"""What differs in the asyncio API; `_sync.py` has the same names for the blocking API."""
 
 from __future__ import annotations
 

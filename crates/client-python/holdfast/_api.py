@@ -29,8 +29,8 @@ _EXIT_TIMEOUT = 2.0
 class ClientBase:
     """A handle to a cluster, with one session that is renewed while a guard needs it.
 
-    It sends nothing before its first call. Threads and tasks share it. A forked child may use it, too, with a session of
-    its own.
+    It sends nothing before its first call. Threads and tasks share it. A forked child may use it, too, with another
+    session.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """The daemon thread that runs the calls and renewals of all clients of a process, on a separate event loop.
 
-A caller that blocks its thread or its event loop cannot stop the renewals. After a fork, the child starts an engine of its
-own at its first call; it never touches the connections of its parent.
+A caller that blocks its thread or its event loop cannot stop the renewals. After a fork, the child starts another engine
+at its first call; it never touches the connections of its parent.
 """
 
 from __future__ import annotations

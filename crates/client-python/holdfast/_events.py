@@ -167,7 +167,7 @@ def _deliver_event(session: Session, event: Mapping[str, Any]) -> None:
     entries = session.entries.of_hold(event["lock"], event["token"])
     if event["kind"] == "lost":
         for entry in entries:
-            # A guard with a release or a conversion in progress gets the result from its own call.
+            # A guard with a release or a conversion in progress gets the result from the call that changes it.
             if entry.stage is Stage.HELD:
                 entry.lose(_loss_of(entry, event))
         session.limits_changed.set()

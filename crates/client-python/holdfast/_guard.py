@@ -126,7 +126,7 @@ class SingleGuardBase(GuardBase[LostT, RequestT]):
 
 
 class MultiGuardBase(GuardBase[LostT, RequestT]):
-    """Several held locks, each with its own token."""
+    """Several held locks, each with a separate token."""
 
     @property
     def locks(self) -> List[str]:

@@ -1,4 +1,4 @@
-"""What the blocking API does in its own way; `_aio.py` has the same names for the asyncio API."""
+"""What differs in the blocking API; `_aio.py` has the same names for the asyncio API."""
 
 from __future__ import annotations
 

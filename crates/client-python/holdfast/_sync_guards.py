@@ -36,7 +36,7 @@ def _release(guard: AnyGuard) -> None:
 
 
 def _leave(guard: AnyGuard, body: Body, error: _Exc) -> None:
-    """Releases after a body. The body's own error counts more than a loss, which becomes its context."""
+    """Releases after a body. The error of the body counts more than a loss, which becomes its context."""
     body_error = body.end(error)
     try:
         guard.release()

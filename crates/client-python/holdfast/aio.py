@@ -1,6 +1,6 @@
 """The asyncio client, with the names of the blocking one.
 
-Renewals run on a thread of their own, so that a blocked event loop cannot stop them. If a lock is lost, the task of the
+Renewals run on a separate thread, so that a blocked event loop cannot stop them. If a lock is lost, the task of the
 body of `async with` is cancelled, and the statement raises `Lost`.
 """
 

@@ -173,12 +173,12 @@ def is_unauthenticated(error: BaseException) -> bool:
 
 
 def newest_attempt(error: BaseException) -> Optional[int]:
-    """The newest attempt of the session, if the call was rejected because its own attempt is over."""
+    """The newest attempt of the session, if the call was rejected because the attempt of the call is over."""
     return _newest(error, "attempt-over", "newest_attempt")
 
 
 def newest_request(error: BaseException) -> Optional[int]:
-    """The newest request number of the session, if the call was rejected because its own number is over."""
+    """The newest request number of the session, if the call was rejected because the number of the call is over."""
     return _newest(error, "request-over", "newest_request")
 
 

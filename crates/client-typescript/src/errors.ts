@@ -156,12 +156,12 @@ export function isRejectedWith(error: unknown, ...codes: readonly string[]): err
   return error instanceof RejectedError && codes.includes(error.problem.code);
 }
 
-/** @internal The newest attempt of the session, if the call was rejected because its own attempt is over. */
+/** @internal The newest attempt of the session, if the call was rejected because the attempt of the call is over. */
 export function newestAttempt(error: unknown): bigint | undefined {
   return isRejectedWith(error, "attempt-over") ? error.rejection.newestAttempt : undefined;
 }
 
-/** @internal The newest request number of the session, if the call was rejected because its own number is over. */
+/** @internal The newest request number of the session, if the call was rejected because the number of the call is over. */
 export function newestRequest(error: unknown): bigint | undefined {
   return isRejectedWith(error, "request-over") ? error.rejection.newestRequest : undefined;
 }

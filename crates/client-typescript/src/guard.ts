@@ -138,7 +138,7 @@ export class Guard {
   }
 }
 
-/** Several locks that were granted together. Each has its own token and its own loss. */
+/** Several locks that were granted together. Each has a separate token and a separate loss. */
 export class MultiGuard {
   /** One guard for each lock, in the order of the acquire. */
   readonly guards: readonly Guard[];

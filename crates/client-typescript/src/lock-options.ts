@@ -17,7 +17,7 @@ export interface LockOptions {
   readonly limit?: number | undefined;
   /** The priority in the queue, from 0 to 9. */
   readonly priority?: number | undefined;
-  /** The owner within the session, which may acquire the lock again. By default each guard has its own. */
+  /** The owner within the session, which may acquire the lock again. By default each guard has another one. */
   readonly owner?: string | undefined;
   /** With `false`, another acquire of the owner is rejected. With `true`, it also enters the hold of a semaphore. */
   readonly reentrant?: boolean | undefined;

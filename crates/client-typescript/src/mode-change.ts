@@ -1,6 +1,6 @@
 /**
- * Changes the mode of a held lock without releasing it. Each call names the attempt that it changes and has a number of
- * its own, so a late copy converts nothing.
+ * Changes the mode of a held lock without releasing it. Each call names the attempt that it changes and has a larger
+ * number, so a late copy converts nothing.
  *
  * While the mode is unknown, the entry is `converting`, so that its new token does not look like a loss. An upgrade that
  * ends early restores the old mode. Bounds: one change of a hold at a time, with one call in flight.
@@ -114,7 +114,7 @@ export class ModeChange {
     return !isOver && (isUncertain(error) || error instanceof BusyError);
   }
 
-  /** Each guard of an owner keeps its own mode, although the answer has the strongest one. */
+  /** Each guard of an owner keeps its mode, although the answer has the strongest one. */
   #completed(mode: Mode, grant: GrantBody, sent: number): void {
     const { session, entry } = this.#held;
     const loss = session.acknowledge({ countedFrom: sent + grant.waited_ms, held: grant.expires_in_ms ?? 0 });

@@ -19,7 +19,7 @@ export class NumberedCalls {
   readonly #started: StartedCall[] = [];
   readonly #waiting: (() => void)[] = [];
 
-  /** Sends a call with a new number. Sends it once more with a larger number if its own is over. */
+  /** Sends a call with a new number. Sends it once more with a larger number if that number is over. */
   async send<T>(send: (request: bigint) => Promise<T>): Promise<T> {
     try {
       return await this.#numbered(0n, send);

@@ -2,7 +2,7 @@
  * The client's entry in the queue of one lock: waiting, held, or about to be released.
  *
  * A guard and the renewal of its session share the entry. Its attempt and its owner name it in the cluster, so each
- * guard releases exactly its own hold.
+ * guard releases only its hold.
  */
 import { LostError } from "./errors.js";
 import type { Lease } from "./lease.js";

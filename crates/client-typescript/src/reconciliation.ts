@@ -50,7 +50,7 @@ export class Reconciliation {
       if (event.kind === "release-requested") {
         entry.requestRelease(releaseRequestOf({ ...event, wanted_in_ms: event.wanted_in_ms ?? 0 }), answered);
       } else if (event.kind === "lost" && entry.stage === "held") {
-        // A guard with a pending change gets the result from its own call.
+        // A guard with a pending change gets the result from the call that changes it.
         const cause = causeOfEvent(event.cause, entry.limits.hasMaxHold);
         const reason = event.reason ?? (cause === "revoked" ? entry.releaseRequest?.reason : undefined);
         entry.lose({ cause, reason }, lease, answered);

@@ -84,7 +84,7 @@ export class Sessions {
     const name = this.naming.session ?? `${this.naming.prefix}-${randomName()}`;
     const settings = { name, isOwn: this.isOwn, ttl: ttl === undefined ? undefined : apiDuration(ttl), labels: this.naming.labels };
     return await Session.open(this.calls, settings, this.renewals, this.metrics).catch((error: unknown) => {
-      // A session without a lock has no effect and ends by itself, so the caller's own call was certainly not executed.
+      // A session without a lock has no effect and ends by itself, so the call of the caller was certainly not executed.
       throw error instanceof OutcomeUnknownError ? new UnavailableError(error.reason) : error;
     });
   }

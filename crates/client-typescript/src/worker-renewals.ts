@@ -1,7 +1,7 @@
 /**
  * Renews sessions on a worker thread, which a blocked event loop of the caller does not stop.
  *
- * The worker has its own connections. Its reports arrive as messages. `drain` reads them without the event loop, so that
+ * The worker has separate connections. Its reports arrive as messages. `drain` reads them without the event loop, so that
  * `ensure()` sees a renewal and a loss while the loop is blocked.
  */
 import { join } from "node:path";

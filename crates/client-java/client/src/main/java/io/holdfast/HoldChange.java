@@ -4,8 +4,8 @@ import java.time.Duration;
 import java.util.concurrent.TimeUnit;
 
 /**
- * A change of a held lock without releasing it, usually of its mode. Each call names the attempt that it changes and has a number
- * of its own, so a late copy of any call converts nothing. While the mode is unknown the entry is CONVERTING, so that its
+ * A change of a held lock without releasing it, usually of its mode. Each call names the attempt that it changes and has a larger
+ * number, so a late copy of any call converts nothing. While the mode is unknown the entry is CONVERTING, so that its
  * new token does not look like a loss. An upgrade that ends early restores the old mode, in the background if necessary.
  */
 final class HoldChange {

@@ -25,7 +25,7 @@ public final class HoldfastBuilder {
     }
 
     /**
-     * How long the locks of a dead client stay held; by default 30 s. A named session keeps its own without this call.
+     * How long the locks of a dead client stay held; by default 30 s. A named session keeps its ttl without this call.
      *
      * @param ttl from 1 s to 24 h
      * @return the builder

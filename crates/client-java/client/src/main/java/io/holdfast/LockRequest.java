@@ -120,7 +120,7 @@ public final class LockRequest {
     }
 
     /**
-     * Holds the lock for this owner, which may acquire it again. By default every guard has its own owner, so guards of
+     * Holds the lock for this owner, which may acquire it again. By default every guard has another owner, so guards of
      * one client exclude each other.
      *
      * @param owner a name without '/' and white space

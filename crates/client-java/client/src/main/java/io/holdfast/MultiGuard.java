@@ -4,7 +4,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 
-/** Several held locks. Each has its own token and its own loss; the other locks stay held after the loss of one. */
+/** Several held locks. Each has a separate token and a separate loss; the other locks stay held after the loss of one. */
 public final class MultiGuard implements AutoCloseable {
     private final List<Hold> holds;
 

@@ -9,7 +9,7 @@ import java.util.function.UnaryOperator;
 
 /**
  * The client's entry in the queue of one lock: waiting, held, or about to be released. The guard and the threads of its
- * session share it. Each guard has an owner and an attempt, so it releases exactly its own hold.
+ * session share it. Each guard has an owner and an attempt, so it releases only its hold.
  */
 final class QueueEntry {
     /** The stage of an entry. */

@@ -74,7 +74,7 @@ final class SessionEvents {
             if (kind.equals("release-requested")) {
                 session.requestRelease(entry, ReleaseRequest.read(event));
             } else if (kind.equals("lost") && entry.stage() == QueueEntry.Stage.HELD) {
-                // A guard with a release or a conversion in progress gets the result from its own call.
+                // A guard with a release or a conversion in progress gets the result from the call that changes it.
                 session.lose(entry, lossOf(entry, event));
             }
         }
