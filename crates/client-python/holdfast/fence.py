@@ -41,6 +41,9 @@ INSERT INTO fence (resource, token, holder) SELECT ?1, ?3, ?4 WHERE ?3 <= ?2
 """
 
 
+_MYSQL_RAISE = "CALL fence_check_shared(%s, %s, %s, %s)"
+
+
 class Stale(Exception):
     """A newer holder has written to the resource. Discard what was read, and acquire the lock again."""
 
@@ -98,7 +101,7 @@ def postgresql(cursor: Cursor, of: Holder, resource: Optional[str] = None) -> Cl
     try:
         cursor.execute(*postgresql_statement(claimed))
     except Exception as error:
-        if _sqlstate(error) == "FN001":
+        if _is_stale(error):
             raise Stale(claimed.resource, claimed.token) from error
         raise
     return claimed
@@ -111,7 +114,7 @@ def postgresql_statement(claimed: Claim) -> Tuple[str, Tuple[Any, ...]]:
 
 
 def sqlalchemy(connection: Any, of: Holder, resource: Optional[str] = None) -> Claim:
-    """Raises the mark in PostgreSQL or SQLite, through a connection or a session of SQLAlchemy.
+    """Raises the mark in PostgreSQL, MySQL, MariaDB or SQLite, through a connection or a session of SQLAlchemy.
 
     Call it as the first statement of the transaction. With asyncio: `await session.run_sync(fence.sqlalchemy, guard)`.
     """
@@ -125,14 +128,35 @@ def sqlalchemy(connection: Any, of: Holder, resource: Optional[str] = None) -> C
         raise_mark_sqlite(connection.connection.dbapi_connection, claimed)
     elif dialect == "postgresql":
         statement = text("SELECT fence_check_shared(:resource, CAST(:token AS bigint), CAST(:floor AS bigint), :holder)")
-        try:
-            connection.execute(statement, vars(claimed))
-        except Exception as error:
-            if _sqlstate(error) == "FN001":
-                raise Stale(claimed.resource, claimed.token) from error
-            raise
+        _execute(connection, statement, claimed)
+    elif dialect in ("mysql", "mariadb"):
+        _execute(connection, text("CALL fence_check_shared(:resource, :token, :floor, :holder)"), claimed)
     else:
         raise NotImplementedError(f"no guard for {dialect}: raise the mark by another statement")
+    return claimed
+
+
+def _execute(connection: Any, statement: Any, claimed: Claim) -> None:
+    try:
+        connection.execute(statement, vars(claimed))
+    except Exception as error:
+        if _is_stale(error):
+            raise Stale(claimed.resource, claimed.token) from error
+        raise
+
+
+def mysql(cursor: Cursor, of: Holder, resource: Optional[str] = None) -> Claim:
+    """Raises the mark in MySQL or MariaDB. Call it as the first statement of the transaction.
+
+    Works with mysqlclient, PyMySQL and the cursors of Django. Tested with MariaDB.
+    """
+    claimed = claim(of, resource)
+    try:
+        cursor.execute(_MYSQL_RAISE, (claimed.resource, claimed.token, claimed.floor, claimed.holder))
+    except Exception as error:
+        if _is_stale(error):
+            raise Stale(claimed.resource, claimed.token) from error
+        raise
     return claimed
 
 
@@ -164,6 +188,11 @@ def raise_mark_sqlite(connection: Any, claimed: Claim) -> None:
     if raised.rowcount == 0:
         row = connection.execute("SELECT token FROM fence WHERE resource = ?", (claimed.resource,)).fetchone()
         raise Stale(claimed.resource, claimed.token, row[0] if row else None)
+
+
+def _is_stale(error: BaseException) -> bool:
+    # The drivers of MySQL report no SQLSTATE.
+    return _sqlstate(error) == "FN001" or "stale fencing token" in str(error)
 
 
 def _sqlstate(error: Optional[BaseException]) -> Optional[str]:

@@ -6,9 +6,10 @@ import subprocess
 import time
 import uuid
 from pathlib import Path
-from typing import Any, Dict, Iterator
+from typing import Any, Dict, Iterator, Optional
 
 import holdfast
+import mariadb
 import postgres
 import pytest
 from conftest import PROGRAM, Cluster
@@ -30,6 +31,10 @@ def databases(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Ite
     if server:
         engine = "django.db.backends.postgresql"
         databases["postgres"] = {"ENGINE": engine, "NAME": "postgres", "USER": "postgres", "HOST": server.host}
+    maria = _mariadb()
+    if maria:
+        engine = "django.db.backends.mysql"
+        databases["mariadb"] = {"ENGINE": engine, "NAME": "shop", "USER": "root", "HOST": maria.socket}
     settings.configure(DATABASES=databases, HOLDFAST={"addresses": cluster.addresses, "ttl": 15}, INSTALLED_APPS=[])
     django.setup()
     yield databases
@@ -40,16 +45,28 @@ def databases(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Ite
     contrib.client().close()
     if server:
         server.stop()
+    if maria:
+        maria.stop()
 
 
-@pytest.fixture(params=["default", "postgres"])
+def _mariadb() -> Optional[mariadb.MariaDb]:
+    try:
+        import pymysql
+    except ImportError:
+        return None
+    # The class for mysqlclient, which must be compiled.
+    pymysql.install_as_MySQLdb()
+    return mariadb.MariaDb(PROGRAM) if PROGRAM and mariadb.is_installed() else None
+
+
+@pytest.fixture(params=["default", "postgres", "mariadb"])
 def using(request: pytest.FixtureRequest, databases: Dict[str, Any]) -> str:
     """A database with a table and the marks."""
     from django.db import OperationalError, connections
 
     alias: str = request.param
     if alias not in databases:
-        pytest.skip("no PostgreSQL server")
+        pytest.skip(f"no server for {alias}")
     connection = connections[alias]
     for _ in range(100):
         try:
@@ -60,7 +77,7 @@ def using(request: pytest.FixtureRequest, databases: Dict[str, Any]) -> str:
     with connection.cursor() as cursor:
         if connection.vendor == "sqlite":
             cursor.connection.executescript(fence.SQLITE_SCHEMA)
-        else:
+        elif connection.vendor == "postgresql":
             command = [str(PROGRAM), "fence", "init", "--postgres"]
             cursor.execute(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
         cursor.execute("DROP TABLE IF EXISTS orders")

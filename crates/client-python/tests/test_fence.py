@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Iterator
 
 import holdfast
+import mariadb
 import postgres
 import pytest
 from conftest import PROGRAM, Cluster
@@ -150,6 +151,39 @@ class TestPostgres:
         sqlalchemy = pytest.importorskip("sqlalchemy")
         host = dsn.split()[0].partition("=")[2]
         check_sqlalchemy(sqlalchemy.create_engine(f"postgresql+psycopg://postgres@/postgres?host={host}"))
+
+
+@pytest.fixture(scope="module")
+def maria() -> Iterator[mariadb.MariaDb]:
+    pytest.importorskip("pymysql")
+    if not mariadb.is_installed() or PROGRAM is None:
+        pytest.skip("no MariaDB server, or no program holdfast")
+    running = mariadb.MariaDb(PROGRAM)
+    yield running
+    running.stop()
+
+
+class TestMariaDb:
+    def test_a_smaller_token_changes_nothing(self, maria: mariadb.MariaDb) -> None:
+        import pymysql
+
+        with pymysql.connect(unix_socket=maria.socket, user="root", database="shop") as connection:
+            for token, is_accepted in ((34, True), (33, False), (35, True)):
+                with connection.cursor() as cursor:
+                    if is_accepted:
+                        fence.mysql(cursor, exclusive(token))
+                        connection.commit()
+                    else:
+                        with pytest.raises(Stale):
+                            fence.mysql(cursor, exclusive(token))
+                        connection.rollback()
+
+    def test_sqlalchemy(self, maria: mariadb.MariaDb) -> None:
+        sqlalchemy = pytest.importorskip("sqlalchemy")
+        engine = sqlalchemy.create_engine(f"mysql+pymysql://root@/shop?unix_socket={maria.socket}")
+        with engine.begin() as connection:
+            connection.execute(sqlalchemy.text("CREATE TABLE orders AS SELECT 7 AS id, 100 AS pieces"))
+        check_sqlalchemy(engine)
 
 
 def check_sqlalchemy(engine: Any) -> None:

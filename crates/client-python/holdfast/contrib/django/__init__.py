@@ -1,7 +1,7 @@
 """Locks and fenced transactions in Django.
 
 The setting `HOLDFAST` has the options of `holdfast.Client`: `HOLDFAST = {"addresses": ["10.0.0.1:7400"]}`. The table of marks
-comes from `holdfast fence init --postgres` or `--sqlite`. The application `holdfast.contrib.django` has the command
+comes from `holdfast fence init --postgres`, `--mysql` or `--sqlite`. The application `holdfast.contrib.django` has the command
 `migrate_once`.
 """
 
@@ -55,13 +55,15 @@ def fenced_atomic(
 
 
 def raise_mark(of: fence.Holder, resource: Optional[str] = None, *, using: Optional[str] = None) -> None:
-    """Raises the mark in the transaction that is open, as its first statement. For PostgreSQL and SQLite."""
+    """Raises the mark in the transaction that is open, as its first statement."""
     connection: Any = connections[using or DEFAULT_DB_ALIAS]
     if not connection.in_atomic_block:
         raise transaction.TransactionManagementError("raise the mark inside of a transaction")
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
             fence.postgresql(cursor, of, resource)
+        elif connection.vendor == "mysql":
+            fence.mysql(cursor, of, resource)
         elif connection.vendor == "sqlite":
             # The cursor of Django translates placeholders.
             fence.raise_mark_sqlite(cursor.connection, fence.claim(of, resource))
