@@ -3,6 +3,7 @@ import { acquire } from "./acquire.js";
 import { Barrier, DoubleBarrier } from "./barriers.js";
 import { Calls } from "./calls.js";
 import { connectionOf, type ConnectionOptions } from "./connection.js";
+import { holdDurably, releaseDurable, type DurableHoldOptions } from "./durable.js";
 import { toMillis, toMillisIfSet, type Duration } from "./duration.js";
 import { Election } from "./election.js";
 import { BusyError, HoldfastError, LostError } from "./errors.js";
@@ -141,6 +142,19 @@ export class Client {
   /** Asks the holders of a lock to release it. Returns the number of holders that were asked. */
   async requestRelease(name: string, options: ReleaseRequestOptions = {}): Promise<number> {
     return await requestRelease(this.#sessions.calls, name, options);
+  }
+
+  /**
+   * Acquires a lock with a durable hold, or finds the hold that the owner has, and returns its token. The hold outlasts this
+   * program: store the token, which alone releases it.
+   */
+  async holdDurably(name: string, options: DurableHoldOptions): Promise<number> {
+    return await holdDurably(this.#sessions.calls, name, options);
+  }
+
+  /** Releases the durable hold that has this token. A repeated call has no effect. */
+  async releaseDurable(name: string, { owner, token }: { readonly owner: string; readonly token: number }): Promise<void> {
+    await releaseDurable(this.#sessions.calls, name, owner, token);
   }
 
   /** Closes the sessions of the client, which releases everything that they hold, and its connections. */

@@ -18,6 +18,7 @@ export {
 } from "./errors.js";
 export { Guard, MultiGuard } from "./guard.js";
 export type { LockOptions, Mode, MultiLockOptions } from "./lock-options.js";
+export type { DurableHoldOptions } from "./durable.js";
 export type { LockState, ReleaseRequestOptions } from "./lock-state.js";
 export type { Loss, LossCause } from "./loss.js";
 export type { Metrics } from "./metrics.js";

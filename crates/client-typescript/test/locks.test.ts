@@ -30,6 +30,23 @@ describe("against a cluster of three nodes", { skip }, () => {
     return created;
   }
 
+  test("a durable hold outlasts its client", async () => {
+    const freeze = { owner: "carol", reason: "moving to v2" };
+    const a = client();
+    const token = await a.holdDurably("freeze", freeze);
+    await a.close();
+    const b = client();
+    assert.equal(await b.holdDurably("freeze", freeze), token, "the owner names the hold");
+    await assert.rejects(b.holdDurably("freeze", { owner: "dave", reason: "a freeze", wait: "100ms" }), BusyError);
+    await b.releaseDurable("freeze", { owner: "carol", token: token + 1 });
+    await assert.rejects(b.tryLock("freeze"), BusyError);
+    await b.releaseDurable("freeze", { owner: "carol", token });
+    await b.releaseDurable("freeze", { owner: "carol", token });
+    const guard = await b.tryLock("freeze");
+    assert.ok(guard.token > token);
+    await guard.release();
+  });
+
   test("two guards of one client exclude each other, and tokens grow", async () => {
     const a = client();
     const first = await a.lock("exclude");
