@@ -129,16 +129,6 @@ struct Semantics;
 
 /// The doctests compile the code of this page.
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/how-to/leader-election.md")]
-struct LeaderElection;
-
-/// The doctests compile the code of this page.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/how-to/limit-concurrency.md")]
-struct LimitConcurrency;
-
-/// The doctests compile the code of this page.
-#[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
 

@@ -2,7 +2,7 @@
 //!
 //! [`play`] starts the cluster of a [`scenario`], sends calls to adapters by the [`protocol`], and injects faults. Each client
 //! has its own [`proxy`] to every node. At the end, [`checks`] judge the whole run by the cluster's own log. `README.md`
-//! describes all of it for authors of adapters.
+//! describes all of it for authors of adapters. [`programs`] are those of the pages, which [`program_run`] runs.
 //!
 //! Bounds: a scenario has one cluster of at most five nodes; the record of a run grows with its steps.
 #![expect(
@@ -11,6 +11,7 @@
 )]
 
 pub mod adapter;
+pub mod blocks;
 pub mod checks;
 mod faults;
 pub mod grant_log;
@@ -18,6 +19,8 @@ mod observed;
 pub mod operator;
 pub mod play;
 mod poll;
+pub mod program_run;
+pub mod programs;
 pub mod protocol;
 pub mod proxy;
 pub mod scenario;

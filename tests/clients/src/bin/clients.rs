@@ -1,4 +1,5 @@
-//! `clients --language NAME --adapter COMMAND`: plays the scenarios with one adapter, and prints the results.
+//! `clients --language NAME --adapter COMMAND`: plays the scenarios with one adapter, runs the programs of the pages in
+//! this language, and prints the results.
 //!
 //! `scripts/clients` builds the adapters and calls it. Exit codes: 0 passed, 1 a scenario failed, 2 a usage error.
 
@@ -9,6 +10,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use holdfast_tests_clients::scenario::{self, ScenarioFile};
 use holdfast_tests_clients::suite::{self, Matrix, Played, ScenarioResult};
+use holdfast_tests_clients::{program_run, programs};
 
 /// Plays the scenarios of client libraries with one adapter.
 #[derive(Debug, Parser)]
@@ -19,7 +21,7 @@ struct Arguments {
     /// The column of the matrix.
     #[arg(long, default_value = "other")]
     language: String,
-    /// Only scenarios with this text in their names; repeatable.
+    /// Only scenarios with this text in their names, and programs of pages with it in their paths; repeatable.
     #[arg(long)]
     scenario: Vec<String>,
     /// Only the quick scenarios.
@@ -51,25 +53,30 @@ async fn main() -> ExitCode {
 
 async fn run(arguments: &Arguments) -> Result<bool, String> {
     let all = scenario::all()?;
-    let is_chosen = |file: &&ScenarioFile| {
-        let is_named = arguments.scenario.iter().any(|text| file.id.contains(text.as_str()));
-        (arguments.scenario.is_empty() || is_named) && (!arguments.quick || file.scenario.quick)
+    let is_named = |name: &str| {
+        let texts = &arguments.scenario;
+        texts.is_empty() || texts.iter().any(|text| name.contains(text.as_str()))
     };
+    let is_chosen =
+        |file: &&ScenarioFile| is_named(&file.id) && (!arguments.quick || file.scenario.quick);
     let chosen: Vec<ScenarioFile> = all.iter().filter(is_chosen).cloned().collect();
-    if chosen.is_empty() {
-        return Err("no scenario has this name".to_owned());
+    let mut programs = programs::all()?;
+    programs.retain(|program| {
+        program.language.names().0 == arguments.language && is_named(&program.place)
+    });
+    if chosen.is_empty() && programs.is_empty() {
+        return Err("no scenario and no page has this name".to_owned());
     }
     let began = std::time::Instant::now();
     let played = suite::play_all(&chosen, &arguments.adapter, arguments.jobs, report).await;
-    let count = |is: fn(&ScenarioResult) -> bool| played.iter().filter(|p| is(&p.result)).count();
-    let failed = count(|result| matches!(result, ScenarioResult::Failed(_)));
-    write(&format!(
-        "{}: {} passed, {failed} failed, {} unsupported in {} s\n",
-        arguments.language,
-        count(|result| *result == ScenarioResult::Passed),
-        count(|result| matches!(result, ScenarioResult::Unsupported(_))),
-        began.elapsed().as_secs()
-    ));
+    let is_passed = summarize(&format!("{}, scenarios", arguments.language), &played, began);
+    let (began, mut ran) = (std::time::Instant::now(), Vec::new());
+    let rust_programs = std::env::current_exe().map_err(|error| error.to_string())?;
+    for program in &programs {
+        ran.push(program_run::run(program, &rust_programs.with_file_name("page-programs")).await);
+        ran.last().into_iter().for_each(report);
+    }
+    let is_as_shown = summarize(&format!("{}, programs of pages", arguments.language), &ran, began);
     if let (Some(results), Some(page)) = (&arguments.results, &arguments.page) {
         let text = std::fs::read_to_string(results).unwrap_or_else(|_| "{}".to_owned());
         let mut matrix: Matrix = serde_json::from_str(&text).map_err(|error| error.to_string())?;
@@ -79,7 +86,20 @@ async fn run(arguments: &Arguments) -> Result<bool, String> {
         std::fs::write(results, text + "\n").map_err(|error| error.to_string())?;
         std::fs::write(page, suite::page(&all, &matrix)).map_err(|error| error.to_string())?;
     }
-    Ok(failed == 0)
+    Ok(is_passed && is_as_shown)
+}
+
+/// Prints the numbers of the results. Returns `false` if one failed.
+fn summarize(what: &str, played: &[Played], began: std::time::Instant) -> bool {
+    let count = |is: fn(&ScenarioResult) -> bool| played.iter().filter(|p| is(&p.result)).count();
+    let failed = count(|result| matches!(result, ScenarioResult::Failed(_)));
+    write(&format!(
+        "{what}: {} passed, {failed} failed, {} unsupported in {} s\n",
+        count(|result| *result == ScenarioResult::Passed),
+        count(|result| matches!(result, ScenarioResult::Unsupported(_))),
+        began.elapsed().as_secs()
+    ));
+    failed == 0
 }
 
 fn report(played: &Played) {

@@ -34,7 +34,7 @@ pages! {
     the_page_of_cron_jobs_runs_alone "docs/how-to/cron-job.md",
     the_page_of_leader_election_runs_alone "docs/how-to/leader-election.md",
     the_page_of_limits_runs_alone "docs/how-to/limit-concurrency.md",
-    the_page_of_python_runs_alone "docs/how-to/python.md",
+    the_page_of_long_work_runs_alone "docs/how-to/hold-a-lock.md",
     the_page_of_terraform_runs_alone "docs/how-to/terraform.md",
     the_page_for_users_of_zookeeper_runs_alone "docs/how-to/from-zookeeper.md",
     the_page_for_users_of_redis_runs_alone "docs/how-to/from-redis.md",

@@ -33,9 +33,9 @@ const START: &str = "1. Start a cluster";
 const LOCK: &str = "2. Take a lock, and be refused";
 const QUEUE: &str = "3. Wait in the queue";
 const RUN: &str = "4. Run a command under a lock";
-const FENCE: &str = "5. Fence a write";
-const LOSE: &str = "6. Lose a node";
-const CLEAN: &str = "7. Clean up";
+const FENCE: &str = "6. Fence a write";
+const LOSE: &str = "7. Lose a node";
+const CLEAN: &str = "8. Clean up";
 
 /// Two shells, in which the start of the page has put `holdfast` on the path.
 fn two_shells(desk: &Desk, mut start: Section) -> [Shell; 2] {

@@ -5,9 +5,9 @@
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
-use holdfast_lab::Program;
+use holdfast_lab::{Program, as_shown};
 
-use crate::page::{Step, matches};
+use crate::page::Step;
 
 /// Begins the line with the exit code.
 const EXIT: &str = "exit code of the command: ";
@@ -67,9 +67,9 @@ impl Shell {
             self.printed.extend([line.as_str(), "\n"]);
         };
         let stdout = std::mem::take(&mut self.printed).trim_end().to_owned();
-        let as_shown = step.shown.is_empty() || matches(&step.shown, &stdout);
+        let is_right = step.shown.is_empty() || as_shown(&step.shown, &stdout);
         assert!(
-            as_shown,
+            is_right,
             "$ {}\nthe page shows:\n{}\nprinted:\n{stdout}",
             step.command, step.shown
         );
