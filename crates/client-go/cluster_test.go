@@ -303,6 +303,10 @@ func TestSemaphoreAndOwners(t *testing.T) {
 	if err := two.ReleasePermits(background(t), 1); err != nil || len(two.Slots()) != 1 {
 		t.Fatal(err, two.Slots())
 	}
+	var invalid *holdfast.InvalidArgumentError
+	if err := two.ReleasePermits(background(t), 1); !errors.As(err, &invalid) || two.Permits() != 1 {
+		t.Fatal("a guard keeps a permit", err, two.Permits())
+	}
 	_, other, err := b.Semaphore("pool", 3).Acquire(background(t), 2, holdfast.Wait(0))
 	if err != nil {
 		t.Fatal(err)

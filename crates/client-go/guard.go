@@ -21,6 +21,7 @@ type holding struct {
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 	losses  chan *LostError
+	since   time.Time // the grant
 
 	releasing sync.Mutex
 	isOver    atomic.Bool // released, or on its way
@@ -57,14 +58,17 @@ func (c *Client) TryLock(ctx context.Context, name string, options ...LockOption
 // hold acquires locks, and watches for their losses.
 func (c *Client) hold(ctx context.Context, locks []string, options lockOptions) (*holding, error) {
 	started := time.Now()
-	label := strings.Join(locks, ",")
 	acquired, err := c.acquire(ctx, locks, options)
 	if err != nil {
-		c.metrics.AcquireFailed(label, err)
+		for _, lock := range locks {
+			c.metrics.AcquireFailed(lock, err)
+		}
 		return nil, err
 	}
-	c.metrics.Acquired(label, time.Since(started))
-	h := &holding{client: c, session: acquired.session, entries: acquired.entries}
+	h := &holding{client: c, session: acquired.session, entries: acquired.entries, since: time.Now()}
+	for _, lock := range locks {
+		c.metrics.Acquired(lock, h.since.Sub(started))
+	}
 	h.losses = make(chan *LostError, len(h.entries))
 	h.ctx, h.cancel = context.WithCancelCause(ctx)
 	if lost := h.watch(); lost != nil {
@@ -199,6 +203,10 @@ func (h *holding) Release() error {
 		h.session.releaseInBackground(h.entries)
 	case rejectedWith(err, "not-holder") != nil:
 		return lostError(h.entries[0], h.entries[0].grant.Token, &loss{cause: CauseReleasedElsewhere})
+	case err == nil:
+		for _, e := range h.entries {
+			h.client.metrics.Released(e.lock, time.Since(h.since))
+		}
 	}
 	return err
 }
@@ -208,6 +216,9 @@ func (g *Guard) Token() int64 { return g.grant().Token }
 
 // MinValidToken returns the smallest token of the lock that was valid at the grant: the floor of a shared holder.
 func (g *Guard) MinValidToken() int64 { return g.grant().MinValidToken }
+
+// Permits returns the number of permits; 1 unless the lock is a semaphore.
+func (g *Guard) Permits() int { return max(g.grant().Permits, 1) }
 
 // Name returns the name of the lock.
 func (g *Guard) Name() string { return g.entry.lock }
@@ -236,15 +247,16 @@ func (g *Guard) String() string {
 	return fmt.Sprintf("guard of lock %q, token %d: %s", g.Name(), g.Token(), state)
 }
 
-// Headers returns the header Fencing-Token for calls to a service that checks tokens. It has no resource if the name of the
-// lock has other characters than those of a header.
+// Headers returns the header Fencing-Token for calls to a service that checks tokens. A holder beside others also sends its
+// floor. The header has no resource if the name of the lock has other characters than printable ASCII, because HTTP libraries
+// reject them.
 func (g *Guard) Headers() http.Header {
 	grant := g.grant()
 	value := fmt.Sprint(grant.Token)
 	if quoted, isText := quoteHeader(g.entry.lock); isText {
 		value += "; resource=" + quoted
 	}
-	if grant.Mode != Exclusive || len(grant.Slots) > 0 {
+	if grant.MinValidToken != grant.Token {
 		value += fmt.Sprintf("; floor=%d", grant.MinValidToken)
 	}
 	return http.Header{"Fencing-Token": {value}}
@@ -259,13 +271,11 @@ func quoteHeader(text string) (string, bool) {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(text) + `"`, true
 }
 
-// ReleasePermits gives back n permits of a semaphore and keeps the others. Giving back the last one releases the guard.
+// ReleasePermits gives back n permits of a semaphore, from the highest slot down, and keeps the others with the same token. A
+// guard keeps at least one permit.
 func (g *Guard) ReleasePermits(ctx context.Context, n int) error {
-	if n <= 0 {
-		return invalid("the number of permits to give back is positive, and not %d", n)
-	}
-	if n >= g.grant().Permits {
-		return g.Release()
+	if n <= 0 || n >= g.Permits() {
+		return invalid("a guard keeps at least one permit: release the guard to give back all")
 	}
 	if err := g.Ensure(); err != nil {
 		return err

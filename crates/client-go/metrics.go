@@ -2,7 +2,7 @@ package holdfast
 
 import "time"
 
-// Metrics receives what a client counts, for example for Prometheus or OpenTelemetry. Its methods are called from several
+// Metrics receives what a client counts, once for each lock of an acquire, for example for Prometheus or OpenTelemetry. Its methods are called from several
 // goroutines and must return at once.
 type Metrics interface {
 	// Acquired reports a grant, and how long the caller waited for it.
@@ -11,8 +11,10 @@ type Metrics interface {
 	AcquireFailed(lock string, err error)
 	// Lost reports a loss.
 	Lost(lock string, cause Cause)
-	// Renewed reports a renewal of the session, without the time that the node held it.
-	Renewed(took time.Duration, err error)
+	// Released reports a release by the guard, and how long the lock was held.
+	Released(lock string, held time.Duration)
+	// Renewed reports a renewal of the session, and whether the cluster acknowledged it.
+	Renewed(session string, isAcknowledged bool)
 }
 
 type noMetrics struct{}
@@ -20,4 +22,5 @@ type noMetrics struct{}
 func (noMetrics) Acquired(string, time.Duration) {}
 func (noMetrics) AcquireFailed(string, error)    {}
 func (noMetrics) Lost(string, Cause)             {}
-func (noMetrics) Renewed(time.Duration, error)   {}
+func (noMetrics) Released(string, time.Duration) {}
+func (noMetrics) Renewed(string, bool)           {}

@@ -89,11 +89,10 @@ func (s *session) poll(events *sessionEvents) {
 	s.mu.Unlock()
 	wait = events.untilExamination(wait, at)
 	events.due = at.plus(pollPause)
-	started := time.Now()
 	d := s.send.parkKeepAlive(s.ctx, s.name, events.since, wait, deadline.left(at))
 	var body eventsBody
 	err := d.decode(&body)
-	s.client.metrics.Renewed(time.Since(started)-millis(body.WaitedMS), err)
+	s.client.metrics.Renewed(s.name, err == nil)
 	var lost *LostError
 	switch {
 	case s.ctx.Err() != nil:
@@ -121,11 +120,10 @@ func (s *session) renew(events *sessionEvents) {
 	if over != nil {
 		return
 	}
-	started := time.Now()
 	d := s.send.keepAlive(s.ctx, s.name, deadline.left(at))
 	var body sessionBody
 	err := d.decode(&body)
-	s.client.metrics.Renewed(time.Since(started), err)
+	s.client.metrics.Renewed(s.name, err == nil)
 	var lost *LostError
 	switch {
 	case s.ctx.Err() != nil:

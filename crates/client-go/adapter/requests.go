@@ -14,6 +14,8 @@ func (a *adapter) do(ctx context.Context, r *request) (fields, error) {
 	switch r.Do {
 	case "info":
 		return fields{"language": "go", "unsupported": []string{"fork"}}, nil
+	case "describe":
+		return describe()
 	case "client":
 		return nil, a.newClient(r)
 	case "cancel":

@@ -14,6 +14,7 @@ import (
 
 type metrics struct {
 	acquire  prometheus.Histogram
+	hold     prometheus.Histogram
 	failures *prometheus.CounterVec
 	losses   *prometheus.CounterVec
 	renewals *prometheus.CounterVec
@@ -26,10 +27,12 @@ func New(registerer prometheus.Registerer) holdfast.Metrics {
 	counter := func(name, help, label string) *prometheus.CounterVec {
 		return factory.NewCounterVec(prometheus.CounterOpts{Name: "holdfast_client_" + name, Help: help}, []string{label})
 	}
+	seconds := func(name, help string) prometheus.Histogram {
+		return factory.NewHistogram(prometheus.HistogramOpts{Name: "holdfast_client_" + name + "_seconds", Help: help})
+	}
 	return &metrics{
-		acquire: factory.NewHistogram(prometheus.HistogramOpts{
-			Name: "holdfast_client_acquire_seconds", Help: "Time from the call to the grant of a lock",
-		}),
+		acquire:  seconds("acquire", "Time from the call to the grant of a lock"),
+		hold:     seconds("hold", "Time from the grant of a lock to its release"),
 		failures: counter("acquire_failures_total", "Acquires that ended without a grant", "error"),
 		losses:   counter("losses_total", "Held locks that were lost", "cause"),
 		renewals: counter("renewals_total", "Renewals of sessions", "acknowledged"),
@@ -42,8 +45,10 @@ func (m *metrics) AcquireFailed(_ string, err error) { m.failures.WithLabelValue
 
 func (m *metrics) Lost(_ string, cause holdfast.Cause) { m.losses.WithLabelValues(string(cause)).Inc() }
 
-func (m *metrics) Renewed(_ time.Duration, err error) {
-	m.renewals.WithLabelValues(strconv.FormatBool(err == nil)).Inc()
+func (m *metrics) Released(_ string, held time.Duration) { m.hold.Observe(held.Seconds()) }
+
+func (m *metrics) Renewed(_ string, isAcknowledged bool) {
+	m.renewals.WithLabelValues(strconv.FormatBool(isAcknowledged)).Inc()
 }
 
 // kind returns the name of an error without its suffix.

@@ -17,6 +17,8 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from holdfast import Busy, Error, Gap, InvalidArgument, Leader, Lost, OutcomeUnknown, Rejected, Unavailable
 from holdfast import UnexpectedResponse, aio
 
+from describe import describe
+
 Request = Dict[str, Any]
 #: `None` if a forked child answers.
 Result = Optional[Dict[str, Any]]
@@ -69,6 +71,9 @@ class Adapter:
 
     async def info(self, request: Request) -> Result:
         return {"language": "python", "unsupported": UNSUPPORTED}
+
+    async def describe(self, request: Request) -> Result:
+        return dict(describe(KINDS))
 
     async def client(self, request: Request) -> Result:
         self.clients[request["name"]] = aio.Client(**options(request, "name"))

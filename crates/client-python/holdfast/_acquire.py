@@ -45,14 +45,14 @@ async def acquire(
     session_for: Callable[[Optional[float]], Awaitable[Session]], request: LockRequest, limit: WaitLimit
 ) -> HeldLocks:
     """Acquires the locks on the client's session, or on a new one if it ended before the grant."""
-    attempts = 0
+    began, attempts = _clock.now(), 0
     while True:
         attempts += 1
         session = await session_for(request.ttl)
         try:
-            began = _clock.now()
             held = await _Acquire(session, request, limit).run()
-            session.metrics.acquired(request.locks[0], _clock.now() - began)
+            for lock in request.locks:
+                session.metrics.acquired(lock, _clock.now() - began)
             return held
         except Lost as lost:
             # The session ended while it was idle, or while the entry was queued. The caller held nothing.
@@ -63,7 +63,8 @@ async def acquire(
                 raise Unavailable(lost.loss.reason or "no renewal was answered") from None
             raise
         except Error as error:
-            session.metrics.acquire_failed(request.locks[0], error)
+            for lock in request.locks:
+                session.metrics.acquire_failed(lock, error)
             raise
 
 

@@ -115,11 +115,7 @@ class SingleGuardBase(GuardBase[LostT, RequestT]):
 
     def headers(self, resource: Optional[str] = None) -> Dict[str, str]:
         """The header that carries the token to an HTTP service. The resource is the lock unless another one is named."""
-        return {"Fencing-Token": fencing_header(self.token, resource or self.lock, self._floor())}
-
-    def _floor(self) -> Optional[int]:
-        is_exclusive = self.mode == "exclusive" and not self.slots
-        return None if is_exclusive or self.min_valid_token == self.token else self.min_valid_token
+        return {"Fencing-Token": fencing_header(self.token, resource or self.lock, self.min_valid_token)}
 
     def __repr__(self) -> str:
         return f"<Guard of {self.lock!r}, token {self.token}, session {self.session!r}, {self._state()}>"
@@ -139,16 +135,21 @@ class MultiGuardBase(GuardBase[LostT, RequestT]):
 
     def headers(self, lock: str) -> Dict[str, str]:
         """The header that carries the token of one lock to an HTTP service."""
-        return {"Fencing-Token": fencing_header(self.tokens[lock], lock, None)}
+        grant = {hold.entry.lock: hold.grant for hold in self._held.holds}[lock]
+        return {"Fencing-Token": fencing_header(grant.token, lock, grant.min_valid_token)}
 
     def __repr__(self) -> str:
         return f"<MultiGuard of {self.tokens}, session {self.session!r}, {self._state()}>"
 
 
-def fencing_header(token: int, resource: str, floor: Optional[int]) -> str:
-    """`4812; resource="orders"`"""
+def fencing_header(token: int, resource: str, floor: int) -> str:
+    """`4812; resource="orders"; floor=4810`
+
+    The resource needs printable ASCII, because HTTP libraries reject other characters. Only a holder beside others has a floor.
+    """
+    is_plain = all(" " <= letter <= "~" for letter in resource)
     escaped = resource.replace("\\", "\\\\").replace('"', '\\"')
-    return f'{token}; resource="{escaped}"' + (f"; floor={floor}" if floor is not None else "")
+    return f"{token}" + (f'; resource="{escaped}"' if is_plain else "") + (f"; floor={floor}" if floor != token else "")
 
 
 def time_left(request: ReleaseRequest) -> float:

@@ -99,6 +99,7 @@ class HeldLocks:
         self.session = session
         self.holds = holds
         self.is_over = False
+        self._since = _clock.now()
 
     def loss(self) -> Optional[Lost]:
         """The first loss, in the order of the locks."""
@@ -157,9 +158,10 @@ class HeldLocks:
             for hold in self.holds:
                 hold.is_released = True
             self.session.unuse()
-            self.session.metrics.released(self.holds[0].entry.lock)
         if lost:
             raise lost
+        for lock in self.holds:
+            self.session.metrics.released(lock.entry.lock, _clock.now() - self._since)
 
     def release_in_background(self) -> None:
         """Releases all locks, for a caller that is gone."""

@@ -1,4 +1,4 @@
-"""The measurements of a client, for Prometheus, OpenTelemetry or another library."""
+"""The measurements of a client, once for each lock of an acquire, for Prometheus, OpenTelemetry or another library."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class Metrics:
     def lost(self, lock: str, cause: str) -> None:
         """A held lock was lost."""
 
-    def released(self, lock: str) -> None:
-        """A guard was released."""
+    def released(self, lock: str, held: float) -> None:
+        """A guard released a lock, `held` seconds after the grant."""
 
-    def renewed(self, session: str, succeeded: bool) -> None:
+    def renewed(self, session: str, acknowledged: bool) -> None:
         """A renewal was acknowledged, or failed."""

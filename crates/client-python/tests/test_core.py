@@ -213,8 +213,9 @@ class TestWords:
         assert many.method == "POST" and many.target.startswith("/v1/locks?name=a&name=b&session=s&owner=g-")
 
     def test_the_fencing_header(self) -> None:
-        assert fencing_header(4812, "orders", None) == '4812; resource="orders"'
+        assert fencing_header(4812, "orders", 4812) == '4812; resource="orders"'
         assert fencing_header(9, 'a"b\\', 3) == '9; resource="a\\"b\\\\"; floor=3'
+        assert fencing_header(9, "größe", 9) == "9"
 
     def test_access_tokens(self) -> None:
         assert token_in("hf_abc\n") == "hf_abc"

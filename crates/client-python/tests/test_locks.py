@@ -384,15 +384,20 @@ def test_metrics(cluster: Cluster, name: str) -> None:
         def lost(self, lock: str, cause: str) -> None:
             seen.append(f"lost {cause}")
 
-        def renewed(self, session: str, succeeded: bool) -> None:
-            seen.append(f"renewed {succeeded}")
+        def released(self, lock: str, held: float) -> None:
+            seen.append(f"released {lock}" if held > 0 else "no time")
+
+        def renewed(self, session: str, acknowledged: bool) -> None:
+            seen.append(f"renewed {acknowledged}")
 
     with holdfast.Client(cluster.addresses, ttl=3, metrics=Recorder()) as client:
         guard = client.lock(name).acquire()
         time.sleep(2)
         client.force_release(name, "test")
         guard.lost.wait(9)
-    assert f"acquired {name}" in seen
+        client.lock_many([f"{name}-a", f"{name}-b"]).acquire().release()
+    assert [f"acquired {name}", f"acquired {name}-a", f"acquired {name}-b"] == [one for one in seen if "acquired" in one]
+    assert [f"released {name}-a", f"released {name}-b"] == [one for one in seen if "released" in one and "force" not in one]
     assert "renewed True" in seen and "lost force-released" in seen
 
 

@@ -31,6 +31,6 @@ def test_a_registry_counts_what_a_client_does(cluster: Cluster) -> None:
     assert value("acquire_seconds_count") == 2
     assert value("acquire_failures_total", error="busy") == 1
     assert value("losses_total", cause="force-released") == 1
-    assert value("releases_total") == 1
+    assert value("hold_seconds_count") == 1
     assert value("renewals_total", acknowledged="true") >= 1
     assert name not in prometheus.generate_latest(registry).decode()

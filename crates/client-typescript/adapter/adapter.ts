@@ -13,6 +13,7 @@ import {
   type Observer,
   type Watcher,
 } from "holdfast";
+import { describe } from "./describe.js";
 import { CancelledError, checkFields, errorBody, Fields, UnsupportedError, type Request } from "./protocol.js";
 
 type AnyGuard = Guard | MultiGuard;
@@ -129,6 +130,7 @@ const wait = (fields: Fields, signal: AbortSignal) => ({ wait: fields.optionalNu
 
 const handlers: Readonly<Record<string, Handler>> = {
   info: () => ({ language: "typescript", unsupported: ["fork"] }),
+  describe,
   client: openClient,
   async acquire(fields, signal) {
     const guard = await clientOf(fields).lock(fields.text("lock"), lockOptions(fields, signal));

@@ -20,7 +20,7 @@ export interface Request {
 export class UnsupportedError extends Error {}
 export class CancelledError extends Error {}
 
-const KINDS = [
+export const KINDS = [
   [BusyError, "busy"],
   [LostError, "lost"],
   [UnavailableError, "unavailable"],

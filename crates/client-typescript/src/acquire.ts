@@ -24,14 +24,14 @@ const FRESH_SESSIONS_MAX = 3;
 
 /** Acquires the locks of a request, in the order of the request. */
 export async function acquire(sessions: Sessions, request: LockRequest): Promise<HeldLock[]> {
-  const label = request.locks.join(",");
+  const began = now();
   try {
     const until = request.wait === undefined ? Number.POSITIVE_INFINITY : monotonic() + request.wait;
     const held = await acquireUntil(sessions, request, until);
-    for (const lock of held) sessions.metrics.acquired?.(lock.lock, lock.grant.waited_ms);
+    for (const lock of request.locks) sessions.metrics.acquired?.(lock, Math.round(now() - began));
     return held;
   } catch (error) {
-    sessions.metrics.acquireFailed?.(label, error instanceof Error ? error.name : String(error));
+    for (const lock of request.locks) sessions.metrics.acquireFailed?.(lock, error);
     throw error;
   }
 }

@@ -2,7 +2,7 @@
 import { acquire } from "./acquire.js";
 import { Barrier, DoubleBarrier } from "./barriers.js";
 import { Calls } from "./calls.js";
-import { connectionOf, type ConnectionOptions } from "./connection.js";
+import { connectionOf, DEFAULT_ADDRESS, type ConnectionOptions } from "./connection.js";
 import { holdDurably, releaseDurable, type DurableHoldOptions } from "./durable.js";
 import { toMillis, toMillisIfSet, type Duration } from "./duration.js";
 import { Election } from "./election.js";
@@ -20,6 +20,16 @@ import { Sessions } from "./sessions.js";
 import { Tree } from "./tree.js";
 import { Watcher } from "./watcher.js";
 import { WorkerRenewals } from "./worker-renewals.js";
+
+/** The defaults of a client. Other options have the default of the cluster, or none. */
+export const DEFAULTS = {
+  /** Unless the environment variable `HOLDFAST_ADDR` has the nodes. */
+  addresses: [DEFAULT_ADDRESS],
+  sessionPrefix: "sdk",
+  labels: {},
+  requestTimeout: 10_000,
+  worker: false,
+} as const satisfies ClientOptions;
 
 export interface ClientOptions extends ConnectionOptions {
   /** How long the locks of a dead client stay held; 1 s to 24 h. By default 30 s, or that of the named session. */
@@ -50,14 +60,14 @@ export class Client {
   constructor(options: ClientOptions = {}) {
     const connection = connectionOf(options);
     this.#nodes = new Nodes(connection);
-    this.#renewals = options.worker === true ? new WorkerRenewals(connection) : new LocalRenewals(this.#nodes);
+    this.#renewals = (options.worker ?? DEFAULTS.worker) ? new WorkerRenewals(connection) : new LocalRenewals(this.#nodes);
     const naming = {
       session: options.session,
-      prefix: options.sessionPrefix ?? "sdk",
+      prefix: options.sessionPrefix ?? DEFAULTS.sessionPrefix,
       ttl: toMillisIfSet(options.ttl, "ttl"),
-      labels: options.labels ?? {},
+      labels: options.labels ?? DEFAULTS.labels,
     };
-    const calls = new Calls(this.#nodes, toMillis(options.requestTimeout ?? "10s", "requestTimeout"));
+    const calls = new Calls(this.#nodes, toMillis(options.requestTimeout ?? DEFAULTS.requestTimeout, "requestTimeout"));
     this.#sessions = new Sessions(calls, naming, this.#renewals, options.metrics ?? {});
     this.tree = new Tree(this.#sessions);
   }

@@ -2,6 +2,9 @@
 import { readFileSync } from "node:fs";
 import { InvalidArgumentError } from "./errors.js";
 
+/** The node of a client that names none. */
+export const DEFAULT_ADDRESS = "127.0.0.1:7400";
+
 export interface ConnectionOptions {
   /** The nodes: `host:port` or URLs. By default `HOLDFAST_ADDR`, otherwise `127.0.0.1:7400`. */
   readonly addresses?: readonly string[] | string | undefined;
@@ -45,7 +48,7 @@ export function connectionOf(options: ConnectionOptions): Connection {
 }
 
 function addressList(addresses: readonly string[] | string | undefined): readonly string[] {
-  const given = addresses ?? process.env["HOLDFAST_ADDR"] ?? "127.0.0.1:7400";
+  const given = addresses ?? process.env["HOLDFAST_ADDR"] ?? DEFAULT_ADDRESS;
   const list = typeof given === "string" ? given.split(",").map((address) => address.trim()) : given;
   if (list.length === 0) throw new InvalidArgumentError("addresses: name at least one node");
   return list;

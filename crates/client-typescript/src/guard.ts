@@ -91,11 +91,14 @@ export class Guard {
     this.#held.session.check();
   }
 
-  /** Returns the header that a fenced HTTP service expects; shared holders and permits also send their floor. */
+  /**
+   * Returns the header that a fenced HTTP service expects. A holder beside others also sends its floor. The header has no
+   * resource if the name of the lock has other characters than printable ASCII, because HTTP libraries reject them.
+   */
   headers(): { "Fencing-Token": string } {
-    const isShared = this.mode === "shared" || this.slots.length > 0;
-    const floor = isShared ? `; floor=${this.minValidToken}` : "";
-    return { "Fencing-Token": `${this.token}; resource="${this.lock.replace(/["\\]/g, "\\$&")}"${floor}` };
+    const resource = /^[ -~]*$/.test(this.lock) ? `; resource="${this.lock.replace(/["\\]/g, "\\$&")}"` : "";
+    const floor = this.minValidToken === this.token ? "" : `; floor=${this.minValidToken}`;
+    return { "Fencing-Token": `${this.token}${resource}${floor}` };
   }
 
   /** Becomes exclusive when the shared holders have left, with a new token. Requires the mode `upgradable`. */

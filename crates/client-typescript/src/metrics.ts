@@ -2,12 +2,12 @@
 import { debuglog } from "node:util";
 import type { LossCause } from "./loss.js";
 
-/** Receives the events that a program counts. Every method is optional and must not throw. */
+/** Receives the events that a program counts, once for each lock of an acquire. Every method is optional and must not throw. */
 export interface Metrics {
   /** A lock was granted after this wait. */
   acquired?(lock: string, waitedMs: number): void;
-  /** An acquire failed, with the name of its error. */
-  acquireFailed?(lock: string, error: string): void;
+  /** An acquire failed. */
+  acquireFailed?(lock: string, error: unknown): void;
   /** A lock was released by its guard. */
   released?(lock: string, heldMs: number): void;
   /** A held lock was lost. */

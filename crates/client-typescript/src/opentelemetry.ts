@@ -33,6 +33,7 @@ export function openTelemetryMetrics(meter: OpenTelemetryMeter): Metrics {
 }
 
 /** Returns e.g. `outcome-unknown` for `OutcomeUnknownError`. */
-function kindOf(error: string): string {
-  return error.replace(/Error$/, "").replace(/(?<=.)(?=[A-Z])/g, "-").toLowerCase();
+function kindOf(error: unknown): string {
+  const name = error instanceof Error ? error.name : "unknown";
+  return name.replace(/Error$/, "").replace(/(?<=.)(?=[A-Z])/g, "-").toLowerCase();
 }

@@ -72,6 +72,8 @@ impl Adapter {
     pub fn start(command: &str) -> Result<Self, String> {
         let mut shell = Command::new("sh");
         shell.arg("-c").arg(format!("exec {command}")).kill_on_drop(true);
+        // The driver names the nodes, and the table has the defaults without it.
+        shell.env_remove("HOLDFAST_ADDR");
         // Faults stop and kill the programs that the adapter started, too.
         shell.process_group(0);
         shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());

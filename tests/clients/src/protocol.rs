@@ -141,6 +141,8 @@ pub enum LockMode {
 pub enum Call {
     /// Names the language and what the client does not support.
     Info {},
+    /// Describes the names of the client: sections of names, each with its attributes.
+    Describe {},
     /// Creates a client. Sends nothing.
     Client(Box<ClientOptions>),
     /// Acquires a lock: `{token, session}`.

@@ -26,7 +26,9 @@ class PrometheusMetrics(Metrics):
         )
         self._failures = counter("acquire_failures", "Acquires that ended without a grant", "error")
         self._losses = counter("losses", "Held locks that were lost", "cause")
-        self._releases = counter("releases", "Released locks")
+        self._hold = Histogram(
+            "holdfast_client_hold_seconds", "Time from the grant of a lock to its release", registry=registry
+        )
         self._renewals = counter("renewals", "Renewals of sessions", "acknowledged")
 
     def acquired(self, lock: str, waited: float) -> None:
@@ -39,8 +41,8 @@ class PrometheusMetrics(Metrics):
     def lost(self, lock: str, cause: str) -> None:
         self._losses.labels(cause).inc()
 
-    def released(self, lock: str) -> None:
-        self._releases.inc()
+    def released(self, lock: str, held: float) -> None:
+        self._hold.observe(held)
 
-    def renewed(self, session: str, succeeded: bool) -> None:
-        self._renewals.labels(str(succeeded).lower()).inc()
+    def renewed(self, session: str, acknowledged: bool) -> None:
+        self._renewals.labels(str(acknowledged).lower()).inc()

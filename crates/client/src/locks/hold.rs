@@ -118,6 +118,13 @@ impl Hold {
         self.slots().iter().map(|slot| format!("{}#{slot}", self.lock())).collect()
     }
 
+    /// The header for an HTTP service that checks tokens. It has no resource if the lock's name has other characters than
+    /// printable ASCII, because HTTP libraries reject them.
+    pub fn headers(&self) -> [(&'static str, String); 1] {
+        let (token, floor) = (self.token(), self.min_valid_token());
+        [("Fencing-Token", fencing_header(token, self.lock().as_str(), floor))]
+    }
+
     /// The latest grant as a node returned it.
     pub fn grant(&self) -> Arc<GrantBody> {
         self.grant.borrow().clone()
@@ -292,4 +299,32 @@ pub(crate) async fn first_of<F: Future>(futures: impl Iterator<Item = F>) -> (us
         Poll::Pending
     })
     .await
+}
+
+/// `34; resource="orders"; floor=30`
+fn fencing_header(token: FencingToken, resource: &str, floor: FencingToken) -> String {
+    let mut value = token.to_string();
+    if resource.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+        let quoted = resource.replace('\\', "\\\\").replace('"', "\\\"");
+        value += &format!("; resource=\"{quoted}\"");
+    }
+    if floor != token {
+        value += &format!("; floor={floor}");
+    }
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fencing_header_has_a_floor_only_beside_other_holders_and_a_resource_only_in_ascii() {
+        let header =
+            |resource, floor| fencing_header(FencingToken(34), resource, FencingToken(floor));
+        assert_eq!(header("orders", 34), r#"34; resource="orders""#);
+        assert_eq!(header("orders", 30), r#"34; resource="orders"; floor=30"#);
+        assert_eq!(header(r#"a"b\c"#, 34), r#"34; resource="a\"b\\c""#);
+        assert_eq!(header("größe", 34), "34");
+    }
 }

@@ -8,6 +8,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
+use holdfast_lab::Cluster;
+use holdfast_tests_clients::api_description::ApiDescription;
+use holdfast_tests_clients::names::{self, NameTable};
+use holdfast_tests_clients::rejections;
 use holdfast_tests_clients::scenario::{self, ScenarioFile};
 use holdfast_tests_clients::suite::{self, Matrix, Played, ScenarioResult};
 use holdfast_tests_clients::{program_run, programs};
@@ -27,6 +31,9 @@ struct Arguments {
     /// Only the quick scenarios.
     #[arg(long)]
     quick: bool,
+    /// Only the names, the defaults and the errors of the library.
+    #[arg(long, conflicts_with = "scenario")]
+    names: bool,
     /// Scenarios at a time.
     #[arg(long, default_value_t = 2)]
     jobs: usize,
@@ -67,6 +74,10 @@ async fn run(arguments: &Arguments) -> Result<bool, String> {
     if chosen.is_empty() && programs.is_empty() {
         return Err("no scenario and no page has this name".to_owned());
     }
+    let is_agreed = !arguments.scenario.is_empty() || check_names(arguments).await?;
+    if arguments.names {
+        return Ok(is_agreed);
+    }
     let began = std::time::Instant::now();
     let played = suite::play_all(&chosen, &arguments.adapter, arguments.jobs, report).await;
     let is_passed = summarize(&format!("{}, scenarios", arguments.language), &played, began);
@@ -86,7 +97,7 @@ async fn run(arguments: &Arguments) -> Result<bool, String> {
         std::fs::write(results, text + "\n").map_err(|error| error.to_string())?;
         std::fs::write(page, suite::page(&all, &matrix)).map_err(|error| error.to_string())?;
     }
-    Ok(is_passed && is_as_shown)
+    Ok(is_passed && is_as_shown && is_agreed)
 }
 
 /// Prints the numbers of the results. Returns `false` if one failed.
@@ -100,6 +111,23 @@ fn summarize(what: &str, played: &[Played], began: std::time::Instant) -> bool {
         began.elapsed().as_secs()
     ));
     failed == 0
+}
+
+/// Compares the names, the defaults and the errors of a library with the table. Prints the differences.
+async fn check_names(arguments: &Arguments) -> Result<bool, String> {
+    let table = NameTable::read()?;
+    if !table.languages.contains_key(&arguments.language) {
+        return Ok(true);
+    }
+    let cluster = Cluster::of(1).start().await;
+    let api = ApiDescription::read(cluster.nodes()[0].http.base()).await?;
+    let found = names::describe(&arguments.adapter).await?;
+    let mut differences = table.differences(&arguments.language, &found)?;
+    differences.extend(rejections::differences(&table, &api, &arguments.adapter).await?);
+    let word = if differences.is_empty() { "pass" } else { "FAIL" };
+    write(&format!("{word}         names and errors\n"));
+    differences.iter().for_each(|difference| write(&format!("    {difference}\n")));
+    Ok(differences.is_empty())
 }
 
 fn report(played: &Played) {

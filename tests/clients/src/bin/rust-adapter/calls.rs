@@ -1,5 +1,6 @@
 //! The calls of the protocol.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use holdfast_tests_clients::protocol::{
 };
 use serde_json::{Value, json};
 
+use crate::describe::describe;
 use crate::guards::{self, AnyGuard, keep};
 use crate::mutation::Mutation;
 use crate::recipes;
@@ -24,6 +26,7 @@ const PREFERRED_NODE_TIME: Duration = Duration::from_secs(4);
 pub(crate) async fn execute(state: &Arc<AdapterState>, call: Call) -> Answered {
     match call {
         Call::Info {} => Ok(json!({ "language": "rust", "unsupported": ["fork"] })),
+        Call::Describe {} => describe(),
         Call::Client(options) => new_client(state, *options),
         Call::Acquire(options) => acquire(state, *options).await,
         Call::AcquireMany { client, locks, guard, wait_ms } => {
@@ -231,9 +234,9 @@ async fn acquire_many(
 fn headers(state: &AdapterState, guard: &str) -> Answered {
     let kept = state.guard(guard)?;
     kept.check(state).map_err(|loss| lost(&loss))?;
-    let (lock, token) = kept.lock_and_token().ok_or_else(|| invalid("no hold".to_owned()))?;
-    // The Rust client has no method for the header: the page `docs/fencing/http.md` has its form.
-    Ok(json!({ "headers": { "Fencing-Token": format!("{token}; resource=\"{lock}\"") } }))
+    let hold = kept.first().ok_or_else(|| invalid("no hold".to_owned()))?;
+    let headers: BTreeMap<&str, String> = hold.headers().into();
+    Ok(json!({ "headers": headers }))
 }
 
 async fn lock_state(state: &AdapterState, client: &str, lock: &str) -> Answered {

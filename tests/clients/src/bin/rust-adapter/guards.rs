@@ -79,9 +79,9 @@ impl KeptGuard {
         self.holds.iter().try_for_each(Hold::report_progress)
     }
 
-    /// The lock and the token of the first hold.
-    pub(crate) fn lock_and_token(&self) -> Option<(String, u64)> {
-        self.holds.first().map(|hold| (hold.lock().to_string(), hold.token().0))
+    /// The first hold.
+    pub(crate) fn first(&self) -> Option<&Hold> {
+        self.holds.first()
     }
 
     /// The guard, unless it was released.

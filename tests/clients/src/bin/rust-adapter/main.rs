@@ -8,6 +8,7 @@
 )]
 
 mod calls;
+mod describe;
 mod guards;
 mod mutation;
 mod recipes;

@@ -17,6 +17,15 @@ import java.util.concurrent.TimeUnit;
  * reader, and uses only public calls otherwise.
  */
 public final class Adapter {
+    private static final Map<Class<?>, String> KINDS = Map.of(
+            BusyException.class, "busy",
+            LostException.class, "lost",
+            UnavailableException.class, "unavailable",
+            OutcomeUnknownException.class, "outcome-unknown",
+            RejectedException.class, "rejected",
+            UnexpectedResponseException.class, "unexpected-response",
+            InvalidArgumentException.class, "invalid-argument");
+
     private final PrintStream out = new PrintStream(System.out, false, StandardCharsets.UTF_8);
     private final Map<Long, Thread> pending = new ConcurrentHashMap<>();
     private final Operations operations = new Operations(this::event);
@@ -53,6 +62,7 @@ public final class Adapter {
                     return;
                 }
                 case "cancel" -> cancel(request);
+                case "describe" -> answer(request, Description.of(Adapter::kindOf));
                 default -> start(request);
             }
         }
@@ -80,7 +90,7 @@ public final class Adapter {
         } catch (InterruptedException e) {
             answer = error("cancelled", "the request was cancelled", null);
         } catch (HoldfastException e) {
-            answer = error(kindOf(e), e.getMessage(), e);
+            answer = error(kindOf(e.getClass()), e.getMessage(), e);
         } catch (UnsupportedOperationException e) {
             answer = error("unsupported", e.getMessage(), null);
         } catch (RuntimeException e) {
@@ -106,19 +116,8 @@ public final class Adapter {
         return Map.of("error", error);
     }
 
-    private static String kindOf(HoldfastException error) {
-        if (error instanceof BusyException) {
-            return "busy";
-        } else if (error instanceof LostException) {
-            return "lost";
-        } else if (error instanceof UnavailableException) {
-            return "unavailable";
-        } else if (error instanceof OutcomeUnknownException) {
-            return "outcome-unknown";
-        } else if (error instanceof RejectedException) {
-            return "rejected";
-        }
-        return error instanceof InvalidArgumentException ? "invalid-argument" : "unexpected-response";
+    private static String kindOf(Class<?> error) {
+        return KINDS.getOrDefault(error, "invalid-argument");
     }
 
     private void answer(Json request, Map<String, Object> ok) {

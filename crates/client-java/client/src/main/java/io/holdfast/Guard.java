@@ -146,7 +146,7 @@ public final class Guard implements AutoCloseable {
      *
      * @return the request
      */
-    public Optional<ReleaseRequest> releaseRequest() {
+    public Optional<ReleaseRequest> releaseRequested() {
         return Optional.ofNullable(hold.entry.releaseRequest.get());
     }
 
@@ -198,19 +198,21 @@ public final class Guard implements AutoCloseable {
     }
 
     /**
-     * The header that a fenced HTTP service expects with every call.
+     * The header that a fenced HTTP service expects with every call. A holder beside others also sends its floor. The
+     * header has no resource if the name of the lock has other characters than printable ASCII, because HTTP libraries
+     * reject them.
      *
      * @return e.g. {@code Fencing-Token: 34; resource="orders"}
      */
     public Map<String, String> headers() {
-        return Map.of("Fencing-Token", token() + "; resource=" + quoted(lock()));
+        Grant grant = hold.grant;
+        return Map.of("Fencing-Token", fencingHeader(grant.token(), lock(), grant.minValidToken()));
     }
 
-    /** A string of RFC 8941: a name has no control characters, and others than ASCII are percent-encoded. */
-    private static String quoted(String name) {
-        boolean isAscii = name.chars().allMatch(c -> c >= ' ' && c < 127);
-        String shown = isAscii ? name : Names.encodePath(name);
-        return '"' + shown.replace("\\", "\\\\").replace("\"", "\\\"") + '"';
+    static String fencingHeader(long token, String resource, long floor) {
+        boolean isPlain = resource.chars().allMatch(c -> c >= ' ' && c <= '~');
+        String quoted = '"' + resource.replace("\\", "\\\\").replace("\"", "\\\"") + '"';
+        return token + (isPlain ? "; resource=" + quoted : "") + (floor == token ? "" : "; floor=" + floor);
     }
 
     /**

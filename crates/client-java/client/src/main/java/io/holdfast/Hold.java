@@ -1,5 +1,6 @@
 package io.holdfast;
 
+import java.time.Duration;
 import java.util.concurrent.atomic.AtomicBoolean;
 
 /** A hold of one lock by this client: its session, its queue entry, and the latest grant. */
@@ -28,6 +29,10 @@ final class Hold {
         if (isInUse.compareAndSet(true, false)) {
             session.removeUser();
         }
+    }
+
+    Duration age() {
+        return Duration.ofNanos(session.clock.nanos() - grantedFrom);
     }
 
     boolean isReleased() {

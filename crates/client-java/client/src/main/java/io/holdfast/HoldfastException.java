@@ -1,7 +1,15 @@
 package io.holdfast;
 
-/** The base of all errors of the client. The subclasses differ by what the caller may do next. */
-public abstract class HoldfastException extends RuntimeException {
+/** The base of all errors of the client. The subclasses, which are all, differ by what the caller may do next. */
+public abstract sealed class HoldfastException extends RuntimeException
+        permits BusyException,
+                LostException,
+                UnavailableException,
+                OutcomeUnknownException,
+                RejectedException,
+                UnexpectedResponseException,
+                InvalidArgumentException,
+                StaleTokenException {
     private final transient Problem problem;
 
     HoldfastException(String message, Problem problem) {

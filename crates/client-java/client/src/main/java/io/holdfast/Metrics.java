@@ -2,7 +2,8 @@ package io.holdfast;
 
 import java.time.Duration;
 
-/** Receives what the client does, for counters and timers. The methods must return quickly and throw nothing. */
+/**
+ * Receives what the client does, once for each lock of an acquire, for counters and timers. The methods must return quickly and throw nothing. */
 public interface Metrics {
     /** Counts nothing. */
     Metrics NONE = new Metrics() {};
@@ -32,16 +33,18 @@ public interface Metrics {
     default void lost(String lock, Loss.Cause cause) {}
 
     /**
-     * A lock was released.
+     * A guard released a lock.
      *
      * @param lock the name
+     * @param held the time since the grant
      */
-    default void released(String lock) {}
+    default void released(String lock, Duration held) {}
 
     /**
      * A renewal was acknowledged, or failed and is repeated.
      *
+     * @param session the name
      * @param acknowledged whether the cluster acknowledged it
      */
-    default void renewed(boolean acknowledged) {}
+    default void renewed(String session, boolean acknowledged) {}
 }

@@ -29,7 +29,7 @@ final class Release {
         if (before != null) {
             throw new LostException(before);
         }
-        held.forEach(hold -> session.metrics.released(hold.entry.lock));
+        held.forEach(hold -> session.metrics.released(hold.entry.lock, hold.age()));
         if (error instanceof RejectedException) {
             throw new LostException(Loss.RELEASED_ELSEWHERE);
         }

@@ -165,7 +165,7 @@ final class Renewal {
     }
 
     private boolean acknowledge(Delivery delivery, long held) {
-        session.background.run(() -> session.metrics.renewed(true));
+        session.background.run(() -> session.metrics.renewed(session.name, true));
         return session.acknowledge(delivery.sent(), held) == null;
     }
 }

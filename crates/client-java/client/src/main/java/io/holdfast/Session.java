@@ -96,7 +96,7 @@ final class Session {
     void renewalFailed(HoldfastException error) {
         String hint = error.hint() == null ? "" : " (" + error.hint() + ")";
         lease.updateAndGet(before -> before.renewalFailed(error.getMessage() + hint, clock.nanos()));
-        background.run(() -> metrics.renewed(false));
+        background.run(() -> metrics.renewed(name, false));
         LOG.log(System.Logger.Level.DEBUG, () -> "a renewal of session " + name + " failed: " + error.getMessage());
     }
 

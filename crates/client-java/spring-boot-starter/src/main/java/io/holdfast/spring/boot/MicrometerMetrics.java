@@ -19,6 +19,9 @@ public final class MicrometerMetrics implements Metrics, MeterBinder {
     private final Timer acquires = Timer.builder("holdfast.client.acquire")
             .description("Time from the call to the grant of a lock")
             .register(meters);
+    private final Timer holds = Timer.builder("holdfast.client.hold")
+            .description("Time from the grant of a lock to its release")
+            .register(meters);
 
     @Override
     public void bindTo(MeterRegistry registry) {
@@ -43,12 +46,12 @@ public final class MicrometerMetrics implements Metrics, MeterBinder {
     }
 
     @Override
-    public void released(String lock) {
-        meters.counter("holdfast.client.releases").increment();
+    public void released(String lock, Duration held) {
+        holds.record(held);
     }
 
     @Override
-    public void renewed(boolean acknowledged) {
+    public void renewed(String session, boolean acknowledged) {
         meters.counter("holdfast.client.renewals", "acknowledged", "" + acknowledged).increment();
     }
 }

@@ -105,7 +105,7 @@ class HoldfastAutoConfigurationTest {
             assertEquals(2, meters.get("holdfast.client.acquire").timer().count());
             assertEquals(1, count(meters, "acquire.failures", "error", "busy"));
             assertEquals(1, count(meters, "losses", "cause", "force-released"));
-            assertEquals(1, meters.get("holdfast.client.releases").counter().count());
+            assertEquals(1, meters.get("holdfast.client.hold").timer().count());
             assertTrue(count(meters, "renewals", "acknowledged", "true") >= 1);
         }
     }
