@@ -68,6 +68,9 @@ class Beats:
         while self.next(timeout) != process:
             assert time.monotonic() < until
 
+    def exit_code(self, process: int) -> int:
+        return next(one for one in self._started if one.pid == process).wait(20)
+
     def stop(self) -> None:
         for process in self._started:
             process.kill()
@@ -137,3 +140,14 @@ def test_a_paused_leader_sends_nothing_after_its_successor(beats: Beats, cluster
     os.kill(first, signal.SIGSTOP)
     beats.rest()
     assert len(beats.sent) <= runs(beats, cluster)
+
+
+def test_a_waiting_process_ends_at_a_signal(beats: Beats, cluster: Cluster) -> None:
+    first = beats.start()
+    assert beats.next(60) == first
+    second = beats.start()
+    await_waiter(beats, cluster)
+    os.kill(second, signal.SIGTERM)
+    assert beats.exit_code(second) == 0
+    with holdfast.Client(cluster.addresses) as hf:
+        assert hf.lock_state(beats.lock)["waiters"] == 0
