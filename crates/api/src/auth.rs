@@ -197,6 +197,9 @@ pub struct CallerBody {
     /// The namespace to which the subject belongs; absent without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<NamespaceName>,
+    /// The mode of the authorization on this node: `off`, `shadow` or `on`.
+    #[serde(default)]
+    pub mode: String,
 }
 
 /// Whether a subject has a permission.

@@ -152,6 +152,7 @@ fn summary(config: &Config) -> String {
         ("http", with_tls(&config.http_listen, config.tls.http.as_ref())),
         ("peer", with_tls(&config.peer_listen, config.tls.raft.as_ref())),
         ("zookeeper", zookeeper.unwrap_or_else(|| "off".to_owned())),
+        ("console", if config.has_console { "on" } else { "off" }.to_owned()),
         ("data", config.data_dir.display().to_string()),
         ("traces", traces_of(config)),
     ];
@@ -257,8 +258,20 @@ async fn node(
     audit_sink::start(&config.audit, host(&config), &config.data_dir, &service)
         .map_err(|error| CommandFailure::failed(format!("audit: {error}")))?;
     let http = HttpListener { listener: http, tls: tls.http };
+    #[cfg(feature = "console")]
+    let console = config.has_console.then(|| holdfast_console::ConsoleSettings {
+        has_tls: holdfast_http::has_tls,
+        stopping: front_ends.shutdown.subscribe(),
+    });
     front_ends.start(|shutdown| {
-        holdfast_http::serve(http, http_config, to, http_metrics, registry, shutdown)
+        let extend = |api| {
+            #[cfg(feature = "console")]
+            if let Some(console) = console {
+                return holdfast_console::router(api, console);
+            }
+            api
+        };
+        holdfast_http::serve(http, http_config, to, http_metrics, registry, extend, shutdown)
     });
     if let Some((zookeeper, listener)) = zookeeper {
         let listener = ZkListener { listener, tls: tls.zookeeper };

@@ -24,7 +24,7 @@ use holdfast_types::{
 };
 use serde::Serialize;
 
-use crate::identity::Peer;
+use crate::identity::has_tls;
 use crate::reply::Reply;
 use crate::routes::Route;
 use crate::session_names::SessionNames;
@@ -172,7 +172,7 @@ impl<'a> CallContext<'a> {
             return None;
         }
         let target = self.parts.uri.path_and_query().map_or("/", |target| target.as_str());
-        let has_tls = self.parts.extensions.get::<Peer>().is_some_and(|peer| peer.has_tls);
+        let has_tls = has_tls(&self.parts.extensions);
         let scheme = if has_tls { "https" } else { "http" };
         let location = format!("{scheme}://{}{target}", service.leader_http()?);
         Some(Reply::redirect(HeaderValue::try_from(location).ok()?))

@@ -25,7 +25,6 @@ use tower::Service as _;
 use crate::HttpConfig;
 use crate::activity::{Activity, Followed, ObservedIo};
 use crate::identity::Peer;
-use crate::reply::Streaming;
 use crate::state::ShutdownPhase;
 
 /// How much earlier than the server a client should give up an idle connection.
@@ -111,9 +110,9 @@ fn keep_alive(idle_timeout: Duration) -> Option<(HeaderName, HeaderValue)> {
     (seconds > 0).then_some((HeaderName::from_static("keep-alive"), value))
 }
 
-/// Marks the connection idle when the response is complete, or when its stream has ended.
+/// Marks the connection idle when the response is complete, or when its stream has ended: a body of unknown length.
 fn followed(answer: Response<Body>, activity: &Arc<Activity>) -> Response<Body> {
-    if answer.extensions().get::<Streaming>().is_none() {
+    if answer.body().size_hint().exact().is_some() {
         activity.idle();
         return answer;
     }

@@ -8,6 +8,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use axum::http::Extensions;
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use base64::Engine as _;
@@ -44,6 +45,11 @@ impl Peer {
     pub(crate) fn is_expired(&self, now: SystemTime) -> bool {
         self.certificate.as_ref().is_some_and(|certificate| certificate.not_after <= now)
     }
+}
+
+/// Whether the connection of a request uses TLS, from the extensions of the request.
+pub fn has_tls(extensions: &Extensions) -> bool {
+    extensions.get::<Peer>().is_some_and(|peer| peer.has_tls)
 }
 
 /// Proves who calls.

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::access::CallAccess;
 use crate::call::{CallContext, HandlerResult};
-use crate::identity::Peer;
+use crate::identity::{Peer, has_tls};
 use crate::operation::{Content, Operation, ResponseSpec, Scope};
 use crate::reply::Reply;
 use crate::routes::{self, EXPLAIN, OPEN_API};
@@ -123,7 +123,7 @@ fn address(call: &CallContext<'_>) -> Option<String> {
     if host.is_empty() || host.len() > HOST_MAX || !host.bytes().all(is_plain) {
         return None;
     }
-    let has_tls = call.parts.extensions.get::<Peer>().is_some_and(|peer| peer.has_tls);
+    let has_tls = has_tls(&call.parts.extensions);
     Some(if has_tls { format!("https://{host}") } else { host.to_owned() })
 }
 

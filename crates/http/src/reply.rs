@@ -20,10 +20,6 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const OCTETS: HeaderValue = HeaderValue::from_static("application/octet-stream");
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
-/// Marks a response whose body is a stream: its connection is not idle after the head.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Streaming;
-
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: StatusCode,
@@ -158,16 +154,12 @@ impl Reply {
     pub(crate) fn into_response(self) -> Response<Body> {
         /// The number of headers that every response has.
         const HEADERS: usize = 6;
-        let streams = self.stream.is_some();
         let body = match self.stream {
             Some(stream) => stream,
             None if self.body.is_empty() => Body::empty(),
             None => Body::from(self.body),
         };
         let mut response = Response::new(body);
-        if streams {
-            response.extensions_mut().insert(Streaming);
-        }
         *response.status_mut() = self.status;
         let headers = response.headers_mut();
         headers.reserve(self.headers.len() + HEADERS);

@@ -39,13 +39,14 @@ pub struct HttpListener {
 /// Serves until `shutdown` resolves, then stops accepting, finishes the calls in flight within
 /// [`HttpConfig::drain_timeout`] and returns. Waiting calls end early only if the service is drained meanwhile.
 ///
-/// `metrics` must be registered in `registry`, which `/metrics` encodes.
+/// `metrics` must be registered in `registry`, which `/metrics` encodes. `extend` adds paths to the router of the API.
 pub async fn serve(
     listener: HttpListener,
     config: HttpConfig,
     service: Service,
     metrics: HttpMetrics,
     registry: Arc<Registry>,
+    extend: impl FnOnce(Router) -> Router,
     shutdown: impl Future<Output = ()>,
 ) {
     let config = Arc::new(config);
@@ -58,7 +59,7 @@ pub async fn serve(
         phase.subscribe(),
         DOCUMENTATION,
     );
-    listen(listener, config, router(&Arc::new(state)), metrics, phase, shutdown).await;
+    listen(listener, config, extend(router(&Arc::new(state))), metrics, phase, shutdown).await;
 }
 
 /// Runs the accept loop with any router.

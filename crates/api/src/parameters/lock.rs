@@ -166,6 +166,11 @@ pub const ENDED_TOKEN: Param = Param::number(
     (1, FencingToken::END - 1),
     "Only the hold of this token. With it a late copy of the call ends no later hold",
 );
+pub const ENDED_TICKET: Param = Param::number(
+    "ticket",
+    (1, FencingToken::END - 1),
+    "Only the holder or the waiter with this ticket: a waiter then leaves the queue",
+);
 pub const ASKED_TOKEN: Param = Param::number(
     "token",
     (1, FencingToken::END - 1),

@@ -67,6 +67,8 @@ pub(crate) struct Config {
     pub(crate) security: SecurityMode,
     /// Further names of this node, which callers of the HTTP port may use.
     pub(crate) http_hosts: Vec<String>,
+    /// Whether the HTTP port has the pages of the console.
+    pub(crate) has_console: bool,
     /// `None` if the ZooKeeper front-end is disabled.
     pub(crate) zookeeper: Option<ZooKeeperConfig>,
     /// The address of the listener for other nodes.
@@ -145,6 +147,7 @@ impl Config {
             http_hosts: layers.or("http.hosts", units::hosts, Vec::new())?,
             tls: ListenersTls::read(layers)?,
             security: layers.or("security.mode", security::mode, SecurityMode::Secure)?,
+            has_console: layers.or("console.enabled", units::boolean, true)?,
             zookeeper,
             peer_listen: layers.optional("raft.listen", units::address)?.unwrap_or(own_peer),
             heartbeat: layers.or("raft.heartbeat", units::duration, timing.heartbeat)?,

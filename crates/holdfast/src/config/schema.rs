@@ -16,6 +16,7 @@ pub(crate) const KEYS: &[&str] = &[
     "http.hosts",
     "http.tls",
     "http.client_certificates",
+    "console.enabled",
     "zookeeper.enabled",
     "zookeeper.listen",
     "zookeeper.tls",

@@ -40,11 +40,12 @@ async fn me(call: &mut CallContext<'_>) -> HandlerResult {
 }
 
 fn caller_body(known: KnownCaller) -> CallerBody {
-    let KnownCaller { actor, subject, roles, namespace, expires_at } = known;
+    let KnownCaller { actor, subject, roles, namespace, expires_at, mode } = known;
     let credential = Credential::of(&actor);
     let (token, expires_at) = (credential.token(), expires_at.map(Rfc3339Time));
     let credential = credential.as_str().to_owned();
-    CallerBody { subject, credential, token, expires_at, roles, namespace }
+    let mode = mode.as_str().to_owned();
+    CallerBody { subject, credential, token, expires_at, roles, namespace, mode }
 }
 
 async fn can(call: &mut CallContext<'_>) -> HandlerResult {

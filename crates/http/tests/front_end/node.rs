@@ -130,7 +130,7 @@ impl Node {
         let listener = HttpListener { listener, tls: None };
         let shutdown = async move { drop(stopped.await) };
         let registry = Arc::new(registry);
-        let served = serve(listener, http, service.clone(), metrics, registry, shutdown);
+        let served = serve(listener, http, service.clone(), metrics, registry, |api| api, shutdown);
         let served = tokio::spawn(served);
         Self { address, service, stop: Some(stop), served, data }
     }

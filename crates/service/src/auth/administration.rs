@@ -66,6 +66,8 @@ pub struct KnownCaller {
     pub namespace: Option<NamespaceName>,
     /// Of its access token.
     pub expires_at: Option<Stamp>,
+    /// The mode of the authorization on this node.
+    pub mode: AuthMode,
 }
 
 /// The answer to the question whether a subject has a permission.
@@ -346,7 +348,8 @@ impl Service {
             let expires_at = token.and_then(|token| token.expires_at);
             let namespace = subject.as_ref().and_then(|subject| machine.namespace_of(subject));
             let namespace = namespace.cloned();
-            Ok(KnownCaller { actor: actor.clone(), subject, roles, namespace, expires_at })
+            let mode = self.auth_mode(machine);
+            Ok(KnownCaller { actor: actor.clone(), subject, roles, namespace, expires_at, mode })
         })
         .await?
         .accepted()

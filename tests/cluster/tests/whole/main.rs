@@ -6,6 +6,7 @@ mod bad_input;
 mod bootstrap;
 mod clocks;
 mod collector;
+mod console;
 mod damage;
 mod disk_full;
 mod every_call;

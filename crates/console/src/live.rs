@@ -1,0 +1,238 @@
+//! Live updates: server-sent events with the live region of the page that a tab shows.
+//!
+//! The stream renders the page again when the state has changed, at most once in [`PACE`] and at most a twentieth of the time, and
+//! otherwise once in [`IDLE_PACE`]. It sends the region only if it differs. A node has at most [`STREAMS_MAX`] streams; each ends after [`STREAM_MAX`], and the
+//! script then opens the next one.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::http::{HeaderName, HeaderValue, Response};
+use bytes::Bytes;
+use futures_util::stream::unfold;
+use holdfast_api::{CallerBody, ClusterBody, ErrorCode, Problem};
+use holdfast_types::NodeId;
+use serde::Serialize;
+use serde_json::json;
+use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::time::{Instant, sleep};
+
+use crate::call::ClusterPlace;
+use crate::page::ConsolePage;
+use crate::request::{PageRequest, is_of_credential};
+use crate::time::without_counts;
+use crate::{ConsoleState, layout, wall_clock};
+
+/// The shortest time between two renderings.
+const PACE: Duration = Duration::from_millis(400);
+/// The longest time between two renderings, for what changes without a revision.
+const IDLE_PACE: Duration = Duration::from_secs(2);
+/// A comment after this silence shows a dead connection.
+const COMMENT: Duration = Duration::from_secs(10);
+/// The longest life of one stream.
+const STREAM_MAX: Duration = Duration::from_mins(10);
+/// Streams of one node.
+pub(crate) const STREAMS_MAX: usize = 200;
+
+/// Answers `GET live?page=PATH` with a stream.
+pub(crate) fn stream(
+    console: &Arc<ConsoleState>,
+    page: &'static ConsolePage,
+    request: PageRequest,
+) -> Response<Body> {
+    let Ok(place) = console.streams.clone().try_acquire_owned() else {
+        let text = "This node has too many live pages: load the page again to see changes.";
+        return event_stream(Body::from(status(text, "warning")));
+    };
+    let updates = LiveUpdates {
+        page,
+        place: ClusterPlace::default(),
+        sent: String::new(),
+        rendered_at: None,
+        took: Duration::ZERO,
+        spoke_at: Instant::now(),
+        ends_at: Instant::now() + STREAM_MAX,
+        is_first: true,
+        failed: None,
+        stopping: console.settings.stopping.clone(),
+        request,
+        _permit: place,
+    };
+    let events = unfold(Some(updates), |updates| async {
+        let mut updates = updates?;
+        let (event, goes_on) = updates.next().await;
+        Some((Ok::<Bytes, Infallible>(event.into()), goes_on.then_some(updates)))
+    });
+    event_stream(Body::from_stream(events))
+}
+
+/// The only event for a reader that must log in first.
+pub(crate) fn login_needed() -> Response<Body> {
+    event_stream(Body::from(event("login", &"")))
+}
+
+fn event_stream(body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
+    headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
+    response
+}
+
+struct LiveUpdates {
+    page: &'static ConsolePage,
+    request: PageRequest,
+    /// Where the latest rendering came from.
+    place: ClusterPlace,
+    /// The latest region, without the texts of its times.
+    sent: String,
+    rendered_at: Option<Instant>,
+    /// How long the latest rendering took.
+    took: Duration,
+    spoke_at: Instant,
+    ends_at: Instant,
+    is_first: bool,
+    /// The code of the failure that the reader knows.
+    failed: Option<ErrorCode>,
+    stopping: watch::Receiver<bool>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl LiveUpdates {
+    /// The next event, and whether another one follows.
+    async fn next(&mut self) -> (String, bool) {
+        if std::mem::take(&mut self.is_first) {
+            return (self.addresses().await, true);
+        }
+        loop {
+            tokio::select! {
+                () = sleep(PACE.max(self.took * 20)) => {}
+                _ = self.stopping.wait_for(|stopping| *stopping) => {
+                    return (event("reconnect", &"This node stops."), false);
+                }
+            }
+            if Instant::now() >= self.ends_at {
+                return (event("reconnect", &""), false);
+            }
+            self.request.now = wall_clock();
+            if let Some((text, goes_on)) = self.look().await {
+                self.spoke_at = Instant::now();
+                return (text, goes_on);
+            }
+            if self.spoke_at.elapsed() >= COMMENT {
+                self.spoke_at = Instant::now();
+                return (": still here\n\n".to_owned(), true);
+            }
+        }
+    }
+
+    /// An event, if there is something new.
+    async fn look(&mut self) -> Option<(String, bool)> {
+        let known = self.request.api.read::<CallerBody>("/v1/auth/me?stale").await;
+        match known {
+            Err(problem) if is_of_credential(problem.code) => {
+                return Some((event("login", &""), false));
+            }
+            Err(problem) => return self.failure(&problem),
+            Ok(_) => {}
+        }
+        let place = self.request.api.place();
+        let rested = self.rendered_at.is_none_or(|at| at.elapsed() >= IDLE_PACE);
+        if place == self.place && !rested && self.failed.is_none() {
+            return None;
+        }
+        let before = std::mem::replace(&mut self.place, place);
+        let began = Instant::now();
+        self.rendered_at = Some(began);
+        let rendered = (self.page.render)(&self.request).await;
+        // A wait for a leader is no work.
+        self.took = began.elapsed().min(IDLE_PACE / 20);
+        match rendered {
+            Ok(content) => {
+                let recovered = self.failed.take().is_some();
+                let region = content.live_region().into_string();
+                let mark = layout::place_mark(place).into_string();
+                let text = without_counts(&region) + &mark;
+                let said = said(before, place, recovered);
+                if text == self.sent && said.is_none() {
+                    return None;
+                }
+                self.sent = text;
+                Some((event("fragment", &(region + &mark)) + &said.unwrap_or_default(), true))
+            }
+            Err(problem) => self.failure(&problem),
+        }
+    }
+
+    /// Tells the reader once that the page cannot be read.
+    fn failure(&mut self, problem: &Problem) -> Option<(String, bool)> {
+        if self.failed.replace(problem.code) == Some(problem.code) {
+            return None;
+        }
+        let text = format!("{}. The page tries again. ({})", problem.title, problem.code);
+        Some((status(&text, "warning"), true))
+    }
+
+    /// The addresses of the other nodes, for a reader whose node stops.
+    async fn addresses(&self) -> String {
+        let cluster = self.request.api.read::<ClusterBody>("/v1/cluster").await;
+        let nodes = cluster.map(|cluster| cluster.nodes).unwrap_or_default();
+        let scheme = self.request.address.split("//").next().unwrap_or_default();
+        let here = self.request.api.place().node;
+        let others = nodes.into_iter().filter(|node| Some(node.id) != here);
+        let others: Vec<_> = others.map(|node| format!("{scheme}//{}/ui/", node.http)).collect();
+        event("addresses", &json!({ "node": here, "others": others }))
+    }
+}
+
+/// What happened between two renderings, in words.
+fn said(before: ClusterPlace, now: ClusterPlace, recovered: bool) -> Option<String> {
+    let sentence = |leader: Option<NodeId>| match leader {
+        None => ("The cluster has no leader: it elects one. Changes wait.".to_owned(), "warning"),
+        Some(leader) => (format!("Node {leader} leads now."), "good"),
+    };
+    if before.node.is_some() && before.leader != now.leader {
+        let (text, tone) = sentence(now.leader);
+        return Some(status(&text, tone));
+    }
+    recovered.then(|| status("The page is up to date again.", "good"))
+}
+
+fn status(text: &str, tone: &str) -> String {
+    event("status", &json!({ "text": text, "tone": tone }))
+}
+
+/// An event. Its data is JSON, so it has one line.
+fn event(name: &str, data: &impl Serialize) -> String {
+    // Texts always have a JSON form.
+    let json = serde_json::to_string(data).unwrap_or_default();
+    format!("event: {name}\ndata: {json}\n\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_with_lines_is_one_line_of_data() {
+        let expected = "event: fragment\ndata: \"a\\nevent: b\"\n\n";
+        assert_eq!(event("fragment", &"a\nevent: b"), expected);
+    }
+
+    #[test]
+    fn a_change_of_the_leader_is_told_once() {
+        let place = |leader| ClusterPlace { node: Some(NodeId(1)), leader, revision: None };
+        assert_eq!(said(ClusterPlace::default(), place(Some(NodeId(2))), false), None);
+        assert_eq!(said(place(Some(NodeId(2))), place(Some(NodeId(2))), false), None);
+        let lost = said(place(Some(NodeId(2))), place(None), false).unwrap();
+        assert!(lost.contains("no leader"), "{lost}");
+        let elected = said(place(None), place(Some(NodeId(3))), true).unwrap();
+        assert!(elected.contains("Node 3 leads now"), "{elected}");
+        let again = said(place(Some(NodeId(3))), place(Some(NodeId(3))), true).unwrap();
+        assert!(again.contains("up to date again"), "{again}");
+    }
+}

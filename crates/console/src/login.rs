@@ -1,0 +1,100 @@
+//! The login: an access token becomes a cookie that no script can read.
+//!
+//! The cookie has a derived access token of the same subject, which lasts at most [`LOGIN_MAX`] and which a logout deletes,
+//! where the caller may create tokens. Other callers keep their token in the cookie, for as long.
+
+use std::time::Duration;
+
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, Method};
+use holdfast_api::{CallerBody, IssuedTokenBody, Problem, access_token_path, format_duration};
+use holdfast_types::{AccessTokenId, Stamp};
+use maud::{Markup, html};
+
+use crate::call::{ApiCall, ApiCalls, ApiResult};
+use crate::cookie::{
+    DERIVED, FormSecret, GIVEN, cookie_name, has_derived_token, set_cookie, token_of,
+};
+use crate::fields::FormFields;
+use crate::{ConsoleState, layout};
+
+/// The longest time without a new login.
+pub(crate) const LOGIN_MAX: Duration = Duration::from_hours(8);
+/// The page with the form.
+pub(crate) fn page(next: &str, secret: &FormSecret, refused: Option<&Problem>) -> Markup {
+    let body = html! {
+        h1 { "Log in" }
+        @if let Some(refused) = refused { (layout::problem_box(refused)) }
+        form method="post" action="login" class="panel narrow" {
+            (secret.field())
+            input type="hidden" name="next" value=(next);
+            label for="token" { "Access token" }
+            input type="password" id="token" name="token" required autofocus autocomplete="off" spellcheck="false";
+            button type="submit" { "Log in" }
+        }
+        p { "An administrator creates a token: " code { "holdfast auth token new SUBJECT --ttl 8h" } }
+        p.quiet { "The login lasts at most 8 hours. The token stays in a cookie that no script can read." }
+    };
+    layout::bare("Log in", &body)
+}
+
+/// The cookie of a new login.
+///
+/// # Errors
+/// The API does not accept the token.
+pub(crate) async fn log_in(
+    console: &ConsoleState,
+    parts: &Parts,
+    fields: &FormFields,
+    now: Stamp,
+) -> ApiResult<Option<HeaderValue>> {
+    let has_tls = (console.settings.has_tls)(&parts.extensions);
+    let token = fields.get("token").unwrap_or_default();
+    let api = ApiCalls::new(console.api.clone(), parts, Some(token));
+    let caller: CallerBody = api.read("/v1/auth/me").await?;
+    let left = caller.expires_at.map(|end| Duration::from_millis(end.0.0.saturating_sub(now.0)));
+    let lifetime = left.map_or(LOGIN_MAX, |left| left.min(LOGIN_MAX));
+    let value = match derive(&api, &caller, lifetime).await {
+        Some(issued) => format!("{DERIVED}{}", issued.token),
+        None => format!("{GIVEN}{token}"),
+    };
+    Ok(set_cookie(&cookie_name("holdfast", has_tls), &value, Some(lifetime), has_tls))
+}
+
+/// A token of the same subject that lasts as long as the login; `None` if the API creates none for this caller now.
+async fn derive(
+    api: &ApiCalls,
+    caller: &CallerBody,
+    lifetime: Duration,
+) -> Option<IssuedTokenBody> {
+    let subject = caller.subject.as_ref()?.to_string();
+    let query = vec![("subject", subject), ("ttl", format_duration(lifetime))];
+    let call = ApiCall { method: Method::POST, path: "/v1/auth/tokens".to_owned(), query };
+    let answer = api.change(&call).await.ok()?;
+    serde_json::from_slice(&answer.body).ok()
+}
+
+/// Deletes the derived token, and returns the cookie that replaces that of the login.
+///
+/// # Errors
+/// `foreign-site`; the token was not deleted.
+pub(crate) async fn log_out(
+    console: &ConsoleState,
+    parts: &Parts,
+) -> ApiResult<Option<HeaderValue>> {
+    let has_tls = (console.settings.has_tls)(&parts.extensions);
+    let token = token_of(parts, has_tls);
+    if token.is_some() {
+        let api = ApiCalls::new(console.api.clone(), parts, token);
+        let caller: ApiResult<CallerBody> = api.read("/v1/auth/me?stale").await;
+        let id = caller.ok().and_then(|caller| caller.token);
+        if let Some(id) = id.filter(|_| has_derived_token(parts, has_tls)) {
+            api.change(&deletion(id)).await?;
+        }
+    }
+    Ok(set_cookie(&cookie_name("holdfast", has_tls), "", Some(Duration::ZERO), has_tls))
+}
+
+fn deletion(token: AccessTokenId) -> ApiCall {
+    ApiCall { method: Method::DELETE, path: access_token_path(token), query: Vec::new() }
+}
