@@ -1,0 +1,73 @@
+// Checks that a page shows what the API says, at one revision.
+import assert from "node:assert/strict";
+import { lockPage, locksPage } from "../src/console.mjs";
+
+const LOADS = 15;
+
+/** The text of one field of a row. */
+function field(row, name) {
+  return row.locator(`[data-field=${name}]`).innerText();
+}
+
+export const checks = {
+  "the figures of a page equal the API's": async (stage) => {
+    await stage.withPage({}, async (opened) => {
+      await opened.open("locks");
+      const { locks } = await stage.cluster.get("/v1/locks?prefix=shop/");
+      assert.equal(locks.length, 4);
+      for (const { lock, waiters, holders } of locks) {
+        const row = opened.lockRow(lock);
+        assert.equal(await field(row, "waiters"), `${waiters}`, lock);
+        assert.equal(await field(row, "token"), `${holders[0].token}`, lock);
+        assert.match(await field(row, "holder"), new RegExp(holders[0].session), lock);
+      }
+      const { leader, nodes } = await stage.cluster.get("/v1/cluster");
+      await opened.open("cluster");
+      for (const { id } of nodes) {
+        const text = await opened.node(id).first().innerText();
+        assert.equal(/leader/i.test(text), id === leader, `node ${id}: ${text}`);
+      }
+      const { sessions } = await stage.cluster.get("/v1/sessions");
+      await opened.open("sessions");
+      for (const { session } of sessions) await opened.page.locator(`tr[data-session="${session}"]`).first().waitFor();
+    });
+  },
+
+  "the queue of a lock is in the order of its grants": async (stage) => {
+    await stage.withPage({}, async (opened) => {
+      await opened.open(lockPage("shop/orders"));
+      const shown = await opened.page.locator("[data-waiter]").evaluateAll((all) => all.map((one) => one.dataset.waiter));
+      const { queue } = await stage.cluster.lock("shop/orders");
+      assert.deepEqual(shown, queue.map(({ session }) => session));
+    });
+  },
+
+  "a page shows one revision while locks change": async (stage) => {
+    const locks = ["pair/one", "pair/two"];
+    let busy = true;
+    // One call acquires both locks, and one releases both: no revision has only one of them held.
+    const work = (async () => {
+      for (let attempt = 1; busy; attempt += 1) {
+        const query = `${locks.map((lock) => `name=${lock}`).join("&")}&session=pair`;
+        await stage.cluster.ok("POST", `/v1/locks?${query}&attempt=${attempt}`);
+        await stage.cluster.ok("DELETE", `/v1/locks?${query}&attempt=${attempt}`);
+      }
+    })();
+    const seen = new Set();
+    try {
+      await stage.withPage({ script: false }, async (opened) => {
+        for (let load = 0; load < LOADS; load += 1) {
+          await opened.open(locksPage("pair/"));
+          const rows = await opened.page.locator("tr[data-lock]").evaluateAll((all) =>
+            all.map((row) => row.querySelector("[data-field=holder]").textContent.includes("pair")));
+          assert.ok(rows.every((held) => held === rows[0]), `one of two is held: ${rows}`);
+          seen.add(rows[0]);
+        }
+      });
+    } finally {
+      busy = false;
+      await work;
+    }
+    assert.ok(seen.has(true), "no load saw the locks held");
+  },
+};
