@@ -1,6 +1,7 @@
 package io.holdfast.spring.boot;
 
 import io.holdfast.Holdfast;
+import io.holdfast.RejectedException;
 import org.springframework.boot.health.contributor.AbstractHealthIndicator;
 import org.springframework.boot.health.contributor.Health;
 
@@ -17,13 +18,20 @@ public final class HoldfastHealthIndicator extends AbstractHealthIndicator {
      * @param holdfast the client
      */
     public HoldfastHealthIndicator(Holdfast holdfast) {
-        super("the holdfast cluster did not answer");
+        super("the health check of holdfast failed");
         this.holdfast = holdfast;
     }
 
     @Override
     protected void doHealthCheck(Health.Builder builder) {
-        holdfast.lockState("health");
+        try {
+            holdfast.lockState("health");
+        } catch (RejectedException e) {
+            // The node answered; the client need not be allowed to read this lock.
+            if (!"forbidden".equals(e.code())) {
+                throw e;
+            }
+        }
         builder.up();
     }
 }

@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import com.sun.net.httpserver.HttpServer;
 import io.holdfast.BusyException;
 import io.holdfast.Guard;
 import io.holdfast.Holdfast;
@@ -14,6 +15,7 @@ import io.holdfast.TestCluster;
 import io.holdfast.TestReadme;
 import io.holdfast.spring.integration.HoldfastLockRegistry;
 import io.micrometer.core.instrument.MeterRegistry;
+import java.net.InetSocketAddress;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
@@ -81,6 +83,29 @@ class HoldfastAutoConfigurationTest {
         try (ConfigurableApplicationContext context =
                 TestApplication.start(Plain.class, cluster, "management.health.holdfast.enabled=false")) {
             assertTrue(context.getBeansOfType(HoldfastHealthIndicator.class).isEmpty());
+        }
+    }
+
+    @Test
+    void aClientWithoutThePermissionToReadTheLockIsHealthy() throws Exception {
+        assertEquals(Status.UP, healthIfRejected(403, "forbidden"));
+        assertEquals(Status.DOWN, healthIfRejected(401, "unauthenticated"));
+    }
+
+    private static Status healthIfRejected(int status, String code) throws Exception {
+        HttpServer node = HttpServer.create(new InetSocketAddress("127.0.0.1", 0), 0);
+        byte[] problem = ("{\"code\":\"" + code + "\",\"title\":\"rejected\",\"retryable\":false}").getBytes();
+        node.createContext("/", exchange -> {
+            exchange.getResponseHeaders().set("Content-Type", "application/problem+json");
+            exchange.sendResponseHeaders(status, problem.length);
+            exchange.getResponseBody().write(problem);
+            exchange.close();
+        });
+        node.start();
+        try (Holdfast client = Holdfast.connect("127.0.0.1:" + node.getAddress().getPort())) {
+            return new HoldfastHealthIndicator(client).health().getStatus();
+        } finally {
+            node.stop(0);
         }
     }
 

@@ -79,11 +79,6 @@ class InvoiceJobTest {
     }
 
     private static ConfigurableApplicationContext scheduler(String name) {
-        return TestApplication.start(
-                Invoices.class,
-                cluster,
-                "spring.quartz.scheduler-name=" + name,
-                // Otherwise the client can close during a job, which then ends with a LostException.
-                "spring.quartz.wait-for-jobs-to-complete-on-shutdown=true");
+        return TestApplication.start(Invoices.class, cluster, "spring.quartz.scheduler-name=" + name);
     }
 }

@@ -5,13 +5,14 @@ import io.holdfast.Guard;
 import io.holdfast.Holdfast;
 import java.util.function.Consumer;
 import org.springframework.boot.autoconfigure.ImportAutoConfiguration;
+import org.springframework.boot.autoconfigure.task.TaskSchedulingAutoConfiguration;
 import org.springframework.context.annotation.Configuration;
 import org.springframework.scheduling.annotation.EnableScheduling;
 import org.springframework.scheduling.annotation.Scheduled;
 
 /** A job that runs in one instance of the application at a time. As a program, it runs until its lock is lost. */
 @Configuration(proxyBeanMethods = false)
-@ImportAutoConfiguration(HoldfastAutoConfiguration.class)
+@ImportAutoConfiguration({HoldfastAutoConfiguration.class, TaskSchedulingAutoConfiguration.class})
 @EnableScheduling
 class Settlement {
     static volatile Consumer<Guard> work = Settlement::runUntilLost;

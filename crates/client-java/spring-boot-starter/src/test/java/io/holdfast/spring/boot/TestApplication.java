@@ -3,6 +3,7 @@ package io.holdfast.spring.boot;
 import io.holdfast.TestCluster;
 import java.util.ArrayList;
 import java.util.List;
+import org.springframework.boot.Banner;
 import org.springframework.boot.SpringApplication;
 import org.springframework.boot.WebApplicationType;
 import org.springframework.boot.builder.SpringApplicationBuilder;
@@ -18,9 +19,13 @@ final class TestApplication {
         all.add("holdfast.addresses=" + addresses);
         all.add("holdfast.ttl=6s");
         all.add("logging.level.root=warn");
+        // Otherwise the client can close during a job, which then ends with a LostException.
+        all.add("spring.task.scheduling.shutdown.await-termination=true");
+        all.add("spring.task.scheduling.shutdown.await-termination-period=10s");
+        all.add("spring.quartz.wait-for-jobs-to-complete-on-shutdown=true");
         SpringApplication application = new SpringApplicationBuilder(source)
                 .web(WebApplicationType.NONE)
-                .bannerMode(org.springframework.boot.Banner.Mode.OFF)
+                .bannerMode(Banner.Mode.OFF)
                 .registerShutdownHook(false)
                 .build();
         return application.run(all.stream().map(property -> "--" + property).toArray(String[]::new));
