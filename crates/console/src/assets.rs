@@ -8,6 +8,8 @@ use axum::http::header::{
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use sha2::{Digest as _, Sha256};
 
+use crate::text::hexadecimal;
+
 /// A page loads only the files of the console, and no other page contains it.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
      base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
@@ -58,8 +60,7 @@ pub(crate) fn reply(asset: &Asset, asked: &HeaderMap) -> Response<Body> {
 
 fn tag(text: &str) -> String {
     let digest = Sha256::digest(text.as_bytes());
-    let digits: String = digest.iter().take(12).map(|byte| format!("{byte:02x}")).collect();
-    format!("\"{digits}\"")
+    format!("\"{}\"", hexadecimal(&digest[..12]))
 }
 
 /// Adds the headers that keep other sites away from a page.

@@ -13,6 +13,7 @@ use maud::{Markup, html};
 
 use crate::call::{ApiResult, SEC_FETCH_SITE, problem};
 use crate::fields::FormFields;
+use crate::text::hexadecimal;
 
 /// What begins the value of a cookie with a token that the login created.
 pub(crate) const DERIVED: &str = "derived.";
@@ -112,10 +113,7 @@ fn random_text() -> String {
     if getrandom::fill(&mut bytes).is_err() {
         return String::new();
     }
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _infallible = write!(text, "{byte:02x}");
-        text
-    })
+    hexadecimal(&bytes)
 }
 
 #[cfg(test)]

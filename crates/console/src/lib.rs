@@ -154,14 +154,7 @@ async fn answer(
     let acted = match path {
         "act" if is_post => change::make(CATALOG.actions, &request, incoming.parts).await,
         "act" => change::show(CATALOG.actions, &request).await,
-        _ => match CATALOG.pages.iter().find(|page| page.path == path) {
-            Some(page) => show(&request, page).await,
-            None => {
-                let code = (ErrorCode::NotFound, StatusCode::NOT_FOUND);
-                let detail = "the console has no such page";
-                Err(call::problem(code, detail, "choose one of the pages above"))
-            }
-        },
+        _ => show(&request, path).await,
     };
     match acted {
         Ok(PageReply::Page(status, title, body)) => {
@@ -179,7 +172,12 @@ fn wanted_page(fields: &FormFields) -> Option<&'static ConsolePage> {
     CATALOG.pages.iter().copied().find(|page| page.path == path)
 }
 
-async fn show(request: &PageRequest, page: &ConsolePage) -> call::ApiResult<PageReply> {
+async fn show(request: &PageRequest, path: &str) -> call::ApiResult<PageReply> {
+    let Some(page) = CATALOG.pages.iter().find(|page| page.path == path) else {
+        let code = (ErrorCode::NotFound, StatusCode::NOT_FOUND);
+        let hint = "choose one of the pages above";
+        return Err(call::problem(code, "the console has no such page", hint));
+    };
     let content = (page.render)(request).await?;
     Ok(PageReply::Whole(layout::page(&CATALOG, request, page, &content)))
 }

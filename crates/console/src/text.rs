@@ -28,6 +28,12 @@ fn is_invisible(character: char) -> bool {
         || (0xe_0000..=0xe_007f).contains(&code)
 }
 
+/// Two digits for each byte.
+pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect()
+}
+
 /// `1 lock`, `2 locks`.
 pub(crate) fn count(number: u64, noun: &str) -> String {
     if number == 1 { format!("1 {noun}") } else { format!("{} {noun}s", grouped(number)) }
@@ -67,5 +73,6 @@ mod tests {
         assert_eq!(count(0, "waiter"), "0 waiters");
         assert_eq!(grouped(4_812), "4812");
         assert_eq!(grouped(10_000), "10\u{202f}000");
+        assert_eq!(hexadecimal(&[0, 0x1f, 0xa0]), "001fa0");
     }
 }

@@ -22,7 +22,7 @@ type Calls = Arc<Mutex<Vec<(Method, String, Option<String>)>>>;
 struct Stub {
     router: Router,
     calls: Calls,
-    _stopping: tokio::sync::watch::Sender<bool>,
+    _stop: tokio::sync::watch::Sender<bool>,
 }
 
 impl Stub {
@@ -30,19 +30,19 @@ impl Stub {
         let calls = Calls::default();
         let seen = calls.clone();
         let api = Router::new().fallback(move |request: Request| {
-            let target = request.uri().path_and_query().unwrap().to_string();
+            let target = request.uri().path_and_query().expect("a path").to_string();
             let credential = request.headers().get(AUTHORIZATION);
-            let credential = credential.map(|value| value.to_str().unwrap().to_owned());
+            let credential = credential.map(|value| value.to_str().expect("text").to_owned());
             seen.lock().push((request.method().clone(), target.clone(), credential));
             let (status, body) = reply(request.method(), &target);
             let response = Response::builder().status(status);
             let response = response.header("holdfast-node", "1").header("holdfast-leader", "2");
             let response = response.header("holdfast-revision", "77");
-            std::future::ready(response.body(Body::from(body.to_string())).unwrap())
+            std::future::ready(response.body(Body::from(body.to_string())).expect("a response"))
         });
-        let (_stopping, stopping) = tokio::sync::watch::channel(false);
+        let (stop, stopping) = tokio::sync::watch::channel(false);
         let router = router(api, ConsoleSettings { has_tls: |_| false, stopping });
-        Self { router, calls, _stopping }
+        Self { router, calls, _stop: stop }
     }
 
     async fn send(&self, request: Request) -> Response<Body> {
@@ -55,7 +55,7 @@ impl Stub {
 
     async fn get_as(&self, target: &str, cookies: &str) -> (StatusCode, String) {
         let request = Request::get(target).header(HOST, "node1:7400").header(COOKIE, cookies);
-        let response = self.send(request.body(Body::empty()).unwrap()).await;
+        let response = self.send(request.body(Body::empty()).expect("a request")).await;
         (response.status(), text(response).await)
     }
 
@@ -68,8 +68,8 @@ impl Stub {
 }
 
 async fn text(response: Response<Body>) -> String {
-    let body = response.into_body().collect().await.unwrap().to_bytes();
-    String::from_utf8(body.to_vec()).unwrap()
+    let body = response.into_body().collect().await.expect("a body").to_bytes();
+    String::from_utf8(body.to_vec()).expect("text")
 }
 
 const SECRET: &str = "00112233445566778899aabbccddeeff";
@@ -81,7 +81,7 @@ fn form(target: &str, fields: &str) -> Request {
         .header(ORIGIN, "http://node1:7400")
         .header(COOKIE, format!("holdfast-form={SECRET}; holdfast=given.hf_token"))
         .body(Body::from(format!("form={SECRET}&{fields}")))
-        .unwrap()
+        .expect("a request")
 }
 
 fn caller(mode: &str, credential: &str) -> Value {
@@ -106,7 +106,7 @@ fn api(
     mode: &'static str,
     may: fn(&str) -> bool,
 ) -> impl Fn(&Method, &str) -> (u16, Value) + Clone + Send + Sync {
-    move |method, target| match (method.as_str(), target.split('?').next().unwrap()) {
+    move |method, target| match (method.as_str(), target.split('?').next().unwrap_or_default()) {
         ("GET", "/v1/auth/me") => {
             let credential = if mode == "on" { "access-token" } else { "none" };
             (200, caller(mode, credential))

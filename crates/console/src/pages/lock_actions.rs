@@ -54,15 +54,12 @@ fn back(lock: &LockName) -> String {
 
 async fn force_release(request: &PageRequest) -> ApiResult<PlannedChange> {
     let (lock, body) = read(request).await?;
-    let (effect, ended) = match request.fields.get("ticket") {
-        Some(ticket) => {
-            let (position, waiter) = waiter(&body, ticket)?;
-            (leave(&body, position, waiter), ("ticket", waiter.ticket.to_string()))
-        }
-        None => {
-            let holder = holder(&body, request.fields.get("token"))?;
-            (loss(&body, holder), ("token", holder.token.to_string()))
-        }
+    let (effect, ended) = if let Some(ticket) = request.fields.get("ticket") {
+        let (position, waiter) = waiter(&body, ticket)?;
+        (leave(&body, position, waiter), ("ticket", waiter.ticket.to_string()))
+    } else {
+        let holder = holder(&body, request.fields.get("token"))?;
+        (loss(&body, holder), ("token", holder.token.to_string()))
     };
     let path = force_release_path(&lock);
     Ok(PlannedChange {

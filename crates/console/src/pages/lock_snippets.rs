@@ -47,17 +47,13 @@ fn shell_word(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
-/// A name as a string of Python, JavaScript and Go: JSON is one of each, with escapes for what is not ASCII.
+/// A name as a string of Python and JavaScript, with escapes for what is not ASCII.
 fn literal(text: &str) -> String {
-    let mut literal = String::from("\"");
-    for unit in text.encode_utf16() {
-        match char::from_u32(unit.into()) {
-            Some(plain @ (' ' | '!' | '#'..='[' | ']'..='~')) => literal.push(plain),
-            Some(_) | None => literal.push_str(&format!("\\u{unit:04x}")),
-        }
-    }
-    literal.push('"');
-    literal
+    let escaped = text.encode_utf16().map(|unit| match char::from_u32(unit.into()) {
+        Some(plain @ (' ' | '!' | '#'..='[' | ']'..='~')) => plain.to_string(),
+        Some(_) | None => format!("\\u{unit:04x}"),
+    });
+    format!("\"{}\"", escaped.collect::<Vec<_>>().concat())
 }
 
 fn in_shell(request: &PageRequest, lock: &LockName) -> String {
@@ -86,7 +82,7 @@ fn in_typescript(request: &PageRequest, lock: &LockName) -> String {
 }
 
 fn in_go(request: &PageRequest, lock: &LockName) -> String {
-    // Go has no escapes for surrogates in strings; its own quoting of UTF-8 is the text itself.
+    // Go has escapes of code points, and none of surrogates.
     let (address, lock) = (literal(&request.address), go_literal(lock.as_str()));
     format!(
         "hf, err := holdfast.New(holdfast.Config{{Addresses: []string{{{address}}}}})\nif err != nil {{\n\treturn err\n}}\n\
@@ -100,7 +96,7 @@ fn go_literal(text: &str) -> String {
         ' ' | '!' | '#'..='[' | ']'..='~' => character.to_string(),
         other => format!("\\U{:08x}", u32::from(other)),
     });
-    format!("\"{}\"", escaped.collect::<String>())
+    format!("\"{}\"", escaped.collect::<Vec<_>>().concat())
 }
 
 fn in_rust(request: &PageRequest, lock: &LockName) -> String {
