@@ -18,7 +18,7 @@ pub(crate) fn page(
     content: &PageContent,
 ) -> Markup {
     let place = request.api.place();
-    let live = request.own_link(&format!("live?page={}", page.path));
+    let live = request.own_link(&format!("updates?page={}", page.path));
     let body = html! {
         (header(catalog, request, Some(page)))
         (banner(request))

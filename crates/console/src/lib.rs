@@ -62,12 +62,15 @@ struct ConsoleState {
     api: Router,
     settings: ConsoleSettings,
     streams: Arc<Semaphore>,
+    /// One permit: renderings for live pages follow each other.
+    rendering: Arc<Semaphore>,
 }
 
 /// Adds the console to the router of the API. `/` leads a browser to the console.
 pub fn router(api: Router, settings: ConsoleSettings) -> Router {
     let streams = Arc::new(Semaphore::new(live::STREAMS_MAX));
-    let console = Arc::new(ConsoleState { api: api.clone(), settings, streams });
+    let rendering = Arc::new(Semaphore::new(1));
+    let console = Arc::new(ConsoleState { api: api.clone(), settings, streams, rendering });
     let pages = Router::new()
         .route("/", get(first))
         .route("/ui", get(async || redirect("ui/")))
@@ -137,7 +140,7 @@ async fn answer(
     }
     let mut request = match PageRequest::open(console, incoming).await {
         Ok(request) => request,
-        Err(NotShown::LoginNeeded) if path == "live" => return live::login_needed(),
+        Err(NotShown::LoginNeeded) if path == "updates" => return live::login_needed(),
         Err(NotShown::LoginNeeded) => {
             let query = incoming.parts.uri.query();
             let next = query.map_or_else(|| path.to_owned(), |query| format!("{path}?{query}"));
@@ -145,7 +148,7 @@ async fn answer(
         }
         Err(NotShown::Problem(problem)) => return failure(None, &problem),
     };
-    if path == "live"
+    if path == "updates"
         && let Some(page) = wanted_page(&request.fields)
     {
         request.is_update = true;

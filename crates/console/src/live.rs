@@ -1,8 +1,9 @@
 //! Live updates: server-sent events with the live region of the page that a tab shows.
 //!
-//! The stream renders the page again when the state has changed, at most once in [`PACE`] and at most a twentieth of the time, and
-//! otherwise once in [`IDLE_PACE`]. It sends the region only if it differs. A node has at most [`STREAMS_MAX`] streams; each ends after [`STREAM_MAX`], and the
-//! script then opens the next one.
+//! A stream renders the pages of locks again when the state has changed, at most once in [`PACE`], and every page once in
+//! [`IDLE_PACE`]. It sends the region only if it differs. The streams of a node render one after the other, with pauses of
+//! [`PAUSES`] times the rendering, so that open pages leave the processor to other callers. A node has at most [`STREAMS_MAX`]
+//! streams; each ends after [`STREAM_MAX`], and the script then opens the next one.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -17,17 +18,21 @@ use holdfast_api::{CallerBody, ClusterBody, ErrorCode, Problem};
 use holdfast_types::NodeId;
 use serde::Serialize;
 use serde_json::json;
-use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, sleep};
 
-use crate::call::ClusterPlace;
-use crate::page::ConsolePage;
+use crate::call::{ApiResult, ClusterPlace};
+use crate::page::{ConsolePage, PageContent};
 use crate::request::{PageRequest, is_of_credential};
 use crate::time::without_counts;
 use crate::{ConsoleState, layout, wall_clock};
 
 /// The shortest time between two renderings.
-const PACE: Duration = Duration::from_millis(400);
+const PACE: Duration = Duration::from_millis(200);
+/// Pages that follow every change.
+const FOLLOWING: [&str; 2] = ["lock", "locks"];
+/// The pause after a rendering, as a multiple of its time.
+const PAUSES: u32 = 4;
 /// The longest time between two renderings, for what changes without a revision.
 const IDLE_PACE: Duration = Duration::from_secs(2);
 /// A comment after this silence shows a dead connection.
@@ -37,7 +42,7 @@ const STREAM_MAX: Duration = Duration::from_mins(10);
 /// Streams of one node.
 pub(crate) const STREAMS_MAX: usize = 200;
 
-/// Answers `GET live?page=PATH` with a stream.
+/// Answers `GET updates?page=PATH` with a stream.
 pub(crate) fn stream(
     console: &Arc<ConsoleState>,
     page: &'static ConsolePage,
@@ -52,7 +57,7 @@ pub(crate) fn stream(
         place: ClusterPlace::default(),
         sent: String::new(),
         rendered_at: None,
-        took: Duration::ZERO,
+        rendering: console.rendering.clone(),
         spoke_at: Instant::now(),
         ends_at: Instant::now() + STREAM_MAX,
         is_first: true,
@@ -91,8 +96,7 @@ struct LiveUpdates {
     /// The latest region, without the texts of its times.
     sent: String,
     rendered_at: Option<Instant>,
-    /// How long the latest rendering took.
-    took: Duration,
+    rendering: Arc<Semaphore>,
     spoke_at: Instant,
     ends_at: Instant,
     is_first: bool,
@@ -110,7 +114,7 @@ impl LiveUpdates {
         }
         loop {
             tokio::select! {
-                () = sleep(PACE.max(self.took * 20)) => {}
+                () = sleep(PACE) => {}
                 _ = self.stopping.wait_for(|stopping| *stopping) => {
                     return (event("reconnect", &"This node stops."), false);
                 }
@@ -142,15 +146,13 @@ impl LiveUpdates {
         }
         let place = self.request.api.place();
         let rested = self.rendered_at.is_none_or(|at| at.elapsed() >= IDLE_PACE);
-        if place == self.place && !rested && self.failed.is_none() {
+        let follows = FOLLOWING.contains(&self.page.path) || self.place.leader != place.leader;
+        let is_old = (follows && place != self.place) || self.failed.is_some();
+        if !rested && !is_old {
             return None;
         }
         let before = std::mem::replace(&mut self.place, place);
-        let began = Instant::now();
-        self.rendered_at = Some(began);
-        let rendered = (self.page.render)(&self.request).await;
-        // A wait for a leader is no work.
-        self.took = began.elapsed().min(IDLE_PACE / 20);
+        let rendered = self.render().await;
         match rendered {
             Ok(content) => {
                 let recovered = self.failed.take().is_some();
@@ -166,6 +168,21 @@ impl LiveUpdates {
             }
             Err(problem) => self.failure(&problem),
         }
+    }
+
+    /// Renders the page, after those of other streams.
+    async fn render(&mut self) -> ApiResult<PageContent> {
+        let turn = self.rendering.clone().acquire_owned().await;
+        let began = Instant::now();
+        self.rendered_at = Some(began);
+        let rendered = (self.page.render)(&self.request).await;
+        // A wait for a leader is no work.
+        let pause = (began.elapsed() * PAUSES).min(PACE);
+        tokio::spawn(async move {
+            sleep(pause).await;
+            drop(turn);
+        });
+        rendered
     }
 
     /// Tells the reader once that the page cannot be read.

@@ -33,7 +33,10 @@ pub(crate) fn page(next: &str, secret: &FormSecret, refused: Option<&Problem>) -
             button type="submit" { "Log in" }
         }
         p { "An administrator creates a token: " code { "holdfast auth token new SUBJECT --ttl 8h" } }
-        p.quiet { "The login lasts at most 8 hours. The token stays in a cookie that no script can read." }
+        p.quiet {
+            "The login lasts at most 8 hours, in a cookie that no script can read. If the subject may create tokens, the cookie has a \
+             new token, which a logout deletes. Otherwise it has this token, and a logout only removes the cookie."
+        }
     };
     layout::bare("Log in", &body)
 }

@@ -309,7 +309,7 @@ async fn a_failure_shows_its_code_its_hint_and_a_retry() {
 #[tokio::test]
 async fn a_live_page_receives_its_region_and_the_addresses_of_other_nodes() {
     let stub = Stub::new(api("off", |_| true));
-    let request = Request::get("/ui/live?page=lock&name=a/b").header(HOST, "node1:7400");
+    let request = Request::get("/ui/updates?page=lock&name=a/b").header(HOST, "node1:7400");
     let response = stub.send(request.body(Body::empty()).unwrap()).await;
     assert_eq!(response.headers()["content-type"], "text/event-stream");
     let mut events = response.into_body();

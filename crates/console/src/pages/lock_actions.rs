@@ -43,7 +43,12 @@ fn holder<'l>(lock: &'l LockBody, token: Option<&str>) -> ApiResult<&'l HolderBo
     let found = lock.holders.iter().find(|holder| holder.token.to_string() == shown);
     found.ok_or_else(|| {
         let code = (ErrorCode::NotHolder, StatusCode::CONFLICT);
-        let detail = format!("no holder of {} has the token '{shown}' any more", lock.lock);
+        let present = lock.holder().map_or_else(
+            || "nobody holds it now".to_owned(),
+            |now| format!("session {} holds it now, with the token {}", now.session, now.token),
+        );
+        let name = &lock.lock;
+        let detail = format!("no holder of {name} has the token '{shown}' any more; {present}");
         problem(code, detail, "open the lock again: it shows the present holders")
     })
 }
@@ -309,6 +314,10 @@ mod tests {
         for token in [Some("8"), Some(""), None] {
             let gone = holder(&lock, token).unwrap_err();
             assert_eq!((gone.code, gone.status), (ErrorCode::NotHolder, 409), "{token:?}");
+            assert!(
+                gone.detail.contains("session web3 holds it now, with the token 7"),
+                "{gone:?}"
+            );
         }
     }
 }

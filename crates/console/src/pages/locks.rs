@@ -24,6 +24,8 @@ pub(super) static PAGE: ConsolePage = ConsolePage {
 const ROWS: usize = 250;
 /// The most locks that a search reads.
 const SEARCHED_MAX: usize = 20_000;
+/// The most locks that are read for the folders.
+const FOLDERS_OF_MAX: usize = 2_000;
 /// The most folders that a page shows.
 const FOLDERS_MAX: usize = 100;
 
@@ -137,9 +139,9 @@ async fn render(request: &PageRequest) -> ApiResult<PageContent> {
     } else {
         let all =
             LockSearch { contains: String::new(), state: "", ..LockSearch::of(&request.fields) };
-        let names = every_lock(&request.api, &all, SEARCHED_MAX).await?;
+        let names = every_lock(&request.api, &all, FOLDERS_OF_MAX).await?;
         let folders = folders(names.locks.iter().map(|lock| lock.lock.as_str()), search.below);
-        html! { (filters(&search)) (folder_links(&search, &folders)) }
+        html! { (filters(&search)) (folder_links(&search, &folders, names.is_cut)) }
     };
     Ok(PageContent {
         title: "Locks".to_owned(),
@@ -188,7 +190,7 @@ fn folders<'n>(names: impl Iterator<Item = &'n str>, below: &str) -> Vec<(&'n st
     found
 }
 
-fn folder_links(search: &LockSearch<'_>, folders: &[(&str, u64)]) -> Markup {
+fn folder_links(search: &LockSearch<'_>, folders: &[(&str, u64)], is_cut: bool) -> Markup {
     let parents = search.below.match_indices('/').map(|(end, _)| &search.below[..=end]);
     html! {
         @if !folders.is_empty() || !search.below.is_empty() {
@@ -199,6 +201,7 @@ fn folder_links(search: &LockSearch<'_>, folders: &[(&str, u64)]) -> Markup {
                     @for (folder, number) in folders.iter().take(FOLDERS_MAX) {
                         li { a href=(link("locks", &[("below", folder)])) { (name(folder)) } " " span.quiet { (count(*number, "lock")) } }
                     }
+                    @if is_cut { li.quiet { "of the first " (FOLDERS_OF_MAX) " locks" } }
                     @if folders.len() > FOLDERS_MAX { li.quiet { "and " (folders.len() - FOLDERS_MAX) " more" } }
                 }
             }

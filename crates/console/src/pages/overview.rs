@@ -1,7 +1,7 @@
 //! The first page: the health of the cluster in one sentence, its alarms, and the locks that hurt.
 
 use futures_util::FutureExt as _;
-use holdfast_api::{AlarmsBody, ClusterBody, ContentionBody, LIST_LIMIT_MAX, LockBody, LocksBody};
+use holdfast_api::{AlarmsBody, ClusterBody, ContentionBody, LockBody, LocksBody};
 use maud::{Markup, html};
 
 use super::locks::{first_call, lock_table, oldest_hold};
@@ -20,14 +20,18 @@ pub(super) static PAGE: ConsolePage = ConsolePage {
 
 /// Rows of each table.
 const ROWS: usize = 10;
+/// The most held locks among which the oldest are found.
+const HELD_MAX: usize = 500;
 
 async fn render(request: &PageRequest) -> ApiResult<PageContent> {
     let api = &request.api;
     let cluster: ApiResult<ClusterBody> = api.read("/v1/cluster").await;
     let alarms: ApiResult<AlarmsBody> = api.read("/v1/alarms").await;
-    let contention: ContentionBody =
-        api.read(&format!("/v1/locks?sort=contention&limit={ROWS}")).await?;
-    let held: LocksBody = api.read(&format!("/v1/locks?held&limit={LIST_LIMIT_MAX}")).await?;
+    // An update shows what this node has applied.
+    let stale = if request.is_update { "&stale" } else { "" };
+    let queues = format!("/v1/locks?sort=contention&limit={ROWS}{stale}");
+    let contention: ContentionBody = api.read(&queues).await?;
+    let held: LocksBody = api.read(&format!("/v1/locks?held&limit={HELD_MAX}{stale}")).await?;
     let revision = held.revision;
     let live = html! {
         @match &cluster {

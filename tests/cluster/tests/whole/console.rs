@@ -174,7 +174,7 @@ async fn a_live_page_shows_a_new_waiter() {
     let http = &cluster.node(1).http;
     http.put("/v1/locks/orders?session=web1&ttl=10m").await.assert_status(200);
     let mut page =
-        http.stream(Method::GET, "/ui/live?page=lock&name=orders").await.expect("a stream");
+        http.stream(Method::GET, "/ui/updates?page=lock&name=orders").await.expect("a stream");
     let waiter = cluster.node(2).http.clone();
     let waiting =
         tokio::spawn(
