@@ -9,17 +9,24 @@ const SIZE_MAX = 150 * 1024;
 /** The time in which locks change before the pictures, so that the plots have a line. */
 const WORK_MS = 30_000;
 
+const FORCE = /force.release/i;
+
+/** Opens the form that ends the hold of `batch-1`, and fills it in. */
+async function fillForm(page) {
+  await page.locator("main").getByRole("link", { name: FORCE }).first().click();
+  await page.locator("[name=reason]:visible").first().fill("batch-1 is stuck since the deploy");
+}
+
 /** Name of the picture, theme, page, and what an operator does on it. */
 const SHOTS = [
   ["overview", "light", "", async () => {}],
-  ["overview-dark", "dark", "", async () => {}],
-  ["locks", "light", "locks", async () => {}],
   ["lock", "light", lockPage("shop/orders"), async () => {}],
-  ["force-release", "light", lockPage("shop/orders"), async (page) => {
-    await page.locator("main").getByRole("link", { name: /force.release/i }).or(page.getByRole("button", { name: /force.release/i })).first().click();
-    await page.locator("[name=reason]:visible").first().fill("batch-1 is stuck since the deploy");
+  ["force-release", "light", lockPage("shop/stock"), fillForm],
+  ["released", "light", lockPage("shop/stock"), async (page) => {
+    await fillForm(page);
+    await page.locator("form:has([name=reason]:visible) [type=submit]").first().click();
+    await page.locator("#notice").waitFor();
   }],
-  ["audit", "light", "audit", async () => {}],
 ];
 
 async function work(cluster, time) {
@@ -37,7 +44,7 @@ const stage = await Stage.open();
 try {
   await work(stage.cluster, WORK_MS);
   for (const [name, theme, route, act] of SHOTS) {
-    await stage.withPage({ as: "operator", theme }, async (opened, page) => {
+    await stage.withPage({ theme }, async (opened, page) => {
       await opened.open(route);
       await page.locator("main h1").waitFor();
       await act(page);
