@@ -189,7 +189,7 @@ func TestCallsStartAtTheLeaderAndRestingNodesComeLast(t *testing.T) {
 }
 
 func TestFencingHeader(t *testing.T) {
-	guard := &Guard{holding: &holding{session: &session{}}, entry: &entry{lock: `a"b`, grant: grantBody{Token: 34, Mode: Exclusive}}}
+	guard := &Guard{holding: &holding{session: &session{}}, entry: &entry{lock: `a"b`, grant: grantBody{Token: 34, MinValidToken: 34, Mode: Exclusive}}}
 	if got := guard.Headers().Get("Fencing-Token"); got != `34; resource="a\"b"` {
 		t.Error(got)
 	}
