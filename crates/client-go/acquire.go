@@ -108,7 +108,7 @@ func (a *acquisition) run(ctx context.Context) error {
 			// Until its session ends, a waiter keeps its place and tries the token that the file has.
 		case isOver:
 			a.renumber(newest)
-		case errors.As(d.err, &busy) && busy.Code == "wait-timeout" && mayRepeat:
+		case errors.As(d.err, &busy) && busy.Code == CodeWaitTimeout && mayRepeat:
 			// The API bounds the wait of one call.
 		default:
 			return d.err
@@ -129,13 +129,13 @@ func (a *acquisition) renumber(newest int64) {
 // send sends the call once. It ends early, with a cause, when the session is over or a renewal has listed the grant.
 func (a *acquisition) send(ctx context.Context, isGrantedElsewhere bool) (delivery, error) {
 	wait := a.nextWait()
-	q := query{}.with("session", a.session.name).with("owner", a.owner).withNumber("attempt", a.attempt).
+	q := query{}.with(paramSession, a.session.name).with(paramOwner, a.owner).withNumber(paramAttempt, a.attempt).
 		withDuration("wait", wait)
 	acquire := call{method: http.MethodPut, path: resource("locks", a.locks[0]), wait: wait, harmless: true}
 	if len(a.locks) > 1 {
 		acquire.method, acquire.path = http.MethodPost, "/v1/locks"
 		for _, lock := range a.locks {
-			q = q.with("name", lock)
+			q = q.with(paramName, lock)
 		}
 	}
 	acquire.query = append(q, a.options.query()...)

@@ -66,7 +66,7 @@ func (g *BarrierGuard) Leave(ctx context.Context, wait time.Duration) error {
 	defer p.session.leave()
 	for {
 		err := p.client.calls.repeatUntil(ctx, until, func(wait time.Duration) call {
-			q := p.query.withNumber("generation", p.tripped.Generation).withDuration("wait", wait)
+			q := p.query.withNumber(paramGeneration, p.tripped.Generation).withDuration(paramWait, wait)
 			return call{method: http.MethodDelete, path: p.path, query: q, harmless: true}
 		}, nil)
 		var busy *BusyError
@@ -74,7 +74,7 @@ func (g *BarrierGuard) Leave(ctx context.Context, wait time.Duration) error {
 			continue
 		}
 		if isUncertain(err) || ctx.Err() != nil {
-			p.leaveInBackground(p.query.withNumber("generation", p.tripped.Generation))
+			p.leaveInBackground(p.query.withNumber(paramGeneration, p.tripped.Generation))
 		}
 		return err
 	}
@@ -99,7 +99,7 @@ func (c *Client) arrive(ctx context.Context, kind, name string, parties int, wai
 		return nil, err
 	}
 	p := &barrierPlace{client: c, session: session, path: resource(kind, name)}
-	p.query = query{}.with("session", session.name).with("owner", unique("a"))
+	p.query = query{}.with(paramSession, session.name).with(paramOwner, unique("a"))
 	until := time.Now().Add(wait)
 	request := nextNumber(0)
 	err = p.send(ctx, until, parties, request)
@@ -111,16 +111,16 @@ func (c *Client) arrive(ctx context.Context, kind, name string, parties int, wai
 		return p, nil
 	}
 	if ctx.Err() != nil || ProblemOf(err) == nil || isUncertain(err) {
-		p.leaveInBackground(p.query.withNumber("request", request), p.query)
+		p.leaveInBackground(p.query.withNumber(paramRequest, request), p.query)
 	}
 	session.leave()
 	return nil, err
 }
 
 func (p *barrierPlace) send(ctx context.Context, until time.Time, parties int, request int64) error {
-	q := p.query.withNumber("parties", int64(parties)).withNumber("request", request)
+	q := p.query.withNumber(paramParties, int64(parties)).withNumber(paramRequest, request)
 	return p.client.calls.repeatUntil(ctx, until, func(wait time.Duration) call {
-		return call{method: http.MethodPut, path: p.path, query: q.withDuration("wait", wait)}
+		return call{method: http.MethodPut, path: p.path, query: q.withDuration(paramWait, wait)}
 	}, &p.tripped)
 }
 

@@ -152,11 +152,11 @@ func classify(base string, r *response) outcome {
 	}
 	reason := base + ": " + problem.Code + ": " + problem.Title
 	switch problem.Code {
-	case "lock-busy", "lock-in-cooldown", "wait-timeout", "not-yet":
+	case CodeLockBusy, CodeLockInCooldown, CodeWaitTimeout, CodeNotYet:
 		return outcome{kind: rejected, err: &BusyError{problem}}
-	case "session-expired":
+	case CodeSessionExpired:
 		return outcome{kind: rejected, err: &LostError{Cause: CauseSessionEnded}}
-	case "outcome-unknown", "internal":
+	case CodeOutcomeUnknown, CodeInternal:
 		return outcome{kind: mayBeDone, reason: reason, problem: problem}
 	}
 	if problem.Retryable {

@@ -19,7 +19,7 @@ func (c *Client) HoldDurably(ctx context.Context, name, owner, reason string, wa
 	}
 	// A late copy of the call acquires nothing after the release, because its attempt is then over.
 	hold := func(after int64) error {
-		q := durable(owner).with("reason", reason).withNumber("attempt", nextNumber(after)).withDuration("wait", wait)
+		q := durable(owner).with(paramReason, reason).withNumber(paramAttempt, nextNumber(after)).withDuration(paramWait, wait)
 		request := call{method: http.MethodPut, path: resource("locks", name), query: q, wait: wait, harmless: true}
 		return c.calls.do(ctx, request, &body)
 	}
@@ -36,8 +36,8 @@ func (c *Client) ReleaseDurable(ctx context.Context, name, owner string, token i
 	if err := checkName("a lock", name); err != nil {
 		return err
 	}
-	q := durable(owner).with("token", strconv.FormatInt(token, 10))
+	q := durable(owner).with(paramToken, strconv.FormatInt(token, 10))
 	return c.calls.do(ctx, call{method: http.MethodDelete, path: resource("locks", name), query: q, harmless: true}, nil)
 }
 
-func durable(owner string) query { return query{}.with("hold", "durable").with("owner", owner) }
+func durable(owner string) query { return query{}.with(paramHold, "durable").with(paramOwner, owner) }

@@ -159,8 +159,8 @@ func (g *Guard) SetValue(ctx context.Context, value string) error {
 	}
 	newest := g.attempt()
 	for renumbered := 0; ; renumbered++ {
-		q := query{}.with("session", g.session.name).with("owner", g.entry.owner).withNumber("attempt", nextNumber(newest)).
-			withNumber("change", g.attempt()).with("value", value)
+		q := query{}.with(paramSession, g.session.name).with(paramOwner, g.entry.owner).withNumber(paramAttempt, nextNumber(newest)).
+			withNumber("change", g.attempt()).with(paramValue, value)
 		change := call{method: http.MethodPut, path: resource("locks", g.entry.lock), query: q, harmless: true}
 		bounded, stop := g.session.bound(ctx, g.entry)
 		d := g.session.send.deliver(bounded, change)
@@ -175,7 +175,7 @@ func (g *Guard) SetValue(ctx context.Context, value string) error {
 		case err == nil && grant.Token == g.Token():
 			g.session.acknowledge(grant.acknowledgement(d.sent))
 			return nil
-		case err == nil, rejectedWith(err, "not-holder", "attempt-over") != nil:
+		case err == nil, rejectedWith(err, CodeNotHolder, CodeAttemptOver) != nil:
 			g.session.loseEntry(g.entry, &loss{cause: CauseReleasedElsewhere})
 			return g.Ensure()
 		case ctx.Err() == nil && g.Ensure() != nil:

@@ -73,12 +73,12 @@ func (e *entry) requestRelease(request ReleaseRequest) {
 // releaseCall builds the call that releases entries of one owner and one attempt, and no later hold.
 func releaseCall(session string, entries []*entry) call {
 	first := entries[0]
-	q := query{}.with("session", session).withText("owner", first.owner).withNumber("attempt", first.attempt)
+	q := query{}.with(paramSession, session).withText(paramOwner, first.owner).withNumber(paramAttempt, first.attempt)
 	release := call{method: http.MethodDelete, path: resource("locks", first.lock), query: q, harmless: true}
 	if len(entries) > 1 {
 		release.path = "/v1/locks"
 		for _, e := range entries {
-			release.query = release.query.with("name", e.lock)
+			release.query = release.query.with(paramName, e.lock)
 		}
 	}
 	return release

@@ -137,7 +137,7 @@ func (e *BusyError) Error() string {
 	case e.Waiters > 1:
 		text += fmt.Sprintf(", %d waiters", e.Waiters)
 	}
-	if e.Code == "wait-timeout" && e.WaitedMS > 0 {
+	if e.Code == CodeWaitTimeout && e.WaitedMS > 0 {
 		text = fmt.Sprintf("timed out after %v: %s", millis(e.WaitedMS), text)
 	}
 	return "holdfast: " + text
@@ -234,7 +234,7 @@ func rejectedWith(err error, codes ...string) *Problem {
 
 // newestAttempt returns the newest attempt of the session if the call was rejected because the attempt of the call is over.
 func newestAttempt(err error) (int64, bool) {
-	problem := rejectedWith(err, "attempt-over")
+	problem := rejectedWith(err, CodeAttemptOver)
 	if problem == nil || problem.NewestAttempt == 0 {
 		return 0, false
 	}
@@ -243,7 +243,7 @@ func newestAttempt(err error) (int64, bool) {
 
 // newestRequest returns the newest request of the session if the call was rejected because the request of the call is over.
 func newestRequest(err error) (int64, bool) {
-	problem := rejectedWith(err, "request-over")
+	problem := rejectedWith(err, CodeRequestOver)
 	if problem == nil || problem.NewestRequest == 0 {
 		return 0, false
 	}
@@ -251,7 +251,7 @@ func newestRequest(err error) (int64, bool) {
 }
 
 func isUnauthenticated(err error) bool {
-	return rejectedWith(err, "unauthenticated", "token-expired") != nil
+	return rejectedWith(err, CodeUnauthenticated, CodeTokenExpired) != nil
 }
 
 // decode decodes an answer. A body with a method isComplete must have its fields: another server may answer {}.

@@ -225,8 +225,8 @@ func (s *session) isHolder(k knownHold, timeout time.Duration) bool {
 		return false
 	}
 	// A node lists only the first of many holders, so the token identifies the hold.
-	err := calls.do(s.ctx, get(resource("fence", k.entry.lock), query{}.withNumber("token", k.token)), nil)
-	return rejectedWith(err, "stale-token") == nil
+	err := calls.do(s.ctx, get(resource("fence", k.entry.lock), query{}.withNumber(paramToken, k.token)), nil)
+	return rejectedWith(err, CodeStaleToken) == nil
 }
 
 // releaseStray releases a hold without a guard, if its owner was generated for a guard.
@@ -241,7 +241,7 @@ func (s *session) releaseStray(hold holdBody, timeout time.Duration) {
 		if !isStray || s.hasOwner(hold.Lock, holder.Owner) {
 			continue
 		}
-		q := query{}.with("session", s.name).with("owner", holder.Owner).withNumber("token", hold.Token)
+		q := query{}.with(paramSession, s.name).with(paramOwner, holder.Owner).withNumber(paramToken, hold.Token)
 		// If no node answers, the next examination finds the hold again.
 		calls.do(s.ctx, call{method: http.MethodDelete, path: resource("locks", hold.Lock), query: q, harmless: true}, nil)
 	}

@@ -201,7 +201,7 @@ func (h *holding) Release() error {
 	switch {
 	case isUncertain(err):
 		h.session.releaseInBackground(h.entries)
-	case rejectedWith(err, "not-holder") != nil:
+	case rejectedWith(err, CodeNotHolder) != nil:
 		return lostError(h.entries[0], h.entries[0].grant.Token, &loss{cause: CauseReleasedElsewhere})
 	case err == nil:
 		for _, e := range h.entries {
@@ -280,7 +280,7 @@ func (g *Guard) ReleasePermits(ctx context.Context, n int) error {
 	if err := g.Ensure(); err != nil {
 		return err
 	}
-	q := query{}.with("owner", g.entry.owner).withNumber("attempt", g.entry.attempt).withNumber("permits", int64(n))
+	q := query{}.with(paramOwner, g.entry.owner).withNumber(paramAttempt, g.entry.attempt).withNumber(paramPermits, int64(n))
 	release := call{method: http.MethodDelete, path: resource("locks", g.entry.lock), query: q}
 	if err := g.session.once(ctx, g.session.send, release, nil); err != nil {
 		return err

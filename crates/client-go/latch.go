@@ -27,7 +27,7 @@ type LatchState struct {
 // Create creates the latch, unless one with the same count exists.
 func (l *Latch) Create(ctx context.Context, count int) (*LatchState, error) {
 	var state LatchState
-	q := query{}.withNumber("count", int64(count))
+	q := query{}.withNumber(paramCount, int64(count))
 	if err := l.change(ctx, http.MethodPut, q, &state); err != nil {
 		return nil, err
 	}
@@ -39,7 +39,7 @@ func (l *Latch) CountDown(ctx context.Context, key string) (int, error) {
 	var body struct {
 		Left int `json:"left"`
 	}
-	err := l.change(ctx, http.MethodPost, query{}.with("key", key), &body)
+	err := l.change(ctx, http.MethodPost, query{}.with(paramKey, key), &body)
 	return body.Left, err
 }
 
@@ -62,7 +62,7 @@ func (l *Latch) Wait(ctx context.Context, wait time.Duration) (*LatchState, erro
 	for {
 		var state LatchState
 		err := l.client.calls.repeatUntil(ctx, until, func(wait time.Duration) call {
-			return get(resource("latches", l.name), query{}.withDuration("wait", wait))
+			return get(resource("latches", l.name), query{}.withDuration(paramWait, wait))
 		}, &state)
 		var busy *BusyError
 		if errors.As(err, &busy) && time.Now().Before(until) {
@@ -90,12 +90,12 @@ type counterBody struct {
 
 // Add adds a number, which may be negative, and returns the new value.
 func (n *Counter) Add(ctx context.Context, amount int64) (int64, error) {
-	return n.change(ctx, http.MethodPost, query{}.with("add", strconv.FormatInt(amount, 10)))
+	return n.change(ctx, http.MethodPost, query{}.with(paramAdd, strconv.FormatInt(amount, 10)))
 }
 
 // Set replaces the value.
 func (n *Counter) Set(ctx context.Context, value int64) (int64, error) {
-	return n.change(ctx, http.MethodPut, query{}.with("value", strconv.FormatInt(value, 10)))
+	return n.change(ctx, http.MethodPut, query{}.with(paramValue, strconv.FormatInt(value, 10)))
 }
 
 // Get reads the value.

@@ -50,7 +50,7 @@ func (c *Client) ForceRelease(ctx context.Context, name string, token int64, rea
 	if err := checkName("a lock", name); err != nil {
 		return 0, err
 	}
-	q := query{}.with("reason", reason).withNumber("token", token)
+	q := query{}.with(paramReason, reason).withNumber(paramToken, token)
 	var body struct {
 		Ended int `json:"ended"`
 	}
@@ -64,9 +64,9 @@ func (c *Client) RequestRelease(ctx context.Context, name, reason string, deadli
 	if err := checkName("a lock", name); err != nil {
 		return 0, err
 	}
-	q := query{}.withText("reason", reason).withDuration("deadline", deadline)
+	q := query{}.withText(paramReason, reason).withDuration(paramDeadline, deadline)
 	if revoke {
-		q = q.with("revoke", "true")
+		q = q.with(paramRevoke, "true")
 	}
 	var body struct {
 		Asked int `json:"asked"`

@@ -115,10 +115,10 @@ func (m *modeChange) upgrade(ctx context.Context, until time.Time) (int64, error
 		case d.err == nil && !isRenumbered:
 			// The cluster executed a later call of this hold, so this one changed nothing.
 			isRenumbered = true
-		case rejectedWith(d.err, "attempt-over") != nil && !isRenumbered:
+		case rejectedWith(d.err, CodeAttemptOver) != nil && !isRenumbered:
 			isRenumbered = true
-		case isUncertain(d.err) && !isOver, isBusy && !isOver && busy.Code == "wait-timeout":
-		case rejectedWith(d.err, "not-holder", "attempt-over") != nil:
+		case isUncertain(d.err) && !isOver, isBusy && !isOver && busy.Code == CodeWaitTimeout:
+		case rejectedWith(d.err, CodeNotHolder, CodeAttemptOver) != nil:
 			return 0, m.gone()
 		case !d.inDoubt && ProblemOf(d.err) != nil && !isUncertain(d.err):
 			// The cluster certainly changed nothing.
@@ -140,8 +140,8 @@ func (m *modeChange) upgrade(ctx context.Context, until time.Time) (int64, error
 func (m *modeChange) call(ctx context.Context, mode Mode, wait time.Duration) (delivery, *grantBody) {
 	g := m.guard
 	m.newest = nextNumber(m.newest)
-	q := query{}.with("session", g.session.name).with("owner", g.entry.owner).withNumber("attempt", m.newest).
-		withNumber("change", g.attempt()).withDuration("wait", wait).with("mode", string(mode))
+	q := query{}.with(paramSession, g.session.name).with(paramOwner, g.entry.owner).withNumber(paramAttempt, m.newest).
+		withNumber("change", g.attempt()).withDuration(paramWait, wait).with(paramMode, string(mode))
 	change := call{method: http.MethodPut, path: resource("locks", g.entry.lock), query: q, wait: wait, harmless: true}
 	isGrantedElsewhere, inDoubt := false, false
 	for {
@@ -212,7 +212,7 @@ func (m *modeChange) fallBack(ctx context.Context) error {
 			return ctx.Err()
 		case isUncertain(d.err), errors.As(d.err, &wrong):
 			time.Sleep(pauseMax)
-		case rejectedWith(d.err, "attempt-over") != nil && renumbered == 0:
+		case rejectedWith(d.err, CodeAttemptOver) != nil && renumbered == 0:
 			renumbered++
 		default:
 			return m.gone()

@@ -60,7 +60,7 @@ func (s *session) once(ctx context.Context, send sender, c call, into any) error
 			return err
 		}
 		copied := c
-		copied.query = c.query.with("session", s.name).with("request", strconv.FormatInt(started.number, 10))
+		copied.query = c.query.with(paramSession, s.name).with(paramRequest, strconv.FormatInt(started.number, 10))
 		copied.harmless = true
 		err = send.do(ctx, copied, into)
 		s.numbered.end(started)

@@ -120,14 +120,14 @@ func (o *lockOptions) check(locks int) error {
 
 // query returns the parameters of an acquire.
 func (o *lockOptions) query() query {
-	q := query{}.withNumber("permits", int64(o.permits)).withNumber("limit", int64(o.limit)).
-		withNumber("priority", int64(o.priority)).withNumber("queue_max", int64(o.queueMax)).
-		withDuration("max_hold", o.maxHold).withDuration("min_hold", o.minHold).withText("value", o.value)
+	q := query{}.withNumber(paramPermits, int64(o.permits)).withNumber(paramLimit, int64(o.limit)).
+		withNumber("priority", int64(o.priority)).withNumber(paramQueueMax, int64(o.queueMax)).
+		withDuration("max_hold", o.maxHold).withDuration(paramMinHold, o.minHold).withText(paramValue, o.value)
 	if o.mode != Exclusive {
-		q = q.with("mode", string(o.mode))
+		q = q.with(paramMode, string(o.mode))
 	}
 	if o.reentrant != nil {
-		q = q.with("reentrant", strconv.FormatBool(*o.reentrant))
+		q = q.with(paramReentrant, strconv.FormatBool(*o.reentrant))
 	}
 	return q
 }

@@ -102,7 +102,7 @@ func (s sender) repeatUntil(ctx context.Context, until time.Time, makeCall func(
 
 // openSession opens a session, or renews it. The attempt is the number of the call.
 func (s sender) openSession(ctx context.Context, name string, attempt int64, ttl time.Duration, labels map[string]string) (sessionBody, moment, error) {
-	q := query{}.withNumber("attempt", attempt).withDuration("ttl", ttl)
+	q := query{}.withNumber(paramAttempt, attempt).withDuration(paramTtl, ttl)
 	for key, value := range labels {
 		q = q.with("label."+key, value)
 	}
@@ -114,7 +114,7 @@ func (s sender) openSession(ctx context.Context, name string, attempt int64, ttl
 
 // closeSession closes a session. With the incarnation, a late copy closes no later session of the same name.
 func (s sender) closeSession(ctx context.Context, name string, incarnation int64) error {
-	q := query{}.withNumber("incarnation", incarnation)
+	q := query{}.withNumber(paramIncarnation, incarnation)
 	return s.do(ctx, call{method: http.MethodDelete, path: resource("sessions", name), query: q, harmless: incarnation != 0}, nil)
 }
 
@@ -130,7 +130,7 @@ func (s sender) keepAlive(ctx context.Context, name string, leaseLeft time.Durat
 // fails soon if no node accepts the call.
 func (s sender) parkKeepAlive(ctx context.Context, name string, since int64, wait, leaseLeft time.Duration) delivery {
 	c := call{method: http.MethodPost, path: resource("sessions", name) + "/keepalive", harmless: true, wait: wait}
-	c.query = query{}.with("wait", wholeMillis(wait)).withNumber("since", since)
+	c.query = query{}.with(paramWait, wholeMillis(wait)).withNumber(paramSince, since)
 	perNode := wait + min(max(leaseLeft/6, perNodeMin), perNodeMax)
 	startUntil := time.Now().Add(parkWithin)
 	return s.nodes.send(ctx, &c, budget{perNode, startUntil, startUntil.Add(perNode)}, parked)

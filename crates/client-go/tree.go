@@ -35,7 +35,7 @@ func (c *Client) Get(ctx context.Context, path string) (*Znode, error) {
 func (c *Client) Put(ctx context.Context, path string, data []byte, version int64) (int64, error) {
 	put := call{method: http.MethodPut, path: treePath(path), body: data, header: map[string]string{}}
 	if version == AnyVersion {
-		put.query = query{}.with("parents", "true")
+		put.query = query{}.with(paramParents, "true")
 	} else {
 		put.header["If-Match"] = strconv.Quote(strconv.FormatInt(version, 10))
 	}
@@ -44,7 +44,7 @@ func (c *Client) Put(ctx context.Context, path string, data []byte, version int6
 
 // Create creates a znode and its missing parents. An existing znode is a *RejectedError with the code znode-exists.
 func (c *Client) Create(ctx context.Context, path string, data []byte) (int64, error) {
-	put := call{method: http.MethodPut, path: treePath(path), body: data, query: query{}.with("parents", "true")}
+	put := call{method: http.MethodPut, path: treePath(path), body: data, query: query{}.with(paramParents, "true")}
 	put.header = map[string]string{"If-None-Match": "*"}
 	return c.putOnce(ctx, put)
 }

@@ -27,8 +27,8 @@ func (c *Client) Watch(ctx context.Context, prefix string) (*Watch, error) {
 	var present struct {
 		Revision int64 `json:"revision"`
 	}
-	q := query{}.with("prefix", prefix)
-	if err := c.calls.do(ctx, get("/v1/watch", q.with("wait", "0s")), &present); err != nil {
+	q := query{}.with(paramPrefix, prefix)
+	if err := c.calls.do(ctx, get("/v1/watch", q.with(paramWait, "0s")), &present); err != nil {
 		return nil, err
 	}
 	return c.WatchSince(ctx, prefix, present.Revision), nil
@@ -37,12 +37,12 @@ func (c *Client) Watch(ctx context.Context, prefix string) (*Watch, error) {
 // WatchSince is as Watch, with the changes after a revision.
 func (c *Client) WatchSince(ctx context.Context, prefix string, revision int64) *Watch {
 	w := &Watch{changes: make(chan Change)}
-	stream := eventStream{calls: c.calls, call: get("/v1/watch", query{}.with("prefix", prefix)), last: revision, node: -1}
+	stream := eventStream{calls: c.calls, call: get("/v1/watch", query{}.with(paramPrefix, prefix)), last: revision, node: -1}
 	go func() {
 		defer close(w.changes)
 		for {
 			err := stream.run(ctx, func(event serverEvent) error { return w.receive(ctx, event, &stream) })
-			problem := rejectedWith(err, "revision-compacted")
+			problem := rejectedWith(err, CodeRevisionCompacted)
 			if problem == nil {
 				w.err = err
 				return

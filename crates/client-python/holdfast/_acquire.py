@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Awaitable, Callable, Dict, List, Optional, Set
 
-from . import _clock
+from . import _clock, codes
 from ._calls import WAIT_MAX, Call
 from ._entry import QueueEntry
 from ._hold import Grant, HeldLocks, Hold
@@ -127,7 +127,7 @@ class _Acquire:
         if self._limit.is_over():
             return False
         is_old_token = self._session.calls.nodes.may_get_token(error)
-        return is_uncertain(error) or is_old_token or error.code == "wait-timeout"
+        return is_uncertain(error) or is_old_token or error.code == codes.WAIT_TIMEOUT
 
     async def _send(self, wait: float, is_granted_elsewhere: bool) -> Optional[Delivery]:
         """Sends the call once. `None` if a renewal listed the locks as held: the node of the call is behind or frozen."""

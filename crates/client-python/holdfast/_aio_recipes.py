@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, AsyncIterator, Dict, Optional, Union
 from . import _recipes, _tree
 from ._aio import Caller
 from ._aio_guards import Leadership
-from ._calls import Duration, seconds
+from ._calls import Duration, Parameters, seconds
 from ._hold import HeldLocks
 from ._recipes import Arrival, Tripped
 from ._request import LockRequest
@@ -67,7 +67,7 @@ class Observer:
 class Watch:
     """The changes of a part of the tree. A `Gap` reports that changes are missing."""
 
-    def __init__(self, client: Caller, selection: Dict[str, str], since: Optional[int]) -> None:
+    def __init__(self, client: Caller, selection: Parameters, since: Optional[int]) -> None:
         self._client = client
         self._state = _tree.Watch(selection, since)
 
@@ -178,7 +178,7 @@ class Counter:
         """Deletes the counter, which resets it to 0."""
         await self._client._call(lambda core: _recipes.delete(core, "counters", self._name))
 
-    async def _change(self, method: str, parameters: Dict[str, Any]) -> _recipes.Count:
+    async def _change(self, method: str, parameters: Parameters) -> _recipes.Count:
         return await self._client._call(
             lambda core: _recipes.change_counter(core, self._name, method, parameters)
         )

@@ -9,6 +9,8 @@ from datetime import timedelta
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple, Union
 from urllib.parse import quote
 
+from . import codes
+from ._parameters import Parameter
 from .errors import Busy, Error, InvalidArgument, Loss, Lost, Problem, Rejected, UnexpectedResponse
 
 #: A time in seconds, or a `timedelta`.
@@ -115,7 +117,7 @@ class OldToken:
 
 Outcome = Union[Response, Rejection, NotDone, MayBeDone, OldToken]
 
-_BUSY = frozenset({"lock-busy", "lock-in-cooldown", "wait-timeout", "not-yet"})
+_BUSY = frozenset({codes.LOCK_BUSY, codes.LOCK_IN_COOLDOWN, codes.WAIT_TIMEOUT, codes.NOT_YET})
 
 
 def classify(base: str, response: Response) -> Outcome:
@@ -128,10 +130,10 @@ def classify(base: str, response: Response) -> Outcome:
         return MayBeDone(reason) if response.status >= 500 else Rejection(UnexpectedResponse(reason))
     if problem.code in _BUSY:
         return Rejection(Busy(problem))
-    if problem.code == "session-expired":
+    if problem.code == codes.SESSION_EXPIRED:
         return Rejection(Lost(Loss("session-ended")))
     reason = f"{base}: {problem.code}: {problem.title}"
-    if problem.code in ("outcome-unknown", "internal"):
+    if problem.code in (codes.OUTCOME_UNKNOWN, codes.INTERNAL):
         return MayBeDone(reason)
     return NotDone(reason) if problem.retryable else Rejection(Rejected(problem))
 
@@ -149,7 +151,10 @@ def millis(duration: float) -> str:
     return f"{round(duration * 1000)}ms"
 
 
-def query(parameters: Mapping[str, Any], start: str = "?") -> str:
+Parameters = Dict[Parameter, Any]
+
+
+def query(parameters: Parameters, start: str = "?") -> str:
     """`?a=1&b=2`. A list repeats its parameter; `None` is left out."""
     pairs: List[Tuple[str, Any]] = []
     for key, value in parameters.items():

@@ -8,7 +8,7 @@ import threading
 from typing import Callable, Iterable, List, Optional, Sequence, Tuple
 
 from . import _clock
-from ._calls import Call, Copies, path, query
+from ._calls import Call, Copies, Parameters, path, query
 from ._lease import HoldLimits, ReleaseRequest
 from ._numbers import random_name
 from .errors import Loss
@@ -74,7 +74,7 @@ class QueueEntry:
 def release_call(entries: Sequence[QueueEntry], session: str) -> Call:
     """The call that releases entries of one owner and one attempt. It never releases a later hold."""
     first = entries[0]
-    parameters = {"session": session, "owner": first.owner, "attempt": first.attempt}
+    parameters: Parameters = {"session": session, "owner": first.owner, "attempt": first.attempt}
     if len(entries) == 1:
         target = path("locks", first.lock) + query(parameters)
     else:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Callable, List, Mapping, Optional, Tuple, Union
 
 from . import _clock, _engine
-from ._calls import Call, Copies, path, query
+from ._calls import Call, Copies, Parameters, path, query
 from ._entry import QueueEntry
 from ._lease import ReleaseRequest
 from ._request import LockRequest
@@ -183,7 +183,7 @@ async def release_permits(hold: Hold, permits: int) -> None:
     session, token = hold.session, hold.grant.token
 
     async def send(request: int) -> None:
-        of = {"session": session.name, "owner": hold.entry.owner, "permits": permits, "token": token}
+        of: Parameters = {"session": session.name, "owner": hold.entry.owner, "permits": permits, "token": token}
         target = path("locks", hold.entry.lock) + query({**of, "request": request})
         await session.calls.send(Call("DELETE", target, copies=Copies.HARMLESS))
 

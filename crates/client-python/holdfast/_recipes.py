@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import Any, Dict, Optional
+from typing import Any, Dict, List, Optional
 
 from . import _clock
-from ._calls import Call, Copies, get, millis, path, query
+from ._calls import Call, Copies, Parameters, get, millis, path, query
 from ._core import Core
 from ._hold import Hold
 from ._numbers import numbers, random_name
@@ -23,7 +23,7 @@ class Count:
     version: int
 
 
-async def change_counter(core: Core, name: str, method: str, parameters: Dict[str, Any]) -> Count:
+async def change_counter(core: Core, name: str, method: str, parameters: Parameters) -> Count:
     body, _ = await core.send_once(Call(method, path("counters", name) + query(parameters)))
     return Count(int(body["value"]), int(body["version"])) if body else Count(0, 0)
 
@@ -79,7 +79,7 @@ class Arrival:
     def __init__(self, core: Core, session: Session, kind: str, name: str) -> None:
         self._core, self._session = core, session
         self._path = path(kind, name)
-        self._party = {"session": session.name, "owner": random_name("a")}
+        self._party: Parameters = {"session": session.name, "owner": random_name("a")}
         self._request = numbers.after()
         self._round: Optional[Tripped] = None
         session.use()
@@ -115,7 +115,7 @@ class Arrival:
         loop = asyncio.get_running_loop()
         until = loop.time() + wait
         def call(left: float) -> Call:
-            parameters = {**self._party, "generation": self.round.generation, "wait": millis(left) if left else None}
+            parameters: Parameters = {**self._party, "generation": self.round.generation, "wait": millis(left) if left else None}
             return Call("DELETE", self._path + query(parameters), wait=left, copies=Copies.HARMLESS)
 
         try:
@@ -144,7 +144,7 @@ class Arrival:
 
     async def _repeat(self, parties: int, until: float) -> Dict[str, Any]:
         def call(left: float) -> Call:
-            parameters = {**self._party, "parties": parties, "request": self._request, "wait": millis(left)}
+            parameters: Parameters = {**self._party, "parties": parties, "request": self._request, "wait": millis(left)}
             return Call("PUT", self._path + query(parameters), wait=left, copies=Copies.HARMLESS)
 
         return await self._core.calls.repeat_until(until, self._is_alive, call)
@@ -153,7 +153,7 @@ class Arrival:
         return self._session.loss() is None
 
     async def _give_up(self) -> None:
-        names = [{"request": self._request}]
+        names: List[Parameters] = [{"request": self._request}]
         if self._round:
             names.append({"generation": self._round.generation})
         try:
@@ -162,7 +162,7 @@ class Arrival:
         finally:
             self._session.unuse()
 
-    async def _delete(self, name: Dict[str, int]) -> None:
+    async def _delete(self, name: Parameters) -> None:
         while self._is_alive():
             try:
                 target = self._path + query({**self._party, **name})
@@ -220,7 +220,7 @@ async def hold_durably(core: Core, lock: str, owner: str, reason: str, wait: flo
     """Returns the token. A late copy of the call acquires nothing after the release: its attempt is then over."""
     after = 0
     while True:
-        parameters = {"hold": "durable", "owner": owner, "reason": reason, "attempt": numbers.after(after)}
+        parameters: Parameters = {"hold": "durable", "owner": owner, "reason": reason, "attempt": numbers.after(after)}
         target = path("locks", lock) + query({**parameters, "wait": millis(wait) if wait else None})
         try:
             body = await core.json(Call("PUT", target, wait=wait, copies=Copies.HARMLESS))
@@ -243,7 +243,7 @@ async def request_release(
     core: Core, lock: str, reason: Optional[str], deadline: float, revoke: bool, token: Optional[int]
 ) -> int:
     """Returns the number of holders that got the request."""
-    parameters = {
+    parameters: Parameters = {
         "reason": reason,
         "deadline": millis(deadline),
         "revoke": True if revoke else None,

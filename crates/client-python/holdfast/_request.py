@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Dict, Mapping, Optional, Sequence, Tuple
 
-from ._calls import Call, Copies, Duration, check_name, millis, path, query, seconds
+from ._calls import Call, Copies, Duration, Parameters, check_name, millis, path, query, seconds
 from ._entry import generated_owner
 from .errors import InvalidArgument
 
@@ -107,7 +107,7 @@ class LockRequest:
 
     def call(self, session: str, attempt: int, wait: float) -> Call:
         """The call that acquires the locks, or renews the attempt's hold."""
-        parameters: Dict[str, Any] = {
+        parameters: Parameters = {
             "name": list(self.locks) if len(self.locks) > 1 else None,
             "session": session,
             "owner": self.owner,
@@ -128,9 +128,9 @@ class LockRequest:
             return Call("PUT", target + query(parameters), wait=wait, copies=Copies.HARMLESS)
         return Call("POST", "/v1/locks" + query(parameters), wait=wait, copies=Copies.HARMLESS)
 
-    def change_call(self, session: str, attempt: int, by: int, change: Mapping[str, Any], wait: float) -> Call:
+    def change_call(self, session: str, attempt: int, by: int, change: Parameters, wait: float) -> Call:
         """The call that changes an attempt's hold; `by` is the number of the change. It never acquires the lock."""
-        parameters = {
+        parameters: Parameters = {
             "session": session,
             "owner": self.owner,
             "attempt": by,

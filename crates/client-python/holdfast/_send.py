@@ -6,9 +6,10 @@ import asyncio
 from collections import deque
 from dataclasses import dataclass
 from typing import Any, Awaitable, Callable, Deque, Dict, Mapping, Optional, TypeVar
+from urllib.parse import quote
 
 from . import _retry
-from ._calls import WAIT_MAX, Call, Copies, Response, millis, path, query
+from ._calls import Call, Copies, Parameters, Response, WAIT_MAX, millis, path, query
 from ._nodes import Nodes
 from ._numbers import numbers
 from ._retry import Budget, Delivery, Route
@@ -90,8 +91,9 @@ class Calls:
         self, session: str, attempt: int, ttl: Optional[float], labels: Mapping[str, str]
     ) -> Delivery:
         """Opens a session, or renews it. `attempt` is the number of the call."""
-        parameters = {"attempt": attempt, "ttl": millis(ttl) if ttl is not None else None, **label_query(labels)}
-        return await self.deliver(Call("PUT", path("sessions", session) + query(parameters), copies=Copies.HARMLESS))
+        parameters: Parameters = {"attempt": attempt, "ttl": millis(ttl) if ttl is not None else None}
+        target = path("sessions", session) + query(parameters) + label_query(labels)
+        return await self.deliver(Call("PUT", target, copies=Copies.HARMLESS))
 
     async def close_session(self, session: str, incarnation: int) -> None:
         """Closes a session. A late copy of the call closes no later session of the same name."""
@@ -117,8 +119,9 @@ class Calls:
         return await _retry.send(self.nodes, call, Budget(per_node, start_until, start_until + per_node), Route.PARKED)
 
 
-def label_query(labels: Mapping[str, str]) -> Dict[str, str]:
-    return {f"label.{key}": value for key, value in labels.items()}
+def label_query(labels: Mapping[str, str]) -> str:
+    """`&label.host=web1`"""
+    return "".join(f"&label.{quote(key, safe='')}={quote(value, safe='')}" for key, value in labels.items())
 
 
 def whole_millis(duration: float) -> float:

@@ -8,7 +8,8 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any, Deque, Dict, Mapping, Optional, Union
 
-from ._calls import Call, MayBeDone, NotDone, OldToken, Rejection, get, millis, path, query
+from . import codes
+from ._calls import Call, MayBeDone, NotDone, OldToken, Parameters, Rejection, get, millis, path, query
 from ._core import Core
 from ._http import Stream
 from ._lease import retry_pause
@@ -73,7 +74,7 @@ def condition(version: Optional[int], create: bool) -> Dict[str, str]:
     return {} if version is None else {"if-match": f'"{version}"'}
 
 
-def selection(prefix: Optional[str], path: Optional[str]) -> Dict[str, str]:
+def selection(prefix: Optional[str], path: Optional[str]) -> Parameters:
     """What a watch reports."""
     if (prefix is None) == (path is None):
         raise InvalidArgument("give a prefix or a path")
@@ -90,7 +91,7 @@ async def read(core: Core, znode: str) -> Optional[Znode]:
     try:
         response = await core.calls.send(get(tree_path(znode)))
     except Rejected as error:
-        if error.code == "not-found":
+        if error.code == codes.NOT_FOUND:
             return None
         raise
     try:
@@ -116,7 +117,7 @@ async def remove(core: Core, znode: str, conditions: Mapping[str, str], recursiv
 class Watch:
     """The changes of a part of the tree. It continues at any node after the last revision that it returned."""
 
-    def __init__(self, selection: Dict[str, str], since: Optional[int]) -> None:
+    def __init__(self, selection: Parameters, since: Optional[int]) -> None:
         self._selection, self._since = selection, since
         self._pending: Deque[Union[Change, Gap]] = deque()
 
@@ -130,11 +131,11 @@ class Watch:
     async def next(self, core: Core) -> Union[Change, Gap]:
         since = await self.start(core)
         while not self._pending:
-            parameters = {**self._selection, "since": since, "wait": millis(_POLL)}
+            parameters: Parameters = {**self._selection, "since": since, "wait": millis(_POLL)}
             try:
                 body = await core.json(get("/v1/watch" + query(parameters), _POLL))
             except Rejected as error:
-                if error.code != "revision-compacted" or error.problem is None:
+                if error.code != codes.REVISION_COMPACTED or error.problem is None:
                     raise
                 self._since = int(error.problem.facts["restart_from"])
                 return Gap(self._since)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Mapping, Optional
 
+from . import codes
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -169,22 +171,22 @@ def is_uncertain(error: BaseException) -> bool:
 
 
 def is_unauthenticated(error: BaseException) -> bool:
-    return isinstance(error, Rejected) and error.code in ("token-expired", "unauthenticated")
+    return isinstance(error, Rejected) and error.code in (codes.TOKEN_EXPIRED, codes.UNAUTHENTICATED)
 
 
 def newest_attempt(error: BaseException) -> Optional[int]:
     """The newest attempt of the session, if the call was rejected because the attempt of the call is over."""
-    return _newest(error, "attempt-over", "newest_attempt")
+    return _newest(error, codes.ATTEMPT_OVER, "newest_attempt")
 
 
 def newest_request(error: BaseException) -> Optional[int]:
     """The newest request number of the session, if the call was rejected because the number of the call is over."""
-    return _newest(error, "request-over", "newest_request")
+    return _newest(error, codes.REQUEST_OVER, "newest_request")
 
 
 def is_hold_gone(error: BaseException) -> bool:
     """Whether a change was rejected because the cluster no longer has the hold."""
-    return isinstance(error, Rejected) and error.code in ("not-holder", "attempt-over")
+    return isinstance(error, Rejected) and error.code in (codes.NOT_HOLDER, codes.ATTEMPT_OVER)
 
 
 def _newest(error: BaseException, code: str, fact: str) -> Optional[int]:
@@ -206,6 +208,6 @@ def _busy_text(problem: Problem) -> str:
         text += f" for {held}"
     if waiters:
         text += f", {waiters} waiter" + ("" if waiters == 1 else "s")
-    if problem.code == "wait-timeout" and facts.get("waited_ms") is not None:
+    if problem.code == codes.WAIT_TIMEOUT and facts.get("waited_ms") is not None:
         return f"timed out after {facts['waited_ms'] / 1000:g}s: {text}"
     return text

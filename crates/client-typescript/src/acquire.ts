@@ -5,6 +5,7 @@
  * acquire that fails or is cancelled gives its attempt up in the background, now and for late copies.
  */
 import { LinkedAbort } from "./abort.js";
+import type { ErrorCode } from "./codes.js";
 import { grantBodies, grantBody, type GrantBody } from "./bodies.js";
 import { WAIT_MAX } from "./calls.js";
 import type { Delivery } from "./call.js";
@@ -151,7 +152,7 @@ class AcquireAttempt {
     // Until its session ends, a waiter keeps its place and tries the token that the file has.
     if (this.#session.calls.nodes.mayGetToken(error) && !isOver) return;
     // The HTTP API bounds the wait of one call.
-    if (error instanceof BusyError && error.code === "wait-timeout" && !isOver) return;
+    if (error instanceof BusyError && error.code === ("wait-timeout" satisfies ErrorCode) && !isOver) return;
     throw error;
   }
 

@@ -1,4 +1,5 @@
 /** The answer of a node, and what an unsuccessful one means for its call. Pure. */
+import type { ErrorCode } from "./codes.js";
 import { BusyError, HoldfastError, LostError, RejectedError, UnexpectedResponseError, type Problem, type Rejection } from "./errors.js";
 
 export interface HttpAnswer {
@@ -18,7 +19,9 @@ export type Outcome =
   | { readonly kind: "old-token"; readonly error: HoldfastError }
   | { readonly kind: "may-be-done"; readonly reason: string };
 
-const BUSY = ["lock-busy", "lock-in-cooldown", "wait-timeout", "not-yet"];
+const UNKNOWN: readonly string[] = ["outcome-unknown", "internal"] satisfies readonly ErrorCode[];
+const UNAUTHENTICATED: readonly string[] = ["token-expired", "unauthenticated"] satisfies readonly ErrorCode[];
+const BUSY: readonly string[] = ["lock-busy", "lock-in-cooldown", "wait-timeout", "not-yet"] satisfies readonly ErrorCode[];
 
 /** Classifies an answer. `base` is the address of the node. */
 export function classify(base: string, answer: HttpAnswer): Outcome {
@@ -32,8 +35,8 @@ export function classify(base: string, answer: HttpAnswer): Outcome {
   const { code, title, retryable } = rejection.problem;
   const reason = `${base}: ${code}: ${title}`;
   if (BUSY.includes(code)) return { kind: "rejected", error: new BusyError(rejection) };
-  if (code === "session-expired") return { kind: "rejected", error: new LostError({ cause: "session-ended" }) };
-  if (code === "outcome-unknown" || code === "internal") return { kind: "may-be-done", reason };
+  if (code === ("session-expired" satisfies ErrorCode)) return { kind: "rejected", error: new LostError({ cause: "session-ended" }) };
+  if (UNKNOWN.includes(code)) return { kind: "may-be-done", reason };
   if (retryable) return { kind: "not-done", reason };
   return { kind: "rejected", error: new RejectedError(rejection) };
 }
@@ -71,7 +74,7 @@ export function bigField(text: string, name: string): bigint | undefined {
 }
 
 export function isUnauthenticated(error: unknown): boolean {
-  return error instanceof RejectedError && ["token-expired", "unauthenticated"].includes(error.problem.code);
+  return error instanceof RejectedError && UNAUTHENTICATED.includes(error.problem.code);
 }
 
 function rejectionOf(answer: HttpAnswer): Rejection | undefined {

@@ -1,4 +1,5 @@
 /** Errors of calls, grouped by the caller's next action. */
+import type { ErrorCode } from "./codes.js";
 import { lossText, type Loss, type LossCause } from "./loss.js";
 
 /** A holder of a lock, as the cluster describes it. */
@@ -152,8 +153,8 @@ export function isUncertain(error: unknown): boolean {
 }
 
 /** @internal Whether the cluster rejected the call with this code. */
-export function isRejectedWith(error: unknown, ...codes: readonly string[]): error is RejectedError {
-  return error instanceof RejectedError && codes.includes(error.problem.code);
+export function isRejectedWith(error: unknown, ...codes: readonly ErrorCode[]): error is RejectedError {
+  return error instanceof RejectedError && codes.some((code) => code === error.problem.code);
 }
 
 /** @internal The newest attempt of the session, if the call was rejected because the attempt of the call is over. */

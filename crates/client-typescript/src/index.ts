@@ -1,5 +1,6 @@
 /** The client of holdfast, a self-hosted lock coordinator. */
 export { Barrier, DoubleBarrier, DoubleBarrierPlace, type Tripped } from "./barriers.js";
+export type { ErrorCode } from "./codes.js";
 export { Client, DEFAULTS, type ClientOptions } from "./client.js";
 export type { ConnectionOptions } from "./connection.js";
 export { Election, Leadership, type CampaignOptions } from "./election.js";

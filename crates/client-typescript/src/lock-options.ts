@@ -2,7 +2,7 @@
 import type { Call } from "./call.js";
 import { apiDuration, toMillis, toMillisIfSet, type Duration } from "./duration.js";
 import { InvalidArgumentError } from "./errors.js";
-import { checkedName, namedPath, target, waitQuery } from "./target.js";
+import { checkedName, namedPath, target, waitQuery, type Query } from "./target.js";
 
 export type Mode = "exclusive" | "shared" | "upgradable";
 
@@ -52,7 +52,7 @@ export interface LockRequest {
   readonly mode: Mode;
   readonly signal: AbortSignal | undefined;
   /** The parameters that every copy of the acquire has. */
-  readonly query: Readonly<Record<string, string | number | boolean | undefined>>;
+  readonly query: Query;
 }
 
 /** Checks names and options. `generatedOwner` is the owner if the options name none. */
@@ -97,7 +97,7 @@ export function acquireCall(request: LockRequest, session: string, attempt: bigi
 }
 
 /** Returns the call that converts the hold of an attempt; `by` is its number. It never acquires the lock. */
-export function changeCall(lock: string, session: string, owner: string, attempt: bigint, by: bigint, change: Readonly<Record<string, string>>, wait: number): Call {
+export function changeCall(lock: string, session: string, owner: string, attempt: bigint, by: bigint, change: Query, wait: number): Call {
   const query = { session, owner, attempt: by, change: attempt, ...waitQuery(wait), ...change };
   return { method: "PUT", target: target(namedPath("locks", lock), query), copies: "harmless", wait };
 }

@@ -14,7 +14,7 @@ import { LostError } from "./errors.js";
 import { parkTime, renewalPause } from "./lease.js";
 import type { Nodes, SendOptions } from "./nodes.js";
 import { sleep } from "./sleep.js";
-import { sessionPath, target, waitQuery } from "./target.js";
+import { sessionPath, target, waitQuery, type Query } from "./target.js";
 
 /** The time before the first keepalive. The acquire renews the session, and a short hold needs no keepalive. */
 const FIRST_AFTER = 50;
@@ -118,7 +118,7 @@ export class SessionRenewer {
     const left = Math.max(this.#deadline - now(), 0);
     const options = this.#options(signal);
     const path = `${sessionPath(this.#name)}/keepalive`;
-    const call = (query: Record<string, string | number | undefined>) =>
+    const call = (query: Query) =>
       ({ method: "POST", target: target(path, query), copies: "harmless" }) as const;
     const parked = await park(this.#nodes, call({ ...waitQuery(Math.max(wait, 1)), since: this.#since }), wait, left, options);
     if (this.#deliver(parked)) {

@@ -1,11 +1,14 @@
 /** Paths and queries of the HTTP API, and the names in them. Pure. */
 import { apiDuration } from "./duration.js";
 import { InvalidArgumentError } from "./errors.js";
+import type { Parameter } from "./parameters.js";
 
 export type QueryValue = string | number | bigint | boolean | undefined;
+/** The parameters of a call, and the labels of a session. */
+export type Query = Readonly<Partial<Record<Parameter | `label.${string}`, QueryValue | readonly string[]>>>;
 
 /** Returns path and query. Absent values are left out; a list repeats its parameter. */
-export function target(path: string, query: Readonly<Record<string, QueryValue | readonly string[]>> = {}): string {
+export function target(path: string, query: Query = {}): string {
   const pairs: string[] = [];
   for (const [name, value] of Object.entries(query)) {
     const values: readonly QueryValue[] = Array.isArray(value) ? value : [value as QueryValue];
@@ -15,13 +18,13 @@ export function target(path: string, query: Readonly<Record<string, QueryValue |
 }
 
 /** Adds the query of one call to a target that may have a query. */
-export function withQuery(base: string, query: Readonly<Record<string, QueryValue>>): string {
+export function withQuery(base: string, query: Query): string {
   const added = target("", query);
   return base + (base.includes("?") ? added.replace("?", "&") : added);
 }
 
 /** Returns the parameters `label.KEY`. */
-export function labelQuery(labels: Readonly<Record<string, string>>): Record<string, string> {
+export function labelQuery(labels: Readonly<Record<string, string>>): Record<`label.${string}`, string> {
   return Object.fromEntries(Object.entries(labels).map(([key, value]) => [`label.${escape(key)}`, value]));
 }
 

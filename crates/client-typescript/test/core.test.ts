@@ -156,7 +156,7 @@ test("names with every allowed character reach the node unchanged", () => {
   assert.equal(namedPath("locks", "a/b c/ü?#%+&=*'()"), "/v1/locks/a/b%20c/%C3%BC%3F%23%25%2B%26%3D%2A%27%28%29");
   assert.equal(treePath("/"), "/v1/tree");
   assert.equal(treePath("/cfg/x"), "/v1/tree/cfg/x");
-  assert.equal(target("/p", { name: ["a", "b"], value: "x y", none: undefined, flag: true }), "/p?name=a&name=b&value=x%20y&flag=true");
+  assert.equal(target("/p", { name: ["a", "b"], value: "x y", mode: undefined, revoke: true }), "/p?name=a&name=b&value=x%20y&revoke=true");
   for (const wrong of ["", "a//b", "a/..", ".", "/a", "\ud800"]) {
     assert.throws(() => namedPath("locks", wrong), InvalidArgumentError, JSON.stringify(wrong));
   }

@@ -1,6 +1,7 @@
 //! What the client libraries take from `/openapi.json`: the error codes with their statuses, and the names of query parameters.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use holdfast_client::{Call, Client};
 use serde_json::Value;
@@ -21,6 +22,8 @@ const CALLED: [&str; 12] = [
     "/v1/watch",
 ];
 
+const READ_TIME: Duration = Duration::from_mins(1);
+
 /// A part of the description of the HTTP API.
 #[derive(Clone, Debug)]
 pub struct ApiDescription {
@@ -39,6 +42,8 @@ impl ApiDescription {
     /// If the node does not answer, or the description has another form.
     pub async fn read(base: &str) -> Result<Self, String> {
         let client = Client::new([base]).map_err(|error| error.to_string())?;
+        // A busy machine may need longer than one call to write the description for the first time.
+        let client = client.request_timeout(READ_TIME);
         let document: Value = client
             .call(&Call::get("/openapi.json"))
             .await

@@ -16,6 +16,7 @@ pub mod api_description;
 pub mod blocks;
 pub mod checks;
 mod faults;
+pub mod generated;
 pub mod grant_log;
 pub mod names;
 mod observed;

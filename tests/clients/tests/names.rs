@@ -1,7 +1,11 @@
-//! The Rust client has the names of the table. `scripts/clients` compares the other libraries.
+//! The Rust client has the names of the table, and the files that are written from the description of the API are current.
+//! `scripts/clients` compares the other libraries.
+
+use std::path::Path;
 
 use holdfast_lab::Cluster;
 use holdfast_tests_clients::api_description::ApiDescription;
+use holdfast_tests_clients::generated;
 use holdfast_tests_clients::names::{self, Description, NameTable};
 use holdfast_tests_clients::rejections;
 use serde_json::json;
@@ -60,4 +64,22 @@ async fn every_error_code_becomes_the_error_of_the_table() {
     assert!(unknown.is_empty(), "the API has no code {unknown:?}");
     let found = rejections::differences(&table, &api, ADAPTER).await.expect("answers");
     assert_eq!(found, Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_files_with_codes_and_parameters_are_those_of_the_description() {
+    let cluster = Cluster::of(1).start().await;
+    let api = ApiDescription::read(cluster.nodes()[0].http.base()).await.expect("a description");
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates");
+    let mut old = Vec::new();
+    for (name, content) in generated::files(&api) {
+        let path = crates.join(name);
+        if std::env::var_os("HOLDFAST_REWRITE").is_some() {
+            std::fs::write(&path, &content).expect("a writable file");
+        }
+        if std::fs::read_to_string(&path).unwrap_or_default() != content {
+            old.push(name);
+        }
+    }
+    assert!(old.is_empty(), "run this test with HOLDFAST_REWRITE=1: {old:?}");
 }

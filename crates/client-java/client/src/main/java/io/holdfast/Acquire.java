@@ -175,7 +175,7 @@ final class Acquire {
 
     /** Whether the call is sent again. Begins another attempt if the number of this one is over. */
     private boolean mayRepeat(HoldfastException error) {
-        long newest = error.newest("attempt-over");
+        long newest = error.newest(Codes.ATTEMPT_OVER);
         if (newest >= 0) {
             long next = Numbers.next(newest);
             entries.forEach(entry -> entry.attempt = next);
@@ -184,7 +184,7 @@ final class Acquire {
         }
         // The node died, held the call for the maximum time, or has no leader: the queue entry still exists. Or the API
         // bounds the wait of one call.
-        boolean isTransient = error.isUncertain() || error.hasCode("wait-timeout");
+        boolean isTransient = error.isUncertain() || error.hasCode(Codes.WAIT_TIMEOUT);
         return isTransient && !isOver();
     }
 
@@ -192,10 +192,10 @@ final class Acquire {
         boolean isOne = locks.size() == 1;
         Call.Target target = isOne ? Call.Target.of("/v1/locks/", locks.get(0)) : new Call.Target("/v1/locks");
         if (!isOne) {
-            locks.forEach(lock -> target.with("name", lock));
+            locks.forEach(lock -> target.with(Parameter.NAME, lock));
         }
         QueueEntry first = entries.get(0);
-        target.with("session", session.name).with("owner", first.owner).with("attempt", first.attempt).waiting(wait);
+        target.with(Parameter.SESSION, session.name).with(Parameter.OWNER, first.owner).with(Parameter.ATTEMPT, first.attempt).waiting(wait);
         options.addTo(target);
         return Call.of(isOne ? "PUT" : "POST", target.toString()).harmless().waiting(wait);
     }

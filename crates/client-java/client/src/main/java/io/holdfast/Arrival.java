@@ -39,7 +39,7 @@ final class Arrival {
     private void arrive(int parties, long until) throws InterruptedException {
         long request = Numbers.next(0);
         Delivery arrived = send(request, parties, until);
-        long newest = arrived.error() == null ? -1 : arrived.error().newest("request-over");
+        long newest = arrived.error() == null ? -1 : arrived.error().newest(Codes.REQUEST_OVER);
         if (newest >= 0) {
             arrived = send(Numbers.next(newest), parties, until);
         }
@@ -50,8 +50,8 @@ final class Arrival {
         boolean mayRemain = true;
         try {
             Delivery arrived = client.calls().repeatUntil(until, session::isAlive, left -> Call.of("PUT", target()
-                    .with("parties", parties)
-                    .with("request", request)
+                    .with(Parameter.PARTIES, parties)
+                    .with(Parameter.REQUEST, request)
                     .waiting(left)
                     .toString()));
             mayRemain = arrived.error() != null && arrived.error().isUncertain();
@@ -66,7 +66,7 @@ final class Arrival {
     private void withdraw(long request) {
         HoldfastException error;
         do {
-            error = client.calls().send(Call.of("DELETE", target().with("request", request).toString())).error();
+            error = client.calls().send(Call.of("DELETE", target().with(Parameter.REQUEST, request).toString())).error();
         } while (error != null && error.isUncertain() && session.isAlive());
     }
 
@@ -77,13 +77,13 @@ final class Arrival {
         Delivery left;
         do {
             left = client.calls().repeatUntil(until, session::isAlive, more -> Call.of(
-                    "DELETE", target().with("generation", generation).waiting(more).toString()));
+                    "DELETE", target().with(Parameter.GENERATION, generation).waiting(more).toString()));
         } while (left.error() instanceof BusyException && clock.nanos() < until);
         left.orThrow();
     }
 
     private Call.Target target() {
-        return Call.Target.of(path, name).with("session", session.name).with("owner", owner);
+        return Call.Target.of(path, name).with(Parameter.SESSION, session.name).with(Parameter.OWNER, owner);
     }
 
     void end() {

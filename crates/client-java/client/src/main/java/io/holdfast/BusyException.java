@@ -50,7 +50,7 @@ public final class BusyException extends HoldfastException {
     }
 
     private static boolean hasTimedOut(Problem problem, Long waited) {
-        return waited != null && problem.code().equals("wait-timeout");
+        return waited != null && problem.code().equals(Codes.WAIT_TIMEOUT);
     }
 
     /** E.g. {@code lock "orders" is held by session "web3-77" (host=web3) for 2.1s}. */

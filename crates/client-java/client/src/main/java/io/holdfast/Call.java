@@ -68,7 +68,15 @@ record Call(String method, String target, Map<String, String> headers, byte[] bo
         }
 
         /** Adds a parameter, unless the value is null. */
-        Target with(String name, Object value) {
+        Target with(Parameter parameter, Object value) {
+            return with(parameter.word, value);
+        }
+
+        Target withLabel(String key, String value) {
+            return with("label." + key, value);
+        }
+
+        private Target with(String name, Object value) {
             if (value != null) {
                 String shown = value instanceof Duration time ? time.toMillis() + "ms" : value.toString();
                 text.append(hasQuery ? '&' : '?').append(Names.encode(name)).append('=').append(Names.encode(shown));
@@ -79,7 +87,7 @@ record Call(String method, String target, Map<String, String> headers, byte[] bo
 
         /** Adds a wait, unless it is zero. */
         Target waiting(long nanos) {
-            return nanos < Clock.MILLI ? this : with("wait", nanos / Clock.MILLI + "ms");
+            return nanos < Clock.MILLI ? this : with(Parameter.WAIT, nanos / Clock.MILLI + "ms");
         }
 
         @Override

@@ -94,7 +94,7 @@ final class Calls {
 
     /** An earlier copy may have been executed, although this copy was rejected because its request number is over. */
     private static Delivery settled(Delivery delivery) {
-        boolean isForgotten = delivery.error() != null && delivery.error().newest("request-over") >= 0;
+        boolean isForgotten = delivery.error() != null && delivery.error().newest(Codes.REQUEST_OVER) >= 0;
         if (!isForgotten || !delivery.inDoubt()) {
             return delivery;
         }
@@ -121,8 +121,8 @@ final class Calls {
     Delivery parkKeepAlive(String session, Long since, long wait, long leaseLeft, Stop stop)
             throws InterruptedException {
         String target = keepAliveTarget(session)
-                .with("wait", Math.max(1, wait / Clock.MILLI) + "ms")
-                .with("since", since)
+                .with(Parameter.WAIT, Math.max(1, wait / Clock.MILLI) + "ms")
+                .with(Parameter.SINCE, since)
                 .toString();
         long perNode = wait + Math.min(PER_NODE, Math.max(PER_NODE_MIN, leaseLeft / PARKED_PART));
         long startUntil = clock.nanos() + PARK_WITHIN;
@@ -138,15 +138,15 @@ final class Calls {
     /** Opens a session, or renews it. */
     Delivery open(String session, long attempt, Long ttlMillis, Map<String, String> labels) {
         Call.Target target = Call.Target.of("/v1/sessions/", session)
-                .with("attempt", attempt)
-                .with("ttl", ttlMillis == null ? null : ttlMillis + "ms");
-        labels.forEach((key, value) -> target.with("label." + key, value));
+                .with(Parameter.ATTEMPT, attempt)
+                .with(Parameter.TTL, ttlMillis == null ? null : ttlMillis + "ms");
+        labels.forEach(target::withLabel);
         return send(Call.of("PUT", target.toString()).harmless());
     }
 
     /** Closes a session. With its incarnation, a late copy of the call closes no later session of the same name. */
     Delivery close(String session, long incarnation) {
-        Call.Target target = Call.Target.of("/v1/sessions/", session).with("incarnation", incarnation);
+        Call.Target target = Call.Target.of("/v1/sessions/", session).with(Parameter.INCARNATION, incarnation);
         return send(Call.of("DELETE", target.toString()).harmless());
     }
 

@@ -31,7 +31,7 @@ public final class Counter {
      * @throws RejectedException if the result does not fit 64 bits
      */
     public long add(long amount) {
-        return client.once("POST", () -> target().with("add", amount)).json().numberOr("value", 0);
+        return client.once("POST", () -> target().with(Parameter.ADD, amount)).json().numberOr("value", 0);
     }
 
     /**
@@ -40,7 +40,7 @@ public final class Counter {
      * @param value the new value
      */
     public void set(long value) {
-        client.once("PUT", () -> target().with("value", value)).orThrow();
+        client.once("PUT", () -> target().with(Parameter.VALUE, value)).orThrow();
     }
 
     /** Deletes the counter, which resets it to 0. */

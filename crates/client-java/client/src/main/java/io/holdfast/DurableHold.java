@@ -13,7 +13,7 @@ final class DurableHold {
             throws InterruptedException {
         long nanos = Acquire.nanos(Names.between("the wait", wait, Duration.ZERO, WAIT_MAX));
         Delivery first = calls.deliver(call(lock, owner, reason, nanos, Numbers.next(0)), null);
-        long newest = first.error() == null ? -1 : first.error().newest("attempt-over");
+        long newest = first.error() == null ? -1 : first.error().newest(Codes.ATTEMPT_OVER);
         // Another program of the owner has a clock that is ahead.
         Delivery granted = newest < 0
                 ? first
@@ -23,17 +23,17 @@ final class DurableHold {
 
     private static Call call(String lock, String owner, String reason, long wait, long attempt) {
         Call.Target target = target(lock, owner)
-                .with("attempt", attempt)
-                .with("reason", reason)
+                .with(Parameter.ATTEMPT, attempt)
+                .with(Parameter.REASON, reason)
                 .waiting(wait);
         return Call.of("PUT", target.toString()).harmless().waiting(wait);
     }
 
     static void release(Calls calls, String lock, String owner, long token) {
-        calls.send(Call.of("DELETE", target(lock, owner).with("token", token).toString()).harmless()).orThrow();
+        calls.send(Call.of("DELETE", target(lock, owner).with(Parameter.TOKEN, token).toString()).harmless()).orThrow();
     }
 
     private static Call.Target target(String lock, String owner) {
-        return Call.Target.of("/v1/locks/", Names.lock(lock)).with("hold", "durable").with("owner", owner);
+        return Call.Target.of("/v1/locks/", Names.lock(lock)).with(Parameter.HOLD, "durable").with(Parameter.OWNER, owner);
     }
 }

@@ -100,7 +100,7 @@ public final class Election {
                 observation.read();
             }
         };
-        return Watch.withState(client, "path", "/locks/elections/" + name, onChange);
+        return Watch.withState(client, Parameter.PATH, "/locks/elections/" + name, onChange);
     }
 
     /** Delivers each different leader once. */

@@ -252,11 +252,11 @@ public final class Guard implements AutoCloseable {
             throw new InvalidArgumentException("a guard keeps at least one permit: close the guard to give back all");
         }
         hold.session.numbered.send(request -> hold.session.calls.send(Call.of("DELETE", Call.Target.of("/v1/locks/", lock())
-                .with("session", session())
-                .with("owner", hold.entry.owner)
-                .with("token", token())
-                .with("permits", permits)
-                .with("request", request)
+                .with(Parameter.SESSION, session())
+                .with(Parameter.OWNER, hold.entry.owner)
+                .with(Parameter.TOKEN, token())
+                .with(Parameter.PERMITS, permits)
+                .with(Parameter.REQUEST, request)
                 .toString()).harmless())).orThrow();
         hold.grant = hold.grant.withPermits(left);
     }

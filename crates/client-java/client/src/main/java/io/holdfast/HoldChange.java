@@ -57,7 +57,7 @@ final class HoldChange {
                     continue;
                 }
                 // Another call of the session had a larger number, so this one changed nothing.
-                boolean isOld = error == null || error.newest("attempt-over") >= 0;
+                boolean isOld = error == null || error.newest(Codes.ATTEMPT_OVER) >= 0;
                 if (isOld && renumbered++ == 0) {
                     continue;
                 }
@@ -81,7 +81,7 @@ final class HoldChange {
     }
 
     private static boolean isGone(HoldfastException error) {
-        return error.hasCode("not-holder") || error.hasCode("attempt-over");
+        return error.hasCode(Codes.NOT_HOLDER) || error.hasCode(Codes.ATTEMPT_OVER);
     }
 
     private LostException gone() {
@@ -122,13 +122,13 @@ final class HoldChange {
             for (int renumbered = 0; ; ) {
                 long held = session.clock.nanos() - hold.grantedFrom;
                 Duration min = Duration.ofNanos(held + Acquire.nanos(time) + Clock.MILLI);
-                String target = changeTarget(0).with("min_hold", min).toString();
+                String target = changeTarget(0).with(Parameter.MIN_HOLD, min).toString();
                 HoldfastException error = session.calls.send(Call.of("PUT", target).harmless()).error();
                 if (error == null) {
                     return;
                 }
-                newest = Math.max(newest, error.newest("attempt-over"));
-                if (error.newest("attempt-over") < 0 || renumbered++ > 0) {
+                newest = Math.max(newest, error.newest(Codes.ATTEMPT_OVER));
+                if (error.newest(Codes.ATTEMPT_OVER) < 0 || renumbered++ > 0) {
                     throw isGone(error) ? gone() : error;
                 }
             }
@@ -165,7 +165,7 @@ final class HoldChange {
                 completed(mode, delivery);
                 return;
             }
-            long named = error.newest("attempt-over");
+            long named = error.newest(Codes.ATTEMPT_OVER);
             newest = Math.max(newest, named);
             boolean mayRepeat = error.isUncertain() || named >= 0 && renumbered++ == 0;
             if (!mayRepeat) {
@@ -181,7 +181,7 @@ final class HoldChange {
             Stop stop = entry.begin();
             Delivery delivery = session.calls.deliverAcquire(call, isGrantedElsewhere, stop);
             if (!delivery.isStopped()) {
-                newest = delivery.error() == null ? newest : Math.max(newest, delivery.error().newest("attempt-over"));
+                newest = delivery.error() == null ? newest : Math.max(newest, delivery.error().newest(Codes.ATTEMPT_OVER));
                 return delivery;
             }
             hold.ensure();
@@ -190,17 +190,17 @@ final class HoldChange {
     }
 
     private Call call(Mode mode, long wait) {
-        String target = changeTarget(wait).with("mode", mode.word()).toString();
+        String target = changeTarget(wait).with(Parameter.MODE, mode.word()).toString();
         return Call.of("PUT", target).harmless().waiting(wait);
     }
 
     private Call.Target changeTarget(long wait) {
         newest = Numbers.next(newest);
         return Call.Target.of("/v1/locks/", entry.lock)
-                .with("session", session.name)
-                .with("owner", entry.owner)
-                .with("attempt", newest)
-                .with("change", entry.attempt)
+                .with(Parameter.SESSION, session.name)
+                .with(Parameter.OWNER, entry.owner)
+                .with(Parameter.ATTEMPT, newest)
+                .with(Parameter.CHANGE, entry.attempt)
                 .waiting(wait);
     }
 

@@ -190,7 +190,7 @@ public final class Holdfast implements AutoCloseable {
      * @return the number of holds that ended
      */
     public long forceRelease(String name, String reason) {
-        String target = Call.Target.of("/v1/force-releases/", Names.lock(name)).with("reason", reason).toString();
+        String target = Call.Target.of("/v1/force-releases/", Names.lock(name)).with(Parameter.REASON, reason).toString();
         return calls.json(Call.of("POST", target)).numberOr("ended", 0);
     }
 
@@ -205,9 +205,9 @@ public final class Holdfast implements AutoCloseable {
      */
     public long requestRelease(String name, String reason, Duration deadline, boolean revoke) {
         String target = Call.Target.of("/v1/release-requests/", Names.lock(name))
-                .with("reason", reason)
-                .with("deadline", deadline)
-                .with("revoke", revoke ? "true" : null)
+                .with(Parameter.REASON, reason)
+                .with(Parameter.DEADLINE, deadline)
+                .with(Parameter.REVOKE, revoke ? "true" : null)
                 .toString();
         return calls.json(Call.of("POST", target)).numberOr("asked", 0);
     }
@@ -284,7 +284,7 @@ public final class Holdfast implements AutoCloseable {
         Session session = sessions.use(null);
         try {
             return session.numbered.send(request -> {
-                String named = target.get().with("session", session.name).with("request", request).toString();
+                String named = target.get().with(Parameter.SESSION, session.name).with(Parameter.REQUEST, request).toString();
                 return calls.send(content.apply(Call.of(method, named).harmless()));
             });
         } finally {

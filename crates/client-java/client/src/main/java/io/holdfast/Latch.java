@@ -23,7 +23,7 @@ public final class Latch {
      * @throws RejectedException if one with another count exists
      */
     public void create(int count) {
-        client.once("PUT", () -> target().with("count", count)).orThrow();
+        client.once("PUT", () -> target().with(Parameter.COUNT, count)).orThrow();
     }
 
     /**
@@ -34,7 +34,7 @@ public final class Latch {
      */
     public long countDown(String key) {
         Names.flat("the key", key, 64);
-        return client.once("POST", () -> target().with("key", key)).json().numberOr("left", 0);
+        return client.once("POST", () -> target().with(Parameter.KEY, key)).json().numberOr("left", 0);
     }
 
     /**

@@ -30,14 +30,14 @@ final class LockOptions implements Cloneable {
 
     /** Adds the parameters that do not change during an acquire. */
     void addTo(Call.Target target) {
-        target.with("mode", mode == null ? null : mode.word())
-                .with("permits", permits)
-                .with("limit", limit)
-                .with("priority", priority)
-                .with("queue_max", queueMax)
-                .with("reentrant", reentrant)
-                .with("max_hold", maxHold)
-                .with("min_hold", minHold)
-                .with("value", value);
+        target.with(Parameter.MODE, mode == null ? null : mode.word())
+                .with(Parameter.PERMITS, permits)
+                .with(Parameter.LIMIT, limit)
+                .with(Parameter.PRIORITY, priority)
+                .with(Parameter.QUEUE_MAX, queueMax)
+                .with(Parameter.REENTRANT, reentrant)
+                .with(Parameter.MAX_HOLD, maxHold)
+                .with(Parameter.MIN_HOLD, minHold)
+                .with(Parameter.VALUE, value);
     }
 }

@@ -21,7 +21,7 @@ final class NumberedCalls {
     /** Sends a call with a new number; once more with a larger one, if the cluster did not execute it for its number. */
     Delivery send(LongFunction<Delivery> call) {
         Delivery first = sendOnce(0, call);
-        long newest = first.error() == null ? -1 : first.error().newest("request-over");
+        long newest = first.error() == null ? -1 : first.error().newest(Codes.REQUEST_OVER);
         return newest < 0 ? first : sendOnce(newest, call);
     }
 

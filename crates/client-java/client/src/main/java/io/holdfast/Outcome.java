@@ -21,8 +21,8 @@ record Outcome(Kind kind, Response response, HoldfastException error, String rea
         MAY_BE_DONE
     }
 
-    private static final Set<String> BUSY = Set.of("lock-busy", "lock-in-cooldown", "wait-timeout", "not-yet");
-    private static final Set<String> UNKNOWN = Set.of("outcome-unknown", "internal");
+    private static final Set<String> BUSY = Set.of(Codes.LOCK_BUSY, Codes.LOCK_IN_COOLDOWN, Codes.WAIT_TIMEOUT, Codes.NOT_YET);
+    private static final Set<String> UNKNOWN = Set.of(Codes.OUTCOME_UNKNOWN, Codes.INTERNAL);
 
     static Outcome notDone(String reason) {
         return new Outcome(Kind.NOT_DONE, null, null, reason);
@@ -50,7 +50,7 @@ record Outcome(Kind kind, Response response, HoldfastException error, String rea
         String reason = base + ": " + problem.code() + ": " + problem.title();
         if (BUSY.contains(problem.code())) {
             return rejected(new BusyException(problem, body));
-        } else if (problem.code().equals("session-expired")) {
+        } else if (problem.code().equals(Codes.SESSION_EXPIRED)) {
             return rejected(new LostException(Loss.SESSION_ENDED));
         } else if (UNKNOWN.contains(problem.code())) {
             return mayBeDone(reason);

@@ -35,6 +35,6 @@ public record Problem(
     }
 
     boolean isUnauthenticated() {
-        return code.equals("unauthenticated") || code.equals("token-expired");
+        return code.equals(Codes.UNAUTHENTICATED) || code.equals(Codes.TOKEN_EXPIRED);
     }
 }

@@ -61,7 +61,7 @@ final class Session {
     static Session open(Client client, String name, boolean isOwn, Duration ttl, Map<String, String> labels) {
         Long millis = ttl == null ? null : ttl.toMillis();
         Delivery opened = client.calls().open(name, Numbers.next(0), millis, labels);
-        long newest = opened.error() == null ? -1 : opened.error().newest("attempt-over");
+        long newest = opened.error() == null ? -1 : opened.error().newest(Codes.ATTEMPT_OVER);
         if (newest >= 0) {
             // An earlier session of this name had a larger number.
             opened = client.calls().open(name, Numbers.next(newest), millis, labels);
@@ -245,9 +245,9 @@ final class Session {
             target = Call.Target.of("/v1/locks/", first.lock);
         } else {
             target = new Call.Target("/v1/locks");
-            released.forEach(entry -> target.with("name", entry.lock));
+            released.forEach(entry -> target.with(Parameter.NAME, entry.lock));
         }
-        target.with("session", name).with("owner", first.owner).with("attempt", first.attempt);
+        target.with(Parameter.SESSION, name).with(Parameter.OWNER, first.owner).with(Parameter.ATTEMPT, first.attempt);
         return Call.of("DELETE", target.toString()).harmless();
     }
 

@@ -181,7 +181,7 @@ final class SessionEvents {
             return false;
         }
         // A node lists only the first of many holders, so the token identifies the hold.
-        String fence = Call.Target.of("/v1/fence/", lock).with("token", token).toString();
+        String fence = Call.Target.of("/v1/fence/", lock).with(Parameter.TOKEN, token).toString();
         return !(calls.send(Call.get(fence)).error() instanceof RejectedException);
     }
 
@@ -209,9 +209,9 @@ final class SessionEvents {
         if (isStray) {
             // If no node answers, the next examination finds the hold again.
             calls.send(Call.of("DELETE", Call.Target.of("/v1/locks/", lock)
-                    .with("session", session.name)
-                    .with("owner", owner)
-                    .with("token", token)
+                    .with(Parameter.SESSION, session.name)
+                    .with(Parameter.OWNER, owner)
+                    .with(Parameter.TOKEN, token)
                     .toString()).harmless());
         }
     }

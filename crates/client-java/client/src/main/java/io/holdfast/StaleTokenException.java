@@ -8,6 +8,6 @@ public final class StaleTokenException extends HoldfastException {
 
     @Override
     public String code() {
-        return "stale-token";
+        return Codes.STALE_TOKEN;
     }
 }

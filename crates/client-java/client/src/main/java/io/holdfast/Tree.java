@@ -31,7 +31,7 @@ public final class Tree {
      */
     public Optional<Znode> get(String path) {
         Delivery read = client.calls().send(Call.get(target(path).toString()));
-        if (read.error() != null && read.error().hasCode("not-found")) {
+        if (read.error() != null && read.error().hasCode(Codes.NOT_FOUND)) {
             return Optional.empty();
         }
         Response response = read.orThrow();
@@ -67,7 +67,7 @@ public final class Tree {
     private long put(String path, byte[] data, Long version) {
         Delivery stored = client.once(
                 "PUT",
-                () -> target(path).with("parents", version == null ? "true" : null),
+                () -> target(path).with(Parameter.PARENTS, version == null ? "true" : null),
                 call -> ifMatch(call.with(data), version));
         return stored.json().numberOr("version", 0);
     }
@@ -104,6 +104,6 @@ public final class Tree {
      * @return closing it ends the watch
      */
     public Watch watch(String prefix, Watch.Listener listener) {
-        return Watch.after(client, "prefix", prefix, listener);
+        return Watch.after(client, Parameter.PREFIX, prefix, listener);
     }
 }

@@ -33,7 +33,7 @@ public final class Watch implements AutoCloseable {
     }
 
     private final Calls calls;
-    private final String parameter;
+    private final Parameter parameter;
     private final String path;
     private final Listener listener;
     private final Thread thread;
@@ -41,7 +41,7 @@ public final class Watch implements AutoCloseable {
     private Long since;
     private volatile boolean isClosed;
 
-    private Watch(Holdfast client, String parameter, String path, Listener listener) {
+    private Watch(Holdfast client, Parameter parameter, String path, Listener listener) {
         this.calls = client.calls();
         this.parameter = parameter;
         this.path = path;
@@ -50,7 +50,7 @@ public final class Watch implements AutoCloseable {
     }
 
     /** Starts a watch that misses no change after this call. */
-    static Watch after(Holdfast client, String parameter, String path, Listener listener) {
+    static Watch after(Holdfast client, Parameter parameter, String path, Listener listener) {
         Watch watch = new Watch(client, parameter, path, listener);
         watch.since = client.calls().json(watch.poll(null, 0)).number("revision");
         watch.thread.start();
@@ -58,7 +58,7 @@ public final class Watch implements AutoCloseable {
     }
 
     /** Starts a watch that first reports a gap, so that the listener reads the state. */
-    static Watch withState(Holdfast client, String parameter, String path, Listener listener) {
+    static Watch withState(Holdfast client, Parameter parameter, String path, Listener listener) {
         Watch watch = new Watch(client, parameter, path, listener);
         watch.thread.start();
         return watch;
@@ -73,7 +73,7 @@ public final class Watch implements AutoCloseable {
                     since = start;
                 }
                 Delivery delivery = calls.deliver(poll(since, POLL), null);
-                boolean isGap = delivery.error() != null && delivery.error().hasCode("revision-compacted");
+                boolean isGap = delivery.error() != null && delivery.error().hasCode(Codes.REVISION_COMPACTED);
                 since = isGap ? null : deliver(delivery.json());
             } catch (InterruptedException e) {
                 return;
@@ -93,8 +93,8 @@ public final class Watch implements AutoCloseable {
     private Call poll(Long since, long wait) {
         String target = new Call.Target("/v1/watch")
                 .with(parameter, path)
-                .with("since", since)
-                .with("wait", wait / Clock.MILLI + "ms")
+                .with(Parameter.SINCE, since)
+                .with(Parameter.WAIT, wait / Clock.MILLI + "ms")
                 .toString();
         return Call.get(target).waiting(wait);
     }

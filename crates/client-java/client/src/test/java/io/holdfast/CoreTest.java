@@ -128,8 +128,8 @@ class CoreTest {
 
     @Test
     void targetsAreEncoded() {
-        String target = Call.Target.of("/v1/locks/", "a b/ü").with("value", "x&y=1").with("absent", null)
-                .with("max_hold", java.time.Duration.ofMillis(1_500)).waiting(ms(20)).toString();
+        String target = Call.Target.of("/v1/locks/", "a b/ü").with(Parameter.VALUE, "x&y=1").with(Parameter.OWNER, null)
+                .with(Parameter.MAX_HOLD, java.time.Duration.ofMillis(1_500)).waiting(ms(20)).toString();
         assertEquals("/v1/locks/a%20b/%C3%BC?value=x%26y%3D1&max_hold=1500ms&wait=20ms", target);
         assertThrows(InvalidArgumentException.class, () -> Names.lock("a/../b"));
         assertThrows(InvalidArgumentException.class, () -> Names.lock("a/"));
