@@ -66,7 +66,6 @@ async fn with_authorization() -> (Cluster, String, String) {
     let issued = node.http.post(&target).await.assert_status(201).json();
     let admin = issued["token"].as_str().expect("a token").to_owned();
     let set = |method, target: &'static str| call(&node.http, method, target, &admin);
-    set(Method::PUT, "/v1/auth/roles/viewer?permission=lock+read+*").await.assert_status(204);
     set(Method::PUT, "/v1/auth/subjects/eve?role=viewer").await.assert_status(204);
     let issued = set(Method::POST, "/v1/auth/tokens?subject=eve").await.assert_status(201).json();
     let viewer = issued["token"].as_str().expect("a token").to_owned();
