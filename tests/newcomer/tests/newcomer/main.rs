@@ -4,6 +4,7 @@
 
 mod desk;
 mod guides;
+mod kubernetes;
 mod load_balancer;
 mod mechanisms;
 mod page;
