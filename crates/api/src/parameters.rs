@@ -45,6 +45,13 @@ pub const ATTEMPT: Param = Param::number(
      the call have the same number; a copy that arrives after the end of the attempt gets 409. A hold counts each \
      attempt once. Requires session",
 );
+pub const INCARNATION: Param = Param::number(
+    "incarnation",
+    (1, FencingToken::END - 1),
+    "The incarnation of the session, from the response that opened it. The call then opens no session: after the end of \
+     that one the response is 410 session-expired",
+)
+.hint("leave it out to open a session that has ended again");
 pub const CALL_SESSION: Param = Param::name(
     "session",
     SessionName::MAX_LEN,

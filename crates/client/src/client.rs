@@ -214,7 +214,11 @@ impl Client {
     pub async fn close_session(&self, session: &SessionName) -> Result<(), Error> {
         let open = self.calls.get::<SessionBody>(session_path(session)).await;
         let incarnation = open.map(|open| open.incarnation).ok();
-        self.calls.close(session, incarnation).await
+        let closed = self.calls.close(session, incarnation).await;
+        if matches!(closed, Ok(()) | Err(Error::Lost(_))) {
+            self.sessions.forget(session).await;
+        }
+        closed
     }
 
     /// Sends a call for which this client has no method, and parses the answer as JSON.

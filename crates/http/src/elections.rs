@@ -11,7 +11,7 @@ use std::time::Duration;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
 use holdfast_api::parameters::election::{RESIGNED_SESSION, SESSION, VALUE};
-use holdfast_api::parameters::{
+use holdfast_api::parameters::{INCARNATION, 
     ATTEMPT, CHANGE, LABELS, OWNER, RELEASED_ATTEMPT, RELEASED_TOKEN, TTL, WAIT,
 };
 use holdfast_api::{
@@ -21,7 +21,7 @@ use holdfast_api::{
 use holdfast_service::{Granted, Response};
 use holdfast_types::{
     Acquire, AcquireOptions, Attempt, Data, FencingToken, Labels, LockName, Owner, Release, Right,
-    SessionName, Ttl,
+    SessionId, SessionName, Ttl,
 };
 
 use self::observe::observe;
@@ -110,6 +110,7 @@ pub(crate) static RESIGN: Operation = Operation {
 params! {
     struct CampaignParams as "a campaign" {
         session: Option<SessionName> = SESSION,
+        incarnation: Option<SessionId> = INCARNATION,
         owner: Option<Owner> = OWNER,
         attempt: Option<Attempt> = ATTEMPT,
         change: Option<Attempt> = CHANGE,
@@ -145,7 +146,8 @@ async fn campaign(call: &mut CallContext<'_>) -> HandlerResult {
     call.log_fields.wait = params.wait;
     let (attempt, change, ttl) = (params.attempt, params.change, params.ttl);
     check_change(change, attempt, params.session.as_ref())?;
-    let open = acquiring_session(call, params.session, attempt, ttl, params.labels)?;
+    let session = (params.session, params.incarnation);
+    let open = acquiring_session(call, session, attempt, ttl, params.labels)?;
     let acquire =
         Acquire::new(lock, open, params.owner.unwrap_or_else(Owner::unnamed)).waiting(params.wait);
     let value = value.map(|value| Data::from(value.into_bytes()));

@@ -271,6 +271,12 @@ fn of_session_rejection(rejection: SessionRejection) -> HttpError {
             );
             Box::new(Problem::new(ErrorCode::SessionExpired, detail).hint(hint).facts(facts))
         }
+        SessionRejection::IncarnationEnded { session, incarnation } => {
+            let detail = format!(
+                "incarnation {incarnation} of the session '{session}' has ended: its locks are lost"
+            );
+            gone(detail, session, "leave out 'incarnation' to open the session again")
+        }
         SessionRejection::RequestOver { newest } => {
             let detail =
                 "the session remembers no response to this request number; nothing was done now";

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use holdfast_machine::Machine;
 use holdfast_types::{
-    Acquire, Command, Entry, Labels, LockName, OpenSession, Owner, Release, ReleaseTarget,
+    Acquire, Command, Entry, LockName, OpenSession, Owner, Release, ReleaseTarget,
     SessionName, Stamp,
 };
 
@@ -21,14 +21,7 @@ const ROUNDS: usize = 20;
 
 fn session(name: &str, anonymous: bool) -> OpenSession {
     let session = SessionName::new(name).unwrap();
-    OpenSession {
-        session,
-        ttl: None,
-        anonymous,
-        labels: Labels::default(),
-        password: None,
-        id: None,
-    }
+    OpenSession { anonymous, ..OpenSession::of(session) }
 }
 
 fn acquire(lock: &str, name: &str, anonymous: bool) -> Command {

@@ -160,7 +160,7 @@ pub fn session_or_anonymous(
 ) -> Result<OpenSession, Failure> {
     let anonymous = session.is_none();
     let session = session.map_or_else(generate_session_name, Ok)?;
-    Ok(OpenSession { session, ttl, anonymous, labels, password: None, id: None })
+    Ok(OpenSession { ttl, anonymous, labels, ..OpenSession::of(session) })
 }
 
 /// Generates a unique session name from 128 random bits.

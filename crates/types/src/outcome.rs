@@ -349,6 +349,8 @@ pub enum SessionRejection {
     Expired { session: SessionName },
     /// No session has this name.
     Unknown { session: SessionName },
+    /// The incarnation that the caller requires has ended; another session may have its name.
+    IncarnationEnded { session: SessionName, incarnation: SessionId },
     /// The lease was renewed, or the session ended, before the expiry was applied.
     LeaseRenewed,
     /// The session is bound to another connection.

@@ -19,6 +19,23 @@ pub struct OpenSession {
     /// The id that a node has sent to the client of a connection before it opens the session, in [`SessionId::CHOSEN`].
     /// `None`: the state machine assigns the next one.
     pub id: Option<SessionId>,
+    /// The session to use, among all sessions of that name: the command opens no other one, and is rejected after its end.
+    pub incarnation: Option<SessionId>,
+}
+
+impl OpenSession {
+    /// Opens or renews a session without other settings.
+    pub fn of(session: SessionName) -> Self {
+        Self {
+            session,
+            ttl: None,
+            anonymous: false,
+            labels: Labels::default(),
+            password: None,
+            id: None,
+            incarnation: None,
+        }
+    }
 }
 
 /// How much of the lease of a session had passed without a renewal.

@@ -59,9 +59,9 @@ pub(crate) fn error_reply(failure: &Failure) -> ErrorReply {
 pub(crate) fn error_code(rejection: &Rejection) -> ErrorCode {
     match rejection {
         Rejection::Session(rejection) => match rejection {
-            SessionRejection::Expired { .. } | SessionRejection::Unknown { .. } => {
-                ErrorCode::SessionExpired
-            }
+            SessionRejection::Expired { .. }
+            | SessionRejection::Unknown { .. }
+            | SessionRejection::IncarnationEnded { .. } => ErrorCode::SessionExpired,
             SessionRejection::Moved { .. } => ErrorCode::SessionMoved,
             // The commands of this front-end have no request number.
             SessionRejection::LeaseRenewed

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::parameters::recipe::{KEY, VALUE};
-use crate::parameters::session::{EVENTS_SINCE, INCARNATION};
+use crate::parameters::session::{EVENTS_SINCE, CLOSED_INCARNATION};
 use crate::parameters::tree::{ACL, NAME, SESSION, STAT};
 use crate::parameters::{LABELS, LIMIT, PAGE_TOKEN, TTL, WAIT, watch};
 use crate::{Query, WAIT_MAX};
@@ -20,7 +20,7 @@ crate::params! {
         ttl: Ttl = TTL,
         wait: Duration = WAIT,
         since: Revision = EVENTS_SINCE,
-        incarnation: SessionId = INCARNATION,
+        incarnation: SessionId = CLOSED_INCARNATION,
         value: i64 = VALUE,
         limit: usize = LIMIT,
         page_token: String = PAGE_TOKEN,
@@ -40,7 +40,7 @@ impl AllParams {
             .with(&TTL, &self.ttl)
             .with(&WAIT, &self.wait)
             .with(&EVENTS_SINCE, &self.since)
-            .with(&INCARNATION, &self.incarnation)
+            .with(&CLOSED_INCARNATION, &self.incarnation)
             .with(&VALUE, &self.value)
             .with(&LIMIT, &self.limit)
             .with(&PAGE_TOKEN, &self.page_token)

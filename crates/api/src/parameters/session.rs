@@ -33,7 +33,7 @@ pub const REASON: Param = Param::bounded_text(
     Reason::MAX_LEN,
     "The reason of the operator, for the audit trail. Requires force",
 );
-pub const INCARNATION: Param = Param::number(
+pub const CLOSED_INCARNATION: Param = Param::number(
     "incarnation",
     (1, FencingToken::END - 1),
     "The incarnation of the session to close, from the response that opened it. A late copy of the call does not close \

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 use holdfast_api::parameters::PAGE_TOKEN;
-use holdfast_api::parameters::session::{FORCE, INCARNATION, REASON};
+use holdfast_api::parameters::session::{FORCE, CLOSED_INCARNATION, REASON};
 use holdfast_api::{Query, SessionBody, SessionsBody, session_path};
 use holdfast_client::http::Method;
 use holdfast_client::{Call, Client, Error};
@@ -145,7 +145,7 @@ async fn end(EndArgs { session, reason }: &EndArgs) -> Result<(), CommandFailure
     let query = Query::default()
         .with_flag(&FORCE, true)
         .with(&REASON, reason)
-        .with(&INCARNATION, &body.incarnation);
+        .with(&CLOSED_INCARNATION, &body.incarnation);
     client.call_raw(&Call::new(Method::DELETE, query.target(&session_path(name)))).await?;
     write_stderr(&format!(
         "holdfast: session {name} is ended; it held {} locks and waited for {}",

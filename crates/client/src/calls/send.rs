@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use holdfast_api::parameters::TTL;
-use holdfast_api::parameters::session::{EVENTS_SINCE, EVENTS_WAIT, INCARNATION, OPEN_ATTEMPT};
+use holdfast_api::parameters::{INCARNATION, TTL};
+use holdfast_api::parameters::session::{EVENTS_SINCE, EVENTS_WAIT, CLOSED_INCARNATION, OPEN_ATTEMPT};
 use holdfast_api::{Query, SessionBody, SessionEventsBody, WAIT_MAX, keepalive_path, session_path};
-use holdfast_types::{Attempt, Labels, Revision, SessionId, SessionName, Ttl, millis};
+use holdfast_types::{Attempt, Revision, SessionId, SessionName, millis};
 use serde::de::DeserializeOwned;
 
 use crate::Error;
@@ -16,6 +16,7 @@ use crate::calls::retry::{Answer, CallRoute, Delivery};
 use crate::clock::Moment;
 use crate::error::settled;
 use crate::http::{HttpResponse, Method};
+use crate::sessions::session::SessionSettings;
 
 /// The minimum time that one node gets for a call.
 const PER_NODE_MIN: Duration = Duration::from_millis(100);
@@ -47,11 +48,13 @@ impl Calls {
         &self,
         session: &SessionName,
         attempt: Attempt,
-        ttl: Option<Ttl>,
-        labels: &Labels,
+        settings: &SessionSettings,
     ) -> Result<Answer<SessionBody>, Error> {
-        let query = Query::default().with(&OPEN_ATTEMPT, &attempt);
-        let query = query.with_some(&TTL, ttl.as_ref()).with_labels(labels);
+        let query = Query::default()
+            .with(&OPEN_ATTEMPT, &attempt)
+            .with_some(&INCARNATION, settings.incarnation.as_ref())
+            .with_some(&TTL, settings.ttl.as_ref())
+            .with_labels(&settings.labels);
         let target = query.target(&session_path(session));
         let call = Call::new(Method::PUT, target).copies(Copies::Harmless);
         self.deliver(&call).await.json().result
@@ -63,7 +66,7 @@ impl Calls {
         session: &SessionName,
         incarnation: Option<SessionId>,
     ) -> Result<(), Error> {
-        let query = Query::default().with_some(&INCARNATION, incarnation.as_ref());
+        let query = Query::default().with_some(&CLOSED_INCARNATION, incarnation.as_ref());
         let copies = if incarnation.is_some() { Copies::Harmless } else { Copies::Repeatable };
         let call = Call::new(Method::DELETE, query.target(&session_path(session)));
         self.send(&call.copies(copies)).await

@@ -60,7 +60,7 @@ impl Hold {
         let calls = session.calls.with_timeout(request.request_timeout);
         let send = async |after| {
             let by = numbers::next_after(after);
-            let call = request.change_call(&session.name, changed, by, change, Duration::ZERO);
+            let call = request.change_call(session, changed, by, change, Duration::ZERO);
             calls.deliver(&call).await.json().result
         };
         match send(changed.unwrap_or_default()).await {

@@ -6,12 +6,13 @@ use holdfast_api::parameters::lock::{
     LIMIT, MAX_HOLD, MIN_HOLD, MODE, NAMES, PERMITS, PRIORITY, QUEUE_MAX, REENTRANT, SESSION,
     SHARD, SHARDS, VALUE,
 };
-use holdfast_api::parameters::{ATTEMPT, CHANGE, OWNER, WAIT};
+use holdfast_api::parameters::{INCARNATION, ATTEMPT, CHANGE, OWNER, WAIT};
 use holdfast_api::{Query, WAIT_MAX, lock_path};
-use holdfast_types::{Attempt, Labels, LockName, Mode, Owner, SessionName, ShardChoice, millis};
+use holdfast_types::{Attempt, Labels, LockName, Mode, Owner, ShardChoice, millis};
 
 use crate::calls::call::{Call, Copies};
 use crate::http::Method;
+use crate::sessions::session::Session;
 
 /// The path of a multi-lock call.
 pub(crate) const LOCKS_PATH: &str = "/v1/locks";
@@ -106,14 +107,15 @@ impl ClientLockRequest {
     /// Builds the call that changes an attempt's hold; `by` is the number of the change. It never acquires the lock.
     pub(crate) fn change_call(
         &self,
-        session: &SessionName,
+        session: &Session,
         attempt: Option<Attempt>,
         by: Attempt,
         change: &RequestedChange,
         wait: Duration,
     ) -> Call {
         let query = Query::default()
-            .with(&SESSION, session)
+            .with(&SESSION, &session.name)
+            .with(&INCARNATION, &session.incarnation)
             .with_some(&OWNER, self.owner.as_ref())
             .with(&ATTEMPT, &by)
             .with(&CHANGE, &attempt.unwrap_or(Attempt::UNNAMED))
@@ -130,7 +132,7 @@ impl ClientLockRequest {
     /// Builds the call that acquires the locks, or renews the attempt's hold.
     pub(crate) fn call(
         &self,
-        session: &SessionName,
+        session: &Session,
         attempt: Option<Attempt>,
         mode: Option<Mode>,
         wait: Duration,
@@ -139,7 +141,8 @@ impl ClientLockRequest {
         let names = if self.locks.len() == 1 { &[][..] } else { &self.locks };
         let query = Query::default()
             .with_each(&NAMES, names)
-            .with(&SESSION, session)
+            .with(&SESSION, &session.name)
+            .with(&INCARNATION, &session.incarnation)
             .with_some(&OWNER, self.owner.as_ref())
             .with_some(&ATTEMPT, attempt.as_ref())
             .with_some(&WAIT, Some(&wait).filter(|wait| !wait.is_zero()))

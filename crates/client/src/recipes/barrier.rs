@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use holdfast_api::parameters::recipe;
+use holdfast_api::parameters::{INCARNATION, recipe};
 use holdfast_api::{BarrierBody, Query, TrippedBody, barrier_path};
 use holdfast_types::RequestNumber;
 
@@ -74,7 +74,9 @@ pub(super) async fn arrive(
         target,
         arrival: Some(request),
     };
-    let party = party.with(&recipe::PARTIES, &parties);
+    let party = party
+        .with(&INCARNATION, &session.incarnation)
+        .with(&recipe::PARTIES, &parties);
     let until = Instant::now() + wait;
     let arrive = async |request| {
         let arrival = party.clone().with(&recipe::ARRIVAL, &request);

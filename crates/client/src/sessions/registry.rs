@@ -13,7 +13,7 @@ use tokio::sync::Mutex;
 use crate::calls::send::Calls;
 use crate::error::argument;
 use crate::sessions::renewal;
-use crate::sessions::session::{Session, SessionUse};
+use crate::sessions::session::{Session, SessionSettings, SessionUse};
 use crate::{Error, Loss, numbers};
 
 const SESSIONS_MAX: usize = 64;
@@ -63,13 +63,21 @@ impl Sessions {
         }
         let (name, is_own) = self.name()?;
         let labels = Labels::new(self.labels.clone()).map_err(argument)?;
-        let session = Session::open(calls.clone(), name, is_own, ttl, &labels).await?;
+        let ended = open.get(&ttl).filter(|_| !is_own);
+        let incarnation = ended.map(|session| session.incarnation);
+        let settings = SessionSettings { ttl, labels, incarnation };
+        let session = Session::open(calls.clone(), name, is_own, &settings).await?;
         session.runtime.spawn(renewal::renew_while_used(session.clone()));
         let session_use = SessionUse::of(&session);
         if let Some(ended) = open.insert(ttl, session) {
             ended.abandon();
         }
         Ok(session_use)
+    }
+
+    /// Forgets the sessions of this name, which the caller has closed: the next use opens a new one.
+    pub(crate) async fn forget(&self, name: &SessionName) {
+        self.open.lock().await.retain(|_, session| session.name != *name);
     }
 
     /// Closes generated sessions. For named sessions, waits until the entries of dropped guards are released.

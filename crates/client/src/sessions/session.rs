@@ -28,6 +28,15 @@ pub(crate) struct SessionUsers {
     pub(crate) client: bool,
 }
 
+/// What the client asks of a session that it opens.
+#[derive(Clone, Debug)]
+pub(crate) struct SessionSettings {
+    pub(crate) ttl: Option<Ttl>,
+    pub(crate) labels: Labels,
+    /// The session that the client has used under this name: it opens no other one.
+    pub(crate) incarnation: Option<SessionId>,
+}
+
 pub(crate) struct Session {
     pub(crate) calls: Calls,
     pub(crate) name: SessionName,
@@ -55,17 +64,16 @@ impl Session {
         calls: Calls,
         name: SessionName,
         is_own: bool,
-        ttl: Option<Ttl>,
-        labels: &Labels,
+        settings: &SessionSettings,
     ) -> Result<Arc<Self>, Error> {
         let runtime = Handle::try_current().map_err(|_| {
             argument("call this inside a tokio runtime, or use the blocking client")
         })?;
-        let opened = calls.open(&name, numbers::next_after(Attempt::UNNAMED), ttl, labels).await;
+        let opened = calls.open(&name, numbers::next_after(Attempt::UNNAMED), settings).await;
         let answer = match opened {
             // An earlier session of this name had a larger number.
             Err(Error::Rejected(problem)) if let Some(newest) = newest_attempt(&problem) => {
-                calls.open(&name, numbers::next_after(newest), ttl, labels).await?
+                calls.open(&name, numbers::next_after(newest), settings).await?
             }
             opened => opened?,
         };

@@ -7,12 +7,12 @@ use holdfast_api::parameters::lock::{
     DURABLE_REASON, ENQUEUE, HOLD, LIMIT, MAX_HOLD, MIN_HOLD, MODE, PERMITS, PRIORITY, QUEUE_MAX,
     REENTRANT, SESSION, SHARD, SHARDS, VALUE,
 };
-use holdfast_api::parameters::{ATTEMPT, CHANGE, LABELS, OWNER, TTL, WAIT};
+use holdfast_api::parameters::{INCARNATION, ATTEMPT, CHANGE, LABELS, OWNER, TTL, WAIT};
 use holdfast_api::{
     CallParams as _, EnqueuedBody, ErrorCode, GrantBody, ParamError, Schemas, params,
 };
 use holdfast_types::{
-    Acquire, AcquireOptions, Attempt, Data, Labels, Mode, Owner, Right, SessionName, ShardChoice,
+    Acquire, AcquireOptions, Attempt, Data, Labels, Mode, Owner, Right, SessionId, SessionName, ShardChoice,
     ShardRequest, Ttl, millis,
 };
 
@@ -71,6 +71,7 @@ pub(crate) static OPERATION: Operation = Operation {
 params! {
     struct AcquireParams {
         session: Option<SessionName> = SESSION,
+        incarnation: Option<SessionId> = INCARNATION,
         owner: Option<Owner> = OWNER,
         attempt: Option<Attempt> = ATTEMPT,
         change: Option<Attempt> = CHANGE,
@@ -103,13 +104,13 @@ async fn acquire(call: &mut CallContext<'_>) -> HandlerResult {
     check_enqueue(&params)?;
     let enqueues = params.enqueue;
     call.log_fields.wait = if enqueues { Duration::ZERO } else { params.wait };
-    let AcquireParams { session, owner, attempt, change, ttl, labels, .. } = params;
+    let AcquireParams { session, incarnation, owner, attempt, change, ttl, labels, .. } = params;
     check_change(change, attempt, session.as_ref())?;
     let for_connection = matches!(end, HoldLifetime::Connection);
     let (open, durable) = match end {
         HoldLifetime::Durable(hold) => (hold.open(call, labels)?, Some(hold.reason)),
         HoldLifetime::Session | HoldLifetime::Connection => {
-            (acquiring_session(call, session, attempt, ttl, labels)?, None)
+            (acquiring_session(call, (session, incarnation), attempt, ttl, labels)?, None)
         }
     };
     let acquire =

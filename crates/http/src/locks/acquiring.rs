@@ -4,7 +4,7 @@ use axum::http::{HeaderName, StatusCode};
 use holdfast_api::{ErrorCode, FENCING_TOKEN, GrantBody, ParamError};
 use holdfast_service::{Granted, Response, session_or_anonymous};
 use holdfast_types::{
-    Attempt, FencingToken, Labels, LockName, OpenSession, Revision, SessionName, Stamp, Ttl,
+    Attempt, FencingToken, Labels, LockName, OpenSession, Revision, SessionId, SessionName, Stamp, Ttl,
 };
 use serde::Serialize;
 
@@ -39,16 +39,21 @@ pub(crate) const ACQUIRE_ERRORS: &[ErrorCode] = &[
 /// The session of an acquire: the named one, or one that lives as long as the hold.
 pub(crate) fn acquiring_session(
     call: &mut CallContext<'_>,
-    session: Option<SessionName>,
+    (session, incarnation): (Option<SessionName>, Option<SessionId>),
     attempt: Option<Attempt>,
     ttl: Option<Ttl>,
     labels: Labels,
 ) -> Result<OpenSession, HttpError> {
     check_attempt(attempt, session.as_ref())?;
+    if incarnation.is_some() && session.is_none() {
+        let detail = "'incarnation' needs 'session'";
+        let error = ParamError::of("incarnation", ErrorCode::InvalidArgument, detail);
+        return Err(error.hint("add the parameter session=ID of that incarnation").into());
+    }
     call.log_fields.session.clone_from(&session);
     let open = session_or_anonymous(session, ttl, labels).map_err(|failure| call.error(failure))?;
     let session = call.whole_session("session", open.session)?;
-    Ok(OpenSession { session, ..open })
+    Ok(OpenSession { session, incarnation, ..open })
 }
 
 /// A session that the server created has no earlier attempts, so a copy of the call would be a new acquire.

@@ -55,7 +55,7 @@ impl DurableHold {
         labels: Labels,
     ) -> Result<OpenSession, HttpError> {
         let session = session_of(call, &self.owner)?;
-        Ok(OpenSession { session, ttl: None, anonymous: false, labels, password: None, id: None })
+        Ok(OpenSession { labels, ..OpenSession::of(session) })
     }
 }
 

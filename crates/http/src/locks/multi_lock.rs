@@ -6,14 +6,14 @@ use axum::http::StatusCode;
 use holdfast_api::parameters::lock::{
     MAX_HOLD, MULTI_LOCK_MODE, NAMES, QUEUE_MAX, RELEASED_MULTI_LOCK_SESSION, SESSION,
 };
-use holdfast_api::parameters::{ATTEMPT, LABELS, OWNER, RELEASED_ATTEMPT, TTL, WAIT};
+use holdfast_api::parameters::{INCARNATION, ATTEMPT, LABELS, OWNER, RELEASED_ATTEMPT, TTL, WAIT};
 use holdfast_api::{
     CallParams as _, ErrorCode, GrantAllBody, GrantBody, ParamError, Schemas, params,
 };
 use holdfast_service::{Granted, Response};
 use holdfast_types::{
     Acquire, AcquireOptions, Attempt, Grant, Labels, LockName, LockSet, LockSetError, Mode, Owner,
-    Release, ReleaseTarget, Right, SessionName, Ttl, millis,
+    Release, ReleaseTarget, Right, SessionId, SessionName, Ttl, millis,
 };
 
 use super::acquire::with_queue_max_hint;
@@ -74,6 +74,7 @@ params! {
     struct AcquireManyParams {
         names: Vec<LockName> = NAMES,
         session: Option<SessionName> = SESSION,
+        incarnation: Option<SessionId> = INCARNATION,
         owner: Option<Owner> = OWNER,
         attempt: Option<Attempt> = ATTEMPT,
         ttl: Option<Ttl> = TTL,
@@ -99,7 +100,8 @@ async fn acquire(call: &mut CallContext<'_>) -> HandlerResult {
     let locks = checked_names(params.names)?;
     call.log_fields.wait = params.wait;
     let (attempt, labels) = (params.attempt, params.labels);
-    let open = acquiring_session(call, params.session, attempt, params.ttl, labels)?;
+    let session = (params.session, params.incarnation);
+    let open = acquiring_session(call, session, attempt, params.ttl, labels)?;
     let acquire =
         Acquire::new(locks, open, params.owner.unwrap_or_else(Owner::unnamed)).waiting(params.wait);
     let acquire = Acquire {

@@ -7,11 +7,11 @@ use std::time::Duration;
 use holdfast_api::parameters::recipe::{
     ARRIVAL, GENERATION, LEFT_ARRIVAL, MEMBER, MEMBER_OWNER, PARTIES, WAIT,
 };
-use holdfast_api::parameters::{LABELS, TTL};
+use holdfast_api::parameters::{INCARNATION, LABELS, TTL};
 use holdfast_api::{BarrierBody, CallParams as _, ErrorCode, Schemas, TrippedBody, params};
 use holdfast_types::{
     Arrive, BarrierKind, Labels, LeaveBarrier, OpenSession, Owner, RecipeName, RequestNumber,
-    Revision, Right, SessionName, Ttl, millis,
+    Revision, Right, SessionId, SessionName, Ttl, millis,
 };
 
 use crate::access::CallAccess;
@@ -68,6 +68,7 @@ params! {
     pub(super) struct ArriveParams {
         parties: u32 = PARTIES,
         session: SessionName = MEMBER,
+        incarnation: Option<SessionId> = INCARNATION,
         owner: Option<Owner> = MEMBER_OWNER,
         request: Option<RequestNumber> = ARRIVAL,
         ttl: Option<Ttl> = TTL,
@@ -97,7 +98,7 @@ impl LeaveParams {
 pub(super) async fn arrive(call: &mut CallContext<'_>, barrier_kind: BarrierKind) -> HandlerResult {
     let name = call.recipe()?;
     let params: ArriveParams = call.params()?;
-    let ArriveParams { parties, session, owner, request, ttl, wait, labels } = params;
+    let ArriveParams { parties, session, incarnation, owner, request, ttl, wait, labels } = params;
     let request = idempotency::request_number(call, request)?;
     call.log_fields.session = Some(session.clone());
     call.log_fields.wait = wait;
@@ -106,7 +107,7 @@ pub(super) async fn arrive(call: &mut CallContext<'_>, barrier_kind: BarrierKind
         barrier_kind,
         name: name.clone(),
         parties,
-        open: OpenSession { session, ttl, anonymous: false, labels, password: None, id: None },
+        open: OpenSession { ttl, labels, incarnation, ..OpenSession::of(session) },
         owner: owner.unwrap_or_else(Owner::unnamed),
         request,
         wait_ms,

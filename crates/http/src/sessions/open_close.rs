@@ -3,13 +3,13 @@
 //! With `force` an operator closes the session of another client.
 
 use axum::http::{HeaderValue, StatusCode, header};
-use holdfast_api::parameters::session::{FORCE, INCARNATION, OPEN_ATTEMPT, REASON};
-use holdfast_api::parameters::{LABELS, TTL};
+use holdfast_api::parameters::session::{FORCE, CLOSED_INCARNATION, OPEN_ATTEMPT, REASON};
+use holdfast_api::parameters::{INCARNATION, LABELS, TTL};
 use holdfast_api::{
     CallParams as _, ErrorCode, ParamError, Schemas, SessionBody, params, session_path,
 };
 use holdfast_service::{Response, SessionLease, generate_session_name};
-use holdfast_types::{Attempt, Labels, OpenSession, Reason, Right, SessionId, SessionName, Ttl};
+use holdfast_types::{Attempt, Labels, OpenSession, Reason, Right, SessionId, Ttl};
 
 use crate::access::CallAccess;
 use crate::body::BodyKind;
@@ -96,6 +96,7 @@ params! {
 params! {
     struct OpenNamedParams {
         attempt: Option<Attempt> = OPEN_ATTEMPT,
+        incarnation: Option<SessionId> = INCARNATION,
         ttl: Option<Ttl> = TTL,
         labels: Labels = LABELS,
     }
@@ -105,7 +106,7 @@ params! {
     struct CloseParams {
         reason: Option<Reason> = REASON,
         force: bool = FORCE,
-        incarnation: Option<SessionId> = INCARNATION,
+        incarnation: Option<SessionId> = CLOSED_INCARNATION,
     }
 }
 
@@ -113,22 +114,21 @@ async fn create(call: &mut CallContext<'_>) -> HandlerResult {
     let session = generate_session_name().map_err(|failure| call.error(failure))?;
     let session = call.whole_session("session", session)?;
     let OpenParams { ttl, labels } = call.params()?;
-    open_session(call, (session, None), ttl, labels).await
+    open_session(call, OpenSession { ttl, labels, ..OpenSession::of(session) }, None).await
 }
 
 async fn open(call: &mut CallContext<'_>) -> HandlerResult {
     let session = call.session()?;
-    let OpenNamedParams { attempt, ttl, labels } = call.params()?;
-    open_session(call, (session, attempt), ttl, labels).await
+    let OpenNamedParams { attempt, incarnation, ttl, labels } = call.params()?;
+    let open = OpenSession { ttl, labels, incarnation, ..OpenSession::of(session) };
+    open_session(call, open, attempt).await
 }
 
 async fn open_session(
     call: &CallContext<'_>,
-    (session, attempt): (SessionName, Option<Attempt>),
-    ttl: Option<Ttl>,
-    labels: Labels,
+    open: OpenSession,
+    attempt: Option<Attempt>,
 ) -> HandlerResult {
-    let open = OpenSession { session, ttl, anonymous: false, labels, password: None, id: None };
     let response = call.run(call.service().open_session(open, attempt)).await?;
     Ok(session_reply(call, response))
 }

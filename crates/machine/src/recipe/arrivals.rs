@@ -8,13 +8,13 @@ use std::sync::Arc;
 use holdfast_types::{
     Arrive, Arrived, BarrierKind, Bound, BreachCause, CallScope, CancelArrival, LeaveBarrier,
     LeaveBarrierReply, Outcome, Owner, Recipe, RecipeName, RecipeRejection, RecipeReply, Rejection,
-    Reply, RequestNumber, Revision, SessionEnd, SessionId, SessionRejection, Ticket, Tripped, Ttl,
+    Reply, RequestNumber, Revision, SessionId, SessionRejection, Ticket, Tripped, Ttl,
 };
 use serde::{Deserialize, Serialize};
 
 use super::{Participation, check_range, rejected};
 use crate::Machine;
-use crate::context::{ApplyContext, expired, limit_reached};
+use crate::context::{ApplyContext, limit_reached};
 use crate::session::memo::{AnsweredCall, scope_of};
 use crate::session::store::KnownSession;
 
@@ -60,12 +60,9 @@ pub(super) fn count(len: usize) -> u32 {
 impl Machine {
     pub(super) fn arrive(&mut self, arrive: Arrive, ctx: &mut ApplyContext<'_>) -> Outcome {
         check_range(arrive.parties, Recipe::PARTIES_MAX)?;
-        match self.sessions.named(&arrive.open.session) {
-            Some(KnownSession::Open(id)) => self.arrive_in_session(id, arrive, ctx),
-            Some(KnownSession::Ended { end: SessionEnd::Expired, .. }) => {
-                Err(expired(arrive.open.session))
-            }
-            Some(KnownSession::Ended { end: SessionEnd::Closed, .. }) | None => {
+        match self.session_for(&arrive.open)? {
+            Some(id) => self.arrive_in_session(id, arrive, ctx),
+            None => {
                 let ended = self.sessions.tombstone(&arrive.open.session);
                 let newest = ended.map_or(RequestNumber(0), |ended| ended.requests_over);
                 if arrive.request.is_some_and(|request| request <= newest) {

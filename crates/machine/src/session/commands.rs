@@ -19,8 +19,8 @@ impl Machine {
         attempt: Option<Attempt>,
         ctx: &mut ApplyContext<'_>,
     ) -> Outcome {
-        let (id, ttl, created) = match self.sessions.named(&open.session) {
-            Some(KnownSession::Open(id)) => {
+        let (id, ttl, created) = match self.session_for(&open)? {
+            Some(id) => {
                 if open.password.is_some() && !self.is_opened_by(id, open.password) {
                     return Err(no_session(open.session));
                 }
@@ -39,10 +39,7 @@ impl Machine {
                 };
                 (id, ttl, false)
             }
-            Some(KnownSession::Ended { end: SessionEnd::Expired, .. }) => {
-                return Err(expired(open.session));
-            }
-            Some(KnownSession::Ended { end: SessionEnd::Closed, .. }) | None => {
+            None => {
                 self.check_open_attempt(&open.session, attempt)?;
                 self.check_chosen_id(&open)?;
                 self.check_room_for_session()?;
@@ -52,6 +49,25 @@ impl Machine {
             }
         };
         Ok(Reply::SessionOpened(SessionOpenedReply { id, ttl, created }))
+    }
+
+    /// Returns the open session that a command uses, or `None` if the command opens a new one. Rejects an expired session
+    /// until a close acknowledges the expiry, and every session but the incarnation that the caller requires.
+    pub(crate) fn session_for(&self, open: &OpenSession) -> Result<Option<SessionId>, Rejection> {
+        let current = match self.sessions.named(&open.session) {
+            Some(KnownSession::Open(id)) => Some(id),
+            Some(KnownSession::Ended { end: SessionEnd::Expired, .. }) => {
+                return Err(expired(open.session.clone()));
+            }
+            Some(KnownSession::Ended { end: SessionEnd::Closed, .. }) | None => None,
+        };
+        match open.incarnation {
+            Some(incarnation) if current != Some(incarnation) => {
+                let session = open.session.clone();
+                Err(SessionRejection::IncarnationEnded { session, incarnation }.into())
+            }
+            Some(_) | None => Ok(current),
+        }
     }
 
     /// Renews the lease of a live session. Rejects a session that was closed under the seal: the renewal may be a late copy.

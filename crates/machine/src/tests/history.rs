@@ -333,10 +333,17 @@ fn open() -> impl Strategy<Value = OpenSession> {
         3 => session().prop_map(|name| (name, false)),
         1 => anonymous.prop_map(|name| (name, true)),
     ];
-    (name, ttl()).prop_map(|((session, anonymous), ttl)| {
-        let labels = Labels::default();
-        OpenSession { session, ttl, anonymous, labels, password: None, id: None }
+    (name, ttl(), incarnation()).prop_map(|((session, anonymous), ttl, incarnation)| OpenSession {
+        ttl,
+        anonymous,
+        incarnation,
+        ..OpenSession::of(session)
     })
+}
+
+/// A few require an incarnation of their session, of which some have ended.
+pub(super) fn incarnation() -> impl Strategy<Value = Option<SessionId>> {
+    prop::option::weighted(0.1, (1..6_u64).prop_map(SessionId))
 }
 
 /// An open with a password, as a connection sends it.
@@ -344,12 +351,9 @@ fn open_for_a_connection() -> impl Strategy<Value = Command> {
     // Few ids, so that they repeat, and one that only the state machine may assign.
     let id = (0..4_u64).prop_map(|n| SessionId(SessionId::CHOSEN.start - 1 + n));
     (session(), 1..3_u8, prop::option::of(id)).prop_map(|(session, password, id)| {
-        let (labels, password) = (Labels::default(), Some(Password([password; 16])));
-        let (ttl, anonymous) = (None, false);
-        Command::OpenSession {
-            open: OpenSession { session, ttl, anonymous, labels, password, id },
-            attempt: None,
-        }
+        let password = Some(Password([password; 16]));
+        let open = OpenSession { password, id, ..OpenSession::of(session) };
+        Command::OpenSession { open, attempt: None }
     })
 }
 

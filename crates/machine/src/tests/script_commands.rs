@@ -74,6 +74,7 @@ impl<'a> Words<'a> {
             labels: self.labels(),
             password: self.password(),
             id: self.number("id").map(|n: u64| SessionId(SessionId::CHOSEN.start + n)),
+            incarnation: self.number("incarnation").map(SessionId),
         }
     }
 
@@ -444,8 +445,7 @@ pub(super) fn of_session(session: &str) -> Caller {
 
 /// A session with the default options.
 pub(super) fn open(name: &str) -> OpenSession {
-    let (session, labels) = (session_name(name), Labels::default());
-    OpenSession { session, ttl: None, anonymous: false, labels, password: None, id: None }
+    OpenSession::of(session_name(name))
 }
 
 /// A create without an access list and without parents.

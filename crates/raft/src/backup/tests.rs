@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use holdfast_codec::Kind;
 use holdfast_types::{
-    Acquire, Command, Entry, Incarnation, Labels, LockName, OpenSession, Owner, SessionName,
+    Acquire, Command, Entry, Incarnation, LockName, OpenSession, Owner, SessionName,
 };
 use serde::Serialize;
 
@@ -21,14 +21,7 @@ fn machine(sessions: u64) -> Machine {
     let register = Command::RegisterNode { node: NodeId(1), incarnation: Incarnation(7) };
     let acquires = (1..=sessions).map(|number| {
         let lock = LockName::new(format!("lock{number}")).unwrap();
-        let open = OpenSession {
-            session: SessionName::new(format!("s{number}")).unwrap(),
-            ttl: None,
-            anonymous: false,
-            labels: Labels::default(),
-            password: None,
-            id: None,
-        };
+        let open = OpenSession::of(SessionName::new(format!("s{number}")).unwrap());
         Command::Acquire(Acquire::new(lock, open, Owner::unnamed()))
     });
     let commands = [bootstrap, register].into_iter().chain(acquires).collect();

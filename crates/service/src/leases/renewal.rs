@@ -245,14 +245,7 @@ mod tests {
         let principal = Principal::of(actor);
         let admin = service.for_call(RequestContext { principal, ..RequestContext::anonymous() });
         let session = SessionName::new("me").unwrap();
-        let open = OpenSession {
-            session: session.clone(),
-            ttl: None,
-            anonymous: false,
-            labels: holdfast_types::Labels::default(),
-            password: None,
-            id: None,
-        };
+        let open = OpenSession::of(session.clone());
         let opened = admin.open_session(open, None).await.unwrap();
         let ttl = opened.value.view.ttl;
         let renewed = Renewed { ttl, entry: None, revision: opened.revision };

@@ -85,12 +85,11 @@ impl Service {
         self.catch_up(seen).await?;
         let session = stream_session_name(id)?;
         let open = OpenSession {
-            session: session.clone(),
             ttl: Some(lease_ttl(ttl)),
-            anonymous: false,
             labels,
             password: Some(password),
             id: Some(id),
+            ..OpenSession::of(session.clone())
         };
         let since = Instant::now();
         let (caller, open) = (self.opener(), Command::OpenSession { open, attempt: None });

@@ -119,7 +119,7 @@ impl OrphanedWaits {
 #[cfg(test)]
 mod tests {
     use holdfast_types::{
-        Acquire, Arrive, BarrierKind, Entry, Labels, LockName, OpenSession, Owner, RecipeName,
+        Acquire, Arrive, BarrierKind, Entry, LockName, OpenSession, Owner, RecipeName,
         SessionName, Stamp,
     };
 
@@ -129,14 +129,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     fn open(session: &str) -> OpenSession {
-        OpenSession {
-            session: SessionName::new(session).unwrap(),
-            ttl: None,
-            anonymous: false,
-            labels: Labels::default(),
-            password: None,
-            id: None,
-        }
+        OpenSession::of(SessionName::new(session).unwrap())
     }
 
     fn acquire(session: &str, wait_ms: Option<u64>) -> Command {

@@ -228,3 +228,32 @@ async fn a_guard_learns_that_its_lock_is_asked_for_and_is_lost_before_it_is_revo
 fn lock_name(name: &str) -> holdfast_client::LockName {
     holdfast_client::LockName::new(name).expect("a name")
 }
+
+/// The caller must see the end of a session that it named, whoever ended it. The next calls open no other one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_named_session_that_another_program_closed_is_lost_until_the_caller_closes_it() {
+    let cluster = Cluster::three().await;
+    let http = &cluster.node(1).http;
+    let client = Client::builder(addresses(&cluster)).named_session("nightly").build().unwrap();
+    let session = holdfast_client::SessionName::new("nightly").unwrap();
+    for closed in ["/v1/sessions/nightly", "/v1/sessions/nightly?force&reason=stuck"] {
+        let guard = client.lock("orders").acquire().await.expect("the lock");
+        guard.release().await.expect("released");
+        assert_eq!(http.delete(closed).await.status, 204);
+        let lost = [
+            client.lock("orders").acquire().await.map(drop),
+            client.lock("orders").try_acquire().await.map(drop),
+            client.lock_many(["orders", "stock"]).acquire().await.map(drop),
+            client.election("leader").campaign("me").await.map(drop),
+            client.barrier("gate", 1).arrive(DEADLINE).await.map(drop),
+            client.double_barrier("gate", 1).enter(DEADLINE).await.map(drop),
+        ];
+        for (number, lost) in lost.into_iter().enumerate() {
+            let is_lost = matches!(lost, Err(Error::Lost(Loss::SessionEnded)));
+            assert!(is_lost, "call {number} after {closed}: {lost:?}");
+        }
+        let sessions = http.get("/v1/sessions").await.json();
+        assert_eq!(sessions["sessions"].as_array().map(Vec::len), Some(0), "{sessions}");
+        client.close_session(&session).await.expect("acknowledged");
+    }
+}

@@ -8,7 +8,8 @@
 //! | an acquire is rejected if | with | in |
 //! |---|---|---|
 //! | an option is out of bounds, or not one of a multi-lock | `OutOfBounds`, `LimitReached`, `ModeConflict` | `policy.rs` |
-//! | its session has expired, and no close acknowledged that | `Expired` | here |
+//! | its session has expired, and no close acknowledged that | `Expired` | `session/commands.rs` |
+//! | it requires an incarnation of its session that has ended | `IncarnationEnded` | `session/commands.rs` |
 //! | it names another number of shards, or another shard than its owner has | `ShardsMismatch`, `AlreadyQueued` | `shards.rs` |
 //! | it is a late copy: its attempt is over | `AttemptOver` | `session/ended_attempts.rs` |
 //! | its owner has an entry, and cannot nest or convert it | see there | `again.rs` |
@@ -37,11 +38,11 @@ use std::sync::Arc;
 
 use holdfast_types::{
     Acquire, Bound, EntryState, LockName, LockRejection, LockSet, Outcome, Owner, Rejection, Reply,
-    Revision, SessionEnd, SessionName, Ticket,
+    Revision, SessionName, Ticket,
 };
 
 use crate::Machine;
-use crate::context::{ApplyContext, expired, limit_reached};
+use crate::context::{ApplyContext, limit_reached};
 use crate::lock::claims::ClaimCall;
 use crate::lock::index::Lock;
 use crate::lock::lock_entry::LockEntry;
@@ -53,13 +54,7 @@ impl Machine {
     /// the same command.
     pub(crate) fn acquire(&mut self, mut acquire: Acquire, ctx: &mut ApplyContext<'_>) -> Outcome {
         check_bounds(&acquire)?;
-        let session = match self.sessions.named(&acquire.open.session) {
-            Some(KnownSession::Open(id)) => Some(id),
-            Some(KnownSession::Ended { end: SessionEnd::Expired, .. }) => {
-                return Err(expired(acquire.open.session));
-            }
-            Some(KnownSession::Ended { end: SessionEnd::Closed, .. }) | None => None,
-        };
+        let session = self.session_for(&acquire.open)?;
         let sharded = acquire.shards.map(|_| acquire.locks.first().clone());
         let new_shards = self.choose_shard(session, &mut acquire, ctx.now)?;
         let entry_in = |lock| self.entry_for(session?, lock, &acquire).cloned();

@@ -10,8 +10,7 @@ use super::{Model, Node, QueueEntry, full, limit_reached};
 
 /// A session without a password.
 pub(super) fn plain(session: SessionName) -> OpenSession {
-    let labels = Labels::default();
-    OpenSession { session, ttl: None, anonymous: false, labels, password: None, id: None }
+    OpenSession::of(session)
 }
 
 /// Where a queue entry comes from.
@@ -37,6 +36,7 @@ impl Model {
         if self.live(&name).is_none() && self.end_of(&name) == Some(SessionEnd::Expired) {
             return Err(SessionRejection::Expired { session: name }.into());
         }
+        self.check_incarnation(&acquire.open)?;
         let id = self.live(&name).map_or(0, |session| session.id);
         let Some(lock) = acquire.locks.single().cloned() else {
             return self.acquire_multi_lock(id, &acquire);

@@ -64,6 +64,7 @@ impl Model {
         if created && self.end_of(&open.session) == Some(SessionEnd::Expired) {
             return Err(SessionRejection::Expired { session: open.session }.into());
         }
+        self.check_incarnation(&open)?;
         if !created {
             let live = self.live(&open.session).unwrap();
             if open.password.is_some() && live.password != open.password {
@@ -99,6 +100,18 @@ impl Model {
             ttl: live.ttl,
             created,
         }))
+    }
+
+    /// An ended session is told by its own rejection before its incarnation is compared.
+    pub(super) fn check_incarnation(&self, open: &OpenSession) -> Result<(), Rejection> {
+        let live = self.live(&open.session).map(|session| SessionId(session.id));
+        match open.incarnation {
+            Some(incarnation) if live != Some(incarnation) => {
+                let session = open.session.clone();
+                Err(SessionRejection::IncarnationEnded { session, incarnation }.into())
+            }
+            Some(_) | None => Ok(()),
+        }
     }
 
     pub(super) fn attach_by_id(&mut self, id: SessionId, password: Password, ttl: Ttl) -> Outcome {

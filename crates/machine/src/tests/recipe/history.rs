@@ -79,17 +79,11 @@ pub(in crate::tests) fn recipe() -> impl Strategy<Value = Recipe> {
 fn arrive() -> impl Strategy<Value = Recipe> {
     let parties = prop_oneof![8 => Just(3_u32), 3 => Just(2), 1 => Just(1), 1 => Just(0)];
     let wait = prop::option::weighted(0.85, 1..9_u64);
-    (barrier_kind(), recipe_name(), parties, session(), owner(), request(), wait).prop_map(
-        |(barrier_kind, name, parties, session, owner, request, wait_ms)| {
-            let labels = Labels::default();
-            let open = OpenSession {
-                session,
-                ttl: None,
-                anonymous: false,
-                labels,
-                password: None,
-                id: None,
-            };
+    let open = (session(), super::super::history::incarnation()).prop_map(
+        |(session, incarnation)| OpenSession { incarnation, ..OpenSession::of(session) },
+    );
+    (barrier_kind(), recipe_name(), parties, open, owner(), request(), wait).prop_map(
+        |(barrier_kind, name, parties, open, owner, request, wait_ms)| {
             Recipe::Arrive(Arrive { barrier_kind, name, parties, open, owner, request, wait_ms })
         },
     )

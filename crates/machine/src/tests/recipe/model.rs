@@ -216,10 +216,15 @@ impl Model {
         if parties == 0 {
             return rejected(RecipeRejection::OutOfBounds { max: Recipe::PARTIES_MAX });
         }
-        let Some(id) = self.live(&open.session) else {
-            if self.expired.contains(&open.session) {
-                return self.gone(open.session);
-            }
+        let live = self.live(&open.session);
+        if live.is_none() && self.expired.contains(&open.session) {
+            return self.gone(open.session);
+        }
+        if let Some(incarnation) = open.incarnation.filter(|required| live != Some(*required)) {
+            let session = open.session;
+            return Err(SessionRejection::IncarnationEnded { session, incarnation }.into());
+        }
+        let Some(id) = live else {
             let over = self.over(&open.session);
             if request.is_some_and(|request| request.0 <= over) {
                 let newest = RequestNumber(over);

@@ -159,14 +159,7 @@ impl World {
         let members = [1, 2, 3].map(NodeId).into();
         let level = FeatureLevel(2);
         let bootstrap = Command::Bootstrap { cluster_id: ClusterId(1), level, members };
-        let session = OpenSession {
-            session: SessionName::new("timed").unwrap(),
-            ttl: None,
-            anonymous: false,
-            labels: holdfast_types::Labels::default(),
-            password: None,
-            id: None,
-        };
+        let session = OpenSession::of(SessionName::new("timed").unwrap());
         let commands = vec![bootstrap, Command::OpenSession { open: session, attempt: None }];
         machine.apply(Entry { stamped_at: Stamp(TRUE_START), commands });
         let mut world = Self {

@@ -21,7 +21,7 @@ use holdfast_raft::{
 };
 use holdfast_storage::{FaultyDisk, Log};
 use holdfast_types::{
-    Actor, Applied, Command, Invitation, Labels, MemberAddresses, MembershipChange, NodeId,
+    Actor, Applied, Command, Invitation, MemberAddresses, MembershipChange, NodeId,
     OpenSession, Outcome, Revision, SecretHash, SessionName, SessionStatus, Stamp, Ttl, VotingRole,
 };
 use parking_lot::Mutex;
@@ -352,14 +352,7 @@ pub(crate) fn session_name(name: &str) -> SessionName {
 
 pub(crate) fn open_session(name: &str) -> Command {
     Command::OpenSession {
-        open: OpenSession {
-            session: session_name(name),
-            ttl: Some(Ttl::DEFAULT),
-            anonymous: false,
-            labels: Labels::default(),
-            password: None,
-            id: None,
-        },
+        open: OpenSession { ttl: Some(Ttl::DEFAULT), ..OpenSession::of(session_name(name)) },
         attempt: None,
     }
 }

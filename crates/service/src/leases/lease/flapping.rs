@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use holdfast_machine::Machine;
 use holdfast_types::{
-    ClusterId, Command, Entry, FeatureLevel, Labels, NodeId, OpenSession, Outcome, SessionId,
+    ClusterId, Command, Entry, FeatureLevel, NodeId, OpenSession, Outcome, SessionId,
     SessionName, Stamp, Ttl,
 };
 
@@ -56,8 +56,7 @@ impl World {
         for name in ["dead", "live"] {
             let session = SessionName::new(name).unwrap();
             let ttl = Ttl::from_millis(TTL_MS).ok();
-            let (labels, password) = (Labels::default(), None);
-            let open = OpenSession { session, ttl, anonymous: false, labels, password, id: None };
+            let open = OpenSession { ttl, ..OpenSession::of(session) };
             world.apply(Command::OpenSession { open, attempt: None }).unwrap();
         }
         world.lead(0);

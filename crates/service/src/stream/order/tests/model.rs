@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use holdfast_machine::Machine;
 use holdfast_types::{
-    Caller, Command, Create, CreateKind, Entry, Labels, Multi, Op, OpenSession, Password, Reply,
+    Caller, Command, Create, CreateKind, Entry, Multi, Op, OpenSession, Password, Reply,
     Revision, SessionName, SessionOpenedReply, Stamp, Ttl, ZnodePath,
 };
 use proptest::prelude::*;
@@ -117,14 +117,7 @@ impl World {
         self.opened += 1;
         let session = SessionName::new(format!("s{}", self.opened)).unwrap();
         let password = Password([1; 16]);
-        let open = OpenSession {
-            session: session.clone(),
-            ttl: None,
-            anonymous: false,
-            labels: Labels::default(),
-            password: Some(password),
-            id: None,
-        };
+        let open = OpenSession { password: Some(password), ..OpenSession::of(session.clone()) };
         let (_, attachment, reply) = self.apply(Command::OpenSession { open, attempt: None });
         let Some(Reply::SessionOpened(SessionOpenedReply { id, .. })) = reply else { panic!() };
         let (ttl, since) = (Ttl::DEFAULT, Instant::now());
