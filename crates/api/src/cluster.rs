@@ -1,6 +1,6 @@
 //! Bodies of the cluster, a node's health and its version.
 
-use holdfast_types::{NodeId, Revision, Zone};
+use holdfast_types::{NodeId, RecentMetric, RecentUnit, Revision, Zone};
 use serde::{Deserialize, Serialize};
 
 use crate::SealBody;
@@ -155,6 +155,41 @@ pub struct AlarmBody {
     pub hint: String,
     /// The section of the documentation.
     pub docs: String,
+}
+
+/// The figures of one node in the last quarter of an hour.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct RecentBody {
+    /// The node that measured.
+    pub node: NodeId,
+    /// The time of the newest values by the node's clock, an RFC 3339 time; absent before the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ends_at: Option<String>,
+    /// The time between two values.
+    pub interval_ms: u64,
+    /// The figures.
+    pub figures: Vec<RecentFigureBody>,
+}
+
+/// One figure.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct RecentFigureBody {
+    /// The figure.
+    pub metric: RecentMetric,
+    /// The unit of the values.
+    pub unit: RecentUnit,
+    /// Whether the figure is of the whole cluster, and about equal on every node; otherwise it is of this node.
+    pub of_cluster: bool,
+    /// The values, the oldest first; null where the node has none: it was paused, or nothing of the kind happened.
+    pub values: Vec<Option<u32>>,
+}
+
+impl RecentFigureBody {
+    pub fn new(metric: RecentMetric, values: Vec<Option<u32>>) -> Self {
+        Self { metric, unit: metric.unit(), of_cluster: metric.is_of_cluster(), values }
+    }
 }
 
 #[cfg(test)]

@@ -25,6 +25,7 @@ mod param_list;
 mod param_value;
 pub mod parameters;
 mod path;
+mod policy;
 mod problem;
 mod query;
 mod raw_params;
@@ -54,7 +55,7 @@ pub use auth::{
 };
 pub use cluster::{
     AlarmBody, AlarmsBody, CheckBody, ClusterBody, FeatureLevelBody, HealthBody, NodeBody,
-    NodeLogBody, VersionBody,
+    NodeLogBody, RecentBody, RecentFigureBody, VersionBody,
 };
 pub use code::{ErrorCode, UnknownCode};
 pub use duration::{DURATION_MAX, DurationError, format_duration, parse_duration};
@@ -69,9 +70,8 @@ pub use explain::{
 pub use holdfast_types::format_time;
 pub use holdfast_types::{CooldownCause, Mode, QueueOrder};
 pub use lock::{
-    CooldownBody, FenceBody, ForceReleasedBody, GrantAllBody, GrantBody, HandedOverBody,
-    HolderBody, LockBody, LocksBody, PolicyBody, ReleaseRequestBody, ReleaseRequestedBody,
-    WaiterBody, named_owner,
+    FenceBody, ForceReleasedBody, GrantAllBody, GrantBody, HandedOverBody, HolderBody, LockBody,
+    LocksBody, ReleaseRequestBody, ReleaseRequestedBody, WaiterBody, named_owner,
 };
 pub use member::{
     InvitedMemberBody, JoinToken, NotJoinToken, SealBody, StateVerificationBody,
@@ -87,6 +87,7 @@ pub use path::{
     fence_path, force_release_path, history_path, keepalive_path, lock_path, policy_path,
     release_request_path, session_path, transfer_path, tree_path,
 };
+pub use policy::{CooldownBody, PolicyBody};
 pub use problem::{Facts, Problem};
 pub use query::Query;
 pub use raw_params::{JsonPairs, RawParams};

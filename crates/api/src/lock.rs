@@ -8,13 +8,13 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use holdfast_types::{
-    CooldownCause, Data, FenceView, FencingToken, Grant, HolderDetails, HolderView, Labels,
-    LockName, LockPolicy, LockView, Mode, Owner, Page, QueueOrder, ReleaseRequest, Revision,
-    SessionName, ShardRequest, Stamp, Ticket, WaiterView, ZnodePath,
+    Data, FenceView, FencingToken, Grant, HolderDetails, HolderView, Labels, LockName, LockPolicy,
+    LockView, Mode, Owner, Page, ReleaseRequest, Revision, SessionName, ShardRequest, Stamp,
+    Ticket, WaiterView, ZnodePath,
 };
 
-use crate::ShardBody;
 use crate::name_note::lock_note;
+use crate::{CooldownBody, PolicyBody, ShardBody};
 
 /// The response to an acquire: the caller holds the lock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -265,6 +265,12 @@ pub struct LockBody {
     pub waiters: u32,
     /// The first waiters, in queue order.
     pub queue: Vec<WaiterBody>,
+    /// The age of the oldest hold; absent without a holder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oldest_hold_ms: Option<u64>,
+    /// The longest present wait; absent without a waiter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub longest_wait_ms: Option<u64>,
     /// The last fencing token minted for the lock; null if the lock was not held since the creation of its directory.
     pub last_token: Option<FencingToken>,
     /// The smallest token that is still valid.
@@ -312,6 +318,8 @@ impl LockBody {
             holders_total: view.holders_total,
             waiters: view.waiters_total,
             queue: view.waiters.into_iter().map(|waiter| WaiterBody::new(waiter, now)).collect(),
+            oldest_hold_ms: view.held_since.map(|since| age(since, now)),
+            longest_wait_ms: view.waiting_since.map(|since| age(since, now)),
             last_token: view.last_token,
             min_valid_token: view.floor,
             permits_held: view.policy.limit.map(|_| view.permits_held),
@@ -329,53 +337,6 @@ impl LockBody {
     /// The first holder, if the lock is held.
     pub fn holder(&self) -> Option<&HolderBody> {
         self.holders.first()
-    }
-}
-
-/// The cooldown of a free lock, which is not granted until the cooldown ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct CooldownBody {
-    /// The cause.
-    pub cause: CooldownCause,
-    /// Milliseconds until the cooldown ends.
-    pub ends_in_ms: u64,
-}
-
-/// The policy of a lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct PolicyBody {
-    /// The total number of permits of a semaphore.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub limit: Option<u32>,
-    /// The order of the queue.
-    pub order: QueueOrder,
-    /// The waiting time that one level of priority is worth.
-    pub ageing_ms: u64,
-    /// The delay before the next grant after a hold expires, is revoked or is broken.
-    pub lock_delay_ms: u64,
-    /// The minimum time between two grants.
-    pub cooldown_ms: u64,
-    /// Whether an acquire that would close a deadlock cycle is rejected.
-    pub detect_deadlocks: bool,
-    /// The number of shards of a sharded lock.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub shards: Option<u32>,
-}
-
-impl PolicyBody {
-    pub fn new(policy: LockPolicy) -> Self {
-        let LockPolicy {
-            limit,
-            order,
-            ageing_ms,
-            lock_delay_ms,
-            cooldown_ms,
-            detect_deadlocks,
-            shards,
-        } = policy;
-        Self { limit, order, ageing_ms, lock_delay_ms, cooldown_ms, detect_deadlocks, shards }
     }
 }
 
@@ -535,7 +496,7 @@ pub(crate) fn age(since: Stamp, now: Stamp) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use holdfast_types::{Cooldown, Ttl};
+    use holdfast_types::{Cooldown, CooldownCause, Ttl};
 
     use super::*;
 
@@ -617,6 +578,8 @@ mod tests {
             permits_held: 1,
             waiters: vec![waiter],
             waiters_total: 1,
+            held_since: Some(Stamp(1_000)),
+            waiting_since: Some(Stamp(3_000)),
             last_token: Some(FencingToken(5)),
             floor: FencingToken(5),
             policy: LockPolicy::DEFAULT,
@@ -627,7 +590,7 @@ mod tests {
         };
         let body = LockBody::new(view, Stamp(3_500), Some(Revision(9)));
         let json = serde_json::to_string(&body).unwrap();
-        let expected = r#"{"lock":"job","mode":"shared","held":true,"holders":[{"session":"a","token":5,"held_for_ms":2500,"hold_count":1,"labels":{"host":"web3"},"mode":"shared","permits":1,"ends_in_ms":1000,"value":"10.0.0.7"}],"holders_total":1,"waiters":1,"queue":[{"session":"a","ticket":9,"waiting_for_ms":0,"labels":{},"mode":"exclusive","permits":1,"priority":3}],"last_token":5,"min_valid_token":5,"cooldown":{"cause":"cooldown","ends_in_ms":500},"revision":9}"#;
+        let expected = r#"{"lock":"job","mode":"shared","held":true,"holders":[{"session":"a","token":5,"held_for_ms":2500,"hold_count":1,"labels":{"host":"web3"},"mode":"shared","permits":1,"ends_in_ms":1000,"value":"10.0.0.7"}],"holders_total":1,"waiters":1,"queue":[{"session":"a","ticket":9,"waiting_for_ms":0,"labels":{},"mode":"exclusive","permits":1,"priority":3}],"oldest_hold_ms":2500,"longest_wait_ms":500,"last_token":5,"min_valid_token":5,"cooldown":{"cause":"cooldown","ends_in_ms":500},"revision":9}"#;
         assert_eq!(json, expected);
         assert_eq!(serde_json::from_str::<LockBody>(&json).unwrap(), body);
     }

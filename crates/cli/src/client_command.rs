@@ -10,7 +10,8 @@ use clap::{ArgMatches, CommandFactory as _, Error, FromArgMatches, Subcommand};
 
 use crate::commands::{
     alarms, audit, auth, barrier, certs, cluster, counter, elect, fence, group, history, latch,
-    lock, ls, member, namespace, node, policy, run, session, status, top, tree, unlock, wait, who,
+    lock, ls, member, namespace, node, policy, recent, run, session, status, top, tree, unlock,
+    wait, who,
 };
 use crate::exit::CommandFailure;
 
@@ -100,6 +101,7 @@ commands! {
     #[command(subcommand)]
     Fence(fence::FenceCommand) => fence::run,
     Top(top::TopArgs) => top::run,
+    Recent(recent::RecentArgs) => recent::run,
     History(history::HistoryArgs) => history::run,
     Wait(wait::WaitArgs) => wait::run,
     #[command(subcommand)]

@@ -34,7 +34,7 @@ const COMMON: [&str; 20] = [
 /// The commands of the help text, by task.
 const GROUPS: [(&str, &[&str]); 7] = [
     ("Locks", &["lock", "run", "unlock", "elect", "wait"]),
-    ("Inspect", &["ls", "who", "top", "history", "policy", "session"]),
+    ("Inspect", &["ls", "who", "top", "recent", "history", "policy", "session"]),
     ("Fencing", &["fence"]),
     (
         "Run a cluster",

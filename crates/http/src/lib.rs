@@ -36,6 +36,7 @@ mod operation;
 mod operations;
 mod pages;
 mod precondition;
+mod recent;
 mod recipes;
 mod reply;
 mod request_id;

@@ -10,8 +10,8 @@ use crate::front::answer;
 use crate::operation::Operation;
 use crate::state::HttpState;
 use crate::{
-    auth, cluster, elections, locks, members, namespaces, node, pages, recipes, seal, sessions,
-    tree,
+    auth, cluster, elections, locks, members, namespaces, node, pages, recent, recipes, seal,
+    sessions, tree,
 };
 
 pub(crate) use crate::unmatched::{NO_SUCH_PATH, WRONG_METHOD};
@@ -95,6 +95,7 @@ pub(crate) static OPERATIONS: &[&Operation] = &[
     &namespaces::DELETE,
     &cluster::READ,
     &node::ALARMS,
+    &recent::OPERATION,
     &node::SET_LOG,
     &cluster::SET_LEVEL,
     &members::ADD,

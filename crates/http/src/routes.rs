@@ -149,6 +149,7 @@ pub(crate) static TREE_QUOTA: Route =
 pub(crate) static TREE_QUOTAS: Route = Route::new("/v1/tree-quotas", "tree", None);
 pub(crate) static CLUSTER: Route = Route::new("/v1/cluster", "cluster and node", None);
 pub(crate) static ALARMS: Route = Route::new("/v1/alarms", "cluster and node", None);
+pub(crate) static RECENT: Route = Route::new("/v1/recent", "cluster and node", None);
 pub(crate) static NODE: Route = Route::new("/v1/node", "cluster and node", None);
 pub(crate) static TRANSFER_LEADERSHIP: Route =
     Route::new("/v1/cluster/transfer", "cluster and node", None);
@@ -230,6 +231,7 @@ pub(crate) static ROUTES: &[&Route] = &[
     &TREE_QUOTAS,
     &CLUSTER,
     &ALARMS,
+    &RECENT,
     &NODE,
     &TRANSFER_LEADERSHIP,
     &VERIFY_STATE,

@@ -39,7 +39,7 @@ pub use auth::{AccessTokenRecord, ActorRights, CertificateDenial, SubjectRecord}
 pub use clocks::{ClockLead, ClockRecord};
 pub use cluster::LastBackup;
 pub use digest::DIGEST_SCHEMA;
-pub use lock::explain::{BlockingLink, CHAIN_MAX};
+pub use lock::explain::{BlockingLink, CHAIN_MAX, LockUrgency, OverdueLock};
 pub use lock::wait_deadlines::Wait;
 pub use reads::{Counts, LISTED_ENTRIES_MAX, LISTED_HOLDERS_MAX, LockFilter, SCAN_MAX};
 pub use recipe::{ArrivalState, ArrivalWait};

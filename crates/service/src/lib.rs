@@ -26,6 +26,8 @@ mod locks;
 mod members;
 mod metrics;
 mod quotas;
+mod recent;
+mod recent_sampler;
 mod recipes;
 mod service;
 mod service_call;
@@ -57,7 +59,9 @@ pub use history::contention::{DurationHistogram, LockTimes, WaitEstimate};
 pub use history::explain::{ContendedLock, Explanation, HistoryRequest, LockHistory};
 pub use history::hold_history::{HistoryBounds, PastHold};
 pub use history::hold_notice::{HoldChange, HoldNotice};
-pub use holdfast_machine::{AccessTokenRecord, BlockingLink, Counts, LockFilter, SubjectRecord};
+pub use holdfast_machine::{
+    AccessTokenRecord, BlockingLink, Counts, LockFilter, LockUrgency, SubjectRecord,
+};
 pub use holdfast_raft::{LATENCY_BUCKETS, StopReason};
 pub use leases::renewal::SessionRenewal;
 pub use listen::{ListenReply, ListenRequest};
@@ -72,6 +76,7 @@ pub use metrics::{ServiceMetrics, WAIT_BUCKETS};
 pub use quotas::local_uses::{ConnectionPlace, LocalUse};
 pub use quotas::namespaces::NamespaceView;
 pub use quotas::subject_limits::SubjectLimits;
+pub use recent::{RecentFigures, RecentValues};
 pub use recipes::{CountedDown, CreatedLatch};
 pub use service::Service;
 pub use service_call::LeaseView;

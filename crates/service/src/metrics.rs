@@ -2,13 +2,17 @@
 //!
 //! No labels by lock or session: their number has no bound. The number of namespaces has one.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::time::Duration;
 
-use holdfast_types::{LossCause, QuotaOwner};
+use holdfast_types::{LossCause, QuotaOwner, millis};
+use parking_lot::Mutex;
+use prometheus_client::encoding::{EncodeMetric, MetricEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use crate::health::alarms::{Alarm, AlarmKind};
@@ -17,19 +21,75 @@ use crate::health::alarms::{Alarm, AlarmKind};
 pub const WAIT_BUCKETS: [f64; 14] =
     [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 1_800.0, 7_200.0];
 
-/// A histogram of durations.
-#[derive(Clone, Debug)]
-pub(crate) struct Seconds(Histogram);
+/// A histogram of durations, whose counts this node also reads.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Seconds(Arc<Mutex<SecondsCounts>>);
 
-impl Default for Seconds {
-    fn default() -> Self {
-        Self(Histogram::new(WAIT_BUCKETS))
-    }
+/// The counts of a histogram of durations.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SecondsCounts {
+    /// One for each of [`WAIT_BUCKETS`], and one for longer durations.
+    buckets: [u64; WAIT_BUCKETS.len() + 1],
+    sum_ms: u64,
 }
 
 impl Seconds {
     pub(crate) fn note_ms(&self, ms: u64) {
-        self.0.observe(std::time::Duration::from_millis(ms).as_secs_f64());
+        let seconds = Duration::from_millis(ms).as_secs_f64();
+        let mut counts = self.0.lock();
+        let bucket = WAIT_BUCKETS.partition_point(|end| *end < seconds);
+        if let Some(count) = counts.buckets.get_mut(bucket) {
+            *count += 1;
+        }
+        counts.sum_ms = counts.sum_ms.saturating_add(ms);
+    }
+
+    pub(crate) fn counts(&self) -> SecondsCounts {
+        self.0.lock().clone()
+    }
+}
+
+impl SecondsCounts {
+    /// The durations that were counted after `before`.
+    pub(crate) fn since(&self, before: &Self) -> Self {
+        let mut counts = self.clone();
+        for (count, before) in counts.buckets.iter_mut().zip(before.buckets) {
+            *count = count.saturating_sub(before);
+        }
+        counts.sum_ms = counts.sum_ms.saturating_sub(before.sum_ms);
+        counts
+    }
+
+    fn count(&self) -> u64 {
+        self.buckets.iter().sum()
+    }
+
+    /// Estimates a percentile, as if the durations were spread evenly in their bucket; `None` without durations.
+    pub(crate) fn percentile_ms(&self, percent: u64) -> Option<u64> {
+        let rank = (self.count() * percent).div_ceil(100);
+        let (mut below, mut start_ms) = (0, 0);
+        for (count, end) in self.buckets.iter().zip(WAIT_BUCKETS) {
+            let end_ms = millis(Duration::from_secs_f64(end));
+            if *count > 0 && below + count >= rank {
+                return Some(start_ms + (end_ms - start_ms) * (rank - below) / count);
+            }
+            (below, start_ms) = (below + count, end_ms);
+        }
+        (self.count() > 0).then_some(start_ms)
+    }
+}
+
+impl EncodeMetric for Seconds {
+    fn encode(&self, mut encoder: MetricEncoder<'_>) -> std::fmt::Result {
+        let counts = self.counts();
+        let ends = WAIT_BUCKETS.into_iter().chain([f64::INFINITY]);
+        let buckets: Vec<(f64, u64)> = ends.zip(counts.buckets).collect();
+        let sum = Duration::from_millis(counts.sum_ms).as_secs_f64();
+        encoder.encode_histogram::<NoLabelSet>(sum, counts.count(), &buckets, None)
+    }
+
+    fn metric_type(&self) -> MetricType {
+        MetricType::Histogram
     }
 }
 
@@ -133,9 +193,9 @@ impl ServiceMetrics {
         let help = "Holds that ended, by cause. Replicated: every node counts all of them";
         registry.register("lock_holds_ended", help, self.holds_ended.clone());
         let help = "Seconds from an acquire to its grant, of acquires that waited. Replicated: every node counts all of them";
-        registry.register("lock_wait_seconds", help, self.wait_seconds.0.clone());
+        registry.register("lock_wait_seconds", help, self.wait_seconds.clone());
         let help = "Seconds from a grant to the end of the hold. Replicated: every node counts all of them";
-        registry.register("lock_hold_seconds", help, self.hold_seconds.0.clone());
+        registry.register("lock_hold_seconds", help, self.hold_seconds.clone());
     }
 
     fn register_namespaces(&self, registry: &mut Registry) {
@@ -267,5 +327,47 @@ impl ServiceMetrics {
         registry.register("raft_follower_lag_entries", help, self.follower_lag.clone());
         let help = "Seconds since the last acknowledgement of a follower; only on the leader";
         registry.register("raft_follower_silent_seconds", help, self.follower_silent.clone());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prometheus_client::metrics::histogram::Histogram;
+
+    use super::*;
+
+    fn counts(durations_ms: &[u64]) -> SecondsCounts {
+        let seconds = Seconds::default();
+        durations_ms.iter().for_each(|ms| seconds.note_ms(*ms));
+        seconds.counts()
+    }
+
+    #[test]
+    fn a_histogram_is_encoded_as_one_of_the_library() {
+        let durations = [0, 1, 5, 6, 299_999, 7_200_000, 7_200_001];
+        let (mut ours, mut theirs) = (Registry::default(), Registry::default());
+        let (seconds, library) = (Seconds::default(), Histogram::new(WAIT_BUCKETS));
+        ours.register("waits", "Waits", seconds.clone());
+        theirs.register("waits", "Waits", library.clone());
+        for ms in durations {
+            seconds.note_ms(ms);
+            library.observe(Duration::from_millis(ms).as_secs_f64());
+        }
+        let text = |registry: &Registry| {
+            let mut text = String::new();
+            prometheus_client::encoding::text::encode(&mut text, registry).unwrap();
+            text
+        };
+        assert_eq!(text(&ours), text(&theirs));
+    }
+
+    #[test]
+    fn a_percentile_is_estimated_within_its_bucket() {
+        assert_eq!(counts(&[]).percentile_ms(50), None);
+        assert_eq!(counts(&[0]).percentile_ms(99), Some(1), "the end of the first bucket");
+        let mixed = counts(&[20, 20, 20, 20, 4_000]);
+        assert_eq!((mixed.percentile_ms(50), mixed.percentile_ms(99)), (Some(40), Some(5_000)));
+        assert_eq!(counts(&[9_000_000]).percentile_ms(50), Some(7_200_000), "the last bound");
+        assert_eq!(mixed.since(&counts(&[20, 20, 20, 20])).percentile_ms(1), Some(5_000));
     }
 }

@@ -29,6 +29,7 @@ use crate::failure::Failure;
 use crate::health::alarms::{ClockFacts, ListenerCertificate, MemoryUse};
 use crate::metrics::ServiceMetrics;
 use crate::quotas::local_uses::{CallRates, LocalUses};
+use crate::recent::RecentRows;
 use crate::stream::RenewalQueue;
 
 pub(crate) struct ServiceParts {
@@ -64,6 +65,7 @@ pub(crate) struct ServiceParts {
     pub(crate) local_uses: LocalUses,
     /// One permit: the node makes one backup at a time.
     pub(crate) backups: Arc<Semaphore>,
+    pub(crate) recent: RecentRows,
 }
 
 /// A handle to the node's service for one caller; clones share the service. The handle of [`Service::start`] is for callers

@@ -21,6 +21,8 @@ use crate::leases::restart_time::RestartTime;
 use crate::members::leader_priority;
 use crate::metrics::ServiceMetrics;
 use crate::quotas::local_uses::{CallRates, LocalUses};
+use crate::recent::RecentRows;
+use crate::recent_sampler;
 use crate::service::{Service, ServiceParts};
 use crate::service_call::unavailable;
 use crate::session::random_bytes;
@@ -85,6 +87,7 @@ impl Service {
             call_rates: CallRates::default(),
             local_uses: LocalUses::default(),
             backups: Arc::new(Semaphore::new(1)),
+            recent: RecentRows::default(),
         });
         let service = Self { parts, context: Arc::new(RequestContext::anonymous()), call: None };
         let node = service.as_node();
@@ -93,6 +96,7 @@ impl Service {
         tokio::spawn(entry_check::run(node.clone()));
         tokio::spawn(clock_check::run(node.clone()));
         tokio::spawn(leader_priority::run(node.clone()));
+        tokio::spawn(recent_sampler::run(node.clone()));
         tokio::spawn(renew_streams(node));
         Ok(service)
     }

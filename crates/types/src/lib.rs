@@ -24,6 +24,7 @@ mod outcome;
 mod path;
 mod policy;
 mod quota;
+mod recent_metric;
 mod recipe;
 mod reply;
 #[cfg(feature = "schema")]
@@ -80,6 +81,7 @@ pub use outcome::{
 pub use path::ZnodePath;
 pub use policy::{Cooldown, CooldownCause, LockPolicy, Mode, PolicyChange, QueueOrder};
 pub use quota::{QuotaFull, QuotaKind, QuotaOwner, Quotas, is_nearly_full};
+pub use recent_metric::{RecentMetric, RecentUnit};
 pub use recipe::{
     Arrive, Arrived, BarrierKind, BarrierView, Breach, BreachCause, CancelArrival, ChangeCounter,
     CounterChange, CounterView, LatchView, LeaveBarrier, LeaveBarrierReply, Recipe, RecipeEvent,

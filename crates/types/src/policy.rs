@@ -97,6 +97,10 @@ pub struct LockPolicy {
     pub detect_deadlocks: bool,
     /// The number of shards of a sharded lock, from 1 to [`LockPolicy::SHARDS_MAX`].
     pub shards: Option<u32>,
+    /// A longer wait raises an alarm. Milliseconds, up to [`LockPolicy::ALARM_MAX_MS`]; 0 for none.
+    pub wait_alarm_ms: u64,
+    /// A longer hold raises an alarm. Milliseconds, up to [`LockPolicy::ALARM_MAX_MS`]; 0 for none.
+    pub hold_alarm_ms: u64,
 }
 
 impl LockPolicy {
@@ -110,6 +114,8 @@ impl LockPolicy {
     pub const AGEING_MAX_MS: u64 = 86_400_000;
     /// The maximum number of shards.
     pub const SHARDS_MAX: u32 = 1_024;
+    /// 30 days.
+    pub const ALARM_MAX_MS: u64 = 30 * 86_400_000;
 
     /// The policy of a lock without a stored policy.
     pub const DEFAULT: Self = Self {
@@ -120,6 +126,8 @@ impl LockPolicy {
         cooldown_ms: 0,
         detect_deadlocks: true,
         shards: None,
+        wait_alarm_ms: 0,
+        hold_alarm_ms: 0,
     };
 
     /// True if every number is within its bounds.
@@ -129,6 +137,13 @@ impl LockPolicy {
             && self.lock_delay_ms <= Self::LOCK_DELAY_MAX_MS
             && self.cooldown_ms <= Self::COOLDOWN_MAX_MS
             && self.shards.is_none_or(|count| (1..=Self::SHARDS_MAX).contains(&count))
+            && self.wait_alarm_ms <= Self::ALARM_MAX_MS
+            && self.hold_alarm_ms <= Self::ALARM_MAX_MS
+    }
+
+    /// True if a long wait or a long hold raises an alarm.
+    pub fn has_alarm(&self) -> bool {
+        self.wait_alarm_ms > 0 || self.hold_alarm_ms > 0
     }
 }
 
@@ -150,6 +165,8 @@ pub struct PolicyChange {
     pub detect_deadlocks: Option<bool>,
     /// See [`LockPolicy::shards`]; `Some(None)` turns the sharded lock into one lock.
     pub shards: Option<Option<u32>>,
+    pub wait_alarm_ms: Option<u64>,
+    pub hold_alarm_ms: Option<u64>,
 }
 
 impl PolicyChange {
@@ -164,6 +181,8 @@ impl PolicyChange {
             cooldown_ms: self.cooldown_ms.unwrap_or(policy.cooldown_ms),
             detect_deadlocks: self.detect_deadlocks.unwrap_or(policy.detect_deadlocks),
             shards: self.shards.unwrap_or(policy.shards),
+            wait_alarm_ms: self.wait_alarm_ms.unwrap_or(policy.wait_alarm_ms),
+            hold_alarm_ms: self.hold_alarm_ms.unwrap_or(policy.hold_alarm_ms),
         }
     }
 }

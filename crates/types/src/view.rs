@@ -70,6 +70,10 @@ pub struct LockView {
     pub waiters: Vec<WaiterView>,
     /// The number of all waiters.
     pub waiters_total: u32,
+    /// The grant of the oldest hold.
+    pub held_since: Option<Stamp>,
+    /// The start of the longest wait.
+    pub waiting_since: Option<Stamp>,
     /// The last token minted for the lock; `None` if it was never held since its directory was created.
     pub last_token: Option<FencingToken>,
     /// The smallest valid token: the smallest one of the holders; without a holder, the next token to mint.

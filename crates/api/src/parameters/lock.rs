@@ -249,6 +249,19 @@ pub const POLICY_SHARDS: Param = Param::of(
 )
 .absent(Absent::Unchanged);
 
+pub const WAIT_ALARM: Param = Param::of(
+    "wait_alarm",
+    Form::DurationOrOff { max: Duration::from_millis(LockPolicy::ALARM_MAX_MS) },
+    "A longer wait for the lock raises the alarm lock-wait-long",
+)
+.absent(Absent::Unchanged);
+pub const HOLD_ALARM: Param = Param::of(
+    "hold_alarm",
+    Form::DurationOrOff { max: Duration::from_millis(LockPolicy::ALARM_MAX_MS) },
+    "An older hold of the lock raises the alarm lock-hold-old",
+)
+.absent(Absent::Unchanged);
+
 pub const PREFIX: Param = Param::text("prefix", "Only locks whose names begin with this text");
 pub const LIST_SESSION: Param =
     Param::name("session", SessionName::MAX_LEN, "Only locks that this session holds or waits for");
@@ -256,8 +269,9 @@ pub const HELD: Param = Param::flag("held", "Only locks with a holder");
 pub const WAITING: Param = Param::flag("waiting", "Only locks with a queued waiter");
 pub const SORT: Param = Param::word(
     "sort",
-    &["name", "contention"],
-    "The order of the list. name: by name. contention: longest queue first",
+    &["name", "contention", "longest-wait", "oldest-hold"],
+    "The order of the list. name: by name. contention: longest queue first. longest-wait: longest present wait first. \
+     oldest-hold: oldest present hold first",
 )
 .absent(Absent::Word("name"));
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use holdfast_types::{FencingToken, Reason, VotingRole, Zone};
+use holdfast_types::{FencingToken, Reason, RecentMetric, VotingRole, Zone};
 
 use crate::param::{Absent, Param};
 
@@ -69,3 +69,27 @@ pub const LOG_FOR: Param = Param::duration(
     "The time after which the configured filter applies again",
 )
 .absent(Absent::Duration(Duration::from_mins(10)));
+
+/// How long a node remembers its figures.
+pub const RECENT_MAX: Duration = Duration::from_mins(15);
+
+const METRICS: [&str; RecentMetric::ALL.len()] = {
+    let mut names = [""; RecentMetric::ALL.len()];
+    let mut number = 0;
+    while number < names.len() {
+        names[number] = RecentMetric::ALL[number].as_str();
+        number += 1;
+    }
+    names
+};
+
+pub const METRIC: Param = Param::word("metric", &METRICS, "Only this figure");
+pub const LAST: Param =
+    Param::duration("last", (Duration::from_secs(1), RECENT_MAX), "How far the values go back")
+        .absent(Absent::Duration(RECENT_MAX));
+pub const STEP: Param = Param::duration(
+    "step",
+    (Duration::from_secs(1), Duration::from_mins(1)),
+    "The time between two values, in whole seconds. A value is the mean of a rate, and the largest of other figures",
+)
+.absent(Absent::Duration(Duration::from_secs(1)));

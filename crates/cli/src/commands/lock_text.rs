@@ -58,11 +58,6 @@ pub(super) fn holders_total(lock: &LockBody) -> usize {
     usize::try_from(lock.holders_total).unwrap_or(usize::MAX).max(lock.holders.len())
 }
 
-/// The longest current hold of the lock, milliseconds.
-pub(super) fn longest_held(lock: &LockBody) -> Option<u64> {
-    lock.holders.iter().map(|holder| holder.held_for_ms).max()
-}
-
 /// The limit of a semaphore; `None` for other locks.
 pub(super) fn limit(lock: &LockBody) -> Option<u32> {
     lock.policy.and_then(|policy| policy.limit)
@@ -73,7 +68,7 @@ pub(super) fn state_text(lock: &LockBody) -> String {
     let Some(holders) = holders_text(lock) else {
         return cooldown_text(lock).unwrap_or_else(|| "free".to_owned());
     };
-    let since = short_time(longest_held(lock).unwrap_or_default());
+    let since = short_time(lock.oldest_hold_ms.unwrap_or_default());
     let up_to = if holders_total(lock) == 1 { "" } else { "up to " };
     format!("held by {holders} for {up_to}{since}")
 }

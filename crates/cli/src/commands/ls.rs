@@ -7,7 +7,7 @@ use holdfast_api::{LockBody, LocksBody};
 use holdfast_client::LockQuery;
 use holdfast_types::SessionName;
 
-use super::lock_text::{cooldown_text, holders_text, holders_total, limit, longest_held};
+use super::lock_text::{cooldown_text, holders_text, holders_total, limit};
 use super::stale::StaleArgs;
 use crate::arguments::{ClusterArgs, list_length, session_name};
 use crate::exit::CommandFailure;
@@ -49,6 +49,8 @@ enum LockOrder {
     Name,
     /// The most waiters first.
     Waiting,
+    /// The longest wait first.
+    Wait,
     /// The longest hold first.
     Held,
     /// The most holders first.
@@ -91,7 +93,8 @@ fn sort(locks: &mut [LockBody], by: LockOrder) {
     match by {
         LockOrder::Name => {}
         LockOrder::Waiting => locks.sort_by_key(|lock| Reverse(lock.waiters)),
-        LockOrder::Held => locks.sort_by_key(|lock| Reverse(longest_held(lock))),
+        LockOrder::Wait => locks.sort_by_key(|lock| Reverse(lock.longest_wait_ms)),
+        LockOrder::Held => locks.sort_by_key(|lock| Reverse(lock.oldest_hold_ms)),
         LockOrder::Holders => locks.sort_by_key(|lock| Reverse(holders_total(lock))),
     }
 }
@@ -106,18 +109,19 @@ fn show(locks: &[LockBody], empty: &str) -> String {
     if locks.is_empty() {
         return empty.to_owned();
     }
-    let header = ["lock", "mode", "token", "held by", "for", "waiting"];
+    let header = ["lock", "mode", "token", "held by", "for", "waiting", "longest wait"];
     table(header, locks.iter().map(row))
 }
 
-fn row(lock: &LockBody) -> [String; 6] {
+fn row(lock: &LockBody) -> [String; 7] {
     [
         lock.lock.to_string(),
         if lock.held { mode(lock) } else { cell(cooldown_text(lock)) },
         tokens(lock),
         cell(holders_text(lock)),
-        cell(longest_held(lock).map(short_time)),
+        cell(lock.oldest_hold_ms.map(short_time)),
         lock.waiters.to_string(),
+        cell(lock.longest_wait_ms.map(short_time)),
     ]
 }
 
@@ -149,18 +153,22 @@ mod tests {
                 format!(r#"{{"session":"s{token}","token":{token},"held_for_ms":{ms},"hold_count":1,"labels":{{}},"mode":"shared"}}"#)
             })
             .collect();
+        let oldest = held_ms.iter().max().map(|ms| format!(r#","oldest_hold_ms":{ms}"#));
         let json = format!(
-            r#"{{"lock":"{name}","mode":"shared","held":{},"holders":[{}],"holders_total":{},"waiters":{waiters},"queue":[],"last_token":9{more}}}"#,
+            r#"{{"lock":"{name}","mode":"shared","held":{},"holders":[{}],"holders_total":{},"waiters":{waiters},"queue":[],"last_token":9{}{more}}}"#,
             !held_ms.is_empty(),
             holders.join(","),
-            held_ms.len()
+            held_ms.len(),
+            oldest.unwrap_or_default()
         );
         serde_json::from_str(&json).unwrap()
     }
 
     #[test]
     fn locks_are_sorted_by_each_key() {
-        let locks = [lock("a", 1, &[5, 9], ""), lock("b", 3, &[], ""), lock("c", 0, &[70], "")];
+        let wait = |ms: u64| format!(r#","longest_wait_ms":{ms}"#);
+        let locks =
+            [lock("a", 1, &[5, 9], &wait(8)), lock("b", 3, &[], &wait(7)), lock("c", 0, &[70], "")];
         let sorted = |by| {
             let mut locks = locks.to_vec();
             sort(&mut locks, by);
@@ -168,16 +176,18 @@ mod tests {
         };
         assert_eq!(sorted(LockOrder::Name), "abc");
         assert_eq!(sorted(LockOrder::Waiting), "bac");
+        assert_eq!(sorted(LockOrder::Wait), "abc");
         assert_eq!(sorted(LockOrder::Held), "cab");
         assert_eq!(sorted(LockOrder::Holders), "acb");
     }
 
     #[test]
     fn a_row_shows_the_first_holders() {
-        let shared = row(&lock("a", 2, &[1_000, 9_000, 3, 4], ""));
-        assert_eq!(shared, ["a", "4 shared", "7,8,9,…", "s7, s8, s9 and 1 other", "9s", "2"]);
+        let wait = r#","longest_wait_ms":3000"#;
+        let shared = row(&lock("a", 2, &[1_000, 9_000, 3, 4], wait));
+        assert_eq!(shared, ["a", "4 shared", "7,8,9,…", "s7, s8, s9 and 1 other", "9s", "2", "3s"]);
         let free = row(&lock("a", 0, &[], r#","cooldown":{"cause":"cooldown","ends_in_ms":9000}"#));
-        assert_eq!(free, ["a", "unavailable for 9s (cooldown)", "-", "-", "-", "0"]);
+        assert_eq!(free, ["a", "unavailable for 9s (cooldown)", "-", "-", "-", "0", "-"]);
         let policy = r#","permits_held":5,"policy":{"limit":8,"order":"fifo","ageing_ms":1,"lock_delay_ms":0,"cooldown_ms":0,"detect_deadlocks":true}"#;
         assert_eq!(row(&lock("a", 0, &[5], policy))[1], "5 of 8 permits");
     }

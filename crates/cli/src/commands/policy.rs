@@ -39,6 +39,12 @@ pub(crate) struct PolicyArgs {
     /// Whether an acquire that would close a deadlock cycle is rejected.
     #[arg(long, value_name = "true|false")]
     detect_deadlocks: Option<bool>,
+    /// A longer wait raises the alarm `lock-wait-long`; `off` for none.
+    #[arg(long, value_name = "TIME", value_parser = duration_or_off)]
+    wait_alarm: Option<Duration>,
+    /// An older hold raises the alarm `lock-hold-old`; `off` for none.
+    #[arg(long, value_name = "TIME", value_parser = duration_or_off)]
+    hold_alarm: Option<Duration>,
 }
 
 /// The order of a queue.
@@ -81,6 +87,8 @@ pub(crate) async fn run(args: PolicyArgs) -> Result<(), CommandFailure> {
         detect_deadlocks: args.detect_deadlocks,
         limit: args.limit.map(|limit| limit.0),
         shards: args.shards.map(|shards| shards.0),
+        wait_alarm_ms: args.wait_alarm.map(millis),
+        hold_alarm_ms: args.hold_alarm.map(millis),
     };
     let body = if policy == PolicyChange::default() {
         // A change would create the lock; a read does not.
@@ -110,7 +118,7 @@ async fn report_min_hold(client: &Client, name: &LockName) {
     }
 }
 
-fn settings(body: &PolicyBody) -> [[String; 2]; 7] {
+fn settings(body: &PolicyBody) -> [[String; 2]; 9] {
     let time = |ms: u64| if ms == 0 { "off".to_owned() } else { short_time(ms) };
     let limit = body.limit.map_or_else(|| "none".to_owned(), |limit| limit.to_string());
     let deadlocks = if body.detect_deadlocks { "rejected" } else { "not detected" };
@@ -122,6 +130,8 @@ fn settings(body: &PolicyBody) -> [[String; 2]; 7] {
         ("lock delay", time(body.lock_delay_ms)),
         ("cooldown", time(body.cooldown_ms)),
         ("deadlocks", deadlocks.to_owned()),
+        ("wait alarm", time(body.wait_alarm_ms.unwrap_or(0))),
+        ("hold alarm", time(body.hold_alarm_ms.unwrap_or(0))),
     ]
     .map(|(setting, value)| [setting.to_owned(), value])
 }
@@ -133,8 +143,8 @@ mod tests {
 
     #[test]
     fn a_time_of_the_policy_can_be_off() {
-        let args = parse::<PolicyArgs>("policy a --cooldown off --lock-delay 5s").unwrap();
-        assert_eq!(args.cooldown, Some(Duration::ZERO));
+        let args = parse::<PolicyArgs>("policy a --cooldown off --wait-alarm off").unwrap();
+        assert_eq!([args.cooldown, args.wait_alarm], [Some(Duration::ZERO); 2]);
         let error = parse::<PolicyArgs>("policy a --cooldown never").unwrap_err();
         assert_eq!(error.matches("write whole numbers").count(), 1, "{error}");
     }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use holdfast_api::parameters::lock::{
     AGEING, ASKED_TOKEN, COOLDOWN, DEADLINE, DETECT_DEADLOCKS, ENDED_TOKEN, FORCE_REASON, HELD,
-    LIST_SESSION, LOCK_DELAY, ORDER, POLICY_LIMIT, POLICY_SHARDS, PREFIX, REQUEST_REASON,
-    REQUESTED_OWNER, REQUESTED_SESSION, REVOKE, WAITING,
+    HOLD_ALARM, LIST_SESSION, LOCK_DELAY, ORDER, POLICY_LIMIT, POLICY_SHARDS, PREFIX,
+    REQUEST_REASON, REQUESTED_OWNER, REQUESTED_SESSION, REVOKE, WAIT_ALARM, WAITING,
 };
 use holdfast_api::parameters::{LIMIT, PAGE_TOKEN, STALE};
 use holdfast_api::{
@@ -183,6 +183,8 @@ impl Client {
             .with_some(&AGEING, duration(change.ageing_ms).as_ref())
             .with_some(&LOCK_DELAY, duration(change.lock_delay_ms).as_ref())
             .with_some(&COOLDOWN, duration(change.cooldown_ms).as_ref())
+            .with_some(&WAIT_ALARM, duration(change.wait_alarm_ms).as_ref())
+            .with_some(&HOLD_ALARM, duration(change.hold_alarm_ms).as_ref())
             .with_some(&POLICY_SHARDS, change.shards.map(CountOrNone).as_ref());
         if let Some(detect) = change.detect_deadlocks {
             query = query.with_flag(&DETECT_DEADLOCKS, detect);

@@ -2,6 +2,28 @@
 
 use crate::program::{DevCluster, eventually};
 
+/// Ages change all the time, so they are no reason to print a lock again.
+#[test]
+fn who_watch_prints_a_lock_again_after_each_change() {
+    let cluster = DevCluster::start(&["--nodes", "3"]);
+    let mut watch = cluster.spawn_client(&["who", "a", "--watch", "-o", "jsonl"]);
+    let mut first = cluster.spawn_client(&["lock", "a", "--session", "one"]);
+    assert!(watch.next_stdout_line().starts_with(r#"{"holder":{"session":"one""#));
+    let mut second = cluster.spawn_client(&["lock", "a", "--session", "two"]);
+    assert!(watch.next_stdout_line().starts_with(r#"{"holder":{"session":"one""#));
+    assert!(watch.next_stdout_line().starts_with(r#"{"waiter":{"session":"two""#));
+    first.interrupt();
+    first.wait();
+    assert!(watch.next_stdout_line().starts_with(r#"{"holder":{"session":"two""#));
+    watch.interrupt();
+    second.interrupt();
+    second.wait();
+    let stale = cluster.client(&["who", "a", "--watch", "--stale"]);
+    assert_eq!(stale.code, Some(2), "{}", stale.stderr);
+    let recent = cluster.client(&["recent", "locks_held", "--last", "1m"]);
+    assert!(recent.stdout.contains("locks_held  cluster  "), "{recent:?}");
+}
+
 #[test]
 fn who_top_history_and_wait_show_a_lock() {
     let cluster = DevCluster::start(&["--nodes", "3"]);

@@ -1,4 +1,4 @@
-//! `GET /v1/locks`: locks page by page, or with `sort=contention` those with the longest queues.
+//! `GET /v1/locks`: locks page by page, or with another `sort` the most urgent ones.
 
 use axum::http::StatusCode;
 use holdfast_api::parameters::lock::{HELD, LIST_SESSION, PREFIX, SORT, WAITING};
@@ -6,7 +6,7 @@ use holdfast_api::parameters::{LIMIT, PAGE_TOKEN, STALE};
 use holdfast_api::{
     CallParams as _, ContentionBody, LockBody, LocksBody, ParamError, Schemas, params,
 };
-use holdfast_service::{ContendedLock, LockFilter};
+use holdfast_service::{ContendedLock, LockFilter, LockUrgency};
 use holdfast_types::SessionName;
 
 use super::read::with_times;
@@ -18,7 +18,7 @@ use crate::routes::LOCKS;
 pub(crate) static OPERATION: Operation = Operation {
     summary: "List locks, in order of their names",
     description: "If there are more, the response has a next_page_token for the parameter page_token of the next call. With \
-        sort=contention the response is one page: the locks with the longest queues, with recent wait and hold times.",
+        another sort than name the response is one page: the first locks of this order, with recent wait and hold times.",
     params: ListParams::LIST,
     example: Example { query: "held", body: "" },
     answers: || {
@@ -45,8 +45,8 @@ params! {
 
 async fn list(call: &mut CallContext<'_>) -> HandlerResult {
     let params: ListParams = call.params()?;
-    if sorts_by_contention(&params)? {
-        return contention(call, params).await;
+    if let Some(urgency) = urgency(&params)? {
+        return most_urgent(call, params, urgency).await;
     }
     let ListParams { prefix, session, limit, page_token, held, waiting, stale, .. } = params;
     let filter = LockFilter { prefix: prefix.unwrap_or_default(), held, waiting, session };
@@ -54,11 +54,16 @@ async fn list(call: &mut CallContext<'_>) -> HandlerResult {
     call.ok(locks, |page, _| LocksBody::new(page, call.now())).await
 }
 
-async fn contention(call: &CallContext<'_>, params: ListParams) -> HandlerResult {
+async fn most_urgent(
+    call: &CallContext<'_>,
+    params: ListParams,
+    urgency: LockUrgency,
+) -> HandlerResult {
     let ListParams { prefix, limit, stale, .. } = params;
-    let contention = call.service().contention(prefix.unwrap_or_default(), limit, read_mode(stale));
+    let prefix = prefix.unwrap_or_default();
+    let locks = call.service().most_urgent_locks(prefix, urgency, limit, read_mode(stale));
     let now = call.now();
-    call.ok(contention, |found, revision| {
+    call.ok(locks, |found, revision| {
         let locks = found.into_iter().map(|ContendedLock { view, times }| {
             with_times(LockBody::new(view, now, None), times.as_ref())
         });
@@ -67,18 +72,22 @@ async fn contention(call: &CallContext<'_>, params: ListParams) -> HandlerResult
     .await
 }
 
-fn sorts_by_contention(params: &ListParams) -> Result<bool, ParamError> {
-    if params.sort != "contention" {
-        return Ok(false);
-    }
+/// The order of the one page; `None` for pages in the order of the names.
+fn urgency(params: &ListParams) -> Result<Option<LockUrgency>, ParamError> {
+    let urgency = match params.sort {
+        "contention" => LockUrgency::Waiters,
+        "longest-wait" => LockUrgency::LongestWait,
+        "oldest-hold" => LockUrgency::OldestHold,
+        _ => return Ok(None),
+    };
     let others = [
         ("session", params.session.is_some()),
         ("page_token", params.page_token.is_some()),
         ("held", params.held),
         ("waiting", params.waiting),
     ];
-    let hint = "sort=contention takes prefix, limit and stale";
-    ParamError::check_alone("sort=contention", &others, hint).map(|()| true)
+    let hint = "another sort than name takes prefix, limit and stale";
+    ParamError::check_alone("sort", &others, hint).map(|()| Some(urgency))
 }
 
 #[cfg(test)]
@@ -88,13 +97,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sort_by_contention_accepts_no_state_or_session_filter_and_no_page_token() {
-        let read = |query: &str| sorts_by_contention(&ListParams::from_query(query)?);
-        assert!(!read("held&session=me&limit=1000").unwrap() && !read("sort=name").unwrap());
-        assert!(read("sort=contention&prefix=a&limit=5&stale").unwrap());
+    fn a_sort_by_urgency_accepts_no_state_or_session_filter_and_no_page_token() {
+        let read = |query: &str| urgency(&ListParams::from_query(query)?);
+        assert_eq!(read("held&session=me&limit=1000").unwrap(), None);
+        assert_eq!(read("sort=name").unwrap(), None);
+        let contention = read("sort=contention&prefix=a&limit=5&stale").unwrap();
+        assert_eq!(contention, Some(LockUrgency::Waiters));
+        assert_eq!(read("sort=longest-wait").unwrap(), Some(LockUrgency::LongestWait));
+        assert_eq!(read("sort=oldest-hold").unwrap(), Some(LockUrgency::OldestHold));
         for query in [
             "sort=contention&held",
-            "sort=contention&waiting",
+            "sort=longest-wait&waiting",
             "sort=contention&session=me",
             "sort=contention&page_token=a",
             "sort=age",

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use holdfast_api::parameters::lock::{
-    AGEING, COOLDOWN, DETECT_DEADLOCKS, LOCK_DELAY, ORDER, POLICY_LIMIT, POLICY_SHARDS,
+    AGEING, COOLDOWN, DETECT_DEADLOCKS, HOLD_ALARM, LOCK_DELAY, ORDER, POLICY_LIMIT, POLICY_SHARDS,
+    WAIT_ALARM,
 };
 use holdfast_api::{
     CallParams as _, CountOrNone, ErrorCode, ParamError, PolicyBody, Schemas, params,
@@ -51,6 +52,8 @@ params! {
         cooldown: Option<Duration> = COOLDOWN,
         detect_deadlocks: Option<bool> = DETECT_DEADLOCKS,
         shards: Option<CountOrNone> = POLICY_SHARDS,
+        wait_alarm: Option<Duration> = WAIT_ALARM,
+        hold_alarm: Option<Duration> = HOLD_ALARM,
     }
 }
 
@@ -76,6 +79,8 @@ fn change(params: &PolicyParams) -> Result<PolicyChange, ParamError> {
         cooldown_ms: params.cooldown.map(millis),
         detect_deadlocks: params.detect_deadlocks,
         shards: params.shards.map(|count| count.0),
+        wait_alarm_ms: params.wait_alarm.map(millis),
+        hold_alarm_ms: params.hold_alarm.map(millis),
     };
     if change == PolicyChange::default() {
         let detail = "the call names no value, so the policy did not change";
@@ -100,11 +105,15 @@ mod tests {
         assert_eq!(read("shards=none").unwrap().shards, Some(None));
         assert_eq!(read("order=writer-first").unwrap().order, Some(QueueOrder::WriterFirst));
         assert_eq!(read("detect_deadlocks=false").unwrap().detect_deadlocks, Some(false));
+        assert_eq!(read("wait_alarm=30s").unwrap().wait_alarm_ms, Some(30_000));
+        assert_eq!(read("hold_alarm=off").unwrap().hold_alarm_ms, Some(0));
         assert_eq!(read("lock_delay=0s").unwrap().lock_delay_ms, Some(0));
         for query in ["limit=0", "limit=unknown", "limit=10001", "order=lifo", "shards=1025"] {
             assert_eq!(read(query).unwrap_err().code, ErrorCode::InvalidArgument, "{query}");
         }
-        for query in ["lock_delay=61s", "cooldown=169h", "ageing=25h", "cooldown=5"] {
+        for query in
+            ["lock_delay=61s", "cooldown=169h", "ageing=25h", "hold_alarm=721h", "cooldown=5"]
+        {
             assert_eq!(read(query).unwrap_err().code, ErrorCode::BadDuration, "{query}");
         }
     }

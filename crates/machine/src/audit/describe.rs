@@ -131,6 +131,8 @@ fn details_of_policy(change: &PolicyChange) -> Details {
         cooldown_ms.map(PolicyItem::CooldownMs),
         change.detect_deadlocks.map(PolicyItem::DeadlockDetection),
         change.shards.map(PolicyItem::Shards),
+        change.wait_alarm_ms.map(PolicyItem::WaitAlarmMs),
+        change.hold_alarm_ms.map(PolicyItem::HoldAlarmMs),
     ];
     Details::of(items.into_iter().flatten().map(AuditItem::Policy))
 }

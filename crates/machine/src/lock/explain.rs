@@ -8,7 +8,9 @@ use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use holdfast_types::{Grant, LockName, LockView, Owner, SessionName, Stamp, Ticket};
+use holdfast_types::{
+    Grant, HolderView, LockName, LockPolicy, LockView, Owner, SessionName, Stamp, Ticket,
+};
 
 use crate::Machine;
 use crate::lock::index::Lock;
@@ -32,6 +34,41 @@ pub struct BlockingLink {
     pub held_by: Option<SessionName>,
     /// True if the chain has reached this lock before: the links since then form a cycle.
     pub cycle: bool,
+}
+
+/// An order of locks that puts the ones that hurt most first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockUrgency {
+    /// The most waiters first.
+    Waiters,
+    /// The longest wait first.
+    LongestWait,
+    /// The oldest hold first.
+    OldestHold,
+}
+
+impl LockUrgency {
+    /// The larger, the more urgent; `None` for a lock that is not listed.
+    fn of(self, lock: &Lock) -> Option<u64> {
+        let age = |since: Stamp| u64::MAX - since.0;
+        match self {
+            Self::Waiters => Some(lock.waiting().into()).filter(|waiters| *waiters > 0),
+            Self::LongestWait => lock.waiting_since().map(age),
+            Self::OldestHold => lock.holders.held_since().map(age),
+        }
+    }
+}
+
+/// A lock whose wait or hold is longer than its policy allows without an alarm.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OverdueLock {
+    pub lock: LockName,
+    /// The longest wait, or the age of the oldest hold.
+    pub ms: u64,
+    /// The threshold in the policy.
+    pub threshold_ms: u64,
+    /// The holder with the oldest hold; `None` if the lock has none.
+    pub holder: Option<HolderView>,
 }
 
 /// Returns the holders of a lock; of a free lock, the multi-lock for which it is reserved.
@@ -99,26 +136,62 @@ impl Machine {
         })
     }
 
-    /// Returns the locks with the longest queues that match a filter, longest first. The views have the number of
+    /// Returns the most urgent locks that match a filter, the most urgent first. The views have the number of
     /// waiters, but no waiters. Reads the first [`SCAN_MAX`] locks with the filter's prefix.
-    pub fn longest_queues(
+    pub fn most_urgent(
         &self,
         filter: &LockFilter,
+        urgency: LockUrgency,
         limit: usize,
         is_visible: impl Fn(&LockName) -> bool,
     ) -> Vec<LockView> {
-        let mut best: BTreeSet<(u32, std::cmp::Reverse<&LockName>)> = BTreeSet::new();
+        let mut best: BTreeSet<(u64, std::cmp::Reverse<&LockName>)> = BTreeSet::new();
         let inside = self
             .locks
             .range(Bound::Included(filter.prefix.as_str()))
             .take_while(|(name, _)| name.as_str().starts_with(&filter.prefix))
             .take(SCAN_MAX);
-        for (name, lock) in inside.filter(|(name, lock)| lock.waiting() > 0 && is_visible(name)) {
-            best.insert((lock.waiting(), std::cmp::Reverse(name)));
+        let urgent = inside.filter_map(|(name, lock)| Some((urgency.of(lock)?, name)));
+        for (of_lock, name) in urgent.filter(|(_, name)| is_visible(name)) {
+            best.insert((of_lock, std::cmp::Reverse(name)));
             if best.len() > limit {
                 best.pop_first();
             }
         }
         best.into_iter().rev().map(|(_, name)| self.lock_in_list(name.0)).collect()
+    }
+
+    /// Returns locks with a wait that is longer than their policy allows without an alarm; at most `count_max`.
+    pub fn locks_with_long_waits(&self, now: Stamp, count_max: usize) -> Vec<OverdueLock> {
+        let since = |lock: &Lock| lock.waiting_since();
+        self.overdue(now, count_max, |policy| policy.wait_alarm_ms, since)
+    }
+
+    /// Returns locks with a hold that is older than their policy allows without an alarm; at most `count_max`.
+    pub fn locks_with_old_holds(&self, now: Stamp, count_max: usize) -> Vec<OverdueLock> {
+        let since = |lock: &Lock| lock.holders.held_since();
+        self.overdue(now, count_max, |policy| policy.hold_alarm_ms, since)
+    }
+
+    fn overdue(
+        &self,
+        now: Stamp,
+        count_max: usize,
+        threshold: impl Fn(&LockPolicy) -> u64,
+        since: impl Fn(&Lock) -> Option<Stamp>,
+    ) -> Vec<OverdueLock> {
+        let overdue = self.locks.alarmed().filter_map(|(name, lock)| {
+            let threshold_ms = threshold(lock.policy());
+            let ms = now.0.saturating_sub(since(lock)?.0);
+            let oldest =
+                lock.holders.tokens().and_then(|(oldest, _)| lock.holders.of_token(oldest));
+            (threshold_ms > 0 && ms > threshold_ms).then(|| OverdueLock {
+                lock: name.clone(),
+                threshold_ms,
+                ms,
+                holder: oldest.and_then(|holder| self.holder_view(holder)),
+            })
+        });
+        overdue.take(count_max).collect()
     }
 }

@@ -199,6 +199,12 @@ impl Holders {
         }
     }
 
+    /// The grant of the oldest hold: the one with the smallest token.
+    pub(crate) fn held_since(&self) -> Option<Stamp> {
+        let (oldest, _) = self.tokens()?;
+        self.of_token(oldest)?.hold.as_ref().map(|hold| hold.granted_at)
+    }
+
     /// The sum of the permits of all holders.
     pub(crate) fn permits(&self) -> u64 {
         match self {

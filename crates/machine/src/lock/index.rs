@@ -81,6 +81,8 @@ pub(crate) struct LockIndex {
     dues: OrdSet<(Stamp, LockName)>,
     /// Locks with a lock delay, by the lost sessions that can end it.
     delays: OrdSet<(SessionName, LockName)>,
+    /// Locks whose policy raises an alarm.
+    alarmed: OrdSet<LockName>,
     /// The number of locks with a holder.
     held: u64,
     /// The number of waiters of all locks.
@@ -264,8 +266,22 @@ impl LockIndex {
             indexed.stored_policy = stored_policy;
             indexed.is_forgettable()
         });
+        self.index_alarm(lock);
         if forgettable == Some(true) {
             self.forget(lock);
+        }
+    }
+
+    /// Locks whose policy raises an alarm, in name order.
+    pub(crate) fn alarmed(&self) -> impl Iterator<Item = (&LockName, &Lock)> {
+        self.alarmed.iter().filter_map(|name| Some((name, self.get(name)?)))
+    }
+
+    fn index_alarm(&mut self, lock: &LockName) {
+        if self.get(lock).is_some_and(|indexed| indexed.policy().has_alarm()) {
+            self.alarmed.insert(lock.clone());
+        } else {
+            self.alarmed.remove(lock);
         }
     }
 
@@ -357,6 +373,9 @@ impl LockIndex {
     /// Indexes a lock from the state of its directory.
     pub(crate) fn restore_lock(&mut self, name: LockName, lock: Lock) {
         self.recount(&name, &Tally::default(), &Tally::of(&lock));
+        if lock.policy().has_alarm() {
+            self.alarmed.insert(name.clone());
+        }
         self.by_name.insert(name, Arc::new(lock));
     }
 
@@ -386,6 +405,7 @@ impl LockIndex {
             (self.waits == other.waits, "waits"),
             (self.dues == other.dues, "timers"),
             (self.delays == other.delays, "lock delays"),
+            (self.alarmed == other.alarmed, "locks with an alarm"),
             (self.held == other.held, "locks held"),
             (self.waiting == other.waiting, "waiters"),
             (self.multi_waiters == other.multi_waiters, "waiters of multi-locks"),
@@ -408,6 +428,9 @@ impl LockIndex {
     pub(crate) fn forget(&mut self, name: &LockName) {
         if let Some(lock) = self.by_name.remove(name) {
             self.recount(name, &Tally::of(&lock), &Tally::default());
+            if lock.policy().has_alarm() {
+                self.alarmed.remove(name);
+            }
         }
     }
 

@@ -47,6 +47,19 @@ pub(crate) struct Rank {
 }
 
 impl Rank {
+    pub(crate) const CLASS_MAX: u8 = 1;
+
+    /// The least rank of a class.
+    pub(crate) fn first_of(class: u8) -> Self {
+        Self { class, at: i64::MIN, sequence: 0 }
+    }
+
+    /// True if no waiter with this rank, or a later one of its class, began to wait before this time: a priority only
+    /// moves a waiter forward.
+    pub(crate) fn is_since(&self, stamp: Stamp) -> bool {
+        self.at >= signed(stamp.0)
+    }
+
     pub(crate) fn of(
         policy: &LockPolicy,
         request: GrantRequest,

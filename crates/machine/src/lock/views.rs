@@ -124,6 +124,8 @@ impl Machine {
             permits_held: count(indexed.holders.permits()),
             waiters: waiters.map(|waiter| self.waiter_view(waiter)).collect(),
             waiters_total: indexed.waiting(),
+            held_since: indexed.holders.held_since(),
+            waiting_since: indexed.waiting_since(),
             last_token: indexed.last_token,
             floor: self.floor_of(Some(indexed)),
             policy: *indexed.policy(),

@@ -110,7 +110,7 @@ pub(super) fn policy() -> impl Strategy<Value = Command> {
         (Just(lock), limit(often))
     });
     let order = prop::option::weighted(0.3, prop::sample::select(QueueOrder::ALL.to_vec()));
-    let rare = prop::option::weighted(0.02, 0..3_u8);
+    let rare = prop::option::weighted(0.04, 0..5_u8);
     let times = (few(vec![0, 5, 20, 10_000]), few(vec![0, 20, 60]), few(vec![0, 0, 10, 40]));
     (lock, order, times, rare).prop_map(
         |((lock, limit), order, (ageing_ms, lock_delay_ms, cooldown_ms), rare)| {
@@ -120,7 +120,9 @@ pub(super) fn policy() -> impl Strategy<Value = Command> {
             let change = match rare {
                 Some(0) => PolicyChange { detect_deadlocks: Some(false), ..change },
                 Some(1) => PolicyChange { limit: Some(Some(0)), ..change },
-                Some(_) => PolicyChange { shards: Some(Some(0)), ..change },
+                Some(2) => PolicyChange { shards: Some(Some(0)), ..change },
+                Some(3) => PolicyChange { wait_alarm_ms: Some(30), ..change },
+                Some(_) => PolicyChange { hold_alarm_ms: Some(30), ..change },
                 None => change,
             };
             Command::SetPolicy { lock, change }

@@ -4,7 +4,7 @@ use holdfast_types::LockEvent;
 use holdfast_types::*;
 
 use super::script_commands::{self, lock_name, lock_set};
-use crate::{CHAIN_MAX, LockFilter, Machine};
+use crate::{CHAIN_MAX, LockFilter, LockUrgency, Machine, OverdueLock};
 
 fn acquire(machine: &mut Machine, now: u64, lock: &str, session: &str) -> Outcome {
     let (lock, open) = (lock_name(lock), script_commands::open(session));
@@ -112,17 +112,71 @@ fn most_wanted_returns_the_longest_queues_up_to_its_limit() {
     }
     let wanted = |prefix: &str, limit| -> Vec<(String, u32)> {
         let filter = LockFilter { prefix: prefix.to_owned(), ..LockFilter::default() };
-        let views = machine.longest_queues(&filter, limit, |_| true);
+        let views = machine.most_urgent(&filter, LockUrgency::Waiters, limit, |_| true);
         views.into_iter().map(|view| (view.lock.to_string(), view.waiters_total)).collect()
     };
     assert_eq!(wanted("", 2), [("x/b".to_owned(), 4), ("b".to_owned(), 3)]);
     assert_eq!(wanted("a", 10), [("a".to_owned(), 1)]);
-    let views = machine.longest_queues(&LockFilter::default(), 1, |_| true);
+    let views = machine.most_urgent(&LockFilter::default(), LockUrgency::Waiters, 1, |_| true);
     assert_eq!(
         (views[0].holders.len(), views[0].waiters.len()),
         (1, 0),
         "the view has the holder, and no waiters"
     );
+}
+
+/// `old` has the oldest hold, and `slow` the longest wait, which a priority has put behind a later one.
+fn old_and_slow() -> Machine {
+    let mut machine = Machine::new();
+    acquire(&mut machine, 10, "old", "one").unwrap();
+    acquire(&mut machine, 20, "slow", "two").unwrap();
+    acquire(&mut machine, 30, "slow", "three").unwrap();
+    let options = AcquireOptions { priority: 9, ..AcquireOptions::PLAIN };
+    let (lock, open) = (lock_name("slow"), script_commands::open("four"));
+    let urgent = Acquire { wait: true, options, ..Acquire::new(lock, open, Owner::unnamed()) };
+    machine.apply(Entry { stamped_at: Stamp(40), commands: vec![Command::Acquire(urgent)] });
+    acquire(&mut machine, 50, "old", "five").unwrap();
+    machine
+}
+
+#[test]
+fn lists_are_ordered_by_the_longest_wait_and_the_oldest_hold() {
+    let machine = old_and_slow();
+    let first = |urgency| {
+        let views = machine.most_urgent(&LockFilter::default(), urgency, 10, |_| true);
+        let facts = |view: &LockView| (view.lock.to_string(), view.held_since, view.waiting_since);
+        views.iter().map(facts).collect::<Vec<_>>()
+    };
+    let old = ("old".to_owned(), Some(Stamp(10)), Some(Stamp(50)));
+    let slow = ("slow".to_owned(), Some(Stamp(20)), Some(Stamp(30)));
+    assert_eq!(first(LockUrgency::LongestWait), [slow.clone(), old.clone()]);
+    assert_eq!(first(LockUrgency::OldestHold), [old, slow]);
+}
+
+#[test]
+fn a_lock_beyond_a_threshold_of_its_policy_is_found_with_its_holder() {
+    let mut machine = old_and_slow();
+    let mut set = |lock: &str, wait_alarm_ms, hold_alarm_ms| {
+        let change = PolicyChange { wait_alarm_ms, hold_alarm_ms, ..PolicyChange::default() };
+        let commands = vec![Command::SetPolicy { lock: lock_name(lock), change }];
+        machine.apply(Entry { stamped_at: Stamp(60), commands }).outcomes.remove(0).unwrap();
+    };
+    set("slow", Some(100), None);
+    set("old", Some(500), Some(200));
+    let facts = |found: Vec<OverdueLock>| -> Vec<_> {
+        let facts = found.into_iter().map(|of| {
+            let holder = of.holder.map(|holder| holder.session.to_string());
+            (of.lock.to_string(), of.ms, of.threshold_ms, holder.unwrap_or_default())
+        });
+        facts.collect()
+    };
+    let waits = |now| facts(machine.locks_with_long_waits(Stamp(now), 10));
+    let holds = |now| facts(machine.locks_with_old_holds(Stamp(now), 10));
+    assert_eq!((waits(130), holds(210)), (vec![], vec![]), "at the threshold");
+    assert_eq!(waits(131), [("slow".to_owned(), 101, 100, "two".to_owned())]);
+    assert_eq!(holds(211), [("old".to_owned(), 201, 200, "one".to_owned())]);
+    assert_eq!(machine.locks_with_long_waits(Stamp(9_000), 1).len(), 1);
+    machine.check_invariants().unwrap();
 }
 
 /// The service delays acquires that only add a waiter: those behind a holder and a first waiter.

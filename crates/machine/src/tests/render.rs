@@ -196,6 +196,8 @@ fn policy(policy: &LockPolicy) -> String {
         ("ageing", ageing_ms, LockPolicy::DEFAULT.ageing_ms),
         ("lock_delay", lock_delay_ms, 0),
         ("cooldown", cooldown_ms, 0),
+        ("wait_alarm", policy.wait_alarm_ms, 0),
+        ("hold_alarm", policy.hold_alarm_ms, 0),
     ] {
         if ms != plain {
             write!(text, " {name}={ms}").unwrap();

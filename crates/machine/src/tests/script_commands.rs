@@ -135,6 +135,8 @@ impl<'a> Words<'a> {
             cooldown_ms: self.number("cooldown"),
             detect_deadlocks: self.number("deadlocks"),
             shards: or_none("shards"),
+            wait_alarm_ms: self.number("wait_alarm"),
+            hold_alarm_ms: self.number("hold_alarm"),
         }
     }
 

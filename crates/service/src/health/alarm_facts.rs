@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use holdfast_machine::{AccessTokenRecord, LastBackup, Machine};
+use holdfast_machine::{AccessTokenRecord, LastBackup, Machine, OverdueLock};
 use holdfast_types::{
     HolderView, LockName, NodeId, Revision, RoleName, Stamp, SubjectName, SubtreeQuotaView,
     ZnodePath, millis,
@@ -117,6 +117,8 @@ impl Service {
             (expiring_tokens(machine, now), near_quotas(machine), soft)
         });
         let leads = status.leader == Some(self.node());
+        let (long_waits, old_holds) =
+            if leads { self.overdue_locks(now) } else { (Vec::new(), Vec::new()) };
         let followers = status.peers.iter().filter(|(id, _)| leads && status.voters.contains(id));
         let followers = followers.map(|(id, peer)| FollowerFacts {
             node: *id,
@@ -167,6 +169,8 @@ impl Service {
             foreign: self.foreign_znode().filter(|_| leads),
             audit_sinks: self.audit_sink_problems(Instant::now()),
             soft_quotas,
+            long_waits,
+            old_holds,
             durable_holds: self.old_durable_holds(now),
             audit_evicted: (self.raft().read(|machine| machine.audit_evicted().collect()), now),
             seal: self.raft().read(|machine| machine.sealed().cloned()).map(|seal| {
@@ -195,6 +199,14 @@ impl Service {
             (lock, holder, age)
         });
         aged.collect()
+    }
+
+    /// Locks with a long wait, and locks with an old hold. One more of each than an alarm names.
+    fn overdue_locks(&self, now: Stamp) -> (Vec<OverdueLock>, Vec<OverdueLock>) {
+        self.raft().read(|machine| {
+            let waits = machine.locks_with_long_waits(now, NAMED_MAX + 1);
+            (waits, machine.locks_with_old_holds(now, NAMED_MAX + 1))
+        })
     }
 
     /// `None` if this node expects no backups, or the feature level of the cluster cannot record them.

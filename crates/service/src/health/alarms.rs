@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
+use holdfast_machine::OverdueLock;
 use holdfast_raft::{RecentSyncs, SLOW_SYNC};
 use holdfast_types::{
     AuditClass, AuditEvicted, HolderView, LockName, NodeId, Reason, Revision, Seal, Stamp,
@@ -197,6 +198,10 @@ pub(crate) struct AlarmFacts {
     pub(crate) durable_holds: Vec<(LockName, HolderView, Duration)>,
     /// The subtrees above a soft limit.
     pub(crate) soft_quotas: Vec<SubtreeQuotaView>,
+    /// The locks with a wait beyond the threshold of their policy; empty unless this node leads.
+    pub(crate) long_waits: Vec<OverdueLock>,
+    /// The locks with a hold beyond the threshold of their policy; empty unless this node leads.
+    pub(crate) old_holds: Vec<OverdueLock>,
 }
 
 /// When the next backup is expected.
@@ -286,6 +291,8 @@ fn raised(kind: AlarmKind, facts: &AlarmFacts) -> Option<(AlarmSeverity, String)
         AlarmKind::AuditEvicted => Some((Warning, audit_evicted(&facts.audit_evicted)?)),
         AlarmKind::DurableHoldOld => Some((Warning, durable_holds(&facts.durable_holds)?)),
         AlarmKind::TreeQuotaSoft => Some((Warning, soft_quotas(&facts.soft_quotas)?)),
+        AlarmKind::LockWaitLong => Some((Warning, long_waits(&facts.long_waits)?)),
+        AlarmKind::LockHoldOld => Some((Warning, old_holds(&facts.old_holds)?)),
     }
 }
 
@@ -325,6 +332,36 @@ fn durable_holds(old: &[(LockName, HolderView, Duration)]) -> Option<String> {
         format!("{lock} by {owner} for {}: {reason}", days(*age))
     });
     named(detail, "")
+}
+
+/// `orders: a wait of 45 s (threshold 30 s), held by web-3 with token 7`
+fn long_waits(locks: &[OverdueLock]) -> Option<String> {
+    let detail = locks.iter().map(|of| {
+        let held =
+            held_by(of).map_or_else(|| "free".to_owned(), |holder| format!("held by {holder}"));
+        format!("{}: a wait of {}, {held}", of.lock, beyond(of))
+    });
+    named(detail, "")
+}
+
+/// `orders: a hold of 45 s (threshold 30 s) by web-3 with token 7`
+fn old_holds(locks: &[OverdueLock]) -> Option<String> {
+    let detail = locks.iter().map(|of| {
+        format!("{}: a hold of {} by {}", of.lock, beyond(of), held_by(of).unwrap_or_default())
+    });
+    named(detail, "")
+}
+
+/// `45 s (threshold 30 s)`
+fn beyond(OverdueLock { ms, threshold_ms, .. }: &OverdueLock) -> String {
+    let [age, threshold] = [*ms, *threshold_ms].map(Duration::from_millis).map(seconds);
+    format!("{age} (threshold {threshold})")
+}
+
+/// `web-3 with token 7`
+fn held_by(OverdueLock { holder, .. }: &OverdueLock) -> Option<String> {
+    let HolderView { session, token, .. } = holder.as_ref()?;
+    Some(format!("{session} with token {token}"))
 }
 
 /// `znodes of /orders 12 of 10`
@@ -443,6 +480,14 @@ fn named(items: impl Iterator<Item = String>, what: &str) -> Option<String> {
         return None;
     }
     Some(if what.is_empty() { text } else { format!("{what}: {text}") })
+}
+
+/// `45 s` below two minutes, otherwise as [`days`].
+fn seconds(time: Duration) -> String {
+    match time.as_secs() {
+        seconds @ 0..120 => format!("{seconds} s"),
+        _ => days(time),
+    }
 }
 
 /// `3 days`, or hours below two days, or minutes below two hours.

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use holdfast_machine::{BlockingLink, LockFilter, Machine};
+use holdfast_machine::{BlockingLink, LockFilter, LockUrgency, Machine};
 use holdfast_types::{HolderView, LockName, LockView, Rejection, Revision, Right, Stamp};
 
 use crate::auth::authorization::allows;
@@ -106,23 +106,27 @@ impl Service {
         Ok(Response::new(Explanation { view, leases, chain, times }, revision))
     }
 
-    /// Returns the locks with the longest queues, then the locks with the longest recent waits.
+    /// Returns the most urgent locks. Among [`LockUrgency::Waiters`], the locks with the longest recent waits are the last.
     ///
     /// # Errors
     /// The errors of any read.
-    pub async fn contention(
+    pub async fn most_urgent_locks(
         &self,
         prefix: String,
+        urgency: LockUrgency,
         limit: usize,
         mode: ReadMode,
     ) -> Result<Response<Vec<ContendedLock>>, Failure> {
         self.freshen(mode).await?;
-        let lately = self.observer().contention.busiest(&prefix, limit);
+        let lately = match urgency {
+            LockUrgency::Waiters => self.observer().contention.busiest(&prefix, limit),
+            LockUrgency::LongestWait | LockUrgency::OldestHold => Vec::new(),
+        };
         let filter = LockFilter { prefix, ..LockFilter::default() };
         let read: Result<_, Rejection> = self.raft().read(|machine| {
             let rights = self.enforced_rights(machine)?;
             let is_visible = |lock: &LockName| allows(rights, Right::LockRead, lock.as_str());
-            let mut views = machine.longest_queues(&filter, limit, is_visible);
+            let mut views = machine.most_urgent(&filter, urgency, limit, is_visible);
             let shown: BTreeSet<_> = views.iter().map(|view| view.lock.clone()).collect();
             let others = lately.iter().filter(|lock| !shown.contains(*lock) && is_visible(lock));
             let room = limit.saturating_sub(views.len());

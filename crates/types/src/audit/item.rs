@@ -90,6 +90,8 @@ pub enum PolicyItem {
     CooldownMs(u64),
     DeadlockDetection(bool),
     Shards(Option<u32>),
+    WaitAlarmMs(u64),
+    HoldAlarmMs(u64),
 }
 
 /// Where a restored state comes from.
@@ -231,6 +233,8 @@ impl fmt::Display for PolicyItem {
             Self::CooldownMs(ms) => write!(f, "cooldown {ms} ms"),
             Self::DeadlockDetection(on) => write!(f, "deadlock detection {on}"),
             Self::Shards(shards) => write!(f, "shards {}", OptionalCount(*shards)),
+            Self::WaitAlarmMs(ms) => write!(f, "wait alarm {ms} ms"),
+            Self::HoldAlarmMs(ms) => write!(f, "hold alarm {ms} ms"),
         }
     }
 }

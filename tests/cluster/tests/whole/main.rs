@@ -11,6 +11,7 @@ mod damage;
 mod disk_full;
 mod every_call;
 mod failover;
+mod figures;
 mod five;
 mod flapping;
 mod frozen;

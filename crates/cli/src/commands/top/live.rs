@@ -8,8 +8,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use crossterm::event::{Event, EventStream};
 use futures_util::StreamExt as _;
 use holdfast_client::Client;
-use holdfast_types::Stamp;
-use tokio::sync::mpsc;
+use holdfast_types::{LockName, Stamp};
+use tokio::sync::{mpsc, watch};
 
 use super::reading::{TopReading, read_repeatedly};
 use super::render::{page, render};
@@ -18,21 +18,21 @@ use super::view::TopView;
 use crate::exit::CommandFailure;
 use crate::signals::StopSignals;
 
-/// Shows the locks until `q`, ^C or a stop signal.
+/// Shows the locks, or the lock that the view has opened, until `q`, ^C or a stop signal.
 ///
 /// # Errors
 /// The terminal cannot be used.
-pub(super) async fn show(
+pub(crate) async fn show(
     client: Client,
     prefix: Option<String>,
-    count_max: usize,
+    view: TopView,
 ) -> Result<(), CommandFailure> {
     let mut signals = StopSignals::install().map_err(CommandFailure::failed)?;
     let (sender, readings) = mpsc::channel(1);
-    let reader = tokio::spawn(read_repeatedly(client, prefix, sender));
-    let view = TopView::new(count_max);
+    let (opened, wanted) = watch::channel(view.opened_lock().cloned());
+    let reader = tokio::spawn(read_repeatedly(client, prefix, wanted, sender));
     let shown = tokio::select! {
-        shown = draw_repeatedly(view, readings) => shown,
+        shown = draw_repeatedly(view, readings, &opened) => shown,
         _ = signals.next() => Ok(()),
     };
     reader.abort();
@@ -43,6 +43,7 @@ pub(super) async fn show(
 async fn draw_repeatedly(
     mut view: TopView,
     mut readings: mpsc::Receiver<TopReading>,
+    opened: &watch::Sender<Option<LockName>>,
 ) -> io::Result<()> {
     let mut screen = Screen::open()?;
     let mut events = EventStream::new();
@@ -57,6 +58,11 @@ async fn draw_repeatedly(
                     if view.press(key, page(&view, height)).is_break() {
                         return Ok(());
                     }
+                    opened.send_if_modified(|lock| {
+                        let is_other = lock.as_ref() != view.opened_lock();
+                        *lock = view.opened_lock().cloned();
+                        is_other
+                    });
                 }
                 // A change of the size is drawn.
                 Some(_) => {}

@@ -1,14 +1,16 @@
 //! `holdfast top`: the locks in use. On a terminal a full screen with keys, otherwise one table of the most contended
 //! locks.
 //!
-//! `reading` reads the cluster, `view` has the state of the screen, `render` turns it into lines, `screen` writes them,
+//! Enter opens one lock, as `holdfast who --watch` does. `reading` reads the cluster, `view` has the state of the screen, `render` turns it into lines, `screen` writes them,
 //! and `live` connects the four.
 
-mod live;
+pub(super) mod live;
 mod reading;
 mod render;
 mod screen;
 mod view;
+
+pub(super) use view::TopView;
 
 use std::io::IsTerminal as _;
 
@@ -18,7 +20,7 @@ use holdfast_api::parameters::lock::{PREFIX, SORT};
 use holdfast_api::{ContentionBody, DurationStatsBody, ExplainedBody, Query};
 use holdfast_client::Call;
 
-use super::lock_text::{longest_held, sessions_text};
+use super::lock_text::sessions_text;
 use crate::arguments::{ClusterArgs, Format, list_length};
 use crate::exit::CommandFailure;
 use crate::output::{answer_rows, cell, short_time, table};
@@ -29,8 +31,8 @@ const COUNT_DEFAULT: usize = 20;
 /// Show the most contended locks; on a terminal as a full screen with keys, until q.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Keys on a terminal: s selects the next order; / filters by name, Enter keeps the filter, Esc clears\n\
-                  it; arrows or j and k scroll; q or ^C quits."
+    after_help = "Keys on a terminal: arrows or j and k select a lock, Enter shows its holders and its queue, Esc returns;\n\
+                  s selects the next order; / filters by name, Enter keeps the filter, Esc clears it; q or ^C quits."
 )]
 pub(crate) struct TopArgs {
     /// Only locks whose names start with this.
@@ -46,7 +48,8 @@ pub(crate) async fn run(args: TopArgs) -> Result<(), CommandFailure> {
     let format = args.cluster.format();
     if format == Format::Table && std::io::stdout().is_terminal() {
         let client = args.cluster.quick_client()?;
-        return live::show(client, args.prefix, args.limit.unwrap_or(usize::MAX)).await;
+        let view = TopView::new(args.limit.unwrap_or(usize::MAX));
+        return live::show(client, args.prefix, view).await;
     }
     let query = Query::default()
         .with(&SORT, &"contention")
@@ -74,7 +77,7 @@ fn row(explained: &ExplainedBody) -> [String; 6] {
         lock.lock.to_string(),
         lock.waiters.to_string(),
         cell(sessions_text(lock)),
-        cell(longest_held(lock).map(short_time)),
+        cell(lock.oldest_hold_ms.map(short_time)),
         times(explained.wait.as_ref()),
         times(explained.hold.as_ref()),
     ]

@@ -1,34 +1,35 @@
-//! What `holdfast top` reads from the cluster: its nodes, and the locks that are held or have waiters.
+//! What `holdfast top` reads from the cluster: its nodes, and the locks that are held or have waiters, or one lock.
 //!
-//! Bounds of one reading: [`LOCKS_MAX`] locks, and the queues of [`QUEUES_MAX`] locks.
+//! Bound of one reading: [`LOCKS_MAX`] locks.
 
-use std::cmp::Reverse;
 use std::time::Duration;
 
-use futures_util::StreamExt as _;
-use futures_util::stream;
-use holdfast_api::{ClusterBody, HolderBody, LockBody};
-use holdfast_client::{Client, Error, LockQuery};
+use holdfast_api::{ClusterBody, ExplainedBody, HolderBody, LockBody, lock_path};
+use holdfast_client::{Call, Client, Error, LockQuery};
 use holdfast_types::{LockName, NodeId};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use crate::arguments::PROBE;
-use crate::commands::lock_text::{holders_total, labels_text, longest_held};
+use crate::commands::lock_text::{holders_total, labels_text};
 
 /// The time between the end of a reading and the start of the next one.
 const INTERVAL: Duration = Duration::from_secs(1);
 /// The maximum number of locks that a reading requests; it stops after the page that reaches it.
 const LOCKS_MAX: usize = 10_000;
-/// The number of locks whose queue is read for the longest wait: those with the most waiters.
-const QUEUES_MAX: usize = 30;
-/// The number of queues that are read at the same time.
-const QUEUES_AT_ONCE: usize = 4;
 
 /// The state of the cluster at one moment, or the reasons why it is unknown.
 #[derive(Debug)]
 pub(crate) struct TopReading {
     pub(super) nodes: Result<TopNodes, String>,
-    pub(super) locks: Result<TopLocks, String>,
+    pub(super) content: TopContent,
+}
+
+/// What the screen shows.
+#[derive(Debug)]
+pub(crate) enum TopContent {
+    Locks(Result<TopLocks, String>),
+    /// The opened lock.
+    Lock(LockName, Result<Box<ExplainedBody>, String>),
 }
 
 /// The nodes of the cluster.
@@ -55,7 +56,6 @@ pub(crate) struct TopLock {
     pub(super) holder: String,
     pub(super) held_for_ms: Option<u64>,
     pub(super) waiters: u32,
-    /// The longest wait of the first waiters; `None` if the queue was not read or is empty.
     pub(super) longest_wait_ms: Option<u64>,
 }
 
@@ -64,21 +64,35 @@ pub(super) fn is_shown(lock: &LockBody) -> bool {
     (lock.held || lock.waiters > 0) && lock.lock.as_str() != PROBE
 }
 
-/// Sends readings until the receiver is dropped.
+/// Sends readings until the receiver is dropped: of the opened lock, otherwise of all locks. A change of the opened lock
+/// starts the next reading at once.
 pub(super) async fn read_repeatedly(
     client: Client,
     prefix: Option<String>,
+    mut opened: watch::Receiver<Option<LockName>>,
     readings: mpsc::Sender<TopReading>,
 ) {
     loop {
-        let (nodes, locks) = tokio::join!(client.cluster(), locks(&client, prefix.clone()));
+        let lock = opened.borrow_and_update().clone();
+        let (nodes, content) = tokio::join!(client.cluster(), content(&client, &prefix, lock));
         let nodes = nodes.as_ref().map(TopNodes::of).map_err(ToString::to_string);
-        let reading = TopReading { nodes, locks: locks.map_err(|error| error.to_string()) };
-        if readings.send(reading).await.is_err() {
+        if readings.send(TopReading { nodes, content }).await.is_err() {
             return;
         }
-        tokio::time::sleep(INTERVAL).await;
+        tokio::select! {
+            () = tokio::time::sleep(INTERVAL) => {}
+            changed = opened.changed() => if changed.is_err() { return },
+        }
     }
+}
+
+async fn content(client: &Client, prefix: &Option<String>, lock: Option<LockName>) -> TopContent {
+    let Some(lock) = lock else {
+        let locks = locks(client, prefix.clone()).await;
+        return TopContent::Locks(locks.map_err(|error| error.to_string()));
+    };
+    let body = client.call(&Call::get(lock_path(&lock))).await;
+    TopContent::Lock(lock, body.map(Box::new).map_err(|error: Error| error.to_string()))
 }
 
 async fn locks(client: &Client, prefix: Option<String>) -> Result<TopLocks, Error> {
@@ -93,26 +107,8 @@ async fn locks(client: &Client, prefix: Option<String>) -> Result<TopLocks, Erro
             break;
         }
     }
-    bodies.sort_by_key(|lock| Reverse(lock.waiters));
-    let mut locks: Vec<TopLock> = bodies.iter().map(TopLock::of).collect();
-    read_queues(client, &mut locks).await;
+    let locks = bodies.iter().map(TopLock::of).collect();
     Ok(TopLocks { locks, incomplete: query.page_token.is_some() })
-}
-
-/// Sets the longest waits of the first locks, because lists have no queues.
-async fn read_queues(client: &Client, locks: &mut [TopLock]) {
-    let queued = locks.iter_mut().filter(|lock| lock.waiters > 0).take(QUEUES_MAX);
-    let read = |lock: &mut TopLock| {
-        let name = lock.name.clone();
-        async move { client.lock_state(&name).await.ok() }
-    };
-    let mut queued: Vec<&mut TopLock> = queued.collect();
-    let reads: Vec<_> = queued.iter_mut().map(|lock| read(lock)).collect();
-    let bodies: Vec<_> = stream::iter(reads).buffered(QUEUES_AT_ONCE).collect().await;
-    for (lock, body) in queued.into_iter().zip(bodies) {
-        let waits = body.iter().flat_map(|body| &body.queue).map(|waiter| waiter.waiting_for_ms);
-        lock.longest_wait_ms = waits.max();
-    }
 }
 
 impl TopNodes {
@@ -127,9 +123,9 @@ impl TopLock {
         Self {
             name: lock.lock.clone(),
             holder: holder_text(lock),
-            held_for_ms: longest_held(lock),
+            held_for_ms: lock.oldest_hold_ms,
             waiters: lock.waiters,
-            longest_wait_ms: None,
+            longest_wait_ms: lock.longest_wait_ms,
         }
     }
 }

@@ -1,11 +1,12 @@
-//! The screen of `holdfast top` as lines: a header, the column headings, one line for each lock, and a footer.
+//! The screen of `holdfast top` as lines: a header, the column headings, one line for each lock, and a footer. An opened lock has
+//! the lines of `holdfast who`.
 //!
 //! No line is wider than the screen. A screen narrower than [`WIDE`] has shorter texts and no longest wait.
 
 use holdfast_types::Stamp;
 
 use super::reading::{TopLock, TopNodes};
-use super::view::TopView;
+use super::view::{OpenedLock, TopView};
 use crate::color::Tone;
 use crate::columns::{left, right, truncate, width};
 use crate::output::{cell, short_time};
@@ -15,6 +16,9 @@ use crate::terminal_text::for_terminal;
 const WIDE: usize = 60;
 /// The lines that are not rows: header, column headings and footer.
 const FRAME: usize = 3;
+
+/// The columns of the mark before the selected row.
+const MARK: usize = 2;
 
 /// A line of the screen.
 pub(super) type ToneLine = (Tone, String);
@@ -26,24 +30,56 @@ pub(super) fn page(view: &TopView, height: usize) -> usize {
 
 /// Returns at most `height` lines of at most `columns` columns.
 pub(super) fn render(view: &TopView, columns: usize, height: usize) -> Vec<ToneLine> {
+    if let Some(opened) = &view.opened {
+        return framed(view, opened_lines(opened), opened_footer(view), (columns, height));
+    }
     let (rows, page) = (view.rows(), page(view, height));
     let first = view.offset.min(rows.len().saturating_sub(page));
     let shown: Vec<&TopLock> = rows.iter().copied().skip(first).take(page).collect();
-    let layout = TopColumns::of(&rows, columns);
-    let mut lines = vec![(Tone::Title, header(view, columns)), (Tone::Hint, layout.headings())];
-    lines.extend(shown.iter().map(|lock| (tone(lock), layout.row(lock))));
+    let layout = TopColumns::of(&rows, columns.saturating_sub(MARK));
+    let mut lines = vec![(Tone::Hint, format!("  {}", layout.headings()))];
+    lines.extend((first..).zip(&shown).map(|(number, lock)| {
+        let mark = if number == view.selected { ">" } else { " " };
+        (tone(lock), format!("{mark} {}", layout.row(lock)))
+    }));
     if shown.is_empty() && page > 0 {
         lines.push((Tone::Plain, empty(view)));
     }
+    let footer = footer(view, columns, (first, shown.len(), rows.len()));
+    framed(view, lines, footer, (columns, height))
+}
+
+/// Adds the header, the error and the footer to lines.
+fn framed(
+    view: &TopView,
+    content: Vec<ToneLine>,
+    footer: String,
+    (columns, height): (usize, usize),
+) -> Vec<ToneLine> {
+    let mut lines = vec![(Tone::Title, header(view, columns))];
+    lines.extend(content);
     let above_footer = height.saturating_sub(1 + usize::from(view.error.is_some()));
     lines.resize(above_footer, (Tone::Plain, String::new()));
     lines.extend(view.error.iter().map(|error| (Tone::Problem, one_line(error))));
-    lines.push((Tone::Hint, footer(view, columns, (first, shown.len(), rows.len()))));
+    lines.push((Tone::Hint, footer));
     lines.truncate(height);
     for (_, line) in &mut lines {
         truncate(&for_terminal(line), columns).trim_end().clone_into(line);
     }
     lines
+}
+
+fn opened_lines(opened: &OpenedLock) -> Vec<ToneLine> {
+    let Some(lines) = &opened.lines else {
+        return vec![(Tone::Plain, format!("reading {}", opened.name))];
+    };
+    let shown = lines.iter().skip(opened.offset).map(|line| (Tone::Plain, line.clone()));
+    std::iter::once((Tone::Plain, String::new())).chain(shown).collect()
+}
+
+fn opened_footer(view: &TopView) -> String {
+    let back = if view.is_pinned { "" } else { "Esc back  " };
+    format!("q quit  {back}j/k scroll")
 }
 
 fn tone(lock: &TopLock) -> Tone {
@@ -99,7 +135,7 @@ fn footer(view: &TopView, columns: usize, (first, shown, total): (usize, usize, 
         "" => "/ filter".to_owned(),
         filter => format!("/ filter: {filter}"),
     };
-    let keys = format!("q quit  s sort: {}  {filter}  j/k scroll", view.order.as_str());
+    let keys = format!("q quit  s sort: {}  {filter}  Enter open", view.order.as_str());
     let range = if shown == 0 {
         String::new()
     } else {
@@ -180,7 +216,7 @@ impl TopColumns {
 mod tests {
     use holdfast_types::{LockName, NodeId};
 
-    use super::super::reading::{TopLocks, TopReading};
+    use super::super::reading::{TopContent, TopLocks, TopReading};
     use super::*;
 
     fn lock(name: &str, holder: &str, waiters: u32) -> TopLock {
@@ -197,7 +233,8 @@ mod tests {
         let mut view = TopView::new(usize::MAX);
         let nodes = TopNodes { leader: Some(NodeId(2)), reachable: 3, total: 3 };
         let locks = TopLocks { locks, incomplete: false };
-        view.update(TopReading { nodes: Ok(nodes), locks: Ok(locks) }, Stamp(50_709_000));
+        let content = TopContent::Locks(Ok(locks));
+        view.update(TopReading { nodes: Ok(nodes), content }, Stamp(50_709_000));
         view
     }
 
@@ -222,20 +259,20 @@ mod tests {
         );
         assert_eq!(
             shown[1],
-            "lock         holder                              held for  waiters  longest wait"
+            "  lock         holder                            held for  waiters  longest wait"
         );
         assert_eq!(
             shown[2],
-            "shop/orders  web-3-812 (user=alice)                 4m12s        3          1m1s"
+            "> shop/orders  web-3-812 (user=alice)               4m12s        3          1m1s"
         );
         assert_eq!(
             shown[3],
-            "stock        me                                     4m12s        0             -"
+            "  stock        me                                   4m12s        0             -"
         );
         assert_eq!(shown[4..23], vec![""; 19]);
         assert_eq!(
             shown[23],
-            "q quit  s sort: waiters  / filter  j/k scroll                           1-2 of 2"
+            "q quit  s sort: waiters  / filter  Enter open                           1-2 of 2"
         );
     }
 
@@ -245,8 +282,8 @@ mod tests {
         let mut view = view(locks);
         let shown = texts(&view, 40, 10);
         assert_eq!(shown[0], "leader 2  nodes 3/3  held 45  waiters 45");
-        assert_eq!(shown[1], "lock          holder    held for waiters");
-        assert_eq!(shown[2], "shop/orders/… web-3-812    4m12s       1");
+        assert_eq!(shown[1], "  lock         holder   held for waiters");
+        assert_eq!(shown[2], "> shop/orders… web-3-8…    4m12s       1");
         assert_eq!(shown[9], "q quit  s sort: waiters  / f…  1-7 of 45");
         view.offset = 100;
         let end = texts(&view, 40, 10);
@@ -290,13 +327,30 @@ mod tests {
     fn the_reason_of_a_failed_reading_is_above_the_footer() {
         let mut view = view(vec![lock("a", "me", 0)]);
         view.update(
-            TopReading { nodes: Err("x".to_owned()), locks: Err("no node\nresponded".to_owned()) },
+            TopReading {
+                nodes: Err("x".to_owned()),
+                content: TopContent::Locks(Err("no node\nresponded".to_owned())),
+            },
             Stamp(50_709_000),
         );
         let shown = texts(&view, 80, 24);
         assert!(shown[0].starts_with("no node responds  locks held 1"), "{}", shown[0]);
-        assert!(shown[2].starts_with("a  "), "{}", shown[2]);
+        assert!(shown[2].starts_with("> a  "), "{}", shown[2]);
         assert_eq!(shown[22], "no node responded");
+    }
+
+    #[test]
+    fn an_opened_lock_has_the_lines_of_who_and_its_keys() {
+        let mut view = TopView::of_lock(LockName::new("a").unwrap());
+        assert_eq!(texts(&view, 80, 24)[1], "reading a");
+        let lines = (0..40).map(|number| format!("line {number}")).collect();
+        view.opened =
+            view.opened.map(|opened| OpenedLock { lines: Some(lines), offset: 7, ..opened });
+        let shown = texts(&view, 80, 24);
+        assert_eq!((shown[1].as_str(), shown[2].as_str()), ("", "line 7"));
+        assert_eq!((shown[22].as_str(), shown[23].as_str()), ("line 27", "q quit  j/k scroll"));
+        view.is_pinned = false;
+        assert_eq!(texts(&view, 80, 24)[23], "q quit  Esc back  j/k scroll");
     }
 
     #[test]

@@ -92,6 +92,21 @@ impl Lock {
         u32::try_from(self.waiters.len()).unwrap_or(u32::MAX)
     }
 
+    /// The start of the longest wait. Costs a step for each waiter that a priority has moved forward.
+    pub(crate) fn waiting_since(&self) -> Option<Stamp> {
+        let mut oldest: Option<Stamp> = None;
+        for class in 0..=Rank::CLASS_MAX {
+            let of_class = self.waiters.range(Rank::first_of(class)..);
+            for (rank, waiter) in of_class.take_while(|(rank, _)| rank.class == class) {
+                if oldest.is_some_and(|oldest| rank.is_since(oldest)) {
+                    break;
+                }
+                oldest = Some(oldest.map_or(waiter.since, |oldest| oldest.min(waiter.since)));
+            }
+        }
+        oldest
+    }
+
     /// The number of holders and waiters.
     pub(crate) fn entries(&self) -> u32 {
         let holders = u32::try_from(self.holders.len()).unwrap_or(u32::MAX);

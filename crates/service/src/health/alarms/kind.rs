@@ -59,10 +59,12 @@ pub enum AlarmKind {
     AuditBehind,
     DurableHoldOld,
     TreeQuotaSoft,
+    LockWaitLong,
+    LockHoldOld,
 }
 
 impl AlarmKind {
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 28] = [
         Self::NoLeader,
         Self::Diverged,
         Self::OneFailureLeft,
@@ -89,6 +91,8 @@ impl AlarmKind {
         Self::AuditBehind,
         Self::DurableHoldOld,
         Self::TreeQuotaSoft,
+        Self::LockWaitLong,
+        Self::LockHoldOld,
     ];
 
     /// The name, which is also its anchor in docs/operations.md.
@@ -120,6 +124,8 @@ impl AlarmKind {
             Self::AuditBehind => "audit-behind",
             Self::DurableHoldOld => "durable-hold-old",
             Self::TreeQuotaSoft => "tree-quota-soft",
+            Self::LockWaitLong => "lock-wait-long",
+            Self::LockHoldOld => "lock-hold-old",
         }
     }
 
@@ -174,6 +180,12 @@ impl AlarmKind {
             }
             Self::TreeQuotaSoft => {
                 "delete znodes of the subtree, or raise the limit with holdfast tree quota set PATH"
+            }
+            Self::LockWaitLong => {
+                "read the reason with holdfast who NAME, and ask its holder with holdfast unlock NAME --ask --reason TEXT"
+            }
+            Self::LockHoldOld => {
+                "see with holdfast who NAME whether the holder works, and ask it with holdfast unlock NAME --ask --reason TEXT"
             }
             Self::Sealed => {
                 "restore the backup elsewhere and stop these nodes, or run holdfast cluster unseal"

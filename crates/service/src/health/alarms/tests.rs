@@ -43,6 +43,8 @@ fn healthy() -> AlarmFacts {
         audit_evicted: (Vec::new(), Stamp(0)),
         durable_holds: Vec::new(),
         soft_quotas: Vec::new(),
+        long_waits: Vec::new(),
+        old_holds: Vec::new(),
     }
 }
 
@@ -356,24 +358,50 @@ fn only_a_node_that_serves_without_a_comparison_raises_unverified() {
     assert_eq!(after(|facts| facts.state_check = StateCheck::Pending), []);
 }
 
+fn holder(session: &str, owner: &str) -> HolderView {
+    HolderView {
+        session: SessionName::new(session).unwrap(),
+        owner: Owner::new(owner).unwrap(),
+        token: FencingToken(4),
+        granted_at: Stamp(0),
+        hold_count: 1,
+        labels: Labels::default(),
+        mode: Mode::Exclusive,
+        permits: 1,
+        slots: Vec::new(),
+        upgrading: false,
+        ends_at: None,
+        value: None,
+        durable: None,
+    }
+}
+
+#[test]
+fn a_wait_and_a_hold_beyond_the_thresholds_of_a_policy_raise_alarms_that_name_lock_and_holder() {
+    let overdue = |lock: &str, ms, holder| OverdueLock {
+        lock: LockName::new(lock).unwrap(),
+        ms,
+        threshold_ms: 30_000,
+        holder,
+    };
+    let held = || Some(holder("web-3", "w"));
+    let waits = |facts: &mut AlarmFacts| {
+        facts.long_waits = vec![overdue("orders", 45_900, held()), overdue("cold", 31_000, None)];
+    };
+    let detail = "orders: a wait of 45 s (threshold 30 s), held by web-3 with token 4, cold: a wait of 31 s (threshold 30 s), free";
+    expect(waits, "lock-wait-long", "warning", detail);
+    let holds = |facts: &mut AlarmFacts| {
+        facts.old_holds = vec![overdue("orders", 7_200_000, held())];
+    };
+    let detail = "orders: a hold of 2 hours (threshold 30 s) by web-3 with token 4";
+    expect(holds, "lock-hold-old", "warning", detail);
+}
+
 #[test]
 fn a_durable_hold_that_is_too_old_raises_durable_hold_old() {
     let old = |facts: &mut AlarmFacts| {
-        let holder = HolderView {
-            session: SessionName::new("durable!carol").unwrap(),
-            owner: Owner::new("carol").unwrap(),
-            token: FencingToken(4),
-            granted_at: Stamp(0),
-            hold_count: 1,
-            labels: Labels::default(),
-            mode: Mode::Exclusive,
-            permits: 1,
-            slots: Vec::new(),
-            upgrading: false,
-            ends_at: None,
-            value: None,
-            durable: Some(Reason::new("moving").unwrap()),
-        };
+        let durable = Some(Reason::new("moving").unwrap());
+        let holder = HolderView { durable, ..holder("durable!carol", "carol") };
         facts.durable_holds = vec![(LockName::new("freeze").unwrap(), holder, hours(72))];
     };
     expect(old, "durable-hold-old", "warning", "freeze by carol for 3 days: moving");
