@@ -47,7 +47,6 @@ pub(crate) fn timeline(
 }
 
 /// A curve of values at equal distances; a missing value is a gap.
-#[cfg_attr(not(test), expect(dead_code, reason = "for the pages with recent figures"))]
 pub(crate) fn curve(label: &str, values: &[Option<f64>]) -> Markup {
     let top = values.iter().flatten().fold(0.0_f64, |top, value| top.max(*value));
     let steps = rounded(values.len().saturating_sub(1).max(1));

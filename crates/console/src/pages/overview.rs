@@ -5,6 +5,7 @@ use holdfast_api::{AlarmsBody, ClusterBody, ContentionBody, LockBody, LocksBody}
 use maud::{Markup, html};
 
 use super::locks::{first_call, lock_table, oldest_hold};
+use super::plots;
 use crate::call::ApiResult;
 use crate::layout::missing;
 use crate::page::{ConsolePage, PageContent};
@@ -42,6 +43,7 @@ async fn render(request: &PageRequest) -> ApiResult<PageContent> {
             Ok(alarms) => (alarm_list(alarms)),
             Err(problem) => (missing("the alarms", problem)),
         }
+        (plots::section(request).await)
         (contended(request, contention))
         (oldest(request, held))
     };
