@@ -52,6 +52,7 @@ const (
 	paramSort        = "sort"
 	paramStale       = "stale"
 	paramStat        = "stat"
+	paramTicket      = "ticket"
 	paramToken       = "token"
 	paramTtl         = "ttl"
 	paramValue       = "value"

@@ -52,6 +52,7 @@ Parameter = Literal[
     "sort",
     "stale",
     "stat",
+    "ticket",
     "token",
     "ttl",
     "value",

@@ -50,6 +50,7 @@ export type Parameter =
   | "sort"
   | "stale"
   | "stat"
+  | "ticket"
   | "token"
   | "ttl"
   | "value"

@@ -3,8 +3,8 @@
 //! The console is a client of the API inside its process. The API authorizes, limits and records every call, so that `curl` can
 //! do all that the console can. All links are relative: a proxy may serve the console below any prefix.
 //!
-//! A page is a file of `pages`; its state is a [`request::PageRequest`]. `change` has the one form of all actions, `live` the
-//! updates. Bounds: [`live::STREAMS_MAX`] streams of updates, [`FORM_BYTES_MAX`] bytes of a form.
+//! A page is a file of `pages`; its state is a `request::PageRequest`. `change` has the one form of all actions, `live` the
+//! updates. Bounds: `live::STREAMS_MAX` streams of updates, `FORM_BYTES_MAX` bytes of a form.
 
 mod assets;
 mod call;

@@ -233,9 +233,6 @@ async fn node(
         failures: failures.clone(),
         ..raft_config(&config, PeerListen::Bound(peer))
     };
-    if let Some(address) = config.unprotected() {
-        tracing::warn!(%address, "other machines can reach this address without TLS (security.mode)");
-    }
     let service = Service::start(service_config(&config), raft, metrics).await;
     let service = service.map_err(|error| not_started(&error))?;
     tracing::info!(cluster = config.cluster, http = %config.http_listen, peer = %config.peer_listen,
@@ -246,17 +243,7 @@ async fn node(
     let http_config = HttpConfig { log_filter, failures: failures.clone(), ..http_config(&config) };
     let mut front_ends = FrontEnds::default();
     let (to, registry) = (service.clone(), Arc::new(registry));
-    service.set_certificates(tls.certificates());
-    tls.deny(&service.denied_certificates());
-    tokio::spawn(deny_certificates(tls.clone(), service.clone()));
-    tokio::spawn(reload_certificates(tls.clone(), service.clone()));
-    tokio::spawn(report_memory(service.clone(), config.tree_bytes_max));
-    if let Some(backup) = config.backup.clone() {
-        let (cluster, node) = (config.cluster.clone(), service.clone());
-        tokio::spawn(make_scheduled_backups(backup, cluster, node));
-    }
-    audit_sink::start(&config.audit, host(&config), &config.data_dir, &service)
-        .map_err(|error| CommandFailure::failed(format!("audit: {error}")))?;
+    start_background_tasks(&config, &tls, &service)?;
     let http = HttpListener { listener: http, tls: tls.http };
     #[cfg(feature = "console")]
     let console = config.has_console.then(|| holdfast_console::ConsoleSettings {
@@ -292,6 +279,28 @@ async fn node(
     reporting.abort();
     systemd::stopping();
     shut_down(service, front_ends).await
+}
+
+/// Starts what a node does beside its front-ends: certificates, memory, scheduled backups and the audit trail.
+fn start_background_tasks(
+    config: &Config,
+    tls: &NodeTls,
+    service: &Service,
+) -> Result<(), CommandFailure> {
+    if let Some(address) = config.unprotected() {
+        tracing::warn!(%address, "other machines can reach this address without TLS (security.mode)");
+    }
+    service.set_certificates(tls.certificates());
+    tls.deny(&service.denied_certificates());
+    tokio::spawn(deny_certificates(tls.clone(), service.clone()));
+    tokio::spawn(reload_certificates(tls.clone(), service.clone()));
+    tokio::spawn(report_memory(service.clone(), config.tree_bytes_max));
+    if let Some(backup) = config.backup.clone() {
+        let (cluster, node) = (config.cluster.clone(), service.clone());
+        tokio::spawn(make_scheduled_backups(backup, cluster, node));
+    }
+    audit_sink::start(&config.audit, host(config), &config.data_dir, service)
+        .map_err(|error| CommandFailure::failed(format!("audit: {error}")))
 }
 
 fn service_config(config: &Config) -> ServiceConfig {

@@ -11,8 +11,8 @@ use std::time::Duration;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
 use holdfast_api::parameters::election::{RESIGNED_SESSION, SESSION, VALUE};
-use holdfast_api::parameters::{INCARNATION, 
-    ATTEMPT, CHANGE, LABELS, OWNER, RELEASED_ATTEMPT, RELEASED_TOKEN, TTL, WAIT,
+use holdfast_api::parameters::{
+    ATTEMPT, CHANGE, INCARNATION, LABELS, OWNER, RELEASED_ATTEMPT, RELEASED_TOKEN, TTL, WAIT,
 };
 use holdfast_api::{
     CallParams as _, ElectedBody, ElectionBody, ErrorCode, ParamError, ParamValue as _, Schemas,

@@ -11,8 +11,8 @@ use std::time::Instant;
 
 use holdfast_machine::Machine;
 use holdfast_types::{
-    Acquire, Command, Entry, LockName, OpenSession, Owner, Release, ReleaseTarget,
-    SessionName, Stamp,
+    Acquire, Command, Entry, LockName, OpenSession, Owner, Release, ReleaseTarget, SessionName,
+    Stamp,
 };
 
 const LOCKS: usize = 10_000;

@@ -338,7 +338,9 @@ mod tests {
 
     fn counts(durations_ms: &[u64]) -> SecondsCounts {
         let seconds = Seconds::default();
-        durations_ms.iter().for_each(|ms| seconds.note_ms(*ms));
+        for ms in durations_ms {
+            seconds.note_ms(*ms);
+        }
         seconds.counts()
     }
 

@@ -13,11 +13,10 @@ use crate::metrics::SecondsCounts;
 
 /// The time between two rows.
 pub(crate) const INTERVAL: Duration = Duration::from_secs(1);
-/// The number of rows: a quarter of an hour.
-const ROWS_MAX: usize = 900;
-
 /// One value for each [`RecentMetric`], in their order; `None` without a measurement.
 type FigureRow = [Option<u32>; RecentMetric::ALL.len()];
+/// The number of rows: a quarter of an hour.
+const ROWS_MAX: usize = 900;
 
 /// The counters and sizes at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -214,7 +213,9 @@ mod tests {
         let (rows, start) = (RecentRows::default(), Instant::now());
         let seconds = crate::metrics::Seconds::default();
         for (second, waits) in (0_u32..).zip([vec![1_000_000], vec![200; 100], vec![]]) {
-            waits.into_iter().for_each(|ms| seconds.note_ms(ms));
+            for ms in waits {
+                seconds.note_ms(ms);
+            }
             let reading = FigureReading { waits: seconds.counts(), ..FigureReading::default() };
             rows.add(reading, start + INTERVAL * second, Stamp(0));
         }

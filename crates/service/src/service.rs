@@ -335,10 +335,10 @@ mod tests {
     #[test]
     fn a_call_takes_little_room() {
         let acquire = size(|(service, acquire): (&'static Service, _)| service.acquire(acquire));
-        assert!(acquire <= 3_344, "{acquire}");
+        assert!(acquire <= 3_456, "{acquire}");
         let wait = size(|(service, queued, permit): (&'static Service, QueuedAcquire, _)| {
             queued.wait(service, permit)
         });
-        assert!(wait <= 2_160, "{wait}");
+        assert!(wait <= 2_176, "{wait}");
     }
 }

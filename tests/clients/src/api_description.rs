@@ -62,8 +62,9 @@ impl ApiDescription {
                     let codes = codes_of(response).into_iter();
                     statuses.extend(codes.filter_map(|code| Some((code, status.parse().ok()?))));
                 }
-                let named = operation["parameters"].as_array().into_iter().flatten();
-                let in_query = named.filter(|parameter| is_called && parameter["in"] == "query");
+                let described = operation["parameters"].as_array().into_iter().flatten();
+                let in_query =
+                    described.filter(|parameter| is_called && parameter["in"] == "query");
                 let names = in_query.filter_map(|parameter| parameter["name"].as_str());
                 // A family of names is no name.
                 parameters.extend(names.filter(|name| !name.contains('.')).map(str::to_owned));

@@ -137,7 +137,7 @@ fn compile_typescript(folder: &Path) -> Result<(), String> {
     )
 }
 
-/// The classes of the client and of its adapter for ShedLock, with the jars that the adapter needs.
+/// The classes of the client and of its adapter for `ShedLock`, with the jars that the adapter needs.
 fn class_path() -> Result<String, String> {
     let built = root().join("crates/client-java");
     let home = PathBuf::from(std::env::var("HOME").map_err(|_| "HOME is not set")?);

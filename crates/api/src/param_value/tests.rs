@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::parameters::recipe::{KEY, VALUE};
-use crate::parameters::session::{EVENTS_SINCE, CLOSED_INCARNATION};
+use crate::parameters::session::{CLOSED_INCARNATION, EVENTS_SINCE};
 use crate::parameters::tree::{ACL, NAME, SESSION, STAT};
 use crate::parameters::{LABELS, LIMIT, PAGE_TOKEN, TTL, WAIT, watch};
 use crate::{Query, WAIT_MAX};

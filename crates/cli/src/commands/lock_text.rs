@@ -97,15 +97,16 @@ pub(super) fn mode_text(mode: Mode, permits: u32, is_semaphore: bool) -> String 
 mod tests {
     use super::*;
 
-    fn lock(holders: &[(&str, u64)], total: u32) -> LockBody {
-        let holders: Vec<String> = holders
+    fn lock(holders_given: &[(&str, u64)], total: u32) -> LockBody {
+        let holders: Vec<String> = holders_given
             .iter()
             .map(|(session, since)| {
                 format!(r#"{{"session":"{session}","token":1,"held_for_ms":{since},"hold_count":1,"labels":{{}},"mode":"shared"}}"#)
             })
             .collect();
+        let oldest = holders_given.iter().map(|(_, since)| *since).max().unwrap_or(0);
         let json = format!(
-            r#"{{"lock":"a","mode":"shared","held":true,"holders":[{}],"holders_total":{total},"waiters":0,"queue":[],"last_token":9}}"#,
+            r#"{{"lock":"a","mode":"shared","held":true,"holders":[{}],"holders_total":{total},"waiters":0,"queue":[],"last_token":9,"oldest_hold_ms":{oldest}}}"#,
             holders.join(",")
         );
         serde_json::from_str(&json).unwrap()

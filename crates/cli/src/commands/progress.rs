@@ -124,7 +124,7 @@ mod tests {
             r#"{"lock":"nightly","mode":"exclusive","held":true,
             "holders":[{"session":"web-3","token":1,"held_for_ms":252000,"hold_count":1,"labels":{"pid":"812"}}],
             "waiters":3,"queue":[{"session":"a","waiting_for_ms":0,"labels":{}},{"session":"me","waiting_for_ms":0,"labels":{}}],
-            "last_token":1}"#,
+            "last_token":1,"oldest_hold_ms":252000}"#,
         )
         .unwrap();
         assert_eq!(
@@ -152,7 +152,7 @@ mod tests {
         };
         let json = format!(
             r#"{{"lock":"nightly","mode":"shared","held":true,"holders":[{},{}],"holders_total":2,"waiters":1,
-            "queue":[{{"session":"me-812-ab","waiting_for_ms":0,"labels":{{}}}}],"last_token":1}}"#,
+            "queue":[{{"session":"me-812-ab","waiting_for_ms":0,"labels":{{}}}}],"last_token":1,"oldest_hold_ms":252000}}"#,
             holder("web-3", 1_000),
             holder("web-4", 252_000)
         );

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 use holdfast_api::parameters::PAGE_TOKEN;
-use holdfast_api::parameters::session::{FORCE, CLOSED_INCARNATION, REASON};
+use holdfast_api::parameters::session::{CLOSED_INCARNATION, FORCE, REASON};
 use holdfast_api::{Query, SessionBody, SessionsBody, session_path};
 use holdfast_client::http::Method;
 use holdfast_client::{Call, Client, Error};

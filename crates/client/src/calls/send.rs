@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use holdfast_api::parameters::session::{
+    CLOSED_INCARNATION, EVENTS_SINCE, EVENTS_WAIT, OPEN_ATTEMPT,
+};
 use holdfast_api::parameters::{INCARNATION, TTL};
-use holdfast_api::parameters::session::{EVENTS_SINCE, EVENTS_WAIT, CLOSED_INCARNATION, OPEN_ATTEMPT};
 use holdfast_api::{Query, SessionBody, SessionEventsBody, WAIT_MAX, keepalive_path, session_path};
-use holdfast_types::{Attempt, Revision, SessionId, SessionName, millis};
+use holdfast_types::{Attempt, Labels, Revision, SessionId, SessionName, Ttl, millis};
 use serde::de::DeserializeOwned;
 
 use crate::Error;
@@ -16,7 +18,6 @@ use crate::calls::retry::{Answer, CallRoute, Delivery};
 use crate::clock::Moment;
 use crate::error::settled;
 use crate::http::{HttpResponse, Method};
-use crate::sessions::session::SessionSettings;
 
 /// The minimum time that one node gets for a call.
 const PER_NODE_MIN: Duration = Duration::from_millis(100);
@@ -30,6 +31,15 @@ const RENEWAL_PART: u32 = 4;
 const PARKED_PART: u32 = 6;
 /// The time in which the client looks for a node that accepts a parked keepalive.
 const PARK_WITHIN: Duration = Duration::from_millis(50);
+
+/// What the client asks of a session that it opens.
+#[derive(Clone, Debug)]
+pub(crate) struct SessionSettings {
+    pub(crate) ttl: Option<Ttl>,
+    pub(crate) labels: Labels,
+    /// The session that the client has used under this name: it opens no other one.
+    pub(crate) incarnation: Option<SessionId>,
+}
 
 /// The nodes, and the time in which a call must find one that answers.
 #[derive(Clone, Debug)]

@@ -96,7 +96,7 @@ impl ClientLockRequest {
         let calls = session.calls.with_timeout(self.request_timeout);
         let attempt = entries.first().and_then(|entry| entry.attempt());
         let copies = if attempt.is_some() { Copies::Harmless } else { Copies::Repeatable };
-        let call = self.call(session, attempt, self.mode, wait).copies(copies);
+        let call = self.call(session.id(), attempt, self.mode, wait).copies(copies);
         let delivery = calls.deliver_acquire(&call, is_granted_elsewhere).await;
         match entries {
             [_] => delivery.json().map(|grant| vec![grant]),

@@ -60,7 +60,7 @@ impl Hold {
         let calls = session.calls.with_timeout(request.request_timeout);
         let send = async |after| {
             let by = numbers::next_after(after);
-            let call = request.change_call(session, changed, by, change, Duration::ZERO);
+            let call = request.change_call(session.id(), changed, by, change, Duration::ZERO);
             calls.deliver(&call).await.json().result
         };
         match send(changed.unwrap_or_default()).await {
@@ -303,15 +303,13 @@ pub(crate) async fn first_of<F: Future>(futures: impl Iterator<Item = F>) -> (us
 
 /// `34; resource="orders"; floor=30`
 fn fencing_header(token: FencingToken, resource: &str, floor: FencingToken) -> String {
-    let mut value = token.to_string();
+    let mut resource_part = String::new();
     if resource.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
         let quoted = resource.replace('\\', "\\\\").replace('"', "\\\"");
-        value += &format!("; resource=\"{quoted}\"");
+        resource_part = format!("; resource=\"{quoted}\"");
     }
-    if floor != token {
-        value += &format!("; floor={floor}");
-    }
-    value
+    let floor_part = if floor == token { String::new() } else { format!("; floor={floor}") };
+    format!("{token}{resource_part}{floor_part}")
 }
 
 #[cfg(test)]

@@ -6,13 +6,14 @@ use holdfast_api::parameters::lock::{
     LIMIT, MAX_HOLD, MIN_HOLD, MODE, NAMES, PERMITS, PRIORITY, QUEUE_MAX, REENTRANT, SESSION,
     SHARD, SHARDS, VALUE,
 };
-use holdfast_api::parameters::{INCARNATION, ATTEMPT, CHANGE, OWNER, WAIT};
+use holdfast_api::parameters::{ATTEMPT, CHANGE, INCARNATION, OWNER, WAIT};
 use holdfast_api::{Query, WAIT_MAX, lock_path};
-use holdfast_types::{Attempt, Labels, LockName, Mode, Owner, ShardChoice, millis};
+use holdfast_types::{
+    Attempt, Labels, LockName, Mode, Owner, SessionId, SessionName, ShardChoice, millis,
+};
 
 use crate::calls::call::{Call, Copies};
 use crate::http::Method;
-use crate::sessions::session::Session;
 
 /// The path of a multi-lock call.
 pub(crate) const LOCKS_PATH: &str = "/v1/locks";
@@ -107,15 +108,15 @@ impl ClientLockRequest {
     /// Builds the call that changes an attempt's hold; `by` is the number of the change. It never acquires the lock.
     pub(crate) fn change_call(
         &self,
-        session: &Session,
+        (session, incarnation): (&SessionName, SessionId),
         attempt: Option<Attempt>,
         by: Attempt,
         change: &RequestedChange,
         wait: Duration,
     ) -> Call {
         let query = Query::default()
-            .with(&SESSION, &session.name)
-            .with(&INCARNATION, &session.incarnation)
+            .with(&SESSION, session)
+            .with(&INCARNATION, &incarnation)
             .with_some(&OWNER, self.owner.as_ref())
             .with(&ATTEMPT, &by)
             .with(&CHANGE, &attempt.unwrap_or(Attempt::UNNAMED))
@@ -132,7 +133,7 @@ impl ClientLockRequest {
     /// Builds the call that acquires the locks, or renews the attempt's hold.
     pub(crate) fn call(
         &self,
-        session: &Session,
+        (session, incarnation): (&SessionName, SessionId),
         attempt: Option<Attempt>,
         mode: Option<Mode>,
         wait: Duration,
@@ -141,8 +142,8 @@ impl ClientLockRequest {
         let names = if self.locks.len() == 1 { &[][..] } else { &self.locks };
         let query = Query::default()
             .with_each(&NAMES, names)
-            .with(&SESSION, &session.name)
-            .with(&INCARNATION, &session.incarnation)
+            .with(&SESSION, session)
+            .with(&INCARNATION, &incarnation)
             .with_some(&OWNER, self.owner.as_ref())
             .with_some(&ATTEMPT, attempt.as_ref())
             .with_some(&WAIT, Some(&wait).filter(|wait| !wait.is_zero()))

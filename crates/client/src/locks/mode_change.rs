@@ -147,7 +147,7 @@ impl ModeChange {
         let (session, entry) = (&self.hold.session, &self.hold.entry);
         let change = RequestedChange { mode: Some(mode), ..RequestedChange::default() };
         let by = numbers::next_after(self.newest);
-        let call = self.request.change_call(session, entry.attempt(), by, &change, wait);
+        let call = self.request.change_call(session.id(), entry.attempt(), by, &change, wait);
         let calls = session.calls.with_timeout(self.request.request_timeout);
         let mut is_granted_elsewhere = false;
         loop {

@@ -74,9 +74,7 @@ pub(super) async fn arrive(
         target,
         arrival: Some(request),
     };
-    let party = party
-        .with(&INCARNATION, &session.incarnation)
-        .with(&recipe::PARTIES, &parties);
+    let party = party.with(&INCARNATION, &session.incarnation).with(&recipe::PARTIES, &parties);
     let until = Instant::now() + wait;
     let arrive = async |request| {
         let arrival = party.clone().with(&recipe::ARRIVAL, &request);

@@ -10,10 +10,10 @@ use std::time::Duration;
 use holdfast_types::{Labels, SessionName, Ttl, millis};
 use tokio::sync::Mutex;
 
-use crate::calls::send::Calls;
+use crate::calls::send::{Calls, SessionSettings};
 use crate::error::argument;
 use crate::sessions::renewal;
-use crate::sessions::session::{Session, SessionSettings, SessionUse};
+use crate::sessions::session::{Session, SessionUse};
 use crate::{Error, Loss, numbers};
 
 const SESSIONS_MAX: usize = 64;

@@ -7,12 +7,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use holdfast_types::{Attempt, Labels, Revision, SessionId, SessionName, Ttl};
+use holdfast_types::{Attempt, Revision, SessionId, SessionName};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use crate::calls::numbered::NumberedCalls;
-use crate::calls::send::{Calls, timer};
+use crate::calls::send::{Calls, SessionSettings, timer};
 use crate::clock::Moment;
 use crate::error::{argument, newest_attempt};
 use crate::locks::queue_entry::{ClientQueueEntry, EntryStage, QueueEntries, release_call};
@@ -26,15 +26,6 @@ pub(crate) struct SessionUsers {
     pub(crate) since: Moment,
     /// Whether the client may use the session again.
     pub(crate) client: bool,
-}
-
-/// What the client asks of a session that it opens.
-#[derive(Clone, Debug)]
-pub(crate) struct SessionSettings {
-    pub(crate) ttl: Option<Ttl>,
-    pub(crate) labels: Labels,
-    /// The session that the client has used under this name: it opens no other one.
-    pub(crate) incarnation: Option<SessionId>,
 }
 
 pub(crate) struct Session {
@@ -95,6 +86,11 @@ impl Session {
             runtime,
             numbered_calls: NumberedCalls::new(),
         }))
+    }
+
+    /// The name and the incarnation, which together name this session alone.
+    pub(crate) fn id(&self) -> (&SessionName, SessionId) {
+        (&self.name, self.incarnation)
     }
 
     /// Returns the deadline while the session certainly lives, or the loss.

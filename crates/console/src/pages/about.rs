@@ -1,5 +1,7 @@
 //! About: the version of the node, the feature level of the cluster, and the log of the node for ten minutes.
 
+use std::future::ready;
+
 use axum::http::Method;
 use futures_util::FutureExt as _;
 use holdfast_api::{ClusterBody, VersionBody};
@@ -20,7 +22,7 @@ pub(super) static PAGE: ConsolePage = ConsolePage {
 };
 
 pub(super) static SET_LOG: ConsoleAction =
-    ConsoleAction { name: "set-log", plan: |request| set_log(request).boxed() };
+    ConsoleAction { name: "set-log", plan: |request| ready(Ok(set_log(request))).boxed() };
 
 const LEVELS: [&str; 5] = ["error", "warn", "info", "debug", "trace"];
 
@@ -92,11 +94,11 @@ fn documents() -> Markup {
     }
 }
 
-async fn set_log(request: &PageRequest) -> ApiResult<PlannedChange> {
+fn set_log(request: &PageRequest) -> PlannedChange {
     let wanted = request.fields.get("log").unwrap_or_default();
     let level = LEVELS.into_iter().find(|level| *level == wanted).unwrap_or("debug");
     let query = vec![("log", level.to_owned()), ("for", "10m".to_owned())];
-    Ok(PlannedChange {
+    PlannedChange {
         title: format!("Log with level {level}"),
         button: "Change the log",
         effect: html! { p { "This node logs with level " strong { (level) } " for ten minutes. Then the configured filter applies again." } },
@@ -105,7 +107,7 @@ async fn set_log(request: &PageRequest) -> ApiResult<PlannedChange> {
         typed: None,
         back: "about".to_owned(),
         has_secret: false,
-    })
+    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Access: the mode, the subjects with their roles, the access tokens, the refused calls, and "can X do Y?".
 
+use std::future::ready;
+
 use axum::http::{Method, StatusCode};
 use futures_util::FutureExt as _;
 use holdfast_api::{
@@ -25,7 +27,7 @@ pub(super) static PAGE: ConsolePage = ConsolePage {
 };
 
 pub(super) static NEW_TOKEN: ConsoleAction =
-    ConsoleAction { name: "new-token", plan: |request| new_token(request).boxed() };
+    ConsoleAction { name: "new-token", plan: |request| ready(Ok(new_token(request))).boxed() };
 pub(super) static ROTATE_TOKEN: ConsoleAction =
     ConsoleAction { name: "rotate-token", plan: |request| rotate_token(request).boxed() };
 pub(super) static DELETE_TOKEN: ConsoleAction =
@@ -140,7 +142,7 @@ fn subject_table(subjects: &SubjectsBody) -> Markup {
                 tbody { @for subject in &subjects.subjects { tr data-subject=(subject.subject) {
                     th scope="row" { (name(subject.subject.as_str())) }
                     td { @for role in &subject.roles { span.tag { (visible(role.as_str())) } " " } }
-                    td { @for certificate in &subject.certificates { (name(certificate.to_string())) " " } }
+                    td { @for certificate in &subject.certificates { (name(certificate.as_str())) " " } }
                 } } }
             } }
         }
@@ -207,7 +209,7 @@ fn verdict_text(verdict: &VerdictBody) -> Markup {
     }
 }
 
-async fn new_token(request: &PageRequest) -> ApiResult<PlannedChange> {
+fn new_token(request: &PageRequest) -> PlannedChange {
     let subject = request.fields.get("subject").unwrap_or_default().to_owned();
     let effect = html! {
         p { "Subject " (name(&subject)) " gets one more access token, with the lifetime of the token policy." }
@@ -215,13 +217,13 @@ async fn new_token(request: &PageRequest) -> ApiResult<PlannedChange> {
     };
     let query = vec![("subject", subject.clone())];
     let call = ApiCall { method: Method::POST, path: "/v1/auth/tokens".to_owned(), query };
-    Ok(planned(
+    planned(
         format!("New access token for {subject}"),
         "Create the access token",
         effect,
         call,
         true,
-    ))
+    )
 }
 
 async fn rotate_token(request: &PageRequest) -> ApiResult<PlannedChange> {
@@ -296,12 +298,12 @@ mod tests {
 
     #[test]
     fn a_token_has_its_actions_only_for_a_reader_who_may_use_them() {
-        let text = r#"{"id":"00112233445566ff","subject":"ci/deploy","created_at":"2026-03-01T14:05:09.000Z","expired":true,
+        let text = r#"{"id":"0123456789abc","subject":"ci/deploy","created_at":"2026-03-01T14:05:09.000Z","expired":true,
             "expires_at":"2026-03-02T14:05:09.000Z"}"#;
         let token: AccessTokenBody = serde_json::from_str(text).unwrap();
         let row =
             |may_manage| token_row(&token, may_manage, Stamp(1_772_373_969_000)).into_string();
-        assert!(row(true).contains("act?do=rotate-token&amp;id=00112233445566ff"), "{}", row(true));
+        assert!(row(true).contains("act?do=rotate-token&amp;id=0123456789abc"), "{}", row(true));
         assert!(!row(false).contains("act?") && row(false).contains("expired"), "{}", row(false));
     }
 

@@ -77,7 +77,7 @@ async fn render(request: &PageRequest) -> ApiResult<PageContent> {
     let live = match &window {
         Ok(window) => rows(&filter, window),
         // The node has forgotten the changes that a paused page shows.
-        Err(problem) if problem.code == ErrorCode::Compacted => {
+        Err(problem) if problem.code == ErrorCode::RevisionCompacted => {
             html! { p id="gap" { "The node has forgotten these changes. " a href="events" { "Show the newest" } } }
         }
         Err(problem) => problem_box(problem),

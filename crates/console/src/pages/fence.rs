@@ -27,7 +27,7 @@ const HOLDS_MAX: usize = 1_000;
 
 async fn render(request: &PageRequest) -> ApiResult<PageContent> {
     let token = request.fields.get("token").and_then(|token| token.parse::<u64>().ok());
-    let asked = if request.fields.has("name") { Some(request.lock()?) } else { None };
+    let asked = if request.fields.get("name").is_some() { Some(request.lock()?) } else { None };
     let live = match (&asked, token) {
         (Some(lock), Some(token)) => answer(request, lock, token).await?,
         (Some(_), None) => html! { p { "Give the token of a write or of a log." } },

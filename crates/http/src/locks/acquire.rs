@@ -7,13 +7,13 @@ use holdfast_api::parameters::lock::{
     DURABLE_REASON, ENQUEUE, HOLD, LIMIT, MAX_HOLD, MIN_HOLD, MODE, PERMITS, PRIORITY, QUEUE_MAX,
     REENTRANT, SESSION, SHARD, SHARDS, VALUE,
 };
-use holdfast_api::parameters::{INCARNATION, ATTEMPT, CHANGE, LABELS, OWNER, TTL, WAIT};
+use holdfast_api::parameters::{ATTEMPT, CHANGE, INCARNATION, LABELS, OWNER, TTL, WAIT};
 use holdfast_api::{
     CallParams as _, EnqueuedBody, ErrorCode, GrantBody, ParamError, Schemas, params,
 };
 use holdfast_types::{
-    Acquire, AcquireOptions, Attempt, Data, Labels, Mode, Owner, Right, SessionId, SessionName, ShardChoice,
-    ShardRequest, Ttl, millis,
+    Acquire, AcquireOptions, Attempt, Data, Labels, Mode, Owner, Right, SessionId, SessionName,
+    ShardChoice, ShardRequest, Ttl, millis,
 };
 
 use super::acquire_stream::stream;

@@ -4,7 +4,8 @@ use axum::http::{HeaderName, StatusCode};
 use holdfast_api::{ErrorCode, FENCING_TOKEN, GrantBody, ParamError};
 use holdfast_service::{Granted, Response, session_or_anonymous};
 use holdfast_types::{
-    Attempt, FencingToken, Labels, LockName, OpenSession, Revision, SessionId, SessionName, Stamp, Ttl,
+    Attempt, FencingToken, Labels, LockName, OpenSession, Revision, SessionId, SessionName, Stamp,
+    Ttl,
 };
 use serde::Serialize;
 

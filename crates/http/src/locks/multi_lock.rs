@@ -6,7 +6,7 @@ use axum::http::StatusCode;
 use holdfast_api::parameters::lock::{
     MAX_HOLD, MULTI_LOCK_MODE, NAMES, QUEUE_MAX, RELEASED_MULTI_LOCK_SESSION, SESSION,
 };
-use holdfast_api::parameters::{INCARNATION, ATTEMPT, LABELS, OWNER, RELEASED_ATTEMPT, TTL, WAIT};
+use holdfast_api::parameters::{ATTEMPT, INCARNATION, LABELS, OWNER, RELEASED_ATTEMPT, TTL, WAIT};
 use holdfast_api::{
     CallParams as _, ErrorCode, GrantAllBody, GrantBody, ParamError, Schemas, params,
 };

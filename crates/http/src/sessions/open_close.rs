@@ -3,7 +3,7 @@
 //! With `force` an operator closes the session of another client.
 
 use axum::http::{HeaderValue, StatusCode, header};
-use holdfast_api::parameters::session::{FORCE, CLOSED_INCARNATION, OPEN_ATTEMPT, REASON};
+use holdfast_api::parameters::session::{CLOSED_INCARNATION, FORCE, OPEN_ATTEMPT, REASON};
 use holdfast_api::parameters::{INCARNATION, LABELS, TTL};
 use holdfast_api::{
     CallParams as _, ErrorCode, ParamError, Schemas, SessionBody, params, session_path,

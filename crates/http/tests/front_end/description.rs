@@ -160,9 +160,11 @@ async fn values_beyond_the_described_bounds_are_rejected_and_values_within_them_
                     {
                         "&zone=b"
                     }
-                    ("/v1/sessions/{id}", "attempt") => "",
+                    ("/v1/sessions/{id}", "attempt" | "incarnation") => "",
                     (_, "change") => "&session=me&attempt=9223372036854775807",
-                    (_, "request" | "attempt") if !base.contains("session=") => "&session=me",
+                    (_, "request" | "attempt" | "incarnation") if !base.contains("session=") => {
+                        "&session=me"
+                    }
                     ("/v1/tree/{path}", "ephemeral") | ("/v1/release-requests/{name}", "owner") => {
                         "&session=me"
                     }

@@ -13,7 +13,7 @@ const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/http-api.md"
 const FIRST: &str = "\n## Locks\n";
 const LAST: &str = "\n## Cluster and node\n";
 /// Prefixes of numbers and times that differ between runs.
-const VARIABLE: [&str; 18] = [
+const VARIABLE: [&str; 20] = [
     "revision\":",
     "revision: ",
     "_at\":\"",
@@ -27,6 +27,8 @@ const VARIABLE: [&str; 18] = [
     "index\":",
     "waited_ms\":",
     "for_ms\":",
+    "oldest_hold_ms\":",
+    "longest_wait_ms\":",
     "_in_ms\":",
     "renewal_ms\":",
     "for another ",

@@ -60,17 +60,15 @@ pub(super) fn count(len: usize) -> u32 {
 impl Machine {
     pub(super) fn arrive(&mut self, arrive: Arrive, ctx: &mut ApplyContext<'_>) -> Outcome {
         check_range(arrive.parties, Recipe::PARTIES_MAX)?;
-        match self.session_for(&arrive.open)? {
-            Some(id) => self.arrive_in_session(id, arrive, ctx),
-            None => {
-                let ended = self.sessions.tombstone(&arrive.open.session);
-                let newest = ended.map_or(RequestNumber(0), |ended| ended.requests_over);
-                if arrive.request.is_some_and(|request| request <= newest) {
-                    return Err(SessionRejection::RequestOver { newest }.into());
-                }
-                self.arrive_new(None, arrive, ctx)
-            }
+        if let Some(id) = self.session_for(&arrive.open)? {
+            return self.arrive_in_session(id, arrive, ctx);
         }
+        let ended = self.sessions.tombstone(&arrive.open.session);
+        let newest = ended.map_or(RequestNumber(0), |ended| ended.requests_over);
+        if arrive.request.is_some_and(|request| request <= newest) {
+            return Err(SessionRejection::RequestOver { newest }.into());
+        }
+        self.arrive_new(None, arrive, ctx)
     }
 
     fn arrive_in_session(

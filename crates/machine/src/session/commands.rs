@@ -19,34 +19,31 @@ impl Machine {
         attempt: Option<Attempt>,
         ctx: &mut ApplyContext<'_>,
     ) -> Outcome {
-        let (id, ttl, created) = match self.session_for(&open)? {
-            Some(id) => {
-                if open.password.is_some() && !self.is_opened_by(id, open.password) {
-                    return Err(no_session(open.session));
+        let (id, ttl, created) = if let Some(id) = self.session_for(&open)? {
+            if open.password.is_some() && !self.is_opened_by(id, open.password) {
+                return Err(no_session(open.session));
+            }
+            let ttl = if open.password.is_some() {
+                self.set_labels(id, &open.labels);
+                let ttl = self.renew_lease(id, open.ttl, ctx);
+                self.attach(id, ctx);
+                ttl
+            } else {
+                let ttl = self.renew_lease_by_name(id, &open, attempt, ctx);
+                // An open without settings is not repeated after the end of the session either.
+                if let Some(session) = self.sessions.get_mut(id) {
+                    session.settings_by = session.settings_by.max(attempt.unwrap_or_default());
                 }
-                let ttl = if open.password.is_some() {
-                    self.set_labels(id, &open.labels);
-                    let ttl = self.renew_lease(id, open.ttl, ctx);
-                    self.attach(id, ctx);
-                    ttl
-                } else {
-                    let ttl = self.renew_lease_by_name(id, &open, attempt, ctx);
-                    // An open without settings is not repeated after the end of the session either.
-                    if let Some(session) = self.sessions.get_mut(id) {
-                        session.settings_by = session.settings_by.max(attempt.unwrap_or_default());
-                    }
-                    ttl
-                };
-                (id, ttl, false)
-            }
-            None => {
-                self.check_open_attempt(&open.session, attempt)?;
-                self.check_chosen_id(&open)?;
-                self.check_room_for_session()?;
-                let id = self.open_new_session(open, attempt, ctx);
-                let ttl = self.sessions.get(id).map_or(Ttl::DEFAULT, |session| session.ttl);
-                (id, ttl, true)
-            }
+                ttl
+            };
+            (id, ttl, false)
+        } else {
+            self.check_open_attempt(&open.session, attempt)?;
+            self.check_chosen_id(&open)?;
+            self.check_room_for_session()?;
+            let id = self.open_new_session(open, attempt, ctx);
+            let ttl = self.sessions.get(id).map_or(Ttl::DEFAULT, |session| session.ttl);
+            (id, ttl, true)
         };
         Ok(Reply::SessionOpened(SessionOpenedReply { id, ttl, created }))
     }

@@ -277,11 +277,7 @@ fn raised(kind: AlarmKind, facts: &AlarmFacts) -> Option<(AlarmSeverity, String)
             let detail = "no majority has confirmed the state of this node since its start";
             (facts.state_check == StateCheck::Unverified).then(|| (Warning, detail.to_owned()))
         }
-        AlarmKind::Sealed => {
-            let (Seal { by, reason, .. }, age) = facts.seal.as_ref()?;
-            let by = by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
-            Some((Warning, format!("sealed{by} {} ago: {reason}", days(*age))))
-        }
+        AlarmKind::Sealed => Some((Warning, sealed(facts)?)),
         AlarmKind::ForeignRecipe => Some((Warning, foreign_recipe(facts)?)),
         AlarmKind::MemberAddress => Some((Warning, member_address(facts)?)),
         AlarmKind::MemoryHigh => memory_high(facts.memory?),
@@ -294,6 +290,12 @@ fn raised(kind: AlarmKind, facts: &AlarmFacts) -> Option<(AlarmSeverity, String)
         AlarmKind::LockWaitLong => Some((Warning, long_waits(&facts.long_waits)?)),
         AlarmKind::LockHoldOld => Some((Warning, old_holds(&facts.old_holds)?)),
     }
+}
+
+fn sealed(facts: &AlarmFacts) -> Option<String> {
+    let (Seal { by, reason, .. }, age) = facts.seal.as_ref()?;
+    let by = by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
+    Some(format!("sealed{by} {} ago: {reason}", days(*age)))
 }
 
 fn foreign_recipe(facts: &AlarmFacts) -> Option<String> {

@@ -119,8 +119,8 @@ impl OrphanedWaits {
 #[cfg(test)]
 mod tests {
     use holdfast_types::{
-        Acquire, Arrive, BarrierKind, Entry, LockName, OpenSession, Owner, RecipeName,
-        SessionName, Stamp,
+        Acquire, Arrive, BarrierKind, Entry, LockName, OpenSession, Owner, RecipeName, SessionName,
+        Stamp,
     };
 
     use super::*;

@@ -126,7 +126,9 @@ async fn check_names(arguments: &Arguments) -> Result<bool, String> {
     differences.extend(rejections::differences(&table, &api, &arguments.adapter).await?);
     let word = if differences.is_empty() { "pass" } else { "FAIL" };
     write(&format!("{word}         names and errors\n"));
-    differences.iter().for_each(|difference| write(&format!("    {difference}\n")));
+    for difference in &differences {
+        write(&format!("    {difference}\n"));
+    }
     Ok(differences.is_empty())
 }
 

@@ -4,6 +4,11 @@ use std::process::ExitCode;
 
 /// The programs of the pages, which are no part of this crate's interface.
 #[expect(clippy::print_stdout, reason = "the programs of the pages print their results")]
+#[expect(
+    clippy::duration_suboptimal_units,
+    clippy::type_complexity,
+    reason = "the pages are for readers"
+)]
 mod programs {
     use std::process::Termination as _;
 

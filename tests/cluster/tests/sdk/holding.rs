@@ -229,7 +229,7 @@ fn lock_name(name: &str) -> holdfast_client::LockName {
     holdfast_client::LockName::new(name).expect("a name")
 }
 
-/// The caller must see the end of a session that it named, whoever ended it. The next calls open no other one.
+/// The caller must see the end of a session that it named, also if an operator ended it. The next calls open no other one.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_named_session_that_another_program_closed_is_lost_until_the_caller_closes_it() {
     let cluster = Cluster::three().await;

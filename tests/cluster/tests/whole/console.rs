@@ -15,7 +15,7 @@ impl<'h> Browser<'h> {
     async fn open(http: &'h Http) -> Self {
         let mut browser = Self { http, cookies: String::new() };
         let page = browser.get("/ui/login").await;
-        browser.cookies = cookie(&page).to_owned();
+        cookie(&page).clone_into(&mut browser.cookies);
         browser
     }
 

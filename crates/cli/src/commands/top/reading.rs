@@ -74,7 +74,8 @@ pub(super) async fn read_repeatedly(
 ) {
     loop {
         let lock = opened.borrow_and_update().clone();
-        let (nodes, content) = tokio::join!(client.cluster(), content(&client, &prefix, lock));
+        let (nodes, content) =
+            tokio::join!(client.cluster(), content(&client, prefix.clone(), lock));
         let nodes = nodes.as_ref().map(TopNodes::of).map_err(ToString::to_string);
         if readings.send(TopReading { nodes, content }).await.is_err() {
             return;
@@ -86,9 +87,9 @@ pub(super) async fn read_repeatedly(
     }
 }
 
-async fn content(client: &Client, prefix: &Option<String>, lock: Option<LockName>) -> TopContent {
+async fn content(client: &Client, prefix: Option<String>, lock: Option<LockName>) -> TopContent {
     let Some(lock) = lock else {
-        let locks = locks(client, prefix.clone()).await;
+        let locks = locks(client, prefix).await;
         return TopContent::Locks(locks.map_err(|error| error.to_string()));
     };
     let body = client.call(&Call::get(lock_path(&lock))).await;

@@ -298,7 +298,7 @@ mod tests {
     fn lock_reading(name: &str) -> TopReading {
         let waiter =
             r#"{"session":"w","waiting_for_ms":3000,"labels":{},"mode":"exclusive","priority":5}"#;
-        let queue = vec![waiter; 9].join(",");
+        let queue = [waiter; 9].join(",");
         let json = format!(
             r#"{{"lock":"{name}","mode":"exclusive","held":true,"holders":[{{"session":"s1","token":4,"held_for_ms":1000,"hold_count":1,"labels":{{}}}}],"holders_total":1,"waiters":9,"queue":[{queue}],"last_token":5}}"#
         );

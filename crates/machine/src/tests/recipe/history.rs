@@ -7,6 +7,7 @@ use crate::tests::script_commands::session_name;
 
 /// One step of a history.
 #[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "most moves are commands")]
 pub(super) enum Move {
     Command(Option<NumberedCall>, Recipe),
     /// The n-th member leaves the present generation or round.
@@ -79,9 +80,8 @@ pub(in crate::tests) fn recipe() -> impl Strategy<Value = Recipe> {
 fn arrive() -> impl Strategy<Value = Recipe> {
     let parties = prop_oneof![8 => Just(3_u32), 3 => Just(2), 1 => Just(1), 1 => Just(0)];
     let wait = prop::option::weighted(0.85, 1..9_u64);
-    let open = (session(), super::super::history::incarnation()).prop_map(
-        |(session, incarnation)| OpenSession { incarnation, ..OpenSession::of(session) },
-    );
+    let open = (session(), super::super::history::incarnation())
+        .prop_map(|(session, incarnation)| OpenSession { incarnation, ..OpenSession::of(session) });
     (barrier_kind(), recipe_name(), parties, open, owner(), request(), wait).prop_map(
         |(barrier_kind, name, parties, open, owner, request, wait_ms)| {
             Recipe::Arrive(Arrive { barrier_kind, name, parties, open, owner, request, wait_ms })

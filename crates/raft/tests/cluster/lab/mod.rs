@@ -21,8 +21,8 @@ use holdfast_raft::{
 };
 use holdfast_storage::{FaultyDisk, Log};
 use holdfast_types::{
-    Actor, Applied, Command, Invitation, MemberAddresses, MembershipChange, NodeId,
-    OpenSession, Outcome, Revision, SecretHash, SessionName, SessionStatus, Stamp, Ttl, VotingRole,
+    Actor, Applied, Command, Invitation, MemberAddresses, MembershipChange, NodeId, OpenSession,
+    Outcome, Revision, SecretHash, SessionName, SessionStatus, Stamp, Ttl, VotingRole,
 };
 use parking_lot::Mutex;
 use tempfile::TempDir;

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use holdfast_machine::Machine;
 use holdfast_types::{
-    ClusterId, Command, Entry, FeatureLevel, NodeId, OpenSession, Outcome, SessionId,
-    SessionName, Stamp, Ttl,
+    ClusterId, Command, Entry, FeatureLevel, NodeId, OpenSession, Outcome, SessionId, SessionName,
+    Stamp, Ttl,
 };
 
 use super::*;

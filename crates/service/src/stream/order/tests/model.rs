@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use holdfast_machine::Machine;
 use holdfast_types::{
-    Caller, Command, Create, CreateKind, Entry, Multi, Op, OpenSession, Password, Reply,
-    Revision, SessionName, SessionOpenedReply, Stamp, Ttl, ZnodePath,
+    Caller, Command, Create, CreateKind, Entry, Multi, Op, OpenSession, Password, Reply, Revision,
+    SessionName, SessionOpenedReply, Stamp, Ttl, ZnodePath,
 };
 use proptest::prelude::*;
 

@@ -51,6 +51,7 @@ enum Parameter {
     SORT("sort"),
     STALE("stale"),
     STAT("stat"),
+    TICKET("ticket"),
     TOKEN("token"),
     TTL("ttl"),
     VALUE("value"),
