@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-/// The width of a plot, in units of its own coordinates; the page scales it.
+/// The width of a plot, in the units of its `viewBox`; the page scales it.
 const WIDTH: f64 = 600.0;
 /// The height of one row of a timeline.
 const ROW: f64 = 18.0;

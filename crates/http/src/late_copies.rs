@@ -16,6 +16,8 @@ pub(crate) enum LateCopies {
     ReleasePermits,
     /// The `token` of a hold.
     Token,
+    /// The `token` of a hold, or the `ticket` of a hold or a wait.
+    TokenOrTicket,
     /// The `incarnation` of a session.
     Incarnation,
     /// A `session` and a `request`: the call is executed once ([`crate::idempotency::number`]).
@@ -84,7 +86,10 @@ impl LateCopies {
             Self::Token if has("token") => {
                 "repeat this call with the same token: it has one effect"
             }
-            Self::Token => {
+            Self::TokenOrTicket if has("token") || has("ticket") => {
+                "repeat this call with the same token or ticket: it has one effect"
+            }
+            Self::Token | Self::TokenOrTicket => {
                 "read the lock before you repeat this call, which may concern a later hold: add token"
             }
             Self::Incarnation => {
@@ -145,6 +150,7 @@ impl LateCopies {
             Self::Token => {
                 ["`token`", "none: the first response, 409 `not-holder`, or 0 holds", "always"]
             }
+            Self::TokenOrTicket => ["`token` or `ticket`", "none: 0 holds", "always"],
             Self::Incarnation => ["`incarnation`", "none", "always"],
             Self::Request => [
                 "`session` and `request`",
@@ -182,12 +188,13 @@ mod tests {
     use crate::operations::OPERATIONS;
 
     const PAGE: &str = include_str!("../../../docs/semantics.md");
-    const ALL: [LateCopies; 17] = [
+    const ALL: [LateCopies; 18] = [
         LateCopies::Attempt,
         LateCopies::OpenAttempt,
         LateCopies::Release,
         LateCopies::ReleasePermits,
         LateCopies::Token,
+        LateCopies::TokenOrTicket,
         LateCopies::Incarnation,
         LateCopies::Request,
         LateCopies::SecretRequest,
@@ -237,6 +244,10 @@ mod tests {
                 assert!(!may_hold || next.contains("DELETE"), "{late_copies:?}: {next}");
             }
         }
+        for name in ["token", "ticket"] {
+            let next = LateCopies::TokenOrTicket.after_unknown_outcome(|given| given == name);
+            assert!(next.contains("repeat this call"), "{name}: {next}");
+        }
         let of =
             |name: &'static str| LateCopies::Attempt.after_unknown_outcome(|given| given == name);
         assert!(of("reason").contains("DELETE it with its token"), "{}", of("reason"));
@@ -253,6 +264,7 @@ mod tests {
                 LateCopies::Attempt | LateCopies::OpenAttempt | LateCopies::Release => &["attempt"],
                 LateCopies::ReleasePermits => &["attempt", "token", "request"],
                 LateCopies::Token => &["token"],
+                LateCopies::TokenOrTicket => &["token", "ticket"],
                 LateCopies::Incarnation => &["incarnation"],
                 LateCopies::Request | LateCopies::SecretRequest | LateCopies::Arrival => {
                     &["session", "request"]

@@ -213,7 +213,7 @@ fn new_token(request: &PageRequest) -> PlannedChange {
     let subject = request.fields.get("subject").unwrap_or_default().to_owned();
     let effect = html! {
         p { "Subject " (name(&subject)) " gets one more access token, with the lifetime of the token policy." }
-        p { "The page after this one shows the secret once. Nobody can read it later." }
+        p { "The next page shows the secret once. No call returns it later." }
     };
     let query = vec![("subject", subject.clone())];
     let call = ApiCall { method: Method::POST, path: "/v1/auth/tokens".to_owned(), query };
@@ -230,7 +230,7 @@ async fn rotate_token(request: &PageRequest) -> ApiResult<PlannedChange> {
     let token = wanted(request).await?;
     let effect = html! {
         p { "Subject " (name(token.subject.as_str())) " gets a new access token. The token " code { (token.id) } " stays valid for 24 hours." }
-        p { "The page after this one shows the secret once. Nobody can read it later." }
+        p { "The next page shows the secret once. No call returns it later." }
     };
     let path = format!("{}/rotate", holdfast_api::access_token_path(token.id));
     let call = ApiCall { method: Method::POST, path, query: Vec::new() };

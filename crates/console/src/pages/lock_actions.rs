@@ -44,7 +44,7 @@ fn holder<'l>(lock: &'l LockBody, token: Option<&str>) -> ApiResult<&'l HolderBo
     found.ok_or_else(|| {
         let code = (ErrorCode::NotHolder, StatusCode::CONFLICT);
         let present = lock.holder().map_or_else(
-            || "nobody holds it now".to_owned(),
+            || "no session holds it now".to_owned(),
             |now| format!("session {} holds it now, with the token {}", now.session, now.token),
         );
         let name = &lock.lock;
@@ -115,7 +115,7 @@ fn loss(lock: &LockBody, holder: &HolderBody) -> Markup {
                 _ if holders_after(lock) > 0 => li { (count(holders_after(lock), "other holder")) " keep the lock." },
                 Some(next) => li { "Next holder: " (name(next.session.as_str()))
                     @if delay > 0 { ", after the lock delay of " (measured(delay)) } ". It gets a larger token." },
-                None => li { "Next holder: none, because nobody waits. The lock is free." },
+                None => li { "No session waits: the lock is free afterwards." },
             }
         }
     }
@@ -132,7 +132,7 @@ async fn request_release(request: &PageRequest) -> ApiResult<PlannedChange> {
     let effect = html! {
         ul {
             li { "Session " (name(holder.session.as_str())) " is asked to release the lock within " (visible(&deadline)) "." }
-            li { "It keeps the lock if it does not: nobody loses anything by this call." }
+            li { "It keeps the lock if it does not: this call ends no hold." }
         }
     };
     let call = ApiCall {
@@ -302,7 +302,7 @@ mod tests {
             "{text}"
         );
         lock.queue.clear();
-        assert!(loss(&lock, &lock.holders[0]).into_string().contains("Next holder: none"));
+        assert!(loss(&lock, &lock.holders[0]).into_string().contains("No session waits"));
         lock.holders_total = 3;
         assert!(loss(&lock, &lock.holders[0]).into_string().contains("2 other holders keep"));
     }

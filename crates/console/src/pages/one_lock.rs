@@ -99,7 +99,7 @@ fn holders(lock: &LockBody, may: LockRights, now: Stamp) -> Markup {
     html! {
         section aria-labelledby="holders-title" {
             h2 id="holders-title" { "Holders" }
-            @if lock.holders.is_empty() { p { "Nobody holds the lock." } } @else {
+            @if lock.holders.is_empty() { p { "No session holds the lock." } } @else {
                 div class="scroll" {
                     table id="holders" class="rows" {
                         thead { tr {

@@ -86,7 +86,7 @@ fn election_card(election: &ElectionBody, now: Stamp) -> Markup {
                     @if let Some(age) = election.leading_for_ms { " for " (since(before(now, age), now)) }
                     ", token " (leader.token)
                     @if let Some(value) = &leader.value { ": " (visible(value)) } },
-                None => p data-field="leader" { "Nobody leads." },
+                None => p data-field="leader" { "This election has no leader." },
             }
             p { (count(election.candidates_total.into(), "candidate")) @if !election.candidates.is_empty() { ":" } }
             ol { @for candidate in &election.candidates {

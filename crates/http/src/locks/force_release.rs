@@ -20,7 +20,7 @@ pub(crate) static OPERATION: Operation = Operation {
         ResponseSpec::ok(about, Schemas::of::<ForceReleasedBody>)
     },
     errors: &[ErrorCode::NotFound],
-    late_copies: LateCopies::Token,
+    late_copies: LateCopies::TokenOrTicket,
     ..Operation::change(
         "forceRelease",
         Method::Post,
