@@ -60,12 +60,16 @@ function morphChildren(from, to) {
 }
 
 function showFragment(markup) {
+  const leader = byId("place")?.dataset.leader;
   const parsed = new DOMParser().parseFromString(markup, "text/html");
   for (const wanted of parsed.querySelectorAll("#live, #place")) {
     const present = byId(wanted.id);
     if (present) morph(present, wanted);
   }
   receivedAt = Date.now();
+  const place = byId("place");
+  // Compared with what the page showed: a leader that died before the stream began is told, too.
+  if (place && place.dataset.leader !== leader) say(`${place.textContent}.`, place.dataset.leader ? "good" : "warning");
   prepare(document);
   correctAddresses();
   select(selected);

@@ -15,7 +15,6 @@ use axum::http::{HeaderName, HeaderValue, Response};
 use bytes::Bytes;
 use futures_util::stream::unfold;
 use holdfast_api::{CallerBody, ClusterBody, ErrorCode, Problem};
-use holdfast_types::NodeId;
 use serde::Serialize;
 use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
@@ -91,7 +90,7 @@ fn event_stream(body: Body) -> Response<Body> {
 struct LiveUpdates {
     page: &'static ConsolePage,
     request: PageRequest,
-    /// Where the latest rendering came from.
+    /// Where the region that the reader sees came from.
     place: ClusterPlace,
     /// The latest region, without the texts of its times.
     sent: String,
@@ -151,20 +150,20 @@ impl LiveUpdates {
         if !rested && !is_old {
             return None;
         }
-        let before = std::mem::replace(&mut self.place, place);
-        let rendered = self.render().await;
-        match rendered {
+        match self.render().await {
             Ok(content) => {
-                let recovered = self.failed.take().is_some();
+                self.place = place;
+                let recovered = self.failed.take();
+                let recovered = recovered.map(|_| status("The page is up to date again.", "good"));
                 let region = content.live_region().into_string();
                 let mark = layout::place_mark(place).into_string();
                 let text = without_counts(&region) + &mark;
-                let said = said(before, place, recovered);
-                if text == self.sent && said.is_none() {
+                if text == self.sent && recovered.is_none() {
                     return None;
                 }
                 self.sent = text;
-                Some((event("fragment", &(region + &mark)) + &said.unwrap_or_default(), true))
+                // The region comes last: a new leader in it is what the reader hears.
+                Some((recovered.unwrap_or_default() + &event("fragment", &(region + &mark)), true))
             }
             Err(problem) => self.failure(&problem),
         }
@@ -206,19 +205,6 @@ impl LiveUpdates {
     }
 }
 
-/// What happened between two renderings, in words.
-fn said(before: ClusterPlace, now: ClusterPlace, recovered: bool) -> Option<String> {
-    let sentence = |leader: Option<NodeId>| match leader {
-        None => ("The cluster has no leader: it elects one. Changes wait.".to_owned(), "warning"),
-        Some(leader) => (format!("Node {leader} leads now."), "good"),
-    };
-    if before.node.is_some() && before.leader != now.leader {
-        let (text, tone) = sentence(now.leader);
-        return Some(status(&text, tone));
-    }
-    recovered.then(|| status("The page is up to date again.", "good"))
-}
-
 fn status(text: &str, tone: &str) -> String {
     event("status", &json!({ "text": text, "tone": tone }))
 }
@@ -238,18 +224,5 @@ mod tests {
     fn a_text_with_lines_is_one_line_of_data() {
         let expected = "event: fragment\ndata: \"a\\nevent: b\"\n\n";
         assert_eq!(event("fragment", &"a\nevent: b"), expected);
-    }
-
-    #[test]
-    fn a_change_of_the_leader_is_told_once() {
-        let place = |leader| ClusterPlace { node: Some(NodeId(1)), leader, revision: None };
-        assert_eq!(said(ClusterPlace::default(), place(Some(NodeId(2))), false), None);
-        assert_eq!(said(place(Some(NodeId(2))), place(Some(NodeId(2))), false), None);
-        let lost = said(place(Some(NodeId(2))), place(None), false).unwrap();
-        assert!(lost.contains("no leader"), "{lost}");
-        let elected = said(place(None), place(Some(NodeId(3))), true).unwrap();
-        assert!(elected.contains("Node 3 leads now"), "{elected}");
-        let again = said(place(Some(NodeId(3))), place(Some(NodeId(3))), true).unwrap();
-        assert!(again.contains("up to date again"), "{again}");
     }
 }

@@ -1,6 +1,8 @@
 //! Pages and actions of the console before a stub of the API.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
@@ -22,13 +24,16 @@ type Calls = Arc<Mutex<Vec<(Method, String, Option<String>)>>>;
 struct Stub {
     router: Router,
     calls: Calls,
+    /// The leader that each reply names.
+    leader: Arc<AtomicU64>,
     _stop: tokio::sync::watch::Sender<bool>,
 }
 
 impl Stub {
     fn new(reply: impl Fn(&Method, &str) -> (u16, Value) + Clone + Send + Sync + 'static) -> Self {
         let calls = Calls::default();
-        let seen = calls.clone();
+        let leader = Arc::new(AtomicU64::new(2));
+        let (seen, named) = (calls.clone(), leader.clone());
         let api = Router::new().fallback(move |request: Request| {
             let target = request.uri().path_and_query().expect("a path").to_string();
             let credential = request.headers().get(AUTHORIZATION);
@@ -36,13 +41,13 @@ impl Stub {
             seen.lock().push((request.method().clone(), target.clone(), credential));
             let (status, body) = reply(request.method(), &target);
             let response = Response::builder().status(status);
-            let response = response.header("holdfast-node", "1").header("holdfast-leader", "2");
-            let response = response.header("holdfast-revision", "77");
+            let response = response.header("holdfast-node", "1").header("holdfast-revision", "77");
+            let response = response.header("holdfast-leader", named.load(Ordering::SeqCst));
             std::future::ready(response.body(Body::from(body.to_string())).expect("a response"))
         });
         let (stop, stopping) = tokio::sync::watch::channel(false);
         let router = router(api, ConsoleSettings { has_tls: |_| false, stopping });
-        Self { router, calls, _stop: stop }
+        Self { router, calls, leader, _stop: stop }
     }
 
     async fn send(&self, request: Request) -> Response<Body> {
@@ -323,4 +328,39 @@ async fn a_live_page_receives_its_region_and_the_addresses_of_other_nodes() {
     let fragment: String = serde_json::from_str(data.trim()).unwrap();
     assert!(fragment.starts_with("<div id=\"live\" data-revision=\"77\">"), "{fragment}");
     assert!(fragment.contains("data-waiter=\"web1\"") && !fragment.contains("<h1>"), "{fragment}");
+}
+
+/// Reads a stream until an event has this text.
+async fn event_with(updates: &mut Body, wanted: &str) -> String {
+    let mut read = String::new();
+    let found = tokio::time::timeout(Duration::from_secs(10), async {
+        while !read.contains(wanted) {
+            let frame = updates.frame().await.expect("an event").expect("a frame");
+            read.push_str(&String::from_utf8_lossy(frame.data_ref().expect("data")));
+        }
+    });
+    assert!(found.await.is_ok(), "no {wanted:?} in {read}");
+    read
+}
+
+/// The script compares the leader of each update with the one that the page shows.
+#[tokio::test]
+async fn a_page_that_could_not_be_read_shows_the_new_leader_and_says_that_it_is_up_to_date() {
+    let fails = Arc::new(AtomicBool::new(false));
+    let (is_failing, healthy) = (fails.clone(), api("off", |_| true));
+    let console = Stub::new(move |method, target| {
+        let fails = is_failing.load(Ordering::SeqCst) && target.starts_with("/v1/locks/");
+        if fails { problem("unavailable", 503) } else { healthy(method, target) }
+    });
+    let request = Request::get("/ui/updates?page=lock&name=a/b").header(HOST, "node1:7400");
+    let response = console.send(request.body(Body::empty()).expect("a request")).await;
+    let mut updates = response.into_body();
+    event_with(&mut updates, "event: fragment").await;
+    fails.store(true, Ordering::SeqCst);
+    console.leader.store(3, Ordering::SeqCst);
+    event_with(&mut updates, "tries again").await;
+    fails.store(false, Ordering::SeqCst);
+    let read = event_with(&mut updates, "event: fragment").await;
+    let (told, shown) = (read.find("up to date again"), read.find(r#"data-leader=\"3\""#));
+    assert!(told.is_some() && told < shown, "{read}");
 }

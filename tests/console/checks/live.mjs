@@ -93,7 +93,7 @@ export const checks = {
     const leader = await cluster.leader();
     const other = leader === 1 ? 2 : 1;
     await cluster.acquire("live/leader", "first", { node: other });
-    await stage.withPage({ node: other }, async (opened, page) => {
+    await withRestart(cluster, leader, () => stage.withPage({ node: other }, async (opened, page) => {
       await opened.open(lockPage("live/leader"));
       await opened.holder("first").first().waitFor();
       await mark(page);
@@ -101,9 +101,7 @@ export const checks = {
       await opened.status.filter({ hasText: /\blead(er|s)\b/i }).first().waitFor({ timeout: 15_000 });
       await becomesLive(stage, opened, "live/leader", other);
       await assertNoReload(page);
-    });
-    cluster.command(`restart ${leader}`);
-    await healthy(cluster);
+    }));
   },
 
   "a page whose node is dead names the other nodes, and recovers when it is back": async (stage) => {
@@ -113,20 +111,30 @@ export const checks = {
     const others = [1, 2, 3].filter((id) => id !== node);
     await cluster.acquire("live/node", "first");
     await stage.withPage({ node }, async (opened, page) => {
-      await opened.open(lockPage("live/node"));
-      await opened.holder("first").first().waitFor();
-      await mark(page);
-      cluster.command(`kill ${node}`);
-      for (const id of others) {
-        await page.getByText(cluster.host(id), { exact: false }).first().waitFor({ timeout: 15_000 });
-      }
-      cluster.command(`restart ${node}`);
-      await healthy(cluster);
+      await withRestart(cluster, node, async () => {
+        await opened.open(lockPage("live/node"));
+        await opened.holder("first").first().waitFor();
+        await mark(page);
+        cluster.command(`kill ${node}`);
+        for (const id of others) {
+          await page.getByText(cluster.host(id), { exact: false }).first().waitFor({ timeout: 15_000 });
+        }
+      });
       await becomesLive(stage, opened, "live/node", leader);
       await assertNoReload(page);
     });
   },
 };
+
+/** Starts the node again after `use`, also one that failed: later checks need every node. */
+async function withRestart(cluster, node, use) {
+  try {
+    await use();
+  } finally {
+    cluster.command(`restart ${node}`);
+    await healthy(cluster);
+  }
+}
 
 /** Every node serves again. */
 async function healthy(cluster) {

@@ -74,6 +74,7 @@ export const checks = {
       await page.locator("[name=reason]:visible").first().fill("from a phone");
       await page.locator("form:has([name=reason]:visible) [type=submit]").first().tap();
       await isFreed(cluster, "walk/phone", "phone");
+      await opened.holder("phone-next").first().waitFor();
     });
   },
 

@@ -1,6 +1,8 @@
 // Chromium, and pages that record each console error, each failed request and each request to another host.
+import { setTimeout } from "node:timers/promises";
 import { chromium } from "playwright-core";
 
+const CLOSE_MAX = 5_000;
 const PROGRAM = process.env.CHROMIUM ?? "/usr/bin/chromium";
 
 /** Starts Debian's Chromium. It reaches no other machine: every other name resolves to nothing. */
@@ -48,7 +50,10 @@ export async function openPage(browser, { theme = "light", size = [1280, 800], s
   return Object.assign(page, { trouble, requests });
 }
 
-/** Closes the page with its cookies. */
+/**
+ * Closes the page with its cookies. Chromium sometimes never answers when the page loads another one at that moment:
+ * the page then ends with the browser.
+ */
 export function close(page) {
-  return page.context().close();
+  return Promise.race([page.context().close(), setTimeout(CLOSE_MAX, undefined, { ref: false })]);
 }
