@@ -31,6 +31,15 @@ public final class TestProcess implements AutoCloseable {
         return lines.readLine();
     }
 
+    /** The number in the next line, which begins with this word. */
+    public long number(String word) throws IOException {
+        String line = line();
+        if (line == null || !line.startsWith(word + " ")) {
+            throw new IOException("not " + word + " but " + line);
+        }
+        return Long.parseLong(line.substring(word.length() + 1));
+    }
+
     /** Reads lines up to this one. */
     public void awaitLine(String wanted) throws IOException {
         for (String line = line(); !wanted.equals(line); line = line()) {

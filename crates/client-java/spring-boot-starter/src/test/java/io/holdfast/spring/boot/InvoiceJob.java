@@ -7,7 +7,7 @@ import java.util.function.Consumer;
 import org.quartz.Job;
 import org.quartz.JobExecutionContext;
 
-/** A job of Quartz that runs in one scheduler at a time. */
+/** A job of Quartz that runs in one scheduler at a time. As a program, a scheduler whose job never ends. */
 class InvoiceJob implements Job {
     static volatile Consumer<Guard> work = Guard::ensure;
 
@@ -30,5 +30,15 @@ class InvoiceJob implements Job {
 
     private void sendInvoices(Guard guard) {
         work.accept(guard);
+    }
+
+    private static void runUntilLost(Guard guard) {
+        System.out.println("token " + guard.token());
+        guard.lost().toCompletableFuture().join();
+    }
+
+    public static void main(String[] arguments) {
+        work = InvoiceJob::runUntilLost;
+        TestApplication.start(InvoiceJobTest.Invoices.class, arguments[0]);
     }
 }

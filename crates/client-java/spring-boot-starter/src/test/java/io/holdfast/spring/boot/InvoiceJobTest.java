@@ -2,8 +2,10 @@ package io.holdfast.spring.boot;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNotNull;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.holdfast.TestCluster;
+import io.holdfast.TestProcess;
 import io.holdfast.TestReadme;
 import java.util.HashSet;
 import java.util.Set;
@@ -76,6 +78,22 @@ class InvoiceJobTest {
             }
         }
         assertEquals(1, worst.get(), "runs at the same time");
+    }
+
+    @Test
+    void aSchedulerThatIsKilledInItsJobIsReplacedAfterTheTtl() throws Exception {
+        BlockingQueue<Long> tokens = new LinkedBlockingQueue<>();
+        InvoiceJob.work = guard -> tokens.add(guard.token());
+        try (TestProcess first = TestProcess.start(InvoiceJob.class, String.join(",", cluster.addresses()))) {
+            long killed = first.number("token");
+            try (ConfigurableApplicationContext second = scheduler("second")) {
+                assertEquals(null, tokens.poll(1, TimeUnit.SECONDS), "a run at the same time");
+                first.kill();
+                Long token = tokens.poll(40, TimeUnit.SECONDS);
+                assertNotNull(token, "no run after the death of the first scheduler");
+                assertTrue(token > killed && second.isActive());
+            }
+        }
     }
 
     private static ConfigurableApplicationContext scheduler(String name) {

@@ -64,7 +64,7 @@ class SettlementTest {
     @Test
     void aKilledInstanceIsReplacedAfterTheTtl() throws Exception {
         try (TestProcess first = TestProcess.start(Settlement.class, String.join(",", cluster.addresses()))) {
-            long token = token(first);
+            long token = first.number("token");
             try (ConfigurableApplicationContext second = TestApplication.start(Settlement.class, cluster)) {
                 assertEquals(null, runs.poll(1, TimeUnit.SECONDS), "a second run");
                 first.kill();
@@ -77,7 +77,7 @@ class SettlementTest {
     @Test
     void aPausedInstanceSeesItsLossBeforeItsNextWrite() throws Exception {
         try (TestProcess first = TestProcess.start(Settlement.class, String.join(",", cluster.addresses()))) {
-            long token = token(first);
+            long token = first.number("token");
             try (ConfigurableApplicationContext second = TestApplication.start(Settlement.class, cluster)) {
                 first.pause();
                 assertTrue(next().token() > token);
@@ -86,11 +86,5 @@ class SettlementTest {
                 assertTrue(second.isActive());
             }
         }
-    }
-
-    private static long token(TestProcess instance) throws Exception {
-        String line = instance.line();
-        assertTrue(line.startsWith("token "), line);
-        return Long.parseLong(line.substring("token ".length()));
     }
 }

@@ -60,7 +60,7 @@ class LeaderTest {
     @Test
     void aKilledLeaderIsReplacedAfterTheTtl() throws Exception {
         try (TestProcess first = TestProcess.start(BillingNode.class, cluster.addresses())) {
-            long token = granted(first);
+            long token = first.number("granted");
             try (ConfigurableApplicationContext second = BillingNode.start(cluster.addresses())) {
                 first.kill();
                 Guard next = leader(leadership(second));
@@ -72,7 +72,7 @@ class LeaderTest {
     @Test
     void aPausedLeaderIsRevokedWhenItContinues() throws Exception {
         try (TestProcess first = TestProcess.start(BillingNode.class, cluster.addresses())) {
-            long token = granted(first);
+            long token = first.number("granted");
             try (ConfigurableApplicationContext second = BillingNode.start(cluster.addresses())) {
                 first.pause();
                 Guard next = leader(leadership(second));
@@ -82,12 +82,6 @@ class LeaderTest {
                 next.ensure();
             }
         }
-    }
-
-    private static long granted(TestProcess node) throws Exception {
-        String line = node.line();
-        assertTrue(line.startsWith("granted "), line);
-        return Long.parseLong(line.substring("granted ".length()));
     }
 
     @Test
