@@ -1,6 +1,7 @@
 /** A cluster of `holdfast dev` for one test file. `HOLDFAST_BIN` names the program. */
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
+import { createServer } from "node:net";
 import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 
@@ -14,12 +15,15 @@ export class Cluster {
     readonly addresses: readonly string[],
   ) {}
 
-  /** Starts a cluster. `options` are those of `holdfast dev`. */
-  static async start(port: number, nodes = 3, options: readonly string[] = []): Promise<Cluster> {
+  /** Starts a cluster at the first free ports from `first` on. `options` are those of `holdfast dev`. */
+  static async start(first: number, nodes = 3, options: readonly string[] = []): Promise<Cluster> {
+    const port = await freePorts(first, nodes);
     const args = ["dev", "--nodes", String(nodes), "--port", String(port), "--commands", ...options];
     const program = spawn(binary ?? "", args, { stdio: ["pipe", "pipe", "inherit"] });
     const lines = createInterface({ input: program.stdout ?? process.stdin });
-    for await (const line of lines) if (line.startsWith("ready ")) break;
+    let ready = false;
+    for await (const line of lines) if ((ready = line.startsWith("ready "))) break;
+    if (!ready) throw new Error(`holdfast dev ended at port ${port}`);
     program.stdout?.resume();
     const addresses = Array.from({ length: nodes }, (_, node) => `127.0.0.1:${port + 10 * node}`);
     return new Cluster(program, addresses);
@@ -59,6 +63,20 @@ export class Cluster {
     this.program.stdin?.write("stop\n");
     await exit;
   }
+}
+
+/** Returns the first port from which on a cluster finds its ports free: three of each node. */
+async function freePorts(first: number, nodes: number): Promise<number> {
+  const ports = Array.from({ length: nodes }, (_, node) => [0, 1, 2].map((offset) => first + 10 * node + offset)).flat();
+  for (const port of ports) if (!(await isFree(port))) return freePorts(port + 1, nodes);
+  return first;
+}
+
+async function isFree(port: number): Promise<boolean> {
+  const server = createServer().listen(port, "127.0.0.1");
+  const free = await once(server, "listening").then(() => true, () => false);
+  server.close();
+  return free;
 }
 
 /** Waits until the condition holds, because a loaded machine is slow. */

@@ -16,8 +16,9 @@ import (
 	"time"
 )
 
-// firstPort is the first port that a cluster may take; HOLDFAST_TEST_PORT replaces it.
-const firstPort = 33100
+// firstPort is the first port that a cluster may take; HOLDFAST_TEST_PORT replaces it. The system gives none of these
+// ports to a connection that a program opens.
+const firstPort = 30500
 
 var nextPort atomic.Int64
 
