@@ -65,6 +65,18 @@ pub struct NodeBody {
     pub applied_revision: Revision,
     /// Whether the node is reachable, has a leader, and has not failed.
     pub healthy: bool,
+    /// Free bytes on the disk of its data directory; missing if it did not reply.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk_free_bytes: Option<u64>,
+    /// The size of its log; missing if it did not reply.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log_bytes: Option<u64>,
+    /// When the first certificate of its ports expires, an RFC 3339 time; missing without TLS.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate_expires_at: Option<String>,
+    /// The members that do not answer this node.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cannot_reach: Vec<NodeId>,
 }
 
 /// The feature level of a cluster.
@@ -211,6 +223,10 @@ mod tests {
             level_max: Some(2),
             applied_revision: Revision(12),
             healthy: true,
+            disk_free_bytes: Some(4_096),
+            log_bytes: Some(512),
+            certificate_expires_at: Some("2027-03-01T00:00:00Z".to_owned()),
+            cannot_reach: vec![NodeId(3)],
         };
         let cluster = "holdfast".to_owned();
         let body = ClusterBody {
@@ -224,7 +240,7 @@ mod tests {
             last_backup: Some("2026-11-27T03:00:00Z".to_owned()),
             nodes: vec![node],
         };
-        let expected = r#"{"cluster":"holdfast","cluster_id":"0c","level":1,"term":3,"leader":1,"last_backup":"2026-11-27T03:00:00Z","nodes":[{"id":1,"role":"leader","votes":true,"http":"127.0.0.1:7400","peer":"127.0.0.1:7401","zookeeper":"127.0.0.1:7402","version":"0.1.0","level_max":2,"applied_revision":12,"healthy":true}]}"#;
+        let expected = r#"{"cluster":"holdfast","cluster_id":"0c","level":1,"term":3,"leader":1,"last_backup":"2026-11-27T03:00:00Z","nodes":[{"id":1,"role":"leader","votes":true,"http":"127.0.0.1:7400","peer":"127.0.0.1:7401","zookeeper":"127.0.0.1:7402","version":"0.1.0","level_max":2,"applied_revision":12,"healthy":true,"disk_free_bytes":4096,"log_bytes":512,"certificate_expires_at":"2027-03-01T00:00:00Z","cannot_reach":[3]}]}"#;
         assert_eq!(serde_json::to_string(&body).unwrap(), expected);
     }
 

@@ -92,8 +92,9 @@ pub use problem::{Facts, Problem};
 pub use query::Query;
 pub use raw_params::{JsonPairs, RawParams};
 pub use recipe::{
-    BarrierBody, BreachCauseBody, CounterBody, LatchBody, LatchCountBody, LeftBody, RecipeFacts,
-    TrippedBody, barrier_path, counter_path, double_barrier_path, latch_path,
+    BarrierBody, BreachCauseBody, CounterBody, LatchBody, LatchCountBody, LeftBody,
+    ListedRecipeBody, RECIPES_PATH, RecipeFacts, RecipesBody, TrippedBody, barrier_path,
+    counter_path, double_barrier_path, latch_path,
 };
 #[cfg(feature = "schema")]
 pub use schema::Schemas;

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use holdfast_types::{
     Address, Attempt, AuditAction, AuthMode, CertificateName, FencingToken, Labels, LockName, Mode,
-    NodeId, Owner, Permission, PermissionError, QueueOrder, Reason, RecipeName, RequestId,
-    RequestNumber, Revision, RoleName, SessionId, SessionName, ShardChoice, SubjectName, Ttl,
-    VotingRole, ZnodePath, Zone,
+    NodeId, Owner, Permission, PermissionError, QueueOrder, Reason, RecipeKind, RecipeName,
+    RequestId, RequestNumber, Revision, RoleName, SessionId, SessionName, ShardChoice, SubjectName,
+    Ttl, VotingRole, ZnodePath, Zone,
 };
 
 use crate::duration::duration_within;
@@ -379,7 +379,7 @@ macro_rules! words {
     )*};
 }
 
-words!(AuditAction, Mode, QueueOrder, VotingRole);
+words!(AuditAction, Mode, QueueOrder, RecipeKind, VotingRole);
 
 #[cfg(test)]
 mod tests;

@@ -1,12 +1,15 @@
 //! Latches, barriers, double barriers and counters: paths and bodies.
 
 use holdfast_types::{
-    BarrierView, Breach, BreachCause, CounterView, LatchView, RecipeName, RequestId, Revision,
-    SessionEnd, SessionName, Tripped,
+    BarrierView, Breach, BreachCause, CounterView, LatchView, Page, RecipeKind, RecipeName,
+    RecipeState, RecipeView, RequestId, Revision, SessionEnd, SessionName, Tripped,
 };
 use serde::{Deserialize, Serialize};
 
 use crate::escape_path;
+
+/// The path of the list of recipes.
+pub const RECIPES_PATH: &str = "/v1/recipes";
 
 /// `/v1/latches/<name>`
 pub fn latch_path(latch: &RecipeName) -> String {
@@ -26,6 +29,100 @@ pub fn double_barrier_path(barrier: &RecipeName) -> String {
 /// `/v1/counters/<name>`
 pub fn counter_path(counter: &RecipeName) -> String {
     format!("/v1/counters/{}", escape_path(counter.as_str()))
+}
+
+/// A page of the latches, barriers, double barriers and counters.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct RecipesBody {
+    /// The recipes, ordered by kind and name.
+    pub recipes: Vec<ListedRecipeBody>,
+    /// The `page_token` of the next page; absent on the last page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_page_token: Option<String>,
+    /// The revision of the read.
+    pub revision: Revision,
+}
+
+impl RecipesBody {
+    pub fn new(page: Page<RecipeView>) -> Self {
+        Self {
+            recipes: page.items.into_iter().map(ListedRecipeBody::new).collect(),
+            next_page_token: page.next,
+            revision: page.revision,
+        }
+    }
+}
+
+/// A latch, a barrier, a double barrier or a counter, in numbers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ListedRecipeBody {
+    /// The kind.
+    pub kind: RecipeKind,
+    /// The name.
+    pub name: RecipeName,
+    /// The initial count of a latch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub count: Option<u32>,
+    /// The remaining count of a latch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left: Option<u32>,
+    /// The number of members that pass a barrier together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parties: Option<u32>,
+    /// The number of members that wait at a barrier.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arrived: Option<u32>,
+    /// The number of members inside a double barrier.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inside: Option<u32>,
+    /// The value of a counter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<i64>,
+}
+
+impl ListedRecipeBody {
+    pub fn new(recipe: RecipeView) -> Self {
+        let RecipeView { name, state } = recipe;
+        let mut body = Self {
+            kind: state.kind(),
+            name,
+            count: None,
+            left: None,
+            parties: None,
+            arrived: None,
+            inside: None,
+            value: None,
+        };
+        match state {
+            RecipeState::Latch { count, left } => {
+                (body.count, body.left) = (Some(count), Some(left));
+            }
+            RecipeState::Barrier { parties, arrived } => {
+                (body.parties, body.arrived) = (Some(parties), Some(arrived));
+            }
+            RecipeState::DoubleBarrier { parties, arrived, inside } => {
+                (body.parties, body.arrived) = (Some(parties), Some(arrived));
+                body.inside = Some(inside);
+            }
+            RecipeState::Counter { value } => body.value = Some(value),
+        }
+        body
+    }
+
+    /// The state in words: `1 of 3 left`, `2 of 3 wait, 1 inside`, `42`.
+    pub fn state_text(&self) -> String {
+        match (self.left.zip(self.count), self.arrived.zip(self.parties), self.value) {
+            (Some((0, _)), ..) => "open".to_owned(),
+            (Some((left, count)), ..) => format!("{left} of {count} left"),
+            (_, Some((arrived, parties)), _) => {
+                let inside = self.inside.map(|inside| format!(", {inside} inside"));
+                format!("{arrived} of {parties} wait{}", inside.unwrap_or_default())
+            }
+            (.., value) => value.unwrap_or_default().to_string(),
+        }
+    }
 }
 
 /// A latch.

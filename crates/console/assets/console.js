@@ -202,6 +202,18 @@ document.addEventListener("keydown", (event) => {
   event.preventDefault();
 });
 
+// A form is sent once: a second click of an impatient reader makes no second change.
+
+let sent = new WeakSet();
+
+document.addEventListener("submit", (event) => {
+  if (sent.has(event.target)) event.preventDefault();
+  if (event.target.method === "post") sent.add(event.target);
+});
+window.addEventListener("pageshow", () => {
+  sent = new WeakSet();
+});
+
 // Copying. Lines name the address that the reader's browser has, also behind a proxy with a prefix.
 
 async function copy(button) {

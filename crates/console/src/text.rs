@@ -39,6 +39,17 @@ pub(crate) fn count(number: u64, noun: &str) -> String {
     if number == 1 { format!("1 {noun}") } else { format!("{} {noun}s", grouped(number)) }
 }
 
+/// `512 B`, `1.5 GiB`.
+pub(crate) fn size(bytes: u64) -> String {
+    let units = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    let power = bytes.checked_ilog2().map_or(0, |log| log / 10);
+    let Some(unit) = power.checked_sub(1).and_then(|at| units.get(at as usize)) else {
+        return format!("{bytes} B");
+    };
+    let tenths = (u128::from(bytes) * 10) >> (10 * power);
+    format!("{}.{} {unit}", tenths / 10, tenths % 10)
+}
+
 /// A number with a thin space between groups of three digits.
 pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
@@ -73,6 +84,8 @@ mod tests {
         assert_eq!(count(0, "waiter"), "0 waiters");
         assert_eq!(grouped(4_812), "4812");
         assert_eq!(grouped(10_000), "10\u{202f}000");
+        let sizes = [0, 1_023, 1_024, 1_610_612_735, 1_610_612_736, u64::MAX].map(size);
+        assert_eq!(sizes, ["0 B", "1023 B", "1.0 KiB", "1.4 GiB", "1.5 GiB", "15.9 EiB"]);
         assert_eq!(hexadecimal(&[0, 0x1f, 0xa0]), "001fa0");
     }
 }

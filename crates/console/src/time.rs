@@ -23,7 +23,7 @@ pub(crate) fn until(at: Stamp, now: Stamp) -> Markup {
 /// The absolute time, with the time since then.
 pub(crate) fn at(at: Stamp, now: Stamp) -> Markup {
     let clock = format_time(at).replace('T', " ");
-    html! { span.nowrap { (clock) " (" (since(at, now)) " ago)" } }
+    html! { span.nowrap { (clock) } " (" (since(at, now)) " ago)" }
 }
 
 /// The time of something that began `age` milliseconds before now.

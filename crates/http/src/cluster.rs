@@ -159,6 +159,10 @@ fn node(view: ClusterMember) -> NodeBody {
         level_max: view.level_max.map(|level| level.0),
         applied_revision: view.applied,
         healthy: view.healthy,
+        disk_free_bytes: view.disk_free,
+        log_bytes: view.log_bytes,
+        certificate_expires_at: view.certificate_expires_at.map(format_time),
+        cannot_reach: view.cannot_reach,
     }
 }
 

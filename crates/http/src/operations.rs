@@ -47,6 +47,7 @@ pub(crate) static OPERATIONS: &[&Operation] = &[
     &tree::quotas::READ,
     &tree::quotas::SET,
     &tree::quotas::DELETE,
+    &recipes::list::OPERATION,
     &recipes::latch::CREATE,
     &recipes::latch::COUNT_DOWN,
     &recipes::latch::AWAIT,

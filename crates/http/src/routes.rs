@@ -172,6 +172,7 @@ pub(crate) static EXPLAIN: Route = Route::new(
 pub(crate) static OPEN_API: Route = Route::new("/openapi.json", "this description", None);
 pub(crate) static DOCS: Route = Route::new("/docs", "this description", None);
 pub(crate) static TRY_IT: Route = Route::new("/docs/try-it.js", "this description", None);
+pub(crate) static RECIPES: Route = Route::new("/v1/recipes", "recipes", None);
 pub(crate) static LATCH: Route = Route::new("/v1/latches/{name}", "recipes", Some(RECIPE_NAME));
 pub(crate) static BARRIER: Route = Route::new("/v1/barriers/{name}", "recipes", Some(RECIPE_NAME));
 pub(crate) static DOUBLE_BARRIER: Route =
@@ -248,6 +249,7 @@ pub(crate) static ROUTES: &[&Route] = &[
     &OPEN_API,
     &DOCS,
     &TRY_IT,
+    &RECIPES,
     &LATCH,
     &BARRIER,
     &DOUBLE_BARRIER,

@@ -42,7 +42,7 @@ pub use digest::DIGEST_SCHEMA;
 pub use lock::explain::{BlockingLink, CHAIN_MAX, LockUrgency, OverdueLock};
 pub use lock::wait_deadlines::Wait;
 pub use reads::{Counts, LISTED_ENTRIES_MAX, LISTED_HOLDERS_MAX, LockFilter, SCAN_MAX};
-pub use recipe::{ArrivalState, ArrivalWait};
+pub use recipe::{ArrivalState, ArrivalWait, RecipeFilter};
 pub use restore::{RestoreError, RestoreOptions};
 pub use restore_point::RestorePoint;
 pub use snapshot::load::LoadError;

@@ -60,7 +60,7 @@ pub use history::explain::{ContendedLock, Explanation, HistoryRequest, LockHisto
 pub use history::hold_history::{HistoryBounds, PastHold};
 pub use history::hold_notice::{HoldChange, HoldNotice};
 pub use holdfast_machine::{
-    AccessTokenRecord, BlockingLink, Counts, LockFilter, LockUrgency, SubjectRecord,
+    AccessTokenRecord, BlockingLink, Counts, LockFilter, LockUrgency, RecipeFilter, SubjectRecord,
 };
 pub use holdfast_raft::{LATENCY_BUCKETS, StopReason};
 pub use leases::renewal::SessionRenewal;

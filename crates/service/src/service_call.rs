@@ -16,7 +16,7 @@ use holdfast_machine::DIGEST_SCHEMA;
 use holdfast_raft::Role;
 use holdfast_types::{
     Actor, ClockReading, EntryState, FeatureLevel, LockName, NodeId, Owner, Rejection, Revision,
-    SessionId, SessionName, Ticket, Ttl,
+    SessionId, SessionName, Stamp, Ticket, Ttl,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -117,6 +117,30 @@ impl ServiceCall for ReadReport {
 
     async fn answer(self, service: &Service, _: Instant) -> Result<NodeReport, CallFailure> {
         Ok(service.report())
+    }
+}
+
+/// Returns what the called node knows about its machine and its connections. An older program does not know the call.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct ReadHost;
+
+/// The machine and the connections of one node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct HostReport {
+    /// Free bytes on the disk of the data directory; `None` before the first check.
+    pub(crate) disk_free: Option<u64>,
+    pub(crate) log_bytes: u64,
+    /// When the first certificate of its listeners expires.
+    pub(crate) certificate_expires_at: Option<Stamp>,
+    /// The members that do not answer this node.
+    pub(crate) cannot_reach: Vec<NodeId>,
+}
+
+impl ServiceCall for ReadHost {
+    type Reply = HostReport;
+
+    async fn answer(self, service: &Service, _: Instant) -> Result<HostReport, CallFailure> {
+        Ok(service.host_report())
     }
 }
 
@@ -376,5 +400,6 @@ service_requests!(
     ReadAlarms,
     ReadClock,
     ReadStateDigest,
-    ReadPriority
+    ReadPriority,
+    ReadHost
 );

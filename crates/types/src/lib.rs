@@ -85,7 +85,7 @@ pub use recent_metric::{RecentMetric, RecentUnit};
 pub use recipe::{
     Arrive, Arrived, BarrierKind, BarrierView, Breach, BreachCause, CancelArrival, ChangeCounter,
     CounterChange, CounterView, LatchView, LeaveBarrier, LeaveBarrierReply, Recipe, RecipeEvent,
-    RecipeRejection, RecipeReply, Tripped,
+    RecipeKind, RecipeRejection, RecipeReply, RecipeState, RecipeView, Tripped,
 };
 pub use reply::ArriveReply;
 pub use session::{LeaseRecord, OpenSession, SessionEnd};

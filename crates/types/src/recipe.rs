@@ -291,6 +291,72 @@ pub enum RecipeEvent {
     RoundLeft { name: RecipeName, generation: Revision },
 }
 
+/// The kind of a recipe, in the order of lists and of snapshots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub enum RecipeKind {
+    Latch,
+    Barrier,
+    DoubleBarrier,
+    Counter,
+}
+
+impl RecipeKind {
+    pub const ALL: [Self; 4] = [Self::Latch, Self::Barrier, Self::DoubleBarrier, Self::Counter];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Latch => "latch",
+            Self::Barrier => "barrier",
+            Self::DoubleBarrier => "double-barrier",
+            Self::Counter => "counter",
+        }
+    }
+}
+
+/// A recipe in a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecipeView {
+    pub name: RecipeName,
+    pub state: RecipeState,
+}
+
+/// The state of a recipe in numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecipeState {
+    /// The initial and the remaining count.
+    Latch {
+        count: u32,
+        left: u32,
+    },
+    /// The members that pass together, and those that wait.
+    Barrier {
+        parties: u32,
+        arrived: u32,
+    },
+    /// The members that pass together, those that wait, and those inside.
+    DoubleBarrier {
+        parties: u32,
+        arrived: u32,
+        inside: u32,
+    },
+    Counter {
+        value: i64,
+    },
+}
+
+impl RecipeState {
+    pub const fn kind(self) -> RecipeKind {
+        match self {
+            Self::Latch { .. } => RecipeKind::Latch,
+            Self::Barrier { .. } => RecipeKind::Barrier,
+            Self::DoubleBarrier { .. } => RecipeKind::DoubleBarrier,
+            Self::Counter { .. } => RecipeKind::Counter,
+        }
+    }
+}
+
 /// A latch at one revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LatchView {

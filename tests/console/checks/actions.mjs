@@ -82,6 +82,18 @@ export const checks = {
     });
   },
 
+  "a double click makes one access token": async (stage) => {
+    const { cluster } = stage;
+    await cluster.ok("PUT", "/v1/auth/subjects/twin?role=viewer");
+    await stage.withPage({}, async (opened, page) => {
+      await opened.open("act?do=new-token&subject=twin");
+      await page.locator("#change [type=submit]").dblclick();
+      await page.getByText("The secret appears only here").waitFor();
+      const { tokens } = await cluster.get("/v1/auth/tokens");
+      assert.equal(tokens.filter(({ subject }) => subject === "twin").length, 1);
+    });
+  },
+
   "a force-release works without JavaScript": async (stage) => {
     await stage.withPage({ as: "operator", script: false }, async (opened) => {
       await forceRelease(stage, opened, "actions/plain", "no script");

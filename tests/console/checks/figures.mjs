@@ -1,6 +1,6 @@
 // Checks that a page shows what the API says, at one revision.
 import assert from "node:assert/strict";
-import { PAGES, lockPage, locksPage } from "../src/console.mjs";
+import { lockPage, locksPage } from "../src/console.mjs";
 
 const LOADS = 15;
 
@@ -26,11 +26,30 @@ export const checks = {
       for (const { id } of nodes) {
         const text = await opened.node(id).first().innerText();
         assert.equal(/: leader/i.test(text), id === leader, `node ${id}: ${text}`);
+        assert.match(text, /iB free/, `node ${id} shows its disk`);
+        assert.match(text, /expires in \d+ d/, `node ${id} shows its certificate`);
+        assert.match(text, /every member/, `node ${id} reaches the others`);
       }
-      if (!PAGES.includes("sessions")) return;
       const { sessions } = await stage.cluster.get("/v1/sessions");
       await opened.open("sessions");
       for (const { session } of sessions) await opened.page.locator(`tr[data-session="${session}"]`).first().waitFor();
+    });
+  },
+
+  "the recipes are those that the API lists, each with its fields": async (stage) => {
+    const { cluster } = stage;
+    await cluster.ok("PUT", "/v1/latches/recipes/ready?count=3");
+    await cluster.ok("POST", "/v1/latches/recipes/ready?key=one");
+    await cluster.ok("POST", "/v1/counters/recipes/visits?add=42");
+    await stage.withPage({}, async (opened, page) => {
+      await opened.open("recipes?below=recipes%2F");
+      const { recipes } = await cluster.get("/v1/recipes?prefix=recipes%2F");
+      const shown = await page.locator("tr[data-recipe]").evaluateAll((all) => all.map(({ dataset }) => `${dataset.kind} ${dataset.recipe}`));
+      assert.deepEqual(shown, recipes.map(({ kind, name }) => `${kind} ${name}`));
+      assert.equal(await field(page.locator("tr[data-kind=latch]"), "state"), "2 of 3 left");
+      assert.equal(await field(page.locator("tr[data-kind=counter]"), "state"), "42");
+      await page.locator("tr[data-kind=counter] a").first().click();
+      await page.locator("#recipe", { hasText: "42" }).waitFor();
     });
   },
 

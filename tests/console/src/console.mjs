@@ -12,7 +12,8 @@ export const treePage = (path) => `tree?path=${encodeURIComponent(path)}`;
 
 /** Every page below `/ui/`. */
 export const PAGES = [
-  "", "cluster", "locks", lockPage("shop/orders"),
+  "", "cluster", "locks", lockPage("shop/orders"), "sessions", sessionPage("web-1"), "tree", treePage("/locks"), "recipes",
+  "events", "fence", "access", "audit", "about",
 ];
 
 /** Other subjects see the session `a` of the administrator as `@admin:a`. */

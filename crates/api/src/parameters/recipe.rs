@@ -7,6 +7,13 @@ use holdfast_types::{FencingToken, Owner, Recipe, RequestId, RequestNumber, Sess
 use super::WAIT_MAX;
 use crate::param::{Absent, Form, Param};
 
+pub const RECIPE_PREFIX: Param =
+    Param::text("prefix", "Only recipes whose names begin with this text");
+pub const RECIPE_KIND: Param = Param::word(
+    "kind",
+    &["latch", "barrier", "double-barrier", "counter"],
+    "Only recipes of this kind",
+);
 pub const COUNT: Param = Param::number(
     "count",
     (1, Recipe::COUNT_MAX as u64),

@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use holdfast_types::RecipeKind;
 
 use super::double_barrier::{self, BarrierMemberArgs, EnterArgs};
+use super::recipe_list::RecipeListArgs;
 use crate::arguments::{RecipeArgs, duration};
 use crate::exit::CommandFailure;
 use crate::output::answer;
@@ -24,6 +26,8 @@ pub(crate) enum BarrierCommand {
     Leave(BarrierMemberArgs),
     /// Show the members that wait to enter a double barrier, and those inside.
     Who(RecipeArgs),
+    /// List the barriers and the double barriers that have members.
+    Ls(RecipeListArgs),
 }
 
 pub(crate) async fn run(command: BarrierCommand) -> Result<(), CommandFailure> {
@@ -32,6 +36,9 @@ pub(crate) async fn run(command: BarrierCommand) -> Result<(), CommandFailure> {
         BarrierCommand::Enter(args) => double_barrier::enter(args).await,
         BarrierCommand::Leave(args) => double_barrier::leave(args).await,
         BarrierCommand::Who(args) => double_barrier::who(&args).await,
+        BarrierCommand::Ls(args) => {
+            args.run(&[RecipeKind::Barrier, RecipeKind::DoubleBarrier]).await
+        }
     }
 }
 

@@ -1,8 +1,10 @@
 //! `holdfast counter`: counters of 64 bits that never wrap.
 
 use clap::{Args, Subcommand};
+use holdfast_types::RecipeKind;
 
 use super::once;
+use super::recipe_list::RecipeListArgs;
 use crate::arguments::RecipeArgs;
 use crate::exit::CommandFailure;
 use crate::output::answer;
@@ -18,6 +20,8 @@ pub(crate) enum CounterCommand {
     Set(CounterSetArgs),
     /// Delete the counter, which makes its value 0.
     Rm(RecipeArgs),
+    /// List the counters.
+    Ls(RecipeListArgs),
 }
 
 /// Add a number exactly once; print the value.
@@ -42,6 +46,7 @@ pub(crate) struct CounterSetArgs {
 
 pub(crate) async fn run(command: CounterCommand) -> Result<(), CommandFailure> {
     let args = match &command {
+        CounterCommand::Ls(args) => return args.run(&[RecipeKind::Counter]).await,
         CounterCommand::Get(args) | CounterCommand::Rm(args) => args,
         CounterCommand::Add(args) => &args.counter,
         CounterCommand::Set(args) => &args.change.counter,
@@ -56,6 +61,7 @@ pub(crate) async fn run(command: CounterCommand) -> Result<(), CommandFailure> {
                 Some(version) => counter.set_if(args.change.number, version).await.map(Some),
                 None => counter.set(args.change.number).await.map(Some),
             },
+            CounterCommand::Ls(_) => Ok(None),
             CounterCommand::Rm(_) => counter.delete().await.map(|()| None),
         }
     };

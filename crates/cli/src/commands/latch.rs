@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use holdfast_types::RecipeKind;
 use serde_json::json;
 
 use super::once;
+use super::recipe_list::RecipeListArgs;
 use crate::arguments::{RecipeArgs, duration};
 use crate::exit::CommandFailure;
 use crate::output::answer;
@@ -21,6 +23,8 @@ pub(crate) enum LatchCommand {
     Wait(LatchWaitArgs),
     /// Delete the latch.
     Rm(RecipeArgs),
+    /// List the latches.
+    Ls(RecipeListArgs),
 }
 
 /// Create a latch.
@@ -55,6 +59,7 @@ pub(crate) struct LatchWaitArgs {
 
 pub(crate) async fn run(command: LatchCommand) -> Result<(), CommandFailure> {
     match command {
+        LatchCommand::Ls(args) => args.run(&[RecipeKind::Latch]).await?,
         LatchCommand::Create(LatchCreateArgs { latch: RecipeArgs { name, cluster }, count }) => {
             let client = cluster.client()?;
             let body = once::closing(&client, client.latch(name).create(count)).await?;

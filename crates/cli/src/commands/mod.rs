@@ -30,6 +30,7 @@ mod outer_locks;
 pub(crate) mod policy;
 mod progress;
 pub(crate) mod recent;
+mod recipe_list;
 mod release_requests;
 mod request_release;
 pub(crate) mod run;

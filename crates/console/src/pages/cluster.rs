@@ -1,12 +1,12 @@
 //! The cluster: its members with their roles and their lag, and the changes in progress.
 //!
-//! Actions: transfer leadership, add, replace and remove a member. A change of the members runs the checks of the API first, as a
+//! Actions: transfer leadership; add, change, replace and remove a member. A change of the members runs the checks of the API first, as a
 //! trial (`dry_run`), and shows their result.
 
 use axum::http::{Method, StatusCode};
 use futures_util::FutureExt as _;
-use holdfast_api::{ClusterBody, ErrorCode, NodeBody};
-use holdfast_types::{NodeId, Right};
+use holdfast_api::{ClusterBody, ErrorCode, NodeBody, parse_time};
+use holdfast_types::{NodeId, Right, Stamp, VotingRole};
 use maud::{Markup, html};
 
 use super::overview::health;
@@ -15,7 +15,8 @@ use crate::fields::link;
 use crate::layout::problem_box;
 use crate::page::{ConsoleAction, ConsolePage, PageContent, PlannedChange};
 use crate::request::PageRequest;
-use crate::text::{grouped, name, visible};
+use crate::text::{grouped, name, size, visible};
+use crate::time::until;
 
 pub(super) static PAGE: ConsolePage = ConsolePage {
     path: "cluster",
@@ -28,6 +29,8 @@ pub(super) static TRANSFER: ConsoleAction =
     ConsoleAction { name: "transfer-leadership", plan: |request| transfer(request).boxed() };
 pub(super) static ADD: ConsoleAction =
     ConsoleAction { name: "add-member", plan: |request| add(request).boxed() };
+pub(super) static SET: ConsoleAction =
+    ConsoleAction { name: "set-member", plan: |request| set(request).boxed() };
 pub(super) static REMOVE: ConsoleAction =
     ConsoleAction { name: "remove-member", plan: |request| remove(request).boxed() };
 
@@ -41,10 +44,16 @@ async fn render(request: &PageRequest) -> ApiResult<PageContent> {
         (health(&cluster))
         (facts(&cluster))
         h2 { "Members" }
-        div class="cards" { @for node in &cluster.nodes { (card(&cluster, node, may_manage)) } }
+        div class="cards" { @for node in &cluster.nodes { (card(&cluster, node, may_manage, request.now)) } }
     };
     let below = if may_manage && !request.is_update {
-        add_form(&cluster)
+        html! {
+            section aria-labelledby="changes-title" {
+                h2 id="changes-title" { "Changes of the members" }
+                @for node in &cluster.nodes { (set_form(node)) }
+                (add_form(&cluster))
+            }
+        }
     } else {
         html! {}
     };
@@ -71,7 +80,7 @@ fn facts(cluster: &ClusterBody) -> Markup {
     }
 }
 
-fn card(cluster: &ClusterBody, node: &NodeBody, may_manage: bool) -> Markup {
+fn card(cluster: &ClusterBody, node: &NodeBody, may_manage: bool, now: Stamp) -> Markup {
     let newest = cluster.nodes.iter().map(|node| node.applied_revision.0).max().unwrap_or_default();
     let is_reachable = node.role != "unreachable";
     let id = node.id.to_string();
@@ -89,6 +98,7 @@ fn card(cluster: &ClusterBody, node: &NodeBody, may_manage: bool) -> Markup {
                     @if let Some(version) = &node.version { dt { "version" } dd { (visible(version)) } }
                     @if let Some(level) = node.level_max { dt { "knows level" } dd { (level) } }
                 }
+                (host(node, now))
                 @if let Some(change) = &node.change { dt { "change" } dd { (visible(change)) } }
             }
             @if may_manage {
@@ -98,6 +108,53 @@ fn card(cluster: &ClusterBody, node: &NodeBody, may_manage: bool) -> Markup {
                     }
                     a href=(link("act", &[("do", REMOVE.name), ("id", &id)])) data-action="remove-member" { "Remove" }
                 }
+            }
+        }
+    }
+}
+
+/// The machine of the node and its connections, if the node told them.
+fn host(node: &NodeBody, now: Stamp) -> Markup {
+    html! {
+        @if let Some(free) = node.disk_free_bytes { dt { "disk" } dd { (size(free)) " free" } }
+        @if let Some(log) = node.log_bytes {
+            dt { "log" } dd { (size(log)) }
+            dt { "reaches" } dd data-field="reaches" {
+                @if node.cannot_reach.is_empty() { "every member" }
+                @else { strong { "not " @for (at, id) in node.cannot_reach.iter().enumerate() { (if at > 0 { ", " } else { "" }) "node " (id) } } }
+            }
+        }
+        @if let Some(at) = node.certificate_expires_at.as_deref().and_then(parse_time) {
+            dt { "certificate" } dd { @if at <= now { strong { "expired" } } @else { "expires in " (until(at, now)) } }
+        }
+    }
+}
+
+/// The role, the addresses and the zone of a member, to change them.
+fn set_form(node: &NodeBody) -> Markup {
+    let zone = node.zone.as_ref().map(ToString::to_string).unwrap_or_default();
+    let field = |field: &str, label: &str, value: &str| {
+        html! {
+            label for={ "set-" (node.id) "-" (field) } { (label) }
+            input id={ "set-" (node.id) "-" (field) } name=(field) value=(value) autocomplete="off" spellcheck="false";
+        }
+    };
+    html! {
+        details {
+            summary data-action="set-member" { "Change node " (node.id) ": role, addresses, zone" }
+            form method="get" action="act" class="panel" {
+                input type="hidden" name="do" value=(SET.name);
+                input type="hidden" name="id" value=(node.id);
+                label for={ "set-" (node.id) "-role" } { "Role" }
+                select id={ "set-" (node.id) "-role" } name="role" {
+                    option value="" { "as it is" }
+                    @for role in VotingRole::ALL { option value=(role.as_str()) { (role.as_str()) } }
+                }
+                (field("peer", "Address for other nodes", &node.peer))
+                (field("http", "Address of its HTTP API", &node.http))
+                (field("zookeeper", "Address of its ZooKeeper port", &node.zookeeper))
+                (field("zone", "Zone", &zone))
+                div class="buttons" { button type="submit" { "Run the checks" } }
             }
         }
     }
@@ -191,6 +248,50 @@ async fn add(request: &PageRequest) -> ApiResult<PlannedChange> {
     })
 }
 
+async fn set(request: &PageRequest) -> ApiResult<PlannedChange> {
+    let (_, node) = member(request, "id").await?;
+    let changes = changes_of(&node, |field| request.fields.get(field));
+    let path = format!("/v1/members/{}", node.id);
+    let call = ApiCall { method: Method::PATCH, path, query: changes };
+    let effect = html! {
+        ul {
+            @for (field, value) in &call.query { li { "The " (field) " of node " (node.id) " becomes " (name(value)) "." } }
+            @if call.query.is_empty() { li { "Nothing changes." } }
+        }
+        (checks(request, &call, false).await)
+    };
+    Ok(PlannedChange {
+        title: format!("Change node {}", node.id),
+        button: "Change the member",
+        effect,
+        call,
+        takes_reason: false,
+        typed: None,
+        back: "cluster".to_owned(),
+        has_secret: false,
+    })
+}
+
+/// The parameters whose fields differ from the member.
+fn changes_of<'a>(
+    node: &NodeBody,
+    wanted: impl Fn(&str) -> Option<&'a str>,
+) -> Vec<(&'static str, String)> {
+    let zone = node.zone.as_ref().map(ToString::to_string).unwrap_or_default();
+    let present = [
+        ("role", ""),
+        ("peer", &node.peer),
+        ("http", &node.http),
+        ("zookeeper", &node.zookeeper),
+        ("zone", &zone),
+    ];
+    let changed = present.into_iter().filter_map(|(field, present)| {
+        let wanted = wanted(field).filter(|wanted| !wanted.is_empty() && *wanted != present)?;
+        Some((field, wanted.to_owned()))
+    });
+    changed.collect()
+}
+
 async fn remove(request: &PageRequest) -> ApiResult<PlannedChange> {
     let (_, node) = member(request, "id").await?;
     let path = format!("/v1/members/{}", node.id);
@@ -238,7 +339,8 @@ mod tests {
     fn cluster() -> ClusterBody {
         serde_json::from_str(
             r#"{"cluster":"c","cluster_id":"0c","level":1,"term":3,"leader":1,"nodes":[
-                {"id":1,"role":"leader","votes":true,"http":"h1:1","peer":"h1:2","zookeeper":"h1:3","applied_revision":12,"healthy":true},
+                {"id":1,"role":"leader","votes":true,"http":"h1:1","peer":"h1:2","zookeeper":"h1:3","applied_revision":12,"healthy":true,
+                 "disk_free_bytes":2147483648,"log_bytes":1048576,"certificate_expires_at":"2026-03-03T00:00:00Z","cannot_reach":[2,3]},
                 {"id":2,"role":"follower","votes":true,"http":"h2:1","peer":"h2:2","zookeeper":"h2:3","applied_revision":9,"healthy":true},
                 {"id":3,"role":"unreachable","votes":true,"http":"h3:1","peer":"h3:2","zookeeper":"h3:3","applied_revision":0,"healthy":false}]}"#,
         )
@@ -248,12 +350,26 @@ mod tests {
     #[test]
     fn a_member_shows_its_lag_and_only_a_manager_sees_actions() {
         let cluster = cluster();
-        let of = |at: usize, may| card(&cluster, &cluster.nodes[at], may).into_string();
+        let now = parse_time("2026-03-01T00:00:00Z").unwrap();
+        let of = |at: usize, may| card(&cluster, &cluster.nodes[at], may, now).into_string();
         assert!(of(1, false).contains("<dd>3 revisions</dd>"), "{}", of(1, false));
         assert!(!of(1, false).contains("act?"));
         assert!(of(1, true).contains("act?do=transfer-leadership&amp;to=2"), "{}", of(1, true));
         assert!(!of(0, true).contains("transfer-leadership"), "node 1 leads already");
+        let leader = of(0, false);
+        for shown in ["2.0 GiB free", "<dd>1.0 MiB</dd>", "not node 2, node 3", ">2 d 0 h</time>"] {
+            assert!(leader.contains(shown), "{shown} in {leader}");
+        }
+        assert!(!of(1, false).contains("disk"), "an older node tells nothing");
         let gone = of(2, true);
+        let form = set_form(&cluster.nodes[2]).into_string();
+        assert!(form.contains(r#"name="peer" value="h3:2""#), "{form}");
+        let filled = |field: &str| match field {
+            "peer" => Some("h9:2"),
+            "http" => Some("h3:1"),
+            _ => Some(""),
+        };
+        assert_eq!(changes_of(&cluster.nodes[2], filled), [("peer", "h9:2".to_owned())]);
         assert!(gone.contains("Not healthy") && !gone.contains("revisions"), "{gone}");
         assert!(!gone.contains("transfer-leadership"), "{gone}");
     }

@@ -47,6 +47,7 @@ static ACTIONS: &[&ConsoleAction] = &[
     &lock_actions::SET_POLICY,
     &cluster::TRANSFER,
     &cluster::ADD,
+    &cluster::SET,
     &cluster::REMOVE,
     &sessions::CLOSE,
     &access::NEW_TOKEN,

@@ -26,7 +26,7 @@ pub(super) static PAGE: ConsolePage = ConsolePage {
 async fn render(request: &PageRequest) -> ApiResult<PageContent> {
     let lock = request.lock()?;
     let explained: ExplainedBody = request.api.read(&lock_path(&lock)).await?;
-    let history = lock_history::section(request, &lock).await;
+    let history = lock_history::section(request, &explained.lock).await;
     let may = LockRights::of(request, &lock).await;
     let now = request.now;
     let live = html! {

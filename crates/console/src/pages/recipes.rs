@@ -1,10 +1,12 @@
-//! Recipes: the elections with their leaders and candidates, the semaphores, and one latch, barrier or counter by its name.
+//! Recipes: the elections with their leaders and candidates, the semaphores, and the latches, barriers and
+//! counters.
 
 use axum::http::StatusCode;
 use futures_util::FutureExt as _;
 use holdfast_api::{
-    ElectionBody, ErrorCode, LIST_LIMIT_MAX, LockBody, LocksBody, barrier_path, counter_path,
-    double_barrier_path, election_of, election_path, latch_path,
+    ElectionBody, ErrorCode, LIST_LIMIT_MAX, ListedRecipeBody, LockBody, LocksBody, RECIPES_PATH,
+    RecipesBody, barrier_path, counter_path, double_barrier_path, election_of, election_path,
+    escape_query, latch_path,
 };
 use holdfast_types::{LockName, RecipeName, Revision, Stamp};
 use maud::{Markup, html};
@@ -26,12 +28,8 @@ pub(super) static PAGE: ConsolePage = ConsolePage {
 
 /// The most elections whose candidates are read.
 const ELECTIONS_MAX: usize = 50;
-const KINDS: [(&str, &str); 4] = [
-    ("latch", "Latch"),
-    ("barrier", "Barrier"),
-    ("double-barrier", "Double barrier"),
-    ("counter", "Counter"),
-];
+/// The most latches, barriers and counters of the list.
+const RECIPES_MAX: usize = 200;
 
 async fn render(request: &PageRequest) -> ApiResult<PageContent> {
     let (elections, revision) = elections(request).await?;
@@ -40,10 +38,11 @@ async fn render(request: &PageRequest) -> ApiResult<PageContent> {
     let is_cut = locks.next_page_token.is_some();
     let semaphores: Vec<LockBody> =
         locks.locks.into_iter().filter(|lock| limit(lock).is_some()).collect();
+    let others = recipe_section(request).await?;
     Ok(PageContent {
         title: "Recipes".to_owned(),
         above: html! {},
-        live: html! { (election_section(&elections, request.now)) (semaphore_section(&semaphores, is_cut)) (one_recipe(request).await) },
+        live: html! { (election_section(&elections, request.now)) (semaphore_section(&semaphores, is_cut)) (others) },
         below: html! {},
         revision: Some(revision),
     })
@@ -120,30 +119,54 @@ fn semaphore_section(semaphores: &[LockBody], is_cut: bool) -> Markup {
     }
 }
 
-/// The form for a recipe, and the recipe of the fields. The API lists none.
-async fn one_recipe(request: &PageRequest) -> Markup {
-    let (kind, wanted) =
-        (request.fields.get("kind").unwrap_or("latch"), request.fields.get("name"));
-    let found = match wanted {
-        Some(wanted) => Some(read(request, kind, wanted).await),
+/// The latches, barriers and counters, and the fields of the one that the reader chose.
+async fn recipe_section(request: &PageRequest) -> ApiResult<Markup> {
+    let below = request.fields.get("below").filter(|text| !text.is_empty());
+    let target = match below {
+        Some(below) => {
+            format!("{RECIPES_PATH}?prefix={}&limit={RECIPES_MAX}", escape_query(below))
+        }
+        None => format!("{RECIPES_PATH}?limit={RECIPES_MAX}"),
+    };
+    let listed: RecipesBody = request.api.read(&target).await?;
+    let chosen = request.fields.get("kind").zip(request.fields.get("name"));
+    let found = match chosen {
+        Some((kind, wanted)) => Some(read(request, kind, wanted).await),
         None => None,
     };
-    html! {
-        section aria-labelledby="one-title" id="one" {
-            h2 id="one-title" { "A latch, a barrier or a counter" }
-            form method="get" action="recipes" class="filters" {
-                label for="kind" { "Kind" }
-                select id="kind" name="kind" { @for (value, text) in KINDS { option value=(value) selected[kind == value] { (text) } } }
-                label for="name" { "Name" }
-                input id="name" name="name" value=[wanted] required autocomplete="off" spellcheck="false";
-                button type="submit" { "Show" }
+    Ok(html! {
+        section aria-labelledby="others-title" {
+            h2 id="others-title" { "Latches, barriers and counters" }
+            form method="get" action="recipes" class="filters" role="search" {
+                label for="below" { "Names that begin with" }
+                input id="below" name="below" value=[below] autocomplete="off" spellcheck="false" data-filter;
+                button type="submit" { "Search" }
             }
+            @if listed.next_page_token.is_some() { p.quiet { "The first " (RECIPES_MAX) " by kind and name: search for the others." } }
+            @if listed.recipes.is_empty() { p id="no-recipes" { "None. A call makes one: " code { "holdfast latch create ready --count 3" } } }
+            @else { (table(&listed.recipes)) }
             @match &found {
                 Some(Ok(fields)) => dl id="recipe" { @for (field, value) in fields { dt { (visible(field)) } dd { (visible(value)) } } },
                 Some(Err(problem)) => { (problem_box(problem)) }
                 None => {}
             }
         }
+    })
+}
+
+fn table(recipes: &[ListedRecipeBody]) -> Markup {
+    html! {
+        div class="scroll" { table id="recipes" class="rows" {
+            thead { tr { th scope="col" { "Name" } th scope="col" { "Kind" } th scope="col" { "State" } } }
+            tbody { @for recipe in recipes {
+                @let (kind, text) = (recipe.kind.as_str(), recipe.name.as_str());
+                tr data-recipe=(text) data-kind=(kind) {
+                    th scope="row" { a href=(link("recipes", &[("kind", kind), ("name", text)])) { (name(text)) } }
+                    td { (kind) }
+                    td data-field="state" { (recipe.state_text()) }
+                }
+            } }
+        } }
     }
 }
 
@@ -183,6 +206,15 @@ mod tests {
         assert!(card.contains("lock?name=elections%2Fdb") && card.contains("1 min 1 s"), "{card}");
         assert!(card.find("two") < card.find("three") && card.contains("and 3 more"), "{card}");
         assert!(!card.contains("<b>"), "{card}");
+    }
+
+    #[test]
+    fn a_recipe_of_the_list_has_its_state_and_a_link_to_its_fields() {
+        let text = r#"[{"kind":"latch","name":"a/<b>","count":3,"left":1},{"kind":"counter","name":"n","value":42}]"#;
+        let shown = table(&serde_json::from_str::<Vec<_>>(text).unwrap()).into_string();
+        assert!(shown.contains("recipes?kind=latch&amp;name=a%2F%3Cb%3E"), "{shown}");
+        assert!(shown.contains("1 of 3 left") && shown.contains(">42</td>"), "{shown}");
+        assert!(!shown.contains("<b>"), "{shown}");
     }
 
     #[test]

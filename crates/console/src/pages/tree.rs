@@ -92,9 +92,18 @@ fn stat(znode: &ZnodeBody, now: Stamp) -> Markup {
                 @if let Some(session) = of.session_number { ", of session number " (session) }
                 @if let Some(ttl) = of.ttl_ms { ", deleted after " (span(ttl.unsigned_abs())) " without changes" } }
             dt { "Version" } dd data-field="version" { (of.version) span.quiet { " of the data, " (of.children_version) " of the children, " (of.acl_version) " of the access list" } }
-            dt { "Created" } dd { (at(of.created_at.0, now)) span.quiet { " in revision " (of.created_revision) } }
-            dt { "Changed" } dd { (at(of.modified_at.0, now)) span.quiet { " in revision " (of.modified_revision) } }
+            dt { "Created" } dd { (when(of.created_at.0, now)) span.quiet { " in revision " (of.created_revision) } }
+            dt { "Changed" } dd { (when(of.modified_at.0, now)) span.quiet { " in revision " (of.modified_revision) } }
         }
+    }
+}
+
+/// A time of a znode. Those that every cluster begins with have none.
+fn when(time: Stamp, now: Stamp) -> Markup {
+    if time == Stamp(0) {
+        html! { "with the cluster" }
+    } else {
+        at(time, now)
     }
 }
 
@@ -113,7 +122,7 @@ fn child_table(path: &ZnodePath, children: &ChildrenBody, now: Stamp) -> Markup 
                             td { (child.stat.kind.as_str()) }
                             td class="number" { (child.stat.children) }
                             td class="number" { (child.stat.data_length) }
-                            td { (at(child.stat.modified_at.0, now)) }
+                            td { (when(child.stat.modified_at.0, now)) }
                         }
                     } }
                 } }

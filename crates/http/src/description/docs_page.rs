@@ -21,7 +21,8 @@ pub(super) fn docs_page(try_it: bool) -> Bytes {
 }
 
 fn api_page(try_it: bool) -> String {
-    let mut page = Page::begin(&format!("holdfast {}: the HTTP API", env!("CARGO_PKG_VERSION")));
+    let mut page =
+        Page::begin(&format!("holdfast {}: the HTTP API", env!("CARGO_PKG_VERSION")), "./");
     if try_it {
         page.html(format_args!("<script src=\"{}\" defer></script>\n", TRY_IT.pattern));
     }

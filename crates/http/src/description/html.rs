@@ -9,13 +9,18 @@ use crate::operation::Operation;
 use crate::operations::OPERATIONS;
 use crate::status::of_code;
 
-const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;\
-    color:#222;background:#fff}code,h3{font-family:ui-monospace,monospace}code{background:#f2f2f2;padding:0 .2em}\
-    h2{margin-top:3rem;border-bottom:2px solid #222}h3{margin-top:2.5rem}h3 code{background:none}\
-    pre{background:#f2f2f2;padding:.6rem;overflow-x:auto}.answer{white-space:pre-wrap;overflow-wrap:anywhere}nav ul{columns:2 24rem;padding-left:1rem}nav h4{margin:.8rem 0 0}\
-    textarea{width:100%;font:14px ui-monospace,monospace}button{margin:.3rem 0}table{border-collapse:collapse;width:100%}td,th{border-bottom:1px solid #ccc;padding:.3rem .6rem .3rem 0;\
-    text-align:left;vertical-align:top}@media(prefers-color-scheme:dark){body{color:#ddd;background:#181818}\
-    code,pre{background:#2a2a2a}a{color:#8bf}h2{border-color:#ddd}}";
+/// The colours and the head of the pages are those of the console.
+const STYLE: &str = ":root{color-scheme:light;--back:#fff;--panel:#f4f5f7;--line:#8c929d;--text:#1a1d23;--link:#0b4f9e}\
+    @media(prefers-color-scheme:dark){:root{color-scheme:dark;--back:#14161a;--panel:#1e2127;--line:#7d8592;--text:#e8eaee;--link:#8ab8ff}}\
+    body{margin:0;background:var(--back);color:var(--text);font:16px/1.5 system-ui,sans-serif}a{color:var(--link)}\
+    header{display:flex;gap:1.25rem;padding:.5rem 1rem;background:var(--panel);border-bottom:1px solid var(--line)}\
+    header .brand{font-weight:700;text-decoration:none;color:var(--text)}main{max-width:60rem;padding:0 1rem 2rem}\
+    code,h3{font-family:ui-monospace,monospace}code{background:var(--panel);padding:0 .2em}\
+    h1{font-size:1.5rem}h2{margin-top:3rem;border-bottom:2px solid}h3{margin-top:2.5rem}h3 code{background:none}\
+    pre{background:var(--panel);padding:.6rem;overflow-x:auto}.answer{white-space:pre-wrap;overflow-wrap:anywhere}\
+    main ul{overflow-wrap:anywhere}nav ul{columns:2 24rem;padding-left:1rem}nav h4{margin:.8rem 0 0}\
+    textarea{width:100%;font:14px ui-monospace,monospace}button{margin:.3rem 0}table{border-collapse:collapse;width:100%}\
+    td,th{border-bottom:1px solid var(--line);padding:.3rem .6rem .3rem 0;text-align:left;vertical-align:top}";
 
 /// Escapes text for HTML.
 pub(super) fn escaped(text: &str) -> String {
@@ -26,12 +31,14 @@ pub(super) fn escaped(text: &str) -> String {
 pub(super) struct Page(pub(super) String);
 
 impl Page {
-    pub(super) fn begin(title: &str) -> Self {
+    /// `root` is the relative link to the root of the node, which leads a browser to the console.
+    pub(super) fn begin(title: &str, root: &str) -> Self {
         let title = escaped(title);
         Self(format!(
             "<!doctype html><html lang=en><meta charset=utf-8>\
              <meta name=viewport content=\"width=device-width\"><title>{title}</title>\
-             <style>{STYLE}</style><h1>{title}</h1>\n"
+             <style>{STYLE}</style><header><a class=brand href=\"{root}\">holdfast</a>\
+             <a href=\"{root}docs\">API</a></header><main><h1>{title}</h1>\n"
         ))
     }
 
@@ -54,13 +61,13 @@ pub(super) fn request_line(operation: &Operation) -> String {
     format!("{} {}", operation.method.as_str(), operation.route.pattern)
 }
 
-/// A link to the page of an error code.
+/// A link from `/docs` to the page of an error code, below any prefix that a proxy adds.
 pub(super) fn error_link(code: ErrorCode) -> String {
-    format!("<a href=\"{}\"><code>{code}</code></a>", code.type_uri())
+    format!("<a href=\"{}\"><code>{code}</code></a>", code.type_uri().trim_start_matches('/'))
 }
 
 pub(super) fn error_page(code: ErrorCode) -> String {
-    let mut page = Page::begin(&format!("{code}: {}", code.title()));
+    let mut page = Page::begin(&format!("{code}: {}", code.title()), "../");
     page.paragraph(&format!("Status {}; the call {}.", of_code(code).as_u16(), code.again()));
     page.paragraph(code.explanation());
     let returned_by: Vec<String> = OPERATIONS
@@ -76,7 +83,7 @@ pub(super) fn error_page(code: ErrorCode) -> String {
 
 fn link(operation: &Operation) -> String {
     let line = escaped(&request_line(operation));
-    format!("<a href=\"/docs#{}\"><code>{line}</code></a>", operation.id)
+    format!("<a href=\"../docs#{}\"><code>{line}</code></a>", operation.id)
 }
 
 #[cfg(test)]

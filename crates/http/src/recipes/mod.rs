@@ -7,3 +7,4 @@ pub(crate) mod barrier;
 pub(crate) mod counter;
 pub(crate) mod double_barrier;
 pub(crate) mod latch;
+pub(crate) mod list;

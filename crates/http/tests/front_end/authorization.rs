@@ -327,6 +327,10 @@ async fn lists_and_chains_show_only_what_the_caller_may_read() {
     }
     let page = as_token(&node, ci, "GET", "/v1/locks?limit=2", "").await.json();
     assert_eq!(page["locks"].as_array().unwrap().len(), 2, "{page}");
+    let made = as_token(&node, admin, "PUT", "/v1/latches/secret?count=1", "").await;
+    assert_eq!(made.status, 201, "{made:?}");
+    let recipes = as_token(&node, ci, "GET", "/v1/recipes", "").await;
+    assert!(recipes.status == 200 && !recipes.body.contains("secret"), "{recipes:?}");
     let sessions = as_token(&node, ci, "GET", "/v1/sessions", "").await.json();
     assert_eq!(sessions["sessions"].as_array().unwrap().len(), 0, "{sessions}");
     for target in ["/v1/locks/secret/x", "/v1/history/secret/x", "/v1/watch?prefix=/&wait=0s"] {

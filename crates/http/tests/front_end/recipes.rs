@@ -186,6 +186,50 @@ async fn a_counter_rejects_an_overflow_and_a_write_at_a_stale_version() {
 }
 
 #[tokio::test]
+async fn the_list_has_each_recipe_once_in_pages_of_any_size() {
+    let node = Node::start().await;
+    for (method, target) in [
+        ("PUT", "/v1/latches/b/ready?count=3"),
+        ("POST", "/v1/latches/b/ready?key=one"),
+        ("POST", "/v1/counters/b/hits?add=5"),
+        ("POST", "/v1/counters/a?add=-1"),
+    ] {
+        let answer = node.call(method, target).await;
+        assert!(answer.status < 300, "{target}: {}", answer.body);
+    }
+    let waiting = node.begin("PUT", "/v1/barriers/b/start?parties=3&session=s1&wait=30s");
+    node.until_arrived("/v1/barriers/b/start", 1).await;
+    let all = node.call("GET", "/v1/recipes").await.json();
+    let expected = json!([
+        {"kind": "latch", "name": "b/ready", "count": 3, "left": 2},
+        {"kind": "barrier", "name": "b/start", "parties": 3, "arrived": 1},
+        {"kind": "counter", "name": "a", "value": -1},
+        {"kind": "counter", "name": "b/hits", "value": 5},
+    ]);
+    assert_eq!(all["recipes"], expected);
+    for limit in 1..5 {
+        let (mut read, mut next) = (Vec::new(), String::new());
+        loop {
+            let target = format!("/v1/recipes?limit={limit}{next}");
+            let page = node.call("GET", &target).await.json();
+            read.extend(page["recipes"].as_array().unwrap().clone());
+            let Some(token) = page["next_page_token"].as_str() else { break };
+            next = format!("&page_token={}", token.replace('/', "%2F"));
+        }
+        assert_eq!(json!(read), expected, "pages of {limit}");
+    }
+    let counters = node.call("GET", "/v1/recipes?kind=counter&prefix=b%2F").await.json();
+    assert_eq!(counters["recipes"], json!([expected[3]]));
+    for (target, parameter) in
+        [("/v1/recipes?kind=lock", "kind"), ("/v1/recipes?page_token=a", "page_token")]
+    {
+        let problem = node.call("GET", target).await.problem(400, "invalid-argument");
+        assert_eq!(problem["parameter"], parameter);
+    }
+    waiting.abort();
+}
+
+#[tokio::test]
 async fn invalid_recipe_calls_are_rejected_with_the_parameter_and_a_hint() {
     let node = Node::start().await;
     for (method, target, parameter) in [

@@ -26,8 +26,8 @@ use imbl::OrdMap;
 use crate::Machine;
 use crate::context::{ApplyContext, limit_reached};
 
-pub(crate) use parts::{RecipeKind, RecipePart};
-pub use reads::ArrivalState;
+pub(crate) use parts::RecipePart;
+pub use reads::{ArrivalState, RecipeFilter};
 pub use waits::ArrivalWait;
 
 pub(crate) use barrier::Barrier;

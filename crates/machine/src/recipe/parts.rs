@@ -3,7 +3,9 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use holdfast_types::{BarrierKind, CounterView, RecipeName, RequestId, Revision, SessionId};
+use holdfast_types::{
+    BarrierKind, CounterView, RecipeKind, RecipeName, RequestId, Revision, SessionId,
+};
 use imbl::OrdMap;
 use serde::{Deserialize, Serialize};
 
@@ -11,15 +13,6 @@ use super::arrivals::BarrierMember;
 use super::double::BarrierRound;
 use super::waits::ArrivalDeadlines;
 use super::{Barrier, DoubleBarrierState, Latch, Participation, Recipes};
-
-/// The kind of a recipe, in the order of a dump.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum RecipeKind {
-    Latch,
-    Barrier,
-    DoubleBarrierState,
-    Counter,
-}
 
 /// One recipe. New variants are appended, as in all parts.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -79,7 +72,7 @@ impl RecipePart {
         match self {
             Self::Latch(latch) => (RecipeKind::Latch, latch.name.clone()),
             Self::Barrier(barrier) => (RecipeKind::Barrier, barrier.name.clone()),
-            Self::Double(double) => (RecipeKind::DoubleBarrierState, double.name.clone()),
+            Self::Double(double) => (RecipeKind::DoubleBarrier, double.name.clone()),
             Self::Counter { name, .. } => (RecipeKind::Counter, name.clone()),
         }
     }
@@ -157,8 +150,7 @@ impl Recipes {
         let at = move |kind| start(kind, after);
         let latches = at(RecipeKind::Latch).map(|from| self.latches.range::<_, str>(from));
         let barriers = at(RecipeKind::Barrier).map(|from| self.barriers.range::<_, str>(from));
-        let doubles =
-            at(RecipeKind::DoubleBarrierState).map(|from| self.doubles.range::<_, str>(from));
+        let doubles = at(RecipeKind::DoubleBarrier).map(|from| self.doubles.range::<_, str>(from));
         let counters = at(RecipeKind::Counter).map(|from| self.counters.range::<_, str>(from));
         let latches = latches.into_iter().flatten().map(|(name, latch)| latch.part(name));
         let barriers = barriers.into_iter().flatten().map(|(name, barrier)| barrier.part(name));

@@ -1,12 +1,18 @@
 //! Reads of the recipes. Results are copies at the machine's revision.
 
-use holdfast_types::{
-    BarrierKind, BarrierView, CounterView, LatchView, Outcome, Owner, RecipeName, RecipeReply,
-    Reply, Revision, SessionId, SessionName, Tripped,
-};
+use std::ops::Bound;
 
-use super::Participation;
+use holdfast_types::{
+    BarrierKind, BarrierView, CounterView, LatchView, Outcome, Owner, Page, RecipeKind, RecipeName,
+    RecipeReply, RecipeState, RecipeView, Reply, Revision, SessionId, SessionName, Tripped,
+};
+use imbl::OrdMap;
+
+use super::arrivals::count;
+use super::double::BarrierRound;
+use super::{Participation, Recipes};
 use crate::Machine;
+use crate::reads::SCAN_MAX;
 use crate::session::store::KnownSession;
 
 /// The state of an arrival.
@@ -20,7 +26,42 @@ pub enum ArrivalState {
     Gone,
 }
 
+/// Selects the recipes of a list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RecipeFilter {
+    /// The prefix of the names.
+    pub prefix: String,
+    /// Only recipes of this kind.
+    pub kind: Option<RecipeKind>,
+}
+
 impl Machine {
+    /// Returns a page of recipes after one, by kind and name. `next` has the kind and the name of its last recipe, as
+    /// `counter/visits`. The page has fewer than `limit` recipes, with `next`, if it read [`SCAN_MAX`] names.
+    pub fn recipes(
+        &self,
+        filter: &RecipeFilter,
+        after: Option<&(RecipeKind, RecipeName)>,
+        limit: usize,
+        is_visible: impl Fn(&RecipeName) -> bool,
+    ) -> Page<RecipeView> {
+        let kinds =
+            RecipeKind::ALL.into_iter().filter(|kind| filter.kind.is_none_or(|of| of == *kind));
+        let found = kinds.flat_map(|kind| self.recipes.listed(kind, &filter.prefix, after));
+        let (mut items, mut last, mut next) = (Vec::new(), None, None);
+        for (read, (name, state)) in found.enumerate() {
+            if items.len() >= limit || read >= SCAN_MAX {
+                next = last;
+                break;
+            }
+            last = Some(format!("{}/{name}", state.kind().as_str()));
+            if is_visible(name) {
+                items.push(RecipeView { name: name.clone(), state });
+            }
+        }
+        Page { items, next, revision: self.revision }
+    }
+
     /// Returns a latch; `None` if it does not exist.
     pub fn latch(&self, latch: &RecipeName) -> Option<LatchView> {
         self.recipes.latches.get(latch).map(|latch| latch.view())
@@ -92,4 +133,55 @@ impl Machine {
             None => ArrivalState::Waiting,
         }
     }
+}
+
+impl Recipes {
+    /// The recipes of a kind whose names have the prefix, after one.
+    fn listed<'a>(
+        &'a self,
+        kind: RecipeKind,
+        prefix: &'a str,
+        after: Option<&'a (RecipeKind, RecipeName)>,
+    ) -> Box<dyn Iterator<Item = (&'a RecipeName, RecipeState)> + 'a> {
+        let from = match after {
+            Some((last, _)) if kind < *last => return Box::new(std::iter::empty()),
+            Some((last, name)) if kind == *last && name.as_str() >= prefix => {
+                Bound::Excluded(name.as_str())
+            }
+            Some(_) | None => Bound::Included(prefix),
+        };
+        match kind {
+            RecipeKind::Latch => {
+                Box::new(range(&self.latches, from, prefix).map(|(name, latch)| {
+                    (name, RecipeState::Latch { count: latch.count, left: latch.left() })
+                }))
+            }
+            RecipeKind::Barrier => {
+                Box::new(range(&self.barriers, from, prefix).map(|(name, of)| {
+                    let arrived = count(of.members.len());
+                    (name, RecipeState::Barrier { parties: of.parties, arrived })
+                }))
+            }
+            RecipeKind::DoubleBarrier => {
+                Box::new(range(&self.doubles, from, prefix).map(|(name, of)| {
+                    let inside = of.round.as_ref().map_or(0, BarrierRound::inside);
+                    let arrived = count(of.waiting.len());
+                    (name, RecipeState::DoubleBarrier { parties: of.parties, arrived, inside })
+                }))
+            }
+            RecipeKind::Counter => Box::new(
+                range(&self.counters, from, prefix)
+                    .map(|(name, of)| (name, RecipeState::Counter { value: of.value })),
+            ),
+        }
+    }
+}
+
+fn range<'a, V: Clone>(
+    recipes: &'a OrdMap<RecipeName, V>,
+    from: Bound<&'a str>,
+    prefix: &'a str,
+) -> impl Iterator<Item = (&'a RecipeName, &'a V)> {
+    let rest = recipes.range::<_, str>((from, Bound::Unbounded));
+    rest.take_while(move |(name, _)| name.as_str().starts_with(prefix))
 }

@@ -4,12 +4,14 @@
 
 use std::hash::{Hash, Hasher};
 
-use holdfast_types::{AuditItem, AuditRecord, RecipeName, SessionEnd, SessionId, ZnodePath};
+use holdfast_types::{
+    AuditItem, AuditRecord, RecipeKind, RecipeName, SessionEnd, SessionId, ZnodePath,
+};
 
 use crate::Machine;
 use crate::auth::part::{AuthKey, AuthPart};
 use crate::digest::DigestHasher;
-use crate::recipe::{RecipeKind, RecipePart};
+use crate::recipe::RecipePart;
 use crate::seal::ActiveSeal;
 use crate::snapshot::part::{
     ClusterMemberPart, End, Head, NodePart, Part, SnapshotPart, weight_of_session,

@@ -5,8 +5,9 @@
 //! level could not apply the commands of that level. A member that joins later proves in its handshake that its program
 //! knows the level.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
+use futures_util::future::{join, join_all};
 use holdfast_machine::{Counts, Machine};
 use holdfast_raft::Role as RaftRole;
 use holdfast_types::{
@@ -20,7 +21,7 @@ use crate::failure::Failure;
 use crate::members::changes::pending_text;
 use crate::quotas::subject_limits::rate_of;
 use crate::service::Service;
-use crate::service_call::{NodeReport, ReadReport};
+use crate::service_call::{HostReport, NodeReport, ReadHost, ReadReport};
 
 /// A member that does not reply within this time counts as unreachable.
 const REPORT_TIMEOUT: Duration = Duration::from_millis(400);
@@ -79,6 +80,14 @@ pub struct ClusterMember {
     pub digest: u64,
     /// The node replied, has not failed and has a leader.
     pub healthy: bool,
+    /// Free bytes on the disk of its data directory.
+    pub disk_free: Option<u64>,
+    /// The size of its log.
+    pub log_bytes: Option<u64>,
+    /// When the first certificate of its listeners expires.
+    pub certificate_expires_at: Option<Stamp>,
+    /// The members that do not answer it.
+    pub cannot_reach: Vec<NodeId>,
 }
 
 impl Service {
@@ -104,6 +113,21 @@ impl Service {
         }
     }
 
+    pub(crate) fn host_report(&self) -> HostReport {
+        let status = self.raft().status();
+        let certificates = self.parts.certificates.lock();
+        let first = certificates.iter().map(|of| of.expires_at).min();
+        let first = first.map(|at| at.duration_since(UNIX_EPOCH).unwrap_or_default());
+        let silent = status.peers.iter().filter(|(_, peer)| peer.unreachable.is_some());
+        HostReport {
+            disk_free: Some(status.disk_free_bytes).filter(|free| *free < u64::MAX),
+            log_bytes: status.log_bytes,
+            certificate_expires_at: first
+                .map(|after| Stamp(u64::try_from(after.as_millis()).unwrap_or(u64::MAX))),
+            cannot_reach: silent.map(|(id, _)| *id).collect(),
+        }
+    }
+
     /// Reads the states of all members. Takes at most about a second. The view is linearizable if it has a leader: a
     /// removed or cut-off node gets no answer from the leader, and its view has none.
     pub async fn cluster(&self) -> ClusterView {
@@ -115,8 +139,7 @@ impl Service {
         }
         let members = self.members();
         let reads = members.into_iter().map(|(id, member)| self.read_member(id, member, &own));
-        let (nodes, waits_for): (Vec<_>, Vec<_>) =
-            futures_util::future::join_all(reads).await.into_iter().unzip();
+        let (nodes, waits_for): (Vec<_>, Vec<_>) = join_all(reads).await.into_iter().unzip();
         let change_waits_for = waits_for.into_iter().flatten().next();
         let cluster = self.parts.cluster.clone();
         let (id, level, seal, last_backup) = self.raft().read(|machine| {
@@ -133,10 +156,13 @@ impl Service {
         addresses: MemberAddresses,
         own: &NodeReport,
     ) -> (ClusterMember, Option<String>) {
-        let found = if id == self.node() {
-            Some(own.clone())
+        let (found, host) = if id == self.node() {
+            (Some(own.clone()), Some(self.host_report()))
         } else {
-            self.call_service(id, ReadReport, Instant::now() + REPORT_TIMEOUT).await.ok()
+            let deadline = Instant::now() + REPORT_TIMEOUT;
+            let report = self.call_service(id, ReadReport, deadline);
+            let (report, host) = join(report, self.call_service(id, ReadHost, deadline)).await;
+            (report.ok(), host.ok())
         };
         let (zone, change, is_standby) = self.raft().read(|machine| {
             let member = machine.member(id);
@@ -161,6 +187,10 @@ impl Service {
             applied: found.as_ref().map_or(Revision(0), |report| report.applied),
             digest: found.as_ref().map_or(0, |report| report.digest),
             healthy: found.is_some_and(|report| report.leader.is_some() && !report.failed),
+            disk_free: host.as_ref().and_then(|host| host.disk_free),
+            log_bytes: host.as_ref().map(|host| host.log_bytes),
+            certificate_expires_at: host.as_ref().and_then(|host| host.certificate_expires_at),
+            cannot_reach: host.map(|host| host.cannot_reach).unwrap_or_default(),
         };
         (member, waits_for)
     }

@@ -2,11 +2,14 @@
 
 use std::time::Duration;
 
+use holdfast_machine::RecipeFilter;
 use holdfast_types::{
-    BarrierKind, BarrierView, ChangeCounter, Command, CounterView, LatchView, Recipe, RecipeName,
-    RecipeRejection, RecipeReply, Rejection, Reply, RequestId, Right, SessionName,
+    BarrierKind, BarrierView, ChangeCounter, Command, CounterView, LatchView, Page, Recipe,
+    RecipeKind, RecipeName, RecipeRejection, RecipeReply, RecipeView, Rejection, Reply, RequestId,
+    Right, SessionName,
 };
 
+use crate::auth::authorization::allows;
 use crate::context::{ReadMode, Response};
 use crate::failure::{Failure, NotYet};
 use crate::service::Service;
@@ -103,6 +106,26 @@ impl Service {
         self.read(mode, |machine| {
             self.check(machine, Right::RecipeRead, counter.as_str())?;
             Ok(machine.counter(counter))
+        })
+        .await?
+        .accepted()
+    }
+
+    /// Reads a page of the recipes that the caller may read, after one.
+    ///
+    /// # Errors
+    /// The errors of any read.
+    pub async fn recipes(
+        &self,
+        filter: &RecipeFilter,
+        after: Option<&(RecipeKind, RecipeName)>,
+        limit: usize,
+        mode: ReadMode,
+    ) -> Result<Response<Page<RecipeView>>, Failure> {
+        self.read(mode, |machine| {
+            let rights = self.enforced_rights(machine)?;
+            let is_visible = |name: &RecipeName| allows(rights, Right::RecipeRead, name.as_str());
+            Ok(machine.recipes(filter, after, limit, is_visible))
         })
         .await?
         .accepted()

@@ -10,7 +10,7 @@ use holdfast_types::*;
 use super::script_commands::Words;
 use crate::recipe::parts::{BarrierPart, DoublePart, LatchPart, RecipePart};
 use crate::snapshot::part::Part;
-use crate::{Machine, SnapshotPart};
+use crate::{Machine, RecipeFilter, SnapshotPart};
 
 /// Commands that create state of every kind of recipe, for sessions s1, s2 and s5.
 pub(super) fn of_every_kind() -> impl Iterator<Item = Command> {
@@ -129,4 +129,39 @@ fn corrupt_barriers_are_rejected() {
         });
         assert!(!loaded, "corruption {number} of a double barrier was loaded");
     }
+}
+
+#[test]
+fn recipes_are_listed_by_kind_and_name_in_pages() {
+    let mut machine = Machine::new();
+    let sessions = ["open s1 60000", "open s2 60000", "open s5 60000"].into_iter();
+    let sessions = sessions.map(|line| Words::of(line).command(&Machine::new()));
+    let commands = sessions.chain(of_every_kind()).collect();
+    drop(machine.apply(Entry { stamped_at: Stamp(1_000), commands }));
+    let read = |prefix: &str, kind, after: Option<&(RecipeKind, RecipeName)>, limit| {
+        let filter = RecipeFilter { prefix: prefix.to_owned(), kind };
+        machine.recipes(&filter, after, limit, |name| name.as_str() != "c/2")
+    };
+    let all = read("", None, None, 9);
+    let shown: Vec<_> = all.items.iter().map(|of| (of.name.as_str(), of.state)).collect();
+    let expected = [
+        ("l/1", RecipeState::Latch { count: 3, left: 2 }),
+        ("b", RecipeState::Barrier { parties: 3, arrived: 2 }),
+        ("d", RecipeState::DoubleBarrier { parties: 2, arrived: 1, inside: 1 }),
+        ("c", RecipeState::Counter { value: 5 }),
+    ];
+    assert_eq!((shown.as_slice(), all.next), (&expected[..], None), "c/2 is not visible");
+    let name = |text: &str| RecipeName::new(text).unwrap();
+    let first = read("", None, None, 2);
+    assert_eq!((first.items.len(), first.next.as_deref()), (2, Some("barrier/b")));
+    let second = read("", None, Some(&(RecipeKind::Barrier, name("b"))), 2);
+    assert_eq!(
+        (second.items.as_slice(), second.next.as_deref()),
+        (&all.items[2..], Some("counter/c"))
+    );
+    let third = read("", None, Some(&(RecipeKind::Counter, name("c"))), 2);
+    assert_eq!((third.items.len(), third.next), (0, None));
+    assert_eq!(read("", Some(RecipeKind::Counter), None, 9).items, all.items[3..]);
+    assert_eq!(read("l/", None, None, 9).items, all.items[..1]);
+    assert_eq!(read("x", None, None, 9).items, []);
 }
