@@ -25,11 +25,11 @@ const FRESH_SESSIONS_MAX = 3;
 
 /** Acquires the locks of a request, in the order of the request. */
 export async function acquire(sessions: Sessions, request: LockRequest): Promise<HeldLock[]> {
-  const began = now();
+  const began = monotonic();
   try {
     const until = request.wait === undefined ? Number.POSITIVE_INFINITY : monotonic() + request.wait;
     const held = await acquireUntil(sessions, request, until);
-    for (const lock of request.locks) sessions.metrics.acquired?.(lock, Math.round(now() - began));
+    for (const lock of request.locks) sessions.metrics.acquired?.(lock, Math.round(monotonic() - began));
     return held;
   } catch (error) {
     for (const lock of request.locks) sessions.metrics.acquireFailed?.(lock, error);
@@ -62,7 +62,7 @@ class AcquireAttempt {
   readonly #until: number;
   readonly #entries: readonly QueueEntry[];
   /** Repeats the call at another node. */
-  #elsewhere = new AbortController();
+  #elsewhere = new LinkedAbort();
   #isGrantedElsewhere = false;
   /** Whether a copy of the attempt may still take effect. */
   #inDoubt = false;
@@ -121,14 +121,14 @@ class AcquireAttempt {
     const call = acquireCall(this.#request, this.#session.name, first?.attempt ?? 0n, wait);
     const route = wait === 0 ? "copied" : this.#isGrantedElsewhere ? "elsewhere" : "alone";
     this.#isGrantedElsewhere = false;
-    this.#elsewhere = new AbortController();
-    const stop = new LinkedAbort(this.#session.over, this.#elsewhere.signal, signal);
+    this.#elsewhere = new LinkedAbort();
+    const stop = new LinkedAbort(this.#session.over, this.#elsewhere, signal);
     try {
-      return await this.#session.calls.deliverAt(call, route, stop.signal);
+      return await this.#session.calls.deliverAt(call, route, stop);
     } catch (error) {
       if (signal?.aborted) throw signal.reason;
       if (this.#session.over.aborted) throw this.#session.over.reason;
-      if (!this.#elsewhere.signal.aborted) throw error;
+      if (!this.#elsewhere.aborted) throw error;
       // A renewal listed the locks as held: the node that holds the call is behind or frozen.
       this.#isGrantedElsewhere = true;
       return "elsewhere";
@@ -169,13 +169,14 @@ class AcquireAttempt {
       if (grant === undefined) throw new UnexpectedResponseError(`${entry.lock} was not granted with the other locks`);
       return { entry, grant };
     });
+    const moment = now();
     let users = granted.length;
     const unuseOne = (): void => {
       users -= 1;
       if (users === 0) unuse();
     };
     const held = granted.map(({ entry, grant }) => {
-      entry.enterHold(grant.token, now(), this.#limits(grant, sent + grant.waited_ms));
+      entry.enterHold(grant.token, moment, this.#limits(grant, sent + grant.waited_ms, moment));
       return new HeldLock(this.#session, entry, { ...grant, mode: this.#request.mode }, unuseOne);
     });
     this.#session.check();
@@ -183,10 +184,10 @@ class AcquireAttempt {
   }
 
   /** The cluster counts `max_hold` from the grant, which is not before `countedFrom`. */
-  #limits(grant: GrantBody, countedFrom: number): HoldLimits {
+  #limits(grant: GrantBody, countedFrom: number, moment: number): HoldLimits {
     const { maxHold, progressTimeout } = this.#request;
-    if (maxHold === undefined) return new HoldLimits(now(), progressTimeout);
+    if (maxHold === undefined) return new HoldLimits(moment, progressTimeout);
     const held = Math.min(grant.ends_in_ms ?? maxHold, maxHold);
-    return new HoldLimits(now(), progressTimeout, deadlineOf({ countedFrom, held }));
+    return new HoldLimits(moment, progressTimeout, deadlineOf({ countedFrom, held }));
   }
 }

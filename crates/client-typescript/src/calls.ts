@@ -1,4 +1,5 @@
 /** The time limits of each call, and the calls that repeat themselves. */
+import type { StopSignal } from "./abort.js";
 import { json as parse, type HttpAnswer } from "./answer.js";
 import type { Budget, Call, Delivery, Route } from "./call.js";
 import { monotonic } from "./clock.js";
@@ -28,28 +29,28 @@ export class Calls {
   }
 
   /** Sends a call within the request timeout, plus the wait of the call. */
-  async deliver(call: Call, signal?: AbortSignal): Promise<Delivery> {
+  async deliver(call: Call, signal?: StopSignal): Promise<Delivery> {
     const isCopied = call.copies === "harmless" && (call.wait ?? 0) === 0;
     return await this.deliverAt(call, isCopied ? "copied" : "alone", signal);
   }
 
-  async deliverAt(call: Call, route: Route, signal?: AbortSignal): Promise<Delivery> {
+  async deliverAt(call: Call, route: Route, signal?: StopSignal): Promise<Delivery> {
     const delivery = await this.nodes.send(call, this.#budget(call.wait ?? 0), route, { signal });
     return settled(delivery, delivery.inDoubt);
   }
 
   /** Sends a call, and returns its answer. Rejects with a `HoldfastError`. */
-  async answer(call: Call, signal?: AbortSignal): Promise<HttpAnswer> {
+  async answer(call: Call, signal?: StopSignal): Promise<HttpAnswer> {
     return answerOf(await this.deliver(call, signal)).answer;
   }
 
   /** Sends a call, and parses its answer as JSON. */
-  async json<T extends object>(call: Call, signal?: AbortSignal): Promise<T> {
+  async json<T extends object>(call: Call, signal?: StopSignal): Promise<T> {
     return parse<T>(await this.answer(call, signal));
   }
 
   /** Repeats a waiting call until a node answers it, `until` passes or `isNeeded` returns false. */
-  async repeatUntil(until: number, isNeeded: () => boolean, call: (wait: number) => Call, signal?: AbortSignal): Promise<HttpAnswer> {
+  async repeatUntil(until: number, isNeeded: () => boolean, call: (wait: number) => Call, signal?: StopSignal): Promise<HttpAnswer> {
     let wasInDoubt = false;
     for (;;) {
       const wait = Math.trunc(Math.min(Math.max(until - monotonic(), 0), WAIT_MAX));

@@ -3,7 +3,7 @@
  * that was paused sees the loss before any timer has run. A lost lock stays lost.
  */
 import type { GrantBody } from "./bodies.js";
-import { now } from "./clock.js";
+import { monotonic, now } from "./clock.js";
 import { LostError } from "./errors.js";
 import { isEndedByClient } from "./loss.js";
 import { debug } from "./metrics.js";
@@ -12,7 +12,7 @@ import type { Session } from "./session.js";
 
 export class HeldLock {
   readonly #lost = new AbortController();
-  readonly #since = now();
+  readonly #since = monotonic();
   /** Ends the use of the session. */
   readonly #unuse: () => void;
 
@@ -60,7 +60,7 @@ export class HeldLock {
 
   /** Ends the use of the session after a release. */
   released(): void {
-    this.session.metrics.released?.(this.lock, Math.round(now() - this.#since));
+    this.session.metrics.released?.(this.lock, Math.round(monotonic() - this.#since));
     this.#unuse();
   }
 

@@ -7,6 +7,7 @@
 import * as http from "node:http";
 import * as https from "node:https";
 import type { Socket } from "node:net";
+import type { StopSignal } from "./abort.js";
 import { AccessToken } from "./access-token.js";
 import type { HttpAnswer } from "./answer.js";
 import type { Connection } from "./connection.js";
@@ -22,7 +23,7 @@ export interface HttpRequest {
   readonly body?: Buffer | undefined;
   /** The maximum time until the answer is complete; of a stream, until its head. */
   readonly timeout: number;
-  readonly signal?: AbortSignal | undefined;
+  readonly signal?: StopSignal | undefined;
   /** Called with the connection of the request. */
   readonly onSocket?: ((socket: Socket) => void) | undefined;
 }
@@ -113,7 +114,7 @@ export class HttpClient {
         });
       });
       if (signal?.aborted) return abort();
-      signal?.addEventListener("abort", abort, { once: true });
+      signal?.addEventListener("abort", abort);
       outgoing.end(request.body);
     });
   }

@@ -24,8 +24,8 @@ export class HoldLimits {
 
   /** The nearest limit; infinity without limits. */
   get deadline(): number {
-    const limits = [this.#progressUntil, this.#maxHoldUntil, this.#revoked?.until];
-    return Math.min(...limits.map((limit) => limit ?? Number.POSITIVE_INFINITY));
+    const never = Number.POSITIVE_INFINITY;
+    return Math.min(this.#progressUntil ?? never, this.#maxHoldUntil ?? never, this.#revoked?.until ?? never);
   }
 
   /** Returns the loss if a limit is exceeded; it is final. */

@@ -84,16 +84,16 @@ export class ModeChange {
     const call = changeCall(entry.lock, session.name, entry.owner, entry.attempt, by, { mode }, wait);
     for (let isGrantedElsewhere = false; ; isGrantedElsewhere = true) {
       this.#held.ensure();
-      const elsewhere = new AbortController();
+      const elsewhere = new LinkedAbort();
       entry.onGrantedElsewhere = () => elsewhere.abort();
       const route = wait === 0 ? "copied" : isGrantedElsewhere ? "elsewhere" : "alone";
-      const stop = new LinkedAbort(signal, elsewhere.signal);
+      const stop = new LinkedAbort(signal, elsewhere);
       try {
-        return await session.calls.deliverAt(call, route, stop.signal);
+        return await session.calls.deliverAt(call, route, stop);
       } catch (error) {
         if (signal.aborted) throw signal.reason;
         // A renewal listed the new token: the node that holds the call is behind, so the call is sent again.
-        if (!elsewhere.signal.aborted) throw error;
+        if (!elsewhere.aborted) throw error;
       } finally {
         stop.unlink();
         entry.onGrantedElsewhere = undefined;

@@ -7,7 +7,7 @@
  */
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
-import { LinkedAbort } from "./abort.js";
+import { LinkedAbort, type StopSignal } from "./abort.js";
 import { classify, header, isUnauthenticated, numberHeader, type HttpAnswer, type Outcome } from "./answer.js";
 import type { Budget, Call, Delivery, Route } from "./call.js";
 import { monotonic } from "./clock.js";
@@ -26,7 +26,7 @@ const PING_TIMEOUT = 600;
 const PING = "/livez";
 
 export interface SendOptions {
-  readonly signal?: AbortSignal | undefined;
+  readonly signal?: StopSignal | undefined;
   readonly onSocket?: ((socket: Socket) => void) | undefined;
 }
 
@@ -79,10 +79,10 @@ export class Nodes {
     const stop = new LinkedAbort(options.signal);
     this.states.addWaiting(node, 1);
     try {
-      const silence = this.silence(node, stop.signal).then((): Outcome => {
+      const silence = this.silence(node, stop).then((): Outcome => {
         return { kind: "may-be-done", reason: `${this.base(node)}: the node stopped answering` };
       });
-      return await Promise.race([this.attempt(call, node, timeout, { ...options, signal: stop.signal }), silence]);
+      return await Promise.race([this.attempt(call, node, timeout, { ...options, signal: stop }), silence]);
     } finally {
       stop.unlink();
       stop.abort();
@@ -91,7 +91,7 @@ export class Nodes {
   }
 
   /** Resolves when a node does not answer a ping; never, if there is no other node or `stop` is aborted. */
-  async silence(node: number, stop: AbortSignal): Promise<void> {
+  async silence(node: number, stop: StopSignal): Promise<void> {
     let interval = PING_FIRST;
     while (this.states.count > 1) {
       await sleep(interval, stop);
@@ -107,7 +107,7 @@ export class Nodes {
   }
 
   /** Opens a stream at one node. */
-  async openAt(node: number, target: string, headers: Record<string, string>, timeout: number, signal: AbortSignal): Promise<IncomingMessage | Outcome> {
+  async openAt(node: number, target: string, headers: Record<string, string>, timeout: number, signal: StopSignal): Promise<IncomingMessage | Outcome> {
     try {
       const url = this.base(node) + target;
       const stream = await this.http.open({ method: "GET", url, headers, timeout, signal });

@@ -6,6 +6,7 @@
  * session until one does. Bounds: one call in flight for each session.
  */
 import type { Socket } from "node:net";
+import type { StopSignal } from "./abort.js";
 import { sessionBody, type KeepaliveBody } from "./bodies.js";
 import { keepAlive, park } from "./calls.js";
 import type { Delivery } from "./call.js";
@@ -93,7 +94,7 @@ export class SessionRenewer {
     this.#run?.abort();
   }
 
-  async #renewWhileUsed(signal: AbortSignal): Promise<void> {
+  async #renewWhileUsed(signal: StopSignal): Promise<void> {
     let pause = FIRST_AFTER;
     while (this.#isUsed && !signal.aborted) {
       await sleep(pause, signal);
@@ -112,7 +113,7 @@ export class SessionRenewer {
   }
 
   /** Parks a keepalive, or renews with a plain one if no node accepts it. Returns the pause before the next one. */
-  async #renew(signal: AbortSignal): Promise<number> {
+  async #renew(signal: StopSignal): Promise<number> {
     const wait = Math.min(parkTime(this.#held, Math.random()), this.#parkAtMost);
     this.#parkAtMost = Number.POSITIVE_INFINITY;
     const left = Math.max(this.#deadline - now(), 0);
@@ -155,7 +156,7 @@ export class SessionRenewer {
     return true;
   }
 
-  #options(signal: AbortSignal): SendOptions {
+  #options(signal: StopSignal): SendOptions {
     const onSocket = (socket: Socket): void => {
       this.#socket = socket;
       if (this.#isUsed) socket.ref();

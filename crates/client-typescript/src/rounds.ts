@@ -70,10 +70,11 @@ export class Rounds {
   /** Waits for the next outcome, or until the next request may start; undefined if there is neither. */
   async #next(): Promise<{ copy: InFlight; outcome: Outcome } | "start" | undefined> {
     const events: Promise<{ copy: InFlight; outcome: Outcome } | "start">[] = this.#inFlight.map(({ outcome }) => outcome);
-    const stop = new LinkedAbort(this.#over.signal);
-    if (this.#mayStart()) events.push(sleep(this.#startAt - monotonic(), stop.signal).then(() => "start" as const));
+    if (!this.#mayStart()) return events.length === 0 ? undefined : await Promise.race(events);
+    const stop = new LinkedAbort(this.#over);
+    events.push(sleep(this.#startAt - monotonic(), stop).then(() => "start" as const));
     try {
-      return events.length === 0 ? undefined : await Promise.race(events);
+      return await Promise.race(events);
     } finally {
       stop.unlink();
       stop.abort();
@@ -115,7 +116,7 @@ export class Rounds {
     if (node === undefined) return;
     if (this.#inFlight.length > 0) this.#nodes.states.copied();
     const timeout = Math.max(Math.min(this.#budget.perNode, this.#budget.until - monotonic()), 1);
-    const options = { ...this.#options, signal: this.#over.signal };
+    const options = { ...this.#options, signal: this.#over };
     const isPinged = this.#route === "alone" || this.#route === "elsewhere";
     // The clock is read before the request is sent: every deadline in the answer counts from here or later.
     const [sent, started] = [now(), monotonic()];

@@ -105,7 +105,7 @@ export class Session {
   use(): () => void {
     this.#users += 1;
     if (this.loss() === undefined) this.#renewal.use(this.lease.deadline);
-    this.#arm();
+    if (this.#users === 1) this.#arm();
     let isUsed = true;
     return () => {
       if (!isUsed) return;
@@ -117,11 +117,10 @@ export class Session {
     };
   }
 
+  /** Extends the lease. A timer that is armed for its former deadline is early, and arms the next one. */
   acknowledge(acknowledged: Acknowledged): Loss | undefined {
     this.#renewals.drain();
-    const loss = this.lease.acknowledge(acknowledged, now());
-    this.#arm();
-    return loss;
+    return this.lease.acknowledge(acknowledged, now());
   }
 
   /** Compares every deadline with the clock. Waits for the next one. */

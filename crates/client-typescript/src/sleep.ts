@@ -1,8 +1,9 @@
 /** Timers as promises. */
+import type { StopSignal } from "./abort.js";
 import { timerDelay } from "./duration.js";
 
 /** Resolves after `millis`, or when `stop` is aborted. Never rejects. */
-export async function sleep(millis: number, stop?: AbortSignal): Promise<void> {
+export async function sleep(millis: number, stop?: StopSignal): Promise<void> {
   if (stop?.aborted) return;
   await new Promise<void>((resolve) => {
     const done = (): void => {
@@ -11,6 +12,6 @@ export async function sleep(millis: number, stop?: AbortSignal): Promise<void> {
       resolve();
     };
     const timer = setTimeout(done, timerDelay(millis));
-    stop?.addEventListener("abort", done, { once: true });
+    stop?.addEventListener("abort", done);
   });
 }
