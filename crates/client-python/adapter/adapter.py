@@ -66,6 +66,7 @@ class Adapter:
         self.clients: Dict[str, aio.Client] = {}
         self.guards: Dict[str, Union[aio.Guard, aio.MultiGuard]] = {}
         self.parties: Dict[str, aio.DoubleBarrier] = {}
+        self.members: Dict[str, aio.Membership] = {}
         self.streams: Dict[str, "asyncio.Task[None]"] = {}
         self.reports: "Dict[str, list[asyncio.Task[None]]]" = {}
 
@@ -91,7 +92,7 @@ class Adapter:
         lock = self.of(request).lock(request["lock"], **options(request, "client", "lock", "guard"))
         guard = await lock.acquire()
         self.keep(request, guard)
-        return {"token": guard.token, "session": guard.session}
+        return {"token": guard.token, "session": guard.session, "lock": guard.lock}
 
     async def acquire_many(self, request: Request) -> Result:
         locks = self.of(request).lock_many(request["locks"], **options(request, "client", "locks", "guard"))
@@ -122,6 +123,18 @@ class Adapter:
     async def downgrade(self, request: Request) -> Result:
         await self.single(request).downgrade(request.get("mode", "shared"))
         return {"token": self.single(request).token}
+
+    async def open_session(self, request: Request) -> Result:
+        return {"session": (await self.of(request).open_session()).name}
+
+    async def transfer(self, request: Request) -> Result:
+        return {"token": await self.single(request).transfer(request["to"], request.get("owner"))}
+
+    async def receive_transfer(self, request: Request) -> Result:
+        lock = self.of(request).lock(request["lock"], **options(request, "client", "lock", "guard"))
+        guard = await lock.receive_transfer()
+        self.keep(request, guard)
+        return {"token": guard.token, "session": guard.session}
 
     async def release_permits(self, request: Request) -> Result:
         await self.single(request).release_permits(request["permits"])
@@ -215,6 +228,32 @@ class Adapter:
 
     async def counter_add(self, request: Request) -> Result:
         return {"value": (await self.of(request).counter(request["name"]).add(request["add"])).value}
+
+    async def group_join(self, request: Request) -> Result:
+        membership = await self.of(request).group(request["group"]).join(request["value"])
+        self.members[request["member"]] = membership
+        return {"session": membership.session}
+
+    async def group_set_value(self, request: Request) -> Result:
+        await self.members[request["member"]].set_value(request["value"])
+        return {}
+
+    async def group_leave(self, request: Request) -> Result:
+        await self.members.pop(request["member"]).leave()
+        return {}
+
+    async def group_members(self, request: Request) -> Result:
+        return {"members": await self.of(request).group(request["group"]).members()}
+
+    async def group_watch(self, request: Request) -> Result:
+        watch = self.of(request).group(request["group"]).watch()
+
+        async def follow() -> None:
+            async for members in watch:
+                write({"event": "members", "watcher": request["watcher"], "members": members})
+
+        self.follow(request["watcher"], follow())
+        return {}
 
     async def tree_get(self, request: Request) -> Result:
         znode = await self.of(request).tree_get(request["path"])

@@ -19,7 +19,7 @@ from ._request import LockRequest
 from ._retry import Delivery
 from ._send import whole_millis
 from ._session import Session
-from .errors import Error, Lost, Unavailable, UnexpectedResponse, is_uncertain, newest_attempt
+from .errors import Busy, Error, Lost, Unavailable, UnexpectedResponse, is_uncertain, newest_attempt
 
 #: An acquire that waits for nothing tries this many sessions.
 _FRESH_SESSIONS_MAX = 3
@@ -71,10 +71,10 @@ async def acquire(
 class _Acquire:
     """One attempt, and those that follow if another process of the session has a larger number."""
 
-    def __init__(self, session: Session, request: LockRequest, limit: WaitLimit) -> None:
+    def __init__(self, session: Session, request: LockRequest, limit: WaitLimit, attempt: Optional[int] = None) -> None:
         self._session, self._request, self._limit = session, request, limit
-        attempt = numbers.after()
-        self._entries = [QueueEntry(lock, request.owner, attempt) for lock in request.locks]
+        attempt = numbers.after() if attempt is None else attempt
+        self._entries = [QueueEntry(lock, request.owner, attempt, request.is_sharded) for lock in request.locks]
         #: Whether the cluster certainly has no entry of this attempt.
         self._leaves_nothing = True
 
@@ -140,6 +140,8 @@ class _Acquire:
         body = delivery.checked().json()
         grants: List[Dict[str, Any]] = body["grants"] if len(self._entries) > 1 else [body]
         by_lock = {str(grant["lock"]): grant for grant in grants}
+        if self._request.is_sharded:
+            self._entries[0].granted_as(str(body["lock"]))
         if set(by_lock) != {entry.lock for entry in self._entries}:
             raise UnexpectedResponse("the answer has other locks than the request")
         for grant in grants:
@@ -157,9 +159,23 @@ class _Acquire:
             left = min(grant.get("ends_in_ms", max_hold * 1000) / 1000, max_hold)
             max_until = deadline(_counted_from(delivery, grant), left)
         entry.limits = HoldLimits(progress, None if progress is None else now + progress, max_hold, max_until)
-        granted = Grant.of(grant, request.mode)
+        # The sender chose the mode of a transferred hold.
+        granted = Grant.of(grant, request.mode if entry.attempt else grant["mode"])
         entry.hold(granted.token)
         return Hold(self._session, entry, granted, request)
+
+
+async def adopt(session: Session, request: LockRequest, token: int) -> Optional[HeldLocks]:
+    """The guard of a hold that no attempt of this client acquired; `None` if the session no longer has it."""
+    try:
+        held = await _Acquire(session, request, WaitLimit(0.0), attempt=0).run()
+    except Busy:
+        return None
+    if held.holds[0].grant.token == token:
+        return held
+    # The call acquired a free lock, which is not the transferred hold.
+    await held.release()
+    return None
 
 
 def _counted_from(delivery: Delivery, grant: Dict[str, Any]) -> float:

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, AsyncIterator, Dict, Optional, Union
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, AsyncIterator, Dict, Optional, Type, Union
 
-from . import _recipes, _tree
+from . import _groups, _recipes, _tree
 from ._aio import Caller
 from ._aio_guards import Leadership
 from ._calls import Duration, Parameters, seconds
+from ._groups import MembershipRecord
 from ._hold import HeldLocks
 from ._recipes import Arrival, Tripped
 from ._request import LockRequest
+from ._session import Session, log
 from ._tree import Change, Gap, Leader
+from .errors import Error, Lost
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from ._request import CampaignOptions
+
+_ExcType = Optional[Type[BaseException]]
+_Exc = Optional[BaseException]
+_Traceback = Optional[TracebackType]
 
 
 class Election:
@@ -82,6 +90,110 @@ class Watch:
     async def __aiter__(self) -> AsyncIterator[Union[Change, Gap]]:
         while True:
             yield await self.next()
+
+
+class Group:
+    """A group of members, each with a value."""
+
+    def __init__(self, client: Caller, name: str) -> None:
+        self._client = client
+        self._name = name
+
+    async def join(self, value: str = "") -> Membership:
+        """Joins with a value, such as an address. A session is a member at most once: joining again replaces the value."""
+        record = await self._client._call(
+            lambda core: _groups.join(core, self._name, value), MembershipRecord.leave_in_background
+        )
+        return Membership(self._client, record)
+
+    async def members(self) -> Dict[str, str]:
+        """The value of each member by its session. Sends one call for each member."""
+        return await self._client._call(lambda core: _groups.members(core, self._name))
+
+    def watch(self) -> GroupWatch:
+        """The members, then the members after each change."""
+        return GroupWatch(self._client, self._name)
+
+
+class GroupWatch:
+    """The members of a group, now and after each change. Two quick changes may appear as one."""
+
+    def __init__(self, client: Caller, name: str) -> None:
+        self._client = client
+        self._state = _groups.GroupWatch(name)
+
+    async def next(self) -> Dict[str, str]:
+        """Waits until the members differ from the last result. A failure does not end the watch: call it again."""
+        return await self._client._call(self._state.next, self._state.put_back)
+
+    async def __aiter__(self) -> AsyncIterator[Dict[str, str]]:
+        while True:
+            yield await self.next()
+
+
+class Membership:
+    """A membership of a group, which ends with its session. `async with` leaves the group."""
+
+    def __init__(self, client: Caller, record: MembershipRecord) -> None:
+        self._client = client
+        self._record = record
+
+    @property
+    def session(self) -> str:
+        """The session of the member."""
+        return self._record.session.name
+
+    def ensure(self) -> None:
+        """Raises `Lost` unless the session certainly lives. After a loss, join again."""
+        self._record.ensure()
+
+    async def set_value(self, value: str) -> None:
+        """Replaces the value."""
+        self._record.ensure()
+        await self._client._call(lambda core: self._record.write(value))
+
+    async def leave(self) -> None:
+        """Leaves the group and waits for the confirmation. A second call has no effect."""
+        await self._client._call(lambda core: self._record.leave())
+
+    async def __aenter__(self) -> Membership:
+        return self
+
+    async def __aexit__(self, kind: _ExcType, error: _Exc, traceback: _Traceback) -> None:
+        try:
+            await self.leave()
+        except Error as unconfirmed:
+            log.warning("the end of %r is not confirmed: %s", self, unconfirmed)
+
+
+class OpenSession:
+    """The session of a client, which is renewed until `close`. A sender needs its name to transfer a lock to it."""
+
+    def __init__(self, client: Caller, session: Session) -> None:
+        self._client = client
+        self._session = session
+        self._is_over = False
+
+    @property
+    def name(self) -> str:
+        return self._session.name
+
+    def ensure(self) -> None:
+        """Raises `Lost` unless the session certainly lives."""
+        if loss := self._session.loss():
+            raise Lost(loss)
+
+    async def close(self) -> None:
+        """Ends this use of the session. Guards of the client may still use it."""
+        if not self._is_over:
+            self._is_over = True
+            await self._client._call(lambda core: core.unuse(self._session), None, True)
+
+    async def __aenter__(self) -> OpenSession:
+        return self
+
+    async def __aexit__(self, kind: _ExcType, error: _Exc, traceback: _Traceback) -> None:
+        await self.close()
 
 
 class Latch:

@@ -99,6 +99,15 @@ class Core:
             session.start(watch_losses(session))
             return session
 
+    async def open_session(self) -> Session:
+        """Opens the session, and uses it until `unuse`."""
+        session = await self.session_for()
+        session.use()
+        return session
+
+    async def unuse(self, session: Session) -> None:
+        session.unuse()
+
     async def acquire(self, request: LockRequest) -> HeldLocks:
         return await acquire(self.session_for, request.owned(), WaitLimit(request.wait))
 

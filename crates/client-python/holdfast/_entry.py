@@ -26,10 +26,13 @@ class Stage(enum.Enum):
 class QueueEntry:
     """One lock of one acquire. Any thread may read it; `limits` changes under a mutex."""
 
-    def __init__(self, lock: str, owner: Optional[str], attempt: int) -> None:
+    def __init__(self, lock: str, owner: Optional[str], attempt: int, is_sharded: bool = False) -> None:
+        #: Of a sharded lock, the shard `stock/3` once it is granted.
         self.lock = lock
+        self._is_any_shard = is_sharded
         #: `None` stands for the session itself.
         self.owner = owner
+        #: 0 for a hold that another session transferred.
         self.attempt = attempt
         self.stage = Stage.WAITING
         #: The token of the latest hold.
@@ -48,6 +51,14 @@ class QueueEntry:
     def change_limits(self, change: Callable[[HoldLimits], HoldLimits]) -> None:
         with self._mutex:
             self.limits = change(self.limits)
+
+    def granted_as(self, lock: str) -> None:
+        """Records which shard was granted."""
+        self.lock, self._is_any_shard = lock, False
+
+    def covers(self, lock: str) -> bool:
+        """Whether the entry is for `lock`, or may be granted as `lock`."""
+        return self.lock == lock or (self._is_any_shard and lock.rpartition("/")[0] == self.lock)
 
     def hold(self, token: int) -> None:
         self.token = token
@@ -74,7 +85,11 @@ class QueueEntry:
 def release_call(entries: Sequence[QueueEntry], session: str) -> Call:
     """The call that releases entries of one owner and one attempt. It never releases a later hold."""
     first = entries[0]
-    parameters: Parameters = {"session": session, "owner": first.owner, "attempt": first.attempt}
+    parameters: Parameters = {"session": session, "owner": first.owner}
+    if first.attempt:
+        parameters["attempt"] = first.attempt
+    else:
+        parameters["token"] = first.token
     if len(entries) == 1:
         target = path("locks", first.lock) + query(parameters)
     else:
@@ -122,11 +137,15 @@ class QueueEntries:
 
     def of_hold(self, lock: str, token: int) -> List[QueueEntry]:
         """The entries of one hold: each guard that re-entered it has one."""
-        return [entry for entry in self._all if entry.lock == lock and entry.holds(token)]
+        return [entry for entry in self._all if entry.covers(lock) and entry.holds(token)]
 
     def awaiting(self, lock: str) -> List[QueueEntry]:
         """The entries that wait for a grant or a new token of the lock."""
-        return [e for e in self._all if e.lock == lock and e.stage in (Stage.WAITING, Stage.CONVERTING)]
+        return [e for e in self._all if e.covers(lock) and e.stage in (Stage.WAITING, Stage.CONVERTING)]
 
     def has_owner(self, lock: str, owner: Optional[str]) -> bool:
-        return any(entry.lock == lock and entry.owner == owner for entry in self._all)
+        return any(entry.covers(lock) and entry.owner == owner for entry in self._all)
+
+    def is_shared(self, entry: QueueEntry) -> bool:
+        """Whether another guard of this program has the same hold."""
+        return any(other.covers(entry.lock) and other.owner == entry.owner for other in self._all if other is not entry)

@@ -86,6 +86,7 @@ class SingleGuardBase(GuardBase[LostT, RequestT]):
 
     @property
     def lock(self) -> str:
+        """The name of the lock; of a sharded lock, the name of the shard: `stock/3`."""
         return self._first.entry.lock
 
     @property
@@ -112,6 +113,11 @@ class SingleGuardBase(GuardBase[LostT, RequestT]):
     def slots(self) -> Tuple[int, ...]:
         """A slot for each permit. No other holder has the same slot at the same time."""
         return self._first.grant.slots
+
+    @property
+    def shard(self) -> Optional[int]:
+        """The number of the shard, if the lock is sharded."""
+        return self._first.grant.shard
 
     def headers(self, resource: Optional[str] = None) -> Dict[str, str]:
         """The header that carries the token to an HTTP service. The resource is the lock unless another one is named."""

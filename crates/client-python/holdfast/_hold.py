@@ -27,6 +27,8 @@ class Grant:
     mode: str
     permits: int
     slots: Tuple[int, ...]
+    #: The number of the shard, if the lock is sharded.
+    shard: Optional[int]
 
     @classmethod
     def of(cls, body: Mapping[str, Any], mode: Optional[str]) -> Grant:
@@ -37,6 +39,7 @@ class Grant:
             mode=mode or "exclusive",
             permits=int(body.get("permits", 1)),
             slots=tuple(body.get("slots", ())),
+            shard=body.get("shard"),
         )
 
 
@@ -49,6 +52,8 @@ class Hold:
         self.grant = grant
         self.request = request
         self.is_released = False
+        #: Set before the call that transfers the hold.
+        self.is_transferred = False
 
     def loss(self) -> Optional[Loss]:
         """The loss, by the clock; `None` while the lock is certainly held."""
@@ -83,6 +88,8 @@ class Hold:
         limit = self.entry.limits.check(now)
         if isinstance(limit, Loss):
             return limit
+        if self.is_transferred:
+            return Loss("transferred")
         if self.is_released:
             return Loss("released-elsewhere", "this guard was released")
         over = self.session.loss(now)
@@ -129,6 +136,13 @@ class HeldLocks:
             lost()
         if self.release_request():
             requested()
+
+    def leave(self) -> None:
+        """Ends the guard without a release."""
+        self.is_over = True
+        for hold in self.holds:
+            hold.is_released = True
+        self.session.unuse()
 
     async def release(self) -> None:
         """Releases all locks. If the outcome is uncertain, the release continues in the background."""

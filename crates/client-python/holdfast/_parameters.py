@@ -53,6 +53,8 @@ Parameter = Literal[
     "stale",
     "stat",
     "ticket",
+    "to",
+    "to_owner",
     "token",
     "ttl",
     "value",

@@ -44,6 +44,10 @@ if TYPE_CHECKING:
     class LockOptions(SemaphoreOptions, total=False):
         #: The limit of a semaphore.
         limit: Optional[int]
+        #: The number of shards of a sharded lock, each of which is a separate lock. The cluster selects a shard.
+        shards: Optional[int]
+        #: The shard to acquire, counted from 0.
+        shard: Optional[int]
 
 
 _DURATIONS = {"wait": 0.0, "max_hold": 0.001, "min_hold": 0.001, "progress_timeout": 0.001, "ttl": 1.0}
@@ -56,6 +60,8 @@ _TYPES: Dict[str, type] = {
     "reentrant": bool,
     "queue_max": int,
     "value": str,
+    "shards": int,
+    "shard": int,
 }
 _MODES = ("exclusive", "shared", "upgradable")
 
@@ -79,6 +85,8 @@ class LockRequest:
     value: Optional[str] = None
     progress_timeout: Optional[float] = None
     ttl: Optional[float] = None
+    shards: Optional[int] = None
+    shard: Optional[int] = None
 
     @classmethod
     def of(cls, locks: Sequence[str], options: Mapping[str, Any]) -> LockRequest:
@@ -95,7 +103,14 @@ class LockRequest:
                 raise TypeError(f"{name!r} is no option of a lock: use one of {', '.join([*_DURATIONS, *_TYPES])}")
         if checked.get("mode") not in (None, *_MODES):
             raise InvalidArgument(f"mode is {checked['mode']!r}: use one of {', '.join(_MODES)}")
+        if len(locks) > 1 and ("shards" in checked or "shard" in checked):
+            raise InvalidArgument("shards are of one lock: acquire one lock")
         return cls(locks=tuple(check_name(lock) for lock in locks), **checked)
+
+    @property
+    def is_sharded(self) -> bool:
+        """Whether the request is for one shard of a sharded lock."""
+        return self.shards is not None or self.shard is not None
 
     def owned(self) -> LockRequest:
         """The request with an owner."""
@@ -111,7 +126,7 @@ class LockRequest:
             "name": list(self.locks) if len(self.locks) > 1 else None,
             "session": session,
             "owner": self.owner,
-            "attempt": attempt,
+            "attempt": attempt or None,
             "wait": millis(wait) if wait else None,
             "queue_max": self.queue_max,
             "mode": self.mode,
@@ -122,6 +137,8 @@ class LockRequest:
             "max_hold": None if self.max_hold is None else millis(self.max_hold),
             "min_hold": None if self.min_hold is None else millis(self.min_hold),
             "value": self.value,
+            "shards": self.shards,
+            "shard": self.shard,
         }
         if len(self.locks) == 1:
             target = path("locks", self.locks[0])
@@ -136,6 +153,8 @@ class LockRequest:
             "attempt": by,
             "change": attempt,
             "wait": millis(wait) if wait else None,
+            "shards": self.shards,
+            "shard": self.shard,
             **change,
         }
         target = path("locks", self.locks[0]) + query(parameters)

@@ -6,9 +6,9 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TYPE_CHECKING, Dict, List, Optional, Type, Union
 
-from . import _mode, _recipes
+from . import _mode, _recipes, _transfer
 from ._sync import Body, Caller, Signal, caller_id
-from ._calls import Duration, seconds
+from ._calls import Duration, check_name, seconds
 from ._guard import MultiGuardBase, SingleGuardBase
 from ._hold import HeldLocks, release_permits
 from ._lease import ReleaseRequest
@@ -88,6 +88,19 @@ class Guard(SingleGuardBase[Signal[Loss], Signal[ReleaseRequest]]):
         hold = self._first
         self._client._call(lambda core: _mode.downgrade(hold, mode))
 
+    def transfer(self, to: str, owner: Optional[str] = None) -> int:
+        """Transfers the lock to another open session, and returns the receiver's token. No waiter is granted in between.
+
+        Stop the work first: once the call starts, `ensure()` raises `Lost`. The receiver is `owner` within that session, or
+        the session itself. If the cluster certainly rejects the call, the guard still holds the lock.
+        """
+        receiver = check_name(to, "the session name")
+        try:
+            return self._client._call(lambda core: _transfer.transfer(self._held, receiver, owner))
+        finally:
+            if self._held.is_over:
+                self._finish()
+
     def release_permits(self, permits: int) -> None:
         """Gives back some permits of a semaphore, and keeps at least one with the same token."""
         hold = self._first
@@ -151,6 +164,15 @@ class Lock:
     def acquire(self) -> Guard:
         """Acquires the lock. Raises `Busy` if the wait ended before the grant."""
         return Guard(self._client, _acquire(self._client, self._request))
+
+    def receive_transfer(self) -> Guard:
+        """Waits for the lock that `Guard.transfer` gives to the session of this client. Never acquires the lock.
+
+        The receiver is the `owner` of this lock, or the session itself. Raises `Busy` if the wait ended before the transfer.
+        """
+        request = self._request
+        held = self._client._call(lambda core: _transfer.receive(core, request), HeldLocks.release_in_background)
+        return Guard(self._client, held)
 
     def __enter__(self) -> Guard:
         guard = self.acquire().__enter__()

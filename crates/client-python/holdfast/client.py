@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Dict, Optional, Sequence, Type, Union
 from . import _recipes, _tree
 from ._sync import Caller
 from ._sync_guards import Guard, Leadership, Lock, MultiGuard, MultiLock
-from ._sync_recipes import Barrier, Counter, DoubleBarrier, Election, Latch, Observer, Watch
+from ._sync_recipes import Barrier, Counter, DoubleBarrier, Election, Group, GroupWatch, Latch, Membership, Observer, OpenSession, Watch
 from ._calls import Duration, check_name, seconds
 from ._request import LockRequest
-from ._session import log
+from ._session import Session, log
 from ._tree import Znode
 from .errors import Error
 
@@ -27,13 +27,17 @@ __all__ = [
     "Counter",
     "DoubleBarrier",
     "Election",
+    "Group",
+    "GroupWatch",
     "Guard",
     "Latch",
     "Leadership",
     "Lock",
+    "Membership",
     "MultiGuard",
     "MultiLock",
     "Observer",
+    "OpenSession",
     "Watch",
 ]
 
@@ -60,6 +64,10 @@ class Client(Caller):
     def election(self, name: str) -> Election:
         """An election, which has many candidates and one leader."""
         return Election(self, check_name(name))
+
+    def group(self, name: str) -> Group:
+        """A group, which lists its live members, each with a value."""
+        return Group(self, check_name(name))
 
     def latch(self, name: str) -> Latch:
         """A latch, which counts down once for each key and opens at zero."""
@@ -141,6 +149,10 @@ class Client(Caller):
         """
         asked = (check_name(lock), reason, seconds(deadline, "deadline"), revoke, token)
         return self._call(lambda core: _recipes.request_release(core, *asked))
+
+    def open_session(self) -> OpenSession:
+        """Opens the session of this client, and renews it until `OpenSession.close`."""
+        return OpenSession(self, self._call(lambda core: core.open_session(), Session.unuse))
 
     def close(self) -> None:
         """Ends the client's session, which releases everything it holds. A session that the caller named stays open.
