@@ -7,8 +7,10 @@ import {
   Client,
   InvalidArgumentError,
   type DoubleBarrierPlace,
+  type GroupWatcher,
   type Guard,
   type LockOptions,
+  type Membership,
   type MultiGuard,
   type Observer,
   type Watcher,
@@ -26,7 +28,8 @@ const closed = new WeakSet<Client>();
 const released = new WeakSet<AnyGuard>();
 const places = new Map<string, DoubleBarrierPlace>();
 const observers = new Map<string, Observer>();
-const watchers = new Map<string, Watcher>();
+const watchers = new Map<string, Watcher | GroupWatcher>();
+const members = new Map<string, Membership>();
 const pending = new Map<number, AbortController>();
 
 function print(line: Record<string, unknown>): void {
@@ -63,6 +66,8 @@ function lockOptions(fields: Fields, signal: AbortSignal): LockOptions {
     value: fields.optionalText("value"),
     progressTimeout: fields.optionalNumber("progress_timeout_ms"),
     ttl: fields.optionalNumber("ttl_ms"),
+    shards: fields.optionalNumber("shards"),
+    shard: fields.optionalNumber("shard"),
     signal,
   };
 }
@@ -121,6 +126,10 @@ async function watch(name: string, watcher: Watcher): Promise<void> {
   }
 }
 
+async function followGroup(name: string, watcher: GroupWatcher): Promise<void> {
+  for await (const present of watcher) print({ event: "members", watcher: name, members: Object.fromEntries(present) });
+}
+
 /** Repeats an iteration that no node served, until it is ended. */
 function keepRunning(run: () => Promise<void>): void {
   run().catch(() => setTimeout(() => keepRunning(run), 100));
@@ -135,7 +144,7 @@ const handlers: Readonly<Record<string, Handler>> = {
   async acquire(fields, signal) {
     const guard = await clientOf(fields).lock(fields.text("lock"), lockOptions(fields, signal));
     keep(fields, guard);
-    return { token: guard.token, session: guard.session, permits: guard.permits, slots: guard.slots };
+    return { token: guard.token, session: guard.session, lock: guard.lock, permits: guard.permits, slots: guard.slots };
   },
   async acquire_many(fields, signal) {
     const { wait, mode, owner, queueMax, maxHold, ttl } = lockOptions(fields, signal);
@@ -163,6 +172,16 @@ const handlers: Readonly<Record<string, Handler>> = {
     const guard = oneGuardOf(fields);
     await guard.downgrade((fields.optionalText("mode") ?? "shared") as "shared" | "upgradable");
     return { token: guard.token };
+  },
+  open_session: async (fields) => ({ session: (await clientOf(fields).openSession()).name }),
+  async transfer(fields) {
+    return { token: await oneGuardOf(fields).transfer(fields.text("to"), { owner: fields.optionalText("owner") }) };
+  },
+  async receive_transfer(fields, signal) {
+    const { wait, owner } = lockOptions(fields, signal);
+    const guard = await clientOf(fields).receiveTransfer(fields.text("lock"), { wait, owner, signal });
+    keep(fields, guard);
+    return { token: guard.token, session: guard.session };
   },
   async release_permits(fields) {
     const guard = oneGuardOf(fields);
@@ -204,6 +223,22 @@ const handlers: Readonly<Record<string, Handler>> = {
   async counter_add(fields) {
     const { value } = await clientOf(fields).counter(fields.text("name")).add(fields.number("add"));
     return { value: Number(value) };
+  },
+  async group_join(fields) {
+    const membership = await clientOf(fields).group(fields.text("group")).join(fields.text("value"));
+    members.set(fields.text("member"), membership);
+    return { session: membership.session };
+  },
+  group_set_value: (fields) => found(members, fields.text("member")).setValue(fields.text("value")),
+  group_leave: (fields) => found(members, fields.text("member")).leave(),
+  async group_members(fields) {
+    return { members: Object.fromEntries(await clientOf(fields).group(fields.text("group")).members()) };
+  },
+  group_watch(fields) {
+    const name = fields.text("watcher");
+    const watcher = clientOf(fields).group(fields.text("group")).watch();
+    watchers.set(name, watcher);
+    keepRunning(() => followGroup(name, watcher));
   },
   async tree_get(fields) {
     const znode = await clientOf(fields).tree.get(fields.text("path"));

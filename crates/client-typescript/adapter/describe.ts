@@ -50,6 +50,8 @@ const LOCK: Words<LockOptions> = {
   value: "text",
   progressTimeout: "duration",
   ttl: "duration",
+  shards: "integer",
+  shard: "integer",
   signal: "signal",
 };
 

@@ -90,7 +90,7 @@ export class Fields {
 }
 
 const CLIENT = ["addresses", "ttl_ms", "session", "session_prefix", "labels", "request_timeout_ms", "ca", "certificate", "key", "access_token", "access_token_file"];
-const ACQUIRE = ["mode", "permits", "limit", "priority", "owner", "reentrant", "queue_max", "max_hold_ms", "min_hold_ms", "value", "progress_timeout_ms", "ttl_ms"];
+const ACQUIRE = ["mode", "permits", "limit", "priority", "owner", "reentrant", "queue_max", "max_hold_ms", "min_hold_ms", "value", "progress_timeout_ms", "ttl_ms", "shards", "shard"];
 
 /** The fields of every operation that has more than names. */
 const OPTIONS: Readonly<Record<string, readonly string[]>> = { client: ["name", ...CLIENT], acquire: ["client", "lock", "guard", "wait_ms", ...ACQUIRE] };

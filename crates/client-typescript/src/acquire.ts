@@ -71,8 +71,8 @@ class AcquireAttempt {
     this.#session = session;
     this.#request = request;
     this.#until = until;
-    const attempt = numberAfter(0n);
-    this.#entries = request.locks.map((lock) => new QueueEntry(lock, request.owner, attempt));
+    const attempt = request.isTransferred ? 0n : numberAfter(0n);
+    this.#entries = request.locks.map((lock) => new QueueEntry(lock, request.owner, attempt, request.isSharded));
     for (const entry of this.#entries) entry.onGrantedElsewhere = () => this.#elsewhere.abort();
   }
 
@@ -176,8 +176,11 @@ class AcquireAttempt {
       if (users === 0) unuse();
     };
     const held = granted.map(({ entry, grant }) => {
+      entry.grantedAs(grant.lock);
       entry.enterHold(grant.token, moment, this.#limits(grant, sent + grant.waited_ms, moment));
-      return new HeldLock(this.#session, entry, { ...grant, mode: this.#request.mode }, unuseOne);
+      // The sender chose the mode of a transferred hold.
+      const mode = this.#request.isTransferred ? grant.mode : this.#request.mode;
+      return new HeldLock(this.#session, entry, { ...grant, mode }, unuseOne);
     });
     this.#session.check();
     return held;

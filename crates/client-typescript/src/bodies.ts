@@ -43,6 +43,7 @@ export interface GrantBody {
   readonly waited_ms: number;
   readonly permits?: number;
   readonly slots?: readonly number[];
+  readonly shard?: number;
   readonly ends_in_ms?: number;
 }
 

@@ -7,16 +7,19 @@ import { holdDurably, releaseDurable, type DurableHoldOptions } from "./durable.
 import { toMillis, toMillisIfSet, type Duration } from "./duration.js";
 import { Election } from "./election.js";
 import { BusyError, HoldfastError, LostError } from "./errors.js";
+import { Group } from "./group.js";
 import { Guard, MultiGuard } from "./guard.js";
 import { lockRequest, type LockOptions, type MultiLockOptions } from "./lock-options.js";
 import { forceRelease, lockState, requestRelease, type LockState, type ReleaseRequestOptions } from "./lock-state.js";
 import type { Metrics } from "./metrics.js";
 import { Nodes } from "./nodes.js";
 import { randomName } from "./numbers.js";
+import { OpenSession } from "./open-session.js";
 import { Counter, Latch } from "./recipes.js";
 import { generatedOwner } from "./reconciliation.js";
 import { LocalRenewals, type Renewals } from "./renewer.js";
 import { Sessions } from "./sessions.js";
+import { receive, type ReceiveOptions } from "./transfer.js";
 import { Tree } from "./tree.js";
 import { Watcher } from "./watcher.js";
 import { WorkerRenewals } from "./worker-renewals.js";
@@ -109,6 +112,19 @@ export class Client {
     return await runUnder(await this.lock(name, options), work);
   }
 
+  /**
+   * Waits for the lock that `Guard.transfer` gives to the session of this client. Never acquires the lock. The receiver is
+   * `owner`, or the session itself. Fails with `BusyError` if no transfer arrives within `wait`.
+   */
+  async receiveTransfer(name: string, options: ReceiveOptions = {}): Promise<Guard> {
+    return new Guard(await receive(this.#sessions, name, options));
+  }
+
+  /** Opens the session of this client, and renews it until `OpenSession.close`. */
+  async openSession(): Promise<OpenSession> {
+    return new OpenSession(await this.#sessions.live(undefined));
+  }
+
   /** Prepares an election, which has many candidates and one leader. */
   election(name: string): Election {
     return new Election(this.#sessions, name);
@@ -127,6 +143,11 @@ export class Client {
   /** Prepares a double barrier that `parties` callers enter together and leave together. */
   doubleBarrier(name: string, parties: number): DoubleBarrier {
     return new DoubleBarrier(this.#sessions, name, parties);
+  }
+
+  /** Prepares a group, which lists its live members, each with a value. */
+  group(name: string): Group {
+    return new Group(this.#sessions, name);
   }
 
   /** Prepares a counter of 64 bits. */

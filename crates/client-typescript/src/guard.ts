@@ -7,6 +7,7 @@ import { ModeChange } from "./mode-change.js";
 import type { ReleaseRequest } from "./release-request.js";
 import { toMillis, type Duration } from "./duration.js";
 import { namedPath, target } from "./target.js";
+import { transfer } from "./transfer.js";
 
 /** A held lock, renewed in the background until `release` or the loss. An unreleased guard keeps the process alive. */
 export class Guard {
@@ -17,7 +18,7 @@ export class Guard {
     this.#held = held;
   }
 
-  /** The name of the lock. */
+  /** The name of the lock; of a sharded lock, the name of the shard: `stock/3`. */
   get lock(): string {
     return this.#held.lock;
   }
@@ -49,6 +50,11 @@ export class Guard {
   /** A slot for each permit, below the limit. No other holder has the same slot at the same time. */
   get slots(): readonly number[] {
     return this.#held.grant.slots ?? [];
+  }
+
+  /** The number of the shard; undefined unless the lock is sharded. */
+  get shard(): number | undefined {
+    return this.#held.grant.shard;
   }
 
   /** Aborted at the loss, with the `LostError` as its reason. Pass it to `fetch`, `pg` and child processes. */
@@ -110,6 +116,15 @@ export class Guard {
   /** Changes to a weaker mode at once, with the same token. */
   async downgrade(mode: "shared" | "upgradable" = "shared"): Promise<void> {
     await ModeChange.downgrade(this.#held, mode);
+  }
+
+  /**
+   * Transfers the lock to another open session, and returns the receiver's token. No waiter is granted in between. The
+   * receiver is `owner` within that session, or the session itself. Stop the work first: once the call starts, `ensure`
+   * throws. If the cluster certainly rejects the call, the guard still holds the lock.
+   */
+  async transfer(to: string, options: { readonly owner?: string | undefined } = {}): Promise<number> {
+    return await transfer(this.#held, to, options.owner);
   }
 
   /** Gives back some permits of a semaphore, from the highest slot down. At least one permit stays. */

@@ -44,7 +44,7 @@ export class HeldLock {
     this.session.drain();
     const lost = this.entry.check(this.session.lease, now());
     if (lost !== undefined || this.entry.stage !== "leaving") return lost;
-    return new LostError({ cause: "released-elsewhere" }, this.lock, this.grant.token);
+    return new LostError({ cause: this.entry.isTransferred ? "transferred" : "released-elsewhere" }, this.lock, this.grant.token);
   }
 
   ensure(): void {
@@ -61,6 +61,11 @@ export class HeldLock {
   /** Ends the use of the session after a release. */
   released(): void {
     this.session.metrics.released?.(this.lock, Math.round(monotonic() - this.#since));
+    this.#unuse();
+  }
+
+  /** Ends the use of the session without a release. */
+  left(): void {
     this.#unuse();
   }
 

@@ -33,23 +33,32 @@ export interface LockOptions {
   readonly progressTimeout?: Duration | undefined;
   /** How long the lock of a dead holder stays held. By default the time-to-live of the client. */
   readonly ttl?: Duration | undefined;
+  /** The number of shards of a sharded lock, each of which is a separate lock. The cluster selects a shard. */
+  readonly shards?: number | undefined;
+  /** The shard to acquire, counted from 0. */
+  readonly shard?: number | undefined;
   /** Cancels the acquire, which then rejects with the reason of the signal. */
   readonly signal?: AbortSignal | undefined;
 }
 
-export type MultiLockOptions = Omit<LockOptions, "permits" | "limit" | "priority" | "reentrant" | "minHold" | "value" | "mode"> & {
+export type MultiLockOptions = Omit<LockOptions, "permits" | "limit" | "priority" | "reentrant" | "minHold" | "value" | "mode" | "shards" | "shard"> & {
   readonly mode?: "exclusive" | "shared" | undefined;
 };
 
 /** A checked request for one lock or several. */
 export interface LockRequest {
   readonly locks: readonly string[];
-  readonly owner: string;
+  /** Undefined stands for the session itself. */
+  readonly owner: string | undefined;
   readonly wait: number | undefined;
   readonly ttl: number | undefined;
   readonly maxHold: number | undefined;
   readonly progressTimeout: number | undefined;
   readonly mode: Mode;
+  /** Whether the request is for one shard of a sharded lock. */
+  readonly isSharded: boolean;
+  /** Whether another session transferred the hold: no attempt of this client acquired it. */
+  readonly isTransferred: boolean;
   readonly signal: AbortSignal | undefined;
   /** The parameters that every copy of the acquire has. */
   readonly query: Query;
@@ -70,6 +79,8 @@ export function lockRequest(locks: readonly string[], options: LockOptions, gene
     maxHold,
     progressTimeout: options.progressTimeout === undefined ? undefined : toMillis(options.progressTimeout, "progressTimeout"),
     mode: options.mode ?? "exclusive",
+    isSharded: options.shards !== undefined || options.shard !== undefined,
+    isTransferred: false,
     signal: options.signal,
     query: {
       mode: options.mode,
@@ -81,14 +92,22 @@ export function lockRequest(locks: readonly string[], options: LockOptions, gene
       max_hold: maxHold === undefined ? undefined : apiDuration(maxHold),
       min_hold: minHold === undefined ? undefined : apiDuration(minHold),
       value: options.value,
+      shards: options.shards,
+      shard: options.shard,
     },
   };
+}
+
+/** Returns the request of a receiver of transfers. */
+export function receiveRequest(lock: string, options: LockOptions): LockRequest {
+  const { owner, progressTimeout, signal, ttl, wait } = options;
+  return { ...lockRequest([lock], { progressTimeout, signal, ttl, wait }, ""), owner, isTransferred: true };
 }
 
 /** Returns the call that acquires the locks. A copy of it renews the hold of the attempt. */
 export function acquireCall(request: LockRequest, session: string, attempt: bigint, wait: number): Call {
   const { locks, owner, query } = request;
-  const named = { session, owner, attempt, ...waitQuery(wait), ...query };
+  const named = { session, owner, attempt: attempt || undefined, ...waitQuery(wait), ...query };
   const [only] = locks;
   if (locks.length === 1 && only !== undefined) {
     return { method: "PUT", target: target(namedPath("locks", only), named), copies: "harmless", wait };
@@ -97,14 +116,14 @@ export function acquireCall(request: LockRequest, session: string, attempt: bigi
 }
 
 /** Returns the call that converts the hold of an attempt; `by` is its number. It never acquires the lock. */
-export function changeCall(lock: string, session: string, owner: string, attempt: bigint, by: bigint, change: Query, wait: number): Call {
+export function changeCall(lock: string, session: string, owner: string | undefined, attempt: bigint, by: bigint, change: Query, wait: number): Call {
   const query = { session, owner, attempt: by, change: attempt, ...waitQuery(wait), ...change };
   return { method: "PUT", target: target(namedPath("locks", lock), query), copies: "harmless", wait };
 }
 
 /** Returns the call that releases the locks of one attempt, or ends its wait, now and for late copies. */
-export function releaseCall(locks: readonly string[], session: string, owner: string, attempt: bigint): Call {
-  const named = { session, owner, attempt };
+export function releaseCall(locks: readonly string[], session: string, owner: string | undefined, attempt: bigint, token: number): Call {
+  const named = attempt === 0n ? { session, owner, token } : { session, owner, attempt };
   const [only] = locks;
   const path = locks.length === 1 && only !== undefined ? target(namedPath("locks", only), named) : target("/v1/locks", { name: locks, ...named });
   return { method: "DELETE", target: path, copies: "harmless" };

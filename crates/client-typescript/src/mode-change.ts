@@ -119,7 +119,7 @@ export class ModeChange {
     const { session, entry } = this.#held;
     const loss = session.acknowledge({ countedFrom: sent + grant.waited_ms, held: grant.expires_in_ms ?? 0 });
     if (loss !== undefined) this.#held.ensure();
-    this.#held.grant = { ...grant, mode };
+    this.#held.grant = { ...this.#held.grant, ...grant, mode };
     entry.enterHold(grant.token, now());
   }
 

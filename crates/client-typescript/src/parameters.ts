@@ -51,6 +51,8 @@ export type Parameter =
   | "stale"
   | "stat"
   | "ticket"
+  | "to"
+  | "to_owner"
   | "token"
   | "ttl"
   | "value"

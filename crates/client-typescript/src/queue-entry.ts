@@ -26,22 +26,38 @@ export class QueueEntry {
   /** Called once with the loss of the hold. */
   onLost: ((error: LostError) => void) | undefined;
   readonly requestListeners = new Set<(request: ReleaseRequest) => void>();
+  /** Set before the call that transfers the hold. */
+  isTransferred = false;
   #lost: LostError | undefined;
 
   constructor(
-    readonly lock: string,
-    readonly owner: string,
+    /** The name of the lock; of a sharded lock, the shard `stock/3` once it is granted. */
+    public lock: string,
+    /** Undefined stands for the session itself. */
+    readonly owner: string | undefined,
+    /** 0 for a hold that another session transferred. */
     public attempt: bigint,
+    private isAnyShard = false,
   ) {}
+
+  grantedAs(lock: string): void {
+    if (this.isAnyShard) this.lock = lock;
+    this.isAnyShard = false;
+  }
+
+  /** Whether this entry is for the lock, or may be granted as the lock. */
+  covers(lock: string): boolean {
+    return this.lock === lock || (this.isAnyShard && lock.slice(0, lock.lastIndexOf("/")) === this.lock);
+  }
 
   /** Whether this entry holds the lock under the token. */
   holds(lock: string, token: number): boolean {
-    return this.lock === lock && this.token === token && (this.stage === "held" || this.stage === "converting");
+    return this.covers(lock) && this.token === token && (this.stage === "held" || this.stage === "converting");
   }
 
   /** Whether a grant of the lock may be for this entry. */
   awaits(lock: string): boolean {
-    return this.lock === lock && (this.stage === "waiting" || this.stage === "converting");
+    return this.covers(lock) && (this.stage === "waiting" || this.stage === "converting");
   }
 
   enterHold(token: number, heldSince: number, limits = this.limits): void {

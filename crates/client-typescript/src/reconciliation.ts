@@ -126,7 +126,7 @@ export class Reconciliation {
     const holder = body?.holders.find((holder) => this.#isHold(holder, token));
     const owner = holder?.owner;
     if (owner === undefined || !owner.startsWith(GENERATED_OWNER)) return;
-    if ([...this.session.entries].some((entry) => entry.lock === lock && entry.owner === owner)) return;
+    if ([...this.session.entries].some((entry) => entry.covers(lock) && entry.owner === owner)) return;
     const query = { session: this.session.name, owner, token };
     // If no node answers, the next examination finds the hold again.
     await calls.answer({ method: "DELETE", target: target(namedPath("locks", lock), query), copies: "harmless" }).catch(() => {});

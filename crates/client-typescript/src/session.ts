@@ -245,7 +245,7 @@ export class Session {
   #releaseCall(entries: readonly QueueEntry[]) {
     for (const entry of entries) entry.stage = "leaving";
     const [first] = entries;
-    return first && releaseCall(entries.map((entry) => entry.lock), this.name, first.owner, first.attempt);
+    return first && releaseCall(entries.map((entry) => entry.lock), this.name, first.owner, first.attempt, first.token);
   }
 
   #remove(entries: readonly QueueEntry[]): void {

@@ -167,7 +167,8 @@ test("an acquire and its release name the same attempt", () => {
   const acquired = acquireCall(request, "s1", 17n, 10_000);
   assert.equal(acquired.method, "PUT");
   assert.equal(acquired.target, "/v1/locks/orders?session=s1&owner=g-1&attempt=17&wait=10000ms&permits=2&limit=4&max_hold=60000ms&value=job%207");
-  assert.equal(releaseCall(["orders"], "s1", "g-1", 17n).target, "/v1/locks/orders?session=s1&owner=g-1&attempt=17");
+  assert.equal(releaseCall(["orders"], "s1", "g-1", 17n, 5).target, "/v1/locks/orders?session=s1&owner=g-1&attempt=17");
+  assert.equal(releaseCall(["orders"], "s1", undefined, 0n, 5).target, "/v1/locks/orders?session=s1&token=5");
   const many = lockRequest(["a", "b"], {}, "g-1");
   assert.equal(acquireCall(many, "s1", 17n, 0).target, "/v1/locks?name=a&name=b&session=s1&owner=g-1&attempt=17");
   assert.throws(() => lockRequest(["a", "a"], {}, "g-1"), InvalidArgumentError);
