@@ -23,7 +23,7 @@ type acquisition struct {
 
 // acquire repeats the call, at any node that answers, until all locks are granted, the wait ends or the session ends. An
 // acquire that fails gives its attempt up in the background. The session of the result has one more user.
-func (c *Client) acquire(ctx context.Context, locks []string, options lockOptions) (*acquisition, error) {
+func (c *Client) acquire(ctx context.Context, locks []string, options lockOptions, by origin) (*acquisition, error) {
 	for _, lock := range locks {
 		if err := checkName("a lock", lock); err != nil {
 			return nil, err
@@ -36,16 +36,7 @@ func (c *Client) acquire(ctx context.Context, locks []string, options lockOption
 	if err != nil {
 		return nil, err
 	}
-	a := &acquisition{session: session, locks: locks, options: options, owner: options.owner, attempt: nextNumber(0)}
-	if a.owner == "" {
-		a.owner = unique(generatedOwner)
-	}
-	if options.wait != nil {
-		a.until = time.Now().Add(*options.wait)
-	}
-	for _, lock := range locks {
-		a.entries = append(a.entries, newEntry(lock, a.owner, a.attempt))
-	}
+	a := newAcquisition(session, locks, options, by)
 	session.add(a.entries)
 	if err := a.run(ctx); err != nil {
 		a.giveUp(err)
@@ -53,6 +44,33 @@ func (c *Client) acquire(ctx context.Context, locks []string, options lockOption
 		return nil, err
 	}
 	return a, nil
+}
+
+// An origin tells how a hold begins.
+type origin int
+
+const (
+	byAttempt  origin = iota // an attempt of this client acquires it
+	byTransfer               // another session has transferred it
+)
+
+func newAcquisition(session *session, locks []string, options lockOptions, by origin) *acquisition {
+	a := &acquisition{session: session, locks: locks, options: options, owner: options.owner}
+	if by == byAttempt {
+		a.attempt = nextNumber(0)
+		if a.owner == "" {
+			a.owner = unique(generatedOwner)
+		}
+	}
+	if options.wait != nil {
+		a.until = time.Now().Add(*options.wait)
+	}
+	for _, lock := range locks {
+		e := newEntry(lock, a.owner, a.attempt)
+		e.isAnyShard = options.shards != 0 || options.shard != nil
+		a.entries = append(a.entries, e)
+	}
+	return a
 }
 
 // giveUp releases the entries that a failed acquire may have left in the cluster.
@@ -129,7 +147,7 @@ func (a *acquisition) renumber(newest int64) {
 // send sends the call once. It ends early, with a cause, when the session is over or a renewal has listed the grant.
 func (a *acquisition) send(ctx context.Context, isGrantedElsewhere bool) (delivery, error) {
 	wait := a.nextWait()
-	q := query{}.with(paramSession, a.session.name).with(paramOwner, a.owner).withNumber(paramAttempt, a.attempt).
+	q := query{}.with(paramSession, a.session.name).withText(paramOwner, a.owner).withNumber(paramAttempt, a.attempt).
 		withDuration("wait", wait)
 	acquire := call{method: http.MethodPut, path: resource("locks", a.locks[0]), wait: wait, harmless: true}
 	if len(a.locks) > 1 {
@@ -206,8 +224,14 @@ func grantOf(grants []grantBody, e *entry, isOnly bool) *grantBody {
 
 // hold stores the grant. The caller has locked the mutex of the session.
 func (e *entry) hold(grant *grantBody, options *lockOptions, sent moment) {
-	// Another guard of the owner may have a stronger mode, which ends with that guard.
-	grant.Mode = options.mode
+	// Another guard of the owner may have a stronger mode, which ends with that guard. The sender of a transferred hold chose
+	// its mode.
+	if e.attempt != 0 {
+		grant.Mode = options.mode
+	}
+	if e.isAnyShard {
+		e.lock, e.isAnyShard = grant.Lock, false
+	}
 	e.grant, e.stage = *grant, stageHeld
 	countedFrom := grant.acknowledgement(sent).countedFrom
 	e.limits = holdLimits{progressTimeout: options.progressTimeout, progressUntil: now().plus(options.progressTimeout)}

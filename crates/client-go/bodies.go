@@ -50,6 +50,7 @@ type grantBody struct {
 	WaitedMS      int64  `json:"waited_ms"`
 	Permits       int    `json:"permits"`
 	Slots         []int  `json:"slots"`
+	Shard         *int   `json:"shard"`
 }
 
 // isComplete: a hold without a token would be no hold.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strconv"
 	"sync"
 )
 
@@ -159,8 +160,8 @@ func (g *Guard) SetValue(ctx context.Context, value string) error {
 	}
 	newest := g.attempt()
 	for renumbered := 0; ; renumbered++ {
-		q := query{}.with(paramSession, g.session.name).with(paramOwner, g.entry.owner).withNumber(paramAttempt, nextNumber(newest)).
-			withNumber("change", g.attempt()).with(paramValue, value)
+		q := query{}.with(paramSession, g.session.name).withText(paramOwner, g.entry.owner).
+			withNumber(paramAttempt, nextNumber(newest)).with(paramChange, strconv.FormatInt(g.attempt(), 10)).with(paramValue, value)
 		change := call{method: http.MethodPut, path: resource("locks", g.entry.lock), query: q, harmless: true}
 		bounded, stop := g.session.bound(ctx, g.entry)
 		d := g.session.send.deliver(bounded, change)

@@ -22,6 +22,7 @@ const generatedOwner = "g"
 // An entry is the client's entry in the queue of one lock: waiting, held, or about to be released. Guards and the renewal
 // of their session share it. The mutex of the session protects the fields after it.
 type entry struct {
+	// lock is the name of the lock; of a sharded lock, the shard "stock/3" once it is granted.
 	lock  string
 	owner string
 	// granted has a value when a renewal lists the lock as held while this entry still waits for the grant.
@@ -31,12 +32,14 @@ type entry struct {
 	// requests has the latest release request.
 	requests chan ReleaseRequest
 
-	attempt    int64
-	stage      stage
-	grant      grantBody
-	limits     holdLimits
-	onLoss     func(*loss) // called once, by the watcher of the session
-	isReported bool
+	attempt       int64 // 0 for a hold that another session transferred
+	isAnyShard    bool  // a shard of the lock will be granted
+	isTransferred bool  // set before the call that transfers the hold
+	stage         stage
+	grant         grantBody
+	limits        holdLimits
+	onLoss        func(*loss) // called once, by the watcher of the session
+	isReported    bool
 }
 
 func newEntry(lock, owner string, attempt int64) *entry {
@@ -44,6 +47,12 @@ func newEntry(lock, owner string, attempt int64) *entry {
 		lock: lock, owner: owner, attempt: attempt,
 		granted: make(chan struct{}, 1), changing: make(chan struct{}, 1), requests: make(chan ReleaseRequest, 1),
 	}
+}
+
+// covers reports whether the entry is for the lock, or may be granted as the lock.
+func (e *entry) covers(lock string) bool {
+	shard := strings.TrimPrefix(lock, e.lock+"/")
+	return e.lock == lock || e.isAnyShard && shard != lock && !strings.Contains(shard, "/")
 }
 
 func (e *entry) holds(token int64) bool {
@@ -74,6 +83,9 @@ func (e *entry) requestRelease(request ReleaseRequest) {
 func releaseCall(session string, entries []*entry) call {
 	first := entries[0]
 	q := query{}.with(paramSession, session).withText(paramOwner, first.owner).withNumber(paramAttempt, first.attempt)
+	if first.attempt == 0 {
+		q = q.withNumber(paramToken, first.grant.Token)
+	}
 	release := call{method: http.MethodDelete, path: resource("locks", first.lock), query: q, harmless: true}
 	if len(entries) > 1 {
 		release.path = "/v1/locks"

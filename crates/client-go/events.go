@@ -92,7 +92,7 @@ func (s *session) deliverEvent(event *eventBody) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, e := range s.entries {
-		if e.lock != event.Lock || !e.holds(event.Token) {
+		if !e.covers(event.Lock) || !e.holds(event.Token) {
 			continue
 		}
 		switch event.Kind {
@@ -175,7 +175,7 @@ func (s *session) match(lock string, token int64) (isKnown bool, awaiting []*ent
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, e := range s.entries {
-		if e.lock != lock {
+		if !e.covers(lock) {
 			continue
 		}
 		if e.holds(token) {
@@ -251,5 +251,5 @@ func (s *session) releaseStray(hold holdBody, timeout time.Duration) {
 func (s *session) hasOwner(lock, owner string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.ContainsFunc(s.entries, func(e *entry) bool { return e.lock == lock && e.owner == owner })
+	return slices.ContainsFunc(s.entries, func(e *entry) bool { return e.covers(lock) && e.owner == owner })
 }

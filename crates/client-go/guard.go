@@ -43,7 +43,11 @@ type Guard struct {
 // holds the lock.
 func (c *Client) Lock(ctx context.Context, name string, options ...LockOption) (context.Context, *Guard, error) {
 	o := newLockOptions(options)
-	held, err := c.hold(ctx, []string{name}, o)
+	held, err := c.hold(ctx, []string{name}, o, byAttempt)
+	return c.guard(ctx, held, o, err)
+}
+
+func (c *Client) guard(ctx context.Context, held *holding, o lockOptions, err error) (context.Context, *Guard, error) {
 	if err != nil {
 		return ctx, nil, err
 	}
@@ -56,9 +60,9 @@ func (c *Client) TryLock(ctx context.Context, name string, options ...LockOption
 }
 
 // hold acquires locks, and watches for their losses.
-func (c *Client) hold(ctx context.Context, locks []string, options lockOptions) (*holding, error) {
+func (c *Client) hold(ctx context.Context, locks []string, options lockOptions, by origin) (*holding, error) {
 	started := time.Now()
-	acquired, err := c.acquire(ctx, locks, options)
+	acquired, err := c.acquire(ctx, locks, options, by)
 	if err != nil {
 		for _, lock := range locks {
 			c.metrics.AcquireFailed(lock, err)
@@ -126,6 +130,9 @@ func (h *holding) deadline(entries []*entry) (moment, error) {
 	at := now()
 	first := moment(1<<63 - 1)
 	for _, e := range entries {
+		if e.isTransferred {
+			return 0, lostError(e, e.grant.Token, &loss{cause: CauseTransferred})
+		}
 		deadline, lost := h.session.check(e, at)
 		if lost != nil {
 			e.limits.lose(lost, at)
@@ -220,7 +227,7 @@ func (g *Guard) MinValidToken() int64 { return g.grant().MinValidToken }
 // Permits returns the number of permits; 1 unless the lock is a semaphore.
 func (g *Guard) Permits() int { return max(g.grant().Permits, 1) }
 
-// Name returns the name of the lock.
+// Name returns the name of the lock; of a sharded lock, the name of the shard: stock/3.
 func (g *Guard) Name() string { return g.entry.lock }
 
 // Mode returns the present mode.
@@ -228,6 +235,14 @@ func (g *Guard) Mode() Mode { return g.grant().Mode }
 
 // Slots returns a number for each permit of a semaphore, below its limit. No other holder has the same number at the time.
 func (g *Guard) Slots() []int { return g.grant().Slots }
+
+// Shard returns the number of the shard; -1 unless the lock is sharded.
+func (g *Guard) Shard() int {
+	if shard := g.grant().Shard; shard != nil {
+		return *shard
+	}
+	return -1
+}
 
 // ReleaseRequested returns a channel with the latest release request of another caller.
 func (g *Guard) ReleaseRequested() <-chan ReleaseRequest { return g.entry.requests }
@@ -280,7 +295,7 @@ func (g *Guard) ReleasePermits(ctx context.Context, n int) error {
 	if err := g.Ensure(); err != nil {
 		return err
 	}
-	q := query{}.with(paramOwner, g.entry.owner).withNumber(paramAttempt, g.entry.attempt).withNumber(paramPermits, int64(n))
+	q := query{}.withText(paramOwner, g.entry.owner).withNumber(paramToken, g.Token()).withNumber(paramPermits, int64(n))
 	release := call{method: http.MethodDelete, path: resource("locks", g.entry.lock), query: q}
 	if err := g.session.once(ctx, g.session.send, release, nil); err != nil {
 		return err

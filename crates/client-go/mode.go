@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strconv"
 	"time"
 )
 
@@ -140,8 +141,8 @@ func (m *modeChange) upgrade(ctx context.Context, until time.Time) (int64, error
 func (m *modeChange) call(ctx context.Context, mode Mode, wait time.Duration) (delivery, *grantBody) {
 	g := m.guard
 	m.newest = nextNumber(m.newest)
-	q := query{}.with(paramSession, g.session.name).with(paramOwner, g.entry.owner).withNumber(paramAttempt, m.newest).
-		withNumber("change", g.attempt()).withDuration(paramWait, wait).with(paramMode, string(mode))
+	q := query{}.with(paramSession, g.session.name).withText(paramOwner, g.entry.owner).withNumber(paramAttempt, m.newest).
+		with(paramChange, strconv.FormatInt(g.attempt(), 10)).withDuration(paramWait, wait).with(paramMode, string(mode))
 	change := call{method: http.MethodPut, path: resource("locks", g.entry.lock), query: q, wait: wait, harmless: true}
 	isGrantedElsewhere, inDoubt := false, false
 	for {
@@ -181,7 +182,7 @@ func (m *modeChange) complete(mode Mode, grant *grantBody, sent moment) error {
 	g.session.mu.Lock()
 	defer g.session.mu.Unlock()
 	// The answer has the strongest mode of the owner's guards, and each guard keeps its mode.
-	grant.Mode = mode
+	grant.Mode, grant.Shard = mode, g.entry.grant.Shard
 	g.entry.grant = *grant
 	if g.entry.stage != stageLeaving {
 		g.entry.stage = stageHeld

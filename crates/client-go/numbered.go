@@ -53,16 +53,25 @@ func (n *numberedCalls) end(over *numberedCall) {
 // once sends a change that the cluster executes once, with the client's session and a new request number. If the cluster
 // certainly did not execute it because the number is over, once sends it again with a larger number.
 func (s *session) once(ctx context.Context, send sender, c call, into any) error {
+	return s.sendNumbered(ctx, send, into, func(number int64) (call, error) {
+		copied := c
+		copied.query = c.query.with(paramSession, s.name).with(paramRequest, strconv.FormatInt(number, 10))
+		copied.harmless = true
+		return copied, nil
+	})
+}
+
+func (s *session) sendNumbered(ctx context.Context, send sender, into any, numbered func(int64) (call, error)) error {
 	after := int64(0)
 	for {
 		started, err := s.numbered.begin(ctx, after)
 		if err != nil {
 			return err
 		}
-		copied := c
-		copied.query = c.query.with(paramSession, s.name).with(paramRequest, strconv.FormatInt(started.number, 10))
-		copied.harmless = true
-		err = send.do(ctx, copied, into)
+		change, err := numbered(started.number)
+		if err == nil {
+			err = send.do(ctx, change, into)
+		}
 		s.numbered.end(started)
 		newest, isOver := newestRequest(err)
 		if !isOver || after != 0 {

@@ -36,6 +36,8 @@ type lockOptions struct {
 	value           string
 	progressTimeout time.Duration
 	ttl             time.Duration
+	shards          int
+	shard           *int
 }
 
 // Wait bounds the time in the queue. With 0 the lock is acquired only if it is free. Without this option, an acquire waits
@@ -83,6 +85,13 @@ func ProgressTimeout(d time.Duration) LockOption {
 // TTL is the time after which the lock of a dead client is free, 1 s to 24 h; by default the TTL of the client.
 func TTL(d time.Duration) LockOption { return func(o *lockOptions) { o.ttl = d } }
 
+// Shards acquires one of n shards of a sharded lock, each of which is a separate lock. The cluster selects the shard that
+// the owner holds, otherwise a free one, otherwise the one with the shortest queue. The first acquire sets the number.
+func Shards(n int) LockOption { return func(o *lockOptions) { o.shards = n } }
+
+// Shard acquires this shard of a sharded lock, counted from 0. Without Shards, the number of shards must exist.
+func Shard(number int) LockOption { return func(o *lockOptions) { o.shard = &number } }
+
 func newLockOptions(options []LockOption) lockOptions {
 	o := lockOptions{mode: Exclusive}
 	for _, option := range options {
@@ -98,8 +107,8 @@ func (o *lockOptions) check(locks int) error {
 		return invalid("there is no mode %q", o.mode)
 	case o.wait != nil && *o.wait < 0:
 		return invalid("a wait is not negative: %v", *o.wait)
-	case o.permits < 0 || o.limit < 0 || o.queueMax < 0:
-		return invalid("numbers of permits and waiters are not negative")
+	case o.permits < 0 || o.limit < 0 || o.queueMax < 0 || o.shards < 0 || o.shard != nil && *o.shard < 0:
+		return invalid("numbers of permits, waiters and shards are not negative")
 	case o.priority < 0 || o.priority > 9:
 		return invalid("a priority is 0 to 9, and not %d", o.priority)
 	case o.maxHold < 0 || o.minHold < 0 || o.progressTimeout < 0:
@@ -110,7 +119,7 @@ func (o *lockOptions) check(locks int) error {
 		return invalid("a value has at most 4096 bytes, and this one has %d", len(o.value))
 	}
 	only := o.permits != 0 || o.limit != 0 || o.priority != 0 || o.reentrant != nil || o.minHold != 0 || o.value != "" ||
-		o.mode == Upgradable
+		o.mode == Upgradable || o.shards != 0 || o.shard != nil
 	if locks > 1 && only {
 		return invalid("several locks at once have only the modes Exclusive and Shared, and the options Wait, Owner, QueueMax, " +
 			"MaxHold, ProgressTimeout and TTL")
@@ -122,7 +131,11 @@ func (o *lockOptions) check(locks int) error {
 func (o *lockOptions) query() query {
 	q := query{}.withNumber(paramPermits, int64(o.permits)).withNumber(paramLimit, int64(o.limit)).
 		withNumber("priority", int64(o.priority)).withNumber(paramQueueMax, int64(o.queueMax)).
-		withDuration("max_hold", o.maxHold).withDuration(paramMinHold, o.minHold).withText(paramValue, o.value)
+		withDuration("max_hold", o.maxHold).withDuration(paramMinHold, o.minHold).withText(paramValue, o.value).
+		withNumber(paramShards, int64(o.shards))
+	if o.shard != nil {
+		q = q.with(paramShard, strconv.Itoa(*o.shard))
+	}
 	if o.mode != Exclusive {
 		q = q.with(paramMode, string(o.mode))
 	}

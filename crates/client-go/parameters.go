@@ -53,6 +53,8 @@ const (
 	paramStale       = "stale"
 	paramStat        = "stat"
 	paramTicket      = "ticket"
+	paramTo          = "to"
+	paramToOwner     = "to_owner"
 	paramToken       = "token"
 	paramTtl         = "ttl"
 	paramValue       = "value"

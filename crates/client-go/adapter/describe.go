@@ -38,7 +38,8 @@ func clientOptions(client *holdfast.Client) fields {
 func lockOptions() fields {
 	options := []any{
 		holdfast.Wait, holdfast.InMode, holdfast.Permits, holdfast.Priority, holdfast.Owner, holdfast.Reentrant, holdfast.QueueMax,
-		holdfast.MaxHold, holdfast.MinHold, holdfast.Value, holdfast.ProgressTimeout, holdfast.TTL,
+		holdfast.MaxHold, holdfast.MinHold, holdfast.Value, holdfast.ProgressTimeout, holdfast.TTL, holdfast.Shards,
+		holdfast.Shard,
 	}
 	described, set := fields{}, map[string]bool{}
 	structure := reflect.TypeOf(holdfast.LockOption(nil)).In(0).Elem()

@@ -22,8 +22,8 @@ type request struct {
 	ID int64  `json:"id"`
 	Do string `json:"do"`
 
-	Client, Name, Lock, Guard, Election, Observer, Watcher, Path, Prefix, Key string
-	Locks, Addresses                                                          []string
+	Client, Name, Lock, Guard, Election, Observer, Watcher, Path, Prefix, Key, To, Group, Member string
+	Locks, Addresses                                                                             []string
 
 	TTLMS            int64             `json:"ttl_ms"`
 	Session          string            `json:"session"`
@@ -47,6 +47,8 @@ type request struct {
 	MinHoldMS         int64 `json:"min_hold_ms"`
 	Value             string
 	ProgressTimeoutMS int64 `json:"progress_timeout_ms"`
+	Shards            int
+	Shard             *int
 
 	Request    int64
 	Reason     string
@@ -82,6 +84,7 @@ type adapter struct {
 	clients map[string]*holdfast.Client
 	guards  map[string]held
 	inside  map[string]*holdfast.BarrierGuard
+	members map[string]*holdfast.Membership
 	stops   map[string]context.CancelFunc // of observers and watchers
 	pending map[int64]context.CancelFunc
 }
@@ -98,7 +101,7 @@ func main() {
 	slog.SetDefault(slog.New(slog.NewTextHandler(io.Discard, nil)))
 	a := &adapter{
 		clients: map[string]*holdfast.Client{}, guards: map[string]held{}, inside: map[string]*holdfast.BarrierGuard{},
-		stops: map[string]context.CancelFunc{}, pending: map[int64]context.CancelFunc{},
+		members: map[string]*holdfast.Membership{}, stops: map[string]context.CancelFunc{}, pending: map[int64]context.CancelFunc{},
 	}
 	lines := bufio.NewScanner(os.Stdin)
 	lines.Buffer(nil, 1<<20)

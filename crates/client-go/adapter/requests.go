@@ -34,7 +34,9 @@ func (a *adapter) do(ctx context.Context, r *request) (fields, error) {
 		return nil, nil
 	case "release", "resign", "ensure", "remaining", "report_progress":
 		return a.onHeld(r)
-	case "upgrade", "downgrade", "release_permits", "headers":
+	case "group_set_value", "group_leave":
+		return nil, a.onMember(ctx, r)
+	case "upgrade", "downgrade", "release_permits", "headers", "transfer":
 		return a.onGuard(ctx, r)
 	}
 	client, err := a.client(r.Client)
@@ -46,10 +48,12 @@ func (a *adapter) do(ctx context.Context, r *request) (fields, error) {
 		return a.acquire(ctx, client, r)
 	case "acquire_many":
 		return a.acquireMany(ctx, client, r)
-	case "observe", "watch":
+	case "observe", "watch", "group_watch":
 		return nil, a.follow(client, r)
 	case "close":
 		return nil, client.Close()
+	case "open_session", "receive_transfer", "group_join", "group_members":
+		return a.onSession(ctx, client, r)
 	}
 	return a.call(ctx, client, r)
 }
@@ -90,7 +94,10 @@ func options(r *request) []holdfast.LockOption {
 	if r.Reentrant != nil {
 		o = append(o, holdfast.Reentrant(*r.Reentrant))
 	}
-	return append(o, holdfast.Permits(r.Permits, r.Limit), holdfast.Priority(r.Priority), holdfast.Owner(r.Owner),
+	if r.Shard != nil {
+		o = append(o, holdfast.Shard(*r.Shard))
+	}
+	return append(o, holdfast.Shards(r.Shards), holdfast.Permits(r.Permits, r.Limit), holdfast.Priority(r.Priority), holdfast.Owner(r.Owner),
 		holdfast.QueueMax(r.QueueMax), holdfast.MaxHold(ms(r.MaxHoldMS)), holdfast.MinHold(ms(r.MinHoldMS)),
 		holdfast.Value(r.Value), holdfast.ProgressTimeout(ms(r.ProgressTimeoutMS)), holdfast.TTL(ms(r.TTLMS)))
 }
@@ -104,10 +111,15 @@ func (a *adapter) acquire(ctx context.Context, client *holdfast.Client, r *reque
 	if err != nil {
 		return nil, err
 	}
-	a.keep(r.Guard, guard)
-	go a.reportLoss(r.Guard, guard.Lost(), map[string]int64{guard.Name(): guard.Token()})
-	go a.reportRequests(r.Guard, guard)
-	return fields{"token": guard.Token(), "session": guard.Session()}, nil
+	return a.kept(r.Guard, guard), nil
+}
+
+// kept keeps the guard of one lock, and returns the fields of its answer.
+func (a *adapter) kept(name string, guard *holdfast.Guard) fields {
+	a.keep(name, guard)
+	go a.reportLoss(name, guard.Lost(), map[string]int64{guard.Name(): guard.Token()})
+	go a.reportRequests(name, guard)
+	return fields{"token": guard.Token(), "session": guard.Session(), "lock": guard.Name()}
 }
 
 func (a *adapter) acquireMany(ctx context.Context, client *holdfast.Client, r *request) (fields, error) {
@@ -179,6 +191,9 @@ func (a *adapter) onGuard(ctx context.Context, r *request) (fields, error) {
 	case "upgrade":
 		token, err := guard.Upgrade(ctx, r.wait())
 		return fields{"token": token}, err
+	case "transfer":
+		token, err := guard.Transfer(ctx, r.To, r.Owner)
+		return fields{"token": token}, err
 	case "downgrade":
 		mode := holdfast.Shared
 		if r.Mode != "" {
@@ -197,6 +212,14 @@ func (a *adapter) follow(client *holdfast.Client, r *request) error {
 	a.mu.Unlock()
 	if r.Do == "observe" {
 		go a.reportLeaders(name, client.Election(r.Election).Observe(ctx))
+		return nil
+	}
+	if r.Do == "group_watch" {
+		watch, err := client.Group(r.Group).Watch(ctx)
+		if err != nil {
+			return errors.Join(err, a.stop(name))
+		}
+		go a.reportMembers(name, watch.Changes())
 		return nil
 	}
 	watch, err := client.Watch(ctx, r.Prefix)
@@ -225,6 +248,54 @@ func (a *adapter) reportChanges(name string, changes <-chan holdfast.Change) {
 		}
 		a.print(fields{"event": "change", "watcher": name, "path": change.Path, "kind": change.Kind})
 	}
+}
+
+func (a *adapter) reportMembers(name string, changes <-chan map[string]string) {
+	for members := range changes {
+		a.print(fields{"event": "members", "watcher": name, "members": members})
+	}
+}
+
+// onSession executes a request of the session of a client or of its groups.
+func (a *adapter) onSession(ctx context.Context, client *holdfast.Client, r *request) (fields, error) {
+	switch r.Do {
+	case "open_session":
+		session, err := client.OpenSession(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return fields{"session": session.Name()}, nil
+	case "receive_transfer":
+		_, guard, err := client.ReceiveTransfer(ctx, r.Lock, options(r)...)
+		if err != nil {
+			return nil, err
+		}
+		return a.kept(r.Guard, guard), nil
+	case "group_members":
+		members, err := client.Group(r.Group).Members(ctx)
+		return fields{"members": members}, err
+	}
+	membership, err := client.Group(r.Group).Join(ctx, r.Value)
+	if err != nil {
+		return nil, err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.members[r.Member] = membership
+	return fields{"session": membership.Session()}, nil
+}
+
+func (a *adapter) onMember(ctx context.Context, r *request) error {
+	a.mu.Lock()
+	membership := a.members[r.Member]
+	a.mu.Unlock()
+	if membership == nil {
+		return fmt.Errorf("there is no member %q", r.Member)
+	}
+	if r.Do == "group_leave" {
+		return membership.Leave(ctx)
+	}
+	return membership.SetValue(ctx, r.Value)
 }
 
 // call executes a request without a guard.
