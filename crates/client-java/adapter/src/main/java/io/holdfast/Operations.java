@@ -19,13 +19,14 @@ final class Operations {
             "certificate", "key", "access_token", "access_token_file");
     private static final Set<String> ACQUIRE = Set.of(
             "id", "do", "client", "lock", "guard", "wait_ms", "mode", "permits", "limit", "priority", "owner", "reentrant",
-            "queue_max", "max_hold_ms", "min_hold_ms", "value", "progress_timeout_ms", "ttl_ms");
+            "queue_max", "max_hold_ms", "min_hold_ms", "value", "progress_timeout_ms", "ttl_ms", "shards", "shard");
     private static final Duration LONG = Duration.ofHours(1);
 
     private final Consumer<Map<String, Object>> events;
     private final Map<String, Holdfast> clients = new ConcurrentHashMap<>();
     private final Map<String, Guard> guards = new ConcurrentHashMap<>();
     private final Map<String, MultiGuard> multiGuards = new ConcurrentHashMap<>();
+    private final Map<String, Membership> members = new ConcurrentHashMap<>();
     private final Map<String, Watch> watches = new ConcurrentHashMap<>();
     private final Map<String, DoubleBarrier.Inside> inside = new ConcurrentHashMap<>();
 
@@ -49,6 +50,9 @@ final class Operations {
             case "upgrade" -> Map.of("token", guard(request).upgrade(wait(request)));
             case "downgrade" -> done(() -> guard(request).downgrade(Mode.of(request.textOr("mode", "shared"))));
             case "release_permits" -> done(() -> guard(request).releasePermits(number(request, "permits")));
+            case "open_session" -> Map.of("session", clientOf(request).openSession().name());
+            case "transfer" -> Map.of("token", guard(request).transfer(text(request, "to"), request.text("owner")));
+            case "receive_transfer" -> receiveTransfer(request);
             case "observe" -> observe(request);
             case "watch" -> watch(request);
             case "unobserve" -> done(() -> watches.remove("observer " + text(request, "observer")).close());
@@ -59,6 +63,11 @@ final class Operations {
 
     private Map<String, Object> executeRecipe(Json request) throws InterruptedException {
         return switch (request.textOr("do", "")) {
+            case "group_join" -> join(request);
+            case "group_set_value" -> done(() -> members.get(text(request, "member")).setValue(text(request, "value")));
+            case "group_leave" -> done(members.get(text(request, "member"))::leave);
+            case "group_members" -> Map.of("members", clientOf(request).group(text(request, "group")).members());
+            case "group_watch" -> watchGroup(request);
             case "latch_set" -> done(() -> latch(request).create(number(request, "count")));
             case "latch_count_down" ->
                 Map.of("left", latch(request).countDown(request.textOr("key", Numbers.unique("key"))));
@@ -195,13 +204,36 @@ final class Operations {
         some(request.text("value"), value -> lock[0] = lock[0].value(value));
         some(millis(request, "progress_timeout_ms"), timeout -> lock[0] = lock[0].progressTimeout(timeout));
         some(millis(request, "ttl_ms"), ttl -> lock[0] = lock[0].ttl(ttl));
+        some(request.number("shards"), count -> lock[0] = lock[0].shards(count.intValue()));
+        some(request.number("shard"), shard -> lock[0] = lock[0].shard(shard.intValue()));
         return keep(text(request, "guard"), lock[0].acquire());
+    }
+
+    private Map<String, Object> receiveTransfer(Json request) throws InterruptedException {
+        LockRequest[] lock = {clientOf(request).lock(text(request, "lock"))};
+        some(millis(request, "wait_ms"), wait -> lock[0] = lock[0].waitAtMost(wait));
+        some(request.text("owner"), owner -> lock[0] = lock[0].owner(owner));
+        return keep(text(request, "guard"), lock[0].receiveTransfer());
+    }
+
+    private Map<String, Object> join(Json request) {
+        Membership membership = clientOf(request).group(text(request, "group")).join(text(request, "value"));
+        members.put(text(request, "member"), membership);
+        return Map.of("session", membership.session());
+    }
+
+    private Map<String, Object> watchGroup(Json request) {
+        String watcher = text(request, "watcher");
+        Consumer<Map<String, String>> listener = present ->
+                events.accept(Map.of("event", "members", "watcher", watcher, "members", present));
+        watches.put("watcher " + watcher, clientOf(request).group(text(request, "group")).watch(listener));
+        return NOTHING;
     }
 
     private Map<String, Object> keep(String name, Guard guard) {
         guards.put(name, guard);
         report(name, guard);
-        return Map.of("token", guard.token(), "session", guard.session());
+        return Map.of("token", guard.token(), "session", guard.session(), "lock", guard.lock());
     }
 
     private void report(String name, Guard guard) {
@@ -214,6 +246,7 @@ final class Operations {
         guard.onReleaseRequested(asked -> events.accept(Map.of(
                 "event", "release-requested",
                 "guard", name,
+                "lock", guard.lock(),
                 "reason", asked.reason() == null ? "" : asked.reason())));
     }
 

@@ -39,9 +39,10 @@ final class Acquire {
         this.options = options;
         this.until = until;
         this.isInterruptible = isInterruptible;
-        String owner = options.owner == null ? Numbers.unique("g") : options.owner;
-        long attempt = Numbers.next(0);
-        this.entries = locks.stream().map(lock -> new QueueEntry(lock, owner, attempt)).toList();
+        boolean hasOwner = options.owner != null || options.isTransferred;
+        String owner = hasOwner ? options.owner : Numbers.unique("g");
+        long attempt = options.isTransferred ? 0 : Numbers.next(0);
+        this.entries = locks.stream().map(lock -> new QueueEntry(lock, owner, attempt, options.isSharded())).toList();
     }
 
     static List<Hold> runUninterruptibly(Holdfast client, List<String> locks, LockOptions options) {
@@ -195,7 +196,10 @@ final class Acquire {
             locks.forEach(lock -> target.with(Parameter.NAME, lock));
         }
         QueueEntry first = entries.get(0);
-        target.with(Parameter.SESSION, session.name).with(Parameter.OWNER, first.owner).with(Parameter.ATTEMPT, first.attempt).waiting(wait);
+        target.with(Parameter.SESSION, session.name)
+                .with(Parameter.OWNER, first.owner)
+                .with(Parameter.ATTEMPT, first.attempt == 0 ? null : first.attempt)
+                .waiting(wait);
         options.addTo(target);
         return Call.of(isOne ? "PUT" : "POST", target.toString()).harmless().waiting(wait);
     }
@@ -237,8 +241,11 @@ final class Acquire {
         long progress = options.progressTimeout == null ? 0 : nanos(options.progressTimeout);
         long end = maxUntil;
         entry.limit(before -> HoldLimits.of(progress, end, session.clock.nanos()));
+        entry.grantedAs(grant.text("lock"));
         entry.hold(grant.numberOr("token", 0));
-        Mode mode = options.mode == null ? Mode.EXCLUSIVE : options.mode;
+        // The sender chose the mode of a transferred hold.
+        Mode requested = options.mode == null ? Mode.EXCLUSIVE : options.mode;
+        Mode mode = options.isTransferred ? Mode.of(grant.text("mode")) : requested;
         return new Hold(session, entry, Grant.read(grant, mode), countedFrom);
     }
 }

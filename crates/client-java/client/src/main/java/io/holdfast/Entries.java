@@ -2,6 +2,7 @@ package io.holdfast;
 
 import java.util.Collection;
 import java.util.List;
+import java.util.Objects;
 import java.util.concurrent.CopyOnWriteArrayList;
 
 /** The queue entries of one session. */
@@ -30,16 +31,22 @@ final class Entries {
 
     /** The entries of one hold. */
     List<QueueEntry> ofHold(String lock, long token) {
-        return all.stream().filter(entry -> entry.lock.equals(lock) && entry.holds(token)).toList();
+        return all.stream().filter(entry -> entry.covers(lock) && entry.holds(token)).toList();
     }
 
     /** The entries that wait for a grant of the lock, also by a conversion. */
     List<QueueEntry> awaiting(String lock) {
-        return all.stream().filter(entry -> entry.lock.equals(lock) && entry.awaitsGrant()).toList();
+        return all.stream().filter(entry -> entry.covers(lock) && entry.awaitsGrant()).toList();
     }
 
     /** Whether the owner has an entry of the lock, in any stage. */
     boolean hasOwner(String lock, String owner) {
-        return all.stream().anyMatch(entry -> entry.lock.equals(lock) && entry.owner.equals(owner));
+        return all.stream().anyMatch(entry -> entry.covers(lock) && Objects.equals(entry.owner, owner));
+    }
+
+    /** Whether another guard of this program has the same hold. */
+    boolean isShared(QueueEntry entry) {
+        return all.stream().anyMatch(other ->
+                other != entry && other.covers(entry.lock) && Objects.equals(other.owner, entry.owner));
     }
 }

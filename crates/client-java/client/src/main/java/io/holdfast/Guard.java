@@ -4,6 +4,7 @@ import java.time.Duration;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.OptionalInt;
 import java.util.concurrent.CompletionStage;
 import java.util.function.Consumer;
 
@@ -41,7 +42,7 @@ public final class Guard implements AutoCloseable {
     }
 
     /**
-     * The name of the lock.
+     * The name of the lock; of a sharded lock, the name of the shard: {@code stock/3}.
      *
      * @return the name
      */
@@ -83,6 +84,16 @@ public final class Guard implements AutoCloseable {
      */
     public List<Integer> slots() {
         return hold.grant.slots();
+    }
+
+    /**
+     * The number of the shard.
+     *
+     * @return the number from 0; empty unless the lock is sharded
+     */
+    public OptionalInt shard() {
+        Integer shard = hold.grant.shard();
+        return shard == null ? OptionalInt.empty() : OptionalInt.of(shard);
     }
 
     /**
@@ -237,6 +248,34 @@ public final class Guard implements AutoCloseable {
      */
     public void downgrade(Mode to) {
         new HoldChange(hold).downgrade(to);
+    }
+
+    /**
+     * Transfers the lock to another open session, as its owner {@code null}: the session itself.
+     *
+     * @param session the name of the session
+     * @return the token of the receiver
+     * @see #transfer(String, String)
+     */
+    public long transfer(String session) {
+        return transfer(session, null);
+    }
+
+    /**
+     * Transfers the lock to another open session, which holds it at once with a new token: no waiter is granted in
+     * between. The receiver gets its guard from a waiting acquire of the owner, or from
+     * {@link LockRequest#receiveTransfer}. Stop the work under the lock first: once the call starts, {@link #ensure}
+     * throws. If the cluster certainly rejects the call, this guard still holds the lock.
+     *
+     * @param session the name of the session
+     * @param owner the owner within that session; null is the session itself
+     * @return the token of the receiver
+     * @throws LostException if the lock is lost
+     * @throws InvalidArgumentException if the session is not open, or another guard has the same hold
+     * @throws OutcomeUnknownException if the receiver may have the lock: this guard is then lost
+     */
+    public long transfer(String session, String owner) {
+        return Transfer.send(hold, session, owner);
     }
 
     /**

@@ -211,7 +211,7 @@ final class HoldChange {
         if (loss != null) {
             throw new LostException(loss);
         }
-        hold.grant = Grant.read(body, mode);
+        hold.grant = Grant.read(body, mode).withShard(hold.grant.shard());
         entry.state.updateAndGet(now -> now.stage() == QueueEntry.Stage.LEAVING
                 ? now : new QueueEntry.State(QueueEntry.Stage.HELD, hold.grant.token()));
         return hold.grant.token();

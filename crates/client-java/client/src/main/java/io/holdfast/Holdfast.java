@@ -154,6 +154,25 @@ public final class Holdfast implements AutoCloseable {
     }
 
     /**
+     * Prepares a group, which lists its live members, each with a value.
+     *
+     * @param name the name
+     * @return the group
+     */
+    public Group group(String name) {
+        return new Group(this, name);
+    }
+
+    /**
+     * Opens the session of this client, and renews it until it is closed. A sender of a transfer needs its name.
+     *
+     * @return the session
+     */
+    public OpenSession openSession() {
+        return new OpenSession(sessions.use(null));
+    }
+
+    /**
      * Prepares a counter of 64 bits.
      *
      * @param name the name

@@ -30,6 +30,21 @@ final class Json {
         return new Json(new Parser(text).whole());
     }
 
+    /** Writes a text as JSON. */
+    static String quoted(String text) {
+        StringBuilder out = new StringBuilder("\"");
+        for (char c : text.toCharArray()) {
+            if (c == '"' || c == '\\') {
+                out.append('\\').append(c);
+            } else if (c < ' ') {
+                out.append(String.format("\\u%04x", (int) c));
+            } else {
+                out.append(c);
+            }
+        }
+        return out.append('"').toString();
+    }
+
     Json get(String member) {
         Object found = value instanceof Map<?, ?> map ? map.get(member) : null;
         return found == null ? NULL : new Json(found);

@@ -19,6 +19,10 @@ final class LockOptions implements Cloneable {
     /** Null generates an owner for each guard. */
     String owner;
     String value;
+    Integer shards;
+    Integer shard;
+    /** Whether another session transferred the hold: no attempt of this client acquired it. */
+    boolean isTransferred;
 
     LockOptions copy() {
         try {
@@ -26,6 +30,22 @@ final class LockOptions implements Cloneable {
         } catch (CloneNotSupportedException e) {
             throw new AssertionError(e);
         }
+    }
+
+    /** Whether the request is for one shard of a sharded lock. */
+    boolean isSharded() {
+        return shards != null || shard != null;
+    }
+
+    /** The options of a hold that another session transfers. */
+    LockOptions received() {
+        LockOptions received = new LockOptions();
+        received.owner = owner;
+        received.ttl = ttl;
+        received.progressTimeout = progressTimeout;
+        received.wait = Duration.ZERO;
+        received.isTransferred = true;
+        return received;
     }
 
     /** Adds the parameters that do not change during an acquire. */
@@ -38,6 +58,8 @@ final class LockOptions implements Cloneable {
                 .with(Parameter.REENTRANT, reentrant)
                 .with(Parameter.MAX_HOLD, maxHold)
                 .with(Parameter.MIN_HOLD, minHold)
-                .with(Parameter.VALUE, value);
+                .with(Parameter.VALUE, value)
+                .with(Parameter.SHARDS, shards)
+                .with(Parameter.SHARD, shard);
     }
 }

@@ -196,6 +196,41 @@ public final class LockRequest {
     }
 
     /**
+     * Acquires one of several shards of a sharded lock, each of which is a separate lock. The cluster selects the shard
+     * that the owner holds, otherwise a free one, otherwise the one with the shortest queue.
+     *
+     * @param count the number of shards, which the first acquire sets
+     * @return the request
+     */
+    public LockRequest shards(int count) {
+        Names.between("the number of shards", count, 1, Integer.MAX_VALUE);
+        return with(options -> options.shards = count);
+    }
+
+    /**
+     * Acquires this shard of a sharded lock.
+     *
+     * @param number counted from 0
+     * @return the request
+     */
+    public LockRequest shard(int number) {
+        Names.between("the shard", number, 0, Integer.MAX_VALUE);
+        return with(options -> options.shard = number);
+    }
+
+    /**
+     * Waits for the lock that {@link Guard#transfer} gives to the session of this client. Never acquires the lock. The
+     * receiver is the {@link #owner}, or the session itself. {@link #progressTimeout} and {@link #ttl} apply, too.
+     *
+     * @return the guard
+     * @throws InterruptedException if the thread is interrupted while it waits
+     * @throws BusyException if {@link #waitAtMost} ended before the transfer
+     */
+    public Guard receiveTransfer() throws InterruptedException {
+        return new Guard(Transfer.receive(client, name, options));
+    }
+
+    /**
      * Acquires the lock and keeps it until the guard is closed or lost. An interrupt leaves the queue.
      *
      * @return the guard

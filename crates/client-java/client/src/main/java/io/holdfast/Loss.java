@@ -50,6 +50,7 @@ public record Loss(Cause cause, String reason) {
     }
 
     static final Loss SESSION_ENDED = new Loss(Cause.SESSION_ENDED, null);
+    static final Loss TRANSFERRED = new Loss(Cause.TRANSFERRED, null);
     static final Loss RELEASED_ELSEWHERE = new Loss(Cause.RELEASED_ELSEWHERE, null);
 
     @Override

@@ -52,6 +52,8 @@ enum Parameter {
     STALE("stale"),
     STAT("stat"),
     TICKET("ticket"),
+    TO("to"),
+    TO_OWNER("to_owner"),
     TOKEN("token"),
     TTL("ttl"),
     VALUE("value"),

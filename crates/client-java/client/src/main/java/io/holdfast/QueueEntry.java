@@ -30,9 +30,16 @@ final class QueueEntry {
      */
     record State(Stage stage, long token) {}
 
-    final String lock;
+    /** The name of the lock; of a sharded lock, the shard {@code stock/3} once it is granted. */
+    volatile String lock;
+    /** Null stands for the session itself. */
     final String owner;
+    /** 0 for a hold that another session transferred. */
     volatile long attempt;
+    /** Whether a shard of the lock will be granted. */
+    private volatile boolean isAnyShard;
+    /** Set before the call that transfers the hold. */
+    volatile boolean isTransferred;
     final AtomicReference<State> state = new AtomicReference<>(new State(Stage.WAITING, 0));
     private final AtomicReference<HoldLimits> limits = new AtomicReference<>(HoldLimits.none());
     /** Stops the call of this entry that is in progress. */
@@ -46,10 +53,24 @@ final class QueueEntry {
     /** Whether the loss was reported to the listeners. */
     boolean isLossReported;
 
-    QueueEntry(String lock, String owner, long attempt) {
+    QueueEntry(String lock, String owner, long attempt, boolean isSharded) {
         this.lock = lock;
+        this.isAnyShard = isSharded;
         this.owner = owner;
         this.attempt = attempt;
+    }
+
+    void grantedAs(String granted) {
+        if (isAnyShard) {
+            lock = granted;
+            isAnyShard = false;
+        }
+    }
+
+    /** Whether the entry is for a lock, or may be granted as the lock. */
+    boolean covers(String other) {
+        int end = other.lastIndexOf('/');
+        return lock.equals(other) || isAnyShard && end > 0 && lock.equals(other.substring(0, end));
     }
 
     Stage stage() {

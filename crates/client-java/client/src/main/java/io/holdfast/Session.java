@@ -142,6 +142,9 @@ final class Session {
 
     /** Returns the loss of a hold, or null while it is certainly held. */
     Loss lossOf(QueueEntry entry) {
+        if (entry.isTransferred) {
+            return Loss.TRANSFERRED;
+        }
         long now = clock.nanos();
         Loss limit = entry.limits().loss(now);
         return limit != null ? limit : lease.get().loss(now);
@@ -247,7 +250,12 @@ final class Session {
             target = new Call.Target("/v1/locks");
             released.forEach(entry -> target.with(Parameter.NAME, entry.lock));
         }
-        target.with(Parameter.SESSION, name).with(Parameter.OWNER, first.owner).with(Parameter.ATTEMPT, first.attempt);
+        target.with(Parameter.SESSION, name).with(Parameter.OWNER, first.owner);
+        if (first.attempt == 0) {
+            target.with(Parameter.TOKEN, first.token());
+        } else {
+            target.with(Parameter.ATTEMPT, first.attempt);
+        }
         return Call.of("DELETE", target.toString()).harmless();
     }
 

@@ -87,7 +87,7 @@ final class SessionEvents {
                 ReleaseRequest request = entry.releaseRequest.get();
                 yield new Loss(Loss.Cause.REVOKED, request == null ? null : request.reason());
             }
-            case "handed-over" -> new Loss(Loss.Cause.TRANSFERRED, null);
+            case "handed-over" -> Loss.TRANSFERRED;
             case "session-closed", "session-expired" -> Loss.SESSION_ENDED;
             case "max-hold" -> new Loss(Loss.Cause.MAX_HOLD_EXCEEDED, null);
             default -> Loss.RELEASED_ELSEWHERE;

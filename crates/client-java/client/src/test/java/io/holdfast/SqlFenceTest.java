@@ -114,7 +114,7 @@ class SqlFenceTest {
 
     /** A guard that is held, with the token of an earlier one. */
     private static Guard withToken(Guard guard, long token) {
-        Grant grant = new Grant(token, token, guard.mode(), 1, guard.slots());
+        Grant grant = new Grant(token, token, guard.mode(), 1, guard.slots(), null);
         return new Guard(new Hold(guard.hold.session, guard.hold.entry, grant, guard.hold.grantedFrom));
     }
 

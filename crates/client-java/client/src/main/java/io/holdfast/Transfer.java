@@ -1,0 +1,171 @@
+package io.holdfast;
+
+import java.util.List;
+import java.util.Objects;
+
+/**
+ * Transfers of a hold from one session to another: the sender's side and the receiver's side.
+ *
+ * <p>The sender ends its hold first: from then on, each check of the guard reports the loss. The cluster may give the
+ * lock to the receiver at any time after that. If the cluster certainly rejects the call, the hold continues.
+ */
+final class Transfer {
+    /** The maximum time of one call that waits for a change of the lock: then the session is checked. */
+    private static final long WAIT = 20_000 * Clock.MILLI;
+
+    private Transfer() {}
+
+    /** Returns the token of the receiver. */
+    static long send(Hold hold, String to, String toOwner) {
+        Names.path("the session name", to, 512);
+        QueueEntry entry = hold.entry;
+        entry.change.lock();
+        try {
+            hold.ensure();
+            if (hold.session.entries.isShared(entry)) {
+                throw new InvalidArgumentException("the lock was entered again: close the other guards first");
+            }
+            entry.isTransferred = true;
+            entry.enter(QueueEntry.Stage.LEAVING);
+            String target = Call.Target.of("/v1/transfers/", entry.lock)
+                    .with(Parameter.SESSION, hold.session.name)
+                    .with(Parameter.OWNER, entry.owner)
+                    .with(Parameter.TOKEN, hold.grant.token())
+                    .with(Parameter.TO, to)
+                    .with(Parameter.TO_OWNER, toOwner)
+                    .toString();
+            Delivery delivery = hold.session.calls.send(Call.of("POST", target).harmless());
+            return delivery.error() == null ? sent(hold, delivery) : failed(hold, to, delivery);
+        } finally {
+            entry.change.unlock();
+        }
+    }
+
+    private static long sent(Hold hold, Delivery delivery) {
+        hold.session.forget(List.of(hold.entry));
+        hold.endUse();
+        return delivery.json().numberOr("token", 0);
+    }
+
+    private static long failed(Hold hold, String to, Delivery delivery) {
+        HoldfastException error = delivery.error();
+        if (isKept(hold.session, delivery)) {
+            hold.entry.isTransferred = false;
+            hold.entry.hold(hold.grant.token());
+            hold.session.changed.fire();
+            throw error instanceof LostException
+                    ? new InvalidArgumentException("the session " + to + " is not open: the receiver opens it first")
+                    : error;
+        }
+        HoldfastException reason = reason(delivery, error);
+        if (reason instanceof LostException) {
+            hold.session.forget(List.of(hold.entry));
+        } else {
+            hold.session.releaseInBackground(List.of(hold.entry));
+        }
+        hold.endUse();
+        throw reason;
+    }
+
+    /** Whether the cluster certainly rejected the transfer, and the hold continues. */
+    private static boolean isKept(Session session, Delivery delivery) {
+        HoldfastException error = delivery.error();
+        if (delivery.inDoubt() || error.isUncertain() || error instanceof UnexpectedResponseException) {
+            return false;
+        }
+        if (!(error instanceof LostException)) {
+            return !error.hasCode(Codes.NOT_HOLDER);
+        }
+        // One of the two sessions has ended; a renewal shows whether it is this one.
+        String renewal = Call.Target.of("/v1/sessions/", session.name) + "/keepalive";
+        long left = Clock.left(session.lease().deadline(), session.clock.nanos());
+        return session.calls.withTimeout(left).send(Call.of("POST", renewal).harmless()).error() == null;
+    }
+
+    private static HoldfastException reason(Delivery delivery, HoldfastException error) {
+        if (!delivery.inDoubt() && error.hasCode(Codes.NOT_HOLDER)) {
+            return new LostException(Loss.RELEASED_ELSEWHERE);
+        }
+        // An earlier copy of the call may have succeeded, and the receiver's session may have ended since.
+        return error instanceof RejectedException ? new OutcomeUnknownException(error.getMessage()) : error;
+    }
+
+    /** Waits for a hold that another session transfers to the session of this client. Never acquires the lock. */
+    static List<Hold> receive(Holdfast client, String lock, LockOptions options) throws InterruptedException {
+        Clock clock = client.clock();
+        long until = options.wait == null ? Long.MAX_VALUE : Clock.plus(clock.nanos(), Acquire.nanos(options.wait));
+        LockOptions received = options.received();
+        Session session = client.sessions().use(received.ttl);
+        try {
+            while (true) {
+                LockState state = client.lockState(lock);
+                Long token = tokenOf(state, session, received.owner);
+                if (token != null) {
+                    List<Hold> adopted = adopt(client, session, lock, received, token);
+                    if (adopted != null) {
+                        return adopted;
+                    }
+                    continue;
+                }
+                long wait = Math.min(WAIT, Clock.left(until, clock.nanos()));
+                if (wait < Clock.MILLI) {
+                    throw notTransferred(lock);
+                }
+                awaitChange(session, lock, state.revision(), wait);
+            }
+        } finally {
+            session.removeUser();
+        }
+    }
+
+    /** Returns the hold that no attempt of this client acquired, or null if the session no longer has it. */
+    private static List<Hold> adopt(Holdfast client, Session session, String lock, LockOptions options, long token) {
+        if (session.entries.hasOwner(lock, options.owner)) {
+            throw new InvalidArgumentException("this program has a guard of " + lock + " already");
+        }
+        List<Hold> holds;
+        try {
+            holds = Acquire.runUninterruptibly(client, List.of(lock), options);
+        } catch (BusyException e) {
+            return null;
+        }
+        if (holds.get(0).grant.token() == token) {
+            return holds;
+        }
+        // The call acquired a free lock, which is not the transferred hold.
+        Release.of(holds, false);
+        return null;
+    }
+
+    private static Long tokenOf(LockState state, Session session, String owner) {
+        return state.holders().stream()
+                .filter(holder -> session.name.equals(holder.session()) && Objects.equals(owner, holder.owner()))
+                .map(LockState.Holder::token)
+                .findFirst()
+                .orElse(null);
+    }
+
+    /** Waits for a change of the lock after a revision. */
+    private static void awaitChange(Session session, String lock, long since, long wait) throws InterruptedException {
+        String target = new Call.Target("/v1/watch")
+                .with(Parameter.PATH, "/locks/" + lock)
+                .with(Parameter.SINCE, since)
+                .waiting(wait)
+                .toString();
+        HoldfastException error = session.calls.deliver(Call.get(target).waiting(wait), null).error();
+        Loss loss = session.loss();
+        if (loss != null) {
+            throw new LostException(loss);
+        }
+        // Without the changes since this revision, the caller reads the lock again.
+        if (error != null && !error.isUncertain() && !error.hasCode(Codes.REVISION_COMPACTED)) {
+            throw error;
+        }
+    }
+
+    private static BusyException notTransferred(String lock) {
+        String title = "no transfer of the lock has arrived";
+        Problem problem = new Problem(Codes.NOT_YET, title, "", null, true, 423, null);
+        return new BusyException(problem, Json.parse("{\"lock\":" + Json.quoted(lock) + "}"));
+    }
+}
