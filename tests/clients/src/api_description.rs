@@ -7,7 +7,7 @@ use holdfast_client::{Call, Client};
 use serde_json::Value;
 
 /// The calls that client libraries send.
-const CALLED: [&str; 12] = [
+const CALLED: [&str; 13] = [
     "/v1/barriers",
     "/v1/counters",
     "/v1/double-barriers",
@@ -18,6 +18,7 @@ const CALLED: [&str; 12] = [
     "/v1/locks",
     "/v1/release-requests",
     "/v1/sessions",
+    "/v1/transfers",
     "/v1/tree",
     "/v1/watch",
 ];

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::adapter::{Adapter, SeenAnswer};
 use crate::checks::{RunRecord, SeenHold};
-use crate::protocol::{AcquireOptions, Call, LockMode};
+use crate::protocol::{AcquireOptions, Call, ErrorKind, LockMode};
 
 const DEFAULT_TTL: Duration = Duration::from_secs(30);
 
@@ -26,7 +26,9 @@ impl Observed {
                 let ttl = options.ttl_ms.map_or(DEFAULT_TTL, Duration::from_millis);
                 self.ttl = self.ttl.max(ttl);
             }
-            Call::Release { guard } | Call::Upgrade { guard, .. } => {
+            Call::Release { guard }
+            | Call::Upgrade { guard, .. }
+            | Call::Transfer { guard, .. } => {
                 self.end(at, |hold| hold.on == on && hold.guard == *guard);
             }
             Call::Close { client } => self.end(at, |hold| hold.on == on && hold.client == *client),
@@ -48,11 +50,20 @@ impl Observed {
 
     /// Notes an answer: each grant is a hold.
     pub(crate) fn answered(&mut self, on: &str, call: &Call, answer: &SeenAnswer) {
-        let Ok(ok) = &answer.result else { return };
+        let ok = match &answer.result {
+            Ok(ok) => ok,
+            Err(error) => return self.refused(on, call, error.kind),
+        };
         match call {
             Call::Acquire(options) => {
                 let AcquireOptions { client, lock, guard, mode, limit, .. } = &**options;
                 let mode = limit.is_none().then(|| mode.unwrap_or_default());
+                // The answer names the shard of a sharded lock.
+                let lock = ok["lock"].as_str().unwrap_or(lock);
+                self.grant(on, (client, guard), (lock, &ok["token"]), mode, answer);
+            }
+            Call::ReceiveTransfer { client, lock, guard, .. } => {
+                let mode = Some(LockMode::Exclusive);
                 self.grant(on, (client, guard), (lock, &ok["token"]), mode, answer);
             }
             Call::AcquireMany { client, guard, .. } => {
@@ -80,6 +91,18 @@ impl Observed {
                 });
             }
             _ => {}
+        }
+    }
+
+    /// A transfer that the cluster certainly refused leaves the hold.
+    fn refused(&mut self, on: &str, call: &Call, kind: ErrorKind) {
+        let Call::Transfer { guard, .. } = call else { return };
+        let mut holds = self.record.holds.iter_mut().rev();
+        let hold = holds.find(|hold| hold.on == on && hold.guard == *guard);
+        if let Some(hold) = hold
+            && matches!(kind, ErrorKind::InvalidArgument | ErrorKind::Rejected)
+        {
+            hold.ended_at = None;
         }
     }
 

@@ -120,6 +120,12 @@ pub struct AcquireOptions {
     /// The time-to-live of the session that the acquire opens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl_ms: Option<u64>,
+    /// The number of shards of a sharded lock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shards: Option<u32>,
+    /// One shard of a sharded lock. Absent: any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shard: Option<u32>,
 }
 
 /// The mode of a hold.
@@ -145,7 +151,9 @@ pub enum Call {
     Describe {},
     /// Creates a client. Sends nothing.
     Client(Box<ClientOptions>),
-    /// Acquires a lock: `{token, session}`.
+    /// Opens the client's session, and keeps it open until the client closes: `{session}`.
+    OpenSession { client: String },
+    /// Acquires a lock: `{token, session, lock}`; `lock` names the shard of a sharded lock.
     Acquire(Box<AcquireOptions>),
     /// Acquires several locks, all or none: `{tokens: {lock: token}, session}`.
     AcquireMany {
@@ -176,6 +184,23 @@ pub enum Call {
         guard: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         mode: Option<LockMode>,
+    },
+    /// Transfers a hold to another session: `{token}`. After a refusal the guard keeps its name.
+    Transfer {
+        guard: String,
+        to: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        owner: Option<String>,
+    },
+    /// Waits for a transferred hold: `{token, session}`; `busy` if none arrives.
+    ReceiveTransfer {
+        client: String,
+        lock: String,
+        guard: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        owner: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        wait_ms: Option<u64>,
     },
     /// Releases some permits of a guard.
     ReleasePermits { guard: String, permits: u32 },
@@ -209,6 +234,16 @@ pub enum Call {
     DoubleBarrierLeave { client: String, name: String, wait_ms: u64 },
     /// Adds to a counter: `{value}`.
     CounterAdd { client: String, name: String, add: i64 },
+    /// Joins a group: `{session}`. The adapter keeps the membership under the name `member`.
+    GroupJoin { client: String, group: String, member: String, value: String },
+    /// Replaces the value of a membership.
+    GroupSetValue { member: String, value: String },
+    /// Leaves a group.
+    GroupLeave { member: String },
+    /// Reads the members of a group: `{members: {session: value}}`.
+    GroupMembers { client: String, group: String },
+    /// Reports the members of a group by an event, now and after each change. `unwatch` ends it.
+    GroupWatch { client: String, group: String, watcher: String },
     /// Reads a node of the tree: `{value, version}`, or `{value: null}` if it does not exist.
     TreeGet { client: String, path: String },
     /// Writes a node, and creates it if it is absent: `{version}`. With `version`, only that version.

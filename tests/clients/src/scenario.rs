@@ -48,6 +48,8 @@ pub enum Group {
     Loss,
     /// Release requests.
     ReleaseRequests,
+    /// Transfers to other sessions.
+    Transfers,
     /// Lost answers and late copies.
     Retries,
     /// Nodes that are frozen, killed or cut off.
@@ -60,7 +62,7 @@ pub enum Group {
     Modes,
     /// Elections.
     Elections,
-    /// Latches, barriers and counters.
+    /// Latches, barriers, counters and groups.
     Recipes,
     /// The tree and its watches.
     Tree,

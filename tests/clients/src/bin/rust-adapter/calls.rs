@@ -12,9 +12,9 @@ use holdfast_tests_clients::protocol::{
 use serde_json::{Value, json};
 
 use crate::describe::describe;
+use crate::groups;
 use crate::guards::{self, AnyGuard, keep};
 use crate::mutation::Mutation;
-use crate::recipes;
 use crate::state::{
     AdapterState, Answered, KeptClient, error_of, invalid, lock, lost, unsupported,
 };
@@ -29,6 +29,9 @@ pub(crate) async fn execute(state: &Arc<AdapterState>, call: Call) -> Answered {
         Call::Describe {} => describe(),
         Call::Client(options) => new_client(state, *options),
         Call::Acquire(options) => acquire(state, *options).await,
+        Call::Transfer { guard, to, owner } => {
+            guards::transfer(state, &guard, (&to, owner.as_deref())).await
+        }
         Call::AcquireMany { client, locks, guard, wait_ms } => {
             acquire_many(state, (&client, &guard), locks, wait_ms).await
         }
@@ -84,7 +87,7 @@ pub(crate) async fn execute(state: &Arc<AdapterState>, call: Call) -> Answered {
             };
             done(state.client(&client)?.client.request_release(&request).await)
         }
-        call => recipes::execute(state, call).await,
+        call => groups::execute(state, call).await,
     }
 }
 
@@ -94,7 +97,7 @@ pub(crate) fn done<T>(result: Result<T, Error>) -> Answered {
     Ok(json!({}))
 }
 
-fn name(lock: &str) -> Result<LockName, AnswerError> {
+pub(crate) fn name(lock: &str) -> Result<LockName, AnswerError> {
     LockName::new(lock).map_err(|error| invalid(error.to_string()))
 }
 
@@ -187,11 +190,13 @@ fn with_options(mut lock: Lock, options: &AcquireOptions) -> Lock {
         Some(false) => lock = lock.not_reentrant(),
         None => {}
     }
-    let AcquireOptions { permits, limit, priority, queue_max, .. } = *options;
+    let AcquireOptions { permits, limit, priority, queue_max, shards, shard, .. } = *options;
     lock = permits.into_iter().fold(lock, Lock::permits);
     lock = limit.into_iter().fold(lock, Lock::limit);
     lock = priority.into_iter().fold(lock, Lock::priority);
     lock = queue_max.into_iter().fold(lock, Lock::queue_max);
+    lock = shards.into_iter().fold(lock, Lock::shards);
+    lock = shard.into_iter().fold(lock, Lock::shard);
     lock = options.owner.iter().fold(lock, Lock::owner);
     lock = options.value.iter().fold(lock, Lock::value);
     let ms = |time: Option<u64>| time.map(Duration::from_millis).into_iter();
@@ -207,7 +212,8 @@ pub(crate) fn kept_guard(
     (client, guard_name): (&str, &str),
     guard: Guard,
 ) -> Value {
-    let answer = json!({ "token": guard.token(), "session": guard.session() });
+    let answer =
+        json!({ "token": guard.token(), "session": guard.session(), "lock": guard.lock() });
     keep(state, client, guard_name, AnyGuard::One(guard));
     answer
 }

@@ -60,8 +60,8 @@ pub(crate) fn describe() -> Answered {
     let lock = client.lock("a");
     let members = members!(
         Hold: token, min_valid_token, session, mode, permits, slots, lock, ensure, remaining, lost, release_requested,
-            report_progress, headers;
-        Guard: upgrade, downgrade, release_permits, release;
+            report_progress, headers, shard;
+        Guard: upgrade, downgrade, release_permits, release, transfer;
     );
     let empty = |names: Vec<&str>| -> Map<String, Value> {
         names.into_iter().map(|name| (name.to_owned(), json!({}))).collect()

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use holdfast_client::http::Method;
-use holdfast_client::{CancellationToken, Client, Error, Guard, Hold, Loss, MultiGuard};
+use holdfast_client::{
+    CancellationToken, Client, Error, Guard, Hold, Loss, MultiGuard, SessionName, TransferError,
+};
 use holdfast_tests_clients::protocol::{AnswerError, LockMode};
 use serde_json::json;
 
@@ -53,7 +55,8 @@ impl KeptGuard {
     /// Fails if the guard is lost or released.
     pub(crate) fn check(&self, state: &AdapterState) -> Result<(), Loss> {
         if self.ended.is_cancelled() {
-            return Err(Loss::ReleasedElsewhere);
+            let held = self.holds.iter().try_for_each(Hold::ensure);
+            return held.and(Err(Loss::ReleasedElsewhere));
         }
         if state.has(Mutation::SilentReacquire) {
             return Ok(());
@@ -177,6 +180,32 @@ pub(crate) async fn release(state: &AdapterState, name: &str) -> Answered {
     };
     result.map_err(|error| error_of(&error))?;
     Ok(json!({}))
+}
+
+/// Transfers the hold. A refused transfer leaves a guard of it under the same name.
+pub(crate) async fn transfer(
+    state: &Arc<AdapterState>,
+    name: &str,
+    (to, owner): (&str, Option<&str>),
+) -> Answered {
+    let to = SessionName::new(to).map_err(|error| invalid(error.to_string()))?;
+    let kept = state.guard(name)?;
+    let mut slot = kept.slot().await;
+    one(&mut slot)?;
+    let Some(AnyGuard::One(guard)) = slot.take() else {
+        return Err(lost(&Loss::ReleasedElsewhere));
+    };
+    drop(slot);
+    kept.end();
+    match guard.transfer(&to, owner).await {
+        Ok(token) => Ok(json!({ "token": token })),
+        Err(TransferError { error, guard }) => {
+            if let Some(guard) = guard {
+                keep(state, &kept.client, name, AnyGuard::One(*guard));
+            }
+            Err(error_of(&error))
+        }
+    }
 }
 
 /// The mutation: releases whatever the owner holds when the call arrives.

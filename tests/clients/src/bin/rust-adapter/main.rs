@@ -9,6 +9,7 @@
 
 mod calls;
 mod describe;
+mod groups;
 mod guards;
 mod mutation;
 mod recipes;

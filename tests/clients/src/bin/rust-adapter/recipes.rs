@@ -105,7 +105,7 @@ async fn barrier_or_latch(state: &AdapterState, call: Call) -> Answered {
     }
 }
 
-fn begin_stream(state: &AdapterState, name: &str) -> CancellationToken {
+pub(crate) fn begin_stream(state: &AdapterState, name: &str) -> CancellationToken {
     let until = CancellationToken::new();
     lock(&state.streams).insert(name.to_owned(), until.clone());
     until

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use holdfast_client::recipes::DoubleBarrierGuard;
-use holdfast_client::{CancellationToken, Client, Error, Loss};
+use holdfast_client::recipes::{DoubleBarrierGuard, Membership};
+use holdfast_client::{CancellationToken, Client, Error, Loss, SessionHandle};
 use holdfast_tests_clients::protocol::{AnswerError, Call, ErrorKind};
 use serde_json::{Value, json};
 
@@ -37,6 +37,10 @@ pub(crate) struct AdapterState {
     pub(crate) guards: Mutex<BTreeMap<String, Arc<KeptGuard>>>,
     pub(crate) inside: Mutex<BTreeMap<(String, String), DoubleBarrierGuard>>,
     pub(crate) streams: Mutex<BTreeMap<String, CancellationToken>>,
+    /// The open session of a client.
+    pub(crate) sessions: Mutex<BTreeMap<String, SessionHandle>>,
+    /// Each membership with its client.
+    pub(crate) members: tokio::sync::Mutex<BTreeMap<String, (String, Membership)>>,
     pending: Mutex<BTreeMap<u64, Pending>>,
     output: Mutex<std::io::Stdout>,
 }
@@ -54,6 +58,8 @@ impl AdapterState {
             guards: Mutex::default(),
             inside: Mutex::default(),
             streams: Mutex::default(),
+            sessions: Mutex::default(),
+            members: tokio::sync::Mutex::default(),
             pending: Mutex::default(),
             output: Mutex::new(std::io::stdout()),
         }
@@ -114,6 +120,8 @@ impl AdapterState {
             drop(released);
         }
         lock(&self.inside).retain(|(client, _), _| client != name);
+        lock(&self.sessions).remove(name);
+        self.members.lock().await.retain(|_, (client, _)| client != name);
         client.client.close().await.map_err(|error| error_of(&error))?;
         Ok(json!({}))
     }
@@ -147,6 +155,11 @@ fn error(kind: ErrorKind, message: String) -> AnswerError {
 
 pub(crate) fn invalid(message: String) -> AnswerError {
     error(ErrorKind::InvalidArgument, message)
+}
+
+/// The awaited event did not happen.
+pub(crate) fn busy(message: &str) -> AnswerError {
+    error(ErrorKind::Busy, message.to_owned())
 }
 
 pub(crate) fn cancelled() -> AnswerError {
