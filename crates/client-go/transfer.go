@@ -42,8 +42,7 @@ func (g *Guard) Transfer(ctx context.Context, to, owner string) (int64, error) {
 	g.isOver.Store(true)
 	g.cancel(lostError(g.entry, g.Token(), &loss{cause: CauseTransferred}))
 	defer g.session.leave()
-	var lost *LostError
-	if err == nil || errors.As(err, &lost) {
+	if err == nil {
 		g.session.remove(g.entries)
 	} else {
 		g.session.releaseInBackground(g.entries)
@@ -66,7 +65,7 @@ func (g *Guard) setTransferred(is bool) {
 func (g *Guard) sendTransfer(ctx context.Context, to, owner string) (token int64, isKept bool, err error) {
 	q := query{}.with(paramSession, g.session.name).withText(paramOwner, g.entry.owner).withNumber(paramToken, g.Token()).
 		with(paramTo, to).withText(paramToOwner, owner)
-	transfer := call{method: http.MethodPost, path: resource("transfers", g.Name()), query: q, harmless: true}
+	transfer := call{method: http.MethodPost, path: resource("transfers", g.Name()), query: q}
 	d := g.session.send.deliver(ctx, transfer)
 	var body struct {
 		Token int64 `json:"token"`
@@ -78,7 +77,7 @@ func (g *Guard) sendTransfer(ctx context.Context, to, owner string) (token int64
 		return body.Token, false, nil
 	case ctx.Err() != nil:
 		return 0, false, ctx.Err()
-	case d.inDoubt && ProblemOf(err) != nil:
+	case d.inDoubt && (ProblemOf(err) != nil || errors.As(err, &lost)):
 		// An earlier copy of the call may have succeeded, and the receiver's session may have ended since.
 		return 0, false, &OutcomeUnknownError{err.Error(), ProblemOf(err)}
 	case d.inDoubt || isUncertain(err):

@@ -48,19 +48,16 @@ async def _transfer(held: HeldLocks, to: str, owner: Optional[str]) -> int:
     hold.entry.stage, hold.is_transferred = Stage.LEAVING, True
     parameters: Parameters = {"session": session.name, "owner": hold.entry.owner, "token": hold.grant.token}
     parameters.update({"to": to, "to_owner": owner})
-    call = Call("POST", path("transfers", hold.entry.lock) + query(parameters), copies=Copies.HARMLESS)
+    call = Call("POST", path("transfers", hold.entry.lock) + query(parameters), copies=Copies.REPEATABLE)
     try:
         delivery = await session.calls.deliver(call)
         if (error := delivery.error) and not await _is_kept(session, delivery):
             raise _reason(delivery, error)
         if error is None:
             token = int(delivery.checked().json()["token"])
-    except BaseException as error:
+    except BaseException:
         held.leave()
-        if is_uncertain(error) or not isinstance(error, (Lost, Rejected)):
-            session.release_in_background([hold.entry])
-        else:
-            session.entries.remove([hold.entry])
+        session.release_in_background([hold.entry])
         raise
     if error is not None:
         _keep(hold)
@@ -86,7 +83,7 @@ def _reason(delivery: Delivery, error: Error) -> Error:
     if is_hold_gone(error) and not delivery.in_doubt:
         return Lost(Loss("released-elsewhere"))
     # An earlier copy of the call may have succeeded, and the receiver's session may have ended since.
-    return OutcomeUnknown(str(error)) if isinstance(error, Rejected) else error
+    return OutcomeUnknown(str(error)) if delivery.in_doubt and isinstance(error, (Lost, Rejected)) else error
 
 
 def _keep(hold: Hold) -> None:

@@ -44,7 +44,7 @@ export async function transfer(held: HeldLock, to: string, owner: string | undef
   entry.stage = "leaving";
   entry.isTransferred = true;
   const query = { session: session.name, owner: entry.owner, token: held.grant.token, to, to_owner: owner };
-  const call = { method: "POST", target: target(namedPath("transfers", entry.lock), query), copies: "harmless" } as const;
+  const call = { method: "POST", target: target(namedPath("transfers", entry.lock), query), copies: "repeatable" } as const;
   const delivery = await session.calls.deliver(call);
   const { result } = delivery;
   if ("answer" in result) {
@@ -59,11 +59,9 @@ export async function transfer(held: HeldLock, to: string, owner: string | undef
     if (result.error instanceof LostError) throw new InvalidArgumentError(`the session ${to} is not open: the receiver opens it first`);
     throw result.error;
   }
-  const error = reason(delivery, result.error, held);
-  if (error instanceof LostError) session.entries.delete(entry);
-  else session.releaseInBackground([entry]);
+  session.releaseInBackground([entry]);
   held.left();
-  throw error;
+  throw reason(delivery, result.error, held);
 }
 
 /** Whether the cluster certainly rejected the transfer, and the hold continues. */
@@ -77,10 +75,10 @@ async function isKept(session: Session, { inDoubt }: Delivery, error: HoldfastEr
 }
 
 function reason({ inDoubt }: Delivery, error: HoldfastError, { lock, grant }: HeldLock): HoldfastError {
-  if (error instanceof LostError) return new LostError({ cause: error.lossCause }, lock, grant.token);
-  if (!inDoubt && isRejectedWith(error, "not-holder")) return new LostError({ cause: "released-elsewhere" }, lock, grant.token);
   // An earlier copy of the call may have succeeded, and the receiver's session may have ended since.
-  return error instanceof RejectedError ? new OutcomeUnknownError(error.message) : error;
+  if (inDoubt) return error instanceof RejectedError || error instanceof LostError ? new OutcomeUnknownError(error.message) : error;
+  if (error instanceof LostError) return new LostError({ cause: error.lossCause }, lock, grant.token);
+  return isRejectedWith(error, "not-holder") ? new LostError({ cause: "released-elsewhere" }, lock, grant.token) : error;
 }
 
 /** Waits for a hold that another session transfers to the session of this client. Never acquires the lock. */

@@ -34,7 +34,7 @@ final class Transfer {
                     .with(Parameter.TO, to)
                     .with(Parameter.TO_OWNER, toOwner)
                     .toString();
-            Delivery delivery = hold.session.calls.send(Call.of("POST", target).harmless());
+            Delivery delivery = hold.session.calls.send(Call.of("POST", target));
             return delivery.error() == null ? sent(hold, delivery) : failed(hold, to, delivery);
         } finally {
             entry.change.unlock();
@@ -57,14 +57,9 @@ final class Transfer {
                     ? new InvalidArgumentException("the session " + to + " is not open: the receiver opens it first")
                     : error;
         }
-        HoldfastException reason = reason(delivery, error);
-        if (reason instanceof LostException) {
-            hold.session.forget(List.of(hold.entry));
-        } else {
-            hold.session.releaseInBackground(List.of(hold.entry));
-        }
+        hold.session.releaseInBackground(List.of(hold.entry));
         hold.endUse();
-        throw reason;
+        throw reason(delivery, error);
     }
 
     /** Whether the cluster certainly rejected the transfer, and the hold continues. */
@@ -83,11 +78,12 @@ final class Transfer {
     }
 
     private static HoldfastException reason(Delivery delivery, HoldfastException error) {
-        if (!delivery.inDoubt() && error.hasCode(Codes.NOT_HOLDER)) {
-            return new LostException(Loss.RELEASED_ELSEWHERE);
-        }
         // An earlier copy of the call may have succeeded, and the receiver's session may have ended since.
-        return error instanceof RejectedException ? new OutcomeUnknownException(error.getMessage()) : error;
+        boolean isRejected = error instanceof RejectedException || error instanceof LostException;
+        if (delivery.inDoubt() && isRejected) {
+            return new OutcomeUnknownException(error.getMessage());
+        }
+        return error.hasCode(Codes.NOT_HOLDER) ? new LostException(Loss.RELEASED_ELSEWHERE) : error;
     }
 
     /** Waits for a hold that another session transfers to the session of this client. Never acquires the lock. */
