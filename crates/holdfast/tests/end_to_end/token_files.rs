@@ -1,5 +1,11 @@
 //! Access tokens that expire or are deleted while a command waits: the command goes on with the token that its file has
-//! then.
+//! then. And the first token, of a user that does not own the data directory.
+
+use std::fs::{Permissions, copy, metadata, set_permissions};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::Command;
 
 use serde_json::Value;
 
@@ -161,4 +167,33 @@ fn a_candidate_for_ever_outlives_its_token_and_a_first_call_fails_at_once() {
     assert_eq!(candidate.next_stdout_line(), "leads");
     candidate.interrupt();
     candidate.wait();
+}
+
+/// On Kubernetes, root owns the volume of a pod, and the pod writes to it by its group.
+#[test]
+fn a_user_that_writes_to_the_data_directory_by_its_group_adds_the_first_administrator() {
+    const USER: u32 = 65_532;
+    if metadata("/proc/self").unwrap().uid() != 0 {
+        eprintln!("not root: no volume of another user");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let cluster = DevCluster::start(&["--nodes", "1", "--data", &dir.path().display().to_string()]);
+    let data = cluster.data_dir();
+    let all = |path: &Path| set_permissions(path, Permissions::from_mode(0o755)).unwrap();
+    Path::new(&data)
+        .ancestors()
+        .skip(1)
+        .take_while(|path| path.starts_with(dir.path()))
+        .for_each(all);
+    chown(&data, None, Some(USER)).unwrap();
+    set_permissions(&data, Permissions::from_mode(0o2770)).unwrap();
+    let program = dir.path().join("holdfast");
+    copy(env!("CARGO_BIN_EXE_holdfast"), &program).unwrap();
+    all(&program);
+    let address = format!("127.0.0.1:{}", cluster.port());
+    let args = ["auth", "bootstrap", "--mode", "off", "--data-dir", &data, "--addr", &address];
+    let output = Command::new(program).args(args).env_clear().uid(USER).gid(USER).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("hf_"));
 }
