@@ -71,10 +71,10 @@ pub struct NodeBody {
     /// The size of its log; missing if it did not reply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_bytes: Option<u64>,
-    /// When the first certificate of its ports expires, an RFC 3339 time; missing without TLS.
+    /// When the first certificate of its ports expires, an RFC 3339 time; missing without TLS, or if it did not reply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificate_expires_at: Option<String>,
-    /// The members that do not answer this node.
+    /// The members that do not answer this node; empty if it did not reply.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cannot_reach: Vec<NodeId>,
 }

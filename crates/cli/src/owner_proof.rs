@@ -38,7 +38,7 @@ impl OwnerProof {
         getrandom::fill(&mut bytes).map_err(|error| error.to_string())?;
         let text = URL_SAFE_NO_PAD.encode(bytes);
         certs::write_file(&file, &text, 0o600).map_err(unusable)?;
-        // Any other caller is the user of the node. On Kubernetes, root owns the volume, and a pod writes to it by its group.
+        // Root gives the file to the owner. Another caller cannot: on Kubernetes root owns the volume, and the pod writes by its group.
         if std::fs::metadata(&file).map_err(unusable)?.uid() == 0 {
             chown(&file, Some(directory.uid()), Some(directory.gid())).map_err(unusable)?;
         }

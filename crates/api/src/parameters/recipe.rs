@@ -2,18 +2,23 @@
 
 use std::time::Duration;
 
-use holdfast_types::{FencingToken, Owner, Recipe, RequestId, RequestNumber, SessionName};
+use holdfast_types::{
+    FencingToken, Owner, Recipe, RecipeKind, RequestId, RequestNumber, SessionName,
+};
 
 use super::WAIT_MAX;
 use crate::param::{Absent, Form, Param};
 
+const KINDS: [&str; 4] = [
+    RecipeKind::Latch.as_str(),
+    RecipeKind::Barrier.as_str(),
+    RecipeKind::DoubleBarrier.as_str(),
+    RecipeKind::Counter.as_str(),
+];
+
 pub const RECIPE_PREFIX: Param =
     Param::text("prefix", "Only recipes whose names begin with this text");
-pub const RECIPE_KIND: Param = Param::word(
-    "kind",
-    &["latch", "barrier", "double-barrier", "counter"],
-    "Only recipes of this kind",
-);
+pub const RECIPE_KIND: Param = Param::word("kind", &KINDS, "Only recipes of this kind");
 pub const COUNT: Param = Param::number(
     "count",
     (1, Recipe::COUNT_MAX as u64),
