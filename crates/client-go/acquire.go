@@ -38,6 +38,8 @@ func (c *Client) acquire(ctx context.Context, locks []string, options lockOption
 	}
 	a := newAcquisition(session, locks, options, by)
 	session.add(a.entries)
+	ctx, end := session.beginWait(ctx)
+	defer end()
 	if err := a.run(ctx); err != nil {
 		a.giveUp(err)
 		session.leave()
@@ -111,12 +113,12 @@ func (a *acquisition) run(ctx context.Context) error {
 			err := a.granted(d)
 			a.inDoubt = a.inDoubt || err != nil
 			return err
+		case a.session.ending.Err() != nil:
+			a.inDoubt = true
+			return context.Cause(a.session.ending)
 		case ctx.Err() != nil:
 			a.inDoubt = true
 			return ctx.Err()
-		case a.session.ctx.Err() != nil:
-			a.inDoubt = true
-			return a.session.loss()
 		case errors.Is(cause, errGrantedElsewhere):
 			// The node that holds the call is behind or frozen, so another node gets it.
 			isGrantedElsewhere, a.inDoubt = true, true

@@ -101,6 +101,8 @@ func (c *Client) arrive(ctx context.Context, kind, name string, parties int, wai
 	p := &barrierPlace{client: c, session: session, path: resource(kind, name)}
 	p.query = query{}.with(paramSession, session.name).with(paramOwner, unique("a"))
 	until := time.Now().Add(wait)
+	ctx, end := session.beginWait(ctx)
+	defer end()
 	request := nextNumber(0)
 	err = p.send(ctx, until, parties, request)
 	if newest, isOver := newestRequest(err); isOver {
@@ -114,6 +116,9 @@ func (c *Client) arrive(ctx context.Context, kind, name string, parties int, wai
 		p.leaveInBackground(p.query.withNumber(paramRequest, request), p.query)
 	}
 	session.leave()
+	if session.ending.Err() != nil {
+		err = context.Cause(session.ending)
+	}
 	return nil, err
 }
 
@@ -126,7 +131,9 @@ func (p *barrierPlace) send(ctx context.Context, until time.Time, parties int, r
 
 // leaveInBackground gives the place up, until the outcome is certain or the session is over.
 func (p *barrierPlace) leaveInBackground(names ...query) {
+	end := p.session.track()
 	go func() {
+		defer end()
 		for _, q := range names {
 			leave := call{method: http.MethodDelete, path: p.path, query: q}
 			for isUncertain(p.client.calls.do(context.Background(), leave, nil)) && p.session.isAlive() {

@@ -96,6 +96,9 @@ func (m *modeChange) convert(to stage) {
 }
 
 func (m *modeChange) upgrade(ctx context.Context, until time.Time) (int64, error) {
+	session := m.guard.session
+	ctx, end := session.beginWait(ctx)
+	defer end()
 	m.convert(stageConverting)
 	isRenumbered := false
 	for {
@@ -110,6 +113,9 @@ func (m *modeChange) upgrade(ctx context.Context, until time.Time) (int64, error
 		case m.guard.Ensure() != nil:
 			m.end()
 			return 0, m.guard.Ensure()
+		case session.ending.Err() != nil:
+			m.fallBackInBackground()
+			return 0, context.Cause(session.ending)
 		case ctx.Err() != nil:
 			m.fallBackInBackground()
 			return 0, ctx.Err()
@@ -222,5 +228,9 @@ func (m *modeChange) fallBack(ctx context.Context) error {
 }
 
 func (m *modeChange) fallBackInBackground() {
-	go m.fallBack(context.Background())
+	end := m.guard.session.track()
+	go func() {
+		defer end()
+		m.fallBack(context.Background())
+	}()
 }

@@ -74,7 +74,7 @@ func (s *session) closeUnused() {
 	if s.isOwn {
 		s.close()
 	} else {
-		s.finishReleases(s.send.timeout)
+		s.settle(s.send.timeout)
 	}
 	s.end(&loss{cause: CauseSessionEnded})
 }

@@ -21,13 +21,17 @@ type session struct {
 	// ctx is cancelled with a LostError at the end of the session.
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	// changed wakes the renewal, and checked the watcher.
-	changed, checked chan struct{}
+	// ending is cancelled with a LostError when every wait must end: at the end of the session, or when the client closes.
+	ending   context.Context
+	endWaits context.CancelCauseFunc
+	// changed wakes the renewal, checked the watcher, and settled the close.
+	changed, checked, settled chan struct{}
 
 	mu          sync.Mutex
 	lease       lease
 	entries     []*entry
 	users       int
+	pending     int  // waits and releases in progress
 	isAbandoned bool // the client does not use the session again
 	isClosed    bool // the client has closed the session, or left it open
 }
@@ -49,10 +53,11 @@ func (c *Client) openSession(ctx context.Context, name string, isOwn bool, ttl t
 	}
 	s := &session{
 		client: c, send: c.calls, name: name, incarnation: body.Incarnation, isOwn: isOwn, numbered: newNumberedCalls(),
-		changed: make(chan struct{}, 1), checked: make(chan struct{}, 1),
+		changed: make(chan struct{}, 1), checked: make(chan struct{}, 1), settled: make(chan struct{}, 1),
 		lease: newLease(acknowledgement{sent, millis(body.ExpiresInMS)}, jitter()),
 	}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
+	s.ending, s.endWaits = context.WithCancelCause(s.ctx)
 	go s.watch()
 	go s.renewWhileUsed(body.Revision)
 	return s, nil
@@ -91,6 +96,32 @@ func (s *session) leave() {
 	defer s.mu.Unlock()
 	s.users--
 	signal(s.changed)
+}
+
+// beginWait returns a context for the calls of one wait, and the function that ends the wait. The release of what a failed
+// wait may have left begins before that.
+func (s *session) beginWait(ctx context.Context) (context.Context, func()) {
+	end := s.track()
+	bounded, cancel := context.WithCancelCause(ctx)
+	unlink := context.AfterFunc(s.ending, func() { cancel(context.Cause(s.ending)) })
+	return bounded, func() {
+		unlink()
+		cancel(nil)
+		end()
+	}
+}
+
+// track counts a wait or a release until the returned function is called.
+func (s *session) track() func() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pending++
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.pending--
+		signal(s.settled)
+	}
 }
 
 // abandon records that the client does not use the session again, and whether the caller closes it.
@@ -170,6 +201,7 @@ func (s *session) startLeaving(entries []*entry) {
 
 // release releases entries of one owner and one attempt. Entries with an uncertain outcome stay listed.
 func (s *session) release(ctx context.Context, entries []*entry) error {
+	defer s.track()()
 	s.startLeaving(entries)
 	err := s.send.do(ctx, releaseCall(s.name, entries), nil)
 	if ctx.Err() == nil && !isUncertain(err) {
@@ -181,7 +213,9 @@ func (s *session) release(ctx context.Context, entries []*entry) error {
 // releaseInBackground releases entries until the outcome is certain or the session is over.
 func (s *session) releaseInBackground(entries []*entry) {
 	s.startLeaving(entries)
+	end := s.track()
 	go func() {
+		defer end()
 		for isUncertain(s.release(context.Background(), entries)) && s.isAlive() {
 		}
 		s.remove(entries)

@@ -3,7 +3,6 @@ package holdfast
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 )
 
@@ -73,8 +72,8 @@ func (c *Client) session(ctx context.Context, ttl time.Duration) (*session, erro
 	return opened, nil
 }
 
-// Close closes the client's sessions, which releases everything they hold. A session that the caller named stays open: the
-// client then completes the releases in progress, and its guards are lost for this program.
+// Close closes the client's sessions, which releases everything they hold. Waiting calls end with a *LostError, and guards
+// are lost. A session that the caller named stays open with its locks until it expires, so release its guards first.
 func (c *Client) Close() error {
 	c.sessions.turn <- struct{}{}
 	defer func() { <-c.sessions.turn }()
@@ -90,7 +89,8 @@ func (c *Client) Close() error {
 			open.end(&loss{CauseSessionEnded, "the client was closed"})
 			err = errors.Join(err, open.close())
 		} else {
-			open.finishReleases(c.calls.timeout)
+			open.endWaits(&LostError{Cause: CauseSessionEnded, Reason: "the client was closed"})
+			open.settle(c.calls.timeout)
 			open.end(&loss{CauseSessionEnded, "the client was closed"})
 		}
 	}
@@ -108,14 +108,20 @@ func (s *session) close() error {
 	return err
 }
 
-// finishReleases waits until the releases in progress are over, at most for the timeout.
-func (s *session) finishReleases(timeout time.Duration) {
-	isLeaving := func(e *entry) bool { return e.stage == stageLeaving }
-	for until := time.Now().Add(timeout); time.Now().Before(until); time.Sleep(10 * time.Millisecond) {
+// settle waits until the waits and the releases in progress are over, at most for the timeout.
+func (s *session) settle(timeout time.Duration) {
+	limit := time.NewTimer(timeout)
+	defer limit.Stop()
+	for {
 		s.mu.Lock()
-		isDone := !slices.ContainsFunc(s.entries, isLeaving)
+		isSettled := s.pending == 0
 		s.mu.Unlock()
-		if isDone {
+		if isSettled {
+			return
+		}
+		select {
+		case <-s.settled:
+		case <-limit.C:
 			return
 		}
 	}

@@ -189,9 +189,8 @@ func tokenOf(state *LockState, session, owner string) int64 {
 
 // awaitLockChange waits for a change of the lock after a revision.
 func (s *session) awaitLockChange(ctx context.Context, name string, since int64, wait time.Duration) error {
-	bounded, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	defer context.AfterFunc(s.ctx, func() { stop(context.Cause(s.ctx)) })()
+	bounded, end := s.beginWait(ctx)
+	defer end()
 	q := query{}.with(paramPath, "/locks/"+name).with(paramSince, fmt.Sprint(since)).withDuration(paramWait, wait)
 	change := get("/v1/watch", q)
 	change.wait = wait

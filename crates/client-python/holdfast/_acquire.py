@@ -19,7 +19,7 @@ from ._request import LockRequest
 from ._retry import Delivery
 from ._send import whole_millis
 from ._session import Session
-from .errors import Busy, Error, Lost, Unavailable, UnexpectedResponse, is_uncertain, newest_attempt
+from .errors import Busy, Error, Loss, Lost, Unavailable, UnexpectedResponse, is_uncertain, newest_attempt
 
 #: An acquire that waits for nothing tries this many sessions.
 _FRESH_SESSIONS_MAX = 3
@@ -84,15 +84,16 @@ class _Acquire:
         for entry in self._entries:
             session.entries.add(entry)
         session.limits_changed.set()
-        try:
-            return await self._repeat()
-        except BaseException:
-            if self._leaves_nothing:
-                session.entries.remove(self._entries)
-            else:
-                session.release_in_background(self._entries)
-            session.unuse()
-            raise
+        with session.pending():
+            try:
+                return await self._repeat()
+            except BaseException:
+                if self._leaves_nothing:
+                    session.entries.remove(self._entries)
+                else:
+                    session.release_in_background(self._entries)
+                session.unuse()
+                raise
 
     async def _repeat(self) -> HeldLocks:
         is_granted_elsewhere = in_doubt = False
@@ -133,7 +134,7 @@ class _Acquire:
         """Sends the call once. `None` if a renewal listed the locks as held: the node of the call is behind or frozen."""
         session, first = self._session, self._entries[0]
         call = self._request.call(session.name, first.attempt, wait)
-        return await deliver_unless_lost(session, call, is_granted_elsewhere, first)
+        return await deliver_until(session.ending, session, call, is_granted_elsewhere, first)
 
     def _granted(self, delivery: Delivery) -> HeldLocks:
         """Turns the grants into holds, if the session is alive."""
@@ -182,19 +183,19 @@ def _counted_from(delivery: Delivery, grant: Dict[str, Any]) -> float:
     return float(delivery.sent + grant.get("waited_ms", 0) / 1000)
 
 
-async def deliver_unless_lost(
-    session: Session, call: Call, is_granted_elsewhere: bool, entry: QueueEntry
+async def deliver_until(
+    end: "asyncio.Future[Loss]", session: Session, call: Call, is_granted_elsewhere: bool, entry: QueueEntry
 ) -> Optional[Delivery]:
-    """Delivers a call of an entry. Raises the loss of the session; `None` if a renewal listed the entry's grant."""
+    """Delivers a call of an entry. Raises the loss at the end; `None` if a renewal listed the entry's grant."""
     delivery = asyncio.ensure_future(session.calls.deliver_acquire(call, is_granted_elsewhere))
     granted = asyncio.ensure_future(entry.granted_elsewhere.wait())
     try:
-        waits: Set["asyncio.Future[Any]"] = {delivery, granted, session.lost}
+        waits: Set["asyncio.Future[Any]"] = {delivery, granted, end}
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         if delivery.done():
             return delivery.result()
-        if session.lost.done():
-            raise Lost(session.lost.result())
+        if end.done():
+            raise Lost(end.result())
         entry.granted_elsewhere.clear()
         return None
     finally:

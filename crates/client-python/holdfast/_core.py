@@ -133,7 +133,7 @@ class Core:
         return (response.json() if response.body else {}), response.headers
 
     async def close(self) -> None:
-        """Closes generated sessions. For a named session, waits until the entries of released guards are gone."""
+        """Closes generated sessions. Leaves named sessions."""
         async with self._opening:
             self._is_closed = True
             sessions, self._open = list(self._open.values()), {}
@@ -149,9 +149,7 @@ class Core:
         if session.loss():
             return
         if not session.is_own:
-            waits: List["asyncio.Future[Any]"] = [asyncio.ensure_future(session.entries.emptied()), session.lost]
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-            return
+            return await session.leave(self.calls.request_timeout)
         session.is_closed = True
         session.end(Loss("session-ended", "the client was closed"))
         try:

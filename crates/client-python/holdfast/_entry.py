@@ -112,21 +112,13 @@ class QueueEntries:
 
     def __init__(self) -> None:
         self._all: List[QueueEntry] = []
-        self._emptied = asyncio.Event()
-        self._emptied.set()
 
     def add(self, entry: QueueEntry) -> None:
         self._all.append(entry)
-        self._emptied.clear()
 
     def remove(self, entries: Iterable[QueueEntry]) -> None:
         gone = {id(entry) for entry in entries}
         self._all = [entry for entry in self._all if id(entry) not in gone]
-        if not self._all:
-            self._emptied.set()
-
-    async def emptied(self) -> None:
-        await self._emptied.wait()
 
     def all(self) -> List[QueueEntry]:
         return list(self._all)

@@ -63,7 +63,7 @@ class MembershipRecord:
 
     def leave_in_background(self) -> None:
         """For a caller that is gone."""
-        self.session.start(self._leave_quietly())
+        self.session.start_release(self._leave_quietly())
 
     async def _leave_quietly(self) -> None:
         try:

@@ -179,7 +179,7 @@ class HeldLocks:
 
     def release_in_background(self) -> None:
         """Releases all locks, for a caller that is gone."""
-        self.session.start(self._release_quietly())
+        self.session.start_release(self._release_quietly())
 
     async def _release_quietly(self) -> None:
         try:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Optional
 
-from ._acquire import WaitLimit, deliver_unless_lost
+from ._acquire import WaitLimit, deliver_until
 from ._entry import Stage
 from ._hold import Grant, Hold
 from ._numbers import numbers
@@ -70,11 +70,12 @@ class _ModeChange:
         hold.entry.stage = Stage.CONVERTING
 
     async def upgrade(self, limit: WaitLimit) -> None:
-        try:
-            await self._upgrade(limit)
-        except BaseException:
-            self.fall_back_later()
-            raise
+        with self._hold.session.pending():
+            try:
+                await self._upgrade(limit)
+            except BaseException:
+                self.fall_back_later()
+                raise
 
     async def _upgrade(self, limit: WaitLimit) -> None:
         is_renumbered = False
@@ -130,7 +131,7 @@ class _ModeChange:
     def fall_back_later(self) -> None:
         """Completes the fallback in the background. After a loss there is no mode to restore."""
         if not self._is_over and self._hold.loss() is None:
-            self._hold.session.start(self._fall_back())
+            self._hold.session.start_release(self._fall_back())
 
     async def _fall_back(self) -> None:
         async with self._hold.entry.mode_change:
@@ -146,7 +147,9 @@ class _ModeChange:
         call = hold.request.change_call(hold.session.name, hold.entry.attempt, by, {"mode": mode}, wait)
         is_granted_elsewhere = False
         while True:
-            delivery = await deliver_unless_lost(hold.session, call, is_granted_elsewhere, hold.entry)
+            # The fallback, which does not wait, still completes while the client closes.
+            end = hold.session.ending if wait > 0 else hold.session.lost
+            delivery = await deliver_until(end, hold.session, call, is_granted_elsewhere, hold.entry)
             if delivery is not None:
                 # Another program of the session may have a larger number.
                 newest = newest_attempt(delivery.error) if delivery.error else None

@@ -97,9 +97,9 @@ class Arrival:
                 self._request = numbers.after(newest)
                 body = await self._repeat(parties, until)
         except BaseException as error:
-            # The cluster has no arrival after a certain answer.
-            if not isinstance(error, (Busy, Rejected, Lost)):
-                self._session.start(self._give_up())
+            # The cluster has no arrival after a certain answer, or after the end of the session.
+            if not isinstance(error, (Busy, Rejected)) and self._is_alive():
+                self._session.start_release(self._give_up())
             else:
                 self._session.unuse()
             raise
@@ -121,7 +121,7 @@ class Arrival:
         try:
             while True:
                 try:
-                    await self._core.calls.repeat_until(until, self._is_alive, call)
+                    await self._session.unless_ending(self._core.calls.repeat_until(until, self._is_alive, call))
                     return
                 except Busy:
                     if loop.time() >= until:
@@ -129,7 +129,7 @@ class Arrival:
         except BaseException as error:
             if not isinstance(error, (Busy, Rejected, Lost)):
                 self._session.use()
-                self._session.start(self._give_up())
+                self._session.start_release(self._give_up())
             raise
         finally:
             self._session.unuse()
@@ -140,14 +140,14 @@ class Arrival:
 
     def leave_in_background(self) -> None:
         """For a caller that is gone."""
-        self._session.start(self._give_up())
+        self._session.start_release(self._give_up())
 
     async def _repeat(self, parties: int, until: float) -> Dict[str, Any]:
         def call(left: float) -> Call:
             parameters: Parameters = {**self._party, "parties": parties, "request": self._request, "wait": millis(left)}
             return Call("PUT", self._path + query(parameters), wait=left, copies=Copies.HARMLESS)
 
-        return await self._core.calls.repeat_until(until, self._is_alive, call)
+        return await self._session.unless_ending(self._core.calls.repeat_until(until, self._is_alive, call))
 
     def _is_alive(self) -> bool:
         return self._session.loss() is None
@@ -175,8 +175,10 @@ class Arrival:
 
 async def arrive(core: Core, kind: str, name: str, parties: int, wait: float) -> Arrival:
     """Arrives at a barrier. The party of a double barrier must leave."""
-    arrival = Arrival(core, await core.session_for(), kind, name)
-    await arrival.arrive(parties, wait)
+    session = await core.session_for()
+    arrival = Arrival(core, session, kind, name)
+    with session.pending():
+        await arrival.arrive(parties, wait)
     if kind == "barriers":
         arrival.done()
     return arrival

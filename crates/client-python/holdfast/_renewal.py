@@ -64,7 +64,7 @@ async def _close(session: Session) -> None:
         except Error:
             pass  # The session expires after its time-to-live.
     else:
-        await session.entries.emptied()
+        await session.settled()
     session.end(Loss("session-ended"))
 
 

@@ -8,8 +8,9 @@ so the client renews nothing for finished work. Everything here runs on the even
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from typing import Any, Coroutine, Mapping, Optional, Sequence
+from typing import Any, Awaitable, Coroutine, Iterator, Mapping, Optional, Sequence, Set, TypeVar
 
 from . import _clock, _engine
 from ._entry import QueueEntries, QueueEntry, Stage, release_call
@@ -17,9 +18,12 @@ from ._lease import Acknowledged, Lease
 from ._numbers import jitter, numbers
 from ._send import Calls, NumberedCalls
 from .errors import Error, Loss, Lost, is_uncertain, newest_attempt
+from ._within import within
 from .metrics import Metrics
 
 log = logging.getLogger("holdfast")
+
+T = TypeVar("T")
 
 _IDLE_AFTER = 0.5
 
@@ -53,6 +57,11 @@ class Session:
         self.changed = asyncio.Event()
         self.limits_changed = asyncio.Event()
         self.lost: "asyncio.Future[Loss]" = asyncio.get_running_loop().create_future()
+        #: Resolved when every wait must end: the session is over, or the client closes.
+        self.ending: "asyncio.Future[Loss]" = asyncio.get_running_loop().create_future()
+        self._pending = 0
+        self._settled = asyncio.Event()
+        self._settled.set()
 
     @classmethod
     async def open(
@@ -90,9 +99,59 @@ class Session:
         loss = self.loss()
         if loss and not self.lost.done():
             self.lost.set_result(loss)
+            self._end_waits(loss)
             log.debug("session %s is over: %s", self.name, loss)
         self.changed.set()
         self.limits_changed.set()
+
+    def _end_waits(self, loss: Loss) -> None:
+        if not self.ending.done():
+            self.ending.set_result(loss)
+
+    async def leave(self, limit: float) -> None:
+        """Stops the use of a session that others may use. Its waits leave nothing in the cluster. Its holds stay there."""
+        self.is_closed = True
+        loss = Loss("session-ended", "the client was closed")
+        self._end_waits(loss)
+        try:
+            await within(limit, self.settled())
+        except asyncio.TimeoutError:
+            pass  # The entries end with the session.
+        self.end(loss)
+
+    async def settled(self) -> None:
+        """Returns when all waits and releases in progress are over."""
+        await self._settled.wait()
+
+    @contextlib.contextmanager
+    def pending(self) -> Iterator[None]:
+        """Counts a wait or a release. The release of what a failed wait may have left starts before the end."""
+        self._begin()
+        try:
+            yield
+        finally:
+            self._end_pending()
+
+    def _begin(self) -> None:
+        self._pending += 1
+        self._settled.clear()
+
+    def _end_pending(self) -> None:
+        self._pending -= 1
+        if self._pending == 0:
+            self._settled.set()
+
+    async def unless_ending(self, work: Awaitable[T]) -> T:
+        """The result of a waiting call. Raises the loss if the wait must end."""
+        task = asyncio.ensure_future(work)
+        try:
+            waits: Set["asyncio.Future[Any]"] = {task, self.ending}
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            if not task.done():
+                raise Lost(self.ending.result())
+            return task.result()
+        finally:
+            task.cancel()
 
     def use(self) -> None:
         self.users += 1
@@ -115,9 +174,16 @@ class Session:
         self.is_in_use = False
         self.changed.set()
 
-    def start(self, work: Coroutine[Any, Any, None]) -> None:
+    def start(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         """Runs a coroutine in the background."""
-        self.engine.start(work).add_done_callback(self._finished)
+        task = self.engine.start(work)
+        task.add_done_callback(self._finished)
+        return task
+
+    def start_release(self, work: Coroutine[Any, Any, None]) -> None:
+        """Releases something in the background."""
+        self._begin()
+        self.start(work).add_done_callback(lambda _: self._end_pending())
 
     def _finished(self, task: "asyncio.Task[None]") -> None:
         if not task.cancelled() and (error := task.exception()):
@@ -128,13 +194,14 @@ class Session:
         """Releases entries of one owner and one attempt. Entries with an uncertain outcome stay listed."""
         for entry in entries:
             entry.stage = Stage.LEAVING
-        try:
-            await self.calls.send(release_call(entries, self.name))
-        except Error as error:
-            if not is_uncertain(error):
-                self.entries.remove(entries)
-            raise
-        self.entries.remove(entries)
+        with self.pending():
+            try:
+                await self.calls.send(release_call(entries, self.name))
+            except Error as error:
+                if not is_uncertain(error):
+                    self.entries.remove(entries)
+                raise
+            self.entries.remove(entries)
 
     def release_in_background(self, entries: Sequence[QueueEntry]) -> None:
         """Releases entries until the outcome is certain or the session is over."""
@@ -142,7 +209,7 @@ class Session:
             entry.stage = Stage.LEAVING
         if entries:
             self.use()
-            self.start(self._release_until_certain(entries))
+            self.start_release(self._release_until_certain(entries))
 
     async def _release_until_certain(self, entries: Sequence[QueueEntry]) -> None:
         try:

@@ -127,18 +127,10 @@ def _token_of(body: Dict[str, Any], session: Session, owner: Optional[str]) -> O
 async def _changed(session: Session, lock: str, since: int, wait: float) -> None:
     """Waits for a change of the lock after a revision. Raises the loss of the session."""
     target = "/v1/watch" + query({"path": f"/locks/{lock}", "since": since, "wait": millis(wait)})
-    change = asyncio.ensure_future(session.calls.deliver(get(target, wait)))
-    try:
-        waits: Set["asyncio.Future[Any]"] = {change, session.lost}
-        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        if not change.done():
-            raise Lost(session.lost.result())
-        error = change.result().error
-        # Without the changes since this revision, the caller reads the lock again.
-        if error and not is_uncertain(error) and error.code != codes.REVISION_COMPACTED:
-            raise error
-    finally:
-        change.cancel()
+    error = (await session.unless_ending(session.calls.deliver(get(target, wait)))).error
+    # Without the changes since this revision, the caller reads the lock again.
+    if error and not is_uncertain(error) and error.code != codes.REVISION_COMPACTED:
+        raise error
 
 
 def _not_transferred(lock: str) -> Busy:

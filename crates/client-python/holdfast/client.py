@@ -155,8 +155,9 @@ class Client(Caller):
         return OpenSession(self, self._call(lambda core: core.open_session(), Session.unuse))
 
     def close(self) -> None:
-        """Ends the client's session, which releases everything it holds. A session that the caller named stays open.
+        """Ends the client's session, which releases everything it holds. Waiting calls end with `Lost`; guards are lost.
 
+        A session that the caller named stays open with its locks until it expires: release its guards first.
         If no node answers, raises `Unavailable`: the session then ends after its time-to-live.
         """
         self._close()

@@ -43,7 +43,7 @@ async function acquireUntil(sessions: Sessions, request: LockRequest, until: num
     const session = await sessions.live(request.ttl);
     const attempt = new AcquireAttempt(session, request, until);
     try {
-      return await attempt.run();
+      return await session.track(attempt.run());
     } catch (error) {
       if (!(error instanceof LostError)) throw error;
       // The session ended while it was idle, or while the entry was queued. The caller held nothing.
@@ -122,12 +122,12 @@ class AcquireAttempt {
     const route = wait === 0 ? "copied" : this.#isGrantedElsewhere ? "elsewhere" : "alone";
     this.#isGrantedElsewhere = false;
     this.#elsewhere = new LinkedAbort();
-    const stop = new LinkedAbort(this.#session.over, this.#elsewhere, signal);
+    const stop = new LinkedAbort(this.#session.ending, this.#elsewhere, signal);
     try {
       return await this.#session.calls.deliverAt(call, route, stop);
     } catch (error) {
       if (signal?.aborted) throw signal.reason;
-      if (this.#session.over.aborted) throw this.#session.over.reason;
+      if (this.#session.ending.aborted) throw this.#session.ending.reason;
       if (!this.#elsewhere.aborted) throw error;
       // A renewal listed the locks as held: the node that holds the call is behind or frozen.
       this.#isGrantedElsewhere = true;

@@ -2,9 +2,10 @@
  * Barriers and double barriers. An arrival has a request number, so a repeated call is the same arrival. An arrival that
  * fails or is cancelled is withdrawn in the background.
  */
+import type { StopSignal } from "./abort.js";
 import { json } from "./answer.js";
 import { monotonic } from "./clock.js";
-import { BusyError, isUncertain, LostError, newestRequest, RejectedError } from "./errors.js";
+import { BusyError, isUncertain, newestRequest, RejectedError } from "./errors.js";
 import { numberAfter, randomName } from "./numbers.js";
 import { waitUntil, type WaitOptions } from "./recipes.js";
 import type { Session } from "./session.js";
@@ -85,7 +86,7 @@ export class DoubleBarrierPlace {
       ({ method: "DELETE", target: withQuery(base, { generation: this.tripped.generation, ...waitQuery(wait) }), copies: "repeatable" }) as const;
     for (;;) {
       try {
-        await session.calls.repeatUntil(until, () => session.loss() === undefined, call, options.signal);
+        await session.wait((stop) => session.calls.repeatUntil(until, () => session.loss() === undefined, call, stop), options.signal);
         return unuse();
       } catch (error) {
         if (error instanceof BusyError && monotonic() < until) continue;
@@ -107,25 +108,36 @@ interface BarrierPlace {
 async function arrive(sessions: Sessions, path: string, parties: number, options: WaitOptions): Promise<{ tripped: Tripped; place: BarrierPlace }> {
   const until = waitUntil(options.wait);
   const session = await sessions.live(undefined);
+  return await session.track(arriveIn(session, path, parties, until, options.signal));
+}
+
+async function arriveIn(
+  session: Session,
+  path: string,
+  parties: number,
+  until: number,
+  signal: AbortSignal | undefined,
+): Promise<{ tripped: Tripped; place: BarrierPlace }> {
   const place = { session, base: target(path, { session: session.name, owner: `a-${randomName()}` }), unuse: session.use() };
   let request = numberAfter(0n);
-  const send = async (): Promise<Tripped> => {
+  const attempt = async (): Promise<Tripped> => {
     const call = (wait: number) =>
       ({ method: "PUT", target: withQuery(place.base, { parties, request, ...waitQuery(wait) }), copies: "harmless" }) as const;
-    return json<Tripped>(await session.calls.repeatUntil(until, () => session.loss() === undefined, call, options.signal));
+    const send = (stop: StopSignal) => session.calls.repeatUntil(until, () => session.loss() === undefined, call, stop);
+    return json<Tripped>(await session.wait(send, signal));
   };
   try {
-    const tripped = await send().catch((error: unknown) => {
+    const tripped = await attempt().catch((error: unknown) => {
       const newest = newestRequest(error);
       if (newest === undefined) throw error;
       request = numberAfter(newest);
-      return send();
+      return attempt();
     });
     return { tripped, place };
   } catch (error) {
-    const isOver = error instanceof BusyError || error instanceof RejectedError || error instanceof LostError;
+    const isOver = error instanceof BusyError || error instanceof RejectedError || session.loss() !== undefined;
     if (isOver) place.unuse();
-    else void withdraw(place, request);
+    else void session.track(withdraw(place, request));
     throw error;
   }
 }

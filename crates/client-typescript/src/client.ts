@@ -188,7 +188,10 @@ export class Client {
     await releaseDurable(this.#sessions.calls, name, owner, token);
   }
 
-  /** Closes the sessions of the client, which releases everything that they hold, and its connections. */
+  /**
+   * Closes the sessions of the client, which releases everything that they hold, and its connections. Waiting calls end with
+   * `LostError`, and guards are lost. A named session stays open with its locks until it expires: release its guards first.
+   */
   async close(): Promise<void> {
     try {
       await this.#sessions.close();

@@ -38,20 +38,24 @@ export class ModeChange {
   static async upgrade(held: HeldLock, wait: number): Promise<void> {
     if (held.lost === undefined && held.grant.mode === "exclusive") return;
     const change = new ModeChange(held, held.grant.mode);
-    const until = monotonic() + wait;
+    await held.session.track(change.#upgrade(monotonic() + wait));
+  }
+
+  async #upgrade(until: number): Promise<void> {
+    const held = this.#held;
     for (;;) {
       const left = Math.max(Math.min(Math.trunc(until - monotonic()), WAIT_MAX), 0);
-      const { result, inDoubt } = await change.#call("exclusive", left);
+      const { result, inDoubt } = await this.#call("exclusive", left);
       if ("answer" in result) {
         const grant = grantBody(result.answer);
-        if (grant.mode === "exclusive") return change.#completed("exclusive", grant, result.sent);
+        if (grant.mode === "exclusive") return this.#completed("exclusive", grant, result.sent);
       }
       const error = "error" in result ? result.error : new UnavailableError("the lock kept its mode");
-      if (change.#mayRepeat(error, monotonic() >= until)) continue;
+      if (this.#mayRepeat(error, monotonic() >= until)) continue;
       // The cluster may still have granted the upgrade.
       const isCertain = (error instanceof BusyError || isRejectedWith(error, "mode-conflict")) && !inDoubt;
       if (isCertain) held.entry.stage = "held";
-      else if (!(error instanceof LostError)) await change.#completeFallback();
+      else if (!(error instanceof LostError)) await this.#completeFallback();
       throw error;
     }
   }
@@ -87,11 +91,16 @@ export class ModeChange {
       const elsewhere = new LinkedAbort();
       entry.onGrantedElsewhere = () => elsewhere.abort();
       const route = wait === 0 ? "copied" : isGrantedElsewhere ? "elsewhere" : "alone";
-      const stop = new LinkedAbort(signal, elsewhere);
+      // The fallback, which does not wait, still completes while the client closes.
+      const stop = new LinkedAbort(signal, elsewhere, wait > 0 ? session.ending : undefined);
       try {
         return await session.calls.deliverAt(call, route, stop);
       } catch (error) {
         if (signal.aborted) throw signal.reason;
+        if (wait > 0 && session.ending.aborted) {
+          await this.#completeFallback();
+          throw session.ending.reason;
+        }
         // A renewal listed the new token: the node that holds the call is behind, so the call is sent again.
         if (!elsewhere.aborted) throw error;
       } finally {

@@ -5,9 +5,10 @@
  * for each listed hold without a guard.
  */
 import { setMaxListeners } from "node:events";
+import { LinkedAbort, type StopSignal } from "./abort.js";
 import { sessionBody, type SessionBody } from "./bodies.js";
 import { answerOf, type Calls } from "./calls.js";
-import { now } from "./clock.js";
+import { monotonic, now } from "./clock.js";
 import { timerDelay } from "./duration.js";
 import { isUncertain, LostError, newestAttempt } from "./errors.js";
 import { Lease, type Acknowledged } from "./lease.js";
@@ -19,6 +20,7 @@ import { numberAfter } from "./numbers.js";
 import type { QueueEntry } from "./queue-entry.js";
 import { Reconciliation } from "./reconciliation.js";
 import type { Renewals, RenewalReport, SessionRenewals } from "./renewer.js";
+import { sleep } from "./sleep.js";
 import { labelQuery, sessionPath, target } from "./target.js";
 
 /** The timers of Node stand still while the machine is suspended, so deadlines are checked at least this often. */
@@ -39,12 +41,13 @@ export class Session {
   readonly #renewals: Renewals;
   readonly #renewal: SessionRenewals;
   readonly #reconciliation: Reconciliation;
-  readonly #over = new AbortController();
+  readonly #ending = new AbortController();
+  #isOver = false;
   #users = 0;
   #isClosing = false;
   #timer: NodeJS.Timeout | undefined;
-  /** Background releases in progress. */
-  readonly #releases = new Set<Promise<void>>();
+  /** Waits and releases in progress. */
+  readonly #pending = new Set<Promise<unknown>>();
 
   private constructor(
     readonly calls: Calls,
@@ -55,8 +58,8 @@ export class Session {
     { acknowledged, revision }: { acknowledged: Acknowledged; revision: number | undefined },
   ) {
     this.lease = new Lease(acknowledged);
-    // Every acquire in progress listens.
-    setMaxListeners(0, this.#over.signal);
+    // Every wait listens.
+    setMaxListeners(0, this.#ending.signal);
     this.#renewals = renewals;
     this.#reconciliation = new Reconciliation(this);
     const known = { name: this.name, since: revision, held: acknowledged.held, deadline: this.lease.deadline };
@@ -85,9 +88,30 @@ export class Session {
     return this.settings.name;
   }
 
-  /** Aborted when the session is over. */
-  get over(): AbortSignal {
-    return this.#over.signal;
+  /** Aborted when every wait on the session must end: the session is over, or the client closes. */
+  get ending(): AbortSignal {
+    return this.#ending.signal;
+  }
+
+  /** Sends a call that waits. Rejects with the reason if the caller cancels it, the session ends or the client closes. */
+  async wait<T>(send: (stop: StopSignal) => Promise<T>, signal?: AbortSignal): Promise<T> {
+    const stop = new LinkedAbort(this.ending, signal);
+    try {
+      return await send(stop);
+    } catch (error) {
+      if (signal?.aborted) throw signal.reason;
+      if (this.ending.aborted) throw this.ending.reason;
+      throw error;
+    } finally {
+      stop.unlink();
+    }
+  }
+
+  /** `leave` waits for the end of this work. A wait that fails tracks the release of what it may have left. */
+  track<T>(work: Promise<T>): Promise<T> {
+    const tracked = work.finally(() => this.#pending.delete(tracked));
+    this.#pending.add(tracked);
+    return tracked;
   }
 
   /** Returns the loss if the session is over. Sees renewals that another thread has reported. */
@@ -132,7 +156,7 @@ export class Session {
   #check(): void {
     const moment = now();
     const loss = this.lease.loss(moment);
-    if (loss !== undefined && !this.#over.signal.aborted) this.#end();
+    if (loss !== undefined && !this.#isOver) this.#end();
     for (const entry of [...this.entries]) entry.check(this.lease, moment);
     this.#arm();
   }
@@ -153,7 +177,7 @@ export class Session {
     const call = this.#releaseCall(entries);
     if (call === undefined) return;
     try {
-      await this.calls.answer(call);
+      await this.track(this.calls.answer(call));
       this.#remove(entries);
     } catch (error) {
       if (isUncertain(error)) this.releaseInBackground(entries);
@@ -164,8 +188,7 @@ export class Session {
 
   /** Releases the locks of one attempt, until the outcome is certain or the session is over. */
   releaseInBackground(entries: readonly QueueEntry[]): void {
-    const release = this.#releaseUntilCertain(entries).finally(() => this.#releases.delete(release));
-    this.#releases.add(release);
+    void this.track(this.#releaseUntilCertain(entries));
   }
 
   /** Ends the session for this client, and closes it, which releases everything that it holds. */
@@ -175,10 +198,17 @@ export class Session {
     await this.#close();
   }
 
-  /** Stops the renewal of a session that others may use, after the releases of its guards. */
+  /** Stops the use of a session that others may use. Its waits leave nothing in the cluster. Its holds stay there. */
   async leave(): Promise<void> {
-    await Promise.allSettled(this.#releases);
     this.#isClosing = true;
+    this.#ending.abort(new LostError({ cause: "session-ended" }));
+    // If no node answers, the entries end with the session.
+    const until = monotonic() + this.calls.requestTimeout;
+    while (this.#pending.size > 0 && monotonic() < until) {
+      const stop = new AbortController();
+      await Promise.race([Promise.allSettled(this.#pending), sleep(until - monotonic(), stop.signal)]);
+      stop.abort();
+    }
     this.end({ cause: "session-ended" });
   }
 
@@ -212,7 +242,8 @@ export class Session {
 
   #end(): void {
     debug("session %s is over", this.name);
-    this.#over.abort(new LostError(this.lease.loss(now()) ?? { cause: "session-ended" }));
+    this.#isOver = true;
+    this.#ending.abort(new LostError(this.lease.loss(now()) ?? { cause: "session-ended" }));
     this.#renewal.stop();
     clearTimeout(this.#timer);
     // The cluster may keep the session, because a node renews it for a waiting call.
@@ -221,7 +252,7 @@ export class Session {
 
   #arm(): void {
     clearTimeout(this.#timer);
-    if (this.#users === 0 || this.#over.signal.aborted) return;
+    if (this.#users === 0 || this.#isOver) return;
     const limits = [...this.entries].map((entry) => (entry.stage === "leaving" ? Number.POSITIVE_INFINITY : entry.limits.deadline));
     const next = Math.min(this.lease.deadline, ...limits);
     this.#timer = setTimeout(() => this.check(), timerDelay(Math.min(next - now(), CHECK_EVERY)));

@@ -4,7 +4,6 @@
  * The sender ends its hold first: from then on, each check of the guard reports the loss. The cluster may give the lock
  * to the receiver at any time after that. If the cluster certainly rejects the call, the hold continues.
  */
-import { LinkedAbort } from "./abort.js";
 import { acquire } from "./acquire.js";
 import { json } from "./answer.js";
 import { lockBody, type LockBody } from "./bodies.js";
@@ -127,17 +126,12 @@ function tokenOf(body: LockBody, session: Session, owner: string | undefined): n
 
 /** Waits for a change of the lock after a revision. */
 async function lockChange(session: Session, lock: string, since: number, wait: number, signal: AbortSignal | undefined): Promise<void> {
-  const stop = new LinkedAbort(session.over, signal);
   const call = { ...get(target("/v1/watch", { path: `/locks/${lock}`, since, ...waitQuery(wait) })), wait };
   try {
-    await session.calls.answer(call, stop);
+    await session.wait((stop) => session.calls.answer(call, stop), signal);
   } catch (error) {
-    if (signal?.aborted) throw signal.reason;
-    if (session.over.aborted) throw session.over.reason;
     // Without the changes since this revision, the caller reads the lock again.
     if (!isUncertain(error) && !isRejectedWith(error, "revision-compacted")) throw error;
-  } finally {
-    stop.unlink();
   }
 }
 

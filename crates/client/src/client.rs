@@ -28,7 +28,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 #[derive(Clone)]
 pub struct Client {
     calls: Calls,
-    sessions: Arc<Sessions>,
+    pub(crate) sessions: Arc<Sessions>,
 }
 
 /// The addresses of the nodes.
@@ -175,8 +175,9 @@ impl Client {
         self.session_for(None).await.map(SessionHandle::new)
     }
 
-    /// Closes the client's sessions, which releases everything they hold. A session that the caller named stays open:
-    /// this call then waits until every guard of it is released, so drop the guards first.
+    /// Closes the client, for all of its clones. Waiting calls on its sessions end with [`Error::Lost`], and its guards are
+    /// lost. The generated sessions end, which releases everything they hold. A session that the caller named stays open
+    /// with its locks until it expires, so release its guards first.
     ///
     /// # Errors
     /// See [`Error`]; in any case the sessions end after their time-to-live.

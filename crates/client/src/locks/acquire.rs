@@ -41,6 +41,8 @@ impl ClientLockRequest {
         let entry = |lock: &LockName| {
             Arc::new(ClientQueueEntry::new(lock.clone(), self.owner.clone(), attempt, sharded))
         };
+        // Dropped after the release of the entries has begun.
+        let _wait = session.session().pending.token();
         let mut pending = UnsettledAcquire::new(session, self.locks.iter().map(entry).collect());
         let mut is_granted_elsewhere = false;
         // Whether an earlier copy of the attempt has no answer.
@@ -51,7 +53,7 @@ impl ClientLockRequest {
             pending.state = AcquireOutcome::InDoubt;
             let delivery = tokio::select! {
                 delivery = self.send(session, &pending.entries, wait, is_granted_elsewhere) => delivery,
-                loss = session.lost() => return Err(Error::Lost(loss)),
+                loss = session.ending() => return Err(Error::Lost(loss)),
                 // A renewal listed the locks as held: the node that holds the call is behind or frozen, so another node
                 // gets the call.
                 () = pending.granted_elsewhere() => {

@@ -188,7 +188,9 @@ impl<T> Lock<T> {
             match request.clone().acquire(session, limit).await {
                 // The session ended while it was idle, or while the entry was queued. The caller held nothing.
                 Err(Error::Lost(_))
-                    if is_own && (attempts < FRESH_SESSIONS_MAX || !limit.is_over()) => {}
+                    if is_own
+                        && !self.client.sessions.is_closed()
+                        && (attempts < FRESH_SESSIONS_MAX || !limit.is_over()) => {}
                 // Only the queue entry is lost: the client reached no node in time.
                 Err(Error::Lost(Loss::NotRenewed { reason })) => {
                     return Err(Error::Unavailable(reason));
@@ -198,7 +200,7 @@ impl<T> Lock<T> {
         }
     }
 
-    fn wait_limit(&self) -> WaitLimit {
+    pub(crate) fn wait_limit(&self) -> WaitLimit {
         self.timeout.map_or(WaitLimit::ENDLESS, WaitLimit::new)
     }
 

@@ -38,11 +38,17 @@ impl Guard {
         if self.mode() == Mode::Exclusive {
             return Ok(self.token());
         }
+        let session = self.hold.session.clone();
+        // Dropped after the fallback has begun.
+        let _wait = session.pending.token();
         let mut change = ModeChange::begin(&self.hold, &self.locks.request, self.mode(), turn);
         let mut is_renumbered = false;
         loop {
             let wait = limit.next_call();
-            let Delivery { result, in_doubt } = change.call(Mode::Exclusive, wait).await?;
+            let Delivery { result, in_doubt } = tokio::select! {
+                delivery = change.call(Mode::Exclusive, wait) => delivery?,
+                () = session.closing.cancelled() => return Err(Error::Lost(Loss::SessionEnded)),
+            };
             match result {
                 Ok(answer) if !Mode::Exclusive.is_stronger_than(answer.body.mode) => {
                     return change.completed(Mode::Exclusive, answer);
@@ -235,11 +241,12 @@ impl Drop for ModeChange {
         let (hold, request) = (self.hold.clone(), self.request.clone());
         let (fallback, token, newest) = (self.fallback, self.token, self.newest);
         let turn = self.turn.take();
-        let runtime = hold.session.runtime.clone();
-        runtime.spawn(async move {
+        let session = hold.session.clone();
+        let restore = async move {
             let again = Self { hold, request, fallback, token, newest, is_over: false, turn };
             // The hold reports the result.
             drop(again.complete_fallback().await);
-        });
+        };
+        session.pending.spawn_on(restore, &session.runtime);
     }
 }

@@ -203,9 +203,9 @@ pub(crate) fn release_permits_call(
     Call::new(Method::DELETE, query.target(&lock_path(lock))).copies(Copies::Harmless)
 }
 
-/// The queue entries of one session. A watcher learns only that there is none.
+/// The queue entries of one session.
 #[derive(Debug, Default)]
-pub(crate) struct QueueEntries(watch::Sender<Vec<Arc<ClientQueueEntry>>>);
+pub(crate) struct QueueEntries(Mutex<Vec<Arc<ClientQueueEntry>>>);
 
 /// How a hold that the cluster lists for the session relates to the entries.
 #[derive(Debug)]
@@ -219,17 +219,11 @@ pub(crate) enum HoldMatch {
 
 impl QueueEntries {
     pub(crate) fn add(&self, entry: Arc<ClientQueueEntry>) {
-        self.0.send_if_modified(|all| {
-            all.push(entry);
-            false
-        });
+        self.all().push(entry);
     }
 
     pub(crate) fn remove(&self, entry: &Arc<ClientQueueEntry>) {
-        self.0.send_if_modified(|all| {
-            all.retain(|other| !Arc::ptr_eq(other, entry));
-            all.is_empty()
-        });
+        self.all().retain(|other| !Arc::ptr_eq(other, entry));
     }
 
     pub(crate) fn remove_all(&self, entries: &[Arc<ClientQueueEntry>]) {
@@ -238,13 +232,8 @@ impl QueueEntries {
         }
     }
 
-    pub(crate) async fn emptied(&self) {
-        // The sender lives as long as `self`.
-        drop(self.0.subscribe().wait_for(Vec::is_empty).await);
-    }
-
     pub(crate) fn held(&self) -> Vec<(Arc<ClientQueueEntry>, FencingToken)> {
-        let all = self.0.borrow();
+        let all = self.all();
         let token = |entry: &Arc<ClientQueueEntry>| match entry.stage() {
             EntryStage::Held(token) => Some((entry.clone(), token)),
             EntryStage::Waiting | EntryStage::Converting(_) | EntryStage::Leaving => None,
@@ -258,13 +247,13 @@ impl QueueEntries {
         lock: &LockName,
         token: FencingToken,
     ) -> Vec<Arc<ClientQueueEntry>> {
-        let all = self.0.borrow();
+        let all = self.all();
         all.iter().filter(|entry| entry.covers(lock) && entry.holds(token)).cloned().collect()
     }
 
     /// Finds the entry of a hold by its token, because shared holds of one lock have separate entries.
     pub(crate) fn matching(&self, lock: &LockName, token: FencingToken) -> HoldMatch {
-        let all = self.0.borrow();
+        let all = self.all();
         let same_lock = || all.iter().filter(|entry| entry.covers(lock));
         if same_lock().any(|entry| entry.holds(token)) {
             return HoldMatch::Known;
@@ -278,7 +267,7 @@ impl QueueEntries {
 
     /// Whether this entry is the only one of its lock and owner.
     pub(crate) fn is_alone(&self, entry: &Arc<ClientQueueEntry>) -> bool {
-        let all = self.0.borrow();
+        let all = self.all();
         let same = |other: &&Arc<ClientQueueEntry>| {
             other.lock() == entry.lock() && other.owner == entry.owner
         };
@@ -287,8 +276,12 @@ impl QueueEntries {
 
     /// Whether the owner has an entry of the lock, in any stage.
     pub(crate) fn has_owner(&self, lock: &LockName, owner: Option<&Owner>) -> bool {
-        let all = self.0.borrow();
+        let all = self.all();
         all.iter().any(|entry| entry.covers(lock) && entry.owner.as_ref() == owner)
+    }
+
+    fn all(&self) -> MutexGuard<'_, Vec<Arc<ClientQueueEntry>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

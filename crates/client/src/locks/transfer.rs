@@ -25,7 +25,7 @@ use crate::http::Method;
 use crate::locks::acquire::leaves_nothing_behind;
 use crate::locks::held_locks::HeldLocks;
 use crate::locks::hold_limits::HoldLimits;
-use crate::locks::lock_request::{ClientLockRequest, HoldOptions, WaitLimit};
+use crate::locks::lock_request::{ClientLockRequest, HoldOptions};
 use crate::locks::queue_entry::{ClientQueueEntry, EntryStage, release_query};
 use crate::sessions::session::{Session, SessionUse};
 use crate::spans::record_session;
@@ -192,8 +192,8 @@ impl Guard {
 
 impl Lock {
     /// Returns the guard of a lock that is [transferred](Guard::transfer) to this client's session. The call waits as
-    /// long as [`Lock::timeout`] allows, then returns `None`; without a timeout it does not wait. The receiver is the
-    /// [`Lock::owner`], or the session itself. The call never acquires the lock: use [`Lock::acquire`] to queue.
+    /// long as [`Lock::timeout`] allows, then returns `None`; without a timeout it waits without bound. The receiver is
+    /// the [`Lock::owner`], or the session itself. The call never acquires the lock: use [`Lock::acquire`] to queue.
     ///
     /// ```no_run
     /// # async fn example(client: holdfast_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -216,7 +216,7 @@ impl Lock {
         fields(lock = %self.names.join(","), session = tracing::field::Empty)
     )]
     pub async fn receive_transfer(self) -> Result<Option<Guard>, Error> {
-        let limit = self.timeout.map_or_else(WaitLimit::none, WaitLimit::new);
+        let limit = self.wait_limit();
         let session_use = self.client.session_for(self.ttl).await?;
         let session = session_use.session();
         record_session(&session.name);
@@ -238,7 +238,7 @@ impl Lock {
             let since = body.revision.unwrap_or_default();
             tokio::select! {
                 changed = lock_change(session, ZnodePath::of_lock(lock), since, wait) => changed?,
-                loss = session.lost() => return Err(Error::Lost(loss)),
+                loss = session.ending() => return Err(Error::Lost(loss)),
             }
         }
     }

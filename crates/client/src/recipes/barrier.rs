@@ -11,7 +11,7 @@ use crate::calls::call::Call;
 use crate::error::newest_request;
 use crate::http::Method;
 use crate::numbers;
-use crate::{Client, Error};
+use crate::{Client, Error, Loss};
 
 /// A barrier; see [`Client::barrier`].
 ///
@@ -63,6 +63,8 @@ pub(super) async fn arrive(
 ) -> Result<(TrippedBody, BarrierEntry), Error> {
     let session_use = client.session_for(None).await?;
     let session = session_use.session().clone();
+    // Dropped after the withdrawal of the entry has begun.
+    let _wait = session.pending.token();
     let party = Query::default()
         .with(&recipe::MEMBER, &session.name)
         .with(&recipe::MEMBER_OWNER, &unique_owner()?);
@@ -82,7 +84,10 @@ pub(super) async fn arrive(
             let query = arrival.clone().with(&recipe::WAIT, &wait);
             Call::new(Method::PUT, query.target(&path))
         };
-        client.calls().repeat_until(until, || session.is_alive(), call).await
+        tokio::select! {
+            arrived = client.calls().repeat_until(until, || session.is_alive(), call) => arrived,
+            _loss = session.closing.cancelled() => Err(Error::Lost(Loss::SessionEnded)),
+        }
     };
     let mut arrived = arrive(request).await;
     if let Some(newest) = arrived.as_ref().err().and_then(newest_request) {
@@ -96,7 +101,7 @@ pub(super) async fn arrive(
             Ok((passed, entry))
         }
         Err(error) => {
-            if matches!(error, Error::Busy(_) | Error::Rejected(_) | Error::Lost(_)) {
+            if matches!(error, Error::Busy(_) | Error::Rejected(_)) {
                 entry.disarm();
             }
             Err(error)

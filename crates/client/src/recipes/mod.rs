@@ -94,8 +94,9 @@ impl Drop for BarrierEntry {
         });
         let targets = withdrawal.into_iter().chain([std::mem::take(&mut self.target)]);
         let targets: Vec<String> = targets.collect();
-        let runtime = session.session().runtime.clone();
-        runtime.spawn(async move {
+        let (pending, runtime) =
+            (session.session().pending.clone(), session.session().runtime.clone());
+        let withdraw = async move {
             for target in targets {
                 let call = Call::new(Method::DELETE, target);
                 while session.session().is_alive() {
@@ -104,6 +105,7 @@ impl Drop for BarrierEntry {
                     }
                 }
             }
-        });
+        };
+        pending.spawn_on(withdraw, &runtime);
     }
 }

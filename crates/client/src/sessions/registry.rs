@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use holdfast_types::{Labels, SessionName, Ttl, millis};
@@ -33,6 +34,7 @@ pub(crate) struct Sessions {
     ttl: Option<Duration>,
     pub(crate) labels: BTreeMap<String, String>,
     open: Mutex<BTreeMap<Option<Ttl>, Arc<Session>>>,
+    is_closed: AtomicBool,
 }
 
 impl Sessions {
@@ -41,7 +43,7 @@ impl Sessions {
         ttl: Option<Duration>,
         labels: BTreeMap<String, String>,
     ) -> Self {
-        Self { naming, ttl, labels, open: Mutex::default() }
+        Self { naming, ttl, labels, open: Mutex::default(), is_closed: AtomicBool::new(false) }
     }
 
     /// Returns the live session for this time-to-live; opens it if necessary.
@@ -53,6 +55,9 @@ impl Sessions {
         let ttl = self.checked_ttl(ttl)?;
         // The mutex stays locked during the call, so that concurrent tasks share the session.
         let mut open = self.open.lock().await;
+        if self.is_closed() {
+            return Err(argument("the client is closed"));
+        }
         if let Some(session) = open.get(&ttl).filter(|session| session.is_alive()) {
             return Ok(SessionUse::of(session));
         }
@@ -80,9 +85,16 @@ impl Sessions {
         self.open.lock().await.retain(|_, session| session.name != *name);
     }
 
-    /// Closes generated sessions. For named sessions, waits until the entries of dropped guards are released.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::SeqCst)
+    }
+
+    /// Closes generated sessions, and leaves named sessions.
     pub(crate) async fn close(&self) -> Result<(), Error> {
-        let sessions = std::mem::take(&mut *self.open.lock().await);
+        let mut open = self.open.lock().await;
+        self.is_closed.store(true, Ordering::SeqCst);
+        let sessions = std::mem::take(&mut *open);
+        drop(open);
         let mut result = Ok(());
         for session in sessions.into_values() {
             session.abandon();
@@ -94,7 +106,7 @@ impl Sessions {
                 let closed = session.calls.close(&session.name, Some(session.incarnation)).await;
                 result = result.and(closed);
             } else {
-                session.emptied().await;
+                session.leave().await;
             }
         }
         result

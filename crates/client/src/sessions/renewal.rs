@@ -97,7 +97,7 @@ async fn close(session: &Session) {
         drop(session.calls.close(&session.name, Some(session.incarnation)).await);
     } else {
         // The releases of dropped guards need the session.
-        session.emptied().await;
+        session.settled().await;
     }
     session.end(Loss::SessionEnded);
 }

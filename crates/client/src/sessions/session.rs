@@ -10,6 +10,8 @@ use std::time::Duration;
 use holdfast_types::{Attempt, Revision, SessionId, SessionName};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use crate::calls::numbered::NumberedCalls;
 use crate::calls::send::{Calls, SessionSettings, timer};
@@ -41,6 +43,10 @@ pub(crate) struct Session {
     pub(crate) users: watch::Sender<SessionUsers>,
     pub(crate) runtime: Handle,
     pub(crate) numbered_calls: NumberedCalls,
+    /// Cancelled when the client closes. Every wait on the session then ends.
+    pub(crate) closing: CancellationToken,
+    /// Waits and releases in progress. A wait that ends passes its token to the release of what it may have left.
+    pub(crate) pending: TaskTracker,
 }
 
 /// The name and the incarnation.
@@ -85,6 +91,8 @@ impl Session {
             }),
             runtime,
             numbered_calls: NumberedCalls::new(),
+            closing: CancellationToken::new(),
+            pending: TaskTracker::new(),
         }))
     }
 
@@ -130,12 +138,29 @@ impl Session {
         }
     }
 
-    /// Resolves when all entries are released or the session is over.
-    pub(crate) async fn emptied(&self) {
+    /// Resolves when a wait on the session must end: the session is over, or the client closes.
+    pub(crate) async fn ending(&self) -> Loss {
         tokio::select! {
-            () = self.entries.emptied() => {}
+            loss = self.lost() => loss,
+            () = self.closing.cancelled() => Loss::SessionEnded,
+        }
+    }
+
+    /// Resolves when all waits and releases have ended, or the session is over.
+    pub(crate) async fn settled(&self) {
+        self.pending.close();
+        tokio::select! {
+            () = self.pending.wait() => {}
             _loss = self.lost() => {}
         }
+    }
+
+    /// Stops the use of a session that others may use. Its waits leave nothing in the cluster. Its holds stay there.
+    pub(crate) async fn leave(&self) {
+        self.closing.cancel();
+        // If no node answers, the entries end with the session.
+        drop(tokio::time::timeout(self.calls.request_timeout, self.settled()).await);
+        self.end(Loss::SessionEnded);
     }
 
     /// Records that the client will not use the session again.
@@ -149,6 +174,7 @@ impl Session {
         if entries.is_empty() {
             return Ok(());
         }
+        let _release = self.pending.token();
         let released = self.calls.send(&release_call(entries, &self.name)).await;
         if !released.as_ref().is_err_and(Error::is_uncertain) {
             self.entries.remove_all(entries);
@@ -159,7 +185,7 @@ impl Session {
     /// Releases entries in the background, until the outcome is certain or the session is over.
     pub(crate) fn release_in_background(self: &Arc<Self>, entries: Vec<Arc<ClientQueueEntry>>) {
         enter_leaving(&entries);
-        self.runtime.spawn(release_until_certain(self.clone(), entries));
+        self.pending.spawn_on(release_until_certain(self.clone(), entries), &self.runtime);
     }
 }
 

@@ -114,7 +114,13 @@ async fn a_hold_is_handed_to_a_session_that_receives_it() {
     let waiting = tokio::spawn(third.lock("orders").acquire());
     queued(&giver, "orders", 1).await;
     assert!(
-        receiver.lock("orders").receive_transfer().await.expect("asked").is_none(),
+        receiver
+            .lock("orders")
+            .timeout(Duration::ZERO)
+            .receive_transfer()
+            .await
+            .expect("asked")
+            .is_none(),
         "nothing was given"
     );
     let asking = tokio::spawn(receiver.lock("orders").timeout(DEADLINE).receive_transfer());

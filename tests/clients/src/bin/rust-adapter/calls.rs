@@ -113,7 +113,6 @@ fn new_client(state: &AdapterState, options: ClientOptions) -> Answered {
     if let Some(prefix) = options.session_prefix {
         builder = builder.session_prefix(prefix);
     }
-    let is_named = options.session.is_some();
     let shared = state.has(Mutation::SessionShared).then(|| "shared".to_owned());
     if let Some(session) = options.session.or(shared) {
         builder = builder.named_session(session);
@@ -142,7 +141,7 @@ fn new_client(state: &AdapterState, options: ClientOptions) -> Answered {
     }
     let client = builder.build().map_err(|error| invalid(error.to_string()))?;
     let first_address = options.addresses.first().cloned().unwrap_or_default();
-    lock(&state.clients).insert(options.name, KeptClient { client, first_address, is_named });
+    lock(&state.clients).insert(options.name, KeptClient { client, first_address });
     Ok(json!({}))
 }
 

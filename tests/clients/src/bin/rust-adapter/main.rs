@@ -55,7 +55,7 @@ async fn main() -> ExitCode {
 /// Executes a request in a task of its own.
 fn begin(state: &Arc<AdapterState>, id: u64, call: Call) {
     let state = state.clone();
-    let cancelled = state.pend(id, &call);
+    let cancelled = state.pend(id);
     tokio::spawn(async move {
         let result: Answered = tokio::select! {
             biased;

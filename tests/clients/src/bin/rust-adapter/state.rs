@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use holdfast_client::recipes::{DoubleBarrierGuard, Membership};
 use holdfast_client::{CancellationToken, Client, Error, Loss, SessionHandle};
-use holdfast_tests_clients::protocol::{AnswerError, Call, ErrorKind};
+use holdfast_tests_clients::protocol::{AnswerError, ErrorKind};
 use serde_json::{Value, json};
 
 use crate::guards::KeptGuard;
@@ -15,19 +15,11 @@ use crate::mutation::Mutation;
 /// The fields of `ok`, or the error.
 pub(crate) type Answered = Result<Value, AnswerError>;
 
-/// A request that has no answer yet.
-struct Pending {
-    /// The client that it uses, if it has one.
-    client: Option<String>,
-    cancel: CancellationToken,
-}
-
 /// A client with what mutations need to know.
 #[derive(Clone)]
 pub(crate) struct KeptClient {
     pub(crate) client: Client,
     pub(crate) first_address: String,
-    pub(crate) is_named: bool,
 }
 
 /// Everything that requests share.
@@ -41,7 +33,7 @@ pub(crate) struct AdapterState {
     pub(crate) sessions: Mutex<BTreeMap<String, SessionHandle>>,
     /// Each membership with its client.
     pub(crate) members: tokio::sync::Mutex<BTreeMap<String, (String, Membership)>>,
-    pending: Mutex<BTreeMap<u64, Pending>>,
+    pending: Mutex<BTreeMap<u64, CancellationToken>>,
     output: Mutex<std::io::Stdout>,
 }
 
@@ -80,14 +72,8 @@ impl AdapterState {
     }
 
     /// Registers a request, and returns what cancels it.
-    pub(crate) fn pend(&self, id: u64, call: &Call) -> CancellationToken {
-        let cancel = CancellationToken::new();
-        let fields = serde_json::to_value(call).unwrap_or_default();
-        // A close must not cancel itself.
-        let client = fields["client"].as_str().filter(|_| fields["do"] != "close");
-        let client = client.map(str::to_owned);
-        lock(&self.pending).insert(id, Pending { client, cancel: cancel.clone() });
-        cancel
+    pub(crate) fn pend(&self, id: u64) -> CancellationToken {
+        lock(&self.pending).entry(id).or_default().clone()
     }
 
     pub(crate) fn finish(&self, id: u64) {
@@ -96,18 +82,13 @@ impl AdapterState {
 
     pub(crate) fn cancel(&self, id: u64) {
         if let Some(pending) = lock(&self.pending).get(&id) {
-            pending.cancel.cancel();
+            pending.cancel();
         }
     }
 
-    /// Closes a client: its pending requests end, its guards are gone.
+    /// Closes a client: its guards are gone.
     pub(crate) async fn close(&self, name: &str) -> Answered {
         let client = self.client(name)?;
-        for pending in lock(&self.pending).values() {
-            if pending.client.as_deref() == Some(name) {
-                pending.cancel.cancel();
-            }
-        }
         if self.has(Mutation::RenewForever) {
             return Ok(json!({}));
         }
@@ -115,9 +96,6 @@ impl AdapterState {
         let kept: Vec<_> = lock(&self.guards).values().cloned().collect();
         for guard in kept.iter().filter(|guard| guard.client == name) {
             guard.end();
-            // Another program may use a session that the caller named, so its guards release their locks.
-            let released = if client.is_named { guard.take().await } else { None };
-            drop(released);
         }
         lock(&self.inside).retain(|(client, _), _| client != name);
         lock(&self.sessions).remove(name);

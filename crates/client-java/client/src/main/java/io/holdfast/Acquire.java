@@ -100,13 +100,16 @@ final class Acquire {
     private List<Hold> acquire() throws InterruptedException {
         session.entries.add(entries);
         session.changed.fire();
+        try (Pending.Work acquire = session.pending.begin()) {
+            return acquireUntil();
+        }
+    }
+
+    private List<Hold> acquireUntil() throws InterruptedException {
         try {
             List<Hold> holds = null;
             while (holds == null) {
-                Loss loss = session.loss();
-                if (loss != null) {
-                    throw new LostException(loss);
-                }
+                session.throwIfEnding();
                 holds = attempt();
             }
             return holds;
@@ -128,7 +131,10 @@ final class Acquire {
         left = Left.IN_DOUBT;
         Stop stop = new Stop();
         entries.forEach(entry -> entry.begin(stop));
-        Delivery delivery = deliver(call(wait), stop);
+        Delivery delivery;
+        try (Pending.Work call = session.pending.stoppable(stop)) {
+            delivery = deliver(call(wait), stop);
+        }
         boolean wasGrantedElsewhere = isGrantedElsewhere;
         isGrantedElsewhere = false;
         if (delivery.isStopped()) {

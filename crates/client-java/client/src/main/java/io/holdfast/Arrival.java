@@ -48,18 +48,24 @@ final class Arrival {
 
     private Delivery send(long request, int parties, long until) throws InterruptedException {
         boolean mayRemain = true;
+        Stop stop = new Stop();
+        Pending.Work wait = session.pending.stoppable(stop);
         try {
             Delivery arrived = client.calls().repeatUntil(until, session::isAlive, left -> Call.of("PUT", target()
                     .with(Parameter.PARTIES, parties)
                     .with(Parameter.REQUEST, request)
                     .waiting(left)
-                    .toString()));
+                    .toString()), stop);
+            if (arrived.isStopped()) {
+                session.throwIfEnding();
+            }
             mayRemain = arrived.error() != null && arrived.error().isUncertain();
             return arrived;
         } finally {
             if (mayRemain) {
-                client.background().run(() -> withdraw(request));
+                session.inBackground(() -> withdraw(request));
             }
+            wait.close();
         }
     }
 
@@ -76,8 +82,14 @@ final class Arrival {
         long until = Clock.plus(clock.nanos(), Acquire.nanos(wait));
         Delivery left;
         do {
-            left = client.calls().repeatUntil(until, session::isAlive, more -> Call.of(
-                    "DELETE", target().with(Parameter.GENERATION, generation).waiting(more).toString()));
+            Stop stop = new Stop();
+            try (Pending.Work leave = session.pending.stoppable(stop)) {
+                left = client.calls().repeatUntil(until, session::isAlive, more -> Call.of(
+                        "DELETE", target().with(Parameter.GENERATION, generation).waiting(more).toString()), stop);
+            }
+            if (left.isStopped()) {
+                session.throwIfEnding();
+            }
         } while (left.error() instanceof BusyException && clock.nanos() < until);
         left.orThrow();
     }

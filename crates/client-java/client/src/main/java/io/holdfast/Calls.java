@@ -150,14 +150,14 @@ final class Calls {
         return send(Call.of("DELETE", target.toString()).harmless());
     }
 
-    /** Waits for an event by repeated calls until {@code until}. The call must name the same request each time. */
-    Delivery repeatUntil(long until, BooleanSupplier isNeeded, LongFunction<Call> call)
+    /** Waits for an event by repeated calls until {@code until}. The calls must name the same request. */
+    Delivery repeatUntil(long until, BooleanSupplier isNeeded, LongFunction<Call> call, Stop stop)
             throws InterruptedException {
         boolean wasInDoubt = false;
         while (true) {
             long wait = Math.min(WAIT_MAX, Clock.left(until, clock.nanos()));
             wait -= wait % Clock.MILLI;
-            Delivery delivery = deliver(call.apply(wait).waiting(wait), null);
+            Delivery delivery = deliver(call.apply(wait).waiting(wait), stop);
             wasInDoubt |= delivery.inDoubt();
             boolean mayRepeat = clock.nanos() < until && isNeeded.getAsBoolean();
             boolean isUncertain = delivery.error() != null && delivery.error().isUncertain();

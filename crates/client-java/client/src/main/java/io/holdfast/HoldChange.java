@@ -41,6 +41,7 @@ final class HoldChange {
         Mode before = hold.grant.mode();
         entry.enter(QueueEntry.Stage.CONVERTING);
         boolean isSettled = false;
+        Pending.Work upgrade = session.pending.begin();
         try {
             for (int renumbered = 0; ; ) {
                 long wait = Math.min(Calls.WAIT_MAX, Clock.left(until, session.clock.nanos()));
@@ -70,6 +71,7 @@ final class HoldChange {
             } else {
                 fallBackInBackground(before);
             }
+            upgrade.close();
         }
     }
 
@@ -141,7 +143,7 @@ final class HoldChange {
         if (session.lossOf(entry) != null) {
             return;
         }
-        session.background.run(() -> {
+        session.inBackground(() -> {
             entry.change.lock();
             try {
                 completeFallback(mode);
@@ -179,12 +181,16 @@ final class HoldChange {
         Call call = call(mode, wait);
         while (true) {
             Stop stop = entry.begin();
-            Delivery delivery = session.calls.deliverAcquire(call, isGrantedElsewhere, stop);
+            Delivery delivery;
+            try (Pending.Work upgrade = session.pending.stoppable(stop)) {
+                delivery = session.calls.deliverAcquire(call, isGrantedElsewhere, stop);
+            }
             if (!delivery.isStopped()) {
                 newest = delivery.error() == null ? newest : Math.max(newest, delivery.error().newest(Codes.ATTEMPT_OVER));
                 return delivery;
             }
             hold.ensure();
+            session.throwIfEnding();
             isGrantedElsewhere = true;
         }
     }

@@ -258,7 +258,10 @@ public final class Holdfast implements AutoCloseable {
         DurableHold.release(calls, name, owner, token);
     }
 
-    /** Closes the sessions, which releases everything they hold. A named session stays open. */
+    /**
+     * Closes the sessions, which releases everything they hold. Waiting calls end with {@link LostException}, and guards
+     * are lost. A named session stays open with its locks until it expires, so release its guards first.
+     */
     @Override
     public void close() {
         isClosed = true;

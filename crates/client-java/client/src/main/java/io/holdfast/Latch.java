@@ -49,7 +49,7 @@ public final class Latch {
         long until = Clock.plus(clock.nanos(), Acquire.nanos(wait));
         Delivery read;
         do {
-            read = client.calls().repeatUntil(until, () -> true, left -> Call.get(target().waiting(left).toString()));
+            read = client.calls().repeatUntil(until, () -> true, left -> Call.get(target().waiting(left).toString()), null);
         } while (read.error() instanceof BusyException && clock.nanos() < until);
         read.orThrow();
     }

@@ -25,6 +25,7 @@ final class Session {
     /** Whether the client generated the name: no other client uses the session, and it ends with the client. */
     final boolean isOwn;
     final Entries entries = new Entries();
+    final Pending pending = new Pending();
     final NumberedCalls numbered = new NumberedCalls();
     /** Fires after a change of the lease, the users or the entries. */
     final Signal changed = new Signal();
@@ -83,6 +84,19 @@ final class Session {
 
     boolean isAlive() {
         return loss() == null;
+    }
+
+    /** Returns why every wait must end: the session is over, or the client closes. Otherwise null. */
+    Loss ending() {
+        Loss loss = loss();
+        return loss == null && pending.isClosing() ? Loss.SESSION_ENDED : loss;
+    }
+
+    void throwIfEnding() {
+        Loss loss = ending();
+        if (loss != null) {
+            throw new LostException(loss);
+        }
     }
 
     /** Records an acknowledged renewal. Returns the loss if the deadline passed before, otherwise null. */
@@ -217,11 +231,13 @@ final class Session {
     /** Releases entries of one acquire. Entries with an uncertain outcome stay listed. Returns the error, or null. */
     HoldfastException release(List<QueueEntry> released) {
         released.forEach(entry -> entry.enter(QueueEntry.Stage.LEAVING));
-        HoldfastException error = calls.send(releaseCall(released)).error();
-        if (error == null || !error.isUncertain()) {
-            forget(released);
+        try (Pending.Work release = pending.begin()) {
+            HoldfastException error = calls.send(releaseCall(released)).error();
+            if (error == null || !error.isUncertain()) {
+                forget(released);
+            }
+            return error;
         }
-        return error;
     }
 
     void forget(List<QueueEntry> released) {
@@ -232,12 +248,22 @@ final class Session {
     /** Releases entries in the background, until the outcome is certain or the session is over. */
     void releaseInBackground(List<QueueEntry> released) {
         released.forEach(entry -> entry.enter(QueueEntry.Stage.LEAVING));
-        background.run(() -> {
+        inBackground(() -> {
             HoldfastException error;
             do {
                 error = release(released);
             } while (error != null && error.isUncertain() && isAlive());
             forget(released);
+        });
+    }
+
+    /** Runs a release in the background. */
+    void inBackground(Runnable release) {
+        Pending.Work work = pending.begin();
+        background.run(() -> {
+            try (work) {
+                release.run();
+            }
         });
     }
 

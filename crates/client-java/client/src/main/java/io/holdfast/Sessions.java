@@ -11,7 +11,6 @@ import java.util.concurrent.locks.ReentrantLock;
  */
 final class Sessions {
     private static final int SESSIONS_MAX = 64;
-    private static final long EMPTIED_WITHIN = Duration.ofSeconds(30).toNanos();
 
     private final Session.Client client;
     private final String named;
@@ -78,7 +77,7 @@ final class Sessions {
         }
     }
 
-    /** Closes generated sessions. For named sessions, waits until the releases in the background are over. */
+    /** Closes generated sessions. Stops the use of named sessions, whose holds stay in the cluster. */
     void close() {
         Map<Duration, Session> all;
         lock.lock();
@@ -101,10 +100,8 @@ final class Sessions {
             session.finish();
             session.close();
         } else if (session.isAlive()) {
-            long until = session.clock.nanos() + EMPTIED_WITHIN;
-            while (session.isAlive() && !session.entries.isEmpty() && session.clock.nanos() < until) {
-                session.changed.awaitUninterruptibly(session.changed.version(), 100 * Clock.MILLI);
-            }
+            // Its waits leave nothing in the cluster. If no node answers, the entries end with the session.
+            session.pending.settle(session.clock, session.calls.timeout);
             session.end(Loss.SESSION_ENDED);
         }
         session.finish();

@@ -148,11 +148,12 @@ final class Transfer {
                 .with(Parameter.SINCE, since)
                 .waiting(wait)
                 .toString();
-        HoldfastException error = session.calls.deliver(Call.get(target).waiting(wait), null).error();
-        Loss loss = session.loss();
-        if (loss != null) {
-            throw new LostException(loss);
+        Stop stop = new Stop();
+        HoldfastException error;
+        try (Pending.Work receive = session.pending.stoppable(stop)) {
+            error = session.calls.deliver(Call.get(target).waiting(wait), stop).error();
         }
+        session.throwIfEnding();
         // Without the changes since this revision, the caller reads the lock again.
         if (error != null && !error.isUncertain() && !error.hasCode(Codes.REVISION_COMPACTED)) {
             throw error;
