@@ -210,7 +210,7 @@ pub(crate) fn shutting_down() -> HttpError {
 /// The error of a watch from a revision that is no longer available.
 pub(crate) fn compacted(restart_from: Revision) -> HttpError {
     let detail = format!("changes are available from revision {restart_from} on");
-    let hint = format!("read the state again, then watch with since={restart_from}");
+    let hint = format!("read the state again, then watch with ?since={restart_from}");
     let facts = Facts { restart_from: Some(restart_from), ..Facts::default() };
     Box::new(Problem::new(ErrorCode::RevisionCompacted, detail).hint(hint).facts(facts))
 }

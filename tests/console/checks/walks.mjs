@@ -98,6 +98,11 @@ export const checks = {
         await page.getByRole("button", { name: /log out/i }).first().click();
         await page.waitForURL(/login/);
         assert.deepEqual(page.trouble, []);
+        await page.goto(`${proxy.url}/docs`);
+        const form = page.locator("details", { hasText: "GET" }).first();
+        await form.locator("summary").click();
+        await form.getByRole("button").click();
+        await form.locator("pre", { hasText: /^[2-4]\d\d\n/ }).waitFor();
         assert.deepEqual(proxy.outside, []);
       });
     } finally {

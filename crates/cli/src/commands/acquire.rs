@@ -20,6 +20,8 @@ use crate::exit::{CommandFailure, NoAnswerEffect};
 use crate::output::{short_time, write_stderr};
 
 /// The time limit for leaving a queue at exit.
+/// The time limit for releasing a lock that is lost or about to be lost.
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(1);
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
 /// The default of `--timeout`: the time to look for a reachable node.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -295,6 +297,11 @@ impl<'a> Acquirer<'a> {
         guard.release().await.and(self.client.close().await)
     }
 
+    /// As [`release`](Self::release), after a loss: the other locks are not renewed any more.
+    pub(super) async fn release_lost(&self, guard: MultiGuard) {
+        drop(tokio::time::timeout(RELEASE_TIMEOUT, self.release(guard)).await);
+    }
+
     /// Closes the session, which removes the queue entries of this process.
     async fn leave(&self, args: &AcquireArgs) {
         let left = tokio::time::timeout(LEAVE_TIMEOUT, self.client.close()).await;
@@ -350,6 +357,14 @@ fn timeout(args: &WaitingArgs) -> Duration {
     args.timeout.unwrap_or(usual)
 }
 
+/// Says which locks are lost. Before a loss that comes at the deadline, these are all.
+pub(super) fn lost_locks(guard: &MultiGuard) -> String {
+    let (lost, held): (Vec<&Hold>, Vec<&Hold>) = guard.holds().partition(|hold| !hold.is_held());
+    let holds = if lost.is_empty() { held } else { lost };
+    let names: Vec<&str> = holds.iter().map(|hold| hold.lock().as_str()).collect();
+    format!("{} {} lost", names.join(" and "), if names.len() == 1 { "is" } else { "are" })
+}
+
 /// Returns the loss of the locks, or the loss that will follow at the deadline.
 pub(super) fn loss(guard: &MultiGuard) -> Loss {
     let coming = || guard.holds().next().map_or(Loss::ReleasedElsewhere, Hold::next_loss);
@@ -374,8 +389,13 @@ fn not_acquired(args: &AcquireArgs, error: Error) -> CommandFailure {
         None if !problem.detail.is_empty() => format!("unavailable: {}", problem.detail),
         None => "held by another session".to_owned(),
     };
-    let advice =
-        if args.waiting.try_once { "queue with --wait 30s" } else { "wait longer with --wait" };
+    let advice = match (args.waiting.try_once, problem.code) {
+        (true, _) => "queue with --wait 30s",
+        (false, ErrorCode::LockBusy) if args.queue_max.is_some() => {
+            "the queue is full, so raise --queue-max or try again later"
+        }
+        (false, _) => "wait longer with --wait",
+    };
     CommandFailure::NotAcquired(format!("{lock} is {state}: {advice}"))
 }
 

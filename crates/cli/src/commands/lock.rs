@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use clap::Args;
 use holdfast_api::{GrantAllBody, GrantBody};
-use holdfast_client::MultiGuard;
+use holdfast_client::{Hold, MultiGuard};
 use holdfast_types::{Owner, Reason};
 
 use super::acquire::{AcquireArgs, Acquirer};
@@ -138,6 +138,9 @@ async fn hold(
         tokio::select! {
             (lock, loss) = guard.lost() => {
                 let at = httpdate::fmt_http_date(SystemTime::now());
+                if guard.holds().any(Hold::is_held) {
+                    acquirer.release_lost(guard).await;
+                }
                 return Err(CommandFailure::Lost(format!(
                     "{lock} is lost: {loss}, detected at {at}; stop the work that it protected"
                 )));

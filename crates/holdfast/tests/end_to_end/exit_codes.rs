@@ -35,6 +35,37 @@ fn run_and_elect_have_options_for_the_codes_of_a_busy_and_of_a_lost_lock() {
     }
 }
 
+#[test]
+fn a_full_queue_advises_no_longer_wait() {
+    let cluster = one();
+    let mut holder = cluster.spawn_client(&["lock", "job"]);
+    holder.next_stdout_line();
+    let waiter = cluster.spawn_client(&["lock", "job"]);
+    eventually("the second command waits", || {
+        cluster.client(&["who", "job", "-o", "json"]).stdout.contains("\"waiters\":1")
+    });
+    let full = cluster.client(&["lock", "job", "--queue-max", "1", "--wait", "9s"]);
+    assert_eq!(full.code, Some(75), "{}", full.stderr);
+    assert!(full.stderr.contains("the queue is full, so raise --queue-max"), "{}", full.stderr);
+    drop(waiter);
+}
+
+#[test]
+fn the_loss_of_one_of_several_locks_names_it_and_releases_the_others() {
+    let cluster = one();
+    let held = ["sh", "-c", "echo in; exec sleep 60"];
+    for line in [vec!["lock", "a", "b"], [&["run", "a", "b", "--"][..], &held].concat()] {
+        let mut program = cluster.spawn_client(&line);
+        program.next_stdout_line();
+        let force = cluster.client(&["unlock", "b", "--force", "--reason", "test"]);
+        assert_eq!(force.code, Some(0), "{}", force.stderr);
+        let end = program.wait();
+        assert_eq!(end.code, Some(76), "{}", end.stderr);
+        assert!(end.stderr.contains("holdfast: b is lost"), "{}", end.stderr);
+        assert_eq!(cluster.client(&["who", "a"]).stdout, "a is free\n", "{line:?}");
+    }
+}
+
 /// Two commands hold a lock each, and the commands below them want the other one.
 #[test]
 fn a_deadlock_of_nested_commands_is_detected_and_has_its_own_code() {

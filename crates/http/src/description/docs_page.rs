@@ -24,10 +24,11 @@ fn api_page(try_it: bool) -> String {
     let mut page =
         Page::begin(&format!("holdfast {}: the HTTP API", env!("CARGO_PKG_VERSION")), "./");
     if try_it {
-        page.html(format_args!("<script src=\"{}\" defer></script>\n", TRY_IT.pattern));
+        let script = TRY_IT.pattern.trim_start_matches('/');
+        page.html(format_args!("<script src=\"{script}\" defer></script>\n"));
     }
     page.html(format_args!(
-        "<p>Machine-readable version: <a href=\"/openapi.json\">/openapi.json</a>.</p>\n"
+        "<p>Machine-readable version: <a href=\"openapi.json\">/openapi.json</a>.</p>\n"
     ));
     page.paragraph(ABOUT);
     index(&mut page);

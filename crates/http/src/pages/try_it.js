@@ -31,7 +31,8 @@ function readable(text) {
 async function send(method, target, body, answer) {
   answer.textContent = "waiting for the node";
   try {
-    const reply = await fetch(target, { method, body: body || undefined, redirect: "manual" });
+    // Relative to this page, which may be below the path of a proxy.
+    const reply = await fetch(`.${target}`, { method, body: body || undefined, redirect: "manual" });
     answer.textContent = `${reply.status}\n${readable(await reply.text())}`;
     if (reply.status === 410) {
       renewSession();

@@ -24,7 +24,7 @@ use nix::sys::signal::Signal;
 use self::handle::CommandWatchdog;
 use self::stderr::StderrQueue;
 use self::supervise::{CommandEnd, Supervision};
-use super::acquire::{AcquireArgs, Acquirer};
+use super::acquire::{AcquireArgs, Acquirer, lost_locks};
 use super::child::{NOT_STARTED, exit_code};
 use crate::arguments::{NodesArgs, duration};
 use crate::exit::CommandFailure;
@@ -34,8 +34,6 @@ use crate::signals::JobSignals;
 pub(crate) use launcher::{LAUNCHER, launch};
 pub(crate) use watchdog::{WATCHDOG, WatchdogArgs, watchdog};
 
-/// The time limit for releasing a lock that is lost or about to be lost.
-const RELEASE_TIMEOUT: Duration = Duration::from_secs(1);
 /// The time limit for releasing a lock whose command could not start: a `min_hold` that stays keeps all other callers out.
 const UNUSED_TIMEOUT: Duration = Duration::from_secs(5);
 /// The pause between two rounds of `--forever`: other candidates get the lock first, and a failing command does not
@@ -236,7 +234,7 @@ async fn finish(
             return Err(CommandFailure::failed(format!("{names}: {processes}; {free}")));
         }
         Ok(CommandEnd::Killed(killed)) => {
-            CommandFailure::Lost(format!("{names} is lost: {killed}"))
+            CommandFailure::Lost(format!("{}: {killed}", lost_locks(&guard)))
         }
         Err(stop) => {
             drop(tokio::time::timeout(UNUSED_TIMEOUT, acquirer.release_unused(guard)).await);
@@ -244,7 +242,7 @@ async fn finish(
         }
     };
     // The command has ended, so a release is safe, even if the lock is already lost.
-    drop(tokio::time::timeout(RELEASE_TIMEOUT, acquirer.release(guard)).await);
+    acquirer.release_lost(guard).await;
     Err(end)
 }
 

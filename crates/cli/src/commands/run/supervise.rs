@@ -16,7 +16,7 @@ use super::stderr::StderrQueue;
 use super::timeline::{KillStep, KillTimeline, StopTimeline};
 use super::watchdog::reached;
 use super::{OnLoss, RunArgs, terminal};
-use crate::commands::acquire::loss;
+use crate::commands::acquire::{loss, lost_locks};
 use crate::commands::lock::token_lines;
 use crate::commands::outer_locks::{HELD, OuterLocks};
 use crate::commands::release_requests::ReleaseRequests;
@@ -113,8 +113,8 @@ impl<'run> Supervision<'run> {
         let timeline = (command.on_loss != OnLoss::Ignore)
             .then(|| KillTimeline::new(grace, guard.remaining()));
         let Some(deadline) = guard.deadline_moment() else {
-            let (names, loss) = (args.acquire.names(), loss(guard));
-            let reason = format!("{names} is lost: {loss}; the command was not started");
+            let reason =
+                format!("{}: {}; the command was not started", lost_locks(guard), loss(guard));
             return Err(CommandFailure::Lost(reason));
         };
         let release = |hold: &Hold| WatchdogOrder::Release {
