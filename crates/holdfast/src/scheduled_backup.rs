@@ -27,12 +27,17 @@ const ENCRYPTED: &str = ".backup.age";
 pub(crate) async fn make_scheduled_backups(config: BackupConfig, cluster: String, node: Service) {
     let schedule = BackupSchedule { prefix: format!("{cluster}-node{}-", node.node()), config };
     let mut made_at = schedule.files().ok().and_then(|files| modified(files.last()?));
-    let mut not_before = Instant::now();
+    let started = Instant::now();
+    let mut not_before = started;
     loop {
         sleep(CHECK_EVERY).await;
         let own_age = made_at.map(|at| at.elapsed().unwrap_or_default());
         let (leads, last) = (node.leads(), node.last_backup_age());
         if Instant::now() < not_before || !is_due(own_age, last, schedule.config.every, leads) {
+            continue;
+        }
+        // A node that has just started learns the leader first.
+        if node.leader().is_none() && started.elapsed() < RETRY_AFTER {
             continue;
         }
         let made = schedule.make(&node).await;

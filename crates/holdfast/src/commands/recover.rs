@@ -2,6 +2,7 @@
 //! the majority.
 
 use std::collections::BTreeSet;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
@@ -68,6 +69,13 @@ pub(crate) async fn run(args: RecoverArgs) -> Result<(), CommandFailure> {
     if !args.i_accept_losing_acknowledged_writes {
         return Err(not_accepted(dir, &stopped));
     }
+    if is_mount_point(dir) {
+        return Err(CommandFailure::failed(format!(
+            "{0} is a mount point, which cannot be renamed: move its files to a directory in it, recover {0}/THAT, and \
+             move the files of {0}/THAT back",
+            dir.display()
+        )));
+    }
     let (node, counts) = (stopped.node, stopped.machine.counts());
     let plan = args.new.plan(&stopped.cluster).await?;
     let recovery = Recovery {
@@ -80,6 +88,12 @@ pub(crate) async fn run(args: RecoverArgs) -> Result<(), CommandFailure> {
     write_stderr(&format!("the old directory is {}", directory_before_recovery(dir).display()));
     restore::print(dir, node, counts.sessions, plan, restored, &args.output);
     Ok(())
+}
+
+/// A volume of a container is one.
+fn is_mount_point(dir: &Path) -> bool {
+    let device = |path: &Path| path.metadata().map(|found| found.dev()).ok();
+    device(dir) != device(&dir.join(".."))
 }
 
 fn not_written(failure: &RestoreFailure) -> CommandFailure {
@@ -232,4 +246,15 @@ fn inspect(args: &InspectArgs) -> Result<(), CommandFailure> {
     let best = best.map(|body| body.data_dir.display().to_string());
     answer_rows(args.output.format, &bodies, &bodies, best.collect::<Vec<_>>(), &text);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mounted_volume_is_a_mount_point() {
+        assert!(is_mount_point(Path::new("/proc")));
+        assert!(!is_mount_point(tempfile::tempdir().unwrap().path()));
+    }
 }

@@ -58,7 +58,7 @@ fn a_node_makes_encrypted_backups_and_keeps_the_newest() {
         recipient.trim(),
     );
     std::fs::write(path("node.toml"), config).unwrap();
-    let _node = spawn(&["serve", "--config", &path("node.toml")], &[]);
+    let mut node = spawn(&["serve", "--config", &path("node.toml")], &[]);
     eventually("a leader", || holdfast(&["status", "--addr", &http]).code == Some(0));
     ok(&["tree", "create", "/kept", "data", "--addr", &http]);
     let before = backups(&target);
@@ -88,4 +88,8 @@ fn a_node_makes_encrypted_backups_and_keeps_the_newest() {
         alarms.contains("\"backup-failed\"") && alarms.contains("backups")
     });
     assert!(holdfast(&["status", "--addr", &http]).code == Some(0), "the node serves");
+    // The first one waits for the leader.
+    node.interrupt();
+    let log = node.wait().stderr;
+    assert!(!log.contains("no leader is known"), "{log}");
 }

@@ -3,7 +3,7 @@
 //! A node with an empty directory must not use its old id: it has forgotten votes and acknowledged entries. If the
 //! configuration allows it (`rejoin_when_emptied`), its hello has a secret and its own peer address. The leader
 //! invites it under a new id, which replaces the member at that address, and the refusal of the next hello names the id. The
-//! node stores it as a [`JoinRequest`] and its configured id in [`CONFIGURED_FILE`], and joins at its next start. Until it has
+//! node stores it as a [`JoinRequest`] and its configured id beside its identity, and joins at its next start. Until it has
 //! a log, it can ask again. Bound: one request for each member.
 
 use std::collections::BTreeMap;
@@ -23,9 +23,6 @@ use crate::start::stopped_node::StoppedNode;
 /// A request older than this is that of a process that has ended.
 const REQUEST_TTL: Duration = Duration::from_secs(10);
 const SECRET_LEN: usize = 32;
-/// The file with the id that the configuration of a readmitted node has. Only a node with this configured id may use the
-/// directory under another id.
-const CONFIGURED_FILE: &str = "configured-id";
 /// The name of a blank log during its removal.
 const REMOVED_DIR: &str = "log.removed";
 
@@ -85,18 +82,9 @@ pub(crate) struct ReadmissionCaller {
 impl ReadmissionCaller {
     /// Stores the invitation for the next start. Blocks the thread until it is durable.
     pub(crate) fn store(&self, invited: &JoinRequest) -> Result<(), StartError> {
-        let file = self.data_dir.join(CONFIGURED_FILE);
-        let configured = self.configured.to_string();
-        holdfast_storage::write_file(&file, configured.as_bytes())
-            .map_err(|error| StartError::Store(error.to_string()))?;
+        identity::write_configured_id(&self.data_dir, self.configured)?;
         join::write(&self.data_dir, invited)
     }
-}
-
-/// The id in the configuration of the readmitted node that a directory belongs to; `None` for every other directory.
-pub(crate) fn configured_id(dir: &Path) -> Option<NodeId> {
-    let bytes = holdfast_storage::read_file(&dir.join(CONFIGURED_FILE)).ok()??;
-    std::str::from_utf8(&bytes).ok()?.parse().ok().map(NodeId)
 }
 
 /// The id under which a node was readmitted; `None` if the directory is not that of a readmitted node with this configured id.
@@ -105,7 +93,7 @@ pub(crate) fn configured_id(dir: &Path) -> Option<NodeId> {
 /// # Errors
 /// A file is damaged, or the directory has a log under another id than that of its invitation.
 pub fn readmitted_as(dir: &Path, configured: NodeId) -> Result<Option<NodeId>, StartError> {
-    if configured_id(dir) != Some(configured) {
+    if identity::configured_id(dir) != Some(configured) {
         return Ok(None);
     }
     let identity = identity::read(dir)?;

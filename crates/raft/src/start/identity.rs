@@ -23,6 +23,9 @@ pub(crate) const IDENTITY_FILE: &str = "identity";
 const IDENTITY_PARTIAL: &str = "identity.partial";
 pub(crate) const LOCK_FILE: &str = "lock";
 /// The suffix of the directory that a recovery writes before it takes the place of the old one.
+/// The file with the id that the configuration of a readmitted node has. Only a node with this configured id may use the
+/// directory under another id.
+const CONFIGURED_FILE: &str = "configured-id";
 pub(crate) const RECOVERING_SUFFIX: &str = ".recovering";
 /// The log directory within a data directory.
 pub(crate) const LOG_DIR: &str = "log";
@@ -164,6 +167,19 @@ fn check_complete(dir: &Path) -> Result<(), StartError> {
         }
     }
     Ok(())
+}
+
+/// The id in the configuration of the readmitted node that a directory belongs to; `None` for every other directory.
+pub(crate) fn configured_id(dir: &Path) -> Option<NodeId> {
+    let bytes = holdfast_storage::read_file(&dir.join(CONFIGURED_FILE)).ok()??;
+    std::str::from_utf8(&bytes).ok()?.parse().ok().map(NodeId)
+}
+
+/// Stores the configured id of a node that has another id. Blocks the thread until the file is durable.
+pub(crate) fn write_configured_id(dir: &Path, configured: NodeId) -> Result<(), StartError> {
+    let text = configured.to_string();
+    holdfast_storage::write_file(&dir.join(CONFIGURED_FILE), text.as_bytes())
+        .map_err(|error| StartError::Store(error.to_string()))
 }
 
 /// The path of a sibling whose name has a suffix.

@@ -17,7 +17,10 @@ use serde::de::DeserializeOwned;
 
 use crate::error::StartError;
 use crate::failure::Failure;
-use crate::start::identity::{DataDir, LOG_DIR, RECOVERING_SUFFIX, SNAPSHOT_DIR, with_suffix};
+use crate::start::identity::{
+    DataDir, LOG_DIR, RECOVERING_SUFFIX, SNAPSHOT_DIR, configured_id, with_suffix,
+    write_configured_id,
+};
 use crate::start::new_cluster::{NewCluster, RestoreFailure, RestoredCluster, sync_parent};
 use crate::store::snapshot::SnapshotStore;
 use crate::type_config::{LogId, Payload};
@@ -130,6 +133,9 @@ impl Recovery {
             source: RestoreSource::Survivor { node, lost },
         };
         let restored = cluster.write(machine)?;
+        if let Some(configured) = configured_id(&self.dir) {
+            write_configured_id(&new, configured)?;
+        }
         self.exchange(&old, &new).map_err(|error| RestoreFailure::Write {
             dir: self.dir.clone(),
             reason: format!("{error}; the new directory is {}", new.display()),

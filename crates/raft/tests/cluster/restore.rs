@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use holdfast_machine::Machine;
 use holdfast_raft::{
-    Backup, NewCluster, PeerListen, RaftConfig, RaftNode, RestoreFailure, StartError, StoppedNode,
+    Backup, NewCluster, PeerListen, RaftConfig, RaftNode, Recovery, RestoreFailure, StartError,
+    StoppedNode, readmitted_as,
 };
 use holdfast_types::{Address, MemberAddresses, NodeId, RestoreSource, SessionStatus};
 
@@ -196,6 +197,19 @@ async fn a_directory_whose_recovery_was_interrupted_does_not_start_empty() {
     assert!(!dir.exists());
     std::fs::rename(&recovering, &dir).unwrap();
     leads(&boot(&dir, 1).await.unwrap()).await;
+}
+
+/// A member that has joined again has another id than its configuration.
+#[test]
+fn a_recovery_keeps_the_configured_id() {
+    let parent = tempfile::tempdir().unwrap();
+    let dir = parent.path().join("n5");
+    new_cluster(&dir, 5).write(Machine::new()).unwrap();
+    holdfast_storage::write_file(&dir.join("configured-id"), b"3").unwrap();
+    let cluster = "recovered".to_owned();
+    let recovery = Recovery { dir: dir.clone(), cluster, token_floor: 1, revokes_tokens: false };
+    recovery.run(StoppedNode::read(&dir).unwrap()).unwrap();
+    assert_eq!(readmitted_as(&dir, NodeId(3)).unwrap(), Some(NodeId(5)));
 }
 
 /// Another process has just started in the directory, and has no other file yet.
