@@ -199,9 +199,8 @@ async fn a_directory_whose_recovery_was_interrupted_does_not_start_empty() {
     leads(&boot(&dir, 1).await.unwrap()).await;
 }
 
-/// A member that has joined again has another id than its configuration.
 #[test]
-fn a_recovery_keeps_the_configured_id() {
+fn a_recovery_keeps_the_configured_id_of_a_member_that_joined_again() {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("n5");
     new_cluster(&dir, 5).write(Machine::new()).unwrap();
