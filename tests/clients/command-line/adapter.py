@@ -252,6 +252,9 @@ class Guard:
             write({"event": "release-requested", "guard": self.name, "lock": lock, "reason": asked["reason"]})
 
     def ensure(self) -> None:
+        if self.loss and self.loss.fields["kind"] != "lost":
+            # Its release has no certain outcome.
+            raise Failure("lost", f"the command of {self.lock} has ended: {self.loss}")
         if self.loss:
             raise self.loss
 
