@@ -186,7 +186,7 @@ def _counted_from(delivery: Delivery, grant: Dict[str, Any]) -> float:
 async def deliver_until(
     end: "asyncio.Future[Loss]", session: Session, call: Call, is_granted_elsewhere: bool, entry: QueueEntry
 ) -> Optional[Delivery]:
-    """Delivers a call of an entry. Raises the loss at the end; `None` if a renewal listed the entry's grant."""
+    """Delivers a call of an entry. Raises the loss that resolves `end`; `None` if a renewal listed the entry's grant."""
     delivery = asyncio.ensure_future(session.calls.deliver_acquire(call, is_granted_elsewhere))
     granted = asyncio.ensure_future(entry.granted_elsewhere.wait())
     try:

@@ -45,7 +45,7 @@ pub(crate) struct Session {
     pub(crate) numbered_calls: NumberedCalls,
     /// Cancelled when the client closes. Every wait on the session then ends.
     pub(crate) closing: CancellationToken,
-    /// Waits and releases in progress. A wait that ends passes its token to the release of what it may have left.
+    /// Waits and releases in progress. The release of what a wait may have left begins before the wait ends.
     pub(crate) pending: TaskTracker,
 }
 

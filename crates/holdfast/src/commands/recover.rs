@@ -71,8 +71,8 @@ pub(crate) async fn run(args: RecoverArgs) -> Result<(), CommandFailure> {
     }
     if is_mount_point(dir) {
         return Err(CommandFailure::failed(format!(
-            "{0} is a mount point, which cannot be renamed: move its files to a directory in it, recover {0}/THAT, and \
-             move the files of {0}/THAT back",
+            "{0} is a mount point, which cannot be renamed: move its files to {0}/node, recover {0}/node, and move \
+             the files of {0}/node back",
             dir.display()
         )));
     }
@@ -90,7 +90,7 @@ pub(crate) async fn run(args: RecoverArgs) -> Result<(), CommandFailure> {
     Ok(())
 }
 
-/// A volume of a container is one.
+/// Whether a directory is a mount point, as the volume of a container is.
 fn is_mount_point(dir: &Path) -> bool {
     let device = |path: &Path| path.metadata().map(|found| found.dev()).ok();
     device(dir) != device(&dir.join(".."))
