@@ -13,6 +13,7 @@ pub mod metric;
 pub mod output;
 pub mod owner_proof;
 pub mod signals;
+mod stderr;
 mod terminal_text;
 
 pub use client_command::{ClientCommand, block_on, internal_command, without_empty_variables};

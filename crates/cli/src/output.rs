@@ -14,6 +14,7 @@ use serde::Serialize;
 use crate::arguments::Format;
 use crate::columns;
 use crate::exit::CommandFailure;
+use crate::stderr;
 use crate::terminal_text::{data_for_terminal, for_terminal};
 
 /// The narrowest terminal for which tables and the help wrap.
@@ -82,11 +83,9 @@ fn print_text(text: &str) {
     record_write_error(writeln!(out, "{text}").and_then(|()| out.flush()));
 }
 
-/// Prints progress or an error and a line end on stderr.
+/// Prints progress or an error and a line end on stderr. A reader that does not read delays the caller by 200 ms, once.
 pub fn write_stderr(text: &str) {
-    let text = if io::stderr().is_terminal() { for_terminal(text) } else { text.into() };
-    let mut out = io::stderr().lock();
-    drop(out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n")));
+    stderr::print(text);
 }
 
 fn print_json(value: &impl Serialize) {

@@ -3,12 +3,14 @@
 //! stdout gets only the tokens, after the grant. If they cannot be written, the locks are released. A loss is exit code
 //! 76: the caller must stop the work that the lock protects.
 
+use std::pin::pin;
 use std::time::SystemTime;
 
 use clap::Args;
 use holdfast_api::{GrantAllBody, GrantBody};
 use holdfast_client::{Hold, MultiGuard};
 use holdfast_types::{Owner, Reason};
+use tokio::sync::oneshot;
 
 use super::acquire::{AcquireArgs, Acquirer};
 use super::release_requests::ReleaseRequests;
@@ -16,6 +18,7 @@ use crate::arguments::{ClusterArgs, Format, owner, reason};
 use crate::exit::CommandFailure;
 use crate::output::{answer, answer_rows, check, short_time, write_stderr};
 use crate::signals::JobSignals;
+use crate::stderr;
 
 /// Acquire one or several locks, print the fencing token, and hold until ^C.
 #[derive(Debug, Args)]
@@ -69,20 +72,17 @@ pub(crate) async fn run(args: LockArgs) -> Result<(), CommandFailure> {
     let mut signals = JobSignals::install().map_err(CommandFailure::failed)?;
     let acquirer = Acquirer::new(&args.acquire.waiting, &args.cluster.nodes)?;
     let guard = acquirer.acquire(&args.acquire, signals.next_stop()).await?;
-    print_grants(&guard, args.cluster.format());
-    if check().is_err() {
-        let released = match acquirer.release(guard).await {
-            Ok(()) => "the lock is released".to_owned(),
-            Err(error) => format!("the lock is free when its ttl expires: {error}"),
-        };
-        let names = args.acquire.names();
-        let what = format!("the token of {names} could not be printed, so {released}");
-        return Err(CommandFailure::failed(what));
-    }
-    if !args.acquire.waiting.quiet {
-        write_stderr(&holding(&guard));
-    }
-    hold(guard, &args.acquire, &acquirer, &mut signals).await
+    let (holding, printing) = (holding(&guard), print_grants(&guard, args.cluster.format()));
+    let print = async move {
+        let printed = printing.await.is_ok_and(|printed| printed);
+        if printed && !args.acquire.waiting.quiet {
+            stderr::queue(&holding);
+        }
+        printed
+    };
+    let end = hold(guard, &args.acquire, &acquirer, &mut signals, print).await;
+    stderr::flush();
+    end
 }
 
 async fn hold_durably(
@@ -104,15 +104,23 @@ async fn hold_durably(
     Ok(())
 }
 
-/// Prints the token, or a line `NAME TOKEN` for each of several locks.
-fn print_grants(guard: &MultiGuard, format: Format) {
+/// Prints the token, or a line `NAME TOKEN` for each of several locks, in a thread: a reader of stdout that does not read must
+/// not keep this one from renewing. Resolves with whether all was written.
+fn print_grants(guard: &MultiGuard, format: Format) -> oneshot::Receiver<bool> {
     let grants: Vec<GrantBody> = guard.holds().map(|hold| (*hold.grant()).clone()).collect();
-    if let [grant] = grants.as_slice() {
-        return answer(format, grant, grant.token, &grant.token.to_string());
-    }
-    let revision = grants.first().map(|grant| grant.revision).unwrap_or_default();
-    let body = GrantAllBody { grants, note: None, revision };
-    answer_rows(format, &body, &body.grants, token_lines(guard), &token_lines(guard).join("\n"));
+    let lines = token_lines(guard);
+    let (printed, printing) = oneshot::channel();
+    std::thread::spawn(move || {
+        if let [grant] = grants.as_slice() {
+            answer(format, grant, grant.token, &grant.token.to_string());
+        } else {
+            let revision = grants.first().map(|grant| grant.revision).unwrap_or_default();
+            let body = GrantAllBody { grants, note: None, revision };
+            answer_rows(format, &body, &body.grants, &lines, &lines.join("\n"));
+        }
+        let _ended = printed.send(check().is_ok());
+    });
+    printing
 }
 
 /// `NAME TOKEN` for each lock.
@@ -132,10 +140,16 @@ async fn hold(
     args: &AcquireArgs,
     acquirer: &Acquirer<'_>,
     signals: &mut JobSignals,
+    print: impl Future<Output = bool>,
 ) -> Result<(), CommandFailure> {
     let mut requests = ReleaseRequests::of(&guard);
+    let (mut print, mut is_printed) = (pin!(print), false);
     loop {
         tokio::select! {
+            printed = &mut print, if !is_printed => match printed {
+                true => is_printed = true,
+                false => return Err(not_printed(guard, args, acquirer).await),
+            },
             (lock, loss) = guard.lost() => {
                 let at = httpdate::fmt_http_date(SystemTime::now());
                 if guard.holds().any(Hold::is_held) {
@@ -146,7 +160,7 @@ async fn hold(
                 )));
             }
             _ = signals.next_stop() => break,
-            request = requests.next() => write_stderr(&request),
+            request = requests.next() => stderr::queue(&request),
         }
     }
     let left = guard.remaining();
@@ -157,4 +171,18 @@ async fn hold(
             "{names} may not be released, it is free in about {left}: {error}"
         ))
     })
+}
+
+/// Releases locks whose tokens could not be printed.
+async fn not_printed(
+    guard: MultiGuard,
+    args: &AcquireArgs,
+    acquirer: &Acquirer<'_>,
+) -> CommandFailure {
+    let released = match acquirer.release(guard).await {
+        Ok(()) => "the lock is released".to_owned(),
+        Err(error) => format!("the lock is free when its ttl expires: {error}"),
+    };
+    let names = args.names();
+    CommandFailure::failed(format!("the token of {names} could not be printed, so {released}"))
 }

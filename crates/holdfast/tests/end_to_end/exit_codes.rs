@@ -1,8 +1,12 @@
 //! Exit codes that tell apart a busy lock, a lost lock and a deadlock, and what a command leaves behind that never ran.
 
+use std::os::fd::AsRawFd as _;
 use std::process::{Command, Stdio};
 
-use crate::program::{DevCluster, eventually};
+use nix::sys::signal::Signal;
+
+use crate::program::{DevCluster, eventually, send};
+use crate::run_ends::fill;
 
 fn one() -> DevCluster {
     DevCluster::start(&["--nodes", "1"])
@@ -63,6 +67,45 @@ fn the_loss_of_one_of_several_locks_names_it_and_releases_the_others() {
         assert_eq!(end.code, Some(76), "{}", end.stderr);
         assert!(end.stderr.contains("holdfast: b is lost"), "{}", end.stderr);
         assert_eq!(cluster.client(&["who", "a"]).stdout, "a is free\n", "{line:?}");
+    }
+}
+
+/// A terminal after ^S, or a stopped program at the end of a pipe.
+#[test]
+fn a_reader_that_does_not_read_ends_no_renewal_and_hides_no_loss() {
+    let cluster = one();
+    for (is_stdout, is_stopped) in [(true, false), (false, false), (true, true), (false, true)] {
+        let (reader, full) = std::io::pipe().unwrap();
+        fill(&format!("/proc/self/fd/{}", full.as_raw_fd()));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_holdfast"));
+        command.args(["lock", "job", "--ttl", "1s"]).stdin(Stdio::null());
+        command.env("HOLDFAST_ADDR", format!("127.0.0.1:{}", cluster.port()));
+        command.env_remove("HOLDFAST_SESSION");
+        if is_stdout {
+            command.stdout(full).stderr(Stdio::null());
+        } else {
+            command.stdout(Stdio::null()).stderr(full);
+        }
+        let mut child = command.spawn().unwrap();
+        eventually("the command holds the lock", || {
+            cluster.client(&["who", "job"]).stdout.contains("job is held by")
+        });
+        let asked = cluster.client(&["unlock", "job", "--ask", "--reason", "patch day"]);
+        assert_eq!(asked.code, Some(0), "{}", asked.stderr);
+        let free = cluster.client(&["wait", "job", "--free", "--wait", "3s"]);
+        assert_eq!(free.code, Some(75), "the lock is renewed: {}", free.stderr);
+        let expected = if is_stopped {
+            send(child.id(), Signal::SIGTERM);
+            0
+        } else {
+            let force = cluster.client(&["unlock", "job", "--force", "--reason", "test"]);
+            assert_eq!(force.code, Some(0), "{}", force.stderr);
+            76
+        };
+        eventually("the command ends", || child.try_wait().unwrap().is_some());
+        assert_eq!(child.wait().unwrap().code(), Some(expected), "{is_stdout} {is_stopped}");
+        assert!(cluster.client(&["who", "job"]).stdout.contains("job is free"));
+        drop(reader);
     }
 }
 

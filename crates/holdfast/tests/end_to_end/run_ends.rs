@@ -278,7 +278,7 @@ fn orders_of(watchdog: u32) -> String {
 }
 
 /// Fills a pipe through a separate file descriptor.
-fn fill(pipe: &str) {
+pub(crate) fn fill(pipe: &str) {
     use std::io::Write;
     use std::os::unix::fs::OpenOptionsExt;
     let flags = nix::libc::O_NONBLOCK;

@@ -8,7 +8,6 @@ mod handle;
 mod launcher;
 mod orphan;
 mod protocol;
-mod stderr;
 mod supervise;
 mod terminal;
 mod timeline;
@@ -22,7 +21,6 @@ use holdfast_client::MultiGuard;
 use nix::sys::signal::Signal;
 
 use self::handle::CommandWatchdog;
-use self::stderr::StderrQueue;
 use self::supervise::{CommandEnd, Supervision};
 use super::acquire::{AcquireArgs, Acquirer, lost_locks};
 use super::child::{NOT_STARTED, exit_code};
@@ -30,6 +28,7 @@ use crate::arguments::{NodesArgs, duration};
 use crate::exit::CommandFailure;
 use crate::output::write_stderr;
 use crate::signals::JobSignals;
+use crate::stderr;
 
 pub(crate) use launcher::{LAUNCHER, launch};
 pub(crate) use watchdog::{WATCHDOG, WatchdogArgs, watchdog};
@@ -194,16 +193,14 @@ async fn run_once(
         }
         Err(stop) => return (with_lost_exit(args, Err(stop)), RunRound::NotHeld),
     };
-    let stderr = StderrQueue::start();
-    let (end, stop_received) =
-        match Supervision::start(&guard, args, watchdog, signals, &stderr).await {
-            Ok(mut command) => (Ok(command.run().await), command.stop_received()),
-            Err(stop) => (Err(stop), false),
-        };
+    let (end, stop_received) = match Supervision::start(&guard, args, watchdog, signals).await {
+        Ok(mut command) => (Ok(command.run().await), command.stop_received()),
+        Err(stop) => (Err(stop), false),
+    };
     let is_alive = matches!(end, Ok(CommandEnd::Alive(_)));
     let round = if stop_received || is_alive { RunRound::Signalled } else { RunRound::Held };
     let end = finish(args, guard, &acquirer, end).await;
-    stderr.finish();
+    stderr::flush();
     (with_lost_exit(args, end), round)
 }
 

@@ -12,7 +12,6 @@ use nix::sys::signal::Signal;
 use super::descendants::names;
 use super::handle::{CommandWatchdog, KillOutcome};
 use super::protocol::{CommandEnvironment, WatchdogOrder, WatchdogReport};
-use super::stderr::StderrQueue;
 use super::timeline::{KillStep, KillTimeline, StopTimeline};
 use super::watchdog::reached;
 use super::{OnLoss, RunArgs, terminal};
@@ -22,6 +21,7 @@ use crate::commands::outer_locks::{HELD, OuterLocks};
 use crate::commands::release_requests::ReleaseRequests;
 use crate::exit::CommandFailure;
 use crate::signals::{JobSignals, ReceivedSignal};
+use crate::stderr;
 
 /// A stop until SIGCONT that took less time did not happen: the kernel ignores it in a process group without a shell.
 const NOT_STOPPED: Duration = Duration::from_millis(5);
@@ -77,7 +77,6 @@ pub(super) struct Supervision<'run> {
     pub(super) args: &'run RunArgs,
     pub(super) watchdog: CommandWatchdog,
     pub(super) signals: &'run mut JobSignals,
-    pub(super) stderr: &'run StderrQueue,
     /// The times of the end before the lock is lost; `None` if the command may outlive its lock.
     timeline: Option<KillTimeline>,
     deadline: Moment,
@@ -106,7 +105,6 @@ impl<'run> Supervision<'run> {
         args: &'run RunArgs,
         mut watchdog: CommandWatchdog,
         signals: &'run mut JobSignals,
-        stderr: &'run StderrQueue,
     ) -> Result<Self, CommandFailure> {
         let command = &args.command;
         let grace = Some(command.grace).filter(|_| command.on_loss == OnLoss::Term);
@@ -125,7 +123,7 @@ impl<'run> Supervision<'run> {
         let kill_at = timeline.map(|timeline| timeline.watchdog_at(deadline));
         watchdog.start_command(releases, environment(args, guard), command.grace, kill_at).await?;
         let (stop, state) = (StopTimeline::default(), SupervisionState::default());
-        Ok(Self { guard, args, watchdog, signals, stderr, timeline, deadline, stop, state })
+        Ok(Self { guard, args, watchdog, signals, timeline, deadline, stop, state })
     }
 
     /// Whether a signal requested the end of the whole program.
@@ -163,7 +161,7 @@ impl<'run> Supervision<'run> {
                     if self.timeline.is_some() {
                         return self.kill_because_of_loss().await;
                     }
-                    self.stderr.print(format!(
+                    stderr::queue(&format!(
                         "holdfast: {lock} is lost ({loss}), and the command continues without it (--on-loss ignore)"
                     ));
                     self.state.is_lost = true;
@@ -194,15 +192,16 @@ impl<'run> Supervision<'run> {
         let processes = self.watchdog.terminate_all();
         if is_loss {
             let (names, loss) = (self.args.acquire.names(), loss(self.guard));
-            self.stderr.print(format!("holdfast: {names} is about to be lost ({loss}): SIGTERM"));
+            stderr::queue(&format!("holdfast: {names} is about to be lost ({loss}): SIGTERM"));
             self.state.terminated = true;
             return;
         }
         self.stop.terminate_at = None;
         if !processes.is_empty() && !self.state.stop_received {
             let left = names(&processes);
-            self.stderr
-                .print(format!("holdfast: the command left processes running, SIGTERM to {left}"));
+            stderr::queue(&format!(
+                "holdfast: the command left processes running, SIGTERM to {left}"
+            ));
         }
     }
 
@@ -240,8 +239,8 @@ impl<'run> Supervision<'run> {
             }
             Some(_) => {}
             None => {
-                self.stderr.print(
-                    "holdfast: the watchdog of the command was killed, so the command is killed, too".to_owned(),
+                stderr::queue(
+                    "holdfast: the watchdog of the command was killed, so the command is killed, too",
                 );
                 return Some(self.kill_rest().await);
             }
@@ -298,7 +297,7 @@ impl<'run> Supervision<'run> {
         } else if !self.suspend(signal) && signal != Signal::SIGTSTP {
             let wants =
                 "holdfast: the command is stopped: it wants the terminal, but is in the background";
-            return self.stderr.print(wants.to_owned());
+            return stderr::queue(wants);
         }
         match own_group {
             Some(group) => drop(nix::sys::signal::killpg(group, Signal::SIGCONT)),
@@ -341,7 +340,7 @@ impl<'run> Supervision<'run> {
     fn report_request(&mut self, request: String) {
         let signal = self.args.command.on_release_request.0;
         let sent = signal.map(|signal| format!(": {signal}")).unwrap_or_default();
-        self.stderr.print(request + &sent);
+        stderr::queue(&(request + &sent));
         if let Some(signal) = signal {
             self.watchdog.signal_group(signal);
         }
