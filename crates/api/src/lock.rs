@@ -55,7 +55,7 @@ pub struct GrantBody {
     /// The slot of each permit of a semaphore; no two holders share a slot.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slots: Vec<u32>,
-    /// When `max_hold` ends the hold, milliseconds from now.
+    /// When `max_hold` or a release request that revokes ends the hold, milliseconds from now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ends_in_ms: Option<u64>,
     /// The number of the shard, if the call acquired one.
@@ -134,7 +134,7 @@ pub struct HolderBody {
     /// Whether the holder waits for an upgrade to exclusive mode.
     #[serde(default, skip_serializing_if = "is_false")]
     pub upgrading: bool,
-    /// When `max_hold` ends the hold, milliseconds from now.
+    /// When `max_hold` or a release request that revokes ends the hold, milliseconds from now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ends_in_ms: Option<u64>,
     /// The value that the caller set.

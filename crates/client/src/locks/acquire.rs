@@ -11,14 +11,13 @@ use holdfast_api::{ErrorCode, GrantAllBody, GrantBody};
 use holdfast_types::{Attempt, LockName};
 use tokio::sync::watch;
 
-use crate::calls::call::Copies;
 use crate::calls::retry::{Answer, Delivery};
 use crate::clock::Moment;
 use crate::error::newest_attempt;
 use crate::locks::held_locks::HeldLocks;
 use crate::locks::hold::Hold;
 use crate::locks::hold_limits::HoldLimits;
-use crate::locks::lock_request::{ClientLockRequest, WaitLimit};
+use crate::locks::lock_request::{ClientLockRequest, RequestedChange, WaitLimit};
 use crate::locks::queue_entry::{ClientQueueEntry, EntryStage};
 use crate::numbers;
 use crate::sessions::lease::{Acknowledged, deadline};
@@ -34,12 +33,15 @@ impl ClientLockRequest {
         session: SessionUse,
         limit: WaitLimit,
     ) -> Result<HeldLocks, Error> {
-        let attempt =
-            if self.transferred { Attempt::UNNAMED } else { numbers::next_after(Attempt::UNNAMED) };
+        let mut attempt = numbers::next_after(Attempt::UNNAMED);
         record_attempt(attempt);
         let sharded = self.options.is_sharded();
         let entry = |lock: &LockName| {
-            Arc::new(ClientQueueEntry::new(lock.clone(), self.owner.clone(), attempt, sharded))
+            let owner = self.owner.clone();
+            Arc::new(match self.transferred {
+                Some(token) => ClientQueueEntry::transferred(lock.clone(), owner, token),
+                None => ClientQueueEntry::new(lock.clone(), owner, attempt, sharded),
+            })
         };
         // Dropped after the release of the entries has begun.
         let _wait = session.session().pending.token();
@@ -52,7 +54,7 @@ impl ClientLockRequest {
             let session = pending.session.session();
             pending.state = AcquireOutcome::InDoubt;
             let delivery = tokio::select! {
-                delivery = self.send(session, &pending.entries, wait, is_granted_elsewhere) => delivery,
+                delivery = self.send(session, attempt, wait, is_granted_elsewhere) => delivery,
                 loss = session.ending() => return Err(Error::Lost(loss)),
                 // A renewal listed the locks as held: the node that holds the call is behind or frozen, so another node
                 // gets the call.
@@ -70,7 +72,7 @@ impl ClientLockRequest {
                 // Until its session ends, a waiter keeps its place and tries the token that the file has.
                 Err(error) if session.calls.nodes.may_get_token(&error) && !limit.is_over() => {}
                 Err(Error::Rejected(problem)) if let Some(newest) = newest_attempt(&problem) => {
-                    let attempt = numbers::next_after(newest);
+                    attempt = numbers::next_after(newest);
                     record_attempt(attempt);
                     pending.begin_attempt(attempt);
                     in_doubt = false;
@@ -79,6 +81,9 @@ impl ClientLockRequest {
                 Err(Error::Busy(problem))
                     if problem.code == ErrorCode::WaitTimeout && !limit.is_over() => {}
                 Err(error) => {
+                    if let Error::Lost(loss) = &error {
+                        session.end(loss.clone());
+                    }
                     if leaves_nothing_behind(&error, in_doubt) {
                         pending.state = AcquireOutcome::Nothing;
                     }
@@ -91,16 +96,21 @@ impl ClientLockRequest {
     async fn send(
         &self,
         session: &Session,
-        entries: &[Arc<ClientQueueEntry>],
+        attempt: Attempt,
         wait: Duration,
         is_granted_elsewhere: bool,
     ) -> Delivery<Vec<GrantBody>> {
         let calls = session.calls.with_timeout(self.request_timeout);
-        let attempt = entries.first().and_then(|entry| entry.attempt());
-        let copies = if attempt.is_some() { Copies::Harmless } else { Copies::Repeatable };
-        let call = self.call(session.id(), attempt, self.mode, wait).copies(copies);
+        let call = if self.transferred.is_some() {
+            // It never acquires the lock: not even a late copy.
+            let value = self.options.value.clone();
+            let change = RequestedChange { value, ..RequestedChange::default() };
+            self.change_call(session.id(), None, attempt, &change, wait)
+        } else {
+            self.call(session.id(), attempt, self.mode, wait)
+        };
         let delivery = calls.deliver_acquire(&call, is_granted_elsewhere).await;
-        match entries {
+        match self.locks.as_slice() {
             [_] => delivery.json().map(|grant| vec![grant]),
             _ => delivery.json().map(|body: GrantAllBody| body.grants),
         }
@@ -158,9 +168,11 @@ impl UnsettledAcquire {
         Self { session, entries, state: AcquireOutcome::Nothing }
     }
 
-    /// Starts another attempt after the previous one has ended: later calls name the new attempt.
+    /// Starts another attempt after the previous one has ended: later calls name the new attempt. No attempt of this client
+    /// acquired a transferred hold.
     fn begin_attempt(&self, attempt: Attempt) {
-        self.entries.iter().for_each(|entry| entry.begin_attempt(attempt));
+        let acquired = self.entries.iter().filter(|entry| entry.attempt().is_some());
+        acquired.for_each(|entry| entry.begin_attempt(attempt));
     }
 
     /// A multi-lock is granted as a whole, so one entry represents all.
@@ -226,11 +238,10 @@ fn new_hold(
     counted_from: Moment,
     request: &ClientLockRequest,
 ) -> Hold {
-    let max_hold =
-        request.options.max_hold.map(|max| (max, max_hold_end(&grant, max, counted_from)));
+    let max_hold = max_hold_of(&grant, request.options.max_hold, counted_from);
     entry.limits.send_replace(HoldLimits::new(request.progress_timeout, max_hold, Moment::now()));
     entry.set_shard(&grant.lock);
-    if !request.transferred {
+    if request.transferred.is_none() {
         // Another guard of the owner may have a stronger mode, which ends with that guard.
         grant.mode = request.mode.unwrap_or_default();
     }
@@ -239,11 +250,17 @@ fn new_hold(
     Hold { session: session.clone(), entry, grant }
 }
 
-/// The local end of a hold with `max_hold`. The cluster counts from the grant, which is not before `counted_from`. The
+/// The longest time of a hold and its local end. A hold that was transferred, or that another acquire of the owner began, may
+/// end although this request named no `max_hold`. The cluster counts from the grant, which is not before `counted_from`. The
 /// node that counted the remaining time may have been behind.
-fn max_hold_end(grant: &GrantBody, max: Duration, counted_from: Moment) -> Moment {
-    let left = grant.ends_in_ms.map_or(max, Duration::from_millis).min(max);
-    deadline(counted_from, left)
+fn max_hold_of(
+    grant: &GrantBody,
+    requested: Option<Duration>,
+    counted_from: Moment,
+) -> Option<(Duration, Moment)> {
+    let left = grant.ends_in_ms.map(Duration::from_millis);
+    let end = left.into_iter().chain(requested).min()?;
+    Some((requested.unwrap_or(end), deadline(counted_from, end)))
 }
 
 /// Whether a failed call certainly left no state in the cluster.

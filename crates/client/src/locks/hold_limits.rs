@@ -97,8 +97,14 @@ pub struct ReleaseRequest {
 }
 
 impl ReleaseRequest {
-    pub(crate) fn new(reason: Option<String>, wanted_in: Duration, revoke: bool) -> Self {
-        Self { reason, deadline: lease::deadline(Moment::now(), wanted_in), revoke }
+    /// `wanted_in` counts from `counted_from` or later.
+    pub(crate) fn new(
+        reason: Option<String>,
+        counted_from: Moment,
+        wanted_in: Duration,
+        revoke: bool,
+    ) -> Self {
+        Self { reason, deadline: lease::deadline(counted_from, wanted_in), revoke }
     }
 
     /// The time until the deadline; zero if it has passed.

@@ -227,7 +227,7 @@ impl<T> Lock<T> {
         Ok(ClientLockRequest {
             locks: locks.map_err(argument)?,
             owner: owner.map(Owner::new).transpose().map_err(argument)?,
-            transferred: false,
+            transferred: None,
             labels: Labels::new(labels).map_err(argument)?,
             progress_timeout: self.progress_timeout,
             mode: self.mode,

@@ -9,7 +9,8 @@ use holdfast_api::parameters::lock::{
 use holdfast_api::parameters::{ATTEMPT, CHANGE, INCARNATION, OWNER, WAIT};
 use holdfast_api::{Query, WAIT_MAX, lock_path};
 use holdfast_types::{
-    Attempt, Labels, LockName, Mode, Owner, SessionId, SessionName, ShardChoice, millis,
+    Attempt, FencingToken, Labels, LockName, Mode, Owner, SessionId, SessionName, ShardChoice,
+    millis,
 };
 
 use crate::calls::call::{Call, Copies};
@@ -86,8 +87,8 @@ pub(crate) struct ClientLockRequest {
     /// Never empty.
     pub(crate) locks: Vec<LockName>,
     pub(crate) owner: Option<Owner>,
-    /// Whether another session transferred the hold: no attempt of this client acquired it.
-    pub(crate) transferred: bool,
+    /// The token of a hold that another session transferred: no attempt of this client acquired it.
+    pub(crate) transferred: Option<FencingToken>,
     pub(crate) labels: Labels,
     pub(crate) progress_timeout: Option<Duration>,
     /// `None` is exclusive.
@@ -102,7 +103,7 @@ impl ClientLockRequest {
     pub(crate) fn reentry(&self, mode: Mode) -> Self {
         // The hold keeps its permits, of which some may be given back.
         let options = HoldOptions { enters: true, permits: None, ..self.options.clone() };
-        Self { transferred: false, mode: Some(mode), options, ..self.clone() }
+        Self { transferred: None, mode: Some(mode), options, ..self.clone() }
     }
 
     /// Builds the call that changes an attempt's hold; `by` is the number of the change. It never acquires the lock.
@@ -134,7 +135,7 @@ impl ClientLockRequest {
     pub(crate) fn call(
         &self,
         (session, incarnation): (&SessionName, SessionId),
-        attempt: Option<Attempt>,
+        attempt: Attempt,
         mode: Option<Mode>,
         wait: Duration,
     ) -> Call {
@@ -145,7 +146,7 @@ impl ClientLockRequest {
             .with(&SESSION, session)
             .with(&INCARNATION, &incarnation)
             .with_some(&OWNER, self.owner.as_ref())
-            .with_some(&ATTEMPT, attempt.as_ref())
+            .with(&ATTEMPT, &attempt)
             .with_some(&WAIT, Some(&wait).filter(|wait| !wait.is_zero()))
             .with_some(&QUEUE_MAX, options.queue_max.as_ref())
             .with_some(&MODE, mode.as_ref())
@@ -167,6 +168,6 @@ impl ClientLockRequest {
             [lock] => Call::new(Method::PUT, query.target(&lock_path(lock))),
             _ => Call::new(Method::POST, query.target(LOCKS_PATH)),
         };
-        call.wait(wait)
+        call.wait(wait).copies(Copies::Harmless)
     }
 }

@@ -79,6 +79,12 @@ impl ClientQueueEntry {
         }
     }
 
+    /// Creates the entry of a hold that another session transferred.
+    pub(crate) fn transferred(lock: LockName, owner: Option<Owner>, token: FencingToken) -> Self {
+        let token = Mutex::new(Some(token));
+        Self { token, ..Self::new(lock, owner, Attempt::UNNAMED, false) }
+    }
+
     /// Stores the name of the granted shard.
     pub(crate) fn set_shard(&self, granted: &LockName) {
         if self.sharded {

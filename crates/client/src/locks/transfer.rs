@@ -20,7 +20,7 @@ use thiserror::Error as ThisError;
 use crate::calls::call::Call;
 use crate::calls::retry::Delivery;
 use crate::clock::Moment;
-use crate::error::argument;
+use crate::error::{argument, is_hold_gone};
 use crate::http::Method;
 use crate::locks::acquire::leaves_nothing_behind;
 use crate::locks::held_locks::HeldLocks;
@@ -225,10 +225,9 @@ impl Lock {
         loop {
             let body: LockBody = session.calls.get(lock_path(lock)).await?;
             if let Some(token) = token_of(&body, session, request.owner.as_ref()) {
-                match request.clone().adopt(session, token).await? {
-                    Some(guard) => return Ok(Some(guard)),
-                    // The hold was lost between the two calls.
-                    None => continue,
+                // Without a guard, the hold was lost between the two calls, or an acquire of another program has it.
+                if let Some(guard) = request.clone().adopt(session, token).await? {
+                    return Ok(Some(guard));
                 }
             }
             let wait = limit.next_call();
@@ -248,7 +247,7 @@ impl Lock {
         let request = self.request()?;
         let options = HoldOptions { value: request.options.value, ..HoldOptions::default() };
         let owner = request.owner.clone().filter(|_| self.names_an_owner());
-        Ok(ClientLockRequest { owner, transferred: true, mode: None, options, ..request })
+        Ok(ClientLockRequest { owner, mode: None, options, ..request })
     }
 }
 
@@ -265,11 +264,10 @@ impl ClientLockRequest {
                 "this program has a guard of {lock} already"
             )));
         }
-        match self.acquire_one(session).await {
-            Ok(guard) if guard.token() == token => Ok(Some(guard)),
-            // The call acquired a free lock, which is not the transferred hold.
-            Ok(guard) => guard.release().await.map(|()| None),
-            Err(Error::Busy(_)) => Ok(None),
+        let adoption = Self { transferred: Some(token), ..self };
+        match adoption.acquire_one(session).await {
+            Ok(guard) => Ok(Some(guard)),
+            Err(error) if is_hold_gone(&error) => Ok(None),
             Err(error) => Err(error),
         }
     }

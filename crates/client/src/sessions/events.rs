@@ -100,13 +100,14 @@ impl SessionPoll {
         &mut self,
         session: &Session,
         known_holds: &[KnownHold],
-        answer: SessionEventsBody,
+        Answer { body: answer, sent }: Answer<SessionEventsBody>,
         held: Duration,
     ) {
         self.failures = 0;
         self.since = answer.session.revision.or(self.since);
+        let counted_from = sent.plus(Duration::from_millis(answer.waited_ms));
         for event in &answer.events {
-            deliver_event(session, event);
+            deliver_event(session, event, counted_from);
         }
         if answer.gap.is_some() {
             read_release_requests(session, known_holds, held / READ_PART).await;
@@ -192,7 +193,8 @@ impl SessionPoll {
     }
 }
 
-fn deliver_event(session: &Session, event: &EventBody) {
+/// The times of the event count from `counted_from`.
+fn deliver_event(session: &Session, event: &EventBody, counted_from: Moment) {
     let entries = session.entries.of_hold(&event.lock, event.token);
     match event.kind {
         EventKind::Granted => {}
@@ -205,6 +207,7 @@ fn deliver_event(session: &Session, event: &EventBody) {
         EventKind::ReleaseRequested => {
             let request = ReleaseRequest::new(
                 event.reason.clone(),
+                counted_from,
                 Duration::from_millis(event.wanted_in_ms.unwrap_or(0)),
                 event.revoke.unwrap_or(false),
             );
@@ -237,12 +240,13 @@ fn loss_of(entry: &ClientQueueEntry, event: &EventBody) -> Loss {
 async fn read_release_requests(session: &Session, known_holds: &[KnownHold], timeout: Duration) {
     let calls = session.calls.with_timeout(timeout);
     for (entry, token) in known_holds {
+        let sent = Moment::now();
         let Ok(body) = calls.get::<LockBody>(lock_path(entry.lock())).await else { continue };
         let mut holders = body.holders.into_iter();
         let holder = holders.find(|holder| is_hold_of(session, holder, *token));
         if let Some(request) = holder.and_then(|holder| holder.release_request) {
             let wanted_in = Duration::from_millis(request.wanted_in_ms);
-            let request = ReleaseRequest::new(request.reason, wanted_in, request.revoke);
+            let request = ReleaseRequest::new(request.reason, sent, wanted_in, request.revoke);
             let known = entry.release_request.borrow().clone();
             if known.is_none_or(|known| !known.is_same(&request)) {
                 entry.request_release(request);

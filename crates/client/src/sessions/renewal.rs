@@ -120,7 +120,7 @@ async fn poll(
             let held = Duration::from_millis(answer.body.waited_ms.saturating_add(expires_in));
             let acknowledged = Acknowledged { counted_from: answer.sent, held };
             if session.acknowledge(acknowledged).is_ok() {
-                events.deliver(session, &known_holds, answer.body, held).await;
+                events.deliver(session, &known_holds, answer, held).await;
             }
         }
         Err(Error::Lost(loss)) => session.end(loss),

@@ -182,7 +182,8 @@ impl Session {
         released
     }
 
-    /// Releases entries in the background, until the outcome is certain or the session is over.
+    /// Releases entries in the background, until the outcome is certain, the session is over, or the client is gone. Another
+    /// program may renew a session that the caller named, so its deadline here is not its end.
     pub(crate) fn release_in_background(self: &Arc<Self>, entries: Vec<Arc<ClientQueueEntry>>) {
         enter_leaving(&entries);
         self.pending.spawn_on(release_until_certain(self.clone(), entries), &self.runtime);
@@ -194,8 +195,11 @@ impl Session {
     fields(lock = %spans::locks(&entries), session = %session.name, background = true)
 )]
 async fn release_until_certain(session: Arc<Session>, entries: Vec<Arc<ClientQueueEntry>>) {
-    while session.is_alive() {
+    while session.is_alive() || !session.is_own {
         if !session.release(&entries).await.is_err_and(|error| error.is_uncertain()) {
+            break;
+        }
+        if !session.is_alive() && !session.users.borrow().client {
             break;
         }
     }

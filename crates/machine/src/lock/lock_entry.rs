@@ -190,8 +190,12 @@ impl LockEntry {
         self.claims.end_wait(self.held_mode(), began)
     }
 
-    /// The stamp at which its `max_hold` ends.
+    /// The stamp at which its `max_hold` ends, or a release request revokes it.
     pub(crate) fn ends_at(&self) -> Option<Stamp> {
+        self.next_end().map(|(at, _)| at)
+    }
+
+    fn max_hold_ends_at(&self) -> Option<Stamp> {
         let since = self.hold.as_ref()?.since;
         Some(Stamp(since.0.saturating_add(self.options().max_hold_ms?)))
     }
@@ -202,7 +206,7 @@ impl LockEntry {
 
     /// The stamp at which a timer ends its hold, and the cause.
     pub(crate) fn next_end(&self) -> Option<(Stamp, LossCause)> {
-        let ends = self.ends_at().map(|end| (end, LossCause::MaxHold));
+        let ends = self.max_hold_ends_at().map(|end| (end, LossCause::MaxHold));
         let revoked = self.release_request().filter(|request| request.revoke);
         let revoked = revoked.map(|request| (request.deadline, LossCause::Revoked));
         [ends, revoked].into_iter().flatten().min_by_key(|(at, _)| *at)

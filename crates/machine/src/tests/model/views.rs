@@ -27,7 +27,7 @@ impl Model {
             permits: entry.permits,
             slots: hold.slots,
             upgrading: entry.mode != entry.held,
-            ends_at: entry.ends_at().map(Stamp),
+            ends_at: entry.next_end().map(Stamp),
             value: entry.value.clone(),
             durable: entry.durable.clone(),
         }
@@ -111,7 +111,7 @@ impl Model {
             permits: entry.permits,
             slots: hold.slots,
             floor: FencingToken(self.floor(lock)),
-            ends_at: entry.ends_at().map(Stamp),
+            ends_at: entry.next_end().map(Stamp),
             ttl: session.ttl,
             hold_count: entry.claims.len() as u32,
             renewed,
