@@ -10,6 +10,7 @@ use axum::http::header::{ACCEPT, AUTHORIZATION, HOST, ORIGIN};
 use axum::http::request::Parts;
 use axum::http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode};
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use holdfast_api::{
     ErrorCode, HOLDFAST_LEADER, HOLDFAST_NODE, HOLDFAST_REVISION, Problem, escape_query,
 };
@@ -125,7 +126,16 @@ impl ApiCalls {
         self.send(&call.method, &call.target()).await
     }
 
-    async fn send(&self, method: &Method, target: &str) -> ApiResult<ApiAnswer> {
+    /// Boxed: otherwise the future of each page contains the future of each of its calls.
+    fn send<'a>(
+        &'a self,
+        method: &'a Method,
+        target: &'a str,
+    ) -> BoxFuture<'a, ApiResult<ApiAnswer>> {
+        Box::pin(self.send_call(method, target))
+    }
+
+    async fn send_call(&self, method: &Method, target: &str) -> ApiResult<ApiAnswer> {
         let mut request = Request::new(Body::empty());
         *request.method_mut() = method.clone();
         *request.uri_mut() = target.parse().map_err(|error| unreadable(target, &error))?;

@@ -22,7 +22,7 @@ mod text;
 mod time;
 
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use axum::Router;
 use axum::body::Body;
@@ -46,6 +46,8 @@ use crate::request::{NotShown, PageRequest};
 
 /// The longest form.
 const FORM_BYTES_MAX: usize = 16 * 1024;
+/// The time for the whole form. Its sender may have no credential.
+const FORM_TIMEOUT: Duration = Duration::from_secs(10);
 const PREFIX: &str = "/ui/";
 
 /// What the console needs from its node.
@@ -99,9 +101,15 @@ async fn serve(State(console): State<Arc<ConsoleState>>, request: Request) -> Re
     if let Some(asset) = assets::find(path) {
         return assets::reply(asset, &parts.headers);
     }
-    let form = match Limited::new(body, FORM_BYTES_MAX).collect().await {
-        Ok(form) => String::from_utf8_lossy(&form.to_bytes()).into_owned(),
-        Err(error) => {
+    let form = Limited::new(body, FORM_BYTES_MAX).collect();
+    let form = match tokio::time::timeout(FORM_TIMEOUT, form).await {
+        Ok(Ok(form)) => String::from_utf8_lossy(&form.to_bytes()).into_owned(),
+        Err(_) => {
+            let code = (ErrorCode::InvalidArgument, StatusCode::REQUEST_TIMEOUT);
+            let detail = "the form did not arrive in time";
+            return failure(None, &call::problem(code, detail, "send it again"));
+        }
+        Ok(Err(error)) => {
             let code = (ErrorCode::PayloadTooLarge, StatusCode::PAYLOAD_TOO_LARGE);
             return failure(None, &call::problem(code, error.to_string(), "send a shorter text"));
         }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use holdfast_service::{ConnectionPlace, RequestContext, Service, SessionStream, StreamEnd};
-use holdfast_tls::{FailureReason, MaybeTlsStream, NodePort};
+use holdfast_tls::{FailureReason, MaybeTlsStream, NodePort, PendingConnection};
 use holdfast_zkwire::{ConnectResponse, ErrorCode, encode_reply, xid};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::watch;
@@ -37,7 +37,7 @@ const DISCARD_TIME: Duration = Duration::from_secs(1);
 
 /// Serves one connection until it ends.
 pub(crate) async fn serve_connection(
-    stream: MaybeTlsStream,
+    (stream, pending): (MaybeTlsStream, PendingConnection),
     peer: SocketAddr,
     context: Arc<ServerContext>,
     guard: ConnectionGuard,
@@ -53,11 +53,11 @@ pub(crate) async fn serve_connection(
             // Without TLS the two directions share no lock.
             MaybeTlsStream::Plain(mut tcp) => {
                 let (reader, writer) = tcp.split();
-                caller.serve(reader, writer, shutdown).await;
+                caller.serve((reader, writer), pending, shutdown).await;
             }
             stream @ MaybeTlsStream::Tls(_) => {
                 let (reader, writer) = tokio::io::split(stream);
-                caller.serve(reader, writer, shutdown).await;
+                caller.serve((reader, writer), pending, shutdown).await;
             }
         }
     };
@@ -81,34 +81,57 @@ struct ZkCaller<'a> {
 impl ZkCaller<'_> {
     async fn serve<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
         mut self,
-        reader: R,
-        mut writer: W,
+        (reader, mut writer): (R, W),
+        pending: PendingConnection,
         shutdown: watch::Receiver<Shutdown>,
     ) {
         let Self { context, peer, .. } = self;
-        let deadline = Instant::now() + context.config.handshake_timeout;
         let mut frames =
             FrameReader::new(reader, HANDSHAKE_FRAME_MAX.min(context.config.frame_bytes_max));
+        let opened = tokio::select! {
+            opened = self.open(&mut frames, &mut writer) => opened,
+            () = pending.evicted() => {
+                record_rejected(context, peer, FailureReason::Evicted, &"no session");
+                None
+            }
+        };
+        drop(pending);
+        if let Some(opened) = opened {
+            frames.set_frame_bytes_max(context.config.frame_bytes_max);
+            let Self { guard, identities, .. } = self;
+            let connection = Connection { context, peer, guard };
+            connection.serve(opened, identities, (&mut frames, &mut writer), shutdown).await;
+        }
+        // Closes the sending side first, so that the last reply arrives.
+        drop(writer.shutdown().await);
+        drop(timeout(DISCARD_TIME, frames.discard(DISCARD_MAX)).await);
+    }
+
+    /// Answers a four-letter word, or opens the session of the first frame and returns the first bytes that its client reads
+    /// from it.
+    async fn open<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
+        &mut self,
+        frames: &mut FrameReader<R>,
+        writer: &mut W,
+    ) -> Option<(Session, Bytes)> {
+        let Self { context, peer, .. } = *self;
+        let deadline = Instant::now() + context.config.handshake_timeout;
         match timeout_at(deadline, frames.opening()).await {
             Ok(Ok(Opening::Word(word))) => {
                 let answer = four_letter::answer(context, word, &self.service()).await;
                 context.metrics.words().inc();
-                send(&mut writer, answer.as_bytes(), &context.config).await;
+                send(writer, answer.as_bytes(), &context.config).await;
             }
             Ok(Ok(Opening::Frame(frame))) => {
-                match self.open_session(frame, &mut frames, &mut writer, deadline).await {
-                    Ok((session, first)) => {
+                match self.open_session(frame, frames, writer, deadline).await {
+                    Ok(opened) => {
                         context.config.failures.proved(NodePort::ZooKeeper, peer.ip());
-                        frames.set_frame_bytes_max(context.config.frame_bytes_max);
-                        let Self { guard, identities, .. } = self;
-                        let connection = Connection { context, peer, guard };
-                        let ends = (&mut frames, &mut writer);
-                        connection.serve((session, first), identities, ends, shutdown).await;
+                        return Some(opened);
                     }
-                    Err(error) => reject(context, peer, &mut writer, error).await,
+                    Err(error) => reject(context, peer, writer, error).await,
                 }
             }
-            Ok(Err(error)) => reject(context, peer, &mut writer, HandshakeError::Read(error)).await,
+            Ok(Err(error)) => reject(context, peer, writer, HandshakeError::Read(error)).await,
             Err(_) => drop(record_rejected(
                 context,
                 peer,
@@ -116,9 +139,7 @@ impl ZkCaller<'_> {
                 &"no handshake in time",
             )),
         }
-        // Closes the sending side first, so that the last reply arrives.
-        drop(writer.shutdown().await);
-        drop(timeout(DISCARD_TIME, frames.discard(DISCARD_MAX)).await);
+        None
     }
 
     fn service(&self) -> Service {

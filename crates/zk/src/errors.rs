@@ -96,7 +96,6 @@ pub(crate) fn error_code(rejection: &Rejection) -> ErrorCode {
         | Rejection::OtherCluster
         | Rejection::LevelTooLow { .. }
         | Rejection::LevelStep { .. }
-        | Rejection::LevelInUse { .. }
         | Rejection::Recipe(_) => ErrorCode::SystemError,
     }
 }

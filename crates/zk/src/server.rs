@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use holdfast_service::Service;
 use holdfast_tls::{
-    CallerFailures, FailureReason, MaybeTlsStream, NodePort, PendingConnections, TlsAcceptor,
+    CallerFailures, FailureReason, MaybeTlsStream, NodePort, PendingConnection, PendingConnections,
+    TlsAcceptor,
 };
 use holdfast_trace::Sampler;
 use tokio::net::{TcpListener, TcpStream};
@@ -63,7 +64,7 @@ pub async fn serve(
 }
 
 struct ZkServer {
-    /// The connections without a complete TLS handshake.
+    /// The connections without a session.
     pending: PendingConnections,
     /// One permit for each connection.
     permits: Arc<Semaphore>,
@@ -107,14 +108,16 @@ impl ZkServer {
         open.inc();
         let mut shutdown = self.shutdown.subscribe();
         let (context, tls, pending) =
-            (self.context.clone(), self.tls.clone(), self.pending.clone());
+            (self.context.clone(), self.tls.clone(), self.pending.begin(peer.ip()));
         tokio::spawn(async move {
             let stream = tokio::select! {
                 stream = handshake(stream, tls, peer.ip(), (&pending, &context.config.failures)) => stream,
                 _ = shutdown.wait_for(|shutdown| *shutdown != Shutdown::NotStarted) => None,
             };
             match stream {
-                Some(stream) => serve_connection(stream, peer, context, guard, shutdown).await,
+                Some(stream) => {
+                    serve_connection((stream, pending), peer, context, guard, shutdown).await;
+                }
                 None => drop(context.metrics.dropped().inc()),
             }
             open.dec();
@@ -154,17 +157,19 @@ async fn handshake(
     stream: TcpStream,
     tls: Option<TlsAcceptor>,
     source: IpAddr,
-    (pending, failures): (&PendingConnections, &CallerFailures),
+    (pending, failures): (&PendingConnection, &CallerFailures),
 ) -> Option<MaybeTlsStream> {
     let Some(tls) = tls else { return Some(MaybeTlsStream::Plain(stream)) };
     let accepting = async {
         failures.wait(NodePort::ZooKeeper, source).await;
         tls.accept(stream).await
     };
-    let (reason, detail) = match pending.run(source, accepting).await {
-        Some(Ok(stream)) => return Some(stream),
-        Some(Err(error)) => (error.reason()?, error.to_string()),
-        None => (FailureReason::Evicted, "no handshake".to_owned()),
+    let (reason, detail) = tokio::select! {
+        accepted = accepting => match accepted {
+            Ok(stream) => return Some(stream),
+            Err(error) => (error.reason()?, error.to_string()),
+        },
+        () = pending.evicted() => (FailureReason::Evicted, "no handshake".to_owned()),
     };
     failures.record(NodePort::ZooKeeper, source, reason, &detail);
     None

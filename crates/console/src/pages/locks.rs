@@ -106,8 +106,8 @@ async fn find(api: &ApiCalls, search: &LockSearch<'_>) -> ApiResult<LockRows> {
     }
     let mut found = every_lock(api, search, SEARCHED_MAX).await?;
     match search.order {
-        "waiters" => found.locks.sort_by_key(|lock| std::cmp::Reverse(lock.waiters)),
-        "age" => found.locks.sort_by_key(|lock| std::cmp::Reverse(oldest_hold(lock))),
+        "waiters" => sort_descending(&mut found.locks, |lock| lock.waiters.into()),
+        "age" => sort_descending(&mut found.locks, oldest_hold),
         _ => {}
     }
     found.is_cut |= found.locks.len() > ROWS;
@@ -266,6 +266,11 @@ fn row(table: &str, lock: &LockBody, now: Stamp) -> Markup {
             td class="number" data-field="token" { @if let Some(token) = lock.last_token { (token) } }
         }
     }
+}
+
+/// Sorts by a number, the greatest first.
+pub(super) fn sort_descending(locks: &mut [LockBody], number: fn(&LockBody) -> u64) {
+    locks.sort_by_key(|lock| std::cmp::Reverse(number(lock)));
 }
 
 /// The age of the oldest hold that the list shows, milliseconds.

@@ -4,7 +4,7 @@ use futures_util::FutureExt as _;
 use holdfast_api::{AlarmsBody, ClusterBody, ContentionBody, LockBody, LocksBody};
 use maud::{Markup, html};
 
-use super::locks::{first_call, lock_table, oldest_hold};
+use super::locks::{first_call, lock_table, oldest_hold, sort_descending};
 use super::plots;
 use crate::call::ApiResult;
 use crate::layout::missing;
@@ -140,7 +140,7 @@ fn oldest(request: &PageRequest, held: LocksBody) -> Markup {
     let is_cut = held.next_page_token.is_some();
     let mut locks = held.locks;
     let number = locks.len() as u64;
-    locks.sort_by_key(|lock| std::cmp::Reverse(oldest_hold(lock)));
+    sort_descending(&mut locks, oldest_hold);
     locks.truncate(ROWS);
     html! {
         section id="holders" aria-labelledby="holders-title" {

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use holdfast_lab::zk::{ZkClient, children, create, delete, exists, get, set};
 use holdfast_service::{AccessTokenSecret, Principal, RequestContext, Service};
 use holdfast_types::{
-    Actor, AuthChange, AuthMode, NamespaceName, QuotaKind, Quotas, RoleName, SubjectName,
-    TokenLifetime,
+    Actor, AuthChange, AuthMode, NamespaceName, QuotaKind, Quotas, RoleName, SessionId,
+    SubjectName, TokenLifetime,
 };
 use holdfast_zk::ZkConfig;
 use holdfast_zkwire::{
@@ -319,8 +319,8 @@ async fn a_session_opened_before_its_access_token_belongs_to_the_subject() {
     assert_eq!(authenticate(&mut ci, &format!("root:{}", root.reveal())).await, 0);
     assert_eq!(authenticate(&mut ci, &format!("ci:{}", token.reveal())).await, 0);
     ci.done(create("/app", 0)).await;
-    assert_eq!(admin.close_sessions_of(&subject("root")).await.unwrap(), 0);
-    assert_eq!(admin.close_sessions_of(&subject("ci")).await.unwrap(), 1);
+    assert_eq!(admin.close_sessions_of(&subject("root"), SessionId(u64::MAX)).await.unwrap(), 0);
+    assert_eq!(admin.close_sessions_of(&subject("ci"), SessionId(u64::MAX)).await.unwrap(), 1);
     ci.closed().await;
     assert_eq!(other.error(get("/app", false)).await, -102);
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use holdfast_lab::zk::{ZkClient, create, create_with, exists, get, new_session};
 use holdfast_lab::{DEADLINE, until};
 use holdfast_service::{AccessTokenSecret, ReadMode, Service};
-use holdfast_types::{AuthChange, AuthMode, RoleName, TokenLifetime};
+use holdfast_types::{AuthChange, AuthMode, RoleName, SessionId, TokenLifetime};
 use holdfast_zk::ZkConfig;
 use holdfast_zkwire::{Acl, ConnectRequest, Request, Response, encode_request, xid};
 
@@ -90,7 +90,7 @@ async fn the_session_has_the_id_that_the_client_got_before_its_credential() {
     moved.done(create("/app/more", 1)).await;
     assert_eq!(client.error(create("/app/late", 1)).await, -118, "the session has moved");
     assert_eq!(sessions(&admin).await, 1);
-    assert_eq!(admin.close_sessions_of(&subject("ci")).await.unwrap(), 1);
+    assert_eq!(admin.close_sessions_of(&subject("ci"), SessionId(u64::MAX)).await.unwrap(), 1);
 }
 
 /// Java's Netty client does not wait for the response to its first frame, kazoo does.
@@ -253,7 +253,7 @@ async fn a_session_of_the_mode_off_becomes_the_subjects_when_it_returns() {
     early.done(Request::Ping).await;
     assert_eq!(authenticate(&mut again, &credentials("ci", &token)).await, 0);
     early.closed().await;
-    assert_eq!(admin.close_sessions_of(&subject("ci")).await.unwrap(), 1);
+    assert_eq!(admin.close_sessions_of(&subject("ci"), SessionId(u64::MAX)).await.unwrap(), 1);
     again.closed().await;
 }
 
