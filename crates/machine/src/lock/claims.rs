@@ -108,6 +108,11 @@ impl Claims {
         self.0.iter().map(|claim| claim.mode).fold(Mode::Shared, Mode::stronger)
     }
 
+    /// The smallest attempt of the claims.
+    pub(crate) fn oldest(&self) -> Attempt {
+        self.0.first().map_or(Attempt::UNNAMED, |claim| claim.attempt)
+    }
+
     /// The largest attempt, of the claims and of their changes.
     pub(crate) fn newest(&self) -> Attempt {
         self.0.iter().map(LockClaim::newest).fold(Attempt::UNNAMED, Attempt::max)

@@ -1,13 +1,16 @@
 //! The cooldowns of a lock: periods in which it is not granted.
 //!
 //! A cooldown starts with a grant (`cooldown`), an early release (`min_hold`), or the loss of a holder that may not
-//! have observed it (`lock_delay`). It ends when its timer runs (`timers.rs`). A lock delay also ends when every lost
-//! session has acknowledged its loss. A break ends the other two. Bound: a lock delay stores [`LockDelay::LOST_MAX`] lost
-//! sessions.
+//! have observed it (`lock_delay`). It ends when its timer runs (`timers.rs`). A lock delay also ends when every loss is
+//! acknowledged: by a release that names the lost hold, or by the close of its session. A break ends the other two. Bound: a
+//! lock delay stores [`LockDelay::LOST_MAX`] lost holds.
 
 use std::sync::Arc;
 
-use holdfast_types::{Cooldown, CooldownCause, LockEvent, LockName, LossCause, SessionName, Stamp};
+use holdfast_types::{
+    Attempt, Cooldown, CooldownCause, FencingToken, HoldName, LockEvent, LockName, LossCause,
+    Owner, ReleaseTarget, SessionName, Stamp,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::Machine;
@@ -35,9 +38,39 @@ pub(crate) struct GrantInterval {
 pub(crate) struct LockDelay {
     pub(crate) since: Stamp,
     pub(crate) until: Stamp,
-    /// Lost sessions that have not acknowledged the loss, sorted. The last acknowledgement ends the delay. Empty if too
-    /// many sessions were lost: the delay then lasts its full time.
-    pub(crate) lost: Vec<SessionName>,
+    /// Lost holds whose loss is not acknowledged, sorted. The last acknowledgement ends the delay. Empty if too many holds were
+    /// lost: the delay then lasts its full time.
+    pub(crate) lost: Vec<LostHold>,
+}
+
+/// A hold whose holder may not have observed its loss.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub(crate) struct LostHold {
+    pub(crate) session: SessionName,
+    owner: Owner,
+    token: FencingToken,
+    /// The oldest attempt: of nested attempts, the one that is released last.
+    attempt: Attempt,
+}
+
+impl LostHold {
+    fn of(entry: &LockEntry, token: FencingToken) -> Self {
+        let (session, owner) = (entry.session_name.clone(), entry.owner.clone());
+        Self { session, owner, token, attempt: entry.claims.oldest() }
+    }
+
+    /// Whether a release by an owner of its session means the hold.
+    pub(crate) fn is_meant_by(&self, owner: &Owner, target: ReleaseTarget) -> bool {
+        let is_named = match target {
+            ReleaseTarget::AnyEntry | ReleaseTarget::Permits(HoldName::Unnamed, _) => true,
+            ReleaseTarget::Attempt(attempt)
+            | ReleaseTarget::Permits(HoldName::Attempt(attempt), _) => attempt == self.attempt,
+            ReleaseTarget::Hold(token) | ReleaseTarget::Permits(HoldName::Token(token), _) => {
+                token == self.token
+            }
+        };
+        is_named && *owner == self.owner
+    }
 }
 
 impl LockDelay {
@@ -61,37 +94,38 @@ impl Cooldowns {
         self.longest().until
     }
 
-    /// The sessions whose acknowledgements can end the lock delay.
-    pub(crate) fn lost(&self) -> &[SessionName] {
+    /// The lost holds whose acknowledgements can end the lock delay.
+    pub(crate) fn lost(&self) -> &[LostHold] {
         self.delay.as_ref().map_or(&[], |delay| &delay.lost)
     }
 
-    /// Adds a lost session that has not acknowledged its loss.
-    pub(crate) fn add_loss(&mut self, session: &SessionName, now: Stamp, ms: u64) {
+    /// Adds a hold whose loss is not acknowledged.
+    pub(crate) fn add_loss(&mut self, lost: LostHold, now: Stamp, ms: u64) {
         let until = later(now, ms);
         let Some(delay) = &mut self.delay else {
-            self.delay = Some(LockDelay { since: now, until, lost: vec![session.clone()] });
+            self.delay = Some(LockDelay { since: now, until, lost: vec![lost] });
             return;
         };
         (delay.since, delay.until) = (delay.since.max(now), delay.until.max(until));
         if delay.lost.len() >= LockDelay::LOST_MAX {
             delay.lost.clear();
         } else if !delay.lost.is_empty()
-            && let Err(at) = delay.lost.binary_search(session)
+            && let Err(at) = delay.lost.binary_search(&lost)
         {
-            delay.lost.insert(at, session.clone());
+            delay.lost.insert(at, lost);
         }
     }
 
-    /// Removes a session that has acknowledged its loss. Returns false if the delay did not wait for it.
-    pub(crate) fn acknowledge(&mut self, session: &SessionName) -> bool {
+    /// Removes the lost holds that are meant. Returns false if the delay waited for none of them.
+    fn acknowledge(&mut self, is_meant: impl Fn(&LostHold) -> bool) -> bool {
         let Some(delay) = &mut self.delay else { return false };
-        let Ok(at) = delay.lost.binary_search(session) else { return false };
-        delay.lost.remove(at);
-        if delay.lost.is_empty() {
+        let before = delay.lost.len();
+        delay.lost.retain(|lost| !is_meant(lost));
+        let acknowledged = delay.lost.len() < before;
+        if acknowledged && delay.lost.is_empty() {
             self.delay = None;
         }
-        true
+        acknowledged
     }
 
     /// Returns `None` if there is no cooldown to store.
@@ -140,7 +174,7 @@ impl Machine {
         let mut cooldowns = indexed.cooldowns();
         cooldowns.min_hold = cooldowns.min_hold.max(min_hold);
         if let Some(ms) = delay_ms {
-            cooldowns.add_loss(&gone.session_name, ctx.now, ms);
+            cooldowns.add_loss(LostHold::of(gone, hold.token), ctx.now, ms);
         }
         self.set_cooldowns(lock, cooldowns, ctx);
     }
@@ -196,24 +230,24 @@ impl Machine {
         self.set_cooldowns(lock, Cooldowns { delay, ..Cooldowns::NONE }, ctx);
     }
 
-    /// Acknowledges all losses of a session. Ends the lock delays that wait for no other session.
+    /// Acknowledges all losses of a session. Ends the lock delays that wait for no other one.
     pub(crate) fn acknowledge_losses(&mut self, session: &SessionName, ctx: &mut ApplyContext<'_>) {
         let locks: Vec<LockName> = self.locks.delayed_by(session).cloned().collect();
         for lock in locks {
-            self.acknowledge_loss(session, &lock, ctx);
+            self.acknowledge_loss(&lock, |lost| lost.session == *session, ctx);
         }
     }
 
-    /// As [`Machine::acknowledge_losses`], for one lock. Returns false if its lock delay did not wait for the session.
+    /// Acknowledges the losses of a lock that are meant. Returns false if its lock delay waited for none of them.
     pub(crate) fn acknowledge_loss(
         &mut self,
-        session: &SessionName,
         lock: &LockName,
+        is_meant: impl Fn(&LostHold) -> bool,
         ctx: &mut ApplyContext<'_>,
     ) -> bool {
         let Some(indexed) = self.locks.get(lock) else { return false };
         let mut cooldowns = indexed.cooldowns();
-        let acknowledged = cooldowns.acknowledge(session);
+        let acknowledged = cooldowns.acknowledge(is_meant);
         if acknowledged {
             self.set_cooldowns(lock, cooldowns, ctx);
             self.grant_next(lock, ctx);

@@ -126,9 +126,10 @@ impl Tally {
         }
     }
 
-    /// The lost sessions that can end its lock delay.
+    /// The sessions of the lost holds that can end its lock delay.
     fn lost(&self) -> impl Iterator<Item = &SessionName> {
-        self.cooldowns.iter().flat_map(|cooldowns| cooldowns.lost())
+        let lost = self.cooldowns.iter().flat_map(|cooldowns| cooldowns.lost());
+        lost.map(|hold| &hold.session)
     }
 }
 

@@ -27,7 +27,7 @@ impl Machine {
             }
             ended @ (Some(KnownSession::Ended { end: SessionEnd::Closed, .. }) | None) => {
                 for lock in locks.iter() {
-                    self.acknowledge_losses_in(&session, lock, ctx);
+                    self.acknowledge_losses_in(&session, lock, (&owner, target), ctx);
                 }
                 return match target {
                     ReleaseTarget::Attempt(attempt) => {
@@ -48,7 +48,7 @@ impl Machine {
             let own: Vec<Arc<LockEntry>> =
                 self.entries_of_owner(id, &lock, &owner).cloned().collect();
             if own.is_empty() {
-                let lost = self.acknowledge_losses_in(&session, &lock, ctx);
+                let lost = self.acknowledge_losses_in(&session, &lock, (&owner, target), ctx);
                 self.release_again(id, &lock, &owner, target, lost);
                 let only = locks.single().is_some() && target == ReleaseTarget::AnyEntry;
                 if only && !lost {

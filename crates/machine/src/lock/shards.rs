@@ -6,13 +6,14 @@
 //! Bound: [`LockPolicy::SHARDS_MAX`] shards.
 
 use holdfast_types::{
-    Acquire, Bound, LockName, LockPolicy, LockRejection, Owner, Rejection, SessionId, SessionName,
-    ShardChoice, ShardRequest, ShardView, Stamp, Ticket, ZnodePath,
+    Acquire, Bound, LockName, LockPolicy, LockRejection, Owner, Rejection, ReleaseTarget,
+    SessionId, SessionName, ShardChoice, ShardRequest, ShardView, Stamp, Ticket, ZnodePath,
 };
 
 use crate::Machine;
 use crate::context::{ApplyContext, limit_reached};
 use crate::lock::acquire::in_lock;
+use crate::lock::cooldown::LostHold;
 use crate::lock::index::{Lock, SessionLockKey, StoredPolicy};
 use crate::lock::rank::GrantRequest;
 use crate::session::store::KnownSession;
@@ -159,19 +160,22 @@ impl Machine {
         own.unwrap_or(lock)
     }
 
-    /// As [`Machine::acknowledge_loss`], for a lock and its shards.
+    /// Acknowledges the losses that a release means, for a lock and its shards. A late copy of an older release means none.
     pub(crate) fn acknowledge_losses_in(
         &mut self,
         session: &SessionName,
         lock: &LockName,
+        (owner, target): (&Owner, ReleaseTarget),
         ctx: &mut ApplyContext<'_>,
     ) -> bool {
-        let mut acknowledged = self.acknowledge_loss(session, lock, ctx);
+        let is_meant =
+            |lost: &LostHold| lost.session == *session && lost.is_meant_by(owner, target);
+        let mut acknowledged = self.acknowledge_loss(lock, is_meant, ctx);
         if self.shard_count(lock).is_some() {
             let delayed = self.locks.delayed_by(session);
             let delayed = delayed.filter(|other| ShardRequest::shard_index(lock, other).is_some());
             for shard in delayed.cloned().collect::<Vec<_>>() {
-                acknowledged |= self.acknowledge_loss(session, &shard, ctx);
+                acknowledged |= self.acknowledge_loss(&shard, is_meant, ctx);
             }
         }
         acknowledged

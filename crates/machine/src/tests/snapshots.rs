@@ -115,7 +115,7 @@ fn the_digests_of_a_schema_are_fixed() {
     let machine = machine();
     assert_eq!(
         (DIGEST_SCHEMA, machine.digest(), machine.state_digest()),
-        (12, 15_452_909_980_704_382_402, 4_808_656_855_403_097_522)
+        (1, 14_524_874_613_863_986_426, 4_808_656_855_403_097_522)
     );
 }
 

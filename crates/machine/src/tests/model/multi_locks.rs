@@ -168,7 +168,7 @@ impl Model {
                 return Err(self.gone(session));
             }
             for lock in locks.iter() {
-                self.acknowledge_loss(&session, lock);
+                self.acknowledge_loss(&session, lock, &owner, target);
             }
             return match (target, end) {
                 (ReleaseTarget::Attempt(attempt), _) => {
@@ -183,7 +183,7 @@ impl Model {
         for lock in locks.iter() {
             let meant = self.meant_entries(lock, (id, &owner), target);
             if self.own_entry(lock, id, &owner).is_none() {
-                let acknowledged = self.acknowledge_loss(&session, lock);
+                let acknowledged = self.acknowledge_loss(&session, lock, &owner, target);
                 match target {
                     ReleaseTarget::Attempt(attempt) => {
                         self.end_attempt((&session, lock, &owner), attempt);

@@ -219,7 +219,7 @@ impl Model {
             if end == Some(SessionEnd::Expired) {
                 return Err(self.gone(name));
             }
-            self.acknowledge_loss(&name, &lock);
+            self.acknowledge_loss(&name, &lock, &owner, target);
             return match (target, end) {
                 (ReleaseTarget::Attempt(attempt), _) => {
                     self.end_attempt((&name, &lock, &owner), attempt);
@@ -232,7 +232,7 @@ impl Model {
         let id = session.id;
         if self.own_entry(&lock, id, &owner).is_none() {
             let released = session.released.contains(&(lock.clone(), owner.clone()));
-            let acknowledged = self.acknowledge_loss(&name, &lock);
+            let acknowledged = self.acknowledge_loss(&name, &lock, &owner, target);
             match target {
                 ReleaseTarget::Attempt(attempt) => {
                     self.end_attempt((&name, &lock, &owner), attempt);

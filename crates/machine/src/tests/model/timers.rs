@@ -13,8 +13,16 @@ pub(super) struct CooldownState {
     kept_until: Option<u64>,
     /// The last grant under a cooldown.
     granted_at: Option<u64>,
-    /// The stamp of the last unclean loss, and the losers that have not acknowledged it.
-    lost: Option<(u64, Vec<SessionName>)>,
+    /// The stamp of the last unclean loss, and the lost holds whose loss is not acknowledged.
+    lost: Option<(u64, Vec<Loser>)>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Loser {
+    name: SessionName,
+    owner: Owner,
+    token: u64,
+    first: Attempt,
 }
 
 /// Whether the loser may be unaware of the loss.
@@ -104,25 +112,49 @@ impl Model {
         }
         if delay && is_unclean(cause) {
             let cooldown_state = self.cooldown_state(&lock).get_or_insert_default();
-            let (_, mut names) = cooldown_state.lost.take().unwrap_or_default();
-            names.retain(|other| *other != name);
-            names.push(name);
-            cooldown_state.lost = Some((now, names));
+            let (_, mut losers) = cooldown_state.lost.take().unwrap_or_default();
+            let first = gone.numbers().into_iter().min().unwrap();
+            losers.push(Loser { name, owner: gone.owner.clone(), token: hold.token, first });
+            cooldown_state.lost = Some((now, losers));
         }
     }
 
-    /// Acknowledges the loss of a lock. Returns false if no loss was pending.
-    pub(super) fn acknowledge_loss(&mut self, name: &SessionName, lock: &LockName) -> bool {
+    /// Acknowledges the loss of the hold that a release names. Returns false if no such loss was pending.
+    pub(super) fn acknowledge_loss(
+        &mut self,
+        name: &SessionName,
+        lock: &LockName,
+        owner: &Owner,
+        target: ReleaseTarget,
+    ) -> bool {
+        let is_meant = |loser: &Loser| {
+            let by_number = |number: Attempt| number == loser.first;
+            let by_token = |token: FencingToken| token.0 == loser.token;
+            loser.name == *name
+                && loser.owner == *owner
+                && match target {
+                    ReleaseTarget::AnyEntry => true,
+                    ReleaseTarget::Attempt(number) => by_number(number),
+                    ReleaseTarget::Hold(token) => by_token(token),
+                    ReleaseTarget::Permits(HoldName::Unnamed, _) => true,
+                    ReleaseTarget::Permits(HoldName::Attempt(number), _) => by_number(number),
+                    ReleaseTarget::Permits(HoldName::Token(token), _) => by_token(token),
+                }
+        };
+        self.acknowledge(lock, is_meant)
+    }
+
+    fn acknowledge(&mut self, lock: &LockName, is_meant: impl Fn(&Loser) -> bool) -> bool {
         if self.find(&format!("/locks/{lock}")).is_none() {
             return false;
         }
         let cooldown_state = self.cooldown_state(lock);
         let lost = cooldown_state.as_mut().and_then(|cooldown_state| cooldown_state.lost.as_mut());
-        let Some((_, names)) = lost.filter(|(_, names)| names.contains(name)) else {
+        let Some((_, losers)) = lost.filter(|(_, losers)| losers.iter().any(&is_meant)) else {
             return false;
         };
-        names.retain(|other| other != name);
-        if names.is_empty() {
+        losers.retain(|loser| !is_meant(loser));
+        if losers.is_empty() {
             cooldown_state.as_mut().unwrap().lost = None;
         }
         if *cooldown_state == Some(CooldownState::default()) {
@@ -135,7 +167,7 @@ impl Model {
     /// Acknowledges the losses of every lock.
     pub(super) fn acknowledge_losses(&mut self, name: &SessionName) {
         for lock in self.locks() {
-            self.acknowledge_loss(name, &lock);
+            self.acknowledge(&lock, |loser| loser.name == *name);
         }
     }
 
@@ -152,7 +184,7 @@ impl Model {
         let cooldown_states = self.nodes.iter().filter_map(|node| node.cooldown_state.as_ref());
         cooldown_states
             .filter_map(|cooldown_state| cooldown_state.lost.as_ref())
-            .flat_map(|(_, names)| names)
+            .flat_map(|(_, losers)| losers.iter().map(|loser| &loser.name))
             .collect()
     }
 
