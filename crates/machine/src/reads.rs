@@ -180,7 +180,8 @@ impl Machine {
             .collect();
         if filter.held && filter.waiting {
             let waits: Vec<_> = keys.iter().filter(|c| !c.1).map(|c| c.0.clone()).collect();
-            keys.retain(|(lock, holds)| *holds && waits.contains(lock));
+            // Both are in the order of the locks.
+            keys.retain(|(lock, holds)| *holds && waits.binary_search(lock).is_ok());
         }
         keys.dedup_by_key(|(lock, _)| *lock);
         self.page_of_locks(keys.iter().map(|(lock, _)| (*lock, self.locks.get(lock))), limit)

@@ -3,7 +3,7 @@
 //! Such a client can enter beside a holder. It is therefore never in one lock with an HTTP caller: the second one of
 //! the two is rejected. The znodes are queue entries of an unknown recipe, ephemerals that are not sequential, and
 //! permanent znodes with the name of a queue entry. Curator's semaphores put theirs into `NAME/leases`. Bound: a look-up
-//! costs a few steps; a foreign create visits the entries of its lock.
+//! and a foreign create cost a few steps.
 
 use holdfast_types::{LockName, LockRejection, Rejection, ZnodePath};
 
@@ -71,12 +71,5 @@ impl Machine {
             return Err(LockRejection::ForeignRecipe { path: path.clone() }.into());
         }
         Ok(())
-    }
-}
-
-impl Lock {
-    fn has_http_caller(&self) -> bool {
-        let mut entries = self.holders.iter().chain(self.waiters.values());
-        entries.any(|entry| entry.recipe() == EntryRecipe::Own)
     }
 }

@@ -246,6 +246,14 @@ impl Holders {
         }
     }
 
+    pub(crate) fn have_http_caller(&self) -> bool {
+        match self {
+            Self::None => false,
+            Self::One(one) => one.recipe() == EntryRecipe::Own,
+            Self::Many(many) => many.own > 0,
+        }
+    }
+
     /// Whether the holders admit another holder, on a lock that is not a semaphore.
     pub(crate) fn admit(&self, mode: Mode, recipe: EntryRecipe) -> bool {
         let waits = match (self, recipe) {

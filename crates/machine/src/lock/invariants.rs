@@ -5,11 +5,13 @@
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
+use std::sync::Arc;
 
 use holdfast_types::{LockName, Mode, Revision};
 
 use crate::Machine;
 use crate::invariants::ensure;
+use crate::lock::entry_name::EntryRecipe;
 use crate::lock::index::{Lock, SessionLockKey};
 use crate::lock::lock_entry::LockEntry;
 
@@ -103,6 +105,11 @@ impl Machine {
         ensure(!lost, || {
             format!("{name} could be granted to its first waiter, which still waits")
         })?;
+        let is_http = |waiter: &&Arc<LockEntry>| waiter.recipe() == EntryRecipe::Own;
+        ensure(
+            lock.waiters.values().filter(is_http).count() == lock.http_waiters as usize,
+            || format!("{name} does not have {} waiters of HTTP", lock.http_waiters),
+        )?;
         let stuck = lock.holders.upgrading().is_some()
             && lock.holders.len() == 1
             && self.locks.tokens_left() > 0;
@@ -134,7 +141,7 @@ impl Machine {
 /// Promise 1: an exclusive holder is the only one, at most one holder is upgradable, and no slot is held twice.
 fn check_compatible(name: &LockName, lock: &Lock) -> Result<(), String> {
     let modes = |mode| {
-        let hold = |holder: &&std::sync::Arc<LockEntry>| holder.hold.as_ref().map(|h| h.mode);
+        let hold = |holder: &&Arc<LockEntry>| holder.hold.as_ref().map(|h| h.mode);
         lock.holders.iter().filter(|holder| hold(holder) == Some(mode)).count()
     };
     if lock.policy().limit.is_none() {
@@ -143,7 +150,7 @@ fn check_compatible(name: &LockName, lock: &Lock) -> Result<(), String> {
         ensure(modes(Mode::Upgradable) <= 1, || format!("{name} has two upgradable holders"))?;
     }
     let mut slots = BTreeSet::new();
-    let held = |holder: &std::sync::Arc<LockEntry>| holder.hold.as_ref().map(|h| h.slots.clone());
+    let held = |holder: &Arc<LockEntry>| holder.hold.as_ref().map(|h| h.slots.clone());
     let own = lock
         .holders
         .iter()

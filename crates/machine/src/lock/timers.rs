@@ -4,6 +4,8 @@
 //! ([`Machine::run_timers_of`]). If no command does, it runs in the `RunTimers` that the leader proposes
 //! ([`Machine::timers_until`]). Bound: one command ends [`EXPIRED_MAX`] holds.
 
+use std::collections::BTreeSet;
+
 use holdfast_types::{Condition, LockName, LossCause, Multi, Op, ShardRequest, Stamp};
 
 use crate::Machine;
@@ -42,7 +44,11 @@ impl Machine {
             NamedLocks::None => return,
             NamedLocks::One(lock) => vec![lock.clone()],
             NamedLocks::All(locks) => locks.iter().cloned().collect(),
-            NamedLocks::OfMulti(multi) => locks_of_multi(multi).collect(),
+            NamedLocks::OfMulti(multi) => {
+                // Thousands of operations may name one lock.
+                let mut named = BTreeSet::new();
+                locks_of_multi(multi).filter(|lock| named.insert(lock.clone())).collect()
+            }
         };
         for lock in locks {
             let shards = self.shard_count(&lock).unwrap_or(0);

@@ -28,6 +28,8 @@ pub(crate) struct Lock {
     pub(crate) never_overtaken: OrdSet<Rank>,
     /// The number of waiters that are multi-lock entries.
     pub(crate) multi_waiters: u32,
+    /// The number of waiters that are HTTP callers.
+    pub(crate) http_waiters: u32,
     pub(crate) stored_policy: Option<Arc<StoredPolicy>>,
     /// Present while the lock is in cooldown, even if it is held.
     pub(crate) cooldowns: Option<Arc<Cooldowns>>,
@@ -77,6 +79,7 @@ impl Lock {
             waiters: OrdMap::new(),
             never_overtaken: OrdSet::new(),
             multi_waiters: 0,
+            http_waiters: 0,
             stored_policy: None,
             cooldowns: None,
         }
@@ -167,9 +170,10 @@ impl Lock {
         if entry.never_overtaken {
             self.never_overtaken.insert(entry.rank);
         }
-        let of_multi_lock = entry.is_of_multi_lock();
+        let (of_multi_lock, is_http) = (entry.is_of_multi_lock(), is_http_caller(&entry));
         let new = self.waiters.insert(entry.rank, entry).is_none();
         self.multi_waiters += u32::from(of_multi_lock && new);
+        self.http_waiters += u32::from(is_http && new);
         new
     }
 
@@ -181,7 +185,13 @@ impl Lock {
         let waiter = self.waiters.remove(rank)?;
         self.multi_waiters =
             self.multi_waiters.saturating_sub(u32::from(waiter.is_of_multi_lock()));
+        self.http_waiters = self.http_waiters.saturating_sub(u32::from(is_http_caller(&waiter)));
         Some(waiter)
+    }
+
+    /// True if a holder or a waiter is an HTTP caller.
+    pub(crate) fn has_http_caller(&self) -> bool {
+        self.http_waiters > 0 || self.holders.have_http_caller()
     }
 
     /// True if the lock has no state to keep: it was never granted, and has no policy and no entry.
@@ -203,4 +213,8 @@ impl Lock {
         let cooldown_end = self.cooldowns.as_ref().map(|cooldowns| cooldowns.until());
         [end, cooldown_end].into_iter().flatten().min()
     }
+}
+
+fn is_http_caller(entry: &LockEntry) -> bool {
+    entry.recipe() == EntryRecipe::Own
 }
