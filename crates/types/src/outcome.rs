@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use crate::{
     Attempt, AuthRejection, Bound, Cooldown, Data, FeatureLevel, FencingToken, HolderView,
     LockName, LockPolicy, MembershipRejection, Mode, NodeId, Owner, Perms, QuotaFull, QuotaKind,
-    RecipeRejection, RecipeReply, RequestNumber, Revision, RoleName, Seal, SessionId, SessionName,
-    Stamp, Stat, Ticket, Ttl, ZnodePath,
+    RecipeRejection, RecipeReply, RequestNumber, Revision, Seal, SessionId, SessionName, Stamp,
+    Stat, Ticket, Ttl, ZnodePath,
 };
 
 /// The reply or the rejection of a command. A rejected command changes only the revision counter.
@@ -62,7 +62,10 @@ pub enum Reply {
     HandedOver(Grant),
     /// The cluster has this id.
     Bootstrapped,
-    AuthChanged,
+    AuthChanged {
+        /// The last session that was opened before the change.
+        newest_session: SessionId,
+    },
     /// The new member has this id.
     MemberInvited {
         node: NodeId,
@@ -240,10 +243,6 @@ pub enum Rejection {
     LevelStep {
         /// The present level.
         level: FeatureLevel,
-    },
-    /// The feature level cannot be lowered: a role has a permission that needs it.
-    LevelInUse {
-        role: RoleName,
     },
     /// The cluster is sealed, and the command would change its sessions, locks or tree.
     Sealed(Box<Seal>),

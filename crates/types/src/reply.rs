@@ -4,7 +4,8 @@
 
 use crate::{
     Arrived, CounterView, EntryState, Grant, LatchView, LeaveBarrierReply, LockPolicy, MultiReply,
-    NodeId, RecipeReply, Released, Reply, Revision, Seal, SessionName, SessionOpenedReply, Tripped,
+    NodeId, RecipeReply, Released, Reply, Revision, Seal, SessionId, SessionName,
+    SessionOpenedReply, Tripped,
 };
 
 /// The reply to [`crate::Recipe::Arrive`].
@@ -51,8 +52,9 @@ impl Reply {
         if let Self::PolicySet { policy } = self { Some(policy) } else { None }
     }
 
-    pub fn into_auth_changed(self) -> Option<()> {
-        matches!(self, Self::AuthChanged).then_some(())
+    /// The last session that was opened before the change.
+    pub fn into_auth_changed(self) -> Option<SessionId> {
+        if let Self::AuthChanged { newest_session } = self { Some(newest_session) } else { None }
     }
 
     /// The id of an invited member.

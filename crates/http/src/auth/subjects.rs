@@ -5,7 +5,8 @@ use holdfast_api::parameters::auth::{CERTIFICATES, CLOSE_SESSIONS, ROLES};
 use holdfast_api::{
     CallParams as _, ClosedSessionsBody, ErrorCode, Schemas, SubjectBody, SubjectsBody, params,
 };
-use holdfast_types::{AuthChange, CertificateName, Revision, Right, RoleName, SubjectName};
+use holdfast_service::Response;
+use holdfast_types::{AuthChange, CertificateName, Right, RoleName, SessionId, SubjectName};
 
 use crate::access::CallAccess;
 use crate::body::BodyKind;
@@ -85,18 +86,19 @@ async fn delete(call: &mut CallContext<'_>) -> HandlerResult {
     let DeleteSubjectParams { sessions } = call.params()?;
     let change = AuthChange::DeleteSubject { subject: subject.clone() };
     let deleted = call.run(call.service().change_auth(change)).await?;
-    closed_sessions(call, sessions.then_some(subject), deleted.revision).await
+    closed_sessions(call, sessions.then_some(subject), deleted).await
 }
 
-/// Closes the sessions of a subject, and returns their number; without a subject it closes none.
+/// Closes the sessions of a subject that were opened before a change, and returns their number; without a subject it closes
+/// none.
 pub(super) async fn closed_sessions(
     call: &CallContext<'_>,
     subject: Option<SubjectName>,
-    revision: Revision,
+    Response { value: newest, revision, .. }: Response<SessionId>,
 ) -> HandlerResult {
     let closed_sessions = match subject {
         Some(subject) => {
-            let closed = call.service().close_sessions_of(&subject).await;
+            let closed = call.service().close_sessions_of(&subject, newest).await;
             closed.map_err(|failure| call.error(failure))?
         }
         None => 0,

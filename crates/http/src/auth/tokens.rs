@@ -151,7 +151,7 @@ async fn delete(call: &mut CallContext<'_>) -> HandlerResult {
     let DeleteTokenParams { sessions } = call.params()?;
     let subject = call.service().subject_of_token(token).filter(|_| sessions);
     let deleted = call.run(call.service().change_auth(AuthChange::DeleteToken { token })).await?;
-    closed_sessions(call, subject, deleted.revision).await
+    closed_sessions(call, subject, deleted).await
 }
 
 async fn set_policy(call: &mut CallContext<'_>) -> HandlerResult {

@@ -121,6 +121,33 @@ async fn a_forced_close_keeps_the_lock_delay_and_leaves_a_record() {
     as_token(&node, &tokens.admin, "DELETE", close, "").await.problem(410, "session-expired");
 }
 
+/// The deletion is answered as at first, and closes nothing that came later.
+#[tokio::test]
+async fn a_late_copy_of_a_deletion_closes_no_session_of_a_subject_that_was_created_again() {
+    let node = Node::start().await;
+    let tokens = guard(&node).await;
+    let admin = async |method, target: &str, body| {
+        as_token(&node, &tokens.admin, method, target, body).await
+    };
+    assert_eq!(admin("PUT", "/v1/sessions/adm", "").await.status, 201);
+    let acquire = "/v1/locks/deploy/a?session=ci-1";
+    assert_eq!(as_token(&node, &tokens.ci, "PUT", acquire, "").await.status, 200);
+    let delete = "/v1/auth/subjects/ci?sessions&session=adm&request=5";
+    let deleted = admin("DELETE", delete, "").await;
+    assert_eq!((deleted.status, &deleted.json()["closed_sessions"]), (200, &Value::from(1)));
+
+    let created = admin("PUT", "/v1/auth/subjects/ci", r#"{"role":["ci"]}"#).await;
+    assert!(created.status < 300, "{created:?}");
+    let issued = admin("POST", "/v1/auth/tokens?subject=ci", "").await.json();
+    let token = issued["token"].as_str().unwrap();
+    let again = "/v1/locks/deploy/b?session=ci-2";
+    assert_eq!(as_token(&node, token, "PUT", again, "").await.status, 200);
+    let copy = admin("DELETE", delete, "").await;
+    assert_eq!((copy.status, &copy.json()["closed_sessions"]), (200, &Value::from(0)));
+    let lock = admin("GET", "/v1/locks/deploy/b", "").await.json();
+    assert_eq!(lock["held"], true);
+}
+
 #[tokio::test]
 async fn a_deleted_token_closes_the_sessions_of_its_subject_in_one_record() {
     let node = Node::start().await;

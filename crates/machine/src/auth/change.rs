@@ -5,7 +5,8 @@ use std::sync::Arc;
 use holdfast_types::{
     AccessTokenId, Actor, AuthChange, AuthMode, AuthRejection, Bound, CertificateId,
     CertificateName, Event, NewAccessToken, OtherNamespace, OutOfBounds, Outcome, Permission,
-    QuotaKind, Quotas, Rejection, Reply, Right, RoleName, Stamp, SubjectName, built_in_role,
+    QuotaKind, Quotas, Rejection, Reply, Right, RoleName, SessionId, Stamp, SubjectName,
+    built_in_role,
 };
 
 use super::{
@@ -48,7 +49,8 @@ impl Machine {
         auth.changed_in = ctx.revision;
         self.auth = auth;
         ctx.emit(Event::AuthChanged);
-        Ok(Reply::AuthChanged)
+        let (newest, _) = self.sessions.counters();
+        Ok(Reply::AuthChanged { newest_session: SessionId(newest) })
     }
 }
 

@@ -64,7 +64,7 @@ fn reply(reply: &Reply) -> String {
         | Reply::LimitsSet
         | Reply::NodeRegistered
         | Reply::Bootstrapped
-        | Reply::AuthChanged
+        | Reply::AuthChanged { .. }
         | Reply::MemberInvited { .. }
         | Reply::MembershipChanged
         | Reply::LevelSet

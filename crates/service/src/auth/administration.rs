@@ -97,7 +97,7 @@ impl Service {
         let token = issued.replicated();
         let change = AuthChange::AddAdministrator { subject, token, mode: Some(mode) };
         let added = self.change_auth(change).await?;
-        Ok(added.map(|()| FirstAdministrator { issued, mode, sessions_without_credential }))
+        Ok(added.map(|_| FirstAdministrator { issued, mode, sessions_without_credential }))
     }
 
     /// Counts the sessions of callers without a credential whose end would end something else, such as a hold, a place in
@@ -133,7 +133,7 @@ impl Service {
         let issued = self.generate_token(subject.clone(), TokenLifetime::UpToMax(None))?;
         let token = issued.replicated();
         let change = AuthChange::AddAdministrator { subject, token, mode: None };
-        Ok(self.as_node().change_auth(change).await?.map(|()| issued))
+        Ok(self.as_node().change_auth(change).await?.map(|_| issued))
     }
 
     /// Compares a proof with the file in the data directory of this node, and deletes the file. Returns false if they
@@ -158,7 +158,7 @@ impl Service {
     ) -> Result<Response<IssuedToken>, Failure> {
         let issued = self.generate_token(subject.clone(), lifetime)?;
         let change = AuthChange::AddToken { subject, token: issued.replicated() };
-        Ok(self.change_auth(change).await?.map(|()| issued))
+        Ok(self.change_auth(change).await?.map(|_| issued))
     }
 
     /// Creates an access token for the subject of another one, which expires after `grace`. Without `lifetime`, the new one
@@ -183,14 +183,15 @@ impl Service {
         let old_expires_at = self.stamp_after(grace);
         let token = issued.replicated();
         let change = AuthChange::RotateToken { old, token, old_expires_at };
-        Ok(self.change_auth(change).await?.map(|()| issued))
+        Ok(self.change_auth(change).await?.map(|_| issued))
     }
 
-    /// Changes subjects, roles, access tokens or the mode.
+    /// Changes subjects, roles, access tokens or the mode. Returns the last session that was opened before the change; of a copy of
+    /// the call, before its first execution.
     ///
     /// # Errors
     /// A rejection with its reason; otherwise the errors of any write.
-    pub async fn change_auth(&self, change: AuthChange) -> Result<Response<()>, Failure> {
+    pub async fn change_auth(&self, change: AuthChange) -> Result<Response<SessionId>, Failure> {
         let (what, has_secret) = (shown(&change), has_secret(&change));
         let command = Command::Auth(change);
         let changed = if has_secret {
@@ -205,15 +206,21 @@ impl Service {
         changed
     }
 
-    /// Closes the sessions of a subject, as an operator, and returns their number. They are one record of the audit trail.
+    /// Closes the sessions of a subject up to this one, as an operator, and returns their number. They are one record of the audit
+    /// trail. Later sessions are of a subject that was created again.
     ///
     /// # Errors
     /// The errors of any write; some sessions may be closed.
-    pub async fn close_sessions_of(&self, subject: &SubjectName) -> Result<u64, Failure> {
+    pub async fn close_sessions_of(
+        &self,
+        subject: &SubjectName,
+        newest: SessionId,
+    ) -> Result<u64, Failure> {
         let reason = Reason::new("the access was revoked");
         let reason = reason.map_err(|error| Failure::Failed(error.to_string()))?;
         self.read_barrier().await?;
-        let sessions = self.sessions_of(subject);
+        let mut sessions = self.sessions_of(subject);
+        sessions.retain(|(_, session)| *session <= newest);
         let ending = self.without_number();
         // Only the first command that closes one leaves a record.
         let (mut total, mut closed) = (Some(sessions.len() as u64), 0);
