@@ -159,8 +159,8 @@ impl PeerHandshake {
         stream: &mut MaybeTlsStream,
         to: NodeId,
         purpose: Purpose,
-    ) -> Result<u16, String> {
-        if !self.is_named(stream.certificate(), to) {
+    ) -> Result<(), String> {
+        if !self.is_named(stream.certificate().as_ref(), to) {
             return Err(format!(
                 "the certificate of the peer names neither node {to} (holdfast://CLUSTER/node/node-{to}) nor the host of its address"
             ));
@@ -179,7 +179,7 @@ impl PeerHandshake {
         let checked = self.check_reply(to, purpose, reply);
         let mut refused_by = self.refused_by.lock();
         match &checked {
-            Ok(_) => drop(refused_by.remove(&to)),
+            Ok(()) => drop(refused_by.remove(&to)),
             Err(reason) => drop(refused_by.insert(to, reason.clone())),
         }
         checked
@@ -238,17 +238,17 @@ impl PeerHandshake {
         }
     }
 
-    fn check_reply(&self, to: NodeId, purpose: Purpose, reply: HelloReply) -> Result<u16, String> {
+    fn check_reply(&self, to: NodeId, purpose: Purpose, reply: HelloReply) -> Result<(), String> {
         match reply {
             // A node without a log may call any member. The configuration of an invited one may have an earlier id.
-            HelloReply::Accepted(HelloAccepted { protocol, node, .. })
+            HelloReply::Accepted(HelloAccepted { node, .. })
                 if purpose == Purpose::Bootstrap && (node == to || self.join.is_some()) =>
             {
-                Ok(protocol)
+                Ok(())
             }
-            HelloReply::Accepted(HelloAccepted {
-                protocol, node, incarnation, level_max, ..
-            }) if node == to => {
+            HelloReply::Accepted(HelloAccepted { node, incarnation, level_max, .. })
+                if node == to =>
+            {
                 let checked = check_incarnation(self.members.registration(node), incarnation);
                 checked.map_err(|refusal| refusal.to_string())?;
                 let cluster = self.members.state().level();
@@ -258,7 +258,7 @@ impl PeerHandshake {
                          upgrade the peer"
                     ));
                 }
-                Ok(protocol)
+                Ok(())
             }
             HelloReply::Accepted(HelloAccepted { node, .. }) => {
                 Err(Refusal::WrongNode { ours: node }.to_string())
@@ -294,7 +294,7 @@ impl PeerHandshake {
 
     /// Returns `true` if a certificate has the URI of the node, or the host of its address. The host of a member that this
     /// node has not applied yet is unknown. A connection without TLS has no certificate.
-    fn is_named(&self, certificate: Option<CertificateInfo>, node: NodeId) -> bool {
+    fn is_named(&self, certificate: Option<&CertificateInfo>, node: NodeId) -> bool {
         let Some(certificate) = certificate else { return true };
         let uri = format!("holdfast://{}/node/node-{node}", self.identity.cluster);
         let address = self.peer_address(node);
@@ -318,14 +318,8 @@ impl PeerHandshake {
     ) -> Result<ConnectedPeer, Option<Stranger>> {
         let hello = read_hello(stream).await?;
         let certificate = stream.certificate();
-        let checked = self.check_hello(&hello).and_then(|protocol| {
-            if self.is_named(certificate.clone(), hello.from) {
-                Ok(protocol)
-            } else {
-                Err(Refusal::Certificate)
-            }
-        });
-        let checked = checked
+        let checked = self
+            .check_hello(&hello, certificate.as_ref())
             .map_err(|refusal| self.readmit(&hello, certificate.as_ref()).unwrap_or(refusal));
         self.log_refusal(&hello, checked.as_ref().err());
         match &checked {
@@ -369,8 +363,13 @@ impl PeerHandshake {
         }
     }
 
-    /// Returns the version for the connection.
-    fn check_hello(&self, hello: &Hello) -> Result<u16, Refusal> {
+    /// Returns the version for the connection. What follows the check of the certificate has effects: the leader registers a
+    /// new data directory, and a node that has lost entries stops.
+    fn check_hello(
+        &self,
+        hello: &Hello,
+        certificate: Option<&CertificateInfo>,
+    ) -> Result<u16, Refusal> {
         let protocol = PROTOCOLS.common(hello.protocols);
         let protocol = protocol.ok_or(Refusal::Protocol { ours: PROTOCOLS })?;
         if hello.cluster != self.identity.cluster {
@@ -393,6 +392,9 @@ impl PeerHandshake {
         }
         if hello.from == self.identity.node {
             return Err(Refusal::NotMember);
+        }
+        if !self.is_named(certificate, hello.from) {
+            return Err(Refusal::Certificate);
         }
         match self.members.registration(hello.from) {
             Registration::Unregistered(member) if is_bootstrap => {
@@ -426,7 +428,7 @@ impl PeerHandshake {
         };
         // A new member at the address has a larger id than the one that it replaces.
         let (&member, _) = members.iter().find(|(_, member)| at_address(member))?;
-        let is_named = |node| self.is_named(certificate.cloned(), node);
+        let is_named = |node| self.is_named(certificate, node);
         if member == self.identity.node || !(is_named(hello.from) || is_named(member)) {
             return None;
         }
@@ -613,24 +615,27 @@ mod tests {
     fn each_mismatch_is_rejected_with_its_reason() {
         let dir = tempfile::tempdir().unwrap();
         let handshake = handshake(&dir);
-        assert_eq!(handshake.check_hello(&hello()), Ok(PROTOCOLS.newest));
+        assert_eq!(handshake.check_hello(&hello(), None), Ok(PROTOCOLS.newest));
         let later = ProtocolRange { oldest: PROTOCOLS.newest + 1, newest: PROTOCOLS.newest + 9 };
         let other = Hello { protocols: later, ..hello() };
-        assert_eq!(handshake.check_hello(&other), Err(Refusal::Protocol { ours: PROTOCOLS }));
+        assert_eq!(handshake.check_hello(&other, None), Err(Refusal::Protocol { ours: PROTOCOLS }));
         let other = Hello { cluster: "b".into(), ..hello() };
-        assert_eq!(handshake.check_hello(&other), Err(Refusal::Cluster { ours: "a".into() }));
+        assert_eq!(handshake.check_hello(&other, None), Err(Refusal::Cluster { ours: "a".into() }));
         let other = Hello { cluster_id: Some(ClusterId(6)), ..hello() };
         let refusal = Refusal::ClusterId { ours: ClusterId(5) };
-        assert_eq!(handshake.check_hello(&other), Err(refusal));
+        assert_eq!(handshake.check_hello(&other, None), Err(refusal));
         let other = Hello { level_max: FeatureLevel(0), ..hello() };
         let refusal = Refusal::Level { cluster: FeatureLevel(1) };
-        assert_eq!(handshake.check_hello(&other), Err(refusal));
+        assert_eq!(handshake.check_hello(&other, None), Err(refusal));
         let other = Hello { to: NodeId(3), ..hello() };
-        assert_eq!(handshake.check_hello(&other), Err(Refusal::WrongNode { ours: NodeId(1) }));
+        assert_eq!(
+            handshake.check_hello(&other, None),
+            Err(Refusal::WrongNode { ours: NodeId(1) })
+        );
         let other = Hello { incarnation: Incarnation(23), ..hello() };
-        assert_eq!(handshake.check_hello(&other), Err(Refusal::Incarnation));
+        assert_eq!(handshake.check_hello(&other, None), Err(Refusal::Incarnation));
         let bootstrap = Hello { purpose: Purpose::Bootstrap, ..other };
-        assert_eq!(handshake.check_hello(&bootstrap), Err(Refusal::Incarnation));
+        assert_eq!(handshake.check_hello(&bootstrap, None), Err(Refusal::Incarnation));
     }
 
     /// At its first reading node 2 is a member; afterwards the invited node 6 has replaced it.
@@ -692,11 +697,8 @@ mod tests {
         assert_eq!(handshake.readmit(&hello, None), Some(Refusal::Incarnation));
     }
 
-    #[test]
-    fn a_certificate_must_name_its_node() {
-        let dir = tempfile::tempdir().unwrap();
-        let handshake = handshake(&dir);
-        let certificate = |uri: &str, dns: &str| CertificateInfo {
+    fn certificate(uri: &str, dns: &str) -> CertificateInfo {
+        CertificateInfo {
             ids: ["1".parse().unwrap(), "2".parse().unwrap()],
             subject: String::new(),
             issuer: String::new(),
@@ -708,8 +710,36 @@ mod tests {
             is_ca: false,
             for_servers: true,
             for_clients: true,
-        };
-        let names = |uri, dns| handshake.is_named(Some(certificate(uri, dns)), NodeId(2));
+        }
+    }
+
+    #[test]
+    fn a_hello_with_the_certificate_of_a_client_has_no_effect() {
+        let dir = tempfile::tempdir().unwrap();
+        let handshake = handshake(&dir);
+        let client = certificate("holdfast://a/client/ci", "elsewhere");
+        let refused = |hello: &Hello| handshake.check_hello(hello, Some(&client)).unwrap_err();
+        // It names an entry that this node must have: a member with it would stop this node.
+        let must_have = vec![(MUST_HAVE, Bytes::copy_from_slice(&u64::MAX.to_le_bytes()))];
+        for from in [2, 9] {
+            let hello = Hello { from: NodeId(from), extensions: must_have.clone(), ..hello() };
+            assert_eq!(refused(&hello), Refusal::Certificate, "node {from}");
+        }
+        // The leader would register its data directory.
+        let (from, incarnation) = (NodeId(4), Incarnation(44));
+        let hello = Hello { from, incarnation, purpose: Purpose::Bootstrap, ..hello() };
+        assert_eq!(refused(&hello), Refusal::Certificate);
+        assert_eq!(handshake.to_register(NodeId(4)), None);
+        let node = certificate("holdfast://a/node/node-4", "elsewhere");
+        assert_eq!(handshake.check_hello(&hello, Some(&node)), Ok(PROTOCOLS.newest));
+        assert_eq!(handshake.to_register(NodeId(4)), Some(Incarnation(44)));
+    }
+
+    #[test]
+    fn a_certificate_must_name_its_node() {
+        let dir = tempfile::tempdir().unwrap();
+        let handshake = handshake(&dir);
+        let names = |uri, dns| handshake.is_named(Some(&certificate(uri, dns)), NodeId(2));
         assert!(names("holdfast://a/node/node-2", "elsewhere"));
         assert!(names("spiffe://x", "host-2"));
         assert!(!names("holdfast://a/node/node-3", "host-3"));
@@ -728,7 +758,7 @@ mod tests {
             extensions: vec![(900, Bytes::from_static(b"unknown here"))],
             ..hello()
         };
-        assert_eq!(handshake.check_hello(&later), Ok(PROTOCOLS.newest));
+        assert_eq!(handshake.check_hello(&later, None), Ok(PROTOCOLS.newest));
     }
 
     #[test]
@@ -736,9 +766,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let handshake = handshake(&dir);
         let initial = Hello { from: NodeId(3), incarnation: Incarnation(33), ..hello() };
-        assert_eq!(handshake.check_hello(&initial), Ok(PROTOCOLS.newest));
+        assert_eq!(handshake.check_hello(&initial, None), Ok(PROTOCOLS.newest));
         let wiped = Hello { incarnation: Incarnation(34), ..initial };
-        assert_eq!(handshake.check_hello(&wiped), Err(Refusal::Incarnation));
+        assert_eq!(handshake.check_hello(&wiped, None), Err(Refusal::Incarnation));
     }
 
     #[test]
@@ -747,7 +777,7 @@ mod tests {
         let handshake = handshake(&dir);
         for purpose in [Purpose::Control, Purpose::Bootstrap] {
             let retired = Hello { from: NodeId(5), purpose, ..hello() };
-            let refusal = handshake.check_hello(&retired).unwrap_err();
+            let refusal = handshake.check_hello(&retired, None).unwrap_err();
             assert!(refusal.to_string().contains("disk failed"), "{refusal}");
             // The refused node.
             handshake.check_reply(NodeId(2), purpose, HelloReply::Refused(refusal)).unwrap_err();
@@ -773,12 +803,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let handshake = handshake(&dir);
         let newer = Hello { from: NodeId(7), incarnation: Incarnation(77), ..hello() };
-        assert_eq!(handshake.check_hello(&newer), Ok(PROTOCOLS.newest));
+        assert_eq!(handshake.check_hello(&newer, None), Ok(PROTOCOLS.newest));
         assert!(handshake.may_call(NodeId(7), Purpose::Control).is_err());
         let unproved = Hello { cluster_id: None, ..newer.clone() };
-        assert_eq!(handshake.check_hello(&unproved), Err(Refusal::NotMember));
+        assert_eq!(handshake.check_hello(&unproved, None), Err(Refusal::NotMember));
         let bootstrap = Hello { purpose: Purpose::Bootstrap, ..newer };
-        assert_eq!(handshake.check_hello(&bootstrap), Err(Refusal::NotMember));
+        assert_eq!(handshake.check_hello(&bootstrap, None), Err(Refusal::NotMember));
     }
 
     #[test]
@@ -796,14 +826,14 @@ mod tests {
             ..hello()
         };
         let refused = |why| Err(Refusal::Invitation { why });
-        let check = |secret| handshake.check_hello(&joins(secret));
+        let check = |secret| handshake.check_hello(&joins(secret), None);
         assert_eq!(check(None), refused(InvitationRefusal::Missing));
         assert_eq!(check(Some(b"guess")), refused(InvitationRefusal::Wrong));
         assert_eq!(handshake.to_register(INVITED), None);
         assert_eq!(check(Some(SECRET)), Ok(PROTOCOLS.newest));
         assert_eq!(handshake.to_register(INVITED), Some(Incarnation(66)));
         let early = Hello { purpose: Purpose::Control, ..joins(Some(SECRET)) };
-        assert_eq!(handshake.check_hello(&early), Err(Refusal::Unregistered));
+        assert_eq!(handshake.check_hello(&early, None), Err(Refusal::Unregistered));
     }
 
     /// An unregistered node gets neither votes nor entries until the log registers its incarnation.
@@ -814,14 +844,14 @@ mod tests {
         let unknown = Hello { from: NodeId(4), incarnation: Incarnation(44), ..hello() };
         for purpose in [Purpose::Replication, Purpose::Control, Purpose::Snapshot, Purpose::Calls] {
             let asks = Hello { purpose, ..unknown.clone() };
-            assert_eq!(handshake.check_hello(&asks), Err(Refusal::Unregistered));
+            assert_eq!(handshake.check_hello(&asks, None), Err(Refusal::Unregistered));
             assert!(handshake.may_call(NodeId(4), purpose).is_err());
         }
         assert_eq!(handshake.to_register(NodeId(4)), None);
         let asks = Hello { purpose: Purpose::Bootstrap, ..unknown.clone() };
-        assert_eq!(handshake.check_hello(&asks), Ok(PROTOCOLS.newest));
+        assert_eq!(handshake.check_hello(&asks, None), Ok(PROTOCOLS.newest));
         assert_eq!(handshake.to_register(NodeId(4)), Some(Incarnation(44)));
-        assert_eq!(handshake.check_hello(&unknown), Err(Refusal::Unregistered));
+        assert_eq!(handshake.check_hello(&unknown, None), Err(Refusal::Unregistered));
     }
 
     #[test]
@@ -831,7 +861,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let handshake = handshake(&dir);
         let hello = Hello { extensions: vec![number(MUST_HAVE, 1)], ..hello() };
-        assert_eq!(handshake.check_hello(&hello), Err(lost(1)));
+        assert_eq!(handshake.check_hello(&hello, None), Err(lost(1)));
         handshake.stop_if_lost(&lost(1));
         let Some(StopReason::Failed(why)) = handshake.failure.reason() else { panic!() };
         assert!(why.contains("acknowledged entry 1") && why.contains("member replace"), "{why}");
@@ -846,8 +876,8 @@ mod tests {
         let replication = Replication { matched, applied: Some(1), last: Some(1) };
         peer.acknowledged.record(&replication, tokio::time::Instant::now());
         let calls = |log_end| Hello { extensions: vec![number(LOG_END, log_end)], ..hello() };
-        assert!(peer.check_hello(&calls(2)).is_ok());
-        let refusal = peer.check_hello(&calls(1)).unwrap_err();
+        assert!(peer.check_hello(&calls(2), None).is_ok());
+        let refusal = peer.check_hello(&calls(1), None).unwrap_err();
         let expected = Refusal::LostEntries { node: NodeId(2), must_have: 1, log_end: 1 };
         assert_eq!(refusal, expected);
         // The peer goes on.
