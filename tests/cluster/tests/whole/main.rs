@@ -29,6 +29,7 @@ mod replacement;
 mod restart;
 mod retries;
 mod sockets;
+mod starved;
 mod traces;
 mod tree;
 mod upgrade;
