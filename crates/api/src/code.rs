@@ -97,8 +97,8 @@ codes! {
         "The call needs a feature that nodes with an older program do not know. Nothing was done. When every node runs a program that \
          knows it, raise the level: holdfast cluster level N.";
     LevelNotReady, "level-not-ready", false, "The feature level cannot change",
-        "It changes by one. Raising it needs an answer of every member, and a program that knows the new level. Lowering it \
-         needs a state without anything of the level to leave. The detail names the member or the role. Nothing was done.";
+        "It changes by one. A change needs an answer of every member, and a program that knows the new level. The detail names the \
+         member. Nothing was done.";
     QuotaExceeded, "quota-exceeded", false, "A limit of the cluster, a namespace or a subject is reached",
         "Sessions, locks, znodes and their bytes, locks of one session and attempts of one hold are limited, so \
          that no caller can fill the memory of every node. A subtree, a namespace or a subject may have quotas of its own. The detail \

@@ -72,7 +72,6 @@ pub(crate) static VERIFY: Operation = Operation {
         let about = "The digest of each member";
         ResponseSpec::ok(about, Schemas::of::<StateVerificationBody>)
     },
-    errors: &[ErrorCode::LevelTooLow],
     ..Operation::change(
         "verifyState",
         Method::Post,

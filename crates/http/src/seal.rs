@@ -18,7 +18,7 @@ pub(crate) static SEAL_CLUSTER: Operation = Operation {
         stay held, and nothing expires. A sealed cluster keeps its first seal.",
     params: SealParams::LIST,
     answers: || ResponseSpec::ok("The seal", Schemas::of::<SealBody>),
-    errors: &[ErrorCode::BadName, ErrorCode::LevelTooLow],
+    errors: &[ErrorCode::BadName],
     ..Operation::change("sealCluster", Method::Put, &SEAL, MANAGE, |call| Box::pin(seal(call)))
 };
 
@@ -29,7 +29,7 @@ pub(crate) static UNSEAL_CLUSTER: Operation = Operation {
     params: UnsealParams::LIST,
     late_copies: LateCopies::Seal,
     answers: || ResponseSpec::no_content("The cluster is not sealed"),
-    errors: &[ErrorCode::LevelTooLow, ErrorCode::VersionMismatch],
+    errors: &[ErrorCode::VersionMismatch],
     ..Operation::change("unsealCluster", Method::Delete, &SEAL, MANAGE, |call| {
         Box::pin(unseal(call))
     })

@@ -234,7 +234,6 @@ fn of_rejection(rejection: Rejection, context: &ErrorContext<'_>) -> HttpError {
         Rejection::OutOfBounds { what } => lock::out_of_bounds(what, context),
         Rejection::LevelTooLow { needed } => member::level_too_low(needed),
         Rejection::LevelStep { level } => member::not_one_level(level),
-        Rejection::LevelInUse { role } => member::level_in_use(&role),
         Rejection::Sealed(seal) => sealed(*seal),
         Rejection::OtherSeal { present } => other_seal(present),
         Rejection::NodeIdTaken | Rejection::OtherCluster => unexpected(&rejection),

@@ -60,7 +60,7 @@ impl Machine {
         command: &Command,
         rules: &CommandRules<'_>,
     ) -> Result<(), Rejection> {
-        self.check_level(command)?;
+        self.check_level(rules.level)?;
         self.authorize(actor, call, command)?;
         self.check_seal(rules)?;
         check_durable(call, command, &rules.needs)

@@ -3,8 +3,7 @@
 use std::collections::BTreeSet;
 
 use holdfast_types::{
-    ClusterId, Command, Event, FeatureLevel, Incarnation, NodeId, Outcome, Rejection, Reply,
-    Revision, Stamp,
+    ClusterId, Event, FeatureLevel, Incarnation, NodeId, Outcome, Rejection, Reply, Revision, Stamp,
 };
 use serde::{Deserialize, Serialize};
 
@@ -20,11 +19,6 @@ pub struct LastBackup {
     /// The revision of its state.
     pub revision: Revision,
     pub bytes: u64,
-}
-
-impl LastBackup {
-    /// The level from which on the state has it.
-    pub const LEVEL: FeatureLevel = FeatureLevel(2);
 }
 
 impl Machine {
@@ -44,13 +38,12 @@ impl Machine {
         self.level
     }
 
-    /// The newest complete backup; `None` below feature level 2.
+    /// The newest complete backup.
     pub fn last_backup(&self) -> Option<LastBackup> {
         self.last_backup
     }
 
-    pub(crate) fn check_level(&self, command: &Command) -> Result<(), Rejection> {
-        let needed = command.level();
+    pub(crate) fn check_level(&self, needed: FeatureLevel) -> Result<(), Rejection> {
         if needed > self.level { Err(Rejection::LevelTooLow { needed }) } else { Ok(()) }
     }
 
@@ -59,17 +52,8 @@ impl Machine {
         if level < FeatureLevel::FIRST || level.0.abs_diff(self.level.0) > 1 {
             return Err(Rejection::LevelStep { level: self.level });
         }
-        if let Some(role) = self.auth.role_above(level) {
-            return Err(Rejection::LevelInUse { role: role.clone() });
-        }
-        self.check_level_of_members(level)?;
         if level != self.level {
             self.level = level;
-            if level < LastBackup::LEVEL {
-                self.last_backup = None;
-                self.clocks = None;
-                self.lease_records.clear();
-            }
             ctx.emit(Event::LevelChanged { level });
         }
         Ok(Reply::LevelSet)
@@ -112,7 +96,7 @@ impl Machine {
 
 #[cfg(test)]
 mod tests {
-    use holdfast_types::{Entry, Limits, Stamp};
+    use holdfast_types::{Command, Entry, Limits};
 
     use super::*;
 

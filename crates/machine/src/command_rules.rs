@@ -1,10 +1,10 @@
-//! What the state machine knows of each command before it executes it: what the caller needs, whether a seal refuses it,
+//! What the state machine knows of each command before it executes it: its level, what the caller needs, whether a seal refuses it,
 //! what it may add, the locks whose timers run first, and its record in the audit trail. The match is exhaustive: a new
 //! command does not compile without its row here.
 
 use holdfast_types::{
-    AuthChange, Cancel, Command, ForceRelease, HandOver, LockName, LockSet, MembershipChange,
-    Multi, OpenSession, Release, RequestRelease, Right,
+    AuthChange, Cancel, Command, FeatureLevel, ForceRelease, HandOver, LockName, LockSet,
+    MembershipChange, Multi, OpenSession, Release, RequestRelease, Right,
 };
 
 use crate::audit::describe::{self, Described};
@@ -13,6 +13,9 @@ use crate::auth::needed::{CommandNeeds, Needed, on_all_names, on_lock};
 /// The rules of one command.
 #[derive(Debug)]
 pub(crate) struct CommandRules<'a> {
+    /// The feature level from which on the log may have the command. A command that an older program does not know has a
+    /// new level.
+    pub(crate) level: FeatureLevel,
     pub(crate) needs: CommandNeeds<'a>,
     /// Whether it runs while the cluster is sealed. The others would change what clients have.
     pub(crate) runs_sealed: bool,
@@ -124,7 +127,8 @@ impl<'a> CommandRules<'a> {
     /// A command that adds nothing, names no lock, leaves no record, and does not run while the cluster is sealed.
     fn by(needs: impl Into<CommandNeeds<'a>>) -> Self {
         let (growth, locks) = (Growth::Nothing, NamedLocks::None);
-        Self { needs: needs.into(), runs_sealed: false, growth, locks, audit: None }
+        let (level, needs) = (FeatureLevel::FIRST, needs.into());
+        Self { level, needs, runs_sealed: false, growth, locks, audit: None }
     }
 
     /// A command on one lock.

@@ -10,7 +10,7 @@ use std::hash::{Hash, Hasher};
 use holdfast_types::{Event, Outcome, Revision};
 
 /// The version of the digests. Nodes compare digests only if their schemas are equal.
-pub const DIGEST_SCHEMA: u16 = 12;
+pub const DIGEST_SCHEMA: u16 = 1;
 
 const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 const ROTATION: u32 = 23;

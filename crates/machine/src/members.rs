@@ -9,9 +9,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use holdfast_types::{
-    Address, Event, FeatureLevel, Incarnation, Member, MemberAddresses, MembershipChange,
-    MembershipRejection, NodeId, Outcome, PendingChange, Reason, Rejection, Reply, Retirement,
-    Stamp, VotingRole,
+    Address, Event, Incarnation, Member, MemberAddresses, MembershipChange, MembershipRejection,
+    NodeId, Outcome, PendingChange, Reason, Rejection, Reply, Retirement, Stamp, VotingRole,
 };
 use imbl::OrdMap;
 
@@ -93,13 +92,6 @@ impl Machine {
         self.members = members;
         ctx.emit(Event::MemberChanged { node });
         Ok(reply)
-    }
-
-    /// Rejects a level that cannot have one of the members.
-    pub(crate) fn check_level_of_members(&self, level: FeatureLevel) -> Result<(), Rejection> {
-        let above = self.members().find(|(_, member)| member.level() > level);
-        let above = above.map(|(node, _)| MembershipRejection::LevelInUse { node });
-        above.map_or(Ok(()), |why| Err(Rejection::Membership(why)))
     }
 
     /// Checks the bounds, and that at most one change is unfinished.

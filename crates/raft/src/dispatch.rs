@@ -36,7 +36,7 @@ use crate::wire::{
     AcceptMembers, Append, AppendReply, CheckPeer, CommandRun, ConfirmLoss, PeerCall, Ping,
     Propose, ProposeRefusal, Purpose, ReadBootstrapState, ReadIndex, ReadStatus, Reply, Request,
     RequestBody, RequestPreVote, RequestVote, ServiceRequest, SnapshotBegin, SnapshotEnd,
-    SnapshotPiece, StatusDto, TracedPropose, TransferLeader, VoteDto, decode_record,
+    SnapshotPiece, StatusDto, TransferLeader, VoteDto, decode_record,
 };
 
 /// The reply to one call, or the reason of its rejection. A rejected call has no effect.
@@ -118,11 +118,8 @@ impl Dispatch {
             RequestBody::SnapshotEnd(_) => {
                 encode::<SnapshotEnd>(id, self.snapshot_end(session).await)
             }
-            RequestBody::Propose(Propose(runs)) => {
-                encode::<Propose>(id, Ok(self.propose(runs, Vec::new(), deadline).await))
-            }
-            RequestBody::TracedPropose(TracedPropose { runs, traces }) => {
-                encode::<TracedPropose>(id, Ok(self.propose(runs, traces, deadline).await))
+            RequestBody::Propose(Propose { runs, traces }) => {
+                encode::<Propose>(id, Ok(self.propose(runs, traces, deadline).await))
             }
             RequestBody::ReadIndex(_) => {
                 encode::<ReadIndex>(id, refuse_error(self.barrier.index(deadline).await))
@@ -168,7 +165,6 @@ impl Dispatch {
             | RequestBody::SnapshotPiece(_)
             | RequestBody::SnapshotEnd(_)
             | RequestBody::Propose(_)
-            | RequestBody::TracedPropose(_)
             | RequestBody::ReadIndex(_)
             | RequestBody::ReadStatus(_)
             | RequestBody::CheckPeer(_)

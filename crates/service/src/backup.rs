@@ -80,12 +80,9 @@ impl Service {
         Some(Duration::from_millis(self.log_time().0.saturating_sub(last.at.0)))
     }
 
-    /// Records a complete backup. Below the feature level of the command, no node knows when the last backup was made.
+    /// Records a complete backup.
     pub async fn record_backup(&self, revision: Revision, bytes: u64) {
         let command = Command::RecordBackup { revision, bytes };
-        if !self.has_level(command.level()) {
-            return;
-        }
         if let Err(error) = self.as_node().propose(command, Reply::into_backup_recorded).await {
             tracing::warn!(%error, "a backup is complete, but the cluster has not recorded it");
         }

@@ -12,8 +12,7 @@ use futures_util::FutureExt as _;
 use holdfast_machine::Machine;
 use holdfast_raft::{Committed, ProposeError, RaftNode, ReadError, StopReason, Urgency};
 use holdfast_types::{
-    ClockReading, Command, FeatureLevel, NodeId, NumberedCall, Reply, Revision, SessionRejection,
-    Stamp,
+    ClockReading, Command, NodeId, NumberedCall, Reply, Revision, SessionRejection, Stamp,
 };
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
@@ -168,11 +167,6 @@ impl Service {
 
     pub(crate) fn is_draining(&self) -> bool {
         self.parts.draining.is_cancelled()
-    }
-
-    /// Whether the cluster has this feature level.
-    pub(crate) fn has_level(&self, level: FeatureLevel) -> bool {
-        self.raft().read(|machine| machine.level() >= level)
     }
 
     pub(crate) fn draining(&self) -> &CancellationToken {

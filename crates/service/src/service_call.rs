@@ -25,8 +25,6 @@ use crate::failure::Failure;
 use crate::health::alarms::Alarm;
 use crate::service::Service;
 
-/// From this level of the cluster on, every member knows [`ReadClock`] and [`ReadPriority`].
-pub(crate) const PEER_READS_LEVEL: FeatureLevel = FeatureLevel(2);
 /// The pause between two attempts of a call to the leader, unless the leader changes.
 const RETRY_PAUSE: Duration = Duration::from_millis(50);
 

@@ -184,23 +184,8 @@ fn an_interrupted_creation_is_completed() {
 }
 
 #[test]
-fn an_earlier_or_later_format_is_rejected_and_unchanged() {
+fn a_later_format_is_rejected_and_unchanged() {
     let home = tempfile::tempdir().expect("directory");
-    for file in ["db", "journal.0"] {
-        let earlier = home.path().join(file);
-        fs::create_dir_all(&earlier).expect("directory");
-        fs::write(earlier.join(file), "sled").expect("write");
-        match open(&earlier) {
-            Err(StoreError::UnknownFormat { detail, fix }) => {
-                assert!(
-                    detail.contains(file) && fix.contains("holdfast member replace"),
-                    "{detail}; {fix}"
-                );
-            }
-            other => panic!("{other:?}"),
-        }
-        assert_eq!(fs::read_dir(&earlier).expect("list").count(), 2, "it and the lock");
-    }
     let later = home.path().join("later");
     let model = use_log(&later, 1);
     let path = later.join(segments(&later).pop().expect("a segment"));

@@ -9,8 +9,8 @@ use crate::{
     Actor, Attempt, AuthChange, CallScope, ClockReading, ClusterId, Data, FeatureLevel,
     FencingToken, ForceRelease, HandOver, Incarnation, LeaseRecord, Limits, LockName, LockSet,
     MembershipChange, Mode, Multi, NodeId, NodeOperation, OpenSession, OutOfBounds, Owner,
-    Password, PolicyChange, Reason, Recipe, RequestNumber, RequestRelease, Revision, Seal,
-    SessionId, SessionName, ShardRequest, Stamp, SubjectName, Ticket, TimeJump, Ttl, millis,
+    Password, PolicyChange, Reason, Recipe, RequestNumber, RequestRelease, Revision, SessionId,
+    SessionName, ShardRequest, Stamp, SubjectName, Ticket, TimeJump, Ttl, millis,
 };
 
 /// One entry of the log: a batch of commands with the leader's stamp. `apply` assigns one revision to each command,
@@ -157,44 +157,6 @@ pub struct NumberedCall {
 impl Command {
     /// The most sessions that one command closes.
     pub const END_SESSIONS_MAX: usize = 100;
-
-    /// The level from which on the log may have the command. A new command has a new level.
-    pub fn level(&self) -> FeatureLevel {
-        match self {
-            Self::OpenSession { .. }
-            | Self::RenewSession { .. }
-            | Self::CloseSession { .. }
-            | Self::ExpireSession { .. }
-            | Self::Acquire(_)
-            | Self::Release(_)
-            | Self::Cancel(_)
-            | Self::Sweep { .. }
-            | Self::SetLimits(_)
-            | Self::RegisterNode { .. }
-            | Self::AttachSession { .. }
-            | Self::Recipe(_)
-            | Self::SetPolicy { .. }
-            | Self::RunTimers { .. }
-            | Self::ForceRelease(_)
-            | Self::RequestRelease(_)
-            | Self::HandOver(_)
-            | Self::Bootstrap { .. }
-            | Self::EndSession { .. }
-            | Self::EndSessions { .. }
-            | Self::RecordOperation(_)
-            | Self::SetLevel(_) => FeatureLevel::FIRST,
-            Self::Auth(change) => change.level(),
-            Self::Membership(change) => change.level(),
-            Self::Multi(multi) => multi.caller.level(),
-            Self::ClaimSession { .. }
-            | Self::RecordBackup { .. }
-            | Self::VerifyState
-            | Self::RecordClocks { .. }
-            | Self::RecordLeases { .. } => FeatureLevel(2),
-            Self::Seal { .. } | Self::Unseal { .. } => Seal::LEVEL,
-            Self::As { command, .. } | Self::Once { command, .. } => command.level(),
-        }
-    }
 
     /// The command, its actor, and the call that executes it once.
     pub fn into_parts(self) -> (Actor, Option<NumberedCall>, Self) {

@@ -5,8 +5,7 @@
 //!
 //! | level | since | adds |
 //! |---|---|---|
-//! | 1 | 0.1 | everything else |
-//! | 2 | 0.1 | the permission `tree admin`; a session that a connection opened before it proved its subject becomes the subject's; the time of the last backup; the comparison of whole states; standbys, and the replacement of a voter by a member that has joined; the seal |
+//! | 1 | 0.1 | everything |
 
 use std::fmt;
 
@@ -22,7 +21,7 @@ pub struct FeatureLevel(pub u16);
 impl FeatureLevel {
     pub const FIRST: Self = Self(1);
     /// The highest level that this program knows.
-    pub const NEWEST: Self = Self(2);
+    pub const NEWEST: Self = Self(1);
 }
 
 impl fmt::Display for FeatureLevel {
@@ -40,9 +39,4 @@ pub struct Seal {
     /// The subject that sealed the cluster; `None` without a credential.
     pub by: Option<SubjectName>,
     pub reason: Reason,
-}
-
-impl Seal {
-    /// The level from which on the state may have it.
-    pub const LEVEL: FeatureLevel = FeatureLevel(2);
 }

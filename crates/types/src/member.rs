@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Address, FeatureLevel, Incarnation, NodeId, Reason, SecretHash, Stamp, Zone};
+use crate::{Address, Incarnation, NodeId, Reason, SecretHash, Stamp, Zone};
 
 /// The advertised addresses of a member.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -39,8 +39,6 @@ pub enum VotingRole {
 
 impl VotingRole {
     pub const ALL: [Self; 3] = [Self::Voter, Self::Learner, Self::Standby];
-    /// The level from which on a member can be a standby, and a member that has joined can replace another one.
-    pub const STANDBY_LEVEL: FeatureLevel = FeatureLevel(2);
 
     /// The word in replies and parameters.
     pub const fn as_str(self) -> &'static str {
@@ -48,14 +46,6 @@ impl VotingRole {
             Self::Voter => "voter",
             Self::Learner => "learner",
             Self::Standby => "standby",
-        }
-    }
-
-    /// The level from which on a member can have the role.
-    pub const fn level(self) -> FeatureLevel {
-        match self {
-            Self::Voter | Self::Learner => FeatureLevel::FIRST,
-            Self::Standby => Self::STANDBY_LEVEL,
         }
     }
 }
@@ -102,17 +92,6 @@ impl Member {
             Some(PendingChange::Join { replaces, .. }) => *replaces,
             Some(PendingChange::Replace { replaces }) => Some(*replaces),
             Some(PendingChange::SetRole | PendingChange::Leave { .. }) | None => None,
-        }
-    }
-
-    /// The lowest level that can have the member.
-    pub fn level(&self) -> FeatureLevel {
-        match self.pending {
-            Some(PendingChange::Replace { .. }) => VotingRole::STANDBY_LEVEL,
-            Some(
-                PendingChange::Join { .. } | PendingChange::SetRole | PendingChange::Leave { .. },
-            )
-            | None => self.role.level(),
         }
     }
 
@@ -198,17 +177,6 @@ pub enum MembershipChange {
     },
 }
 
-impl MembershipChange {
-    /// The level from which on the log may have the change.
-    pub const fn level(&self) -> FeatureLevel {
-        match self {
-            Self::Invite { role, .. } | Self::SetRole { role, .. } => role.level(),
-            Self::Update { .. } | Self::Remove { .. } | Self::Finish { .. } => FeatureLevel::FIRST,
-            Self::Replace { .. } => VotingRole::STANDBY_LEVEL,
-        }
-    }
-}
-
 /// Why a change of the members was rejected.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum MembershipRejection {
@@ -231,8 +199,6 @@ pub enum MembershipRejection {
     HasRole { node: NodeId, role: VotingRole },
     /// A member that has not joined can only be removed.
     NotJoined { node: NodeId },
-    /// The level to lower to cannot have the member.
-    LevelInUse { node: NodeId },
     /// A member is replaced by one of the same role, so that the number of voters stays the same.
     UnequalRoles {
         /// The member to replace, and its role.

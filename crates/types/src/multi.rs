@@ -2,10 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    AclEntry, Data, FeatureLevel, FencingToken, Identity, LockName, Revision, SessionName,
-    ZnodePath,
-};
+use crate::{AclEntry, Data, FencingToken, Identity, LockName, Revision, SessionName, ZnodePath};
 
 /// The caller of a change.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,10 +20,6 @@ pub struct Caller {
 impl Caller {
     pub fn is_superuser(&self) -> bool {
         self.identities.iter().any(Identity::is_superuser)
-    }
-
-    pub(crate) fn level(&self) -> FeatureLevel {
-        if self.is_superuser() { FeatureLevel(2) } else { FeatureLevel::FIRST }
     }
 }
 

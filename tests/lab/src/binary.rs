@@ -1,5 +1,5 @@
-//! Locates the binaries under test: `HOLDFAST_BIN`, or the output of `cargo build -p holdfast`, built once per process; and an
-//! older program for upgrades.
+//! Locates the binaries under test: `HOLDFAST_BIN`, or the output of `cargo build -p holdfast`, built once per process; and a
+//! newer program for upgrades.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -14,22 +14,22 @@ pub fn binary() -> &'static Path {
     })
 }
 
-/// Returns the path of a program that knows the feature levels up to the one before the newest: `HOLDFAST_OLDER_BIN`, or the
-/// output of `scripts/maintain/older-program`, built once per process.
-pub fn older_binary() -> &'static Path {
-    static OLDER: OnceLock<PathBuf> = OnceLock::new();
-    OLDER.get_or_init(|| match std::env::var_os("HOLDFAST_OLDER_BIN") {
+/// Returns the path of a program that knows one feature level more: `HOLDFAST_NEWER_BIN`, or the output of
+/// `scripts/maintain/newer-program`, built once per process.
+pub fn newer_binary() -> &'static Path {
+    static NEWER: OnceLock<PathBuf> = OnceLock::new();
+    NEWER.get_or_init(|| match std::env::var_os("HOLDFAST_NEWER_BIN") {
         Some(path) => existing(PathBuf::from(path)),
-        None => existing(build_older()),
+        None => existing(build_newer()),
     })
 }
 
-fn build_older() -> PathBuf {
+fn build_newer() -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let mut command = Command::new(root.join("scripts/maintain/older-program"));
+    let mut command = Command::new(root.join("scripts/maintain/newer-program"));
     let output =
-        command.stderr(Stdio::inherit()).output().expect("scripts/maintain/older-program runs");
-    assert!(output.status.success(), "scripts/maintain/older-program failed");
+        command.stderr(Stdio::inherit()).output().expect("scripts/maintain/newer-program runs");
+    assert!(output.status.success(), "scripts/maintain/newer-program failed");
     PathBuf::from(String::from_utf8_lossy(&output.stdout).trim())
 }
 

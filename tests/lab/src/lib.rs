@@ -33,7 +33,7 @@ mod until;
 pub mod zk;
 
 pub use actor::{Actor, Attempt};
-pub use binary::{binary, older_binary};
+pub use binary::{binary, newer_binary};
 pub use clock::WallClock;
 pub use cluster::{Cluster, ClusterBuilder, ClusterView, Node, NodeView};
 pub use config::{NodeAddresses, NodeConfig, Timing};

@@ -51,7 +51,7 @@ pub const LEVEL: Param = Param::number(
     (1, 65_535),
     "The new feature level: one above or below the present one",
 )
-.needed("2");
+.needed("1");
 
 /// The longest time of a filter.
 const LOG_FOR_MAX: Duration = Duration::from_hours(24);

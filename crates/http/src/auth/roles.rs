@@ -33,7 +33,7 @@ pub(crate) static SET: Operation = Operation {
         body: r#"{"permission":["lock acquire orders/*","tree read /cfg/*"]}"#,
     },
     answers: || ResponseSpec::no_content("The role is set"),
-    errors: &[ErrorCode::QuotaExceeded, ErrorCode::LevelTooLow],
+    errors: &[ErrorCode::QuotaExceeded],
     ..Operation::change("setRole", Method::Put, &ROLE, MANAGE, |call| Box::pin(set(call)))
 };
 

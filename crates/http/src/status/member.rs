@@ -1,12 +1,12 @@
 //! Rejected changes of the members and of the feature level.
 
 use holdfast_api::{ErrorCode, Problem};
-use holdfast_types::{FeatureLevel, Member, MembershipRejection, RoleName};
+use holdfast_types::{FeatureLevel, Member, MembershipRejection};
 
 use super::HttpError;
 
 pub(super) fn of_rejection(rejection: MembershipRejection) -> HttpError {
-    use ErrorCode::{LevelNotReady, MembershipInProgress, MembershipUnsafe, NotFound};
+    use ErrorCode::{MembershipInProgress, MembershipUnsafe, NotFound};
     let (code, detail, hint) = match rejection {
         MembershipRejection::InProgress { node } => (
             MembershipInProgress,
@@ -57,18 +57,6 @@ pub(super) fn of_rejection(rejection: MembershipRejection) -> HttpError {
             format!("node {node} has not joined yet"),
             "start it with its join token first, or remove it".to_owned(),
         ),
-        MembershipRejection::LevelInUse { node } => {
-            let detail = format!(
-                "node {node} is a standby, or replaces another member: level 1 has neither"
-            );
-            (
-                LevelNotReady,
-                detail,
-                format!(
-                    "wait for its change; make a standby a learner: holdfast member demote {node}"
-                ),
-            )
-        }
     };
     Box::new(Problem::new(code, detail).hint(hint))
 }
@@ -88,12 +76,6 @@ pub(super) fn level_too_low(needed: FeatureLevel) -> HttpError {
 pub(super) fn not_one_level(present: FeatureLevel) -> HttpError {
     let detail = format!("the cluster has the feature level {present}, and it changes by one");
     level_not_ready(detail)
-}
-
-pub(super) fn level_in_use(role: &RoleName) -> HttpError {
-    let detail = format!("the role '{role}' has a permission of the present feature level");
-    let hint = format!("replace its permissions: holdfast auth role set {role}");
-    Box::new(Problem::new(ErrorCode::LevelNotReady, detail).hint(hint))
 }
 
 pub(super) fn level_not_ready(detail: String) -> HttpError {

@@ -14,9 +14,8 @@ mod session_names;
 use std::sync::Arc;
 
 use holdfast_types::{
-    AccessTokenId, AuthMode, CertificateId, CertificateName, FeatureLevel, NamespaceName,
-    Permission, Quotas, Reason, Revision, RoleName, SecretHash, Stamp, SubjectName, TokenPolicy,
-    built_in_role,
+    AccessTokenId, AuthMode, CertificateId, CertificateName, NamespaceName, Permission, Quotas,
+    Reason, Revision, RoleName, SecretHash, Stamp, SubjectName, TokenPolicy, built_in_role,
 };
 use imbl::OrdMap;
 use serde::{Deserialize, Serialize};
@@ -166,13 +165,6 @@ impl Auth {
             self.tokens = OrdMap::new();
             self.changed_in = revision;
         }
-    }
-
-    /// A role with a permission that needs a higher feature level.
-    pub(crate) fn role_above(&self, level: FeatureLevel) -> Option<&RoleName> {
-        let is_above = |permission: &Permission| permission.right().level() > level;
-        let (role, _) = self.roles.iter().find(|(_, role)| role.iter().any(is_above))?;
-        Some(role)
     }
 
     fn remove_subject(&mut self, name: &SubjectName) -> bool {

@@ -5,13 +5,11 @@
 use std::sync::Arc;
 
 use holdfast_types::{
-    AccessList, AcquireOptions, Create, FeatureLevel, LockPolicy, Seal, SessionEnd, Ticket,
-    ZnodePath,
+    AccessList, AcquireOptions, Create, FeatureLevel, LockPolicy, SessionEnd, Ticket, ZnodePath,
 };
 use thiserror::Error;
 
 use crate::Machine;
-use crate::cluster::LastBackup;
 use crate::lock::claims::Claims;
 use crate::lock::cooldown::{Cooldowns, LockDelay};
 use crate::lock::index::LockIndex;
@@ -101,13 +99,6 @@ impl Loading {
         Self { machine, rank: 0, end: None }
     }
 
-    fn check_level(&self, least: FeatureLevel, one: &str, all: &str) -> Result<(), LoadError> {
-        if self.machine.level < least {
-            return Err(unsound(format!("it has {one} below the level of {all}")));
-        }
-        Ok(())
-    }
-
     fn member(&mut self, part: ClusterMemberPart) -> Result<(), LoadError> {
         let members = &mut self.machine.members;
         let (node, is_first) = match part {
@@ -158,25 +149,19 @@ impl Loading {
                 if self.machine.audit.restore(record) { Ok(()) } else { Err(twice(what)) }
             }),
             Part::LastBackup(backup) => {
-                self.check_level(LastBackup::LEVEL, "a backup", "backups")?;
                 first(self.machine.last_backup.replace(backup).is_none(), "the last backup")
             }
             Part::Seal(seal, closed) => {
-                self.check_level(Seal::LEVEL, "a seal", "seals")?;
                 let closed = closed.into_iter().collect();
                 first(self.machine.seal.replace(ActiveSeal { seal, closed }).is_none(), "the seal")
             }
             Part::Clocks(clocks) => {
-                self.check_level(LastBackup::LEVEL, "clocks", "clocks")?;
                 first(self.machine.clocks.replace(clocks).is_none(), "the clocks")
             }
-            Part::Leases(leases) => {
-                self.check_level(LastBackup::LEVEL, "leases", "leases")?;
-                each(leases, |(session, record)| {
-                    let previous = self.machine.lease_records.insert(session, record);
-                    first(previous.is_none(), &format!("lease {}", session.0))
-                })
-            }
+            Part::Leases(leases) => each(leases, |(session, record)| {
+                let previous = self.machine.lease_records.insert(session, record);
+                first(previous.is_none(), &format!("lease {}", session.0))
+            }),
             Part::End(end) => {
                 self.end = Some(end);
                 Ok(())

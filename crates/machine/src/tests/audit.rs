@@ -164,7 +164,7 @@ const LINES_OF_EVERY_ACTION: [&str; 33] = [
     "transfer-leadership node 1: ",
     "set-node-log node 2: info,holdfast_raft=debug for 500 ms",
     "unseal cluster: ",
-    "set-level 1: ",
+    "set-level 2: ",
 ];
 
 /// The machine after a restore, and its last line.
@@ -261,11 +261,11 @@ fn every_action_has_its_record() {
         NodeOperation::SetLog { node, filter, lasts_ms: 500 },
     ];
     let operations = operations.map(Command::RecordOperation);
-    let of_level_2 = [seal].into_iter().chain(operations);
     let unseal = Command::Unseal { seal: Revision(1) };
-    let of_level_2 = of_level_2.chain([unseal, Command::SetLevel(FeatureLevel(1))]);
-    let of_level_1 = commands.into_iter().chain(changes_of_auth()).chain(changes_of_members());
-    for mut command in of_level_1.chain(of_level_2) {
+    let of_operators = [seal].into_iter().chain(operations);
+    let of_operators = of_operators.chain([unseal, Command::SetLevel(FeatureLevel(2))]);
+    let others = commands.into_iter().chain(changes_of_auth()).chain(changes_of_members());
+    for mut command in others.chain(of_operators) {
         if let (Command::Unseal { seal }, Some(present)) = (&mut command, machine.sealed()) {
             *seal = present.revision;
         }

@@ -4,7 +4,6 @@ use holdfast_types::*;
 
 use super::auth::{CI, rejected};
 use super::script_commands::{create, lock_name, multi, open, session_name};
-use crate::snapshot::part::{Part, SnapshotPart};
 use crate::{ClockLead, ClockRecord, Machine};
 
 fn apply_at(machine: &mut Machine, at: u64, command: Command) -> Outcome {
@@ -14,11 +13,11 @@ fn apply_at(machine: &mut Machine, at: u64, command: Command) -> Outcome {
     outcome
 }
 
-/// A cluster of level 2 with the members 1 and 2, at the time 1,000.
+/// A cluster with the members 1 and 2, at the time 1,000.
 fn cluster() -> Machine {
     let mut machine = Machine::new();
     let members = super::members::first_members(2);
-    let level = FeatureLevel(2);
+    let level = FeatureLevel::FIRST;
     let bootstrap = Command::Bootstrap { cluster_id: ClusterId(1), level, members };
     apply_at(&mut machine, 1_000, bootstrap.by(Actor::Node)).unwrap();
     machine
@@ -69,29 +68,16 @@ fn a_record_has_the_leads_of_the_members_that_replied() {
 }
 
 #[test]
-fn clocks_are_state_of_level_2_that_only_nodes_record_and_no_other_machine_gets() {
-    let mut machine = Machine::new();
-    let needed = Rejection::LevelTooLow { needed: FeatureLevel(2) };
-    assert_eq!(apply_at(&mut machine, 1, record(&[], None)), Err(needed));
+fn only_nodes_record_clocks_and_no_other_machine_gets_them() {
     let mut machine = super::auth::guarded();
-    apply_at(&mut machine, 1, Command::SetLevel(FeatureLevel(2)).by(super::auth::ADMIN)).unwrap();
     let (.., by_node) = record(&[], None).into_parts();
     let by_ci = apply_at(&mut machine, 1, by_node.by(CI));
     assert_eq!(rejected(&by_ci), Some(&AuthRejection::NoCredential));
 
     let mut machine = cluster();
     apply_at(&mut machine, 2_000, record(&[(1, 2_500)], None)).unwrap();
-    let below = machine.dump().map(|SnapshotPart(mut part)| {
-        if let Part::Head(head) = &mut part {
-            head.level = FeatureLevel(1);
-        }
-        SnapshotPart(part)
-    });
-    assert!(Machine::load(below).is_err());
-    let restored = machine.clone().restored(&super::restore::options()).unwrap();
+    let restored = machine.restored(&super::restore::options()).unwrap();
     assert_eq!(restored.clocks(), None);
-    apply_at(&mut machine, 2_000, Command::SetLevel(FeatureLevel(1))).unwrap();
-    assert_eq!(machine.clocks(), None);
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! The feature level, and what level 2 adds: the permission `tree admin`, the subject of a connection's session, the last
-//! backup, the verification of the state.
+//! Commands on the whole cluster: the feature level, the permission `tree admin`, the subject of a connection's session, the
+//! last backup, the verification of the state.
 
 use holdfast_types::{
     AccessTokenId, AclEntry, Actor, AuditAction, AuthMode, AuthRejection, Caller, Command, Create,
@@ -8,12 +8,11 @@ use holdfast_types::{
 };
 
 use super::auth::{
-    ADMIN, CI, WEB, add_token, apply, change, forbidden, guarded, rejected, role, set_namespace,
+    ADMIN, CI, WEB, add_token, apply, change, forbidden, guarded, rejected, set_namespace,
     set_role, set_subject, subject,
 };
 use super::script_commands::{open, path, session_name};
-use crate::snapshot::part::{Part, SnapshotPart};
-use crate::{LastBackup, Machine};
+use crate::{LastBackup, LoadError, Machine};
 use holdfast_types::AuthChange;
 
 fn set_level(machine: &mut Machine, level: u16) -> Outcome {
@@ -21,12 +20,9 @@ fn set_level(machine: &mut Machine, level: u16) -> Outcome {
 }
 
 #[test]
-fn the_feature_level_changes_by_one_and_not_below_the_state() {
+fn the_feature_level_changes_by_one() {
     let mut machine = guarded();
     assert_eq!(machine.level(), FeatureLevel(1));
-    let fixer = || set_role("fixer", &["lock read *", "tree admin /cfg/*"]);
-    let too_low = Rejection::LevelTooLow { needed: FeatureLevel(2) };
-    assert_eq!(change(&mut machine, ADMIN, fixer()), Err(too_low));
     let by_ci = apply(&mut machine, CI, Command::SetLevel(FeatureLevel(2)));
     assert_eq!(forbidden(&by_ci).unwrap(), "cluster manage");
     for other in [0, 3] {
@@ -37,10 +33,9 @@ fn the_feature_level_changes_by_one_and_not_below_the_state() {
         set_level(&mut machine, 2).unwrap();
         assert_eq!(machine.level(), FeatureLevel(2));
     }
-    change(&mut machine, ADMIN, fixer()).unwrap();
-    let in_use = Rejection::LevelInUse { role: role("fixer") };
-    assert_eq!(set_level(&mut machine, 1), Err(in_use));
-    change(&mut machine, ADMIN, set_role("fixer", &["lock read *"])).unwrap();
+    // This program does not know the level.
+    let loaded = Machine::load(machine.dump());
+    assert!(matches!(loaded, Err(LoadError::Level { found: FeatureLevel(2) })));
     set_level(&mut machine, 1).unwrap();
     assert_eq!(machine.level(), FeatureLevel(1));
     let records: Vec<_> = machine.audit_records_after(0).collect();
@@ -73,9 +68,6 @@ fn only_the_permission_tree_admin_passes_access_lists() {
     let plain = Command::Multi(Multi { then: vec![write()], ..Multi::default() });
     let refused = apply(&mut machine, ADMIN, plain);
     assert!(format!("{refused:?}").contains("NotAllowed"), "{refused:?}");
-    let needed = Rejection::LevelTooLow { needed: FeatureLevel(2) };
-    assert_eq!(apply(&mut machine, ADMIN, as_superuser(write())), Err(needed));
-    set_level(&mut machine, 2).unwrap();
     for mode in AuthMode::ALL {
         change(&mut machine, ADMIN, AuthChange::SetMode(mode)).unwrap();
         let outcome = apply(&mut machine, CI, as_superuser(write()));
@@ -98,9 +90,6 @@ fn a_session_without_a_subject_becomes_the_first_subjects() {
     apply(&mut machine, Actor::Node, Command::OpenSession { open: opened, attempt: None }).unwrap();
     let (session, _) = machine.session_id(&name).unwrap();
     let claim = || Command::ClaimSession { session };
-    let needed = Rejection::LevelTooLow { needed: FeatureLevel(2) };
-    assert_eq!(apply(&mut machine, CI, claim()), Err(needed));
-    set_level(&mut machine, 2).unwrap();
     let without = apply(&mut machine, Actor::Anonymous, claim());
     assert_eq!(rejected(&without), Some(&AuthRejection::NoCredential));
     assert_eq!(machine.subject_of_session(&name), None);
@@ -115,7 +104,6 @@ fn a_session_without_a_subject_becomes_the_first_subjects() {
 #[test]
 fn a_claimed_session_counts_for_the_namespace_of_its_subject() {
     let mut machine = guarded();
-    set_level(&mut machine, 2).unwrap();
     for next in [
         set_namespace("team", &[(QuotaKind::Sessions, 1)]),
         set_subject("team/ci", &["admin"], &[]),
@@ -139,12 +127,9 @@ fn a_claimed_session_counts_for_the_namespace_of_its_subject() {
 }
 
 #[test]
-fn the_last_backup_is_state_of_level_2() {
+fn only_nodes_record_a_backup_and_the_newest_stays() {
     let mut machine = guarded();
     let record = |bytes| Command::RecordBackup { revision: Revision(4), bytes };
-    let needed = Rejection::LevelTooLow { needed: FeatureLevel(2) };
-    assert_eq!(apply(&mut machine, Actor::Node, record(7)), Err(needed));
-    set_level(&mut machine, 2).unwrap();
     let by_ci = apply(&mut machine, CI, record(7));
     assert_eq!(rejected(&by_ci), Some(&AuthRejection::NoCredential));
     let older = Command::RecordBackup { revision: Revision(3), bytes: 9 };
@@ -156,25 +141,13 @@ fn the_last_backup_is_state_of_level_2() {
     let loaded = Machine::load(machine.dump()).unwrap();
     assert_eq!(loaded.last_backup(), Some(last));
     assert_eq!(loaded.state_digest(), machine.state_digest());
-    let below = machine.dump().map(|SnapshotPart(mut part)| {
-        if let Part::Head(head) = &mut part {
-            head.level = FeatureLevel(1);
-        }
-        SnapshotPart(part)
-    });
-    assert!(Machine::load(below).is_err());
     let restored = machine.clone().restored(&super::restore::options()).unwrap();
     assert_eq!(restored.last_backup(), None);
-    set_level(&mut machine, 1).unwrap();
-    assert_eq!(machine.last_backup(), None);
 }
 
 #[test]
-fn a_verification_of_the_state_changes_nothing_and_needs_level_2() {
+fn a_verification_of_the_state_changes_nothing() {
     let mut machine = guarded();
-    let needed = Rejection::LevelTooLow { needed: FeatureLevel(2) };
-    assert_eq!(apply(&mut machine, Actor::Node, Command::VerifyState), Err(needed));
-    set_level(&mut machine, 2).unwrap();
     let by_ci = apply(&mut machine, CI, Command::VerifyState);
     assert_eq!(rejected(&by_ci), Some(&AuthRejection::NoCredential));
     let before = machine.counts();

@@ -5,7 +5,6 @@ use holdfast_types::*;
 use super::auth::{CI, rejected};
 use super::script_commands::{lock_name, open, session_name};
 use crate::Machine;
-use crate::snapshot::part::{Part, SnapshotPart};
 
 fn apply(machine: &mut Machine, command: Command) -> Outcome {
     let outcome =
@@ -14,10 +13,9 @@ fn apply(machine: &mut Machine, command: Command) -> Outcome {
     outcome
 }
 
-/// A machine of level 2 in which `web1` holds `a`, and `web2` waits for it.
+/// A machine in which `web1` holds `a`, and `web2` waits for it.
 fn contended() -> Machine {
     let mut machine = Machine::new();
-    apply(&mut machine, Command::SetLevel(FeatureLevel(2))).unwrap();
     for session in ["web1", "web2"] {
         let acquire = Acquire::new(lock_name("a"), open(session), Owner::unnamed());
         apply(&mut machine, Command::Acquire(Acquire { wait: true, ..acquire })).unwrap();
@@ -66,24 +64,10 @@ fn a_record_grows_and_ends_with_the_next_renewal() {
 }
 
 #[test]
-fn records_are_state_of_level_2_that_only_nodes_write() {
+fn only_nodes_write_records() {
     let mut machine = super::auth::guarded();
-    let needed = Rejection::LevelTooLow { needed: FeatureLevel(2) };
-    assert_eq!(apply(&mut machine, record(FIRST, 1, 7)), Err(needed));
-    apply(&mut machine, Command::SetLevel(FeatureLevel(2)).by(super::auth::ADMIN)).unwrap();
     let by_ci = apply(&mut machine, Command::RecordLeases { leases: Vec::new() }.by(CI));
     assert_eq!(rejected(&by_ci), Some(&AuthRejection::NoCredential));
-    let mut machine = contended();
-    apply(&mut machine, record(FIRST, 1, 7)).unwrap();
-    let below = machine.dump().map(|SnapshotPart(mut part)| {
-        if let Part::Head(head) = &mut part {
-            head.level = FeatureLevel(1);
-        }
-        SnapshotPart(part)
-    });
-    assert!(Machine::load(below).is_err());
-    apply(&mut machine, Command::SetLevel(FeatureLevel(1))).unwrap();
-    assert_eq!(machine.leases_used().count(), 0);
 }
 
 #[test]

@@ -313,23 +313,6 @@ fn only_a_member_without_a_vote_replaces_and_only_a_voter_is_replaced() {
     assert_eq!(cluster.change(standby), Err(MembershipRejection::LastVoter));
 }
 
-#[test]
-fn level_1_has_no_standby() {
-    let mut cluster = with_fourth(VotingRole::Standby);
-    let lower = Command::SetLevel(FeatureLevel(1));
-    let in_use = Rejection::Membership(MembershipRejection::LevelInUse { node: NodeId(4) });
-    assert_eq!(cluster.apply(lower.clone()), Err(in_use));
-    let learner = MembershipChange::SetRole { node: NodeId(4), role: VotingRole::Learner };
-    cluster.change(learner).unwrap();
-    cluster.finish(4).unwrap();
-    cluster.apply(lower).unwrap();
-    let too_low = Rejection::LevelTooLow { needed: VotingRole::STANDBY_LEVEL };
-    let standby = MembershipChange::SetRole { node: NodeId(4), role: VotingRole::Standby };
-    for change in [standby, invite(5, VotingRole::Standby, None), replace(4, 3)] {
-        assert_eq!(cluster.apply(Command::Membership(change)), Err(too_low.clone()));
-    }
-}
-
 fn any_change() -> impl Strategy<Value = Command> {
     let node = 1..9_u64;
     let id = node.clone().prop_map(NodeId);

@@ -24,8 +24,7 @@ fn seal() -> Command {
 
 /// A history that ends with a seal.
 fn until_sealed(before: Vec<Move>) -> Vec<Move> {
-    let end = [Command::SetLevel(Seal::LEVEL), seal()].map(Move::Command);
-    before.into_iter().chain(end).collect()
+    before.into_iter().chain([Move::Command(seal())]).collect()
 }
 
 fn apply_at(machine: &mut Machine, ms: u64, command: Command) -> Outcome {
@@ -36,10 +35,9 @@ fn apply(machine: &mut Machine, command: Command) -> Outcome {
     apply_at(machine, 0, command)
 }
 
-/// A machine of level 2 in which `web1` holds `a` for at most 10 ms, and `web2` waits for it.
+/// A machine in which `web1` holds `a` for at most 10 ms, and `web2` waits for it.
 fn contended() -> Machine {
     let mut machine = Machine::new();
-    apply(&mut machine, Command::SetLevel(Seal::LEVEL)).unwrap();
     let options = AcquireOptions { max_hold_ms: Some(10), ..AcquireOptions::PLAIN };
     apply(&mut machine, acquire("web1", options)).unwrap();
     apply(&mut machine, acquire("web2", AcquireOptions::PLAIN)).unwrap();
@@ -145,15 +143,10 @@ proptest! {
 }
 
 #[test]
-fn a_seal_is_state_of_level_2_and_needs_a_permission() {
+fn a_seal_is_state_and_needs_a_permission() {
     let mut machine = guarded();
     let by =
         |actor: Actor, machine: &mut Machine, command: Command| apply(machine, command.by(actor));
-    let needed = Rejection::LevelTooLow { needed: Seal::LEVEL };
-    for command in [seal(), Command::Unseal { seal: Revision(1) }] {
-        assert_eq!(by(ADMIN, &mut machine, command), Err(needed.clone()));
-    }
-    by(ADMIN, &mut machine, Command::SetLevel(Seal::LEVEL)).unwrap();
     for command in [seal(), Command::Unseal { seal: Revision(1) }] {
         let outcome = by(CI, &mut machine, command);
         assert!(matches!(rejected(&outcome), Some(AuthRejection::Forbidden(_))), "{outcome:?}");
@@ -168,18 +161,11 @@ fn a_seal_is_state_of_level_2_and_needs_a_permission() {
     let change = super::auth::set_role("web", &["lock read *"]);
     let sealed = Err(Rejection::Sealed(Box::new(first.clone())));
     assert_eq!(by(ADMIN, &mut machine, Command::Auth(change)), sealed);
-    let lower = by(ADMIN, &mut machine, Command::SetLevel(FeatureLevel(1)));
-    assert_eq!(lower, sealed);
+    let raise = by(ADMIN, &mut machine, Command::SetLevel(FeatureLevel(2)));
+    assert_eq!(raise, sealed);
     let loaded = Machine::load(machine.dump()).unwrap();
     assert_eq!(loaded.sealed(), Some(&first));
     assert_eq!(loaded.state_digest(), machine.state_digest());
-    let below = machine.dump().map(|SnapshotPart(mut part)| {
-        if let Part::Head(head) = &mut part {
-            head.level = FeatureLevel(1);
-        }
-        SnapshotPart(part)
-    });
-    assert!(Machine::load(below).is_err());
     let unseal = |seal| Command::Unseal { seal: Revision(seal) };
     let other = by(ADMIN, &mut machine, unseal(first.revision.0 - 1));
     assert_eq!(other, Err(Rejection::OtherSeal { present: first.revision }));

@@ -1,8 +1,8 @@
 //! The right to open sessions, and the quotas of subjects.
 
 use holdfast_types::{
-    Actor, AuthChange, AuthRejection, Command, FeatureLevel, HandOver, Labels, Outcome, Owner,
-    QuotaFull, QuotaKind, QuotaOwner, Rejection, SessionName,
+    Actor, AuthChange, AuthRejection, Command, HandOver, Labels, Outcome, Owner, QuotaFull,
+    QuotaKind, QuotaOwner, Rejection, SessionName,
 };
 
 use super::auth::{
@@ -11,13 +11,6 @@ use super::auth::{
 };
 use super::script_commands::{lock_name, numbered, open, session_name};
 use crate::Machine;
-
-/// A cluster of the level that has the command `ClaimSession`.
-fn of_level_2() -> Machine {
-    let mut machine = guarded();
-    apply(&mut machine, ADMIN, Command::SetLevel(FeatureLevel(2))).unwrap();
-    machine
-}
 
 fn open_session(session: &str) -> Command {
     Command::OpenSession { open: open(session), attempt: None }
@@ -43,7 +36,7 @@ fn used(machine: &Machine, name: &str, quota: QuotaKind) -> u64 {
 
 #[test]
 fn a_subject_without_a_right_that_needs_a_session_opens_none() {
-    let mut machine = of_level_2();
+    let mut machine = guarded();
     for (permission, opens) in [
         ("audit read", false),
         ("metrics read", false),
@@ -104,7 +97,7 @@ fn a_session_above_the_quota_of_its_subject_is_rejected() {
 
 #[test]
 fn a_claimed_session_counts_for_its_subject() {
-    let mut machine = of_level_2();
+    let mut machine = guarded();
     change(&mut machine, ADMIN, set_quotas(Some("ci"), &[(QuotaKind::Sessions, 1)])).unwrap();
     let claim = |machine: &mut Machine, name: &str| {
         let opened = apply(machine, Actor::Node, open_session(name));

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use holdfast_machine::Machine;
 use holdfast_types::{
     Actor, Command, Invitation, Member, MembershipChange, NodeId, Reason, Stamp, millis,
 };
@@ -218,14 +219,13 @@ impl Membership {
         members: &[(NodeId, Member)],
         view: &RaftView,
     ) -> Option<MembershipChange> {
-        let (level, replaced_at) =
-            self.context.local.read(|machine| (machine.level(), machine.last_replacement()));
+        let replaced_at = self.context.local.read(Machine::last_replacement);
         // The applied time stands still while nothing is written.
         let now = self.context.stamp();
         let silent = self.observed.silent.iter().map(|(node, since)| (*node, since.elapsed()));
         let silent = silent.collect();
         let emptied = self.handshake.emptied_members();
-        let facts = AutomaticFacts { members, view, silent, emptied, level, replaced_at, now };
+        let facts = AutomaticFacts { members, view, silent, emptied, replaced_at, now };
         match facts.choose(self.replace_after)? {
             AutomaticChange::Readmit { member, secret } => {
                 tracing::warn!(node = member.0, "inviting an emptied member under a new id");

@@ -15,7 +15,7 @@ use super::pending::Pending;
 use crate::error::{CallError, ProposeError};
 use crate::leadership::current;
 use crate::type_config::{Batch, Committed, LeaderEpoch, TypeConfig};
-use crate::wire::{CommandRun, ProposeRefusal, Purpose, TracedPropose};
+use crate::wire::{CommandRun, Propose, ProposeRefusal, Purpose};
 
 /// Where a batch goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +76,7 @@ async fn forward_batch(
     let runs = batch.iter().map(run).collect();
     let spans = forward_spans(leader, &batch);
     let traces = spans.iter().map(holdfast_trace::context_of).collect();
-    let call = TracedPropose { runs, traces };
+    let call = Propose { runs, traces };
     let deadline = deadline.unwrap_or_else(Instant::now);
     let ended = current::ended(context.leadership.clone(), leader);
     let results = tokio::select! {

@@ -112,9 +112,9 @@ impl PeerChannel {
         mut attempt: OwnedMutexGuard<Attempt>,
     ) -> Result<Arc<Connection>, String> {
         match self.open_stream().await {
-            Ok((stream, protocol)) => {
+            Ok(stream) => {
                 *attempt = Attempt::default();
-                let connection = Connection::new(stream, self.purpose, protocol);
+                let connection = Connection::new(stream, self.purpose);
                 *self.open.lock() = Some(connection.clone());
                 tracing::debug!(peer = self.target.0, purpose = self.purpose.name(), "connected");
                 self.reachability.record_success(self.handshake.peer_address(self.target));
@@ -137,9 +137,9 @@ impl PeerChannel {
         }
     }
 
-    /// Opens a connection, with the version of its protocol. While a cluster migrates to TLS, tries without TLS if the
+    /// Opens a connection. While a cluster migrates to TLS, tries without TLS if the
     /// handshake fails.
-    async fn open_stream(&self) -> Result<(MaybeTlsStream, u16), String> {
+    async fn open_stream(&self) -> Result<MaybeTlsStream, String> {
         let tcp = self.open_tcp().await?;
         let mut stream = match &self.tls {
             None => MaybeTlsStream::Plain(tcp),
@@ -150,8 +150,8 @@ impl PeerChannel {
                 (Err(_), TlsMode::Require) => return Err("no TLS handshake in time".to_owned()),
             },
         };
-        let protocol = self.handshake.initiate(&mut stream, self.target, self.purpose).await?;
-        Ok((stream, protocol))
+        self.handshake.initiate(&mut stream, self.target, self.purpose).await?;
+        Ok(stream)
     }
 
     async fn open_tcp(&self) -> Result<TcpStream, String> {

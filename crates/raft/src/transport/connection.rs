@@ -43,8 +43,6 @@ pub(crate) struct Connection {
     writer: tokio::sync::Mutex<WriteHalf<MaybeTlsStream>>,
     shared: Arc<Shared>,
     purpose: Purpose,
-    /// The version of the peer protocol.
-    protocol: u16,
     next_id: AtomicU64,
     tasks: [AbortHandle; 2],
 }
@@ -63,7 +61,7 @@ struct Waiting {
 
 impl Connection {
     /// Takes over a stream after its handshake.
-    pub(crate) fn new(stream: MaybeTlsStream, purpose: Purpose, protocol: u16) -> Arc<Self> {
+    pub(crate) fn new(stream: MaybeTlsStream, purpose: Purpose) -> Arc<Self> {
         let expiry = stream.expiry();
         let (read, write) = tokio::io::split(stream);
         let waiting = Waiting { replies: BTreeMap::new(), silent_since: None };
@@ -86,7 +84,6 @@ impl Connection {
                 writer: tokio::sync::Mutex::new(write),
                 shared,
                 purpose,
-                protocol,
                 next_id: AtomicU64::new(1),
                 tasks: [reader.abort_handle(), pinger.abort_handle()],
             }
@@ -105,9 +102,7 @@ impl Connection {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let remaining = deadline.saturating_duration_since(Instant::now()).as_millis();
         let remaining_ms = u32::try_from(remaining).unwrap_or(u32::MAX);
-        let body = call.into().for_protocol(self.protocol);
-        let body = body.ok_or_else(|| CallError::NotSent("the peer is too old".into()))?;
-        let request = Request { id, remaining_ms, body };
+        let request = Request { id, remaining_ms, body: call.into() };
         let frame = holdfast_codec::encode(Kind::PeerRequest, &request)
             .map_err(|error| CallError::NotSent(error.to_string()))?;
         let reply = self.expect_reply(id)?;

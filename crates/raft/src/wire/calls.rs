@@ -15,7 +15,6 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::entry::{LogIdDto, SnapshotMetaDto};
-use super::hello::{LOSS_SINCE, TRACES_SINCE};
 use super::vote::{TransferDto, TransferReplyDto, VoteDto, VoteReplyDto, VoteRequestDto};
 use crate::type_config::{Committed, TypeConfig};
 
@@ -79,27 +78,7 @@ peer_calls! {
     ReadBootstrapState => BootstrapState,
     AcceptMembers => (),
     CheckPeer => (),
-    TracedPropose => Vec<Result<Vec<Committed>, ProposeRefusal>>,
     ConfirmLoss => LossReply,
-}
-
-impl RequestBody {
-    /// The form for a peer that speaks this version of the protocol; `None` if that version has none. Proposals without
-    /// a traced run keep the oldest form.
-    pub(crate) fn for_protocol(self, protocol: u16) -> Option<Self> {
-        if matches!(self, Self::ConfirmLoss(_)) && protocol < LOSS_SINCE {
-            return None;
-        }
-        if let Self::TracedPropose(TracedPropose { runs, traces }) = self {
-            let knows_traces = protocol >= TRACES_SINCE;
-            return Some(if knows_traces && !traces.is_empty() {
-                TracedPropose { runs, traces }.into()
-            } else {
-                Propose(runs).into()
-            });
-        }
-        Some(self)
-    }
 }
 
 /// Keeps an idle connection open, and proves that the peer is alive.
@@ -188,13 +167,9 @@ pub(crate) struct SnapshotEnd;
 
 /// Proposes independent runs of commands. The reply has one result for each run, in order.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Propose(pub(crate) Vec<CommandRun>);
-
-/// As [`Propose`], with the span `forward` of each traced run. The log does not get the contexts.
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct TracedPropose {
+pub(crate) struct Propose {
     pub(crate) runs: Vec<CommandRun>,
-    /// One for each run, in order. Empty without a traced run.
+    /// The span `forward` of each run, in order; empty without a traced run. The log does not get them.
     pub(crate) traces: Vec<Option<TraceContext>>,
 }
 

@@ -17,13 +17,7 @@ pub(crate) struct ProtocolRange {
 }
 
 /// The versions of this program.
-pub(crate) const PROTOCOLS: ProtocolRange = ProtocolRange { oldest: 5, newest: 7 };
-
-/// From this version of the protocol on, a peer knows [`TracedPropose`](super::TracedPropose).
-pub(crate) const TRACES_SINCE: u16 = 6;
-
-/// From this version of the protocol on, a peer knows [`ConfirmLoss`](super::ConfirmLoss).
-pub(crate) const LOSS_SINCE: u16 = 7;
+pub(crate) const PROTOCOLS: ProtocolRange = ProtocolRange { oldest: 1, newest: 1 };
 
 /// Fields of later versions, by tag. A reader skips unknown tags.
 pub(crate) type Extensions = Vec<(u16, Bytes)>;

@@ -214,22 +214,6 @@ fn run() -> CommandRun {
 }
 
 #[test]
-fn only_peers_that_know_traces_get_them_and_only_for_traced_runs() {
-    let traced = |traces: Vec<_>| RequestBody::from(TracedPropose { runs: vec![run()], traces });
-    let plain = || RequestBody::from(Propose(vec![run()]));
-    assert_eq!(traced(vec![Some(TRACE)]).for_protocol(5), Some(plain()));
-    assert_eq!(traced(vec![Some(TRACE)]).for_protocol(6), Some(traced(vec![Some(TRACE)])));
-    assert_eq!(traced(Vec::new()).for_protocol(6), Some(plain()));
-}
-
-#[test]
-fn only_peers_that_know_the_question_are_asked_whether_the_leader_is_lost() {
-    let question = || RequestBody::from(ConfirmLoss { leader: NodeId(1), term: 7 });
-    assert_eq!(question().for_protocol(6), None);
-    assert_eq!(question().for_protocol(7), Some(question()));
-}
-
-#[test]
 fn requests_keep_their_bytes() {
     golden_request(
         Append {
@@ -243,13 +227,13 @@ fn requests_keep_their_bytes() {
          000000010000000000000072",
     );
     golden_request(
-        Propose(vec![run()]),
-        "4846010934000000c6cf03140900000000000000fa0000000800000001000000000000000100\
-         0000000000000200000002000000000000006d65000001000000",
+        Propose { runs: vec![run()], traces: Vec::new() },
+        "484601093c0000001124c5380900000000000000fa0000000800000001000000000000000100\
+         0000000000000200000002000000000000006d650000010000000000000000000000",
     );
     golden_request(
-        TracedPropose { runs: vec![run()], traces: vec![Some(TRACE)] },
-        "484601095500000002b406860900000000000000fa0000000f00000001000000000000000100\
+        Propose { runs: vec![run()], traces: vec![Some(TRACE)] },
+        "4846010955000000f256a0840900000000000000fa0000000800000001000000000000000100\
          0000000000000200000002000000000000006d65000001000000010000000000000001ab0000\
          00000000000000000000000000cd00000000000000",
     );
@@ -264,7 +248,8 @@ fn requests_keep_their_bytes() {
     );
     golden_request(
         ConfirmLoss { leader: NodeId(2), term: 7 },
-        "484601092000000005bda4610900000000000000fa0000001000000002000000000000000700000000000000",
+        "4846010920000000ec5097200900000000000000fa0000000f00000002000000000000000700\
+         000000000000",
     );
     golden_request(
         AcceptMembers(initial_members()),

@@ -69,10 +69,7 @@ impl Service {
             rights.check(Right::TreeAdmin, path.as_str())
         };
         let mut identities = Cow::Borrowed(self.identities());
-        if *self.actor() != Actor::Node
-            && machine.level() >= Right::TreeAdmin.level()
-            && is_superuser().is_ok()
-        {
+        if *self.actor() != Actor::Node && is_superuser().is_ok() {
             identities.to_mut().push(Identity::superuser());
         }
         identities
@@ -85,8 +82,7 @@ impl Service {
         let administers = *self.actor() != Actor::Node
             && self.raft().read(|machine| {
                 let rights = machine.rights_of(self.actor(), self.credential_time());
-                machine.level() >= Right::TreeAdmin.level()
-                    && rights.is_ok_and(|rights| rights.administers(&multi))
+                rights.is_ok_and(|rights| rights.administers(&multi))
             });
         if administers {
             multi.caller.identities.push(Identity::superuser());

@@ -10,13 +10,12 @@ use holdfast_types::{
     ZnodePath, millis,
 };
 
-use crate::digests::entry_log::StateCheck;
 use crate::health::alarms::{
     Alarm, AlarmFacts, ExpectedBackup, Expiring, FollowerFacts, ListenerCertificate, MemoryUse,
     NAMED_MAX, QuotaUse, SILENT, alarms_of,
 };
 use crate::service::Service;
-use crate::service_call::{PEER_READS_LEVEL, ReadAlarms};
+use crate::service_call::ReadAlarms;
 
 /// A member that does not reply within this time counts as unreachable.
 const CALL_TIMEOUT: Duration = Duration::from_millis(400);
@@ -160,12 +159,7 @@ impl Service {
             memory: *self.parts.memory.lock(),
             backup_failure: self.parts.backup_failure.lock().clone(),
             backup: self.expected_backup(now),
-            // An older program cannot read the alarm.
-            state_check: if self.has_level(PEER_READS_LEVEL) {
-                self.state_check()
-            } else {
-                StateCheck::Verified
-            },
+            state_check: self.state_check(),
             foreign: self.foreign_znode().filter(|_| leads),
             audit_sinks: self.audit_sink_problems(Instant::now()),
             soft_quotas,
@@ -180,12 +174,9 @@ impl Service {
         }
     }
 
-    /// `None` below the level at which every program can read the alarm.
     fn foreign_znode(&self) -> Option<(ZnodePath, usize)> {
         self.raft().read(|machine| {
-            let known = machine.level() >= PEER_READS_LEVEL;
-            let found = machine.first_foreign_znode().filter(|_| known);
-            found.map(|(path, count)| (path.clone(), count))
+            machine.first_foreign_znode().map(|(path, count)| (path.clone(), count))
         })
     }
 
@@ -209,14 +200,11 @@ impl Service {
         })
     }
 
-    /// `None` if this node expects no backups, or the feature level of the cluster cannot record them.
+    /// `None` if this node expects no backups.
     fn expected_backup(&self, now: Stamp) -> Option<ExpectedBackup> {
         let every = self.config().backup_expected_every?;
-        self.raft().read(|machine| {
-            let age = |last: LastBackup| Duration::from_millis(now.0.saturating_sub(last.at.0));
-            let records = machine.level() >= LastBackup::LEVEL;
-            records.then(|| ExpectedBackup { every, age: machine.last_backup().map(age) })
-        })
+        let age = |last: LastBackup| Duration::from_millis(now.0.saturating_sub(last.at.0));
+        Some(ExpectedBackup { every, age: self.raft().read(Machine::last_backup).map(age) })
     }
 }
 

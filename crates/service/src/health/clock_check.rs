@@ -8,13 +8,14 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use holdfast_machine::Machine;
 use holdfast_raft::{ClockComparison, ClockSample, LeaderEpoch};
 use holdfast_types::{Actor, ClockReading, Command, NodeId, Stamp, TimeJump, millis};
 use tokio::time::MissedTickBehavior;
 
 use crate::health::alarms::ClockFacts;
 use crate::service::Service;
-use crate::service_call::{PEER_READS_LEVEL, ReadClock};
+use crate::service_call::ReadClock;
 
 const COMPARE_INTERVAL: Duration = Duration::from_secs(5);
 const CALL_TIMEOUT: Duration = Duration::from_secs(1);
@@ -59,7 +60,10 @@ pub(crate) async fn run(service: Service) {
             });
         }
         let facts = match &mut led {
-            Some(led) if service.has_level(PEER_READS_LEVEL) => led.compare(&service).await,
+            // A record before the first members would have no clocks.
+            Some(led) if service.raft().read(Machine::cluster_id).is_some() => {
+                led.compare(&service).await
+            }
             Some(_) | None => {
                 service.raft().correct_wall_clock(0);
                 service.raft().settle_time(epoch);

@@ -16,7 +16,6 @@ use tokio::time::{Interval, MissedTickBehavior};
 use crate::leases::lease::ExpiryOutcome;
 use crate::leases::pause_detector::PauseDetector;
 use crate::service::Service;
-use crate::service_call::PEER_READS_LEVEL;
 use crate::waiting::{OrphanedWaits, WaitSource};
 
 /// Sessions expired by one proposal; the bound leaves room for other commands.
@@ -202,9 +201,6 @@ impl LeaderTimers {
         }
         self.last_record = Instant::now();
         let service = self.service.clone();
-        if !service.has_level(PEER_READS_LEVEL) {
-            return;
-        }
         let now = Instant::now();
         let leases = service.raft().read(|machine| {
             let is_in_use = |session| machine.is_session_in_use(session);

@@ -58,8 +58,11 @@ mod tests {
         let mut machine = Machine::new();
         let mut record = |wall, run| {
             let members = [NodeId(1)].into();
-            let bootstrap =
-                Command::Bootstrap { cluster_id: ClusterId(1), level: FeatureLevel(2), members };
+            let bootstrap = Command::Bootstrap {
+                cluster_id: ClusterId(1),
+                level: FeatureLevel::FIRST,
+                members,
+            };
             let readings = [(NodeId(1), ClockReading { wall: Stamp(wall), run })].into();
             let record = Command::RecordClocks { readings, jump: None };
             machine.apply(Entry { stamped_at: Stamp(1_000), commands: vec![bootstrap, record] });

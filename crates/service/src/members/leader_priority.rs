@@ -11,7 +11,7 @@ use holdfast_types::NodeId;
 use tokio::time::MissedTickBehavior;
 
 use crate::service::Service;
-use crate::service_call::{PEER_READS_LEVEL, ReadPriority};
+use crate::service_call::ReadPriority;
 
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// How long a leader leads before it asks the others.
@@ -32,7 +32,7 @@ pub(crate) async fn run(service: Service) {
             _ = period.tick() => {}
         }
         let leads = service.leader() == Some(service.node());
-        if !leads || !service.has_level(PEER_READS_LEVEL) {
+        if !leads {
             led = None;
             continue;
         }

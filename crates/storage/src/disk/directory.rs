@@ -20,8 +20,6 @@ use crate::file::{create_dir, drop_cached_pages, replace};
 const LOCK: &str = "lock";
 const SUFFIX: &str = ".log";
 const PARTIAL: &str = ".partial";
-/// Files of the format before version 1, which stored the log in sled.
-const EARLIER_FORMAT: [&str; 2] = ["db", "journal.0"];
 
 /// A [`Disk`] in a directory of the file system.
 pub struct DirectoryDisk {
@@ -34,13 +32,12 @@ impl DirectoryDisk {
     /// Opens the directory; creates it and its missing parents.
     ///
     /// # Errors
-    /// [`StoreError::InUse`], [`StoreError::UnknownFormat`], [`StoreError::Io`], [`StoreError::Full`];
+    /// [`StoreError::InUse`], [`StoreError::Io`], [`StoreError::Full`];
     /// [`StoreError::Corrupt`] if the watermark is damaged, or missing beside segments.
     pub fn open(dir: &Path) -> Result<Self, StoreError> {
         create_dir(dir)?;
         let lock = lock(dir)?;
         let names = names(dir)?;
-        refuse_earlier_format(dir, &names)?;
         for name in names.iter().filter(|name| name.ends_with(PARTIAL)) {
             let path = dir.join(name);
             fs::remove_file(&path).at("removing", &path)?;
@@ -70,21 +67,6 @@ fn lock(dir: &Path) -> Result<File, StoreError> {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(StoreError::InUse { path: dir.to_owned() }),
         Err(TryLockError::Error(error)) => Err(error).at("locking", &path),
-    }
-}
-
-fn refuse_earlier_format(dir: &Path, names: &[String]) -> Result<(), StoreError> {
-    match names.iter().find(|name| EARLIER_FORMAT.contains(&name.as_str())) {
-        None => Ok(()),
-        Some(name) => Err(StoreError::UnknownFormat {
-            detail: format!(
-                "{} holds the file {name} of an earlier format, which this version cannot read",
-                dir.display()
-            ),
-            fix: "start this node with the version that wrote it; or replace the node: \
-                holdfast member replace"
-                .to_owned(),
-        }),
     }
 }
 

@@ -13,8 +13,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::name::{check_controls, check_len};
 use crate::{
-    FeatureLevel, LockName, NameError, NamespaceName, Quotas, Reason, RoleName, SessionName, Stamp,
-    SubjectName,
+    LockName, NameError, NamespaceName, Quotas, Reason, RoleName, SessionName, Stamp, SubjectName,
 };
 
 pub use certificate_id::{CertificateId, NotCertificateId};
@@ -161,15 +160,6 @@ pub enum AuthChange {
     AllowCertificate {
         certificate: CertificateId,
     },
-}
-
-impl AuthChange {
-    /// The feature level from which on the log may have the change.
-    pub(crate) fn level(&self) -> FeatureLevel {
-        let Self::SetRole { permissions, .. } = self else { return FeatureLevel::FIRST };
-        let levels = permissions.iter().map(|permission| permission.right().level());
-        levels.max().unwrap_or(FeatureLevel::FIRST)
-    }
 }
 
 /// The name of a client certificate: one of its URIs, or its subject in the form of RFC 2253.

@@ -4,8 +4,6 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::FeatureLevel;
-
 /// A verb on one kind of things. Append-only: the order of the variants is part of the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Right {
@@ -86,11 +84,6 @@ impl Right {
         Self::SessionOpen,
         Self::LockDurable,
     ];
-
-    /// The feature level from which on a role may have the right.
-    pub const fn level(self) -> FeatureLevel {
-        if matches!(self, Self::TreeAdmin) { FeatureLevel(2) } else { FeatureLevel::FIRST }
-    }
 
     /// The kind of things and the verb.
     pub const fn words(self) -> (&'static str, &'static str) {

@@ -1,7 +1,7 @@
 //! Upgrades: an older and a newer program in one cluster, the feature level, and the way back, all under load.
 
 use holdfast_lab::{
-    Cluster, DEADLINE, History, Load, LoadReport, Method, Reply, Request, binary, older_binary,
+    Cluster, DEADLINE, History, Load, LoadReport, Method, Reply, Request, binary, newer_binary,
     until,
 };
 
@@ -32,13 +32,8 @@ async fn replace_program(cluster: &Cluster, id: u64, program: &'static std::path
     cluster.wait_ready().await;
 }
 
-async fn start_with_older_programs() -> (Cluster, LoadReport) {
-    let cluster = Cluster::of(3).prepare().await;
-    for node in cluster.nodes() {
-        node.install(older_binary());
-    }
-    cluster.start_all();
-    cluster.wait_ready().await;
+async fn start_cluster() -> (Cluster, LoadReport) {
+    let cluster = Cluster::of(3).start().await;
     let load = LOAD.start(&cluster.endpoints(), &History::default());
     load.wait_for_grants(30).await;
     (cluster, load)
@@ -51,7 +46,7 @@ async fn level_of(cluster: &Cluster) -> u64 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_programs_work_side_by_side_until_the_level_is_raised_and_again_after_it_is_lowered() {
-    let (cluster, load) = start_with_older_programs().await;
+    let (cluster, load) = start_cluster().await;
     let old = level_of(&cluster).await;
     let new = u16::try_from(old).expect("a level") + 1;
     let refused = set_level(&cluster, new).await;
@@ -59,7 +54,7 @@ async fn two_programs_work_side_by_side_until_the_level_is_raised_and_again_afte
 
     // Every mixture, with the leader killed in each.
     for id in [2, 3] {
-        replace_program(&cluster, id, binary()).await;
+        replace_program(&cluster, id, newer_binary()).await;
         load.wait_for_grants(30).await;
         let leader = cluster.wait_ready().await;
         cluster.node(leader).kill();
@@ -71,10 +66,10 @@ async fn two_programs_work_side_by_side_until_the_level_is_raised_and_again_afte
         set_level(&cluster, new).await.assert_code(409, "level-not-ready");
     }
     // The way back, and the rest of the upgrade.
-    replace_program(&cluster, 2, older_binary()).await;
+    replace_program(&cluster, 2, binary()).await;
     load.wait_for_grants(30).await;
     for id in [2, 1] {
-        replace_program(&cluster, id, binary()).await;
+        replace_program(&cluster, id, newer_binary()).await;
     }
     assert_eq!(level_of(&cluster).await, old);
     set_level_to(&cluster, new).await;
@@ -82,17 +77,17 @@ async fn two_programs_work_side_by_side_until_the_level_is_raised_and_again_afte
 
     // A node with the older program stops, and the others continue.
     cluster.node(3).stop().await;
-    cluster.node(3).install(older_binary());
+    cluster.node(3).install(binary());
     cluster.node(3).start();
     assert_eq!(cluster.node(3).exit_code().await, Some(OLD_PROGRAM));
     assert!(cluster.node(3).log_lines_with("this program knows levels up to") > 0);
     load.wait_for_grants(30).await;
-    cluster.node(3).install(binary());
+    cluster.node(3).install(newer_binary());
     cluster.node(3).start();
     cluster.wait_ready().await;
 
     set_level_to(&cluster, new - 1).await;
-    replace_program(&cluster, 3, older_binary()).await;
+    replace_program(&cluster, 3, binary()).await;
     load.wait_for_grants(30).await;
     load.finish().await;
 }

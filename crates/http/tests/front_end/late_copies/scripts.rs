@@ -418,8 +418,8 @@ pub(super) const SCRIPTS: &[Script] = &[
     script(
         "setFeatureLevel",
         &[ME],
-        "POST /v1/cluster/level?level=2&session=me&request=1",
-        &["POST /v1/cluster/level?level=1"],
+        "POST /v1/cluster/level?level=1&session=me&request=1",
+        &[],
         200,
     ),
     script("transferLeadership", &[], "POST /v1/cluster/transfer", &[], 200),

@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use holdfast_types::{FeatureLevel, Member, NodeId, PendingChange, SecretHash, Stamp, VotingRole};
+use holdfast_types::{Member, NodeId, PendingChange, SecretHash, Stamp, VotingRole};
 
 use super::plan::RaftView;
 
@@ -38,7 +38,6 @@ pub(super) struct AutomaticFacts<'a> {
     pub(super) silent: BTreeMap<NodeId, Duration>,
     /// The members whose emptied nodes ask for their return.
     pub(super) emptied: Vec<(NodeId, SecretHash)>,
-    pub(super) level: FeatureLevel,
     /// The time of the last replacement of a member, and now.
     pub(super) replaced_at: Option<Stamp>,
     pub(super) now: Stamp,
@@ -92,7 +91,7 @@ impl AutomaticFacts<'_> {
         let [voter] = unhealthy[..] else { return None };
         let is_paused =
             self.replaced_at.is_some_and(|at| self.now.0 < at.0.saturating_add(PAUSE_MS));
-        if self.level < VotingRole::STANDBY_LEVEL || is_paused || self.silent_for(voter) < after {
+        if is_paused || self.silent_for(voter) < after {
             return None;
         }
         let zone = self.member(voter)?.zone.as_ref();
@@ -154,7 +153,6 @@ mod tests {
             view,
             silent: BTreeMap::from([(NodeId(3), AFTER)]),
             emptied: Vec::new(),
-            level: FeatureLevel::NEWEST,
             replaced_at: None,
             now: Stamp(PAUSE_MS * 2),
         }
@@ -209,14 +207,6 @@ mod tests {
         let mut joint = view();
         joint.voters.push(ids(&[1, 2, 5]));
         assert_eq!(facts(&members, &joint).choose(AFTER), None);
-    }
-
-    #[test]
-    fn nothing_is_replaced_below_the_level_of_standbys() {
-        let (members, view) = (members(), view());
-        let mut facts = facts(&members, &view);
-        facts.level = FeatureLevel(1);
-        assert_eq!(facts.choose(AFTER), None);
     }
 
     #[test]

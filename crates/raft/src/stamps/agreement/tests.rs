@@ -157,7 +157,7 @@ impl World {
     fn new(seed: u64) -> Self {
         let mut machine = Machine::new();
         let members = [1, 2, 3].map(NodeId).into();
-        let level = FeatureLevel(2);
+        let level = FeatureLevel::FIRST;
         let bootstrap = Command::Bootstrap { cluster_id: ClusterId(1), level, members };
         let session = OpenSession::of(SessionName::new("timed").unwrap());
         let commands = vec![bootstrap, Command::OpenSession { open: session, attempt: None }];

@@ -51,7 +51,7 @@ impl World {
             late: None,
         };
         let members = [NodeId(1)].into();
-        let (cluster_id, level) = (ClusterId(1), FeatureLevel(2));
+        let (cluster_id, level) = (ClusterId(1), FeatureLevel::FIRST);
         world.apply(Command::Bootstrap { cluster_id, level, members }).unwrap();
         for name in ["dead", "live"] {
             let session = SessionName::new(name).unwrap();
