@@ -14,16 +14,18 @@ type acquisition struct {
 	session *session
 	locks   []string
 	options lockOptions
-	owner   string
 	attempt int64
 	entries []*entry
 	until   time.Time // zero without a bound
 	inDoubt bool      // whether an earlier copy of the attempt has no answer
 }
 
-// acquire repeats the call, at any node that answers, until all locks are granted, the wait ends or the session ends. An
-// acquire that fails gives its attempt up in the background. The session of the result has one more user.
-func (c *Client) acquire(ctx context.Context, locks []string, options lockOptions, by origin) (*acquisition, error) {
+// freshSessionsMax is the number of sessions that an acquire without time left may find ended.
+const freshSessionsMax = 3
+
+// acquire acquires all locks. If its session ends while it is idle, or while the entries are queued, the caller has lost
+// nothing, so the acquire continues in a fresh session. The session of the result has one more user.
+func (c *Client) acquire(ctx context.Context, locks []string, options lockOptions) (*acquisition, error) {
 	for _, lock := range locks {
 		if err := checkName("a lock", lock); err != nil {
 			return nil, err
@@ -32,47 +34,55 @@ func (c *Client) acquire(ctx context.Context, locks []string, options lockOption
 	if err := options.check(len(locks)); err != nil {
 		return nil, err
 	}
-	session, err := c.session(ctx, options.ttl)
-	if err != nil {
-		return nil, err
-	}
-	a := newAcquisition(session, locks, options, by)
-	session.add(a.entries)
-	ctx, end := session.beginWait(ctx)
-	defer end()
-	if err := a.run(ctx); err != nil {
-		a.giveUp(err)
-		session.leave()
-		return nil, err
-	}
-	return a, nil
-}
-
-// An origin tells how a hold begins.
-type origin int
-
-const (
-	byAttempt  origin = iota // an attempt of this client acquires it
-	byTransfer               // another session has transferred it
-)
-
-func newAcquisition(session *session, locks []string, options lockOptions, by origin) *acquisition {
-	a := &acquisition{session: session, locks: locks, options: options, owner: options.owner}
-	if by == byAttempt {
-		a.attempt = nextNumber(0)
-		if a.owner == "" {
-			a.owner = unique(generatedOwner)
+	until := options.until()
+	for sessions := 1; ; sessions++ {
+		session, err := c.session(ctx, options.ttl)
+		if err != nil {
+			return nil, err
+		}
+		a := newAcquisition(session, locks, options, until)
+		err = a.acquire(ctx)
+		var lost *LostError
+		switch {
+		case err == nil:
+			return a, nil
+		case !errors.As(err, &lost):
+			return nil, err
+		case session.isReplaceable() && (sessions < freshSessionsMax || leftOf(until) > 0):
+		case lost.Cause == CauseNotRenewed:
+			// Only the place in the queue is lost: the client reached no node in time.
+			return nil, &UnavailableError{Reason: lost.Reason}
+		default:
+			return nil, err
 		}
 	}
-	if options.wait != nil {
-		a.until = time.Now().Add(*options.wait)
+}
+
+func newAcquisition(session *session, locks []string, options lockOptions, until time.Time) *acquisition {
+	a := &acquisition{session: session, locks: locks, options: options, attempt: nextNumber(0), until: until}
+	if a.options.owner == "" {
+		a.options.owner = unique(generatedOwner)
 	}
 	for _, lock := range locks {
-		e := newEntry(lock, a.owner, a.attempt)
+		e := newEntry(lock, a.options.owner, a.attempt)
 		e.isAnyShard = options.shards != 0 || options.shard != nil
 		a.entries = append(a.entries, e)
 	}
 	return a
+}
+
+// acquire repeats the call, at any node that answers, until all locks are granted, the wait ends or the session ends. An
+// acquire that fails gives its attempt up in the background, and leaves the session.
+func (a *acquisition) acquire(ctx context.Context) error {
+	a.session.add(a.entries)
+	ctx, end := a.session.beginWait(ctx)
+	defer end()
+	err := a.run(ctx)
+	if err != nil {
+		a.giveUp(err)
+		a.session.leave()
+	}
+	return err
 }
 
 // giveUp releases the entries that a failed acquire may have left in the cluster.
@@ -86,28 +96,24 @@ func (a *acquisition) giveUp(err error) {
 	}
 }
 
-// nextWait returns the wait of the next call, in whole milliseconds.
-func (a *acquisition) nextWait() time.Duration {
-	if a.until.IsZero() {
+// leftOf returns the wait of the next call, in whole milliseconds. A zero until is no bound.
+func leftOf(until time.Time) time.Duration {
+	if until.IsZero() {
 		return waitMax
 	}
-	return min(max(time.Until(a.until), 0), waitMax).Truncate(time.Millisecond)
+	return min(max(time.Until(until), 0), waitMax).Truncate(time.Millisecond)
 }
 
 func (a *acquisition) run(ctx context.Context) error {
 	isGrantedElsewhere := false
 	for {
 		d, cause := a.send(ctx, isGrantedElsewhere)
-		var lost *LostError
-		if errors.As(d.err, &lost) {
-			// The cluster ended the session, e.g. while it was unused: the client must not use it again.
-			a.session.end(&loss{lost.Cause, lost.Reason})
-		}
+		a.session.endIfOver(d.err)
 		isGrantedElsewhere = false
 		a.inDoubt = a.inDoubt || d.inDoubt
 		var busy *BusyError
 		newest, isOver := newestAttempt(d.err)
-		mayRepeat := a.nextWait() > 0
+		mayRepeat := leftOf(a.until) > 0
 		switch {
 		case d.err == nil:
 			err := a.granted(d)
@@ -148,9 +154,8 @@ func (a *acquisition) renumber(newest int64) {
 
 // send sends the call once. It ends early, with a cause, when the session is over or a renewal has listed the grant.
 func (a *acquisition) send(ctx context.Context, isGrantedElsewhere bool) (delivery, error) {
-	wait := a.nextWait()
-	q := query{}.with(paramSession, a.session.name).withText(paramOwner, a.owner).withNumber(paramAttempt, a.attempt).
-		withDuration("wait", wait)
+	wait := leftOf(a.until)
+	q := a.session.query(a.options.owner).withNumber(paramAttempt, a.attempt).withDuration(paramWait, wait)
 	acquire := call{method: http.MethodPut, path: resource("locks", a.locks[0]), wait: wait, harmless: true}
 	if len(a.locks) > 1 {
 		acquire.method, acquire.path = http.MethodPost, "/v1/locks"
@@ -228,16 +233,13 @@ func grantOf(grants []grantBody, e *entry, isOnly bool) *grantBody {
 func (e *entry) hold(grant *grantBody, options *lockOptions, sent moment) {
 	// Another guard of the owner may have a stronger mode, which ends with that guard. The sender of a transferred hold chose
 	// its mode.
-	if e.attempt != 0 {
+	if e.attempt != transferred {
 		grant.Mode = options.mode
 	}
 	if e.isAnyShard {
 		e.lock, e.isAnyShard = grant.Lock, false
 	}
 	e.grant, e.stage = *grant, stageHeld
-	countedFrom := grant.acknowledgement(sent).countedFrom
 	e.limits = holdLimits{progressTimeout: options.progressTimeout, progressUntil: now().plus(options.progressTimeout)}
-	if options.maxHold > 0 {
-		e.limits.maxHold, e.limits.maxUntil = options.maxHold, grant.maxHoldEnd(options.maxHold, countedFrom)
-	}
+	e.limits.endBy(grant, options.maxHold, sent)
 }

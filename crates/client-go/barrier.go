@@ -123,21 +123,23 @@ func (c *Client) arrive(ctx context.Context, kind, name string, parties int, wai
 }
 
 func (p *barrierPlace) send(ctx context.Context, until time.Time, parties int, request int64) error {
-	q := p.query.withNumber(paramParties, int64(parties)).withNumber(paramRequest, request)
+	q := p.query.withNumber(paramIncarnation, p.session.incarnation).withNumber(paramParties, int64(parties)).
+		withNumber(paramRequest, request)
 	return p.client.calls.repeatUntil(ctx, until, func(wait time.Duration) call {
 		return call{method: http.MethodPut, path: p.path, query: q.withDuration(paramWait, wait)}
 	}, &p.tripped)
 }
 
-// leaveInBackground gives the place up, until the outcome is certain or the session is over.
+// leaveInBackground gives the place up, until the outcome is certain.
 func (p *barrierPlace) leaveInBackground(names ...query) {
-	end := p.session.track()
-	go func() {
-		defer end()
-		for _, q := range names {
-			leave := call{method: http.MethodDelete, path: p.path, query: q}
-			for isUncertain(p.client.calls.do(context.Background(), leave, nil)) && p.session.isAlive() {
+	p.session.inBackground(func(ctx context.Context) error {
+		for len(names) > 0 {
+			leave := call{method: http.MethodDelete, path: p.path, query: names[0]}
+			if err := p.client.calls.do(ctx, leave, nil); isUncertain(err) {
+				return err
 			}
+			names = names[1:]
 		}
-	}()
+		return nil
+	}, func() {})
 }

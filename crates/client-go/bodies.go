@@ -30,6 +30,9 @@ type eventsBody struct {
 	Gap      *struct{}   `json:"gap"`
 }
 
+// held returns how long the cluster keeps the session after the call was sent.
+func (b *eventsBody) held() time.Duration { return millis(b.WaitedMS + b.ExpiresInMS) }
+
 type eventBody struct {
 	Kind       string `json:"kind"`
 	Lock       string `json:"lock"`
@@ -67,14 +70,4 @@ func (b *grantsBody) isComplete() bool {
 // acknowledgement returns how long the cluster keeps the session after a grant.
 func (g *grantBody) acknowledgement(sent moment) acknowledgement {
 	return acknowledgement{sent.plus(millis(g.WaitedMS)), millis(g.ExpiresInMS)}
-}
-
-// maxHoldEnd returns the local end of a hold with a maximum. The cluster counts from the grant, and the node that counted
-// the remaining time may have been behind.
-func (g *grantBody) maxHoldEnd(maxHold time.Duration, countedFrom moment) moment {
-	left := maxHold
-	if g.EndsInMS != nil {
-		left = min(left, millis(*g.EndsInMS))
-	}
-	return deadlineOf(countedFrom, left)
 }

@@ -10,6 +10,7 @@
 package holdfast
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"os"
@@ -34,7 +35,8 @@ type Config struct {
 	// SessionPrefix begins the generated name of the session. The default is sdk.
 	SessionPrefix string
 	// Session names the session, which other clients may share and which outlives this client. The client never replaces
-	// it: once it has ended, calls return a *LostError.
+	// it: once it has ended, calls return a *LostError. The client releases a lost guard in the background until it is
+	// closed, because another program may renew the session.
 	Session string
 	// Labels of the session are visible to other callers.
 	Labels map[string]string
@@ -64,6 +66,9 @@ type Client struct {
 	sessions  *sessions
 	log       *slog.Logger
 	metrics   Metrics
+	// ctx is cancelled by stop at the end of Close. Releases in the background then stop.
+	ctx  context.Context
+	stop context.CancelFunc
 }
 
 // New creates a client. It sends nothing yet.
@@ -101,6 +106,7 @@ func New(config Config) (*Client, error) {
 		config: config, transport: transport, sessions: newSessions(), log: config.Logger, metrics: config.Metrics,
 		calls: sender{newNodes(transport, bases, jitter()), config.RequestTimeout},
 	}
+	c.ctx, c.stop = context.WithCancel(context.Background())
 	if c.log == nil {
 		c.log = slog.Default()
 	}

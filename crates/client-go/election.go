@@ -3,9 +3,7 @@ package holdfast
 import (
 	"context"
 	"errors"
-	"net/http"
 	"slices"
-	"strconv"
 	"sync"
 )
 
@@ -158,30 +156,16 @@ func (g *Guard) SetValue(ctx context.Context, value string) error {
 	if err := g.Ensure(); err != nil {
 		return err
 	}
-	newest := g.attempt()
-	for renumbered := 0; ; renumbered++ {
-		q := query{}.with(paramSession, g.session.name).withText(paramOwner, g.entry.owner).
-			withNumber(paramAttempt, nextNumber(newest)).with(paramChange, strconv.FormatInt(g.attempt(), 10)).with(paramValue, value)
-		change := call{method: http.MethodPut, path: resource("locks", g.entry.lock), query: q, harmless: true}
-		bounded, stop := g.session.bound(ctx, g.entry)
-		d := g.session.send.deliver(bounded, change)
-		stop(nil)
-		var grant grantBody
-		err := d.decode(&grant)
-		over, isOver := newestAttempt(err)
-		switch {
-		case isOver && renumbered == 0:
-			newest = over
-			continue
-		case err == nil && grant.Token == g.Token():
-			g.session.acknowledge(grant.acknowledgement(d.sent))
-			return nil
-		case err == nil, rejectedWith(err, CodeNotHolder, CodeAttemptOver) != nil:
-			g.session.loseEntry(g.entry, &loss{cause: CauseReleasedElsewhere})
-			return g.Ensure()
-		case ctx.Err() == nil && g.Ensure() != nil:
-			return g.Ensure()
-		}
-		return err
+	d, grant := g.session.changeOnce(ctx, g.entry, query{}.with(paramValue, value))
+	switch {
+	case d.err == nil && grant.Token == g.Token():
+		g.session.acknowledge(grant.acknowledgement(d.sent))
+		return nil
+	case d.err == nil, rejectedWith(d.err, CodeNotHolder, CodeAttemptOver) != nil:
+		g.session.loseEntry(g.entry, &loss{cause: CauseReleasedElsewhere})
+		return g.Ensure()
+	case ctx.Err() == nil && g.Ensure() != nil:
+		return g.Ensure()
 	}
+	return d.err
 }

@@ -16,6 +16,9 @@ const (
 	stageLeaving          // being released; the cluster may not have the release yet
 )
 
+// transferred is the attempt of a hold that another session transferred.
+const transferred = 0
+
 // generatedOwner begins the owners that this client generates, one for each guard, so that two guards exclude each other.
 const generatedOwner = "g"
 
@@ -32,7 +35,7 @@ type entry struct {
 	// requests has the latest release request.
 	requests chan ReleaseRequest
 
-	attempt       int64 // 0 for a hold that another session transferred
+	attempt       int64 // transferred for a hold that no attempt of this client acquired
 	isAnyShard    bool  // a shard of the lock will be granted
 	isTransferred bool  // set before the call that transfers the hold
 	stage         stage
@@ -83,7 +86,7 @@ func (e *entry) requestRelease(request ReleaseRequest) {
 func releaseCall(session string, entries []*entry) call {
 	first := entries[0]
 	q := query{}.with(paramSession, session).withText(paramOwner, first.owner).withNumber(paramAttempt, first.attempt)
-	if first.attempt == 0 {
+	if first.attempt == transferred {
 		q = q.withNumber(paramToken, first.grant.Token)
 	}
 	release := call{method: http.MethodDelete, path: resource("locks", first.lock), query: q, harmless: true}
@@ -107,8 +110,9 @@ type ReleaseRequest struct {
 	deadline moment
 }
 
-func newReleaseRequest(reason string, wantedInMS int64, revoke bool) ReleaseRequest {
-	return ReleaseRequest{reason, revoke, deadlineOf(now(), millis(wantedInMS))}
+// newReleaseRequest returns a request whose deadline counts from countedFrom: the cluster counted the time later.
+func newReleaseRequest(reason string, wantedInMS int64, revoke bool, countedFrom moment) ReleaseRequest {
+	return ReleaseRequest{reason, revoke, deadlineOf(countedFrom, millis(wantedInMS))}
 }
 
 // Remaining returns the time until the deadline of the request, or zero if it has passed.

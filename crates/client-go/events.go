@@ -77,10 +77,12 @@ func (p *sessionEvents) pollFailed() {
 	p.due = now().plus(pause)
 }
 
-func (p *sessionEvents) deliver(known []knownHold, body *eventsBody, held time.Duration) {
+// deliver delivers the answer to a parked keepalive that was sent at a moment.
+func (p *sessionEvents) deliver(known []knownHold, body *eventsBody, sent moment) {
+	held := body.held()
 	p.since = max(p.since, body.Revision)
 	for i := range body.Events {
-		p.session.deliverEvent(&body.Events[i])
+		p.session.deliverEvent(&body.Events[i], sent.plus(millis(body.WaitedMS)))
 	}
 	if body.Gap != nil {
 		p.session.readReleaseRequests(known, held/readPart)
@@ -88,7 +90,8 @@ func (p *sessionEvents) deliver(known []knownHold, body *eventsBody, held time.D
 	p.reconcile(known, body.Holds, held)
 }
 
-func (s *session) deliverEvent(event *eventBody) {
+// deliverEvent delivers an event to the entries of its hold. The times of the event count from countedFrom.
+func (s *session) deliverEvent(event *eventBody, countedFrom moment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, e := range s.entries {
@@ -102,7 +105,7 @@ func (s *session) deliverEvent(event *eventBody) {
 				e.limits.lose(lossOf(e, event), now())
 			}
 		case "release-requested":
-			e.requestRelease(newReleaseRequest(event.Reason, event.WantedInMS, event.Revoke))
+			e.requestRelease(newReleaseRequest(event.Reason, event.WantedInMS, event.Revoke, countedFrom))
 		}
 	}
 	signal(s.checked)
@@ -129,13 +132,14 @@ func lossOf(e *entry, event *eventBody) *loss {
 func (s *session) readReleaseRequests(known []knownHold, timeout time.Duration) {
 	for _, k := range known {
 		var state LockState
-		if s.send.within(timeout).do(s.ctx, get(resource("locks", k.entry.lock), nil), &state) != nil {
+		read := s.send.within(timeout).deliver(s.ctx, get(resource("locks", k.entry.lock), nil))
+		if read.decode(&state) != nil {
 			continue
 		}
 		for _, holder := range state.Holders {
 			if request := holder.ReleaseRequest; request != nil && holder.Session == s.name && holder.Token == k.token {
 				s.mu.Lock()
-				k.entry.requestRelease(newReleaseRequest(request.Reason, request.WantedInMS, request.Revoke))
+				k.entry.requestRelease(newReleaseRequest(request.Reason, request.WantedInMS, request.Revoke, read.sent))
 				s.mu.Unlock()
 			}
 		}
@@ -251,5 +255,10 @@ func (s *session) releaseStray(hold holdBody, timeout time.Duration) {
 func (s *session) hasOwner(lock, owner string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.ownerHasEntry(lock, owner)
+}
+
+// ownerHasEntry is hasOwner for a caller that has locked the mutex.
+func (s *session) ownerHasEntry(lock, owner string) bool {
 	return slices.ContainsFunc(s.entries, func(e *entry) bool { return e.covers(lock) && e.owner == owner })
 }

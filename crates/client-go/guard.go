@@ -39,11 +39,11 @@ type Guard struct {
 // context is cancelled at the loss of the lock, with a *LostError as its cause, and at the release of the guard. The end of
 // ctx does not release the lock.
 //
-// An acquire that fails or is cancelled leaves the queue in the background. The error is a *BusyError if another caller
-// holds the lock.
+// An acquire that fails or is cancelled leaves the queue in the background. If its session ends meanwhile, it continues in a
+// fresh session. The error is a *BusyError if another caller holds the lock, and a *LostError if a named session has ended.
 func (c *Client) Lock(ctx context.Context, name string, options ...LockOption) (context.Context, *Guard, error) {
 	o := newLockOptions(options)
-	held, err := c.hold(ctx, []string{name}, o, byAttempt)
+	held, err := c.hold(ctx, []string{name}, o)
 	return c.guard(ctx, held, o, err)
 }
 
@@ -60,19 +60,24 @@ func (c *Client) TryLock(ctx context.Context, name string, options ...LockOption
 }
 
 // hold acquires locks, and watches for their losses.
-func (c *Client) hold(ctx context.Context, locks []string, options lockOptions, by origin) (*holding, error) {
+func (c *Client) hold(ctx context.Context, locks []string, options lockOptions) (*holding, error) {
 	started := time.Now()
-	acquired, err := c.acquire(ctx, locks, options, by)
+	acquired, err := c.acquire(ctx, locks, options)
 	if err != nil {
 		for _, lock := range locks {
 			c.metrics.AcquireFailed(lock, err)
 		}
 		return nil, err
 	}
-	h := &holding{client: c, session: acquired.session, entries: acquired.entries, since: time.Now()}
 	for _, lock := range locks {
-		c.metrics.Acquired(lock, h.since.Sub(started))
+		c.metrics.Acquired(lock, time.Since(started))
 	}
+	return c.newHolding(ctx, acquired.session, acquired.entries), nil
+}
+
+// newHolding returns granted entries, and watches for their losses. It is a user of the session.
+func (c *Client) newHolding(ctx context.Context, s *session, entries []*entry) *holding {
+	h := &holding{client: c, session: s, entries: entries, since: time.Now()}
 	h.losses = make(chan *LostError, len(h.entries))
 	h.ctx, h.cancel = context.WithCancelCause(ctx)
 	if lost := h.watch(); lost != nil {
@@ -80,7 +85,7 @@ func (c *Client) hold(ctx context.Context, locks []string, options lockOptions, 
 			h.lost(e, lost)
 		}
 	}
-	return h, nil
+	return h
 }
 
 // watch makes the watcher of the session report losses. It returns the loss of a session that has ended meanwhile, which
@@ -189,7 +194,8 @@ func (h *holding) ReportProgress() error {
 
 // Release releases the lock, and returns when the release is certain. It returns a *LostError if the lock was lost before.
 // If no node answers in time, it returns the error and continues in the background, at most until the session ends. A
-// repeated call returns nil.
+// repeated call returns nil. The release of a lost lock of a named session goes on until its outcome is certain, because the
+// session may live in the cluster.
 func (h *holding) Release() error {
 	h.releasing.Lock()
 	defer h.releasing.Unlock()

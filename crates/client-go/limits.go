@@ -9,7 +9,7 @@ import (
 type holdLimits struct {
 	progressTimeout time.Duration // 0 without a progress timeout
 	progressUntil   moment
-	maxHold         time.Duration // 0 without a maximum
+	maxHold         time.Duration // 0 while the hold has no end
 	maxUntil        moment
 	revoked         bool
 	revokedAt       moment
@@ -46,6 +46,24 @@ func (l *holdLimits) check(now moment) (next moment, limited bool, lost *loss) {
 		consider(l.revokedAt)
 	}
 	return next, limited, nil
+}
+
+// endBy ends the hold after the requested maximum, 0 for none, or at the end that the grant carries if that is sooner. The
+// hold may have the end of an earlier acquire of its owner, or of the sender of a transfer. No end moves to a later moment.
+func (l *holdLimits) endBy(grant *grantBody, requested time.Duration, sent moment) {
+	left, maxHold := requested, requested
+	if grant.EndsInMS != nil {
+		// The least maximum is a millisecond, also for a hold that ends now.
+		ends := max(millis(*grant.EndsInMS), time.Millisecond)
+		if left == 0 {
+			left, maxHold = ends, ends
+		}
+		left = min(left, ends)
+	}
+	until := deadlineOf(grant.acknowledgement(sent).countedFrom, left)
+	if left > 0 && (l.maxHold == 0 || until < l.maxUntil) {
+		l.maxHold, l.maxUntil = maxHold, until
+	}
 }
 
 // reportProgress moves the progress deadline, unless a limit is exceeded.

@@ -3,7 +3,9 @@ package holdfast
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
+	"time"
 )
 
 var _ sync.Locker = (*Locker)(nil)
@@ -25,22 +27,25 @@ func (c *Client) Locker(name string, options ...LockOption) *Locker {
 	return &Locker{client: c, name: name, options: options}
 }
 
-// Lock acquires the lock. It repeats the acquire while no node answers, and panics on any other error, because a sync.Locker
-// cannot return one.
+// Lock acquires the lock. A sync.Locker cannot return an error, so Lock repeats the acquire until it holds the lock: also while
+// no node answers, and after its place in the queue was lost. The option Wait has no effect. Lock panics if no repetition can
+// succeed: after a rejected call, the end of a named session, or Close.
 func (l *Locker) Lock() {
 	l.turn.Lock()
+	unbounded := func(o *lockOptions) { o.wait = nil }
 	for {
-		_, guard, err := l.client.Lock(context.Background(), l.name, l.options...)
+		_, guard, err := l.client.Lock(context.Background(), l.name, append(slices.Clone(l.options), unbounded)...)
 		if err == nil {
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			l.guard = guard
 			return
 		}
-		if !isUncertain(err) {
+		if !IsRetryable(err) {
 			l.turn.Unlock()
 			panic(fmt.Sprintf("lock %q: %v", l.name, err))
 		}
+		time.Sleep(pauseMax)
 	}
 }
 

@@ -8,6 +8,37 @@ import (
 	"time"
 )
 
+// change builds the call that changes the hold of an entry, and never acquires the lock. The number of the call is larger than
+// that of every earlier change.
+func (s *session) change(e *entry, number int64, changed query) call {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q := s.query(e.owner).withNumber(paramAttempt, number).with(paramChange, strconv.FormatInt(e.attempt, 10))
+	return call{method: http.MethodPut, path: resource("locks", e.lock), query: append(q, changed...), harmless: true}
+}
+
+// changeOnce changes the hold of an entry. It takes a larger number once if another program of the session has one.
+func (s *session) changeOnce(ctx context.Context, e *entry, changed query) (delivery, *grantBody) {
+	bounded, end := s.beginWait(ctx)
+	defer end()
+	newest := int64(0)
+	for {
+		d := s.send.deliver(bounded, s.change(e, nextNumber(newest), changed))
+		s.endIfOver(d.err)
+		over, isOver := newestAttempt(d.err)
+		if isOver && newest == 0 {
+			newest = over
+			continue
+		}
+		var grant grantBody
+		d.err = d.decode(&grant)
+		if d.err != nil && ctx.Err() == nil && bounded.Err() != nil {
+			d.err = context.Cause(bounded)
+		}
+		return d, &grant
+	}
+}
+
 // A modeChange is a hold between two modes. While the mode is unknown the entry is converting, so that its new token does
 // not look like a loss. Each call names the attempt that it changes and has a larger number, so a late copy
 // converts nothing. An entry has one change at a time.
@@ -60,18 +91,12 @@ func (g *Guard) beginChange(ctx context.Context, fallback Mode) (*modeChange, er
 	case <-g.ctx.Done():
 		return nil, g.changeError()
 	}
-	change := &modeChange{guard: g, fallback: fallback, newest: g.attempt()}
+	change := &modeChange{guard: g, fallback: fallback}
 	if err := g.Ensure(); err != nil {
 		change.end()
 		return nil, err
 	}
 	return change, nil
-}
-
-func (g *Guard) attempt() int64 {
-	g.session.mu.Lock()
-	defer g.session.mu.Unlock()
-	return g.entry.attempt
 }
 
 // changeError returns the reason why a hold cannot change any more.
@@ -147,9 +172,8 @@ func (m *modeChange) upgrade(ctx context.Context, until time.Time) (int64, error
 func (m *modeChange) call(ctx context.Context, mode Mode, wait time.Duration) (delivery, *grantBody) {
 	g := m.guard
 	m.newest = nextNumber(m.newest)
-	q := query{}.with(paramSession, g.session.name).withText(paramOwner, g.entry.owner).withNumber(paramAttempt, m.newest).
-		with(paramChange, strconv.FormatInt(g.attempt(), 10)).withDuration(paramWait, wait).with(paramMode, string(mode))
-	change := call{method: http.MethodPut, path: resource("locks", g.entry.lock), query: q, wait: wait, harmless: true}
+	change := g.session.change(g.entry, m.newest, query{}.withDuration(paramWait, wait).with(paramMode, string(mode)))
+	change.wait = wait
 	isGrantedElsewhere, inDoubt := false, false
 	for {
 		bounded, stop := g.session.bound(ctx, g.entry)
@@ -166,6 +190,7 @@ func (m *modeChange) call(ctx context.Context, mode Mode, wait time.Duration) (d
 			isGrantedElsewhere, inDoubt = true, true
 			continue
 		}
+		g.session.endIfOver(d.err)
 		d.inDoubt = d.inDoubt || inDoubt
 		if newest, isOver := newestAttempt(d.err); isOver {
 			m.newest = newest
@@ -188,6 +213,7 @@ func (m *modeChange) complete(mode Mode, grant *grantBody, sent moment) error {
 	g.session.mu.Lock()
 	defer g.session.mu.Unlock()
 	// The answer has the strongest mode of the owner's guards, and each guard keeps its mode.
+	g.entry.limits.endBy(grant, 0, sent)
 	grant.Mode, grant.Shard = mode, g.entry.grant.Shard
 	g.entry.grant = *grant
 	if g.entry.stage != stageLeaving {

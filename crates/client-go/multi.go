@@ -20,7 +20,7 @@ func (c *Client) LockMany(ctx context.Context, names []string, options ...LockOp
 	if len(names) == 0 || len(names) > multiLockMax {
 		return ctx, nil, invalid("a multi-lock has 1 to %d locks, and not %d", multiLockMax, len(names))
 	}
-	held, err := c.hold(ctx, names, newLockOptions(options), byAttempt)
+	held, err := c.hold(ctx, names, newLockOptions(options))
 	if err != nil {
 		return ctx, nil, err
 	}

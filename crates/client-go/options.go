@@ -127,6 +127,14 @@ func (o *lockOptions) check(locks int) error {
 	return nil
 }
 
+// until returns the end of the wait that begins now; zero without a bound.
+func (o *lockOptions) until() time.Time {
+	if o.wait == nil {
+		return time.Time{}
+	}
+	return time.Now().Add(*o.wait)
+}
+
 // query returns the parameters of an acquire.
 func (o *lockOptions) query() query {
 	q := query{}.withNumber(paramPermits, int64(o.permits)).withNumber(paramLimit, int64(o.limit)).

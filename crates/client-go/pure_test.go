@@ -87,6 +87,51 @@ func TestLimitsOfAHold(t *testing.T) {
 	}
 }
 
+func TestAHoldEndsAtTheEndOfItsGrant(t *testing.T) {
+	ends := func(ms int64) *grantBody { return &grantBody{EndsInMS: &ms, WaitedMS: 500} }
+	expect := func(l holdLimits, length time.Duration, from moment, left time.Duration) {
+		t.Helper()
+		if l.maxHold != length || length > 0 && l.maxUntil != deadlineOf(from, left) {
+			t.Error(l, length, from, left)
+		}
+	}
+	var l holdLimits
+	l.endBy(&grantBody{}, 0, at(1000))
+	expect(l, 0, 0, 0)
+	// The hold has the end of an earlier acquire, or of the sender of a transfer.
+	l.endBy(ends(20_000), 0, at(1000))
+	expect(l, 20*time.Second, at(1500), 20*time.Second)
+	// An upgrade moves no end to a later moment.
+	l.endBy(ends(40_000), 0, at(2000))
+	expect(l, 20*time.Second, at(1500), 20*time.Second)
+	l.endBy(ends(3000), 0, at(2000))
+	expect(l, 3*time.Second, at(2500), 3*time.Second)
+	l = holdLimits{}
+	l.endBy(ends(20_000), 10*time.Second, at(1000))
+	expect(l, 10*time.Second, at(1500), 10*time.Second)
+	l = holdLimits{}
+	l.endBy(ends(5000), 10*time.Second, at(1000))
+	expect(l, 10*time.Second, at(1500), 5*time.Second)
+	l = holdLimits{}
+	l.endBy(ends(0), 0, at(1000))
+	if _, _, lost := l.check(at(1500)); lost == nil || lost.cause != CauseMaxHoldExceeded {
+		t.Error("a hold that ends now", l)
+	}
+}
+
+func TestTheDeadlineOfAReleaseRequestCountsFromTheCall(t *testing.T) {
+	e := newEntry("orders", "", 1)
+	e.stage, e.grant.Token = stageHeld, 7
+	events := &sessionEvents{session: &session{entries: []*entry{e}}}
+	events.deliver(nil, &eventsBody{
+		WaitedMS: 500,
+		Events:   []eventBody{{Kind: "release-requested", Lock: "orders", Token: 7, WantedInMS: 2000, Revoke: true}},
+	}, at(1000))
+	if wanted := deadlineOf(at(1500), 2*time.Second); e.limits.revokedAt != wanted || (<-e.requests).deadline != wanted {
+		t.Error(e.limits.revokedAt, wanted)
+	}
+}
+
 func TestNumbersGrow(t *testing.T) {
 	first := nextNumber(0)
 	ahead := first + 1_000_000_000

@@ -98,12 +98,11 @@ func (s *session) poll(events *sessionEvents) {
 	case s.ctx.Err() != nil:
 	case err == nil:
 		events.failures = 0
-		held := millis(body.WaitedMS + body.ExpiresInMS)
-		if s.acknowledge(acknowledgement{d.sent, held}) == nil {
-			events.deliver(known, &body, held)
+		if s.acknowledge(acknowledgement{d.sent, body.held()}) == nil {
+			events.deliver(known, &body, d.sent)
 		}
 	case errors.As(err, &lost):
-		s.end(&loss{lost.Cause, lost.Reason})
+		s.endIfOver(err)
 	default:
 		events.pollFailed()
 		s.renew(events)
@@ -133,7 +132,7 @@ func (s *session) renew(events *sessionEvents) {
 			events.reconcile(known, body.Holds, held)
 		}
 	case errors.As(err, &lost):
-		s.end(&loss{lost.Cause, lost.Reason})
+		s.endIfOver(err)
 	default:
 		s.client.log.Debug("holdfast: renewal failed", "session", s.name, "error", err)
 		s.mu.Lock()

@@ -148,6 +148,27 @@ func (s *session) end(lost *loss) {
 	signal(s.checked)
 }
 
+// endIfOver ends the session for this client if the cluster answered that the session has ended.
+func (s *session) endIfOver(err error) {
+	var lost *LostError
+	if errors.As(err, &lost) {
+		s.end(&loss{lost.Cause, lost.Reason})
+	}
+}
+
+// isReplaceable reports whether the client opens another session after the end of this one.
+func (s *session) isReplaceable() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.isOwn && !s.isClosed
+}
+
+// query returns the parameters that name an owner in this session. With the incarnation, no call opens an ended session
+// again.
+func (s *session) query(owner string) query {
+	return query{}.with(paramSession, s.name).withNumber(paramIncarnation, s.incarnation).withText(paramOwner, owner)
+}
+
 // loss returns the error of a session that is over.
 func (s *session) loss() error {
 	s.mu.Lock()
@@ -210,15 +231,26 @@ func (s *session) release(ctx context.Context, entries []*entry) error {
 	return err
 }
 
-// releaseInBackground releases entries until the outcome is certain or the session is over.
+// releaseInBackground releases entries until the outcome is certain.
 func (s *session) releaseInBackground(entries []*entry) {
 	s.startLeaving(entries)
+	s.inBackground(func(ctx context.Context) error { return s.release(ctx, entries) }, func() { s.remove(entries) })
+}
+
+// inBackground repeats a release until its outcome is certain or the client is closed, and calls done. The end of a generated
+// session ends its holds, so the repetition stops. A named session that this client did not renew may live in the cluster,
+// because another program renews it. A copy of a release is harmless, however late it arrives.
+func (s *session) inBackground(release func(context.Context) error, done func()) {
 	end := s.track()
 	go func() {
 		defer end()
-		for isUncertain(s.release(context.Background(), entries)) && s.isAlive() {
+		defer done()
+		ctx := s.client.ctx
+		for failures := 1; isUncertain(release(ctx)) && (s.isAlive() || !s.isOwn); failures++ {
+			if sleep(ctx, retryPause(failures)) != nil {
+				return
+			}
 		}
-		s.remove(entries)
 	}()
 }
 

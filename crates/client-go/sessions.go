@@ -66,29 +66,33 @@ func (c *Client) session(ctx context.Context, ttl time.Duration) (*session, erro
 		ended.abandon(false)
 	}
 	all.open[ttl] = opened
-	if !opened.enter() {
-		return nil, opened.loss()
+	switch {
+	case opened.enter():
+		return opened, nil
+	case isOwn:
+		// The process was paused during the call. The next call opens another session.
+		return nil, &UnavailableError{Reason: opened.loss().Error()}
 	}
-	return opened, nil
+	return nil, opened.loss()
 }
 
 // Close closes the client's sessions, which releases everything they hold. Waiting calls end with a *LostError, and guards
-// are lost. A session that the caller named stays open with its locks until it expires, so release its guards first.
+// are lost. A session that the caller named stays open with its locks until it expires, so release its guards first. Close
+// waits for its releases in progress, at most for the request timeout.
 func (c *Client) Close() error {
 	c.sessions.turn <- struct{}{}
 	defer func() { <-c.sessions.turn }()
+	defer c.stop()
 	c.sessions.isClosed = true
 	var err error
 	for ttl, open := range c.sessions.open {
 		delete(c.sessions.open, ttl)
 		open.abandon(true)
-		if !open.isAlive() {
-			continue
-		}
-		if open.isOwn {
+		switch {
+		case open.isOwn && open.isAlive():
 			open.end(&loss{CauseSessionEnded, "the client was closed"})
 			err = errors.Join(err, open.close())
-		} else {
+		case !open.isOwn:
 			open.endWaits(&LostError{Cause: CauseSessionEnded, Reason: "the client was closed"})
 			open.settle(c.calls.timeout)
 			open.end(&loss{CauseSessionEnded, "the client was closed"})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 )
@@ -131,20 +132,20 @@ func (c *Client) ReceiveTransfer(ctx context.Context, name string, options ...Lo
 		return ctx, nil, err
 	}
 	defer s.leave()
-	wait := newAcquisition(s, []string{name}, given, byTransfer)
+	until := given.until()
 	for {
 		state, err := c.LockState(ctx, name)
 		if err != nil {
 			return ctx, nil, err
 		}
-		if token := tokenOf(state, s.name, o.owner); token != 0 {
-			held, err := c.adopt(ctx, s, o, name, token)
+		if hasHold(state, s.name, o.owner) {
+			held, err := c.adopt(ctx, s, &o, name)
 			if err != nil || held != nil {
 				return c.guard(ctx, held, o, err)
 			}
 			continue
 		}
-		left := wait.nextWait()
+		left := leftOf(until)
 		if left == 0 {
 			return ctx, nil, notTransferred(name)
 		}
@@ -154,37 +155,54 @@ func (c *Client) ReceiveTransfer(ctx context.Context, name string, options ...Lo
 	}
 }
 
-// adopt returns the hold that no attempt of this client acquired, or nil if the session no longer has it.
-func (c *Client) adopt(ctx context.Context, s *session, o lockOptions, name string, token int64) (*holding, error) {
-	if s.hasOwner(name, o.owner) {
+// adopt returns the guard of a transferred hold, or nil if the session no longer has it. The call is a change that
+// keeps mode and value, so no copy of it acquires the lock.
+func (c *Client) adopt(ctx context.Context, s *session, o *lockOptions, name string) (*holding, error) {
+	e := newEntry(name, o.owner, transferred)
+	if !s.addAlone(e) {
 		return nil, invalid("this program has a guard of %q already", name)
 	}
-	o.wait = new(time.Duration)
-	held, err := c.hold(ctx, []string{name}, o, byTransfer)
-	var busy *BusyError
-	if errors.As(err, &busy) {
+	d, grant := s.changeOnce(ctx, e, nil)
+	if d.err == nil {
+		d.err = s.adopted(e, grant, o, d.sent)
+	}
+	switch {
+	case d.err == nil:
+		c.metrics.Acquired(name, 0)
+		return c.newHolding(ctx, s, []*entry{e}), nil
+	case rejectedWith(d.err, CodeNotHolder, CodeAttemptOver) != nil:
+		s.remove([]*entry{e})
 		return nil, nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	isSame := held.entries[0].grant.Token == token
-	s.mu.Unlock()
-	if isSame {
-		return held, nil
-	}
-	// The call acquired a free lock, which is not the transferred hold.
-	return nil, held.Release()
+	s.remove([]*entry{e})
+	c.metrics.AcquireFailed(name, d.err)
+	return nil, d.err
 }
 
-func tokenOf(state *LockState, session, owner string) int64 {
-	for _, holder := range state.Holders {
-		if holder.Session == session && holder.Owner == owner {
-			return holder.Token
-		}
+// adopted stores the grant of a transferred hold, which is a user of the session.
+func (s *session) adopted(e *entry, grant *grantBody, o *lockOptions, sent moment) error {
+	if s.acknowledge(grant.acknowledgement(sent)) != nil || !s.enter() {
+		return s.loss()
 	}
-	return 0
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e.hold(grant, o, sent)
+	return nil
+}
+
+// addAlone adds an entry, unless its owner has one of the lock.
+func (s *session) addAlone(e *entry) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ownerHasEntry(e.lock, e.owner) {
+		return false
+	}
+	s.entries = append(s.entries, e)
+	return true
+}
+
+func hasHold(state *LockState, session, owner string) bool {
+	return slices.ContainsFunc(state.Holders, func(h Holder) bool { return h.Session == session && h.Owner == owner })
 }
 
 // awaitLockChange waits for a change of the lock after a revision.

@@ -39,9 +39,8 @@ final class Acquire {
         this.options = options;
         this.until = until;
         this.isInterruptible = isInterruptible;
-        boolean hasOwner = options.owner != null || options.isTransferred;
-        String owner = hasOwner ? options.owner : Numbers.unique("g");
-        long attempt = options.isTransferred ? 0 : Numbers.next(0);
+        String owner = options.owner == null ? Numbers.unique("g") : options.owner;
+        long attempt = Numbers.next(0);
         this.entries = locks.stream().map(lock -> new QueueEntry(lock, owner, attempt, options.isSharded())).toList();
     }
 
@@ -133,7 +132,7 @@ final class Acquire {
         entries.forEach(entry -> entry.begin(stop));
         Delivery delivery;
         try (Pending.Work call = session.pending.stoppable(stop)) {
-            delivery = deliver(call(wait), stop);
+            delivery = session.checked(deliver(call(wait), stop));
         }
         boolean wasGrantedElsewhere = isGrantedElsewhere;
         isGrantedElsewhere = false;
@@ -192,7 +191,8 @@ final class Acquire {
         // The node died, held the call for the maximum time, or has no leader: the queue entry still exists. Or the API
         // bounds the wait of one call.
         boolean isTransient = error.isUncertain() || error.hasCode(Codes.WAIT_TIMEOUT);
-        return isTransient && !isOver();
+        // Until its session ends, a waiter keeps its place and tries the token that the file has.
+        return !isOver() && (isTransient || session.calls.mayGetToken(error));
     }
 
     private Call call(long wait) {
@@ -202,9 +202,11 @@ final class Acquire {
             locks.forEach(lock -> target.with(Parameter.NAME, lock));
         }
         QueueEntry first = entries.get(0);
+        // With the incarnation, the call opens no ended session again.
         target.with(Parameter.SESSION, session.name)
+                .with(Parameter.INCARNATION, session.incarnation)
                 .with(Parameter.OWNER, first.owner)
-                .with(Parameter.ATTEMPT, first.attempt == 0 ? null : first.attempt)
+                .with(Parameter.ATTEMPT, first.attempt)
                 .waiting(wait);
         options.addTo(target);
         return Call.of(isOne ? "PUT" : "POST", target.toString()).harmless().waiting(wait);
@@ -216,14 +218,11 @@ final class Acquire {
         if (grants.size() != locks.size()) {
             throw new UnexpectedResponseException("not all locks were granted");
         }
+        Mode mode = options.mode == null ? Mode.EXCLUSIVE : options.mode;
         List<Hold> holds = new ArrayList<>();
         for (Json grant : grants) {
-            long countedFrom = Clock.plus(delivery.sent(), Clock.millis(grant.numberOr("waited_ms", 0)));
-            Loss loss = session.acknowledge(countedFrom, Clock.millis(grant.numberOr("expires_in_ms", 0)));
-            if (loss != null) {
-                throw new LostException(loss);
-            }
-            holds.add(hold(entryOf(grant), grant, countedFrom));
+            long countedFrom = session.acknowledgeGrant(grant, delivery.sent());
+            holds.add(Hold.of(session, entryOf(grant), grant, mode, options, countedFrom));
         }
         left = Left.GRANTED;
         return holds;
@@ -234,24 +233,5 @@ final class Acquire {
                 .filter(entry -> entries.size() == 1 || entry.lock.equals(grant.text("lock")))
                 .findFirst()
                 .orElseThrow(() -> new UnexpectedResponseException(grant.text("lock") + " was granted without a request"));
-    }
-
-    private Hold hold(QueueEntry entry, Json grant, long countedFrom) {
-        long maxUntil = HoldLimits.NEVER;
-        if (options.maxHold != null) {
-            // The node that counted the remaining time may have been behind.
-            long max = options.maxHold.toMillis();
-            long ends = Math.min(max, grant.numberOr("ends_in_ms", max));
-            maxUntil = Lease.deadline(countedFrom, Clock.millis(ends));
-        }
-        long progress = options.progressTimeout == null ? 0 : nanos(options.progressTimeout);
-        long end = maxUntil;
-        entry.limit(before -> HoldLimits.of(progress, end, session.clock.nanos()));
-        entry.grantedAs(grant.text("lock"));
-        entry.hold(grant.numberOr("token", 0));
-        // The sender chose the mode of a transferred hold.
-        Mode requested = options.mode == null ? Mode.EXCLUSIVE : options.mode;
-        Mode mode = options.isTransferred ? Mode.of(grant.text("mode")) : requested;
-        return new Hold(session, entry, Grant.read(grant, mode), countedFrom);
     }
 }

@@ -52,6 +52,7 @@ final class Arrival {
         Pending.Work wait = session.pending.stoppable(stop);
         try {
             Delivery arrived = client.calls().repeatUntil(until, session::isAlive, left -> Call.of("PUT", target()
+                    .with(Parameter.INCARNATION, session.incarnation)
                     .with(Parameter.PARTIES, parties)
                     .with(Parameter.REQUEST, request)
                     .waiting(left)
@@ -70,10 +71,8 @@ final class Arrival {
     }
 
     private void withdraw(long request) {
-        HoldfastException error;
-        do {
-            error = client.calls().send(Call.of("DELETE", target().with(Parameter.REQUEST, request).toString())).error();
-        } while (error != null && error.isUncertain() && session.isAlive());
+        String target = target().with(Parameter.REQUEST, request).toString();
+        session.untilCertain(() -> client.calls().send(Call.of("DELETE", target)).error());
     }
 
     /** Leaves the round, and waits until all parties have left. */

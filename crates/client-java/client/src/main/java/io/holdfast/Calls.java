@@ -56,6 +56,14 @@ final class Calls {
         }
     }
 
+    /** Whether a node rejected an access token that was accepted before, and whose file may have another one now. */
+    boolean mayGetToken(HoldfastException error) {
+        return error.problem() != null
+                && error.problem().isUnauthenticated()
+                && nodes.hasAccepted()
+                && transport.readTokenAgain();
+    }
+
     Json json(Call call) {
         return send(call).json();
     }

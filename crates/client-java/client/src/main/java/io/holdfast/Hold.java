@@ -11,8 +11,8 @@ final class Hold {
     volatile Grant grant;
     /** Not later than the grant. */
     final long grantedFrom;
-    /** The end by max_hold, which the cluster enforces. */
-    private final long clusterEnd;
+    /** The end by max_hold, which the cluster enforces. It moves only to earlier moments. */
+    private volatile long clusterEnd;
     private final AtomicBoolean isInUse = new AtomicBoolean(true);
 
     /** The hold is a user of the session until {@link #endUse}. */
@@ -23,6 +23,24 @@ final class Hold {
         this.grantedFrom = grantedFrom;
         this.clusterEnd = entry.limits().maxUntil();
         session.addUser();
+    }
+
+    /** Stores a grant in its entry. {@code mode} is the mode of this guard. */
+    static Hold of(Session session, QueueEntry entry, Json grant, Mode mode, LockOptions options, long countedFrom) {
+        long progress = options.progressTimeout == null ? 0 : Acquire.nanos(options.progressTimeout);
+        long end = HoldLimits.end(grant.number("ends_in_ms"), options.maxHold, countedFrom);
+        entry.limit(before -> HoldLimits.of(progress, end, session.clock.nanos()));
+        entry.grantedAs(grant.text("lock"));
+        entry.hold(grant.numberOr("token", 0));
+        return new Hold(session, entry, Grant.read(grant, mode), countedFrom);
+    }
+
+    /** Ends the hold at the end that the answer to a change carries, if that is sooner. */
+    void endBy(Json answer, long countedFrom) {
+        long end = Math.min(clusterEnd, HoldLimits.end(answer.number("ends_in_ms"), null, countedFrom));
+        clusterEnd = end;
+        long now = session.clock.nanos();
+        entry.limit(limits -> limits.endAt(Math.min(limits.maxUntil(), end), now));
     }
 
     void endUse() {

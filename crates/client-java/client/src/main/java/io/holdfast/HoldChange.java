@@ -2,6 +2,7 @@ package io.holdfast;
 
 import java.time.Duration;
 import java.util.concurrent.TimeUnit;
+import java.util.function.UnaryOperator;
 
 /**
  * A change of a held lock without releasing it, usually of its mode. Each call names the attempt that it changes and has a larger
@@ -82,7 +83,7 @@ final class HoldChange {
         return isGone(error) ? gone() : error;
     }
 
-    private static boolean isGone(HoldfastException error) {
+    static boolean isGone(HoldfastException error) {
         return error.hasCode(Codes.NOT_HOLDER) || error.hasCode(Codes.ATTEMPT_OVER);
     }
 
@@ -121,18 +122,11 @@ final class HoldChange {
         hold.ensure();
         entry.change.lock();
         try {
-            for (int renumbered = 0; ; ) {
-                long held = session.clock.nanos() - hold.grantedFrom;
-                Duration min = Duration.ofNanos(held + Acquire.nanos(time) + Clock.MILLI);
-                String target = changeTarget(0).with(Parameter.MIN_HOLD, min).toString();
-                HoldfastException error = session.calls.send(Call.of("PUT", target).harmless()).error();
-                if (error == null) {
-                    return;
-                }
-                newest = Math.max(newest, error.newest(Codes.ATTEMPT_OVER));
-                if (error.newest(Codes.ATTEMPT_OVER) < 0 || renumbered++ > 0) {
-                    throw isGone(error) ? gone() : error;
-                }
+            long held = session.clock.nanos() - hold.grantedFrom;
+            Duration min = Duration.ofNanos(held + Acquire.nanos(time) + Clock.MILLI);
+            HoldfastException error = once(session, entry, target -> target.with(Parameter.MIN_HOLD, min)).error();
+            if (error != null) {
+                throw isGone(error) ? gone() : error;
             }
         } finally {
             entry.change.unlock();
@@ -158,7 +152,7 @@ final class HoldChange {
         int renumbered = 0;
         while (true) {
             hold.ensure();
-            Delivery delivery = session.calls.send(call(mode, 0));
+            Delivery delivery = session.checked(session.calls.send(call(mode, 0)));
             if (entry.stage() == QueueEntry.Stage.LEAVING) {
                 throw new LostException(Loss.RELEASED_ELSEWHERE);
             }
@@ -167,6 +161,7 @@ final class HoldChange {
                 completed(mode, delivery);
                 return;
             }
+            hold.ensure();
             long named = error.newest(Codes.ATTEMPT_OVER);
             newest = Math.max(newest, named);
             boolean mayRepeat = error.isUncertain() || named >= 0 && renumbered++ == 0;
@@ -183,7 +178,7 @@ final class HoldChange {
             Stop stop = entry.begin();
             Delivery delivery;
             try (Pending.Work upgrade = session.pending.stoppable(stop)) {
-                delivery = session.calls.deliverAcquire(call, isGrantedElsewhere, stop);
+                delivery = session.checked(session.calls.deliverAcquire(call, isGrantedElsewhere, stop));
             }
             if (!delivery.isStopped()) {
                 newest = delivery.error() == null ? newest : Math.max(newest, delivery.error().newest(Codes.ATTEMPT_OVER));
@@ -202,21 +197,35 @@ final class HoldChange {
 
     private Call.Target changeTarget(long wait) {
         newest = Numbers.next(newest);
+        return target(session, entry, newest).waiting(wait);
+    }
+
+    /** A change of the entry's hold, which never acquires the lock. Each change has a larger number. */
+    private static Call.Target target(Session session, QueueEntry entry, long number) {
         return Call.Target.of("/v1/locks/", entry.lock)
                 .with(Parameter.SESSION, session.name)
+                .with(Parameter.INCARNATION, session.incarnation)
                 .with(Parameter.OWNER, entry.owner)
-                .with(Parameter.ATTEMPT, newest)
-                .with(Parameter.CHANGE, entry.attempt)
-                .waiting(wait);
+                .with(Parameter.ATTEMPT, number)
+                .with(Parameter.CHANGE, entry.attempt);
+    }
+
+    /** Changes a hold. Takes a larger number once if another program of the session has one. */
+    static Delivery once(Session session, QueueEntry entry, UnaryOperator<Call.Target> change) {
+        long newest = 0;
+        for (int renumbered = 0; ; renumbered++) {
+            String target = change.apply(target(session, entry, Numbers.next(newest))).toString();
+            Delivery delivery = session.checked(session.calls.send(Call.of("PUT", target).harmless()));
+            newest = delivery.error() == null ? -1 : delivery.error().newest(Codes.ATTEMPT_OVER);
+            if (newest < 0 || renumbered > 0) {
+                return delivery;
+            }
+        }
     }
 
     private long completed(Mode mode, Delivery delivery) {
         Json body = delivery.json();
-        long countedFrom = Clock.plus(delivery.sent(), Clock.millis(body.numberOr("waited_ms", 0)));
-        Loss loss = session.acknowledge(countedFrom, Clock.millis(body.numberOr("expires_in_ms", 0)));
-        if (loss != null) {
-            throw new LostException(loss);
-        }
+        hold.endBy(body, session.acknowledgeGrant(body, delivery.sent()));
         hold.grant = Grant.read(body, mode).withShard(hold.grant.shard());
         entry.state.updateAndGet(now -> now.stage() == QueueEntry.Stage.LEAVING
                 ? now : new QueueEntry.State(QueueEntry.Stage.HELD, hold.grant.token()));

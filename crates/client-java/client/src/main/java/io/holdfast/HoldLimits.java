@@ -1,5 +1,7 @@
 package io.holdfast;
 
+import java.time.Duration;
+
 /**
  * The limits of a hold besides its session: a progress timeout, {@code max_hold}, and the deadline of a release request
  * that revokes. Pure arithmetic. An exceeded limit stays exceeded, and a late report does not restore the hold.
@@ -23,6 +25,22 @@ record HoldLimits(
     static HoldLimits of(long progressTimeout, long maxUntil, long now) {
         long until = progressTimeout > 0 ? Clock.plus(now, progressTimeout) : NEVER;
         return new HoldLimits(progressTimeout, until, maxUntil, NEVER, null, null);
+    }
+
+    /**
+     * The local end of a hold: after the requested maximum, or at the end that the grant carries if that is sooner. The
+     * hold may have the end of an earlier acquire of its owner, or of the sender of a transfer.
+     *
+     * @param endsInMillis the time that the grant carries; null without one
+     * @param requested the requested maximum; null without one
+     */
+    static long end(Long endsInMillis, Duration requested, long countedFrom) {
+        if (endsInMillis == null && requested == null) {
+            return NEVER;
+        }
+        long carried = endsInMillis == null ? Long.MAX_VALUE : endsInMillis;
+        long millis = requested == null ? carried : Math.min(carried, requested.toMillis());
+        return Lease.deadline(countedFrom, Clock.millis(millis));
     }
 
     /** The nearest limit. */

@@ -26,6 +26,7 @@ public final class Holdfast implements AutoCloseable {
     private final Metrics metrics;
     private final Sessions sessions;
     private final Map<HoldfastLock.Key, HoldfastLock.Held> heldByThreads = new ConcurrentHashMap<>();
+    private final String threads = Numbers.unique("thread");
     private volatile boolean isClosed;
 
     Holdfast(HoldfastBuilder options) {
@@ -260,7 +261,8 @@ public final class Holdfast implements AutoCloseable {
 
     /**
      * Closes the sessions, which releases everything they hold. Waiting calls end with {@link LostException}, and guards
-     * are lost. A named session stays open with its locks until it expires, so release its guards first.
+     * are lost. A named session stays open with its locks until it expires, so release its guards first. The call waits for
+     * the releases of a named session that are in progress, at most for the request timeout.
      */
     @Override
     public void close() {
@@ -290,6 +292,11 @@ public final class Holdfast implements AutoCloseable {
 
     Map<HoldfastLock.Key, HoldfastLock.Held> heldByThreads() {
         return heldByThreads;
+    }
+
+    /** The owner of a thread's holds. Threads of other clients with the same named session have other owners. */
+    String ownerOf(Thread thread) {
+        return threads + "-" + thread.getId();
     }
 
     Sessions sessions() {

@@ -48,7 +48,8 @@ public final class HoldfastBuilder {
 
     /**
      * Uses the session of this name, which other clients may share and which outlives this client. The client never
-     * replaces it: after its end, calls throw {@link LostException}.
+     * replaces it: after its end, calls throw {@link LostException}. Closing a lost guard releases its lock in the
+     * background until the client is closed, because another client may renew the session.
      *
      * @param name the name
      * @return the builder

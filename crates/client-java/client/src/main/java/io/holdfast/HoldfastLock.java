@@ -58,7 +58,7 @@ public class HoldfastLock implements Lock {
             mine.count++;
             return;
         }
-        Guard guard = acquiring.acquire(wanted.owner("thread-" + key.thread().getId()));
+        Guard guard = acquiring.acquire(wanted.owner(request.client.ownerOf(key.thread())));
         held.put(key, new Held(guard));
     }
 

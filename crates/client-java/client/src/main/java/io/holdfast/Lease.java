@@ -20,6 +20,7 @@ record Lease(long deadline, long renewAt, long held, Loss ended, String failure)
     /** A node drops the events of a session that sends no poll for two minutes. */
     private static final long PARK_MAX = 45_000 * Clock.MILLI;
     private static final long RETRY = 200 * Clock.MILLI;
+    private static final int RETRY_DOUBLINGS_MAX = 6;
 
     /** A lease that was just acknowledged for {@code held} from {@code countedFrom} or later. */
     static Lease acknowledged(long countedFrom, long held, int jitter) {
@@ -34,6 +35,11 @@ record Lease(long deadline, long renewAt, long held, Loss ended, String failure)
     static long nextRenewal(long countedFrom, long held, int jitter) {
         long third = held / 3;
         return Clock.plus(countedFrom, third - third / 10 * jitter / 255);
+    }
+
+    /** The pause after this many consecutive failures. It starts at 200 ms and doubles with each failure. */
+    static long retryPause(int failures) {
+        return RETRY << Math.min(RETRY_DOUBLINGS_MAX, Math.max(0, failures - 1));
     }
 
     /** How long to park a keepalive: a sixth of the lease, less up to a tenth of that. */

@@ -21,8 +21,6 @@ final class LockOptions implements Cloneable {
     String value;
     Integer shards;
     Integer shard;
-    /** Whether another session transferred the hold: no attempt of this client acquired it. */
-    boolean isTransferred;
 
     LockOptions copy() {
         try {
@@ -43,8 +41,6 @@ final class LockOptions implements Cloneable {
         received.owner = owner;
         received.ttl = ttl;
         received.progressTimeout = progressTimeout;
-        received.wait = Duration.ZERO;
-        received.isTransferred = true;
         return received;
     }
 

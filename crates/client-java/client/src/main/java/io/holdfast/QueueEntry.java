@@ -12,6 +12,9 @@ import java.util.function.UnaryOperator;
  * session share it. Each guard has an owner and an attempt, so it releases only its hold.
  */
 final class QueueEntry {
+    /** The attempt of a hold that no attempt of this client acquired. */
+    static final long TRANSFERRED = 0;
+
     /** The stage of an entry. */
     enum Stage {
         WAITING,
@@ -34,7 +37,7 @@ final class QueueEntry {
     volatile String lock;
     /** Null stands for the session itself. */
     final String owner;
-    /** 0 for a hold that another session transferred. */
+    /** {@link #TRANSFERRED} for a hold that another session transferred. */
     volatile long attempt;
     /** Whether a shard of the lock will be granted. */
     private volatile boolean isAnyShard;

@@ -15,6 +15,11 @@ public record ReleaseRequest(String reason, Duration wantedIn, boolean revoke) {
                 body.text("reason"), Duration.ofMillis(body.numberOr("wanted_in_ms", 0)), body.flag("revoke"));
     }
 
+    /** The request as it is after a time. */
+    ReleaseRequest arrivedAfter(long nanos) {
+        return new ReleaseRequest(reason, Duration.ofNanos(Math.max(0, wantedIn.toNanos() - nanos)), revoke);
+    }
+
     /** Whether both are the same request, received at different moments. */
     boolean isSame(ReleaseRequest other) {
         return revoke == other.revoke && java.util.Objects.equals(reason, other.reason);

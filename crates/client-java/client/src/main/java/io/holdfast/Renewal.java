@@ -14,8 +14,6 @@ import java.util.concurrent.atomic.AtomicReference;
 final class Renewal {
     /** The pause between two parked keepalives. It batches events. */
     private static final long PAUSE = 40 * Clock.MILLI;
-    private static final long RETRY_PAUSE = 200 * Clock.MILLI;
-    private static final int RETRY_DOUBLINGS_MAX = 6;
     private static final long IDLE = Duration.ofHours(1).toNanos();
 
     private final Session session;
@@ -48,7 +46,7 @@ final class Renewal {
             } catch (HoldfastException e) {
                 // The answer is not from a node.
                 session.renewalFailed(e);
-                parkAt = session.clock.nanos() + RETRY_PAUSE;
+                parkAt = session.clock.nanos() + Lease.retryPause(1);
             } catch (InterruptedException e) {
                 session.end(Loss.SESSION_ENDED);
                 isOver = true;
@@ -116,7 +114,7 @@ final class Renewal {
         long wait = Math.min(lease.parkTime(Numbers.jitter()), events.nextExamination(now));
         parkAt = now + PAUSE;
         long left = Clock.left(lease.deadline(), now);
-        Delivery delivery = session.calls.parkKeepAlive(session.name, since, wait, left, begin());
+        Delivery delivery = session.checked(session.calls.parkKeepAlive(session.name, since, wait, left, begin()));
         if (delivery.isStopped()) {
             return;
         }
@@ -126,19 +124,19 @@ final class Renewal {
         }
         failures = 0;
         Json body = delivery.json();
-        long held = Clock.millis(body.numberOr("waited_ms", 0) + body.numberOr("expires_in_ms", 0));
+        long waited = Clock.millis(body.numberOr("waited_ms", 0));
+        long held = waited + Clock.millis(body.numberOr("expires_in_ms", 0));
         if (acknowledge(delivery, held)) {
             since = body.numberOr("revision", since == null ? 0 : since);
-            events.deliver(known, body, held);
+            events.deliver(known, body, held, Clock.plus(delivery.sent(), waited));
         }
     }
 
     private void pollFailed(HoldfastException error) throws InterruptedException {
-        if (error instanceof LostException lost) {
-            session.end(lost.loss());
+        if (error instanceof LostException) {
             return;
         }
-        long pause = failures == 0 ? PAUSE : RETRY_PAUSE << Math.min(RETRY_DOUBLINGS_MAX, failures - 1);
+        long pause = failures == 0 ? PAUSE : Lease.retryPause(failures);
         failures++;
         parkAt = session.clock.nanos() + pause;
         renew();
@@ -147,13 +145,11 @@ final class Renewal {
     private void renew() throws InterruptedException {
         List<SessionEvents.KnownHold> known = events.knownHolds();
         long left = Clock.left(session.lease().deadline(), session.clock.nanos());
-        Delivery delivery = session.calls.keepAlive(session.name, left, begin());
-        if (delivery.isStopped()) {
+        Delivery delivery = session.checked(session.calls.keepAlive(session.name, left, begin()));
+        if (delivery.isStopped() || delivery.error() instanceof LostException) {
             return;
         }
-        if (delivery.error() instanceof LostException lost) {
-            session.end(lost.loss());
-        } else if (delivery.error() != null) {
+        if (delivery.error() != null) {
             session.renewalFailed(delivery.error());
         } else {
             Json body = delivery.json();

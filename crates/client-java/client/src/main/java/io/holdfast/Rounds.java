@@ -73,6 +73,7 @@ final class Rounds {
         }
     }
 
+    private final Calls calls;
     private final Transport transport;
     private final Nodes nodes;
     private final Clock clock;
@@ -93,6 +94,7 @@ final class Rounds {
     private Delivery result;
 
     Rounds(Calls calls, Call call, Budget budget, Route route, Stop stop) {
+        this.calls = calls;
         this.transport = calls.transport;
         this.nodes = calls.nodes;
         this.clock = calls.clock;
@@ -252,11 +254,7 @@ final class Rounds {
     }
 
     private void rejected(Copy copy, HoldfastException error, long now) {
-        boolean mayGetToken = error.problem() != null
-                && error.problem().isUnauthenticated()
-                && nodes.hasAccepted()
-                && transport.readTokenAgain();
-        if (mayGetToken) {
+        if (calls.mayGetToken(error)) {
             oldToken = error;
             failed(copy.node, error.getMessage(), now);
         } else {

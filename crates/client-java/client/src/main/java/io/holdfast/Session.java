@@ -5,6 +5,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.Supplier;
 
 /**
  * A session of this client: its lease, its queue entries, and the count of its users. Guards and acquires in progress
@@ -119,6 +120,24 @@ final class Session {
         changed.fire();
     }
 
+    /** Ends the session if the cluster answered that it has ended. */
+    Delivery checked(Delivery delivery) {
+        if (delivery.error() instanceof LostException lost) {
+            end(lost.loss());
+        }
+        return delivery;
+    }
+
+    /** Records a grant, and returns the moment from which its times count. Throws the loss if the deadline passed before. */
+    long acknowledgeGrant(Json grant, long sent) {
+        long countedFrom = Clock.plus(sent, Clock.millis(grant.numberOr("waited_ms", 0)));
+        Loss loss = acknowledge(countedFrom, Clock.millis(grant.numberOr("expires_in_ms", 0)));
+        if (loss != null) {
+            throw new LostException(loss);
+        }
+        return countedFrom;
+    }
+
     void addUser() {
         users.incrementAndGet();
         changed.fire();
@@ -217,15 +236,19 @@ final class Session {
         }
     }
 
-    /** Stores a release request. A request that revokes ends the hold at its deadline. */
-    void requestRelease(QueueEntry entry, ReleaseRequest request) {
+    /**
+     * Stores a release request, whose time counts from {@code countedFrom}. A request that revokes ends the hold at its
+     * deadline.
+     */
+    void requestRelease(QueueEntry entry, ReleaseRequest request, long countedFrom) {
         if (request.revoke()) {
-            long at = Lease.deadline(clock.nanos(), request.wantedIn().toNanos());
+            long at = Lease.deadline(countedFrom, request.wantedIn().toNanos());
             entry.limit(limits -> limits.revoke(at, request.reason()));
             changed.fire();
         }
-        entry.releaseRequest.set(request);
-        entry.releaseListeners.forEach(listener -> background.run(() -> listener.accept(request)));
+        ReleaseRequest arrived = request.arrivedAfter(clock.nanos() - countedFrom);
+        entry.releaseRequest.set(arrived);
+        entry.releaseListeners.forEach(listener -> background.run(() -> listener.accept(arrived)));
     }
 
     /** Releases entries of one acquire. Entries with an uncertain outcome stay listed. Returns the error, or null. */
@@ -245,16 +268,38 @@ final class Session {
         changed.fire();
     }
 
-    /** Releases entries in the background, until the outcome is certain or the session is over. */
+    /** Releases entries in the background, until the outcome is certain. */
     void releaseInBackground(List<QueueEntry> released) {
         released.forEach(entry -> entry.enter(QueueEntry.Stage.LEAVING));
         inBackground(() -> {
-            HoldfastException error;
-            do {
-                error = release(released);
-            } while (error != null && error.isUncertain() && isAlive());
+            untilCertain(() -> release(released));
             forget(released);
         });
+    }
+
+    /**
+     * Repeats a release until its outcome is certain or the client is closed. The end of a generated session ends its
+     * holds, so the repetition stops. A named session that this client did not renew may live in the cluster, because
+     * another program renews it. A copy of a release is harmless, however late it arrives.
+     */
+    void untilCertain(Supplier<HoldfastException> release) {
+        for (int failures = 1; ; failures++) {
+            HoldfastException error = release.get();
+            boolean isOver = isFinished || isOwn && !isAlive();
+            if (error == null || !error.isUncertain() || isOver) {
+                return;
+            }
+            pauseUnlessFinished(Lease.retryPause(failures));
+        }
+    }
+
+    private void pauseUnlessFinished(long nanos) {
+        long until = Clock.plus(clock.nanos(), nanos);
+        long seen = changed.version();
+        while (!isFinished && Clock.left(until, clock.nanos()) > 0) {
+            changed.awaitUninterruptibly(seen, Clock.left(until, clock.nanos()));
+            seen = changed.version();
+        }
     }
 
     /** Runs a release in the background. */
@@ -277,7 +322,7 @@ final class Session {
             released.forEach(entry -> target.with(Parameter.NAME, entry.lock));
         }
         target.with(Parameter.SESSION, name).with(Parameter.OWNER, first.owner);
-        if (first.attempt == 0) {
+        if (first.attempt == QueueEntry.TRANSFERRED) {
             target.with(Parameter.TOKEN, first.token());
         } else {
             target.with(Parameter.ATTEMPT, first.attempt);

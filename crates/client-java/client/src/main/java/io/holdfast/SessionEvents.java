@@ -58,21 +58,21 @@ final class SessionEvents {
         return unguarded.stream().mapToLong(hold -> Clock.left(hold.examineAt, now)).min().orElse(Long.MAX_VALUE);
     }
 
-    /** Delivers the answer to a parked keepalive. */
-    void deliver(List<KnownHold> known, Json body, long held) {
-        body.list("events").forEach(this::deliver);
+    /** Delivers the answer to a parked keepalive, whose times count from {@code countedFrom}. */
+    void deliver(List<KnownHold> known, Json body, long held, long countedFrom) {
+        body.list("events").forEach(event -> deliver(event, countedFrom));
         if (!body.get("gap").isNull()) {
             readReleaseRequests(known, held / READ_PART);
         }
         reconcile(known, body.list("holds"), held);
     }
 
-    private void deliver(Json event) {
+    private void deliver(Json event, long countedFrom) {
         List<QueueEntry> entries = session.entries.ofHold(event.text("lock"), event.numberOr("token", 0));
         String kind = event.textOr("kind", "");
         for (QueueEntry entry : entries) {
             if (kind.equals("release-requested")) {
-                session.requestRelease(entry, ReleaseRequest.read(event));
+                session.requestRelease(entry, ReleaseRequest.read(event), countedFrom);
             } else if (kind.equals("lost") && entry.stage() == QueueEntry.Stage.HELD) {
                 // A guard with a release or a conversion in progress gets the result from the call that changes it.
                 session.lose(entry, lossOf(entry, event));
@@ -155,28 +155,26 @@ final class SessionEvents {
     private void readReleaseRequests(List<KnownHold> known, long timeout) {
         Calls calls = session.calls.withTimeout(timeout);
         for (KnownHold hold : known) {
-            Json holder = holder(calls, hold.entry.lock, hold.token);
+            Delivery read = read(calls, hold.entry.lock);
+            Json holder = holderIn(read, hold.token);
             if (holder == null || holder.get("release_request").isNull()) {
                 continue;
             }
             ReleaseRequest request = ReleaseRequest.read(holder.get("release_request"));
             ReleaseRequest earlier = hold.entry.releaseRequest.get();
             if (earlier == null || !earlier.isSame(request)) {
-                session.requestRelease(hold.entry, request);
+                session.requestRelease(hold.entry, request, read.sent());
             }
         }
     }
 
     /** Whether the session holds the lock under this token. If no node answers, the lease decides. */
     private boolean isHolder(Calls calls, String lock, long token) {
-        Delivery read = calls.send(Call.get(Call.Target.of("/v1/locks/", lock).toString()));
-        if (read.error() != null) {
+        Delivery read = read(calls, lock);
+        if (read.error() != null || holderIn(read, token) != null) {
             return true;
         }
         Json body = read.json();
-        if (holderIn(body, token) != null) {
-            return true;
-        }
         if (body.numberOr("holders_total", 0) <= body.list("holders").size()) {
             return false;
         }
@@ -185,13 +183,13 @@ final class SessionEvents {
         return !(calls.send(Call.get(fence)).error() instanceof RejectedException);
     }
 
-    private Json holder(Calls calls, String lock, long token) {
-        Delivery read = calls.send(Call.get(Call.Target.of("/v1/locks/", lock).toString()));
-        return read.error() != null ? null : holderIn(read.json(), token);
+    private static Delivery read(Calls calls, String lock) {
+        return calls.send(Call.get(Call.Target.of("/v1/locks/", lock).toString()));
     }
 
-    private Json holderIn(Json body, long token) {
-        return body.list("holders").stream()
+    /** The holder with this token, or null. */
+    private Json holderIn(Delivery read, long token) {
+        return read.error() != null ? null : read.json().list("holders").stream()
                 .filter(holder -> Objects.equals(holder.text("session"), session.name))
                 .filter(holder -> holder.numberOr("token", 0) == token)
                 .findFirst()
@@ -200,7 +198,7 @@ final class SessionEvents {
 
     /** Releases a hold without a guard of a generated session, if its owner was generated for a guard. */
     private void releaseStray(Calls calls, String lock, long token) {
-        Json holder = holder(calls, lock, token);
+        Json holder = holderIn(read(calls, lock), token);
         String owner = holder == null ? null : holder.text("owner");
         boolean isStray = owner != null
                 && owner.startsWith("g-")

@@ -99,7 +99,7 @@ final class Sessions {
             session.end(Loss.SESSION_ENDED);
             session.finish();
             session.close();
-        } else if (session.isAlive()) {
+        } else if (!session.isOwn) {
             // Its waits leave nothing in the cluster. If no node answers, the entries end with the session.
             session.pending.settle(session.clock, session.calls.timeout);
             session.end(Loss.SESSION_ENDED);

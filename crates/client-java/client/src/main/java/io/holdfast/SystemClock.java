@@ -6,6 +6,8 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.OptionalLong;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.LongSupplier;
+import java.util.function.Supplier;
 
 /**
  * {@link System#nanoTime} plus the time of all suspensions since the first use. On Linux {@code nanoTime} stands still
@@ -13,35 +15,46 @@ import java.util.concurrent.atomic.AtomicLong;
  * wall clock that is set forward then ends holds early, never late.
  */
 final class SystemClock implements Clock {
-    static final SystemClock INSTANCE = new SystemClock();
+    static final SystemClock INSTANCE = new SystemClock(System::nanoTime, outside());
 
     /** The uptime has a resolution of 10 ms, so a smaller lead shows no suspension. */
     private static final long LEAD_MIN = 30 * MILLI;
     private static final Path UPTIME = Path.of("/proc/uptime");
 
-    private final boolean hasUptime = uptime().isPresent();
-    private final long started = System.nanoTime();
-    private final long startedOutside = outside();
+    private final LongSupplier awake;
+    private final Supplier<OptionalLong> outside;
+    private final long started;
+    private final OptionalLong startedOutside;
     /** The longest observed lead of the outside clock; it never shrinks. */
     private final AtomicLong suspended = new AtomicLong();
 
-    private SystemClock() {}
+    /** {@code outside} is empty if a read fails: then the last known lead counts. */
+    SystemClock(LongSupplier awake, Supplier<OptionalLong> outside) {
+        this.awake = awake;
+        this.outside = outside;
+        this.started = awake.getAsLong();
+        this.startedOutside = outside.get();
+    }
 
     @Override
     public long nanos() {
-        long outside = outside() - startedOutside;
-        long awake = System.nanoTime() - started;
-        long lead = outside - awake;
+        OptionalLong read = outside.get();
+        long passed = awake.getAsLong() - started;
         long known = suspended.get();
-        if (lead > known + LEAD_MIN) {
-            known = suspended.accumulateAndGet(lead, Math::max);
+        if (read.isPresent() && startedOutside.isPresent()) {
+            long lead = read.getAsLong() - startedOutside.getAsLong() - passed;
+            if (lead > known + LEAD_MIN) {
+                known = suspended.accumulateAndGet(lead, Math::max);
+            }
         }
-        return awake + known;
+        return passed + known;
     }
 
-    private long outside() {
-        OptionalLong uptime = hasUptime ? uptime() : OptionalLong.empty();
-        return uptime.isPresent() ? uptime.getAsLong() : System.currentTimeMillis() * MILLI;
+    /** The uptime, or the wall clock of a system that has none. */
+    private static Supplier<OptionalLong> outside() {
+        return uptime().isPresent()
+                ? SystemClock::uptime
+                : () -> OptionalLong.of(System.currentTimeMillis() * MILLI);
     }
 
     private static OptionalLong uptime() {

@@ -1,5 +1,6 @@
 package io.holdfast;
 
+import java.time.Duration;
 import java.util.List;
 import java.util.Objects;
 
@@ -95,9 +96,8 @@ final class Transfer {
         try {
             while (true) {
                 LockState state = client.lockState(lock);
-                Long token = tokenOf(state, session, received.owner);
-                if (token != null) {
-                    List<Hold> adopted = adopt(client, session, lock, received, token);
+                if (hasHold(state, session, received.owner)) {
+                    List<Hold> adopted = adopt(session, lock, received);
                     if (adopted != null) {
                         return adopted;
                     }
@@ -114,31 +114,36 @@ final class Transfer {
         }
     }
 
-    /** Returns the hold that no attempt of this client acquired, or null if the session no longer has it. */
-    private static List<Hold> adopt(Holdfast client, Session session, String lock, LockOptions options, long token) {
+    /**
+     * Returns the transferred hold, or null if the session no longer has it. The call is a change that keeps mode and
+     * value, so no copy of it acquires the lock.
+     */
+    private static List<Hold> adopt(Session session, String lock, LockOptions options) {
         if (session.entries.hasOwner(lock, options.owner)) {
             throw new InvalidArgumentException("this program has a guard of " + lock + " already");
         }
-        List<Hold> holds;
+        List<QueueEntry> entries = List.of(new QueueEntry(lock, options.owner, QueueEntry.TRANSFERRED, false));
+        session.entries.add(entries);
         try {
-            holds = Acquire.runUninterruptibly(client, List.of(lock), options);
-        } catch (BusyException e) {
-            return null;
+            Delivery delivery = HoldChange.once(session, entries.get(0), target -> target);
+            Json grant = delivery.json();
+            long countedFrom = session.acknowledgeGrant(grant, delivery.sent());
+            Mode mode = Mode.of(grant.text("mode"));
+            session.metrics.acquired(lock, Duration.ZERO);
+            return List.of(Hold.of(session, entries.get(0), grant, mode, options, countedFrom));
+        } catch (HoldfastException e) {
+            session.forget(entries);
+            if (HoldChange.isGone(e)) {
+                return null;
+            }
+            session.metrics.acquireFailed(lock, e);
+            throw e;
         }
-        if (holds.get(0).grant.token() == token) {
-            return holds;
-        }
-        // The call acquired a free lock, which is not the transferred hold.
-        Release.of(holds, false);
-        return null;
     }
 
-    private static Long tokenOf(LockState state, Session session, String owner) {
+    private static boolean hasHold(LockState state, Session session, String owner) {
         return state.holders().stream()
-                .filter(holder -> session.name.equals(holder.session()) && Objects.equals(owner, holder.owner()))
-                .map(LockState.Holder::token)
-                .findFirst()
-                .orElse(null);
+                .anyMatch(holder -> session.name.equals(holder.session()) && Objects.equals(owner, holder.owner()));
     }
 
     /** Waits for a change of the lock after a revision. */

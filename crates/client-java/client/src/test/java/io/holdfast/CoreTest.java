@@ -14,9 +14,13 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.FileTime;
+import java.time.Duration;
 import java.util.List;
 import java.util.Map;
+import java.util.OptionalLong;
 import java.util.concurrent.CompletionException;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -101,6 +105,33 @@ class CoreTest {
         assertEquals(350_735_470_000_000L, SystemClock.parseUptime("350735.47 234388.90"));
         assertEquals(Long.MAX_VALUE, Clock.plus(1, Long.MAX_VALUE));
         assertEquals(0, Clock.left(5, 7));
+    }
+
+    @Test
+    void aFailedReadOfTheUptimeKeepsTheKnownSuspensions() {
+        AtomicLong awake = new AtomicLong(ms(1_000));
+        AtomicReference<OptionalLong> uptime = new AtomicReference<>(OptionalLong.of(ms(50_000)));
+        SystemClock clock = new SystemClock(awake::get, uptime::get);
+        awake.set(ms(2_000));
+        uptime.set(OptionalLong.of(ms(61_000)));
+        assertEquals(ms(11_000), clock.nanos(), "10 s of a suspension");
+        awake.set(ms(3_000));
+        uptime.set(OptionalLong.empty());
+        assertEquals(ms(12_000), clock.nanos(), "no descriptor is left");
+        awake.set(ms(4_000));
+        uptime.set(OptionalLong.of(ms(73_000)));
+        assertEquals(ms(23_000), clock.nanos());
+    }
+
+    @Test
+    void aHoldEndsAtTheEndOfItsGrant() {
+        Duration requested = Duration.ofSeconds(10);
+        assertEquals(HoldLimits.NEVER, HoldLimits.end(null, null, ms(1_000)));
+        assertEquals(Lease.deadline(ms(1_000), ms(10_000)), HoldLimits.end(null, requested, ms(1_000)));
+        assertEquals(Lease.deadline(ms(1_000), ms(10_000)), HoldLimits.end(20_000L, requested, ms(1_000)));
+        assertEquals(Lease.deadline(ms(1_000), ms(5_000)), HoldLimits.end(5_000L, requested, ms(1_000)));
+        assertEquals(Lease.deadline(ms(1_000), ms(20_000)), HoldLimits.end(20_000L, null, ms(1_000)));
+        assertEquals(ms(1_000), HoldLimits.end(0L, null, ms(1_000)));
     }
 
     @Test

@@ -63,8 +63,7 @@ public final class HoldfastLockProvider implements ExtensibleLockProvider {
         Duration atLeast = configuration.getLockAtLeastFor();
         try {
             Guard guard = (isPositive(atLeast) ? request.minHold(atLeast) : request).tryAcquire();
-            guard.endAfter(configuration.getLockAtMostFor());
-            return Optional.of(new GuardLock(configuration, guard));
+            return new GuardLock(configuration, guard).endAfter(configuration.getLockAtMostFor());
         } catch (BusyException | LostException e) {
             return Optional.empty();
         } catch (HoldfastException e) {
@@ -85,6 +84,17 @@ public final class HoldfastLockProvider implements ExtensibleLockProvider {
             this.guard = guard;
         }
 
+        /** Moves the end of the hold. A lock that is lost is unlocked, because ShedLock does not unlock it. */
+        Optional<SimpleLock> endAfter(Duration time) {
+            try {
+                guard.endAfter(time);
+                return Optional.of(this);
+            } catch (LostException e) {
+                doUnlock();
+                return Optional.empty();
+            }
+        }
+
         @Override
         protected void doUnlock() {
             try {
@@ -98,12 +108,12 @@ public final class HoldfastLockProvider implements ExtensibleLockProvider {
         @Override
         protected Optional<SimpleLock> doExtend(LockConfiguration extended) {
             try {
-                guard.endAfter(extended.getLockAtMostFor());
                 if (isPositive(extended.getLockAtLeastFor())) {
                     guard.blockOthersFor(extended.getLockAtLeastFor());
                 }
-                return Optional.of(new GuardLock(extended, guard));
+                return new GuardLock(extended, guard).endAfter(extended.getLockAtMostFor());
             } catch (LostException e) {
+                doUnlock();
                 return Optional.empty();
             } catch (HoldfastException e) {
                 throw new LockException("cannot extend the lock " + extended.getName(), e);

@@ -1,0 +1,342 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// A sentCall is a call that a fake node received: PUT /v1/locks/orders with its parameters.
+type sentCall struct {
+	name  string
+	query url.Values
+}
+
+// A fakeNode answers each call by a function. A call without an answer stays open until its client ends it.
+type fakeNode struct {
+	address string
+	mu      sync.Mutex
+	calls   []sentCall
+}
+
+func startNode(t *testing.T, answer func(sentCall) (status int, body string)) *fakeNode {
+	node := &fakeNode{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		received := sentCall{r.Method + " " + r.URL.Path, r.URL.Query()}
+		node.mu.Lock()
+		node.calls = append(node.calls, received)
+		status, body := answer(received)
+		node.mu.Unlock()
+		if status == 0 {
+			<-r.Context().Done()
+			return
+		}
+		w.WriteHeader(status)
+		fmt.Fprint(w, body)
+	}))
+	node.address = server.URL
+	t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+	})
+	return node
+}
+
+// named returns the calls whose name begins like this.
+func (n *fakeNode) named(prefix string) []sentCall {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var found []sentCall
+	for _, c := range n.calls {
+		if strings.HasPrefix(c.name, prefix) {
+			found = append(found, c)
+		}
+	}
+	return found
+}
+
+// change changes the script between two answers.
+func (n *fakeNode) change(change func()) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	change()
+}
+
+func (n *fakeNode) client(t *testing.T, config Config) *Client {
+	t.Helper()
+	config.Addresses = []string{n.address}
+	client, err := New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	return client
+}
+
+func problemOf(status int, code string, retryable bool) (int, string) {
+	return status, fmt.Sprintf(`{"code":%q,"title":"no","status":%d,"retryable":%v}`, code, status, retryable)
+}
+
+// A script answers the calls that open sessions, each with the next incarnation, and leaves keepalives without an answer.
+type script struct {
+	opened  int
+	leaseMS int
+	others  func(sentCall) (int, string)
+}
+
+func (s *script) answer(c sentCall) (int, string) {
+	switch {
+	case strings.HasPrefix(c.name, "PUT /v1/sessions/"):
+		s.opened++
+		return http.StatusOK, fmt.Sprintf(`{"session":"s","incarnation":%d,"expires_in_ms":%d,"revision":1}`, s.opened, s.leaseMS)
+	case c.name == "GET "+pingPath:
+		return http.StatusOK, "{}"
+	case strings.HasSuffix(c.name, "/keepalive"):
+		return 0, ""
+	case strings.HasPrefix(c.name, "DELETE /v1/sessions/"):
+		return http.StatusNoContent, ""
+	}
+	return s.others(c)
+}
+
+func (s *script) grant(token int, more string) (int, string) {
+	return http.StatusOK, fmt.Sprintf(`{"lock":"orders","mode":"exclusive","token":%d,"expires_in_ms":%d%s}`, token, s.leaseMS, more)
+}
+
+func TestAnEndedSessionIsReplacedDuringAnAcquireUnlessItIsNamed(t *testing.T) {
+	s := &script{leaseMS: 30_000}
+	s.others = func(c sentCall) (int, string) {
+		if c.query.Get("incarnation") == "1" {
+			return problemOf(http.StatusGone, CodeSessionExpired, false)
+		}
+		return s.grant(7, "")
+	}
+	node := startNode(t, s.answer)
+	client := node.client(t, Config{})
+	_, guard, err := client.TryLock(context.Background(), "orders")
+	if err != nil || guard.Token() != 7 || guard.Ensure() != nil {
+		t.Fatal(guard, err)
+	}
+	node.change(func() { s.opened = 0 })
+	named := node.client(t, Config{Session: "nightly"})
+	opened := len(node.named("PUT /v1/sessions/nightly"))
+	for range []int{1, 2} {
+		var lost *LostError
+		if _, _, err := named.TryLock(context.Background(), "orders"); !errors.As(err, &lost) || lost.Cause != CauseSessionEnded {
+			t.Error(err)
+		}
+	}
+	if again := len(node.named("PUT /v1/sessions/nightly")); again != opened+1 {
+		t.Error("a named session was opened again", again)
+	}
+}
+
+func TestAnEndedSessionLosesItsGuards(t *testing.T) {
+	s := &script{leaseMS: 30_000}
+	s.others = func(c sentCall) (int, string) {
+		if c.name != "PUT /v1/locks/orders" || c.query.Has("change") {
+			return problemOf(http.StatusGone, CodeSessionExpired, false)
+		}
+		return s.grant(7, "")
+	}
+	client := startNode(t, s.answer).client(t, Config{Session: "nightly"})
+	for _, call := range []func(*Guard) error{
+		func(g *Guard) error { return g.SetValue(context.Background(), "x") },
+		func(g *Guard) error { return g.Downgrade(context.Background(), Shared) },
+	} {
+		client := startNode(t, s.answer).client(t, Config{})
+		ctx, guard, err := client.TryLock(context.Background(), "orders")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var lost *LostError
+		if err := call(guard); !errors.As(err, &lost) || lost.Cause != CauseSessionEnded {
+			t.Error(err)
+		}
+		<-ctx.Done()
+	}
+	ctx, guard, err := client.TryLock(context.Background(), "orders")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := client.TryLock(context.Background(), "stock"); err == nil {
+		t.Error("acquired in an ended session")
+	}
+	<-ctx.Done()
+	var lost *LostError
+	if err := guard.Ensure(); !errors.As(err, &lost) || lost.Cause != CauseSessionEnded {
+		t.Error(err)
+	}
+}
+
+// A waiter whose session is over by its clock, while no keepalive is answered.
+func TestAWaiterWhoseSessionExpiredQueuesAgainOrIsUnavailable(t *testing.T) {
+	s := &script{leaseMS: 300}
+	s.others = func(c sentCall) (int, string) {
+		switch {
+		case strings.HasPrefix(c.name, "DELETE"):
+			return http.StatusOK, "{}"
+		case c.query.Get("incarnation") == "1":
+			return 0, ""
+		}
+		s.leaseMS = 30_000
+		return s.grant(7, "")
+	}
+	node := startNode(t, s.answer)
+	locker := node.client(t, Config{}).Locker("orders", Wait(time.Millisecond))
+	locker.Lock()
+	if locker.Guard().Token() != 7 || locker.Guard().Ensure() != nil {
+		t.Error(locker.Guard())
+	}
+	if wait := node.named("PUT /v1/locks/orders")[0].query.Get("wait"); wait != wholeMillis(waitMax) {
+		t.Error("a Locker has no bound", wait)
+	}
+	if released := node.named("DELETE /v1/locks/orders"); len(released) != 1 || released[0].query.Get("attempt") == "" {
+		t.Error("the first place stays in the queue", released)
+	}
+	locker.Unlock()
+	node.change(func() { s.opened, s.leaseMS = 0, 300 })
+	named := node.client(t, Config{Session: "nightly"})
+	var unavailable *UnavailableError
+	if _, _, err := named.Lock(context.Background(), "orders"); !errors.As(err, &unavailable) {
+		t.Error(err)
+	}
+}
+
+func TestALostGuardOfANamedSessionIsReleasedLate(t *testing.T) {
+	s := &script{leaseMS: 300}
+	releases := 0
+	done := make(chan struct{})
+	s.others = func(c sentCall) (int, string) {
+		if c.name != "DELETE /v1/locks/orders" {
+			return s.grant(7, "")
+		}
+		if releases++; releases < 8 {
+			return problemOf(http.StatusServiceUnavailable, CodeOutcomeUnknown, true)
+		}
+		close(done)
+		return http.StatusOK, "{}"
+	}
+	node := startNode(t, s.answer)
+	ctx, guard, err := node.client(t, Config{Session: "nightly", RequestTimeout: 500 * time.Millisecond}).TryLock(context.Background(), "orders")
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-ctx.Done()
+	var lost *LostError
+	if err := guard.Release(); !errors.As(err, &lost) || lost.Cause != CauseNotRenewed {
+		t.Fatal(err)
+	}
+	<-done
+	acquired, released := node.named("PUT /v1/locks/orders"), node.named("DELETE /v1/locks/orders")
+	for _, release := range released {
+		if attempt := release.query.Get("attempt"); attempt == "" || attempt != acquired[0].query.Get("attempt") {
+			t.Error(release)
+		}
+	}
+}
+
+func TestTheReleaseOfALostGuardEndsWithTheClient(t *testing.T) {
+	s := &script{leaseMS: 300}
+	s.others = func(c sentCall) (int, string) {
+		if c.name == "PUT /v1/locks/orders" {
+			return s.grant(7, "")
+		}
+		return problemOf(http.StatusServiceUnavailable, CodeOutcomeUnknown, true)
+	}
+	client := startNode(t, s.answer).client(t, Config{Session: "nightly", RequestTimeout: 500 * time.Millisecond})
+	ctx, guard, err := client.TryLock(context.Background(), "orders")
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-ctx.Done()
+	guard.Release()
+	client.Close()
+	guard.session.settle(time.Minute)
+	guard.session.mu.Lock()
+	defer guard.session.mu.Unlock()
+	if guard.session.pending != 0 {
+		t.Error("the release goes on after Close")
+	}
+}
+
+func TestAReceiverAdoptsTheHoldWithACallThatNeverAcquires(t *testing.T) {
+	s := &script{leaseMS: 30_000}
+	reads := 0
+	s.others = func(c sentCall) (int, string) {
+		switch {
+		case c.name == "GET /v1/locks/orders":
+			reads++
+			return http.StatusOK, fmt.Sprintf(`{"lock":"orders","holders":[{"session":"nightly","token":%d}],"revision":1}`, reads)
+		case c.name == "PUT /v1/locks/orders" && reads == 1:
+			// The hold has ended since.
+			return problemOf(http.StatusConflict, CodeNotHolder, false)
+		case c.name == "PUT /v1/locks/orders":
+			return s.grant(reads, `,"ends_in_ms":60000`)
+		}
+		return http.StatusOK, "{}"
+	}
+	node := startNode(t, s.answer)
+	_, guard, err := node.client(t, Config{Session: "nightly"}).ReceiveTransfer(context.Background(), "orders")
+	if err != nil || guard.Token() != 2 || guard.Ensure() != nil {
+		t.Fatal(guard, err)
+	}
+	calls := node.named("PUT /v1/locks/orders")
+	for _, c := range calls {
+		q := c.query
+		if q.Get("change") != "0" || q.Get("attempt") == "" || q.Get("incarnation") != "1" || q.Get("session") != "nightly" {
+			t.Error(q)
+		}
+	}
+	if len(calls) != 2 || calls[0].query.Get("attempt") == calls[1].query.Get("attempt") {
+		t.Error(calls)
+	}
+	if guard.entry.limits.maxHold != time.Minute {
+		t.Error("the end of the sender's hold", guard.entry.limits)
+	}
+	if err := guard.Release(); err != nil {
+		t.Error(err)
+	}
+	if q := node.named("DELETE /v1/locks/orders")[0].query; q.Get("token") != "2" || q.Has("attempt") {
+		t.Error(q)
+	}
+}
+
+func TestEachCallThatAcquiresOrChangesNamesTheIncarnation(t *testing.T) {
+	s := &script{leaseMS: 30_000}
+	s.others = func(c sentCall) (int, string) {
+		if c.name == "POST /v1/locks" {
+			_, one := s.grant(8, "")
+			return http.StatusOK, fmt.Sprintf(`{"grants":[%s,%s]}`, one, strings.Replace(one, "orders", "stock", 1))
+		}
+		return s.grant(7, "")
+	}
+	node := startNode(t, s.answer)
+	client := node.client(t, Config{})
+	background := context.Background()
+	_, guard, err := client.TryLock(background, "orders", InMode(Upgradable))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, upgradeErr := guard.Upgrade(background, 0)
+	_, _, manyErr := client.LockMany(background, []string{"orders", "stock"})
+	if err := errors.Join(upgradeErr, guard.SetValue(background, "x"), guard.Downgrade(background, Shared), manyErr); err != nil {
+		t.Error(err)
+	}
+	calls := append(node.named("PUT /v1/locks/orders"), node.named("POST /v1/locks")...)
+	for _, c := range calls {
+		if c.query.Get("incarnation") != "1" {
+			t.Error(c)
+		}
+	}
+	if len(calls) != 5 {
+		t.Error(calls)
+	}
+}
