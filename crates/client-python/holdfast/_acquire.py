@@ -13,13 +13,13 @@ from . import _clock, codes
 from ._calls import WAIT_MAX, Call
 from ._entry import QueueEntry
 from ._hold import Grant, HeldLocks, Hold
-from ._lease import HoldLimits, deadline
+from ._lease import HoldLimits
 from ._numbers import numbers
 from ._request import LockRequest
 from ._retry import Delivery
 from ._send import whole_millis
 from ._session import Session
-from .errors import Busy, Error, Loss, Lost, Unavailable, UnexpectedResponse, is_uncertain, newest_attempt
+from .errors import Busy, Error, Loss, Lost, Rejected, Unavailable, UnexpectedResponse, is_hold_gone, is_uncertain, newest_attempt
 
 #: An acquire that waits for nothing tries this many sessions.
 _FRESH_SESSIONS_MAX = 3
@@ -116,9 +116,16 @@ class _Acquire:
                 self._leaves_nothing = not unclear
                 raise error
             in_doubt = False
-            attempt = numbers.after(newest)
-            for entry in self._entries:
-                entry.attempt = attempt
+            self._renumber(newest)
+
+    def _renumber(self, newest: int) -> None:
+        """Continues with a larger number than that of another process of the session."""
+        attempt = numbers.after(newest)
+        for entry in self._entries:
+            entry.attempt = attempt
+
+    def _call(self, wait: float) -> Call:
+        return self._request.call(self._session.id, self._entries[0].attempt, wait)
 
     def _may_repeat(self, error: Error) -> bool:
         """Whether the queue entry may still exist, and the wait goes on.
@@ -132,9 +139,8 @@ class _Acquire:
 
     async def _send(self, wait: float, is_granted_elsewhere: bool) -> Optional[Delivery]:
         """Sends the call once. `None` if a renewal listed the locks as held: the node of the call is behind or frozen."""
-        session, first = self._session, self._entries[0]
-        call = self._request.call(session.name, first.attempt, wait)
-        return await deliver_until(session.ending, session, call, is_granted_elsewhere, first)
+        session = self._session
+        return await deliver_until(session.ending, session, self._call(wait), is_granted_elsewhere, self._entries[0])
 
     def _granted(self, delivery: Delivery) -> HeldLocks:
         """Turns the grants into holds, if the session is alive."""
@@ -146,48 +152,51 @@ class _Acquire:
         if set(by_lock) != {entry.lock for entry in self._entries}:
             raise UnexpectedResponse("the answer has other locks than the request")
         for grant in grants:
-            self._session.acknowledge(_counted_from(delivery, grant), grant.get("expires_in_ms") or 0)
+            self._session.acknowledge(delivery.counted_from(grant), grant.get("expires_in_ms") or 0)
         holds = [self._hold(entry, by_lock[entry.lock], delivery) for entry in self._entries]
         self._session.limits_changed.set()
         return HeldLocks(self._session, holds)
 
     def _hold(self, entry: QueueEntry, grant: Dict[str, Any], delivery: Delivery) -> Hold:
-        request, now = self._request, _clock.now()
-        progress, max_hold = request.progress_timeout, request.max_hold
-        max_until = None
-        if max_hold is not None:
-            # The node that counted the remaining time may have been behind.
-            left = min(grant.get("ends_in_ms", max_hold * 1000) / 1000, max_hold)
-            max_until = deadline(_counted_from(delivery, grant), left)
-        entry.limits = HoldLimits(progress, None if progress is None else now + progress, max_hold, max_until)
+        request, progress = self._request, self._request.progress_timeout
+        entry.limits = HoldLimits(progress, None if progress is None else _clock.now() + progress)
+        entry.granted(grant, request.max_hold, delivery.counted_from(grant))
         # The sender chose the mode of a transferred hold.
-        granted = Grant.of(grant, request.mode if entry.attempt else grant["mode"])
-        entry.hold(granted.token)
-        return Hold(self._session, entry, granted, request)
+        mode = request.mode if entry.attempt else grant["mode"]
+        return Hold(self._session, entry, Grant.of(grant, mode), request)
+
+
+class _Adoption(_Acquire):
+    """The guard of a hold that no attempt of this client acquired. Its call changes nothing, and never acquires the lock."""
+
+    def __init__(self, session: Session, request: LockRequest, token: int) -> None:
+        super().__init__(session, request, WaitLimit(0.0), attempt=0)
+        self._by = numbers.after()
+        #: The hold to release if the caller gets no guard.
+        self._entries[0].token = token
+
+    def _renumber(self, newest: int) -> None:
+        self._by = numbers.after(newest)
+
+    def _call(self, wait: float) -> Call:
+        return self._request.change_call(self._session.id, 0, self._by, {}, wait)
 
 
 async def adopt(session: Session, request: LockRequest, token: int) -> Optional[HeldLocks]:
-    """The guard of a hold that no attempt of this client acquired; `None` if the session no longer has it."""
+    """The guard of the transferred hold that had this token; `None` if the session no longer has it."""
     try:
-        held = await _Acquire(session, request, WaitLimit(0.0), attempt=0).run()
-    except Busy:
-        return None
-    if held.holds[0].grant.token == token:
-        return held
-    # The call acquired a free lock, which is not the transferred hold.
-    await held.release()
-    return None
-
-
-def _counted_from(delivery: Delivery, grant: Dict[str, Any]) -> float:
-    return float(delivery.sent + grant.get("waited_ms", 0) / 1000)
+        return await _Adoption(session, request, token).run()
+    except (Busy, Rejected) as error:
+        if isinstance(error, Busy) or is_hold_gone(error):
+            return None
+        raise
 
 
 async def deliver_until(
     end: "asyncio.Future[Loss]", session: Session, call: Call, is_granted_elsewhere: bool, entry: QueueEntry
 ) -> Optional[Delivery]:
     """Delivers a call of an entry. Raises the loss that resolves `end`; `None` if a renewal listed the entry's grant."""
-    delivery = asyncio.ensure_future(session.calls.deliver_acquire(call, is_granted_elsewhere))
+    delivery = asyncio.ensure_future(session.deliver(call, is_granted_elsewhere))
     granted = asyncio.ensure_future(entry.granted_elsewhere.wait())
     try:
         waits: Set["asyncio.Future[Any]"] = {delivery, granted, end}

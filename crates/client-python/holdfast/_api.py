@@ -95,7 +95,7 @@ class ClientBase:
                 self._core, self._engine = Core(self._options), engine
             return await work(self._core)
 
-        return engine.submit(run(), undelivered)
+        return engine.submit(run(), undelivered, is_release)
 
     def _give_up(self, future: "Future[T]", undelivered: Undelivered[T] = None) -> None:
         """Cancels a call whose caller is gone."""

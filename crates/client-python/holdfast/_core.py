@@ -87,6 +87,9 @@ class Core:
             known = self._open.get(ttl)
             if known and known.loss() is None:
                 return known
+            if known and (loss := known.loss()) and not known.is_own:
+                # An open call would begin another session under the name that the caller chose.
+                raise Lost(loss)
             if known is None and len(self._open) >= _SESSIONS_MAX:
                 raise InvalidArgument(f"the locks of one client have at most {_SESSIONS_MAX} different ttls")
             name = options.session or random_name(options.session_prefix)
@@ -146,10 +149,10 @@ class Core:
 
     async def _close(self, session: Session) -> None:
         session.abandon()
-        if session.loss():
-            return
         if not session.is_own:
             return await session.leave(self.calls.request_timeout)
+        if session.loss():
+            return
         session.is_closed = True
         session.end(Loss("session-ended", "the client was closed"))
         try:

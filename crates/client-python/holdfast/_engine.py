@@ -33,8 +33,10 @@ class Engine:
         asyncio.set_event_loop(self.loop)
         self.loop.run_forever()
 
-    def submit(self, work: Coroutine[Any, Any, T], undelivered: Optional[Callable[[T], None]] = None) -> "Future[T]":
-        """Runs a coroutine on the engine. Cancelling the future cancels the coroutine.
+    def submit(
+        self, work: Coroutine[Any, Any, T], undelivered: Optional[Callable[[T], None]] = None, is_release: bool = False
+    ) -> "Future[T]":
+        """Runs a coroutine on the engine. Cancelling the future cancels the coroutine, but a release begins in any case.
 
         If the coroutine has a result that its cancelled future cannot take, `undelivered` gets it, on the engine.
         """
@@ -44,7 +46,7 @@ class Engine:
         future: "Future[T]" = Future()
 
         def start() -> None:
-            if future.cancelled():
+            if future.cancelled() and not is_release:
                 return work.close()
             task = self.start(work)
             task.add_done_callback(finished)

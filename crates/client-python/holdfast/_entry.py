@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import enum
 import threading
-from typing import Callable, Iterable, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Iterable, List, Mapping, Optional, Sequence, Tuple
 
 from . import _clock
 from ._calls import Call, Copies, Parameters, path, query
@@ -59,6 +59,13 @@ class QueueEntry:
     def covers(self, lock: str) -> bool:
         """Whether the entry is for `lock`, or may be granted as `lock`."""
         return self.lock == lock or (self._is_any_shard and lock.rpartition("/")[0] == self.lock)
+
+    def granted(self, grant: Mapping[str, Any], max_hold: Optional[float], counted_from: float) -> None:
+        """Records the token and the end of a grant, whose times count from `counted_from`."""
+        ends_in = grant.get("ends_in_ms")
+        left = None if ends_in is None else ends_in / 1000
+        self.change_limits(lambda limits: limits.ending(max_hold, left, counted_from))
+        self.hold(int(grant["token"]))
 
     def hold(self, token: int) -> None:
         self.token = token

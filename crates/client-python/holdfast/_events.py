@@ -62,12 +62,17 @@ class SessionPoll:
         self.due = _clock.now() + (retry_pause(self._failures) if self._failures else _PAUSE)
         self._failures += 1
 
-    async def deliver(self, known: Sequence[KnownHold], body: Mapping[str, Any], held: float) -> None:
-        """Delivers the events of a parked keepalive's answer to the guards. `held` is the length of the lease."""
+    async def deliver(
+        self, known: Sequence[KnownHold], body: Mapping[str, Any], held: float, counted_from: float
+    ) -> None:
+        """Delivers the events of a parked keepalive's answer to the guards. `held` is the length of the lease.
+
+        The times of the events count from `counted_from`.
+        """
         self._failures = 0
         self.since = body.get("revision", self.since)
         for event in body.get("events", []):
-            _deliver_event(self._session, event)
+            _deliver_event(self._session, event, counted_from)
         if body.get("gap") is not None:
             await self._read_release_requests(known, held / _READ_PART)
         await self.reconcile(known, body.get("holds", []), held)
@@ -149,21 +154,22 @@ class SessionPoll:
     async def _read_release_requests(self, known: Sequence[KnownHold], timeout: float) -> None:
         """Reads open release requests from the locks after a gap in the events."""
         for entry, token in known:
+            sent = _clock.now()
             body = await self._read_lock(entry.lock, timeout)
             holder = self._holder(body, token) if body else None
             request = holder.get("release_request") if holder else None
             if request:
-                received = release_request(request)
+                received = release_request(request, sent)
                 if entry.limits.request is None or not entry.limits.request.is_same(received):
                     entry.request_release(received)
 
 
-def release_request(body: Mapping[str, Any]) -> ReleaseRequest:
-    until = deadline(_clock.now(), body.get("wanted_in_ms", 0) / 1000)
+def release_request(body: Mapping[str, Any], counted_from: float) -> ReleaseRequest:
+    until = deadline(counted_from, body.get("wanted_in_ms", 0) / 1000)
     return ReleaseRequest(body.get("reason"), until, body.get("revoke") is True)
 
 
-def _deliver_event(session: Session, event: Mapping[str, Any]) -> None:
+def _deliver_event(session: Session, event: Mapping[str, Any], counted_from: float) -> None:
     entries = session.entries.of_hold(event["lock"], event["token"])
     if event["kind"] == "lost":
         for entry in entries:
@@ -173,7 +179,7 @@ def _deliver_event(session: Session, event: Mapping[str, Any]) -> None:
         session.limits_changed.set()
     elif event["kind"] == "release-requested":
         for entry in entries:
-            entry.request_release(release_request(event))
+            entry.request_release(release_request(event, counted_from))
         session.limits_changed.set()
 
 

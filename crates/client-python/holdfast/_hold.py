@@ -155,7 +155,9 @@ class HeldLocks:
         lost = self.loss()
         entries = [hold.entry for hold in self.holds]
         try:
-            if lost and len(entries) == 1:
+            if self._is_lost_by_the_clock() and self.session.may_release():
+                self.session.release_in_background(entries)
+            elif lost and len(entries) == 1:
                 # The cluster has no hold any more, or its release or the end of the session is on its way.
                 self.session.entries.remove(entries)
             else:
@@ -176,6 +178,11 @@ class HeldLocks:
             raise lost
         for lock in self.holds:
             self.session.metrics.released(lock.entry.lock, _clock.now() - self._since)
+
+    def _is_lost_by_the_clock(self) -> bool:
+        """Whether the client has no word of the cluster that a lock is lost."""
+        losses = [hold.loss() for hold in self.holds]
+        return any(loss is not None and loss.cause == "not-renewed" for loss in losses)
 
     def release_in_background(self) -> None:
         """Releases all locks, for a caller that is gone."""

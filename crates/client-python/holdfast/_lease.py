@@ -128,6 +128,20 @@ class HoldLimits:
         ends = [end for end in (self.progress_until, self.max_until, revoked_at) if end is not None]
         return min(ends, default=None)
 
+    def ending(self, max_hold: Optional[float], ends_in: Optional[float], counted_from: float) -> HoldLimits:
+        """Ends the hold after the requested `max_hold`, or at the end in the grant if that is sooner.
+
+        A hold may have an end that its guard did not request, e.g. that of its former holder. The earliest end stays.
+        """
+        ends = [end for end in (max_hold, ends_in) if end is not None]
+        if not ends:
+            return self
+        # The node that counted the remaining time may have been behind.
+        until = deadline(counted_from, min(ends))
+        if self.max_until is not None and self.max_until <= until:
+            return self
+        return replace(self, max_hold=ends[0], max_until=until)
+
     def report_progress(self, now: float) -> HoldLimits:
         """Moves the progress deadline, unless a limit is exceeded."""
         if self.progress_timeout is None or isinstance(self.check(now), Loss):

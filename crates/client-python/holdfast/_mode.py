@@ -144,7 +144,7 @@ class _ModeChange:
         """Requests a mode until a node answers. A renewal that lists the new token makes the call repeat itself."""
         hold = self._hold
         by = numbers.after(self._newest)
-        call = hold.request.change_call(hold.session.name, hold.entry.attempt, by, {"mode": mode}, wait)
+        call = hold.request.change_call(hold.session.id, hold.entry.attempt, by, {"mode": mode}, wait)
         is_granted_elsewhere = False
         while True:
             # The fallback, which does not wait, still completes while the client closes.
@@ -159,10 +159,10 @@ class _ModeChange:
 
     def _completed(self, mode: str, delivery: Delivery) -> None:
         body = delivery.checked().json()
-        counted_from = delivery.sent + body.get("waited_ms", 0) / 1000
+        counted_from = delivery.counted_from(body)
         self._hold.session.acknowledge(counted_from, body.get("expires_in_ms") or 0)
         self._hold.grant = Grant.of(body, mode)
-        self._hold.entry.hold(self._hold.grant.token)
+        self._hold.entry.granted(body, self._hold.request.max_hold, counted_from)
         self._hold.session.limits_changed.set()
         self._is_over = True
 

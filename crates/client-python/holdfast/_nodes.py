@@ -91,6 +91,7 @@ class Nodes:
         self._credit = _CREDIT_MAX
         #: Whether a node has accepted a call, and with it the access token.
         self._accepted = False
+        self.is_closed = False
 
     def __len__(self) -> int:
         return len(self.states)
@@ -193,6 +194,7 @@ class Nodes:
         return self._received(node, Call("GET", target), Response(stream.head.status, stream.head.headers, body))
 
     def close(self) -> None:
+        self.is_closed = True
         for node in self._http:
             node.close()
 

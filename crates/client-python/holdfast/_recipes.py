@@ -6,7 +6,6 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any, Dict, List, Optional
 
-from . import _clock
 from ._calls import Call, Copies, Parameters, get, millis, path, query
 from ._core import Core
 from ._hold import Hold
@@ -98,7 +97,7 @@ class Arrival:
                 body = await self._repeat(parties, until)
         except BaseException as error:
             # The cluster has no arrival after a certain answer, or after the end of the session.
-            if not isinstance(error, (Busy, Rejected)) and self._is_alive():
+            if not isinstance(error, (Busy, Rejected)) and self._session.may_release():
                 self._session.start_release(self._give_up())
             else:
                 self._session.unuse()
@@ -163,7 +162,7 @@ class Arrival:
             self._session.unuse()
 
     async def _delete(self, name: Parameters) -> None:
-        while self._is_alive():
+        while self._session.may_release():
             try:
                 target = self._path + query({**self._party, **name})
                 await self._core.calls.send(Call("DELETE", target, copies=Copies.HARMLESS))
@@ -189,21 +188,20 @@ async def set_value(hold: Hold, value: str) -> None:
     hold.ensure()
     session, attempt, after = hold.session, hold.entry.attempt, hold.entry.attempt
     for is_last in (False, True):
-        call = hold.request.change_call(session.name, attempt, numbers.after(after), {"value": value}, 0.0)
-        sent = _clock.now()
-        try:
-            body = await session.calls.json(call)
-        except Error as error:
+        call = hold.request.change_call(session.id, attempt, numbers.after(after), {"value": value}, 0.0)
+        delivery = await session.deliver(call)
+        if error := delivery.error:
             newest = newest_attempt(error)
             if newest is not None and not is_last:
                 after = newest
                 continue
             if is_hold_gone(error) or isinstance(error, Busy):
-                raise hold.lose(Loss("released-elsewhere")) from None
-            raise
+                raise hold.lose(Loss("released-elsewhere"))
+            raise error
+        body = delivery.checked().json()
         if body.get("token") != hold.grant.token:
             raise hold.lose(Loss("released-elsewhere"))
-        return session.acknowledge(sent, body.get("expires_in_ms") or 0)
+        return session.acknowledge(delivery.counted_from(body), body.get("expires_in_ms") or 0)
 
 
 async def lock_state(core: Core, lock: str) -> Dict[str, Any]:

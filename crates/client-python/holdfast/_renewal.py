@@ -88,7 +88,7 @@ async def _poll(session: Session, poll: SessionPoll) -> None:
         poll.poll_failed()
         await _renew(session, poll)
     elif (body := _acknowledged(session, delivery)) is not None:
-        await poll.deliver(known, body, session.lease.held)
+        await poll.deliver(known, body, session.lease.held, delivery.counted_from(body))
 
 
 async def _renew(session: Session, poll: SessionPoll) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Dict, Mapping, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from ._calls import Call, Copies, Duration, Parameters, check_name, millis, path, query, seconds
 from ._entry import generated_owner
@@ -66,6 +66,13 @@ _TYPES: Dict[str, type] = {
 _MODES = ("exclusive", "shared", "upgradable")
 
 
+class SessionId(NamedTuple):
+    """Names one session, so that a call never opens another session of the same name."""
+
+    name: str
+    incarnation: int
+
+
 @dataclass(frozen=True)
 class LockRequest:
     """A checked request for one lock or several. Times are seconds."""
@@ -120,13 +127,14 @@ class LockRequest:
         """The request of another guard of the same hold, which keeps its permits."""
         return replace(self, mode=mode, permits=None, reentrant=True, wait=0.0)
 
-    def call(self, session: str, attempt: int, wait: float) -> Call:
+    def call(self, session: SessionId, attempt: int, wait: float) -> Call:
         """The call that acquires the locks, or renews the attempt's hold."""
         parameters: Parameters = {
             "name": list(self.locks) if len(self.locks) > 1 else None,
-            "session": session,
+            "session": session.name,
+            "incarnation": session.incarnation,
             "owner": self.owner,
-            "attempt": attempt or None,
+            "attempt": attempt,
             "wait": millis(wait) if wait else None,
             "queue_max": self.queue_max,
             "mode": self.mode,
@@ -145,10 +153,11 @@ class LockRequest:
             return Call("PUT", target + query(parameters), wait=wait, copies=Copies.HARMLESS)
         return Call("POST", "/v1/locks" + query(parameters), wait=wait, copies=Copies.HARMLESS)
 
-    def change_call(self, session: str, attempt: int, by: int, change: Parameters, wait: float) -> Call:
+    def change_call(self, session: SessionId, attempt: int, by: int, change: Parameters, wait: float) -> Call:
         """The call that changes an attempt's hold; `by` is the number of the change. It never acquires the lock."""
         parameters: Parameters = {
-            "session": session,
+            "session": session.name,
+            "incarnation": session.incarnation,
             "owner": self.owner,
             "attempt": by,
             "change": attempt,

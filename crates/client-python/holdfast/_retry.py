@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import enum
 from dataclasses import dataclass
-from typing import Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 from . import _clock
 from ._calls import Call, Copies, MayBeDone, NotDone, OldToken, Outcome, Rejection, Response, get
@@ -58,10 +58,14 @@ class Delivery:
 
     response: Optional[Response]
     error: Optional[Error]
-    #: When the answered request was sent, on the clock of deadlines. Every deadline in the answer counts from then.
+    #: When the answered request was sent, on the clock of deadlines.
     sent: float
     #: Whether a request without an answer may still take effect later.
     in_doubt: bool
+
+    def counted_from(self, body: Mapping[str, Any]) -> float:
+        """The moment from which the times in the answer count: the cluster cannot have counted them from earlier."""
+        return float(self.sent + body.get("waited_ms", 0) / 1000)
 
     def checked(self) -> Response:
         """The answer, or raises the error."""

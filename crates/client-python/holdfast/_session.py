@@ -13,9 +13,12 @@ import logging
 from typing import Any, Awaitable, Coroutine, Iterator, Mapping, Optional, Sequence, Set, TypeVar
 
 from . import _clock, _engine
+from ._calls import Call
 from ._entry import QueueEntries, QueueEntry, Stage, release_call
 from ._lease import Acknowledged, Lease
 from ._numbers import jitter, numbers
+from ._request import SessionId
+from ._retry import Delivery
 from ._send import Calls, NumberedCalls
 from .errors import Error, Loss, Lost, is_uncertain, newest_attempt
 from ._within import within
@@ -40,6 +43,7 @@ class Session:
         #: Whether the client generated the name: no other client uses the session, and it ends with the client.
         self.is_own = is_own
         self.incarnation = int(body["incarnation"])
+        self.id = SessionId(name, self.incarnation)
         self.opened_at: Optional[int] = body.get("revision")
         self.lease = Lease.of(Acknowledged(sent, body.get("expires_in_ms", 0) / 1000), jitter())
         self.entries = QueueEntries()
@@ -76,6 +80,19 @@ class Session:
     def loss(self, now: Optional[float] = None) -> Optional[Loss]:
         """The loss; `None` while the session certainly lives."""
         return self.lease.loss(_clock.now() if now is None else now)
+
+    def may_release(self) -> bool:
+        """Whether a release may still end a hold: another program may renew a named session that is lost here."""
+        loss = self.loss()
+        is_kept = not self.is_own and not self.calls.nodes.is_closed
+        return loss is None or (loss.cause == "not-renewed" and is_kept)
+
+    async def deliver(self, call: Call, is_granted_elsewhere: bool = False) -> Delivery:
+        """Delivers an acquire or a change. Ends the session if the cluster has ended it."""
+        delivery = await self.calls.deliver_acquire(call, is_granted_elsewhere)
+        if isinstance(delivery.error, Lost):
+            self.end(delivery.error.loss)
+        return delivery
 
     def acknowledge(self, counted_from: float, held_ms: float) -> None:
         """Extends the lease, or raises the loss if the deadline has passed."""
@@ -204,7 +221,7 @@ class Session:
             self.entries.remove(entries)
 
     def release_in_background(self, entries: Sequence[QueueEntry]) -> None:
-        """Releases entries until the outcome is certain or the session is over."""
+        """Releases entries until the outcome is certain, the cluster has none of them or the client is closed."""
         for entry in entries:
             entry.stage = Stage.LEAVING
         if entries:
@@ -213,7 +230,7 @@ class Session:
 
     async def _release_until_certain(self, entries: Sequence[QueueEntry]) -> None:
         try:
-            while self.loss() is None:
+            while self.may_release():
                 try:
                     return await self.release(entries)
                 except Error as error:

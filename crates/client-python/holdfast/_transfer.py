@@ -7,7 +7,6 @@ the receiver at any time after that. If the cluster certainly rejects the call, 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import Any, Dict, Optional, Set
 
 from . import _clock, codes
@@ -105,10 +104,10 @@ async def receive(core: Core, request: LockRequest) -> HeldLocks:
             if token is not None:
                 if session.entries.has_owner(lock, request.owner):
                     raise InvalidArgument(f"this program has a guard of {lock} already")
-                held = await adopt(session, replace(request, wait=0.0), token)
+                held = await adopt(session, request, token)
                 if held:
                     return held
-                continue
+                # The hold has ended since the read, so the wait returns at once.
             wait = limit.next_call()
             if wait == 0:
                 raise _not_transferred(lock)

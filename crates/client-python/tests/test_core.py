@@ -14,7 +14,7 @@ from holdfast._guard import fencing_header
 from holdfast._lease import Acknowledged, HoldLimits, Lease, ReleaseRequest, deadline, next_renewal, retry_pause
 from holdfast._nodes import NodeState, order, order_of_idle
 from holdfast._numbers import next_number
-from holdfast._request import LockRequest
+from holdfast._request import LockRequest, SessionId
 from holdfast._token import AccessToken, token_in
 from holdfast._within import within
 from holdfast.errors import InvalidArgument, Loss
@@ -206,11 +206,11 @@ class TestWords:
             seconds(float("nan"), "wait")
 
     def test_the_call_of_an_acquire(self) -> None:
-        call = LockRequest.of(["a"], {"owner": "o", "wait": 9, "max_hold": 60, "mode": "shared"}).call("s", 7, 2.5)
-        assert call.target == "/v1/locks/a?session=s&owner=o&attempt=7&wait=2500ms&mode=shared&max_hold=60000ms"
+        call = LockRequest.of(["a"], {"owner": "o", "wait": 9, "max_hold": 60, "mode": "shared"}).call(SessionId("s", 4), 7, 2.5)
+        assert call.target == "/v1/locks/a?session=s&incarnation=4&owner=o&attempt=7&wait=2500ms&mode=shared&max_hold=60000ms"
         assert (call.method, call.wait, call.copies) == ("PUT", 2.5, Copies.HARMLESS)
-        many = LockRequest.of(["a", "b"], {}).owned().call("s", 7, 0.0)
-        assert many.method == "POST" and many.target.startswith("/v1/locks?name=a&name=b&session=s&owner=g-")
+        many = LockRequest.of(["a", "b"], {}).owned().call(SessionId("s", 4), 7, 0.0)
+        assert many.method == "POST" and many.target.startswith("/v1/locks?name=a&name=b&session=s&incarnation=4&owner=g-")
 
     def test_the_fencing_header(self) -> None:
         assert fencing_header(4812, "orders", 4812) == '4812; resource="orders"'

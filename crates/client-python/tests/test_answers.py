@@ -1,0 +1,380 @@
+"""What the client makes of the answers of a cluster, without a cluster: a function answers each call."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from typing import Any, Callable, Coroutine, Dict, List, Optional, Tuple, TypeVar
+
+import pytest
+from holdfast import _clock, _engine, _mode, _recipes, _transfer
+from holdfast._calls import Call, Rejection, Response, classify
+from holdfast._core import Core, Options
+from holdfast._engine import Engine
+from holdfast._events import SessionPoll
+from holdfast._hold import HeldLocks
+from holdfast._lease import HoldLimits, deadline
+from holdfast._renewal import _poll
+from holdfast._request import LockRequest
+from holdfast._retry import Delivery, Route
+from holdfast._send import Calls
+from holdfast._session import Session
+from holdfast.errors import Busy, Error, Loss, Lost, Unavailable
+from holdfast.metrics import Metrics
+
+T = TypeVar("T")
+#: A status and a body, or the error of a call that no node answered.
+Answer = Tuple[int, Dict[str, Any]]
+
+EXPIRED = (410, {"code": "session-expired", "title": "The session has ended"})
+NOT_HOLDER = (409, {"code": "not-holder", "title": "The session does not hold the lock"})
+
+
+class FakeCalls(Calls):
+    """Answers each call by a function. The requests were sent `ago` seconds before their answers."""
+
+    ago: float
+    sent: List[Call]
+    answer: Any
+    keepalive: Optional[Dict[str, Any]]
+
+    def with_timeout(self, request_timeout: float) -> Calls:
+        return self
+
+    async def _deliver_at(self, call: Call, route: Route) -> Delivery:
+        self.sent.append(call)
+        sent = _clock.now() - self.ago
+        answer = self.answer(call)
+        await asyncio.sleep(0)
+        if answer is None:
+            return Delivery(None, Unavailable("no route"), sent, False)
+        status, body = answer
+        outcome = classify("node", Response(status, {}, json.dumps(body).encode()))
+        if isinstance(outcome, Response):
+            return Delivery(outcome, None, sent, False)
+        assert isinstance(outcome, Rejection)
+        return Delivery(None, outcome.error, sent, False)
+
+    async def park_keep_alive(self, session: str, since: Optional[int], wait: float, left: float) -> Delivery:
+        if self.keepalive is None:
+            await asyncio.Event().wait()
+        response = Response(200, {}, json.dumps(self.keepalive).encode())
+        return Delivery(response, None, _clock.now() - self.ago, False)
+
+    def targets(self, method: str, part: str = "") -> List[str]:
+        return [call.target for call in self.sent if call.method == method and part in call.target]
+
+
+class Fake:
+    """A client whose calls a function answers."""
+
+    def __init__(self, answer: Callable[[Call], Optional[Answer]], named: Optional[str] = None, ago: float = 0.0) -> None:
+        address = (("http", "127.0.0.1", 1),)
+        self.core = Core(Options(address, None, "t", named, {}, 10.0, None, None, Metrics()))
+        self.calls = FakeCalls(self.core.calls.nodes, 10.0)
+        for name, value in {"ago": ago, "sent": [], "answer": answer, "keepalive": None}.items():
+            object.__setattr__(self.calls, name, value)
+        self.core.calls = self.calls
+
+
+def on_engine(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Runs a test where the client runs its calls."""
+    return _engine.current().submit(work()).result(20)
+
+
+def opened(call: Call) -> Answer:
+    """The answers of a cluster in which nothing special happens."""
+    if call.target.startswith("/v1/sessions/"):
+        return 200, {"incarnation": 7, "expires_in_ms": 30000, "revision": 3, "holds": []}
+    if call.method == "DELETE":
+        return 200, {}
+    return 200, grant(5)
+
+
+def grant(token: int, **more: Any) -> Dict[str, Any]:
+    return {"lock": "a", "mode": "exclusive", "token": token, "waited_ms": 0, "expires_in_ms": 30000, **more}
+
+
+def request(**options: Any) -> LockRequest:
+    return LockRequest.of(["a"], options)
+
+
+class TestEndOfAHold:
+    def test_it_is_the_sooner_of_the_request_and_the_grant(self) -> None:
+        assert HoldLimits().ending(None, None, 100.0) == HoldLimits()
+        assert HoldLimits().ending(None, 8.0, 100.0).check(deadline(100.0, 8.0)) == Loss("max-hold-exceeded", "max_hold is 8s")
+        assert HoldLimits().ending(9.0, 8.0, 100.0).check(100.0) == deadline(100.0, 8.0)
+        late = HoldLimits().ending(9.0, 20.0, 100.0)
+        assert late.check(deadline(100.0, 9.0)) == Loss("max-hold-exceeded", "max_hold is 9s")
+        assert late.ending(None, 20.0, 105.0) == late, "the earliest end stays"
+
+    @pytest.mark.parametrize("way", ["acquire", "upgrade", "adoption", "multi-lock"])
+    def test_every_way_to_a_guard_sees_the_end_in_the_grant(self, way: str) -> None:
+        async def run() -> Tuple[HoldLimits, float]:
+            def answer(call: Call) -> Answer:
+                status, body = opened(call)
+                if call.method == "GET":
+                    holder = {"session": session.name, "token": 5}
+                    return 200, {"holders": [holder], "revision": 9}
+                ends = grant(5, waited_ms=2000, ends_in_ms=8000)
+                if call.method == "POST":
+                    return 200, {"grants": [ends, {**ends, "lock": "b"}]}
+                has_end = call.method == "PUT" and (way != "upgrade" or "change=" in call.target)
+                return (200, {**body, **ends}) if has_end and "sessions" not in call.target else (status, body)
+
+            fake = Fake(answer, ago=4.0)
+            session = await fake.core.session_for()
+            before = _clock.now()
+            if way == "adoption":
+                held = await _transfer.receive(fake.core, request(wait=5))
+            elif way == "multi-lock":
+                held = await fake.core.acquire(LockRequest.of(["a", "b"], {}))
+            else:
+                held = await fake.core.acquire(request(mode="upgradable"))
+            if way == "upgrade":
+                assert held.holds[0].entry.limits.max_until is None
+                await _mode.upgrade(held.holds[0], 1.0)
+            await held.release()
+            return held.holds[-1].entry.limits, before - 4.0 + 2.0
+
+        limits, counted_from = on_engine(run)
+        assert limits.max_until == pytest.approx(deadline(counted_from, 8.0), abs=1.0)
+        assert limits.max_hold == 8.0
+
+
+class TestReleaseRequest:
+    def test_its_deadline_counts_from_the_answer_of_the_node(self) -> None:
+        async def run() -> float:
+            fake = Fake(opened)
+            held = await fake.core.acquire(request())
+            event = {"kind": "release-requested", "lock": "a", "token": 5, "wanted_in_ms": 9000, "revoke": True}
+            held_by = [{"lock": "a", "token": 5}]
+            answer = {"waited_ms": 2000, "expires_in_ms": 30000, "events": [event], "holds": held_by}
+            object.__setattr__(fake.calls, "keepalive", answer)
+            object.__setattr__(fake.calls, "ago", 6.0)
+            now = _clock.now()
+            await _poll(held.session, SessionPoll(held.session))
+            received = held.release_request()
+            await held.release()
+            assert received
+            return received.deadline - now
+
+        assert on_engine(run) == pytest.approx(deadline(-4.0, 9.0), abs=1.0)
+
+    def test_in_the_state_of_a_lock_it_counts_from_the_sending_of_the_read(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        moment = [_clock.now()]
+
+        def answer(call: Call) -> Answer:
+            if call.method != "GET":
+                return opened(call)
+            moment[0] += 3.0
+            found = {"wanted_in_ms": 9000, "revoke": True}
+            return 200, {"holders": [{"session": name[0], "token": 5, "release_request": found}], "holders_total": 1}
+
+        name = [""]
+
+        async def run() -> float:
+            fake = Fake(answer)
+            held = await fake.core.acquire(request())
+            name[0], before = held.session.name, moment[0]
+            known = held.session.entries.held()
+            monkeypatch.setattr(_clock, "now", lambda: moment[0])
+            body = {"gap": {"until": 1}, "holds": [{"lock": "a", "token": 5}]}
+            await SessionPoll(held.session).deliver(known, body, 30.0, before)
+            monkeypatch.undo()
+            received = held.release_request()
+            await held.release()
+            assert received
+            return received.deadline - before
+
+        assert on_engine(run) == pytest.approx(deadline(0.0, 9.0), abs=0.001)
+
+
+class TestEndedSession:
+    def test_every_acquire_and_change_names_the_session_that_it_means(self) -> None:
+        async def run() -> List[str]:
+            fake = Fake(opened)
+            held = await fake.core.acquire(request(mode="upgradable"))
+            await _mode.upgrade(held.holds[0], 1.0)
+            await _recipes.set_value(held.holds[0], "x")
+            await (await fake.core.reenter(held.session, held.holds[0].request.reentry("exclusive"))).release()
+            await held.release()
+            return fake.calls.targets("PUT", "/v1/locks/")
+
+        targets = on_engine(run)
+        assert len(targets) == 4 and all("&incarnation=7&" in target for target in targets)
+
+    def test_a_generated_session_is_replaced(self) -> None:
+        async def run() -> Tuple[List[str], Optional[Loss], str, str]:
+            ended: List[str] = []
+
+            def answer(call: Call) -> Answer:
+                is_first = call.method == "PUT" and "/locks/" in call.target and not ended
+                return EXPIRED if is_first and not ended.append(call.target) else opened(call)  # type: ignore[func-returns-value]
+
+            fake = Fake(answer)
+            first = await fake.core.session_for()
+            held = await fake.core.acquire(request())
+            await held.release()
+            return fake.calls.targets("PUT", "/v1/sessions/"), first.loss(), first.name, held.session.name
+
+        opens, loss, first, second = on_engine(run)
+        assert loss == Loss("session-ended")
+        assert len(opens) == 2 and first != second
+
+    @pytest.mark.parametrize("call", ["acquire", "upgrade"])
+    def test_a_named_session_is_never_opened_again(self, call: str) -> None:
+        async def run() -> List[str]:
+            is_ended = [False]
+            fake = Fake(lambda call: EXPIRED if is_ended[0] and "/locks/" in call.target else opened(call), "nightly")
+            held = await fake.core.acquire(request(mode="upgradable"))
+            is_ended[0] = True
+            for _ in range(2):
+                with pytest.raises(Lost):
+                    if call == "upgrade":
+                        await _mode.upgrade(held.holds[0], 1.0)
+                    else:
+                        await fake.core.acquire(request())
+            assert held.loss(), "the guards of the session are lost at once"
+            with pytest.raises(Lost):
+                await fake.core.session_for()
+            return fake.calls.targets("PUT", "/v1/sessions/")
+
+        assert len(on_engine(run)) == 1
+
+
+class TestLateRelease:
+    """The release of a guard that was lost without the word of the cluster."""
+
+    async def _lost(self, fake: Fake) -> HeldLocks:
+        held = await fake.core.acquire(request())
+        held.session.end(Loss("not-renewed"))
+        return held
+
+    @pytest.mark.parametrize("way", ["release", "drop"])
+    def test_a_named_session_sends_it_until_the_outcome_is_certain(self, way: str) -> None:
+        answers: List[Optional[Answer]] = [None, None, (409, {"code": "attempt-over", "title": "over"})]
+
+        async def run() -> Tuple[int, List[str], HeldLocks]:
+            fake = Fake(lambda call: answers.pop(0) if call.method == "DELETE" else opened(call), "nightly")
+            held = await self._lost(fake)
+            if way == "drop":
+                held.release_in_background()
+            else:
+                with pytest.raises(Lost) as lost:
+                    await held.release()
+                assert lost.value.cause == "not-renewed"
+                assert fake.calls.targets("DELETE") == [], "the caller does not wait for the call"
+            await held.session.settled()
+            return held.holds[0].entry.attempt, fake.calls.targets("DELETE"), held
+
+        attempt, sent, held = on_engine(run)
+        assert len(sent) == 3 and all("session=nightly" in target and f"attempt={attempt}" in target for target in sent)
+        assert held.session.entries.all() == []
+
+    def test_a_multi_lock_sends_it_too(self) -> None:
+        async def run() -> List[str]:
+            def answer(call: Call) -> Answer:
+                grants = [grant(5), {**grant(6), "lock": "b"}]
+                return (200, {"grants": grants}) if call.method == "POST" else opened(call)
+
+            fake = Fake(answer, "nightly")
+            held = await fake.core.acquire(LockRequest.of(["a", "b"], {}))
+            held.session.end(Loss("not-renewed"))
+            with pytest.raises(Lost):
+                await held.release()
+            await held.session.settled()
+            return fake.calls.targets("DELETE")
+
+        (target,) = on_engine(run)
+        assert target.startswith("/v1/locks?name=a&name=b&session=nightly")
+
+    def test_it_ends_with_the_client(self) -> None:
+        async def run() -> int:
+            fake = Fake(opened, "nightly")
+            held = await self._lost(fake)
+
+            def answer(call: Call) -> Optional[Answer]:
+                if len(fake.calls.targets("DELETE")) == 3:
+                    fake.calls.nodes.close()
+                return None
+
+            object.__setattr__(fake.calls, "answer", answer)
+            with pytest.raises(Lost):
+                await held.release()
+            await held.session.settled()
+            return len(fake.calls.targets("DELETE"))
+
+        assert on_engine(run) == 3
+
+    @pytest.mark.parametrize("named, loss", [(None, "not-renewed"), ("nightly", "session-ended"), ("nightly", "released-elsewhere")])
+    def test_no_other_loss_sends_it(self, named: Optional[str], loss: str) -> None:
+        async def run() -> List[str]:
+            fake = Fake(opened, named)
+            held = await fake.core.acquire(request())
+            if loss == "released-elsewhere":
+                held.holds[0].lose(Loss(loss))
+            else:
+                held.session.end(Loss(loss))
+            with pytest.raises(Lost):
+                await held.release()
+            await held.session.settled()
+            return fake.calls.targets("DELETE", "/locks/")
+
+        assert on_engine(run) == []
+
+    def test_a_release_that_is_cancelled_before_it_starts_is_sent(self) -> None:
+        engine, gate, began = Engine(), threading.Event(), threading.Event()
+        engine.loop.call_soon_threadsafe(gate.wait)
+
+        async def release() -> None:
+            began.set()
+
+        future = engine.submit(release(), is_release=True)
+        assert future.cancel()
+        gate.set()
+        assert began.wait(20)
+        engine.stop()
+
+
+class TestTransfer:
+    def test_the_receiver_adopts_the_hold_by_a_call_that_acquires_nothing(self) -> None:
+        async def run() -> Tuple[List[str], List[str]]:
+            def answer(call: Call) -> Answer:
+                if call.method == "GET":
+                    return 200, {"holders": [{"session": "s1", "owner": "o", "token": 5}], "revision": 9}
+                return opened(call)
+
+            fake = Fake(answer, "s1")
+            held = await _transfer.receive(fake.core, request(wait=5, owner="o"))
+            assert held.holds[0].grant.token == 5
+            await held.release()
+            return fake.calls.targets("PUT", "/locks/"), fake.calls.targets("DELETE")
+
+        (adoption,), (release,) = on_engine(run)
+        assert adoption.startswith("/v1/locks/a?session=s1&incarnation=7&owner=o&attempt=")
+        assert adoption.endswith("&change=0")
+        assert release == "/v1/locks/a?session=s1&owner=o&token=5"
+
+    @pytest.mark.parametrize("owner", ["o", None])
+    def test_a_hold_that_is_gone_is_not_acquired(self, owner: Optional[str]) -> None:
+        async def run() -> Tuple[List[str], List[str]]:
+            reads: List[Call] = []
+
+            def answer(call: Call) -> Answer:
+                if call.target.startswith("/v1/watch"):
+                    return 200, {"events": []}
+                if call.method == "GET":
+                    reads.append(call)
+                    holders = [{"session": "s1", "owner": owner, "token": 5}] if len(reads) == 1 else []
+                    return 200, {"holders": holders, "revision": 9}
+                return NOT_HOLDER if "/locks/" in call.target else opened(call)
+
+            fake = Fake(answer, "s1")
+            with pytest.raises(Busy):
+                await _transfer.receive(fake.core, request(wait=0, owner=owner))
+            return fake.calls.targets("PUT", "/locks/"), fake.calls.targets("DELETE")
+
+        (adoption,), releases = on_engine(run)
+        assert "change=0" in adoption and releases == []
