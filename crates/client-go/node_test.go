@@ -144,12 +144,13 @@ func TestAnEndedSessionLosesItsGuards(t *testing.T) {
 		if c.name != "PUT /v1/locks/orders" || c.query.Has("change") {
 			return problemOf(http.StatusGone, CodeSessionExpired, false)
 		}
-		return s.grant(7, "")
+		return s.grant(7, `,"permits":2`)
 	}
 	client := startNode(t, s.answer).client(t, Config{Session: "nightly"})
 	for _, call := range []func(*Guard) error{
 		func(g *Guard) error { return g.SetValue(context.Background(), "x") },
 		func(g *Guard) error { return g.Downgrade(context.Background(), Shared) },
+		func(g *Guard) error { return g.ReleasePermits(context.Background(), 1) },
 	} {
 		client := startNode(t, s.answer).client(t, Config{})
 		ctx, guard, err := client.TryLock(context.Background(), "orders")
