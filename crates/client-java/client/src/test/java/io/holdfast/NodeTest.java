@@ -1,0 +1,242 @@
+package io.holdfast;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.holdfast.FakeNode.Answer;
+import io.holdfast.FakeNode.Received;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.BooleanSupplier;
+import java.util.function.Consumer;
+import java.util.function.Function;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+
+/** Calls and answers of one node that follows a script. */
+@Timeout(60)
+class NodeTest {
+    private static final Duration SHORT = Duration.ofMillis(500);
+
+    private FakeNode node;
+
+    private FakeNode node(Function<Received, Answer> locks) {
+        node = FakeNode.of(locks);
+        return node;
+    }
+
+    @AfterEach
+    void close() {
+        node.close();
+    }
+
+    private static Loss.Cause causeOf(Runnable call) {
+        return assertThrows(LostException.class, call::run).loss().cause();
+    }
+
+    @Test
+    void threadsOfTwoClientsWithOneSessionHaveDifferentOwners() {
+        node(call -> node.grant(7, ""));
+        for (int client = 0; client < 2; client++) {
+            HoldfastLock lock = node.client(options -> options.session("nightly")).lock("orders").asLock();
+            lock.lock();
+            lock.unlock();
+            lock.lock();
+        }
+        List<String> owners = node.calls("PUT /v1/locks/orders").stream().map(call -> call.query().get("owner")).toList();
+        assertEquals(owners.get(0), owners.get(1));
+        assertEquals(owners.get(2), owners.get(3));
+        assertNotEquals(owners.get(0), owners.get(2));
+    }
+
+    @Test
+    void anEndedSessionIsReplacedDuringAnAcquireUnlessItIsNamed() {
+        node(call -> "1".equals(call.query().get("incarnation")) ? Answer.problem(410, "session-expired") : node.grant(7, ""));
+        Holdfast generated = node.client(options -> options);
+        Guard guard = generated.lock("orders").tryAcquire();
+        guard.ensure();
+        assertEquals(2, node.opened.get());
+        node.opened.set(0);
+        Holdfast named = node.client(options -> options.session("nightly"));
+        for (int call = 0; call < 2; call++) {
+            assertEquals(Loss.Cause.SESSION_ENDED, causeOf(() -> named.lock("orders").tryAcquire()));
+        }
+        assertEquals(1, node.calls("PUT /v1/sessions/nightly").size());
+    }
+
+    @Test
+    void anEndedSessionLosesItsGuards() {
+        node(call -> call.query().containsKey("change") || !call.name().equals("PUT /v1/locks/orders")
+                ? Answer.problem(410, "session-expired") : node.grant(7, ",\"permits\":2"));
+        List<Consumer<Guard>> calls = List.of(
+                guard -> guard.blockOthersFor(SHORT),
+                guard -> guard.downgrade(Mode.SHARED),
+                guard -> guard.releasePermits(1));
+        for (Consumer<Guard> call : calls) {
+            Guard guard = node.client(options -> options).lock("orders").tryAcquire();
+            assertEquals(Loss.Cause.SESSION_ENDED, causeOf(() -> call.accept(guard)));
+            assertEquals(Loss.Cause.SESSION_ENDED, causeOf(guard::ensure));
+        }
+        Holdfast named = node.client(options -> options.session("nightly"));
+        Guard guard = named.lock("orders").tryAcquire();
+        assertThrows(LostException.class, () -> named.lock("stock").tryAcquire());
+        assertEquals(Loss.Cause.SESSION_ENDED, causeOf(guard::ensure));
+    }
+
+    @Test
+    void eachCallThatAcquiresOrChangesNamesTheIncarnation() throws InterruptedException {
+        node(call -> call.name().equals("POST /v1/locks")
+                ? new Answer(200, "{\"grants\":[" + node.grant(8, "").body() + "]}") : node.grant(7, ""));
+        Holdfast client = node.client(options -> options);
+        Guard guard = client.lock("orders").upgradable().tryAcquire();
+        guard.upgrade(Duration.ZERO);
+        guard.blockOthersFor(SHORT);
+        guard.downgrade(Mode.SHARED);
+        assertThrows(UnexpectedResponseException.class, () -> client.lockAll("orders", "stock").acquire());
+        List<Received> calls = node.calls("PUT /v1/locks/orders");
+        assertEquals(4, calls.size());
+        calls.forEach(call -> assertEquals("1", call.query().get("incarnation")));
+        assertEquals("1", node.calls("POST /v1/locks").get(0).query().get("incarnation"));
+    }
+
+    @Test
+    void theReceiverAdoptsTheHoldWithACallThatNeverAcquires() throws InterruptedException {
+        AtomicInteger reads = new AtomicInteger();
+        node(call -> switch (call.name()) {
+            case "GET /v1/locks/orders" -> new Answer(200, "{\"lock\":\"orders\",\"revision\":1,\"holders\":[{\"session\":\"nightly\","
+                    + "\"mode\":\"exclusive\",\"token\":" + reads.incrementAndGet() + "}]}");
+            // At the first call, the hold has ended since the read.
+            case "PUT /v1/locks/orders" -> reads.get() == 1
+                    ? Answer.problem(409, "not-holder") : node.grant(reads.get(), ",\"ends_in_ms\":10000");
+            default -> new Answer(200, "{}");
+        });
+        Guard guard = node.client(options -> options.session("nightly")).lock("orders").receiveTransfer();
+        assertEquals(2, guard.token());
+        List<Received> calls = node.calls("PUT /v1/locks/orders");
+        assertEquals(2, calls.size());
+        for (Received call : calls) {
+            assertEquals("0", call.query().get("change"));
+            assertEquals("1", call.query().get("incarnation"));
+        }
+        assertNotEquals(calls.get(0).query().get("attempt"), calls.get(1).query().get("attempt"));
+        // The hold keeps the end of the sender's max_hold, which no later end moves.
+        assertTrue(guard.remaining().compareTo(Duration.ofSeconds(10)) < 0);
+        guard.endAfter(Duration.ofSeconds(20));
+        assertTrue(guard.remaining().compareTo(Duration.ofSeconds(10)) < 0);
+        guard.release();
+        Received release = node.calls("DELETE /v1/locks/orders").get(0);
+        assertEquals("2", release.query().get("token"));
+        assertFalse(release.query().containsKey("attempt"));
+    }
+
+    @Test
+    void anUpgradeMovesTheEndOnlyToAnEarlierMoment() throws InterruptedException {
+        AtomicInteger ends = new AtomicInteger(20_000);
+        node(call -> node.grant(7, ",\"ends_in_ms\":" + ends.get()));
+        Guard guard = node.client(options -> options).lock("orders").upgradable().tryAcquire();
+        long first = guard.hold.entry.limits().maxUntil();
+        ends.set(25_000);
+        guard.upgrade(Duration.ZERO);
+        assertEquals(first, guard.hold.entry.limits().maxUntil());
+        ends.set(5_000);
+        guard.downgrade(Mode.SHARED);
+        assertTrue(guard.hold.entry.limits().maxUntil() < first - 10_000 * Clock.MILLI);
+    }
+
+    @Test
+    void theDeadlineOfAReleaseRequestCountsFromTheCall() {
+        node(call -> node.grant(7, ""));
+        Guard guard = node.client(options -> options).lock("orders").tryAcquire();
+        Session session = guard.hold.session;
+        long from = session.clock.nanos() - 5_000 * Clock.MILLI;
+        Json answer = Json.parse("{\"events\":[{\"kind\":\"release-requested\",\"lock\":\"orders\",\"token\":7,"
+                + "\"wanted_in_ms\":9000,\"revoke\":true}],\"holds\":[]}");
+        new SessionEvents(session).deliver(List.of(), answer, 30_000 * Clock.MILLI, from);
+        assertEquals(Lease.deadline(from, 9_000 * Clock.MILLI), guard.hold.entry.limits().revokedAt());
+        Duration wanted = guard.releaseRequested().orElseThrow().wantedIn();
+        assertTrue(wanted.compareTo(Duration.ofSeconds(4)) <= 0, wanted.toString());
+    }
+
+    @Test
+    void aLostGuardOfANamedSessionIsReleasedLate() throws Exception {
+        AtomicInteger releases = new AtomicInteger();
+        CountDownLatch done = new CountDownLatch(1);
+        node(call -> {
+            if (!call.name().startsWith("DELETE")) {
+                return node.grant(7, "");
+            }
+            if (releases.incrementAndGet() < 8) {
+                return Answer.problem(503, "outcome-unknown");
+            }
+            done.countDown();
+            return new Answer(200, "{}");
+        });
+        node.leaseMillis = 300;
+        Holdfast client = node.client(options -> options.session("nightly").requestTimeout(SHORT));
+        Guard guard = client.lock("orders").tryAcquire();
+        assertEquals(Loss.Cause.NOT_RENEWED, guard.lost().toCompletableFuture().get().cause());
+        assertEquals(Loss.Cause.NOT_RENEWED, causeOf(guard::close));
+        done.await();
+        String attempt = node.calls("PUT /v1/locks/orders").get(0).query().get("attempt");
+        node.calls("DELETE /v1/locks/orders").forEach(call -> assertEquals(attempt, call.query().get("attempt")));
+    }
+
+    @Test
+    void theReleaseOfALostGuardEndsWithTheClient() throws Exception {
+        node(call -> call.name().startsWith("DELETE") ? Answer.problem(503, "outcome-unknown") : node.grant(7, ""));
+        node.leaseMillis = 300;
+        Holdfast client = node.client(options -> options.session("nightly").requestTimeout(SHORT));
+        Guard guard = client.lock("orders").tryAcquire();
+        guard.lost().toCompletableFuture().get();
+        assertThrows(LostException.class, guard::close);
+        client.close();
+        // The release in progress ends, and no other begins.
+        await(guard.hold.session, () -> guard.hold.session.entries.isEmpty());
+    }
+
+    private static void await(Session session, BooleanSupplier condition) {
+        for (long seen = session.changed.version(); !condition.getAsBoolean(); seen = session.changed.version()) {
+            session.changed.awaitUninterruptibly(seen, 100 * Clock.MILLI);
+        }
+    }
+
+    @Test
+    void aWaiterWhoseSessionExpiredQueuesAgainOrIsUnavailable() throws InterruptedException {
+        node(call -> {
+            if (call.name().startsWith("DELETE")) {
+                return new Answer(200, "{}");
+            } else if ("1".equals(call.query().get("incarnation"))) {
+                node.leaseMillis = 30_000;
+                return Answer.NONE;
+            }
+            return node.grant(7, "");
+        });
+        node.leaseMillis = 300;
+        node.client(options -> options).lock("orders").acquire().ensure();
+        node.opened.set(0);
+        node.leaseMillis = 300;
+        Holdfast named = node.client(options -> options.session("nightly"));
+        assertThrows(UnavailableException.class, () -> named.lock("orders").acquire());
+    }
+
+    @Test
+    void aWaiterKeepsItsPlaceUntilTheFileHasAnotherToken(@TempDir Path folder) throws Exception {
+        AtomicInteger rejections = new AtomicInteger();
+        node(call -> rejections.incrementAndGet() < 12 ? Answer.problem(401, "token-expired") : node.grant(7, ""));
+        Path file = Files.writeString(folder.resolve("token"), "hf_one\n");
+        Holdfast client = node.client(options -> options.accessTokenFile(file).requestTimeout(SHORT));
+        client.lock("orders").waitAtMost(Duration.ofSeconds(30)).acquire().ensure();
+        List<Received> calls = node.calls("PUT /v1/locks/orders");
+        assertEquals(1, calls.stream().map(call -> call.query().get("attempt")).distinct().count());
+        assertEquals(0, node.calls("DELETE /v1/locks/orders").size());
+    }
+}
