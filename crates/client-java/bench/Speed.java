@@ -9,14 +9,13 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.Callable;
 import java.util.concurrent.atomic.LongAdder;
+import java.util.function.IntFunction;
 import java.util.function.LongPredicate;
 
 /**
- * Counts cycles of one acquire and one release: {@code Speed TURNS SECONDS}.
+ * Counts cycles of one acquire and one release, by the client and by a bare loop of the same calls: {@code Speed TURNS SECONDS}.
  *
- * <p>Each turn prints a line for 1 and for 64 tasks: the tasks, the cycles of a second by the client and by a bare loop, and the
- * processor time of a cycle in microseconds by both. Each task has one lock. The bare loop sends the same calls by
- * {@code java.net.http}, on one connection a task, to the first address in HOLDFAST_ADDR.
+ * <p>The loop sends them by {@code java.net.http}, on one connection a task, to the first address in HOLDFAST_ADDR.
  */
 final class Speed {
     private static final int TASKS_MAX = 64;
@@ -29,22 +28,31 @@ final class Speed {
     private Speed() {}
 
     public static void main(String[] arguments) throws InterruptedException {
+        measure(arguments, Speed::sent);
+    }
+
+    /**
+     * Prints a line for 1 and for 64 tasks in each turn: the tasks, the cycles of a second by the client and by the other kind, and the
+     * processor time of a cycle in microseconds by both. Each task has one lock. The arguments are TURNS SECONDS; {@code other}
+     * returns the cycle of a task.
+     */
+    static void measure(String[] arguments, IntFunction<Callable<?>> other) throws InterruptedException {
         int turns = Integer.parseInt(arguments[0]);
         long nanos = Integer.parseInt(arguments[1]) * 1_000_000_000L;
-        List<Callable<?>> client = new ArrayList<>();
-        List<Callable<?>> bare = new ArrayList<>();
+        List<Callable<?>> clients = new ArrayList<>();
+        List<Callable<?>> others = new ArrayList<>();
         try (Holdfast holdfast = Holdfast.connect(ADDRESSES)) {
             for (int task = 0; task < TASKS_MAX; task++) {
-                client.add(locked(holdfast, task));
-                bare.add(sent(task));
+                clients.add(locked(holdfast, task));
+                others.add(other.apply(task));
             }
-            run(client, count -> count >= WARMING_UP_CYCLES);
-            run(bare, count -> count >= WARMING_UP_CYCLES);
+            run(clients, count -> count >= WARMING_UP_CYCLES);
+            run(others, count -> count >= WARMING_UP_CYCLES);
             for (int turn = 0; turn < turns; turn++) {
                 for (int tasks : new int[] {1, TASKS_MAX}) {
-                    Result ours = runFor(nanos, client.subList(0, tasks));
-                    Result plain = runFor(nanos, bare.subList(0, tasks));
-                    System.out.printf("%d %.0f %.0f %.0f %.0f%n", tasks, ours.rate(), plain.rate(), ours.used(), plain.used());
+                    Result client = runFor(nanos, clients.subList(0, tasks));
+                    Result beside = runFor(nanos, others.subList(0, tasks));
+                    System.out.printf("%d %.0f %.0f %.0f %.0f%n", tasks, client.rate(), beside.rate(), client.used(), beside.used());
                 }
             }
         }

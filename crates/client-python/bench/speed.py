@@ -1,18 +1,20 @@
-"""Counts cycles of one acquire and one release: `speed.py TURNS SECONDS`.
+"""Counts cycles of one acquire and one release: `speed.py TURNS SECONDS [PEER]`.
 
 Each turn prints a line for 1 and for 64 tasks: the tasks, the cycles of a second by the client and by a bare loop, and the processor
 time of a cycle in microseconds by both. Each task has one lock. The bare loop sends the same calls by `http.client`, on one connection
-a task, to the first address in HOLDFAST_ADDR.
+a task, to the first address in HOLDFAST_ADDR. With PEER, the lock client in peers/PEER_lock.py takes the place of the loop.
 """
 
 from __future__ import annotations
 
+import contextlib
 import http.client
+import importlib
 import os
 import sys
 import threading
 import time
-from typing import Callable, List, Tuple
+from typing import Callable, ContextManager, List, Optional, Tuple
 
 import holdfast
 
@@ -67,9 +69,16 @@ def run(cycles: List[Cycle], is_over: Callable[[int], bool]) -> Tuple[float, flo
     return sum(counts) / elapsed, used / sum(counts) * 1e6
 
 
-def main(turns: int, seconds: float) -> None:
-    with holdfast.Client(ADDRESSES) as hf:
-        kinds = [[locked(hf, task) for task in range(TASKS_MAX)], [bare(task) for task in range(TASKS_MAX)]]
+def others(peer: Optional[str]) -> ContextManager[List[Cycle]]:
+    if peer is None:
+        return contextlib.nullcontext([bare(task) for task in range(TASKS_MAX)])
+    connected: ContextManager[List[Cycle]] = importlib.import_module(f"peers.{peer}_lock").connect(TASKS_MAX)
+    return connected
+
+
+def main(turns: int, seconds: float, peer: Optional[str]) -> None:
+    with holdfast.Client(ADDRESSES) as hf, others(peer) as other:
+        kinds = [[locked(hf, task) for task in range(TASKS_MAX)], other]
         for cycles in kinds:
             run(cycles, lambda count: count >= WARMING_UP_CYCLES)
         for tasks in [1, TASKS_MAX] * turns:
@@ -77,8 +86,8 @@ def main(turns: int, seconds: float) -> None:
             for cycles in kinds:
                 until = time.monotonic() + seconds
                 results.append(run(cycles[:tasks], lambda _: time.monotonic() >= until))
-            (client, client_used), (plain, plain_used) = results
-            print(f"{tasks} {client:.0f} {plain:.0f} {client_used:.0f} {plain_used:.0f}", flush=True)
+            (client, client_used), (beside, beside_used) = results
+            print(f"{tasks} {client:.0f} {beside:.0f} {client_used:.0f} {beside_used:.0f}", flush=True)
 
 
-main(int(sys.argv[1]), float(sys.argv[2]))
+main(int(sys.argv[1]), float(sys.argv[2]), sys.argv[3] if len(sys.argv) > 3 else None)

@@ -1,16 +1,17 @@
 /**
- * Counts cycles of one acquire and one release: `speed.mjs TURNS SECONDS`.
+ * Counts cycles of one acquire and one release: `speed.mjs TURNS SECONDS [PEER]`.
  *
  * Each turn prints a line for 1 and for 64 tasks: the tasks, the cycles of a second by the client and by a bare loop, and the
  * processor time of a cycle in microseconds by both. Each task has one lock. The bare loop sends the same calls by `node:http`, on one
- * connection a task, to the first address in HOLDFAST_ADDR.
+ * connection a task, to the first address in HOLDFAST_ADDR. With PEER, that lock client of peers/ takes the place of the loop.
  */
 import { Agent, request } from "node:http";
 import { Client } from "holdfast";
 
 const TASKS_MAX = 64;
 const WARMING_UP_CYCLES = 4_000;
-const [turns, seconds] = process.argv.slice(2).map(Number);
+const [turns, seconds] = process.argv.slice(2, 4).map(Number);
+const peer = process.argv[4];
 const [address] = process.env.HOLDFAST_ADDR.split(",");
 const agent = new Agent({ keepAlive: true, maxFreeSockets: TASKS_MAX });
 const hf = new Client();
@@ -52,7 +53,8 @@ async function run(cycles, isOver) {
   return { rate: Math.round((count / elapsed) * 1_000), used: Math.round((user + system) / count) };
 }
 
-const kinds = [locked, bare].map((kind) => Array.from({ length: TASKS_MAX }, (_, task) => kind(task)));
+const other = peer ? (await import("./peers/peers.mjs")).connect(peer) : { cycle: bare, close: () => agent.destroy() };
+const kinds = [locked, other.cycle].map((kind) => Array.from({ length: TASKS_MAX }, (_, task) => kind(task)));
 for (const cycles of kinds) await run(cycles, (count) => count >= WARMING_UP_CYCLES);
 for (let turn = 0; turn < turns; turn += 1) {
   for (const tasks of [1, TASKS_MAX]) {
@@ -64,5 +66,5 @@ for (let turn = 0; turn < turns; turn += 1) {
     console.log(tasks, ...results.map(({ rate }) => rate), ...results.map(({ used }) => used));
   }
 }
-agent.destroy();
+other.close();
 await hf.close();
