@@ -264,7 +264,7 @@ class DoubleBarrier:
         arrival, within = self._arrival, seconds(wait, "wait")
         if arrival is not None:
             self._arrival = None
-            await self._client._call(lambda core: arrival.leave(within))
+            await self._client._call(lambda core: arrival.leave(within), None, True)
 
 
 class Counter:

@@ -126,7 +126,7 @@ class Arrival:
                     if loop.time() >= until:
                         raise
         except BaseException as error:
-            if not isinstance(error, (Busy, Rejected, Lost)):
+            if not isinstance(error, (Busy, Rejected)) and self._session.may_release():
                 self._session.use()
                 self._session.start_release(self._give_up())
             raise

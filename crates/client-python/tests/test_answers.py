@@ -19,8 +19,8 @@ from holdfast._renewal import _poll
 from holdfast._request import LockRequest
 from holdfast._retry import Delivery, Route
 from holdfast._send import Calls
-from holdfast._session import Session
-from holdfast.errors import Busy, Error, Loss, Lost, Unavailable
+from holdfast._sync_recipes import DoubleBarrier
+from holdfast.errors import Busy, Loss, Lost, Unavailable
 from holdfast.metrics import Metrics
 
 T = TypeVar("T")
@@ -46,7 +46,9 @@ class FakeCalls(Calls):
         self.sent.append(call)
         sent = _clock.now() - self.ago
         answer = self.answer(call)
-        await asyncio.sleep(0)
+        # As over a network, the end of a session that comes with the call is seen before the answer.
+        for _ in range(5):
+            await asyncio.sleep(0)
         if answer is None:
             return Delivery(None, Unavailable("no route"), sent, False)
         status, body = answer
@@ -324,6 +326,21 @@ class TestLateRelease:
 
         assert on_engine(run) == []
 
+    def test_a_place_in_a_double_barrier_ends_too(self) -> None:
+        async def run() -> List[str]:
+            tripped = (200, {"index": 0, "parties": 1, "generation": 4})
+            fake = Fake(lambda call: tripped if "barriers" in call.target and call.method == "PUT" else opened(call), "nightly")
+            arrival = await _recipes.arrive(fake.core, "double-barriers", "b", 1, 5.0)
+            session = await fake.core.session_for()
+            session.end(Loss("not-renewed"))
+            with pytest.raises(Lost):
+                await arrival.leave(5.0)
+            await session.settled()
+            return fake.calls.targets("DELETE", "generation=4")
+
+        waiting, late = on_engine(run)
+        assert "&wait=" in waiting and late.startswith("/v1/double-barriers/b?session=nightly&owner=a-")
+
     def test_a_release_that_is_cancelled_before_it_starts_is_sent(self) -> None:
         engine, gate, began = Engine(), threading.Event(), threading.Event()
         engine.loop.call_soon_threadsafe(gate.wait)
@@ -336,6 +353,18 @@ class TestLateRelease:
         gate.set()
         assert began.wait(20)
         engine.stop()
+
+
+    def test_the_leave_of_a_double_barrier_is_a_release(self) -> None:
+        class Caller:
+            def _call(self, work: Any, undelivered: Any = None, is_release: bool = False) -> None:
+                releases.append(is_release)
+
+        releases: List[bool] = []
+        barrier = DoubleBarrier.__new__(DoubleBarrier)
+        vars(barrier).update(_client=Caller(), _arrival=object())
+        barrier.leave(1)
+        assert releases == [True]
 
 
 class TestTransfer:
