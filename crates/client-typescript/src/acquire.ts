@@ -8,13 +8,12 @@ import { LinkedAbort } from "./abort.js";
 import type { ErrorCode } from "./codes.js";
 import { grantBodies, grantBody, type GrantBody } from "./bodies.js";
 import { WAIT_MAX } from "./calls.js";
-import type { Delivery } from "./call.js";
+import type { Call, Delivery } from "./call.js";
 import { monotonic, now } from "./clock.js";
 import { BusyError, isUncertain, LostError, newestAttempt, OutcomeUnknownError, UnavailableError, UnexpectedResponseError } from "./errors.js";
 import { HeldLock } from "./held-lock.js";
-import { deadlineOf } from "./lease.js";
 import { HoldLimits } from "./limits.js";
-import { acquireCall, type LockRequest } from "./lock-options.js";
+import { acquireCall, changeCall, type LockRequest } from "./lock-options.js";
 import { numberAfter } from "./numbers.js";
 import { QueueEntry } from "./queue-entry.js";
 import type { Session } from "./session.js";
@@ -35,6 +34,13 @@ export async function acquire(sessions: Sessions, request: LockRequest): Promise
     for (const lock of request.locks) sessions.metrics.acquireFailed?.(lock, error);
     throw error;
   }
+}
+
+/** Returns the transferred hold that had this token. */
+export async function adopt(session: Session, request: LockRequest, token: number): Promise<HeldLock[]> {
+  const held = await session.track(new AcquireAttempt(session, request, monotonic(), token).run());
+  for (const { lock } of held) session.metrics.acquired?.(lock, 0);
+  return held;
 }
 
 async function acquireUntil(sessions: Sessions, request: LockRequest, until: number): Promise<HeldLock[]> {
@@ -61,19 +67,28 @@ class AcquireAttempt {
   readonly #request: LockRequest;
   readonly #until: number;
   readonly #entries: readonly QueueEntry[];
+  /** The token of a transferred hold to adopt, which no attempt of this client acquired. */
+  readonly #adopted: number | undefined;
+  /** The number of the attempt, or of the call that adopts a hold. */
+  #number = numberAfter(0n);
   /** Repeats the call at another node. */
   #elsewhere = new LinkedAbort();
   #isGrantedElsewhere = false;
   /** Whether a copy of the attempt may still take effect. */
   #inDoubt = false;
 
-  constructor(session: Session, request: LockRequest, until: number) {
+  constructor(session: Session, request: LockRequest, until: number, adopted?: number) {
     this.#session = session;
     this.#request = request;
     this.#until = until;
-    const attempt = request.isTransferred ? 0n : numberAfter(0n);
+    this.#adopted = adopted;
+    const attempt = adopted === undefined ? this.#number : 0n;
     this.#entries = request.locks.map((lock) => new QueueEntry(lock, request.owner, attempt, request.isSharded));
-    for (const entry of this.#entries) entry.onGrantedElsewhere = () => this.#elsewhere.abort();
+    for (const entry of this.#entries) {
+      entry.onGrantedElsewhere = () => this.#elsewhere.abort();
+      // The hold to release if the caller gets no guard.
+      entry.token = adopted ?? 0;
+    }
   }
 
   async run(): Promise<HeldLock[]> {
@@ -88,7 +103,7 @@ class AcquireAttempt {
     } finally {
       for (const entry of this.#entries) entry.onGrantedElsewhere = undefined;
       if (!isGranted) {
-        if (this.#inDoubt && session.loss() === undefined) session.releaseInBackground(this.#entries);
+        if (this.#inDoubt && session.mayRelease) session.releaseInBackground(this.#entries);
         else for (const entry of this.#entries) session.entries.delete(entry);
         unuse();
       }
@@ -107,8 +122,6 @@ class AcquireAttempt {
         return this.#granted(grants, result.sent, unuse);
       }
       this.#inDoubt = wasInDoubt || delivery.inDoubt || isUncertain(result.error) || result.error instanceof UnexpectedResponseError;
-      // The cluster ended the session, e.g. while it was idle: the client must not use it again.
-      if (result.error instanceof LostError) this.#session.end({ cause: result.error.lossCause });
       this.#mayRepeat(result.error);
     }
   }
@@ -117,14 +130,13 @@ class AcquireAttempt {
   async #send(): Promise<Delivery | "elsewhere"> {
     const { signal } = this.#request;
     const wait = Math.max(Math.min(Math.trunc(this.#until - monotonic()), WAIT_MAX), 0);
-    const [first] = this.#entries;
-    const call = acquireCall(this.#request, this.#session.name, first?.attempt ?? 0n, wait);
+    const call = this.#call(wait);
     const route = wait === 0 ? "copied" : this.#isGrantedElsewhere ? "elsewhere" : "alone";
     this.#isGrantedElsewhere = false;
     this.#elsewhere = new LinkedAbort();
     const stop = new LinkedAbort(this.#session.ending, this.#elsewhere, signal);
     try {
-      return await this.#session.calls.deliverAt(call, route, stop);
+      return await this.#session.deliverAt(call, route, stop);
     } catch (error) {
       if (signal?.aborted) throw signal.reason;
       if (this.#session.ending.aborted) throw this.#session.ending.reason;
@@ -137,13 +149,20 @@ class AcquireAttempt {
     }
   }
 
+  /** A call that adopts a hold changes nothing, and never acquires the lock. */
+  #call(wait: number): Call {
+    const [first] = this.#entries;
+    if (this.#adopted === undefined || first === undefined) return acquireCall(this.#request, this.#session, this.#number, wait);
+    return changeCall(first.lock, this.#session, first.owner, first.attempt, this.#number, {}, wait);
+  }
+
   /** Throws the error, unless the acquire may continue with another call. */
   #mayRepeat(error: Error): void {
     const isOver = monotonic() >= this.#until;
     const newest = newestAttempt(error);
     if (newest !== undefined) {
-      const attempt = numberAfter(newest);
-      for (const entry of this.#entries) entry.attempt = attempt;
+      this.#number = numberAfter(newest);
+      if (this.#adopted === undefined) for (const entry of this.#entries) entry.attempt = this.#number;
       this.#inDoubt = false;
       return;
     }
@@ -177,20 +196,13 @@ class AcquireAttempt {
     };
     const held = granted.map(({ entry, grant }) => {
       entry.grantedAs(grant.lock);
-      entry.enterHold(grant.token, moment, this.#limits(grant, sent + grant.waited_ms, moment));
+      entry.limits = new HoldLimits(moment, this.#request.progressTimeout);
+      entry.granted(grant, this.#request.maxHold, sent + grant.waited_ms, moment);
       // The sender chose the mode of a transferred hold.
-      const mode = this.#request.isTransferred ? grant.mode : this.#request.mode;
+      const mode = this.#adopted !== undefined ? grant.mode : this.#request.mode;
       return new HeldLock(this.#session, entry, { ...grant, mode }, unuseOne);
     });
     this.#session.check();
     return held;
-  }
-
-  /** The cluster counts `max_hold` from the grant, which is not before `countedFrom`. */
-  #limits(grant: GrantBody, countedFrom: number, moment: number): HoldLimits {
-    const { maxHold, progressTimeout } = this.#request;
-    if (maxHold === undefined) return new HoldLimits(moment, progressTimeout);
-    const held = Math.min(grant.ends_in_ms ?? maxHold, maxHold);
-    return new HoldLimits(moment, progressTimeout, deadlineOf({ countedFrom, held }));
   }
 }

@@ -5,12 +5,12 @@
 import type { StopSignal } from "./abort.js";
 import { json } from "./answer.js";
 import { monotonic } from "./clock.js";
-import { BusyError, isUncertain, newestRequest, RejectedError } from "./errors.js";
+import { BusyError, isUncertain, LostError, newestRequest, RejectedError } from "./errors.js";
 import { numberAfter, randomName } from "./numbers.js";
 import { waitUntil, type WaitOptions } from "./recipes.js";
 import type { Session } from "./session.js";
 import type { Sessions } from "./sessions.js";
-import { namedPath, target, waitQuery, withQuery } from "./target.js";
+import { namedPath, target, waitQuery, withQuery, type Query } from "./target.js";
 
 /** An arrival at a barrier that opened. */
 export interface Tripped {
@@ -90,7 +90,9 @@ export class DoubleBarrierPlace {
         return unuse();
       } catch (error) {
         if (error instanceof BusyError && monotonic() < until) continue;
-        if (!isUncertain(error)) unuse();
+        // Another program may renew a named session, and with it the place.
+        if (error instanceof LostError && session.mayRelease) void session.track(withdraw(this.#place, { generation: this.tripped.generation }));
+        else if (!isUncertain(error)) unuse();
         throw error;
       }
     }
@@ -135,19 +137,16 @@ async function arriveIn(
     });
     return { tripped, place };
   } catch (error) {
-    const isOver = error instanceof BusyError || error instanceof RejectedError || session.loss() !== undefined;
+    const isOver = error instanceof BusyError || error instanceof RejectedError || !session.mayRelease;
     if (isOver) place.unuse();
-    else void session.track(withdraw(place, request));
+    else void session.track(withdraw(place, { request }));
     throw error;
   }
 }
 
-/** Withdraws an arrival that may still wait, or may not have arrived, until the outcome is certain. */
-async function withdraw({ session, base, unuse }: BarrierPlace, request: bigint): Promise<void> {
-  const call = { method: "DELETE", target: withQuery(base, { request }), copies: "harmless" } as const;
-  while (session.loss() === undefined) {
-    const error = await session.calls.answer(call).then(() => undefined, (error: unknown) => error);
-    if (!isUncertain(error)) break;
-  }
+/** Ends an arrival or a place that the cluster may have, until the outcome is certain. */
+async function withdraw({ session, base, unuse }: BarrierPlace, of: Query): Promise<void> {
+  const call = { method: "DELETE", target: withQuery(base, of), copies: "harmless" } as const;
+  await session.sendUntilCertain(call);
   unuse();
 }

@@ -61,8 +61,8 @@ export class Leadership extends Guard {
   async proclaim(value: string): Promise<void> {
     const { session, entry } = this.#leading;
     const send = async (after: bigint): Promise<void> => {
-      const call = changeCall(entry.lock, session.name, entry.owner, entry.attempt, numberAfter(after), { value }, 0);
-      const { answer, sent } = answerOf(await session.calls.deliver(call));
+      const call = changeCall(entry.lock, session, entry.owner, entry.attempt, numberAfter(after), { value }, 0);
+      const { answer, sent } = answerOf(await session.deliverAt(call, "copied"));
       const grant = grantBody(answer);
       session.acknowledge({ countedFrom: sent + grant.waited_ms, held: grant.expires_in_ms ?? 0 });
     };

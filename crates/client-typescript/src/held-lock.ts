@@ -79,9 +79,20 @@ export class HeldLock {
   }
 }
 
+/**
+ * Releases locks that the clock has lost in the background, once: the client has no word of the cluster, which keeps them
+ * while another program renews the session.
+ */
+function releaseLate(held: readonly HeldLock[]): void {
+  const late = held.filter(({ entry, lost }) => lost?.lossCause === "not-renewed" && entry.stage !== "leaving");
+  const [first] = late;
+  if (first?.session.mayRelease) first.session.releaseInBackground(late.map(({ entry }) => entry));
+}
+
 /** Releases locks of one acquire with one call. Throws the loss if one of them was lost before. */
 export async function releaseAll(held: readonly HeldLock[]): Promise<void> {
   const lost = held.map((lock) => lock.lost).find((loss) => loss !== undefined);
+  releaseLate(held);
   const left = held.filter((lock) => lock.lost === undefined);
   const [first] = left;
   if (first === undefined) {

@@ -2,24 +2,36 @@
  * The limits of a hold besides its session: a progress timeout, `max_hold`, and the deadline of a release request that
  * revokes. Pure. An exceeded limit stays exceeded.
  */
+import { deadlineOf } from "./lease.js";
 import type { Loss } from "./loss.js";
 
 export class HoldLimits {
   readonly #progressTimeout: number | undefined;
-  readonly #maxHoldUntil: number | undefined;
+  #maxHoldUntil: number | undefined;
   #progressUntil: number | undefined;
   #revoked: { readonly until: number; readonly reason: string | undefined } | undefined;
   #lost: Loss | undefined;
 
   /** Creates the limits of a hold that begins now. */
-  constructor(now: number, progressTimeout?: number, maxHoldUntil?: number) {
+  constructor(now: number, progressTimeout?: number) {
     this.#progressTimeout = progressTimeout;
-    this.#maxHoldUntil = maxHoldUntil;
     this.#progressUntil = progressTimeout === undefined ? undefined : now + progressTimeout;
   }
 
   get hasMaxHold(): boolean {
     return this.#maxHoldUntil !== undefined;
+  }
+
+  /**
+   * Ends the hold after the requested `maxHold`, or at the end in the grant if that is sooner. The cluster counts both from
+   * `countedFrom` or later. A hold may have an end that its guard did not request, e.g. that of its former holder. The
+   * earliest end stays.
+   */
+  endWithin(maxHold: number | undefined, endsIn: number | undefined, countedFrom: number): void {
+    const never = Number.POSITIVE_INFINITY;
+    // The node that counted the remaining time may have been behind.
+    const held = Math.min(maxHold ?? never, endsIn ?? never);
+    if (held < never) this.#maxHoldUntil = Math.min(this.#maxHoldUntil ?? never, deadlineOf({ countedFrom, held }));
   }
 
   /** The nearest limit; infinity without limits. */

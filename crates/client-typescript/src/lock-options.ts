@@ -57,8 +57,6 @@ export interface LockRequest {
   readonly mode: Mode;
   /** Whether the request is for one shard of a sharded lock. */
   readonly isSharded: boolean;
-  /** Whether another session transferred the hold: no attempt of this client acquired it. */
-  readonly isTransferred: boolean;
   readonly signal: AbortSignal | undefined;
   /** The parameters that every copy of the acquire has. */
   readonly query: Query;
@@ -80,7 +78,6 @@ export function lockRequest(locks: readonly string[], options: LockOptions, gene
     progressTimeout: options.progressTimeout === undefined ? undefined : toMillis(options.progressTimeout, "progressTimeout"),
     mode: options.mode ?? "exclusive",
     isSharded: options.shards !== undefined || options.shard !== undefined,
-    isTransferred: false,
     signal: options.signal,
     query: {
       mode: options.mode,
@@ -101,13 +98,20 @@ export function lockRequest(locks: readonly string[], options: LockOptions, gene
 /** Returns the request of a receiver of transfers. */
 export function receiveRequest(lock: string, options: LockOptions): LockRequest {
   const { owner, progressTimeout, signal, ttl, wait } = options;
-  return { ...lockRequest([lock], { progressTimeout, signal, ttl, wait }, ""), owner, isTransferred: true };
+  return { ...lockRequest([lock], { progressTimeout, signal, ttl, wait }, ""), owner };
+}
+
+/** Names one session, so that a call never opens another session of the same name. */
+export interface SessionId {
+  readonly name: string;
+  readonly incarnation: number;
 }
 
 /** Returns the call that acquires the locks. A copy of it renews the hold of the attempt. */
-export function acquireCall(request: LockRequest, session: string, attempt: bigint, wait: number): Call {
+export function acquireCall(request: LockRequest, session: SessionId, attempt: bigint, wait: number): Call {
   const { locks, owner, query } = request;
-  const named = { session, owner, attempt: attempt || undefined, ...waitQuery(wait), ...query };
+  const { name, incarnation } = session;
+  const named = { session: name, incarnation, owner, attempt, ...waitQuery(wait), ...query };
   const [only] = locks;
   if (locks.length === 1 && only !== undefined) {
     return { method: "PUT", target: target(namedPath("locks", only), named), copies: "harmless", wait };
@@ -116,8 +120,9 @@ export function acquireCall(request: LockRequest, session: string, attempt: bigi
 }
 
 /** Returns the call that converts the hold of an attempt; `by` is its number. It never acquires the lock. */
-export function changeCall(lock: string, session: string, owner: string | undefined, attempt: bigint, by: bigint, change: Query, wait: number): Call {
-  const query = { session, owner, attempt: by, change: attempt, ...waitQuery(wait), ...change };
+export function changeCall(lock: string, session: SessionId, owner: string | undefined, attempt: bigint, by: bigint, change: Query, wait: number): Call {
+  const { name, incarnation } = session;
+  const query = { session: name, incarnation, owner, attempt: by, change: attempt, ...waitQuery(wait), ...change };
   return { method: "PUT", target: target(namedPath("locks", lock), query), copies: "harmless", wait };
 }
 

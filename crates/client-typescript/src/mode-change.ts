@@ -85,7 +85,7 @@ export class ModeChange {
   async #call(mode: Mode, wait: number): Promise<Delivery> {
     const { session, entry, signal } = this.#held;
     const by = numberAfter(this.#newest);
-    const call = changeCall(entry.lock, session.name, entry.owner, entry.attempt, by, { mode }, wait);
+    const call = changeCall(entry.lock, session, entry.owner, entry.attempt, by, { mode }, wait);
     for (let isGrantedElsewhere = false; ; isGrantedElsewhere = true) {
       this.#held.ensure();
       const elsewhere = new LinkedAbort();
@@ -94,7 +94,7 @@ export class ModeChange {
       // The fallback, which does not wait, still completes while the client closes.
       const stop = new LinkedAbort(signal, elsewhere, wait > 0 ? session.ending : undefined);
       try {
-        return await session.calls.deliverAt(call, route, stop);
+        return await session.deliverAt(call, route, stop);
       } catch (error) {
         if (signal.aborted) throw signal.reason;
         if (wait > 0 && session.ending.aborted) {
@@ -126,10 +126,13 @@ export class ModeChange {
   /** Each guard of an owner keeps its mode, although the answer has the strongest one. */
   #completed(mode: Mode, grant: GrantBody, sent: number): void {
     const { session, entry } = this.#held;
-    const loss = session.acknowledge({ countedFrom: sent + grant.waited_ms, held: grant.expires_in_ms ?? 0 });
+    const countedFrom = sent + grant.waited_ms;
+    const loss = session.acknowledge({ countedFrom, held: grant.expires_in_ms ?? 0 });
     if (loss !== undefined) this.#held.ensure();
     this.#held.grant = { ...this.#held.grant, ...grant, mode };
-    entry.enterHold(grant.token, now());
+    // The requested `maxHold` counts from the acquire, so its end is known.
+    entry.granted(grant, undefined, countedFrom, now());
+    session.check();
   }
 
   #gone(): LostError {

@@ -4,6 +4,7 @@
  * A guard and the renewal of its session share the entry. Its attempt and its owner name it in the cluster, so each
  * guard releases only its hold.
  */
+import type { GrantBody } from "./bodies.js";
 import { LostError } from "./errors.js";
 import type { Lease } from "./lease.js";
 import { HoldLimits } from "./limits.js";
@@ -60,11 +61,16 @@ export class QueueEntry {
     return this.covers(lock) && (this.stage === "waiting" || this.stage === "converting");
   }
 
-  enterHold(token: number, heldSince: number, limits = this.limits): void {
+  /** Enters the hold of a grant. The times of the grant count from `countedFrom`. */
+  granted(grant: GrantBody, maxHold: number | undefined, countedFrom: number, now: number): void {
+    this.limits.endWithin(maxHold, grant.ends_in_ms, countedFrom);
+    this.enterHold(grant.token, now);
+  }
+
+  enterHold(token: number, heldSince: number): void {
     this.stage = "held";
     this.token = token;
     this.heldSince = heldSince;
-    this.limits = limits;
   }
 
   /** Compares the clock with the deadlines. Returns the loss, which stays. */
@@ -81,16 +87,16 @@ export class QueueEntry {
     if (this.check(lease, now) === undefined && this.stage !== "leaving") this.#lose(loss);
   }
 
-  /** Stores a release request. A request that revokes ends the hold at its deadline. */
-  requestRelease(request: ReleaseRequest, now: number): void {
-    if (request.revoke) this.limits.revoke(revokedAt(request, now), request.reason);
+  /** Stores a release request. A request that revokes ends the hold at its deadline, which counts from `countedFrom`. */
+  requestRelease(request: ReleaseRequest, countedFrom: number): void {
+    if (request.revoke) this.limits.revoke(revokedAt(request, countedFrom), request.reason);
     this.releaseRequest = request;
     for (const listener of this.requestListeners) listener(request);
   }
 
   /** As `requestRelease`, unless the request is known. */
-  requestReleaseIfNew(request: ReleaseRequest, now: number): void {
-    if (!isSameRequest(this.releaseRequest, request)) this.requestRelease(request, now);
+  requestReleaseIfNew(request: ReleaseRequest, countedFrom: number): void {
+    if (!isSameRequest(this.releaseRequest, request)) this.requestRelease(request, countedFrom);
   }
 
   #lose(loss: Loss): void {

@@ -36,7 +36,8 @@ export class Reconciliation {
 
   /** Delivers the answer of a keepalive. `held` is the length of the lease. */
   deliver(body: KeepaliveBody, { sent, answered, held }: { sent: number; answered: number; held: number }): void {
-    for (const event of body.events ?? []) this.#deliverEvent(event, answered);
+    const countedFrom = sent + (body.waited_ms ?? 0);
+    for (const event of body.events ?? []) this.#deliverEvent(event, countedFrom, answered);
     const calls = this.session.calls.withTimeout(held / READ_PART);
     if (body.gap !== undefined) for (const entry of this.#heldBefore(sent)) void this.#readReleaseRequest(calls, entry);
     const isListed = (entry: QueueEntry): boolean => body.holds.some((hold) => entry.holds(hold.lock, hold.token));
@@ -44,11 +45,11 @@ export class Reconciliation {
     this.#examineUnguarded(calls, body.holds, held);
   }
 
-  #deliverEvent(event: EventBody, answered: number): void {
+  #deliverEvent(event: EventBody, countedFrom: number, answered: number): void {
     const { lease, entries } = this.session;
     for (const entry of [...entries].filter((entry) => entry.holds(event.lock, event.token))) {
       if (event.kind === "release-requested") {
-        entry.requestRelease(releaseRequestOf({ ...event, wanted_in_ms: event.wanted_in_ms ?? 0 }), answered);
+        entry.requestRelease(releaseRequestOf({ ...event, wanted_in_ms: event.wanted_in_ms ?? 0 }), countedFrom);
       } else if (event.kind === "lost" && entry.stage === "held") {
         // A guard with a pending change gets the result from the call that changes it.
         const cause = causeOfEvent(event.cause, entry.limits.hasMaxHold);
@@ -65,9 +66,10 @@ export class Reconciliation {
 
   /** Reads an open release request from the lock after a gap in the events. */
   async #readReleaseRequest(calls: Calls, entry: QueueEntry): Promise<void> {
+    const sent = now();
     const body = await this.#read(calls, entry.lock);
     const request = body?.holders.find((holder) => this.#isHold(holder, entry.token))?.release_request;
-    if (request !== undefined) entry.requestReleaseIfNew(releaseRequestOf(request), now());
+    if (request !== undefined) entry.requestReleaseIfNew(releaseRequestOf(request), sent);
   }
 
   /** Reads the lock of an entry that a keepalive did not list: the node that renewed may be behind the grant. */

@@ -10,9 +10,9 @@ export interface ReleaseRequest {
   readonly revoke: boolean;
 }
 
-/** Returns the moment until which the cluster certainly does not revoke. `now` is the arrival of the request. */
-export function revokedAt(request: ReleaseRequest, now: number): number {
-  return deadlineOf({ countedFrom: now, held: request.wantedInMs });
+/** Returns the moment until which the cluster certainly does not revoke. It did not count from before `countedFrom`. */
+export function revokedAt(request: ReleaseRequest, countedFrom: number): number {
+  return deadlineOf({ countedFrom, held: request.wantedInMs });
 }
 
 export function isSameRequest(a: ReleaseRequest | undefined, b: ReleaseRequest): boolean {

@@ -7,6 +7,7 @@
 import { setMaxListeners } from "node:events";
 import { LinkedAbort, type StopSignal } from "./abort.js";
 import { sessionBody, type SessionBody } from "./bodies.js";
+import type { Call, Delivery, Route } from "./call.js";
 import { answerOf, type Calls } from "./calls.js";
 import { monotonic, now } from "./clock.js";
 import { timerDelay } from "./duration.js";
@@ -20,9 +21,11 @@ import { numberAfter } from "./numbers.js";
 import type { QueueEntry } from "./queue-entry.js";
 import { Reconciliation } from "./reconciliation.js";
 import type { Renewals, RenewalReport, SessionRenewals } from "./renewer.js";
-import { sleep } from "./sleep.js";
+import { idle, sleep } from "./sleep.js";
 import { labelQuery, sessionPath, target } from "./target.js";
 
+/** The pause between two releases in a session that is lost here. */
+const RELEASE_PAUSE = 200;
 /** The timers of Node stand still while the machine is suspended, so deadlines are checked at least this often. */
 const CHECK_EVERY = 1_000;
 
@@ -45,6 +48,8 @@ export class Session {
   #isOver = false;
   #users = 0;
   #isClosing = false;
+  /** Whether the client has stopped to use a named session. */
+  #isLeft = false;
   #timer: NodeJS.Timeout | undefined;
   /** Waits and releases in progress. */
   readonly #pending = new Set<Promise<unknown>>();
@@ -120,6 +125,19 @@ export class Session {
     return this.lease.loss(now());
   }
 
+  /** Whether a release may still end a hold: another program may renew a named session that is lost here. */
+  get mayRelease(): boolean {
+    const loss = this.loss();
+    return loss === undefined || (loss.cause === "not-renewed" && !this.settings.isOwn && !this.#isLeft);
+  }
+
+  /** Delivers an acquire or a change. Ends the session if the cluster has ended it. */
+  async deliverAt(call: Call, route: Route, stop?: StopSignal): Promise<Delivery> {
+    const delivery = await this.calls.deliverAt(call, route, stop);
+    if ("error" in delivery.result && delivery.result.error instanceof LostError) this.end({ cause: delivery.result.error.lossCause });
+    return delivery;
+  }
+
   /** Sees the reports of another thread without the event loop. */
   drain(): void {
     this.#renewals.drain();
@@ -186,9 +204,19 @@ export class Session {
     }
   }
 
-  /** Releases the locks of one attempt, until the outcome is certain or the session is over. */
+  /** Releases the locks of one attempt, until the outcome is certain. */
   releaseInBackground(entries: readonly QueueEntry[]): void {
     void this.track(this.#releaseUntilCertain(entries));
+  }
+
+  /** Sends a release until its outcome is certain, the session is over in the cluster or the client is closed. */
+  async sendUntilCertain(call: Call): Promise<void> {
+    while (this.mayRelease) {
+      const error = await this.calls.answer(call).then(() => undefined, (error: unknown) => error);
+      if (!isUncertain(error)) return;
+      // A session that is lost here may live for long: the release does not keep the process alive.
+      if (this.loss() !== undefined) await idle(RELEASE_PAUSE);
+    }
   }
 
   /** Ends the session for this client, and closes it, which releases everything that it holds. */
@@ -209,6 +237,7 @@ export class Session {
       await Promise.race([Promise.allSettled(this.#pending), sleep(until - monotonic(), stop.signal)]);
       stop.abort();
     }
+    this.#isLeft = true;
     this.end({ cause: "session-ended" });
   }
 
@@ -261,12 +290,8 @@ export class Session {
   async #releaseUntilCertain(entries: readonly QueueEntry[]): Promise<void> {
     const unuse = this.use();
     try {
-      while (this.loss() === undefined) {
-        const call = this.#releaseCall(entries);
-        if (call === undefined) break;
-        const error = await this.calls.answer(call).then(() => undefined, (error: unknown) => error);
-        if (!isUncertain(error)) break;
-      }
+      const call = this.#releaseCall(entries);
+      if (call !== undefined) await this.sendUntilCertain(call);
       this.#remove(entries);
     } finally {
       unuse();

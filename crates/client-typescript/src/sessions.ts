@@ -49,8 +49,9 @@ export class Sessions {
       if (session.loss() === undefined) return session;
       if (this.#open.get(wanted) !== present) return await this.live(ttl);
       session.check();
+      const loss = session.loss();
       // An open call would begin another session under the name that the caller chose.
-      if (!this.isOwn && session.loss()?.cause === "session-ended") throw new LostError({ cause: "session-ended" });
+      if (!this.isOwn && loss !== undefined) throw new LostError(loss);
     }
     const opening = this.#openSession(wanted);
     this.#open.set(wanted, opening);
@@ -71,9 +72,8 @@ export class Sessions {
   }
 
   async #closeOne(session: Session): Promise<void> {
-    if (session.loss() !== undefined) return;
-    if (this.isOwn) await session.closeOwn();
-    else await session.leave();
+    if (!this.isOwn) await session.leave();
+    else if (session.loss() === undefined) await session.closeOwn();
   }
 
   async #openSession(ttl: number | undefined): Promise<Session> {

@@ -4,7 +4,7 @@
  * The sender ends its hold first: from then on, each check of the guard reports the loss. The cluster may give the lock
  * to the receiver at any time after that. If the cluster certainly rejects the call, the hold continues.
  */
-import { acquire } from "./acquire.js";
+import { adopt } from "./acquire.js";
 import { json } from "./answer.js";
 import { lockBody, type LockBody } from "./bodies.js";
 import { get, type Delivery } from "./call.js";
@@ -22,7 +22,7 @@ import {
   UnexpectedResponseError,
   type HoldfastError,
 } from "./errors.js";
-import { releaseAll, type HeldLock } from "./held-lock.js";
+import type { HeldLock } from "./held-lock.js";
 import { receiveRequest, type LockOptions } from "./lock-options.js";
 import type { Session } from "./session.js";
 import type { Sessions } from "./sessions.js";
@@ -95,9 +95,12 @@ export async function receive(sessions: Sessions, lock: string, options: Receive
         if ([...session.entries].some((entry) => entry.covers(lock) && entry.owner === request.owner)) {
           throw new InvalidArgumentError(`this program has a guard of ${lock} already`);
         }
-        const held = await adopt(sessions, { ...request, wait: 0 }, token);
+        const [held] = await adopt(session, request, token).catch((error: unknown) => {
+          if (error instanceof BusyError || isRejectedWith(error, "not-holder", "attempt-over")) return [];
+          throw error;
+        });
         if (held !== undefined) return held;
-        continue;
+        // The hold has ended since the read, so the wait returns at once.
       }
       const wait = Math.trunc(Math.min(until - monotonic(), WAIT_MAX));
       if (wait <= 0) throw notTransferred(lock);
@@ -106,18 +109,6 @@ export async function receive(sessions: Sessions, lock: string, options: Receive
   } finally {
     unuse();
   }
-}
-
-/** Returns the hold that no attempt of this client acquired; undefined if the session no longer has it. */
-async function adopt(sessions: Sessions, request: ReturnType<typeof receiveRequest>, token: number): Promise<HeldLock | undefined> {
-  const [held] = await acquire(sessions, request).catch((error: unknown) => {
-    if (error instanceof BusyError) return [];
-    throw error;
-  });
-  if (held === undefined || held.grant.token === token) return held;
-  // The call acquired a free lock, which is not the transferred hold.
-  await releaseAll([held]);
-  return undefined;
 }
 
 function tokenOf(body: LockBody, session: Session, owner: string | undefined): number | undefined {

@@ -207,7 +207,7 @@ describe("against a cluster of three nodes", { skip }, () => {
     const second = await a.lock("idle");
     assert.notEqual(second.session, first.session);
     await second.release();
-    await assert.rejects(named.lock("idle"), (error) => error instanceof LostError && error.lossCause === "session-ended");
+    await assert.rejects(named.lock("idle"), (error) => error instanceof LostError && error.lossCause === "not-renewed");
   });
 
   test("closing the client releases its locks, and ends its guards", async () => {

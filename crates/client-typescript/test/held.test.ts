@@ -1,0 +1,296 @@
+/** What the client makes of the answers of a cluster, without a cluster: a function answers each call. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { StopSignal } from "../dist/abort.js";
+import { acquire } from "../dist/acquire.js";
+import { classify } from "../dist/answer.js";
+import { DoubleBarrier } from "../dist/barriers.js";
+import type { Call, Delivery, Route } from "../dist/call.js";
+import { Calls } from "../dist/calls.js";
+import { now } from "../dist/clock.js";
+import { connectionOf } from "../dist/connection.js";
+import { Leadership } from "../dist/election.js";
+import { BusyError, LostError, UnavailableError } from "../dist/errors.js";
+import { Guard, MultiGuard } from "../dist/guard.js";
+import { releaseAll, type HeldLock } from "../dist/held-lock.js";
+import { deadlineOf } from "../dist/lease.js";
+import { HoldLimits } from "../dist/limits.js";
+import { lockRequest, type LockOptions } from "../dist/lock-options.js";
+import { Nodes } from "../dist/nodes.js";
+import type { Renewals, RenewalReport } from "../dist/renewer.js";
+import { Sessions } from "../dist/sessions.js";
+import { receive } from "../dist/transfer.js";
+import { eventually } from "./cluster.js";
+
+/** A status and a body; undefined if no node answers. */
+type Answer = readonly [number, object] | undefined;
+
+const EXPIRED: Answer = [410, { code: "session-expired", title: "The session has ended" }];
+const NOT_HOLDER: Answer = [409, { code: "not-holder", title: "The session does not hold the lock" }];
+
+function grant(token: number, more: object = {}) {
+  return { lock: "a", mode: "exclusive", token, min_valid_token: token, session: "s", waited_ms: 0, expires_in_ms: 30_000, ...more };
+}
+
+/** The answers of a cluster in which nothing special happens. */
+function opened({ method, target }: Call): Answer {
+  if (target.startsWith("/v1/sessions/")) return [200, { incarnation: 7, expires_in_ms: 30_000, revision: 3, holds: [] }];
+  return [200, method === "DELETE" ? {} : grant(5)];
+}
+
+/** Calls that a function answers. The requests were sent `ago` before their answers. */
+class FakeCalls extends Calls {
+  readonly sent: Call[] = [];
+  ago = 0;
+
+  constructor(public answerOf: (call: Call) => Answer) {
+    super(new Nodes(connectionOf({ addresses: ["127.0.0.1:1"] })), 10_000);
+  }
+
+  override withTimeout(): Calls {
+    return this;
+  }
+
+  override async deliverAt(call: Call, _route: Route, stop?: StopSignal): Promise<Delivery> {
+    this.sent.push(call);
+    const answer = this.answerOf(call);
+    await Promise.resolve();
+    stop?.throwIfAborted();
+    if (answer === undefined) return { result: { error: new UnavailableError("no route") }, inDoubt: false };
+    const [status, body] = answer;
+    const outcome = classify("node", { status, headers: {}, body: Buffer.from(JSON.stringify(body)) });
+    if (outcome.kind === "success") return { result: { answer: outcome.answer, sent: now() - this.ago }, inDoubt: false };
+    assert.ok(outcome.kind === "rejected");
+    return { result: { error: outcome.error }, inDoubt: false };
+  }
+
+  targets(method: Call["method"], part = ""): string[] {
+    return this.sent.filter((call) => call.method === method && call.target.includes(part)).map(({ target }) => target);
+  }
+}
+
+/** Delivers the reports that a test gives it. */
+class FakeRenewals implements Renewals {
+  report: (report: RenewalReport) => void = () => {};
+
+  async ready(): Promise<void> {}
+
+  add(_session: unknown, report: (report: RenewalReport) => void) {
+    this.report = report;
+    return { use() {}, unuse() {}, reportWithin() {}, stop() {} };
+  }
+
+  drain(): void {}
+
+  close(): void {}
+}
+
+function client(answerOf: (call: Call) => Answer = opened, session?: string) {
+  const [calls, renewals] = [new FakeCalls(answerOf), new FakeRenewals()];
+  const sessions = new Sessions(calls, { session, prefix: "t", ttl: undefined, labels: {} }, renewals, {});
+  const lock = async (options: LockOptions = {}, ...names: string[]): Promise<HeldLock[]> =>
+    await acquire(sessions, lockRequest(["a", ...names], options, "g-1"));
+  const lockOne = async (options: LockOptions = {}): Promise<HeldLock> => {
+    const [held] = await lock(options);
+    assert.ok(held);
+    return held;
+  };
+  return { calls, renewals, sessions, lock, lockOne };
+}
+
+/** Waits until the background has sent `count` releases, and its last one is over. */
+async function released(calls: FakeCalls, count: number): Promise<void> {
+  await eventually(() => calls.targets("DELETE", "/locks").length >= count, `${count} releases`);
+  await new Promise((resolve) => setImmediate(resolve));
+}
+
+test("a hold ends at the sooner of the requested time and the end in its grant", () => {
+  const limits = (maxHold?: number, endsIn?: number): HoldLimits => {
+    const created = new HoldLimits(0);
+    created.endWithin(maxHold, endsIn, 100);
+    return created;
+  };
+  const end = (held: number): number => deadlineOf({ countedFrom: 100, held });
+  assert.equal(limits().deadline, Number.POSITIVE_INFINITY);
+  assert.equal(limits(undefined, 8_000).deadline, end(8_000));
+  assert.equal(limits(9_000, 8_000).deadline, end(8_000));
+  assert.equal(limits(9_000, 20_000).deadline, end(9_000), "the node may have been behind");
+  assert.deepEqual(limits(undefined, 8_000).loss(end(8_000)), { cause: "max-hold-exceeded" });
+  const known = limits(9_000);
+  known.endWithin(undefined, 20_000, 100);
+  assert.equal(known.deadline, end(9_000), "the earliest end stays");
+});
+
+for (const way of ["acquire", "upgrade", "adoption", "multi-lock"] as const) {
+  test(`the guard of ${way} ends at the end in its grant`, async () => {
+    const ends = grant(5, { waited_ms: 2_000, ends_in_ms: 8_000 });
+    const isChange = way === "upgrade";
+    const fake = client((call) => {
+      if (call.method === "GET") return [200, { holders: [{ session: "s1", token: 5 }], revision: 9 }];
+      if (call.method === "POST") return [200, { grants: [ends, { ...ends, lock: "b" }] }];
+      const hasEnd = call.method === "PUT" && call.target.includes("/locks/") && (!isChange || call.target.includes("change="));
+      return hasEnd ? [200, ends] : opened(call);
+    }, "s1");
+    fake.calls.ago = 4_000;
+    const before = now();
+    const held = way === "adoption" ? [await receive(fake.sessions, "a", { wait: 5_000 })] : await fake.lock({ mode: isChange ? "upgradable" : "exclusive" }, ...(way === "multi-lock" ? ["b"] : []));
+    const last = held.at(-1);
+    assert.ok(last);
+    if (isChange) assert.equal(last.entry.limits.deadline, Number.POSITIVE_INFINITY);
+    if (way === "upgrade") await new Guard(last).upgrade();
+    const expected = deadlineOf({ countedFrom: before - 4_000 + 2_000, held: 8_000 });
+    assert.ok(Math.abs(last.entry.limits.deadline - expected) < 1_000);
+    await releaseAll(held);
+  });
+}
+
+test("the deadline of a release request counts from the answer of the node", async () => {
+  const fake = client();
+  const held = await fake.lockOne();
+  const sent = now() - 6_000;
+  const event = { kind: "release-requested", lock: "a", token: 5, wanted_in_ms: 9_000, revoke: true } as const;
+  const body = { session: "s", incarnation: 7, ttl_ms: 30_000, waited_ms: 2_000, expires_in_ms: 30_000, events: [event], holds: [{ lock: "a", token: 5 }] };
+  fake.renewals.report({ kind: "renewed", sent, answered: now(), body });
+  assert.equal(held.entry.limits.deadline, deadlineOf({ countedFrom: sent + 2_000, held: 9_000 }));
+  await releaseAll([held]);
+});
+
+test("a release request in the state of a lock counts from the sending of the read", async () => {
+  const fake = client();
+  const held = await fake.lockOne();
+  let began = 0;
+  fake.calls.answerOf = () => {
+    // The read takes a moment.
+    began = now();
+    while (now() < began + 20);
+    return [200, { holders: [{ session: held.session.name, token: 5, release_request: { wanted_in_ms: 9_000, revoke: true } }], holders_total: 1 }];
+  };
+  const body = { session: "s", incarnation: 7, ttl_ms: 30_000, expires_in_ms: 30_000, gap: { until: 1 }, holds: [{ lock: "a", token: 5 }] };
+  fake.renewals.report({ kind: "renewed", sent: now(), answered: now(), body });
+  await new Promise((resolve) => setImmediate(resolve));
+  assert.ok(held.entry.limits.deadline <= deadlineOf({ countedFrom: began, held: 9_000 }));
+  fake.calls.answerOf = opened;
+  await releaseAll([held]);
+});
+
+test("every acquire and change names the session that it means", async () => {
+  const fake = client();
+  const held = await fake.lockOne({ mode: "upgradable" });
+  await new Guard(held).upgrade();
+  await new Leadership(held).proclaim("x");
+  await releaseAll([held]);
+  const targets = fake.calls.targets("PUT", "/locks/");
+  assert.equal(targets.length, 3);
+  for (const target of targets) assert.match(target, /&incarnation=7&/);
+});
+
+test("a generated session that has ended is replaced", async () => {
+  const fake = client();
+  const first = await fake.sessions.live(undefined);
+  let isEnded = true;
+  fake.calls.answerOf = (call) => {
+    if (call.method !== "PUT" || !call.target.includes("/locks/") || !isEnded) return opened(call);
+    isEnded = false;
+    return EXPIRED;
+  };
+  const held = await fake.lockOne();
+  assert.equal(first.loss()?.cause, "session-ended");
+  assert.notEqual(held.session.name, first.name);
+  assert.equal(fake.calls.targets("PUT", "/v1/sessions/").length, 2);
+  await releaseAll([held]);
+});
+
+for (const loss of ["session-ended", "upgrade", "not-renewed"] as const) {
+  test(`a named session is never opened again (${loss})`, async () => {
+    const fake = client(opened, "nightly");
+    const held = await fake.lockOne({ mode: "upgradable" });
+    if (loss === "not-renewed") held.session.end({ cause: loss });
+    else fake.calls.answerOf = (call) => (call.target.includes("/locks/") ? EXPIRED : opened(call));
+    if (loss === "upgrade") await assert.rejects(new Guard(held).upgrade(), LostError);
+    for (let times = 0; times < 2; times += 1) await assert.rejects(fake.lock(), LostError);
+    assert.ok(held.signal.aborted, "the guards of the session are lost at once");
+    assert.equal(fake.calls.targets("PUT", "/v1/sessions/").length, 1);
+  });
+}
+
+test("a named session releases a guard that the clock has lost, until the outcome is certain", async () => {
+  const answers: Answer[] = [undefined, undefined, [409, { code: "attempt-over", title: "over" }]];
+  const fake = client((call) => (call.method === "DELETE" ? answers.shift() : opened(call)), "nightly");
+  const held = await fake.lockOne();
+  held.session.end({ cause: "not-renewed" });
+  assert.deepEqual(fake.calls.targets("DELETE"), []);
+  for (let times = 0; times < 2; times += 1) {
+    await assert.rejects(new Guard(held).release(), (error) => error instanceof LostError && error.lossCause === "not-renewed");
+  }
+  await released(fake.calls, 3);
+  assert.equal(answers.length, 0);
+  const targets = new Set(fake.calls.targets("DELETE"));
+  assert.deepEqual([...targets], [`/v1/locks/a?session=nightly&owner=g-1&attempt=${held.entry.attempt}`]);
+  assert.equal(fake.calls.targets("DELETE").length, 3);
+});
+
+test("a named session releases a lost multi-lock with one call", async () => {
+  const fake = client((call) => (call.method === "POST" ? [200, { grants: [grant(5), grant(6, { lock: "b" })] }] : opened(call)), "nightly");
+  const held = await fake.lock({}, "b");
+  held[0]?.session.end({ cause: "not-renewed" });
+  await assert.rejects(async () => {
+    await using _guard = new MultiGuard(held);
+  }, LostError);
+  await released(fake.calls, 1);
+  assert.match(fake.calls.targets("DELETE")[0] ?? "", /^\/v1\/locks\?name=a&name=b&session=nightly&/);
+});
+
+test("late releases end with the client", async () => {
+  const fake = client(opened, "nightly");
+  const held = await fake.lockOne();
+  held.session.end({ cause: "not-renewed" });
+  fake.calls.answerOf = () => undefined;
+  await assert.rejects(releaseAll([held]), LostError);
+  fake.calls.answerOf = () => [409, { code: "attempt-over", title: "over" }];
+  await fake.sessions.close();
+  assert.equal(fake.calls.targets("DELETE").length, 2, "the close waits for a release in progress");
+  assert.equal(held.session.mayRelease, false);
+});
+
+test("a place in a double barrier that the clock has lost ends, too", async () => {
+  const fake = client((call) => {
+    if (call.method === "PUT" && call.target.includes("barriers")) return [200, { index: 0, parties: 1, generation: 4 }];
+    return opened(call);
+  }, "nightly");
+  const place = await new DoubleBarrier(fake.sessions, "b", 1).enter();
+  (await fake.sessions.live(undefined)).end({ cause: "not-renewed" });
+  await assert.rejects(place.leave(), LostError);
+  await eventually(() => fake.calls.targets("DELETE", "generation=4").length === 2, "the place ends");
+});
+
+for (const [name, cause] of [[undefined, "not-renewed"], ["nightly", "session-ended"], ["nightly", "released-elsewhere"]] as const) {
+  test(`no late release of a guard with the loss ${cause} in ${name ?? "a generated session"}`, async () => {
+    const fake = client(opened, name);
+    const held = await fake.lockOne();
+    if (cause === "released-elsewhere") held.entry.lose({ cause }, held.session.lease, now());
+    else held.session.end({ cause });
+    await assert.rejects(releaseAll([held]), LostError);
+    await new Promise((resolve) => setImmediate(resolve));
+    assert.deepEqual(fake.calls.targets("DELETE", "/locks/"), []);
+  });
+}
+
+test("the receiver adopts a hold by a call that acquires nothing", async () => {
+  const holders = [{ session: "s1", owner: "o", token: 5 }];
+  const fake = client((call) => (call.method === "GET" ? [200, { holders, revision: 9 }] : opened(call)), "s1");
+  const held = await receive(fake.sessions, "a", { owner: "o", wait: 5_000 });
+  await releaseAll([held]);
+  const [adoption] = fake.calls.targets("PUT", "/locks/");
+  assert.match(adoption ?? "", /^\/v1\/locks\/a\?session=s1&incarnation=7&owner=o&attempt=\d+&change=0$/);
+  assert.deepEqual(fake.calls.targets("DELETE"), ["/v1/locks/a?session=s1&owner=o&token=5"]);
+});
+
+test("a transferred hold that is gone is not acquired", async () => {
+  const fake = client((call) => {
+    if (call.method === "GET") return [200, { holders: [{ session: "s1", token: 5 }], revision: 9 }];
+    return call.target.includes("/locks/") ? NOT_HOLDER : opened(call);
+  }, "s1");
+  await assert.rejects(receive(fake.sessions, "a", { wait: 0 }), BusyError);
+  assert.match(fake.calls.targets("PUT", "/locks/").join(" "), /^\S*&change=0$/);
+  assert.deepEqual(fake.calls.targets("DELETE"), []);
+});
