@@ -16,7 +16,7 @@ from ._nodes import Nodes
 from ._numbers import jitter, random_name
 from ._renewal import renew_while_used, watch_losses
 from ._request import LockRequest
-from ._send import Calls, send_numbered
+from ._send import Calls
 from ._session import Session
 from ._token import AccessToken
 from .errors import InvalidArgument, Loss, Lost
@@ -128,9 +128,7 @@ class Core:
         session = await self.session_for()
         session.use()
         try:
-            response = await session.numbered_calls.send(
-                lambda request: send_numbered(self.calls, call.numbered(session.name, request))
-            )
+            response = await session.send_numbered(lambda request: call.numbered(session.name, request))
         finally:
             session.unuse()
         return (response.json() if response.body else {}), response.headers

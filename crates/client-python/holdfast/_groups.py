@@ -12,7 +12,6 @@ from typing import Any, Dict, List, Optional, Union
 from . import codes
 from ._calls import Call, Copies, get, query
 from ._core import Core
-from ._send import send_numbered
 from ._session import Session
 from ._tree import Change, Gap, Watch, tree_path
 from .errors import Error, InvalidArgument, Loss, Lost, Rejected
@@ -28,8 +27,8 @@ def _directory(group: str) -> str:
 class MembershipRecord:
     """The membership of a session, which is a user of the session until it leaves."""
 
-    def __init__(self, core: Core, session: Session, group: str) -> None:
-        self._core, self.session = core, session
+    def __init__(self, session: Session, group: str) -> None:
+        self.session = session
         self._path = f"{_directory(group)}/{session.name}"
         self.is_over = False
         session.use()
@@ -80,12 +79,11 @@ class MembershipRecord:
             body = json.dumps({**transaction, **exists, "request": request}).encode()
             return Call("POST", "/v1/txn", body=body, copies=Copies.HARMLESS)
 
-        response = await session.numbered_calls.send(lambda request: send_numbered(self._core.calls, call(request)))
-        return response.json()
+        return (await session.send_numbered(call)).json()
 
 
 async def join(core: Core, group: str, value: str) -> MembershipRecord:
-    record = MembershipRecord(core, await core.session_for(), group)
+    record = MembershipRecord(await core.session_for(), group)
     try:
         await record.write(value)
     except BaseException:

@@ -203,10 +203,10 @@ async def release_permits(hold: Hold, permits: int) -> None:
         raise InvalidArgument("give back at least one permit and keep at least one: release the guard to give back all")
     session, token = hold.session, hold.grant.token
 
-    async def send(request: int) -> None:
+    def call(request: int) -> Call:
         of: Parameters = {"session": session.name, "owner": hold.entry.owner, "permits": permits, "token": token}
         target = path("locks", hold.entry.lock) + query({**of, "request": request})
-        await session.calls.send(Call("DELETE", target, copies=Copies.HARMLESS))
+        return Call("DELETE", target, copies=Copies.HARMLESS)
 
-    await session.numbered_calls.send(send)
+    await session.send_numbered(call)
     hold.grant = replace(hold.grant, permits=left, slots=hold.grant.slots[:left])

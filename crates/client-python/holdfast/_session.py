@@ -10,16 +10,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from typing import Any, Awaitable, Coroutine, Iterator, Mapping, Optional, Sequence, Set, TypeVar
+from typing import Any, Awaitable, Callable, Coroutine, Iterator, Mapping, Optional, Sequence, Set, TypeVar
 
 from . import _clock, _engine
-from ._calls import Call
+from ._calls import Call, Response
 from ._entry import QueueEntries, QueueEntry, Stage, release_call
 from ._lease import Acknowledged, Lease
 from ._numbers import jitter, numbers
 from ._request import SessionId
 from ._retry import Delivery
-from ._send import Calls, NumberedCalls
+from ._send import Calls, NumberedCalls, send_numbered
 from .errors import Error, Loss, Lost, is_uncertain, newest_attempt
 from ._within import within
 from .metrics import Metrics
@@ -86,6 +86,14 @@ class Session:
         loss = self.loss()
         is_kept = not self.is_own and not self.calls.nodes.is_closed
         return loss is None or (loss.cause == "not-renewed" and is_kept)
+
+    async def send_numbered(self, call: Callable[[int], Call]) -> Response:
+        """Sends a call that the cluster executes once. Ends the session if the cluster has ended it."""
+        try:
+            return await self.numbered_calls.send(lambda request: send_numbered(self.calls, call(request)))
+        except Lost as lost:
+            self.end(lost.loss)
+            raise
 
     async def deliver(self, call: Call, is_granted_elsewhere: bool = False) -> Delivery:
         """Delivers an acquire or a change. Ends the session if the cluster has ended it."""

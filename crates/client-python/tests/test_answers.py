@@ -8,12 +8,12 @@ import threading
 from typing import Any, Callable, Coroutine, Dict, List, Optional, Tuple, TypeVar
 
 import pytest
-from holdfast import _clock, _engine, _mode, _recipes, _transfer
+from holdfast import _clock, _engine, _groups, _mode, _recipes, _transfer
 from holdfast._calls import Call, Rejection, Response, classify
 from holdfast._core import Core, Options
 from holdfast._engine import Engine
 from holdfast._events import SessionPoll
-from holdfast._hold import HeldLocks
+from holdfast._hold import HeldLocks, release_permits
 from holdfast._lease import HoldLimits, deadline
 from holdfast._renewal import _poll
 from holdfast._request import LockRequest
@@ -244,6 +244,26 @@ class TestEndedSession:
             return fake.calls.targets("PUT", "/v1/sessions/")
 
         assert len(on_engine(run)) == 1
+
+
+    @pytest.mark.parametrize("what", ["permits", "counter", "group"])
+    def test_a_numbered_call_sees_the_end_too(self, what: str) -> None:
+        async def run() -> Optional[Loss]:
+            is_ended = [False]
+            permits = grant(5, permits=2, slots=[0, 1])
+            fake = Fake(lambda call: EXPIRED if is_ended[0] else (200, permits) if "/locks/" in call.target else opened(call))
+            held = await fake.core.acquire(request(limit=2, permits=2))
+            is_ended[0] = True
+            with pytest.raises(Lost):
+                if what == "permits":
+                    await release_permits(held.holds[0], 1)
+                elif what == "counter":
+                    await _recipes.change_counter(fake.core, "c", "POST", {"add": 1})
+                else:
+                    await _groups.join(fake.core, "g", "x")
+            return held.holds[0].loss()
+
+        assert on_engine(run) == Loss("session-ended")
 
 
 class TestLateRelease:
