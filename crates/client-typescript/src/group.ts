@@ -4,8 +4,8 @@
  * A membership is the ephemeral znode `/groups/GROUP/SESSION`, so it ends with the session. A session is a member at most
  * once.
  */
-import { header } from "./answer.js";
-import type { Calls } from "./calls.js";
+import { header, json } from "./answer.js";
+import { answerOf, type Calls } from "./calls.js";
 import { get } from "./call.js";
 import { InvalidArgumentError, isRejectedWith, isUncertain, LostError } from "./errors.js";
 import type { Session } from "./session.js";
@@ -129,12 +129,13 @@ export class Membership {
 
   /** Sends a transaction of the session, which has no effect after the end of the session. */
   async #change(transaction: { readonly then: readonly object[]; readonly else?: readonly object[] }): Promise<TransactionBody> {
-    const { name, calls, numberedCalls } = this.#session;
-    return await numberedCalls.send(async (request) => {
-      const text = JSON.stringify({ ...transaction, if: [{ path: this.#path, exists: true }], session: name });
+    const session = this.#session;
+    return await session.numberedCalls.send(async (request) => {
+      const text = JSON.stringify({ ...transaction, if: [{ path: this.#path, exists: true }], session: session.name });
       // A number of a request may exceed 2^53, which JSON.stringify cannot write.
       const body = Buffer.from(`${text.slice(0, -1)},"request":${request}}`);
-      return await calls.json<TransactionBody>({ method: "POST", target: "/v1/txn", copies: "harmless", body });
+      const call = { method: "POST", target: "/v1/txn", copies: "harmless", body } as const;
+      return json<TransactionBody>(answerOf(await session.deliverAt(call, "copied")).answer);
     });
   }
 }

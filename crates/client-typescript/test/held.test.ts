@@ -11,6 +11,7 @@ import { now } from "../dist/clock.js";
 import { connectionOf } from "../dist/connection.js";
 import { Leadership } from "../dist/election.js";
 import { BusyError, LostError, UnavailableError } from "../dist/errors.js";
+import { Group } from "../dist/group.js";
 import { Guard, MultiGuard } from "../dist/guard.js";
 import { releaseAll, type HeldLock } from "../dist/held-lock.js";
 import { deadlineOf } from "../dist/lease.js";
@@ -210,6 +211,20 @@ for (const loss of ["session-ended", "upgrade", "not-renewed"] as const) {
     for (let times = 0; times < 2; times += 1) await assert.rejects(fake.lock(), LostError);
     assert.ok(held.signal.aborted, "the guards of the session are lost at once");
     assert.equal(fake.calls.targets("PUT", "/v1/sessions/").length, 1);
+  });
+}
+
+for (const what of ["permits", "group"] as const) {
+  test(`a call that finds the end of its session ends the guards (${what})`, async () => {
+    const fake = client((call) => {
+      if (call.target.startsWith("/v1/txn")) return [200, { results: [] }];
+      return call.target.includes("/locks/") ? [200, grant(5, { permits: 2, slots: [0, 1] })] : opened(call);
+    });
+    const held = await fake.lockOne({ permits: 2, limit: 2 });
+    const member = await new Group(fake.sessions, "g").join("x");
+    fake.calls.answerOf = () => EXPIRED;
+    await assert.rejects(what === "permits" ? new Guard(held).releasePermits(1) : member.setValue("y"), LostError);
+    assert.equal(held.lost?.lossCause, "session-ended");
   });
 }
 
