@@ -64,33 +64,42 @@ final class Arrival {
             return arrived;
         } finally {
             if (mayRemain) {
-                session.inBackground(() -> withdraw(request));
+                withdraw(target().with(Parameter.REQUEST, request));
             }
             wait.close();
         }
     }
 
-    private void withdraw(long request) {
-        String target = target().with(Parameter.REQUEST, request).toString();
-        session.untilCertain(() -> client.calls().send(Call.of("DELETE", target)).error());
+    /** Gives the place up in the background. */
+    private void withdraw(Call.Target target) {
+        Call call = Call.of("DELETE", target.toString());
+        session.inBackground(() -> session.untilCertain(() -> client.calls().send(call).error()));
     }
 
-    /** Leaves the round, and waits until all parties have left. */
+    /** Leaves the round, and waits until all parties have left. A leave without a certain outcome goes on in the background. */
     void leave(Duration wait) throws InterruptedException {
         Clock clock = client.clock();
         long until = Clock.plus(clock.nanos(), Acquire.nanos(wait));
-        Delivery left;
-        do {
-            Stop stop = new Stop();
-            try (Pending.Work leave = session.pending.stoppable(stop)) {
+        boolean mayRemain = true;
+        Stop stop = new Stop();
+        Pending.Work leave = session.pending.stoppable(stop);
+        try {
+            Delivery left;
+            do {
                 left = client.calls().repeatUntil(until, session::isAlive, more -> Call.of(
                         "DELETE", target().with(Parameter.GENERATION, generation).waiting(more).toString()), stop);
+                if (left.isStopped()) {
+                    session.throwIfEnding();
+                }
+            } while (left.error() instanceof BusyException && clock.nanos() < until);
+            mayRemain = left.error() != null && left.error().isUncertain();
+            left.orThrow();
+        } finally {
+            if (mayRemain) {
+                withdraw(target().with(Parameter.GENERATION, generation));
             }
-            if (left.isStopped()) {
-                session.throwIfEnding();
-            }
-        } while (left.error() instanceof BusyException && clock.nanos() < until);
-        left.orThrow();
+            leave.close();
+        }
     }
 
     private Call.Target target() {

@@ -229,6 +229,25 @@ class NodeTest {
     }
 
     @Test
+    void anInterruptedLeaveOfADoubleBarrierGoesOnInTheBackground() throws Exception {
+        CountDownLatch left = new CountDownLatch(1);
+        node(call -> {
+            if (call.name().startsWith("PUT")) {
+                return new Answer(200, "{\"generation\":3,\"index\":0,\"parties\":1}");
+            } else if (call.query().containsKey("wait")) {
+                return Answer.NONE;
+            }
+            assertEquals("3", call.query().get("generation"));
+            left.countDown();
+            return new Answer(200, "{}");
+        });
+        DoubleBarrier.Inside inside = node.client(options -> options).doubleBarrier("start", 1).enter(SHORT);
+        Thread.currentThread().interrupt();
+        assertThrows(InterruptedException.class, () -> inside.leave(Duration.ofSeconds(30)));
+        left.await();
+    }
+
+    @Test
     void aWaiterKeepsItsPlaceUntilTheFileHasAnotherToken(@TempDir Path folder) throws Exception {
         AtomicInteger rejections = new AtomicInteger();
         node(call -> rejections.incrementAndGet() < 12 ? Answer.problem(401, "token-expired") : node.grant(7, ""));
