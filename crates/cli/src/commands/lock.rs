@@ -146,10 +146,12 @@ async fn hold(
     let (mut print, mut is_printed) = (pin!(print), false);
     loop {
         tokio::select! {
-            printed = &mut print, if !is_printed => match printed {
-                true => is_printed = true,
-                false => return Err(not_printed(guard, args, acquirer).await),
-            },
+            printed = &mut print, if !is_printed => {
+                if !printed {
+                    return Err(not_printed(guard, args, acquirer).await);
+                }
+                is_printed = true;
+            }
             (lock, loss) = guard.lost() => {
                 let at = httpdate::fmt_http_date(SystemTime::now());
                 if guard.holds().any(Hold::is_held) {

@@ -128,17 +128,14 @@ impl Model {
         target: ReleaseTarget,
     ) -> bool {
         let is_meant = |loser: &Loser| {
-            let by_number = |number: Attempt| number == loser.first;
-            let by_token = |token: FencingToken| token.0 == loser.token;
             loser.name == *name
                 && loser.owner == *owner
                 && match target {
-                    ReleaseTarget::AnyEntry => true,
-                    ReleaseTarget::Attempt(number) => by_number(number),
-                    ReleaseTarget::Hold(token) => by_token(token),
-                    ReleaseTarget::Permits(HoldName::Unnamed, _) => true,
-                    ReleaseTarget::Permits(HoldName::Attempt(number), _) => by_number(number),
-                    ReleaseTarget::Permits(HoldName::Token(token), _) => by_token(token),
+                    ReleaseTarget::AnyEntry | ReleaseTarget::Permits(HoldName::Unnamed, _) => true,
+                    ReleaseTarget::Attempt(number)
+                    | ReleaseTarget::Permits(HoldName::Attempt(number), _) => number == loser.first,
+                    ReleaseTarget::Hold(token)
+                    | ReleaseTarget::Permits(HoldName::Token(token), _) => token.0 == loser.token,
                 }
         };
         self.acknowledge(lock, is_meant)
