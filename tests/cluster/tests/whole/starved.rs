@@ -1,7 +1,7 @@
 //! Nodes that get little processor time: the leader keeps its leadership.
 //!
-//! `HOLDFAST_SECONDS` is the time of each test (8). `HOLDFAST_BUSY` is the number of busy processes beside the nodes (6), and
-//! `HOLDFAST_SHARE` is the percentage of the time in which each node runs (40). The campaign starves release builds more.
+//! `HOLDFAST_SECONDS` is the duration of each test, by default 8. `HOLDFAST_BUSY` is the number of busy processes, by default 6.
+//! `HOLDFAST_SHARE` is the percentage of the time in which each node runs, by default 40. The campaign starves release builds more.
 
 use std::process::{Child, Command};
 use std::str::FromStr;
