@@ -14,6 +14,7 @@ mod duration;
 mod election;
 mod escape;
 mod explain;
+mod json_body;
 mod lock;
 mod member;
 mod name_note;
@@ -69,6 +70,7 @@ pub use explain::{
 };
 pub use holdfast_types::format_time;
 pub use holdfast_types::{CooldownCause, Mode, QueueOrder};
+pub use json_body::JsonBody;
 pub use lock::{
     FenceBody, ForceReleasedBody, GrantAllBody, GrantBody, HandedOverBody, HolderBody, LockBody,
     LocksBody, ReleaseRequestBody, ReleaseRequestedBody, WaiterBody, named_owner,

@@ -5,9 +5,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use holdfast_api::{AlarmsBody, ClusterBody, SessionBody, session_path};
+use holdfast_api::{AlarmsBody, ClusterBody, JsonBody, SessionBody, session_path};
 use holdfast_types::SessionName;
-use serde::de::DeserializeOwned;
 
 use crate::calls::access_token::AccessToken;
 use crate::calls::call::Call;
@@ -226,7 +225,7 @@ impl Client {
     ///
     /// # Errors
     /// See [`Error`].
-    pub async fn call<T: DeserializeOwned>(&self, call: &Call) -> Result<T, Error> {
+    pub async fn call<T: JsonBody>(&self, call: &Call) -> Result<T, Error> {
         self.calls.json(call).await
     }
 
@@ -244,7 +243,7 @@ impl Client {
     ///
     /// # Errors
     /// See [`Error`].
-    pub async fn call_once<T: DeserializeOwned>(&self, call: Call) -> Result<T, Error> {
+    pub async fn call_once<T: JsonBody>(&self, call: Call) -> Result<T, Error> {
         let response = self.call_once_raw(call).await?;
         response.json().map_err(|error| Error::UnexpectedResponse(error.to_string()))
     }
@@ -276,7 +275,7 @@ impl Client {
     ///
     /// # Errors
     /// See [`Error`].
-    pub async fn call_until<T: DeserializeOwned>(
+    pub async fn call_until<T: JsonBody>(
         &self,
         until: Instant,
         call: impl Fn(Duration) -> Call,

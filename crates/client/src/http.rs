@@ -13,12 +13,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use holdfast_api::Problem;
+use holdfast_api::{JsonBody, Problem};
 use http_body_util::Full;
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::header::{AUTHORIZATION, HOST, HeaderMap, HeaderName, HeaderValue};
-use serde::de::DeserializeOwned;
 use thiserror::Error;
 use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsConnector;
@@ -351,8 +350,8 @@ impl HttpResponse {
     ///
     /// # Errors
     /// If the body is not JSON of this type.
-    pub fn json<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
-        serde_json::from_slice(&self.body)
+    pub fn json<T: JsonBody>(&self) -> Result<T, serde_json::Error> {
+        T::from_json(&self.body)
     }
 
     /// The problem document of an unsuccessful answer, if the node sent one.

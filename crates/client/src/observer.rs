@@ -6,9 +6,8 @@
 
 use std::time::{Duration, Instant};
 
-use holdfast_api::{GapBody, LeaderBody, LeadershipBody};
+use holdfast_api::{GapBody, JsonBody, LeaderBody, LeadershipBody};
 use holdfast_types::Revision;
-use serde::de::DeserializeOwned;
 
 use crate::Error;
 use crate::calls::call::StreamedRead;
@@ -183,10 +182,10 @@ struct Event {
 }
 
 impl Event {
-    fn body<T: DeserializeOwned>(&self) -> Result<T, Error> {
+    fn body<T: JsonBody>(&self) -> Result<T, Error> {
         let undecodable =
             |error| Error::UnexpectedResponse(format!("undecodable {} event: {error}", self.name));
-        serde_json::from_str(&self.data).map_err(undecodable)
+        T::from_json(self.data.as_bytes()).map_err(undecodable)
     }
 }
 

@@ -12,12 +12,11 @@ use axum::http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, Request
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use holdfast_api::{
-    ErrorCode, HOLDFAST_LEADER, HOLDFAST_NODE, HOLDFAST_REVISION, Problem, escape_query,
+    ErrorCode, HOLDFAST_LEADER, HOLDFAST_NODE, HOLDFAST_REVISION, JsonBody, Problem, escape_query,
 };
 use holdfast_types::{NodeId, Revision};
 use http_body_util::BodyExt as _;
 use parking_lot::Mutex;
-use serde::de::DeserializeOwned;
 use tower::Service as _;
 
 pub(crate) static SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
@@ -116,9 +115,9 @@ impl ApiCalls {
     }
 
     /// Reads a body.
-    pub(crate) async fn read<T: DeserializeOwned>(&self, target: &str) -> ApiResult<T> {
+    pub(crate) async fn read<T: JsonBody>(&self, target: &str) -> ApiResult<T> {
         let answer = self.send(&Method::GET, target).await?;
-        serde_json::from_slice(&answer.body).map_err(|error| unreadable(target, &error))
+        T::from_json(&answer.body).map_err(|error| unreadable(target, &error))
     }
 
     /// Makes a change.
@@ -153,7 +152,7 @@ impl ApiCalls {
         if parts.status.is_success() {
             return Ok(ApiAnswer { body, revision: place.revision });
         }
-        let problem = serde_json::from_slice::<Problem>(&body);
+        let problem = Problem::from_json(&body);
         Err(problem.map_or_else(|error| unreadable(target, &error), Box::new))
     }
 }

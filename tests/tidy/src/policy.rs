@@ -314,7 +314,7 @@ pub mod limits {
     /// A file without its tests.
     pub const FILE: usize = 500;
     /// Files of the product: see the section "Size" of the architecture.
-    pub const FILES: usize = 775;
+    pub const FILES: usize = 778;
     /// Of them, files with fewer than 60 lines.
     pub const SMALL_FILES: usize = 133;
     /// A script without comments.

@@ -1,11 +1,11 @@
 //! Changes that the cluster executes once: a late copy of the command undoes no later change of somebody else. The
 //! command has a session for its calls, and closes it at the end.
 
+use holdfast_api::JsonBody;
 use std::time::Duration;
 
 use holdfast_client::http::HttpResponse;
 use holdfast_client::{Call, Client, Error};
-use serde::de::DeserializeOwned;
 
 use crate::exit::CommandFailure;
 
@@ -39,9 +39,6 @@ pub(super) async fn send(client: &Client, call: Call) -> Result<(), CommandFailu
 }
 
 /// As [`send`], and returns the body of the response.
-pub(super) async fn receive<T: DeserializeOwned>(
-    client: &Client,
-    call: Call,
-) -> Result<T, CommandFailure> {
+pub(super) async fn receive<T: JsonBody>(client: &Client, call: Call) -> Result<T, CommandFailure> {
     Ok(closing(client, client.call_once(call)).await?)
 }

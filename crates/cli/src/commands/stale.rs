@@ -2,10 +2,11 @@
 
 use clap::Args;
 use holdfast_api::parameters::STALE;
-use holdfast_api::{HOLDFAST_APPLIED_REVISION, HOLDFAST_LEADER_CONTACT_MS, HOLDFAST_NODE, Query};
+use holdfast_api::{
+    HOLDFAST_APPLIED_REVISION, HOLDFAST_LEADER_CONTACT_MS, HOLDFAST_NODE, JsonBody, Query,
+};
 use holdfast_client::http::HttpResponse;
 use holdfast_client::{Call, Client, Error};
-use serde::de::DeserializeOwned;
 
 use crate::output::{short_time, write_stderr};
 
@@ -30,11 +31,7 @@ impl StaleArgs {
     }
 
     /// Sends a read, and prints the age of a stale state.
-    pub(crate) async fn read<T: DeserializeOwned>(
-        self,
-        client: &Client,
-        call: &Call,
-    ) -> Result<T, Error> {
+    pub(crate) async fn read<T: JsonBody>(self, client: &Client, call: &Call) -> Result<T, Error> {
         let answer = client.call_raw(call).await?;
         if self.stale {
             write_stderr(&format!("holdfast: {}", age(&answer)));

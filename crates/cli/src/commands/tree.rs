@@ -8,13 +8,12 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use holdfast_api::parameters::{LIMIT, PAGE_TOKEN, REQUEST, tree};
 use holdfast_api::{
-    ChildBody, ChildrenBody, LIST_LIMIT_MAX, Query, StatBody, SubtreeBody, ZnodeBody,
+    ChildBody, ChildrenBody, JsonBody, LIST_LIMIT_MAX, Query, StatBody, SubtreeBody, ZnodeBody,
     parse_acl_entry, tree_path,
 };
 use holdfast_client::http::Method;
 use holdfast_client::{Call, Copies, Error, with_request_number};
 use holdfast_types::{SessionName, ZnodePath};
-use serde::de::DeserializeOwned;
 
 use super::once;
 use super::watch::{self, WatchArgs};
@@ -158,7 +157,7 @@ impl ZnodeArgs {
         answer.map(|answer| answer.body).map_err(failed)
     }
 
-    async fn read_json<T: DeserializeOwned>(&self, target: String) -> Result<T, CommandFailure> {
+    async fn read_json<T: JsonBody>(&self, target: String) -> Result<T, CommandFailure> {
         parse(&self.read(target).await?)
     }
 
@@ -190,9 +189,9 @@ fn creates(call: &Call) -> bool {
     matches!(call.method, Method::PUT | Method::POST)
 }
 
-fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, CommandFailure> {
+fn parse<T: JsonBody>(body: &[u8]) -> Result<T, CommandFailure> {
     let foreign = |error: serde_json::Error| Error::UnexpectedResponse(error.to_string()).into();
-    serde_json::from_slice(body).map_err(foreign)
+    T::from_json(body).map_err(foreign)
 }
 
 /// Returns the data as given, or all of stdin for `-`.

@@ -6,12 +6,11 @@
 //! A node that rejects the access token has not executed the call. If the token is from a file and a node accepted it
 //! before, the call goes on within its time, because another program replaces the file.
 
+use holdfast_api::JsonBody;
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::task::Poll;
 use std::time::{Duration, Instant};
-
-use serde::de::DeserializeOwned;
 
 use crate::Error;
 use crate::calls::call::{AttemptOutcome, Budget, Call, Copies, PAUSE_MAX, PAUSE_MIN};
@@ -73,7 +72,7 @@ impl<T> Delivery<T> {
 
 impl Delivery<HttpResponse> {
     /// Parses the body as JSON.
-    pub(crate) fn json<T: DeserializeOwned>(self) -> Delivery<T> {
+    pub(crate) fn json<T: JsonBody>(self) -> Delivery<T> {
         let read = |answer: Answer<HttpResponse>| {
             let body =
                 answer.body.json().map_err(|error| Error::UnexpectedResponse(error.to_string()))?;
@@ -100,7 +99,7 @@ impl Nodes {
     }
 
     /// Sends a read to each node except the one that answered last, and returns the first answer that `fits`.
-    pub(crate) async fn find_at_others<T: DeserializeOwned>(
+    pub(crate) async fn find_at_others<T: JsonBody>(
         &self,
         call: &Call,
         fits: impl Fn(&T) -> bool,

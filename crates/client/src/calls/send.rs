@@ -7,9 +7,10 @@ use holdfast_api::parameters::session::{
     CLOSED_INCARNATION, EVENTS_SINCE, EVENTS_WAIT, OPEN_ATTEMPT,
 };
 use holdfast_api::parameters::{INCARNATION, TTL};
-use holdfast_api::{Query, SessionBody, SessionEventsBody, WAIT_MAX, keepalive_path, session_path};
+use holdfast_api::{
+    JsonBody, Query, SessionBody, SessionEventsBody, WAIT_MAX, keepalive_path, session_path,
+};
 use holdfast_types::{Attempt, Labels, Revision, SessionId, SessionName, Ttl, millis};
-use serde::de::DeserializeOwned;
 
 use crate::Error;
 use crate::calls::call::{Budget, Call, Copies};
@@ -116,10 +117,7 @@ impl Calls {
         self.nodes.send(&call, budget, CallRoute::Parked).await.json().result
     }
 
-    pub(crate) async fn get<T: DeserializeOwned>(
-        &self,
-        target: impl Into<String>,
-    ) -> Result<T, Error> {
+    pub(crate) async fn get<T: JsonBody>(&self, target: impl Into<String>) -> Result<T, Error> {
         self.json(&Call::get(target)).await
     }
 
@@ -127,7 +125,7 @@ impl Calls {
         self.deliver(call).await.result.map(drop)
     }
 
-    pub(crate) async fn json<T: DeserializeOwned>(&self, call: &Call) -> Result<T, Error> {
+    pub(crate) async fn json<T: JsonBody>(&self, call: &Call) -> Result<T, Error> {
         self.deliver(call).await.json().result.map(|answer| answer.body)
     }
 
@@ -169,7 +167,7 @@ impl Calls {
 
     /// Repeats a waiting call until a node answers it, `until` passes or `is_needed` returns false. `call` gets the
     /// wait of each copy.
-    pub(crate) async fn repeat_until<T: DeserializeOwned>(
+    pub(crate) async fn repeat_until<T: JsonBody>(
         &self,
         until: Instant,
         is_needed: impl Fn() -> bool,

@@ -3,12 +3,12 @@
 use clap::{Args, Subcommand};
 use holdfast_api::parameters::{LIMIT, PAGE_TOKEN, tree_quota};
 use holdfast_api::{
-    LIST_LIMIT_MAX, Query, TREE_QUOTAS_PATH, TreeQuotaBody, TreeQuotasBody, tree_quota_path,
+    JsonBody, LIST_LIMIT_MAX, Query, TREE_QUOTAS_PATH, TreeQuotaBody, TreeQuotasBody,
+    tree_quota_path,
 };
 use holdfast_client::Call;
 use holdfast_client::http::Method;
 use holdfast_types::ZnodePath;
-use serde::de::DeserializeOwned;
 
 use crate::arguments::{ClusterArgs, UserArgs};
 use crate::commands::once;
@@ -123,7 +123,7 @@ impl OneTreeQuotaArgs {
 }
 
 impl CallArgs {
-    async fn read<T: DeserializeOwned>(&self, target: String) -> Result<T, CommandFailure> {
+    async fn read<T: JsonBody>(&self, target: String) -> Result<T, CommandFailure> {
         let call = Call { headers: self.user.headers(), ..Call::get(target) };
         self.cluster.client()?.call(&call).await.map_err(CommandFailure::of_tree_quota_call)
     }

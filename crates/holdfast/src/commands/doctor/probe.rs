@@ -2,13 +2,12 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use holdfast_api::{AlarmsBody, ClusterBody, HealthBody, VersionBody};
+use holdfast_api::{AlarmsBody, ClusterBody, HealthBody, JsonBody, VersionBody};
 use holdfast_cli::output::short_time;
 use holdfast_client::http::{
     ClientTls, HttpClient, HttpRequest, HttpResponse, Method, Scheme, base_url,
 };
 use holdfast_client::{AccessToken, EndpointError};
-use serde::de::DeserializeOwned;
 
 /// The time limit of one call.
 const CALL_TIMEOUT: Duration = Duration::from_millis(1_500);
@@ -114,7 +113,7 @@ impl Prober {
     }
 }
 
-fn read<T: DeserializeOwned>(answer: &HttpResponse) -> Result<T, String> {
+fn read<T: JsonBody>(answer: &HttpResponse) -> Result<T, String> {
     if answer.status.is_success() {
         return read_any(answer);
     }
@@ -125,7 +124,7 @@ fn read<T: DeserializeOwned>(answer: &HttpResponse) -> Result<T, String> {
     Err(format!("{}: {text}{hint}", problem.code))
 }
 
-fn read_any<T: DeserializeOwned>(answer: &HttpResponse) -> Result<T, String> {
+fn read_any<T: JsonBody>(answer: &HttpResponse) -> Result<T, String> {
     answer.json().map_err(|_| "the answer is not from holdfast".to_owned())
 }
 
