@@ -28,13 +28,18 @@ pub(crate) struct Peer {
     pub(crate) address: IpAddr,
     /// Whether the connection uses TLS.
     pub(crate) has_tls: bool,
+    /// The address, for access lists.
+    identity: Arc<Identity>,
     certificate: Option<Arc<CertificateInfo>>,
 }
 
 impl Peer {
     pub(crate) fn new(address: IpAddr, stream: &MaybeTlsStream) -> Self {
         let has_tls = matches!(stream, MaybeTlsStream::Tls(_));
-        Self { address, has_tls, certificate: stream.certificate().map(Arc::new) }
+        // A dual-stack socket reports 10.0.0.7 as ::ffff:10.0.0.7.
+        let id = address.to_canonical().to_string();
+        let identity = Arc::new(Identity { scheme: "ip".to_owned(), id });
+        Self { address, has_tls, identity, certificate: stream.certificate().map(Arc::new) }
     }
 
     pub(crate) fn has_certificate(&self) -> bool {
@@ -58,10 +63,8 @@ pub fn has_tls(extensions: &Extensions) -> bool {
 /// `unauthenticated` for an unknown scheme or access token, `invalid-argument` for malformed credentials.
 pub(crate) async fn authenticate(parts: &Parts, service: &Service) -> Result<Principal, HttpError> {
     let mut principal = Principal::anonymous();
-    if let Some(Peer { address, certificate, .. }) = parts.extensions.get::<Peer>() {
-        // A dual-stack socket reports 10.0.0.7 as ::ffff:10.0.0.7.
-        let id = address.to_canonical().to_string();
-        principal.identities.push(Identity { scheme: "ip".to_owned(), id });
+    if let Some(Peer { identity, certificate, .. }) = parts.extensions.get::<Peer>() {
+        principal.identities.push(Identity::clone(identity));
         if let Some(certificate) = certificate {
             let identities = std::mem::take(&mut principal.identities);
             principal = service.principal_of_certificate(&names_of(certificate));

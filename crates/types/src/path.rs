@@ -72,7 +72,7 @@ impl ZnodePath {
 
     /// The directory of a lock, `/locks/<name>`.
     pub fn of_lock(lock: &LockName) -> Self {
-        Self(format!("{}/{lock}", Self::LOCKS).into())
+        Self([Self::LOCKS, "/", lock.as_str()].concat().into())
     }
 
     /// The lock of this directory; `None` for paths outside `/locks/`.
@@ -107,7 +107,7 @@ impl ZnodePath {
     pub fn child(&self, name: &str) -> Result<Self, NameError> {
         check_components(WHAT, name)?;
         let separator = if self.0.len() == 1 { "" } else { "/" };
-        let path = format!("{}{separator}{name}", self.0);
+        let path = [&*self.0, separator, name].concat();
         check_len(WHAT, &path, Self::MAX_LEN)?;
         Ok(Self(path.into()))
     }

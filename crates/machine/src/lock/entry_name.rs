@@ -68,8 +68,9 @@ pub(crate) fn own_name(mode: Mode, sequence: u64, revision: Option<u64>) -> Stri
         Mode::Shared => READ,
         Mode::Exclusive | Mode::Upgradable => "__WRIT__",
     };
+    let digits = format!("{sequence:010}");
     let other = revision.map_or(String::new(), |revision| format!("__r{revision}"));
-    format!("{sequence:010}{other}{word}{sequence:010}__lock__{sequence:010}")
+    [&*digits, &other, word, &digits, "__lock__", &digits].concat()
 }
 
 #[cfg(test)]

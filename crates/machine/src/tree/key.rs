@@ -47,7 +47,11 @@ impl TreeKey {
 
 impl Ord for TreeKey {
     fn cmp(&self, other: &Self) -> Ordering {
-        self.directory().cmp(other.directory()).then_with(|| self.name().cmp(other.name()))
+        // Two directories of the same length end at the same byte, so the whole paths sort alike.
+        if self.directory_len == other.directory_len {
+            return self.path.cmp(&other.path);
+        }
+        self.directory().cmp(other.directory())
     }
 }
 
@@ -72,6 +76,18 @@ mod tests {
         places.sort();
         let sorted: Vec<_> = places.iter().map(|place| place.path().as_str()).collect();
         assert_eq!(sorted, ["/", "/a", "/a-x", "/b", "/a/b", "/a/b-x", "/a/b/c", "/a/b/d"]);
+    }
+
+    #[test]
+    fn keys_sort_by_directory_and_then_by_name() {
+        let paths = ["/", "/a", "/a-x", "/a/b", "/a-/b", "/a0", "/ab/c", "/a/b/c", "/b", "/aa/b"];
+        let paths = paths.map(|path| ZnodePath::new(path).unwrap());
+        let starts = paths.iter().map(TreeKey::before_children_of);
+        let keys: Vec<_> = paths.iter().cloned().map(TreeKey::of).chain(starts).collect();
+        let parts = |key: &TreeKey| (key.directory().to_owned(), key.name().to_owned());
+        for (one, other) in keys.iter().flat_map(|one| keys.iter().map(move |other| (one, other))) {
+            assert_eq!(one.cmp(other), parts(one).cmp(&parts(other)), "{one:?} {other:?}");
+        }
     }
 
     #[test]
