@@ -3,6 +3,7 @@ package io.holdfast;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.atomic.AtomicLong;
 
 /**
  * An acquire: one entry in each queue, however many calls repeat the request. It runs in the thread of the caller. An
@@ -11,6 +12,9 @@ import java.util.List;
 final class Acquire {
     /** Acquires that may fail because the idle session has ended. */
     private static final int FRESH_SESSIONS_MAX = 3;
+    /** The prefix of generated owners; other processes may use the same session. */
+    private static final String PROCESS = Numbers.unique("g");
+    private static final AtomicLong OWNERS = new AtomicLong();
 
     /** What the cluster may have stored. */
     private enum Left {
@@ -39,7 +43,7 @@ final class Acquire {
         this.options = options;
         this.until = until;
         this.isInterruptible = isInterruptible;
-        String owner = options.owner == null ? Numbers.unique("g") : options.owner;
+        String owner = options.owner == null ? PROCESS + "-" + OWNERS.incrementAndGet() : options.owner;
         long attempt = Numbers.next(0);
         this.entries = locks.stream().map(lock -> new QueueEntry(lock, owner, attempt, options.isSharded())).toList();
     }
@@ -97,8 +101,7 @@ final class Acquire {
     }
 
     private List<Hold> acquire() throws InterruptedException {
-        session.entries.add(entries);
-        session.changed.fire();
+        session.add(entries);
         try (Pending.Work acquire = session.pending.begin()) {
             return acquireUntil();
         }
@@ -229,9 +232,11 @@ final class Acquire {
     }
 
     private QueueEntry entryOf(Json grant) {
-        return entries.stream()
-                .filter(entry -> entries.size() == 1 || entry.lock.equals(grant.text("lock")))
-                .findFirst()
-                .orElseThrow(() -> new UnexpectedResponseException(grant.text("lock") + " was granted without a request"));
+        for (QueueEntry entry : entries) {
+            if (entries.size() == 1 || entry.lock.equals(grant.text("lock"))) {
+                return entry;
+            }
+        }
+        throw new UnexpectedResponseException(grant.text("lock") + " was granted without a request");
     }
 }

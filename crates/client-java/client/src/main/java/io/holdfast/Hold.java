@@ -32,6 +32,7 @@ final class Hold {
         entry.limit(before -> HoldLimits.of(progress, end, session.clock.nanos()));
         entry.grantedAs(grant.text("lock"));
         entry.hold(grant.numberOr("token", 0));
+        session.limitsChanged(entry);
         return new Hold(session, entry, Grant.read(grant, mode), countedFrom);
     }
 
@@ -41,6 +42,7 @@ final class Hold {
         clusterEnd = end;
         long now = session.clock.nanos();
         entry.limit(limits -> limits.endAt(Math.min(limits.maxUntil(), end), now));
+        session.limitsChanged(entry);
     }
 
     void endUse() {

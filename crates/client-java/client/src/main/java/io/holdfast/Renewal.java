@@ -13,7 +13,7 @@ import java.util.concurrent.atomic.AtomicReference;
  */
 final class Renewal {
     /** The pause between two parked keepalives. It batches events. */
-    private static final long PAUSE = 40 * Clock.MILLI;
+    static final long PAUSE = 40 * Clock.MILLI;
     private static final long IDLE = Duration.ofHours(1).toNanos();
 
     private final Session session;
@@ -56,7 +56,7 @@ final class Renewal {
 
     /** Does what is due next. Returns false when the session is over or can have no more users. */
     private boolean serve() throws InterruptedException {
-        long seen = session.changed.version();
+        long seen = session.renewalDue.version();
         boolean hasUsers = session.users() > 0;
         if (!hasUsers && session.isAbandoned()) {
             closeOwn();
@@ -69,14 +69,14 @@ final class Renewal {
         long now = session.clock.nanos();
         Lease lease = session.lease();
         if (!hasUsers) {
-            session.changed.await(seen, Math.min(IDLE, Clock.left(lease.deadline(), now)));
+            session.renewalDue.await(seen, Math.min(IDLE, Clock.left(lease.deadline(), now)));
         } else if (now >= parkAt) {
             poll(lease);
         } else if (now >= lease.renewAt()) {
             renew();
         } else {
             long wake = Math.min(parkAt, Math.min(lease.renewAt(), lease.deadline()));
-            session.changed.await(seen, Clock.left(wake, now));
+            session.renewalDue.await(seen, Clock.left(wake, now));
         }
         return true;
     }
@@ -92,7 +92,7 @@ final class Renewal {
     private boolean closeAfterLoss(Loss loss) throws InterruptedException {
         session.end(loss);
         if (session.users() > 0) {
-            session.changed.await(session.changed.version(), Duration.ofMillis(500).toNanos());
+            session.renewalDue.await(session.renewalDue.version(), Duration.ofMillis(500).toNanos());
             return true;
         }
         if (session.isOwn) {

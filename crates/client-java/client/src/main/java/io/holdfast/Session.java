@@ -28,8 +28,10 @@ final class Session {
     final Entries entries = new Entries();
     final Pending pending = new Pending();
     final NumberedCalls numbered = new NumberedCalls();
-    /** Fires after a change of the lease, the users or the entries. */
+    /** Fires after a change that the deadlines may need: of the lease or of the entries. */
     final Signal changed = new Signal();
+    /** Fires after a change that the renewal may need: of the lease or of the users. */
+    final Signal renewalDue = new Signal();
     private final AtomicReference<Lease> lease;
     private final AtomicInteger users = new AtomicInteger();
     private volatile boolean isAbandoned;
@@ -104,8 +106,11 @@ final class Session {
     Loss acknowledge(long countedFrom, long held) {
         Lease now = lease.updateAndGet(before ->
                 before.acknowledge(countedFrom, held, Numbers.jitter(), clock.nanos()));
-        changed.fire();
-        return now.loss(clock.nanos());
+        long read = clock.nanos();
+        // Most acknowledgements only extend the lease, and wake no thread.
+        changed.fireWithin(Clock.left(now.deadline(), read));
+        renewalDue.fireWithin(Clock.left(now.renewAt(), read));
+        return now.loss(read);
     }
 
     void renewalFailed(HoldfastException error) {
@@ -117,7 +122,12 @@ final class Session {
 
     void end(Loss loss) {
         lease.updateAndGet(before -> before.end(loss, clock.nanos()));
+        fireAll();
+    }
+
+    private void fireAll() {
         changed.fire();
+        renewalDue.fire();
     }
 
     /** Ends the session if the cluster answered that it has ended. */
@@ -140,12 +150,13 @@ final class Session {
 
     void addUser() {
         users.incrementAndGet();
-        changed.fire();
+        renewalDue.fireWithin(Renewal.PAUSE);
     }
 
     void removeUser() {
-        users.decrementAndGet();
-        changed.fire();
+        if (users.decrementAndGet() == 0) {
+            renewalDue.fireWithin(Renewal.PAUSE);
+        }
     }
 
     int users() {
@@ -155,7 +166,7 @@ final class Session {
     /** Records that the client will not use the session again: its threads end when its users are gone. */
     void abandon() {
         isAbandoned = true;
-        changed.fire();
+        fireAll();
     }
 
     boolean isAbandoned() {
@@ -166,7 +177,7 @@ final class Session {
     void finish() {
         isFinished = true;
         renewal.stop();
-        changed.fire();
+        fireAll();
     }
 
     boolean isFinished() {
@@ -191,6 +202,17 @@ final class Session {
     void lose(QueueEntry entry, Loss loss) {
         entry.limit(limits -> limits.lose(loss, clock.nanos()));
         changed.fire();
+    }
+
+    /** Stores entries whose waits end with the session. */
+    void add(List<QueueEntry> added) {
+        entries.add(added);
+        changed.fireWithin(CLOCK_CHECK);
+    }
+
+    /** Makes the deadlines count the limits of a new hold. */
+    void limitsChanged(QueueEntry entry) {
+        changed.fireWithin(Clock.left(entry.limits().next(), clock.nanos()));
     }
 
     /** The thread that reports each loss, and releases holds that the client ended. It ends with the session. */
@@ -265,7 +287,9 @@ final class Session {
 
     void forget(List<QueueEntry> released) {
         entries.remove(released);
-        changed.fire();
+        if (isAbandoned) {
+            changed.fire();
+        }
     }
 
     /** Releases entries in the background, until the outcome is certain. */

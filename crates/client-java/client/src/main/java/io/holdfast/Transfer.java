@@ -123,7 +123,7 @@ final class Transfer {
             throw new InvalidArgumentException("this program has a guard of " + lock + " already");
         }
         List<QueueEntry> entries = List.of(new QueueEntry(lock, options.owner, QueueEntry.TRANSFERRED, false));
-        session.entries.add(entries);
+        session.add(entries);
         try {
             Delivery delivery = HoldChange.once(session, entries.get(0), target -> target);
             Json grant = delivery.json();
