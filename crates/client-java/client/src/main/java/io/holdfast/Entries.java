@@ -14,7 +14,7 @@ final class Entries {
     }
 
     void remove(Collection<QueueEntry> entries) {
-        all.removeAll(entries);
+        entries.forEach(all::remove);
     }
 
     boolean isEmpty() {
@@ -31,7 +31,7 @@ final class Entries {
 
     /** The entries of one hold. */
     List<QueueEntry> ofHold(String lock, long token) {
-        return all.stream().filter(entry -> entry.covers(lock) && entry.holds(token)).toList();
+        return all.stream().filter(entry -> entry.holds(token) && entry.covers(lock)).toList();
     }
 
     /** The entries that wait for a grant of the lock, also by a conversion. */

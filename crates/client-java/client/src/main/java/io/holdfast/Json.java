@@ -169,7 +169,11 @@ final class Json {
                 throw bad("a string");
             }
             at++;
-            StringBuilder out = new StringBuilder();
+            int start = at;
+            while (peek() != '"' && text.charAt(at) >= ' ' && text.charAt(at) != '\\') {
+                at++;
+            }
+            StringBuilder out = new StringBuilder().append(text, start, at);
             while (peek() != '"') {
                 char c = text.charAt(at++);
                 if (c < ' ') {
@@ -218,11 +222,12 @@ final class Json {
 
         private Object number() {
             int start = at;
+            boolean isWhole = true;
             while (at < text.length() && "+-.eE0123456789".indexOf(text.charAt(at)) >= 0) {
+                isWhole &= ".eE".indexOf(text.charAt(at)) < 0;
                 at++;
             }
             String digits = text.substring(start, at);
-            boolean isWhole = digits.chars().noneMatch(c -> ".eE".indexOf(c) >= 0);
             try {
                 return isWhole ? (Object) Long.valueOf(digits) : Double.valueOf(digits);
             } catch (NumberFormatException e) {

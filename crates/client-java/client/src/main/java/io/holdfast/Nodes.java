@@ -39,17 +39,24 @@ final class Nodes {
 
     /** The nodes in the order in which a call tries them: the leader first, those that rest last. */
     List<Node> order(long now) {
-        List<Node> order = new ArrayList<>();
+        List<Node> order = new ArrayList<>(all.size());
         int first = preferred;
-        for (int turn = 0; turn < all.size(); turn++) {
-            order.add(all.get((first + turn) % all.size()));
-        }
         long led = leader;
+        boolean isKnown = false;
+        boolean hasResting = false;
+        for (int turn = 0; turn < all.size(); turn++) {
+            Node node = all.get((first + turn) % all.size());
+            order.add(node);
+            isKnown |= node.id == led;
+            hasResting |= node.rests(now);
+        }
         // While the address of the leader is unknown, an address without an answer may be the leader's.
-        boolean isKnown = order.stream().anyMatch(node -> node.id == led);
         long wanted = isKnown ? led : 0;
-        order.sort(Comparator.<Node, Boolean>comparing(node -> node.rests(now))
-                .thenComparing(node -> led != 0 && node.id != wanted));
+        boolean isInOrder = !hasResting && (led == 0 || order.get(0).id == wanted);
+        if (!isInOrder) {
+            order.sort(Comparator.<Node, Boolean>comparing(node -> node.rests(now))
+                    .thenComparing(node -> led != 0 && node.id != wanted));
+        }
         return order;
     }
 

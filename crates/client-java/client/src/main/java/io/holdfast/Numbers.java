@@ -1,6 +1,8 @@
 package io.holdfast;
 
 import java.security.SecureRandom;
+import java.util.HexFormat;
+import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.atomic.AtomicLong;
 
 /**
@@ -21,11 +23,11 @@ final class Numbers {
 
     /** A name with 64 random bits. */
     static String unique(String prefix) {
-        return String.format("%s-%016x", prefix, RANDOM.nextLong());
+        return prefix + "-" + HexFormat.of().toHexDigits(RANDOM.nextLong());
     }
 
-    /** A number from 0 to 255. */
+    /** A number from 0 to 255, which may be predictable. */
     static int jitter() {
-        return RANDOM.nextInt(256);
+        return ThreadLocalRandom.current().nextInt(256);
     }
 }

@@ -72,8 +72,11 @@ final class QueueEntry {
 
     /** Whether the entry is for a lock, or may be granted as the lock. */
     boolean covers(String other) {
+        if (lock.equals(other) || !isAnyShard) {
+            return lock.equals(other);
+        }
         int end = other.lastIndexOf('/');
-        return lock.equals(other) || isAnyShard && end > 0 && lock.equals(other.substring(0, end));
+        return end > 0 && lock.equals(other.substring(0, end));
     }
 
     Stage stage() {

@@ -1,7 +1,7 @@
 package io.holdfast;
 
+import java.util.ArrayList;
 import java.util.List;
-import java.util.Objects;
 
 /** Releases the holds of one guard. */
 final class Release {
@@ -9,13 +9,18 @@ final class Release {
 
     /** Releases holds of one acquire. With {@code isStrict}, throws also if the release is not confirmed. */
     static void of(List<Hold> holds, boolean isStrict) {
-        List<Hold> held = holds.stream().filter(hold -> !hold.isReleased()).toList();
+        List<Hold> held = new ArrayList<>(holds);
+        held.removeIf(Hold::isReleased);
         if (held.isEmpty()) {
             return;
         }
         Session session = held.get(0).session;
-        Loss before = held.stream().map(hold -> session.lossOf(hold.entry)).filter(Objects::nonNull).findFirst().orElse(null);
-        List<QueueEntry> entries = held.stream().map(hold -> hold.entry).toList();
+        List<QueueEntry> entries = new ArrayList<>(held.size());
+        Loss before = null;
+        for (Hold hold : held) {
+            entries.add(hold.entry);
+            before = before == null ? session.lossOf(hold.entry) : before;
+        }
         HoldfastException error = null;
         try {
             // A caller that lost the lock must not wait for a cluster that it may not reach.

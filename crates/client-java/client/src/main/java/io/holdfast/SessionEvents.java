@@ -68,12 +68,15 @@ final class SessionEvents {
     }
 
     private void deliver(Json event, long countedFrom) {
-        List<QueueEntry> entries = session.entries.ofHold(event.text("lock"), event.numberOr("token", 0));
         String kind = event.textOr("kind", "");
-        for (QueueEntry entry : entries) {
-            if (kind.equals("release-requested")) {
+        boolean isRequest = kind.equals("release-requested");
+        if (!isRequest && !kind.equals("lost")) {
+            return;
+        }
+        for (QueueEntry entry : session.entries.ofHold(event.text("lock"), event.numberOr("token", 0))) {
+            if (isRequest) {
                 session.requestRelease(entry, ReleaseRequest.read(event), countedFrom);
-            } else if (kind.equals("lost") && entry.stage() == QueueEntry.Stage.HELD) {
+            } else if (entry.stage() == QueueEntry.Stage.HELD) {
                 // A guard with a release or a conversion in progress gets the result from the call that changes it.
                 session.lose(entry, lossOf(entry, event));
             }
