@@ -15,22 +15,32 @@ import java.util.function.Supplier;
  * wall clock that is set forward then ends holds early, never late.
  */
 final class SystemClock implements Clock {
-    static final SystemClock INSTANCE = new SystemClock(System::nanoTime, outside());
+    static final SystemClock INSTANCE =
+            new SystemClock(System::nanoTime, () -> System.currentTimeMillis() * MILLI, outside());
 
     /** The uptime has a resolution of 10 ms, so a smaller lead shows no suspension. */
     private static final long LEAD_MIN = 30 * MILLI;
     private static final Path UPTIME = Path.of("/proc/uptime");
+    /** A suspension moves the wall clock against {@code nanoTime} at once, so without such a move no read is needed. */
+    private static final long MOVE_MIN = 10 * MILLI;
+    private static final long READ_AGAIN = 100 * MILLI;
+
+    /** The times at the last read of the outside clock. */
+    private record LastRead(long awake, long wall) {}
 
     private final LongSupplier awake;
+    private final LongSupplier wall;
     private final Supplier<OptionalLong> outside;
     private final long started;
     private final OptionalLong startedOutside;
     /** The longest observed lead of the outside clock; it never shrinks. */
     private final AtomicLong suspended = new AtomicLong();
+    private volatile LastRead lastRead;
 
     /** {@code outside} is empty if a read fails: then the last known lead counts. */
-    SystemClock(LongSupplier awake, Supplier<OptionalLong> outside) {
+    SystemClock(LongSupplier awake, LongSupplier wall, Supplier<OptionalLong> outside) {
         this.awake = awake;
+        this.wall = wall;
         this.outside = outside;
         this.started = awake.getAsLong();
         this.startedOutside = outside.get();
@@ -38,16 +48,27 @@ final class SystemClock implements Clock {
 
     @Override
     public long nanos() {
+        long now = awake.getAsLong();
+        long wallNow = wall.getAsLong();
+        LastRead last = lastRead;
+        boolean isKnown = last != null
+                && now - last.awake < READ_AGAIN
+                && Math.abs(wallNow - last.wall - (now - last.awake)) < MOVE_MIN;
+        if (!isKnown) {
+            readOutside();
+            lastRead = new LastRead(now, wallNow);
+        }
+        return now - started + suspended.get();
+    }
+
+    private void readOutside() {
         OptionalLong read = outside.get();
-        long passed = awake.getAsLong() - started;
-        long known = suspended.get();
         if (read.isPresent() && startedOutside.isPresent()) {
-            long lead = read.getAsLong() - startedOutside.getAsLong() - passed;
-            if (lead > known + LEAD_MIN) {
-                known = suspended.accumulateAndGet(lead, Math::max);
+            long lead = read.getAsLong() - startedOutside.getAsLong() - (awake.getAsLong() - started);
+            if (lead > suspended.get() + LEAD_MIN) {
+                suspended.accumulateAndGet(lead, Math::max);
             }
         }
-        return passed + known;
     }
 
     /** The uptime, or the wall clock of a system that has none. */

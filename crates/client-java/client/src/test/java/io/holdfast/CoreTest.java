@@ -111,7 +111,7 @@ class CoreTest {
     void aFailedReadOfTheUptimeKeepsTheKnownSuspensions() {
         AtomicLong awake = new AtomicLong(ms(1_000));
         AtomicReference<OptionalLong> uptime = new AtomicReference<>(OptionalLong.of(ms(50_000)));
-        SystemClock clock = new SystemClock(awake::get, uptime::get);
+        SystemClock clock = new SystemClock(awake::get, awake::get, uptime::get);
         awake.set(ms(2_000));
         uptime.set(OptionalLong.of(ms(61_000)));
         assertEquals(ms(11_000), clock.nanos(), "10 s of a suspension");
@@ -121,6 +121,37 @@ class CoreTest {
         awake.set(ms(4_000));
         uptime.set(OptionalLong.of(ms(73_000)));
         assertEquals(ms(23_000), clock.nanos());
+    }
+
+    @Test
+    void theClockReadsTheUptimeOnlyAfterAMoveOfTheWallClockOrATime() {
+        AtomicLong awake = new AtomicLong();
+        AtomicLong wall = new AtomicLong();
+        AtomicLong reads = new AtomicLong();
+        AtomicLong uptime = new AtomicLong();
+        SystemClock clock = new SystemClock(awake::get, wall::get, () -> {
+            reads.incrementAndGet();
+            return OptionalLong.of(uptime.get());
+        });
+        assertEquals(0, clock.nanos());
+        long first = reads.get();
+        awake.addAndGet(ms(99));
+        wall.addAndGet(ms(99));
+        assertEquals(ms(99), clock.nanos());
+        assertEquals(first, reads.get());
+        // A suspension of a minute.
+        wall.addAndGet(ms(60_000));
+        uptime.addAndGet(ms(60_099));
+        assertEquals(ms(60_099), clock.nanos());
+        assertEquals(first + 1, reads.get());
+        // Somebody set the wall clock back by the same time, and the uptime shows the next suspension.
+        wall.addAndGet(ms(-60_000));
+        assertEquals(ms(60_099), clock.nanos());
+        assertEquals(first + 2, reads.get());
+        uptime.addAndGet(ms(5_100));
+        awake.addAndGet(ms(100));
+        wall.addAndGet(ms(100));
+        assertEquals(ms(65_199), clock.nanos());
     }
 
     @Test
