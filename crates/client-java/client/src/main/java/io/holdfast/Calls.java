@@ -22,19 +22,21 @@ final class Calls {
     private static final long SEARCH_TIMEOUT = 1_000 * Clock.MILLI;
 
     final Transport transport;
+    final Background background;
     final Nodes nodes;
     final Clock clock;
     final long timeout;
 
-    Calls(Transport transport, Nodes nodes, Clock clock, long timeout) {
+    Calls(Transport transport, Background background, Nodes nodes, Clock clock, long timeout) {
         this.transport = transport;
+        this.background = background;
         this.nodes = nodes;
         this.clock = clock;
         this.timeout = timeout;
     }
 
     Calls withTimeout(long other) {
-        return new Calls(transport, nodes, clock, other);
+        return new Calls(transport, background, nodes, clock, other);
     }
 
     /** Sends a call that does not wait. An interrupt takes effect afterwards. */

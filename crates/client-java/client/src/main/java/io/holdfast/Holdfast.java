@@ -35,7 +35,7 @@ public final class Holdfast implements AutoCloseable {
         SSLContext tls = needsTls ? Tls.context(options.ca, options.certificate, options.key) : Tls.unused();
         Transport transport = new Transport(tls, options.accessToken);
         Nodes nodes = new Nodes(bases, Numbers.jitter());
-        this.calls = new Calls(transport, nodes, Clock.system(), Acquire.nanos(options.requestTimeout));
+        this.calls = new Calls(transport, background, nodes, Clock.system(), Acquire.nanos(options.requestTimeout));
         this.metrics = options.metrics;
         this.sessions = new Sessions(
                 new ForSessions(), options.session, options.sessionPrefix, options.ttl, options.labels);
@@ -268,6 +268,7 @@ public final class Holdfast implements AutoCloseable {
     public void close() {
         isClosed = true;
         sessions.close();
+        calls.transport.close();
     }
 
     boolean isClosed() {

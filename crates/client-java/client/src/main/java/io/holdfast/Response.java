@@ -1,8 +1,5 @@
 package io.holdfast;
 
-import java.net.http.HttpHeaders;
-import java.net.http.HttpResponse;
-
 /**
  * A complete answer of a node.
  *
@@ -10,18 +7,14 @@ import java.net.http.HttpResponse;
  * @param headers the headers
  * @param body the body
  */
-record Response(int status, HttpHeaders headers, byte[] body) {
-    static Response of(HttpResponse<byte[]> answer) {
-        return new Response(answer.statusCode(), answer.headers(), answer.body());
-    }
-
+record Response(int status, Headers headers, byte[] body) {
     boolean isSuccess() {
         return status >= 200 && status < 300;
     }
 
     /** The value of a header, or null. */
     String header(String name) {
-        return headers.firstValue(name).orElse(null);
+        return headers.first(name);
     }
 
     Json json() {

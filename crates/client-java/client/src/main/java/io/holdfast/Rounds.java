@@ -1,5 +1,6 @@
 package io.holdfast;
 
+import java.io.IOException;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Deque;
@@ -7,13 +8,14 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.BlockingQueue;
-import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.Callable;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 
 /**
  * The rounds of one call over the nodes, until one answers or the time of the call is over. Runs in the thread of the
- * caller.
+ * caller, which also sends the request and reads the answer while the call is at one node with an open connection.
+ * Background threads open connections, send pings, and have the requests of a call that is at several nodes.
  *
  * <p>A call with harmless copies goes to the next node after a third of a second without an answer. Any other call is at
  * one node at a time, and that node gets pings. Bounds: one request in flight at each node.
@@ -49,17 +51,25 @@ final class Rounds {
     private static final long PING_FIRST = 400 * Clock.MILLI;
     private static final long PING_MAX = 15_000 * Clock.MILLI;
     private static final long PING_TIMEOUT = 600 * Clock.MILLI;
+    private static final long CONNECT_TIMEOUT = 1_000 * Clock.MILLI;
+    /** A larger body may be more than the system takes before the node reads. */
+    private static final int BODY_HERE_MAX = 8 * 1024;
 
     /** A request without an answer so far. */
     private final class Copy {
         final Node node;
         final long sent;
         final long until;
-        final CompletableFuture<?> request;
+        final Request request;
+        /** Whether a background thread opens the connection or waits for the answer. */
+        boolean isInBackground;
+        /** The end of the time to connect; {@link Long#MAX_VALUE} with a connection. */
+        long openUntil = Long.MAX_VALUE;
         int pingsLeft;
         long pingAt;
         long pingInterval = PING_FIRST;
-        boolean isPinging;
+        /** The ping without an answer so far, or null. */
+        Request ping;
 
         Copy(Node node, long now) {
             this.node = node;
@@ -67,14 +77,17 @@ final class Rounds {
             this.until = Math.min(Clock.plus(now, budget.perNode), budget.until);
             this.pingsLeft = nodes.count() == 1 ? 0 : pings();
             this.pingAt = pingsLeft == 0 ? Long.MAX_VALUE : now + PING_FIRST;
-            var answer = transport.send(node.base, call);
-            this.request = answer;
-            answer.whenComplete((response, thrown) -> events.add(() -> finished(this, response, thrown)));
+            this.request = transport.request(node.base, call);
+        }
+
+        long wakeAt() {
+            return Math.min(openUntil, Math.min(until, pingAt));
         }
     }
 
     private final Calls calls;
     private final Transport transport;
+    private final Background background;
     private final Nodes nodes;
     private final Clock clock;
     private final Call call;
@@ -85,6 +98,8 @@ final class Rounds {
     private final Deque<Node> untried = new ArrayDeque<>();
     private final List<Copy> inFlight = new ArrayList<>();
     private final Map<Node, String> failures = new LinkedHashMap<>();
+    /** The copy whose answer the thread of the caller reads, or null. */
+    private volatile Copy here;
     private boolean isStarted;
     private long startAt;
     private long pause = PAUSE_MIN;
@@ -96,6 +111,7 @@ final class Rounds {
     Rounds(Calls calls, Call call, Budget budget, Route route, Stop stop) {
         this.calls = calls;
         this.transport = calls.transport;
+        this.background = calls.background;
         this.nodes = calls.nodes;
         this.clock = calls.clock;
         this.call = call;
@@ -110,7 +126,13 @@ final class Rounds {
     /** Runs until there is a result. An interrupt cancels the requests. */
     Delivery run() throws InterruptedException {
         if (stop != null) {
-            stop.whenFired(() -> events.add(() -> result = Delivery.stopped()));
+            stop.whenFired(() -> {
+                events.add(() -> result = Delivery.stopped());
+                Copy copy = here;
+                if (copy != null) {
+                    copy.request.cancel();
+                }
+            });
         }
         try {
             while (result == null) {
@@ -134,9 +156,11 @@ final class Rounds {
         }
         long wake = mayStart ? startAt : Long.MAX_VALUE;
         for (Copy copy : inFlight) {
-            wake = Math.min(wake, Math.min(copy.until, copy.pingAt));
+            wake = Math.min(wake, copy.wakeAt());
         }
-        Runnable event = events.poll(Clock.left(wake, now), TimeUnit.NANOSECONDS);
+        long left = Clock.left(wake, now);
+        boolean isHere = inFlight.size() == 1 && !inFlight.get(0).isInBackground;
+        Runnable event = isHere ? answerHere(inFlight.get(0), left) : events.poll(left, TimeUnit.NANOSECONDS);
         if (event != null) {
             event.run();
         } else {
@@ -163,22 +187,86 @@ final class Rounds {
         if (!inFlight.isEmpty()) {
             nodes.copied();
         }
+        Copy copy = new Copy(node, now);
         node.waiting.addAndGet(route == Route.COPIED || route == Route.PARKED ? 0 : 1);
-        inFlight.add(new Copy(node, now));
+        inFlight.add(copy);
+        if (!copy.request.isOpen()) {
+            open(copy, now);
+        }
+        answerInBackgroundIfMany();
         isStarted = true;
         startAt = now + nodes.copyAfter();
+    }
+
+    /** A background thread connects, because the resolution of a name has no time limit and no interrupt. */
+    private void open(Copy copy, long now) {
+        copy.openUntil = now + CONNECT_TIMEOUT;
+        inBackground(copy, () -> {
+            copy.request.open();
+            return () -> opened(copy);
+        });
+    }
+
+    private void opened(Copy copy) {
+        copy.openUntil = Long.MAX_VALUE;
+        copy.isInBackground = false;
+        answerInBackgroundIfMany();
+    }
+
+    /** The thread of the caller waits for one answer only, and a node that does not read must not block it. */
+    private void answerInBackgroundIfMany() {
+        if (inFlight.size() > 1 || call.body().length > BODY_HERE_MAX) {
+            inFlight.stream().filter(copy -> !copy.isInBackground).forEach(copy -> inBackground(copy, () -> {
+                Response response = copy.request.answer(Long.MAX_VALUE);
+                return () -> finished(copy, response, null);
+            }));
+        }
+    }
+
+    private void inBackground(Copy copy, Callable<Runnable> work) {
+        copy.isInBackground = true;
+        background.run(() -> {
+            try {
+                events.add(work.call());
+            } catch (Exception e) {
+                events.add(() -> finished(copy, null, e));
+            }
+        });
+    }
+
+    /** Waits for the answer in this thread. Returns what follows from it, or null after {@code nanos}. */
+    private Runnable answerHere(Copy copy, long nanos) throws InterruptedException {
+        here = copy;
+        try {
+            Response response = events.isEmpty() ? copy.request.answer(nanos) : null;
+            return response == null ? events.poll() : () -> finished(copy, response, null);
+        } catch (IOException e) {
+            if (Thread.interrupted()) {
+                throw new InterruptedException();
+            }
+            Runnable event = events.poll();
+            return event == null ? () -> finished(copy, null, e) : event;
+        } finally {
+            here = null;
+        }
     }
 
     /** Ends a request and its connection, if it has no answer. */
     private void end(Copy copy) {
         copy.node.waiting.addAndGet(route == Route.COPIED || route == Route.PARKED ? 0 : -1);
-        copy.request.cancel(true);
+        copy.request.cancel();
+        if (copy.ping != null) {
+            copy.ping.cancel();
+        }
     }
 
     private void checkTimes(long now) {
         for (Copy copy : List.copyOf(inFlight)) {
             if (now >= copy.until) {
                 silent(copy, "no answer in time", now);
+            } else if (now >= copy.openUntil) {
+                copy.request.cancel();
+                finished(copy, null, new Request.NotSentException("connect timed out"));
             } else if (now >= copy.pingAt) {
                 ping(copy, now);
             }
@@ -186,28 +274,46 @@ final class Rounds {
     }
 
     private void ping(Copy copy, long now) {
-        if (copy.isPinging) {
+        if (copy.ping != null) {
             silent(copy, "the node stopped answering", now);
         } else if (copy.node.answeredWithin(copy.pingInterval, now)) {
             schedulePing(copy, now);
         } else {
-            copy.isPinging = true;
+            Request ping = transport.request(copy.node.base, PING);
+            copy.ping = ping;
             copy.pingAt = now + PING_TIMEOUT;
-            transport.send(copy.node.base, PING).whenComplete((response, thrown) -> events.add(() -> pinged(copy, thrown)));
+            background.run(() -> {
+                boolean isAnswered = isAnswered(ping);
+                events.add(() -> pinged(copy, isAnswered));
+                if (!isAnswered) {
+                    copy.request.cancel();
+                }
+            });
         }
     }
 
-    private void pinged(Copy copy, Throwable thrown) {
+    private static boolean isAnswered(Request ping) {
+        try {
+            if (!ping.isOpen()) {
+                ping.open();
+            }
+            return ping.answer(Long.MAX_VALUE) != null;
+        } catch (IOException e) {
+            return false;
+        }
+    }
+
+    private void pinged(Copy copy, boolean isAnswered) {
         long now = clock.nanos();
         if (!inFlight.contains(copy)) {
             return;
         }
-        copy.isPinging = false;
-        if (thrown != null) {
-            silent(copy, "the node stopped answering", now);
-        } else {
+        copy.ping = null;
+        if (isAnswered) {
             copy.node.answered(now);
             schedulePing(copy, now);
+        } else {
+            silent(copy, "the node stopped answering", now);
         }
     }
 

@@ -1,60 +1,62 @@
 package io.holdfast;
 
-import java.net.ConnectException;
 import java.net.URI;
-import java.net.http.HttpClient;
-import java.net.http.HttpConnectTimeoutException;
-import java.net.http.HttpRequest;
-import java.net.http.HttpResponse;
-import java.nio.channels.UnresolvedAddressException;
-import java.time.Duration;
-import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.CompletionException;
+import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
 import javax.net.ssl.SSLContext;
 
 /**
- * HTTP to one node: one request, and the facts that decide whether a retry is safe. It follows no redirect and uses no
- * proxy, because both would hide which node answered.
+ * HTTP/1.1 to the nodes, and the facts that decide whether a retry is safe. It follows no redirect and uses no proxy,
+ * because both would hide which node answered. It has no threads: its callers' threads do the I/O.
  */
 final class Transport {
-    private static final Duration CONNECT_TIMEOUT = Duration.ofSeconds(1);
-
-    private final HttpClient http;
+    private final SSLContext tls;
     private final AccessToken accessToken;
+    private final Map<String, ConnectionPool> pools = new ConcurrentHashMap<>();
+    private volatile boolean isClosed;
 
     /** The access token may be null. */
     Transport(SSLContext tls, AccessToken accessToken) {
-        this.http = HttpClient.newBuilder()
-                .version(HttpClient.Version.HTTP_1_1)
-                .followRedirects(HttpClient.Redirect.NEVER)
-                .proxy(HttpClient.Builder.NO_PROXY)
-                .connectTimeout(CONNECT_TIMEOUT)
-                .sslContext(tls)
-                .build();
+        this.tls = tls;
         this.accessToken = accessToken;
     }
 
-    /** Sends a request. Cancelling the result closes its connection. */
-    CompletableFuture<Response> send(String base, Call call) {
-        var body = call.body().length == 0
-                ? HttpRequest.BodyPublishers.noBody()
-                : HttpRequest.BodyPublishers.ofByteArray(call.body());
-        HttpRequest.Builder request = HttpRequest.newBuilder(URI.create(base + call.target()))
-                .method(call.method(), body)
-                .setHeader("User-Agent", "holdfast-java/0.1");
+    /** Prepares a request, with an idle connection to the node if there is one. Sends nothing. */
+    Request request(String base, Call call) {
+        ConnectionPool pool = pools.computeIfAbsent(base, key -> new ConnectionPool(URI.create(key), tls));
+        if (isClosed) {
+            pool.close();
+        }
+        return new Request(pool, bytesOf(pool.host(), call));
+    }
+
+    private byte[] bytesOf(String host, Call call) {
+        StringBuilder head = new StringBuilder(512);
+        head.append(call.method()).append(' ').append(call.target()).append(" HTTP/1.1\r\n");
+        addHeader(head, "Host", host);
+        addHeader(head, "User-Agent", "holdfast-java/0.1");
         String credential = accessToken == null ? null : accessToken.header();
         if (credential != null) {
-            request.setHeader("Authorization", credential);
+            addHeader(head, "Authorization", credential);
         }
-        call.headers().forEach(request::setHeader);
-        var answer = http.sendAsync(request.build(), HttpResponse.BodyHandlers.ofByteArray());
-        CompletableFuture<Response> result = answer.thenApply(Response::of);
-        result.whenComplete((response, thrown) -> {
-            if (result.isCancelled()) {
-                answer.cancel(true);
-            }
-        });
-        return result;
+        call.headers().forEach((name, value) -> addHeader(head, name, value));
+        int length = call.body().length;
+        if (length > 0 || call.method().equals("PUT") || call.method().equals("POST")) {
+            addHeader(head, "Content-Length", String.valueOf(length));
+        }
+        byte[] start = head.append("\r\n").toString().getBytes(StandardCharsets.ISO_8859_1);
+        byte[] bytes = Arrays.copyOf(start, start.length + length);
+        System.arraycopy(call.body(), 0, bytes, start.length, length);
+        return bytes;
+    }
+
+    private static void addHeader(StringBuilder head, String name, String value) {
+        if (value.chars().anyMatch(Character::isISOControl)) {
+            throw new InvalidArgumentException("the header " + name + " would contain a control character");
+        }
+        head.append(name).append(": ").append(value).append("\r\n");
     }
 
     /** Reads the file of the access token at the next request. Returns false if the token is not from a file. */
@@ -66,19 +68,14 @@ final class Transport {
         return mayChange;
     }
 
-    static Outcome failed(String base, Throwable thrown) {
-        Throwable cause = thrown instanceof CompletionException && thrown.getCause() != null
-                ? thrown.getCause() : thrown;
+    static Outcome failed(String base, Throwable cause) {
         String reason = base + ": " + (cause.getMessage() == null ? cause.getClass().getSimpleName() : cause.getMessage());
-        return isBeforeRequest(cause) ? Outcome.notDone(reason) : Outcome.mayBeDone(reason);
+        return cause instanceof Request.NotSentException ? Outcome.notDone(reason) : Outcome.mayBeDone(reason);
     }
 
-    /** Whether the node certainly did not receive the request. */
-    private static boolean isBeforeRequest(Throwable cause) {
-        return cause instanceof ConnectException
-                || cause instanceof HttpConnectTimeoutException
-                || cause instanceof UnresolvedAddressException
-                || cause instanceof javax.net.ssl.SSLHandshakeException
-                || cause.getCause() != null && cause.getCause() != cause && isBeforeRequest(cause.getCause());
+    /** Closes the idle connections. Those of calls in progress are closed after their answers. */
+    void close() {
+        isClosed = true;
+        pools.values().forEach(ConnectionPool::close);
     }
 }

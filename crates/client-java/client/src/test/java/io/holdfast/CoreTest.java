@@ -8,8 +8,6 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
-import java.net.ConnectException;
-import java.net.http.HttpHeaders;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -18,7 +16,6 @@ import java.time.Duration;
 import java.util.List;
 import java.util.Map;
 import java.util.OptionalLong;
-import java.util.concurrent.CompletionException;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.stream.Stream;
@@ -209,7 +206,7 @@ class CoreTest {
     }
 
     private static Outcome answer(int status, String body) {
-        HttpHeaders headers = HttpHeaders.of(Map.of("Holdfast-Request-Id", List.of("r1")), (name, value) -> true);
+        Headers headers = new Headers().add("holdfast-request-id", "r1");
         return Outcome.of("http://a:1", new Response(status, headers, body.getBytes(StandardCharsets.UTF_8)));
     }
 
@@ -232,7 +229,7 @@ class CoreTest {
         assertEquals(-1, over.newest("request-over"));
         assertEquals("r1", over.requestId());
         assertFalse(over.retryable());
-        assertEquals(Outcome.Kind.NOT_DONE, Transport.failed("b", new CompletionException(new ConnectException())).kind());
+        assertEquals(Outcome.Kind.NOT_DONE, Transport.failed("b", new Request.NotSentException("refused")).kind());
         assertEquals(Outcome.Kind.MAY_BE_DONE, Transport.failed("b", new IOException("closed")).kind());
     }
 
@@ -244,8 +241,7 @@ class CoreTest {
         assertEquals(List.of("c", "a", "b"), bases(nodes.order(ms(999))));
         assertEquals(List.of("b", "c", "a"), bases(nodes.order(ms(1_000))));
         Node a = nodes.order(ms(1_000)).get(2);
-        HttpHeaders headers =
-                HttpHeaders.of(Map.of("Holdfast-Node", List.of("3"), "Holdfast-Leader", List.of("3")), (n, v) -> true);
+        Headers headers = new Headers().add("holdfast-node", "3").add("holdfast-leader", "3");
         nodes.learn(a, new Response(200, headers, new byte[0]));
         assertEquals("a", nodes.order(ms(1_000)).get(0).base);
         a.waiting.incrementAndGet();
