@@ -104,7 +104,7 @@ fn forever_repeats_the_candidacy_until_a_signal_or_a_failed_start() {
     let dir = tempfile::tempdir().unwrap();
     let flag = dir.path().join("again");
     let script = format!(
-        "echo $HOLDFAST_ELECTION $HOLDFAST_TOKEN $$; test -e {0} || {{ touch {0}; exit 7; }}; while :; do sleep 0.05; done",
+        "echo $HOLDFAST_ELECTION $HOLDFAST_TOKEN $$; test -e {0} || {{ touch {0}; exit 127; }}; while :; do sleep 0.05; done",
         flag.display()
     );
     let mut program = stand(&cluster, "a", &["--forever", "--ttl", "2s"], &script);

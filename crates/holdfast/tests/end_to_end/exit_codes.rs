@@ -159,6 +159,20 @@ fn the_minimum_hold_of_a_command_that_never_ran_does_not_count() {
     );
 }
 
+/// The exit codes of shells for a command that did not start are ordinary codes of a command that ran.
+#[test]
+fn the_minimum_hold_of_a_command_that_ran_counts_whatever_its_exit_code() {
+    let cluster = one();
+    for code in [126, 127] {
+        let (lock, script) = (format!("job{code}"), format!("echo ran; exit {code}"));
+        let line = ["run", &lock, "--try", "--min-hold", "10m", "--", "sh", "-c", &script];
+        let end = cluster.client(&line);
+        assert_eq!((end.code, end.stdout.as_str()), (Some(code), "ran\n"), "{}", end.stderr);
+        let again = cluster.client(&line);
+        assert_eq!((again.code, again.stdout.as_str()), (Some(75), ""), "{}", again.stderr);
+    }
+}
+
 #[test]
 fn a_forced_unlock_ends_a_minimum_hold_and_a_cooldown() {
     let cluster = one();

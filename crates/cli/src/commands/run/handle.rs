@@ -213,7 +213,10 @@ impl CommandWatchdog {
                 self.kill_watchdog();
             }
             match tokio::time::timeout(SCAN_INTERVAL, self.next()).await {
-                Ok(Some(WatchdogReport::Ended { status: ended })) => {
+                Ok(Some(
+                    WatchdogReport::Ended { status: ended }
+                    | WatchdogReport::NotExecuted { status: ended },
+                )) => {
                     status = Some(ended);
                     self.command = None;
                 }

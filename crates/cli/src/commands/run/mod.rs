@@ -17,13 +17,13 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use holdfast_client::MultiGuard;
+use holdfast_client::{Error, MultiGuard};
 use nix::sys::signal::Signal;
 
 use self::handle::CommandWatchdog;
 use self::supervise::{CommandEnd, Supervision};
 use super::acquire::{AcquireArgs, Acquirer, lost_locks};
-use super::child::{NOT_STARTED, exit_code};
+use super::child::exit_code;
 use crate::arguments::{NodesArgs, duration};
 use crate::exit::CommandFailure;
 use crate::output::write_stderr;
@@ -139,8 +139,7 @@ pub(super) async fn run_forever(args: &RunArgs) -> Result<(), CommandFailure> {
         let (end, round) = run_once(args, &mut signals).await;
         held_before |= round != RunRound::NotHeld;
         match &end {
-            Err(CommandFailure::Code(code, _)) if NOT_STARTED.contains(code) => return end,
-            _ if round == RunRound::Signalled || !held_before => return end,
+            _ if round.is_last() || !held_before => return end,
             Err(CommandFailure::Unauthenticated(_)) if rejected => {}
             Err(stop) if !stop.is_silent() => write_stderr(&format!("holdfast: {stop}")),
             Ok(()) | Err(_) => {}
@@ -158,8 +157,17 @@ pub(super) async fn run_forever(args: &RunArgs) -> Result<(), CommandFailure> {
 enum RunRound {
     NotHeld,
     Held,
+    /// The command could not be started.
+    NotStarted,
     /// A signal requested the end of the whole program.
     Signalled,
+}
+
+impl RunRound {
+    /// Whether `--forever` ends after this round.
+    fn is_last(self) -> bool {
+        matches!(self, Self::NotStarted | Self::Signalled)
+    }
 }
 
 /// Acquires the lock, runs the command, releases the lock.
@@ -197,8 +205,12 @@ async fn run_once(
         Ok(mut command) => (Ok(command.run().await), command.stop_received()),
         Err(stop) => (Err(stop), false),
     };
-    let is_alive = matches!(end, Ok(CommandEnd::Alive(_)));
-    let round = if stop_received || is_alive { RunRound::Signalled } else { RunRound::Held };
+    let round = match end {
+        _ if stop_received => RunRound::Signalled,
+        Ok(CommandEnd::Alive(_)) => RunRound::Signalled,
+        Ok(CommandEnd::NotStarted(_)) => RunRound::NotStarted,
+        Ok(CommandEnd::Exited(_) | CommandEnd::Killed(_)) | Err(_) => RunRound::Held,
+    };
     let end = finish(args, guard, &acquirer, end).await;
     stderr::flush();
     (with_lost_exit(args, end), round)
@@ -214,16 +226,11 @@ async fn finish(
     let names = args.acquire.names();
     let end = match end {
         Ok(CommandEnd::Exited(status)) => {
-            let code = status.code().and_then(|code| u8::try_from(code).ok());
-            let released = match code {
-                Some(code) if NOT_STARTED.contains(&code) => acquirer.release_unused(guard).await,
-                Some(_) | None => acquirer.release(guard).await,
-            };
-            if let Err(error) = released {
-                write_stderr(&format!(
-                    "holdfast: {names} may not be released, it is free when its ttl expires: {error}"
-                ));
-            }
+            warn_unless_released(&names, acquirer.release(guard).await);
+            return exit_code(status);
+        }
+        Ok(CommandEnd::NotStarted(status)) => {
+            warn_unless_released(&names, acquirer.release_unused(guard).await);
             return exit_code(status);
         }
         Ok(CommandEnd::Alive(processes)) => {
@@ -241,6 +248,14 @@ async fn finish(
     // The command has ended, so a release is safe, even if the lock is already lost.
     acquirer.release_lost(guard).await;
     Err(end)
+}
+
+fn warn_unless_released(names: &str, released: Result<(), Error>) {
+    if let Err(error) = released {
+        write_stderr(&format!(
+            "holdfast: {names} may not be released, it is free when its ttl expires: {error}"
+        ));
+    }
 }
 
 #[cfg(test)]

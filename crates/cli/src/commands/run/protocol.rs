@@ -1,8 +1,11 @@
 //! The messages between `holdfast run` and its watchdog: one JSON document a line, through two pipes.
 
-use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::os::unix::fs::OpenOptionsExt as _;
 
 use holdfast_client::Moment;
+use nix::fcntl::OFlag;
+use serde::{Deserialize, Serialize};
 
 /// A message of `run` to the watchdog.
 #[derive(Debug, Serialize, Deserialize)]
@@ -36,6 +39,10 @@ pub(super) enum WatchdogReport {
     Ended {
         status: i32,
     },
+    /// The launcher could not execute the command, and ended with the exit code of shells; `status` is as of `wait(2)`.
+    NotExecuted {
+        status: i32,
+    },
     /// No descendant is left since this time, in milliseconds of [`Moment`].
     Gone {
         ms: u64,
@@ -57,6 +64,16 @@ impl CommandEnvironment {
     pub(super) fn env(&mut self, name: impl Into<String>, value: impl Into<String>) {
         self.set.push((name.into(), value.into()));
     }
+}
+
+/// Opens a pipe that the parent left open for this process under this number, and closes the number, so that the
+/// command does not inherit it.
+pub(super) fn inherited(number: i32, is_written: bool) -> std::io::Result<File> {
+    let mut options = File::options();
+    options.read(!is_written).write(is_written).custom_flags(OFlag::O_NONBLOCK.bits());
+    let file = options.open(format!("/proc/self/fd/{number}"))?;
+    nix::unistd::close(number)?;
+    Ok(file)
 }
 
 /// Formats a message with its line end.

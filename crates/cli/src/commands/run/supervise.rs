@@ -33,6 +33,8 @@ const TERMINAL_CHECK: Duration = Duration::from_millis(200);
 pub(super) enum CommandEnd {
     /// The command exited by itself, or after a signal of another process.
     Exited(ExitStatus),
+    /// The command could not be executed; the status has the exit code of shells.
+    NotStarted(ExitStatus),
     /// This process killed the command because of a loss.
     Killed(KilledCommand),
     /// The command is not dead: a process of another user, or one that waits for a device. The text names it.
@@ -227,6 +229,11 @@ impl<'run> Supervision<'run> {
                     return Some(CommandEnd::Exited(status));
                 }
                 self.stop.command_ended(self.args.command.grace, Moment::now());
+            }
+            Some(WatchdogReport::NotExecuted { status }) => {
+                self.take_terminal_back();
+                self.watchdog.command_ended();
+                return Some(CommandEnd::NotStarted(ExitStatus::from_raw(status)));
             }
             Some(WatchdogReport::Stopped { signal }) => self.stop_with_command(signal),
             Some(WatchdogReport::Gone { ms }) => {

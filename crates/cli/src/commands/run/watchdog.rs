@@ -9,8 +9,8 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::io::{Read as _, Write as _};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 use std::time::Duration;
@@ -18,11 +18,11 @@ use std::time::Duration;
 use clap::Parser;
 use holdfast_client::Moment;
 use nix::errno::Errno;
-use nix::fcntl::OFlag;
+use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
 use nix::sys::prctl;
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
-use nix::unistd::Pid;
+use nix::unistd::{Pid, pipe2};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::net::unix::pipe;
 use tokio::signal::unix::{SignalKind, signal};
@@ -31,7 +31,7 @@ use super::descendants::{WATCHDOG_NAME, kill_listed, live_descendants, without_n
 use super::launcher::LAUNCHER;
 use super::orphan::ReleaseCall;
 use super::protocol::{
-    CommandEnvironment, WatchdogOrder, WatchdogReport, from_ms, line, parse, to_ms,
+    CommandEnvironment, WatchdogOrder, WatchdogReport, from_ms, inherited, line, parse, to_ms,
 };
 use crate::arguments::CredentialArgs;
 use crate::exit::CommandFailure;
@@ -99,16 +99,6 @@ pub(crate) async fn watchdog(args: WatchdogArgs) -> Result<(), CommandFailure> {
     Ok(())
 }
 
-/// Opens a pipe that `run` left open for this process under this number, and closes the number, so that the command
-/// does not inherit it.
-fn inherited(number: i32, is_written: bool) -> std::io::Result<File> {
-    let mut options = File::options();
-    options.read(!is_written).write(is_written).custom_flags(OFlag::O_NONBLOCK.bits());
-    let file = options.open(format!("/proc/self/fd/{number}"))?;
-    nix::unistd::close(number)?;
-    Ok(file)
-}
-
 /// The state of the watchdog process.
 #[derive(Debug)]
 struct WatchdogProcess {
@@ -121,6 +111,8 @@ struct WatchdogProcess {
     /// The command; `None` before its start and after its end.
     command: Option<Pid>,
     was_started: bool,
+    /// The launcher writes a byte into this pipe if it cannot execute the command.
+    not_executed: Option<File>,
 }
 
 impl WatchdogProcess {
@@ -134,6 +126,7 @@ impl WatchdogProcess {
             kill_at: None,
             command: None,
             was_started: false,
+            not_executed: None,
         }
     }
 
@@ -150,7 +143,9 @@ impl WatchdogProcess {
             }
             Some(WatchdogOrder::Start { environment, grace_ms }) => {
                 self.grace = Duration::from_millis(grace_ms);
-                let started = self.start(&environment);
+                let started = self.start(&environment).unwrap_or_else(|error| {
+                    WatchdogReport::NotStarted { errno: error.raw_os_error().unwrap_or(0) }
+                });
                 self.report(started);
             }
             None => {}
@@ -158,24 +153,22 @@ impl WatchdogProcess {
     }
 
     /// Starts the command in the process group of `run`, so that it is in the foreground of the terminal if `run` is.
-    fn start(&mut self, environment: &CommandEnvironment) -> WatchdogReport {
+    fn start(&mut self, environment: &CommandEnvironment) -> std::io::Result<WatchdogReport> {
+        let (not_executed, pipe_there) = pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK)?;
+        fcntl(&pipe_there, FcntlArg::F_SETFD(FdFlag::empty()))?;
         let mut command = Command::new(OWN_PROGRAM);
         command.arg0("holdfast").arg(LAUNCHER).arg(std::process::id().to_string());
-        command.args(&self.args.command);
+        command.arg(pipe_there.as_raw_fd().to_string()).args(&self.args.command);
         for name in &environment.removed {
             command.env_remove(name);
         }
-        let child =
-            match command.envs(environment.set.iter().map(|(name, value)| (name, value))).spawn() {
-                Ok(child) => child,
-                Err(error) => {
-                    return WatchdogReport::NotStarted { errno: error.raw_os_error().unwrap_or(0) };
-                }
-            };
+        let set = environment.set.iter().map(|(name, value)| (name, value));
+        let child = command.envs(set).spawn()?;
         let id = i32::try_from(child.id()).unwrap_or(0);
         self.command = Some(Pid::from_raw(id));
         self.was_started = true;
-        WatchdogReport::Started { id }
+        self.not_executed = Some(File::from(not_executed));
+        Ok(WatchdogReport::Started { id })
     }
 
     /// Reaps all ended children, and reports the end of the command and of its last descendant. Returns `true` if no
@@ -208,7 +201,11 @@ impl WatchdogProcess {
     fn ended(&mut self, id: Pid, status: i32) {
         if Some(id) == self.command {
             self.command = None;
-            self.report(WatchdogReport::Ended { status });
+            let not_executed = self.not_executed.take().map(|mut pipe| pipe.read(&mut [0]));
+            self.report(match not_executed {
+                Some(Ok(1)) => WatchdogReport::NotExecuted { status },
+                Some(Ok(_) | Err(_)) | None => WatchdogReport::Ended { status },
+            });
         }
     }
 
