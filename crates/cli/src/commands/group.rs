@@ -4,11 +4,12 @@
 
 use std::convert::Infallible;
 use std::ffi::OsString;
+use std::pin::pin;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use holdfast_client::ClientBuilder;
-use holdfast_client::recipes::{Group, Membership};
+use holdfast_client::recipes::Membership;
+use holdfast_client::{Client, ClientBuilder, Loss};
 use holdfast_types::SessionName;
 use nix::unistd::Pid;
 use serde::Serialize;
@@ -94,37 +95,107 @@ async fn ls(RecipeArgs { name, cluster }: &RecipeArgs) -> Result<(), CommandFail
 
 async fn join(args: &GroupJoinArgs) -> Result<(), CommandFailure> {
     let mut signals = StopSignals::install().map_err(CommandFailure::failed)?;
-    let session = match &args.session {
-        Some(session) => {
-            OuterLocks::live_session(&args.group.cluster.client()?, session.clone()).await?
+    let mut member = Member::default();
+    let result = stay_member(args, &mut member, &mut signals).await;
+    member.leave().await;
+    result
+}
+
+async fn stay_member(
+    args: &GroupJoinArgs,
+    member: &mut Member,
+    signals: &mut StopSignals,
+) -> Result<(), CommandFailure> {
+    member.join(args).await?;
+    match args.command.as_slice() {
+        [] => until_signal(args, member, signals).await,
+        _ => while_command(args, member, signals).await,
+    }
+}
+
+/// The membership of this process, with the client of its session.
+#[derive(Debug, Default)]
+struct Member {
+    client: Option<Client>,
+    membership: Option<Membership>,
+}
+
+impl Member {
+    /// Joins with a new client: a client does not open a named session again that has ended.
+    async fn join(&mut self, args: &GroupJoinArgs) -> Result<(), CommandFailure> {
+        let client = client_of_member(args).await?;
+        let group = client.group(args.group.name.as_str());
+        self.client = Some(client);
+        self.membership = Some(group.join(&args.value).await?);
+        Ok(())
+    }
+
+    /// Leaves the group, and closes a session that the client opened. If no node answers in time, the member leaves when
+    /// its session ends.
+    async fn leave(&mut self) {
+        let (membership, client) = (self.membership.take(), self.client.take());
+        let leave = async {
+            if let Some(membership) = membership {
+                drop(membership.leave().await);
+            }
+            if let Some(client) = client {
+                drop(client.close().await);
+            }
+        };
+        let _in_time = tokio::time::timeout(LEAVE_TIMEOUT, leave).await;
+    }
+
+    async fn lost(&self) -> Loss {
+        match &self.membership {
+            Some(membership) => membership.lost().await,
+            None => Loss::SessionEnded,
         }
+    }
+
+    /// Joins again after each loss.
+    async fn stay(&mut self, args: &GroupJoinArgs) -> Infallible {
+        loop {
+            let loss = self.lost().await;
+            write_stderr(&format!("holdfast: no longer in the group: {loss}; joining again"));
+            let mut reported = String::new();
+            loop {
+                self.leave().await;
+                let Err(error) = self.join(args).await else { break };
+                let error = error.to_string();
+                if error != reported {
+                    write_stderr(&format!("holdfast: not in the group, joining again: {error}"));
+                    reported = error;
+                }
+                tokio::time::sleep(PAUSE).await;
+            }
+            write_stderr("holdfast: in the group again");
+        }
+    }
+}
+
+/// Returns a client with the session of the member.
+async fn client_of_member(args: &GroupJoinArgs) -> Result<Client, CommandFailure> {
+    let cluster = &args.group.cluster;
+    let session = match &args.session {
+        Some(session) => OuterLocks::live_session(&cluster.client()?, session.clone()).await?,
         None => None,
     };
-    let client = args.group.cluster.nodes.client_with(|builder| {
+    cluster.nodes.client_with(|builder| {
         let builder = match &session {
             Some(session) => builder.named_session(session.as_str()),
             None => builder.session_prefix("group"),
         };
         args.ttl.into_iter().fold(builder, ClientBuilder::ttl)
-    })?;
-    let group = client.group(args.group.name.as_str());
-    let mut member = group.join(&args.value).await?;
-    let result = match args.command.as_slice() {
-        [] => until_signal(args, &member, &mut signals).await,
-        _ => while_command(&group, args, &mut member, &mut signals).await,
-    };
-    let leave = async { member.leave().await.and(client.close().await) };
-    // If the leave times out, the member leaves when its session ends.
-    let _in_time = tokio::time::timeout(LEAVE_TIMEOUT, leave).await;
-    result
+    })
 }
 
 async fn until_signal(
     args: &GroupJoinArgs,
-    member: &Membership,
+    member: &Member,
     signals: &mut StopSignals,
 ) -> Result<(), CommandFailure> {
-    let session = member.session().map(ToString::to_string).unwrap_or_default();
+    let session = member.membership.as_ref().and_then(Membership::session);
+    let session = session.map(ToString::to_string).unwrap_or_default();
     let row = MemberRow { session: session.clone(), value: args.value.clone() };
     answer(args.group.cluster.format(), &row, &session, &session);
     tokio::select! {
@@ -135,16 +206,14 @@ async fn until_signal(
 
 /// Runs the command and returns its exit code.
 async fn while_command(
-    group: &Group,
     args: &GroupJoinArgs,
-    member: &mut Membership,
+    member: &mut Member,
     signals: &mut StopSignals,
 ) -> Result<(), CommandFailure> {
     let mut child = spawn(&args.command, |command| {
         command.kill_on_drop(true);
     })?;
-    let staying = stay(group, &args.value, member);
-    tokio::pin!(staying);
+    let mut staying = pin!(member.stay(args));
     loop {
         tokio::select! {
             status = child.wait() => return exit_code(status.map_err(CommandFailure::failed)?),
@@ -155,20 +224,5 @@ async fn while_command(
             }
             never = &mut staying => match never {},
         }
-    }
-}
-
-/// Joins again after each loss.
-async fn stay(group: &Group, value: &str, member: &mut Membership) -> Infallible {
-    loop {
-        let loss = member.lost().await;
-        write_stderr(&format!("holdfast: no longer in the group: {loss}; joining again"));
-        *member = loop {
-            match group.join(value).await {
-                Ok(again) => break again,
-                Err(_) => tokio::time::sleep(PAUSE).await,
-            }
-        };
-        write_stderr("holdfast: in the group again");
     }
 }

@@ -16,6 +16,7 @@ mod fence;
 mod fence_postgres;
 mod formats;
 mod frozen;
+mod group;
 mod hints;
 mod load;
 mod lock_views;
