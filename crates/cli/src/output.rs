@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use comfy_table::{ColumnConstraint, ContentArrangement, Table, Width, presets};
 use serde::Serialize;
+use tokio::sync::oneshot;
 
 use crate::arguments::Format;
 use crate::columns;
@@ -74,6 +75,17 @@ pub fn check_complete() -> Result<(), CommandFailure> {
         )),
         None | Some(_) => check(),
     }
+}
+
+/// Prints in another thread: a reader of stdout that does not read must not keep this one from renewing. Resolves with
+/// whether all was written.
+pub(crate) fn print_in_thread(print: impl FnOnce() + Send + 'static) -> oneshot::Receiver<bool> {
+    let (printed, printing) = oneshot::channel();
+    std::thread::spawn(move || {
+        print();
+        let _ended = printed.send(check().is_ok());
+    });
+    printing
 }
 
 /// Prints text for people. Its colors are removed if `NO_COLOR` is set or stdout is not a terminal.

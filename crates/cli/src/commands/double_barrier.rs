@@ -56,12 +56,13 @@ fn path(args: &RecipeArgs) -> Result<String, CommandFailure> {
 pub(super) async fn enter(
     EnterArgs { parties, ttl, member }: EnterArgs,
 ) -> Result<(), CommandFailure> {
-    let mut signals = StopSignals::install().map_err(CommandFailure::failed)?;
     let RecipeArgs { name, cluster } = &member.barrier;
     let (path, client) = (path(&member.barrier)?, cluster.client()?);
     let Some(live) = OuterLocks::live_session(&client, member.session.clone()).await? else {
         return Err(CommandFailure::failed("name a session that lives, with --session"));
     };
+    // From here on a signal leaves the barrier.
+    let mut signals = StopSignals::install().map_err(CommandFailure::failed)?;
     let session = Query::default().with(&recipe::MEMBER, &live);
     let arrival = session.clone().with(&recipe::PARTIES, &parties).with_some(&TTL, ttl.as_ref());
     let (latest, until) = (Cell::new(RequestNumber(0)), Instant::now() + member.wait);
@@ -84,9 +85,15 @@ pub(super) async fn enter(
     if let Err(CommandFailure::NotAcquired(_)) = &entered {
         // The other members no longer wait for this member, and a late copy of the arrival does not arrive. The second
         // call leaves if the member has entered.
-        for query in [session.clone().with(&recipe::LEFT_ARRIVAL, &latest.get()), session] {
-            let call = Call::new(Method::DELETE, query.target(&path));
-            let _left = client.call::<LeftBody>(&call).await;
+        let leave = async {
+            for query in [session.clone().with(&recipe::LEFT_ARRIVAL, &latest.get()), session] {
+                let call = Call::new(Method::DELETE, query.target(&path));
+                let _left = client.call::<LeftBody>(&call).await;
+            }
+        };
+        tokio::select! {
+            () = leave => {}
+            _second = signals.next() => {}
         }
     }
     let passed: TrippedBody = entered?;

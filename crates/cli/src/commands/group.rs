@@ -18,7 +18,7 @@ use super::child::{exit_code, spawn};
 use super::outer_locks::OuterLocks;
 use crate::arguments::{RecipeArgs, duration, session_name};
 use crate::exit::CommandFailure;
-use crate::output::{answer, answer_rows, table, write_stderr};
+use crate::output::{answer, answer_rows, print_in_thread, table, write_stderr};
 use crate::signals::StopSignals;
 
 /// The time limit for leaving the group.
@@ -95,7 +95,7 @@ async fn ls(RecipeArgs { name, cluster }: &RecipeArgs) -> Result<(), CommandFail
 
 async fn join(args: &GroupJoinArgs) -> Result<(), CommandFailure> {
     let mut signals = StopSignals::install().map_err(CommandFailure::failed)?;
-    let mut member = Member::default();
+    let mut member = ProcessMembership::default();
     let result = stay_member(args, &mut member, &mut signals).await;
     member.leave().await;
     result
@@ -103,10 +103,16 @@ async fn join(args: &GroupJoinArgs) -> Result<(), CommandFailure> {
 
 async fn stay_member(
     args: &GroupJoinArgs,
-    member: &mut Member,
+    member: &mut ProcessMembership,
     signals: &mut StopSignals,
 ) -> Result<(), CommandFailure> {
-    member.join(args).await?;
+    tokio::select! {
+        joined = member.join(args) => joined?,
+        signal = signals.next() => {
+            let reason = format!("{signal} while joining {}", args.group.name);
+            return Err(CommandFailure::Signalled(signal, Some(reason)));
+        }
+    }
     match args.command.as_slice() {
         [] => until_signal(args, member, signals).await,
         _ => while_command(args, member, signals).await,
@@ -115,12 +121,12 @@ async fn stay_member(
 
 /// The membership of this process, with the client of its session.
 #[derive(Debug, Default)]
-struct Member {
+struct ProcessMembership {
     client: Option<Client>,
     membership: Option<Membership>,
 }
 
-impl Member {
+impl ProcessMembership {
     /// Joins with a new client: a client does not open a named session again that has ended.
     async fn join(&mut self, args: &GroupJoinArgs) -> Result<(), CommandFailure> {
         let client = client_of_member(args).await?;
@@ -191,13 +197,14 @@ async fn client_of_member(args: &GroupJoinArgs) -> Result<Client, CommandFailure
 
 async fn until_signal(
     args: &GroupJoinArgs,
-    member: &Member,
+    member: &ProcessMembership,
     signals: &mut StopSignals,
 ) -> Result<(), CommandFailure> {
     let session = member.membership.as_ref().and_then(Membership::session);
     let session = session.map(ToString::to_string).unwrap_or_default();
     let row = MemberRow { session: session.clone(), value: args.value.clone() };
-    answer(args.group.cluster.format(), &row, &session, &session);
+    let format = args.group.cluster.format();
+    drop(print_in_thread(move || answer(format, &row, &session, &session)));
     tokio::select! {
         loss = member.lost() => Err(CommandFailure::Lost(format!("no longer in {}: {loss}", args.group.name))),
         _ = signals.next() => Ok(()),
@@ -207,7 +214,7 @@ async fn until_signal(
 /// Runs the command and returns its exit code.
 async fn while_command(
     args: &GroupJoinArgs,
-    member: &mut Member,
+    member: &mut ProcessMembership,
     signals: &mut StopSignals,
 ) -> Result<(), CommandFailure> {
     let mut child = spawn(&args.command, |command| {

@@ -16,7 +16,7 @@ use super::acquire::{AcquireArgs, Acquirer};
 use super::release_requests::ReleaseRequests;
 use crate::arguments::{ClusterArgs, Format, owner, reason};
 use crate::exit::CommandFailure;
-use crate::output::{answer, answer_rows, check, short_time, write_stderr};
+use crate::output::{answer, answer_rows, print_in_thread, short_time, write_stderr};
 use crate::signals::JobSignals;
 use crate::stderr;
 
@@ -104,13 +104,11 @@ async fn hold_durably(
     Ok(())
 }
 
-/// Prints the token, or a line `NAME TOKEN` for each of several locks, in a thread: a reader of stdout that does not read must
-/// not keep this one from renewing. Resolves with whether all was written.
+/// Prints the token, or a line `NAME TOKEN` for each of several locks. Resolves with whether all was written.
 fn print_grants(guard: &MultiGuard, format: Format) -> oneshot::Receiver<bool> {
     let grants: Vec<GrantBody> = guard.holds().map(|hold| (*hold.grant()).clone()).collect();
     let lines = token_lines(guard);
-    let (printed, printing) = oneshot::channel();
-    std::thread::spawn(move || {
+    print_in_thread(move || {
         if let [grant] = grants.as_slice() {
             answer(format, grant, grant.token, &grant.token.to_string());
         } else {
@@ -118,9 +116,7 @@ fn print_grants(guard: &MultiGuard, format: Format) -> oneshot::Receiver<bool> {
             let body = GrantAllBody { grants, note: None, revision };
             answer_rows(format, &body, &body.grants, &lines, &lines.join("\n"));
         }
-        let _ended = printed.send(check().is_ok());
-    });
-    printing
+    })
 }
 
 /// `NAME TOKEN` for each lock.

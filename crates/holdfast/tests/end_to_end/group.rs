@@ -1,8 +1,12 @@
 //! `holdfast group join`: the member stays until its command or its user ends it.
 
+use std::os::fd::AsRawFd as _;
+use std::process::{Command, Stdio};
+
 use nix::sys::signal::Signal;
 
-use crate::program::{DevCluster, eventually};
+use crate::program::{DevCluster, eventually, send, spawn};
+use crate::run_ends::fill;
 
 fn one() -> DevCluster {
     DevCluster::start(&["--nodes", "1"])
@@ -33,4 +37,55 @@ fn a_member_with_a_named_session_joins_again_after_the_end_of_the_session() {
     let end = program.wait();
     assert_eq!(end.code, Some(143), "{}", end.stderr);
     assert_eq!(members(&cluster), "");
+}
+
+/// Whether a process handles SIGINT.
+fn handles_interrupt(process: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+    u64::from_str_radix(mask.trim(), 16).unwrap() & (1 << (Signal::SIGINT as u32 - 1)) != 0
+}
+
+#[test]
+fn a_signal_ends_a_member_that_no_node_answers() {
+    let nowhere = [("HOLDFAST_ADDR", "127.0.0.1:1")];
+    for options in [&[][..], &["--session", "web1"]] {
+        let line = [&["group", "join", "web"], options].concat();
+        let mut program = spawn(&line, &nowhere);
+        eventually("the command handles signals", || handles_interrupt(program.id()));
+        program.interrupt();
+        let end = program.wait();
+        assert_eq!(end.code, Some(130), "{}", end.stderr);
+        assert!(end.stderr.contains("SIGINT while joining web"), "{}", end.stderr);
+    }
+}
+
+/// A terminal after ^S, or a stopped program at the end of a pipe.
+#[test]
+fn a_member_whose_output_nobody_reads_stays() {
+    let cluster = one();
+    let mut holder = cluster.spawn_client(&["lock", "clock"]);
+    holder.next_stdout_line();
+    let (reader, full) = std::io::pipe().unwrap();
+    fill(&format!("/proc/self/fd/{}", full.as_raw_fd()));
+    let mut child = Command::new(env!("CARGO_BIN_EXE_holdfast"))
+        .args(["group", "join", "web", "--value", "a", "--ttl", "1s"])
+        .env("HOLDFAST_ADDR", format!("127.0.0.1:{}", cluster.port()))
+        .env_remove("HOLDFAST_SESSION")
+        .stdin(Stdio::null())
+        .stdout(full)
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    eventually("the member has joined", || !members(&cluster).is_empty());
+    let joined = members(&cluster);
+    // The time of several renewals.
+    let waited = cluster.client(&["wait", "clock", "--free", "--wait", "3s"]);
+    assert_eq!(waited.code, Some(75), "{}", waited.stderr);
+    assert_eq!(members(&cluster), joined);
+    send(child.id(), Signal::SIGTERM);
+    eventually("the command ends", || child.try_wait().unwrap().is_some());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert_eq!(members(&cluster), "");
+    drop(reader);
 }
