@@ -323,6 +323,13 @@ async fn other_errors_are_store_errors_with_their_source() {
     assert_eq!(source.code().unwrap().code(), "22012");
 }
 
+/// The statements with which the page creates a role that writes.
+fn roles_of_the_page() -> &'static str {
+    let page = include_str!("../../../docs/fencing/postgresql.md");
+    let (_, section) = page.split_once("## Roles\n").unwrap();
+    section.split("```").nth(1).unwrap().strip_prefix("sql\n").unwrap()
+}
+
 /// The schema can be installed repeatedly and concurrently. A writer without rights on the table can neither lower a
 /// mark nor substitute another table.
 #[tokio::test]
@@ -334,13 +341,18 @@ async fn the_schema_installs_concurrently_and_cannot_be_bypassed() {
         client.batch_execute(schema_sql()).await.unwrap();
     });
     futures_util::future::join_all(installs).await;
-    let role = "CREATE ROLE app LOGIN; GRANT SELECT, UPDATE ON good TO app; GRANT CREATE, TEMP ON DATABASE postgres TO app";
-    admin.batch_execute(role).await.unwrap();
-    admin.batch_execute(&guard_table_sql("good").unwrap()).await.unwrap();
+    admin.batch_execute("CREATE TABLE orders AS SELECT 7 AS id, 100 AS pieces").await.unwrap();
+    admin.batch_execute(&guard_table_sql("orders").unwrap()).await.unwrap();
+    admin.batch_execute(roles_of_the_page()).await.unwrap();
+    admin.batch_execute("GRANT CREATE, TEMP ON DATABASE postgres TO shop").await.unwrap();
 
     let mut app = postgres.connect("app").await.unwrap();
-    app.batch_execute("SET ROLE app").await.unwrap();
-    begin(&mut app, "orders", token(71)).await.unwrap().commit().await.unwrap();
+    app.batch_execute("SET ROLE shop").await.unwrap();
+    let exclusive = app.execute("SELECT fence_check('orders', 70)", &[]).await;
+    assert_eq!(exclusive.unwrap(), 1);
+    let writing = begin(&mut app, "orders", token(71)).await.unwrap();
+    writing.batch_execute("UPDATE orders SET pieces = 99").await.unwrap();
+    writing.commit().await.unwrap();
     let lowering = rejection(app.batch_execute("UPDATE fence SET token = 1")).await;
     assert!(matches!(lowering, FenceError::Store(_)), "{lowering}");
     app.batch_execute("CREATE TEMP TABLE fence (resource text, token bigint, holder text)")
