@@ -5,7 +5,7 @@
 //! fsync of the directory. `sh/fence_file.sh` does the same for shell scripts. Do not use it on network file systems,
 //! whose flock and rename guarantee less. The calls block their thread.
 
-use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
+use std::fs::{self, File, Metadata, OpenOptions, Permissions, TryLockError};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
@@ -72,7 +72,7 @@ impl FencedFile {
     /// # Errors
     /// If the file cannot be written; it has the old content.
     pub fn replace(&self, bytes: &[u8]) -> Result<(), FenceError> {
-        Ok(replace_file(&self.path, bytes)?)
+        Ok(replace_file(&self.path, &self.path, bytes)?)
     }
 }
 
@@ -118,9 +118,30 @@ fn claimed(
     Ok(FencedFile { path, _lock: sidecar })
 }
 
-/// The locked file, which is never replaced.
+/// The locked file, which is never replaced. A new one belongs to the owner of the guarded file, who can guard it later,
+/// too.
 fn sidecar(path: &Path) -> io::Result<File> {
-    OpenOptions::new().create(true).append(true).open(beside(path, "fence.lock"))
+    let name = beside(path, "fence.lock");
+    match OpenOptions::new().create_new(true).append(true).open(&name) {
+        Ok(file) => {
+            if let Ok(guarded) = fs::metadata(path) {
+                own_like(&file, &guarded);
+            }
+            Ok(file)
+        }
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            OpenOptions::new().append(true).open(name)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Gives a file the owner of another one. Only root may give a file away; others keep the group if they belong to it.
+fn own_like(file: &File, other: &Metadata) {
+    let (owner, group) = (Some(other.uid()), Some(other.gid()));
+    if fchown(file, owner, group).is_err() {
+        drop(fchown(file, None, group));
+    }
 }
 
 /// Compares and raises the mark, and returns it. The caller has the lock.
@@ -129,7 +150,7 @@ fn raise(path: &Path, claim: Claim) -> Result<FencingToken, FenceError> {
     let mark = mark(&file)?;
     let risen = claim.judge(&path.display().to_string(), mark)?;
     if mark != Some(risen) {
-        replace_file(&file, format!("{risen}\n").as_bytes())?;
+        replace_file(path, &file, format!("{risen}\n").as_bytes())?;
     }
     Ok(risen)
 }
@@ -151,19 +172,18 @@ fn mark(file: &Path) -> Result<Option<FencingToken>, FenceError> {
     }
 }
 
-/// Replaces a file atomically and durably.
-fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
+/// Replaces a guarded file or its mark atomically and durably. It keeps its owner and its permissions; a new mark has the
+/// owner of the guarded file.
+fn replace_file(guarded: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
     let directory = directory(path);
     let mut builder = tempfile::Builder::new();
     builder.prefix(".fence-").permissions(Permissions::from_mode(NEW_FILE_MODE));
     let mut file = builder.tempfile_in(directory)?;
     if let Ok(old) = fs::metadata(path) {
-        // Only root may give a file away; others keep the group if they belong to it.
-        let (owner, group) = (Some(old.uid()), Some(old.gid()));
-        if fchown(file.as_file(), owner, group).is_err() {
-            drop(fchown(file.as_file(), None, group));
-        }
+        own_like(file.as_file(), &old);
         file.as_file().set_permissions(old.permissions())?;
+    } else if let Ok(guarded) = fs::metadata(guarded) {
+        own_like(file.as_file(), &guarded);
     }
     file.write_all(bytes)?;
     file.as_file().sync_all()?;

@@ -179,11 +179,11 @@ const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/sh/fence_file.sh");
 fn shell(store: &FileStore, arguments: &[&str], input: &str) -> Output {
     let mut command = Command::new("sh");
     command.arg(SCRIPT).args(&arguments[..1]).arg(store.path()).args(&arguments[1..]);
-    answer(command, input)
+    answer(&mut command, input)
 }
 
 /// Runs a command with this input.
-fn answer(mut command: Command, input: &str) -> Output {
+fn answer(command: &mut Command, input: &str) -> Output {
     let mut child = command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -236,7 +236,7 @@ impl Desk {
     fn run(&self, line: &str) -> Option<i32> {
         let mut command = Command::new("sh");
         command.arg("-c").arg(line).env("FENCE", SCRIPT).current_dir(self.0.path());
-        answer(command, "new\n").status.code()
+        answer(&mut command, "new\n").status.code()
     }
 
     fn names(&self) -> Vec<String> {
@@ -250,7 +250,7 @@ impl Desk {
 
 #[test]
 fn the_shell_script_guards_one_regular_file_under_each_of_its_names() {
-    use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
+    use std::os::unix::fs::{PermissionsExt, symlink};
     let desk = Desk(tempfile::tempdir().unwrap());
     let at = |name: &str| desk.0.path().join(name);
     assert_eq!(desk.run("sh $FENCE write real 50"), Some(0));
@@ -275,17 +275,49 @@ fn the_shell_script_guards_one_regular_file_under_each_of_its_names() {
     assert_eq!(text(&at("-x")), "new\n");
 
     std::fs::set_permissions(at("real"), std::fs::Permissions::from_mode(0o640)).unwrap();
-    let given_away = chown(at("real"), Some(33), Some(33)).is_ok();
     assert_eq!(desk.run("sh $FENCE write real 52"), Some(0));
     let found = std::fs::metadata(at("real")).unwrap();
     assert_eq!(found.permissions().mode() & 0o777, 0o640);
-    assert!(!given_away || (found.uid(), found.gid()) == (33, 33));
     assert!(std::fs::read_dir(at("dir")).unwrap().next().is_none(), "nothing is inside it");
     let of = |name: &str| [name.to_owned(), format!("{name}.fence"), format!("{name}.fence.lock")];
     let mut expected = [of("real"), of("later"), of("-x")].concat();
     expected.extend(["dangling", "dir", "link", "to-link"].map(str::to_owned));
     expected.sort();
     assert_eq!(desk.names(), expected, "no temporary file");
+}
+
+/// The first fenced writer is root, with the crate or with the script.
+#[test]
+fn the_owner_of_a_file_can_guard_it_after_root() {
+    use std::os::unix::fs::{MetadataExt, chown};
+    use std::os::unix::process::CommandExt as _;
+    const OWNER: u32 = 33;
+    for is_crate in [true, false] {
+        let store = FileStore::new();
+        std::fs::write(store.path(), "old\n").unwrap();
+        for owned in [store.0.path(), &store.path()] {
+            if chown(owned, Some(OWNER), Some(OWNER)).is_err() {
+                eprintln!("SKIPPED: only root may change the owner of a file");
+                return;
+            }
+        }
+        if is_crate {
+            begin(store.path(), FencingToken(34)).unwrap().replace(b"new\n").unwrap();
+        } else {
+            assert_eq!(shell(&store, &["write", "34"], "new\n").status.code(), Some(0));
+        }
+        for ending in ["", ".fence", ".fence.lock"] {
+            let path = format!("{}{ending}", store.path().display());
+            let found = std::fs::metadata(&path).unwrap();
+            assert_eq!((found.uid(), found.gid()), (OWNER, OWNER), "{is_crate} {path}");
+        }
+        let mut owner = Command::new("sh");
+        let script = std::fs::read_to_string(SCRIPT).unwrap();
+        owner.args(["-c", &script, "sh", "write"]).arg(store.path()).arg("35");
+        let wrote = answer(owner.uid(OWNER).gid(OWNER), "newer\n");
+        assert_eq!(wrote.status.code(), Some(0), "{}", String::from_utf8_lossy(&wrote.stderr));
+        assert_eq!(text(&store.path()), "newer\n");
+    }
 }
 
 /// A shell with a limit on the size of files fails as on a full disk.
