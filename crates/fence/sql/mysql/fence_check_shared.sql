@@ -20,7 +20,7 @@ BEGIN
     IF in_token > 9007199254740991 THEN
         SIGNAL SQLSTATE 'FN002' SET MESSAGE_TEXT = 'the fencing token is too large: tokens are below 2^53';
     END IF;
-    IF coalesce(in_resource, '') = '' OR in_token IS NULL OR in_floor IS NULL
+    IF coalesce(length(in_resource), 0) = 0 OR in_token IS NULL OR in_floor IS NULL
        OR in_token NOT BETWEEN 1 AND 9007199254740991 OR in_floor NOT BETWEEN 1 AND in_token THEN
         SIGNAL SQLSTATE 'FN002' SET MESSAGE_TEXT = 'write without a fencing token: pass the token of the grant';
     END IF;

@@ -249,6 +249,25 @@ fn a_claim_that_waited_is_judged_by_the_mark_after_the_wait() {
     });
 }
 
+/// Text of MySQL compares without the spaces at its end.
+#[test]
+fn names_that_differ_in_a_space_or_a_letter_have_separate_marks() {
+    let Some(server) = mariadb_or_skip() else { return };
+    runtime().block_on(async {
+        let mut store = MariaStore::open(server).await;
+        let names = ["a", "a ", "A", "ä", "a\u{308}", " "];
+        for (resource, number) in names.into_iter().zip(35..) {
+            let newest = FencingToken(number);
+            begin(&mut store.observer, resource, newest).await.unwrap().commit().await.unwrap();
+        }
+        for (resource, number) in names.into_iter().zip(35..) {
+            let stale = begin(&mut store.observer, resource, FencingToken(number - 1)).await;
+            let FenceError::Stale { newest, .. } = stale.err().unwrap() else { panic!() };
+            assert_eq!(newest, FencingToken(number), "{resource:?}");
+        }
+    });
+}
+
 /// A mark must survive a restart.
 #[test]
 fn the_mark_survives_a_restart_of_mariadb() {
