@@ -1,5 +1,5 @@
 #!/bin/sh
-# Reads and replaces a file on a local disk with fencing, for shell scripts. Needs flock (util-linux) and coreutils.
+# Reads and replaces a file on a local disk with fencing, for shell scripts. Needs flock (util-linux), coreutils and find.
 #
 #   fence_file.sh read  FILE TOKEN [FLOOR]           raises the mark, then prints the file: a new holder does this first
 #   fence_file.sh write FILE TOKEN [FLOOR] < NEW     replaces the file with the content of stdin
@@ -68,6 +68,7 @@ if [ ! -e "$file.fence.lock" ]; then
 fi
 exec 9>>"$file.fence.lock"
 flock 9
+find "${file%/*}/" -maxdepth 1 -type f -name '.fence-??????' -mtime +0 -delete 2>/dev/null || : # of killed calls
 check_file "$@"
 mark=0
 if [ -e "$file.fence" ]; then

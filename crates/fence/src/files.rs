@@ -1,21 +1,18 @@
 //! Fenced replacement of a file on a local disk.
 //!
 //! Two files are beside the guarded file: `NAME.fence.lock`, which is locked with flock and never replaced, and
-//! `NAME.fence`, which has the mark as a decimal number. The order is flock, compare, write a new file, fsync, rename,
-//! fsync of the directory. `sh/fence_file.sh` does the same for shell scripts. Do not use it on network file systems,
+//! `NAME.fence`, which has the mark as a decimal number. The order is flock, compare, write `NAME.fence.new`, fsync,
+//! rename, fsync of the directory. `sh/fence_file.sh` does the same for shell scripts. Do not use it on network file systems,
 //! whose flock and rename guarantee less. The calls block their thread.
 
-use std::fs::{self, File, Metadata, OpenOptions, Permissions, TryLockError};
+use std::fs::{self, File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
+use std::os::unix::fs::{MetadataExt, fchown};
 use std::path::{Path, PathBuf};
 
 use holdfast_types::FencingToken;
 
 use crate::{Claim, FenceError};
-
-/// The permissions of a new file, before the umask.
-const NEW_FILE_MODE: u32 = 0o666;
 
 /// The locked file. Other holders wait until this is dropped, so do not keep it during other work.
 #[derive(Debug)]
@@ -71,7 +68,7 @@ impl FencedFile {
     ///
     /// # Errors
     /// If the file cannot be written; it has the old content.
-    pub fn replace(&self, bytes: &[u8]) -> Result<(), FenceError> {
+    pub fn replace(&mut self, bytes: &[u8]) -> Result<(), FenceError> {
         Ok(replace_file(&self.path, &self.path, bytes)?)
     }
 }
@@ -172,23 +169,30 @@ fn mark(file: &Path) -> Result<Option<FencingToken>, FenceError> {
     }
 }
 
-/// Replaces a guarded file or its mark atomically and durably. It keeps its owner and its permissions; a new mark has the
-/// owner of the guarded file.
+/// Replaces a guarded file or its mark atomically and durably. The caller has the lock of the file.
 fn replace_file(guarded: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let directory = directory(path);
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".fence-").permissions(Permissions::from_mode(NEW_FILE_MODE));
-    let mut file = builder.tempfile_in(directory)?;
+    let new = beside(guarded, "fence.new");
+    // A writer that was killed may have left it.
+    drop(fs::remove_file(&new));
+    let replaced = write_new(&new, guarded, path, bytes).and_then(|()| fs::rename(&new, path));
+    if replaced.is_err() {
+        drop(fs::remove_file(&new));
+    }
+    replaced?;
+    File::open(directory(path))?.sync_all()
+}
+
+/// Writes a file that replaces `path`, with its owner and its permissions; a new mark has the owner of the guarded file.
+fn write_new(new: &Path, guarded: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = OpenOptions::new().create_new(true).write(true).open(new)?;
     if let Ok(old) = fs::metadata(path) {
-        own_like(file.as_file(), &old);
-        file.as_file().set_permissions(old.permissions())?;
+        own_like(&file, &old);
+        file.set_permissions(old.permissions())?;
     } else if let Ok(guarded) = fs::metadata(guarded) {
-        own_like(file.as_file(), &guarded);
+        own_like(&file, &guarded);
     }
     file.write_all(bytes)?;
-    file.as_file().sync_all()?;
-    file.persist(path).map_err(|error| error.error)?;
-    File::open(directory)?.sync_all()
+    file.sync_all()
 }
 
 fn directory(path: &Path) -> &Path {

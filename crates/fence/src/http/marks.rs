@@ -77,7 +77,9 @@ impl FileMarks {
         let directory = directory.as_ref();
         fs::create_dir_all(directory)?;
         let directory = fs::canonicalize(directory)?;
-        let count = Arc::new(AtomicUsize::new(fs::read_dir(&directory)?.count() / 2));
+        let is_mark = |name: PathBuf| name.extension().is_some_and(|ending| ending == "fence");
+        let marks = fs::read_dir(&directory)?.flatten().filter(|entry| is_mark(entry.path()));
+        let count = Arc::new(AtomicUsize::new(marks.count()));
         Ok(Self { directory, count, resources_max: RESOURCES_MAX })
     }
 

@@ -99,7 +99,7 @@ impl StoreConnection for FileConnection {
         stock: i64,
         pauses: &Pauses,
     ) -> Result<(), FenceError> {
-        let (held, text) = self.held(token)?;
+        let (mut held, text) = self.held(token)?;
         pauses.pause().await;
         held.replace(sold(&text, token, stock).as_bytes())?;
         pauses.pause().await;
@@ -111,7 +111,7 @@ impl StoreConnection for FileConnection {
         token: FencingToken,
         pauses: &Pauses,
     ) -> Result<bool, FenceError> {
-        let (held, text) = self.held(token)?;
+        let (mut held, text) = self.held(token)?;
         pauses.pause().await;
         held.replace(sold(&text, token, parse(&text).0 - 1).as_bytes())?;
         Ok(true)
@@ -284,6 +284,26 @@ fn the_shell_script_guards_one_regular_file_under_each_of_its_names() {
     expected.extend(["dangling", "dir", "link", "to-link"].map(str::to_owned));
     expected.sort();
     assert_eq!(desk.names(), expected, "no temporary file");
+}
+
+#[test]
+fn the_temporary_file_of_a_killed_writer_is_removed_by_a_later_one() {
+    use std::time::{Duration, SystemTime};
+    let store = FileStore::new();
+    let at = |name: &str| store.0.path().join(name);
+    let left = |name: &str, age: Duration| {
+        let file = std::fs::File::create(at(name)).unwrap();
+        file.set_modified(SystemTime::now() - age).unwrap();
+    };
+    left("shop.fence.new", Duration::ZERO);
+    begin(store.path(), FencingToken(34)).unwrap().replace(b"new").unwrap();
+    assert!(!at("shop.fence.new").exists());
+    assert_eq!(text(&store.path()), "new");
+    left(".fence-killed", Duration::from_hours(49));
+    left(".fence-active", Duration::from_mins(1));
+    assert_eq!(shell(&store, &["read", "34"], "").status.code(), Some(0));
+    assert!(!at(".fence-killed").exists());
+    assert!(at(".fence-active").exists(), "a call may be reading its input");
 }
 
 /// The first fenced writer is root, with the crate or with the script.
