@@ -10,8 +10,8 @@ use clap::Args;
 use holdfast_api::parameters::{TTL, recipe};
 use holdfast_api::{BarrierBody, LeftBody, Query, TrippedBody, double_barrier_path};
 use holdfast_client::http::Method;
-use holdfast_client::{Call, with_request_number};
-use holdfast_types::{RecipeName, RequestNumber, SessionName, Ttl};
+use holdfast_client::{Call, Client, Error, with_request_number};
+use holdfast_types::{RecipeName, RequestNumber, Revision, SessionName, Ttl};
 
 use super::outer_locks::OuterLocks;
 use crate::arguments::{RecipeArgs, duration, session_name};
@@ -86,9 +86,13 @@ pub(super) async fn enter(
         // The other members no longer wait for this member, and a late copy of the arrival does not arrive. The second
         // call leaves if the member has entered.
         let leave = async {
-            for query in [session.clone().with(&recipe::LEFT_ARRIVAL, &latest.get()), session] {
+            let delete = async |query: Query| {
                 let call = Call::new(Method::DELETE, query.target(&path));
                 let _left = client.call::<LeftBody>(&call).await;
+            };
+            delete(session.with(&recipe::LEFT_ARRIVAL, &latest.get())).await;
+            if let Ok(entered) = leaving(&client, &path, &live).await {
+                delete(entered).await;
             }
         };
         tokio::select! {
@@ -104,18 +108,27 @@ pub(super) async fn enter(
 pub(super) async fn leave(args: BarrierMemberArgs) -> Result<(), CommandFailure> {
     let (path, cluster) = (path(&args.barrier)?, &args.barrier.cluster);
     let client = cluster.client()?;
-    let body: BarrierBody = client.call(&Call::get(&path)).await?;
-    let session = Query::default().with(&recipe::MEMBER, &args.session);
-    let round = body.round.filter(|_| body.inside.contains(&args.session));
-    let session = session.with_some(&recipe::GENERATION, round.as_ref());
+    let leaving = leaving(&client, &path, &args.session).await?;
     let call = |wait| {
-        let query = session.clone().with(&recipe::WAIT, &wait);
+        let query = leaving.clone().with(&recipe::WAIT, &wait);
         Call::new(Method::DELETE, query.target(&path))
     };
     let left: LeftBody = client.call_until(Instant::now() + args.wait, call).await?;
     let text = if left.left { "left" } else { "was not inside" };
     answer(cluster.format(), &left, text, text);
     Ok(())
+}
+
+/// Returns the query with which a member leaves.
+async fn leaving(client: &Client, path: &str, member: &SessionName) -> Result<Query, Error> {
+    let body: BarrierBody = client.call(&Call::get(path)).await?;
+    let query = Query::default().with(&recipe::MEMBER, member);
+    Ok(query.with_some(&recipe::GENERATION, round_to_leave(&body, member).as_ref()))
+}
+
+/// Returns the round to leave. A member that waits is in none. The list of the members inside may be incomplete.
+fn round_to_leave(body: &BarrierBody, member: &SessionName) -> Option<Revision> {
+    body.round.filter(|_| !body.arrived.contains(member))
 }
 
 pub(super) async fn who(args: &RecipeArgs) -> Result<(), CommandFailure> {
@@ -134,4 +147,28 @@ fn show(body: &BarrierBody) -> String {
         return format!("{} has no members", body.barrier);
     }
     format!("{} of {} parties\n\n{}", body.barrier, body.parties, table(["session", "state"], rows))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_member_that_does_not_wait_leaves_the_current_round_alone() {
+        let name = |number: u32| SessionName::new(format!("s{number}")).unwrap();
+        let body = |round: Option<u64>| BarrierBody {
+            barrier: RecipeName::new("batch").unwrap(),
+            parties: 101,
+            generation: None,
+            arrived: vec![name(200)],
+            round: round.map(Revision),
+            inside: (1..=100).map(name).collect(),
+            revision: Revision(9),
+        };
+        let round = |member| round_to_leave(&body(Some(7)), &name(member));
+        assert_eq!(round(1), Some(Revision(7)));
+        assert_eq!(round(101), Some(Revision(7)), "it is inside, beyond the list");
+        assert_eq!(round(200), None, "it waits for the next round");
+        assert_eq!(round_to_leave(&body(None), &name(1)), None);
+    }
 }
