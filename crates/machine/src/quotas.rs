@@ -163,8 +163,11 @@ impl Machine {
     ) -> Vec<Watched> {
         let mut names = BTreeSet::new();
         let Ok(()) = needed_by(needs, &mut |needed| {
-            if let Needed::Permission(right, name) = needed {
-                names.extend(of_right(right, &name).map(str::to_owned));
+            let name = |right, name: &str| of_right(right, name).map(str::to_owned);
+            if let Needed::Permission(right, path) = &needed {
+                names.extend(name(*right, path));
+            } else if let Needed::Below(right, prefix) = &needed {
+                names.extend(name(*right, prefix));
             }
             Ok::<_, Infallible>(())
         });

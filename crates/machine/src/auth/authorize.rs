@@ -172,6 +172,7 @@ impl<'a> ActorRights<'a> {
     fn check_needed(&self, needed: Needed<'_>) -> Result<(), AuthRejection> {
         match needed {
             Needed::Permission(right, name) => self.check(right, &name),
+            Needed::Below(right, prefix) => self.check_below(right, &prefix),
             Needed::NewOrOwnSession(session) => self.check_new_session(session),
             Needed::OwnSession(session) => self.check_session(session),
             Needed::OwnSessionId(id) => match self.machine.session_name(id) {

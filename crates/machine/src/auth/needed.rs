@@ -10,6 +10,8 @@ use holdfast_types::{
 pub(crate) enum Needed<'a> {
     /// A permission on a name.
     Permission(Right, std::borrow::Cow<'a, str>),
+    /// A permission on every name that begins with this prefix.
+    Below(Right, String),
     /// The session belongs to the caller, has no subject, or does not exist. The command may open it.
     NewOrOwnSession(&'a SessionName),
     /// As [`Needed::NewOrOwnSession`], for a command that needs the session.
@@ -109,10 +111,18 @@ pub(crate) fn needed_by_multi<'a, E>(
     }
     for op in multi.then.iter().chain(&multi.otherwise) {
         match op {
+            // The cluster chooses the end of the name.
+            Op::Create(Create { directory, sequential: true, .. }) => {
+                need(below(writes, directory))?;
+            }
             Op::Create(Create { directory, name, .. }) => {
                 let directory = directory.as_str().trim_end_matches('/');
                 let path = format!("{directory}/{name}").into();
                 need(Needed::Permission(writes, path))?;
+            }
+            Op::Delete { path, recursive: true, .. } => {
+                need(on_path(writes, path))?;
+                need(below(writes, path))?;
             }
             Op::Delete { path, .. } | Op::SetData { path, .. } | Op::SetAcl { path, .. } => {
                 need(on_path(writes, path))?;
@@ -171,4 +181,9 @@ pub(crate) fn on_all_names(right: Right) -> Needed<'static> {
 
 fn on_path(right: Right, path: &ZnodePath) -> Needed<'_> {
     Needed::Permission(right, path.as_str().into())
+}
+
+/// A right on everything below a path.
+fn below(right: Right, path: &ZnodePath) -> Needed<'static> {
+    Needed::Below(right, format!("{}/", path.as_str().trim_end_matches('/')))
 }

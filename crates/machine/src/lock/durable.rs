@@ -68,6 +68,7 @@ fn names_no_durable_session(needs: &CommandNeeds<'_>) -> bool {
         | Needed::ClosableSession(_)
         | Needed::Receiver(..)
         | Needed::Permission(..)
+        | Needed::Below(..)
         | Needed::OwnSessionId(_)
         | Needed::Caller
         | Needed::Node => Ok(()),

@@ -342,6 +342,51 @@ fn every_operation_of_a_multi_needs_its_permission() {
 }
 
 #[test]
+fn a_change_of_a_subtree_needs_a_permission_on_all_of_it() {
+    let mut machine = guarded();
+    let roles = [
+        set_role("exact", &["tree write /cfg", "tree admin /cfg"]),
+        set_role("below", &["tree write /cfg/*"]),
+        set_subject("web", &["exact"], &[]),
+        set_subject("ci", &["below"], &[]),
+    ];
+    for next in roles {
+        change(&mut machine, ADMIN, next).unwrap();
+    }
+    let one = |op: Op| Command::Multi(Multi { then: vec![op], ..Multi::default() });
+    let create = |directory: &str, name: &str, sequential| {
+        let (directory, name) = (path(directory), name.to_owned());
+        let (data, kind) = (Vec::new().into(), CreateKind::Persistent);
+        one(Op::Create(Create {
+            directory,
+            name,
+            data,
+            kind,
+            sequential,
+            acl: None,
+            parents: false,
+        }))
+    };
+    let delete = |at: &str, recursive| one(Op::Delete { path: path(at), version: None, recursive });
+    apply(&mut machine, WEB, create("/", "cfg", false)).unwrap();
+    apply(&mut machine, CI, create("/cfg", "a", false)).unwrap();
+    // The name in the call is the permitted one, but the cluster makes another one of it.
+    let outcome = apply(&mut machine, WEB, create("/", "cfg", true));
+    assert_eq!(forbidden(&outcome).unwrap(), "tree write /*");
+    apply(&mut machine, CI, create("/cfg", "", true)).unwrap();
+    apply(&mut machine, CI, create("/cfg", "job-", true)).unwrap();
+    let outcome = apply(&mut machine, WEB, delete("/cfg", true));
+    assert_eq!(forbidden(&outcome).unwrap(), "tree write /cfg/*");
+    let outcome = apply(&mut machine, CI, delete("/cfg", true));
+    assert_eq!(forbidden(&outcome).unwrap(), "tree write /cfg");
+    assert_eq!(machine.stat(&path("/cfg")).unwrap().num_children, 3);
+    apply(&mut machine, CI, delete("/cfg/a", true)).unwrap();
+    let both = set_role("exact", &["tree write /cfg", "tree write /cfg/*"]);
+    change(&mut machine, ADMIN, both).unwrap();
+    apply(&mut machine, WEB, delete("/cfg", true)).unwrap();
+}
+
+#[test]
 fn an_expired_or_deleted_token_is_rejected_at_apply() {
     let mut machine = guarded();
     let rotated = AuthChange::RotateToken {
