@@ -1,9 +1,9 @@
 //! The bound on the bytes that clients store (`tree_bytes_max`).
 //!
 //! The path, data, access list and queue entry of each znode count; so do the name, labels and remembered answers of
-//! each live session. The tree and the sessions update their sums with each change. A command, or an operation of a
-//! multi, is undone and rejected if it adds bytes and exceeds the bound. Item counts, recipes and tombstones have
-//! bounds of their own and do not count here.
+//! each live session, and the keys of latches. The tree, the sessions and the recipes update their sums with each
+//! change. A command, or an operation of a multi, is undone and rejected if it adds bytes and exceeds the bound. Item
+//! counts, other parts of recipes and tombstones have bounds of their own and do not count here.
 
 use holdfast_types::{AclEntry, Bound, Identity, Op, Outcome, Rejection, ZnodePath};
 
@@ -19,7 +19,7 @@ const ZNODE_BYTES_MAX: u64 = 4 << 10;
 impl Machine {
     /// The number of bytes that clients have stored. O(1).
     pub(crate) fn stored_bytes(&self) -> u64 {
-        self.tree.totals().bytes + self.sessions.bytes()
+        self.tree.totals().bytes + self.sessions.bytes() + self.recipes.bytes()
     }
 
     /// True if `more` bytes would exceed the bound.

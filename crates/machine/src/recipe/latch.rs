@@ -28,7 +28,20 @@ pub(crate) struct Latch {
     pub(crate) promises: OrdMap<RequestId, SessionId>,
 }
 
+/// What a counted or promised key adds to the stored bytes beyond its text: its node in a map.
+const KEY_BYTES: u64 = 64;
+
+/// The bytes that a counted or promised key stores.
+fn key_bytes(key: &RequestId) -> u64 {
+    key.as_str().len() as u64 + KEY_BYTES
+}
+
 impl Latch {
+    /// The bytes of its counted and promised keys.
+    pub(super) fn bytes(&self) -> u64 {
+        self.keys.keys().chain(self.promises.keys()).map(key_bytes).sum()
+    }
+
     /// The remaining count.
     pub(crate) fn left(&self) -> u32 {
         self.count.saturating_sub(u32::try_from(self.keys.len()).unwrap_or(u32::MAX))
@@ -84,6 +97,8 @@ impl Machine {
         let left = left - 1;
         if let Some(session) = promised {
             self.recipes.remove(session, &Participation::Promise(name.clone(), key.clone()));
+        } else {
+            self.recipes.bytes += key_bytes(&key);
         }
         if let Some(latch) = self.recipes.latches.get_mut(name).map(Arc::make_mut) {
             latch.promises.remove(&key);
@@ -99,6 +114,7 @@ impl Machine {
         let Some(latch) = self.recipes.latches.get_mut(name).map(Arc::make_mut) else { return };
         let promises = std::mem::take(&mut latch.promises);
         for (key, session) in promises {
+            self.recipes.bytes -= key_bytes(&key);
             self.recipes.remove(session, &Participation::Promise(name.clone(), key));
         }
         ctx.emit(Event::Recipe(RecipeEvent::LatchOpened { latch: name.clone() }));
@@ -126,8 +142,9 @@ impl Machine {
         }
         self.check_room_for_participation(id)?;
         let participation = Participation::Promise(name.clone(), key.clone());
-        if let Some(before) = before {
-            self.recipes.remove(before, &participation);
+        match before {
+            Some(before) => self.recipes.remove(before, &participation),
+            None => self.recipes.bytes += key_bytes(&key),
         }
         self.recipes.add(id, participation, created_in);
         if let Some(latch) = self.recipes.latches.get_mut(name) {
@@ -154,6 +171,7 @@ impl Machine {
         let Some(latch) = self.recipes.latches.remove(name) else {
             return Reply::Recipe(RecipeReply::Deleted { existed: false });
         };
+        self.recipes.bytes -= latch.bytes();
         for (key, session) in &latch.promises {
             self.recipes.remove(*session, &Participation::Promise(name.clone(), key.clone()));
         }

@@ -59,9 +59,16 @@ pub(crate) struct Recipes {
     participations: OrdMap<SessionId, Participations>,
     /// Invariant: the waiting arrivals, by their latest call.
     waits: ArrivalDeadlines,
+    /// Invariant: the bytes of the counted and promised keys of all latches.
+    bytes: u64,
 }
 
 impl Recipes {
+    /// The bytes of the counted and promised keys of all latches.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// The number of recipes.
     pub(crate) fn len(&self) -> usize {
         self.latches.len() + self.barriers.len() + self.doubles.len() + self.counters.len()

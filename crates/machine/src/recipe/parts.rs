@@ -193,6 +193,7 @@ impl Recipes {
         let (latches, barriers, doubles) =
             (self.latches.clone(), self.barriers.clone(), self.doubles.clone());
         (self.participations, self.waits) = (OrdMap::new(), ArrivalDeadlines::default());
+        self.bytes = latches.values().map(|latch| latch.bytes()).sum();
         for (name, latch) in &latches {
             for (key, session) in &latch.promises {
                 self.add_once(

@@ -28,6 +28,14 @@ impl Model {
         self.latches.iter().find(|latch| latch.name == *name).map(|latch| latch.view)
     }
 
+    /// Each counted or promised key takes 64 bytes beside its text.
+    pub(in crate::tests) fn bytes_of_keys(&self) -> usize {
+        let counted = self.latches.iter().flat_map(|latch| &latch.counted);
+        let promised = self.latches.iter().flat_map(|latch| &latch.promised);
+        let keys = counted.map(|(key, _)| key).chain(promised.map(|(key, _)| key));
+        keys.map(|key| key.as_str().len() + 64).sum()
+    }
+
     pub(super) fn count_down(&mut self, name: &RecipeName, key: RequestId) -> Outcome {
         let Some(latch) = self.latches.iter_mut().find(|latch| latch.name == *name) else {
             return rejected(RecipeRejection::NoLatch);
