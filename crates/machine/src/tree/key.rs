@@ -6,11 +6,11 @@ use std::cmp::Ordering;
 
 use holdfast_types::ZnodePath;
 
-/// A path split into directory and name. The root has neither.
+/// A path with the end of its directory. The root has no directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TreeKey {
     path: ZnodePath,
-    /// The length of the directory in bytes; the name starts one byte later.
+    /// The length of the directory in bytes; the last component starts one byte later.
     directory_len: usize,
 }
 
@@ -37,11 +37,6 @@ impl TreeKey {
     /// The path of the directory; empty for the root and its children.
     pub(crate) fn directory(&self) -> &str {
         self.path.as_str().get(..self.directory_len).unwrap_or("")
-    }
-
-    /// The last component; empty for the root.
-    pub(crate) fn name(&self) -> &str {
-        self.path.as_str().get(self.directory_len + 1..).unwrap_or("")
     }
 }
 
@@ -84,7 +79,10 @@ mod tests {
         let paths = paths.map(|path| ZnodePath::new(path).unwrap());
         let starts = paths.iter().map(TreeKey::before_children_of);
         let keys: Vec<_> = paths.iter().cloned().map(TreeKey::of).chain(starts).collect();
-        let parts = |key: &TreeKey| (key.directory().to_owned(), key.name().to_owned());
+        let parts = |key: &TreeKey| {
+            let name = key.path().as_str().get(key.directory_len + 1..).unwrap_or_default();
+            (key.directory().to_owned(), name.to_owned())
+        };
         for (one, other) in keys.iter().flat_map(|one| keys.iter().map(move |other| (one, other))) {
             assert_eq!(one.cmp(other), parts(one).cmp(&parts(other)), "{one:?} {other:?}");
         }
