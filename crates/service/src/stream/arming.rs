@@ -3,8 +3,6 @@
 //!
 //! Each read runs within one read lock of the machine.
 
-use std::borrow::Cow;
-
 use holdfast_machine::Machine;
 use holdfast_types::{Identity, Rejection, Revision, Stat, TreeRejection, ZnodePath};
 
@@ -80,14 +78,14 @@ impl LockedStream<'_> {
 
     /// Arms the watches of a client that has seen everything up to `relative`, or enqueues the notices that they
     /// missed. A notice shows no more than `exists`: a watch on a znode that the client may not read is armed.
-    pub(crate) fn arm_again<'a>(
+    pub(crate) fn arm_again(
         &mut self,
         relative: Revision,
         set: &WatchSet,
-        identities: impl Fn(&Machine, &ZnodePath) -> Cow<'a, [Identity]>,
+        exists: impl Fn(&Machine, &ZnodePath) -> Result<Stat, Rejection>,
     ) -> Result<(), Failure> {
         let machine = self.machine;
-        let read = |path: &ZnodePath| match machine.exists(path, &identities(machine, path)) {
+        let read = |path: &ZnodePath| match exists(machine, path) {
             Ok(stat) => Seen::Znode(stat),
             Err(rejection) if is_missing(&rejection) => Seen::Nothing,
             Err(_) => Seen::Hidden,

@@ -136,12 +136,10 @@ impl SessionStream {
     pub async fn set_watches(&self, tag: i64, relative: Revision, set: WatchSet) {
         let caller = self.caller();
         self.serve(tag, |locked| {
-            for path in set.paths() {
-                let checked = caller.check(locked.machine, Right::TreeRead, path.as_str());
-                checked.map_err(Failure::Rejected)?;
-            }
-            let armed = locked
-                .arm_again(relative, &set, |machine, path| caller.identities_on(machine, path));
+            let armed = locked.arm_again(relative, &set, |machine, path| {
+                caller.check(machine, Right::TreeRead, path.as_str())?;
+                machine.exists(path, &caller.identities_on(machine, path))
+            });
             if armed.is_err() {
                 locked.overflow();
             }

@@ -103,13 +103,6 @@ pub struct WatchSet {
 }
 
 impl WatchSet {
-    pub(crate) fn paths(&self) -> impl Iterator<Item = &ZnodePath> {
-        let Self { data, exist, child, persistent, persistent_recursive } = self;
-        [data, exist, child, persistent, persistent_recursive].into_iter().flatten()
-    }
-}
-
-impl WatchSet {
     /// A persistent watch counts twice.
     pub fn len(&self) -> usize {
         let Self { data, exist, child, persistent, persistent_recursive } = self;

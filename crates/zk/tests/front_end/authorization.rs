@@ -12,7 +12,7 @@ use holdfast_types::{
 use holdfast_zk::ZkConfig;
 use holdfast_zkwire::{
     Acl, AddWatchMode, Create, CreateMode, CreateOp, ErrorCode, MultiOp, ReadOp, ReadResult,
-    Request, Response, SetWatches, WatcherType,
+    Request, Response, SetWatches, WatchEventType, WatcherType,
 };
 
 use crate::node::{Node, config};
@@ -79,6 +79,35 @@ async fn a_connection_has_the_permissions_of_its_access_token() {
     for request in [create("/app/b", 0), get("/app", false), children("/app", false)] {
         assert_eq!(anonymous.error(request.clone()).await, -102, "{request:?}");
     }
+}
+
+#[tokio::test]
+async fn a_returning_client_keeps_its_watches_beside_one_that_its_role_forbids_now() {
+    let node = Node::start().await;
+    let (admin, token) = guarded(&node).await;
+    let credentials = format!("ci:{}", token.reveal());
+    let (mut watcher, mut writer) = (node.client().await, node.client().await);
+    for client in [&mut watcher, &mut writer] {
+        authenticate(client, &credentials).await;
+    }
+    for path in ["/app", "/app/b", "/app/c"] {
+        writer.done(create(path, 0)).await;
+    }
+    let (seen, _) = watcher.call(get("/app", true)).await;
+    let session = watcher.resumption();
+    drop(watcher);
+    let permissions = vec!["tree write /app".parse().unwrap()];
+    let role = AuthChange::SetRole { role: RoleName::new("app").unwrap(), permissions };
+    admin.change_auth(role).await.unwrap();
+    writer.done(set("/app", b"1", -1)).await;
+    let mut watcher = ZkClient::resume(node.address, &session).await;
+    authenticate(&mut watcher, &credentials).await;
+    let data = ["/app", "/app/b"].map(str::to_owned).to_vec();
+    let (relative_zxid, exist, child, persistent, recursive) =
+        (seen.zxid, Vec::new(), Vec::new(), vec!["/app/c".to_owned()], Vec::new());
+    let kept = SetWatches { relative_zxid, data, exist, child, persistent, recursive };
+    watcher.done(Request::SetWatches(kept)).await;
+    assert_eq!(watcher.events().await, [(WatchEventType::DataChanged, "/app".to_owned())]);
 }
 
 #[tokio::test]
@@ -227,8 +256,8 @@ pub(crate) fn requests_of_every_kind() -> Vec<(Request, Needs)> {
         (Request::GetAllChildrenNumber { path: path() }, Permission),
         (Request::AddWatch { path: path(), mode: AddWatchMode::Persistent }, Permission),
         (Request::AddWatch { path: path(), mode: AddWatchMode::PersistentRecursive }, Permission),
-        (watches(vec![path()]), Permission),
-        (watches(Vec::new()), Nothing),
+        // Armed, and shows nothing that the client may not read: the client may not lose its other watches.
+        (watches(vec![path()]), Nothing),
         (Request::CheckWatches { path: path(), kind }, Nothing),
         (Request::RemoveWatches { path: path(), kind }, Nothing),
         (Request::GetEphemerals { prefix: "/app".to_owned() }, Nothing),

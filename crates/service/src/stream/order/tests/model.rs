@@ -222,7 +222,7 @@ impl World {
         let relative = client.seen;
         self.streams.answer(&self.machine, &entered.0, 0, |watching| {
             watching
-                .arm_again(relative, &set, |_, _| [].as_slice().into())
+                .arm_again(relative, &set, |machine, path| machine.exists(path, &[]))
                 .map(|()| StreamAnswer::Done)
         });
         client.entry = Some(entered);
