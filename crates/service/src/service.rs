@@ -219,7 +219,8 @@ impl Service {
         extract: impl FnOnce(Reply) -> Option<T>,
     ) -> Result<Response<T>, Failure> {
         let Committed { outcome, revision } = self.commit(command).await?;
-        let (reply, first) = outcome.map_err(Failure::Rejected)?.into_first();
+        let outcome = outcome.map_err(|rejection| Failure::Rejected(self.readable(rejection)));
+        let (reply, first) = outcome?.into_first();
         let value = extract(reply).ok_or(Failure::UnexpectedReply)?;
         Ok(Response::new(value, first.unwrap_or(revision)))
     }

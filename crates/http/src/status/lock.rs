@@ -129,8 +129,12 @@ pub(super) fn out_of_bounds(what: OutOfBounds, context: &ErrorContext<'_>) -> Ht
 pub(super) fn deadlock(cycle: &[Blocked], context: &ErrorContext<'_>) -> HttpError {
     let waits = cycle.iter().map(|(session, _, lock)| format!("'{session}' waits for '{lock}'"));
     let waits: Vec<String> = waits.collect();
+    let detail = match &waits[..] {
+        [] => "the wait would close a cycle with locks that the caller may not read".to_owned(),
+        waits => waits.join(", "),
+    };
     let hint = "release the locks of this session, then acquire again; after a rejected hand-over, release the lock instead";
-    about(ErrorCode::Deadlock, waits.join(", "), hint, context)
+    about(ErrorCode::Deadlock, detail, hint, context)
 }
 
 pub(super) fn not_held(context: &ErrorContext<'_>) -> HttpError {

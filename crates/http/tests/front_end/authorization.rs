@@ -146,7 +146,8 @@ async fn administrator_of_namespace(node: &Node, admin: &str) -> String {
 /// The error code of a call that authorization refused. A wrong proof is forbidden too, but by no missing permission.
 fn refusal(reply: &Reply) -> Option<String> {
     let problem = (reply.status >= 400).then(|| reply.json())?;
-    let code = problem["code"].as_str().unwrap();
+    // The reply of a node that is not ready has no code.
+    let code = problem["code"].as_str()?;
     let is_refusal = match code {
         "unauthenticated" | "token-expired" => true,
         "forbidden" => problem["needed"].is_string(),

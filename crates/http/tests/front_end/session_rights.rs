@@ -213,3 +213,24 @@ async fn opening_a_session_needs_a_permission() {
         }
     }
 }
+
+#[tokio::test]
+async fn a_deadlock_names_no_lock_that_its_caller_may_not_read() {
+    let node = Node::start().await;
+    let tokens = guard(&node).await;
+    let Tokens { admin, ci, .. } = &tokens;
+    for (token, target, status) in [
+        (ci, "deploy/a?session=ci-1", 200),
+        (admin, "secret?session=a1", 200),
+        (admin, "deploy/b?session=a2", 200),
+        (admin, "deploy/a?session=a1&enqueue", 202),
+        (admin, "secret?session=a2&enqueue", 202),
+    ] {
+        let target = format!("/v1/locks/{target}");
+        let reply = as_token(&node, token, "PUT", &target, "").await;
+        assert_eq!(reply.status, status, "{target} {reply:?}");
+    }
+    let refused = as_token(&node, ci, "PUT", "/v1/locks/deploy/b?session=ci-1&wait=1s", "").await;
+    let detail = refused.problem(409, "deadlock")["detail"].clone();
+    assert_eq!(detail, "'@ci:ci-1' waits for 'deploy/b'");
+}

@@ -7,7 +7,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use holdfast_machine::{BlockingLink, LockFilter, LockUrgency, Machine};
-use holdfast_types::{HolderView, LockName, LockView, Rejection, Revision, Right, Stamp};
+use holdfast_types::{
+    Blocked, HolderView, LockName, LockRejection, LockView, Rejection, Revision, Right, Stamp,
+};
 
 use crate::auth::authorization::allows;
 use crate::context::{ReadMode, Response};
@@ -104,6 +106,26 @@ impl Service {
         let leases = self.leases_of_holders(&view).await;
         let times = self.observer().contention.of(lock);
         Ok(Response::new(Explanation { view, leases, chain, times }, revision))
+    }
+
+    /// The rejection without the part of a deadlock cycle that lies behind the first lock that the caller may not read.
+    pub(crate) fn readable(&self, rejection: Rejection) -> Rejection {
+        match rejection {
+            Rejection::Lock(LockRejection::Deadlock { mut cycle }) => {
+                let readable = self.raft().read(|machine| {
+                    let rights = self.enforced_rights(machine).ok()?;
+                    let is_readable =
+                        |(_, _, lock): &&Blocked| allows(rights, Right::LockRead, lock.as_str());
+                    Some(cycle.iter().take_while(is_readable).count())
+                });
+                cycle.truncate(readable.unwrap_or(0));
+                LockRejection::Deadlock { cycle }.into()
+            }
+            Rejection::Lock(LockRejection::OfMultiLock { lock, why }) => {
+                LockRejection::OfMultiLock { lock, why: Box::new(self.readable(*why)) }.into()
+            }
+            other => other,
+        }
     }
 
     /// Returns the most urgent locks. Among [`LockUrgency::Waiters`], the locks with the longest recent waits are the last.
