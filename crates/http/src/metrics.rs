@@ -19,12 +19,13 @@ type Series<const N: usize> = [(&'static str, &'static str); N];
 
 const METHODS: [&str; 8] = ["GET", "HEAD", "PUT", "POST", "PATCH", "DELETE", "OPTIONS", "other"];
 /// 499 if the client disconnected before its reply.
-const STATUSES: [(u16, &str); 18] = [
+const STATUSES: [(u16, &str); 19] = [
     (200, "200"),
     (201, "201"),
     (204, "204"),
     (307, "307"),
     (400, "400"),
+    (401, "401"),
     (403, "403"),
     (404, "404"),
     (405, "405"),
@@ -174,12 +175,22 @@ impl Drop for InFlight<'_> {
 
 #[cfg(test)]
 mod tests {
+    use holdfast_api::ErrorCode;
+
     use super::*;
 
     fn text(registry: &Registry) -> String {
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, registry).unwrap();
         text
+    }
+
+    #[test]
+    fn the_status_of_every_error_has_a_label() {
+        for code in ErrorCode::ALL {
+            let status = crate::status::of_code(*code).as_u16();
+            assert!(STATUSES.iter().any(|(known, _)| *known == status), "{code} {status}");
+        }
     }
 
     #[test]

@@ -219,7 +219,7 @@ fn expiring_tokens(machine: &Machine, now: Stamp) -> Vec<Expiring> {
     }
     let expiring = latest.into_iter().filter_map(|(name, token)| {
         let lives = expiry(token).saturating_sub(token.created_at.0);
-        let within = token.expires_at?.0.checked_sub(now.0).filter(|within| *within > 0)?;
+        let within = token.expires_at?.0.saturating_sub(now.0);
         (lives >= LIFETIME_MIN)
             .then(|| Expiring { name: name.to_string(), within: Duration::from_millis(within) })
     });

@@ -102,11 +102,24 @@ pub struct ListenerCertificate {
     pub reload_error: Option<String>,
 }
 
-/// Something that expires after this time.
+/// Something that expires after this time; zero once it has expired.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Expiring {
     pub(crate) name: String,
     pub(crate) within: Duration,
+}
+
+impl Expiring {
+    fn is_over(&self) -> bool {
+        self.within.is_zero()
+    }
+
+    fn when(&self) -> String {
+        if self.is_over() {
+            return format!("{} has expired", self.name);
+        }
+        format!("{} in {}", self.name, days(self.within))
+    }
 }
 
 /// The memory of this process.
@@ -253,8 +266,9 @@ fn raised(kind: AlarmKind, facts: &AlarmFacts) -> Option<(AlarmSeverity, String)
         }
         AlarmKind::TokenExpires => {
             let expiring = facts.tokens.iter().filter(|token| token.within <= EXPIRES_WITHIN);
-            let detail = expiring.map(|token| format!("{} in {}", token.name, days(token.within)));
-            Some((Warning, named(detail, "the last access token of a privileged subject")?))
+            let severity = if expiring.clone().any(Expiring::is_over) { Critical } else { Warning };
+            let detail = expiring.map(Expiring::when);
+            Some((severity, named(detail, "the last access token of a privileged subject")?))
         }
         AlarmKind::QuotaNear => {
             let near = facts.quotas.iter().filter(|quota| quota.is_near());

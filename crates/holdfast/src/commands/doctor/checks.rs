@@ -196,11 +196,13 @@ fn check_leader(
 
 /// `None` if the alarms have all members that are not healthy.
 fn check_members(view: &ClusterBody, alarms: Option<&AlarmsBody>) -> Option<Finding> {
-    let (all, sick) = (view.nodes.len(), view.nodes.iter().filter(|node| !node.healthy));
-    let healthy = all - sick.clone().count();
+    let sick = view.nodes.iter().filter(|node| !node.healthy);
+    // A member without a vote counts for no majority.
+    let voters = view.nodes.iter().filter(|node| node.votes);
+    let (all, healthy) = (voters.clone().count(), voters.filter(|node| node.healthy).count());
     let spare = healthy.saturating_sub(all / 2 + 1);
-    let survives = format!("{healthy} of {all} healthy: survives the loss of {spare}");
-    if healthy < all {
+    let survives = format!("{healthy} of {all} voters healthy: survives the loss of {spare}");
+    if sick.clone().next().is_some() {
         let is_silent =
             |node: &&NodeBody| alarms.is_some_and(|alarms| alarms.unreachable.contains(&node.id));
         let named: Vec<String> = sick

@@ -198,6 +198,9 @@ fn the_last_token_of_an_operator_raises_token_expires() {
     let soon = |facts: &mut AlarmFacts| facts.tokens[0].within = Duration::from_hours(47);
     let detail = "the last access token of a privileged subject: ops in 47 hours";
     expect(soon, "token-expires", "warning", detail);
+    let over = |facts: &mut AlarmFacts| facts.tokens[0].within = Duration::ZERO;
+    let detail = "the last access token of a privileged subject: ops has expired";
+    expect(over, "token-expires", "critical", detail);
 }
 
 #[test]

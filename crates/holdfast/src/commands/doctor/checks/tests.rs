@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use holdfast_types::NodeId;
+
 use super::super::finding::{DoctorReport, Severity};
 use super::super::probe::ClockOffset;
 use super::*;
@@ -66,7 +68,7 @@ fn only(found: &[Finding], check: &str, verdict: Severity) -> String {
 fn a_healthy_cluster_has_no_problems() {
     let found = with(|_| {});
     assert_eq!(DoctorReport::of(found.clone()).verdict, Severity::Ok, "{found:?}");
-    assert_eq!(of(&found, "members").found, "3 of 3 healthy: survives the loss of 1");
+    assert_eq!(of(&found, "members").found, "3 of 3 voters healthy: survives the loss of 1");
     assert_eq!(of(&found, "cluster").found, "shop, 3 members");
     assert_eq!(of(&found, "leader").found, "node 1, term 3");
 }
@@ -111,8 +113,29 @@ fn missing_members_are_named_with_the_number_of_failures_left() {
     (third.healthy, third.role) = (false, "unreachable".to_owned());
     let found = findings([Ok(node.clone()), Ok(node.clone()), Ok(node)]);
     let text = only(&found, "members", Severity::Warn);
-    assert!(text.starts_with("2 of 3 healthy: survives the loss of 0"), "{text}");
+    assert!(text.starts_with("2 of 3 voters healthy: survives the loss of 0"), "{text}");
     assert!(text.ends_with("node 3 (n3:7400) is unreachable"), "{text}");
+}
+
+#[test]
+fn members_without_a_vote_count_for_no_majority() {
+    let members = |silent: usize| {
+        let mut node = healthy();
+        let nodes = &mut node.cluster.as_mut().unwrap().nodes;
+        for id in [4, 5].map(NodeId) {
+            nodes.push(NodeBody {
+                id,
+                votes: false,
+                role: "learner".to_owned(),
+                ..nodes[1].clone()
+            });
+        }
+        nodes[silent].healthy = false;
+        let found = findings([Ok(node.clone()), Ok(node.clone()), Ok(node)]);
+        of(&found, "members").found.clone()
+    };
+    assert!(members(2).starts_with("2 of 3 voters healthy: survives the loss of 0; node 3"));
+    assert!(members(4).starts_with("3 of 3 voters healthy: survives the loss of 1; node 5"));
 }
 
 #[test]
