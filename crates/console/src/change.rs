@@ -3,8 +3,8 @@
 //! `GET act?do=NAME` shows the effect, the line for `curl` and the form; `POST act` sends one call of the API, and redirects to
 //! the page that it came from, with a notice. Both plan the change from the same fields, and the call names what the page showed.
 
-use axum::http::StatusCode;
 use axum::http::request::Parts;
+use axum::http::{Method, StatusCode};
 use holdfast_api::{ErrorCode, Problem};
 use holdfast_types::{Reason, Revision};
 use maud::{Markup, html};
@@ -18,6 +18,8 @@ use crate::text::visible;
 
 /// Fields that the pages of actions use themselves.
 const OWN_FIELDS: [&str; 6] = ["do", "form", "reason", "typed", "done", "at"];
+/// Fields that name what a PATCH changes.
+const TARGETS: [&str; 2] = ["name", "id"];
 
 /// Plans the action of the fields.
 async fn plan(actions: &[&ConsoleAction], request: &PageRequest) -> ApiResult<PlannedChange> {
@@ -83,6 +85,14 @@ fn completed(planned: &PlannedChange, fields: &FormFields) -> ApiResult<ApiCall>
     Ok(call)
 }
 
+/// Whether the form repeats a field. A PATCH has only the values that its page showed as changes: another reader may have
+/// changed the other ones since.
+fn is_confirmed(call: &ApiCall, field: &str) -> bool {
+    let is_in_call = || call.query.iter().any(|(name, _)| *name == field);
+    let is_partial = call.method == Method::PATCH && !TARGETS.contains(&field);
+    !OWN_FIELDS.contains(&field) && (!is_partial || is_in_call())
+}
+
 fn refused_form(request: &PageRequest, planned: &PlannedChange, refused: &Problem) -> PageReply {
     let page = form(request, planned, Some(refused));
     PageReply::Page(crate::layout::status_of(refused), planned.title.clone(), page)
@@ -116,6 +126,7 @@ fn form(request: &PageRequest, planned: &PlannedChange, refused: Option<&Problem
         shown.query.push(("reason", reason.to_owned()));
     }
     let curl = shown.curl(&request.address, request.api.has_credential());
+    let hidden = request.fields.iter().filter(|(name, _)| is_confirmed(&planned.call, name));
     html! {
         h1 { (visible(&planned.title)) }
         @if let Some(refused) = refused { (problem_box(refused)) }
@@ -126,7 +137,7 @@ fn form(request: &PageRequest, planned: &PlannedChange, refused: Option<&Problem
         form method="post" action="act" class="panel" id="change" {
             (request.form_secret.field())
             input type="hidden" name="do" value=[request.fields.get("do")];
-            @for (name, value) in request.fields.iter().filter(|(name, _)| !OWN_FIELDS.contains(name)) {
+            @for (name, value) in hidden {
                 input type="hidden" name=(name) value=(value);
             }
             @if planned.takes_reason {

@@ -285,6 +285,50 @@ async fn a_token_that_the_page_showed_and_that_is_gone_ends_no_later_hold() {
     assert_eq!(stub.changes(), [""; 0]);
 }
 
+/// The hidden fields of a form, beside its secret.
+fn hidden(page: &str) -> String {
+    let fields = page.split("<input type=\"hidden\" name=\"").skip(1).filter_map(|field| {
+        let (name, rest) = field.split_once("\" value=\"")?;
+        Some(format!("{name}={}", rest.split('"').next()?))
+    });
+    fields.filter(|field| !field.starts_with("form=")).collect::<Vec<_>>().join("&")
+}
+
+#[tokio::test]
+async fn a_confirmed_change_has_only_the_values_that_its_page_showed_as_changed() {
+    let changed = Arc::new(AtomicBool::new(false));
+    let (by_other, others) = (changed.clone(), api("off", |_| true));
+    let stub = Stub::new(move |method, target| match (method.as_str(), target) {
+        ("GET", "/v1/policies/a/b") => {
+            let delay = if by_other.load(Ordering::SeqCst) { 30_000 } else { 0 };
+            let policy = json!({ "limit": 1, "order": "fifo", "ageing_ms": 0, "lock_delay_ms": delay,
+                "cooldown_ms": 0, "detect_deadlocks": true });
+            (200, policy)
+        }
+        ("GET", "/v1/cluster") => {
+            let zone = if by_other.load(Ordering::SeqCst) { "b" } else { "a" };
+            let node = json!({ "id": 2, "role": "follower", "votes": true, "http": "h2:1", "peer": "h2:2",
+                "zookeeper": "h2:3", "zone": zone, "applied_revision": 9, "healthy": true });
+            (200, json!({ "cluster": "c", "level": 1, "term": 3, "leader": 1, "nodes": [node] }))
+        }
+        ("PATCH", _) => (200, json!({})),
+        _ => others(method, target),
+    });
+    let policy = "do=change-policy&name=a/b&limit=3&lock_delay=0s&cooldown=0s&order=fifo";
+    let member = "do=set-member&id=2&role=&peer=h9:2&http=h2:1&zookeeper=h2:3&zone=a";
+    for (asked, sent) in [
+        (policy, "PATCH /v1/policies/a/b?limit=3"),
+        (member, "PATCH /v1/members/2?peer=h9%3A2"),
+    ] {
+        changed.store(false, Ordering::SeqCst);
+        let (status, page) = stub.get(&format!("/ui/act?{asked}")).await;
+        assert_eq!(status, StatusCode::OK, "{page}");
+        changed.store(true, Ordering::SeqCst);
+        stub.send(form("/ui/act", &hidden(&page))).await;
+        assert_eq!(stub.changes().last().map(String::as_str), Some(sent));
+    }
+}
+
 #[tokio::test]
 async fn a_form_of_another_site_or_without_the_secret_changes_nothing() {
     let stub = Stub::new(api("off", |_| true));
