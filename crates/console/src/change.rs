@@ -69,14 +69,14 @@ pub(crate) async fn make(
 fn completed(planned: &PlannedChange, fields: &FormFields) -> ApiResult<ApiCall> {
     let invalid = (ErrorCode::InvalidArgument, StatusCode::BAD_REQUEST);
     if let Some(typed) = &planned.typed
-        && fields.get("typed") != Some(typed)
+        && fields.typed("typed") != Some(typed)
     {
         let detail = format!("the typed text is not {typed}");
         return Err(problem(invalid, detail, "type it exactly as it is shown"));
     }
     let mut call = planned.call.clone();
     if planned.takes_reason {
-        let Some(reason) = fields.get("reason") else {
+        let Some(reason) = fields.typed("reason") else {
             let hint = "say why, for the holders and for the audit trail";
             return Err(problem(invalid, "the reason is missing", hint));
         };
@@ -122,7 +122,7 @@ fn secret(planned: &PlannedChange, answer: &ApiAnswer) -> PageReply {
 fn form(request: &PageRequest, planned: &PlannedChange, refused: Option<&Problem>) -> Markup {
     let mut shown = planned.call.clone();
     if planned.takes_reason {
-        let reason = request.fields.get("reason").unwrap_or("WHY");
+        let reason = request.fields.typed("reason").unwrap_or("WHY");
         shown.query.push(("reason", reason.to_owned()));
     }
     let curl = shown.curl(&request.address, request.api.has_credential());
@@ -143,7 +143,7 @@ fn form(request: &PageRequest, planned: &PlannedChange, refused: Option<&Problem
             @if planned.takes_reason {
                 label for="reason" { "Reason, for the holders and for the audit trail" }
                 input id="reason" name="reason" required maxlength=(Reason::MAX_LEN) autocomplete="off"
-                    value=[request.fields.get("reason")];
+                    value=[request.fields.typed("reason")];
             }
             @if let Some(typed) = &planned.typed {
                 label for="typed" { "Type " code { (typed) } " to confirm" }

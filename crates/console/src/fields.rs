@@ -25,10 +25,15 @@ impl FormFields {
         fields
     }
 
-    /// A value that is not empty.
+    /// A value that is not empty, as it is: a name may begin or end with a space.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         let found = self.0.iter().find(|(known, _)| known == name);
-        found.map(|(_, value)| value.trim()).filter(|value| !value.is_empty())
+        found.map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
+    }
+
+    /// A value that a reader types, without the spaces around it.
+    pub(crate) fn typed(&self, name: &str) -> Option<&str> {
+        self.get(name).map(str::trim).filter(|value| !value.is_empty())
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
@@ -60,7 +65,8 @@ mod tests {
             FormFields::of_both(Some("name=a%2Fb&token=1"), "token=2&reason=+it%27s+&x=%zz");
         assert_eq!(fields.get("name"), Some("a/b"));
         assert_eq!(fields.get("token"), Some("2"));
-        assert_eq!(fields.get("reason"), Some("it's"));
+        assert_eq!((fields.typed("reason"), fields.get("reason")), (Some("it's"), Some(" it's ")));
+        assert_eq!(FormFields::parse("reason=+").typed("reason"), None);
         assert_eq!(fields.get("x"), None);
     }
 

@@ -52,7 +52,7 @@ pub(crate) async fn log_in(
     now: Stamp,
 ) -> ApiResult<Option<HeaderValue>> {
     let has_tls = (console.settings.has_tls)(&parts.extensions);
-    let token = fields.get("token").unwrap_or_default();
+    let token = fields.typed("token").unwrap_or_default();
     let api = ApiCalls::new(console.api.clone(), parts, Some(token));
     let caller: CallerBody = api.read("/v1/auth/me").await?;
     let left = caller.expires_at.map(|end| Duration::from_millis(end.0.0.saturating_sub(now.0)));

@@ -285,6 +285,19 @@ async fn a_token_that_the_page_showed_and_that_is_gone_ends_no_later_hold() {
     assert_eq!(stub.changes(), [""; 0]);
 }
 
+#[tokio::test]
+async fn a_name_that_ends_with_a_space_is_another_lock_and_another_znode() {
+    let stub = Stub::new(api("off", |_| true));
+    stub.get("/ui/lock?name=a/b%20").await;
+    stub.get("/ui/act?do=force-release&name=%20a&token=7").await;
+    stub.get("/ui/tree?path=/a%20").await;
+    let calls = stub.calls.lock();
+    let read = |wanted: &str| calls.iter().any(|(_, target, _)| target.starts_with(wanted));
+    for wanted in ["/v1/locks/a/b%20", "/v1/locks/%20a", "/v1/tree/a%20"] {
+        assert!(read(wanted), "{wanted} in {calls:?}");
+    }
+}
+
 /// The hidden fields of a form, beside its secret.
 fn hidden(page: &str) -> String {
     let fields = page.split("<input type=\"hidden\" name=\"").skip(1).filter_map(|field| {

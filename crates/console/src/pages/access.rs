@@ -166,7 +166,7 @@ fn role_table(roles: &RolesBody) -> Markup {
 
 /// The form "can X do Y?", with the answer for the fields of the page.
 async fn question(request: &PageRequest) -> Markup {
-    let (permission, subject) = (request.fields.get("permission"), request.fields.get("as"));
+    let (permission, subject) = (request.fields.typed("permission"), request.fields.typed("as"));
     let answer = match permission {
         Some(permission) => {
             let subject = subject.map(|subject| format!("&as={}", escape_query(subject)));
@@ -210,7 +210,7 @@ fn verdict_text(verdict: &VerdictBody) -> Markup {
 }
 
 fn new_token(request: &PageRequest) -> PlannedChange {
-    let subject = request.fields.get("subject").unwrap_or_default().to_owned();
+    let subject = request.fields.typed("subject").unwrap_or_default().to_owned();
     let effect = html! {
         p { "Subject " (name(&subject)) " gets one more access token, with the lifetime of the token policy." }
         p { "The next page shows the secret once. No call returns it later." }

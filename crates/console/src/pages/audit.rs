@@ -89,7 +89,7 @@ async fn of_revision(request: &PageRequest, revision: u64) -> ApiResult<Vec<Audi
 
 fn query(fields: &FormFields) -> String {
     let of = |(field, _): (&str, &str)| {
-        let value = fields.get(field)?;
+        let value = fields.typed(field)?;
         Some(format!("&{field}={}", escape_query(value)))
     };
     FILTERS.into_iter().filter_map(of).collect()

@@ -224,7 +224,7 @@ async fn transfer(request: &PageRequest) -> ApiResult<PlannedChange> {
 
 async fn add(request: &PageRequest) -> ApiResult<PlannedChange> {
     let query = MEMBER_FIELDS.iter();
-    let query = query.filter_map(|field| Some((*field, request.fields.get(field)?.to_owned())));
+    let query = query.filter_map(|field| Some((*field, request.fields.typed(field)?.to_owned())));
     let call =
         ApiCall { method: Method::POST, path: "/v1/members".to_owned(), query: query.collect() };
     let replaced = request.fields.get("replaces");
@@ -250,7 +250,7 @@ async fn add(request: &PageRequest) -> ApiResult<PlannedChange> {
 
 async fn set(request: &PageRequest) -> ApiResult<PlannedChange> {
     let (_, node) = member(request, "id").await?;
-    let changes = changes_of(&node, |field| request.fields.get(field));
+    let changes = changes_of(&node, |field| request.fields.typed(field));
     let path = format!("/v1/members/{}", node.id);
     let call = ApiCall { method: Method::PATCH, path, query: changes };
     let effect = html! {

@@ -43,7 +43,7 @@ struct EventFilter<'a> {
 impl<'a> EventFilter<'a> {
     fn of(fields: &'a FormFields) -> Self {
         Self {
-            prefix: fields.get("prefix").filter(|prefix| prefix.starts_with('/')).unwrap_or("/"),
+            prefix: fields.typed("prefix").filter(|prefix| prefix.starts_with('/')).unwrap_or("/"),
             kind: fields.get("kind").filter(|kind| KINDS.contains(kind)).unwrap_or_default(),
             paused_at: fields.get("pause").and_then(|revision| revision.parse().ok()),
         }

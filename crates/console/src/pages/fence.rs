@@ -26,7 +26,7 @@ pub(super) static PAGE: ConsolePage = ConsolePage {
 const HOLDS_MAX: usize = 1_000;
 
 async fn render(request: &PageRequest) -> ApiResult<PageContent> {
-    let token = request.fields.get("token").and_then(|token| token.parse::<u64>().ok());
+    let token = request.fields.typed("token").and_then(|token| token.parse::<u64>().ok());
     let asked = if request.fields.get("name").is_some() { Some(request.lock()?) } else { None };
     let live = match (&asked, token) {
         (Some(lock), Some(token)) => answer(request, lock, token).await?,

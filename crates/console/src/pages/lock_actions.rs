@@ -128,7 +128,7 @@ fn holders_after(lock: &LockBody) -> u64 {
 async fn request_release(request: &PageRequest) -> ApiResult<PlannedChange> {
     let (lock, body) = read(request).await?;
     let holder = holder(&body, request.fields.get("token"))?;
-    let deadline = request.fields.get("deadline").unwrap_or("30s").to_owned();
+    let deadline = request.fields.typed("deadline").unwrap_or("30s").to_owned();
     let effect = html! {
         ul {
             li { "Session " (name(holder.session.as_str())) " is asked to release the lock within " (visible(&deadline)) "." }
@@ -157,7 +157,7 @@ async fn set_policy(request: &PageRequest) -> ApiResult<PlannedChange> {
     let policy: PolicyBody = request.api.read(&policy_path(&lock)).await?;
     let present = values(&policy);
     let wanted = POLICY_FIELDS.iter().filter_map(|field| {
-        let value = request.fields.get(field)?.to_owned();
+        let value = request.fields.typed(field)?.to_owned();
         let is = present.iter().find(|(name, _)| name == field).map(|(_, value)| value)?;
         (*is != value).then_some((*field, is, value))
     });

@@ -148,7 +148,7 @@ fn class_of(cause: Option<&str>) -> &'static str {
 
 /// The field for a token, and the answer for the token of the page.
 pub(super) async fn fence_check(request: &PageRequest, lock: &LockName) -> Markup {
-    let token = request.fields.get("token");
+    let token = request.fields.typed("token");
     let answer = match token.and_then(|token| token.parse::<u64>().ok()) {
         Some(token) => {
             let target = format!("{}?token={token}", fence_path(lock));

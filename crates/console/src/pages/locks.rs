@@ -48,7 +48,7 @@ impl<'a> LockSearch<'a> {
     fn of(fields: &'a FormFields) -> Self {
         Self {
             below: fields.get("below").unwrap_or_default(),
-            contains: fields.get("q").unwrap_or_default().to_lowercase(),
+            contains: fields.typed("q").unwrap_or_default().to_lowercase(),
             state: fields.get("state").unwrap_or_default(),
             order: fields.get("sort").unwrap_or_default(),
             after: fields.get("after"),

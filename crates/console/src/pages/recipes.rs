@@ -121,7 +121,7 @@ fn semaphore_section(semaphores: &[LockBody], is_cut: bool) -> Markup {
 
 /// The latches, barriers and counters, and the fields of the one that the reader chose.
 async fn recipe_section(request: &PageRequest) -> ApiResult<Markup> {
-    let below = request.fields.get("below").filter(|text| !text.is_empty());
+    let below = request.fields.typed("below");
     let target = match below {
         Some(below) => {
             format!("{RECIPES_PATH}?prefix={}&limit={RECIPES_MAX}", escape_query(below))

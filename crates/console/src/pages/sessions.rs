@@ -40,7 +40,7 @@ const SEARCHED_MAX: usize = 20_000;
 const NAMED_MAX: usize = 5;
 
 async fn list(request: &PageRequest) -> ApiResult<PageContent> {
-    let wanted = request.fields.get("q").unwrap_or_default().to_lowercase();
+    let wanted = request.fields.typed("q").unwrap_or_default().to_lowercase();
     let found = find(&request.api, &wanted, request.fields.get("after")).await?;
     let SessionsBody { sessions, next_page_token, revision } = &found;
     let live = html! {
