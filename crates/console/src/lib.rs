@@ -218,14 +218,15 @@ async fn login_page(console: &ConsoleState, incoming: &Incoming<'_>) -> Response
 
 async fn log_out(console: &ConsoleState, incoming: &Incoming<'_>) -> Response<Body> {
     let fields = FormFields::parse(incoming.form);
-    let cookie = match incoming.secret.check(incoming.parts, &fields) {
-        Ok(()) => login::log_out(console, incoming.parts).await,
-        Err(refused) => Err(refused),
-    };
-    match cookie {
-        Ok(cookie) => with_cookie(redirect("login"), cookie),
-        Err(problem) => failure(None, &problem),
+    if let Err(problem) = incoming.secret.check(incoming.parts, &fields) {
+        return failure(None, &problem);
     }
+    let login::Logout { cookie, refused } = login::log_out(console, incoming.parts).await;
+    let response = match refused {
+        Some(refused) => html(StatusCode::OK, &login::remaining_token(&refused)),
+        None => redirect("login"),
+    };
+    with_cookie(response, cookie)
 }
 
 fn with_cookie(mut response: Response<Body>, cookie: Option<HeaderValue>) -> Response<Body> {

@@ -16,6 +16,7 @@ use crate::cookie::{
     DERIVED, FormSecret, GIVEN, cookie_name, has_derived_token, set_cookie, token_of,
 };
 use crate::fields::FormFields;
+use crate::request::is_of_credential;
 use crate::{ConsoleState, layout};
 
 /// The longest time without a new login.
@@ -77,25 +78,45 @@ async fn derive(
     serde_json::from_slice(&answer.body).ok()
 }
 
-/// Deletes the derived token, and returns the cookie that replaces that of the login.
-///
-/// # Errors
-/// `foreign-site`; the token was not deleted.
-pub(crate) async fn log_out(
-    console: &ConsoleState,
-    parts: &Parts,
-) -> ApiResult<Option<HeaderValue>> {
+/// The end of a login.
+#[derive(Debug)]
+pub(crate) struct Logout {
+    /// Replaces the cookie of the login, also if the token was not deleted.
+    pub(crate) cookie: Option<HeaderValue>,
+    /// Why the derived token was not deleted.
+    pub(crate) refused: Option<Box<Problem>>,
+}
+
+/// Deletes the derived token.
+pub(crate) async fn log_out(console: &ConsoleState, parts: &Parts) -> Logout {
     let has_tls = (console.settings.has_tls)(&parts.extensions);
-    let token = token_of(parts, has_tls);
-    if token.is_some() {
-        let api = ApiCalls::new(console.api.clone(), parts, token);
-        let caller: ApiResult<CallerBody> = api.read("/v1/auth/me?stale").await;
-        let id = caller.ok().and_then(|caller| caller.token);
-        if let Some(id) = id.filter(|_| has_derived_token(parts, has_tls)) {
-            api.change(&deletion(id)).await?;
-        }
+    let refused = match token_of(parts, has_tls).filter(|_| has_derived_token(parts, has_tls)) {
+        Some(token) => delete(&ApiCalls::new(console.api.clone(), parts, Some(token))).await.err(),
+        None => None,
+    };
+    // A token that is no longer valid needs no deletion.
+    let refused = refused.filter(|problem| !is_of_credential(problem.code));
+    let name = cookie_name("holdfast", has_tls);
+    Logout { cookie: set_cookie(&name, "", Some(Duration::ZERO), has_tls), refused }
+}
+
+async fn delete(api: &ApiCalls) -> ApiResult<()> {
+    let caller: CallerBody = api.read("/v1/auth/me?stale").await?;
+    if let Some(id) = caller.token {
+        api.change(&deletion(id)).await?;
     }
-    Ok(set_cookie(&cookie_name("holdfast", has_tls), "", Some(Duration::ZERO), has_tls))
+    Ok(())
+}
+
+/// The page after a logout whose token was not deleted.
+pub(crate) fn remaining_token(refused: &Problem) -> Markup {
+    let body = html! {
+        h1 { "Logged out" }
+        p { "This browser no longer has the access token. The node did not delete it: the token is valid until it expires, at most 8 hours after the login." }
+        (layout::problem_box(refused))
+        p { a href="login" { "Log in" } }
+    };
+    layout::bare("Logged out", &body)
 }
 
 fn deletion(token: AccessTokenId) -> ApiCall {

@@ -232,6 +232,24 @@ async fn a_logout_deletes_only_a_derived_token() {
 }
 
 #[tokio::test]
+async fn a_logout_removes_the_cookie_also_if_the_token_cannot_be_deleted() {
+    for (code, status) in [("forbidden", 403), ("no-leader", 503)] {
+        let stub = Stub::new(move |method, _| {
+            let reads = *method == Method::GET;
+            if reads { (200, caller("on", "access-token")) } else { problem(code, status) }
+        });
+        let mut request = form("/ui/logout", "");
+        let cookies = format!("holdfast-form={SECRET}; holdfast=derived.hf_token");
+        request.headers_mut().insert(COOKIE, cookies.parse().unwrap());
+        let response = stub.send(request).await;
+        let cookie = response.headers().get(SET_COOKIE).expect("a cookie").to_str().unwrap();
+        assert!(cookie.starts_with("holdfast=;") && cookie.contains("Max-Age=0"), "{cookie}");
+        let page = text(response).await;
+        assert!(page.contains(code) && page.contains("valid until it expires"), "{page}");
+    }
+}
+
+#[tokio::test]
 async fn a_viewer_sees_no_action_and_an_operator_does() {
     let (_, page) = Stub::new(api("on", |_| false)).get("/ui/lock?name=a/b").await;
     assert!(page.contains("&lt;imgsrc=x&gt;") && !page.contains("<img"), "{page}");
