@@ -378,6 +378,35 @@ async fn a_form_of_another_site_or_without_the_secret_changes_nothing() {
     assert_eq!(stub.send(long).await.status(), StatusCode::PAYLOAD_TOO_LARGE);
 }
 
+/// A node that has started from the snapshot of revision 1040.
+fn started_at_1040(head: u64) -> Stub {
+    let others = api("off", |_| true);
+    Stub::new(move |method, target| {
+        if !target.starts_with("/v1/watch") {
+            return others(method, target);
+        }
+        let since = target.split_once("since=").map_or(head, |(_, since)| since.parse().unwrap());
+        if since < 1_040 {
+            return problem("revision-compacted", 410);
+        }
+        let change = |revision| json!({ "revision": revision, "kind": "created", "path": "/new" });
+        let events: Vec<_> = (since + 1..=head).map(change).collect();
+        (200, json!({ "events": events, "revision": head }))
+    })
+}
+
+#[tokio::test]
+async fn the_live_events_begin_with_the_oldest_change_that_the_node_knows() {
+    let (status, page) = started_at_1040(1_100).get("/ui/events").await;
+    assert_eq!(status, StatusCode::OK);
+    assert_eq!(page.matches("data-kind=\"created\"").count(), 60, "{page}");
+    assert!(page.contains("Changes up to revision 1040 are not shown."), "{page}");
+    let (_, page) = started_at_1040(1_040).get("/ui/events").await;
+    assert!(page.contains("Nothing has changed after revision 1040."), "{page}");
+    let (_, paused) = started_at_1040(1_100).get("/ui/events?pause=900").await;
+    assert!(paused.contains("has forgotten these changes"), "{paused}");
+}
+
 #[tokio::test]
 async fn a_failure_shows_its_code_its_hint_and_a_retry() {
     let (status, page) = Stub::new(api("off", |_| true)).get("/ui/lock?name=other").await;

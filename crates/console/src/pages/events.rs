@@ -97,6 +97,22 @@ async fn window(
     up_to: u64,
 ) -> ApiResult<EventWindow> {
     let after = up_to.saturating_sub(REVISIONS);
+    match changes(request, filter, after, up_to).await {
+        // After a start from a snapshot, the node knows only later changes.
+        Err(problem) if problem.code == ErrorCode::RevisionCompacted => {
+            let after = oldest_known(request, filter, after + 1, up_to).await?;
+            changes(request, filter, after, up_to).await
+        }
+        read => read,
+    }
+}
+
+async fn changes(
+    request: &PageRequest,
+    filter: &EventFilter<'_>,
+    after: u64,
+    up_to: u64,
+) -> ApiResult<EventWindow> {
     let (mut since, mut changes) = (after, Vec::new());
     for _ in 0..READS_MAX {
         let read: WatchBody = request.api.read(&filter.target(Some(since))).await?;
@@ -109,6 +125,24 @@ async fn window(
     }
     changes.reverse();
     Ok(EventWindow { after, up_to: up_to.min(since.max(after)), changes })
+}
+
+/// The oldest revision after which the node knows every change. The API names no such bound, so the page tries revisions.
+async fn oldest_known(
+    request: &PageRequest,
+    filter: &EventFilter<'_>,
+    mut low: u64,
+    mut high: u64,
+) -> ApiResult<u64> {
+    while low < high {
+        let middle = low + (high - low) / 2;
+        match request.api.read::<WatchBody>(&filter.target(Some(middle))).await {
+            Ok(_) => high = middle,
+            Err(problem) if problem.code == ErrorCode::RevisionCompacted => low = middle + 1,
+            Err(problem) => return Err(problem),
+        }
+    }
+    Ok(high)
 }
 
 fn filters(filter: &EventFilter<'_>) -> Markup {
@@ -143,7 +177,7 @@ fn rows(filter: &EventFilter<'_>, window: &EventWindow) -> Markup {
             }
         }
         @if window.changes.is_empty() {
-            p id="empty" { "Nothing has changed in the last " (REVISIONS) " revisions." }
+            p id="empty" { "Nothing has changed after revision " (window.after) "." }
         } @else {
             div class="scroll" {
                 table class="rows" id="events" {
