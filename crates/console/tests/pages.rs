@@ -378,6 +378,60 @@ async fn a_form_of_another_site_or_without_the_secret_changes_nothing() {
     assert_eq!(stub.send(long).await.status(), StatusCode::PAYLOAD_TOO_LARGE);
 }
 
+#[tokio::test]
+async fn a_search_that_ends_early_says_how_far_it_has_read_and_continues() {
+    let others = api("off", |_| true);
+    let stub = Stub::new(move |method, target| {
+        let named = |name: &str| json!({ "lock": name, "mode": "exclusive", "held": false, "holders": [], "waiters": 0, "queue": [] });
+        match target.split_once("/v1/locks?") {
+            // The API ends its scan early: a page can be empty before the last one.
+            Some((_, query)) if query.contains("waiting") && !query.contains("page_token") => {
+                (200, json!({ "locks": [], "next_page_token": "m", "revision": 77 }))
+            }
+            Some((_, query)) if query.contains("page_token=z") => {
+                (200, json!({ "locks": [named("zz-rare")], "revision": 77 }))
+            }
+            Some(_) => {
+                let locks: Vec<_> = (0..1_000).map(|_| named("z")).collect();
+                (200, json!({ "locks": locks, "next_page_token": "y z", "revision": 77 }))
+            }
+            None => others(method, target),
+        }
+    });
+    let (_, page) = stub.get("/ui/locks?state=waiting").await;
+    assert!(page.contains("locks?state=waiting&amp;after=m") && !page.contains("No lock"), "{page}");
+    for (asked, link) in [
+        ("q=rare", "locks?q=rare&amp;after=y%20z"),
+        ("q=rare&sort=age", "locks?q=rare&amp;sort=age&amp;after=y%20z"),
+    ] {
+        let (_, page) = stub.get(&format!("/ui/locks?{asked}")).await;
+        let read = page.contains("has read the locks up to <bdi>y z</bdi>");
+        assert!(read && page.contains(link) && !page.contains("No lock matches"), "{page}");
+    }
+    let (_, page) = stub.get("/ui/locks?q=rare&after=z").await;
+    assert!(page.contains("data-lock=\"zz-rare\"") && !page.contains("Next locks"), "{page}");
+    let (_, page) = stub.get("/ui/locks?q=other&after=z").await;
+    assert!(page.contains("No lock after <bdi>z</bdi> matches."), "{page}");
+}
+
+#[tokio::test]
+async fn a_search_of_the_audit_trail_that_ends_early_continues_with_older_records() {
+    let others = api("off", |_| true);
+    let stub = Stub::new(move |method, target| {
+        if !target.starts_with("/v1/audit") {
+            return others(method, target);
+        }
+        (200, json!({ "records": [], "next_after": 9_000, "oldest": 1, "newest": 9_000 }))
+    });
+    for asked in ["target=rare", "revision=12"] {
+        let (_, page) = stub.get(&format!("/ui/audit?{asked}")).await;
+        assert!(page.contains("back to number 7001") && !page.contains("No record"), "{page}");
+        assert!(page.contains(&format!("audit?{asked}&amp;before=7001")), "{page}");
+    }
+    let (_, page) = stub.get("/ui/audit?target=rare&before=1500").await;
+    assert!(page.contains("No record matches") && !page.contains("Older records"), "{page}");
+}
+
 /// A node that has started from the snapshot of revision 1040.
 fn started_at_1040(head: u64) -> Stub {
     let others = api("off", |_| true);

@@ -28,13 +28,13 @@ const FILTERS: [(&str, &str); 3] =
     [("subject", "Subject"), ("action", "Action"), ("target", "Target")];
 
 async fn render(request: &PageRequest) -> ApiResult<PageContent> {
-    let found = find(request).await?;
-    let before = found.first().map(|record| record.number).filter(|number| *number > 1);
+    let (found, before) = find(request).await?;
     let live = html! {
         p id="found" { (count(found.len() as u64, "record")) }
-        @if found.is_empty() { p id="empty" { "No record matches. A change by an operator or an administrator makes one." } } @else { (table(&found, request.now)) }
+        @if !found.is_empty() { (table(&found, request.now)) }
+        @else if before.is_none() { p id="empty" { "No record matches. A change by an operator or an administrator makes one." } }
         @if let Some(before) = before {
-            p { a id="next" href=(link("audit", &fields(&request.fields, &before.to_string()))) { "Older records" } }
+            p { "This page has read the records back to number " (before) ". " a id="next" href=(link("audit", &fields(&request.fields, &before.to_string()))) { "Older records" } }
         }
     };
     Ok(PageContent {
@@ -46,18 +46,19 @@ async fn render(request: &PageRequest) -> ApiResult<PageContent> {
     })
 }
 
-fn fields<'a>(of: &'a FormFields, before: &'a str) -> [(&'static str, &'a str); 4] {
+fn fields<'a>(of: &'a FormFields, before: &'a str) -> [(&'static str, &'a str); 5] {
     let [subject, action, target] =
         FILTERS.map(|(field, _)| (field, of.get(field).unwrap_or_default()));
-    [subject, action, target, ("before", before)]
+    let revision = ("revision", of.get("revision").unwrap_or_default());
+    [subject, action, target, revision, ("before", before)]
 }
 
-/// Reads backwards until a page is full: the API reads forwards from a number.
-async fn find(request: &PageRequest) -> ApiResult<Vec<AuditRecordBody>> {
-    if let Some(revision) = request.fields.get("revision").and_then(|text| text.parse::<u64>().ok())
-    {
-        return of_revision(request, revision).await;
-    }
+/// Reads backwards until a page is full: the API reads forwards from a number. Also returns the number of the oldest record
+/// that it has read, if there are older ones.
+async fn find(request: &PageRequest) -> ApiResult<(Vec<AuditRecordBody>, Option<u64>)> {
+    // The link of a notice names the revision of its change.
+    let revision = request.fields.get("revision").and_then(|text| text.parse::<u64>().ok());
+    let wanted = if revision.is_some() { 1 } else { ROWS };
     let query = query(&request.fields);
     let newest: AuditBody = request.api.read("/v1/audit?limit=1").await?;
     let oldest = newest.oldest.unwrap_or(1);
@@ -65,26 +66,20 @@ async fn find(request: &PageRequest) -> ApiResult<Vec<AuditRecordBody>> {
     let mut before = before.unwrap_or_else(|| newest.newest.unwrap_or(0) + 1);
     let mut found: Vec<AuditRecordBody> = Vec::new();
     for _ in 0..READS_MAX {
-        if before <= oldest || found.len() as u64 >= ROWS {
+        if before <= oldest || found.len() as u64 >= wanted {
             break;
         }
         let after = before.saturating_sub(ROWS + 1);
         let target = format!("/v1/audit?limit={ROWS}&after={after}{query}");
         let page: AuditBody = request.api.read(&target).await?;
-        let mut older: Vec<_> =
-            page.records.into_iter().filter(|record| record.number < before).collect();
+        let matches = |record: &AuditRecordBody| {
+            record.number < before && revision.is_none_or(|revision| record.revision.0 == revision)
+        };
+        let mut older: Vec<_> = page.records.into_iter().filter(matches).collect();
         older.append(&mut found);
         (found, before) = (older, after + 1);
     }
-    Ok(found)
-}
-
-/// The records of the change with this revision, among the newest.
-async fn of_revision(request: &PageRequest, revision: u64) -> ApiResult<Vec<AuditRecordBody>> {
-    let newest: AuditBody = request.api.read("/v1/audit?limit=1").await?;
-    let after = newest.newest.unwrap_or(0).saturating_sub(1_000);
-    let page: AuditBody = request.api.read(&format!("/v1/audit?limit=1000&after={after}")).await?;
-    Ok(page.records.into_iter().filter(|record| record.revision.0 == revision).collect())
+    Ok((found, Some(before).filter(|before| *before > oldest)))
 }
 
 fn query(fields: &FormFields) -> String {

@@ -85,9 +85,9 @@ impl<'a> LockSearch<'a> {
 #[derive(Debug)]
 struct LockRows {
     locks: Vec<LockBody>,
-    /// The place of the next page.
+    /// The last lock that was read, if there are more: the next page begins after it.
     next: Option<String>,
-    /// Whether the search ended before the last lock.
+    /// Whether more locks were found than the page shows.
     is_cut: bool,
     revision: Revision,
 }
@@ -104,28 +104,37 @@ async fn find(api: &ApiCalls, search: &LockSearch<'_>) -> ApiResult<LockRows> {
             api.read(&search.target(ROWS, search.after)).await?;
         return Ok(LockRows { locks, next, is_cut: false, revision });
     }
-    let mut found = every_lock(api, search, SEARCHED_MAX).await?;
+    // The order needs every lock; a search by name ends when the page is full.
+    let wanted = if search.order.is_empty() { ROWS } else { usize::MAX };
+    let mut found = matching_locks(api, search, SEARCHED_MAX, wanted).await?;
     match search.order {
         "waiters" => sort_descending(&mut found.locks, |lock| lock.waiters.into()),
         "age" => sort_descending(&mut found.locks, oldest_hold),
         _ => {}
     }
-    found.is_cut |= found.locks.len() > ROWS;
-    found.locks.truncate(ROWS);
+    found.is_cut = found.locks.len() > ROWS && !search.order.is_empty();
+    if found.is_cut {
+        found.locks.truncate(ROWS);
+    }
     Ok(found)
 }
 
-/// Reads the locks that match, page by page.
-async fn every_lock(api: &ApiCalls, search: &LockSearch<'_>, max: usize) -> ApiResult<LockRows> {
-    let (mut locks, mut after, mut seen) = (Vec::new(), None::<String>, 0);
+/// Reads the locks that match, page by page, until it has read `max` locks or found `wanted`.
+async fn matching_locks(
+    api: &ApiCalls,
+    search: &LockSearch<'_>,
+    max: usize,
+    wanted: usize,
+) -> ApiResult<LockRows> {
+    let (mut locks, mut next, mut seen) = (Vec::new(), search.after.map(str::to_owned), 0);
+    let limit = wanted.min(LIST_LIMIT_MAX);
     loop {
-        let page: LocksBody = api.read(&search.target(LIST_LIMIT_MAX, after.as_deref())).await?;
+        let page: LocksBody = api.read(&search.target(limit, next.as_deref())).await?;
         seen += page.locks.len();
         locks.extend(page.locks.into_iter().filter(|lock| search.matches(lock)));
-        after = page.next_page_token;
-        if after.is_none() || seen >= max {
-            let is_cut = after.is_some();
-            return Ok(LockRows { locks, next: None, is_cut, revision: page.revision });
+        next = page.next_page_token;
+        if next.is_none() || seen >= max || locks.len() >= wanted {
+            return Ok(LockRows { locks, next, is_cut: false, revision: page.revision });
         }
     }
 }
@@ -137,11 +146,11 @@ async fn render(request: &PageRequest) -> ApiResult<PageContent> {
     let above = if request.is_update {
         html! {}
     } else {
-        let all =
-            LockSearch { contains: String::new(), state: "", ..LockSearch::of(&request.fields) };
-        let names = every_lock(&request.api, &all, FOLDERS_OF_MAX).await?;
+        let asked = LockSearch::of(&request.fields);
+        let all = LockSearch { contains: String::new(), state: "", after: None, ..asked };
+        let names = matching_locks(&request.api, &all, FOLDERS_OF_MAX, usize::MAX).await?;
         let folders = folders(names.locks.iter().map(|lock| lock.lock.as_str()), search.below);
-        html! { (filters(&search)) (folder_links(&search, &folders, names.is_cut)) }
+        html! { (filters(&search)) (folder_links(&search, &folders, names.next.is_some())) }
     };
     Ok(PageContent {
         title: "Locks".to_owned(),
@@ -210,18 +219,26 @@ fn folder_links(search: &LockSearch<'_>, folders: &[(&str, u64)], is_cut: bool) 
 }
 
 fn table(request: &PageRequest, search: &LockSearch<'_>, rows: &LockRows) -> Markup {
-    if rows.locks.is_empty() {
+    if rows.locks.is_empty() && rows.next.is_none() {
         return nothing(request, search);
     }
     let shown = rows.locks.len() as u64;
     html! {
         p id="found" { (count(shown, "lock")) @if rows.is_cut || rows.next.is_some() || search.after.is_some() { ", of more" } }
-        (lock_table("lock", &rows.locks, request.now))
+        @if !rows.locks.is_empty() { (lock_table("lock", &rows.locks, request.now)) }
+        @if rows.is_cut { p.quiet { "More locks match: narrow the search." } }
+        (next_page(search, rows))
+    }
+}
+
+/// How far the page has read, and the link that continues.
+fn next_page(search: &LockSearch<'_>, rows: &LockRows) -> Markup {
+    html! {
         @if let Some(next) = &rows.next {
-            @let fields = [("below", search.below), ("state", search.state), ("after", next.as_str())];
-            p { a id="next" href=(link("locks", &fields)) { "Next " (ROWS) " locks" } }
+            @let (q, after) = (search.contains.as_str(), next.as_str());
+            @let fields = [("below", search.below), ("q", q), ("state", search.state), ("sort", search.order), ("after", after)];
+            p { "This page has read the locks up to " (name(next)) ". " a id="next" href=(link("locks", &fields)) { "Next locks" } }
         }
-        @if rows.is_cut { p.quiet { "There are more: narrow the search." } }
     }
 }
 
@@ -279,11 +296,11 @@ pub(super) fn oldest_hold(lock: &LockBody) -> u64 {
 }
 
 fn nothing(request: &PageRequest, search: &LockSearch<'_>) -> Markup {
-    let is_filtered =
-        !search.contains.is_empty() || !search.state.is_empty() || !search.below.is_empty();
+    let texts = [search.contains.as_str(), search.state, search.below];
+    let is_filtered = search.after.is_some() || texts.iter().any(|text| !text.is_empty());
     html! {
         @if is_filtered {
-            p id="empty" { "No lock matches. " a href="locks" { "Show all locks" } }
+            p id="empty" { @if let Some(after) = search.after { "No lock after " (name(after)) " matches. " } @else { "No lock matches. " } a href="locks" { "Show all locks" } }
         } @else {
             (first_call(request))
         }
