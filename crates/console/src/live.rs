@@ -1,9 +1,9 @@
 //! Live updates: server-sent events with the live region of the page that a tab shows.
 //!
 //! A stream renders the pages of locks again when the state has changed, at most once in [`PACE`], and every page once in
-//! [`IDLE_PACE`]. It sends the region only if it differs. The streams of a node render one after the other, with pauses of
-//! [`PAUSES`] times the rendering, so that open pages leave the processor to other callers. A node has at most [`STREAMS_MAX`]
-//! streams; each ends after [`STREAM_MAX`], and the script then opens the next one.
+//! [`IDLE_PACE`]. It sends the region only if it differs. The streams of a node render one after the other, each in at most
+//! [`TURN_MAX`], with pauses of [`PAUSES`] times the rendering, so that open pages leave the processor to other callers.
+//! A node has at most [`STREAMS_MAX`] streams; each ends after [`STREAM_MAX`], and the script then opens the next one.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -11,16 +11,16 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
-use axum::http::{HeaderName, HeaderValue, Response};
+use axum::http::{HeaderName, HeaderValue, Response, StatusCode};
 use bytes::Bytes;
 use futures_util::stream::unfold;
 use holdfast_api::{CallerBody, ClusterBody, ErrorCode, Problem};
 use serde::Serialize;
 use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
-use crate::call::{ApiResult, ClusterPlace};
+use crate::call::{ApiResult, ClusterPlace, problem};
 use crate::page::{ConsolePage, PageContent};
 use crate::request::{PageRequest, is_of_credential};
 use crate::time::without_counts;
@@ -32,6 +32,10 @@ const PACE: Duration = Duration::from_millis(200);
 const FOLLOWING: [&str; 2] = ["lock", "locks"];
 /// The pause after a rendering, as a multiple of its time.
 const PAUSES: u32 = 4;
+/// The longest turn of one rendering.
+const TURN_MAX: Duration = Duration::from_millis(500);
+/// Pages that a node renders without a leader.
+const LEADERLESS: [&str; 3] = ["cluster", "events", "about"];
 /// The longest time between two renderings, for what changes without a revision.
 const IDLE_PACE: Duration = Duration::from_secs(2);
 /// A comment after this silence shows a dead connection.
@@ -135,22 +139,23 @@ impl LiveUpdates {
 
     /// An event, if there is something new.
     async fn look(&mut self) -> Option<(String, bool)> {
-        let known = self.request.api.read::<CallerBody>("/v1/auth/me?stale").await;
-        match known {
-            Err(problem) if is_of_credential(problem.code) => {
-                return Some((event("login", &""), false));
-            }
-            Err(problem) => return self.failure(&problem),
-            Ok(_) => {}
-        }
-        let place = self.request.api.place();
+        let place = match self.place().await {
+            Ok(place) => place,
+            Err(event) => return event,
+        };
         let rested = self.rendered_at.is_none_or(|at| at.elapsed() >= IDLE_PACE);
         let follows = FOLLOWING.contains(&self.page.path) || self.place.leader != place.leader;
         let is_old = (follows && place != self.place) || self.failed.is_some();
         if !rested && !is_old {
             return None;
         }
-        match self.render().await {
+        let turn = self.rendering.clone().acquire_owned().await.ok()?;
+        // The cluster may have lost its leader while other pages were rendered.
+        let place = match self.place().await {
+            Ok(place) => place,
+            Err(event) => return event,
+        };
+        match self.render(turn).await {
             Ok(content) => {
                 self.place = place;
                 let recovered = self.failed.take();
@@ -169,13 +174,36 @@ impl LiveUpdates {
         }
     }
 
-    /// Renders the page, after those of other streams.
-    async fn render(&mut self) -> ApiResult<PageContent> {
-        let turn = self.rendering.clone().acquire_owned().await;
+    /// Where this node reads the page.
+    ///
+    /// # Errors
+    /// The event for a reader whose page cannot be read, if there is something new.
+    async fn place(&mut self) -> Result<ClusterPlace, Option<(String, bool)>> {
+        let known = self.request.api.read::<CallerBody>("/v1/auth/me?stale").await;
+        let place = self.request.api.place();
+        match known {
+            Err(problem) if is_of_credential(problem.code) => {
+                Err(Some((event("login", &""), false)))
+            }
+            Err(problem) => Err(self.failure(&problem)),
+            Ok(_) if place.leader.is_none() && !LEADERLESS.contains(&self.page.path) => {
+                let code = (ErrorCode::NoLeader, StatusCode::SERVICE_UNAVAILABLE);
+                Err(self.failure(&problem(code, "", "wait for the election")))
+            }
+            Ok(_) => Ok(place),
+        }
+    }
+
+    /// Renders the page. The next stream gets its turn after the rendering, or after [`TURN_MAX`].
+    async fn render(&mut self, turn: OwnedSemaphorePermit) -> ApiResult<PageContent> {
         let began = Instant::now();
         self.rendered_at = Some(began);
-        let rendered = (self.page.render)(&self.request).await;
-        // A wait for a leader is no work.
+        let mut rendering = (self.page.render)(&self.request);
+        let Ok(rendered) = timeout(TURN_MAX, &mut rendering).await else {
+            // Most of this time is a wait for the leader, which is no work.
+            drop(turn);
+            return rendering.await;
+        };
         let pause = (began.elapsed() * PAUSES).min(PACE);
         tokio::spawn(async move {
             sleep(pause).await;

@@ -20,11 +20,11 @@ use tower::Service as _;
 /// Calls that the stub received: method, path with query, and `Authorization`.
 type Calls = Arc<Mutex<Vec<(Method, String, Option<String>)>>>;
 
-/// A console before an API that gives fixed replies.
+/// A console before an API that gives fixed replies, and none about the lock `slow`.
 struct Stub {
     router: Router,
     calls: Calls,
-    /// The leader that each reply names.
+    /// The leader that each reply names; none if 0.
     leader: Arc<AtomicU64>,
     _stop: tokio::sync::watch::Sender<bool>,
 }
@@ -42,8 +42,16 @@ impl Stub {
             let (status, body) = reply(request.method(), &target);
             let response = Response::builder().status(status);
             let response = response.header("holdfast-node", "1").header("holdfast-revision", "77");
-            let response = response.header("holdfast-leader", named.load(Ordering::SeqCst));
-            std::future::ready(response.body(Body::from(body.to_string())).expect("a response"))
+            let leader = Some(named.load(Ordering::SeqCst)).filter(|leader| *leader > 0);
+            let response =
+                leader.into_iter().fold(response, |r, id| r.header("holdfast-leader", id));
+            let response = response.body(Body::from(body.to_string())).expect("a response");
+            async move {
+                if target.contains("/slow") {
+                    std::future::pending::<()>().await;
+                }
+                response
+            }
         });
         let (stop, stopping) = tokio::sync::watch::channel(false);
         let router = router(api, ConsoleSettings { has_tls: |_| false, stopping });
@@ -347,10 +355,9 @@ async fn a_confirmed_change_has_only_the_values_that_its_page_showed_as_changed(
     });
     let policy = "do=change-policy&name=a/b&limit=3&lock_delay=0s&cooldown=0s&order=fifo";
     let member = "do=set-member&id=2&role=&peer=h9:2&http=h2:1&zookeeper=h2:3&zone=a";
-    for (asked, sent) in [
-        (policy, "PATCH /v1/policies/a/b?limit=3"),
-        (member, "PATCH /v1/members/2?peer=h9%3A2"),
-    ] {
+    for (asked, sent) in
+        [(policy, "PATCH /v1/policies/a/b?limit=3"), (member, "PATCH /v1/members/2?peer=h9%3A2")]
+    {
         changed.store(false, Ordering::SeqCst);
         let (status, page) = stub.get(&format!("/ui/act?{asked}")).await;
         assert_eq!(status, StatusCode::OK, "{page}");
@@ -399,7 +406,10 @@ async fn a_search_that_ends_early_says_how_far_it_has_read_and_continues() {
         }
     });
     let (_, page) = stub.get("/ui/locks?state=waiting").await;
-    assert!(page.contains("locks?state=waiting&amp;after=m") && !page.contains("No lock"), "{page}");
+    assert!(
+        page.contains("locks?state=waiting&amp;after=m") && !page.contains("No lock"),
+        "{page}"
+    );
     for (asked, link) in [
         ("q=rare", "locks?q=rare&amp;after=y%20z"),
         ("q=rare&sort=age", "locks?q=rare&amp;sort=age&amp;after=y%20z"),
@@ -499,6 +509,35 @@ async fn event_with(updates: &mut Body, wanted: &str) -> String {
     });
     assert!(found.await.is_ok(), "no {wanted:?} in {read}");
     read
+}
+
+impl Stub {
+    /// The live updates of a page.
+    async fn updates(&self, page: &str) -> Body {
+        let request = Request::get(format!("/ui/updates?page={page}")).header(HOST, "node1:7400");
+        self.send(request.body(Body::empty()).expect("a request")).await.into_body()
+    }
+}
+
+#[tokio::test]
+async fn a_page_without_a_leader_says_so_and_reads_nothing() {
+    let stub = Stub::new(api("off", |_| true));
+    stub.leader.store(0, Ordering::SeqCst);
+    event_with(&mut stub.updates("lock&name=a/b").await, "(no-leader)").await;
+    let calls = stub.calls.lock();
+    assert!(!calls.iter().any(|(_, target, _)| target.starts_with("/v1/locks")), "{calls:?}");
+}
+
+#[tokio::test]
+async fn a_page_that_waits_for_the_api_delays_no_other_page() {
+    let stub = Stub::new(api("off", |_| true));
+    let mut slow = stub.updates("lock&name=slow").await;
+    let mut other = stub.updates("lock&name=a/b").await;
+    tokio::select! {
+        biased;
+        read = event_with(&mut slow, "event: fragment") => panic!("{read}"),
+        _ = event_with(&mut other, "event: fragment") => {}
+    }
 }
 
 /// The script compares the leader of each update with the one that the page shows.
