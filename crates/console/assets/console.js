@@ -81,13 +81,21 @@ let delay = 500;
 let node = null;
 let others = [];
 let receivedAt = Date.now();
+let heardAt = 0;
+// A frozen node closes no connection. The server sends an event every 3 seconds at least.
+const SILENCE_MAX = 10000;
 
 function connect() {
   const main = byId("main");
   if (!main || !main.dataset.live || document.hidden || source) return;
   const events = new EventSource(main.dataset.live);
   source = events;
-  const on = (name, act) => events.addEventListener(name, (event) => act(JSON.parse(event.data)));
+  heardAt = Date.now();
+  const on = (name, act) =>
+    events.addEventListener(name, (event) => {
+      heardAt = Date.now();
+      act(JSON.parse(event.data));
+    });
   on("addresses", (known) => {
     if (delay > 500) say("Connected again. The page is live.", "good");
     delay = 500;
@@ -97,12 +105,21 @@ function connect() {
   on("fragment", showFragment);
   on("status", ({ text, tone }) => say(text, tone));
   on("login", () => location.reload());
+  on("alive", () => {});
   on("reconnect", () => again(0));
-  events.onerror = () => {
-    again(delay);
-    if (delay > 500) offline();
-    delay = Math.min(delay * 2, 8000);
-  };
+  events.onerror = lost;
+}
+
+function lost() {
+  again(delay);
+  if (delay > 500) offline();
+  delay = Math.min(delay * 2, 8000);
+}
+
+function watchSilence() {
+  if (!source || Date.now() - heardAt < SILENCE_MAX) return;
+  delay = Math.max(delay, 1000);
+  lost();
 }
 
 function disconnect() {
@@ -275,3 +292,4 @@ prepare(document);
 correctAddresses();
 connect();
 setInterval(countTimes, 1000);
+setInterval(watchSilence, 1000);

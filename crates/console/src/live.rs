@@ -13,6 +13,7 @@ use axum::body::Body;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::http::{HeaderName, HeaderValue, Response, StatusCode};
 use bytes::Bytes;
+use futures_util::StreamExt as _;
 use futures_util::stream::unfold;
 use holdfast_api::{CallerBody, ClusterBody, ErrorCode, Problem};
 use serde::Serialize;
@@ -38,8 +39,8 @@ const TURN_MAX: Duration = Duration::from_millis(500);
 const LEADERLESS: [&str; 3] = ["cluster", "events", "about"];
 /// The longest time between two renderings, for what changes without a revision.
 const IDLE_PACE: Duration = Duration::from_secs(2);
-/// A comment after this silence shows a dead connection.
-const COMMENT: Duration = Duration::from_secs(10);
+/// An event after this silence: the script sees a node that is frozen or cut off.
+const ALIVE: Duration = Duration::from_secs(3);
 /// The longest life of one stream.
 const STREAM_MAX: Duration = Duration::from_mins(10);
 /// Streams of one node.
@@ -61,7 +62,6 @@ pub(crate) fn stream(
         sent: String::new(),
         rendered_at: None,
         rendering: console.rendering.clone(),
-        spoke_at: Instant::now(),
         ends_at: Instant::now() + STREAM_MAX,
         is_first: true,
         failed: None,
@@ -73,6 +73,12 @@ pub(crate) fn stream(
         let mut updates = updates?;
         let (event, goes_on) = updates.next().await;
         Some((Ok::<Bytes, Infallible>(event.into()), goes_on.then_some(updates)))
+    });
+    // A stream that waits for its turn is alive, too.
+    let events = unfold(Box::pin(events), |mut events| async {
+        let next = timeout(ALIVE, events.next()).await;
+        let next = next.unwrap_or_else(|_| Some(Ok(event("alive", &"").into())))?;
+        Some((next, events))
     });
     event_stream(Body::from_stream(events))
 }
@@ -100,7 +106,6 @@ struct LiveUpdates {
     sent: String,
     rendered_at: Option<Instant>,
     rendering: Arc<Semaphore>,
-    spoke_at: Instant,
     ends_at: Instant,
     is_first: bool,
     /// The code of the failure that the reader knows.
@@ -126,13 +131,8 @@ impl LiveUpdates {
                 return (event("reconnect", &""), false);
             }
             self.request.now = wall_clock();
-            if let Some((text, goes_on)) = self.look().await {
-                self.spoke_at = Instant::now();
-                return (text, goes_on);
-            }
-            if self.spoke_at.elapsed() >= COMMENT {
-                self.spoke_at = Instant::now();
-                return (": still here\n\n".to_owned(), true);
+            if let Some(found) = self.look().await {
+                return found;
             }
         }
     }

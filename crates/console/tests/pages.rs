@@ -519,6 +519,16 @@ impl Stub {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_stream_sends_an_event_while_nothing_changes_and_while_the_api_does_not_answer() {
+    let stub = Stub::new(api("off", |_| true));
+    for lock in ["a/b", "slow"] {
+        let mut updates = stub.updates(&format!("lock&name={lock}")).await;
+        event_with(&mut updates, "event: alive").await;
+        event_with(&mut updates, "event: alive").await;
+    }
+}
+
 #[tokio::test]
 async fn a_page_without_a_leader_says_so_and_reads_nothing() {
     let stub = Stub::new(api("off", |_| true));

@@ -124,14 +124,35 @@ export const checks = {
       await assertNoReload(page);
     });
   },
+
+  "a page whose node is frozen says so, names the other nodes, and recovers when the node goes on": async (stage) => {
+    const { cluster } = stage;
+    const leader = await cluster.leader();
+    const node = leader === 3 ? 2 : 3;
+    await cluster.acquire("live/frozen", "first");
+    await stage.withPage({ node }, async (opened, page) => {
+      await withRestart(cluster, node, async () => {
+        await opened.open(lockPage("live/frozen"));
+        await opened.holder("first").first().waitFor();
+        await mark(page);
+        cluster.command(`pause ${node}`);
+        await opened.status.filter({ hasText: `Node ${node} does not answer` }).first().waitFor({ timeout: 20_000 });
+        for (const id of [1, 2, 3].filter((id) => id !== node)) {
+          await page.getByText(cluster.host(id), { exact: false }).first().waitFor();
+        }
+      }, "resume");
+      await becomesLive(stage, opened, "live/frozen", leader);
+      await assertNoReload(page);
+    });
+  },
 };
 
-/** Starts the node again after `use`, also one that failed: later checks need every node. */
-async function withRestart(cluster, node, use) {
+/** Starts or resumes the node after `use`, also one that failed: later checks need every node. */
+async function withRestart(cluster, node, use, command = "restart") {
   try {
     await use();
   } finally {
-    cluster.command(`restart ${node}`);
+    cluster.command(`${command} ${node}`);
     await healthy(cluster);
   }
 }
