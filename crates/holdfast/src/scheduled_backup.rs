@@ -26,12 +26,13 @@ const ENCRYPTED: &str = ".backup.age";
 /// Makes the backups of this node.
 pub(crate) async fn make_scheduled_backups(config: BackupConfig, cluster: String, node: Service) {
     let schedule = BackupSchedule { prefix: format!("{cluster}-node{}-", node.node()), config };
-    let mut made_at = schedule.files().ok().and_then(|files| modified(files.last()?));
     let started = Instant::now();
+    let mut newest = schedule.age_of_newest().map(|age| (age, started));
     let mut not_before = started;
     loop {
         sleep(CHECK_EVERY).await;
-        let own_age = made_at.map(|at| at.elapsed().unwrap_or_default());
+        // The clock of the machine can be set back.
+        let own_age = newest.map(|(age, at)| age + at.elapsed());
         let (leads, last) = (node.leads(), node.last_backup_age());
         if Instant::now() < not_before || !is_due(own_age, last, schedule.config.every, leads) {
             continue;
@@ -43,7 +44,7 @@ pub(crate) async fn make_scheduled_backups(config: BackupConfig, cluster: String
         let made = schedule.make(&node).await;
         match &made {
             Ok(path) => {
-                made_at = Some(SystemTime::now());
+                newest = Some((Duration::ZERO, Instant::now()));
                 tracing::info!(file = %path.display(), "made a scheduled backup");
             }
             Err(reason) => {
@@ -90,7 +91,7 @@ impl BackupSchedule {
         })
         .map_err(|error| error.to_string())?;
         node.record_backup(revision, bytes).await;
-        self.remove_oldest()?;
+        self.remove_oldest(&path)?;
         Ok(path)
     }
 
@@ -102,7 +103,7 @@ impl BackupSchedule {
         format!("{}{digits}{suffix}", self.prefix)
     }
 
-    /// The complete files of this node, the oldest first.
+    /// The complete files of this node, in the order of their names.
     fn files(&self) -> Result<Vec<PathBuf>, String> {
         self.files_with(|name| name.ends_with(SUFFIX) || name.ends_with(ENCRYPTED))
     }
@@ -129,8 +130,16 @@ impl BackupSchedule {
         remove(&self.files_with(|name| name.ends_with(".partial"))?)
     }
 
-    fn remove_oldest(&self) -> Result<(), String> {
-        let files = self.files()?;
+    /// The age of the newest file; `None` if there is none. A file of the future was made before the clock was set back.
+    fn age_of_newest(&self) -> Option<Duration> {
+        self.files().ok()?.iter().filter_map(|file| age(file)).min()
+    }
+
+    /// Removes the oldest files. A later name than that of the newest file is from before the clock was set back.
+    fn remove_oldest(&self, newest: &Path) -> Result<(), String> {
+        let mut files = self.files()?;
+        let later = files.partition_point(|file| file <= newest);
+        files.rotate_left(later);
         remove(&files[..files.len().saturating_sub(self.config.keep)])
     }
 }
@@ -141,13 +150,25 @@ fn remove(files: &[PathBuf]) -> Result<(), String> {
     })
 }
 
-fn modified(file: &Path) -> Option<SystemTime> {
-    fs::metadata(file).and_then(|metadata| metadata.modified()).ok()
+/// The time since the last change; `None` if that is in the future.
+fn age(file: &Path) -> Option<Duration> {
+    fs::metadata(file).and_then(|metadata| metadata.modified()).ok()?.elapsed().ok()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn schedule(dir: &Path) -> BackupSchedule {
+        let (every, directory) = (Duration::from_secs(1), dir.to_owned());
+        let config = BackupConfig { every, directory, keep: 2, recipient: None };
+        BackupSchedule { config, prefix: "prod-node1-".to_owned() }
+    }
+
+    /// The name of a file from some seconds after 1970.
+    fn name_at(schedule: &BackupSchedule, second: u64) -> String {
+        schedule.name(SystemTime::UNIX_EPOCH + Duration::from_secs(second))
+    }
 
     #[test]
     fn a_follower_makes_its_backups_and_a_leader_only_if_nobody_does() {
@@ -163,10 +184,8 @@ mod tests {
     #[test]
     fn only_the_oldest_files_of_this_node_are_removed() {
         let dir = tempfile::tempdir().unwrap();
-        let (every, directory) = (Duration::from_secs(1), dir.path().to_owned());
-        let config = BackupConfig { every, directory, keep: 2, recipient: None };
-        let schedule = BackupSchedule { config, prefix: "prod-node1-".to_owned() };
-        let at = |second| schedule.name(SystemTime::UNIX_EPOCH + Duration::from_secs(second));
+        let schedule = schedule(dir.path());
+        let at = |second| name_at(&schedule, second);
         let foreign = [
             "prod-node11-20260101T000000Z.backup",
             "prod-node1-notes.backup",
@@ -181,11 +200,30 @@ mod tests {
         }
         schedule.remove_interrupted().unwrap();
         assert!(!dir.path().join(partial).exists());
-        schedule.remove_oldest().unwrap();
+        schedule.remove_oldest(&dir.path().join(&own[2])).unwrap();
         let left = |name: &str| dir.path().join(name).exists();
         assert!(foreign.iter().all(|name| left(name)));
         assert_eq!(own.each_ref().map(|name| left(name)), [true, false, true, false]);
         assert_eq!(schedule.files().unwrap().last(), Some(&dir.path().join(&own[2])));
+    }
+
+    #[test]
+    fn after_the_clock_was_set_back_a_backup_is_due_and_the_newest_file_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let schedule = schedule(dir.path());
+        let [early, newest, late, latest] =
+            [10, 20, 1_000, 2_000].map(|second| dir.path().join(name_at(&schedule, second)));
+        let future = SystemTime::now() + Duration::from_hours(1);
+        for file in [&late, &latest] {
+            fs::File::create(file).unwrap().set_modified(future).unwrap();
+        }
+        assert_eq!(schedule.age_of_newest(), None);
+        for file in [&early, &newest] {
+            fs::write(file, "").unwrap();
+        }
+        assert!(schedule.age_of_newest().is_some());
+        schedule.remove_oldest(&newest).unwrap();
+        assert_eq!(schedule.files().unwrap(), [early, newest]);
     }
 
     #[test]
