@@ -41,18 +41,24 @@ pub(crate) async fn make_scheduled_backups(config: BackupConfig, cluster: String
         if node.leader().is_none() && started.elapsed() < RETRY_AFTER {
             continue;
         }
-        let made = schedule.make(&node).await;
-        match &made {
+        let interrupted = schedule.remove_interrupted();
+        let failure = match schedule.make(&node).await {
             Ok(path) => {
                 newest = Some((Duration::ZERO, Instant::now()));
                 tracing::info!(file = %path.display(), "made a scheduled backup");
+                // A removal that failed is no reason for another backup, which would fill the disk.
+                let removed = interrupted.and(schedule.remove_oldest(&path));
+                let failure = removed.map_err(|reason| format!("a backup was made, but {reason}"));
+                failure
+                    .inspect_err(|reason| tracing::error!(reason, "failed to remove old backups"))
             }
             Err(reason) => {
                 not_before = Instant::now() + RETRY_AFTER;
                 tracing::error!(reason, "a scheduled backup failed");
+                Err(reason)
             }
-        }
-        node.set_backup_failure(made.err());
+        };
+        node.set_backup_failure(failure.err());
     }
 }
 
@@ -69,9 +75,8 @@ struct BackupSchedule {
 }
 
 impl BackupSchedule {
-    /// Makes one backup, and removes the oldest files. Returns its path.
+    /// Makes one backup. Returns its path.
     async fn make(&self, node: &Service) -> Result<PathBuf, String> {
-        self.remove_interrupted()?;
         let (mut stream, revision) =
             node.scheduled_backup().await.map_err(|failure| failure.to_string())?;
         let path = self.config.directory.join(self.name(SystemTime::now()));
@@ -91,7 +96,6 @@ impl BackupSchedule {
         })
         .map_err(|error| error.to_string())?;
         node.record_backup(revision, bytes).await;
-        self.remove_oldest(&path)?;
         Ok(path)
     }
 
@@ -144,9 +148,11 @@ impl BackupSchedule {
     }
 }
 
+/// Removes all files that can be removed. Returns the first error.
 fn remove(files: &[PathBuf]) -> Result<(), String> {
-    files.iter().try_for_each(|file| {
-        fs::remove_file(file).map_err(|error| format!("cannot remove {}: {error}", file.display()))
+    files.iter().fold(Ok(()), |before, file| {
+        let removed = fs::remove_file(file);
+        before.and(removed.map_err(|error| format!("cannot remove {}: {error}", file.display())))
     })
 }
 
@@ -224,6 +230,22 @@ mod tests {
         assert!(schedule.age_of_newest().is_some());
         schedule.remove_oldest(&newest).unwrap();
         assert_eq!(schedule.files().unwrap(), [early, newest]);
+    }
+
+    #[test]
+    fn an_old_file_that_cannot_be_removed_is_named_and_later_files_are_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let schedule = schedule(dir.path());
+        let [stuck, old, late, newest] =
+            [10, 20, 30, 40].map(|second| dir.path().join(name_at(&schedule, second)));
+        // A directory cannot be removed as a file.
+        fs::create_dir(&stuck).unwrap();
+        for file in [&old, &late, &newest] {
+            fs::write(file, "").unwrap();
+        }
+        let failed = schedule.remove_oldest(&newest).unwrap_err();
+        assert!(failed.contains(&stuck.display().to_string()), "{failed}");
+        assert_eq!(schedule.files().unwrap(), [stuck, late, newest]);
     }
 
     #[test]
