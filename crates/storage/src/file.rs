@@ -12,9 +12,9 @@
 //! ```
 
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
@@ -49,10 +49,8 @@ pub fn write_file(path: &Path, content: &[u8]) -> Result<(), StoreError> {
 /// old or the new file.
 pub(crate) fn replace(path: &Path, parts: &[&[u8]]) -> Result<File, StoreError> {
     let partial = partial_path(path);
-    let mut options = File::options();
-    // The files of a data directory have secrets of sessions and members.
-    options.mode(0o600).read(true).write(true).create(true).truncate(true);
-    let mut file = options.open(&partial).at("creating", &partial)?;
+    let mut file =
+        new_file().create(true).truncate(true).open(&partial).at("creating", &partial)?;
     for part in parts {
         file.write_all(part).at("writing", &partial)?;
     }
@@ -60,6 +58,13 @@ pub(crate) fn replace(path: &Path, parts: &[&[u8]]) -> Result<File, StoreError> 
     fs::rename(&partial, path).at("renaming", &partial)?;
     sync_dir(parent(path))?;
     Ok(file)
+}
+
+/// The options of a new file. The files of a data directory have secrets of sessions and members.
+pub(crate) fn new_file() -> OpenOptions {
+    let mut options = File::options();
+    options.mode(0o600).read(true).write(true);
+    options
 }
 
 /// Reads a file of [`write_file`]; `None` if it does not exist. The returned content is durable, even if the writing
@@ -90,14 +95,14 @@ pub(crate) fn sync_dir(dir: &Path) -> Result<(), StoreError> {
     File::open(dir).and_then(|dir| dir.sync_all()).at("syncing", dir)
 }
 
-/// Creates `dir` and its missing parents, durably.
+/// Creates `dir` and its missing parents durably, for their owner only.
 pub(crate) fn create_dir(dir: &Path) -> Result<(), StoreError> {
     if dir.is_dir() {
         return Ok(());
     }
     let above = parent(dir);
     create_dir(above)?;
-    match fs::create_dir(dir) {
+    match DirBuilder::new().mode(0o700).create(dir) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
         _ => Ok(()),
     }
@@ -140,6 +145,8 @@ pub(crate) fn drop_cached_pages(file: &File) {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     #[test]
@@ -185,7 +192,7 @@ mod tests {
         let deep = dir.path().join("a/b/c");
         create_dir(&deep).unwrap();
         create_dir(&deep).unwrap();
-        assert!(deep.is_dir());
+        assert_eq!(deep.metadata().unwrap().permissions().mode() & 0o777, 0o700);
     }
 
     #[test]

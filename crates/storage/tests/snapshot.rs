@@ -1,6 +1,7 @@
 //! Snapshots: complete or absent, replaced only by a durable one, every damage detected, raw transfers verified.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use holdfast_storage::{PART_BYTES_MAX, SnapshotReader, Snapshots, StoreError};
@@ -44,6 +45,16 @@ fn a_snapshot_exists_after_finish_and_after_a_restart() {
         }
         assert_eq!(files(dir.path()).len(), 1, "round {number}: the previous snapshot is removed");
     }
+}
+
+#[test]
+fn only_the_owner_can_read_a_snapshot() {
+    let dir = tempfile::tempdir().expect("directory");
+    let mode = |path: &Path| path.metadata().expect("metadata").permissions().mode() & 0o777;
+    let snapshots = open(&dir.path().join("snapshots"));
+    write(&snapshots, "1-1-10", &[b"one"]);
+    assert_eq!(mode(&dir.path().join("snapshots")), 0o700);
+    assert_eq!(mode(&files(&dir.path().join("snapshots"))[0]), 0o600);
 }
 
 #[test]

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use super::format::{self, Footer, HEADER, PART_BYTES_MAX, SectionKind};
 use super::{SnapshotReader, Snapshots};
 use crate::error::{At, StoreError};
+use crate::file::new_file;
 use crate::snapshot::SnapshotLocation;
 
 const SYNC_BYTES: u64 = 4 << 20;
@@ -32,8 +33,7 @@ struct PartialFile {
 impl PartialFile {
     fn create(snapshots: Snapshots, name: &str) -> Result<Self, StoreError> {
         let path = snapshots.partial(name)?;
-        let file = File::options().read(true).write(true).create_new(true).open(&path);
-        let file = file.at("creating", &path)?;
+        let file = new_file().create_new(true).open(&path).at("creating", &path)?;
         let name = name.to_owned();
         Ok(Self { snapshots, name, path, file, len: 0, unsynced: 0, sum: 0, published: false })
     }
