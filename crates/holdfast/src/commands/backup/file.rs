@@ -9,6 +9,8 @@ use holdfast_cli::exit::CommandFailure;
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 use sha2::{Digest as _, Sha256};
 
+const PARTIAL: &str = ".partial";
+
 /// A file under another name until it is complete. The drop removes it.
 pub(crate) struct NewFile {
     file: File,
@@ -28,11 +30,15 @@ impl NewFile {
                 "{path} exists: give another name, or replace it with --force"
             )));
         }
+        remove_interrupted(path);
+        let random = getrandom::u32().map_err(CommandFailure::failed)?;
         let mut name = path.as_os_str().to_owned();
-        name.push(format!(".{}.partial", std::process::id()));
+        name.push(format!(".{random:08x}{PARTIAL}"));
         let partial = PathBuf::from(name);
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&partial);
         let file = file.map_err(|error| failed(&partial, &error))?;
+        // A file system without locks only keeps the files of killed processes.
+        file.try_lock().ok();
         Ok(Self { file, partial, path: path.to_owned(), hash: Sha256::new() })
     }
 
@@ -65,15 +71,11 @@ impl NewFile {
 
     /// Gives the complete file its name, durably.
     pub(super) fn publish(self) -> Result<PathBuf, CommandFailure> {
-        let directory = match self.path.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent,
-            Some(_) | None => Path::new("."),
-        };
         let published = self
             .file
             .sync_all()
             .and_then(|()| fs::rename(&self.partial, &self.path))
-            .and_then(|()| File::open(directory)?.sync_all());
+            .and_then(|()| File::open(directory(&self.path))?.sync_all());
         published.map_err(|error| failed(&self.path, &error))?;
         Ok(self.path.clone())
     }
@@ -83,6 +85,30 @@ impl Drop for NewFile {
     fn drop(&mut self) {
         // After `publish` it does not exist.
         fs::remove_file(&self.partial).ok();
+    }
+}
+
+fn directory(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        Some(_) | None => Path::new("."),
+    }
+}
+
+/// Removes the partial files of killed processes. A running process has its file locked.
+fn remove_interrupted(path: &Path) {
+    let (Some(name), Ok(entries)) = (path.file_name(), fs::read_dir(directory(path))) else {
+        return;
+    };
+    let name = format!("{}.", name.to_string_lossy());
+    for file in entries.flatten() {
+        let found = file.file_name();
+        let found = found.to_string_lossy();
+        let suffix = found.strip_prefix(&name).and_then(|rest| rest.strip_suffix(PARTIAL));
+        let is_partial = suffix.is_some_and(|suffix| suffix.bytes().all(|b| b.is_ascii_hexdigit()));
+        if is_partial && File::open(file.path()).is_ok_and(|file| file.try_lock().is_ok()) {
+            fs::remove_file(file.path()).ok();
+        }
     }
 }
 
@@ -115,5 +141,21 @@ mod tests {
         assert!(refused.contains("--force"), "{refused}");
         NewFile::create(&path, true).unwrap().publish().unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"");
+    }
+
+    /// In a container each process can have the id 1.
+    #[test]
+    fn a_killed_process_leaves_no_file_that_blocks_or_outlives_the_next_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("b");
+        let other = dir.path().join("b.notes.partial");
+        let killed = dir.path().join(format!("b.{}.partial", std::process::id()));
+        for file in [&other, &killed] {
+            fs::write(file, "part").unwrap();
+        }
+        let running = NewFile::create(&path, false).unwrap();
+        assert!(!killed.exists() && other.exists());
+        NewFile::create(&path, false).unwrap().publish().unwrap();
+        running.publish().unwrap();
     }
 }
