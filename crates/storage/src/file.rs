@@ -96,7 +96,10 @@ pub(crate) fn sync_dir(dir: &Path) -> Result<(), StoreError> {
 }
 
 /// Creates `dir` and its missing parents durably, for their owner only.
-pub(crate) fn create_dir(dir: &Path) -> Result<(), StoreError> {
+///
+/// # Errors
+/// [`StoreError::Full`] or [`StoreError::Io`].
+pub fn create_dir(dir: &Path) -> Result<(), StoreError> {
     if dir.is_dir() {
         return Ok(());
     }

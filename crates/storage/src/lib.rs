@@ -22,7 +22,7 @@ mod snapshot;
 pub use disk::free_bytes;
 pub use disk::{DirectoryDisk, Disk, FaultyDisk, OpenFaultyDisk, SegmentFile};
 pub use error::StoreError;
-pub use file::{read_file, write_file};
+pub use file::{create_dir, read_file, write_file};
 pub use log::{
     CompletionCallback, LATENCY_BUCKETS, Log, LogOptions, QueueFull, QueueRoomCallback,
     RecentSyncs, SLOW_SYNC,

@@ -25,6 +25,7 @@ use crate::error::{CallError, StartError};
 use crate::failure::Failure;
 use crate::members::table::MemberTable;
 use crate::peers::Peers;
+use crate::start::identity::create_data_dir;
 use crate::start::initial_members::{INITIAL_MEMBERS_FILE, InitialMembersFile};
 use crate::start::join::JOIN_FILE;
 use crate::state_machine::Raft;
@@ -48,7 +49,7 @@ const PERMISSION_FILE: &str = "create-cluster";
 /// The directory belongs to a cluster or to an invitation, or cannot be written.
 pub fn permit_new_cluster(dir: &Path) -> Result<(), StartError> {
     let failed = |source| StartError::DataDir { dir: dir.to_owned(), source };
-    std::fs::create_dir_all(dir).map_err(failed)?;
+    create_data_dir(dir)?;
     if [INITIAL_MEMBERS_FILE, JOIN_FILE].iter().any(|file| dir.join(file).exists()) {
         return Err(StartError::NotBlank(dir.to_owned()));
     }

@@ -22,10 +22,10 @@ use crate::start::join::JOIN_FILE;
 pub(crate) const IDENTITY_FILE: &str = "identity";
 const IDENTITY_PARTIAL: &str = "identity.partial";
 pub(crate) const LOCK_FILE: &str = "lock";
-/// The suffix of the directory that a recovery writes before it takes the place of the old one.
 /// The file with the id that the configuration of a readmitted node has. Only a node with this configured id may use the
 /// directory under another id.
 const CONFIGURED_FILE: &str = "configured-id";
+/// The suffix of the directory that a recovery writes before it takes the place of the old one.
 pub(crate) const RECOVERING_SUFFIX: &str = ".recovering";
 /// The log directory within a data directory.
 pub(crate) const LOG_DIR: &str = "log";
@@ -55,9 +55,8 @@ pub fn is_new_data_dir(path: &Path) -> bool {
 impl DataDir {
     /// Opens a directory and creates the identity of a new one.
     pub(crate) fn open(path: &Path, cluster: &str, node: NodeId) -> Result<Self, StartError> {
-        let failed = |source| StartError::DataDir { dir: path.to_owned(), source };
         check_recovered(path)?;
-        std::fs::create_dir_all(path).map_err(failed)?;
+        create_data_dir(path)?;
         let lock = lock(path)?;
         // A node that has stored initial members has had a log.
         if path.join(INITIAL_MEMBERS_FILE).exists() && !path.join(LOG_DIR).exists() {
@@ -89,6 +88,14 @@ impl DataDir {
         let identity = read(path)?.ok_or_else(|| StartError::NoIdentity(path.to_owned()))?;
         Ok(Self { identity, _lock: lock })
     }
+}
+
+/// Creates a data directory and its missing parents durably, for their owner only.
+pub(crate) fn create_data_dir(dir: &Path) -> Result<(), StartError> {
+    holdfast_storage::create_dir(dir).map_err(|error| StartError::DataDir {
+        dir: dir.to_owned(),
+        source: std::io::Error::other(error),
+    })
 }
 
 /// Locks a data directory for this process until the drop of the file.
@@ -222,7 +229,17 @@ pub fn take_owner_proof(data_dir: &Path, proof: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
+
+    #[test]
+    fn only_the_owner_of_a_node_can_read_its_new_directory() {
+        let parent = tempfile::tempdir().unwrap();
+        let dir = parent.path().join("nodes/1");
+        drop(DataDir::open(&dir, "a", NodeId(1)).unwrap());
+        assert_eq!(dir.metadata().unwrap().permissions().mode() & 0o777, 0o700);
+    }
 
     #[test]
     fn a_restarted_node_keeps_its_incarnation() {

@@ -10,6 +10,7 @@ use holdfast_types::{ClusterId, NodeId};
 use serde::{Deserialize, Serialize};
 
 use crate::error::StartError;
+use crate::start::identity::create_data_dir;
 
 /// The name of the file within a data directory.
 pub(crate) const JOIN_FILE: &str = "join";
@@ -43,7 +44,7 @@ impl std::fmt::Debug for JoinRequest {
 /// The directory has files, or cannot be written.
 pub fn write_join_request(dir: &Path, request: &JoinRequest) -> Result<(), StartError> {
     let failed = |source| StartError::DataDir { dir: dir.to_owned(), source };
-    std::fs::create_dir_all(dir).map_err(failed)?;
+    create_data_dir(dir)?;
     if std::fs::read_dir(dir).map_err(failed)?.next().is_some() {
         return Err(StartError::NotEmpty(dir.to_owned()));
     }

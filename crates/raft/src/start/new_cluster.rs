@@ -103,7 +103,7 @@ impl NewCluster {
             source: self.source.clone(),
         })?;
         let was_absent = !self.data_dir.exists();
-        std::fs::create_dir_all(&self.data_dir).map_err(|error| self.failed(&error))?;
+        identity::create_data_dir(&self.data_dir)?;
         // Only the process with the lock may write and remove files.
         let _lock = self.mark_and_lock()?;
         self.check_empty()?;
