@@ -198,13 +198,18 @@ pub(crate) fn with_suffix(dir: &Path, suffix: &str) -> PathBuf {
 }
 
 fn create(dir: &Path, cluster: &str, node: NodeId) -> Result<Identity, StartError> {
-    if dir.join(LOG_DIR).exists() || dir.join(SNAPSHOT_DIR).exists() {
+    // A first start that was killed leaves an empty directory for snapshots.
+    if dir.join(LOG_DIR).exists() || has_files(&dir.join(SNAPSHOT_DIR)) {
         return Err(StartError::NoIdentity(dir.to_owned()));
     }
     let random = getrandom::u64().map_err(|error| StartError::Store(error.to_string()))?;
     let identity = Identity { cluster: cluster.to_owned(), node, incarnation: Incarnation(random) };
     write(dir, &identity)?;
     Ok(identity)
+}
+
+fn has_files(dir: &Path) -> bool {
+    dir.read_dir().map_or(dir.exists(), |mut files| files.next().is_some())
 }
 
 /// Writes the identity of a directory durably.
@@ -258,7 +263,11 @@ mod tests {
         let first = DataDir::open(dir.path(), "a", NodeId(1)).unwrap().identity;
         let second = DataDir::open(dir.path(), "a", NodeId(1)).unwrap().identity;
         assert_ne!(first.incarnation, second.incarnation);
+        // The first start was killed after it had created this directory.
         std::fs::create_dir(dir.path().join(SNAPSHOT_DIR)).unwrap();
+        let third = DataDir::open(dir.path(), "a", NodeId(1)).unwrap().identity;
+        assert_ne!(second.incarnation, third.incarnation);
+        std::fs::write(dir.path().join(SNAPSHOT_DIR).join("any"), "").unwrap();
         let refused = DataDir::open(dir.path(), "a", NodeId(1)).unwrap_err().to_string();
         assert!(refused.contains("member replace"), "{refused}");
     }
