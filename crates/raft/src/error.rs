@@ -104,10 +104,10 @@ pub enum StartError {
     NoIdentity(PathBuf),
     /// A recovery was interrupted between its last two steps.
     #[error(
-        "{0} is missing, because a recovery was interrupted: rename {1} to {0}, and start the node again",
-        dir.display(), recovering.display()
+        "{0} has no data, because a recovery was interrupted: run mv -T {1} {0}, then repeat the command",
+        dir.display(), kept.display()
     )]
-    InterruptedRecovery { dir: PathBuf, recovering: PathBuf },
+    InterruptedRecovery { dir: PathBuf, kept: PathBuf },
     /// A newer holdfast wrote the data directory.
     #[error("{0}")]
     OldProgram(String),

@@ -81,8 +81,14 @@ impl DataDir {
 impl DataDir {
     /// Opens the directory of a stopped node, whichever it is. Creates nothing but the lock file.
     pub(crate) fn open_existing(path: &Path) -> Result<Self, StartError> {
+        check_recovered(path)?;
         if !path.join(IDENTITY_FILE).exists() {
-            return Err(StartError::NoIdentity(path.to_owned()));
+            let kept = directory_before_recovery(path);
+            return Err(if kept.exists() {
+                StartError::InterruptedRecovery { dir: path.to_owned(), kept }
+            } else {
+                StartError::NoIdentity(path.to_owned())
+            });
         }
         let lock = lock(path)?;
         let identity = read(path)?.ok_or_else(|| StartError::NoIdentity(path.to_owned()))?;
@@ -156,9 +162,9 @@ fn check(
 
 /// Rejects a missing directory whose recovery was killed before its last rename: the node would start as an empty cluster.
 fn check_recovered(dir: &Path) -> Result<(), StartError> {
-    let recovering = with_suffix(dir, RECOVERING_SUFFIX);
-    if !dir.join(IDENTITY_FILE).exists() && recovering.exists() {
-        return Err(StartError::InterruptedRecovery { dir: dir.to_owned(), recovering });
+    let kept = with_suffix(dir, RECOVERING_SUFFIX);
+    if !dir.join(IDENTITY_FILE).exists() && kept.exists() {
+        return Err(StartError::InterruptedRecovery { dir: dir.to_owned(), kept });
     }
     Ok(())
 }
@@ -195,6 +201,11 @@ pub(crate) fn with_suffix(dir: &Path, suffix: &str) -> PathBuf {
     let mut name = dir.components().as_path().as_os_str().to_owned();
     name.push(suffix);
     PathBuf::from(name)
+}
+
+/// The name under which a recovery keeps the old directory.
+pub fn directory_before_recovery(dir: &Path) -> PathBuf {
+    with_suffix(dir, ".before-recovery")
 }
 
 fn create(dir: &Path, cluster: &str, node: NodeId) -> Result<Identity, StartError> {

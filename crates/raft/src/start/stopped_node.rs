@@ -18,8 +18,8 @@ use serde::de::DeserializeOwned;
 use crate::error::StartError;
 use crate::failure::Failure;
 use crate::start::identity::{
-    DataDir, LOG_DIR, RECOVERING_SUFFIX, SNAPSHOT_DIR, configured_id, with_suffix,
-    write_configured_id,
+    DataDir, LOG_DIR, RECOVERING_SUFFIX, SNAPSHOT_DIR, configured_id, directory_before_recovery,
+    with_suffix, write_configured_id,
 };
 use crate::start::new_cluster::{NewCluster, RestoreFailure, RestoredCluster, sync_parent};
 use crate::store::snapshot::SnapshotStore;
@@ -227,9 +227,4 @@ impl StateAfterEntry {
 fn meta<T: DeserializeOwned>(log: &Log, meta: RaftMeta, kind: Kind) -> io::Result<Option<T>> {
     let bytes: Option<Bytes> = log.meta(meta).map_err(io::Error::other)?;
     bytes.map(|bytes| holdfast_codec::decode(kind, &bytes)).transpose().map_err(io::Error::other)
-}
-
-/// The name under which a recovery keeps the old directory.
-pub fn directory_before_recovery(dir: &Path) -> PathBuf {
-    with_suffix(dir, ".before-recovery")
 }

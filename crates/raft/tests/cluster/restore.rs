@@ -195,8 +195,35 @@ async fn a_directory_whose_recovery_was_interrupted_does_not_start_empty() {
     let refused = boot(&dir, 1).await.unwrap_err();
     assert!(matches!(refused, StartError::InterruptedRecovery { .. }), "{refused}");
     assert!(!dir.exists());
+    // systemd creates the directory again: a plain mv would put the new one into it.
+    std::fs::create_dir(&dir).unwrap();
+    let advice = format!("mv -T {} {}", recovering.display(), dir.display());
+    for refused in [boot(&dir, 1).await.unwrap_err(), unreadable(&dir)] {
+        assert!(refused.to_string().contains(&advice), "{refused}");
+    }
     std::fs::rename(&recovering, &dir).unwrap();
     leads(&boot(&dir, 1).await.unwrap()).await;
+}
+
+fn unreadable(dir: &Path) -> StartError {
+    match StoppedNode::read(dir).unwrap_err() {
+        RestoreFailure::Directory(error) => error,
+        other @ (RestoreFailure::NotEmpty(_)
+        | RestoreFailure::State(_)
+        | RestoreFailure::Damaged { .. }
+        | RestoreFailure::Write { .. }) => panic!("{other}"),
+    }
+}
+
+/// A recovery that was killed between its two renames, and whose new directory is gone.
+#[test]
+fn the_old_directory_of_a_recovery_is_named() {
+    let parent = tempfile::tempdir().unwrap();
+    let (dir, kept) = (parent.path().join("n1"), parent.path().join("n1.before-recovery"));
+    new_cluster(&kept, 1).write(Machine::new()).unwrap();
+    let advice = format!("mv -T {} {}", kept.display(), dir.display());
+    let refused = unreadable(&dir).to_string();
+    assert!(refused.contains(&advice), "{refused}");
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! `holdfast recover`: a new cluster from one survivor that lags behind the lost nodes.
 
+use std::process::Command;
+
 use super::{TestNode, acquire, cluster_of_three, json, text};
 use crate::program::holdfast;
 
@@ -57,6 +59,26 @@ async fn a_lagging_survivor_becomes_a_new_cluster() {
     let alone = holdfast(&["recover", &dirs[2], "--lost", "1,2", ACCEPT]);
     assert_eq!(alone.code, Some(1));
     assert!(alone.stderr.contains("without another member"), "{}", alone.stderr);
+}
+
+/// The first command of the page for Kubernetes, as a shell of the pod runs it.
+#[test]
+fn the_page_for_kubernetes_moves_no_files_of_an_interrupted_recovery() {
+    let page = include_str!("../../../../../docs/how-to/kubernetes-operations.md");
+    let line = page.lines().find(|line| line.contains("mkdir survivor")).unwrap();
+    let (_, script) = line.strip_suffix('\'').unwrap().split_once("sh -ec '").unwrap();
+    for (sibling, moves) in [("recovering", false), ("before-recovery", false), ("", true)] {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("log")).unwrap();
+        if !sibling.is_empty() {
+            std::fs::create_dir(dir.path().join(format!("survivor.{sibling}"))).unwrap();
+        }
+        let output = Command::new("sh").args(["-ec", script]).current_dir(dir.path()).output();
+        let output = output.unwrap();
+        assert_eq!(output.status.success(), moves, "{sibling}");
+        assert_eq!(dir.path().join("survivor/log").is_dir(), moves, "{sibling}");
+        assert!(String::from_utf8_lossy(&output.stdout).contains(sibling));
+    }
 }
 
 #[test]
