@@ -60,14 +60,14 @@ struct InspectArgs {
 }
 
 pub(crate) async fn run(args: RecoverArgs) -> Result<(), CommandFailure> {
-    if let Some(RecoverCommand::Inspect(args)) = args.command {
-        return inspect(&args);
+    if let Some(RecoverCommand::Inspect(args)) = &args.command {
+        return inspect(args);
     }
     let Some(dir) = &args.data_dir else { return Err(CommandFailure::usage("name the DIR")) };
     let stopped = StoppedNode::read(dir).map_err(CommandFailure::failed)?;
-    check_lost(dir, &args.lost, &stopped)?;
+    args.check_lost(dir, &stopped)?;
     if !args.i_accept_losing_acknowledged_writes {
-        return Err(not_accepted(dir, &stopped));
+        return Err(args.not_accepted(dir, &stopped));
     }
     if is_mount_point(dir) {
         return Err(CommandFailure::failed(format!(
@@ -107,39 +107,54 @@ fn not_written(failure: &RestoreFailure) -> CommandFailure {
     CommandFailure::failed(format!("{failure}{hint}"))
 }
 
-/// Every other member must be named: one that runs would be a second cluster.
-fn check_lost(dir: &Path, lost: &[NodeId], stopped: &StoppedNode) -> Result<(), CommandFailure> {
-    let others: BTreeSet<NodeId> =
-        stopped.voters.iter().filter(|voter| **voter != stopped.node).copied().collect();
-    if others.is_empty() {
-        return Err(CommandFailure::failed(format!(
-            "{} is of a cluster without another member: start it with holdfast serve",
-            dir.display()
-        )));
+impl RecoverArgs {
+    /// Every other member must be named: one that runs would be a second cluster.
+    fn check_lost(&self, dir: &Path, stopped: &StoppedNode) -> Result<(), CommandFailure> {
+        let others = other_voters(stopped);
+        if others.is_empty() {
+            return Err(CommandFailure::failed(format!(
+                "{} is of a cluster without another member: start it with holdfast serve",
+                dir.display()
+            )));
+        }
+        if others == self.lost.iter().copied().collect() {
+            return Ok(());
+        }
+        Err(CommandFailure::failed(format!(
+            "node {} has the other members {}: if none of them will run again: {}",
+            stopped.node,
+            listed(&others),
+            self.confirmed(dir, &others)
+        )))
     }
-    if others == lost.iter().copied().collect() {
-        return Ok(());
+
+    fn not_accepted(&self, dir: &Path, stopped: &StoppedNode) -> CommandFailure {
+        let last = position(stopped.last);
+        CommandFailure::failed(format!(
+            "node {} has the entries up to {last}; writes that only the other nodes have are lost for ever: {}",
+            stopped.node,
+            self.confirmed(dir, &other_voters(stopped))
+        ))
     }
-    Err(CommandFailure::failed(format!(
-        "node {} has the other members {}: if none of them will run again: {}",
-        stopped.node,
-        listed(&others),
-        command(dir, &others)
-    )))
+
+    /// The command of these arguments, with the lost members and the confirmation.
+    fn confirmed(&self, dir: &Path, lost: &BTreeSet<NodeId>) -> String {
+        let Self {
+            command: _,
+            data_dir: _,
+            lost: _,
+            i_accept_losing_acknowledged_writes: _,
+            new,
+            output,
+        } = self;
+        let (dir, lost) = (dir.display(), listed(lost));
+        let (new, output) = (new.options(), restore::output_options(output));
+        format!("holdfast recover {dir} --lost {lost} {ACCEPT}{new}{output}")
+    }
 }
 
-fn not_accepted(dir: &Path, stopped: &StoppedNode) -> CommandFailure {
-    let others = stopped.voters.iter().filter(|voter| **voter != stopped.node).copied().collect();
-    let last = position(stopped.last);
-    CommandFailure::failed(format!(
-        "node {} has the entries up to {last}; writes that only the other nodes have are lost for ever: {}",
-        stopped.node,
-        command(dir, &others)
-    ))
-}
-
-fn command(dir: &Path, lost: &BTreeSet<NodeId>) -> String {
-    format!("holdfast recover {} --lost {} {ACCEPT}", dir.display(), listed(lost))
+fn other_voters(stopped: &StoppedNode) -> BTreeSet<NodeId> {
+    stopped.voters.iter().filter(|voter| **voter != stopped.node).copied().collect()
 }
 
 fn listed(nodes: &BTreeSet<NodeId>) -> String {
@@ -250,7 +265,20 @@ fn inspect(args: &InspectArgs) -> Result<(), CommandFailure> {
 
 #[cfg(test)]
 mod tests {
+    use super::restore::tests::parse;
     use super::*;
+
+    #[test]
+    fn a_suggested_recovery_has_all_options_that_were_given() {
+        let given = "holdfast recover dir --lost 1,2 --i-accept-losing-acknowledged-writes --cluster c --token-floor 7 \
+                     --floor-from sqlite:a --revoke-all-tokens --output json";
+        let (args, names) = parse::<RecoverArgs>(given);
+        for name in names {
+            assert!(given.contains(&name), "the test lacks {name}");
+        }
+        let lost = BTreeSet::from([NodeId(1), NodeId(2)]);
+        assert_eq!(args.confirmed(Path::new("dir"), &lost), given);
+    }
 
     #[test]
     fn a_mounted_volume_is_a_mount_point() {

@@ -40,6 +40,12 @@ pub(crate) struct IdentityArgs {
 }
 
 impl IdentityArgs {
+    /// The options of a suggested command.
+    pub(crate) fn options(&self) -> String {
+        let Self { identity } = self;
+        identity.iter().map(|file| format!(" --identity {}", file.display())).collect()
+    }
+
     fn read(&self) -> Result<AgeIdentity, CommandFailure> {
         let path = self.identity.as_ref().ok_or_else(|| {
             CommandFailure::usage(

@@ -4,8 +4,8 @@ mod floors;
 
 use std::path::{Path, PathBuf};
 
-use clap::Args;
-use holdfast_cli::arguments::{OutputArgs, cluster_name, node_id};
+use clap::{Args, ValueEnum as _};
+use holdfast_cli::arguments::{Format, OutputArgs, cluster_name, node_id};
 use holdfast_cli::exit::CommandFailure;
 use holdfast_cli::output::{answer, table};
 use holdfast_raft::{NewCluster, RestoreError, RestoreFailure, RestoredCluster};
@@ -68,7 +68,40 @@ pub(crate) struct NewClusterPlan {
     marks: Vec<FenceMark>,
 }
 
+impl RestoreArgs {
+    /// The command of these arguments for another directory, with or without the sessions.
+    fn command(&self, data_dir: &Path, keeps_sessions: bool) -> String {
+        let Self { file, data_dir: _, node, keep_sessions: _, identity, new, output } = self;
+        format!(
+            "holdfast restore {} --node {node} --data-dir {}{}{}{}{}",
+            file.display(),
+            data_dir.components().as_path().display(),
+            if keeps_sessions { " --keep-sessions" } else { "" },
+            identity.options(),
+            new.options(),
+            output_options(output)
+        )
+    }
+}
+
+/// The options of a suggested command.
+pub(crate) fn output_options(output: &OutputArgs) -> String {
+    let format = output.format.to_possible_value().filter(|_| output.format != Format::Table);
+    format.map_or_else(String::new, |format| format!(" --output {}", format.get_name()))
+}
+
 impl NewClusterArgs {
+    /// The options of a suggested command. The URLs have no users and passwords.
+    pub(crate) fn options(&self) -> String {
+        let Self { cluster, token_floor, floor_from, revoke_all_tokens } = self;
+        let cluster = cluster.iter().map(|cluster| format!(" --cluster {cluster}"));
+        let floor = Some(token_floor).filter(|floor| **floor > 0);
+        let floor = floor.into_iter().map(|floor| format!(" --token-floor {floor}"));
+        let stores = floor_from.iter().map(|store| format!(" --floor-from {store}"));
+        let revoke = revoke_all_tokens.then(|| " --revoke-all-tokens".to_owned());
+        cluster.chain(floor).chain(stores).chain(revoke).collect()
+    }
+
     /// Reads the fence marks.
     pub(crate) async fn plan(&self, cluster: &str) -> Result<NewClusterPlan, CommandFailure> {
         let mut marks = Vec::new();
@@ -120,19 +153,14 @@ pub(crate) async fn run(args: RestoreArgs) -> Result<(), CommandFailure> {
 }
 
 fn not_written(args: &RestoreArgs, failure: &RestoreFailure) -> CommandFailure {
-    let (file, node) = (args.file.display(), args.node);
-    let restore = |dir: &Path| {
-        let dir = dir.components().as_path().display();
-        format!("holdfast restore {file} --node {node} --data-dir {dir}")
-    };
     match failure {
         RestoreFailure::NotEmpty(dir) => {
             // A directory beside it could be outside of the volume.
-            let restore = restore(&dir.join("restored"));
+            let restore = args.command(&dir.join("restored"), args.keep_sessions);
             CommandFailure::failed(format!("{failure}; into a new directory: {restore}"))
         }
         RestoreFailure::State(RestoreError::NotSealed | RestoreError::TokensSince { .. }) => {
-            let restore = restore(&args.data_dir);
+            let restore = args.command(&args.data_dir, false);
             CommandFailure::failed(format!("{failure}; without its sessions: {restore}"))
         }
         RestoreFailure::State(
@@ -184,4 +212,33 @@ pub(crate) fn print(
         table(["fact", "value"], rows)
     );
     answer(output.format, &body, body.last_token, &text);
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// The arguments of a command line, and the names of all options that it can have.
+    pub(crate) fn parse<T: Args>(line: &str) -> (T, Vec<String>) {
+        let command = T::augment_args(clap::Command::new("any"));
+        let names = command.get_arguments().filter_map(clap::Arg::get_long);
+        let names = names.map(|name| format!(" --{name}")).collect();
+        let matches = command.try_get_matches_from(line.split(' ').skip(1)).unwrap();
+        (T::from_arg_matches(&matches).unwrap(), names)
+    }
+
+    #[test]
+    fn a_suggested_restore_has_all_options_that_were_given() {
+        let given = "holdfast restore old.backup --node 3 --data-dir new --keep-sessions --identity key --cluster c \
+                     --token-floor 7 --floor-from sqlite:a --floor-from redis://b --revoke-all-tokens --output json";
+        let (args, names) = parse::<RestoreArgs>(given);
+        for name in names {
+            assert!(given.contains(&name), "the test lacks {name}");
+        }
+        assert_eq!(args.command(Path::new("new"), true), given);
+        let without = given.replace(" --keep-sessions", "");
+        assert_eq!(args.command(Path::new("new"), false), without);
+        let least = "holdfast restore - --node 1 --data-dir new";
+        assert_eq!(parse::<RestoreArgs>(least).0.command(Path::new("new"), false), least);
+    }
 }
