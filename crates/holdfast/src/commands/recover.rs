@@ -64,6 +64,8 @@ pub(crate) async fn run(args: RecoverArgs) -> Result<(), CommandFailure> {
         return inspect(args);
     }
     let Some(dir) = &args.data_dir else { return Err(CommandFailure::usage("name the DIR")) };
+    // The recovery renames the directory, not a symbolic link to it. A missing one is an error of the read.
+    let dir = &dir.canonicalize().unwrap_or_else(|_| dir.clone());
     let stopped = StoppedNode::read(dir).map_err(CommandFailure::failed)?;
     args.check_lost(dir, &stopped)?;
     if !args.i_accept_losing_acknowledged_writes {

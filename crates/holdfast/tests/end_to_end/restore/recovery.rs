@@ -42,8 +42,13 @@ async fn a_lagging_survivor_becomes_a_new_cluster() {
     assert_eq!(unconfirmed.code, Some(1));
     assert!(unconfirmed.stderr.contains("are lost for ever"), "{}", unconfirmed.stderr);
     let (_, command) = unconfirmed.stderr.trim().split_once(": holdfast ").unwrap();
+    // A symbolic link to the directory stays, and leads to the new one.
+    let link = format!("{}-link", dirs[2]);
+    std::os::unix::fs::symlink(&dirs[2], &link).unwrap();
+    let command = command.replace(&dirs[2], &link);
     let recovered = json(&command.split(' ').collect::<Vec<_>>());
     assert_eq!(recovered["sessions_ended"], 1, "{recovered}");
+    assert_eq!(std::fs::read_link(&link).unwrap().display().to_string(), dirs[2]);
     let before = format!("{}.before-recovery", dirs[2]);
     assert!(std::path::Path::new(&before).join("log").is_dir());
 
