@@ -5,6 +5,7 @@
 
 use std::path::PathBuf;
 
+use holdfast_storage::StoreError;
 use holdfast_types::NodeId;
 use thiserror::Error;
 
@@ -127,4 +128,15 @@ pub enum StartError {
     /// The files in the data directory are damaged, or cannot be read.
     #[error("failed to open the store: {0}")]
     Store(String),
+}
+
+impl From<StoreError> for StartError {
+    fn from(error: StoreError) -> Self {
+        let text = error.to_string();
+        if matches!(error, StoreError::UnknownFormat { .. }) {
+            Self::OldProgram(text)
+        } else {
+            Self::Store(text)
+        }
+    }
 }

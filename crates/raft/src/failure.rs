@@ -6,6 +6,7 @@ use std::{fmt, io};
 
 use holdfast_codec::DecodeError;
 use holdfast_machine::LoadError;
+use holdfast_storage::StoreError;
 use tokio::sync::watch;
 
 /// Why a node stopped voting and serving.
@@ -60,10 +61,8 @@ impl Failure {
 
     /// Stops the node if stored data cannot be read because a newer program wrote it.
     pub(crate) fn stop_if_newer(&self, what: impl fmt::Display, error: &io::Error) {
-        if is_newer(error) {
-            self.stop(StopReason::OldProgram(format!(
-                "this version of holdfast cannot read {what} ({error}): start this node with the newer version that wrote it"
-            )));
+        if let Some(why) = old_program(what, error) {
+            self.stop(StopReason::OldProgram(why));
         }
     }
 
@@ -85,8 +84,17 @@ impl Failure {
     }
 }
 
-fn is_newer(error: &io::Error) -> bool {
-    let Some(inner) = error.get_ref() else { return false };
-    inner.downcast_ref().is_some_and(DecodeError::is_newer)
-        || matches!(inner.downcast_ref(), Some(LoadError::Level { .. }))
+/// The failure and the next step, if a newer holdfast wrote the bytes that caused the error.
+pub(crate) fn old_program(what: impl fmt::Display, error: &io::Error) -> Option<String> {
+    let inner = error.get_ref()?;
+    if let Some(error @ StoreError::UnknownFormat { .. }) = inner.downcast_ref() {
+        return Some(error.to_string());
+    }
+    let is_newer = inner.downcast_ref().is_some_and(DecodeError::is_newer)
+        || matches!(inner.downcast_ref(), Some(LoadError::Level { .. }));
+    is_newer.then(|| {
+        format!(
+            "this version of holdfast cannot read {what} ({error}): start this node with the newer version that wrote it"
+        )
+    })
 }

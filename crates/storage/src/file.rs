@@ -21,7 +21,8 @@ use bytes::Bytes;
 
 use crate::error::{At, StoreError};
 
-const MAGIC: [u8; 5] = *b"HFFL\x01";
+const MAGIC: [u8; 4] = *b"HFFL";
+const VERSION: u8 = 1;
 const HEADER_LEN: usize = 13;
 /// The longest content, bytes.
 const CONTENT_BYTES_MAX: usize = 1 << 20;
@@ -71,7 +72,7 @@ pub(crate) fn new_file() -> OpenOptions {
 /// process was killed before its sync.
 ///
 /// # Errors
-/// [`StoreError::Corrupt`] if the bytes differ from the written bytes, [`StoreError::Io`].
+/// [`StoreError::Corrupt`] if the bytes differ from the written bytes, [`StoreError::UnknownFormat`], [`StoreError::Io`].
 pub fn read_file(path: &Path) -> Result<Option<Bytes>, StoreError> {
     let bytes = match fs::read(path) {
         Ok(bytes) => bytes,
@@ -83,11 +84,20 @@ pub fn read_file(path: &Path) -> Result<Option<Bytes>, StoreError> {
         detail: format!("{} fails its checksum", path.display()),
         fix: FIX.to_owned(),
     };
+    if let Some(later) = later_version(&bytes, &MAGIC, VERSION) {
+        let detail = format!("{} has format version {later}", path.display());
+        return Err(StoreError::newer_format(detail));
+    }
     let (head, content) = bytes.split_at_checked(HEADER_LEN).ok_or_else(damaged)?;
     if head != header(content) {
         return Err(damaged());
     }
     Ok(Some(Bytes::from(bytes).slice(HEADER_LEN..)))
+}
+
+/// The version after a magic number if it is later than the known one.
+pub(crate) fn later_version(bytes: &[u8], magic: &[u8], known: u8) -> Option<u8> {
+    bytes.strip_prefix(magic)?.first().copied().filter(|version| *version > known)
 }
 
 /// Makes creations, renames and removals inside `dir` durable.
@@ -129,7 +139,8 @@ fn partial_path(path: &Path) -> PathBuf {
 
 fn header(content: &[u8]) -> [u8; HEADER_LEN] {
     let mut header = [0; HEADER_LEN];
-    header[..5].copy_from_slice(&MAGIC);
+    header[..4].copy_from_slice(&MAGIC);
+    header[4] = VERSION;
     let len = u32::try_from(content.len()).unwrap_or(u32::MAX);
     header[5..9].copy_from_slice(&len.to_le_bytes());
     let sum = crc32c::crc32c_append(crc32c::crc32c(&header[..9]), content);
@@ -174,7 +185,10 @@ mod tests {
             let mut bad = good.clone();
             bad[at] ^= 0x10;
             fs::write(&path, &bad).unwrap();
-            assert!(matches!(read_file(&path), Err(StoreError::Corrupt { .. })), "byte {at}");
+            let refused = read_file(&path).unwrap_err();
+            let is_later = matches!(refused, StoreError::UnknownFormat { .. });
+            assert_eq!(is_later, at == 4, "byte {at}: {refused}");
+            assert!(is_later || matches!(refused, StoreError::Corrupt { .. }), "byte {at}");
             fs::write(&path, &good[..at]).unwrap();
             assert!(matches!(read_file(&path), Err(StoreError::Corrupt { .. })), "cut at {at}");
         }

@@ -60,7 +60,8 @@ impl Snapshots {
     /// completely.
     ///
     /// # Errors
-    /// [`StoreError::Corrupt`] if the newest snapshot is damaged: the node must not start. [`StoreError::Io`].
+    /// [`StoreError::Corrupt`] if the newest snapshot is damaged: the node must not start. [`StoreError::UnknownFormat`],
+    /// [`StoreError::Io`].
     pub fn open(dir: &Path) -> Result<Self, StoreError> {
         create_dir(dir)?;
         // A killed process may not have synced its rename, so the open syncs the directory before using it.

@@ -119,13 +119,16 @@ fn every_flipped_byte_and_every_truncation_is_detected_and_names_the_file() {
     let good = fs::read(&path).expect("read");
     let refuse = |bytes: &[u8], how: &str| {
         fs::write(&path, bytes).expect("write");
-        match Snapshots::open(dir.path()) {
-            Err(StoreError::Corrupt { detail, fix }) => {
-                assert!(detail.contains(path.to_str().expect("path")), "{how}: {detail}");
-                assert!(fix.contains("holdfast member replace"), "{how}: {fix}");
+        let (detail, fix, advice) = match Snapshots::open(dir.path()) {
+            Err(StoreError::Corrupt { detail, fix }) => (detail, fix, "holdfast member replace"),
+            // The version can only be that of a later holdfast.
+            Err(StoreError::UnknownFormat { detail, fix }) if bytes[6] > good[6] => {
+                (detail, fix, "start this node with the version that wrote it")
             }
             other => panic!("{how}: {other:?}"),
-        }
+        };
+        assert!(detail.contains(path.to_str().expect("path")), "{how}: {detail}");
+        assert!(fix.contains(advice), "{how}: {fix}");
     };
     for at in 0..good.len() {
         let mut bad = good.clone();
@@ -138,6 +141,19 @@ fn every_flipped_byte_and_every_truncation_is_detected_and_names_the_file() {
     refuse(&longer, "one byte more");
     fs::write(&path, &good).expect("write");
     open(dir.path());
+}
+
+#[test]
+fn a_later_format_is_not_damage_and_stays() {
+    let dir = tempfile::tempdir().expect("directory");
+    write(&open(dir.path()), "s", &[b"part"]);
+    let path = files(dir.path())[0].clone();
+    let mut bytes = fs::read(&path).expect("read");
+    bytes[6] = 2;
+    fs::write(&path, &bytes).expect("write");
+    let refused = Snapshots::open(dir.path());
+    assert!(matches!(refused, Err(StoreError::UnknownFormat { .. })), "{refused:?}");
+    assert_eq!(fs::read(&path).expect("read"), bytes);
 }
 
 #[test]

@@ -96,10 +96,9 @@ async fn open(config: &RaftConfig, failure: &Failure) -> Result<Opened, StartErr
         let initial_members = Arc::new(InitialMembersFile::open(&dir)?);
         let join = join::read(&dir, &cluster, node)?;
         let store = |error: &dyn std::fmt::Display| StartError::Store(error.to_string());
-        let snapshots = SnapshotStore::open(&dir.join(SNAPSHOT_DIR), failure.clone())
-            .map_err(|error| store(&error))?;
+        let snapshots = SnapshotStore::open(&dir.join(SNAPSHOT_DIR), failure.clone())?;
         let open = || Log::open(&dir.join(LOG_DIR), LogOptions::default());
-        let log = given.map_or_else(open, Ok).map_err(|error| store(&error))?;
+        let log = given.map_or_else(open, Ok)?;
         let log_store = LogStore::open(log.clone(), failure, cache_bytes)
             .inspect_err(|_| log.shutdown())
             .map_err(|error| store(&error))?;

@@ -7,21 +7,26 @@
 //! A caller proves that it owns the directory by the content of a file that it has written there.
 
 use std::fs::{File, OpenOptions, TryLockError};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use holdfast_codec::Kind;
 use holdfast_types::{Incarnation, NodeId, OWNER_PROOF_FILE};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq as _;
 
 use crate::error::StartError;
-use crate::start::initial_members::INITIAL_MEMBERS_FILE;
-use crate::start::join::JOIN_FILE;
+use crate::failure::old_program;
 
 /// The name of the identity file.
 pub(crate) const IDENTITY_FILE: &str = "identity";
 const IDENTITY_PARTIAL: &str = "identity.partial";
 pub(crate) const LOCK_FILE: &str = "lock";
+/// The name of the file with the initial members.
+pub(crate) const INITIAL_MEMBERS_FILE: &str = "initial-members";
+/// The name of the file with the invitation.
+pub(crate) const JOIN_FILE: &str = "join";
 /// The file with the id that the configuration of a readmitted node has. Only a node with this configured id may use the
 /// directory under another id.
 const CONFIGURED_FILE: &str = "configured-id";
@@ -100,7 +105,7 @@ impl DataDir {
 pub(crate) fn create_data_dir(dir: &Path) -> Result<(), StartError> {
     holdfast_storage::create_dir(dir).map_err(|error| StartError::DataDir {
         dir: dir.to_owned(),
-        source: std::io::Error::other(error),
+        source: io::Error::other(error),
     })
 }
 
@@ -121,19 +126,26 @@ pub(crate) fn lock(dir: &Path) -> Result<File, StartError> {
 }
 
 pub(crate) fn read(dir: &Path) -> Result<Option<Identity>, StartError> {
-    let path = dir.join(IDENTITY_FILE);
-    if !path.exists() {
-        return Ok(None);
-    }
-    let damaged = |reason: String| {
-        StartError::Store(format!("{}: {reason}: restore the file", path.display()))
-    };
-    let bytes = holdfast_storage::read_file(&path).map_err(|error| damaged(error.to_string()))?;
-    let bytes = bytes.ok_or_else(|| damaged("it was removed".into()))?;
-    match holdfast_codec::decode(Kind::Identity, &bytes) {
-        Ok(identity) => Ok(Some(identity)),
-        Err(error) => Err(damaged(error.to_string())),
-    }
+    read_file(&dir.join(IDENTITY_FILE), Kind::Identity, "restore the file")
+}
+
+/// Reads and decodes a small file of a data directory; `None` if it does not exist.
+///
+/// # Errors
+/// [`StartError::OldProgram`] for a file of a newer holdfast; [`StartError::Store`] with `advice` for a damaged one.
+pub(crate) fn read_file<T: DeserializeOwned>(
+    path: &Path,
+    kind: Kind,
+    advice: &str,
+) -> Result<Option<T>, StartError> {
+    let read = holdfast_storage::read_file(path).map_err(io::Error::other).and_then(|bytes| {
+        let value = bytes.map(|bytes| holdfast_codec::decode(kind, &bytes));
+        value.transpose().map_err(io::Error::other)
+    });
+    read.map_err(|error| match old_program(path.display(), &error) {
+        Some(why) => StartError::OldProgram(why),
+        None => StartError::Store(format!("{}: {error}: {advice}", path.display())),
+    })
 }
 
 fn check(

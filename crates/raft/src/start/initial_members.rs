@@ -11,10 +11,8 @@ use holdfast_types::{Incarnation, NodeId};
 use parking_lot::RwLock;
 
 use crate::error::StartError;
+use crate::start::identity::{INITIAL_MEMBERS_FILE, read_file};
 use crate::wire::InitialMembers;
-
-/// The name of the file within a data directory.
-pub(crate) const INITIAL_MEMBERS_FILE: &str = "initial-members";
 
 pub(crate) struct InitialMembersFile {
     path: PathBuf,
@@ -25,18 +23,7 @@ impl InitialMembersFile {
     /// Reads the file, if it exists.
     pub(crate) fn open(dir: &Path) -> Result<Self, StartError> {
         let path = dir.join(INITIAL_MEMBERS_FILE);
-        let damaged = |reason: String| {
-            StartError::Store(format!("{}: {reason}: restore the file", path.display()))
-        };
-        let bytes =
-            holdfast_storage::read_file(&path).map_err(|error| damaged(error.to_string()))?;
-        let current = match bytes {
-            Some(bytes) => Some(
-                holdfast_codec::decode(Kind::InitialMembers, &bytes)
-                    .map_err(|error| damaged(error.to_string()))?,
-            ),
-            None => None,
-        };
+        let current = read_file(&path, Kind::InitialMembers, "restore the file")?;
         Ok(Self { path, current: RwLock::new(current) })
     }
 

@@ -10,10 +10,7 @@ use holdfast_types::{ClusterId, NodeId};
 use serde::{Deserialize, Serialize};
 
 use crate::error::StartError;
-use crate::start::identity::create_data_dir;
-
-/// The name of the file within a data directory.
-pub(crate) const JOIN_FILE: &str = "join";
+use crate::start::identity::{JOIN_FILE, create_data_dir, read_file};
 
 /// An invitation, as the invited node has it.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,16 +58,8 @@ pub(crate) fn write(dir: &Path, request: &JoinRequest) -> Result<(), StartError>
 
 /// Reads the file of a data directory, if it exists.
 pub(crate) fn read_any(dir: &Path) -> Result<Option<JoinRequest>, StartError> {
-    let path = dir.join(JOIN_FILE);
-    let damaged = |reason: String| {
-        StartError::Store(format!(
-            "{}: {reason}: run holdfast join again, with an empty directory",
-            path.display()
-        ))
-    };
-    let bytes = holdfast_storage::read_file(&path).map_err(|error| damaged(error.to_string()))?;
-    let request = bytes.map(|bytes| holdfast_codec::decode(Kind::JoinRequest, &bytes));
-    request.transpose().map_err(|error| damaged(error.to_string()))
+    let advice = "run holdfast join again, with an empty directory";
+    read_file(&dir.join(JOIN_FILE), Kind::JoinRequest, advice)
 }
 
 /// Reads the file of the data directory of a node, if it exists.

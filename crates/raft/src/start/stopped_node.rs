@@ -16,7 +16,7 @@ use holdfast_types::{Incarnation, NodeId, RestoreSource};
 use serde::de::DeserializeOwned;
 
 use crate::error::StartError;
-use crate::failure::Failure;
+use crate::failure::{Failure, old_program};
 use crate::start::identity::{
     DataDir, LOG_DIR, RECOVERING_SUFFIX, SNAPSHOT_DIR, configured_id, directory_before_recovery,
     with_suffix, write_configured_id,
@@ -68,9 +68,9 @@ impl StoppedNode {
         if !dir.join(LOG_DIR).exists() {
             return Err(StartError::NoIdentity(dir.to_owned()).into());
         }
-        let damaged = |error: io::Error| RestoreFailure::Damaged {
-            dir: dir.to_owned(),
-            reason: error.to_string(),
+        let damaged = |error: io::Error| match old_program(dir.display(), &error) {
+            Some(why) => RestoreFailure::Directory(StartError::OldProgram(why)),
+            None => RestoreFailure::Damaged { dir: dir.to_owned(), reason: error.to_string() },
         };
         let mut state = StateAfterEntry::open(dir).map_err(damaged)?;
         let log = Log::open(&dir.join(LOG_DIR), LogOptions::default());

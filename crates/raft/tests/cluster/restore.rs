@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot continue panics")]
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use holdfast_machine::Machine;
@@ -184,6 +184,37 @@ async fn a_directory_with_files_is_not_overwritten_and_a_part_of_a_restore_does_
     // Only the first file: the restore can be repeated.
     new_cluster(dir.path(), 1).write(Machine::new()).unwrap();
     leads(&boot(dir.path(), 1).await.unwrap()).await;
+}
+
+/// After a rollback an old program finds the files of a newer one.
+#[tokio::test]
+async fn a_file_of_a_newer_holdfast_is_not_damage() {
+    for (part, version_at) in
+        [("identity", 4), ("initial-members", 4), ("snapshots", 6), ("log", 5)]
+    {
+        let dir = tempfile::tempdir().unwrap();
+        new_cluster(dir.path(), 1).write(Machine::new()).unwrap();
+        let mut path = dir.path().join(part);
+        if path.is_dir() {
+            let mut files = path.read_dir().unwrap().map(|entry| entry.unwrap().path());
+            let holds = |path: &PathBuf| {
+                path.extension().is_some_and(|suffix| suffix == "snap" || suffix == "log")
+            };
+            path = files.find(holds).unwrap();
+        }
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes[version_at] += 1;
+        std::fs::write(&path, bytes).unwrap();
+        let refused = boot(dir.path(), 1).await.unwrap_err();
+        assert!(matches!(refused, StartError::OldProgram(_)), "{part}: {refused}");
+        let refused = refused.to_string();
+        assert!(refused.contains(&path.display().to_string()) || part == "log", "{refused}");
+        assert!(refused.contains("start this node with the version that wrote it"), "{refused}");
+        if part != "initial-members" {
+            let stopped = unreadable(dir.path());
+            assert!(matches!(stopped, StartError::OldProgram(_)), "{part}: {stopped}");
+        }
+    }
 }
 
 /// A recovery that was killed between its two renames.

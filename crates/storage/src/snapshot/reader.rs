@@ -13,7 +13,7 @@ use bytes::{Bytes, BytesMut};
 use super::SnapshotLocation;
 use super::format::{self, FOOTER_LEN, Footer, HEADER, SECTION_HEADER_LEN, SectionKind};
 use crate::error::{At, QUARANTINE, StoreError};
-use crate::file::drop_cached_pages;
+use crate::file::{drop_cached_pages, later_version};
 
 const VERIFY_BYTES: usize = 1 << 20;
 
@@ -44,8 +44,13 @@ impl SnapshotReader {
             .checked_sub(FOOTER_LEN)
             .filter(|offset| *offset >= HEADER.len() as u64)
             .ok_or_else(|| file.damaged("is cut off"))?;
-        if *file.exact(0, HEADER.len())? != HEADER {
-            return Err(file.damaged("does not start with a supported snapshot version"));
+        let header = file.exact(0, HEADER.len())?;
+        if let Some(later) = later_version(&header, &HEADER[..6], HEADER[6]) {
+            let detail = format!("the snapshot {} has format version {later}", file.path.display());
+            return Err(StoreError::newer_format(detail));
+        }
+        if *header != HEADER {
+            return Err(file.damaged("does not start as a snapshot"));
         }
         let (body, _) = file.section(SectionKind::Footer, footer_offset)?;
         let footer = Footer::decode(&body).ok_or_else(|| file.damaged("has a damaged footer"))?;
