@@ -70,7 +70,23 @@ impl Compactor {
     }
 
     fn has_space(&self) -> bool {
-        let needed = self.snapshots.bytes().saturating_mul(2);
+        let stored = self.local.read(|machine| machine.counts().tree_bytes);
+        let needed = snapshot_space(self.snapshots.bytes(), stored);
         !self.disk.is_low() && self.disk.free_bytes() >= self.reserve.saturating_add(needed)
+    }
+}
+
+/// The space that the next snapshot may need: twice the previous one, or twice the bytes that clients store if these are more.
+fn snapshot_space(previous: u64, stored: u64) -> u64 {
+    previous.max(stored).saturating_mul(2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_snapshot_and_one_of_a_grown_state_need_the_space_of_the_state() {
+        assert_eq!([(0, 7), (3, 7), (7, 3)].map(|(a, b)| snapshot_space(a, b)), [14, 14, 14]);
     }
 }
