@@ -172,7 +172,7 @@ impl Config {
                 units::duration,
                 service.durable_hold_alarm_after,
             )?,
-            disk_reserve: layers.or("storage.disk_reserve", units::size, 64 << 20)?,
+            disk_reserve: layers.or("storage.disk_reserve", units::disk_reserve, 64 << 20)?,
             snapshot_log: layers.or("storage.snapshot_log", units::size, 64 << 20)?,
             scrub_every: layers.or("storage.scrub_every", units::duration, DAY)?,
             backup_expect_every: layers.optional("backup.expect_every", units::duration)?,

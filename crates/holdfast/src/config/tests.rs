@@ -316,8 +316,8 @@ fn a_size_with_an_ambiguous_or_unknown_unit_is_rejected_with_the_fix() {
     let size = |text: &str| file(GOOD).env("HOLDFAST_STORAGE_DISK_RESERVE", text);
     assert_contains(&size("64MB").error(), &["ambiguous", "\"64MiB\""]);
     assert_contains(&size("64 parsecs").error(), &["not a size", "KiB"]);
-    assert_eq!(size("1 GiB").load().disk_reserve, 1 << 30);
-    assert_eq!(size("512B").load().disk_reserve, 512);
+    assert_eq!(["1 GiB", "8388608B"].map(|n| size(n).load().disk_reserve), [1 << 30, 8 << 20]);
+    assert_contains(&size("8191KiB").error(), &["less than the log needs", "8MiB or more"]);
 }
 
 #[test]

@@ -12,6 +12,9 @@ use crate::telemetry::{self, LogFormat};
 const SIZE_UNITS: &[(&str, u64)] =
     &[("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("B", 1)];
 
+/// The log grows by up to 2 MiB at once, and by more between two checks of the disk.
+const DISK_RESERVE_MIN: u64 = 8 << 20;
+
 /// The maximum number of threads that serve clients and peers.
 const THREADS_MAX: usize = 256;
 
@@ -47,6 +50,16 @@ pub(super) fn duration(value: &Scalar) -> Result<Duration, String> {
             holdfast_api::parse_duration(text).map_err(|error| format!("{error}: {}", error.hint()))
         }
     }
+}
+
+/// Parses a reserve of free disk space, in bytes.
+pub(super) fn disk_reserve(value: &Scalar) -> Result<u64, String> {
+    let bytes = size(value)?;
+    if bytes < DISK_RESERVE_MIN {
+        return Err("is less than the log needs to grow: use 8MiB or more (the default is 64MiB)"
+            .to_owned());
+    }
+    Ok(bytes)
 }
 
 /// Parses a size such as `64MiB`, in bytes.
