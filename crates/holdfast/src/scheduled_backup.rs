@@ -150,10 +150,13 @@ impl BackupSchedule {
 
 /// Removes all files that can be removed. Returns the first error.
 fn remove(files: &[PathBuf]) -> Result<(), String> {
-    files.iter().fold(Ok(()), |before, file| {
+    let mut result = Ok(());
+    for file in files {
         let removed = fs::remove_file(file);
-        before.and(removed.map_err(|error| format!("cannot remove {}: {error}", file.display())))
-    })
+        let removed = removed.map_err(|error| format!("cannot remove {}: {error}", file.display()));
+        result = result.and(removed);
+    }
+    result
 }
 
 /// The time since the last change; `None` if that is in the future.

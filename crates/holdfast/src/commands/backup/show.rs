@@ -43,7 +43,7 @@ impl IdentityArgs {
     /// The options of a suggested command.
     pub(crate) fn options(&self) -> String {
         let Self { identity } = self;
-        identity.iter().map(|file| format!(" --identity {}", file.display())).collect()
+        identity.as_ref().map_or_else(String::new, |file| format!(" --identity {}", file.display()))
     }
 
     fn read(&self) -> Result<AgeIdentity, CommandFailure> {
