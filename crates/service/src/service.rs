@@ -219,7 +219,10 @@ impl Service {
         extract: impl FnOnce(Reply) -> Option<T>,
     ) -> Result<Response<T>, Failure> {
         let Committed { outcome, revision } = self.commit(command).await?;
-        let outcome = outcome.map_err(|rejection| Failure::Rejected(self.readable(rejection)));
+        let outcome = outcome.map_err(|mut rejection| {
+            self.hide_unreadable(&mut rejection);
+            Failure::Rejected(rejection)
+        });
         let (reply, first) = outcome?.into_first();
         let value = extract(reply).ok_or(Failure::UnexpectedReply)?;
         Ok(Response::new(value, first.unwrap_or(revision)))

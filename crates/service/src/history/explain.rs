@@ -108,23 +108,18 @@ impl Service {
         Ok(Response::new(Explanation { view, leases, chain, times }, revision))
     }
 
-    /// The rejection without the part of a deadlock cycle that lies behind the first lock that the caller may not read.
-    pub(crate) fn readable(&self, rejection: Rejection) -> Rejection {
-        match rejection {
-            Rejection::Lock(LockRejection::Deadlock { mut cycle }) => {
-                let readable = self.raft().read(|machine| {
-                    let rights = self.enforced_rights(machine).ok()?;
-                    let is_readable =
-                        |(_, _, lock): &&Blocked| allows(rights, Right::LockRead, lock.as_str());
-                    Some(cycle.iter().take_while(is_readable).count())
-                });
-                cycle.truncate(readable.unwrap_or(0));
-                LockRejection::Deadlock { cycle }.into()
-            }
-            Rejection::Lock(LockRejection::OfMultiLock { lock, why }) => {
-                LockRejection::OfMultiLock { lock, why: Box::new(self.readable(*why)) }.into()
-            }
-            other => other,
+    /// Cuts the cycle of a deadlock before the first lock that the caller may not read.
+    pub(crate) fn hide_unreadable(&self, rejection: &mut Rejection) {
+        if let Rejection::Lock(LockRejection::Deadlock { cycle }) = rejection {
+            let readable = self.raft().read(|machine| {
+                let rights = self.enforced_rights(machine).ok()?;
+                let is_readable =
+                    |(_, _, lock): &&Blocked| allows(rights, Right::LockRead, lock.as_str());
+                Some(cycle.iter().take_while(is_readable).count())
+            });
+            cycle.truncate(readable.unwrap_or(0));
+        } else if let Rejection::Lock(LockRejection::OfMultiLock { why, .. }) = rejection {
+            self.hide_unreadable(why);
         }
     }
 
