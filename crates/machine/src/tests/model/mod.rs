@@ -340,8 +340,7 @@ impl Model {
         // The histories set no labels.
         let names = self.sessions.iter().map(|session| session.name.as_str().len());
         let nodes = self.nodes.iter().map(node).sum::<usize>();
-        let recipes = self.recipes.bytes_remembered() + self.recipes.bytes_of_keys();
-        (nodes + names.sum::<usize>() + recipes) as u64
+        (nodes + names.sum::<usize>() + self.recipes.bytes_stored()) as u64
     }
 
     fn check_stored_bytes(&self, before: u64) -> Result<(), Rejection> {

@@ -28,12 +28,12 @@ impl Model {
         self.latches.iter().find(|latch| latch.name == *name).map(|latch| latch.view)
     }
 
-    /// Each counted or promised key takes 64 bytes beside its text.
-    pub(in crate::tests) fn bytes_of_keys(&self) -> usize {
+    /// The remembered answers, and each counted or promised key with 64 bytes beside its text.
+    pub(in crate::tests) fn bytes_stored(&self) -> usize {
         let counted = self.latches.iter().flat_map(|latch| &latch.counted);
         let promised = self.latches.iter().flat_map(|latch| &latch.promised);
         let keys = counted.map(|(key, _)| key).chain(promised.map(|(key, _)| key));
-        keys.map(|key| key.as_str().len() + 64).sum()
+        self.bytes_remembered() + keys.map(|key| key.as_str().len() + 64).sum::<usize>()
     }
 
     pub(super) fn count_down(&mut self, name: &RecipeName, key: RequestId) -> Outcome {
