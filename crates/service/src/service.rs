@@ -208,7 +208,11 @@ impl Service {
         let urgency = if only_adds_waiter { Urgency::MayWait } else { Urgency::Immediate };
         let command = self.signed(command);
         let proposed = self.parts.raft.propose(command, urgency, self.deadline()).await;
-        proposed.map_err(|error| self.propose_failure(&error))
+        let mut committed = proposed.map_err(|error| self.propose_failure(&error))?;
+        if let Err(rejection) = &mut committed.outcome {
+            self.hide_unreadable(rejection);
+        }
+        Ok(committed)
     }
 
     /// Proposes one command. Returns its reply, as `extract` reads it, and its revision; of a copy of a numbered call, those
@@ -219,11 +223,7 @@ impl Service {
         extract: impl FnOnce(Reply) -> Option<T>,
     ) -> Result<Response<T>, Failure> {
         let Committed { outcome, revision } = self.commit(command).await?;
-        let outcome = outcome.map_err(|mut rejection| {
-            self.hide_unreadable(&mut rejection);
-            Failure::Rejected(rejection)
-        });
-        let (reply, first) = outcome?.into_first();
+        let (reply, first) = outcome.map_err(Failure::Rejected)?.into_first();
         let value = extract(reply).ok_or(Failure::UnexpectedReply)?;
         Ok(Response::new(value, first.unwrap_or(revision)))
     }
