@@ -264,12 +264,7 @@ fn raised(kind: AlarmKind, facts: &AlarmFacts) -> Option<(AlarmSeverity, String)
                 .filter_map(|of| Some(format!("{}: {}", of.listener, of.reload_error.as_ref()?)));
             Some((Critical, named(failed, "")?))
         }
-        AlarmKind::TokenExpires => {
-            let expiring = facts.tokens.iter().filter(|token| token.within <= EXPIRES_WITHIN);
-            let severity = if expiring.clone().any(Expiring::is_over) { Critical } else { Warning };
-            let detail = expiring.map(Expiring::when);
-            Some((severity, named(detail, "the last access token of a privileged subject")?))
-        }
+        AlarmKind::TokenExpires => token_expires(&facts.tokens),
         AlarmKind::QuotaNear => {
             let near = facts.quotas.iter().filter(|quota| quota.is_near());
             let detail =
@@ -304,6 +299,15 @@ fn raised(kind: AlarmKind, facts: &AlarmFacts) -> Option<(AlarmSeverity, String)
         AlarmKind::LockWaitLong => Some((Warning, long_waits(&facts.long_waits)?)),
         AlarmKind::LockHoldOld => Some((Warning, old_holds(&facts.old_holds)?)),
     }
+}
+
+fn token_expires(tokens: &[Expiring]) -> Option<(AlarmSeverity, String)> {
+    let expiring = tokens.iter().filter(|token| token.within <= EXPIRES_WITHIN);
+    let is_over = expiring.clone().any(Expiring::is_over);
+    let severity = if is_over { AlarmSeverity::Critical } else { AlarmSeverity::Warning };
+    let detail =
+        named(expiring.map(Expiring::when), "the last access token of a privileged subject")?;
+    Some((severity, detail))
 }
 
 fn sealed(facts: &AlarmFacts) -> Option<String> {
