@@ -16,7 +16,7 @@ use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt as _;
-use tracing_subscriber::{Layer as _, reload};
+use tracing_subscriber::{Layer, Registry, reload};
 
 use crate::traces::TraceExport;
 
@@ -59,7 +59,31 @@ pub(crate) fn start(
     format: LogFormat,
     traces: Option<&TraceExport>,
 ) -> Result<LogFilter, String> {
-    let (parsed, handle) = reload::Layer::new(parse_filter(filter)?);
+    let (lines, handle) = log_lines(node, parse_filter(filter)?, format);
+    let registry = tracing_subscriber::registry().with(layers(lines, traces));
+    registry.try_init().map_err(|error| error.to_string())?;
+    Ok(LogFilter::new(filter, move |text| {
+        handle.reload(parse_filter(text)?).map_err(|error| error.to_string())
+    }))
+}
+
+type BoxedLayer = Box<dyn Layer<Registry> + Send + Sync>;
+
+/// The layers of the process. An absent layer must not be among them: it enables every span, and each then costs as much as
+/// a log line.
+fn layers(lines: BoxedLayer, traces: Option<&TraceExport>) -> Vec<BoxedLayer> {
+    let mut layers = vec![lines];
+    layers.extend(traces.map(|traces| traces.layer().boxed()));
+    layers
+}
+
+/// The layer that writes log lines, and the handle that changes its filter.
+fn log_lines(
+    node: NodeId,
+    filter: EnvFilter,
+    format: LogFormat,
+) -> (BoxedLayer, reload::Handle<EnvFilter, Registry>) {
+    let (parsed, handle) = reload::Layer::new(filter);
     let terminal = std::io::stderr().is_terminal();
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
     let json = match format {
@@ -67,7 +91,7 @@ pub(crate) fn start(
         LogFormat::Text => false,
         LogFormat::Json => true,
     };
-    let lines = if json {
+    let layer = if json {
         let inner = Format::default().json().flatten_event(true).with_current_span(false);
         let lines = lines.fmt_fields(JsonFields::new());
         lines.event_format(JsonWithNode { node, inner }).with_filter(parsed).boxed()
@@ -76,11 +100,7 @@ pub(crate) fn start(
         let lines = lines.with_ansi(terminal).event_format(TextWithNode { node, inner });
         lines.with_filter(parsed).boxed()
     };
-    let registry = tracing_subscriber::registry().with(lines);
-    registry.with(traces.map(TraceExport::layer)).try_init().map_err(|error| error.to_string())?;
-    Ok(LogFilter::new(filter, move |text| {
-        handle.reload(parse_filter(text)?).map_err(|error| error.to_string())
-    }))
+    (layer, handle)
 }
 
 /// Filters of libraries that log only warnings, unless the configured filter names them. They suppress errors that
@@ -153,6 +173,18 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A node creates several spans for each call.
+    #[test]
+    fn without_an_export_no_span_exists() {
+        let (lines, _handle) =
+            log_lines(NodeId(1), parse_filter("debug").unwrap(), LogFormat::Json);
+        let registry = tracing_subscriber::registry().with(layers(lines, None));
+        tracing::subscriber::with_default(registry, || {
+            assert!(holdfast_trace::span!("commit").is_disabled());
+            assert!(!tracing::debug_span!("http").is_disabled());
+        });
+    }
 
     #[test]
     fn libraries_are_quiet_unless_named() {
