@@ -4,7 +4,7 @@
 //! certificate by itself. `Sec-Fetch-Site` and `Origin` name the page. The page of a site whose name resolves to the address
 //! of the node is of the same origin: only `Host` shows it. Where calls need no permission, `Host` must name the node.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use axum::http::header::{HOST, HeaderName, ORIGIN};
 use axum::http::request::Parts;
@@ -94,9 +94,16 @@ fn is_name_of_node(text: &str, state: &HttpState) -> bool {
     if hosts.iter().any(|known| known == ANY_HOST) {
         return true;
     }
+    let is_address_of_node = |address: IpAddr| {
+        address.to_canonical().is_loopback() || !state.config().listens_on_loopback
+    };
+    // Most calls name an address and a port.
+    if text.parse::<SocketAddr>().is_ok_and(|called| is_address_of_node(called.ip())) {
+        return true;
+    }
     let Some((host, _)) = host_and_port(text) else { return false };
     let is_local = match host.parse::<IpAddr>() {
-        Ok(address) => address.to_canonical().is_loopback() || !state.config().listens_on_loopback,
+        Ok(address) => is_address_of_node(address),
         Err(_) => host == "localhost" || host.ends_with(".localhost"),
     };
     is_local

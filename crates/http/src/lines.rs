@@ -5,6 +5,8 @@
 //! It passes a head on only up to its end, then hyper decides how long the body is, and the scanner follows that.
 //! The two therefore agree where each request ends. Bound: bytes behind the end of a head, at most one read.
 
+use memchr::memchr;
+
 /// The length of the body after a head, as hyper decoded it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BodyLength {
@@ -63,35 +65,40 @@ impl Lines {
     /// Scans bytes up to the end of a head, or up to a bare LF.
     pub(crate) fn scan(&mut self, bytes: &[u8]) -> Scanned {
         let mut at = 0;
-        while let Some(byte) = bytes.get(at).copied() {
+        while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
             if let Region::Data { left, chunked } = self.region {
-                let rest = bytes.len() - at;
-                let taken = usize::try_from(left).unwrap_or(usize::MAX).min(rest);
+                let taken = usize::try_from(left).unwrap_or(usize::MAX).min(rest.len());
                 at += taken;
                 self.region = after_data(left - u64::try_from(taken).unwrap_or(left), chunked);
                 continue;
             }
-            if byte == b'\n' && !self.after_cr {
-                return Scanned::Refused(at);
+            let Some(line) = memchr(b'\n', rest) else {
+                self.read(rest);
+                return Scanned::Passed(bytes.len());
+            };
+            self.read(&rest[..line]);
+            if !self.after_cr {
+                return Scanned::Refused(at + line);
             }
-            at += 1;
-            match byte {
-                b'\n' => {
-                    let head_ended = self.empty && self.region == Region::Head;
-                    self.region = self.after_line();
-                    (self.after_cr, self.empty) = (false, true);
-                    if head_ended {
-                        return Scanned::Passed(at);
-                    }
-                }
-                b'\r' => self.after_cr = true,
-                _ => {
-                    (self.after_cr, self.empty) = (false, false);
-                    self.count_digit(byte);
-                }
+            at += line + 1;
+            let head_ended = self.empty && self.region == Region::Head;
+            self.region = self.after_line();
+            (self.after_cr, self.empty) = (false, true);
+            if head_ended {
+                return Scanned::Passed(at);
             }
         }
         Scanned::Passed(at)
+    }
+
+    /// Reads bytes of the present line, without its LF.
+    fn read(&mut self, part: &[u8]) {
+        let Some(last) = part.last() else { return };
+        self.after_cr = *last == b'\r';
+        self.empty = self.empty && part.iter().all(|byte| *byte == b'\r');
+        if let Region::ChunkSize { .. } = self.region {
+            part.iter().filter(|byte| **byte != b'\r').for_each(|byte| self.count_digit(*byte));
+        }
     }
 
     fn after_line(&self) -> Region {
