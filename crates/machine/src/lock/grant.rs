@@ -12,7 +12,7 @@ use holdfast_types::{
 
 use crate::Machine;
 use crate::context::{ApplyContext, limit_reached};
-use crate::lock::index::SessionLockKey;
+use crate::lock::index::{Lock, SessionLockKey};
 use crate::lock::lock_entry::{Hold, LockEntry};
 use crate::tree::znode::Znode;
 
@@ -113,6 +113,11 @@ impl Machine {
     /// Runs the grants of [`Machine::grant_next`] for the locks whose queues this command has changed so far.
     pub(crate) fn grant_stale(&mut self, ctx: &mut ApplyContext<'_>) {
         while let Some(lock) = ctx.locks_to_grant.pop_first() {
+            // Most locks have nobody to grant them to.
+            let is_idle = self.locks.get(&lock).is_none_or(Lock::is_idle);
+            if is_idle && self.locks.waiting() == 0 {
+                continue;
+            }
             self.end_cooldown_if_over(&lock, ctx);
             self.upgrade_if_alone(&lock, ctx);
             while let Some(next) = self.next_of(&lock, ctx) {

@@ -188,10 +188,7 @@ impl LockIndex {
         let directory = indexed.or_else(|| entry.path.parent()).unwrap_or_else(ZnodePath::root);
         let node = Znode { role: ZnodeRole::LockEntry(Arc::clone(entry)), ..node };
         let exceeded = tree.insert(&directory, entry.path.clone(), node);
-        self.restore_entry(lock, &directory, entry);
-        self.change(lock, |indexed| {
-            indexed.last_token = indexed.last_token.max(entry.token());
-        });
+        self.index_entry(lock, &directory, entry, Lock::put_granted);
         exceeded
     }
 
@@ -234,8 +231,7 @@ impl LockIndex {
         let granted = after.token().filter(|token| before.token() != Some(*token));
         let directory = self.change(lock, |indexed| {
             indexed.take(&before.rank);
-            indexed.put(Arc::clone(after));
-            indexed.last_token = indexed.last_token.max(granted);
+            indexed.put_granted(Arc::clone(after));
             indexed.directory.clone()
         });
         let role = ZnodeRole::LockEntry(Arc::clone(after));
@@ -388,11 +384,22 @@ impl LockIndex {
         directory: &ZnodePath,
         entry: &Arc<LockEntry>,
     ) -> bool {
+        self.index_entry(lock, directory, entry, Lock::put)
+    }
+
+    fn index_entry(
+        &mut self,
+        lock: &LockName,
+        directory: &ZnodePath,
+        entry: &Arc<LockEntry>,
+        put: fn(&mut Lock, Arc<LockEntry>) -> bool,
+    ) -> bool {
+        let put = |indexed: &mut Lock| put(indexed, Arc::clone(entry));
         // A lock that is reserved for a multi-lock may never have been granted.
-        if self.get(lock).is_none() {
+        let own_number = self.change(lock, put).or_else(|| {
             self.restore_lock(lock.clone(), Lock::new(directory.clone()));
-        }
-        let own_number = self.change(lock, |indexed| indexed.put(Arc::clone(entry)));
+            self.change(lock, put)
+        });
         self.keys.insert(SessionLockKey::of(lock, entry));
         let own_revision = self.waits.enter(lock, entry);
         own_number == Some(true) && own_revision

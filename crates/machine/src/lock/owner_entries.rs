@@ -4,6 +4,7 @@
 //! its own, so that each has its own permits and token; calls without an attempt share one. A call that `enters` and a
 //! multi-lock take no part: their attempts share an entry. Bound: `queue_entries_per_session_max` entries of an owner.
 
+use std::cell::LazyCell;
 use std::sync::Arc;
 
 use holdfast_types::{
@@ -21,10 +22,10 @@ impl Machine {
         lock: &LockName,
         owner: &Owner,
     ) -> impl Iterator<Item = &Arc<LockEntry>> {
-        let indexed = self.locks.get(lock);
+        let indexed = LazyCell::new(|| self.locks.get(lock));
         let keys = self.locks.keys_from(session, lock, owner, Ticket(0));
         let keys = keys.take_while(move |key| key.lock == *lock && key.owner == *owner);
-        keys.filter_map(move |key| indexed?.entry(&key.rank))
+        keys.filter_map(move |key| (*indexed)?.entry(&key.rank))
     }
 
     pub(super) fn is_semaphore(&self, lock: &LockName) -> bool {
@@ -39,7 +40,8 @@ impl Machine {
         acquire: &Acquire,
     ) -> Option<&Arc<LockEntry>> {
         let owner = &acquire.owner;
-        let mut own = self.entries_of_owner(session, lock, owner);
+        let mut own = self.entries_of_owner(session, lock, owner).peekable();
+        own.peek()?;
         match acquire.change.or(acquire.attempt) {
             _ if acquire.locks.is_multi_lock() || !self.is_semaphore(lock) => own.next(),
             Some(attempt) if acquire.enters && acquire.change.is_none() => {

@@ -99,9 +99,9 @@ impl Machine {
         self.check_no_foreign_znode(lock)?;
         let stored_policy = self.policy_for(lock, acquire)?;
         let position = self.locks.position(lock, GrantRequest::of(acquire), ctx.now);
-        let waiting = self.locks.get(lock).map_or(0, Lock::waiting);
-        let is_full = acquire.queue_max.is_some_and(|max| waiting >= max);
-        if !position.is_admitted && (!acquire.wait || is_full) {
+        let waiting = || self.locks.get(lock).map_or(0, Lock::waiting);
+        let is_full = || acquire.queue_max.is_some_and(|max| waiting() >= max);
+        if !position.is_admitted && (!acquire.wait || is_full()) {
             return Err(self.busy(lock, None));
         }
         Ok(NewEntry { lock, position, stored_policy, multi_lock })

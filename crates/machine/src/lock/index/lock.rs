@@ -177,6 +177,12 @@ impl Lock {
         new
     }
 
+    /// As [`Lock::put`], for an entry that may have a new token.
+    pub(super) fn put_granted(&mut self, entry: Arc<LockEntry>) -> bool {
+        self.last_token = self.last_token.max(entry.token());
+        self.put(entry)
+    }
+
     pub(super) fn take(&mut self, rank: &Rank) -> Option<Arc<LockEntry>> {
         if let Some(holder) = self.holders.remove(rank.sequence) {
             return Some(holder);
@@ -200,6 +206,11 @@ impl Lock {
             && self.stored_policy.is_none()
             && self.holders.is_empty()
             && self.waiters.is_empty()
+    }
+
+    /// True if no wait and no cooldown can end in this lock.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.waiters.is_empty() && self.cooldowns.is_none() && self.holders.upgrading().is_none()
     }
 
     /// True if one of its timers has expired.
