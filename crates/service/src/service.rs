@@ -257,8 +257,11 @@ impl Service {
     /// Resolves when this node has applied a revision.
     ///
     /// # Errors
-    /// [`Failure::Lagging`] if that takes longer than `ServiceConfig::catch_up_max`.
+    /// [`Failure::Lagging`] if that takes longer than `ServiceConfig::catch_up_max`, [`Failure::Behind`] if the disk is full.
     pub async fn catch_up(&self, revision: Revision) -> Result<(), Failure> {
+        if self.revision() < revision && self.raft().cannot_catch_up() {
+            return Err(Failure::Behind { disk_full: true });
+        }
         let reached = self.observer().applied_waiters.wait(revision, || self.revision());
         tokio::time::timeout(self.config().catch_up_max, reached)
             .await

@@ -56,13 +56,9 @@ impl Service {
     ) -> Result<Response<SessionLease>, Failure> {
         let arrived = Instant::now();
         let renewed = self.renew(session, None, self.deadline()).await?;
-        let view = if let Ok(view) = self.view(session) {
-            view
-        } else {
-            // The session may have been opened through another node: catch up with the leader.
-            self.read_barrier().await?;
-            self.view(session)?
-        };
+        // The holds in the reply are those of the renewal, or later ones.
+        self.catch_up(renewed.revision).await?;
+        let view = self.view(session)?;
         let expires_in = renewed.ttl.as_duration().saturating_sub(arrived.elapsed());
         Ok(Response::new(SessionLease { view, created: false, expires_in }, renewed.revision))
     }
@@ -98,7 +94,9 @@ impl Service {
         self.freshen(mode).await?;
         let checked = self.raft().read(|machine| self.check_session_read(machine, session));
         checked.map_err(Failure::Rejected)?;
-        let (view, revision) = (self.view(session)?, self.revision());
+        // The revision is read first: the view has every change up to it.
+        let revision = self.revision();
+        let view = self.view(session)?;
         let expires_in = match mode {
             ReadMode::Linearizable => self.remaining(session).await?,
             ReadMode::Stale => Duration::ZERO,

@@ -83,8 +83,7 @@ impl LeaderTimers {
     async fn turn(&mut self, epoch: Option<LeaderEpoch>) {
         self.check_pause();
         if epoch != self.epoch {
-            self.service.observer().leases.lock().clear();
-            self.epoch = None;
+            self.service.observer().leases.lock().end_leadership(self.epoch.take());
             self.sealed_since = None;
         }
         match (epoch, self.epoch) {

@@ -11,6 +11,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::time::{Duration, Instant};
 
+use holdfast_raft::LeaderEpoch;
 use holdfast_types::{LeaseRecord, SessionId, Ttl};
 
 /// Sessions with a shorter TTL get no records: a leader that lasts for this time ends them.
@@ -104,6 +105,8 @@ pub(crate) struct Leases {
     live: BTreeMap<SessionId, RunningLease>,
     due: BinaryHeap<Reverse<(Instant, SessionId)>>,
     active: bool,
+    /// The last leadership of this node that has ended.
+    ended: Option<LeaderEpoch>,
 }
 
 impl Leases {
@@ -114,8 +117,7 @@ impl Leases {
         records: impl Iterator<Item = (SessionId, Duration)>,
         now: Instant,
     ) {
-        self.clear();
-        self.active = true;
+        *self = Self { active: true, ended: self.ended, ..Self::default() };
         for (id, ttl, generation) in sessions {
             self.touch(id, ttl, generation, now);
         }
@@ -155,12 +157,17 @@ impl Leases {
         due.take(count_max).map(record).collect()
     }
 
-    /// Ends a leadership.
-    pub(crate) fn clear(&mut self) {
-        *self = Self::default();
+    /// Ends a leadership; `None` if this node did not lead.
+    pub(crate) fn end_leadership(&mut self, leadership: Option<LeaderEpoch>) {
+        *self = Self { ended: leadership.max(self.ended), ..Self::default() };
     }
 
-    /// True between [`Leases::reset`] and [`Leases::clear`].
+    /// Whether a leadership of this node has ended: another leader may have the sessions by now.
+    pub(crate) fn has_ended(&self, leadership: LeaderEpoch) -> bool {
+        self.ended.is_some_and(|ended| ended >= leadership)
+    }
+
+    /// True between [`Leases::reset`] and [`Leases::end_leadership`].
     pub(crate) fn is_active(&self) -> bool {
         self.active
     }
@@ -268,6 +275,8 @@ mod flapping;
 
 #[cfg(test)]
 mod tests {
+    use holdfast_types::NodeId;
+
     use super::*;
 
     const A: SessionId = SessionId(1);
@@ -392,9 +401,13 @@ mod tests {
     fn without_a_leadership_no_lease_is_overdue() {
         let t0 = Instant::now();
         let mut leases = active(t0);
-        leases.clear();
+        let of_term = |term| LeaderEpoch { term, node: NodeId(1) };
+        leases.end_leadership(Some(of_term(7)));
+        leases.end_leadership(None);
         leases.touch(A, ttl(1), 1, t0);
         assert!(!leases.is_active());
+        // A renewal that this leadership confirmed comes too late: the next leader may have a record.
+        assert!(leases.has_ended(of_term(7)) && !leases.has_ended(of_term(8)));
         assert_eq!(leases.overdue(t0 + seconds(100), 10), []);
         assert_eq!(leases.renew(A, t0), Renewal::Unknown);
     }

@@ -7,8 +7,9 @@
 
 use std::time::{Duration, Instant};
 
+use futures_util::{StreamExt as _, stream};
 use holdfast_machine::Machine;
-use holdfast_raft::Urgency;
+use holdfast_raft::{LeaderEpoch, Urgency};
 use holdfast_types::{
     Actor, Command, LockName, LockView, Owner, Rejection, Reply, SessionId, SessionName, Ticket,
     Ttl,
@@ -19,6 +20,9 @@ use crate::failure::{Failure, session_ended};
 use crate::leases::lease::{Leases, Renewal};
 use crate::service::Service;
 use crate::service_call::{CallFailure, LeaseView, ReadLeases, Renew, Renewed, SessionToRenew};
+
+/// The renewals of one call that wait for the log at once.
+const RENEWALS_AT_ONCE: usize = 64;
 
 /// The result for one session of a batch.
 #[derive(Clone, Debug)]
@@ -96,9 +100,12 @@ impl Service {
     }
 
     /// Confirms with a quorum that this node leads.
-    pub(crate) async fn confirm_leadership(&self, deadline: Instant) -> Result<(), CallFailure> {
+    pub(crate) async fn confirm_leadership(
+        &self,
+        deadline: Instant,
+    ) -> Result<LeaderEpoch, CallFailure> {
         let confirmed = self.raft().confirm_leadership(deadline).await;
-        confirmed.map(drop).map_err(|_| CallFailure::Unavailable)
+        confirmed.map_err(|_| CallFailure::Unavailable)
     }
 
     pub(crate) async fn renew_as_leader(
@@ -107,9 +114,12 @@ impl Service {
         deadline: Instant,
     ) -> Result<Vec<Result<Renewed, CallFailure>>, CallFailure> {
         let Renew { actor, sessions, through_the_log } = call;
-        self.confirm_leadership(deadline).await?;
-        let in_memory: Vec<_> = self.raft().read(|machine| {
+        let leadership = self.confirm_leadership(deadline).await?;
+        let in_memory = self.raft().read(|machine| {
             let (mut leases, now) = (self.observer().leases.lock(), Instant::now());
+            if leases.has_ended(leadership) {
+                return None;
+            }
             let one = |of: &SessionToRenew| {
                 let SessionToRenew { session, id, queue_entry } = of;
                 self.check_session_of(machine, &actor, session)?;
@@ -120,20 +130,21 @@ impl Service {
                 let renewed = Renewed { ttl, entry, revision: machine.revision() };
                 Ok((renew(machine, &mut leases, id, now), renewed))
             };
-            sessions.iter().map(one).collect()
+            Some(sessions.iter().map(one).collect::<Vec<_>>())
         });
-        let mut renewals = Vec::with_capacity(in_memory.len());
-        for (SessionToRenew { session, .. }, renewal) in sessions.into_iter().zip(in_memory) {
-            renewals.push(match renewal {
-                Err(rejection) => Err(CallFailure::Rejected(rejection)),
-                // `Unknown`: this new leader has not started the leases yet, so the session still has its full TTL: it has no record.
-                Ok((Renewal::Renewed | Renewal::Unknown, renewed)) => Ok(renewed),
-                Ok((Renewal::Expiring, _)) if !through_the_log => Err(CallFailure::Unavailable),
-                Ok((Renewal::Expiring, renewed)) => {
-                    self.renew_through_the_log(session, renewed, deadline).await
-                }
-            });
-        }
+        let in_memory = in_memory.ok_or(CallFailure::Unavailable)?;
+        let finish = async |(of, renewal): (SessionToRenew, Result<_, Rejection>)| match renewal {
+            Err(rejection) => Err(CallFailure::Rejected(rejection)),
+            // `Unknown`: this new leader has not started the leases yet, so the session still has its full TTL: it has no record.
+            Ok((Renewal::Renewed | Renewal::Unknown, renewed)) => Ok(renewed),
+            Ok((Renewal::Expiring, _)) if !through_the_log => Err(CallFailure::Unavailable),
+            Ok((Renewal::Expiring, renewed)) => {
+                self.renew_through_the_log(of.session, renewed, deadline).await
+            }
+        };
+        // After a change of the leader, many renewals enter the log: together, in few entries.
+        let finishing = stream::iter(sessions.into_iter().zip(in_memory).map(finish));
+        let renewals: Vec<_> = finishing.buffered(RENEWALS_AT_ONCE).collect().await;
         let is_unknown = |renewal: &_| matches!(renewal, Err(CallFailure::Unavailable));
         if through_the_log && renewals.iter().all(is_unknown) {
             return Err(CallFailure::Unavailable);

@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use holdfast_service::SessionRenewal;
 use holdfast_types::{Rejection, SessionRejection};
 
 use crate::nodes::*;
@@ -49,6 +50,48 @@ async fn renewals_on_any_node_keep_a_session_alive() {
         tokio::time::sleep(Duration::from_millis(300)).await;
     }
     assert_eq!(view(&nodes.services[0], "a").await.holder().unwrap().token, held.token);
+}
+
+/// A keepalive lists what the session holds: each node first catches up with the revision of its response.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_keepalive_lists_the_holds_of_its_revision() {
+    let nodes = Nodes::start(3).await;
+    let (leader, follower) = (nodes.leader().await, nodes.follower().await);
+    for turn in 0..100 {
+        let lock = format!("a-{turn}");
+        take(&leader, acquire(&lock, Some("me"), 30_000, NO_WAIT)).await.unwrap();
+        let renewed = keep_alive(&follower, "me").await.unwrap();
+        let held = renewed.value.view.holds.iter().map(|(lock, _)| lock.as_str());
+        assert_eq!(held.collect::<Vec<_>>(), [lock.as_str()], "at {:?}", renewed.revision);
+        release(&leader, &lock, "me").await.unwrap();
+        let renewed = keep_alive(&follower, "me").await.unwrap();
+        assert!(renewed.value.view.holds.is_empty(), "{:?}", renewed.value.view);
+    }
+}
+
+/// After a change of the leader, many sessions of one call are renewed through the log.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_call_renews_many_sessions_after_a_change_of_the_leader() {
+    let nodes = Nodes::start(3).await;
+    let leader = nodes.leader().await;
+    let sessions: Vec<String> = (0..200).map(|number| format!("s{number}")).collect();
+    for who in &sessions {
+        take(&leader, acquire(who, Some(who), 30_000, NO_WAIT)).await.unwrap();
+    }
+    leader.shutdown().await;
+    let left = nodes.services.iter().find(|node| node.node() != leader.node()).unwrap();
+    let renew = || left.keep_many_alive(sessions.iter().map(|who| session(who)).collect());
+    let began = Instant::now();
+    // The first record of a new leader comes after a second: from then on renewals enter the log.
+    while began.elapsed() < Duration::from_secs(4) {
+        let Ok(kept) = renew().await else { continue };
+        assert_eq!(kept.value.len(), sessions.len());
+        for SessionRenewal { session, renewed } in kept.value {
+            assert!(renewed.is_ok(), "{session}: {renewed:?}");
+        }
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+    assert!(renew().await.is_ok());
 }
 
 /// While a call waits, its node renews the caller's session.
