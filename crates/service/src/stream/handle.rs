@@ -319,6 +319,8 @@ impl SessionStream {
             if self.liveness.is_fresh(Instant::now()) {
                 return Ok(());
             }
+            // The wait for room may have outlasted the renewal that it began with.
+            self.renew();
             tokio::select! {
                 () = changed => {}
                 () = self.entry.queue.over() => {}

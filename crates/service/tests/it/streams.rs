@@ -308,6 +308,26 @@ async fn unread_replies_delay_the_next_request() {
     client.reply().await;
 }
 
+/// A client that reads its replies late, so that the renewal of its session is old when there is room again, is served.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_waits_long_for_room_is_served() {
+    let nodes = Nodes::start(1).await;
+    let limits = StreamLimits { outbox_max: 1, ..StreamLimits::default() };
+    let mut client = Client::open_with(&nodes.services[0], TTL, limits).await;
+    client.ask_read(StreamRead::Exists(path("/")), false).await;
+    let tag = client.tag();
+    {
+        let read = client.stream.read(tag, StreamRead::Exists(path("/")), false);
+        let mut second = std::pin::pin!(read);
+        // Longer than a renewal covers a reply.
+        let early = tokio::time::timeout(Duration::from_millis(1_200), &mut second).await;
+        assert!(early.is_err());
+        assert!(client.outbox.try_next().is_some());
+        tokio::time::timeout(DEADLINE, second).await.unwrap();
+    }
+    client.reply().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn watches_and_streams_are_bounded() {
     let config = ServiceConfig { streams_max: 2, watches_max: 3, ..ServiceConfig::default() };
