@@ -48,6 +48,11 @@ impl OpKind {
         KINDS.iter().position(|(number, ..)| *number == op).map_or(Self::OTHER, Self)
     }
 
+    /// Whether it only renews the session.
+    pub(crate) fn is_ping(self) -> bool {
+        KINDS.get(self.0).is_some_and(|(number, ..)| *number == op::PING)
+    }
+
     pub(crate) fn index(self) -> usize {
         self.0
     }

@@ -6,6 +6,7 @@
 //! Bounds: the outbox bounds the requests without a written reply. When it is full, the loop waits and the socket is not
 //! read. So it does while the caller or its namespace is above its calls per second.
 
+use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -27,6 +28,8 @@ use crate::pending::{PendingRequest, PendingRequests, RequestInfo};
 
 /// Writes in one call of the service.
 const WRITES_MAX: usize = 64;
+/// The interval of the activity of a client whose request waits for its rate.
+const RENEW_EVERY: Duration = Duration::from_millis(500);
 
 pub(crate) struct RequestLoop<'a, R> {
     pub(crate) frames: &'a mut FrameReader<R>,
@@ -84,9 +87,9 @@ impl<R: AsyncRead + Unpin> RequestLoop<'_, R> {
 
     /// Executes one request, or all the writes that arrived together and the request behind them.
     async fn execute(&mut self, frame: Bytes) -> Result<(), Disconnect> {
-        self.caller.wait_for_call().await;
         let mut writes = Vec::new();
         let (mut info, mut operation) = self.receive(frame)?;
+        self.wait_for_call(&info).await;
         let mut first_kind = info.kind;
         let end = loop {
             let ZkOperation { call, format } = operation;
@@ -107,13 +110,7 @@ impl<R: AsyncRead + Unpin> RequestLoop<'_, R> {
                 break Ok(());
             }
             let next = match self.frames.try_next() {
-                Ok(Some(frame)) => {
-                    if self.caller.count_call().is_err() {
-                        self.write(first_kind, std::mem::take(&mut writes)).await;
-                        self.caller.wait_for_call().await;
-                    }
-                    self.receive(frame)
-                }
+                Ok(Some(frame)) => self.receive(frame),
                 Ok(None) => break Ok(()),
                 Err(error) => Err(error.into()),
             };
@@ -121,9 +118,32 @@ impl<R: AsyncRead + Unpin> RequestLoop<'_, R> {
                 Ok(next) => (info, operation) = next,
                 Err(disconnect) => break Err(disconnect),
             }
+            if !info.kind.is_ping() && self.caller.count_call().is_err() {
+                self.write(first_kind, std::mem::take(&mut writes)).await;
+                self.wait_for_call(&info).await;
+            }
         };
         self.write(first_kind, writes).await;
         end
+    }
+
+    /// Waits until the rates of the caller and of its namespace allow a request. A ping only renews the session, so no rate
+    /// limits it. The pings behind a request that waits are not read: until the client may give up, the session is renewed.
+    async fn wait_for_call(&self, info: &RequestInfo) {
+        if info.kind.is_ping() {
+            return;
+        }
+        let mut allowed = pin!(self.caller.wait_for_call());
+        loop {
+            if info.received_at.elapsed() < self.silence_max {
+                self.stream.renew();
+            }
+            tokio::select! {
+                biased;
+                () = &mut allowed => return,
+                () = tokio::time::sleep(RENEW_EVERY) => {}
+            }
+        }
     }
 
     fn receive(&mut self, frame: Bytes) -> Result<(RequestInfo, ZkOperation), Disconnect> {

@@ -130,24 +130,41 @@ impl Service {
     /// # Errors
     /// [`Failure::RateLimited`] above the rate.
     pub fn count_call(&self) -> Result<(), Failure> {
-        if matches!(self.actor(), Actor::Node | Actor::Anonymous) {
+        if self.has_no_rate() {
             return Ok(());
         }
-        for (owner, limit) in self.raft().read(|machine| self.rates(machine)).into_iter().flatten()
-        {
-            self.parts.call_rates.count(&owner, limit).map_err(|retry_after| {
+        self.count_for(&mut Vec::new())
+    }
+
+    /// Counts a call of the owners that have not counted it, and adds them.
+    fn count_for(&self, counted: &mut Vec<QuotaOwner>) -> Result<(), Failure> {
+        let rates = self.raft().read(|machine| self.rates(machine));
+        for (owner, limit) in rates.into_iter().flatten() {
+            if counted.contains(&owner) {
+                continue;
+            }
+            if let Err(retry_after) = self.parts.call_rates.count(&owner, limit) {
                 self.metrics().calls_limited(&owner).inc();
-                Failure::RateLimited { owner, limit, retry_after }
-            })?;
+                return Err(Failure::RateLimited { owner, limit, retry_after });
+            }
+            counted.push(owner);
         }
         Ok(())
     }
 
-    /// Waits until the rates of the caller and of its namespace allow a call, and counts it.
+    /// Waits until the rates of the caller and of its namespace allow a call. Each of them counts it once.
     pub async fn wait_for_call(&self) {
-        while let Err(Failure::RateLimited { retry_after, .. }) = self.count_call() {
+        let mut counted = Vec::new();
+        while !self.has_no_rate()
+            && let Err(Failure::RateLimited { retry_after, .. }) = self.count_for(&mut counted)
+        {
             tokio::time::sleep(retry_after.max(RETRY_MIN)).await;
         }
+    }
+
+    /// Nodes and callers without a credential have no rate.
+    fn has_no_rate(&self) -> bool {
+        matches!(self.actor(), Actor::Node | Actor::Anonymous)
     }
 
     /// The rates of the caller and of its namespace, if they have any.
