@@ -151,7 +151,8 @@ impl ElectionStream {
     fn receive(&mut self, WatchedItem { resume, item }: WatchedItem) -> Option<String> {
         match item {
             WatchItem::Hold(notice) => self.receive_hold(notice),
-            WatchItem::Bookmark { revision } => {
+            // After a bookmark no client resumes before it: a change that waits for its revision is reported first.
+            WatchItem::Bookmark { revision } if self.changed.is_none() => {
                 self.seen = self.seen.max(revision);
                 let body = serde_json::json!({ "revision": self.seen });
                 return Some(sse::numbered(self.seen, "bookmark", &body));
@@ -161,7 +162,7 @@ impl ElectionStream {
                 return Some(self.end(&denied(rejection)));
             }
             WatchItem::ShuttingDown => return Some(self.end(&shutting_down())),
-            WatchItem::Change { .. } => {}
+            WatchItem::Change { .. } | WatchItem::Bookmark { .. } => {}
         }
         let changed = self.changed.filter(|changed| resume >= *changed && !self.gap)?;
         (self.seen, self.changed) = (changed, None);

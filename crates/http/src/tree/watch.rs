@@ -148,6 +148,7 @@ async fn poll(mut watch: WatchStream, mut resume: Revision, deadline: Instant) -
         }
         resume = resume.max(seen);
     }
+    let resume = resume.max(watch.resume());
     let body = WatchBody { events, revision: resume };
     Ok(Reply::json(StatusCode::OK, &body).at(resume))
 }
@@ -202,7 +203,7 @@ enum ClientEvent {
 impl From<WatchItem> for ClientEvent {
     fn from(item: WatchItem) -> Self {
         match item {
-            WatchItem::Change { revision, kind, path } => {
+            WatchItem::Change { revision, kind, path, .. } => {
                 let kind = match kind {
                     ZnodeChangeKind::Created => ChangeKind::Created,
                     ZnodeChangeKind::Deleted => ChangeKind::Deleted,

@@ -6,7 +6,9 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use holdfast_types::{Applied, Event, Rejection, Revision, SessionName, TreeEvent, ZnodePath};
+use holdfast_types::{
+    AccessList, Applied, Event, Rejection, Revision, SessionName, TreeEvent, ZnodePath,
+};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
@@ -36,17 +38,15 @@ pub enum WatchItem {
         revision: Revision,
         kind: ZnodeChangeKind,
         path: ZnodePath,
+        /// The access list of a deleted znode; `None` allowed every client everything.
+        deleted_acl: Option<Arc<AccessList>>,
     },
     /// A hold changed.
     Hold(HoldNotice),
     /// All changes up to this revision were sent: a watch can resume here.
-    Bookmark {
-        revision: Revision,
-    },
+    Bookmark { revision: Revision },
     /// Earlier changes were discarded: read the state, then resume from `restart_from`.
-    Compacted {
-        restart_from: Revision,
-    },
+    Compacted { restart_from: Revision },
     /// The caller's access token was deleted or has expired.
     Denied(Rejection),
     /// The node is shutting down: resume at another node.
@@ -284,13 +284,13 @@ fn logged(revision: Revision, event: &Event, entry: &[(Revision, Event)]) -> Opt
         let path = ZnodePath::of_lock(&notice.lock);
         return Some(LoggedChange { revision, path, item: WatchItem::Hold(notice) });
     };
-    let (kind, path) = match event {
-        TreeEvent::Created { path } => (ZnodeChangeKind::Created, path),
-        TreeEvent::Deleted { path, .. } => (ZnodeChangeKind::Deleted, path),
-        TreeEvent::DataChanged { path } => (ZnodeChangeKind::Changed, path),
+    let (kind, path, deleted_acl) = match event {
+        TreeEvent::Created { path } => (ZnodeChangeKind::Created, path, None),
+        TreeEvent::Deleted { path, acl } => (ZnodeChangeKind::Deleted, path, acl.clone()),
+        TreeEvent::DataChanged { path } => (ZnodeChangeKind::Changed, path, None),
         TreeEvent::SoftQuotaExceeded { .. } => return None,
     };
-    let item = WatchItem::Change { revision, kind, path: path.clone() };
+    let item = WatchItem::Change { revision, kind, path: path.clone(), deleted_acl };
     Some(LoggedChange { revision, path: path.clone(), item })
 }
 

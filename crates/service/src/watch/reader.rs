@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::time::Instant;
 
-use holdfast_machine::Machine;
+use holdfast_machine::{ActorRights, Machine};
 use holdfast_types::{Rejection, Revision, Right};
 
-use super::change_log::{ReadChanges, WatchItem, WatchedItem, WatcherHandle};
-use super::filter::{WatchFilter, is_visible};
+use super::change_log::{ReadChanges, WatchItem, WatchedItem, WatcherHandle, ZnodeChangeKind};
+use super::filter::{WatchFilter, is_change_visible};
 use crate::auth::authorization::{CredentialWatch, allows, credential_ended};
 use crate::failure::Failure;
 use crate::service::Service;
@@ -76,6 +76,25 @@ impl Service {
     }
 }
 
+impl Service {
+    /// Whether the caller may see an item.
+    fn shows(&self, machine: &Machine, rights: Option<ActorRights<'_>>, item: &WatchItem) -> bool {
+        match item {
+            WatchItem::Change { path, kind, deleted_acl, .. } => {
+                let deleted = (*kind == ZnodeChangeKind::Deleted).then_some(deleted_acl.as_deref());
+                let identities = self.identities_on(machine, path);
+                allows(rights, Right::TreeRead, path.as_str())
+                    && is_change_visible(machine, path, deleted, &identities)
+            }
+            WatchItem::Hold(notice) => allows(rights, Right::LockRead, notice.lock.as_str()),
+            WatchItem::Bookmark { .. }
+            | WatchItem::Compacted { .. }
+            | WatchItem::Denied(_)
+            | WatchItem::ShuttingDown => true,
+        }
+    }
+}
+
 impl WatchStream {
     /// Returns the next item. After [`WatchItem::Compacted`] the watch continues from there;
     /// [`WatchItem::Denied`] and [`WatchItem::ShuttingDown`] are repeated. Dropping the future loses no item.
@@ -86,7 +105,7 @@ impl WatchStream {
                 return self.returned(watched);
             }
             match self.service.observer().change_log.read(self.handle.number) {
-                ReadChanges::Changes(changes) => self.batch = self.visible(changes),
+                ReadChanges::Changes(changes) => self.take_visible(changes),
                 ReadChanges::Compacted(restart_from) => {
                     let item = WatchItem::Compacted { restart_from };
                     return self.returned(WatchedItem { resume: restart_from, item });
@@ -130,23 +149,27 @@ impl WatchStream {
         WatchedItem { resume: self.resume, ..watched }
     }
 
-    /// Removes changes that the caller may not see.
-    fn visible(&self, changes: Vec<WatchedItem>) -> VecDeque<WatchedItem> {
-        self.service.raft().read(|machine| {
-            let Ok(rights) = self.service.enforced_rights(machine) else { return VecDeque::new() };
-            let is_allowed = |watched: &WatchedItem| match &watched.item {
-                WatchItem::Change { path, .. } => {
-                    allows(rights, Right::TreeRead, path.as_str())
-                        && is_visible(machine, path, &self.service.identities_on(machine, path))
+    /// Takes the changes that the caller may see. A watch can resume after the others as well: otherwise it would read the
+    /// last visible change of their revision again, endlessly.
+    fn take_visible(&mut self, changes: Vec<WatchedItem>) {
+        let Self { service, batch, resume, .. } = self;
+        service.raft().read(|machine| {
+            // Without a valid credential, the next item says so.
+            let Ok(rights) = service.enforced_rights(machine) else { return };
+            for watched in changes {
+                if service.shows(machine, rights, &watched.item) {
+                    batch.push_back(watched);
+                } else {
+                    let last = batch.back_mut().map_or(&mut *resume, |last| &mut last.resume);
+                    *last = watched.resume.max(*last);
                 }
-                WatchItem::Hold(notice) => allows(rights, Right::LockRead, notice.lock.as_str()),
-                WatchItem::Bookmark { .. }
-                | WatchItem::Compacted { .. }
-                | WatchItem::Denied(_)
-                | WatchItem::ShuttingDown => true,
-            };
-            changes.into_iter().filter(is_allowed).collect()
-        })
+            }
+        });
+    }
+
+    /// The revision to resume from: the caller may not see the changes between it and that of the last item.
+    pub fn resume(&self) -> Revision {
+        self.resume
     }
 }
 

@@ -182,6 +182,45 @@ async fn watchers_receive_no_change_that_they_may_not_list() {
     let refused = read(service, "/closed").await;
     assert!(matches!(rejection(refused), Rejection::Tree(TreeRejection::NotAllowed { .. })));
     assert!(read(&known, "/closed").await.is_ok());
+    // The names below a directory stay hidden when it is gone.
+    let before = service.revision();
+    for op in [delete("/closed/inside"), delete("/closed"), node("/later")] {
+        known.change(Caller::default(), op).await.unwrap();
+    }
+    for mut watch in
+        [anonymous_watch, watch(service, WatchFilter::Subtree(path("/")), Some(before))]
+    {
+        for (kind, at) in
+            [(ZnodeChangeKind::Deleted, "/closed"), (ZnodeChangeKind::Created, "/later")]
+        {
+            assert_eq!(change(&mut watch).await, (kind, at.to_owned()));
+        }
+    }
+    let below = WatchFilter::Prefix("/closed/".to_owned());
+    let WatchedItem { item, .. } = next(&mut watch(service, below, Some(Revision(0)))).await;
+    assert!(matches!(item, WatchItem::Bookmark { .. }), "{item:?}");
+}
+
+/// A caller that may not see the last change of a revision receives the others once.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watch_resumes_after_the_hidden_changes_of_a_revision() {
+    let nodes = Nodes::start(1).await;
+    let service = &nodes.services[0];
+    let me = Identity { scheme: "digest".into(), id: "me:hash".into() };
+    let mut secret = create("/closed/secret", b"", CreateKind::Persistent);
+    let mut closed = create("/closed", b"", CreateKind::Persistent);
+    for op in [&mut closed, &mut secret] {
+        let Op::Create(create) = op else { panic!() };
+        create.acl = Some(vec![AclEntry { perms: Perms::ALL, who: me.clone() }]);
+    }
+    let principal = Principal { identities: vec![me], ..Principal::anonymous() };
+    let known = RequestContext { principal, request_id: "test".to_owned() };
+    let known = service.for_call(known);
+    known.change(Caller::default(), closed).await.unwrap();
+    let mut watcher = watch(service, WatchFilter::Subtree(path("/")), None);
+    let changed = known.multi(multi(vec![node("/open"), secret])).await.unwrap().revision;
+    assert_eq!(change(&mut watcher).await, (ZnodeChangeKind::Created, "/open".to_owned()));
+    assert_eq!(watcher.resume(), changed);
 }
 
 /// The rejection of a single change is plain; the rejection of a multi has the index of the operation.
