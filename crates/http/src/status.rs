@@ -121,7 +121,15 @@ pub(crate) fn internal(detail: impl Into<Cow<'static, str>>) -> HttpError {
 pub(crate) fn of_failure(failure: Failure, context: &ErrorContext<'_>) -> HttpError {
     match failure {
         Failure::Rejected(rejection) => of_rejection(rejection, context),
-        Failure::WaitTimeout { lock, waited } => wait_timeout(*lock, waited, context),
+        Failure::WaitTimeout { lock, waited, removed } => {
+            let mut problem = wait_timeout(*lock, waited, context);
+            if let Some(cause) = removed {
+                problem.detail =
+                    format!("the cluster ended the wait before its time: {}", cause.as_str())
+                        .into();
+            }
+            problem
+        }
         Failure::NotYet { what, waited } => recipe::not_yet(what, waited),
         Failure::WaitTooLong { max } => {
             let detail = format!("wait: one wait is at most {}", format_duration(max));

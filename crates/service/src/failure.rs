@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use holdfast_machine::Machine;
 use holdfast_types::{
-    AuthRejection, LatchView, LockView, QuotaFull, QuotaOwner, Rejection, Revision, SessionName,
-    SessionRejection, SessionStatus, TreeRejection,
+    AuthRejection, LatchView, LockView, LossCause, QuotaFull, QuotaOwner, Rejection, Revision,
+    SessionName, SessionRejection, SessionStatus, TreeRejection,
 };
 
 /// The reason why a call failed, and the caller's options.
@@ -21,6 +21,8 @@ pub enum Failure {
         lock: Box<LockView>,
         /// Measured from the request's arrival.
         waited: Duration,
+        /// Why the cluster ended the wait before its time.
+        removed: Option<LossCause>,
     },
     /// The latch or barrier did not open in time.
     NotYet {

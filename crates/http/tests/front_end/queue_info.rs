@@ -53,6 +53,21 @@ async fn a_waiters_stream_reports_each_change_of_its_position_and_then_the_grant
     assert!(two.expect("granted").await["waited_ms"].is_u64());
 }
 
+/// A waiter learns that an operator removed it, and the metric of timeouts does not count it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiter_that_an_operator_removes_is_told_so() {
+    let node = Node::start().await;
+    node.take("/v1/locks/a?session=me").await;
+    let mut waiter = acquire_stream(&node, "/v1/locks/a?session=you&wait=1m").await;
+    waiter.expect("queued").await;
+    let ticket = node.call("GET", "/v1/locks/a").await.json()["queue"][0]["ticket"].clone();
+    let force = format!("/v1/force-releases/a?ticket={ticket}&reason=stuck");
+    assert_eq!(node.call("POST", &force).await.status, 200);
+    let ended = waiter.expect("timeout").await;
+    assert_eq!(ended["code"], "wait-timeout");
+    assert_eq!(ended["detail"], "the cluster ended the wait before its time: force-released");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_acquire_that_does_not_queue_gets_an_ordinary_response() {
     let node = Node::start().await;

@@ -144,16 +144,9 @@ impl Machine {
     /// Ends the wait of one call: its claim, and with the last claim the entry. Has no effect if the entry was granted or
     /// removed, or if the owner has repeated the call.
     pub(crate) fn cancel(&mut self, cancel: Cancel, ctx: &mut ApplyContext<'_>) -> Reply {
-        let Cancel { lock, session, owner, ticket, requested_in } = cancel;
-        let Some(KnownSession::Open(id)) = self.sessions.named(&session) else {
-            return Reply::Cancelled;
-        };
-        let moved = self.moved_entry(id, &lock, &owner, ticket).map(|(there, _)| there);
-        let lock = moved.unwrap_or(lock);
-        let found = self.locks.find(id, &lock, &owner, ticket).cloned();
-        let Some(entry) = found.filter(|entry| entry.ticket == ticket) else {
-            return Reply::Cancelled;
-        };
+        let Some((lock, entry)) = self.entry_to_cancel(&cancel) else { return Reply::Cancelled };
+        let Cancel { owner, ticket, requested_in, .. } = cancel;
+        let id = entry.session;
         if !entry.waits()
             && let Some(grant) = self.grant_of(&lock, &entry, false)
         {
@@ -179,6 +172,21 @@ impl Machine {
             }
         }
         Reply::Cancelled
+    }
+
+    fn entry_to_cancel(&self, cancel: &Cancel) -> Option<(LockName, Arc<LockEntry>)> {
+        let Cancel { lock, session, owner, ticket, .. } = cancel;
+        let Some(KnownSession::Open(id)) = self.sessions.named(session) else { return None };
+        let moved = self.moved_entry(id, lock, owner, *ticket).map(|(there, _)| there);
+        let lock = moved.unwrap_or_else(|| lock.clone());
+        let entry = self.locks.find(id, &lock, owner, *ticket)?;
+        (entry.ticket == *ticket).then(|| (lock, Arc::clone(entry)))
+    }
+
+    /// Whether a cancel would end a wait: the entry waits, and its owner has not repeated the call.
+    pub fn would_cancel(&self, cancel: &Cancel) -> bool {
+        let entry = self.entry_to_cancel(cancel).map(|(_, entry)| entry);
+        entry.is_some_and(|entry| entry.waits() && entry.end_wait(cancel.requested_in).is_some())
     }
 
     /// Records a release by an owner without an entry: its attempt is over, or it has acknowledged a loss.

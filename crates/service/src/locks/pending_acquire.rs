@@ -6,7 +6,7 @@
 use std::fmt;
 
 use futures_util::future::BoxFuture;
-use holdfast_types::{Acquire, Command, EntryState, Reply};
+use holdfast_types::{Acquire, Command, EntryState, Reply, Revision};
 use tokio::sync::oneshot;
 use tracing::Instrument as _;
 
@@ -70,6 +70,9 @@ impl Service {
     /// # Errors
     /// The errors of any write; [`Failure::OutcomeUnknown`] also if the caller leaves the queue meanwhile.
     pub async fn enqueue(&self, acquire: Acquire) -> Result<AcquireProgress, Failure> {
+        if self.raft().cannot_catch_up() {
+            return Err(Failure::Behind { disk_full: true });
+        }
         for _ in 0..TRIES {
             let clock = AcquireClock::start(self.config().wait_max);
             let command = Command::Acquire(acquire.clone());
@@ -85,6 +88,9 @@ impl Service {
             };
             let queued = queued.ok_or(Failure::UnexpectedReply)?;
             let (session, owner) = (acquire.open.session.clone(), acquire.owner.clone());
+            // Without its entry, this node cannot tell the place. The call sent again, maybe to another node, returns it.
+            let queued_in = Revision(queued.ticket.0);
+            self.catch_up(queued_in).await.map_err(|_| Failure::OutcomeUnknown)?;
             let watcher = self.watch_position(&queued.lock, queued.ticket, session, owner);
             if let Some(position) = watcher.now().await {
                 return Ok(AcquireProgress::Queued(Box::new(position)));

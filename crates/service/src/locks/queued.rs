@@ -200,13 +200,13 @@ impl QueuedAcquire {
             LossCause::SessionClosed => {
                 Failure::Rejected(Rejection::Session(SessionRejection::Unknown { session }))
             }
-            LossCause::Released
-            | LossCause::Deleted
+            LossCause::Deleted
             | LossCause::MaxHold
             | LossCause::Revoked
             | LossCause::ForceReleased
             | LossCause::HandedOver
-            | LossCause::LimitLowered => self.timed_out(service),
+            | LossCause::LimitLowered => self.not_granted(service, Some(cause)),
+            LossCause::Released => self.timed_out(service),
         }
     }
 
@@ -220,8 +220,12 @@ impl QueuedAcquire {
 
     fn timed_out(&self, service: &Service) -> Failure {
         service.metrics().timed_out.inc();
+        self.not_granted(service, None)
+    }
+
+    fn not_granted(&self, service: &Service, removed: Option<LossCause>) -> Failure {
         let lock = service.raft().read(|machine| machine.lock(&self.queued.lock, WAITERS_SHOWN));
-        Failure::WaitTimeout { lock: Box::new(lock), waited: self.clock.arrived.elapsed() }
+        Failure::WaitTimeout { lock: Box::new(lock), waited: self.clock.arrived.elapsed(), removed }
     }
 
     /// Ends the wait with a log entry, so the log order decides whether the grant came first. If the proposal has no
@@ -236,6 +240,8 @@ impl QueuedAcquire {
                     // The hold before an upgrade that was withdrawn meanwhile.
                     return Err(self.timed_out(service));
                 }
+                // The grant came first in the log. This node may not have applied it.
+                service.catch_up(revision).await.map_err(|_| Failure::OutcomeUnknown)?;
                 self.clock.granted(self.all_grants(service, grant)?, revision)
             }
             Ok(_) => Err(self.timed_out(service)),

@@ -15,6 +15,8 @@ use crate::service::Service;
 
 /// The pause between two attempts to propose the command.
 const RETRY_AFTER: Duration = Duration::from_millis(250);
+/// How often a node looks whether an abandoned entry still waits. Until then the call has its place among the waiters of the node.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// How long closing a session is retried. It exceeds the time that a command which opens the session can be in flight
 /// after its caller disconnected.
 const CLOSING_MAX: Duration = Duration::from_secs(15);
@@ -65,9 +67,12 @@ impl Drop for AbandonedEntryGuard {
 /// session keeps its entry until its wait would have ended, because its client may repeat the call. When the node
 /// drains, the entry stays, because the client calls another node.
 async fn cancel_abandoned(service: Service, left: AbandonedEntry) {
-    if left.anonymous.is_none() {
+    while left.anonymous.is_none() && Instant::now() < left.until {
+        if is_over(&service, &left.cancel) {
+            return;
+        }
         tokio::select! {
-            () = tokio::time::sleep_until(left.until.into()) => {}
+            () = tokio::time::sleep_until(left.until.min(Instant::now() + LOOK_EVERY).into()) => {}
             () = service.draining().cancelled() => return,
         }
     }
@@ -85,6 +90,14 @@ async fn cancel_abandoned(service: Service, left: AbandonedEntry) {
     if let Some(session) = left.anonymous.clone() {
         close_session(service, session).await;
     }
+}
+
+/// Whether nothing is left to cancel: the entry was granted or removed, or its owner has repeated the call.
+fn is_over(service: &Service, cancel: &Command) -> bool {
+    let Command::Cancel(cancel) = cancel else { return false };
+    service
+        .raft()
+        .read(|machine| machine.revision() >= cancel.requested_in && !machine.would_cancel(cancel))
 }
 
 /// An anonymous session whose name the caller has not received. Dropped before [`UnansweredSessionGuard::disarm`], it closes
