@@ -164,11 +164,16 @@ impl<'c> DevConsole<'c> {
             return;
         }
         self.print(Tone::Plain, &format!("node {node} is starting"));
-        let (address, report) = (self.cluster.layout().http(node), self.report.clone());
-        let (pid, timeout) = (self.cluster.pid(node), self.start_timeout);
+        let layout = self.cluster.layout();
+        let (address, client) = (layout.http(node).to_string(), layout.client(node));
+        let (report, pid, timeout) =
+            (self.report.clone(), self.cluster.pid(node), self.start_timeout);
         tokio::spawn(async move {
-            let reached = tokio::time::timeout(timeout, has_leader(address.to_string())).await;
-            let ready = reached.unwrap_or(false);
+            let ready = match client {
+                Ok(client) => tokio::time::timeout(timeout, has_leader(client, address)).await,
+                Err(_) => Ok(false),
+            };
+            let ready = ready.unwrap_or(false);
             // An error means that the cluster stops.
             drop(report.send(RestartReport { node, pid, ready }).await);
         });
@@ -207,12 +212,9 @@ fn is_quorum(active: usize, size: usize) -> bool {
 }
 
 /// Resolves with `true` when a node reports that it is healthy and has a leader.
-async fn has_leader(address: String) -> bool {
-    let Ok(client) = Client::builder([&address]).request_timeout(READ_TIMEOUT).build() else {
-        return false;
-    };
+async fn has_leader(client: Client, address: String) -> bool {
     loop {
-        if let Ok(view) = client.cluster().await {
+        if let Ok(Ok(view)) = tokio::time::timeout(READ_TIMEOUT, client.cluster()).await {
             let healthy =
                 |http: &str| view.nodes.iter().any(|node| node.http == http && node.healthy);
             if view.leader.is_some() && healthy(&address) {

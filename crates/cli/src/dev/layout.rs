@@ -7,6 +7,8 @@ use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener};
 use std::path::{Path, PathBuf};
 
+use holdfast_client::Client;
+
 use super::data::DevDataDir;
 use super::secure::SecureFiles;
 
@@ -112,6 +114,15 @@ impl Layout {
     pub fn security(&self) -> Option<SecureFiles> {
         let is_for_clients = matches!(self.tls, DevTls::Clients | DevTls::All);
         is_for_clients.then(|| SecureFiles::new(&self.dir))
+    }
+
+    /// A client of one node.
+    pub(super) fn client(&self, node: u64) -> Result<Client, String> {
+        let endpoint = self.http(node).to_string();
+        match self.security() {
+            Some(secure) => secure.client(&endpoint),
+            None => Client::new([endpoint]).map_err(|error| error.to_string()),
+        }
     }
 
     /// The section `[tls]` of a node, and the keys of the ports without TLS.

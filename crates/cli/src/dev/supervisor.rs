@@ -183,12 +183,7 @@ impl DevCluster {
         let until = Instant::now() + timeout;
         let mut clients = BTreeMap::new();
         for node in self.layout.ids() {
-            let endpoint = self.layout.http(node).to_string();
-            let client = match self.layout.security() {
-                Some(secure) => secure.client(&endpoint)?,
-                None => Client::new([endpoint]).map_err(|error| error.to_string())?,
-            };
-            clients.insert(node, client);
+            clients.insert(node, self.layout.client(node)?);
         }
         loop {
             match agreed(&clients).await {

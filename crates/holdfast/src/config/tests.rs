@@ -529,6 +529,15 @@ fn an_address_of_other_machines_needs_tls_and_then_calls_need_a_permission() {
         let error = file(&format!("{secure}{tls}[{section}]\ntls = \"off\"\n")).error();
         assert!(error.contains(key), "{error}");
     }
+    // Without TLS no client can show a certificate.
+    for section in ["http", "zookeeper"] {
+        let key = "client_certificates = \"require\"\n";
+        let plain = format!("[{section}]\ntls = \"off\"\n{key}");
+        for text in [format!("{GOOD}[{section}]\n{key}"), format!("{GOOD}{tls}{plain}")] {
+            let error = file(&text).error();
+            assert!(error.contains(&format!("{section}.client_certificates needs TLS")), "{error}");
+        }
+    }
     let allow = format!("{tls}[http]\ntls = \"allow\"\n");
     assert!(file(&format!("{secure}{allow}")).error().contains("10.0.0.2:7400"));
     let migrating = GOOD.replace("\"open\"", "\"migrating\"");

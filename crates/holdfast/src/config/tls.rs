@@ -43,7 +43,15 @@ fn listener(
     let choice = format!("{section}.client_certificates");
     let client_certificates =
         layers.or(&choice, client_certificates, ClientCertificates::Ignore)?;
-    let Some(mode) = mode_of(layers, certificate, section)? else { return Ok(None) };
+    let mode = match mode_of(layers, certificate, section)? {
+        Some(mode) => mode,
+        None if client_certificates == ClientCertificates::Ignore => return Ok(None),
+        None => {
+            return Err(ConfigError::Inconsistent(format!(
+                "{choice} needs TLS: set tls.cert and tls.key, and leave {section}.tls out"
+            )));
+        }
+    };
     let certificate = needed(certificate, section)?;
     if client_certificates != ClientCertificates::Ignore && certificate.files.ca.is_none() {
         return Err(ConfigError::Inconsistent(format!(
