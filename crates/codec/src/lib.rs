@@ -126,8 +126,12 @@ fn options() -> impl Options {
 pub fn encode<T: Serialize + ?Sized>(kind: Kind, value: &T) -> Result<Vec<u8>, EncodeError> {
     let fail = |reason: String| EncodeError { kind, reason };
     let mut bytes = vec![0; HEADER_LEN];
-    options().serialize_into(&mut bytes, value).map_err(|error| fail(error.to_string()))?;
-    let len = u32::try_from(bytes.len() - HEADER_LEN).map_err(|error| fail(error.to_string()))?;
+    // With a limit, bincode encodes the value twice: first for its length.
+    let written = options().with_no_limit().serialize_into(&mut bytes, value);
+    written.map_err(|error| fail(error.to_string()))?;
+    let len = bytes.len() - HEADER_LEN;
+    let len = u32::try_from(len).ok().filter(|_| len <= PAYLOAD_MAX);
+    let len = len.ok_or_else(|| fail("its payload is too large".to_owned()))?;
     bytes[0..2].copy_from_slice(&MAGIC);
     bytes[2] = VERSION;
     bytes[3] = kind as u8;

@@ -71,6 +71,15 @@ fn another_kind_and_a_newer_version_are_errors() {
 }
 
 #[test]
+fn a_payload_over_the_limit_is_not_encoded() {
+    // bincode writes the length of a sequence in 8 bytes.
+    let longest = vec![0_u8; PAYLOAD_MAX - 8];
+    assert_eq!(encode(Kind::Record, &longest).unwrap().len(), HEADER_LEN + PAYLOAD_MAX);
+    let longer = vec![0_u8; PAYLOAD_MAX - 7];
+    assert!(encode(Kind::Record, &longer).is_err());
+}
+
+#[test]
 fn a_length_over_the_limit_is_an_error_before_allocation() {
     let header = [b'H', b'F', 1, 1, 255, 255, 255, 255, 0, 0, 0, 0];
     assert!(matches!(frame_len(&header), Err(DecodeError::TooLong { .. })));
