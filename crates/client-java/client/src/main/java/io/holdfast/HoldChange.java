@@ -15,6 +15,8 @@ final class HoldChange {
     private final Session session;
     /** Each call of the change has a larger number. */
     private long newest;
+    /** Whether the fallback in the background has the turn, and releases it. */
+    private boolean isFallingBack;
 
     HoldChange(Hold hold) {
         this.hold = hold;
@@ -27,14 +29,16 @@ final class HoldChange {
         hold.ensure();
         long until = Clock.plus(session.clock.nanos(), Acquire.nanos(wait));
         long turnWithin = Math.max(Acquire.nanos(wait), session.calls.timeout);
-        if (!entry.change.tryLock(turnWithin, TimeUnit.NANOSECONDS)) {
+        if (!entry.changeTurn.tryAcquire(turnWithin, TimeUnit.NANOSECONDS)) {
             throw new UnavailableException("an earlier change of the mode is not over");
         }
         try {
             hold.ensure();
             return hold.grant.mode() == Mode.EXCLUSIVE ? hold.grant.token() : upgradeUntil(until);
         } finally {
-            entry.change.unlock();
+            if (!isFallingBack) {
+                entry.changeTurn.release();
+            }
         }
     }
 
@@ -100,7 +104,7 @@ final class HoldChange {
 
     void downgrade(Mode to) {
         hold.ensure();
-        entry.change.lock();
+        entry.changeTurn.acquireUninterruptibly();
         try {
             hold.ensure();
             Mode from = hold.grant.mode();
@@ -113,14 +117,14 @@ final class HoldChange {
             entry.enter(QueueEntry.Stage.CONVERTING);
             completeFallback(to);
         } finally {
-            entry.change.unlock();
+            entry.changeTurn.release();
         }
     }
 
     /** Replaces the min_hold, which counts from the grant, so that it ends {@code time} from now. */
     void minHold(Duration time) {
         hold.ensure();
-        entry.change.lock();
+        entry.changeTurn.acquireUninterruptibly();
         try {
             long held = session.clock.nanos() - hold.grantedFrom;
             Duration min = Duration.ofNanos(held + Acquire.nanos(time) + Clock.MILLI);
@@ -129,22 +133,23 @@ final class HoldChange {
                 throw isGone(error) ? gone() : error;
             }
         } finally {
-            entry.change.unlock();
+            entry.changeTurn.release();
         }
     }
 
+    /** Keeps the turn until the fallback is complete: a later upgrade must not be undone. */
     private void fallBackInBackground(Mode mode) {
         if (session.lossOf(entry) != null) {
             return;
         }
         session.inBackground(() -> {
-            entry.change.lock();
             try {
                 completeFallback(mode);
             } finally {
-                entry.change.unlock();
+                entry.changeTurn.release();
             }
         });
+        isFallingBack = true;
     }
 
     /** Requests a mode that the cluster always grants, until the cluster confirms it. */

@@ -2,8 +2,8 @@ package io.holdfast;
 
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.Semaphore;
 import java.util.concurrent.atomic.AtomicReference;
-import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Consumer;
 import java.util.function.UnaryOperator;
 
@@ -51,8 +51,8 @@ final class QueueEntry {
     final CompletableFuture<Loss> lost = new CompletableFuture<>();
     final AtomicReference<ReleaseRequest> releaseRequest = new AtomicReference<>();
     final CopyOnWriteArrayList<Consumer<ReleaseRequest>> releaseListeners = new CopyOnWriteArrayList<>();
-    /** Held during a change of the hold. */
-    final ReentrantLock change = new ReentrantLock();
+    /** The turn to change the hold. The thread that takes it may leave the release to a background task. */
+    final Semaphore changeTurn = new Semaphore(1);
     /** Whether the loss was reported to the listeners. */
     boolean isLossReported;
 

@@ -20,7 +20,7 @@ final class Transfer {
     static long send(Hold hold, String to, String toOwner) {
         Names.path("the session name", to, 512);
         QueueEntry entry = hold.entry;
-        entry.change.lock();
+        entry.changeTurn.acquireUninterruptibly();
         try {
             hold.ensure();
             if (hold.session.entries.isShared(entry)) {
@@ -38,7 +38,7 @@ final class Transfer {
             Delivery delivery = hold.session.calls.send(Call.of("POST", target));
             return delivery.error() == null ? sent(hold, delivery) : failed(hold, to, delivery);
         } finally {
-            entry.change.unlock();
+            entry.changeTurn.release();
         }
     }
 

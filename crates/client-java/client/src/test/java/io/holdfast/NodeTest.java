@@ -12,6 +12,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.BooleanSupplier;
@@ -26,6 +27,7 @@ import org.junit.jupiter.api.io.TempDir;
 @Timeout(60)
 class NodeTest {
     private static final Duration SHORT = Duration.ofMillis(500);
+    private static final Duration LONG = Duration.ofSeconds(30);
 
     private FakeNode node;
 
@@ -153,6 +155,31 @@ class NodeTest {
     }
 
     @Test
+    void anUpgradeWaitsForTheFallbackOfAnEarlierOne() throws Exception {
+        AtomicInteger upgrades = new AtomicInteger();
+        node(call -> "exclusive".equals(call.query().get("mode")) && upgrades.incrementAndGet() == 1
+                ? Answer.NONE : node.grant(7, ""));
+        Guard guard = node.client(options -> options).lock("orders").upgradable().tryAcquire();
+        QueueEntry entry = guard.hold.entry;
+        Thread first = new Thread(() -> assertThrows(InterruptedException.class, () -> guard.upgrade(LONG)));
+        first.start();
+        await(guard.hold.session, () -> upgrades.get() == 1);
+        CompletableFuture<Void> second = CompletableFuture.runAsync(() -> {
+            try {
+                guard.upgrade(LONG);
+            } catch (InterruptedException e) {
+                throw new AssertionError(e);
+            }
+        });
+        await(guard.hold.session, entry.changeTurn::hasQueuedThreads);
+        first.interrupt();
+        second.get();
+        List<String> modes = node.calls("PUT /v1/locks/orders").stream().map(call -> call.query().get("mode")).toList();
+        assertEquals(List.of("upgradable", "exclusive", "upgradable", "exclusive"), modes);
+        assertEquals(Mode.EXCLUSIVE, guard.mode());
+    }
+
+    @Test
     void theDeadlineOfAReleaseRequestCountsFromTheCall() {
         node(call -> node.grant(7, ""));
         Guard guard = node.client(options -> options).lock("orders").tryAcquire();
@@ -243,7 +270,7 @@ class NodeTest {
         });
         DoubleBarrier.Inside inside = node.client(options -> options).doubleBarrier("start", 1).enter(SHORT);
         Thread.currentThread().interrupt();
-        assertThrows(InterruptedException.class, () -> inside.leave(Duration.ofSeconds(30)));
+        assertThrows(InterruptedException.class, () -> inside.leave(LONG));
         left.await();
     }
 
@@ -253,7 +280,7 @@ class NodeTest {
         node(call -> rejections.incrementAndGet() < 12 ? Answer.problem(401, "token-expired") : node.grant(7, ""));
         Path file = Files.writeString(folder.resolve("token"), "hf_one\n");
         Holdfast client = node.client(options -> options.accessTokenFile(file).requestTimeout(SHORT));
-        client.lock("orders").waitAtMost(Duration.ofSeconds(30)).acquire().ensure();
+        client.lock("orders").waitAtMost(LONG).acquire().ensure();
         List<Received> calls = node.calls("PUT /v1/locks/orders");
         assertEquals(1, calls.stream().map(call -> call.query().get("attempt")).distinct().count());
         assertEquals(0, node.calls("DELETE /v1/locks/orders").size());
