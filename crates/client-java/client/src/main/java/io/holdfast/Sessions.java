@@ -93,17 +93,19 @@ final class Sessions {
 
     private static void close(Session session) {
         session.abandon();
-        if (session.isAlive() && session.isOwn) {
+        boolean isToClose = session.isOwn && session.isAlive();
+        if (isToClose) {
             // The close releases the holds, so it is no loss to report.
             session.entries.held().forEach(entry -> entry.enter(QueueEntry.Stage.LEAVING));
-            session.end(Loss.SESSION_ENDED);
-            session.finish();
-            session.close();
         } else if (!session.isOwn) {
             // Its waits leave nothing in the cluster. If no node answers, the entries end with the session.
             session.pending.settle(session.clock, session.calls.timeout);
-            session.end(Loss.SESSION_ENDED);
         }
+        session.end(Loss.SESSION_ENDED);
+        session.pending.stop();
         session.finish();
+        if (isToClose) {
+            session.close();
+        }
     }
 }
