@@ -95,13 +95,14 @@ final class Transfer {
         Session session = client.sessions().use(received.ttl);
         try {
             while (true) {
+                if (Thread.interrupted()) {
+                    throw new InterruptedException();
+                }
                 LockState state = client.lockState(lock);
-                if (hasHold(state, session, received.owner)) {
-                    List<Hold> adopted = adopt(session, lock, received);
-                    if (adopted != null) {
-                        return adopted;
-                    }
-                    continue;
+                boolean hasHold = hasHold(state, session, received.owner);
+                List<Hold> adopted = hasHold ? adopt(session, lock, received) : null;
+                if (adopted != null) {
+                    return adopted;
                 }
                 long wait = Math.min(WAIT, Clock.left(until, clock.nanos()));
                 if (wait < Clock.MILLI) {
