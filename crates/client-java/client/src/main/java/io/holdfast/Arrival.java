@@ -1,6 +1,9 @@
 package io.holdfast;
 
 import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.stream.Stream;
 
 /** An arrival at a barrier or a double barrier; each is a separate party. */
 final class Arrival {
@@ -11,6 +14,7 @@ final class Arrival {
     private final String owner = Numbers.unique("a");
     /** The round that the party entered. */
     private long generation;
+    private final AtomicBoolean isOver = new AtomicBoolean();
 
     private Arrival(Holdfast client, Session session, String path, String name) {
         this.client = client;
@@ -22,8 +26,8 @@ final class Arrival {
     /** Arrives and waits for the other parties. The arrival uses the session until {@link #end}. */
     static Arrival at(Holdfast client, String path, String name, int parties, Duration wait)
             throws InterruptedException {
-        Session session = client.sessions().use(null);
-        Arrival arrival = new Arrival(client, session, path, Names.recipe(name));
+        Names.recipe(name);
+        Arrival arrival = new Arrival(client, client.sessions().use(null), path, name);
         boolean hasArrived = false;
         try {
             arrival.arrive(parties, Clock.plus(client.clock().nanos(), Acquire.nanos(wait)));
@@ -60,20 +64,26 @@ final class Arrival {
             if (arrived.isStopped()) {
                 session.throwIfEnding();
             }
-            mayRemain = arrived.error() != null && arrived.error().isUncertain();
+            mayRemain = mayRemain(arrived.error());
             return arrived;
         } finally {
             if (mayRemain) {
-                withdraw(target().with(Parameter.REQUEST, request));
+                // With the number, the arrival has no effect if it comes later. Without it, the party leaves that got in.
+                withdraw(target().with(Parameter.REQUEST, request), target());
             }
             wait.close();
         }
     }
 
+    private static boolean mayRemain(HoldfastException error) {
+        return error != null && (error.isUncertain() || error instanceof UnexpectedResponseException);
+    }
+
     /** Gives the place up in the background. */
-    private void withdraw(Call.Target target) {
-        Call call = Call.of("DELETE", target.toString());
-        session.inBackground(() -> session.untilCertain(() -> client.calls().send(call).error()));
+    private void withdraw(Call.Target... targets) {
+        List<Call> calls = Stream.of(targets).map(target -> Call.of("DELETE", target.toString())).toList();
+        session.inBackground(() ->
+                calls.forEach(call -> session.untilCertain(() -> client.calls().send(call).error())));
     }
 
     /** Leaves the round, and waits until all parties have left. A leave without a certain outcome goes on in the background. */
@@ -92,7 +102,7 @@ final class Arrival {
                     session.throwIfEnding();
                 }
             } while (left.error() instanceof BusyException && clock.nanos() < until);
-            mayRemain = left.error() != null && left.error().isUncertain();
+            mayRemain = mayRemain(left.error());
             left.orThrow();
         } finally {
             if (mayRemain) {
@@ -106,7 +116,10 @@ final class Arrival {
         return Call.Target.of(path, name).with(Parameter.SESSION, session.name).with(Parameter.OWNER, owner);
     }
 
+    /** Ends the use of the session; a second call does nothing. */
     void end() {
-        session.removeUser();
+        if (isOver.compareAndSet(false, true)) {
+            session.removeUser();
+        }
     }
 }

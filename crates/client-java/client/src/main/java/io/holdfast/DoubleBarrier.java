@@ -23,7 +23,7 @@ public final class DoubleBarrier {
         }
 
         /**
-         * Leaves, and waits until all parties have left. Call it once.
+         * Leaves, and waits until all parties have left. A second call only waits.
          *
          * @param wait the maximum wait
          * @throws InterruptedException if the thread is interrupted

@@ -14,6 +14,7 @@ import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.BooleanSupplier;
 import java.util.function.Consumer;
@@ -21,6 +22,7 @@ import java.util.function.Function;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.function.Executable;
 import org.junit.jupiter.api.io.TempDir;
 
 /** Calls and answers of one node that follows a script. */
@@ -138,6 +140,23 @@ class NodeTest {
         Received release = node.calls("DELETE /v1/locks/orders").get(0);
         assertEquals("2", release.query().get("token"));
         assertFalse(release.query().containsKey("attempt"));
+    }
+
+    @Test
+    void aReceiverThatCannotAdoptTheHoldWaitsForAChangeAndForItsTime() {
+        node(call -> switch (call.name()) {
+            case "GET /v1/locks/orders" -> new Answer(200, "{\"lock\":\"orders\",\"revision\":1,\"holders\":"
+                    + "[{\"session\":\"nightly\",\"mode\":\"exclusive\",\"token\":7}]}");
+            case "PUT /v1/locks/orders" -> Answer.problem(409, "not-holder");
+            default -> Answer.NONE;
+        });
+        LockRequest request = node.client(options -> options.session("nightly").requestTimeout(SHORT)).lock("orders");
+        BusyException busy = assertThrows(BusyException.class, () -> request.waitAtMost(SHORT).receiveTransfer());
+        assertEquals(Codes.NOT_YET, busy.code());
+        int changes = node.calls("PUT /v1/locks/orders").size();
+        assertTrue(changes <= 4, changes + " adoptions");
+        Thread.currentThread().interrupt();
+        assertThrows(InterruptedException.class, () -> request.waitAtMost(Duration.ZERO).receiveTransfer());
     }
 
     @Test
@@ -272,6 +291,72 @@ class NodeTest {
         Thread.currentThread().interrupt();
         assertThrows(InterruptedException.class, () -> inside.leave(LONG));
         left.await();
+    }
+
+    @Test
+    void theWaitsOfAClientEndWhenItCloses() throws Exception {
+        AtomicInteger waits = new AtomicInteger();
+        node(call -> {
+            if (call.name().startsWith("DELETE") && !call.query().containsKey("wait")) {
+                return new Answer(200, "{}");
+            } else if (call.name().equals("GET /v1/locks/orders")) {
+                return new Answer(200, "{\"lock\":\"orders\",\"revision\":1,\"holders\":[]}");
+            } else if (call.name().equals("PUT /v1/double-barriers/batch")) {
+                return new Answer(200, "{\"generation\":3,\"index\":0,\"parties\":1}");
+            }
+            waits.incrementAndGet();
+            return Answer.NONE;
+        });
+        Holdfast client = node.client(options -> options);
+        DoubleBarrier.Inside inside = client.doubleBarrier("batch", 1).enter(SHORT);
+        List<CompletableFuture<Loss.Cause>> ends = List.of(
+                lossOf(() -> client.barrier("start", 2).await(LONG)),
+                lossOf(() -> inside.leave(LONG)),
+                lossOf(() -> client.lock("orders").receiveTransfer()));
+        Session session = client.sessions().use(null);
+        await(session, () -> waits.get() == ends.size());
+        client.close();
+        for (CompletableFuture<Loss.Cause> end : ends) {
+            assertEquals(Loss.Cause.SESSION_ENDED, end.get(5, TimeUnit.SECONDS));
+        }
+    }
+
+    private static CompletableFuture<Loss.Cause> lossOf(Executable wait) {
+        return CompletableFuture.supplyAsync(() -> assertThrows(LostException.class, wait).loss().cause());
+    }
+
+    @Test
+    void aSecondLeaveOrAnInvalidNameEndsNoOtherUseOfTheSession() throws Exception {
+        node(call -> new Answer(200, "{\"generation\":3,\"index\":0,\"parties\":1}"));
+        Holdfast client = node.client(options -> options);
+        DoubleBarrier.Inside inside = client.doubleBarrier("start", 1).enter(SHORT);
+        Session session = client.sessions().use(null);
+        inside.leave(SHORT);
+        inside.leave(SHORT);
+        assertEquals(1, session.users());
+        assertThrows(InvalidArgumentException.class, () -> client.barrier("a/../b", 1).await(SHORT));
+        assertEquals(1, session.users());
+    }
+
+    @Test
+    void anInterruptedEnterOfADoubleBarrierLeavesNoParty() throws Exception {
+        CountDownLatch left = new CountDownLatch(1);
+        node(call -> {
+            if (call.name().startsWith("PUT")) {
+                return Answer.NONE;
+            }
+            if (!call.query().containsKey("request")) {
+                left.countDown();
+            }
+            return new Answer(200, "{}");
+        });
+        DoubleBarrier barrier = node.client(options -> options).doubleBarrier("start", 1);
+        Thread.currentThread().interrupt();
+        assertThrows(InterruptedException.class, () -> barrier.enter(LONG));
+        left.await();
+        List<Received> withdrawals = node.calls("DELETE /v1/double-barriers/start");
+        assertEquals(List.of(true, false), withdrawals.stream().map(call -> call.query().containsKey("request")).toList());
+        assertEquals(1, withdrawals.stream().map(call -> call.query().get("owner")).distinct().count());
     }
 
     @Test
