@@ -4,15 +4,17 @@ import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Instant;
 import java.util.OptionalLong;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.LongSupplier;
 import java.util.function.Supplier;
 
 /**
  * {@link System#nanoTime} plus the time of all suspensions since the first use. On Linux {@code nanoTime} stands still
- * during a suspension and {@code /proc/uptime} does not. Elsewhere a lead of the wall clock counts as a suspension: a
- * wall clock that is set forward then ends holds early, never late.
+ * during a suspension and {@code /proc/uptime} does not. Elsewhere a lead of the wall clock counts as a suspension, see
+ * {@link LargerProgress}.
  */
 final class SystemClock implements Clock {
     static final SystemClock INSTANCE =
@@ -71,11 +73,50 @@ final class SystemClock implements Clock {
         }
     }
 
-    /** The uptime, or the wall clock of a system that has none. */
+    /** The uptime, or a replacement on a system that has none. */
     private static Supplier<OptionalLong> outside() {
-        return uptime().isPresent()
-                ? SystemClock::uptime
-                : () -> OptionalLong.of(System.currentTimeMillis() * MILLI);
+        return uptime().isPresent() ? SystemClock::uptime : new LargerProgress(System::nanoTime, SystemClock::preciseWall);
+    }
+
+    /** Milliseconds would be too coarse: {@link LargerProgress} adds up the errors of its readings. */
+    private static long preciseWall() {
+        Instant now = Instant.now();
+        return now.getEpochSecond() * 1_000_000_000 + now.getNano();
+    }
+
+    /**
+     * Adds up how far {@code nanoTime} or the wall clock has advanced since the reading before, whichever advanced more. A
+     * wall clock that is set forward ends holds early. One that is set back hides no later suspension.
+     */
+    static final class LargerProgress implements Supplier<OptionalLong> {
+        private final LongSupplier awake;
+        private final LongSupplier wall;
+        private final ReentrantLock lock = new ReentrantLock();
+        private long lastAwake;
+        private long lastWall;
+        private long total;
+
+        LargerProgress(LongSupplier awake, LongSupplier wall) {
+            this.awake = awake;
+            this.wall = wall;
+            this.lastAwake = awake.getAsLong();
+            this.lastWall = wall.getAsLong();
+        }
+
+        @Override
+        public OptionalLong get() {
+            lock.lock();
+            try {
+                long awakeNow = awake.getAsLong();
+                long wallNow = wall.getAsLong();
+                total += Math.max(0, Math.max(awakeNow - lastAwake, wallNow - lastWall));
+                lastAwake = awakeNow;
+                lastWall = wallNow;
+                return OptionalLong.of(total);
+            } finally {
+                lock.unlock();
+            }
+        }
     }
 
     private static OptionalLong uptime() {

@@ -152,6 +152,23 @@ class CoreTest {
     }
 
     @Test
+    void aWallClockThatIsSetBackHidesNoLaterSuspension() {
+        AtomicLong awake = new AtomicLong();
+        AtomicLong wall = new AtomicLong(ms(7_200_000));
+        SystemClock clock = new SystemClock(awake::get, wall::get, new SystemClock.LargerProgress(awake::get, wall::get));
+        assertEquals(0, clock.nanos());
+        wall.addAndGet(ms(-3_600_000));
+        assertEquals(0, clock.nanos());
+        wall.addAndGet(ms(60_000));
+        assertEquals(ms(60_000), clock.nanos(), "a suspension of a minute");
+        awake.addAndGet(ms(200));
+        wall.addAndGet(ms(200));
+        assertEquals(ms(60_200), clock.nanos());
+        wall.addAndGet(ms(3_600_000));
+        assertEquals(ms(3_660_200), clock.nanos(), "set forward");
+    }
+
+    @Test
     void aHoldEndsAtTheEndOfItsGrant() {
         Duration requested = Duration.ofSeconds(10);
         assertEquals(HoldLimits.NEVER, HoldLimits.end(null, null, ms(1_000)));
