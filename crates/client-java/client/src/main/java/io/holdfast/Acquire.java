@@ -168,6 +168,7 @@ final class Acquire {
                     throw e;
                 }
                 wasInterrupted = true;
+                inDoubt = true;
             }
         }
     }

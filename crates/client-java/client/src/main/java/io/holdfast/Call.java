@@ -50,6 +50,10 @@ record Call(String method, String target, Map<String, String> headers, byte[] bo
         return new Call(method, target, headers, content, waits, copies);
     }
 
+    boolean isRead() {
+        return method.equals("GET");
+    }
+
     boolean isHarmless() {
         return copies == Copies.HARMLESS;
     }

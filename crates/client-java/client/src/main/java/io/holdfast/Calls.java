@@ -42,13 +42,15 @@ final class Calls {
     /** Sends a call that does not wait. An interrupt takes effect afterwards. */
     Delivery send(Call call) {
         boolean interrupted = Thread.interrupted();
+        boolean wasInDoubt = false;
         try {
             while (true) {
                 try {
-                    return deliver(call, null);
+                    return deliver(call, null).after(wasInDoubt);
                 } catch (InterruptedException e) {
-                    // Only the loss of an answer is possible; the same call is sent again.
+                    // The same call is sent again.
                     interrupted = true;
+                    wasInDoubt = !call.isRead();
                 }
             }
         } finally {
@@ -98,18 +100,7 @@ final class Calls {
         if (!call.isHarmless() && nodes.count() > 1 && !nodes.isFirstAlive(now)) {
             findAlive(budget);
         }
-        Delivery delivery = new Rounds(this, call, budget, route, stop).run();
-        return settled(delivery);
-    }
-
-    /** An earlier copy may have been executed, although this copy was rejected because its request number is over. */
-    private static Delivery settled(Delivery delivery) {
-        boolean isForgotten = delivery.error() != null && delivery.error().newest(Codes.REQUEST_OVER) >= 0;
-        if (!isForgotten || !delivery.inDoubt()) {
-            return delivery;
-        }
-        String reason = "the session no longer remembers the first answer, so read the state";
-        return new Delivery(null, delivery.sent(), new OutcomeUnknownException(reason), true);
+        return new Rounds(this, call, budget, route, stop).run().after(false);
     }
 
     /** Makes calls start at a node that answers, so that the only copy of a call does not go to a frozen node. */
@@ -172,7 +163,7 @@ final class Calls {
             boolean mayRepeat = clock.nanos() < until && isNeeded.getAsBoolean();
             boolean isUncertain = delivery.error() != null && delivery.error().isUncertain();
             if (!isUncertain || !mayRepeat) {
-                return settled(new Delivery(delivery.response(), delivery.sent(), delivery.error(), wasInDoubt));
+                return delivery.after(wasInDoubt);
             }
         }
     }

@@ -17,6 +17,23 @@ record Delivery(Response response, long sent, HoldfastException error, boolean i
         return response == null && error == null;
     }
 
+    /** The same result, if earlier copies of the call may be in doubt: then one of them may have been executed. */
+    Delivery after(boolean wasInDoubt) {
+        if (isStopped() || !inDoubt && !wasInDoubt) {
+            return this;
+        }
+        return new Delivery(response, sent, inDoubtError(), true);
+    }
+
+    private HoldfastException inDoubtError() {
+        if (error instanceof UnavailableException unavailable) {
+            return new OutcomeUnknownException(unavailable.reason);
+        } else if (error != null && error.newest(Codes.REQUEST_OVER) >= 0) {
+            return new OutcomeUnknownException("the session no longer remembers the first answer, so read the state");
+        }
+        return error;
+    }
+
     /** Returns the answer, or throws the error. */
     Response orThrow() {
         if (error != null) {

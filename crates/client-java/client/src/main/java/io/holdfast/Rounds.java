@@ -80,6 +80,11 @@ final class Rounds {
             this.request = transport.request(node.base, call);
         }
 
+        /** Whether the request may have been sent. */
+        boolean maySend() {
+            return openUntil == Long.MAX_VALUE;
+        }
+
         long wakeAt() {
             return Math.min(openUntil, Math.min(until, pingAt));
         }
@@ -151,7 +156,7 @@ final class Rounds {
         }
         boolean mayStart = mayStart(now);
         if (inFlight.isEmpty() && !mayStart) {
-            result = new Delivery(null, 0, error(), lostAnswer);
+            result = new Delivery(null, 0, error(), isInDoubt());
             return;
         }
         long wake = mayStart ? startAt : Long.MAX_VALUE;
@@ -327,7 +332,12 @@ final class Rounds {
         copy.node.rest(now);
         inFlight.remove(copy);
         end(copy);
-        unanswered(copy.node, copy.node.base + ": " + reason, now);
+        String where = copy.node.base + ": " + reason;
+        if (copy.maySend()) {
+            unanswered(copy.node, where, now);
+        } else {
+            failed(copy.node, where, now);
+        }
     }
 
     private void finished(Copy copy, Response response, Throwable thrown) {
@@ -369,8 +379,9 @@ final class Rounds {
         }
     }
 
+    /** A read changes nothing, so a lost answer leaves no doubt. */
     private boolean isInDoubt() {
-        return lostAnswer || !inFlight.isEmpty();
+        return !call.isRead() && (lostAnswer || inFlight.stream().anyMatch(Copy::maySend));
     }
 
     /** At the end of the time, an earlier answer of the node explains more than a request that had no time left. */
@@ -410,8 +421,7 @@ final class Rounds {
 
     private HoldfastException error() {
         String reason = failures.isEmpty() ? "no node was tried" : String.join("; ", failures.values());
-        // A read changes nothing, so a lost answer leaves no doubt.
-        if (lostAnswer && !call.method().equals("GET")) {
+        if (isInDoubt()) {
             return new OutcomeUnknownException(reason);
         }
         return oldToken != null ? oldToken : new UnavailableException(reason);

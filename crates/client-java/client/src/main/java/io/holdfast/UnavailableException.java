@@ -2,8 +2,11 @@ package io.holdfast;
 
 /** No node executed the call in time. Repeat the call. */
 public final class UnavailableException extends HoldfastException {
+    final String reason;
+
     UnavailableException(String reason) {
         super("no node executed the call in time: " + reason, null);
+        this.reason = reason;
     }
 
     @Override

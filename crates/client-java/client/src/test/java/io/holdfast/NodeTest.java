@@ -294,6 +294,19 @@ class NodeTest {
     }
 
     @Test
+    void anInterruptedCallMayHaveBeenExecutedWhenItsNextCopyIsNot() throws Exception {
+        AtomicInteger calls = new AtomicInteger();
+        node(call -> calls.incrementAndGet() == 1 ? Answer.NONE : Answer.problem(503, "no-leader"));
+        Holdfast client = node.client(options -> options.requestTimeout(SHORT.multipliedBy(4)));
+        CompletableFuture<Throwable> result = new CompletableFuture<>();
+        Thread thread = new Thread(() -> result.complete(assertThrows(HoldfastException.class, () -> client.counter("n").add(1))));
+        thread.start();
+        await(client.sessions().use(null), () -> calls.get() == 1);
+        thread.interrupt();
+        assertEquals(OutcomeUnknownException.class, result.get().getClass());
+    }
+
+    @Test
     void theWaitsOfAClientEndWhenItCloses() throws Exception {
         AtomicInteger waits = new AtomicInteger();
         node(call -> {

@@ -6,12 +6,16 @@ import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import io.holdfast.MisbehavingNode.Script;
 import java.io.IOException;
+import java.net.InetAddress;
 import java.net.ServerSocket;
 import java.net.Socket;
+import java.net.SocketTimeoutException;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
@@ -218,6 +222,30 @@ class TransportTest {
             assertFalse(request.isOpen());
             IOException error = assertThrows(IOException.class, request::open);
             assertEquals(Outcome.Kind.NOT_DONE, Transport.failed(base, error).kind());
+        }
+    }
+
+    @Test
+    void aCallThatNeverConnectsIsNotInDoubt() throws Exception {
+        List<Socket> queued = new ArrayList<>();
+        try (ServerSocket full = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
+            boolean isFull = false;
+            while (!isFull && queued.size() < 20) {
+                queued.add(new Socket());
+                try {
+                    queued.get(queued.size() - 1).connect(full.getLocalSocketAddress(), 200);
+                } catch (SocketTimeoutException e) {
+                    isFull = true;
+                }
+            }
+            assumeTrue(isFull, "the system accepts connections without bound");
+            Calls calls = new Calls(transport, new Background(), new Nodes(List.of("http://127.0.0.1:" + full.getLocalPort()), 0),
+                    Clock.system(), 500 * Clock.MILLI);
+            assertEquals(UnavailableException.class, calls.send(Call.of("PUT", "/v1/tree/a")).error().getClass());
+        } finally {
+            for (Socket socket : queued) {
+                socket.close();
+            }
         }
     }
 
