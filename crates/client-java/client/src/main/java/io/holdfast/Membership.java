@@ -22,10 +22,9 @@ public final class Membership implements AutoCloseable {
             return membership;
         } catch (HoldfastException e) {
             if (e.isUncertain()) {
-                session.background.run(membership::close);
-            } else {
-                session.removeUser();
+                membership.deleteInBackground();
             }
+            session.removeUser();
             throw e;
         }
     }
@@ -63,21 +62,31 @@ public final class Membership implements AutoCloseable {
     }
 
     /**
-     * Leaves the group and waits for the confirmation; a second call does nothing.
+     * Leaves the group and waits for the confirmation; a second call does nothing. If no node answers, the client continues
+     * in the background, or the membership ends with the session.
      *
-     * @throws HoldfastException if no node answers: the membership then ends with the session
+     * @throws HoldfastException if the end is not confirmed
      */
     public void leave() {
         if (!isOver.compareAndSet(false, true)) {
             return;
         }
-        try {
-            if (session.isAlive()) {
-                change("\"then\":[{\"delete\":" + Json.quoted(path) + "}]");
-            }
-        } finally {
-            session.removeUser();
+        HoldfastException error = session.isAlive() ? delete() : null;
+        if (error != null && error.isUncertain()) {
+            deleteInBackground();
         }
+        session.removeUser();
+        if (error != null) {
+            throw error;
+        }
+    }
+
+    private HoldfastException delete() {
+        return change("\"then\":[{\"delete\":" + Json.quoted(path) + "}]").error();
+    }
+
+    private void deleteInBackground() {
+        session.inBackground(() -> session.untilCertain(this::delete));
     }
 
     /** As {@link #leave}, but throws nothing if the end is only not confirmed yet. */
@@ -96,7 +105,7 @@ public final class Membership implements AutoCloseable {
     private void write(String value) {
         String znode = Json.quoted(path) + ",\"data\":" + Json.quoted(value);
         String create = "{\"create\":" + znode + ",\"ephemeral\":true,\"parents\":true}";
-        Json body = change("\"then\":[{\"set\":" + znode + "}],\"else\":[" + create + "]");
+        Json body = change("\"then\":[{\"set\":" + znode + "}],\"else\":[" + create + "]").json();
         boolean isMembership = body.list("results").stream()
                 .allMatch(result -> result.get("stat").textOr("kind", "").equals("ephemeral"));
         if (!isMembership) {
@@ -105,12 +114,12 @@ public final class Membership implements AutoCloseable {
     }
 
     /** Sends a transaction of the session, which has no effect after the end of the session. */
-    private Json change(String operations) {
+    private Delivery change(String operations) {
         String exists = "{\"path\":" + Json.quoted(path) + ",\"exists\":true}";
         String named = "{\"session\":" + Json.quoted(session.name) + ",\"if\":[" + exists + "]," + operations;
         return session.numbered.send(request -> {
             byte[] body = (named + ",\"request\":" + request + "}").getBytes(StandardCharsets.UTF_8);
             return session.calls.send(Call.of("POST", "/v1/txn").with(body).harmless());
-        }).json();
+        });
     }
 }

@@ -339,6 +339,25 @@ class NodeTest {
     }
 
     @Test
+    void aLeaveOfAGroupWithoutAnAnswerGoesOnInTheBackground() throws Exception {
+        AtomicInteger calls = new AtomicInteger();
+        CountDownLatch left = new CountDownLatch(1);
+        node(call -> {
+            if (calls.incrementAndGet() == 2) {
+                return Answer.NONE;
+            } else if (calls.get() > 2) {
+                left.countDown();
+            }
+            return new Answer(200, "{\"results\":[]}");
+        });
+        Holdfast client = node.client(options -> options.requestTimeout(SHORT));
+        Membership membership = client.group("web").join("10.0.0.1:80");
+        client.openSession();
+        assertThrows(OutcomeUnknownException.class, membership::leave);
+        left.await();
+    }
+
+    @Test
     void aSecondLeaveOrAnInvalidNameEndsNoOtherUseOfTheSession() throws Exception {
         node(call -> new Answer(200, "{\"generation\":3,\"index\":0,\"parties\":1}"));
         Holdfast client = node.client(options -> options);
