@@ -3,6 +3,7 @@ package io.holdfast;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.OutputStream;
+import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.Socket;
 import java.net.SocketTimeoutException;
@@ -27,23 +28,24 @@ final class NodeConnection {
 
     private final URI node;
     private final SSLContext tls;
-    private final SocketChannel channel;
+    /** The present one of {@link #connect}; null before. */
+    private volatile SocketChannel channel;
+    private volatile boolean isClosed;
     private InputStream in;
     private OutputStream out;
     /** The end of the reads, of {@link System#nanoTime}. */
     private long readUntil;
     private long idleSince;
 
-    NodeConnection(URI node, SSLContext tls) throws IOException {
+    NodeConnection(URI node, SSLContext tls) {
         this.node = node;
         this.tls = tls;
-        this.channel = SocketChannel.open();
     }
 
     /** Connects, with TLS for https. Has no time limit: {@link #close} ends it. */
     void open() throws IOException {
         readUntil = System.nanoTime() + READ_MAX;
-        channel.connect(new InetSocketAddress(node.getHost(), node.getPort()));
+        connect();
         channel.setOption(StandardSocketOptions.TCP_NODELAY, true);
         in = new Input();
         out = new Output();
@@ -52,6 +54,25 @@ final class NodeConnection {
             in = socket.getInputStream();
             out = socket.getOutputStream();
         }
+    }
+
+    /** Connects to the first address of the name that accepts. */
+    private void connect() throws IOException {
+        IOException failure = null;
+        for (InetAddress address : InetAddress.getAllByName(node.getHost())) {
+            channel = SocketChannel.open();
+            if (isClosed) {
+                channel.close();
+            }
+            try {
+                channel.connect(new InetSocketAddress(address, node.getPort()));
+                return;
+            } catch (IOException e) {
+                channel.close();
+                failure = e;
+            }
+        }
+        throw failure;
     }
 
     private SSLSocket handshaken() throws IOException {
@@ -92,25 +113,32 @@ final class NodeConnection {
         idleSince = System.nanoTime();
     }
 
+    boolean isIdleFor(long nanos) {
+        return System.nanoTime() - idleSince > nanos;
+    }
+
     /** Whether the idle connection can have another request: the node has not closed it, and has sent nothing. */
     boolean isUsable(long idleMax) {
-        long idle = System.nanoTime() - idleSince;
-        if (idle < FRESH) {
+        if (!isIdleFor(FRESH)) {
             return true;
         }
         try {
             channel.configureBlocking(false);
             boolean isSilent = channel.read(ByteBuffer.allocate(1)) == 0;
             channel.configureBlocking(true);
-            return isSilent && idle < idleMax;
+            return isSilent && !isIdleFor(idleMax);
         } catch (IOException e) {
             return false;
         }
     }
 
     void close() {
+        isClosed = true;
+        SocketChannel present = channel;
         try {
-            channel.close();
+            if (present != null) {
+                present.close();
+            }
         } catch (IOException e) {
             // It is closed.
         }

@@ -1,7 +1,7 @@
 package io.holdfast;
 
 import java.io.IOException;
-import java.nio.channels.UnresolvedAddressException;
+import java.net.UnknownHostException;
 import java.util.concurrent.atomic.AtomicReference;
 
 /**
@@ -47,9 +47,9 @@ final class Request {
             }
             opened.open();
         } catch (IOException | RuntimeException e) {
-            // A RuntimeException: the name of the node has no address, or cannot be in a certificate.
+            // A RuntimeException: the name of the node cannot be in a certificate.
             cancel();
-            String reason = e instanceof UnresolvedAddressException ? "unknown host" : e.getMessage();
+            String reason = e instanceof UnknownHostException ? "unknown host" : e.getMessage();
             throw new NotSentException(reason == null ? e.getClass().getSimpleName() : reason);
         }
     }

@@ -25,7 +25,8 @@ final class Transport {
 
     /** Prepares a request, with an idle connection to the node if there is one. Sends nothing. */
     Request request(String base, Call call) {
-        ConnectionPool pool = pools.computeIfAbsent(base, key -> new ConnectionPool(URI.create(key), tls));
+        ConnectionPool pool = pools.computeIfAbsent(base, key ->
+                new ConnectionPool(URI.create(key), tls, ConnectionPool.IDLE_TIME));
         if (isClosed) {
             pool.close();
         }

@@ -14,6 +14,7 @@ import java.net.InetAddress;
 import java.net.ServerSocket;
 import java.net.Socket;
 import java.net.SocketTimeoutException;
+import java.net.URI;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -223,6 +224,29 @@ class TransportTest {
             IOException error = assertThrows(IOException.class, request::open);
             assertEquals(Outcome.Kind.NOT_DONE, Transport.failed(base, error).kind());
         }
+    }
+
+    @Test
+    void eachAddressOfANameIsTried() throws Exception {
+        InetAddress[] addresses = InetAddress.getAllByName("localhost");
+        assumeTrue(addresses.length > 1, "localhost has one address");
+        node = new MisbehavingNode(new ServerSocket(0, 50, addresses[addresses.length - 1]), TransportTest::count);
+        Request request = transport.request(node.address().replace("127.0.0.1", "http://localhost"), GET);
+        request.open();
+        assertNotNull(request.answer(LONG));
+    }
+
+    @Test
+    void connectionsThatAreIdleForTooLongAreClosed() throws Exception {
+        node(socket -> isOver.await());
+        ConnectionPool pool = new ConnectionPool(URI.create("http://" + node.address()), null, 1);
+        NodeConnection old = pool.create();
+        old.open();
+        pool.put(old);
+        NodeConnection other = pool.create();
+        other.open();
+        pool.put(other);
+        assertEquals(-1, node.accepted.take().getInputStream().read(), "the client closed the connection");
     }
 
     @Test
