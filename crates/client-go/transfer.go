@@ -143,7 +143,6 @@ func (c *Client) ReceiveTransfer(ctx context.Context, name string, options ...Lo
 			if err != nil || held != nil {
 				return c.guard(ctx, held, o, err)
 			}
-			continue
 		}
 		left := leftOf(until)
 		if left == 0 {
