@@ -48,10 +48,9 @@ func (g *Group) Join(ctx context.Context, value string) (*Membership, error) {
 	m := &Membership{session: s, path: g.directory() + "/" + s.name}
 	if err := m.write(ctx, value); err != nil {
 		if ctx.Err() != nil || isUncertain(err) {
-			go m.Leave(context.Background())
-		} else {
-			s.leave()
+			m.deleteInBackground()
 		}
+		s.leave()
 		return nil, err
 	}
 	return m, nil
@@ -81,7 +80,8 @@ func (m *Membership) SetValue(ctx context.Context, value string) error {
 	return m.write(ctx, value)
 }
 
-// Leave leaves the group. If no node answers, the membership ends with the session. A repeated call returns nil.
+// Leave leaves the group. If no node answers before the end of ctx, the client continues in the background, or the membership
+// ends with the session. A repeated call returns nil.
 func (m *Membership) Leave(ctx context.Context) error {
 	m.mu.Lock()
 	wasOver := m.isOver
@@ -94,9 +94,19 @@ func (m *Membership) Leave(ctx context.Context) error {
 	if !m.session.isAlive() {
 		return nil
 	}
+	err := m.delete(ctx)
+	if err != nil && ctx.Err() != nil || isUncertain(err) {
+		m.deleteInBackground()
+	}
+	return err
+}
+
+func (m *Membership) delete(ctx context.Context) error {
 	_, err := m.change(ctx, map[string]any{"then": []any{map[string]any{"delete": m.path}}})
 	return err
 }
+
+func (m *Membership) deleteInBackground() { m.session.inBackground(m.delete, func() {}) }
 
 // write creates the znode or replaces its data.
 func (m *Membership) write(ctx context.Context, value string) error {
