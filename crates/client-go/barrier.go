@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"sync"
 	"time"
 )
 
@@ -48,7 +49,11 @@ func (c *Client) DoubleBarrier(name string, parties int) *DoubleBarrier {
 }
 
 // A BarrierGuard is a place inside a double barrier. Leave it at the end of the work.
-type BarrierGuard struct{ place *barrierPlace }
+type BarrierGuard struct {
+	place *barrierPlace
+	// endUse ends the use of the session once.
+	endUse func()
+}
 
 // Enter waits until enough other parties enter. Each call is a separate party.
 func (b *DoubleBarrier) Enter(ctx context.Context, wait time.Duration) (*BarrierGuard, error) {
@@ -56,14 +61,15 @@ func (b *DoubleBarrier) Enter(ctx context.Context, wait time.Duration) (*Barrier
 	if err != nil {
 		return nil, err
 	}
-	return &BarrierGuard{place}, nil
+	return &BarrierGuard{place, sync.OnceFunc(place.session.leave)}, nil
 }
 
-// Leave leaves, and waits until all parties have left. After a *BusyError this party has left, and others are inside.
+// Leave leaves, and waits until all parties have left. After a *BusyError this party has left, and others are inside. A
+// second call only waits.
 func (g *BarrierGuard) Leave(ctx context.Context, wait time.Duration) error {
 	p := g.place
 	until := time.Now().Add(wait)
-	defer p.session.leave()
+	defer g.endUse()
 	for {
 		err := p.client.calls.repeatUntil(ctx, until, func(wait time.Duration) call {
 			q := p.query.withNumber(paramGeneration, p.tripped.Generation).withDuration(paramWait, wait)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -29,6 +30,7 @@ type fakeNode struct {
 func startNode(t *testing.T, answer func(sentCall) (status int, body string)) *fakeNode {
 	node := &fakeNode{}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body) // Only then, the server sees that a client ends the call.
 		received := sentCall{r.Method + " " + r.URL.Path, r.URL.Query()}
 		node.mu.Lock()
 		node.calls = append(node.calls, received)
@@ -307,6 +309,82 @@ func TestAReceiverAdoptsTheHoldWithACallThatNeverAcquires(t *testing.T) {
 	}
 	if q := node.named("DELETE /v1/locks/orders")[0].query; q.Get("token") != "2" || q.Has("attempt") {
 		t.Error(q)
+	}
+}
+
+func TestAReceiverThatCannotAdoptTheHoldWaitsForAChangeAndForItsTime(t *testing.T) {
+	s := &script{leaseMS: 30_000}
+	s.others = func(c sentCall) (int, string) {
+		switch c.name {
+		case "GET /v1/locks/orders":
+			return http.StatusOK, `{"lock":"orders","holders":[{"session":"nightly","token":7}],"revision":1}`
+		case "PUT /v1/locks/orders":
+			return problemOf(http.StatusConflict, CodeNotHolder, false)
+		}
+		return 0, ""
+	}
+	node := startNode(t, s.answer)
+	client := node.client(t, Config{Session: "nightly", RequestTimeout: 500 * time.Millisecond})
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	_, _, err := client.ReceiveTransfer(ctx, "orders", Wait(500*time.Millisecond))
+	if problem := ProblemOf(err); problem == nil || problem.Code != CodeNotYet {
+		t.Error(err)
+	}
+	if changes := node.named("PUT /v1/locks/orders"); len(changes) > 4 {
+		t.Error("adoptions:", len(changes))
+	}
+}
+
+func TestASecondLeaveEndsNoOtherUseOfTheSession(t *testing.T) {
+	s := &script{leaseMS: 30_000}
+	s.others = func(sentCall) (int, string) { return http.StatusOK, `{"generation":3,"index":0,"parties":1}` }
+	client := startNode(t, s.answer).client(t, Config{})
+	background := context.Background()
+	guard, err := client.DoubleBarrier("start", 1).Enter(background, time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	session, err := client.session(background, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(guard.Leave(background, time.Second), guard.Leave(background, time.Second)); err != nil {
+		t.Error(err)
+	}
+	session.mu.Lock()
+	defer session.mu.Unlock()
+	if session.users != 1 {
+		t.Error("users:", session.users)
+	}
+}
+
+func TestACancelledLeaveOfAGroupGoesOnInTheBackground(t *testing.T) {
+	s := &script{leaseMS: 30_000}
+	ctx, cancel := context.WithCancel(context.Background())
+	left := make(chan struct{})
+	calls := 0
+	s.others = func(sentCall) (int, string) {
+		switch calls++; calls {
+		case 2:
+			cancel()
+			return 0, ""
+		case 3:
+			close(left)
+		}
+		return http.StatusOK, `{"results":[]}`
+	}
+	member, err := startNode(t, s.answer).client(t, Config{}).Group("web").Join(ctx, "10.0.0.1:80")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := member.Leave(ctx); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	select {
+	case <-left:
+	case <-time.After(30 * time.Second):
+		t.Error("the member stays")
 	}
 }
 
