@@ -83,6 +83,7 @@ public final class Election {
     /**
      * Observes the leader: the listener gets the present leader first, then each later one, in a thread of the client.
      * Leaders that follow each other within one round trip may be left out; the latest is always delivered.
+     * A value that the leader replaces is delivered within 30 s.
      *
      * @param listener gets the leader, or nothing while there is none
      * @return closing it ends the observation
@@ -100,7 +101,7 @@ public final class Election {
                 observation.read();
             }
         };
-        return Watch.withState(client, Parameter.PATH, "/locks/elections/" + name, onChange);
+        return Watch.withStateReadAgain(client, Parameter.PATH, "/locks/elections/" + name, onChange);
     }
 
     /** Delivers each different leader once. */

@@ -1,5 +1,7 @@
 package io.holdfast;
 
+import java.util.List;
+
 /**
  * A watch of changes in the tree, in a separate thread. It resumes at another node without a gap, or reports one.
  * Closing it ends the watch.
@@ -39,6 +41,7 @@ public final class Watch implements AutoCloseable {
     private final Thread thread;
     /** The watch has delivered all changes up to this revision; null before the start and after a gap. */
     private Long since;
+    private boolean readsAgain;
     private volatile boolean isClosed;
 
     private Watch(Holdfast client, Parameter parameter, String path, Listener listener) {
@@ -60,6 +63,14 @@ public final class Watch implements AutoCloseable {
     /** Starts a watch that first reports a gap, so that the listener reads the state. */
     static Watch withState(Holdfast client, Parameter parameter, String path, Listener listener) {
         Watch watch = new Watch(client, parameter, path, listener);
+        watch.thread.start();
+        return watch;
+    }
+
+    /** As {@link #withState}, and reports a gap after a poll without changes: another value of a lock is no change here. */
+    static Watch withStateReadAgain(Holdfast client, Parameter parameter, String path, Listener listener) {
+        Watch watch = new Watch(client, parameter, path, listener);
+        watch.readsAgain = true;
         watch.thread.start();
         return watch;
     }
@@ -100,7 +111,8 @@ public final class Watch implements AutoCloseable {
     }
 
     private Long deliver(Json body) {
-        for (Json event : body.list("events")) {
+        List<Json> events = body.list("events");
+        for (Json event : events) {
             if (!isClosed) {
                 listener.changed(new Change(
                         event.text("path"),
@@ -109,7 +121,7 @@ public final class Watch implements AutoCloseable {
                         event.numberOr("token", 0)));
             }
         }
-        return body.number("revision");
+        return readsAgain && events.isEmpty() ? null : body.number("revision");
     }
 
     @Override

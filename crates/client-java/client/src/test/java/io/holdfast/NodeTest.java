@@ -12,8 +12,10 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
+import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.BooleanSupplier;
@@ -304,6 +306,21 @@ class NodeTest {
         await(client.sessions().use(null), () -> calls.get() == 1);
         thread.interrupt();
         assertEquals(OutcomeUnknownException.class, result.get().getClass());
+    }
+
+    @Test
+    void anObserverSeesAValueThatTheLeaderReplaces() throws Exception {
+        AtomicInteger reads = new AtomicInteger();
+        node(call -> call.name().equals("GET /v1/watch")
+                ? new Answer(200, "{\"events\":[],\"revision\":5}")
+                : new Answer(200, "{\"leader\":{\"session\":\"s\",\"token\":7,\"value\":\""
+                        + (reads.incrementAndGet() == 1 ? "old" : "new") + "\"}}"));
+        BlockingQueue<String> values = new LinkedBlockingQueue<>();
+        try (Watch watch = node.client(options -> options).election("db")
+                .observe(leader -> values.add(leader.orElseThrow().value()))) {
+            assertEquals("old", values.poll(25, TimeUnit.SECONDS));
+            assertEquals("new", values.poll(25, TimeUnit.SECONDS));
+        }
     }
 
     @Test
