@@ -8,7 +8,8 @@ until the cluster confirms it.
 
 from __future__ import annotations
 
-from typing import Optional
+import contextlib
+from typing import AsyncIterator, Optional
 
 from ._acquire import WaitLimit, deliver_until
 from ._entry import Stage
@@ -35,47 +36,66 @@ _WEAKER = {"exclusive": ("upgradable", "shared"), "upgradable": ("shared",), "sh
 async def upgrade(hold: Hold, wait: Optional[float]) -> None:
     """Becomes exclusive when the shared holders have left, ahead of the queue, and with a new token."""
     limit = WaitLimit(wait)
-    async with hold.entry.mode_change:
-        hold.ensure()
+    async with _next_change(hold) as change:
         if hold.grant.mode != "exclusive":
-            await _ModeChange(hold, hold.grant.mode).upgrade(limit)
+            await change.upgrade(limit)
 
 
 async def downgrade(hold: Hold, mode: str) -> None:
     """Changes to a weaker mode immediately, with the same token."""
-    async with hold.entry.mode_change:
-        hold.ensure()
+    async with _next_change(hold) as change:
         if hold.grant.mode == mode:
             return
         if mode not in _WEAKER[hold.grant.mode]:
             raise InvalidArgument(f"{mode!r} is not weaker than {hold.grant.mode!r}: use upgrade()")
-        change = _ModeChange(hold, mode)
+        await change.downgrade(mode)
+
+
+@contextlib.asynccontextmanager
+async def _next_change(hold: Hold) -> AsyncIterator[_ModeChange]:
+    """Waits for the turn to change the hold. A change that the cluster may have made keeps the turn for its fallback."""
+    with hold.session.pending():
+        await hold.entry.mode_change.acquire()
+        change = _ModeChange(hold)
         try:
-            await change.complete_fallback()
-        except BaseException:
-            change.fall_back_later()
-            raise
+            hold.ensure()
+            yield change
+        finally:
+            change.end()
 
 
 class _ModeChange:
-    """A hold between two modes. `fallback` is not stronger than the current mode, so the cluster always grants it."""
+    """A hold between two modes."""
 
-    def __init__(self, hold: Hold, fallback: str) -> None:
+    def __init__(self, hold: Hold) -> None:
         self._hold = hold
-        self._fallback = fallback
+        #: Not stronger than the current mode, so the cluster always grants it.
+        self._fallback = hold.grant.mode
         self._token = hold.grant.token
         #: Each call of the change has a larger number.
         self._newest = hold.entry.attempt
-        self._is_over = False
-        hold.entry.stage = Stage.CONVERTING
+        #: Whether the mode of the hold is known.
+        self._is_over = True
 
     async def upgrade(self, limit: WaitLimit) -> None:
-        with self._hold.session.pending():
-            try:
-                await self._upgrade(limit)
-            except BaseException:
-                self.fall_back_later()
-                raise
+        self._begin()
+        await self._upgrade(limit)
+
+    async def downgrade(self, mode: str) -> None:
+        self._fallback = mode
+        self._begin()
+        await self._complete_fallback()
+
+    def end(self) -> None:
+        """Ends the turn, or completes the fallback in the background. After a loss there is no mode to restore."""
+        if self._is_over or self._hold.loss() is not None:
+            self._hold.entry.mode_change.release()
+        else:
+            self._hold.session.start_release(self._fall_back())
+
+    def _begin(self) -> None:
+        self._is_over = False
+        self._hold.entry.stage = Stage.CONVERTING
 
     async def _upgrade(self, limit: WaitLimit) -> None:
         is_renumbered = False
@@ -88,7 +108,7 @@ class _ModeChange:
                 if granted == "exclusive":
                     return self._completed("exclusive", delivery)
                 if is_renumbered:
-                    await self.complete_fallback()
+                    await self._complete_fallback()
                     raise Unavailable(f"the lock kept the mode {granted}")
                 # The cluster executed a later call of this hold, so this one changed nothing.
                 is_renumbered = True
@@ -105,17 +125,14 @@ class _ModeChange:
                 raise error
             else:
                 # The cluster may still have granted the upgrade.
-                await self.complete_fallback()
+                await self._complete_fallback()
                 raise error
 
-    async def complete_fallback(self) -> None:
+    async def _complete_fallback(self) -> None:
         """Requests the fallback until the cluster confirms it."""
         is_renumbered = False
         while True:
             delivery = await self._call(self._fallback, 0.0)
-            if self._hold.entry.stage is Stage.LEAVING:
-                self._is_over = True
-                raise Lost(Loss("released-elsewhere"), self._hold.entry.lock, self._token)
             error = delivery.error
             if error is None:
                 return self._completed(self._fallback, delivery)
@@ -128,17 +145,13 @@ class _ModeChange:
                 raise error
             is_renumbered = True
 
-    def fall_back_later(self) -> None:
-        """Completes the fallback in the background. After a loss there is no mode to restore."""
-        if not self._is_over and self._hold.loss() is None:
-            self._hold.session.start_release(self._fall_back())
-
     async def _fall_back(self) -> None:
-        async with self._hold.entry.mode_change:
-            try:
-                await self.complete_fallback()
-            except Error:
-                pass  # The hold reports the result.
+        try:
+            await self._complete_fallback()
+        except Error:
+            pass  # The hold reports the result.
+        finally:
+            self._hold.entry.mode_change.release()
 
     async def _call(self, mode: str, wait: float) -> Delivery:
         """Requests a mode until a node answers. A renewal that lists the new token makes the call repeat itself."""
@@ -151,6 +164,9 @@ class _ModeChange:
             end = hold.session.ending if wait > 0 else hold.session.lost
             delivery = await deliver_until(end, hold.session, call, is_granted_elsewhere, hold.entry)
             if delivery is not None:
+                if hold.entry.stage is Stage.LEAVING:
+                    self._is_over = True
+                    raise Lost(hold.loss() or Loss("released-elsewhere"), hold.entry.lock, self._token)
                 # Another program of the session may have a larger number.
                 newest = newest_attempt(delivery.error) if delivery.error else None
                 self._newest = newest or self._newest
