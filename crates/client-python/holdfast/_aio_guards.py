@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import TYPE_CHECKING, Dict, List, Optional, Type, Union
+from typing import TYPE_CHECKING, Optional, Type, Union
 
 from . import _mode, _recipes, _transfer
 from ._aio import Body, Caller, Signal, caller_id
 from ._calls import Duration, check_name, seconds
-from ._guard import MultiGuardBase, SingleGuardBase
+from ._guard import EnteredGuards, MultiGuardBase, SingleGuardBase
 from ._hold import HeldLocks, release_permits
 from ._lease import ReleaseRequest
 from ._request import LockRequest
@@ -158,7 +158,7 @@ class Lock:
     def __init__(self, client: Caller, request: LockRequest) -> None:
         self._client = client
         self._request = request
-        self._entered: Dict[int, List[Guard]] = {}
+        self._entered: EnteredGuards[Guard] = EnteredGuards()
 
     async def acquire(self) -> Guard:
         """Acquires the lock. Raises `Busy` if the wait ended before the grant."""
@@ -175,15 +175,11 @@ class Lock:
 
     async def __aenter__(self) -> Guard:
         guard = await (await self.acquire()).__aenter__()
-        self._entered.setdefault(caller_id(), []).append(guard)
+        self._entered.add(caller_id(), guard)
         return guard
 
     async def __aexit__(self, kind: _ExcType, error: _Exc, traceback: _Traceback) -> None:
-        guards = self._entered[caller_id()]
-        guard = guards.pop()
-        if not guards:
-            del self._entered[caller_id()]
-        await guard.__aexit__(kind, error, traceback)
+        await self._entered.take(caller_id()).__aexit__(kind, error, traceback)
 
 
 class MultiLock:
@@ -192,7 +188,7 @@ class MultiLock:
     def __init__(self, client: Caller, request: LockRequest) -> None:
         self._client = client
         self._request = request
-        self._entered: Dict[int, List[MultiGuard]] = {}
+        self._entered: EnteredGuards[MultiGuard] = EnteredGuards()
 
     async def acquire(self) -> MultiGuard:
         """Acquires all locks. Raises `Busy` if the wait ended before all were free together."""
@@ -200,12 +196,8 @@ class MultiLock:
 
     async def __aenter__(self) -> MultiGuard:
         guard = await (await self.acquire()).__aenter__()
-        self._entered.setdefault(caller_id(), []).append(guard)
+        self._entered.add(caller_id(), guard)
         return guard
 
     async def __aexit__(self, kind: _ExcType, error: _Exc, traceback: _Traceback) -> None:
-        guards = self._entered[caller_id()]
-        guard = guards.pop()
-        if not guards:
-            del self._entered[caller_id()]
-        await guard.__aexit__(kind, error, traceback)
+        await self._entered.take(caller_id()).__aexit__(kind, error, traceback)

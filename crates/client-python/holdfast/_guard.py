@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
 from typing import Callable, Dict, Generic, List, Optional, Tuple, TypeVar
 
@@ -14,6 +15,7 @@ from .errors import Loss, Lost
 #: `Signal[Loss]` or `AsyncSignal[Loss]`, and the same of release requests.
 LostT = TypeVar("LostT", bound=Report[Loss])
 RequestT = TypeVar("RequestT", bound=Report[ReleaseRequest])
+GuardT = TypeVar("GuardT")
 
 class GuardBase(Generic[LostT, RequestT]):
     """The locks of one acquire, renewed in the background until they are released or lost."""
@@ -79,6 +81,25 @@ class GuardBase(Generic[LostT, RequestT]):
         if held and not held.is_over and _engine.is_current(held.session.engine):
             warnings.warn(f"a guard was not released: {self!r}", ResourceWarning, source=self, stacklevel=2)
             call_soon(held.session.engine.loop, held.release_in_background)
+
+
+class EnteredGuards(Generic[GuardT]):
+    """The guards of the bodies in progress of one lock object. A body may end in another thread or task than it began in."""
+
+    def __init__(self) -> None:
+        self._mutex = threading.Lock()
+        #: With their callers, in the order of their acquires.
+        self._entered: List[Tuple[int, GuardT]] = []
+
+    def add(self, caller: int, guard: GuardT) -> None:
+        with self._mutex:
+            self._entered.append((caller, guard))
+
+    def take(self, caller: int) -> GuardT:
+        """The newest guard of the caller, else the newest one."""
+        with self._mutex:
+            own = [index for index, (entered_by, _) in enumerate(self._entered) if entered_by == caller]
+            return self._entered.pop(own[-1] if own else -1)[1]
 
 
 class SingleGuardBase(GuardBase[LostT, RequestT]):

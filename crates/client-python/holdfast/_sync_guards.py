@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import TYPE_CHECKING, Dict, List, Optional, Type, Union
+from typing import TYPE_CHECKING, Optional, Type, Union
 
 from . import _mode, _recipes, _transfer
 from ._sync import Body, Caller, Signal, caller_id
 from ._calls import Duration, check_name, seconds
-from ._guard import MultiGuardBase, SingleGuardBase
+from ._guard import EnteredGuards, MultiGuardBase, SingleGuardBase
 from ._hold import HeldLocks, release_permits
 from ._lease import ReleaseRequest
 from ._request import LockRequest
@@ -159,7 +159,7 @@ class Lock:
     def __init__(self, client: Caller, request: LockRequest) -> None:
         self._client = client
         self._request = request
-        self._entered: Dict[int, List[Guard]] = {}
+        self._entered: EnteredGuards[Guard] = EnteredGuards()
 
     def acquire(self) -> Guard:
         """Acquires the lock. Raises `Busy` if the wait ended before the grant."""
@@ -176,15 +176,11 @@ class Lock:
 
     def __enter__(self) -> Guard:
         guard = self.acquire().__enter__()
-        self._entered.setdefault(caller_id(), []).append(guard)
+        self._entered.add(caller_id(), guard)
         return guard
 
     def __exit__(self, kind: _ExcType, error: _Exc, traceback: _Traceback) -> None:
-        guards = self._entered[caller_id()]
-        guard = guards.pop()
-        if not guards:
-            del self._entered[caller_id()]
-        guard.__exit__(kind, error, traceback)
+        self._entered.take(caller_id()).__exit__(kind, error, traceback)
 
 
 class MultiLock:
@@ -193,7 +189,7 @@ class MultiLock:
     def __init__(self, client: Caller, request: LockRequest) -> None:
         self._client = client
         self._request = request
-        self._entered: Dict[int, List[MultiGuard]] = {}
+        self._entered: EnteredGuards[MultiGuard] = EnteredGuards()
 
     def acquire(self) -> MultiGuard:
         """Acquires all locks. Raises `Busy` if the wait ended before all were free together."""
@@ -201,12 +197,8 @@ class MultiLock:
 
     def __enter__(self) -> MultiGuard:
         guard = self.acquire().__enter__()
-        self._entered.setdefault(caller_id(), []).append(guard)
+        self._entered.add(caller_id(), guard)
         return guard
 
     def __exit__(self, kind: _ExcType, error: _Exc, traceback: _Traceback) -> None:
-        guards = self._entered[caller_id()]
-        guard = guards.pop()
-        if not guards:
-            del self._entered[caller_id()]
-        guard.__exit__(kind, error, traceback)
+        self._entered.take(caller_id()).__exit__(kind, error, traceback)
