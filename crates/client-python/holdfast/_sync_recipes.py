@@ -72,6 +72,10 @@ class Observer:
         finally:
             self.close()
 
+    def __del__(self) -> None:
+        if state := getattr(self, "_state", None):
+            state.drop()
+
 
 class Watch:
     """The changes of a part of the tree. A `Gap` reports that changes are missing."""

@@ -8,11 +8,12 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any, Deque, Dict, Mapping, Optional, Union
 
-from . import codes
+from . import _engine, codes
 from ._calls import Call, MayBeDone, NotDone, OldToken, Parameters, Rejection, get, millis, path, query
 from ._core import Core
 from ._http import Stream
 from ._lease import retry_pause
+from ._signal import call_soon
 from .errors import Error, InvalidArgument, Rejected, Unavailable, UnexpectedResponse
 
 #: A stream without bytes for this long is dead, because nodes write a comment at least every fifteen seconds.
@@ -155,27 +156,43 @@ class Observer:
     def __init__(self, election: str) -> None:
         self._path = path("elections", election)
         self._core: Optional[Core] = None
+        self._engine: Optional[_engine.Engine] = None
+        #: Reads the next change. A caller that is cancelled leaves it to the next caller.
+        self._reading: "Optional[asyncio.Task[Union[Leader, Gap, None]]]" = None
         self._stream: Optional[Stream] = None
+        self._opened_at = 0.0
         self._node: Optional[int] = None
         self._last: Optional[int] = None
         self._text = b""
-        #: Consecutive streams without a change.
+        #: Consecutive streams that ended soon and without a change.
         self._short_streams = 0
         self._pending: Deque[Union[Leader, Gap, None]] = deque()
 
     async def next(self, core: Core) -> Union[Leader, Gap, None]:
         """Waits for the next change: the leader, or `None` if there is none. Begins with the present state."""
         if self._core is not core:
-            self._core, self._stream, self._node, self._text = core, None, None, b""
-        if self._pending:
-            return self._pending.popleft()
+            self._core, self._engine = core, _engine.current()
+            self._reading, self._stream, self._node, self._text = None, None, None, b""
+        while not self._pending:
+            if self._reading is None:
+                self._reading = asyncio.ensure_future(self._read(core))
+                # The program may drop the observer without another call.
+                self._reading.add_done_callback(lambda done: done.cancelled() or done.exception())
+            reading = self._reading
+            await asyncio.wait({reading})
+            if self._reading is reading:
+                self._reading = None
+                return reading.result()
+        return self._pending.popleft()
+
+    async def _read(self, core: Core) -> Union[Leader, Gap, None]:
         try:
             while True:
                 if self._stream is None:
                     await self._open(core)
                 fields = await self._event(core)
                 if fields is None or fields.get("event") == "reconnect":
-                    self._leave_node()
+                    self._leave_node(core)
                     continue
                 if fields.get("id", "").isdigit():
                     self._last = int(fields["id"])
@@ -183,8 +200,8 @@ class Observer:
                 if fields.get("event") in ("leader", "vacant", "gap"):
                     self._short_streams = 0
                     return _change_of(fields["event"], body)
-        except BaseException:
-            self._leave_node()
+        except Exception:
+            self._leave_node(core)
             raise
 
     def put_back(self, change: Union[Leader, Gap, None]) -> None:
@@ -193,17 +210,29 @@ class Observer:
 
     async def end(self, core: Core) -> None:
         if self._core is core:
-            self.close()
+            self._close()
 
-    def close(self) -> None:
+    def drop(self) -> None:
+        """Ends the stream for a program that has dropped the observer. Any thread may call it."""
+        if self._engine and _engine.is_current(self._engine):
+            call_soon(self._engine.loop, self._close)
+
+    def _close(self) -> None:
+        if self._reading and not self._reading.done():
+            self._reading.cancel()
+            self._reading = None
+        self._close_stream()
+
+    def _close_stream(self) -> None:
+        self._text = b""
         if self._stream:
             self._stream.close()
             self._stream = None
 
-    def _leave_node(self) -> None:
-        self.close()
-        self._text = b""
-        self._short_streams += 1
+    def _leave_node(self, core: Core) -> None:
+        age = asyncio.get_running_loop().time() - self._opened_at if self._stream else 0.0
+        self._short_streams = 0 if age >= core.calls.request_timeout else self._short_streams + 1
+        self._close_stream()
 
     async def _open(self, core: Core) -> None:
         """Opens the stream at the first node that accepts it. The node that ended the last one comes last."""
@@ -216,7 +245,7 @@ class Observer:
             for node in sorted(nodes.order(), key=lambda node: node == self._node):
                 outcome = await nodes.open_stream(self._path, node, self._last, _HEAD_TIMEOUT)
                 if isinstance(outcome, Stream):
-                    self._stream, self._node = outcome, node
+                    self._stream, self._node, self._opened_at = outcome, node, loop.time()
                     return
                 if isinstance(outcome, Rejection):
                     raise outcome.error
