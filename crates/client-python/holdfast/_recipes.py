@@ -152,9 +152,9 @@ class Arrival:
         return self._session.loss() is None
 
     async def _give_up(self) -> None:
-        names: List[Parameters] = [{"request": self._request}]
-        if self._round:
-            names.append({"generation": self._round.generation})
+        # The number withdraws an arrival that waits or has not arrived. The other call leaves a place inside, which no
+        # other arrival has: the owner is unique.
+        names: List[Parameters] = [{"request": self._request}, {"generation": self._round.generation} if self._round else {}]
         try:
             for name in names:
                 await self._delete(name)
