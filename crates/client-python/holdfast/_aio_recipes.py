@@ -158,7 +158,7 @@ class Membership:
 
     async def leave(self) -> None:
         """Leaves the group and waits for the confirmation. A second call has no effect."""
-        await self._client._call(lambda core: self._record.leave())
+        await self._client._call(lambda core: self._record.leave(), None, True)
 
     async def __aenter__(self) -> Membership:
         return self

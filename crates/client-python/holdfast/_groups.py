@@ -6,6 +6,7 @@ that ends the session deletes the znode.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any, Dict, List, Optional, Union
 
@@ -55,20 +56,30 @@ class MembershipRecord:
             return
         self.is_over = True
         try:
-            if self.session.loss() is None:
-                await self._change({"then": [{"delete": self._path}]})
+            await self._delete()
+        except asyncio.CancelledError:
+            self.session.use()
+            self.session.start_release(self._delete_quietly())
+            raise
         finally:
             self.session.unuse()
 
     def leave_in_background(self) -> None:
         """For a caller that is gone."""
-        self.session.start_release(self._leave_quietly())
+        self.is_over = True
+        self.session.start_release(self._delete_quietly())
 
-    async def _leave_quietly(self) -> None:
+    async def _delete_quietly(self) -> None:
         try:
-            await self.leave()
+            await self._delete()
         except Error:
             pass  # The membership ends with the session.
+        finally:
+            self.session.unuse()
+
+    async def _delete(self) -> None:
+        if self.session.loss() is None:
+            await self._change({"then": [{"delete": self._path}]})
 
     async def _change(self, transaction: Dict[str, Any]) -> Dict[str, Any]:
         """Sends a transaction of the session, which has no effect after the end of the session."""

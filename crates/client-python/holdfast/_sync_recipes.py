@@ -159,7 +159,7 @@ class Membership:
 
     def leave(self) -> None:
         """Leaves the group and waits for the confirmation. A second call has no effect."""
-        self._client._call(lambda core: self._record.leave())
+        self._client._call(lambda core: self._record.leave(), None, True)
 
     def __enter__(self) -> Membership:
         return self
