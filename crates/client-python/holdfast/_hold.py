@@ -7,8 +7,8 @@ from typing import Any, Callable, List, Mapping, Optional, Tuple, Union
 
 from . import _clock, _engine
 from ._calls import Call, Copies, Parameters, path, query
-from ._entry import QueueEntry
-from ._lease import ReleaseRequest
+from ._entry import QueueEntry, Stage
+from ._lease import ENDED_BY_CLIENT, ReleaseRequest
 from ._request import LockRequest
 from ._session import Session
 from .errors import Error, InvalidArgument, Loss, Lost, Rejected, is_uncertain
@@ -155,7 +155,7 @@ class HeldLocks:
         lost = self.loss()
         entries = [hold.entry for hold in self.holds]
         try:
-            if self._is_lost_by_the_clock() and self.session.may_release():
+            if self._is_kept_by_the_cluster() and self.session.may_release():
                 self.session.release_in_background(entries)
             elif lost and len(entries) == 1:
                 # The cluster has no hold any more, or its release or the end of the session is on its way.
@@ -179,10 +179,13 @@ class HeldLocks:
         for lock in self.holds:
             self.session.metrics.released(lock.entry.lock, _clock.now() - self._since)
 
-    def _is_lost_by_the_clock(self) -> bool:
-        """Whether the client has no word of the cluster that a lock is lost."""
-        losses = [hold.loss() for hold in self.holds]
-        return any(loss is not None and loss.cause == "not-renewed" for loss in losses)
+    def _is_kept_by_the_cluster(self) -> bool:
+        """Whether the cluster may keep a lost lock, of which no release is on its way."""
+        losses = [(hold, loss) for hold in self.holds if (loss := hold.loss())]
+        return any(
+            loss.cause == "not-renewed" or (loss.cause in ENDED_BY_CLIENT and hold.entry.stage is not Stage.LEAVING)
+            for hold, loss in losses
+        )
 
     def release_in_background(self) -> None:
         """Releases all locks, for a caller that is gone."""
