@@ -96,13 +96,16 @@ class Node:
         self, method: str, target: str, headers: Mapping[str, str], body: bytes, timeout: float
     ) -> Response:
         """Sends a request once and reads the whole answer."""
+        written = asyncio.Event()
         try:
-            return await within(timeout, self._exchange(method, target, headers, body))
+            return await within(timeout, self._exchange(method, target, headers, body, written))
         except asyncio.TimeoutError:
-            raise SendError("no answer in time", True) from None
+            raise SendError("no answer in time", written.is_set()) from None
 
-    async def _exchange(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Response:
-        stream = await self.open(method, target, headers, body)
+    async def _exchange(
+        self, method: str, target: str, headers: Mapping[str, str], body: bytes, written: asyncio.Event
+    ) -> Response:
+        stream = await self.open(method, target, headers, body, written)
         try:
             response = Response(stream.head.status, stream.head.headers, await stream.body())
         except (OSError, EOFError, ValueError) as error:
@@ -115,9 +118,13 @@ class Node:
         self._keep(stream, response)
         return response
 
-    async def open(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Stream:
-        """Sends a request and reads the head of the answer. The caller bounds the time."""
+    async def open(
+        self, method: str, target: str, headers: Mapping[str, str], body: bytes, written: Optional[asyncio.Event] = None
+    ) -> Stream:
+        """Sends a request and reads the head of the answer. The caller bounds the time. Sets `written` before it writes."""
         reader, writer = await self._connection()
+        if written:
+            written.set()
         try:
             writer.write(self._head(method, target, headers, body) + body)
             return Stream(await _read_head(reader), reader, writer)

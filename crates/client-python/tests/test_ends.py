@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import AsyncIterator, List, Optional, Tuple, Union
 
 import pytest
 from fake import Answer, Fake, grant, on_engine, opened, request
-from holdfast import _mode
+from holdfast import _groups, _mode, _recipes
 from holdfast._calls import Call
 from holdfast._core import Core, Options
 from holdfast._entry import Stage
 from holdfast._guard import EnteredGuards
+from holdfast._http import Node as HttpNode
+from holdfast._http import SendError
 from holdfast._tree import Gap, Leader, Observer
-from holdfast.errors import Lost
+from holdfast.errors import Lost, Unavailable
 from holdfast.metrics import Metrics
 
 
@@ -67,6 +70,61 @@ class TestModeChange:
             return stage
 
         assert on_engine(run) is Stage.LEAVING
+
+
+class TestGivenUp:
+    def test_a_failed_arrival_leaves_a_place_inside_too(self) -> None:
+        async def run() -> List[str]:
+            fake = Fake(lambda call: None if "barriers" in call.target and call.method == "PUT" else opened(call))
+            with pytest.raises(Unavailable):
+                await _recipes.arrive(fake.core, "double-barriers", "b", 2, 0.0)
+            await (await fake.core.session_for()).settled()
+            return fake.calls.targets("DELETE")
+
+        waiting, inside = on_engine(run)
+        assert waiting.startswith(f"{inside}&request=") and "&owner=a-" in inside
+
+    def test_a_cancelled_leave_of_a_group_deletes_the_member(self) -> None:
+        async def run() -> Tuple[List[bool], int]:
+            joined = 200, {"results": [{"stat": {"kind": "ephemeral"}}]}
+            fake = Fake(lambda call: joined if call.target == "/v1/txn" else opened(call))
+            member = await _groups.join(fake.core, "g", "x")
+            leaving = asyncio.ensure_future(member.leave())
+            while not leaving.done():
+                await asyncio.sleep(0)
+                if len(fake.calls.targets("POST")) == 2:
+                    leaving.cancel()
+            await member.session.settled()
+            deletes = [b'"delete"' in call.body for call in fake.calls.sent if call.target == "/v1/txn"]
+            return deletes, member.session.users
+
+        assert on_engine(run) == ([False, True, True], 0)
+
+    def test_a_stalled_hold_is_released_before_its_loss_is_reported(self) -> None:
+        async def run() -> List[str]:
+            fake = Fake(opened)
+            held = await fake.core.acquire(request(progress_timeout=60))
+            held.holds[0].entry.change_limits(lambda limits: replace(limits, progress_until=0.0))
+            with pytest.raises(Lost) as lost:
+                await held.release()
+            assert lost.value.cause == "stalled"
+            await held.session.settled()
+            return fake.calls.targets("DELETE")
+
+        (release,) = on_engine(run)
+        assert release.startswith("/v1/locks/a?")
+
+    def test_a_request_whose_connection_is_not_open_is_certainly_not_executed(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        async def never(*_: object, **__: object) -> None:
+            await asyncio.Event().wait()
+
+        async def run() -> bool:
+            monkeypatch.setattr(asyncio, "open_connection", never)
+            with pytest.raises(SendError) as failed:
+                await HttpNode("http", "127.0.0.1", 1, None).send("PUT", "/", {}, b"", 0.01)
+            return failed.value.may_be_done
+
+        assert not on_engine(run)
 
 
 class TestEnteredGuards:
