@@ -42,7 +42,6 @@ export class ModeChange {
   }
 
   async #upgrade(until: number): Promise<void> {
-    const held = this.#held;
     for (;;) {
       const left = Math.max(Math.min(Math.trunc(until - monotonic()), WAIT_MAX), 0);
       const { result, inDoubt } = await this.#call("exclusive", left);
@@ -54,7 +53,7 @@ export class ModeChange {
       if (this.#mayRepeat(error, monotonic() >= until)) continue;
       // The cluster may still have granted the upgrade.
       const isCertain = (error instanceof BusyError || isRejectedWith(error, "mode-conflict")) && !inDoubt;
-      if (isCertain) held.entry.stage = "held";
+      if (isCertain) this.#unchanged();
       else if (!(error instanceof LostError)) await this.#completeFallback();
       throw error;
     }
@@ -127,12 +126,18 @@ export class ModeChange {
   #completed(mode: Mode, grant: GrantBody, sent: number): void {
     const { session, entry } = this.#held;
     const countedFrom = sent + grant.waited_ms;
-    const loss = session.acknowledge({ countedFrom, held: grant.expires_in_ms ?? 0 });
-    if (loss !== undefined) this.#held.ensure();
+    session.acknowledge({ countedFrom, held: grant.expires_in_ms ?? 0 });
+    // The hold may have been lost or released since the call was sent.
+    this.#held.ensure();
     this.#held.grant = { ...this.#held.grant, ...grant, mode };
     // The requested `maxHold` counts from the acquire, so its end is known.
     entry.granted(grant, undefined, countedFrom, now());
     session.check();
+  }
+
+  #unchanged(): void {
+    const { entry } = this.#held;
+    if (entry.stage === "converting") entry.stage = "held";
   }
 
   #gone(): LostError {
