@@ -5,7 +5,7 @@
 import type { StopSignal } from "./abort.js";
 import { json } from "./answer.js";
 import { monotonic } from "./clock.js";
-import { BusyError, isUncertain, LostError, newestRequest, RejectedError } from "./errors.js";
+import { BusyError, newestRequest, RejectedError } from "./errors.js";
 import { numberAfter, randomName } from "./numbers.js";
 import { waitUntil, type WaitOptions } from "./recipes.js";
 import type { Session } from "./session.js";
@@ -90,9 +90,8 @@ export class DoubleBarrierPlace {
         return unuse();
       } catch (error) {
         if (error instanceof BusyError && monotonic() < until) continue;
-        // Another program may renew a named session, and with it the place.
-        if (error instanceof LostError && session.mayRelease) void session.track(withdraw(this.#place, { generation: this.tripped.generation }));
-        else if (!isUncertain(error)) unuse();
+        if (error instanceof BusyError || error instanceof RejectedError) unuse();
+        else void session.track(withdraw(this.#place, { generation: this.tripped.generation }));
         throw error;
       }
     }
@@ -139,14 +138,19 @@ async function arriveIn(
   } catch (error) {
     const isOver = error instanceof BusyError || error instanceof RejectedError || !session.mayRelease;
     if (isOver) place.unuse();
-    else void session.track(withdraw(place, { request }));
+    else void session.track(withdraw(place, { request }, {}));
     throw error;
   }
 }
 
-/** Ends an arrival or a place that the cluster may have, until the outcome is certain. */
-async function withdraw({ session, base, unuse }: BarrierPlace, of: Query): Promise<void> {
-  const call = { method: "DELETE", target: withQuery(base, of), copies: "harmless" } as const;
-  await session.sendUntilCertain(call);
+/**
+ * Ends what the cluster may have, until the outcome is certain: an arrival by its number, or a place inside. No other
+ * arrival has the place, because the owner is unique.
+ */
+async function withdraw({ session, base, unuse }: BarrierPlace, ...queries: readonly Query[]): Promise<void> {
+  for (const query of queries) {
+    const call = { method: "DELETE", target: withQuery(base, query), copies: "harmless" } as const;
+    await session.sendUntilCertain(call);
+  }
   unuse();
 }
