@@ -73,8 +73,9 @@ export async function fenced<C extends PgConnection, T>(connection: C, resource:
 
 /** Raises the mark inside a transaction of the caller. It must be the first statement: earlier reads are not protected. */
 export async function raiseMark(connection: PgConnection, resource: string, hold: FencedHold): Promise<void> {
-  const isShared = hold.mode === "shared" || hold.slots.length > 0;
-  const floor = isShared ? hold.minValidToken : hold.token;
+  // Other holders may be present, so their older tokens stay valid down to the floor.
+  const isAlone = hold.mode === "exclusive" && hold.slots.length === 0;
+  const floor = isAlone ? hold.token : hold.minValidToken;
   try {
     await connection.query(RAISE, [resource, hold.token, floor, hold.session]);
   } catch (error) {
