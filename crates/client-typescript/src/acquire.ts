@@ -53,7 +53,7 @@ async function acquireUntil(sessions: Sessions, request: LockRequest, until: num
     } catch (error) {
       if (!(error instanceof LostError)) throw error;
       // The session ended while it was idle, or while the entry was queued. The caller held nothing.
-      const mayTryAgain = sessions.isOwn && (tries < FRESH_SESSIONS_MAX || monotonic() < until);
+      const mayTryAgain = sessions.mayReplace && (tries < FRESH_SESSIONS_MAX || monotonic() < until);
       if (mayTryAgain) continue;
       if (error.lossCause === "not-renewed") throw new UnavailableError(error.reason ?? "no renewal was answered");
       throw error;

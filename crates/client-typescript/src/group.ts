@@ -75,7 +75,7 @@ export class Membership {
         if (!(error instanceof LostError)) throw error;
         // The session ended while it was idle, so the call was not executed.
         session.end({ cause: "session-ended" });
-        if (isLast || !sessions.isOwn) throw error;
+        if (isLast || !sessions.mayReplace) throw error;
       }
     }
   }

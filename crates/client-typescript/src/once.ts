@@ -19,7 +19,7 @@ export async function sendOnce(sessions: Sessions, call: Omit<Call, "copies">): 
       if (!(error instanceof LostError)) throw error;
       // The session ended while it was idle, so the call was not executed.
       session.end({ cause: "session-ended" });
-      if (isLast || !sessions.isOwn) throw error;
+      if (isLast || !sessions.mayReplace) throw error;
     } finally {
       unuse();
     }

@@ -4,6 +4,7 @@
  * The client replaces a generated session that has ended. It never replaces a session that the caller named, because the
  * caller must see its end. Bounds: `SESSIONS_MAX` times-to-live.
  */
+import { setMaxListeners } from "node:events";
 import type { Calls } from "./calls.js";
 import { apiDuration } from "./duration.js";
 import { InvalidArgumentError, LostError, OutcomeUnknownError, UnavailableError } from "./errors.js";
@@ -26,22 +27,35 @@ export interface SessionNaming {
 export class Sessions {
   /** By time-to-live. */
   readonly #open = new Map<number | undefined, Promise<Session>>();
-  #isClosed = false;
+  readonly #closing = new AbortController();
 
   constructor(
     readonly calls: Calls,
     readonly naming: SessionNaming,
     readonly renewals: Renewals,
     readonly metrics: Metrics,
-  ) {}
+  ) {
+    // Every wait without a session listens.
+    setMaxListeners(0, this.#closing.signal);
+  }
 
-  get isOwn(): boolean {
+  /** Aborted with the `LostError` of waiting calls when the client closes. */
+  get closing(): AbortSignal {
+    return this.#closing.signal;
+  }
+
+  get #isOwn(): boolean {
     return this.naming.session === undefined;
+  }
+
+  /** Whether the client may replace a session that has ended. */
+  get mayReplace(): boolean {
+    return this.#isOwn && !this.closing.aborted;
   }
 
   /** Returns the live session for this time-to-live; opens it if necessary. Concurrent callers share it. */
   async live(ttl: number | undefined): Promise<Session> {
-    if (this.#isClosed) throw new InvalidArgumentError("the client is closed");
+    if (this.closing.aborted) throw new InvalidArgumentError("the client is closed");
     const wanted = this.#checkedTtl(ttl);
     const present = this.#open.get(wanted);
     if (present !== undefined) {
@@ -51,7 +65,7 @@ export class Sessions {
       session.check();
       const loss = session.loss();
       // An open call would begin another session under the name that the caller chose.
-      if (!this.isOwn && loss !== undefined) throw new LostError(loss);
+      if (!this.#isOwn && loss !== undefined) throw new LostError(loss);
     }
     const opening = this.#openSession(wanted);
     this.#open.set(wanted, opening);
@@ -63,7 +77,7 @@ export class Sessions {
 
   /** Closes generated sessions. For a named session, waits until the locks of released guards are released. */
   async close(): Promise<void> {
-    this.#isClosed = true;
+    this.#closing.abort(new LostError({ cause: "session-ended" }));
     const opening = [...this.#open.values()];
     this.#open.clear();
     const sessions = (await Promise.allSettled(opening)).flatMap((result) => (result.status === "fulfilled" ? [result.value] : []));
@@ -72,7 +86,7 @@ export class Sessions {
   }
 
   async #closeOne(session: Session): Promise<void> {
-    if (!this.isOwn) await session.leave();
+    if (!this.#isOwn) await session.leave();
     else if (session.loss() === undefined) await session.closeOwn();
   }
 
@@ -82,7 +96,7 @@ export class Sessions {
     }
     await this.renewals.ready();
     const name = this.naming.session ?? `${this.naming.prefix}-${randomName()}`;
-    const settings = { name, isOwn: this.isOwn, ttl: ttl === undefined ? undefined : apiDuration(ttl), labels: this.naming.labels };
+    const settings = { name, isOwn: this.#isOwn, ttl: ttl === undefined ? undefined : apiDuration(ttl), labels: this.naming.labels };
     return await Session.open(this.calls, settings, this.renewals, this.metrics).catch((error: unknown) => {
       // A session without a lock has no effect and ends by itself, so the call of the caller was certainly not executed.
       throw error instanceof OutcomeUnknownError ? new UnavailableError(error.reason) : error;
@@ -90,7 +104,7 @@ export class Sessions {
   }
 
   #checkedTtl(ttl: number | undefined): number | undefined {
-    if (!this.isOwn && ttl !== undefined && ttl !== this.naming.ttl) {
+    if (!this.#isOwn && ttl !== undefined && ttl !== this.naming.ttl) {
       throw new InvalidArgumentError("ttl: set the time-to-live of a named session on the client, not on a lock");
     }
     return ttl ?? this.naming.ttl;

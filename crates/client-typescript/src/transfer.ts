@@ -89,7 +89,7 @@ export async function receive(sessions: Sessions, lock: string, options: Receive
   try {
     for (;;) {
       request.signal?.throwIfAborted();
-      const body = lockBody(await sessions.calls.answer(get(namedPath("locks", lock)), request.signal));
+      const body = lockBody(await session.wait((stop) => session.calls.answer(get(namedPath("locks", lock)), stop), request.signal));
       const token = tokenOf(body, session, request.owner);
       if (token !== undefined) {
         if ([...session.entries].some((entry) => entry.covers(lock) && entry.owner === request.owner)) {

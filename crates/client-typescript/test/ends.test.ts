@@ -1,0 +1,114 @@
+/** Calls that end early or late: what they leave in the cluster, and in the client. A local server plays the node. */
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { test } from "node:test";
+import { Client, LostError } from "holdfast";
+import { raiseMark } from "holdfast/pg";
+import { eventually } from "./cluster.js";
+
+const SESSION = { session: "s", incarnation: 7, expires_in_ms: 30_000, holds: [] };
+
+function grant(more: object = {}) {
+  return { lock: "a", mode: "exclusive", token: 5, min_valid_token: 5, session: "s", waited_ms: 0, expires_in_ms: 30_000, ...more };
+}
+
+/** Answers a request; undefined leaves it without an answer. */
+type Answer = (method: string, url: string) => object | undefined;
+
+/** Runs a test with a client of a node that answers as `answer`. `sent` has the method and the target of each request. */
+async function withNode(answer: Answer, run: (client: Client, sent: readonly string[]) => Promise<void>): Promise<void> {
+  const sent: string[] = [];
+  const server = createServer((request: IncomingMessage, response: ServerResponse) => {
+    const { method = "", url = "" } = request;
+    if (url.includes("/keepalive")) return;
+    sent.push(`${method} ${url}`);
+    const body = url.startsWith("/v1/sessions/") ? SESSION : answer(method, url);
+    if (body !== undefined) response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(body));
+  }).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const client = new Client({ addresses: [`127.0.0.1:${(server.address() as AddressInfo).port}`] });
+  try {
+    await run(client, sent);
+  } finally {
+    await client.close();
+    server.closeAllConnections();
+    server.close();
+  }
+}
+
+test("closing the client ends each wait with a LostError", async () => {
+  await withNode(() => undefined, async (client, sent) => {
+    const waits = [
+      client.lock("a"),
+      client.lockMany(["a", "b"]),
+      client.election("e").campaign("x"),
+      client.barrier("b", 2).wait(),
+      client.receiveTransfer("a"),
+      client.latch("l").wait(),
+    ];
+    const results = Promise.allSettled(waits);
+    await eventually(() => sent.filter((request) => !request.includes("/sessions/")).length === waits.length, "every wait");
+    await client.close();
+    for (const result of await results) {
+      assert.ok(result.status === "rejected" && result.reason instanceof LostError, String(result.status === "rejected" && result.reason));
+    }
+  });
+});
+
+test("a late answer of an upgrade does not restore a released hold", async () => {
+  let released: Promise<void> | undefined;
+  let guard: Awaited<ReturnType<Client["lock"]>> | undefined;
+  const answer: Answer = (method, url) => {
+    if (method === "DELETE") return {};
+    if (!url.includes("change=")) return grant({ mode: "upgradable" });
+    released = guard?.release();
+    return grant({ token: 6 });
+  };
+  await withNode(answer, async (client) => {
+    guard = await client.lock("a", { mode: "upgradable" });
+    await assert.rejects(guard.upgrade(), LostError);
+    await released;
+    assert.equal(guard.lost?.lossCause, "released-elsewhere");
+  });
+});
+
+test("an arrival that is cancelled leaves no place inside a double barrier", async () => {
+  await withNode((method) => (method === "DELETE" ? {} : undefined), async (client, sent) => {
+    const stop = new AbortController();
+    const entering = client.doubleBarrier("b", 2).enter({ signal: stop.signal });
+    await eventually(() => sent.some((request) => request.startsWith("PUT /v1/double-barriers/")), "the arrival");
+    stop.abort();
+    await assert.rejects(entering);
+    const deletes = () => sent.filter((request) => request.startsWith("DELETE"));
+    await eventually(() => deletes().length === 2, "both calls");
+    const [waiting = "", inside = ""] = deletes();
+    assert.ok(waiting.startsWith(`${inside}&request=`) && inside.includes("&owner=a-"), deletes().join(" "));
+  });
+});
+
+test("a leave that is cancelled still leaves the double barrier", async () => {
+  const answer: Answer = (method, url) => (method === "PUT" ? { index: 0, parties: 1, generation: 4 } : url.includes("wait=") ? undefined : {});
+  await withNode(answer, async (client, sent) => {
+    const place = await client.doubleBarrier("b", 1).enter();
+    const stop = new AbortController();
+    const leaving = place.leave({ signal: stop.signal, wait: "1m" });
+    const deletes = () => sent.filter((request) => request.startsWith("DELETE"));
+    await eventually(() => deletes().length === 1, "the leave");
+    stop.abort();
+    await assert.rejects(leaving);
+    await eventually(() => deletes().length === 2, "the call without a wait");
+    assert.ok(deletes()[1]?.endsWith("&generation=4"), deletes()[1]);
+  });
+});
+
+test("only a holder that is alone raises the mark of a store to its token", async () => {
+  const floors: unknown[] = [];
+  const connection = { query: async (_: string, values: unknown[] = []) => void floors.push(values[2]) };
+  const hold = { token: 9, minValidToken: 3, session: "s", slots: [], lost: undefined };
+  for (const other of [{ mode: "exclusive" }, { mode: "shared" }, { mode: "upgradable" }, { mode: "exclusive", slots: [0] }]) {
+    await raiseMark(connection, "orders", { ...hold, ...other });
+  }
+  assert.deepEqual(floors, [9, 3, 3, 3]);
+});
