@@ -2,8 +2,7 @@
 
 /// A body that a program reads from a reply.
 ///
-/// Its parser is compiled once, in this crate; a generic one would be compiled again in every crate that reads the body. A type of
-/// your own implements it with one line: `serde_json::from_slice(json)`.
+/// Its parser is compiled once, in this crate. A type of your own implements it with one line: `serde_json::from_slice(json)`.
 pub trait JsonBody: Sized {
     /// Parses the whole of `json`.
     ///
