@@ -1,7 +1,7 @@
 //! Which changes a watcher receives: those that its filter selects, of paths that it may see.
 
 use holdfast_machine::Machine;
-use holdfast_types::{AccessList, Identity, Perms, Rejection, TreeRejection, ZnodePath};
+use holdfast_types::{Identity, Rejection, TreeRejection, ZnodePath};
 
 /// The watched nodes. The path of a lock is its directory, `/locks/<name>`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,17 +84,10 @@ pub(crate) fn is_visible(machine: &Machine, path: &ZnodePath, identities: &[Iden
     false
 }
 
-/// Returns whether the identities may see a change: they may read the znode, could read it when it was deleted, or may read
-/// its directory. `deleted` is the access list of a deleted znode.
-pub(super) fn is_change_visible(
-    machine: &Machine,
-    path: &ZnodePath,
-    deleted: Option<Option<&AccessList>>,
-    identities: &[Identity],
-) -> bool {
-    deleted.is_some_and(|acl| acl.is_none_or(|acl| acl.allows(Perms::READ, identities)))
-        || machine.get(path, identities).is_ok()
-        || path.parent().is_some_and(|directory| machine.get(&directory, identities).is_ok())
+/// Returns whether the identities may see that a path exists now or existed: they may read the znode, or its directory.
+pub(super) fn may_be_listed(machine: &Machine, path: &ZnodePath, identities: &[Identity]) -> bool {
+    let may_read = |path: &ZnodePath| machine.get(path, identities).is_ok();
+    may_read(path) || path.parent().is_some_and(|directory| may_read(&directory))
 }
 
 #[cfg(test)]

@@ -5,10 +5,10 @@ use std::fmt;
 use std::time::Instant;
 
 use holdfast_machine::{ActorRights, Machine};
-use holdfast_types::{Rejection, Revision, Right};
+use holdfast_types::{Perms, Rejection, Revision, Right};
 
 use super::change_log::{ReadChanges, WatchItem, WatchedItem, WatcherHandle, ZnodeChangeKind};
-use super::filter::{WatchFilter, is_change_visible};
+use super::filter::{WatchFilter, may_be_listed};
 use crate::auth::authorization::{CredentialWatch, allows, credential_ended};
 use crate::failure::Failure;
 use crate::service::Service;
@@ -81,10 +81,11 @@ impl Service {
     fn shows(&self, machine: &Machine, rights: Option<ActorRights<'_>>, item: &WatchItem) -> bool {
         match item {
             WatchItem::Change { path, kind, deleted_acl, .. } => {
-                let deleted = (*kind == ZnodeChangeKind::Deleted).then_some(deleted_acl.as_deref());
                 let identities = self.identities_on(machine, path);
+                let was_readable = *kind == ZnodeChangeKind::Deleted
+                    && deleted_acl.as_ref().is_none_or(|acl| acl.allows(Perms::READ, &identities));
                 allows(rights, Right::TreeRead, path.as_str())
-                    && is_change_visible(machine, path, deleted, &identities)
+                    && (was_readable || may_be_listed(machine, path, &identities))
             }
             WatchItem::Hold(notice) => allows(rights, Right::LockRead, notice.lock.as_str()),
             WatchItem::Bookmark { .. }
