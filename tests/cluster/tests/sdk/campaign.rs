@@ -55,6 +55,8 @@ struct Trial {
     holder: Program,
     token: u64,
     next: JoinHandle<Next>,
+    /// The next one was granted before the fault: a busy machine can delay the renewals of a holder for too long.
+    was_lost: bool,
 }
 
 /// The outcome of a trial.
@@ -133,7 +135,7 @@ impl Trial {
             next.lock_state(&name).await.is_ok_and(|lock| lock.waiters == 1)
         })
         .await;
-        Self { kind, ttl, file, holder, token, next: taking }
+        Self { kind, ttl, file, holder, token, next: taking, was_lost: false }
     }
 
     /// Completes the trial after the fault.
@@ -153,7 +155,12 @@ impl Trial {
         } else if ending == Ending::Lost {
             // The last renewal may be up to a third of the TTL before the kill.
             let early = struck.elapsed() + self.ttl / 3 + Duration::from_millis(100) < self.ttl;
-            assert!(!early, "{}: {:?} after the kill", self.kind, struck.elapsed());
+            assert!(
+                self.was_lost || !early,
+                "{}: {:?} after the kill",
+                self.kind,
+                struck.elapsed()
+            );
         }
         self.compare(fault, next.token());
         next.release().await.expect("given back");
@@ -201,7 +208,7 @@ impl Trial {
 }
 
 /// Injects the faults of this round; returns the node that needs a restart.
-async fn strike(cluster: &Cluster, fault: InjectedFault, trials: &[Trial]) -> Option<u64> {
+async fn strike(cluster: &Cluster, fault: InjectedFault, trials: &mut [Trial]) -> Option<u64> {
     let leader = cluster.wait_ready().await;
     if let Some(strike) = fault.holder {
         let signal = match strike {
@@ -209,6 +216,7 @@ async fn strike(cluster: &Cluster, fault: InjectedFault, trials: &[Trial]) -> Op
             Strike::Stop => Signal::SIGSTOP,
         };
         for trial in trials {
+            trial.was_lost = trial.next.is_finished();
             trial.holder.signal(signal);
         }
     }
@@ -244,8 +252,8 @@ async fn round(
         let file = cluster.dir().join(format!("{number}-{turn}"));
         beginning.push(Trial::begin(nodes, next, lock, file, turn));
     }
-    let trials = join_all(beginning).await;
-    let struck = strike(cluster, fault, &trials).await;
+    let mut trials = join_all(beginning).await;
+    let struck = strike(cluster, fault, &mut trials).await;
     let endings = join_all(trials.into_iter().map(|trial| trial.judge(fault))).await;
     if let Some(node) = struck {
         mend(cluster, fault, node).await;
