@@ -29,6 +29,9 @@ use super::watch_table::FiredChange;
 use super::watch_table::{FiredWatch, StreamNumber, WatchFlags, WatchTable};
 use crate::failure::{Failure, session_ended};
 
+/// The number of paths of ended streams that each change of a znode sweeps, because `apply` waits meanwhile.
+const SWEPT_PATHS: usize = 64;
+
 /// A session, and this connection's attachment to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attachment {
@@ -86,8 +89,8 @@ pub(crate) struct StreamRegistry {
 #[derive(Debug)]
 pub(crate) struct Streams {
     pub(crate) registry: Mutex<StreamRegistry>,
-    /// The number of watches of all streams: `apply` skips the registry while it is zero. It grows only while the
-    /// machine is locked.
+    /// The number of paths with watches: `apply` skips the registry while it is zero. It grows only while the machine is
+    /// locked.
     armed: AtomicUsize,
     /// The number of streams: `apply` skips ended sessions while it is zero. It grows only while the machine is
     /// locked.
@@ -228,6 +231,7 @@ impl Streams {
         for fired in registry.table.fire(kind, path) {
             registry.notify(machine, revision, fired, deleted_acl);
         }
+        registry.table.sweep(SWEPT_PATHS);
         self.count(&registry);
     }
 
@@ -261,7 +265,7 @@ impl Streams {
     }
 
     fn count(&self, registry: &StreamRegistry) {
-        self.armed.store(registry.table.len(), Ordering::Relaxed);
+        self.armed.store(registry.table.paths(), Ordering::Relaxed);
         self.live.store(registry.streams.len(), Ordering::Relaxed);
     }
 }

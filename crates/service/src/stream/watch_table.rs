@@ -87,11 +87,14 @@ pub(crate) struct FiredWatch {
 #[derive(Debug, Default)]
 pub(crate) struct WatchTable {
     by_path: HashMap<ZnodePath, BTreeMap<StreamNumber, WatchFlags>>,
-    /// Invariant: the paths at which `by_path` has watches of the stream, and the number of these watches.
+    /// The streams that have not ended. Invariant: the paths at which `by_path` has watches of the stream, and the number of
+    /// these watches.
     by_stream: BTreeMap<StreamNumber, (BTreeSet<ZnodePath>, usize)>,
     /// Entries of `by_path` with a recursive watch: ancestors are skipped while it is zero.
     recursive: usize,
     watches: usize,
+    /// The paths at which `by_path` still has watches of streams that have ended.
+    ended: Vec<(StreamNumber, BTreeSet<ZnodePath>)>,
 }
 
 impl WatchTable {
@@ -144,11 +147,26 @@ impl WatchTable {
         old.meets(WatchFlags::of_kind(kind))
     }
 
+    /// Ends the watches of a stream at once, however many it has. [`WatchTable::sweep`] frees their memory.
     pub(crate) fn forget(&mut self, stream: StreamNumber) {
-        let paths: Vec<_> = self.paths_of(stream).cloned().collect();
-        for path in paths {
-            let old = self.arms(stream, &path);
-            self.put(stream, &path, old, WatchFlags::default());
+        if let Some((paths, watches)) = self.by_stream.remove(&stream) {
+            self.watches -= watches;
+            self.ended.push((stream, paths));
+        }
+    }
+
+    /// Frees the memory of at most `max` paths of ended streams.
+    pub(crate) fn sweep(&mut self, max: usize) {
+        for _ in 0..max {
+            let Some((stream, paths)) = self.ended.last_mut() else { return };
+            let (stream, path) = (*stream, paths.pop_last());
+            let Some(path) = path else {
+                self.ended.pop();
+                continue;
+            };
+            let arms = self.arms(stream, &path);
+            self.recursive -= usize::from(arms.meets(WatchFlags::RECURSIVE));
+            self.take_out(stream, &path);
         }
     }
 
@@ -231,7 +249,8 @@ impl WatchTable {
 
     fn concerned(&self, path: &str, arms: WatchFlags) -> BTreeSet<StreamNumber> {
         let streams = self.by_path.get(path).into_iter().flatten();
-        streams.filter(|(_, found)| found.meets(arms)).map(|(stream, _)| *stream).collect()
+        let armed = streams.filter(|(_, found)| found.meets(arms)).map(|(stream, _)| *stream);
+        armed.filter(|stream| self.by_stream.contains_key(stream)).collect()
     }
 
     /// Returns streams with a recursive watch above the path and no firing watch at it.
@@ -254,7 +273,7 @@ impl WatchTable {
         let Some(streams) = self.by_path.get(path) else { return };
         let armed: Vec<_> = streams
             .iter()
-            .filter(|(_, arms)| arms.meets(once))
+            .filter(|(stream, arms)| arms.meets(once) && self.by_stream.contains_key(stream))
             .map(|(stream, arms)| (*stream, *arms))
             .collect();
         for (stream, arms) in armed {
