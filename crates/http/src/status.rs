@@ -22,8 +22,8 @@ use holdfast_api::{
 };
 use holdfast_service::Failure;
 use holdfast_types::{
-    Bound, Cooldown, CooldownCause, HolderView, LockName, LockRejection, LockView, Rejection,
-    Revision, Seal, SessionName, SessionRejection, Stamp, TreeRejection,
+    Bound, Cooldown, CooldownCause, HolderView, LockName, LockRejection, LockView, LossCause,
+    Rejection, Revision, Seal, SessionName, SessionRejection, Stamp, TreeRejection,
 };
 
 /// The problem that the client receives.
@@ -122,13 +122,7 @@ pub(crate) fn of_failure(failure: Failure, context: &ErrorContext<'_>) -> HttpEr
     match failure {
         Failure::Rejected(rejection) => of_rejection(rejection, context),
         Failure::WaitTimeout { lock, waited, removed } => {
-            let mut problem = wait_timeout(*lock, waited, context);
-            if let Some(cause) = removed {
-                problem.detail =
-                    format!("the cluster ended the wait before its time: {}", cause.as_str())
-                        .into();
-            }
-            problem
+            wait_timeout(*lock, waited, removed, context)
         }
         Failure::NotYet { what, waited } => recipe::not_yet(what, waited),
         Failure::WaitTooLong { max } => {
@@ -464,13 +458,23 @@ fn in_cooldown(cooldown: Cooldown, waiters: u32, context: &ErrorContext<'_>) -> 
     Box::new(Problem::new(ErrorCode::LockInCooldown, detail).hint(hint).facts(facts))
 }
 
-fn wait_timeout(lock: LockView, waited: Duration, context: &ErrorContext<'_>) -> HttpError {
+/// `removed` is the cause if the cluster ended the wait before its time.
+fn wait_timeout(
+    lock: LockView,
+    waited: Duration,
+    removed: Option<LossCause>,
+    context: &ErrorContext<'_>,
+) -> HttpError {
     let waiters = lock.waiters_total;
     let mut problem =
         busy(ErrorCode::WaitTimeout, lock.holders.into_iter().next(), waiters, context);
     // For a sharded lock, the shard that the call waited for.
     problem.facts.lock = context.lock.map(|_| lock.lock);
     problem.facts.waited_ms = Some(holdfast_types::millis(waited));
+    if let Some(cause) = removed {
+        problem.detail =
+            format!("the cluster ended the wait before its time: {}", cause.as_str()).into();
+    }
     problem
 }
 
