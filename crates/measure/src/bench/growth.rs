@@ -26,7 +26,7 @@ use crate::statistics::Spread;
 const TTL: Duration = Duration::from_hours(24);
 /// The number of clients in all curves but the first.
 const CLIENTS_ELSEWHERE: u32 = 64;
-const CLIENTS: [u32; 10] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
+const CLIENTS: [u32; 11] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024];
 /// Up to 90 % of the default limit of sessions.
 const HELD: [u32; 6] = [0, 100, 1_000, 10_000, 100_000, 900_000];
 const WAITERS: [u32; 5] = [1, 10, 100, 1_000, 10_000];

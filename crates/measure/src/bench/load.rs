@@ -103,7 +103,7 @@ pub(super) struct LoadReport {
     locks: LockChoice,
     clients: u32,
     seconds: f64,
-    cycles: u64,
+    pub(super) cycles: u64,
     pub(super) cycles_per_second: f64,
     #[serde(flatten)]
     pub(super) times: Quantiles,

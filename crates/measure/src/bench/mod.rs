@@ -13,6 +13,7 @@ mod footprint;
 mod growth;
 mod load;
 mod namespaces;
+mod node_stages;
 mod processor_time;
 mod report;
 mod requests;

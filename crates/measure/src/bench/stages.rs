@@ -1,7 +1,8 @@
 //! `measure stages`: the instructions of one cycle, an acquire and a release, in each stage alone.
 //!
-//! A stage is a loop of cycles in a separate process. callgrind runs it with two numbers of cycles, and the difference is
-//! the cost of a cycle without that of the process. Instructions depend neither on the hour nor on other programs.
+//! A stage of the caller is a loop of cycles in a separate process. callgrind runs it with two numbers of cycles, and the
+//! difference is the cost of a cycle without that of the process. The stages of the node are in `node_stages.rs`.
+//! Instructions depend neither on the hour nor on other programs.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -16,6 +17,7 @@ use tokio::process::Command;
 
 use super::access::Access;
 use super::connection::HttpConnection;
+use super::node_stages;
 use super::requests::{Requests, run_name};
 use super::target::OwnCluster;
 
@@ -31,6 +33,9 @@ pub struct StagesArgs {
     /// The number of counted cycles.
     #[arg(long, default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     cycles: u32,
+    /// The time in which a node below callgrind is counted, seconds; 0 leaves its stages out.
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(0..=3_600))]
+    node_seconds: u64,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -64,8 +69,16 @@ impl MeasuredStage {
 struct StageRow {
     stage: String,
     instructions: u64,
-    /// In times of the first stage.
+    /// In times of the bare calls.
     ratio: f64,
+}
+
+impl StageRow {
+    /// `first` has the instructions of the bare calls.
+    fn new(stage: String, instructions: u64, first: u64) -> Self {
+        let number = crate::statistics::number;
+        Self { stage, instructions, ratio: number(instructions) / number(first.max(1)) }
+    }
 }
 
 /// # Errors
@@ -91,9 +104,15 @@ async fn rows(args: &StagesArgs, endpoints: &[String]) -> Result<Vec<StageRow>, 
         let many = count(*stage, endpoints, CYCLES_FEW + args.cycles).await?;
         let instructions = many.saturating_sub(few) / u64::from(args.cycles);
         let first = rows.first().map_or(instructions, |first| first.instructions);
-        let ratio =
-            crate::statistics::number(instructions) / crate::statistics::number(first.max(1));
-        rows.push(StageRow { stage: stage.name(), instructions, ratio });
+        rows.push(StageRow::new(stage.name(), instructions, first));
+    }
+    if args.node_seconds > 0 {
+        let first = rows.first().map_or(1, |first| first.instructions);
+        let node = node_stages::count(args.node_seconds).await?;
+        let all = node.iter().map(|(_, instructions)| instructions).sum();
+        let node = node.into_iter().map(|(name, cost)| (format!("leader, {name}"), cost));
+        let node = [("leader".to_owned(), all)].into_iter().chain(node);
+        rows.extend(node.map(|(name, instructions)| StageRow::new(name, instructions, first)));
     }
     Ok(rows)
 }

@@ -1,5 +1,7 @@
 //! The measured nodes: given addresses, or a cluster that the run starts and removes.
 
+use std::time::Duration;
+
 use holdfast_cli::dev::{DevCluster, DevDataDir, Layout, START_TIMEOUT};
 use holdfast_cli::output::write_stderr;
 
@@ -33,11 +35,20 @@ impl OwnCluster {
         nodes: u64,
         plan: impl FnOnce(Layout) -> Layout,
     ) -> Result<Self, String> {
+        Self::start_within(START_TIMEOUT, nodes, plan).await
+    }
+
+    /// Like `start_as`, with another bound of the time until the cluster is ready.
+    pub(super) async fn start_within(
+        timeout: Duration,
+        nodes: u64,
+        plan: impl FnOnce(Layout) -> Layout,
+    ) -> Result<Self, String> {
         let data = DevDataDir::open(None)?;
         let layout = free_layout(&data, nodes)?;
         let layout = plan(layout.with_program(&holdfast_program()?));
         let mut cluster = DevCluster::start(layout)?;
-        let ready = cluster.wait_ready(START_TIMEOUT).await;
+        let ready = cluster.wait_ready(timeout).await;
         let mut own = Self { cluster, data };
         match ready {
             Ok(_) => Ok(own),
