@@ -34,23 +34,23 @@ pub fn unescape_query(text: &str) -> Result<Cow<'_, str>, EscapeError> {
 }
 
 /// Encodes a name for a path; `/` stays.
-pub fn escape_path(text: &str) -> String {
+pub fn escape_path(text: &str) -> Cow<'_, str> {
     escape(text, b"/")
 }
 
 /// Encodes a key or a value for a query.
-pub fn escape_query(text: &str) -> String {
+pub fn escape_query(text: &str) -> Cow<'_, str> {
     escape(text, b"")
 }
 
-fn escape(text: &str, keep: &[u8]) -> String {
+fn escape<'a>(text: &'a str, keep: &[u8]) -> Cow<'a, str> {
     const HEX: [char; 16] =
         ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'A', 'B', 'C', 'D', 'E', 'F'];
     let is_plain =
         |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~".contains(byte) || keep.contains(byte);
     // Most names need no escape.
     if text.as_bytes().iter().all(is_plain) {
-        return text.to_owned();
+        return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -60,7 +60,7 @@ fn escape(text: &str, keep: &[u8]) -> String {
             out.extend(['%', HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
         }
     }
-    out
+    Cow::Owned(out)
 }
 
 fn unescape(text: &str, plus_is_space: bool) -> Result<Cow<'_, str>, EscapeError> {

@@ -4,6 +4,9 @@ use holdfast_types::Labels;
 
 use crate::{Absent, Param, ParamValue, escape_query};
 
+/// Most queries of an acquire or a release are shorter.
+const CAPACITY: usize = 192;
+
 /// A builder of the query string of one call.
 #[derive(Clone, Debug, Default)]
 pub struct Query(String);
@@ -51,11 +54,13 @@ impl Query {
 
     /// The request target: the path and this query.
     pub fn target(&self, path: &str) -> String {
-        if self.0.is_empty() { path.to_owned() } else { format!("{path}?{}", self.0) }
+        if self.0.is_empty() { path.to_owned() } else { [path, "?", &self.0].concat() }
     }
 
     fn pair(&mut self, key: &str, value: &str) {
-        if !self.0.is_empty() {
+        if self.0.is_empty() {
+            self.0.reserve(CAPACITY);
+        } else {
             self.0.push('&');
         }
         self.0.push_str(key);

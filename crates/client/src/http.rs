@@ -3,8 +3,13 @@
 //! The client, the command line and the tests share [`HttpClient`]. It follows no redirect and uses no proxy, because
 //! both would hide which node answered. Every request has a timeout, so no call waits without a bound.
 
+mod address;
+mod body;
 mod connection;
+mod head;
+mod input;
 mod pool;
+mod request;
 mod tls;
 
 use std::collections::HashMap;
@@ -12,12 +17,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use bytes::Bytes;
 use holdfast_api::{JsonBody, Problem};
-use http_body_util::Full;
-use hyper::Request;
-use hyper::body::Incoming;
-use hyper::header::{AUTHORIZATION, HOST, HeaderMap, HeaderName, HeaderValue};
 use thiserror::Error;
 use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsConnector;
@@ -26,43 +26,10 @@ use crate::calls::access_token::AccessToken;
 use crate::http::connection::Connection;
 use crate::http::pool::Pool;
 
-pub use hyper::{Method, StatusCode, Uri};
-
-/// An error in the address of a node.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum EndpointError {
-    /// The list of addresses is empty.
-    #[error("no node address is given: name at least one, such as 127.0.0.1:7400")]
-    None,
-    /// The text is not an address.
-    #[error(
-        "{text:?} is not a node address: write host:port, such as 127.0.0.1:7400, or http://host:port, and separate several \
-         by commas"
-    )]
-    Malformed {
-        /// The text as given.
-        text: String,
-    },
-    /// The text has an IPv6 address without brackets.
-    #[error(
-        "{text:?} is not a node address: put the IPv6 address into brackets, such as [::1]:7400"
-    )]
-    Ipv6WithoutBrackets {
-        /// The text as given.
-        text: String,
-    },
-    /// The text names a protocol other than HTTP.
-    #[error(
-        "{text:?} uses an unsupported protocol: write host:port, http://host:port or https://host:port"
-    )]
-    Scheme {
-        /// The text as given.
-        text: String,
-    },
-    /// The HTTP library could not be set up.
-    #[error("cannot set up HTTP: {0}")]
-    Setup(String),
-}
+pub use self::address::{EndpointError, Scheme, base_url};
+pub use self::head::Headers;
+pub use self::request::HttpRequest;
+pub use http::{Method, StatusCode, Uri};
 
 /// The certificates of a client that calls nodes with TLS. The default is the CAs of the system, and no certificate.
 #[derive(Clone, Default)]
@@ -105,48 +72,18 @@ impl fmt::Debug for HttpClient {
     }
 }
 
-/// The scheme of an address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scheme {
-    Http,
-    Https,
-}
-
-impl Scheme {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Http => "http",
-            Self::Https => "https",
-        }
-    }
-}
-
-/// One request to one node.
-#[derive(Clone, Debug)]
-pub struct HttpRequest {
-    pub method: Method,
-    pub url: String,
-    /// Names and values.
-    pub headers: Vec<(String, String)>,
-    /// Empty for most calls.
-    pub body: Vec<u8>,
-    /// The time from sending the request to receiving the last byte of the answer.
-    pub timeout: Duration,
-}
-
 /// A complete answer.
 #[derive(Clone, Debug)]
 pub struct HttpResponse {
     pub status: StatusCode,
-    pub headers: HeaderMap,
+    pub headers: Headers,
     pub body: Vec<u8>,
 }
 
 /// An answer whose body is read in pieces. Dropping it closes the connection.
 pub struct StreamedAnswer {
     pub status: StatusCode,
-    pub headers: HeaderMap,
-    body: Incoming,
+    pub headers: Headers,
     connection: Connection,
 }
 
@@ -162,9 +99,10 @@ impl StreamedAnswer {
     ///
     /// # Errors
     /// [`SendError`] if the connection ended before the body.
-    pub async fn next(&mut self) -> Result<Option<Bytes>, SendError> {
-        let next = self.connection.next(&mut self.body).await;
-        next.map_err(|error| SendError::may_be_done(reason_of(&error)))
+    pub async fn next(&mut self) -> Result<Option<Vec<u8>>, SendError> {
+        let mut bytes = Vec::new();
+        self.connection.next(&mut bytes).await?;
+        Ok(Some(bytes).filter(|bytes| !bytes.is_empty()))
     }
 
     /// Returns the rest of the body.
@@ -172,11 +110,7 @@ impl StreamedAnswer {
     /// # Errors
     /// [`SendError`] if the connection ended before the body.
     pub async fn rest(&mut self) -> Result<Vec<u8>, SendError> {
-        let mut body = Vec::new();
-        while let Some(bytes) = self.next().await? {
-            body.extend_from_slice(&bytes);
-        }
-        Ok(body)
+        self.connection.rest().await
     }
 }
 
@@ -190,13 +124,6 @@ pub struct SendError {
     pub may_be_done: bool,
     /// Whether the timeout passed.
     pub timed_out: bool,
-}
-
-impl HttpRequest {
-    /// Creates a request without headers and body.
-    pub fn new(method: Method, url: impl Into<String>, timeout: Duration) -> Self {
-        Self { method, url: url.into(), headers: Vec::new(), body: Vec::new(), timeout }
-    }
 }
 
 impl HttpClient {
@@ -236,11 +163,14 @@ impl HttpClient {
     /// [`SendError`] if no complete answer arrived within the timeout.
     pub async fn send(&self, request: HttpRequest) -> Result<HttpResponse, SendError> {
         let until = Instant::now() + request.timeout;
-        let (mut answer, pool) = self.begin(request, until).await?;
-        let body = timeout_at(until, answer.rest()).await.map_err(|_| SendError::late(true))??;
-        let StreamedAnswer { status, headers, connection, .. } = answer;
-        pool.put(connection);
-        Ok(HttpResponse { status, headers, body })
+        let whole = async {
+            let (mut answer, pool) = self.begin(&request, until).await?;
+            let body = answer.rest().await?;
+            let StreamedAnswer { status, headers, connection } = answer;
+            pool.put(connection);
+            Ok(HttpResponse { status, headers, body })
+        };
+        timeout_at(until, whole).await.map_err(|_| SendError::late(true))?
     }
 
     /// Opens a stream. The timeout of the request bounds the time until the response headers; the stream itself has no
@@ -250,19 +180,20 @@ impl HttpClient {
     /// [`SendError`] if no response headers arrived within the timeout.
     pub async fn open_stream(&self, request: HttpRequest) -> Result<StreamedAnswer, SendError> {
         let until = Instant::now() + request.timeout;
-        self.begin(request, until).await.map(|(answer, _)| answer)
+        let begun = timeout_at(until, self.begin(&request, until)).await;
+        begun.map_err(|_| SendError::late(true))?.map(|(answer, _)| answer)
     }
 
-    /// Sends a request and waits for the head of its answer.
+    /// Sends a request and waits for the head of its answer. `until` bounds the time to connect.
     async fn begin(
         &self,
-        request: HttpRequest,
+        request: &HttpRequest,
         until: Instant,
     ) -> Result<(StreamedAnswer, Arc<Pool>), SendError> {
-        let (base, target) = split(&request.url);
+        let (base, target) = request.split_url();
         let pool = self.shared.pool(base)?;
-        let mut message = self.message(&pool.host, target, &request)?;
-        *message.body_mut() = Full::from(request.body);
+        let authorization = self.access_token.as_ref().and_then(AccessToken::header);
+        let bytes = request.to_bytes(&pool.host, target, authorization.as_deref())?;
         loop {
             let idle = pool.take();
             let was_idle = idle.is_some();
@@ -270,51 +201,15 @@ impl HttpClient {
                 Some(connection) => connection,
                 None => self.shared.open(&pool, until).await?,
             };
-            let sent = timeout_at(until, connection.send(message)).await;
-            match sent.map_err(|_| SendError::late(true))? {
-                Ok(answer) => {
-                    let (head, body) = answer.into_parts();
-                    let (status, headers) = (head.status, head.headers);
-                    return Ok((StreamedAnswer { status, headers, body, connection }, pool));
+            match connection.call(&request.method, &bytes).await {
+                Ok((status, headers)) => {
+                    return Ok((StreamedAnswer { status, headers, connection }, pool));
                 }
-                Err(mut error) => match error.take_message() {
-                    // The node had closed the idle connection.
-                    Some(unsent) if was_idle => message = unsent,
-                    Some(_) => return Err(SendError::not_done(reason_of(&error.into_error()))),
-                    None => return Err(SendError::may_be_done(reason_of(&error.into_error()))),
-                },
+                // The node had closed the idle connection.
+                Err(error) if was_idle && !error.may_be_done => {}
+                Err(error) => return Err(error),
             }
         }
-    }
-
-    /// The request without its body, as hyper sends it.
-    fn message(
-        &self,
-        host: &HeaderValue,
-        target: String,
-        request: &HttpRequest,
-    ) -> Result<Request<Full<Bytes>>, SendError> {
-        let invalid = |what: &str| SendError::not_done(format!("{what} cannot be sent by HTTP"));
-        let mut message = Request::new(Full::default());
-        *message.method_mut() = request.method.clone();
-        *message.uri_mut() =
-            Uri::from_maybe_shared(Bytes::from(target)).map_err(|_| invalid(&request.url))?;
-        let headers = message.headers_mut();
-        headers.insert(HOST, host.clone());
-        if let Some(token) = self.access_token.as_ref().and_then(AccessToken::header) {
-            let value = HeaderValue::try_from(token).map_err(|_| invalid("this access token"))?;
-            headers.insert(AUTHORIZATION, value);
-        }
-        for (name, value) in &request.headers {
-            let field = HeaderName::try_from(name).map_err(|_| invalid(name))?;
-            let value = HeaderValue::try_from(value).map_err(|_| invalid(name))?;
-            if field == AUTHORIZATION {
-                headers.insert(field, value);
-            } else {
-                headers.append(field, value);
-            }
-        }
-        Ok(message)
     }
 }
 
@@ -333,16 +228,6 @@ impl Pools {
         let until = until.min(Instant::now() + self.connect_timeout);
         timeout_at(until, pool.open()).await.map_err(|_| SendError::late(false))?
     }
-}
-
-/// Splits a URL into the address of the server, and the path with the query.
-fn split(url: &str) -> (&str, String) {
-    let url = url.split_once('#').map_or(url, |(url, _)| url);
-    let host = url.find("://").map_or(0, |at| at + 3);
-    let end = url[host..].find(['/', '?']).map_or(url.len(), |at| host + at);
-    let (base, target) = url.split_at(end);
-    let slash = if target.starts_with('/') { "" } else { "/" };
-    (base, format!("{slash}{target}"))
 }
 
 impl HttpResponse {
@@ -395,35 +280,6 @@ fn reason_of(error: &dyn std::error::Error) -> String {
     reason
 }
 
-/// Returns the base URL of a node, without a trailing slash. An address without a scheme gets `default`.
-///
-/// # Errors
-/// [`EndpointError`] if `text` is none of `host:port`, `http://host:port` and `https://host:port`.
-pub fn base_url(text: &str, default: Scheme) -> Result<String, EndpointError> {
-    let trimmed = text.trim().trim_end_matches('/');
-    let (scheme, address) = match trimmed.split_once("://") {
-        Some(("http", address)) => ("http", address),
-        Some(("https", address)) => ("https", address),
-        Some(_) => return Err(EndpointError::Scheme { text: text.to_owned() }),
-        None => (default.as_str(), trimmed),
-    };
-    let malformed = || EndpointError::Malformed { text: text.to_owned() };
-    let (host, port) = address.rsplit_once(':').ok_or_else(malformed)?;
-    let is_list = |c: char| c.is_whitespace() || c == ';';
-    if host.contains(':') && !host.starts_with('[') && !address.contains(is_list) {
-        return Err(EndpointError::Ipv6WithoutBrackets { text: text.to_owned() });
-    }
-    // Nor has a URL an IPv6 address with a zone.
-    let invalid =
-        |c: char| c.is_whitespace() || c.is_control() || matches!(c, '/' | '?' | '#' | '@' | '%');
-    if host.is_empty() || host.contains(invalid) || port.parse::<u16>().is_err() {
-        return Err(malformed());
-    }
-    let base = format!("{scheme}://{address}");
-    let is_url = base.parse::<Uri>().is_ok_and(|url| url.host().is_some());
-    is_url.then_some(base).ok_or_else(malformed)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -449,42 +305,6 @@ mod tests {
             assert_eq!(client.send(request).await.unwrap().body, b"ok");
             // Until the end of the connection has arrived.
             tokio::task::yield_now().await;
-        }
-    }
-
-    #[test]
-    fn addresses_become_urls() {
-        for text in ["127.0.0.1:7400", "http://127.0.0.1:7400", " http://127.0.0.1:7400/ "] {
-            assert_eq!(base_url(text, Scheme::Http).unwrap(), "http://127.0.0.1:7400");
-        }
-        assert_eq!(base_url("[::1]:7400", Scheme::Http).unwrap(), "http://[::1]:7400");
-        assert_eq!(base_url("a:1", Scheme::Https).unwrap(), "https://a:1");
-        assert_eq!(base_url("https://a:1", Scheme::Http).unwrap(), "https://a:1");
-    }
-
-    #[test]
-    fn a_malformed_address_is_rejected_with_the_form() {
-        for text in [
-            "",
-            "localhost",
-            "localhost:http",
-            ":7400",
-            "a/b:1",
-            "http://",
-            "a:1 b:2",
-            "a:1;b:2",
-            "[::1%lo]:1",
-            "[::1]",
-        ] {
-            assert!(
-                base_url(text, Scheme::Http).unwrap_err().to_string().contains("host:port"),
-                "{text}"
-            );
-        }
-        assert!(matches!(base_url("ftp://a:1", Scheme::Http), Err(EndpointError::Scheme { .. })));
-        for text in ["::1:8500", "http://::1:8500", "fe80::1", "2001:db8::7:7400"] {
-            let error = base_url(text, Scheme::Http).unwrap_err().to_string();
-            assert!(error.contains("put the IPv6 address into brackets"), "{text}: {error}");
         }
     }
 }

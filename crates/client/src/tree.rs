@@ -9,13 +9,12 @@ use holdfast_api::{
     ErrorCode, LIST_LIMIT_MAX, Query, SubtreeBody, TxnBody, WatchBody, node_headers, tree_path,
 };
 use holdfast_types::{Revision, ZnodePath};
-use hyper::header::HeaderMap;
 use serde_json::Value;
 
 use crate::Error;
 use crate::calls::call::{Call, Copies};
 use crate::calls::send::Calls;
-use crate::http::{HttpResponse, Method};
+use crate::http::{Headers, HttpResponse, Method};
 
 /// A node of the tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -128,8 +127,7 @@ fn read_node(response: HttpResponse) -> Result<CachedZnode, Error> {
     })
 }
 
-fn header<T: FromStr>(headers: &HeaderMap, name: &str) -> Result<T, Error> {
-    let text = headers.get(name).and_then(|value| value.to_str().ok());
-    let value = text.and_then(|text| text.parse().ok());
+fn header<T: FromStr>(headers: &Headers, name: &str) -> Result<T, Error> {
+    let value = headers.get(name).and_then(|text| text.parse().ok());
     value.ok_or_else(|| Error::UnexpectedResponse(format!("the answer has no header {name}")))
 }

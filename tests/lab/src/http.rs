@@ -113,9 +113,10 @@ impl Http {
     /// [`SendError`] if no reply arrived within the request's deadline.
     pub async fn send(&self, request: Request<'_>) -> Result<Reply, SendError> {
         let response = self.client.send(request.to(&self.base)).await?;
-        let headers = response.headers.iter().map(|(name, value)| {
-            (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned())
-        });
+        let headers = response
+            .headers
+            .iter()
+            .map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned()));
         let body = String::from_utf8_lossy(&response.body).into_owned();
         Ok(Reply { status: response.status.as_u16(), headers: headers.collect(), body })
     }

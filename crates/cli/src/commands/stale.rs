@@ -42,7 +42,7 @@ impl StaleArgs {
 
 /// `the state of node 3 at revision 812; its last message from a leader was 42s ago`
 fn age(answer: &HttpResponse) -> String {
-    let header = |name: &str| answer.headers.get(name)?.to_str().ok();
+    let header = |name: &str| answer.headers.get(name);
     let node = header(HOLDFAST_NODE).unwrap_or("?");
     let revision = header(HOLDFAST_APPLIED_REVISION).unwrap_or("?");
     let contact = header(HOLDFAST_LEADER_CONTACT_MS).and_then(|ms| ms.parse().ok());

@@ -11,13 +11,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use holdfast_api::{HOLDFAST_LEADER, HOLDFAST_NODE};
-use hyper::header::HeaderMap;
 
 use crate::Error;
 use crate::calls::call::{
     AttemptOutcome, Budget, Call, PAUSE_MAX, PAUSE_MIN, StreamedRead, classify,
 };
-use crate::http::{HttpClient, HttpRequest, HttpResponse, Method, StreamedAnswer};
+use crate::http::{Headers, HttpClient, HttpRequest, HttpResponse, Method, StreamedAnswer};
 
 /// Another node gets a copy of a call after this time without an answer.
 pub(crate) const COPY_AFTER: Duration = Duration::from_millis(300);
@@ -186,8 +185,8 @@ impl Nodes {
     }
 
     /// Learns from an answer which node sent it, and which node leads.
-    fn learn(&self, node: usize, headers: &HeaderMap) {
-        let number = |name| headers.get(name)?.to_str().ok()?.parse::<u64>().ok();
+    fn learn(&self, node: usize, headers: &Headers) {
+        let number = |name| headers.get(name)?.parse::<u64>().ok();
         if let Some(id) = number(HOLDFAST_NODE) {
             self.all[node].id.store(id, Ordering::Relaxed);
             self.leader.store(number(HOLDFAST_LEADER).unwrap_or(0), Ordering::Relaxed);
@@ -420,12 +419,8 @@ mod tests {
     }
 
     /// The headers of an answer.
-    fn headers(id: &str, leader: &str) -> HeaderMap {
-        let pairs = [(HOLDFAST_NODE, id), (HOLDFAST_LEADER, leader)];
-        pairs
-            .map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap()))
-            .into_iter()
-            .collect()
+    fn headers(id: &str, leader: &str) -> Headers {
+        Headers::new(&[(HOLDFAST_NODE, id), (HOLDFAST_LEADER, leader)])
     }
 
     #[test]

@@ -6,8 +6,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use hyper::Uri;
-use hyper::header::HeaderValue;
+use http::Uri;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
@@ -19,7 +18,7 @@ const IDLE_FOR: Duration = Duration::from_mins(1);
 
 pub(super) struct Pool {
     /// The value of the header `Host`.
-    pub(super) host: HeaderValue,
+    pub(super) host: String,
     /// Host and port.
     address: String,
     /// With the name that the certificate of the node must have.
@@ -60,17 +59,18 @@ impl Pool {
         };
         let address =
             format!("{}:{}", authority.host(), authority.port_u16().unwrap_or(default_port));
-        let host = HeaderValue::from_str(authority.as_str()).map_err(|_| malformed())?;
-        Ok(Self { host, address, tls, idle: Mutex::default() })
+        Ok(Self { host: authority.as_str().to_owned(), address, tls, idle: Mutex::default() })
     }
 
-    /// Takes the connection that was idle for the shortest time.
+    /// Takes the connection that was idle for the shortest time, and drops those that the node has closed.
     pub(super) fn take(&self) -> Option<Connection> {
-        self.idle().connections.pop_back().map(|(_, connection)| connection)
+        let mut idle = self.idle();
+        let open = std::iter::from_fn(|| idle.connections.pop_back());
+        open.map(|(_, connection)| connection).find_map(Connection::unless_ended)
     }
 
     pub(super) fn put(self: &Arc<Self>, connection: Connection) {
-        if !connection.is_open() {
+        if !connection.can_be_reused() {
             return;
         }
         let mut idle = self.idle();
@@ -91,7 +91,7 @@ impl Pool {
                 tls::connect(connector, name, stream).await.map_err(|error| failed(&error))?
             }
         };
-        Connection::over(socket).await.map_err(|error| failed(&error))
+        Ok(Connection::over(socket))
     }
 
     fn idle(&self) -> MutexGuard<'_, Idle> {

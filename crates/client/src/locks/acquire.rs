@@ -239,13 +239,14 @@ fn new_hold(
     request: &ClientLockRequest,
 ) -> Hold {
     let max_hold = max_hold_of(&grant, request.options.max_hold, counted_from);
-    entry.limits.send_replace(HoldLimits::new(request.progress_timeout, max_hold, Moment::now()));
     entry.set_shard(&grant.lock);
     if request.transferred.is_none() {
         // Another guard of the owner may have a stronger mode, which ends with that guard.
         grant.mode = request.mode.unwrap_or_default();
     }
     entry.enter(EntryStage::Held(grant.token));
+    let limits = HoldLimits::new(request.progress_timeout, max_hold, Moment::now());
+    session.entries.limit(&entry, limits);
     let grant = Arc::new(watch::Sender::new(Arc::new(grant)));
     Hold { session: session.clone(), entry, grant }
 }

@@ -1,10 +1,9 @@
-//! The locks of one guard: their sessions, their cancellation token, and the task that watches for losses.
+//! The locks of one guard: their sessions, and the token that is cancelled at a loss.
 //!
-//! [`Guard`](crate::Guard) has one hold here, [`MultiGuard`](crate::MultiGuard) one or more. The task ends with the
-//! value. It cancels the token at the first loss, and releases each hold that the client ended locally. Bounds: 16
-//! holds, the limit of one call.
+//! [`Guard`](crate::Guard) has one hold here, [`MultiGuard`](crate::MultiGuard) one or more. A task watches for losses only if a
+//! caller asked for the token. It ends with the value. Bounds: 16 holds, the limit of one call.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
@@ -13,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::Moment;
 use crate::locks::hold::{Hold, first_deadline, first_loss};
 use crate::locks::lock_request::{ClientLockRequest, RequestedChange};
-use crate::locks::queue_entry::{ClientQueueEntry, EntryStage};
+use crate::locks::queue_entry::ClientQueueEntry;
 use crate::sessions::session::{Session, SessionUse};
 use crate::{Error, Loss, spans};
 
@@ -23,39 +22,62 @@ pub(crate) struct HeldLocks {
     pub(crate) holds: Vec<Hold>,
     /// The request that acquired the locks.
     pub(crate) request: Box<ClientLockRequest>,
-    /// Never empty; several only after a [join](Self::join).
-    sessions: Vec<SessionUse>,
-    cancel: CancellationToken,
-    monitor: JoinHandle<()>,
+    session: SessionUse,
+    /// The sessions of the guards that [joined](Self::join).
+    joined: Vec<SessionUse>,
+    cancellation: OnceLock<Cancellation>,
+}
+
+/// A token, and the task that cancels it at the first loss.
+struct Cancellation {
+    token: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl Cancellation {
+    /// The task runs on the session's runtime, because the caller's thread may have none.
+    fn at_loss(holds: &[Hold], session: &SessionUse, token: CancellationToken) -> Self {
+        if first_deadline(holds, Moment::now()).is_err() {
+            token.cancel();
+        }
+        let (holds, cancelled) = (holds.to_vec(), token.clone());
+        let task = session.session().runtime.spawn(async move {
+            if !holds.is_empty() {
+                first_loss(&holds).await;
+            }
+            cancelled.cancel();
+        });
+        Self { token, task }
+    }
 }
 
 impl HeldLocks {
     pub(crate) fn new(holds: Vec<Hold>, request: ClientLockRequest, session: SessionUse) -> Self {
-        let cancel = CancellationToken::new();
-        let monitor = spawn_monitor(&session, &holds, &cancel);
-        let sessions = vec![session];
-        Self { holds, request: Box::new(request), sessions, cancel, monitor }
+        let (joined, cancellation) = (Vec::new(), OnceLock::new());
+        Self { holds, request: Box::new(request), session, joined, cancellation }
     }
 
     /// Adds the locks of another guard, which may be those of another session.
     pub(crate) fn join(&mut self, mut other: Self) {
-        other.monitor.abort();
         self.holds.append(&mut other.holds);
         self.holds.sort_by(|a, b| a.lock().cmp(b.lock()));
-        self.sessions.append(&mut other.sessions);
+        self.joined.push(SessionUse::of(other.session.session()));
+        self.joined.append(&mut other.joined);
         self.watch_again();
     }
 
     fn watch_again(&mut self) {
-        self.monitor.abort();
-        if let Some(session) = self.sessions.first() {
-            self.monitor = spawn_monitor(session, &self.holds, &self.cancel);
+        if let Some(Cancellation { token, task }) = self.cancellation.take() {
+            task.abort();
+            let again = Cancellation::at_loss(&self.holds, &self.session, token);
+            drop(self.cancellation.set(again));
         }
     }
 
     /// Returns a token that is cancelled when one of the locks is lost, and when the value ends in any other way.
     pub(crate) fn cancel_token(&self) -> CancellationToken {
-        self.cancel.clone()
+        let begin = || Cancellation::at_loss(&self.holds, &self.session, CancellationToken::new());
+        self.cancellation.get_or_init(begin).token.clone()
     }
 
     /// Removes the hold of one lock. The token no longer follows that hold.
@@ -104,14 +126,17 @@ impl HeldLocks {
         hold.change(&self.request, &change).await.map(drop)
     }
 
-    /// Cancels the token, and stops the reaction to losses.
+    /// Cancels the token.
     pub(crate) fn stop(&self) {
-        self.monitor.abort();
-        self.cancel.cancel();
+        if let Some(Cancellation { token, task }) = self.cancellation.get() {
+            task.abort();
+            token.cancel();
+        }
     }
 
     fn session_names(&self) -> String {
-        let names: Vec<&str> = self.sessions.iter().map(|s| s.session().name.as_str()).collect();
+        let sessions = std::iter::once(&self.session).chain(&self.joined);
+        let names: Vec<&str> = sessions.map(|user| user.session().name.as_str()).collect();
         names.join(",")
     }
 
@@ -143,32 +168,4 @@ impl Drop for HeldLocks {
             session.release_in_background(entries);
         }
     }
-}
-
-/// The task runs on the session's runtime, because the caller's thread may have none.
-fn spawn_monitor(
-    session: &SessionUse,
-    holds: &[Hold],
-    cancel: &CancellationToken,
-) -> JoinHandle<()> {
-    let monitor = watch_losses(holds.to_vec(), cancel.clone());
-    session.session().runtime.spawn(monitor)
-}
-
-/// Cancels the token at the first loss, or at once without holds. Releases each hold that the client has ended but the
-/// cluster would keep.
-async fn watch_losses(mut holds: Vec<Hold>, cancel: CancellationToken) {
-    while !holds.is_empty() {
-        let (index, loss) = first_loss(&holds).await;
-        let Hold { session, entry, .. } = holds.remove(index);
-        let is_ended_by_client = loss.is_ended_by_client();
-        tracing::debug!(lock = %entry.lock(), session = %session.name, %loss, "lock lost");
-        entry.lose(loss);
-        cancel.cancel();
-        // A hold in `Leaving` already has a release.
-        if is_ended_by_client && entry.stage() != EntryStage::Leaving {
-            session.release_in_background(vec![entry]);
-        }
-    }
-    cancel.cancel();
 }

@@ -37,6 +37,11 @@ impl HoldLimits {
         Self { progress, max, revoked: None, lost: None }
     }
 
+    /// Whether the client ends the hold at some time.
+    pub(crate) fn is_limited(&self) -> bool {
+        self.progress.is_some() || self.max.is_some() || self.revoked.is_some()
+    }
+
     pub(crate) fn max_hold(&self) -> Option<Duration> {
         self.max.map(|(max, _)| max)
     }

@@ -133,19 +133,12 @@ impl ClientQueueEntry {
 
     /// Marks the hold as lost; the first loss stays.
     pub(crate) fn lose(&self, loss: Loss) {
+        tracing::debug!(lock = %self.lock(), %loss, "lock lost");
         self.limits.send_modify(|limits| limits.lose(loss, Moment::now()));
     }
 
     pub(crate) fn is_lost(&self) -> bool {
         self.limits.borrow().next_deadline(Moment::now()).is_err()
-    }
-
-    /// Stores a release request. A request that revokes ends the hold at its deadline.
-    pub(crate) fn request_release(&self, request: ReleaseRequest) {
-        if request.revoke {
-            self.limits.send_modify(|limits| limits.revoke(&request));
-        }
-        self.release_request.send_replace(Some(request));
     }
 
     /// The target of a release of this entry alone: it never releases a later hold.
@@ -211,7 +204,11 @@ pub(crate) fn release_permits_call(
 
 /// The queue entries of one session.
 #[derive(Debug, Default)]
-pub(crate) struct QueueEntries(Mutex<Vec<Arc<ClientQueueEntry>>>);
+pub(crate) struct QueueEntries {
+    all: Mutex<Vec<Arc<ClientQueueEntry>>>,
+    /// Notified when a hold gets a limit, or its limit may have passed.
+    pub(crate) limited: Notify,
+}
 
 /// How a hold that the cluster lists for the session relates to the entries.
 #[derive(Debug)]
@@ -236,6 +233,44 @@ impl QueueEntries {
         for entry in entries {
             self.remove(entry);
         }
+    }
+
+    /// Sets the limits of a hold.
+    pub(crate) fn limit(&self, entry: &ClientQueueEntry, limits: HoldLimits) {
+        let is_limited = limits.is_limited();
+        entry.limits.send_replace(limits);
+        if is_limited {
+            self.limited.notify_one();
+        }
+    }
+
+    /// Stores a release request. A request that revokes ends the hold at its deadline.
+    pub(crate) fn request_release(&self, entry: &ClientQueueEntry, request: ReleaseRequest) {
+        if request.revoke {
+            entry.limits.send_modify(|limits| limits.revoke(&request));
+            self.limited.notify_one();
+        }
+        entry.release_request.send_replace(Some(request));
+    }
+
+    /// Returns the holds whose limit has passed, with their losses, and the next limit of the others.
+    pub(crate) fn over_limit(
+        &self,
+        now: Moment,
+    ) -> (Vec<(Arc<ClientQueueEntry>, Loss)>, Option<Moment>) {
+        let (mut over, mut next) = (Vec::new(), None);
+        for entry in &*self.all() {
+            // A hold in `Leaving` already has a release.
+            if !matches!(entry.stage(), EntryStage::Held(_) | EntryStage::Converting(_)) {
+                continue;
+            }
+            match entry.limits.borrow().next_deadline(now) {
+                Ok(limit) => next = next.into_iter().chain(limit).min(),
+                Err(loss) if loss.is_ended_by_client() => over.push((entry.clone(), loss)),
+                Err(_) => {}
+            }
+        }
+        (over, next)
     }
 
     pub(crate) fn held(&self) -> Vec<(Arc<ClientQueueEntry>, FencingToken)> {
@@ -287,7 +322,7 @@ impl QueueEntries {
     }
 
     fn all(&self) -> MutexGuard<'_, Vec<Arc<ClientQueueEntry>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

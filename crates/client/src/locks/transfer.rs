@@ -180,9 +180,9 @@ impl Guard {
             attempt,
             false,
         ));
-        renewed.limits.send_replace(limits);
         renewed.enter(EntryStage::Held(self.token()));
         session.entries.add(renewed.clone());
+        session.entries.limit(&renewed, limits);
         let hold = Hold { session: session.clone(), entry: renewed, grant: grant.clone() };
         let request = *self.locks.request.clone();
         let locks = HeldLocks::new(vec![hold.clone()], request, SessionUse::of(session));

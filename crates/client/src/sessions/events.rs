@@ -212,7 +212,7 @@ fn deliver_event(session: &Session, event: &EventBody, counted_from: Moment) {
                 event.revoke.unwrap_or(false),
             );
             for entry in &entries {
-                entry.request_release(request.clone());
+                session.entries.request_release(entry, request.clone());
             }
         }
     }
@@ -249,7 +249,7 @@ async fn read_release_requests(session: &Session, known_holds: &[KnownHold], tim
             let request = ReleaseRequest::new(request.reason, sent, wanted_in, request.revoke);
             let known = entry.release_request.borrow().clone();
             if known.is_none_or(|known| !known.is_same(&request)) {
-                entry.request_release(request);
+                session.entries.request_release(entry, request);
             }
         }
     }

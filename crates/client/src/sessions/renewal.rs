@@ -3,7 +3,7 @@
 //! The task keeps one keepalive parked at a node ([`SessionPoll`]). The call renews the session. It returns as soon as
 //! the cluster grants, takes or requests a lock of the session. If no node accepts a parked call, the task renews at a
 //! third of the time-to-live with plain keepalives, and tries again. Acquires renew the session, too, so it parks none for a
-//! lock that is held for a moment. Bounds: one call in flight.
+//! lock that is held for a moment. It also releases holds at the limits that the client keeps. Bounds: one call in flight.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::sessions::session::{Session, SessionUsers};
 use crate::{Error, Loss};
 
 /// The first keepalive is parked this long after the session got a user.
-const PARK_AFTER: Duration = Duration::from_millis(250);
+pub(crate) const PARK_AFTER: Duration = Duration::from_millis(250);
 
 /// Runs until the session is over, or can have no more users.
 #[tracing::instrument(level = "debug", name = "renew", skip_all, fields(session = %session.name))]
@@ -27,6 +27,7 @@ pub(crate) async fn renew_while_used(session: Arc<Session>) {
     tokio::select! {
         () = serve(&session) => {}
         never = notice_suspensions(&session) => match never {},
+        never = end_at_limits(&session) => match never {},
     }
 }
 
@@ -35,7 +36,8 @@ async fn serve(session: &Session) {
     let mut lease = session.lease.subscribe();
     let mut events = SessionPoll::new(session.opened_at);
     loop {
-        let SessionUsers { count, since, client } = *users.borrow_and_update();
+        users.mark_unchanged();
+        let SessionUsers { count, since, client, .. } = session.await_users();
         let park_at = events.due().max(since.plus(PARK_AFTER));
         if count == 0 && !client {
             return close(session).await;
@@ -75,6 +77,28 @@ async fn notice_suspensions(session: &Session) -> Infallible {
         tokio::time::sleep(CLOCK_CHECK).await;
         if Clocks::now().is_after_suspension(before) {
             session.lease.send_modify(|_| ());
+            session.entries.limited.notify_one();
+        }
+    }
+}
+
+/// Releases each hold that the client ends at a limit, but the cluster would keep.
+async fn end_at_limits(session: &Arc<Session>) -> Infallible {
+    loop {
+        let (over, next) = session.entries.over_limit(Moment::now());
+        for (entry, loss) in over {
+            entry.lose(loss);
+            session.release_in_background(vec![entry]);
+        }
+        let limit = async {
+            match next {
+                Some(next) => timer(next).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = session.entries.limited.notified() => {}
+            () = limit => {}
         }
     }
 }

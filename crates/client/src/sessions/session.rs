@@ -19,6 +19,7 @@ use crate::clock::Moment;
 use crate::error::{argument, newest_attempt};
 use crate::locks::queue_entry::{ClientQueueEntry, EntryStage, QueueEntries, release_call};
 use crate::sessions::lease::{Acknowledged, Lease};
+use crate::sessions::renewal::PARK_AFTER;
 use crate::{Error, Loss, numbers, spans};
 
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +29,8 @@ pub(crate) struct SessionUsers {
     pub(crate) since: Moment,
     /// Whether the client may use the session again.
     pub(crate) client: bool,
+    /// Whether the renewal waits for the first user.
+    pub(crate) are_awaited: bool,
 }
 
 pub(crate) struct Session {
@@ -88,6 +91,7 @@ impl Session {
                 count: 0,
                 since: Moment::now(),
                 client: true,
+                are_awaited: true,
             }),
             runtime,
             numbered_calls: NumberedCalls::new(),
@@ -163,6 +167,15 @@ impl Session {
         self.end(Loss::SessionEnded);
     }
 
+    /// Returns the users. If there are none, the first one notifies.
+    pub(crate) fn await_users(&self) -> SessionUsers {
+        self.users.send_if_modified(|users| {
+            users.are_awaited = users.count == 0;
+            false
+        });
+        *self.users.borrow()
+    }
+
     /// Records that the client will not use the session again.
     pub(crate) fn abandon(&self) {
         self.users.send_modify(|users| users.client = false);
@@ -220,11 +233,10 @@ impl SessionUse {
     pub(crate) fn of(session: &Arc<Session>) -> Self {
         session.users.send_if_modified(|users| {
             users.count += 1;
-            let is_first = users.count == 1;
-            if is_first {
+            if users.count == 1 {
                 users.since = Moment::now();
             }
-            is_first
+            std::mem::take(&mut users.are_awaited)
         });
         Self(session.clone())
     }
@@ -238,7 +250,8 @@ impl Drop for SessionUse {
     fn drop(&mut self) {
         self.0.users.send_if_modified(|users| {
             users.count -= 1;
-            users.count == 0
+            // The renewal does nothing for users of a moment, and looks again when it would begin.
+            users.count == 0 && (!users.client || Moment::now() >= users.since.plus(PARK_AFTER))
         });
     }
 }

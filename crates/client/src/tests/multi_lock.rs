@@ -202,6 +202,10 @@ async fn a_leader_replaces_its_value_and_never_acquires_the_leadership_again() {
         .await;
 }
 
+fn request_release(hold: &Hold, request: ReleaseRequest) {
+    hold.session.entries.request_release(&hold.entry, request);
+}
+
 /// A release request that revokes the hold at its deadline.
 fn revoking(after: Duration) -> ReleaseRequest {
     ReleaseRequest { reason: None, deadline: Moment::now().plus(after), revoke: true }
@@ -216,7 +220,7 @@ async fn the_deadline_of_a_multi_lock_is_the_earliest_and_moves_both_ways() {
     assert!(renewed > first, "a renewal moves the deadline");
     // The request is for the second lock alone: the first lock keeps its deadline.
     let request = revoking(Duration::from_millis(300));
-    both.hold("b").unwrap().entry.request_release(request.clone());
+    request_release(both.hold("b").unwrap(), request.clone());
     let mut known = renewed;
     while known != request.deadline {
         known = both.deadline_after(known).await.unwrap();
@@ -232,7 +236,7 @@ async fn the_token_of_a_multi_lock_ignores_a_lock_that_was_released_alone() {
     let mut both = client.lock_many(["a", "b"]).acquire().await.unwrap();
     let cancelled = both.cancel_token();
     let released = both.hold("a").unwrap().clone();
-    released.entry.request_release(revoking(Duration::from_millis(100)));
+    request_release(&released, revoking(Duration::from_millis(100)));
     both.release_one("a").await.unwrap();
     assert_eq!(released.lost().await, Loss::Revoked { reason: None });
     let early = tokio::time::timeout(Duration::from_millis(50), cancelled.cancelled()).await;
@@ -248,7 +252,7 @@ async fn each_lock_that_the_client_gives_up_is_released_once_while_the_guard_liv
     let both = client.lock_many(["a", "b"]).acquire().await.unwrap();
     for (lock, after) in [("a", 50), ("b", 100)] {
         let request = revoking(Duration::from_millis(after));
-        both.hold(lock).unwrap().entry.request_release(request);
+        request_release(both.hold(lock).unwrap(), request);
     }
     for lock in ["a", "b"] {
         let call = format!("DELETE /v1/locks/{lock}?");

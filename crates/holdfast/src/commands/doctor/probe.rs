@@ -130,7 +130,7 @@ fn read_any<T: JsonBody>(answer: &HttpResponse) -> Result<T, String> {
 
 /// Returns the date of a reply, milliseconds since the Unix epoch.
 fn date_ms(answer: &HttpResponse) -> Option<i64> {
-    let text = answer.headers.get("date")?.to_str().ok()?;
+    let text = answer.headers.get("date")?;
     let time = httpdate::parse_http_date(text).ok()?;
     i64::try_from(time.duration_since(UNIX_EPOCH).ok()?.as_millis()).ok()
 }

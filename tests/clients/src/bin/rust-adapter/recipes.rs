@@ -180,7 +180,7 @@ async fn tree_get(client: &Client, path: &str) -> Answered {
     match answer {
         Ok(answer) => {
             let version = answer.headers.get(node_headers::VERSION);
-            let version = version.and_then(|version| version.to_str().ok()?.parse::<i64>().ok());
+            let version = version.and_then(|version| version.parse::<i64>().ok());
             let value = String::from_utf8_lossy(&answer.body);
             Ok(json!({ "value": value, "version": version }))
         }
