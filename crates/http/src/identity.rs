@@ -39,7 +39,7 @@ impl Peer {
         // A dual-stack socket reports 10.0.0.7 as ::ffff:10.0.0.7.
         let id = address.to_canonical().to_string();
         let identity = Arc::new(Identity { scheme: "ip".to_owned(), id });
-        Self { address, has_tls, identity, certificate: stream.certificate().map(Arc::new) }
+        Self { address, has_tls, identity, certificate: stream.certificate() }
     }
 
     pub(crate) fn has_certificate(&self) -> bool {

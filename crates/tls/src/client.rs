@@ -10,7 +10,6 @@ use rustls_pki_types::ServerName;
 use tokio::net::TcpStream;
 
 use crate::error::TlsError;
-use crate::expiry::DeniedCertificates;
 use crate::files::provider;
 use crate::files::{TlsFiles, certificates, read_roots};
 use crate::stream::MaybeTlsStream;
@@ -69,6 +68,6 @@ impl TlsConnector {
         let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
         let connector = tokio_rustls::TlsConnector::from(self.0.clone());
         let stream = connector.connect(name, stream).await?;
-        Ok(MaybeTlsStream::tls(stream.into(), DeniedCertificates::default()))
+        Ok(MaybeTlsStream::tls(stream.into()))
     }
 }

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -23,21 +24,31 @@ pub enum MaybeTlsStream {
 #[derive(Debug)]
 pub struct TlsConnection {
     stream: TlsStream<TcpStream>,
+    /// The verified certificate of the other side.
+    certificate: Option<Arc<CertificateInfo>>,
     /// The certificates that end the connection.
     denied: DeniedCertificates,
 }
 
 impl MaybeTlsStream {
-    pub(crate) fn tls(stream: TlsStream<TcpStream>, denied: DeniedCertificates) -> Self {
-        Self::Tls(Box::new(TlsConnection { stream, denied }))
+    /// A connection whose other side gave no certificate, or one that names nobody here.
+    pub(crate) fn tls(stream: TlsStream<TcpStream>) -> Self {
+        let denied = DeniedCertificates::default();
+        Self::Tls(Box::new(TlsConnection { stream, certificate: None, denied }))
     }
 
-    /// As [`MaybeTlsStream::tls`], unless the certificate of the other side is denied.
+    /// A connection with the certificate of the other side, unless it is denied, or `CertificateInfo` cannot read it.
     pub(crate) fn allowed(
         stream: TlsStream<TcpStream>,
         denied: DeniedCertificates,
     ) -> io::Result<Self> {
-        let stream = Self::tls(stream, denied);
+        let certificate = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+        let certificate = certificate.map(CertificateInfo::of).transpose().map_err(|reason| {
+            let what = format!("the certificate of the other side cannot be read: {reason}");
+            io::Error::new(io::ErrorKind::InvalidData, what)
+        })?;
+        let certificate = certificate.map(Arc::new);
+        let stream = Self::Tls(Box::new(TlsConnection { stream, certificate, denied }));
         if stream.expiry().is_denied() {
             let what = "the certificate of the other side is denied";
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, what));
@@ -56,21 +67,18 @@ impl MaybeTlsStream {
     /// The end of the certificate of the other side.
     pub fn expiry(&self) -> CertificateExpiry {
         let Self::Tls(tls) = self else { return CertificateExpiry(None) };
-        CertificateExpiry(self.certificate().map(|certificate| KnownCertificate {
+        CertificateExpiry(tls.certificate.as_ref().map(|certificate| KnownCertificate {
             not_after: certificate.not_after,
-            ids: certificate.ids,
+            ids: certificate.ids.clone(),
             denied: tls.denied.clone(),
         }))
     }
 
     /// The verified certificate of the other side, if it gave one.
-    pub fn certificate(&self) -> Option<CertificateInfo> {
+    pub fn certificate(&self) -> Option<Arc<CertificateInfo>> {
         match self {
             Self::Plain(_) => None,
-            Self::Tls(tls) => {
-                let certificate = tls.stream.get_ref().1.peer_certificates()?.first()?;
-                CertificateInfo::of(certificate).ok()
-            }
+            Self::Tls(tls) => tls.certificate.clone(),
         }
     }
 }

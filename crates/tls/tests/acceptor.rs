@@ -223,6 +223,18 @@ async fn a_certificate_of_another_ca_and_a_missing_required_one_are_rejected() {
     assert!(matches!(accepted, Err(AcceptError::Handshake(_))), "{accepted:?}");
 }
 
+/// Neither its names nor its serial number are known, so no check of them could refuse it.
+#[tokio::test]
+async fn a_caller_whose_certificate_cannot_be_read_is_rejected() {
+    let lab = Lab::new();
+    let unit = DnType::OrganizationalUnitName;
+    lab.certify("ci", |params| params.distinguished_name.push(unit, "u".repeat(1_025)));
+    let acceptor = TlsAcceptor::open(lab.config()).unwrap();
+    let client = lab.client(Some("ci"));
+    let accepted = accept(&acceptor, async |stream| handshake(&client, stream).await).await;
+    assert!(matches!(accepted, Err(AcceptError::Handshake(_))), "{accepted:?}");
+}
+
 #[tokio::test]
 async fn the_first_byte_decides_while_a_cluster_migrates() {
     let lab = Lab::new();
@@ -322,7 +334,7 @@ async fn meet(caller: &PeerTls, listener: &PeerTls) -> Option<(String, String)> 
     let calling = async { caller.connect(TcpStream::connect(address).await.unwrap()).await.ok() };
     let both = async { tokio::join!(accepting, calling) };
     let (accepted, connected) = tokio::time::timeout(TIMEOUT, both).await.unwrap();
-    let subject = |stream: MaybeTlsStream| stream.certificate().unwrap().subject;
+    let subject = |stream: MaybeTlsStream| stream.certificate().unwrap().subject.clone();
     Some((subject(accepted?), subject(connected?)))
 }
 

@@ -45,8 +45,8 @@ pub(crate) async fn serve_connection(
 ) {
     let mut abort = shutdown.clone();
     let expiry = stream.expiry();
-    let identities =
-        Identities::of(peer.ip()).with_certificate(stream.certificate(), &context.service);
+    let identities = Identities::of(peer.ip())
+        .with_certificate(stream.certificate().as_deref(), &context.service);
     let caller = ZkCaller { context: &context, peer, guard: &guard, identities };
     let served = async {
         match stream {

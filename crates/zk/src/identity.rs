@@ -58,16 +58,17 @@ impl Identities {
     #[must_use]
     pub(crate) fn with_certificate(
         mut self,
-        certificate: Option<CertificateInfo>,
+        certificate: Option<&CertificateInfo>,
         service: &Service,
     ) -> Self {
         let Some(CertificateInfo { subject, uris, .. }) = certificate else { return self };
-        let names = uris.into_iter().chain([subject.clone()]);
-        let names: Vec<_> = names.filter_map(|name| CertificateName::new(name).ok()).collect();
+        let names = uris.iter().chain([subject]);
+        let names: Vec<_> =
+            names.filter_map(|name| CertificateName::new(name.clone()).ok()).collect();
         let identities = std::mem::take(&mut self.0.identities);
         self.0 = service.principal_of_certificate(&names);
         self.0.identities.extend(identities);
-        self.0.identities.push(Identity { scheme: "x509".to_owned(), id: subject });
+        self.0.identities.push(Identity { scheme: "x509".to_owned(), id: subject.clone() });
         self
     }
 

@@ -160,7 +160,7 @@ impl PeerHandshake {
         to: NodeId,
         purpose: Purpose,
     ) -> Result<(), String> {
-        if !self.is_named(stream.certificate().as_ref(), to) {
+        if !self.is_named(stream.certificate().as_deref(), to) {
             return Err(format!(
                 "the certificate of the peer names neither node {to} (holdfast://CLUSTER/node/node-{to}) nor the host of its address"
             ));
@@ -293,7 +293,8 @@ impl PeerHandshake {
     }
 
     /// Returns `true` if a certificate has the URI of the node, or the host of its address. The host of a member that this
-    /// node has not applied yet is unknown. A connection without TLS has no certificate.
+    /// node has not applied yet is unknown. Only a connection without TLS has no certificate: [`holdfast_tls::PeerTls`]
+    /// requires one that it can read.
     fn is_named(&self, certificate: Option<&CertificateInfo>, node: NodeId) -> bool {
         let Some(certificate) = certificate else { return true };
         let uri = format!("holdfast://{}/node/node-{node}", self.identity.cluster);
@@ -319,8 +320,8 @@ impl PeerHandshake {
         let hello = read_hello(stream).await?;
         let certificate = stream.certificate();
         let checked = self
-            .check_hello(&hello, certificate.as_ref())
-            .map_err(|refusal| self.readmit(&hello, certificate.as_ref()).unwrap_or(refusal));
+            .check_hello(&hello, certificate.as_deref())
+            .map_err(|refusal| self.readmit(&hello, certificate.as_deref()).unwrap_or(refusal));
         self.log_refusal(&hello, checked.as_ref().err());
         match &checked {
             Err(refusal @ Refusal::LostEntries { .. }) => {
@@ -363,8 +364,8 @@ impl PeerHandshake {
         }
     }
 
-    /// Returns the version for the connection. What follows the check of the certificate has effects: the leader registers a
-    /// new data directory, and a node that has lost entries stops.
+    /// Returns the version for the connection. What follows the check of the certificate tells the peer about this cluster, and
+    /// has effects: the leader registers a new data directory, and a node that has lost entries stops.
     fn check_hello(
         &self,
         hello: &Hello,
@@ -372,6 +373,9 @@ impl PeerHandshake {
     ) -> Result<u16, Refusal> {
         let protocol = PROTOCOLS.common(hello.protocols);
         let protocol = protocol.ok_or(Refusal::Protocol { ours: PROTOCOLS })?;
+        if !self.is_named(certificate, hello.from) {
+            return Err(Refusal::Certificate);
+        }
         if hello.cluster != self.identity.cluster {
             return Err(Refusal::Cluster { ours: self.identity.cluster.clone() });
         }
@@ -392,9 +396,6 @@ impl PeerHandshake {
         }
         if hello.from == self.identity.node {
             return Err(Refusal::NotMember);
-        }
-        if !self.is_named(certificate, hello.from) {
-            return Err(Refusal::Certificate);
         }
         match self.members.registration(hello.from) {
             Registration::Unregistered(member) if is_bootstrap => {
@@ -725,6 +726,9 @@ mod tests {
             let hello = Hello { from: NodeId(from), extensions: must_have.clone(), ..hello() };
             assert_eq!(refused(&hello), Refusal::Certificate, "node {from}");
         }
+        // It does not learn the id of the cluster.
+        let guess = Hello { cluster_id: Some(ClusterId(6)), ..hello() };
+        assert_eq!(refused(&guess), Refusal::Certificate);
         // The leader would register its data directory.
         let (from, incarnation) = (NodeId(4), Incarnation(44));
         let hello = Hello { from, incarnation, purpose: Purpose::Bootstrap, ..hello() };
