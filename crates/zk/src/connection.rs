@@ -32,8 +32,8 @@ use crate::request_loop::RequestLoop;
 /// Bytes that the server reads and drops after its last reply: closing a socket with unread bytes could discard the
 /// reply.
 const DISCARD_MAX: usize = 64 * 1024;
-/// How long that may take.
-const DISCARD_TIME: Duration = Duration::from_secs(1);
+/// How long the close of both directions may take. A client that does not read keeps the last record of TLS from being sent.
+const CLOSE_TIME: Duration = Duration::from_secs(1);
 
 /// Serves one connection until it ends.
 pub(crate) async fn serve_connection(
@@ -102,9 +102,7 @@ impl ZkCaller<'_> {
             let connection = Connection { context, peer, guard };
             connection.serve(opened, identities, (&mut frames, &mut writer), shutdown).await;
         }
-        // Closes the sending side first, so that the last reply arrives.
-        drop(writer.shutdown().await);
-        drop(timeout(DISCARD_TIME, frames.discard(DISCARD_MAX)).await);
+        close(&mut writer, frames.discard(DISCARD_MAX)).await;
     }
 
     /// Answers a four-letter word, or opens the session of the first frame and returns the first bytes that its client reads
@@ -237,9 +235,8 @@ impl Connection<'_> {
         drop(replies);
         self.log_end(&session, &disconnect);
         if matches!(disconnect, Disconnect::Stream(StreamEnd::Moved)) {
-            // Tells the client that its connection has ended; a close that it sent before still counts.
-            drop(writer.shutdown().await);
-            drop(timeout(DISCARD_TIME, requests.read_close(DISCARD_MAX)).await);
+            // A close that the client sent before still counts.
+            close(writer, requests.read_close(DISCARD_MAX)).await;
         }
     }
 
@@ -297,6 +294,15 @@ async fn run_loops<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
         replies.flush().await;
     }
     disconnect
+}
+
+/// Closes the sending side first, so that the last reply arrives, and then runs `read` for what the client still sends.
+async fn close<W: AsyncWrite + Unpin>(writer: &mut W, read: impl Future<Output = ()>) {
+    let closing = async {
+        drop(writer.shutdown().await);
+        read.await;
+    };
+    drop(timeout(CLOSE_TIME, closing).await);
 }
 
 async fn reject<W: AsyncWrite + Unpin>(

@@ -2,11 +2,15 @@
 
 use holdfast_lab::DEADLINE;
 use holdfast_lab::zk::{ZkClient, create_with, exists, get, new_session, set};
+use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
 use holdfast_service::StreamLimits;
+use holdfast_tls::{
+    ClientCertificates, TlsAcceptor, TlsConfig, TlsConnector, TlsFiles, TlsMode, TlsVersion,
+};
 use holdfast_zk::ZkConfig;
-use holdfast_zkwire::{Acl, Request};
+use holdfast_zkwire::{Acl, Request, encode_request};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -106,6 +110,39 @@ async fn a_client_that_reads_nothing_is_disconnected_and_its_session_stays_open(
     node.until("the connection is cut", cut).await;
     let mut again = ZkClient::resume(node.address, &client.resumption()).await;
     assert_eq!(again.data("/big").await.len(), 900_000);
+}
+
+/// The last record of TLS cannot be sent to such a client.
+#[tokio::test]
+async fn a_client_that_reads_nothing_is_disconnected_from_a_port_with_tls() {
+    let dir = tempfile::tempdir().unwrap();
+    let [certificate, key] = ["node.pem", "node.key"].map(|name| dir.path().join(name));
+    let own = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    std::fs::write(&certificate, own.cert.pem()).unwrap();
+    std::fs::write(&key, own.signing_key.serialize_pem()).unwrap();
+    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let tls = TlsAcceptor::open(TlsConfig {
+        files: TlsFiles { certificate: certificate.clone(), key, ca: None },
+        mode: TlsMode::Require,
+        client_certificates: ClientCertificates::Ignore,
+        min_version: TlsVersion::V13,
+    });
+    let impatient = ZkConfig { write_timeout: Duration::from_millis(200), ..config() };
+    let node = Node::start_with_tls(impatient, tls.unwrap()).await;
+    let socket = TcpStream::connect(node.address).await.unwrap();
+    let connector = TlsConnector::open(&certificate).unwrap();
+    let mut client = connector.connect("localhost", socket).await.unwrap();
+    client.write_all(&new_session(10_000).encode()).await.unwrap();
+    let create = create_with("/big", 0, &vec![7; 900_000], vec![Acl::open()]);
+    for request in std::iter::once(create).chain((0..64).map(|_| get("/big", false))) {
+        client.write_all(&encode_request(1, &request).unwrap()).await.unwrap();
+    }
+    client.flush().await.unwrap();
+    let is_closed = || {
+        let counts = ["holdfast_zk_connections_dropped_total", "holdfast_zk_connections"];
+        counts.map(|name| node.metric(&format!("{name} "))) == ["1", "0"]
+    };
+    node.until("the connection is closed", is_closed).await;
 }
 
 /// The client sets its watches again when it reconnects.

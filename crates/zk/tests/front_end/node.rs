@@ -7,6 +7,7 @@ use std::net::{SocketAddr, TcpListener};
 
 use holdfast_raft::{PeerListen, RaftConfig};
 use holdfast_service::{Service, ServiceConfig, ServiceMetrics};
+use holdfast_tls::TlsAcceptor;
 use holdfast_types::{Address, MemberAddresses, NodeId};
 use holdfast_zk::{Words, ZkConfig, ZkListener, ZkMetrics, serve};
 use prometheus_client::registry::Registry;
@@ -65,15 +66,25 @@ impl Node {
         nodes.remove(0)
     }
 
+    /// A node whose port requires TLS.
+    pub(crate) async fn start_with_tls(config: ZkConfig, tls: TlsAcceptor) -> Self {
+        Self::start_all(1, config, Some(tls)).await.remove(0)
+    }
+
     /// A cluster of nodes, the leader first.
     pub(crate) async fn cluster(count: u64, config: ZkConfig) -> Vec<Self> {
+        Self::start_all(count, config, None).await
+    }
+
+    async fn start_all(count: u64, config: ZkConfig, tls: Option<TlsAcceptor>) -> Vec<Self> {
         let listeners: Vec<Listeners> = (0..count).map(|_| Listeners::bind()).collect();
         let ids = || (1..).map(NodeId);
         let members: BTreeMap<NodeId, MemberAddresses> =
             ids().zip(listeners.iter().map(Listeners::addresses)).collect();
         let mut nodes = Vec::new();
         for (id, listeners) in ids().zip(listeners) {
-            nodes.push(Self::start_one(id, members.clone(), listeners, config.clone()).await);
+            let (members, config) = (members.clone(), config.clone());
+            nodes.push(Self::start_one(id, members, listeners, config, tls.clone()).await);
         }
         for node in &nodes {
             node.until("a leader is known", || node.service.leader().is_some()).await;
@@ -87,6 +98,7 @@ impl Node {
         members: BTreeMap<NodeId, MemberAddresses>,
         Listeners { front_end, peers }: Listeners,
         config: ZkConfig,
+        tls: Option<TlsAcceptor>,
     ) -> Self {
         let data = tempfile::tempdir().unwrap();
         let address = front_end.local_addr().unwrap();
@@ -101,7 +113,7 @@ impl Node {
         let shutdown = async move { drop(stopped.await) };
         let config = ZkConfig { data_dir: data.path().to_owned(), ..config };
         let served = tokio::spawn(serve(
-            ZkListener { listener, tls: None },
+            ZkListener { listener, tls },
             config,
             service.clone(),
             metrics,
