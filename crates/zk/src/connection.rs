@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use holdfast_service::{ConnectionPlace, RequestContext, Service, SessionStream, StreamEnd};
+use holdfast_service::{RequestContext, Service, SessionStream, StreamEnd};
 use holdfast_tls::{FailureReason, MaybeTlsStream, NodePort, PendingConnection};
 use holdfast_zkwire::{ConnectResponse, ErrorCode, encode_reply, xid};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
@@ -177,11 +177,8 @@ impl ZkCaller<'_> {
         let deadline = deadline.min(Instant::now() + requested.ttl.as_duration());
         let proved = timeout_at(deadline, provisional.prove()).await;
         let reply = proved.unwrap_or(Err(HandshakeError::NoCredential))?;
-        let (service, place) = (self.service(), ConnectionPlace::default());
-        service.count_connection(&place).map_err(|_| HandshakeError::AuthFailed)?;
-        let opened = requested.attach(context, &service, peer).await;
-        let session = opened.map_err(HandshakeError::after_response)?;
-        Ok((Session { place, ..session }, reply))
+        let opened = requested.attach(context, &self.service(), peer).await;
+        Ok((opened.map_err(HandshakeError::after_response)?, reply))
     }
 }
 

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use holdfast_service::{
     Attachment, ConnectionPlace, Failure, Outbox, Service, SessionKey, SessionStream,
 };
-use holdfast_types::{Labels, Password, Rejection, Revision, SessionId, Ttl};
+use holdfast_types::{Labels, Password, Rejection, Revision, SessionId, SessionRejection, Ttl};
 use holdfast_zkwire::{ConnectRequest, ConnectResponse, DecodeError};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
@@ -14,6 +14,7 @@ use tokio::time::timeout;
 use crate::config::ZkConfig;
 use crate::context::ServerContext;
 use crate::frame_reader::FrameReadError;
+use crate::identity::NotProved;
 use crate::values;
 
 /// The session of a connection.
@@ -120,20 +121,27 @@ impl RequestedSession {
         service: &Service,
         peer: SocketAddr,
     ) -> Result<Session, Failure> {
+        let place = ConnectionPlace::default();
+        service.count_connection(&place)?;
         let attached = if self.is_new {
             service.open_stream_session(self.key, self.ttl, labels(peer), self.seen).await?
         } else {
             service.attach_session(self.key, self.ttl, self.seen).await?
         };
         let (stream, outbox) = service.stream(&attached, context.config.stream)?;
-        Ok(Session { attached, stream, outbox, place: ConnectionPlace::default() })
+        Ok(Session { attached, stream, outbox, place })
     }
 
-    /// Why a client without a response yet gets none. A session of another subject is unknown to it.
+    /// Why a client without a response yet gets none. A session of another subject is unknown to it. A session that another
+    /// connection took over meanwhile is open.
     pub(crate) fn refused_before_response(&self, failure: Failure) -> HandshakeError {
+        let is_moved = matches!(
+            failure,
+            Failure::Rejected(Rejection::Session(SessionRejection::Moved { .. }))
+        );
         let is_unknown =
             matches!(failure, Failure::Rejected(Rejection::Session(_) | Rejection::Auth(_)));
-        if is_unknown && !self.is_new {
+        if is_unknown && !is_moved && !self.is_new {
             return HandshakeError::NoSession(self.read_only);
         }
         HandshakeError::Unavailable(failure)
@@ -144,10 +152,16 @@ impl HandshakeError {
     /// Why a client that knows the id of its session does not get it. If the session has ended meanwhile, the client learns
     /// that when it connects again.
     pub(crate) fn after_response(failure: Failure) -> Self {
-        if matches!(failure, Failure::Rejected(Rejection::Auth(_) | Rejection::QuotaFull(_))) {
-            return Self::AuthFailed;
+        NotProved::from(failure).into()
+    }
+}
+
+impl From<NotProved> for HandshakeError {
+    fn from(not_proved: NotProved) -> Self {
+        match not_proved {
+            NotProved::AuthFailed => Self::AuthFailed,
+            NotProved::Unavailable(failure) => Self::Unavailable(failure),
         }
-        Self::Unavailable(failure)
     }
 }
 
@@ -171,4 +185,26 @@ fn labels(peer: SocketAddr) -> Labels {
 
 fn session_number(id: SessionId) -> i64 {
     i64::try_from(id.0).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use holdfast_types::SessionName;
+
+    use super::*;
+
+    #[test]
+    fn only_a_session_that_has_ended_is_reported_as_ended() {
+        let key = SessionKey { id: SessionId(7), password: Password([1; 16]) };
+        let (ttl, seen, read_only) = (Ttl::MAX, Revision(0), None);
+        let requested = RequestedSession { key, is_new: false, ttl, seen, read_only };
+        let session = SessionName::of(key.id);
+        let refused = |rejection| {
+            requested.refused_before_response(Failure::Rejected(Rejection::Session(rejection)))
+        };
+        let ended = refused(SessionRejection::Unknown { session: session.clone() });
+        assert!(matches!(ended, HandshakeError::NoSession(None)), "{ended:?}");
+        let moved = refused(SessionRejection::Moved { session });
+        assert!(matches!(moved, HandshakeError::Unavailable(_)), "{moved:?}");
+    }
 }

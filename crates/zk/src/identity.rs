@@ -9,7 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use holdfast_service::{AccessTokenSecret, Failure, Principal, Service};
 use holdfast_tls::CertificateInfo;
-use holdfast_types::{Actor, CertificateName, Identity};
+use holdfast_types::{Actor, CertificateName, Identity, Rejection};
 use holdfast_zkwire::AuthId;
 use sha1::{Digest, Sha1};
 
@@ -24,11 +24,12 @@ pub(crate) struct Identities(Principal);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AuthFailed;
 
-/// Why a credential does not prove a subject.
+/// Why a connection does not act for the subject of its credential.
 #[derive(Debug)]
 pub(crate) enum NotProved {
+    /// The credential proves nobody, or somebody who may not have the session. Clients give up after this error.
     AuthFailed,
-    /// This node cannot tell.
+    /// This node cannot tell, or has no room. Another node may.
     Unavailable(Failure),
 }
 
@@ -40,7 +41,7 @@ impl From<AuthFailed> for NotProved {
 
 impl From<Failure> for NotProved {
     fn from(failure: Failure) -> Self {
-        if matches!(failure, Failure::Rejected(_)) {
+        if matches!(failure, Failure::Rejected(Rejection::Auth(_))) {
             return Self::AuthFailed;
         }
         Self::Unavailable(failure)

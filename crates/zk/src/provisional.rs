@@ -80,9 +80,6 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> ProvisionalConnection<'_, R, W
                 None => Ok(self.identities.authenticate(scheme, credentials).map(|()| false)?),
             }
         };
-        proved.await.map_err(|not_proved| match not_proved {
-            NotProved::AuthFailed => HandshakeError::AuthFailed,
-            NotProved::Unavailable(failure) => HandshakeError::Unavailable(failure),
-        })
+        proved.await.map_err(|not_proved: NotProved| not_proved.into())
     }
 }

@@ -20,7 +20,7 @@ use crate::connection_table::ConnectionGuard;
 use crate::disconnect::Disconnect;
 use crate::entry_span::EntrySpans;
 use crate::frame_reader::FrameReader;
-use crate::identity::{AuthFailed, Identities, NotProved};
+use crate::identity::{Identities, NotProved};
 use crate::op_kind::OpKind;
 use crate::ops::operation::{ConnectionContext, ReplyFormat, StreamCall, ZkOperation};
 use crate::ops::translate;
@@ -52,9 +52,6 @@ pub(crate) struct RequestLoop<'a, R> {
 impl<R: AsyncRead + Unpin> RequestLoop<'_, R> {
     pub(crate) async fn run(&mut self) -> Disconnect {
         self.identify();
-        if self.count_connection().is_err() {
-            return Disconnect::Error(ErrorCode::AuthFailed);
-        }
         loop {
             let next = tokio::time::timeout(self.silence_max, self.frames.next());
             let executed = match next.await {
@@ -98,8 +95,7 @@ impl<R: AsyncRead + Unpin> RequestLoop<'_, R> {
                 // A ping, or a request with a known reply.
                 let is_traced = call != StreamCall::Nothing;
                 let span = if is_traced { self.spans.of_request(info.kind) } else { Span::none() };
-                self.call(PendingRequest { info, format }, call).instrument(span).await;
-                return Ok(());
+                return self.call(PendingRequest { info, format }, call).instrument(span).await;
             };
             if writes.is_empty() {
                 first_kind = info.kind;
@@ -191,21 +187,21 @@ impl<R: AsyncRead + Unpin> RequestLoop<'_, R> {
             Some(token) => {
                 let actor = Identities::actor_of(token, self.service).await?;
                 let caller = self.service.for_principal(Principal::of(actor.clone()));
+                caller.count_connection(&self.place)?;
                 caller.claim_session(self.stream.session_id()).await?;
                 identities.act_as(actor);
             }
             None => identities.authenticate(scheme, credentials)?,
         }
         self.identify();
-        self.count_connection().map_err(NotProved::from)
+        Ok(())
     }
 
-    /// Counts the connection for its caller.
-    fn count_connection(&self) -> Result<(), AuthFailed> {
-        self.caller.count_connection(&self.place).map_err(|_| AuthFailed)
-    }
-
-    async fn call(&mut self, mut request: PendingRequest, call: StreamCall) {
+    async fn call(
+        &mut self,
+        mut request: PendingRequest,
+        call: StreamCall,
+    ) -> Result<(), Disconnect> {
         let (stream, tag, kind) = (self.stream, request.info.tag, request.info.kind);
         if let StreamCall::Authenticate(scheme, credentials) = &call {
             match self.authenticate(scheme, credentials).await {
@@ -213,10 +209,13 @@ impl<R: AsyncRead + Unpin> RequestLoop<'_, R> {
                 Err(NotProved::AuthFailed) => {
                     request.format = ReplyFormat::Disconnect(ErrorCode::AuthFailed);
                 }
+                // Clients take each other error for a success, or give up.
                 Err(NotProved::Unavailable(failure)) => {
-                    self.pending.push(request);
-                    stream.reply_failure(tag, failure).await;
-                    return self.pending.removed_through(tag).await;
+                    tracing::debug!(
+                        session = format_args!("{:#x}", stream.session_id().0), %failure,
+                        "cannot act for the subject of a credential: the client has to use another node"
+                    );
+                    return Err(Disconnect::Unavailable);
                 }
             }
         }
@@ -237,6 +236,7 @@ impl<R: AsyncRead + Unpin> RequestLoop<'_, R> {
         if disconnects {
             self.pending.removed_through(tag).await;
         }
+        Ok(())
     }
 
     /// `first_kind` is the kind of the first write.

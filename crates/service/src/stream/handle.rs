@@ -200,7 +200,7 @@ impl SessionStream {
     }
 
     /// Replies to a request that failed before the stream got it.
-    pub async fn reply_failure(&self, tag: i64, failure: Failure) {
+    async fn reply_failure(&self, tag: i64, failure: Failure) {
         if self.ready().await.is_ok() {
             let (revision, result) = (Revision(0), Err(failure));
             Streams::reply(&self.entry, StreamReply { tag, revision, result });

@@ -5,7 +5,7 @@ use std::time::Duration;
 use holdfast_lab::zk::{ZkClient, create, create_with, exists, get, new_session};
 use holdfast_lab::{DEADLINE, until};
 use holdfast_service::{AccessTokenSecret, ReadMode, Service};
-use holdfast_types::{AuthChange, AuthMode, RoleName, SessionId, TokenLifetime};
+use holdfast_types::{AuthChange, AuthMode, QuotaKind, Quotas, RoleName, SessionId, TokenLifetime};
 use holdfast_zk::ZkConfig;
 use holdfast_zkwire::{Acl, ConnectRequest, Request, Response, encode_request, xid};
 
@@ -153,6 +153,25 @@ async fn a_wrong_credential_ends_the_connection_without_a_session() {
     client.closed().await;
     assert_eq!(sessions(&admin).await, 0);
     assert_eq!(node.metric("holdfast_zk_connections_dropped_total"), "5");
+}
+
+/// Another node may have room, and `AuthFailed` would end the clients of kazoo and Java for good.
+#[tokio::test]
+async fn a_subject_without_room_for_a_connection_or_a_session_gets_no_reply() {
+    for settings in [config(), ZkConfig { requires_credential: false, ..config() }] {
+        let node = Node::start_with(settings).await;
+        let (admin, token) = guarded(&node).await;
+        let ci = auth(&credentials("ci", &token));
+        for quota in [QuotaKind::Connections, QuotaKind::Sessions] {
+            let (subject, quotas) = (Some(subject("ci")), Quotas([(quota, 1)].into()));
+            admin.change_auth(AuthChange::SetQuotas { subject, quotas }).await.unwrap();
+            let (mut first, mut second) = (node.client().await, node.client().await);
+            first.done(ci.clone()).await;
+            assert!(second.try_call(&ci).await.is_none(), "{quota:?}");
+            first.close().await;
+        }
+        assert_eq!(node.metric("holdfast_zk_connections_dropped_total"), "0");
+    }
 }
 
 #[tokio::test]
