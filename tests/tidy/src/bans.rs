@@ -39,6 +39,24 @@ pub fn panics(sources: &[Source]) -> Vec<Violation> {
 
 /// Log fields in `Debug` format outside tests: `?field`, `name = ?value`.
 pub fn debug_text_in_logs(sources: &[Source]) -> Vec<Violation> {
+    let what = "a log field has `Debug` format: log a number, a word or text (`%`), one field each";
+    log_fields(sources, what, |before, text, _| text == "?" && ["(", ",", "="].contains(&before))
+}
+
+/// Log fields with the name `node` outside tests: each line has the node that writes it under this name.
+pub fn nodes_in_logs(sources: &[Source]) -> Vec<Violation> {
+    let what = "a log field has the name of the node that logs: name it `peer` or `member`";
+    log_fields(sources, what, |before, text, after| {
+        text == "node" && ["(", ",", "%"].contains(&before) && ["=", ",", ")"].contains(&after)
+    })
+}
+
+/// Log calls outside tests with a token for which `is_wrong` is true. It gets the token between its neighbours.
+fn log_fields(
+    sources: &[Source],
+    what: &str,
+    is_wrong: impl Fn(&str, &str, &str) -> bool,
+) -> Vec<Violation> {
     each(sources, |source, tokens, i| {
         let token = &tokens[i];
         let level =
@@ -47,15 +65,13 @@ pub fn debug_text_in_logs(sources: &[Source]) -> Vec<Violation> {
             return None;
         }
         let mut depth = 0_usize;
-        for at in i + 2..tokens.len() {
-            match tokens[at].text.as_str() {
+        for at in i + 2..tokens.len() - 1 {
+            let [before, text, after] = [at - 1, at, at + 1].map(|at| tokens[at].text.as_str());
+            match text {
                 "(" => depth += 1,
                 ")" if depth == 1 => return None,
                 ")" => depth -= 1,
-                "?" if depth == 1 && ["(", ",", "="].contains(&tokens[at - 1].text.as_str()) => {
-                    let what = "a log field has `Debug` format: log a number, a word or text (`%`), one field each";
-                    return Some(what.to_owned());
-                }
+                _ if depth == 1 && is_wrong(before, text, after) => return Some(what.to_owned()),
                 _ => {}
             }
         }
@@ -203,6 +219,13 @@ mod tests {
         let text = "fn a() { tracing::info!(?b, \"c\"); }\nfn d() { warn!(e = ?f, \"g\"); }\n\
                     fn h() { debug!(%i, j = k?, l(m?), \"n\"); }\n#[test]\nfn o() { tracing::info!(?p); }";
         assert_eq!(lines(debug_text_in_logs, "crates/a/src/lib.rs", text), [1, 2]);
+    }
+
+    #[test]
+    fn a_log_field_with_the_name_of_the_node_that_logs_is_caught() {
+        let text = "fn a() { tracing::info!(node = b.0, \"c\"); }\nfn d() { warn!(%node, \"e\"); }\n\
+                    fn f() { debug!(peer = node.0, g(node), \"node\"); }\n#[test]\nfn h() { info!(node); }";
+        assert_eq!(lines(nodes_in_logs, "crates/a/src/lib.rs", text), [1, 2]);
     }
 
     #[test]

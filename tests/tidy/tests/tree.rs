@@ -108,6 +108,11 @@ fn no_log_line_carries_debug_text() {
 }
 
 #[test]
+fn no_log_line_has_two_nodes() {
+    none(&bans::nodes_in_logs(&sources()));
+}
+
+#[test]
 fn every_test_runs() {
     none(&bans::skipped_tests(&sources()));
     none(&bans::skipped_examples(&tree()));

@@ -228,12 +228,12 @@ impl Membership {
         let facts = AutomaticFacts { members, view, silent, emptied, replaced_at, now };
         match facts.choose(self.replace_after)? {
             AutomaticChange::Readmit { member, secret } => {
-                tracing::warn!(node = member.0, "inviting an emptied member under a new id");
+                tracing::warn!(member = member.0, "inviting an emptied member under a new id");
                 let expires_at = Stamp(now.0.saturating_add(millis(READMISSION_TTL)));
                 self.readmission(member, Invitation { secret, expires_at })
             }
             AutomaticChange::Cancel { joiner: node } => {
-                tracing::warn!(node = node.0, "a readmitted node was emptied again");
+                tracing::warn!(member = node.0, "a readmitted node was emptied again");
                 let reason = Reason::new("its data directory was emptied again").ok()?;
                 Some(MembershipChange::Remove { node, reason })
             }

@@ -80,7 +80,7 @@ pub(crate) async fn serve(
             };
             failures.proved(NodePort::Peer, source);
             let Ok(_permit) = permits.try_acquire() else {
-                tracing::warn!(node = %peer.node, "too many connections of peers: closing one");
+                tracing::warn!(peer = peer.node.0, "too many connections of peers: closing one");
                 return;
             };
             serve_connection(stream, peer, dispatch).await;
@@ -128,7 +128,7 @@ async fn serve_connection(stream: MaybeTlsStream, peer: ConnectedPeer, dispatch:
     tokio::select! {
         () = answering => {}
         () = expiry.passed() => {
-            tracing::warn!(node = %peer.node, "the certificate of a peer has expired or is denied: closing its connection");
+            tracing::warn!(peer = peer.node.0, "the certificate of a peer has expired or is denied: closing its connection");
         }
     }
 }
