@@ -74,7 +74,8 @@ pub(crate) struct Dispatch {
 }
 
 impl Dispatch {
-    /// Returns the frame of the reply; `None` if it cannot be encoded.
+    /// Returns the frame of the reply; `None` if the connection closes: the reply cannot be encoded, or the peer is a former
+    /// member.
     pub(crate) async fn answer(
         &self,
         session: &mut PeerSession,
@@ -88,14 +89,13 @@ impl Dispatch {
         if session.peer.purpose == Purpose::Bootstrap {
             return self.answer_bootstrap(session.peer, id, request.body).await;
         }
+        // A former member learns with its next connection that it has left. Raft checks the sender of entries itself.
+        let is_append = matches!(request.body, RequestBody::Append(_));
+        if !is_append && self.is_retired(session.peer.node) {
+            return None;
+        }
         match request.body {
             RequestBody::Append(call) => encode::<Append>(id, self.append(call).await),
-            // A former member learns with its next connection that it has left.
-            RequestBody::Ping(_) | RequestBody::RequestVote(_) | RequestBody::RequestPreVote(_)
-                if self.is_retired(session.peer.node) =>
-            {
-                None
-            }
             RequestBody::Ping(_) => encode::<Ping>(id, Ok(())),
             RequestBody::RequestVote(RequestVote(dto)) => {
                 let answer = refuse_error(self.raft.vote(dto.into()).await);

@@ -13,7 +13,7 @@ use holdfast_tls::{
 };
 use tokio::io::{AsyncWriteExt, BufReader, ReadHalf, WriteHalf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Mutex, Semaphore};
+use tokio::sync::{Mutex, Notify, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
@@ -156,17 +156,26 @@ async fn answer_concurrently(
 ) {
     let writer = Arc::new(Mutex::new(writer));
     let permits = Arc::new(Semaphore::new(IN_FLIGHT_MAX));
+    let closed = Arc::new(Notify::new());
     let mut answers = JoinSet::new();
-    while let Some(request) = next_request(&mut reader).await {
-        let Ok(permit) = permits.clone().acquire_owned().await else { return };
-        while answers.try_join_next().is_some() {}
-        let (writer, dispatch) = (writer.clone(), dispatch.clone());
-        answers.spawn(async move {
-            let reply = dispatch.answer(&mut PeerSession::new(peer), request).await;
-            // A failed writer fails for the next reply too; the reader detects the end of the stream.
-            write_reply(&mut *writer.lock().await, reply).await;
-            drop(permit);
-        });
+    let answering = async {
+        while let Some(request) = next_request(&mut reader).await {
+            let Ok(permit) = permits.clone().acquire_owned().await else { return };
+            while answers.try_join_next().is_some() {}
+            let (writer, dispatch, closed) = (writer.clone(), dispatch.clone(), closed.clone());
+            answers.spawn(async move {
+                let reply = dispatch.answer(&mut PeerSession::new(peer), request).await;
+                // After a part of a reply, the peer cannot read the next one.
+                if write_reply(&mut *writer.lock().await, reply).await.is_none() {
+                    closed.notify_one();
+                }
+                drop(permit);
+            });
+        }
+    };
+    tokio::select! {
+        () = answering => {}
+        () = closed.notified() => {}
     }
 }
 
