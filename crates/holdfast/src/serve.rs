@@ -89,7 +89,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), CommandFailure> {
     let config = as_readmitted_as(config)?;
     let traces = trace_export(&config).map_err(CommandFailure::Failed)?;
     let Config { node: id, log_level, log_format, .. } = &config;
-    let log_filter = telemetry::start(*id, log_level, *log_format, traces.as_ref())
+    let (log_filter, _log_guard) = telemetry::start(*id, log_level, *log_format, traces.as_ref())
         .map_err(CommandFailure::Failed)?;
     raise_open_files();
     use_small_pages();

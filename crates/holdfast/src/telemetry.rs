@@ -1,13 +1,18 @@
 //! Log lines on stderr: text on a terminal, otherwise one JSON object per line.
 //!
 //! Every line has the id of the node in the field `node`. Other common fields are `term`, `request_id`, `lock` and
-//! `session`. The logger writes lines directly, without a queue.
+//! `session`. A thread writes the lines: `apply` logs while the state machine is locked, and the reader of stderr may not
+//! read. Bounds: [`LINES_MAX`] lines wait; later ones are dropped and counted in the next line.
 
 use std::fmt;
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal};
+use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::time::Duration;
 
 use holdfast_http::LogFilter;
 use holdfast_types::NodeId;
+use parking_lot::{Condvar, Mutex};
 use tracing::{Event, Subscriber};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
@@ -28,6 +33,85 @@ pub(crate) enum LogFormat {
     Text,
     /// One JSON object per line.
     Json,
+}
+
+/// The maximum number of waiting log lines.
+const LINES_MAX: usize = 1_024;
+/// How long the end of the process waits for the reader of stderr.
+const FLUSH_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// The queue of log lines. Clones share it.
+#[derive(Clone, Debug)]
+struct LogQueue {
+    lines: SyncSender<Vec<u8>>,
+    counts: Arc<(Mutex<LineCounts>, Condvar)>,
+}
+
+#[derive(Debug, Default)]
+struct LineCounts {
+    /// The lines in the queue, and the one that is being written.
+    unwritten: usize,
+    /// The lines that were dropped since the last written one.
+    dropped: u64,
+}
+
+impl LogQueue {
+    /// Starts the thread that writes the lines.
+    fn start(mut output: impl io::Write + Send + 'static) -> io::Result<Self> {
+        let (lines, queue) = sync_channel::<Vec<u8>>(LINES_MAX);
+        let counts = Arc::<(Mutex<LineCounts>, Condvar)>::default();
+        let shared = counts.clone();
+        let write_all = move || {
+            for line in queue {
+                drop(output.write_all(&line));
+                let mut counts = shared.0.lock();
+                counts.unwritten -= 1;
+                let dropped = std::mem::take(&mut counts.dropped);
+                drop(counts);
+                shared.1.notify_all();
+                if dropped > 0 {
+                    tracing::warn!(
+                        dropped,
+                        "log lines were dropped: the reader of stderr was too slow"
+                    );
+                }
+            }
+        };
+        std::thread::Builder::new().name("log".to_owned()).spawn(write_all)?;
+        Ok(Self { lines, counts })
+    }
+
+    /// Waits until all lines are written, at most for [`FLUSH_TIMEOUT`].
+    fn wait_until_written(&self) {
+        let (counts, written) = &*self.counts;
+        written.wait_while_for(&mut counts.lock(), |counts| counts.unwritten > 0, FLUSH_TIMEOUT);
+    }
+}
+
+/// Gets one line with each call.
+impl io::Write for LogQueue {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let mut counts = self.counts.0.lock();
+        match self.lines.try_send(line.to_vec()) {
+            Ok(()) => counts.unwritten += 1,
+            Err(_) => counts.dropped += 1,
+        }
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Writes the waiting log lines when it is dropped, also after a panic.
+#[derive(Debug)]
+pub(crate) struct LogGuard(LogQueue);
+
+impl Drop for LogGuard {
+    fn drop(&mut self) {
+        self.0.wait_until_written();
+    }
 }
 
 /// The form of a filter, for error texts.
@@ -52,19 +136,22 @@ pub(crate) fn parse_filter(text: &str) -> Result<EnvFilter, String> {
 /// Installs the logger of the process and the export of traces, and returns the handle that changes the logger's filter.
 ///
 /// # Errors
-/// The filter does not parse, or a logger is already installed.
+/// The filter does not parse, a logger is already installed, or the system has no thread for it.
 pub(crate) fn start(
     node: NodeId,
     filter: &str,
     format: LogFormat,
     traces: Option<&TraceExport>,
-) -> Result<LogFilter, String> {
-    let (lines, handle) = log_lines(node, parse_filter(filter)?, format);
+) -> Result<(LogFilter, LogGuard), String> {
+    let queue = LogQueue::start(io::stderr()).map_err(|error| error.to_string())?;
+    let guard = LogGuard(queue.clone());
+    let (lines, handle) = log_lines(node, parse_filter(filter)?, format, queue);
     let registry = tracing_subscriber::registry().with(layers(lines, traces));
     registry.try_init().map_err(|error| error.to_string())?;
-    Ok(LogFilter::new(filter, move |text| {
+    let log_filter = LogFilter::new(filter, move |text| {
         handle.reload(parse_filter(text)?).map_err(|error| error.to_string())
-    }))
+    });
+    Ok((log_filter, guard))
 }
 
 type BoxedLayer = Box<dyn Layer<Registry> + Send + Sync>;
@@ -82,10 +169,11 @@ fn log_lines(
     node: NodeId,
     filter: EnvFilter,
     format: LogFormat,
+    queue: LogQueue,
 ) -> (BoxedLayer, reload::Handle<EnvFilter, Registry>) {
     let (parsed, handle) = reload::Layer::new(filter);
-    let terminal = std::io::stderr().is_terminal();
-    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let terminal = io::stderr().is_terminal();
+    let lines = tracing_subscriber::fmt::layer().with_writer(move || queue.clone());
     let json = match format {
         LogFormat::Auto => !terminal,
         LogFormat::Text => false,
@@ -177,13 +265,46 @@ mod tests {
     /// A node creates several spans for each call.
     #[test]
     fn without_an_export_no_span_exists() {
+        let queue = LogQueue::start(io::sink()).unwrap();
         let (lines, _handle) =
-            log_lines(NodeId(1), parse_filter("debug").unwrap(), LogFormat::Json);
+            log_lines(NodeId(1), parse_filter("debug").unwrap(), LogFormat::Json, queue);
         let registry = tracing_subscriber::registry().with(layers(lines, None));
         tracing::subscriber::with_default(registry, || {
             assert!(holdfast_trace::span!("commit").is_disabled());
             assert!(!tracing::debug_span!("http").is_disabled());
         });
+    }
+
+    /// Takes bytes while its lock is free.
+    struct Reader(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Reader {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().extend(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_reader_that_does_not_read_delays_no_log_line() {
+        let read = Arc::<Mutex<Vec<u8>>>::default();
+        let mut queue = LogQueue::start(Reader(read.clone())).unwrap();
+        let reads_nothing = read.lock();
+        for _ in 0..2 * LINES_MAX {
+            io::Write::write_all(&mut queue, b"x").unwrap();
+        }
+        let LineCounts { unwritten, dropped } = *queue.counts.0.lock();
+        assert!((LINES_MAX..=LINES_MAX + 1).contains(&unwritten), "{unwritten}");
+        assert_eq!(dropped, u64::try_from(2 * LINES_MAX - unwritten).unwrap());
+        drop(reads_nothing);
+        while queue.counts.0.lock().unwritten > 0 {
+            queue.wait_until_written();
+        }
+        assert_eq!(read.lock().len(), unwritten);
     }
 
     #[test]
