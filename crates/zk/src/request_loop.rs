@@ -163,7 +163,8 @@ impl<R: AsyncRead + Unpin> RequestLoop<'_, R> {
         match request {
             Ok(request) => translate(request, &self.context),
             Err(error) => {
-                tracing::info!(
+                // The client decides how many there are.
+                tracing::debug!(
                     session = format_args!("{:#x}", self.stream.session_id().0),
                     op = OpKind::of(header.op).name(), %error,
                     "undecodable ZooKeeper request"
