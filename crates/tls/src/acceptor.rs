@@ -21,7 +21,7 @@ use crate::error::TlsError;
 use crate::expiry::DeniedCertificates;
 use crate::failures::FailureReason;
 use crate::files::provider;
-use crate::files::{FileVersions, TlsFiles, client_verifier};
+use crate::files::{FileVersions, TlsFiles, TlsMaterial, client_verifier};
 use crate::handshake_thread::HandshakeThread;
 use crate::stream::MaybeTlsStream;
 
@@ -120,7 +120,7 @@ impl TlsAcceptor {
     /// [`TlsError`], the first problem.
     pub fn open(config: TlsConfig) -> Result<Self, TlsError> {
         let versions = config.files.versions();
-        let (server, expires_at) = server_config(&config)?;
+        let (server, expires_at) = server_config(&config, &config.files.read(SystemTime::now())?)?;
         let handshakes = HandshakeThread::start().map_err(TlsError::Thread)?;
         Ok(Self(Arc::new(Shared {
             config,
@@ -132,32 +132,32 @@ impl TlsAcceptor {
         })))
     }
 
-    /// Returns `true` if a file has changed since the last read.
-    pub(crate) fn is_changed(&self) -> bool {
-        *self.0.versions.lock() != self.0.config.files.versions()
-    }
-
-    /// Keeps the present certificate until the next change of a file.
-    pub(crate) fn skip_change(&self) {
-        *self.0.versions.lock() = self.0.config.files.versions();
-    }
-
     /// Reads the files again if one has changed; returns `true` if new connections use the new ones. Blocks the thread.
     ///
     /// # Errors
     /// [`TlsError`]. New connections still use the previous files.
     pub fn reload(&self) -> Result<bool, TlsError> {
+        self.reload_with(|_| Ok(())).map(|reloaded| reloaded.is_some())
+    }
+
+    /// As [`TlsAcceptor::reload`]. Returns what `and` makes of the new files; if it fails, nothing changes.
+    pub(crate) fn reload_with<T>(
+        &self,
+        and: impl FnOnce(&TlsMaterial) -> Result<T, TlsError>,
+    ) -> Result<Option<T>, TlsError> {
         let mut versions = self.0.versions.lock();
         let present = self.0.config.files.versions();
         if *versions == present {
-            return Ok(false);
+            return Ok(None);
         }
-        // A broken file is reported once.
+        // A broken file is reported once. A change after this line is the next one.
         *versions = present;
-        let (server, expires_at) = server_config(&self.0.config)?;
+        let material = self.0.config.files.read(SystemTime::now())?;
+        let made = and(&material)?;
+        let (server, expires_at) = server_config(&self.0.config, &material)?;
         self.0.server.store(server);
         *self.0.expires_at.lock() = expires_at;
-        Ok(true)
+        Ok(Some(made))
     }
 
     /// The certificates whose connections end.
@@ -194,8 +194,10 @@ impl TlsAcceptor {
     }
 }
 
-fn server_config(config: &TlsConfig) -> Result<(Arc<ServerConfig>, SystemTime), TlsError> {
-    let material = config.files.read(SystemTime::now())?;
+fn server_config(
+    config: &TlsConfig,
+    material: &TlsMaterial,
+) -> Result<(Arc<ServerConfig>, SystemTime), TlsError> {
     let unusable =
         |reason: String| TlsError::Unusable { path: config.files.certificate.clone(), reason };
     let own = material.certified.cert.first();
@@ -213,7 +215,47 @@ fn server_config(config: &TlsConfig) -> Result<(Arc<ServerConfig>, SystemTime), 
         .with_protocol_versions(&config.min_version.protocols())
         .map_err(|error| unusable(error.to_string()))?
         .with_client_cert_verifier(verifier)
-        .with_cert_resolver(Arc::new(SingleCertAndKey::from(material.certified)));
+        .with_cert_resolver(Arc::new(SingleCertAndKey::from(material.certified.clone())));
     server.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok((Arc::new(server), expires_at))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn files_that_change_while_they_are_read_are_read_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let [certificate, key, new] = ["node.pem", "node.key", "new"].map(|it| dir.path().join(it));
+        let replace = || {
+            let own = rcgen::generate_simple_self_signed(["node".to_owned()]).unwrap();
+            for (path, pem) in
+                [(&certificate, own.cert.pem()), (&key, own.signing_key.serialize_pem())]
+            {
+                fs::write(&new, pem).unwrap();
+                fs::set_permissions(&new, fs::Permissions::from_mode(0o600)).unwrap();
+                fs::rename(&new, path).unwrap();
+            }
+        };
+        replace();
+        let acceptor = TlsAcceptor::open(TlsConfig {
+            files: TlsFiles { certificate: certificate.clone(), key: key.clone(), ca: None },
+            mode: TlsMode::Require,
+            client_certificates: ClientCertificates::Ignore,
+            min_version: TlsVersion::V13,
+        });
+        let acceptor = acceptor.unwrap();
+        replace();
+        let failed = acceptor.reload_with(|_| {
+            replace();
+            Err::<(), _>(TlsError::NoCa)
+        });
+        assert!(failed.is_err());
+        assert!(acceptor.reload().unwrap());
+        assert!(!acceptor.reload().unwrap());
+    }
 }

@@ -23,7 +23,7 @@ use crate::acceptor::{AcceptError, ClientCertificates, TlsAcceptor, TlsConfig, T
 use crate::certificate::CertificateInfo;
 use crate::error::TlsError;
 use crate::expiry::DeniedCertificates;
-use crate::files::provider;
+use crate::files::{TlsMaterial, provider};
 use crate::stream::MaybeTlsStream;
 
 /// Accepts connections of other nodes, and connects to them. Clones share it.
@@ -44,7 +44,8 @@ impl PeerTls {
     pub fn open(config: TlsConfig) -> Result<Self, TlsError> {
         let config = TlsConfig { client_certificates: ClientCertificates::Require, ..config };
         let acceptor = TlsAcceptor::open(config.clone())?;
-        let client = ArcSwap::from(client_config(&config)?);
+        let material = config.files.read(SystemTime::now())?;
+        let client = ArcSwap::from(client_config(&config, &material)?);
         Ok(Self(Arc::new(Shared { config, acceptor, client })))
     }
 
@@ -53,15 +54,14 @@ impl PeerTls {
     /// # Errors
     /// As [`TlsAcceptor::reload`].
     pub fn reload(&self) -> Result<bool, TlsError> {
-        if !self.0.acceptor.is_changed() {
-            return Ok(false);
-        }
         // Both directions change, or none.
-        let client =
-            client_config(&self.0.config).inspect_err(|_| self.0.acceptor.skip_change())?;
-        let changed = self.0.acceptor.reload()?;
-        self.0.client.store(client);
-        Ok(changed)
+        let reloaded =
+            self.0.acceptor.reload_with(|material| client_config(&self.0.config, material))?;
+        let is_changed = reloaded.is_some();
+        if let Some(client) = reloaded {
+            self.0.client.store(client);
+        }
+        Ok(is_changed)
     }
 
     /// The certificates whose connections end, in both directions.
@@ -100,20 +100,22 @@ impl PeerTls {
     }
 }
 
-fn client_config(config: &TlsConfig) -> Result<Arc<ClientConfig>, TlsError> {
-    let material = config.files.read(SystemTime::now())?;
+fn client_config(
+    config: &TlsConfig,
+    material: &TlsMaterial,
+) -> Result<Arc<ClientConfig>, TlsError> {
     let path = || config.files.certificate.clone();
     let own = material.certified.cert.first().map(CertificateInfo::of);
     if !own.is_some_and(|own| own.is_ok_and(|own| own.for_clients)) {
         return Err(TlsError::NotForClients(path()));
     }
-    let roots = material.roots.ok_or(TlsError::NoCa)?;
+    let roots = material.roots.clone().ok_or(TlsError::NoCa)?;
     let mut client = ClientConfig::builder_with_provider(provider())
         .with_protocol_versions(&config.min_version.protocols())
         .map_err(|error| TlsError::Unusable { path: path(), reason: error.to_string() })?
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(NodeVerifier { roots }))
-        .with_client_cert_resolver(Arc::new(SingleCertAndKey::from(material.certified)));
+        .with_client_cert_resolver(Arc::new(SingleCertAndKey::from(material.certified.clone())));
     client.enable_sni = false;
     Ok(Arc::new(client))
 }
