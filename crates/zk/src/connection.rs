@@ -173,6 +173,7 @@ impl ZkCaller<'_> {
             service: &service,
             guard: self.guard,
             identities: &mut self.identities,
+            is_new: requested.is_new,
         };
         let deadline = deadline.min(Instant::now() + requested.ttl.as_duration());
         let proved = timeout_at(deadline, provisional.prove()).await;

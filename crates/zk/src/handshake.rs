@@ -56,7 +56,7 @@ pub(crate) enum HandshakeError {
 #[derive(Debug)]
 pub(crate) struct RequestedSession {
     key: SessionKey,
-    is_new: bool,
+    pub(crate) is_new: bool,
     pub(crate) ttl: Ttl,
     /// The newest revision that the client has seen.
     seen: Revision,

@@ -1,8 +1,9 @@
 //! A connection whose session waits for a credential.
 //!
 //! ZooKeeper clients send their credentials after the response to their first frame. Until one of them proves a subject, the
-//! session is provisional: only this connection knows its id, and no request of the client reaches the log. The connection
-//! answers pings and rejects everything that needs a session.
+//! session is provisional: no request of the client reaches the log. The connection rejects everything that needs a session. It
+//! answers the pings of a new session, which only this connection knows. Those of an older one would tell its client that the
+//! session lives, and nothing renews it.
 //!
 //! Bounds: one request at a time, of at most [`HANDSHAKE_FRAME_MAX`] bytes, until the deadline of the handshake.
 
@@ -31,6 +32,8 @@ pub(crate) struct ProvisionalConnection<'a, R, W> {
     pub(crate) service: &'a Service,
     pub(crate) guard: &'a ConnectionGuard,
     pub(crate) identities: &'a mut Identities,
+    /// No connection had the session before.
+    pub(crate) is_new: bool,
 }
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> ProvisionalConnection<'_, R, W> {
@@ -42,6 +45,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> ProvisionalConnection<'_, R, W
             let received_at = Instant::now();
             let (header, request) = decode_request(frame).map_err(HandshakeError::Undecodable)?;
             self.guard.count_request();
+            if matches!(request, Ok(Request::Ping)) && !self.is_new {
+                continue;
+            }
             let is_close = matches!(request, Ok(Request::CloseSession));
             let (reply, proves) = match request {
                 Ok(Request::Auth { scheme, auth, .. }) => (

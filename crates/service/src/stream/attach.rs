@@ -60,13 +60,9 @@ impl Service {
         seen: Revision,
     ) -> Result<bool, Failure> {
         self.catch_up(seen).await?;
-        let is_open = |machine: &Machine| machine.is_opened_by(key.id, Some(key.password));
-        if self.raft().read(is_open) {
-            return Ok(true);
-        }
-        // Another node may have opened it.
+        // It may have been opened or closed through another node.
         self.read_barrier().await?;
-        Ok(self.raft().read(is_open))
+        Ok(self.raft().read(|machine| machine.is_opened_by(key.id, Some(key.password))))
     }
 
     /// Opens a session for a connection, with the id and the password that its client gets. `seen` is the newest revision

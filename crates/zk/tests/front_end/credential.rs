@@ -244,6 +244,21 @@ async fn an_unknown_session_is_refused_before_the_credential() {
     owner.done(Request::Ping).await;
 }
 
+/// Nothing renews the session yet, so an answer could be wrong.
+#[tokio::test]
+async fn a_ping_of_an_older_session_gets_no_answer_before_the_credential() {
+    let node = Node::start().await;
+    let (_, token) = guarded(&node).await;
+    let ci = auth(&credentials("ci", &token));
+    let mut owner = node.client().await;
+    owner.done(ci.clone()).await;
+    let mut again = ZkClient::resume(node.address, &owner.resumption()).await;
+    // The client fails at a reply that it does not expect.
+    again.send_raw(&encode_request(xid::PING, &Request::Ping).unwrap()).await;
+    again.done(ci).await;
+    again.done(Request::Ping).await;
+}
+
 /// The owner's connection is gone: connections without a credential do not keep its session alive.
 #[tokio::test]
 async fn a_connection_without_a_credential_does_not_prolong_a_session() {
