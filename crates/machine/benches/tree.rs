@@ -174,5 +174,7 @@ fn reads(machine: &Machine) {
     timed("a page of 1,000 of a subtree", || {
         machine.subtree(&path("/app"), Some(&directory), 1_000, &[]).unwrap().items.len()
     });
-    timed("the number of descendants", || machine.descendants(&ZnodePath::root(), &[]).unwrap());
+    timed("the number of descendants", || {
+        machine.descendants(&ZnodePath::root(), &[]).unwrap().count()
+    });
 }

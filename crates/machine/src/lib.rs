@@ -47,6 +47,7 @@ pub use restore::{RestoreError, RestoreOptions};
 pub use restore_point::RestorePoint;
 pub use snapshot::load::LoadError;
 pub use snapshot::part::SnapshotPart;
+pub use tree::reads::Descendants;
 
 use holdfast_types::{ClusterId, FeatureLevel, Limits, Revision, SessionId, Stamp};
 use imbl::OrdMap;

@@ -46,6 +46,16 @@ fn a_multi_has_at_most_sixty_thousand_operations_and_conditions() {
     assert_eq!(apply(&mut machine, of(0, 0, Multi::OPS_MAX + 1)), rejected);
 }
 
+/// A walk over millions of znodes must not hold the lock of the machine.
+#[test]
+fn descendants_are_counted_in_a_frozen_view() {
+    let mut machine = Machine::new();
+    let below = |machine: &Machine| machine.descendants(&ZnodePath::root(), &[]).unwrap();
+    let (frozen, before) = (below(&machine), below(&machine).count());
+    apply(&mut machine, anonymous(vec![plain("/a"), plain("/a/b")])).unwrap();
+    assert_eq!((frozen.count(), below(&machine).count()), (before, before + 2));
+}
+
 /// A multi that adds too many bytes is undone, also in an empty cluster.
 #[test]
 fn a_multi_adds_at_most_sixteen_mebibytes() {

@@ -413,7 +413,7 @@ impl<'a> Words<'a> {
             "subtree" => machine
                 .subtree(&at, self.value("after").map(path).as_ref(), limit, &shown)
                 .map(|page| render::page(&page, render::view)),
-            _ => machine.descendants(&at, &shown).map(|count| vec![count.to_string()]),
+            _ => machine.descendants(&at, &shown).map(|below| vec![below.count().to_string()]),
         };
         found.unwrap_or_else(|rejection| vec![render::rejection(&rejection)])
     }

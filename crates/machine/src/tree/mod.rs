@@ -12,7 +12,7 @@ pub(crate) mod multi;
 pub(crate) mod node_index;
 pub(crate) mod quota;
 mod quota_reads;
-mod reads;
+pub(crate) mod reads;
 mod sweep;
 mod walk;
 pub(crate) mod znode;

@@ -5,10 +5,25 @@ use holdfast_types::{
     TreeRejection, ZnodePath,
 };
 
+use crate::tree::Tree;
 use crate::tree::acl;
 use crate::tree::quota;
 use crate::tree::znode::Znode;
 use crate::{Machine, SCAN_MAX};
+
+/// The znodes below a znode at one revision. Their number needs no lock of the machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Descendants {
+    tree: Tree,
+    of: ZnodePath,
+}
+
+impl Descendants {
+    /// Costs one step for each znode.
+    pub fn count(&self) -> usize {
+        self.tree.below_after(&self.of, None).count()
+    }
+}
 
 impl Machine {
     /// Returns the stat and the data of a znode.
@@ -135,13 +150,17 @@ impl Machine {
         paths
     }
 
-    /// Returns the number of znodes below a znode, without itself. Costs one step for each.
+    /// Returns the znodes below a znode, without itself.
     ///
     /// # Errors
     /// [`TreeRejection::NoZnode`], or [`TreeRejection::NotAllowed`] without the right to read the znode itself.
-    pub fn descendants(&self, path: &ZnodePath, identities: &[Identity]) -> Result<u64, Rejection> {
+    pub fn descendants(
+        &self,
+        path: &ZnodePath,
+        identities: &[Identity],
+    ) -> Result<Descendants, Rejection> {
         self.readable(path, identities)?;
-        Ok(self.tree.below_after(path, None).count() as u64)
+        Ok(Descendants { tree: self.tree.clone(), of: path.clone() })
     }
 
     /// The attached connection of a live session: the revision of the command that attached it. `None` for a session

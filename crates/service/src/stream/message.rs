@@ -1,5 +1,6 @@
 //! Requests of a stream, and the items that it sends to its client: replies, notices, and the end.
 
+use holdfast_machine::Descendants;
 use holdfast_types::{AclEntry, Data, OpReply, Rejection, Revision, Stat, ZnodePath};
 
 use crate::failure::Failure;
@@ -15,7 +16,7 @@ pub enum StreamRead {
     Acl(ZnodePath),
     /// The session's ephemeral nodes whose paths begin with this text. Arms no watch.
     Ephemerals(String),
-    /// The number of nodes below a node. Arms no watch.
+    /// The nodes below a node. Arms no watch.
     Descendants(ZnodePath),
 }
 
@@ -37,7 +38,8 @@ pub enum StreamAnswer {
         stat: Stat,
     },
     Ephemerals(Vec<ZnodePath>),
-    Descendants(u64),
+    /// The front-end counts them: there can be millions, and this answer is made while the machine is locked.
+    Descendants(Descendants),
     /// The results of several reads at one revision, in order.
     Many(Vec<Result<StreamAnswer, Rejection>>),
     /// The results of a write.

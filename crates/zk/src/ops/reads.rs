@@ -115,8 +115,8 @@ pub(crate) fn response(format: ReadFormat, answer: StreamAnswer) -> Result<Respo
         (ReadFormat::Ephemerals, StreamAnswer::Ephemerals(paths)) => {
             Response::Ephemerals(paths.iter().map(ToString::to_string).collect())
         }
-        (ReadFormat::DescendantCount, StreamAnswer::Descendants(count)) => {
-            Response::ChildrenCount(i32::try_from(count).unwrap_or(i32::MAX))
+        (ReadFormat::DescendantCount, StreamAnswer::Descendants(below)) => {
+            Response::ChildrenCount(i32::try_from(below.count()).unwrap_or(i32::MAX))
         }
         _ => return Err(ErrorCode::SystemError),
     })
