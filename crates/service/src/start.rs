@@ -101,17 +101,17 @@ impl Service {
         Ok(service)
     }
 
-    /// Rejects new waits, and ends parked calls, streams and watches with `ShuttingDown`. Resolves when no call is
-    /// parked.
+    /// Rejects new waits and streams, and ends parked calls and watches with `ShuttingDown`. Resolves when no call is
+    /// parked. Open streams still serve requests that their front-end has read.
     pub async fn drain(&self) {
         self.draining().cancel();
-        self.observer().streams.end_all(StreamEnd::ShuttingDown);
         self.observer().waiter_permits.drained().await;
     }
 
-    /// Drains, hands leadership over and stops.
+    /// Drains, ends the streams, hands leadership over and stops.
     pub async fn shutdown(&self) {
         self.drain().await;
+        self.observer().streams.end_all(StreamEnd::ShuttingDown);
         self.stopped().cancel();
         self.raft().shutdown().await;
         self.observer().hold_recorder.stop().await;

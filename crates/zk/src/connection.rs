@@ -218,6 +218,7 @@ impl Connection<'_> {
             silence_max: ttl.as_duration(),
             place,
             last_tag: 0,
+            shutdown,
         };
         let mut replies = ReplyLoop {
             sink: writer,
@@ -229,7 +230,7 @@ impl Connection<'_> {
             buffer: BytesMut::from(first),
             disconnect: None,
         };
-        let disconnect = run_loops(&stream, &mut requests, &mut replies, shutdown).await;
+        let disconnect = run_loops(&stream, &mut requests, &mut replies).await;
         drop(replies);
         self.log_end(&session, &disconnect);
         if matches!(disconnect, Disconnect::Stream(StreamEnd::Moved)) {
@@ -272,21 +273,17 @@ impl Connection<'_> {
     }
 }
 
-/// Runs both loops until one of them ends, or the session or the front-end does; then writes the remaining replies.
+/// Runs both loops until one of them ends, or the session does; then writes the remaining replies.
 async fn run_loops<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
     stream: &SessionStream,
     requests: &mut RequestLoop<'_, R>,
     replies: &mut ReplyLoop<'_, W>,
-    mut shutdown: watch::Receiver<Shutdown>,
 ) -> Disconnect {
     let (disconnect, flush) = tokio::select! {
         biased;
         disconnect = requests.run() => (disconnect, true),
         disconnect = replies.run() => (disconnect, false),
         () = stream.lost() => (Disconnect::Stream(StreamEnd::CutOff), true),
-        _ = shutdown.wait_for(|shutdown| *shutdown != Shutdown::NotStarted) => {
-            (Disconnect::Stream(StreamEnd::ShuttingDown), true)
-        }
     };
     if flush {
         replies.flush().await;

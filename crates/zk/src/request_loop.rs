@@ -10,13 +10,15 @@ use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use holdfast_service::{ConnectionPlace, Principal, Service, SessionStream};
+use holdfast_service::{ConnectionPlace, Principal, Service, SessionStream, StreamEnd};
 use holdfast_types::Multi;
 use holdfast_zkwire::{DecodeError, ErrorCode, Request, RequestHeader, decode_request, op, xid};
 use tokio::io::AsyncRead;
+use tokio::sync::watch;
 use tracing::{Instrument as _, Span};
 
 use crate::connection_table::ConnectionGuard;
+use crate::context::Shutdown;
 use crate::disconnect::Disconnect;
 use crate::entry_span::EntrySpans;
 use crate::frame_reader::FrameReader;
@@ -47,14 +49,22 @@ pub(crate) struct RequestLoop<'a, R> {
     pub(crate) place: ConnectionPlace,
     /// The tag of the last request.
     pub(crate) last_tag: i64,
+    /// From its start no further request is read.
+    pub(crate) shutdown: watch::Receiver<Shutdown>,
 }
 
 impl<R: AsyncRead + Unpin> RequestLoop<'_, R> {
     pub(crate) async fn run(&mut self) -> Disconnect {
         self.identify();
         loop {
-            let next = tokio::time::timeout(self.silence_max, self.frames.next());
-            let executed = match next.await {
+            let next = tokio::select! {
+                biased;
+                _ = self.shutdown.wait_for(|shutdown| *shutdown != Shutdown::NotStarted) => {
+                    return Disconnect::Stream(StreamEnd::ShuttingDown);
+                }
+                next = tokio::time::timeout(self.silence_max, self.frames.next()) => next,
+            };
+            let executed = match next {
                 Ok(Ok(frame)) => self.execute(frame).await,
                 Ok(Err(error)) => Err(error.into()),
                 Err(_) => Err(Disconnect::Timeout),

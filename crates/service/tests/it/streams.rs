@@ -352,15 +352,17 @@ async fn watches_and_streams_are_bounded() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_that_drains_ends_its_streams() {
+async fn a_node_that_drains_serves_its_streams_until_it_stops() {
     let nodes = Nodes::start(1).await;
     let service = &nodes.services[0];
     let mut client = Client::open(service).await;
     let attached = client.attached.clone();
     service.drain().await;
-    assert_eq!(client.ended().await, StreamEnd::ShuttingDown);
     let refused = service.stream(&attached, StreamLimits::default());
     assert!(matches!(refused, Err(Failure::ShuttingDown)));
+    assert!(client.exists("/", false).await);
+    service.shutdown().await;
+    assert_eq!(client.ended().await, StreamEnd::ShuttingDown);
 }
 
 /// Pipelined writes are in FIFO order: each write has its own reply, after the notices of its change.

@@ -1,11 +1,15 @@
 //! The lifetime of a session, and the effects of its end.
 
+use holdfast_lab::DEADLINE;
 use holdfast_lab::zk::{ZkClient, create, exists, get, new_session, set};
 use std::time::{Duration, Instant};
 
-use holdfast_zkwire::{ConnectRequest, Request};
+use holdfast_types::{AuthChange, QuotaKind, Quotas};
+use holdfast_zk::ZkConfig;
+use holdfast_zkwire::{ConnectRequest, Request, encode_request};
 
-use crate::node::Node;
+use crate::authorization::{authenticate, guarded, subject};
+use crate::node::{Node, config};
 
 #[tokio::test]
 async fn a_silent_session_expires_with_its_ephemerals() {
@@ -98,6 +102,30 @@ async fn requests_after_a_close_are_not_executed() {
     client.send(&create("/late", 0)).await;
     client.closed().await;
     assert_eq!(node.client().await.stat("/late").await, None);
+}
+
+/// A client without a reply does not know whether its write happened.
+#[tokio::test]
+async fn a_shutdown_answers_the_requests_that_were_read() {
+    let node = Node::start_with(ZkConfig { drain_timeout: DEADLINE, ..config() }).await;
+    let (admin, token) = guarded(&node).await;
+    let quotas = Quotas([(QuotaKind::CallsPerSecond, 1)].into());
+    let slow = AuthChange::SetQuotas { subject: Some(subject("ci")), quotas };
+    admin.change_auth(slow).await.unwrap();
+    let mut client = node.client().await;
+    assert_eq!(authenticate(&mut client, &format!("ci:{}", token.reveal())).await, 0);
+    // They arrive together. After the reply to the first, the second waits for the rate.
+    let mut frames = Vec::new();
+    for (xid, request) in (100..).zip([create("/app", 0), create("/app/a", 0)]) {
+        frames.extend(encode_request(xid, &request).unwrap());
+        client.expect_reply(xid, request.reply_kind());
+    }
+    client.send_raw(&frames).await;
+    assert_eq!(client.reply().await.unwrap().0.err, 0);
+    node.service.drain().await;
+    let ((), second) = tokio::join!(node.stop(), client.reply());
+    assert_eq!(second.unwrap().0.err, 0);
+    client.closed().await;
 }
 
 #[tokio::test]
