@@ -31,7 +31,7 @@ pub struct TlsConnection {
 }
 
 impl MaybeTlsStream {
-    /// A connection whose other side gave no certificate, or one that names nobody here.
+    /// A connection to a server. Its certificate is not kept, because it proves no caller.
     pub(crate) fn tls(stream: TlsStream<TcpStream>) -> Self {
         let denied = DeniedCertificates::default();
         Self::Tls(Box::new(TlsConnection { stream, certificate: None, denied }))

@@ -43,11 +43,13 @@ pub fn debug_text_in_logs(sources: &[Source]) -> Vec<Violation> {
     log_fields(sources, what, |before, text, _| text == "?" && ["(", ",", "="].contains(&before))
 }
 
-/// Log fields with the name `node` outside tests: each line has the node that writes it under this name.
-pub fn nodes_in_logs(sources: &[Source]) -> Vec<Violation> {
-    let what = "a log field has the name of the node that logs: name it `peer` or `member`";
+/// Log fields outside tests with a name that each line has already: the node, the level and the module that log, and the time.
+pub fn repeated_log_fields(sources: &[Source]) -> Vec<Violation> {
+    let what = "each log line has a field with this name: choose another one, e.g. `peer` or `member` for a node";
     log_fields(sources, what, |before, text, after| {
-        text == "node" && ["(", ",", "%"].contains(&before) && ["=", ",", ")"].contains(&after)
+        ["node", "level", "target", "timestamp"].contains(&text)
+            && ["(", ",", "%"].contains(&before)
+            && ["=", ",", ")"].contains(&after)
     })
 }
 
@@ -222,10 +224,10 @@ mod tests {
     }
 
     #[test]
-    fn a_log_field_with_the_name_of_the_node_that_logs_is_caught() {
+    fn a_log_field_with_a_name_that_each_line_has_is_caught() {
         let text = "fn a() { tracing::info!(node = b.0, \"c\"); }\nfn d() { warn!(%node, \"e\"); }\n\
-                    fn f() { debug!(peer = node.0, g(node), \"node\"); }\n#[test]\nfn h() { info!(node); }";
-        assert_eq!(lines(nodes_in_logs, "crates/a/src/lib.rs", text), [1, 2]);
+                    fn f() { debug!(peer = node.0, g(node), \"node\"); debug!(target: \"i\", \"j\"); }\n#[test]\nfn h() { info!(node); }";
+        assert_eq!(lines(repeated_log_fields, "crates/a/src/lib.rs", text), [1, 2]);
     }
 
     #[test]

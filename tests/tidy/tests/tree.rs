@@ -108,8 +108,8 @@ fn no_log_line_carries_debug_text() {
 }
 
 #[test]
-fn no_log_line_has_two_nodes() {
-    none(&bans::nodes_in_logs(&sources()));
+fn no_log_line_has_a_field_twice() {
+    none(&bans::repeated_log_fields(&sources()));
 }
 
 #[test]

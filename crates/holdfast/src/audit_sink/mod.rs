@@ -208,9 +208,9 @@ async fn run(mut copy: AuditCopy, service: Service) {
         if error.is_some() != failed {
             failed = error.is_some();
             if let Some(error) = &error {
-                tracing::error!(target, error, "cannot write the audit trail");
+                tracing::error!(destination = target, error, "cannot write the audit trail");
             } else {
-                tracing::info!(target, "writing the audit trail again");
+                tracing::info!(destination = target, "writing the audit trail again");
             }
         }
         let number = copy.position.number;
