@@ -63,6 +63,11 @@ impl Program {
         writeln!(stdin, "{line}").expect("the program reads its input");
     }
 
+    /// Closes standard input.
+    pub fn close_input(&mut self) {
+        self.stdin = None;
+    }
+
     /// The next line of standard output.
     pub fn next_stdout_line(&mut self) -> String {
         let line = self.stdout.next();

@@ -69,12 +69,16 @@ impl<'c> DevConsole<'c> {
         }
     }
 
-    /// Prints an event, and starts a node that ended for a restart. Returns `false` if no node runs or starts.
-    pub(super) fn handle(&mut self, event: &DevEvent) -> bool {
+    /// Prints an event, and starts a node that ended for a restart.
+    pub(super) fn handle(&mut self, event: &DevEvent) {
         match event {
             DevEvent::Ended(exit) => self.ended(exit),
             DevEvent::Restarted(report) => self.restarted(report),
         }
+    }
+
+    /// Whether a node runs or starts.
+    pub(super) fn has_nodes(&self) -> bool {
         self.cluster.running() > 0
     }
 

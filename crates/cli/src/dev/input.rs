@@ -63,11 +63,11 @@ impl DevInputs {
         }
     }
 
-    /// Resolves with the next command; never without input.
+    /// Resolves with the next command, once with `None` at the end of the input, and then never.
     ///
     /// # Errors
     /// The input is not a command, or requires a selected node.
-    pub(super) async fn next(&mut self) -> Result<DevCommand, String> {
+    pub(super) async fn next(&mut self) -> Result<Option<DevCommand>, String> {
         while let Some(inputs) = &mut self.inputs {
             let input = tokio::select! {
                 input = inputs.recv() => input,
@@ -81,11 +81,11 @@ impl DevInputs {
                 Some(DevInput::Line(line)) => self.commands.parse(&line),
                 None => {
                     self.inputs = None;
-                    continue;
+                    return Ok(None);
                 }
             };
             if let Some(command) = command.transpose() {
-                return command;
+                return command.map(Some);
             }
         }
         std::future::pending().await

@@ -122,7 +122,7 @@ async fn ready(cluster: &mut DevCluster) -> Result<ClusterBody, String> {
     Ok(view)
 }
 
-/// Reports events and applies commands, until a stop command or a signal. Without commands, the end of all nodes is a
+/// Reports events and applies commands, until a stop command or a signal. Without input, the end of all nodes is a
 /// failure.
 async fn watch(
     cluster: &mut DevCluster,
@@ -137,20 +137,21 @@ async fn watch(
     }
     loop {
         tokio::select! {
-            event = console.next() => {
-                if !console.handle(&event) && !inputs.is_open() {
-                    return Err(CommandFailure::failed(
-                        "all nodes have ended; the last lines of their logs have the reason",
-                    ));
-                }
-            }
+            event = console.next() => console.handle(&event),
             command = inputs.next() => match command {
-                Ok(DevCommand::Stop) => return Ok(()),
-                Ok(DevCommand::Help) => console.print(Tone::Plain, &inputs.help()),
-                Ok(DevCommand::Change(change, node)) => console.change(change, node).await,
+                Ok(Some(DevCommand::Stop)) => return Ok(()),
+                Ok(Some(DevCommand::Help)) => console.print(Tone::Plain, &inputs.help()),
+                Ok(Some(DevCommand::Change(change, node))) => console.change(change, node).await,
+                // The end of the input.
+                Ok(None) => {}
                 Err(reason) => console.print(Tone::Attention, &reason),
             },
             _ = signals.next() => return Ok(()),
+        }
+        if !console.has_nodes() && !inputs.is_open() {
+            return Err(CommandFailure::failed(
+                "all nodes have ended; the last lines of their logs have the reason",
+            ));
         }
     }
 }

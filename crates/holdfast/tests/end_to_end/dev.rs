@@ -268,6 +268,20 @@ fn a_node_that_fails_by_itself_is_reported_with_its_last_error() {
 }
 
 #[test]
+fn a_cluster_without_nodes_ends_at_the_end_of_its_commands() {
+    let mut cluster = DevCluster::start(&["--nodes", "1", "--commands"]);
+    let program = cluster.program();
+    program.next_stderr_line();
+    program.write_line("kill 1");
+    let line = program.next_stderr_line();
+    assert!(line.contains("node 1 killed"), "{line}");
+    program.close_input();
+    let end = program.wait();
+    assert_eq!(end.code, Some(1), "{}", end.stderr);
+    assert!(end.stderr.contains("all nodes have ended"), "{}", end.stderr);
+}
+
+#[test]
 fn data_in_a_given_directory_is_kept_and_reused() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().to_str().unwrap();
