@@ -36,8 +36,12 @@ impl FromStr for FenceStore {
 
     fn from_str(text: &str) -> Result<Self, String> {
         match text.split_once(':') {
-            Some(("postgres" | "postgresql", _)) => Ok(Self::Postgres(text.to_owned())),
-            Some(("redis" | "redis+unix", _)) => Ok(Self::Redis(text.to_owned())),
+            Some(("postgres" | "postgresql", rest)) if rest.starts_with("//") => {
+                Ok(Self::Postgres(text.to_owned()))
+            }
+            Some(("redis" | "redis+unix", rest)) if rest.starts_with("//") => {
+                Ok(Self::Redis(text.to_owned()))
+            }
             Some(("sqlite", path)) if !path.is_empty() => Ok(Self::Sqlite(path.into())),
             Some(_) | None => Err("write postgres://…, redis://… or sqlite:FILE".to_owned()),
         }
@@ -61,13 +65,16 @@ impl fmt::Display for FenceMark {
 }
 
 fn without_user(url: &str) -> String {
-    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
-    let end = rest.find('/').unwrap_or(rest.len());
-    let (authority, path) = rest.split_at(end);
-    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    let (scheme, rest) = url.split_once("://").unwrap_or_default();
     // A password may also be a parameter.
-    let path = path.split('?').next().unwrap_or_default();
-    format!("{scheme}://{host}{path}")
+    let (store, parameters) = rest.split_once('?').unwrap_or((rest, ""));
+    if parameters.contains('@') {
+        // The password may have the '?', or a parameter the '@'.
+        return format!("{scheme}://…");
+    }
+    // A password may have any other character, too.
+    let store = store.rsplit_once('@').map_or(store, |(_, store)| store);
+    format!("{scheme}://{store}")
 }
 
 impl FenceStore {
@@ -120,8 +127,19 @@ mod tests {
             Ok("postgres://db:5432/app".to_owned())
         );
         assert_eq!(shown("redis://:secret@cache/0"), Ok("redis://cache/0".to_owned()));
+        for password in ["se/cret", "se/cr@et", "/se#cret", "se:cret", "@se/cret/"] {
+            let url = format!("postgres://me:{password}@db/app?sslmode=disable");
+            assert_eq!(shown(&url), Ok("postgres://db/app".to_owned()), "{url}");
+        }
+        for url in [
+            "postgres://me:se?cret@db/app",
+            "postgres://me:se@cr?et@db",
+            "postgres://db/app?user=a@b&password=cret",
+        ] {
+            assert_eq!(shown(url), Ok("postgres://…".to_owned()), "{url}");
+        }
         assert_eq!(shown("sqlite:app.db"), Ok("sqlite:app.db".to_owned()));
-        for other in ["app.db", "mysql://db", "sqlite:"] {
+        for other in ["app.db", "mysql://db", "sqlite:", "postgres:me:secret@db"] {
             assert!(shown(other).unwrap_err().contains("sqlite:FILE"), "{other}");
         }
     }
