@@ -1,7 +1,7 @@
 //! The files of a certificate and its private key.
 
 use std::fs::{self, OpenOptions};
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -44,11 +44,45 @@ pub(super) fn write_pair(
 }
 
 /// Writes a file, complete or not at all, with these access rights.
-pub fn write_file(path: &Path, content: &str, mode: u32) -> std::io::Result<()> {
-    let partial = path.with_extension("partial");
-    let mut options = OpenOptions::new();
-    let mut file = options.write(true).create(true).truncate(true).mode(mode).open(&partial)?;
-    file.write_all(content.as_bytes())?;
-    file.sync_all()?;
-    fs::rename(partial, path)
+pub fn write_file(path: &Path, content: &str, mode: u32) -> io::Result<()> {
+    let random = getrandom::u32()?;
+    let partial = path.with_added_extension(format!("{random:08x}.partial"));
+    // A file that exists would keep its access rights, and other users could read the key.
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&partial)?;
+    let written = file
+        .write_all(content.as_bytes())
+        .and_then(|()| file.sync_all())
+        .and_then(|()| fs::rename(&partial, path));
+    if written.is_err() {
+        fs::remove_file(&partial).ok();
+    }
+    written
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_key_is_secret_and_no_other_file_changes() {
+        let dir = tempfile::tempdir().unwrap();
+        let (key, other) = (dir.path().join("node.key"), dir.path().join("node.partial"));
+        fs::write(&other, "notes").unwrap();
+        fs::set_permissions(&other, fs::Permissions::from_mode(0o644)).unwrap();
+        write_file(&key, "secret", 0o600).unwrap();
+        assert_eq!(fs::metadata(&key).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(fs::read_to_string(&key).unwrap(), "secret");
+        assert_eq!(fs::read_to_string(&other).unwrap(), "notes");
+    }
+
+    #[test]
+    fn a_failed_write_leaves_no_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let taken = dir.path().join("node.key");
+        fs::create_dir(&taken).unwrap();
+        assert!(write_file(&taken, "secret", 0o600).is_err());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
 }
