@@ -65,7 +65,10 @@ impl Growing {
         let [token, config, data] =
             ["token", "toml", "data"].map(|kind| self.path(&format!("{number}.{kind}")));
         let addresses = ["--http", &http, "--peer", &peer, "--zookeeper", &zookeeper];
-        self.ok(&[&["member"], command, &addresses, &["--out", &token]].concat());
+        let out = ["--out", &token, "-o", "json"];
+        let invited = self.ok(&[&["member"], command, &addresses, &out].concat());
+        let invited: serde_json::Value = serde_json::from_str(&invited).unwrap();
+        assert!(invited["id"].is_u64() && invited["join_token"].is_null(), "{invited}");
         self.ok(&["join", &token, "--config", &config, "--data-dir", &data]);
         self.joined.push(spawn(&["serve", "--config", &config, "--log-format", "text"], &[]));
         http

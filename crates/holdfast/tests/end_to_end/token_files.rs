@@ -169,6 +169,18 @@ fn a_candidate_for_ever_outlives_its_token_and_a_first_call_fails_at_once() {
     candidate.wait();
 }
 
+#[test]
+fn the_document_of_a_token_in_a_file_has_no_secret() {
+    let cluster = TokenCluster::start();
+    let file = cluster.path("ci");
+    let end = cluster.as_admin(&["auth", "token", "new", "ci", "--out", &file, "-o", "json"]);
+    let body: Value = serde_json::from_str(&end.stdout).unwrap();
+    assert_eq!(body["subject"], "ci", "{body}");
+    assert_eq!(body.get("token"), None, "{body}");
+    let header = std::fs::read_to_string(&file).unwrap();
+    assert!(header.contains(body["id"].as_str().unwrap()), "{body}");
+}
+
 /// On Kubernetes, root owns the volume of a pod, and the pod writes to it by its group.
 #[test]
 fn a_user_that_writes_to_the_data_directory_by_its_group_adds_the_first_administrator() {

@@ -6,8 +6,6 @@ mod role;
 mod subject;
 mod token;
 
-use std::path::Path;
-
 use clap::{Args, Subcommand, ValueEnum};
 use holdfast_api::parameters::auth::{AS, ASKED_PERMISSION, MODE};
 use holdfast_api::{
@@ -26,7 +24,7 @@ use self::token::{OutArgs, TokenCommand, TokenPolicyArgs, show_issued};
 use super::once;
 use crate::arguments::ClusterArgs;
 use crate::exit::CommandFailure;
-use crate::output::{answer, print, table, write_stderr};
+use crate::output::{answer, table, write_stderr};
 use crate::owner_proof::{OwnerArgs, OwnerProof};
 
 /// Control who may do what.
@@ -305,12 +303,4 @@ fn show_closed(cluster: &ClusterArgs, body: &holdfast_api::ClosedSessionsBody) {
         let text = format!("closed {} sessions", body.closed_sessions);
         answer(cluster.format(), body, body.closed_sessions, &text);
     }
-}
-
-/// Prints where a secret was written.
-fn show_file(path: &Path) {
-    print(&format!(
-        "the access token is in {}: send it with --access-token-file or curl -H @FILE",
-        path.display()
-    ));
 }

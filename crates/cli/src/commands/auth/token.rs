@@ -15,8 +15,9 @@ use holdfast_client::http::Method;
 use holdfast_client::{Call, Copies};
 use holdfast_types::{AccessTokenId, SubjectName};
 use serde::Serialize;
+use serde_json::Value;
 
-use super::{show_closed, show_file, subject_name, unrepeated};
+use super::{show_closed, subject_name, unrepeated};
 use crate::arguments::{ClusterArgs, duration};
 use crate::commands::once;
 use crate::exit::CommandFailure;
@@ -210,7 +211,7 @@ fn lifetime(ms: u64) -> String {
     format_duration(Duration::from_secs(ms / 1_000))
 }
 
-/// Writes a new access token into the file, or prints it with the body of the response.
+/// Writes a new access token into the file, or prints it. Prints the body of the response, without a token in the file.
 pub(super) fn show_issued(
     cluster: &ClusterArgs,
     out: &OutArgs,
@@ -227,8 +228,21 @@ pub(super) fn show_issued(
         let (path, id) = (path.display(), issued.id);
         CommandFailure::failed(format!("{path}: {error}; delete the access token {id}"))
     })?;
-    show_file(path);
+    let shown = without_token(body);
+    let text = format!(
+        "the access token is in {}: send it with --access-token-file or curl -H @FILE",
+        path.display()
+    );
+    answer(cluster.format(), &shown, path.display(), &text);
     Ok(())
+}
+
+fn without_token(body: &impl Serialize) -> Value {
+    let mut body = serde_json::to_value(body).unwrap_or_default();
+    if let Some(fields) = body.as_object_mut() {
+        fields.remove("token");
+    }
+    body
 }
 
 fn token_id(text: &str) -> Result<AccessTokenId, String> {

@@ -11,7 +11,7 @@ use holdfast_client::{Call, Client, Copies, Error};
 use holdfast_types::{Address, NodeId, Reason, VotingRole, Zone};
 
 use super::{node_id, progress};
-use crate::arguments::{ClusterArgs, duration, reason};
+use crate::arguments::{ClusterArgs, Format, duration, reason};
 use crate::commands::once;
 use crate::exit::CommandFailure;
 use crate::output::{answer, write_stderr};
@@ -255,6 +255,11 @@ impl AddArgs {
             write_stderr(&format!(
                 "node {node} is invited. Copy {file} to its machine, and run there, {next}"
             ));
+            let format = self.change.cluster.format();
+            if format != Format::Table {
+                let shown = InvitedMemberBody { join_token: None, ..body.clone() };
+                answer(format, &shown, node, "");
+            }
         } else {
             let text = format!(
                 "node {node} is invited. Save the last line as {file} on its machine, and run there, {next}\n\n{token}"
