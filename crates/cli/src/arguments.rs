@@ -14,6 +14,8 @@ use holdfast_types::{FencingToken, LockName, NameError, NodeId, Owner, Reason, S
 
 use crate::exit::CommandFailure;
 
+const HTTPS: &str = "https://";
+
 /// The nodes that the command calls.
 static CALLED: OnceLock<NodesArgs> = OnceLock::new();
 
@@ -89,7 +91,7 @@ pub struct TlsArgs {
 
 impl TlsArgs {
     /// Reads the files; `None` without arguments.
-    pub fn read(&self) -> Result<Option<ClientTls>, CommandFailure> {
+    fn read(&self) -> Result<Option<ClientTls>, CommandFailure> {
         let read = |path: &PathBuf| {
             std::fs::read(path)
                 .map_err(|error| CommandFailure::usage(format!("{}: {error}", path.display())))
@@ -130,6 +132,23 @@ impl TlsArgs {
 }
 
 impl NodesArgs {
+    /// The same arguments for one node. If an address of these has the scheme https, one without a scheme gets it.
+    pub fn only(&self, address: &str) -> Self {
+        let needs_scheme = self.names_https() && !address.contains("://");
+        let scheme = if needs_scheme { HTTPS } else { "" };
+        Self { addr: vec![format!("{scheme}{address}")], credentials: self.credentials.clone() }
+    }
+
+    /// Reads the certificates; `None` for calls without TLS. Without the certificates of a CA, the system's CAs count.
+    pub fn tls(&self) -> Result<Option<ClientTls>, CommandFailure> {
+        let tls = self.credentials.tls.read()?;
+        Ok(tls.or_else(|| self.names_https().then(ClientTls::default)))
+    }
+
+    fn names_https(&self) -> bool {
+        self.addr.iter().any(|address| address.trim_start().starts_with(HTTPS))
+    }
+
     pub fn client(&self) -> Result<Client, CommandFailure> {
         self.client_with(|builder| builder)
     }
@@ -140,7 +159,7 @@ impl NodesArgs {
     ) -> Result<Client, CommandFailure> {
         drop(CALLED.set(self.clone()));
         let mut builder = Client::builder(&self.addr);
-        if let Some(tls) = self.credentials.tls.read()? {
+        if let Some(tls) = self.tls()? {
             builder = builder.tls(tls);
         }
         if let Some(token) = self.credentials.access_token()? {
@@ -298,4 +317,24 @@ pub const PROBE: &str = "holdfast-doctor";
 pub fn is_cluster_name(name: &str) -> bool {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     name.len() <= 64 && name.chars().all(allowed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_without_a_scheme_means_https_if_another_one_has_it() {
+        let nodes = |addr: &[&str]| NodesArgs {
+            addr: addr.iter().map(|address| (*address).to_owned()).collect(),
+            credentials: CredentialArgs::default(),
+        };
+        let secure = nodes(&["a:1", "https://b:1"]);
+        assert!(secure.tls().unwrap().is_some());
+        assert_eq!(secure.only("c:1").addr, ["https://c:1"]);
+        assert_eq!(secure.only("http://c:1").addr, ["http://c:1"]);
+        let plain = nodes(&["a:1", "http://b:1"]);
+        assert!(plain.tls().unwrap().is_none());
+        assert_eq!(plain.only("c:1").addr, ["c:1"]);
+    }
 }

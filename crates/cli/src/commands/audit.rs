@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use super::auth::subject_name;
 use super::stale::StaleArgs;
-use crate::arguments::{ClusterArgs, NodesArgs, list_length};
+use crate::arguments::{ClusterArgs, list_length};
 use crate::exit::CommandFailure;
 use crate::output::{answer, answer_rows, cell, check, table, table_or};
 
@@ -216,7 +216,7 @@ async fn verify(cluster: &ClusterArgs) -> Result<(), CommandFailure> {
     let view: ClusterBody = cluster.client()?.call(&Call::get("/v1/cluster")).await?;
     let mut read = Vec::new();
     for node in view.nodes {
-        let only = NodesArgs { addr: vec![node.http.clone()], ..cluster.nodes.clone() };
+        let only = cluster.nodes.only(&node.http);
         let client = only.client_with(|builder| builder.request_timeout(Duration::from_secs(5)))?;
         let records = read_all(&client, &Query::default(), StaleArgs::NO).await;
         read.push((node.id, node.http, records));

@@ -8,7 +8,7 @@ use holdfast_api::{NodeLogBody, Query};
 use holdfast_client::Call;
 use holdfast_client::http::Method;
 
-use crate::arguments::{ClusterArgs, NodesArgs, duration};
+use crate::arguments::{ClusterArgs, duration};
 use crate::exit::CommandFailure;
 use crate::output::{answer_rows, short_time, table};
 
@@ -47,7 +47,7 @@ async fn log(args: &NodeLogArgs) -> Result<(), CommandFailure> {
     let mut changed: Vec<NodeLogBody> = Vec::new();
     for address in &args.cluster.nodes.addr {
         // Another node must not answer for this one.
-        let node = NodesArgs { addr: vec![address.clone()], ..args.cluster.nodes.clone() };
+        let node = args.cluster.nodes.only(address);
         changed.push(node.client()?.call(&call).await?);
     }
     let ends = |of: &NodeLogBody| of.ends_in_ms.map_or_else(|| "-".to_owned(), short_time);

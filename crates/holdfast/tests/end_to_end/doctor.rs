@@ -4,6 +4,7 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use crate::program::{DevCluster, PortRange, eventually, send, spawn};
+use crate::tls::SecureNode;
 
 /// The verdict and the finding of each check, without the address.
 fn checks(json: &str) -> Vec<(String, String, String)> {
@@ -105,4 +106,20 @@ fn a_probe_lock_that_is_held_is_a_warning() {
     let end = cluster.client(&["doctor", "--probe", "probe"]);
     assert_eq!(end.code, Some(0), "{}", end.stdout);
     assert!(end.stdout.contains("probe is held by me"), "{}", end.stdout);
+}
+
+/// `SSL_CERT_FILE` names the CAs of the system.
+#[test]
+fn https_without_a_ca_option_trusts_the_system_for_every_node() {
+    let node = SecureNode::new();
+    node.certs(&["init"]);
+    node.certs(&["node", "node-1", "--host", "127.0.0.1"]);
+    let _running = node.start();
+    let address = format!("https://{}", node.address());
+    let ca = node.path("pki/ca.pem").display().to_string();
+    let environment = [("HOLDFAST_ADDR", address.as_str()), ("SSL_CERT_FILE", ca.as_str())];
+    for args in [&["status"][..], &["audit", "verify"], &["doctor"]] {
+        let end = spawn(args, &environment).wait();
+        assert_eq!(end.code, Some(0), "{args:?}: {} {}", end.stdout, end.stderr);
+    }
 }

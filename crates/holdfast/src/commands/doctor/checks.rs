@@ -107,7 +107,7 @@ fn check_cluster(all: &[ProbedAddress], alarms: Option<&AlarmsBody>) -> Vec<Find
     if views(all).all(|(_, view)| is_same(view, first)) {
         found.extend(check_leader(all, first, alarms));
         found.extend(check_members(best_view(all).unwrap_or(first), alarms));
-        found.extend(check_addresses(all.len(), first));
+        found.extend(check_addresses(all, first));
     }
     found
 }
@@ -221,12 +221,14 @@ fn check_members(view: &ClusterBody, alarms: Option<&AlarmsBody>) -> Option<Find
 }
 
 /// Warns about a single address: a client with the address of only one node fails with that node.
-fn check_addresses(named: usize, view: &ClusterBody) -> Option<Finding> {
-    let all: Vec<&str> = view.nodes.iter().map(|node| node.http.as_str()).collect();
-    if named >= all.len() {
+fn check_addresses(named: &[ProbedAddress], view: &ClusterBody) -> Option<Finding> {
+    let is_https = named.iter().any(|probed| probed.address.starts_with("https://"));
+    let scheme = if is_https { "https://" } else { "" };
+    let all: Vec<_> = view.nodes.iter().map(|node| format!("{scheme}{}", node.http)).collect();
+    if named.len() >= all.len() {
         return None;
     }
-    let found = format!("{named} of {} members are in --addr", all.len());
+    let found = format!("{} of {} members are in --addr", named.len(), all.len());
     let next = format!(
         "use all addresses, clients skip a node that is down: HOLDFAST_ADDR={}",
         all.join(",")

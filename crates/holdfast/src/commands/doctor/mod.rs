@@ -83,7 +83,7 @@ pub(crate) async fn views(
 }
 
 fn prober(nodes: &NodesArgs) -> Result<Prober, CommandFailure> {
-    let (tls, access_token) = (nodes.credentials.tls.read()?, nodes.credentials.access_token()?);
+    let (tls, access_token) = (nodes.tls()?, nodes.credentials.access_token()?);
     Prober::new(tls.as_ref(), access_token).map_err(CommandFailure::failed)
 }
 

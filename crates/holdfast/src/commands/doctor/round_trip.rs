@@ -65,8 +65,7 @@ async fn measure(
     nodes: &NodesArgs,
     probe: &LockName,
 ) -> Result<Vec<(&'static str, Duration)>, Error> {
-    let node = NodesArgs { addr: vec![address.to_owned()], ..nodes.clone() };
-    let client = node.client_with(|builder| {
+    let client = nodes.only(address).client_with(|builder| {
         builder.ttl(TTL).session_prefix("doctor").request_timeout(STEP_TIMEOUT)
     });
     let client = client.map_err(|error| Error::InvalidArgument(error.to_string()))?;

@@ -177,10 +177,15 @@ fn only_a_certain_offset_of_this_machine_from_every_node_is_a_warning() {
 
 #[test]
 fn one_address_of_three_is_a_warning() {
-    let all = [ProbedAddress { address: "n1:7400".to_owned(), node: Ok(healthy()) }];
-    let found = check_all(&all, "0.1.0");
-    let next = of(&found, "addresses").next.clone().unwrap();
-    assert!(next.ends_with("HOLDFAST_ADDR=n1:7400,n2:7400,n3:7400"), "{next}");
+    for (address, all) in [
+        ("n1:7400", "n1:7400,n2:7400,n3:7400"),
+        ("https://n1:7400", "https://n1:7400,https://n2:7400,https://n3:7400"),
+    ] {
+        let one = [ProbedAddress { address: address.to_owned(), node: Ok(healthy()) }];
+        let found = check_all(&one, "0.1.0");
+        let next = of(&found, "addresses").next.clone().unwrap();
+        assert!(next.ends_with(&format!("HOLDFAST_ADDR={all}")), "{next}");
+    }
 }
 
 /// The findings for three nodes of which the first lists an alarm, after a change of all nodes.
