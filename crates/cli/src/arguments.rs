@@ -8,11 +8,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use clap::{Args, ValueEnum};
 use holdfast_client::http::ClientTls;
-use holdfast_client::{AccessToken, Client, ClientBuilder};
+use holdfast_client::{AccessToken, Client, ClientBuilder, Error};
 use holdfast_tls::TlsConnector;
 use holdfast_types::{FencingToken, LockName, NameError, NodeId, Owner, Reason, SessionName};
 
-use crate::exit::CommandFailure;
+use crate::exit::{CommandFailure, with_hint};
+use crate::hints::common_hint;
 
 const HTTPS: &str = "https://";
 
@@ -137,6 +138,19 @@ impl NodesArgs {
         let needs_scheme = self.names_https() && !address.contains("://");
         let scheme = if needs_scheme { HTTPS } else { "" };
         Self { addr: vec![format!("{scheme}{address}")], credentials: self.credentials.clone() }
+    }
+
+    /// The failure of calls of single nodes. It names the addresses, if there are several.
+    pub(crate) fn failure(&self, mut failed: Vec<(&str, Error)>) -> CommandFailure {
+        if self.addr.len() == 1
+            && let Some((_, error)) = failed.pop()
+        {
+            return error.into();
+        }
+        let reason = |(address, error): &(&str, Error)| {
+            format!("{address}: {}", with_hint(error, common_hint(error)))
+        };
+        CommandFailure::failed(failed.iter().map(reason).collect::<Vec<_>>().join("; "))
     }
 
     /// Reads the certificates; `None` for calls without TLS. Without the certificates of a CA, the system's CAs count.

@@ -8,7 +8,7 @@ use holdfast_api::{NodeLogBody, Query};
 use holdfast_client::Call;
 use holdfast_client::http::Method;
 
-use crate::arguments::{ClusterArgs, duration};
+use crate::arguments::{ClusterArgs, Format, duration};
 use crate::exit::CommandFailure;
 use crate::output::{answer_rows, short_time, table};
 
@@ -44,18 +44,29 @@ async fn log(args: &NodeLogArgs) -> Result<(), CommandFailure> {
     let query = Query::default().with(&LOG_FOR, &args.lasts);
     let query = args.level.iter().fold(query, |query, level| query.with(&LOG, level));
     let call = Call::new(Method::PATCH, query.target("/v1/node"));
-    let mut changed: Vec<NodeLogBody> = Vec::new();
-    for address in &args.cluster.nodes.addr {
+    let nodes = &args.cluster.nodes;
+    // Reports a malformed address before the first change.
+    nodes.client()?;
+    let (mut changed, mut failed) = (Vec::new(), Vec::new());
+    for address in &nodes.addr {
         // Another node must not answer for this one.
-        let node = args.cluster.nodes.only(address);
-        changed.push(node.client()?.call(&call).await?);
+        match nodes.only(address).client()?.call::<NodeLogBody>(&call).await {
+            Ok(body) => changed.push(body),
+            Err(error) => failed.push((address.as_str(), error)),
+        }
     }
+    if !changed.is_empty() {
+        show(args.cluster.format(), &changed);
+    }
+    if failed.is_empty() { Ok(()) } else { Err(nodes.failure(failed)) }
+}
+
+fn show(format: Format, changed: &[NodeLogBody]) {
     let ends = |of: &NodeLogBody| of.ends_in_ms.map_or_else(|| "-".to_owned(), short_time);
     let rows = changed
         .iter()
         .map(|of| [of.node.to_string(), of.log.clone(), ends(of), of.configured.clone()]);
     let text = table(["node", "log", "for", "configured"], rows);
     let filters = changed.iter().map(|of| &of.log);
-    answer_rows(args.cluster.format(), &changed, &changed, filters, &text);
-    Ok(())
+    answer_rows(format, &changed, changed, filters, &text);
 }

@@ -233,6 +233,16 @@ fn the_log_of_a_running_node_changes_for_a_time() {
     line(|line| line.contains("the configured filter of the log applies again"));
     let end = holdfast(&["node", "log", "--addr", &address, "-o", "value"]);
     assert_eq!(end.stdout, "info\n", "{}", end.stderr);
+    // A node that does not answer does not hide the change of another one.
+    let both = format!("127.0.0.1:1,{address}");
+    let end = holdfast(&["node", "log", "debug", "--addr", &both, "-o", "json"]);
+    assert_eq!(end.code, Some(1), "{}", end.stderr);
+    assert!(end.stdout.contains("\"log\":\"debug\""), "{} {}", end.stdout, end.stderr);
+    assert!(
+        end.stderr.contains("127.0.0.1:1: ") && !end.stderr.contains("nothing was done"),
+        "{}",
+        end.stderr
+    );
 }
 
 #[test]
