@@ -181,6 +181,28 @@ fn the_document_of_a_token_in_a_file_has_no_secret() {
     assert!(header.contains(body["id"].as_str().unwrap()), "{body}");
 }
 
+/// Only the node of the data directory can check the proof.
+#[test]
+fn an_administrator_is_added_through_the_right_one_of_several_addresses() {
+    let cluster = DevCluster::start(&["--nodes", "3"]);
+    let dir = cluster.data_dir();
+    let [first, second, third] =
+        [0, 10, 20].map(|offset| format!("127.0.0.1:{}", cluster.port() + offset));
+    let run = |command: &str, addresses: &str| {
+        cluster.client(&["auth", command, "--data-dir", &dir, "--addr", addresses])
+    };
+    let others = format!("{second},{third}");
+    for command in ["bootstrap", "recover"] {
+        let refused = run(command, &others);
+        assert_eq!(refused.code, Some(1), "{}", refused.stderr);
+        let names = |address: &String| refused.stderr.contains(&format!("{address}: "));
+        assert!(names(&second) && names(&third), "{}", refused.stderr);
+        let added = run(command, &format!("{others},{first}"));
+        assert_eq!(added.code, Some(0), "{}", added.stderr);
+        assert!(added.stdout.starts_with("hf_"), "{}", added.stdout);
+    }
+}
+
 /// On Kubernetes, root owns the volume of a pod, and the pod writes to it by its group.
 #[test]
 fn a_user_that_writes_to_the_data_directory_by_its_group_adds_the_first_administrator() {

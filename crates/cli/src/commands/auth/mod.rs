@@ -160,8 +160,9 @@ async fn bootstrap(args: &AuthBootstrapArgs) -> Result<(), CommandFailure> {
     let proof = OwnerProof::write(&args.owner.data_dir).map_err(CommandFailure::failed)?;
     let mode = args.mode.map(|mode| ("mode".to_owned(), AuthMode::from(mode).as_str().into()));
     let subject = ("subject".to_owned(), args.subject.as_str().into());
-    let call = proof.call("/v1/auth/bootstrap", mode.into_iter().chain([subject]).collect());
-    let added: FirstAdministratorBody = args.cluster.client()?.call(&call).await?;
+    let params = mode.into_iter().chain([subject]).collect();
+    let added: FirstAdministratorBody =
+        proof.send(&args.cluster.nodes, "/v1/auth/bootstrap", params).await?;
     show_issued(&args.cluster, &args.out, &added.issued, &added)?;
     write_stderr(&mode_text(&added.mode, added.sessions_without_credential, &args.out.option()));
     Ok(())
@@ -279,8 +280,8 @@ async fn recover(args: &AuthRecoverArgs) -> Result<(), CommandFailure> {
     args.out.check()?;
     let proof = OwnerProof::write(&args.owner.data_dir).map_err(CommandFailure::failed)?;
     let params = Map::from_iter([("subject".to_owned(), args.subject.as_str().into())]);
-    let call = proof.call("/v1/auth/recover", params);
-    let recovered: IssuedTokenBody = args.cluster.client()?.call(&call).await?;
+    let recovered: IssuedTokenBody =
+        proof.send(&args.cluster.nodes, "/v1/auth/recover", params).await?;
     show_issued(&args.cluster, &args.out, &recovered, &recovered)
 }
 
