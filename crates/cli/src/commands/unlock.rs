@@ -189,13 +189,15 @@ async fn transfer(
 }
 
 /// Ends each hold by its token, which does not affect a later holder. Without a hold, ends the `min_hold` of the last
-/// holder and the cooldown of the policy.
+/// holder and the cooldown of the policy. A read lists only the first of many holders.
 async fn force_release(
     client: &Client,
     lock: &LockName,
     reason: &Reason,
 ) -> Result<(), CommandFailure> {
-    let body = client.lock_state(lock).await?;
+    let mut body = client.lock_state(lock).await?;
+    // Holders with a larger token are later ones.
+    let newest = body.last_token.unwrap_or_default();
     if body.holders.is_empty() {
         write_stderr(&match cooldown_text(&body) {
             Some(cooldown) => format!("holdfast: {lock} was {cooldown}"),
@@ -203,9 +205,33 @@ async fn force_release(
         });
         if body.cooldown.is_some() {
             client.force_release(lock, None, reason).await?;
+            body = client.lock_state(lock).await?;
         }
     }
-    for holder in &body.holders {
+    while body.held && body.min_valid_token <= newest {
+        let before = body.holders.iter().filter(|holder| holder.token <= newest);
+        let before: Vec<&HolderBody> = before.collect();
+        if before.is_empty() {
+            return Err(CommandFailure::failed(format!(
+                "{lock} has more holders than are listed: repeat the command"
+            )));
+        }
+        end_holds(client, lock, &before, reason).await?;
+        body = client.lock_state(lock).await?;
+    }
+    if let Some(left) = cooldown_text(&body) {
+        write_stderr(&format!("holdfast: {lock} is {left}"));
+    }
+    Ok(())
+}
+
+async fn end_holds(
+    client: &Client,
+    lock: &LockName,
+    holders: &[&HolderBody],
+    reason: &Reason,
+) -> Result<(), CommandFailure> {
+    for holder in holders {
         let token = holder.token;
         let ended = client.force_release(lock, Some(token), reason).await?.ended;
         let (name, since) = (holder_name(holder), short_time(holder.held_for_ms));
@@ -213,9 +239,6 @@ async fn force_release(
             0 => format!("holdfast: {name} no longer held {lock} with token {token}"),
             _ => format!("holdfast: took {lock} from {name}, held for {since} with token {token}"),
         });
-    }
-    if let Some(left) = cooldown_text(&client.lock_state(lock).await?) {
-        write_stderr(&format!("holdfast: {lock} is {left}"));
     }
     Ok(())
 }

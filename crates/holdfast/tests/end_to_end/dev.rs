@@ -5,6 +5,7 @@
 use std::process::Command;
 use std::time::Duration;
 
+use holdfast_client::Client;
 use nix::sys::signal::Signal;
 
 use crate::program::{self, DevCluster, PortRange, holdfast, spawn};
@@ -90,6 +91,21 @@ fn an_operator_requests_the_release_of_a_lock_and_breaks_it_with_a_reason() {
     assert!(broken.stderr.contains("took job from first"), "{}", broken.stderr);
     assert!(broken.stderr.contains(&expected), "{}", broken.stderr);
     assert_eq!(holder.wait().code, Some(76), "the holder reports the loss");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_operator_ends_more_holds_than_a_read_lists() {
+    let cluster = DevCluster::start(&["--nodes", "1"]);
+    let client = Client::new([format!("127.0.0.1:{}", cluster.port())]).unwrap();
+    let mut guards = Vec::new();
+    for _ in 0..105 {
+        guards.push(client.lock("pool").shared().acquire().await.unwrap());
+    }
+    let forced = cluster.client(&["unlock", "pool", "--force", "--reason", "stuck"]);
+    assert_eq!(forced.code, Some(0), "{}", forced.stderr);
+    assert_eq!(forced.stderr.matches("took pool from").count(), guards.len(), "{}", forced.stderr);
+    let who = cluster.client(&["who", "pool"]).stdout;
+    assert!(who.starts_with("pool is free"), "{who}");
 }
 
 #[test]
