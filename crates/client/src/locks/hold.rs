@@ -150,6 +150,11 @@ impl Hold {
         self.deadline_or_loss(Moment::now()).ok()
     }
 
+    /// The moment at which `max_hold` ends the hold, which no renewal moves; `None` without a limit.
+    pub fn max_hold_end(&self) -> Option<Moment> {
+        self.entry.limits.borrow().max_hold_end()
+    }
+
     /// Checks that the lock is certainly still held: call it with `?` right before each write.
     ///
     /// # Errors

@@ -46,6 +46,11 @@ impl HoldLimits {
         self.max.map(|(max, _)| max)
     }
 
+    /// The moment at which `max_hold` ends the hold.
+    pub(crate) fn max_hold_end(&self) -> Option<Moment> {
+        self.max.map(|(_, end)| end)
+    }
+
     /// Ends the hold at the deadline of the request, or of an earlier request if that is sooner.
     pub(crate) fn revoke(&mut self, request: &ReleaseRequest) {
         if self.revoked.as_ref().is_none_or(|(until, _)| request.deadline < *until) {

@@ -112,6 +112,21 @@ fn the_locks_of_all_outer_commands_are_entered_again() {
     nest.below(token, "same\n0\nheld\n");
 }
 
+/// A lock that is entered again ends with the outer hold, whatever the inner command asks for.
+#[test]
+fn a_nested_command_gets_the_deadline_of_the_outer_hold() {
+    let nest = Nest::new();
+    for inner in ["", "--max-hold 5h"] {
+        let script = format!(
+            "$H run a --max-hold 1h -q -- sh -c 'echo $HOLDFAST_DEADLINE > $D/outer
+            $H run a {inner} -q -- sh -c \"echo \\$HOLDFAST_DEADLINE\" > $D/inner'
+            read outer < $D/outer; read inner < $D/inner
+            [ $inner -le $((outer + 60)) ] && [ $inner -ge $((outer - 60)) ] && echo same"
+        );
+        nest.below(&script, "same\n");
+    }
+}
+
 #[test]
 fn a_multi_lock_enters_the_locks_of_outer_commands_and_acquires_the_others() {
     let nest = Nest::new();

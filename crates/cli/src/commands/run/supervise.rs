@@ -425,9 +425,11 @@ fn environment(args: &RunArgs, guard: &MultiGuard) -> CommandEnvironment {
             command.env("HOLDFAST_ELECTION", election.as_str());
         }
     }
-    if let Some(max) = args.acquire.max_hold {
+    // A lock that is entered again keeps its end.
+    if let Some(end) = guard.holds().filter_map(Hold::max_hold_end).min() {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        command.env("HOLDFAST_DEADLINE", now.saturating_add(max).as_secs().to_string());
+        let deadline = now.saturating_add(end.left(Moment::now()));
+        command.env("HOLDFAST_DEADLINE", deadline.as_secs().to_string());
     }
     command
 }
