@@ -56,6 +56,12 @@ pub struct AuditGapBody {
     pub newest_at: Rfc3339Time,
 }
 
+/// The line of a gap in a copy of the trail.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AuditGapLine {
+    pub gap: AuditGapBody,
+}
+
 impl From<(AuditClass, AuditEvicted)> for AuditEvictedBody {
     fn from((class, evicted): (AuditClass, AuditEvicted)) -> Self {
         let AuditEvicted { count, number, at, evicted_at } = evicted;

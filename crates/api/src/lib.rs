@@ -46,7 +46,7 @@ pub use acl::{format_acl_entry, parse_acl_entry};
 pub use acquire_stream::{
     AheadBody, EnqueuedBody, EstimateBody, LostBody, QueuedBody, RenewedBody,
 };
-pub use audit::{AuditBody, AuditEvictedBody, AuditGapBody, AuditRecordBody};
+pub use audit::{AuditBody, AuditEvictedBody, AuditGapBody, AuditGapLine, AuditRecordBody};
 pub use auth::{
     AccessTokenBody, AccessTokensBody, AuthBody, CallerBody, ClosedSessionsBody,
     DeniedCertificateBody, DeniedCertificatesBody, FirstAdministratorBody, IssuedTokenBody,

@@ -9,7 +9,8 @@ use holdfast_api::parameters::auth::{
     AUDIT_ACTION, AUDIT_AFTER, AUDIT_SUBJECT, AUDIT_TARGET, AUDIT_WAIT,
 };
 use holdfast_api::{
-    AuditBody, AuditEvictedBody, AuditRecordBody, ClusterBody, LIST_LIMIT_MAX, Query, format_time,
+    AuditBody, AuditEvictedBody, AuditGapBody, AuditGapLine, AuditRecordBody, ClusterBody,
+    LIST_LIMIT_MAX, Query, format_time,
 };
 use holdfast_client::{Call, Client, Error};
 use holdfast_types::{AuditAction, AuditClass, AuditHash, Credential, NodeId, SubjectName};
@@ -17,7 +18,7 @@ use serde::Serialize;
 
 use super::auth::subject_name;
 use super::stale::StaleArgs;
-use crate::arguments::{ClusterArgs, list_length};
+use crate::arguments::{ClusterArgs, Format, list_length};
 use crate::exit::CommandFailure;
 use crate::output::{answer, answer_rows, cell, check, table, table_or};
 
@@ -88,6 +89,10 @@ impl AuditFilterArgs {
         let query = query.with_some(&AUDIT_ACTION, self.action.as_ref());
         query.with_some(&AUDIT_TARGET, self.target.as_ref())
     }
+
+    fn may_match(&self, class: AuditClass) -> bool {
+        self.action.is_none_or(|action| action.class() == class)
+    }
 }
 
 fn audit_action(text: &str) -> Result<AuditAction, String> {
@@ -125,6 +130,7 @@ async fn follow(args: &AuditFollowArgs) -> Result<(), CommandFailure> {
         None => newest(&client).await?,
     };
     let mut left = args.count.unwrap_or(u64::MAX);
+    let mut reported = BTreeMap::new();
     while left > 0 {
         let read = async |wait| read_after(&client, &args.filter.query(), after, wait).await;
         let body = match read(FOLLOW_WAIT).await {
@@ -132,6 +138,12 @@ async fn follow(args: &AuditFollowArgs) -> Result<(), CommandFailure> {
             Err(Error::Unavailable(_)) => read(Duration::ZERO).await?,
             result => result?,
         };
+        for gap in new_gaps(&body, after, &mut reported) {
+            if args.filter.may_match(gap.class) {
+                show_gap(args.cluster.format(), gap);
+                check()?;
+            }
+        }
         for record in body.records {
             if left > 0 {
                 let line = row(&record).join("  ");
@@ -143,6 +155,35 @@ async fn follow(args: &AuditFollowArgs) -> Result<(), CommandFailure> {
         after = body.next_after;
     }
     Ok(())
+}
+
+/// Returns the records that the cluster evicted before they were read, once for each class.
+fn new_gaps(
+    body: &AuditBody,
+    after: u64,
+    reported: &mut BTreeMap<AuditClass, u64>,
+) -> Vec<AuditGapBody> {
+    let mut gaps = Vec::new();
+    for AuditEvictedBody { class, newest, newest_at, .. } in &body.evicted {
+        let known = reported.get(class).copied().unwrap_or_default().max(after);
+        if *newest > known {
+            reported.insert(*class, *newest);
+            let (newest, newest_at) = (*newest, *newest_at);
+            gaps.push(AuditGapBody { class: *class, after: known, newest, newest_at });
+        }
+    }
+    gaps
+}
+
+/// Prints a gap as the copies of the nodes have it. It has no number of a record.
+fn show_gap(format: Format, gap: AuditGapBody) {
+    let (class, time) = (gap.class.as_str(), format_time(gap.newest_at.0));
+    let text = format!(
+        "the cluster has evicted records of {class} from after {} up to {} of {time}",
+        gap.after, gap.newest
+    );
+    let line = AuditGapLine { gap };
+    answer_rows(format, &line, [&line], None::<u64>, &text);
 }
 
 /// The number of the newest record; 0 before the first.
@@ -407,6 +448,19 @@ mod tests {
         let shown: Vec<_> = trail(4..=9).evicted.iter().map(shown_evicted).collect();
         let intervention = "2 of intervention up to 1970-01-01T00:00:00Z";
         assert_eq!(shown, [intervention, "1 of policy up to 1970-01-01T00:00:00Z"]);
+    }
+
+    #[test]
+    fn records_that_were_evicted_before_they_were_read_are_reported_once() {
+        let (body, mut reported) = (trail(4..=9), BTreeMap::new());
+        let mut gaps = |body: &AuditBody, after| {
+            let gaps = new_gaps(body, after, &mut reported).into_iter();
+            gaps.map(|gap| (gap.class.as_str(), gap.after, gap.newest)).collect::<Vec<_>>()
+        };
+        assert!(gaps(&body, 3).is_empty());
+        assert_eq!(gaps(&body, 1), [("intervention", 1, 3), ("policy", 1, 2)]);
+        assert!(gaps(&body, 1).is_empty());
+        assert_eq!(gaps(&trail(6..=9), 1), [("intervention", 3, 5), ("policy", 2, 4)]);
     }
 
     /// A trail whose hashes were computed again after a change.

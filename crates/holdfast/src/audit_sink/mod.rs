@@ -12,7 +12,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use holdfast_api::{AuditGapBody, AuditRecordBody, Rfc3339Time};
+use holdfast_api::{AuditGapBody, AuditGapLine, AuditRecordBody, Rfc3339Time};
 use holdfast_service::{AuditBatch, AuditSinkState, Service};
 use holdfast_types::{AuditClass, Stamp};
 
@@ -30,12 +30,6 @@ const RETRY: Duration = Duration::from_secs(1);
 struct AuditLine {
     at: Stamp,
     json: String,
-}
-
-/// A line about records that nobody wrote.
-#[derive(Debug, serde::Serialize)]
-struct GapLine {
-    gap: AuditGapBody,
 }
 
 /// Where the lines go.
@@ -151,7 +145,7 @@ impl AuditCopy {
             if evicted.number > known {
                 let (newest, newest_at) = (evicted.number, Rfc3339Time(evicted.at));
                 let gap = AuditGapBody { class: *class, after: known, newest, newest_at };
-                lines.push(line(evicted.at, &GapLine { gap })?);
+                lines.push(line(evicted.at, &AuditGapLine { gap })?);
                 reported.insert(*class, evicted.number);
             }
         }
