@@ -83,6 +83,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), CommandFailure> {
     if args.check {
         let nowhere = PeerListen::Address((Ipv4Addr::UNSPECIFIED, 0).into());
         raft_config(&config, nowhere).check().map_err(|error| not_started(&error))?;
+        NodeTls::open(&config.tls).map_err(CommandFailure::failed)?;
         output::print(&summary(&config));
         return Ok(());
     }

@@ -43,8 +43,15 @@ fn the_configuration_of_the_package_refuses_a_start_until_it_is_edited() {
     };
     let edited: Vec<String> = text.lines().map(uncommented).collect();
     let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("node.toml");
-    std::fs::write(&file, edited.join("\n")).unwrap();
+    let (file, own) = (dir.path().join("node.toml"), dir.path().display().to_string());
+    let text = edited.join("\n").replace("/etc/holdfast/", &format!("{own}/"));
+    std::fs::write(&file, text).unwrap();
+    let end = check(&file);
+    assert!(end.code == Some(1) && end.stderr.contains("node.pem"), "{}", end.stderr);
+    for certs in [&["init"][..], &["node", "node", "--host", "node1.example"]] {
+        let end = holdfast(&[&["certs"], certs, &["--dir", &own]].concat());
+        assert_eq!(end.code, Some(0), "{}", end.stderr);
+    }
     let end = check(&file);
     assert_eq!(end.code, Some(0), "{}", end.stderr);
     assert!(end.stdout.contains("node1.example:7400, TLS"), "{}", end.stdout);

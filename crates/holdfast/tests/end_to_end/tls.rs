@@ -173,25 +173,14 @@ fn an_unusable_certificate_is_exit_code_1_with_its_file() {
     let set = |key: &str, file: &str| format!("{key}={}", node.path(file).display());
     let (cert, key) = (set("tls.cert", "pki/node-1.pem"), set("tls.key", "pki/node-1.key"));
     let (ca, data) = (set("tls.ca", "pki/ca.pem"), node.path("data").display().to_string());
-    let end = holdfast(&[
-        "serve",
-        "--config",
-        &config,
-        "--set",
-        &cert,
-        "--set",
-        &key,
-        "--set",
-        &ca,
-        "--data-dir",
-        &data,
-    ]);
-    assert_eq!(end.code, Some(1));
-    assert!(
-        end.stderr.contains("node-1.key") && end.stderr.contains("does not fit"),
-        "{}",
-        end.stderr
-    );
+    let serve = ["serve", "--config", &config, "--data-dir", &data];
+    let settings = ["--set", &cert, "--set", &key, "--set", &ca];
+    for check in [&[][..], &["--check"]] {
+        let end = holdfast(&[&serve[..], &settings, check].concat());
+        assert_eq!(end.code, Some(1), "{check:?}");
+        let words = ["node-1.key", "does not fit"];
+        assert!(words.iter().all(|word| end.stderr.contains(word)), "{check:?}: {}", end.stderr);
+    }
 }
 
 /// A new certificate fails no call.
