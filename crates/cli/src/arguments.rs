@@ -307,6 +307,14 @@ pub(crate) fn fencing_token(text: &str) -> Result<FencingToken, String> {
     token.map(FencingToken).ok_or_else(|| format!("{text:?} is not a token, such as 4711"))
 }
 
+/// Returns a value that may be secret, or the content of the file for `@FILE`. Other users of the machine can see the
+/// arguments of a process.
+pub fn text_or_file(text: &str) -> Result<String, String> {
+    let Some(file) = text.strip_prefix('@') else { return Ok(text.to_owned()) };
+    let text = std::fs::read_to_string(file).map_err(|error| format!("{file}: {error}"))?;
+    Ok(text.trim().to_owned())
+}
+
 pub fn duration(text: &str) -> Result<Duration, String> {
     holdfast_api::parse_duration(text).map_err(|error| error.to_string())
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use holdfast_cli::arguments::text_or_file;
 use holdfast_cli::exit::CommandFailure;
 use holdfast_fence::{FenceError, FencingToken};
 use rusqlite::OpenFlags;
@@ -22,6 +23,14 @@ pub(super) enum FenceStore {
     Sqlite(PathBuf),
 }
 
+/// The value of `--floor-from`: the URL of a store, or `@FILE` with the file that has it.
+#[derive(Clone, Debug)]
+pub(super) struct FloorSource {
+    pub(super) store: FenceStore,
+    /// With the `@`.
+    file: Option<String>,
+}
+
 /// The largest mark of a store.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct FenceMark {
@@ -29,6 +38,25 @@ pub(super) struct FenceMark {
     store: String,
     /// 0 without a mark.
     pub(super) token: u64,
+}
+
+impl FromStr for FloorSource {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let store = text_or_file(text)?.parse::<FenceStore>()?;
+        Ok(Self { store, file: text.starts_with('@').then(|| text.to_owned()) })
+    }
+}
+
+/// As given, but without a user and a password.
+impl fmt::Display for FloorSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.file {
+            Some(file) => f.write_str(file),
+            None => write!(f, "{}", self.store),
+        }
+    }
 }
 
 impl FromStr for FenceStore {
@@ -118,6 +146,19 @@ impl FenceStore {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_url_of_a_store_can_be_in_a_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("url");
+        std::fs::write(&path, "postgres://me:secret@db/app\n").unwrap();
+        let given = format!("@{}", path.display());
+        let source: FloorSource = given.parse().unwrap();
+        assert_eq!(source.store, FenceStore::Postgres("postgres://me:secret@db/app".to_owned()));
+        assert_eq!(source.to_string(), given);
+        let error = "@/nosuch".parse::<FloorSource>().unwrap_err();
+        assert!(error.starts_with("/nosuch: "), "{error}");
+    }
 
     #[test]
     fn a_store_is_named_without_its_secrets() {

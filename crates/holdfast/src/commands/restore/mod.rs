@@ -12,7 +12,7 @@ use holdfast_raft::{NewCluster, RestoreError, RestoreFailure, RestoredCluster};
 use holdfast_types::{NodeId, RestoreSource};
 use serde::Serialize;
 
-use self::floors::{FenceMark, FenceStore};
+use self::floors::{FenceMark, FloorSource};
 use super::backup::{IdentityArgs, read_backup};
 
 const NEVER_UNSEAL: &str = "stop the nodes of the old cluster first, and never unseal it: it would grant the same locks\n\n";
@@ -52,9 +52,10 @@ pub(crate) struct NewClusterArgs {
     /// A token that a cluster has minted: the tokens continue above it. By default the clock decides.
     #[arg(long, value_name = "TOKEN", default_value_t = 0)]
     token_floor: u64,
-    /// A store with fence marks: the tokens continue above the largest. postgres://..., redis://... or sqlite:FILE.
+    /// A store with fence marks: the tokens continue above the largest. postgres://..., redis://..., sqlite:FILE, or @FILE with a
+    /// file that has the URL.
     #[arg(long, value_name = "URL")]
-    floor_from: Vec<FenceStore>,
+    floor_from: Vec<FloorSource>,
     /// Delete all access tokens; holdfast auth recover creates a new one.
     #[arg(long)]
     revoke_all_tokens: bool,
@@ -105,8 +106,8 @@ impl NewClusterArgs {
     /// Reads the fence marks.
     pub(crate) async fn plan(&self, cluster: &str) -> Result<NewClusterPlan, CommandFailure> {
         let mut marks = Vec::new();
-        for store in &self.floor_from {
-            marks.push(store.read().await?);
+        for source in &self.floor_from {
+            marks.push(source.store.read().await?);
         }
         let largest = marks.iter().map(|mark| mark.token).max().unwrap_or(0);
         Ok(NewClusterPlan {

@@ -16,7 +16,7 @@ use serde_json::json;
 
 use self::database::DrilledDatabase;
 use self::endpoint::Endpoint;
-use crate::arguments::{ClusterArgs, Format, lock_name};
+use crate::arguments::{ClusterArgs, Format, lock_name, text_or_file};
 use crate::exit::CommandFailure;
 use crate::output::{answer, print};
 
@@ -35,8 +35,8 @@ pub(crate) struct DrillArgs {
     /// Your endpoint, which should reject stale tokens. {token} in it becomes the number.
     #[arg(long, value_name = "URL")]
     url: Option<String>,
-    /// Your database in libpq form: host=... user=... dbname=..., or a URL. Without TLS.
-    #[arg(long, value_name = "URL", requires = "write")]
+    /// Your database in libpq form: host=... user=... dbname=..., or a URL. Without TLS. @FILE reads it from a file.
+    #[arg(long, value_name = "URL", requires = "write", value_parser = text_or_file)]
     postgres: Option<String>,
     /// The table with the trigger to test; the drill writes with a statement that changes no data.
     #[arg(long, value_name = "NAME", conflicts_with = "url")]
@@ -56,7 +56,7 @@ pub(crate) struct DrillArgs {
     /// The body of the writes. {token} in it becomes the number.
     #[arg(long, default_value = "", conflicts_with = "postgres")]
     pub(super) body: String,
-    /// Another header of the writes. {token} in it becomes the number.
+    /// Another header of the writes. {token} in it becomes the number. @FILE reads it from a file.
     #[arg(short = 'H', long, value_name = "NAME: VALUE", value_parser = header, conflicts_with = "postgres")]
     pub(super) header: Vec<(String, String)>,
     #[command(flatten)]
@@ -70,11 +70,11 @@ impl DrillArgs {
 }
 
 fn header(text: &str) -> Result<(String, String), String> {
-    match text.split_once(':') {
+    match text_or_file(text)?.split_once(':') {
         Some((name, value)) if !name.trim().is_empty() => {
             Ok((name.trim().to_owned(), value.trim().to_owned()))
         }
-        Some(_) | None => Err(format!("{text:?} is not 'NAME: VALUE'")),
+        Some(_) | None => Err("write 'NAME: VALUE'".to_owned()),
     }
 }
 
@@ -281,7 +281,35 @@ fn story(writes: &DrillWrites, [stale, token]: [FencingToken; 2], lock: &LockNam
 
 #[cfg(test)]
 mod tests {
+    use clap::FromArgMatches as _;
+
     use super::*;
+
+    #[test]
+    fn secrets_can_be_in_files() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = |name: &str, text: &str| {
+            let path = dir.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            format!("@{}", path.display())
+        };
+        let parsed = |words: &[&str]| {
+            let command = DrillArgs::augment_args(clap::Command::new("drill"));
+            let matches = command.try_get_matches_from([&["drill"][..], words].concat());
+            matches.and_then(|matches| DrillArgs::from_arg_matches(&matches))
+        };
+        let url = file("url", "postgres://me:secret@db\n");
+        let args = parsed(&["--postgres", &url, "--table", "t"]).unwrap();
+        assert_eq!(args.postgres.as_deref(), Some("postgres://me:secret@db"));
+        let header = file("header", "Authorization: Bearer secret\n");
+        let args = parsed(&["--url", "http://a/", "-H", &header, "-H", "a: b"]).unwrap();
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        assert_eq!(args.header, [pair("Authorization", "Bearer secret"), pair("a", "b")]);
+        let wrong = file("wrong", "secret");
+        let error = parsed(&["--url", "http://a/", "-H", &wrong]).unwrap_err().to_string();
+        assert!(error.contains("write 'NAME: VALUE'") && !error.contains("secret"), "{error}");
+        assert!(parsed(&["--postgres", "@/nosuch", "--table", "t"]).is_err());
+    }
 
     fn verdict(newer: &str, older: &str, again: &str) -> &'static str {
         let result = |word: &str| match word {
