@@ -84,6 +84,7 @@ pub(crate) struct JobSignals {
     signals: AsyncFd<SignalFd>,
     /// SIGINT and SIGQUIT of the terminal are for another job: a shell without job control ignores them in `command &`.
     is_background: bool,
+    stop_received: bool,
 }
 
 impl JobSignals {
@@ -110,7 +111,8 @@ impl JobSignals {
             reason = "`register` is unsafe; a `SignalFd` owns its descriptor until drop"
         )]
         let signals = AsyncFd::new(signals)?;
-        Ok(Self { signals, is_background: is_ignored(&status, Signal::SIGINT) })
+        let is_background = is_ignored(&status, Signal::SIGINT);
+        Ok(Self { signals, is_background, stop_received: false })
     }
 
     /// Resolves with the next signal for this process or its command. Reaps ended children meanwhile: as the first
@@ -131,12 +133,19 @@ impl JobSignals {
                     if signal == Signal::SIGCHLD {
                         reap_children();
                     } else if signal != Signal::SIGALRM && !is_foreign {
-                        return ReceivedSignal { signal, is_from_kernel };
+                        let received = ReceivedSignal { signal, is_from_kernel };
+                        self.stop_received |= received.is_stop();
+                        return received;
                     }
                 }
                 Ok(None) | Err(_) => ready.clear_ready(),
             }
         }
+    }
+
+    /// Whether a signal has requested the end of the program.
+    pub(crate) fn stop_received(&self) -> bool {
+        self.stop_received
     }
 
     /// Resolves with the next signal that requests the end of the program. Signals that stop a job stop this process.

@@ -4,7 +4,8 @@
 //! the same hold. Several locks form a multi-lock: the loss of one lock ends all holds. Below `holdfast run`, the locks of
 //! the outer commands are re-entered in their sessions; all others get a session of their own.
 
-use std::time::Duration;
+use std::pin::pin;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use holdfast_api::{ErrorCode, Problem};
@@ -18,10 +19,14 @@ use super::progress::report_waiting;
 use crate::arguments::{NodesArgs, duration, key_value, lock_name};
 use crate::exit::{CommandFailure, NoAnswerEffect};
 use crate::output::{short_time, write_stderr};
+use crate::signals::JobSignals;
 
-/// The time limit for leaving a queue at exit.
 /// The time limit for releasing a lock that is lost or about to be lost.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(1);
+/// A signal within this time can be a copy of the one that began a release. `timeout` sends each signal twice, and a
+/// terminal also signals the command.
+const SAME_SIGNAL: Duration = Duration::from_millis(500);
+/// The time limit for leaving a queue at exit.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
 /// The default of `--timeout`: the time to look for a reachable node.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -310,6 +315,25 @@ impl<'a> Acquirer<'a> {
                 "holdfast: may still be in the queue of {}, until the ttl expires",
                 args.names()
             ));
+        }
+    }
+}
+
+/// Waits for a release, until another signal requests the end of this process.
+///
+/// # Errors
+/// Why the lock may still be held.
+pub(super) async fn unless_stopped(
+    release: impl Future<Output = Result<(), Error>>,
+    signals: &mut JobSignals,
+) -> Result<(), String> {
+    let (began, mut release) = (Instant::now(), pin!(release));
+    loop {
+        tokio::select! {
+            released = &mut release => return released.map_err(|error| error.to_string()),
+            signal = signals.next_stop() => if began.elapsed() >= SAME_SIGNAL {
+                return Err(signal.to_string());
+            },
         }
     }
 }

@@ -12,7 +12,7 @@ use holdfast_client::{Hold, MultiGuard};
 use holdfast_types::{Owner, Reason};
 use tokio::sync::oneshot;
 
-use super::acquire::{AcquireArgs, Acquirer};
+use super::acquire::{AcquireArgs, Acquirer, unless_stopped};
 use super::release_requests::ReleaseRequests;
 use crate::arguments::{ClusterArgs, Format, owner, reason};
 use crate::exit::CommandFailure;
@@ -144,7 +144,7 @@ async fn hold(
         tokio::select! {
             printed = &mut print, if !is_printed => {
                 if !printed {
-                    return Err(not_printed(guard, args, acquirer).await);
+                    return Err(not_printed(guard, args, acquirer, signals).await);
                 }
                 is_printed = true;
             }
@@ -162,11 +162,11 @@ async fn hold(
         }
     }
     let left = guard.remaining();
-    acquirer.release(guard).await.map_err(|error| {
+    unless_stopped(acquirer.release(guard), signals).await.map_err(|reason| {
         let left = short_time(holdfast_types::millis(left));
         let names = args.names();
         CommandFailure::failed(format!(
-            "{names} may not be released, it is free in about {left}: {error}"
+            "{names} may not be released, it is free in about {left}: {reason}"
         ))
     })
 }
@@ -176,10 +176,11 @@ async fn not_printed(
     guard: MultiGuard,
     args: &AcquireArgs,
     acquirer: &Acquirer<'_>,
+    signals: &mut JobSignals,
 ) -> CommandFailure {
-    let released = match acquirer.release(guard).await {
+    let released = match unless_stopped(acquirer.release(guard), signals).await {
         Ok(()) => "the lock is released".to_owned(),
-        Err(error) => format!("the lock is free when its ttl expires: {error}"),
+        Err(reason) => format!("the lock is free when its ttl expires: {reason}"),
     };
     let names = args.names();
     CommandFailure::failed(format!("the token of {names} could not be printed, so {released}"))

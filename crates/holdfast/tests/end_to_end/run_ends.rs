@@ -177,6 +177,35 @@ fn lock_and_elect_learn_at_once_that_an_operator_took_their_lock() {
     assert!(before.elapsed() < AT_ONCE * 2, "{:?}", before.elapsed());
 }
 
+/// The node stops before the release, which would wait two minutes for it.
+#[test]
+fn further_signals_end_a_release_that_no_node_answers() {
+    let ends = |mut program: Program| {
+        eventually("the end", || {
+            let has_ended = program.ended().is_some();
+            if !has_ended {
+                program.interrupt();
+            }
+            has_ended
+        });
+        let end = program.wait();
+        assert!(end.stderr.contains("job may not be released"), "{}", end.stderr);
+    };
+    let patient = ["--ttl", "10m", "--timeout", "2m"];
+    let cluster = DevCluster::start(&["--nodes", "1"]);
+    let mut holder = cluster.spawn_client(&[&["lock", "job"], &patient[..]].concat());
+    holder.next_stdout_line();
+    stop_nodes(&cluster);
+    ends(holder);
+    let cluster = DevCluster::start(&["--nodes", "1"]);
+    let script = format!("kill -STOP {}; echo stopped", cluster.node_pids()[0]);
+    let command = ["--", "sh", "-c", &script];
+    let line = [&["run", "job"], &patient[..], &command].concat();
+    let mut program = cluster.spawn_client(&line);
+    assert_eq!(program.next_stdout_line(), "stopped");
+    ends(program);
+}
+
 /// `kill -9` of `holdfast run`: the watchdog ends the command before the end of the lease.
 #[test]
 fn the_command_does_not_outlive_a_run_that_is_killed() {

@@ -17,12 +17,12 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use holdfast_client::{Error, MultiGuard};
+use holdfast_client::MultiGuard;
 use nix::sys::signal::Signal;
 
 use self::handle::CommandWatchdog;
 use self::supervise::{CommandEnd, Supervision};
-use super::acquire::{AcquireArgs, Acquirer, lost_locks};
+use super::acquire::{AcquireArgs, Acquirer, lost_locks, unless_stopped};
 use super::child::exit_code;
 use crate::arguments::{NodesArgs, duration};
 use crate::exit::CommandFailure;
@@ -201,17 +201,17 @@ async fn run_once(
         }
         Err(stop) => return (with_lost_exit(args, Err(stop)), RunRound::NotHeld),
     };
-    let (end, stop_received) = match Supervision::start(&guard, args, watchdog, signals).await {
-        Ok(mut command) => (Ok(command.run().await), command.stop_received()),
-        Err(stop) => (Err(stop), false),
+    let end = match Supervision::start(&guard, args, watchdog, signals).await {
+        Ok(mut command) => Ok(command.run().await),
+        Err(stop) => Err(stop),
     };
     let round = match end {
-        _ if stop_received => RunRound::Signalled,
         Ok(CommandEnd::Alive(_)) => RunRound::Signalled,
         Ok(CommandEnd::NotStarted(_)) => RunRound::NotStarted,
         Ok(CommandEnd::Exited(_) | CommandEnd::Killed(_)) | Err(_) => RunRound::Held,
     };
-    let end = finish(args, guard, &acquirer, end).await;
+    let end = finish(args, guard, &acquirer, end, signals).await;
+    let round = if signals.stop_received() { RunRound::Signalled } else { round };
     stderr::flush();
     (with_lost_exit(args, end), round)
 }
@@ -222,15 +222,17 @@ async fn finish(
     guard: MultiGuard,
     acquirer: &Acquirer<'_>,
     end: Result<CommandEnd, CommandFailure>,
+    signals: &mut JobSignals,
 ) -> Result<(), CommandFailure> {
     let names = args.acquire.names();
     let end = match end {
         Ok(CommandEnd::Exited(status)) => {
-            warn_unless_released(&names, acquirer.release(guard).await);
+            warn_unless_released(&names, unless_stopped(acquirer.release(guard), signals).await);
             return exit_code(status);
         }
         Ok(CommandEnd::NotStarted(status)) => {
-            warn_unless_released(&names, acquirer.release_unused(guard).await);
+            let release = acquirer.release_unused(guard);
+            warn_unless_released(&names, unless_stopped(release, signals).await);
             return exit_code(status);
         }
         Ok(CommandEnd::Alive(processes)) => {
@@ -250,10 +252,10 @@ async fn finish(
     Err(end)
 }
 
-fn warn_unless_released(names: &str, released: Result<(), Error>) {
-    if let Err(error) = released {
+fn warn_unless_released(names: &str, released: Result<(), String>) {
+    if let Err(reason) = released {
         write_stderr(&format!(
-            "holdfast: {names} may not be released, it is free when its ttl expires: {error}"
+            "holdfast: {names} may not be released, it is free when its ttl expires: {reason}"
         ));
     }
 }

@@ -128,11 +128,6 @@ impl<'run> Supervision<'run> {
         Ok(Self { guard, args, watchdog, signals, timeline, deadline, stop, state })
     }
 
-    /// Whether a signal requested the end of the whole program.
-    pub(super) fn stop_received(&self) -> bool {
-        self.state.stop_received
-    }
-
     /// Runs the command to its end and to the end of every process that it left running. Ends them before the deadline
     /// of the lock.
     pub(super) async fn run(&mut self) -> CommandEnd {
