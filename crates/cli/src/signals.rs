@@ -3,6 +3,7 @@
 //! [`StopSignals`] installs handlers, for programs with several threads. `JobSignals` reads signals from a file
 //! descriptor, for the commands `run`, `elect` and `lock`: it sees whether a terminal or another process sent a signal,
 //! it changes no signal action that a child inherits, and the process can still end or stop by a signal's own action.
+//! `ParentSignals` uses both, for `group join`.
 
 use nix::sys::signal::{SigSet, Signal, raise};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
@@ -93,16 +94,16 @@ impl JobSignals {
     /// # Errors
     /// The operating system rejects the file descriptor.
     pub(crate) fn install() -> std::io::Result<Self> {
-        let status = own_status();
-        let mut mask = SigSet::empty();
         let passed_on = [Signal::SIGUSR1, Signal::SIGUSR2, Signal::SIGWINCH];
         let harmless = [Signal::SIGALRM, Signal::SIGCHLD];
+        Self::block(STOP.into_iter().chain(SUSPEND).chain(passed_on).chain(harmless))
+    }
+
+    fn block(signals: impl Iterator<Item = Signal>) -> std::io::Result<Self> {
+        let status = own_status();
         let hangup_is_ignored = is_ignored(&status, Signal::SIGHUP);
-        for signal in STOP.into_iter().chain(SUSPEND).chain(passed_on).chain(harmless) {
-            if signal != Signal::SIGHUP || !hangup_is_ignored {
-                mask.add(signal);
-            }
-        }
+        let mask: SigSet =
+            signals.filter(|signal| *signal != Signal::SIGHUP || !hangup_is_ignored).collect();
         mask.thread_block()?;
         let flags = SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC;
         let signals = SignalFd::with_flags(&mask, flags)?;
@@ -169,6 +170,42 @@ impl JobSignals {
         let only = SigSet::from(signal);
         let _stopped_and_continued = only.thread_unblock().and_then(|()| raise(signal));
         let _blocked_again = only.thread_block();
+    }
+}
+
+/// The signals that request the end, with their origin, for a parent whose child the runtime reaps.
+#[derive(Debug)]
+pub(crate) struct ParentSignals {
+    signals: JobSignals,
+    /// Receives the signals that arrive while the child starts.
+    handlers: StopSignals,
+}
+
+impl ParentSignals {
+    /// Blocks the signals as [`JobSignals::install`] does, and installs handlers.
+    ///
+    /// # Errors
+    /// The operating system rejects the file descriptor or the handlers.
+    pub(crate) fn install() -> std::io::Result<Self> {
+        let signals = JobSignals::block(STOP.into_iter())?;
+        Ok(Self { signals, handlers: StopSignals::install()? })
+    }
+
+    /// Resolves with the next signal.
+    pub(crate) async fn next(&mut self) -> ReceivedSignal {
+        tokio::select! {
+            received = self.signals.next() => received,
+            signal = self.handlers.next() => ReceivedSignal { signal, is_from_kernel: false },
+        }
+    }
+
+    /// Starts the child with unblocked signals, because it inherits the mask of this thread.
+    pub(crate) fn unblocked<T>(&self, start: impl FnOnce() -> T) -> T {
+        let mask: SigSet = STOP.into_iter().collect();
+        let _unblocked = mask.thread_unblock();
+        let started = start();
+        let _blocked_again = mask.thread_block();
+        started
     }
 }
 

@@ -19,7 +19,7 @@ use super::outer_locks::OuterLocks;
 use crate::arguments::{RecipeArgs, duration, session_name};
 use crate::exit::CommandFailure;
 use crate::output::{answer, answer_rows, print_in_thread, table, write_stderr};
-use crate::signals::StopSignals;
+use crate::signals::{ParentSignals, ReceivedSignal};
 
 /// The time limit for leaving the group.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -94,7 +94,7 @@ async fn ls(RecipeArgs { name, cluster }: &RecipeArgs) -> Result<(), CommandFail
 }
 
 async fn join(args: &GroupJoinArgs) -> Result<(), CommandFailure> {
-    let mut signals = StopSignals::install().map_err(CommandFailure::failed)?;
+    let mut signals = ParentSignals::install().map_err(CommandFailure::failed)?;
     let mut member = ProcessMembership::default();
     let result = stay_member(args, &mut member, &mut signals).await;
     member.leave().await;
@@ -104,11 +104,11 @@ async fn join(args: &GroupJoinArgs) -> Result<(), CommandFailure> {
 async fn stay_member(
     args: &GroupJoinArgs,
     member: &mut ProcessMembership,
-    signals: &mut StopSignals,
+    signals: &mut ParentSignals,
 ) -> Result<(), CommandFailure> {
     tokio::select! {
         joined = member.join(args) => joined?,
-        signal = signals.next() => {
+        ReceivedSignal { signal, .. } = signals.next() => {
             let reason = format!("{signal} while joining {}", args.group.name);
             return Err(CommandFailure::Signalled(signal, Some(reason)));
         }
@@ -198,7 +198,7 @@ async fn client_of_member(args: &GroupJoinArgs) -> Result<Client, CommandFailure
 async fn until_signal(
     args: &GroupJoinArgs,
     member: &ProcessMembership,
-    signals: &mut StopSignals,
+    signals: &mut ParentSignals,
 ) -> Result<(), CommandFailure> {
     let session = member.membership.as_ref().and_then(Membership::session);
     let session = session.map(ToString::to_string).unwrap_or_default();
@@ -211,21 +211,25 @@ async fn until_signal(
     }
 }
 
-/// Runs the command and returns its exit code.
+/// Runs the command and returns its exit code. The command gets the signals of a terminal from the terminal.
 async fn while_command(
     args: &GroupJoinArgs,
     member: &mut ProcessMembership,
-    signals: &mut StopSignals,
+    signals: &mut ParentSignals,
 ) -> Result<(), CommandFailure> {
-    let mut child = spawn(&args.command, |command| {
-        command.kill_on_drop(true);
+    let mut child = signals.unblocked(|| {
+        spawn(&args.command, |command| {
+            command.kill_on_drop(true);
+        })
     })?;
     let mut staying = pin!(member.stay(args));
     loop {
         tokio::select! {
             status = child.wait() => return exit_code(status.map_err(CommandFailure::failed)?),
-            signal = signals.next() => {
-                if let Some(id) = child.id().and_then(|id| i32::try_from(id).ok()) {
+            ReceivedSignal { signal, is_from_kernel } = signals.next() => {
+                if !is_from_kernel
+                    && let Some(id) = child.id().and_then(|id| i32::try_from(id).ok())
+                {
                     let _ended = nix::sys::signal::kill(Pid::from_raw(id), signal);
                 }
             }

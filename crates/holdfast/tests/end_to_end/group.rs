@@ -1,11 +1,12 @@
 //! `holdfast group join`: the member stays until its command or its user ends it.
 
+use std::io::Write as _;
 use std::os::fd::AsRawFd as _;
 use std::process::{Command, Stdio};
 
 use nix::sys::signal::Signal;
 
-use crate::program::{DevCluster, eventually, send, spawn};
+use crate::program::{DevCluster, Program, eventually, send, spawn};
 use crate::run_ends::fill;
 
 fn one() -> DevCluster {
@@ -58,6 +59,33 @@ fn a_signal_ends_a_member_that_no_node_answers() {
         assert_eq!(end.code, Some(130), "{}", end.stderr);
         assert!(end.stderr.contains("SIGINT while joining web"), "{}", end.stderr);
     }
+}
+
+/// Prints a line for each SIGINT, and at SIGTERM their number.
+const COUNT: &str = r#"n=0; trap 'n=$((n+1)); echo interrupted' INT; trap 'kill $!; echo $n; exit 0' TERM
+sleep 600 >/dev/null 2>&1 & echo ready; while :; do wait; done"#;
+
+#[test]
+fn the_command_of_a_member_gets_each_interrupt_once() {
+    let cluster = one();
+    let terminal = nix::pty::openpty(None, None).unwrap();
+    let slave = format!("/proc/{}/fd/{}", std::process::id(), terminal.slave.as_raw_fd());
+    let mut session = Command::new("sh");
+    // `setsid` makes the terminal that of the member.
+    session.args(["-c", "exec setsid --ctty \"$@\" <\"$0\"", &slave]);
+    session.args([env!("CARGO_BIN_EXE_holdfast"), "group", "join", "web", "--", "sh", "-c", COUNT]);
+    session.env("HOLDFAST_ADDR", format!("127.0.0.1:{}", cluster.port()));
+    session.env_remove("HOLDFAST_SESSION");
+    let mut program = Program::start(session);
+    assert_eq!(program.next_stdout_line(), "ready");
+    let mut keyboard = std::fs::File::from(terminal.master);
+    keyboard.write_all(b"\x03").unwrap();
+    assert_eq!(program.next_stdout_line(), "interrupted");
+    program.interrupt();
+    assert_eq!(program.next_stdout_line(), "interrupted");
+    program.signal(Signal::SIGTERM);
+    let end = program.wait();
+    assert_eq!((end.code, end.stdout.as_str()), (Some(0), "2\n"), "{}", end.stderr);
 }
 
 /// A terminal after ^S, or a stopped program at the end of a pipe.
