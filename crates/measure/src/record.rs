@@ -35,6 +35,7 @@ pub enum RecordError {
 pub enum Row {
     Run(RunInfo),
     System(SystemInfo),
+    WarmUp(WarmUp),
     Speed(Speed),
     Fairness(Fairness),
     Safety(Safety),
@@ -49,6 +50,7 @@ impl Row {
         match self {
             Self::Run(_) => "run",
             Self::System(_) => "system",
+            Self::WarmUp(_) => "warm-up",
             Self::Speed(_) => "speed",
             Self::Fairness(_) => "fairness",
             Self::Safety(_) => "safety",
@@ -143,6 +145,23 @@ pub enum LoadLoop {
     Closed,
     /// At fixed times: this many cycles per second over all clients.
     Open(u32),
+}
+
+/// The load on new servers of one kind before their first speed case.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WarmUp {
+    /// The kind of the servers.
+    pub servers: String,
+    /// The system whose cycles were the load.
+    pub system: String,
+    /// The number of the repetition, from 1.
+    pub repetition: u32,
+    pub clients: u32,
+    pub seconds: f64,
+    /// Cycles per second in each window.
+    pub rates: Vec<f64>,
+    /// Whether the last windows were no faster than earlier ones; otherwise the time was over.
+    pub is_flat: bool,
 }
 
 /// One repetition of one speed case.

@@ -9,7 +9,7 @@ use crate::statistics::Spread;
 use crate::catalogue::{BASELINE, named, position};
 use crate::record::{
     ClusterSpeed, Failover, Fairness, LoadLoop, LockLayout, Measured, Row, RunInfo, Safety, Speed,
-    SystemInfo, Writers,
+    SystemInfo, WarmUp, Writers,
 };
 use crate::servers::ServerKind;
 use crate::statistics::{number, per};
@@ -77,6 +77,7 @@ impl CaseFigures {
 pub(super) struct Figures<'a> {
     pub(super) runs: Vec<&'a RunInfo>,
     pub(super) system_infos: BTreeMap<&'a str, &'a SystemInfo>,
+    pub(super) warm_ups: Vec<&'a WarmUp>,
     pub(super) speed: BTreeMap<&'a str, BTreeMap<CaseKey, CaseFigures>>,
     pub(super) fairness: Vec<&'a Fairness>,
     pub(super) safety: Vec<&'a Safety>,
@@ -95,6 +96,7 @@ impl<'a> Figures<'a> {
         }
         figures.fairness.sort_by_key(|row| position(&row.system));
         figures.safety.sort_by_key(|row| position(system_of(&row.system)));
+        figures.warm_ups.sort_by_key(|row| position(&row.system));
         figures.writers.sort_by_key(|row| (position(&row.system), row.writers));
         figures.failover.sort_by_key(|row| position(system_of(&row.system)));
         figures
@@ -106,6 +108,7 @@ impl<'a> Figures<'a> {
             Row::System(info) => {
                 self.system_infos.insert(&info.system, info);
             }
+            Row::WarmUp(warm_up) => self.warm_ups.push(warm_up),
             Row::Speed(speed) => self.add_speed(speed),
             Row::Fairness(fairness) => {
                 self.failure("fairness", &fairness.system, fairness.failure.as_deref());

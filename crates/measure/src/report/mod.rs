@@ -22,6 +22,7 @@ mod speed;
 mod summary;
 #[cfg(test)]
 mod tests;
+mod warm_up;
 mod writers;
 
 use std::path::{Path, PathBuf};
@@ -51,6 +52,7 @@ impl Report {
         blocks.extend(better::better(&figures));
         blocks.extend(features::features());
         blocks.extend(speed::speed(&figures));
+        blocks.extend(warm_up::warm_up(&figures));
         blocks.extend(faults::fairness(&figures));
         blocks.extend(faults::safety(&figures));
         blocks.extend(faults::failover(&figures));

@@ -3,7 +3,8 @@
 use super::*;
 use crate::machine::MachineInfo;
 use crate::record::{
-    Failover, Fairness, LoadLoop, LockLayout, Measured, RunInfo, RunSize, Safety, Speed, SystemInfo,
+    Failover, Fairness, LoadLoop, LockLayout, Measured, RunInfo, RunSize, Safety, Speed,
+    SystemInfo, WarmUp,
 };
 
 fn run(size: RunSize) -> Row {
@@ -84,6 +85,27 @@ fn a_case_is_its_median_with_both_ends_and_the_ratio_to_holdfast() {
     assert!(
         pages.markdown.find(baseline) < pages.markdown.find("| redlock | 400"),
         "baseline is first"
+    );
+}
+
+#[test]
+fn the_report_says_how_long_new_servers_were_warmed_up() {
+    let mut rows = rates("zookeeper-curator", [400.0, 500.0, 600.0]);
+    for (repetition, seconds, is_flat) in [(1, 60.0, true), (2, 90.0, true), (3, 180.0, false)] {
+        rows.push(Row::WarmUp(WarmUp {
+            servers: "zookeeper".to_owned(),
+            system: "zookeeper-curator".to_owned(),
+            repetition,
+            clients: 256,
+            seconds,
+            rates: vec![1000.0, 2000.0, 4000.0],
+            is_flat,
+        }));
+    }
+    let markdown = Report::of(&rows).markdown;
+    assert_eq!(
+        line(&markdown, "| zookeeper |"),
+        "| zookeeper | zookeeper-curator | 256 | 90 (60–180) | 1,000 (1,000–1,000) | 4,000 (4,000–4,000) | 2 of 3 |"
     );
 }
 

@@ -21,6 +21,8 @@ pub struct ServerGroup {
     // This field precedes the directory, so that the servers stop first.
     pub servers: Vec<Server>,
     pub addresses: ServerAddresses,
+    /// Whether the servers have had load until their rate was flat.
+    pub is_warm: bool,
     directory: TempDir,
 }
 
@@ -53,7 +55,7 @@ impl ServerGroup {
     /// Creates a group of servers started in this directory.
     pub(crate) fn of(servers: Vec<Server>, directory: TempDir) -> Self {
         let addresses = ServerAddresses::of(servers.iter().map(Server::address).collect());
-        Self { servers, addresses, directory }
+        Self { servers, addresses, is_warm: false, directory }
     }
 
     pub fn directory(&self) -> &Path {

@@ -1,20 +1,22 @@
 //! Speed: cycles of acquire and release under every lock, in a closed and in an open loop.
 //!
-//! Only the servers of one kind run during its measurement. Every repetition starts with another kind, so that no
-//! system always runs first.
+//! Only the servers of one kind run during its measurement. New servers first get load until their rate is flat. Every
+//! repetition starts with another kind, so that no system always runs first.
 
 mod clients;
 mod plan;
+mod warm_up;
 
 use std::time::Duration;
 
 pub use clients::measure;
 pub use plan::{SpeedCase, SpeedPlan};
+pub use warm_up::{is_flat, rates_until_flat, warm_up};
 
 use crate::catalogue::System;
 use crate::lock::LockSettings;
 use crate::progress::Progress;
-use crate::record::{Measured, Speed};
+use crate::record::{Measured, Speed, WarmUp};
 use crate::servers::{LazyGroup, ServerKind};
 use crate::{Records, Row, Settings};
 
@@ -37,6 +39,11 @@ pub async fn run(
                 for system in settings.systems.iter().filter(|system| system.kind == kind) {
                     let (name, of, text) = (system.name, plan.repetitions, case.text());
                     progress.step(&format!("speed {repetition}/{of}: {name}, {text}"));
+                    if let Some(row) =
+                        warm_up_new(&mut servers, system, &plan, repetition, settings).await
+                    {
+                        records.append(&Row::WarmUp(row)).map_err(|error| error.to_string())?;
+                    }
                     let (measured, failure) =
                         measure_case(&mut servers, system, case, &plan, settings).await;
                     progress.note_failure(name, failure.as_deref());
@@ -57,6 +64,22 @@ pub async fn run(
         }
     }
     Ok(())
+}
+
+/// Warms the servers up if they are new. After a failure, the measurement of the case reports the reason.
+async fn warm_up_new(
+    servers: &mut LazyGroup,
+    system: &System,
+    plan: &SpeedPlan,
+    repetition: u32,
+    settings: &Settings,
+) -> Option<WarmUp> {
+    let group = servers.get(&settings.directory).await.ok()?;
+    if std::mem::replace(&mut group.is_warm, true) {
+        return None;
+    }
+    let connector = group.connector(system, LockSettings::default()).await.ok()?;
+    warm_up(&connector, system, plan, repetition).await.ok()
 }
 
 /// Returns the kinds that these systems need, with another first kind in each repetition.

@@ -7,6 +7,11 @@ use std::time::Duration;
 use crate::Settings;
 use crate::record::{LoadLoop, LockLayout, RunSize};
 
+/// The number of windows of a warm-up that are compared with as many earlier ones.
+pub(super) const WARM_UP_WINDOWS: usize = 3;
+pub(super) const WARM_UP_TIME_MAX: Duration = Duration::from_mins(3);
+const WARM_UP_WINDOW_MAX: Duration = Duration::from_secs(5);
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpeedCase {
     pub locks: LockLayout,
@@ -83,13 +88,31 @@ impl SpeedPlan {
             RunSize::Tiny => TINY,
         };
         let given = (!settings.clients.is_empty()).then_some(settings.clients.as_slice());
-        let window = settings.seconds.map(Duration::from_secs_f64);
+        let mut plan = Self::with(&numbers, given);
+        plan.repetitions = settings.repetitions.unwrap_or(plan.repetitions);
+        plan.window = settings.seconds.map_or(plan.window, Duration::from_secs_f64);
+        plan
+    }
+
+    fn with(numbers: &PlanSize, given: Option<&[u32]>) -> Self {
         Self {
-            cases: cases(&numbers, given),
-            repetitions: settings.repetitions.unwrap_or(numbers.repetitions),
+            cases: cases(numbers, given),
+            repetitions: numbers.repetitions,
             warmup: Duration::from_millis(numbers.warmup_ms),
-            window: window.unwrap_or(Duration::from_millis(numbers.window_ms)),
+            window: Duration::from_millis(numbers.window_ms),
         }
+    }
+
+    /// The window of the warm-up of new servers.
+    pub(super) fn warm_up_window(&self) -> Duration {
+        self.window.min(WARM_UP_WINDOW_MAX)
+    }
+
+    fn warm_up_text(&self) -> String {
+        let (window, most) = (self.warm_up_window().as_secs_f64(), WARM_UP_TIME_MAX.as_secs());
+        format!(
+            "until {WARM_UP_WINDOWS} windows of {window} s are no faster than {WARM_UP_WINDOWS} earlier ones, at most {most} s"
+        )
     }
 
     /// Describes the plan for the report, as names and values.
@@ -109,6 +132,7 @@ impl SpeedPlan {
             ("clients on one lock", clients(LockLayout::Hot)),
             ("open loop", open.collect::<Vec<_>>().join(", ")),
             ("repetitions", self.repetitions.to_string()),
+            ("warm-up of new servers", self.warm_up_text()),
             ("warm-up before each window", seconds(self.warmup)),
             ("window", seconds(self.window)),
         ]

@@ -47,7 +47,12 @@ fn measured(place: &Path) -> (Vec<String>, usize) {
                 assert_eq!(row.durability, "appendonly no, appendfsync always");
                 continue;
             }
-            Row::Run(_) | Row::Safety(_) | Row::Failover(_) | Row::Writers(_) | Row::Nodes(_) => {
+            Row::Run(_)
+            | Row::WarmUp(_)
+            | Row::Safety(_)
+            | Row::Failover(_)
+            | Row::Writers(_)
+            | Row::Nodes(_) => {
                 continue;
             }
         };

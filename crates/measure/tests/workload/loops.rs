@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use holdfast_measure::record::{LoadLoop, LockLayout, Measured};
 use holdfast_measure::statistics::number;
-use holdfast_measure::workload::{SpeedCase, SpeedPlan, measure};
+use holdfast_measure::workload::{SpeedCase, SpeedPlan, is_flat, measure, rates_until_flat};
 
 use crate::simulated::{Behaviour, Simulated};
 
@@ -36,6 +36,18 @@ async fn a_closed_loop_begins_nothing_before_the_last_has_ended() {
     );
     assert_eq!((measured.scheduled, measured.unserved), (0, 0));
     assert!(measured.round_trips.unwrap() >= 2.0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn new_servers_have_load_until_its_rate_is_flat_or_the_time_is_over() {
+    let connector = Simulated::connector(Behaviour::Slow(Duration::from_millis(1)));
+    let case = SpeedCase { locks: LockLayout::Spread, load: LoadLoop::Closed, clients: 2 };
+    let (warmup, window) = (Duration::ZERO, Duration::from_millis(20));
+    let plan = SpeedPlan { cases: vec![case], repetitions: 1, warmup, window };
+    let rates = rates_until_flat(&connector, &plan, Duration::from_mins(1)).await.unwrap();
+    assert!(rates.len() >= 6 && is_flat(&rates), "{rates:?}");
+    let none = rates_until_flat(&connector, &plan, Duration::ZERO).await.unwrap();
+    assert!(none.is_empty(), "{none:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -34,6 +34,7 @@ fn optimistic_writers_fail_and_repeat_and_writers_in_a_queue_do_not() {
             Row::Writers(row) => Some(row),
             Row::Run(_)
             | Row::System(_)
+            | Row::WarmUp(_)
             | Row::Speed(_)
             | Row::Fairness(_)
             | Row::Safety(_)
