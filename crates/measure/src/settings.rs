@@ -15,8 +15,8 @@ use crate::failover::FailoverCause;
 use crate::machine::{MachineInfo, output_of};
 use crate::plays::menu::{PlayArguments, ShowArguments};
 use crate::record::{RunInfo, RunSize};
-use crate::servers::ServerKind;
 use crate::servers::command::ServersCommand;
+use crate::servers::{NEWEST_SERVERS, ServerKind, has_newest_servers};
 
 /// Measures holdfast alone, and the same work under its locks and under the locks of other systems.
 #[derive(Debug, Parser)]
@@ -153,6 +153,8 @@ pub enum SettingsError {
     Range(String),
     #[error("--redis: {0}")]
     Redis(String),
+    #[error("{0}")]
+    NewestServers(String),
     #[error("measure the disk below {directory}: {error}; name another directory with --directory")]
     Disk { directory: PathBuf, error: std::io::Error },
 }
@@ -204,6 +206,7 @@ impl Settings {
     ) -> Result<Self, SettingsError> {
         let size = size(arguments);
         check(arguments)?;
+        has_newest_servers().map_err(SettingsError::NewestServers)?;
         let redis = redis_addresses(&arguments.redis)?;
         let systems =
             if redis.is_empty() { systems } else { on_given(systems, arguments, &redis)? };
@@ -234,7 +237,7 @@ impl Settings {
         let mut settings = vec![("systems".to_owned(), names.join(", "))];
         settings.extend(plan);
         Ok(RunInfo {
-            command: command(std::env::args().skip(1)),
+            command: command(std::env::args().skip(1), has_newest_servers() == Ok(true)),
             began: output_of("date", &["-u", "+%Y-%m-%d %H:%M UTC"]),
             commit: output_of("git", &["describe", "--always", "--dirty"]),
             size: self.size,
@@ -342,7 +345,7 @@ fn on_given(
 
 /// Returns the line that repeats a run from the root of the repository, quoted for a shell, without the directory of
 /// its rows. `scripts/compare` calls `measure all`, and chooses that directory itself.
-fn command(arguments: impl Iterator<Item = String>) -> String {
+fn command(arguments: impl Iterator<Item = String>, has_newest_servers: bool) -> String {
     let mut words: Vec<String> = arguments.collect();
     let mut line = PROGRAM.to_owned();
     if words.first().is_some_and(|part| part == "all") {
@@ -360,7 +363,9 @@ fn command(arguments: impl Iterator<Item = String>) -> String {
         let whole = !word.is_empty() && word.chars().all(plain);
         if whole { word.clone() } else { format!("'{}'", word.replace('\'', "'\\''")) }
     };
-    std::iter::once(line).chain(words.iter().map(quoted)).collect::<Vec<_>>().join(" ")
+    let newest = format!("{NEWEST_SERVERS}=$(scripts/maintain/newest-servers)");
+    let newest = has_newest_servers.then_some(newest).into_iter();
+    newest.chain([line]).chain(words.iter().map(quoted)).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
@@ -413,9 +418,13 @@ mod tests {
             ),
             ("speed --docs it's", "target/release/measure speed --docs 'it'\\''s'"),
         ] {
-            let line = command(given.split(' ').map(str::to_owned));
+            let line = command(given.split(' ').map(str::to_owned), false);
             assert_eq!(line.replace(PROGRAM, "target/release/measure"), expected);
         }
+        assert_eq!(
+            command(["all".to_owned()].into_iter(), true),
+            "HOLDFAST_NEWEST_SERVERS=$(scripts/maintain/newest-servers) scripts/compare"
+        );
     }
 
     #[test]

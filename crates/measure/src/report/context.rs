@@ -65,7 +65,8 @@ pub(super) fn setup(figures: &Figures<'_>) -> Vec<Block> {
         "The generator, the servers and their disks share one machine, so a number shows what they need together. Only the \
          servers of one kind run at a time. There is no network, so the cost of an additional round trip is not shown. Short windows \
          on one small machine show an order of magnitude; they do not replace a measurement on your own servers. `scripts/compare` \
-         installs the distribution's packages, which can be older than the newest releases."
+         installs the distribution's packages, which can be older than the newest releases. With \
+         `HOLDFAST_NEWEST_SERVERS=$(scripts/maintain/newest-servers)` it measures newer ZooKeeper and etcd servers."
             .to_owned(),
     ));
     blocks.push(Block::Table(machines(figures)));

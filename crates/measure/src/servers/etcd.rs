@@ -1,9 +1,10 @@
 //! etcd: three nodes. Every write is synced.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use nix::sys::signal::Signal;
 
+use super::newest::newest;
 use super::process::{Lifetime, Server, ServerCommand};
 use super::ready::{Readiness, wait_ready};
 use super::{Missing, ServerError, make_directory, ports, program, version_of};
@@ -14,15 +15,19 @@ const READY: Readiness<'_> =
     Readiness::Reply { request: "GET /health HTTP/1.0\r\n\r\n", contains: r#""health":"true""# };
 
 pub(super) fn missing() -> Option<Missing> {
-    program("etcd", &[]).is_none().then_some(MISSING)
+    etcd().is_none().then_some(MISSING)
 }
 
 pub(super) fn version() -> String {
-    version_of(program("etcd", &[]), &["--version"])
+    version_of(etcd(), &["--version"])
+}
+
+fn etcd() -> Option<PathBuf> {
+    newest("etcd").or_else(|| program("etcd", &[]))
 }
 
 pub(super) async fn three(home: &Path, lifetime: Lifetime) -> Result<Vec<Server>, ServerError> {
-    let program = program("etcd", &[]).ok_or(ServerError::Missing(MISSING))?;
+    let program = etcd().ok_or(ServerError::Missing(MISSING))?;
     let ports = ports::free::<{ 2 * NODES }>()?;
     let (clients, peers) = ports.split_at(NODES);
     let nodes = peers.iter().enumerate().map(|(at, peer)| format!("n{}=http://{peer}", at + 1));

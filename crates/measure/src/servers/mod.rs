@@ -1,6 +1,7 @@
 //! Real servers on free loopback ports, each in a separate directory.
 //!
 //! The tool installs no server: a missing one is [`Missing`], with its Debian package. Dropping a [`Server`] stops it.
+//! Newer servers than Debian's take precedence if `HOLDFAST_NEWEST_SERVERS` has their directory.
 
 pub mod clock;
 pub mod command;
@@ -10,6 +11,7 @@ pub mod group;
 mod holdfast;
 mod leader;
 mod mariadb;
+mod newest;
 mod ports;
 mod postgres;
 mod process;
@@ -28,6 +30,7 @@ pub use given::GivenRedis;
 pub use group::{LazyGroup, ServerGroup};
 pub use holdfast::{holdfast_program, zookeeper_addresses};
 pub use leader::leader;
+pub use newest::{NEWEST_SERVERS, has_newest_servers};
 pub(crate) use process::tied_to_parent;
 pub use process::{Lifetime, Server};
 pub(crate) use ready::request_text;

@@ -1,31 +1,41 @@
-//! ZooKeeper: three nodes, as packaged by Debian. Every write is synced; connections have no limit.
+//! ZooKeeper: three nodes, as packaged by Debian or newer. Every write is synced; connections have no limit.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use nix::sys::signal::Signal;
 
+use super::newest::newest;
 use super::process::{Lifetime, Server, ServerCommand};
 use super::ready::{Readiness, wait_ready};
 use super::{Missing, ServerError, make_directory, ports, program, system_error, version_of};
 
 const MISSING: Missing = Missing { system: "ZooKeeper", package: "zookeeper default-jre-headless" };
 const JAR: &str = "/usr/share/java/zookeeper.jar";
-const CLASS_PATH: &str = "/usr/share/java/zookeeper.jar:/usr/share/java/slf4j-nop.jar";
+const LOGGING_JAR: &str = "/usr/share/java/slf4j-nop.jar";
+/// The directory of jars among the newest servers.
+const JARS: &str = "zookeeper";
 const MAIN: &str = "org.apache.zookeeper.server.quorum.QuorumPeerMain";
 const VERSION: &str = "org.apache.zookeeper.version.VersionInfoMain";
 const NODES: usize = 3;
 
 pub(super) fn missing() -> Option<Missing> {
-    (program("java", &[]).is_none() || !Path::new(JAR).is_file()).then_some(MISSING)
+    let has_jars = newest(JARS).is_some() || Path::new(JAR).is_file();
+    (program("java", &[]).is_none() || !has_jars).then_some(MISSING)
 }
 
 pub(super) fn version() -> String {
-    version_of(program("java", &[]), &["-cp", CLASS_PATH, VERSION])
+    version_of(program("java", &[]), &["-cp", &class_path(newest(JARS).as_deref()), VERSION])
+}
+
+/// Returns the class path of Debian's package, or of a directory of jars.
+fn class_path(jars: Option<&Path>) -> String {
+    jars.map_or_else(|| format!("{JAR}:{LOGGING_JAR}"), |jars| format!("{}/*", jars.display()))
 }
 
 pub(super) async fn three(home: &Path, lifetime: Lifetime) -> Result<Vec<Server>, ServerError> {
     let program = program("java", &[]).ok_or(ServerError::Missing(MISSING))?;
+    let classes = class_path(newest(JARS).as_deref());
     let clients = ports::free::<NODES>()?;
     let peers = ports::free::<{ 2 * NODES }>()?;
     let mut servers = Vec::new();
@@ -34,7 +44,7 @@ pub(super) async fn three(home: &Path, lifetime: Lifetime) -> Result<Vec<Server>
         let configuration = configure(&directory, at + 1, address, &peers)?;
         let options = ["-Xmx256m", "-XX:+UseSerialGC", "-Djava.awt.headless=true", "-cp"];
         let mut arguments: Vec<_> = options.map(Into::into).to_vec();
-        arguments.extend([CLASS_PATH.into(), MAIN.into(), configuration.into_os_string()]);
+        arguments.extend([classes.clone().into(), MAIN.into(), configuration.into_os_string()]);
         let command = ServerCommand {
             name: "zookeeper",
             program: program.clone(),
@@ -76,4 +86,15 @@ fn configure(
         std::fs::write(&path, text).map_err(system_error(format!("write {}", path.display())))?;
     }
     Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_class_path_has_the_jars_of_debian_or_all_of_a_directory() {
+        assert_eq!(class_path(None), "/usr/share/java/zookeeper.jar:/usr/share/java/slf4j-nop.jar");
+        assert_eq!(class_path(Some(Path::new("/newest/zookeeper"))), "/newest/zookeeper/*");
+    }
 }
