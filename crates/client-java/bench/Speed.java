@@ -11,6 +11,7 @@ import java.util.concurrent.Callable;
 import java.util.concurrent.atomic.LongAdder;
 import java.util.function.IntFunction;
 import java.util.function.LongPredicate;
+import java.util.stream.IntStream;
 
 /**
  * Counts cycles of one acquire and one release, by the client and by a bare loop of the same calls: {@code Speed TURNS SECONDS}.
@@ -18,8 +19,11 @@ import java.util.function.LongPredicate;
  * <p>The loop sends them by {@code java.net.http}, on one connection a task, to the first address in HOLDFAST_ADDR.
  */
 final class Speed {
-    private static final int TASKS_MAX = 64;
-    private static final int WARMING_UP_CYCLES = 8_000;
+    private static final int[] TASKS = {1, 64, 256};
+    private static final int TASKS_MAX = 256;
+    /** The windows of the warm-up that are compared with as many earlier ones. */
+    private static final int WINDOWS = 3;
+    private static final long WARM_UP_NANOS_MAX = 180_000_000_000L;
     private static final String[] ADDRESSES = System.getenv("HOLDFAST_ADDR").split(",");
     private static final HttpClient HTTP = HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).build();
 
@@ -32,7 +36,7 @@ final class Speed {
     }
 
     /**
-     * Prints a line for 1 and for 64 tasks in each turn: the tasks, the cycles of a second by the client and by the other kind, and the
+     * Prints a line for 1, 64 and 256 tasks in each turn: the tasks, the cycles of a second by the client and by the other kind, and the
      * processor time of a cycle in microseconds by both. Each task has one lock. The arguments are TURNS SECONDS; {@code other}
      * returns the cycle of a task.
      */
@@ -46,16 +50,34 @@ final class Speed {
                 clients.add(locked(holdfast, task));
                 others.add(other.apply(task));
             }
-            run(clients, count -> count >= WARMING_UP_CYCLES);
-            run(others, count -> count >= WARMING_UP_CYCLES);
+            warmUp(nanos, clients);
+            warmUp(nanos, others);
             for (int turn = 0; turn < turns; turn++) {
-                for (int tasks : new int[] {1, TASKS_MAX}) {
+                for (int tasks : TASKS) {
                     Result client = runFor(nanos, clients.subList(0, tasks));
                     Result beside = runFor(nanos, others.subList(0, tasks));
                     System.out.printf("%d %.0f %.0f %.0f %.0f%n", tasks, client.rate(), beside.rate(), client.used(), beside.used());
                 }
             }
         }
+    }
+
+    /** Runs all cycles until their rate is flat: until then the virtual machine compiles. */
+    private static void warmUp(long nanos, List<Callable<?>> cycles) throws InterruptedException {
+        List<Double> rates = new ArrayList<>();
+        for (long began = System.nanoTime(); !isFlat(rates) && System.nanoTime() - began < WARM_UP_NANOS_MAX; ) {
+            rates.add(runFor(nanos, cycles).rate());
+        }
+    }
+
+    /** Whether the last three rates together are no greater than some three consecutive rates before them. */
+    private static boolean isFlat(List<Double> rates) {
+        int last = rates.size() - WINDOWS;
+        return IntStream.rangeClosed(0, last - WINDOWS).anyMatch(at -> sum(rates, last) <= sum(rates, at));
+    }
+
+    private static double sum(List<Double> rates, int from) {
+        return rates.subList(from, from + WINDOWS).stream().mapToDouble(Double::doubleValue).sum();
     }
 
     private static Result runFor(long nanos, List<Callable<?>> cycles) throws InterruptedException {

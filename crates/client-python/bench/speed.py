@@ -1,6 +1,6 @@
 """Counts cycles of one acquire and one release: `speed.py TURNS SECONDS [PEER]`.
 
-Each turn prints a line for 1 and for 64 tasks: the tasks, the cycles of a second by the client and by a bare loop, and the processor
+Each turn prints a line for 1, 64 and 256 tasks: the tasks, the cycles of a second by the client and by a bare loop, and the processor
 time of a cycle in microseconds by both. Each task has one lock. The bare loop sends the same calls by `http.client`, on one connection
 a task, to the first address in HOLDFAST_ADDR. With PEER, the lock client in peers/PEER_lock.py takes the place of the loop.
 """
@@ -19,7 +19,8 @@ from typing import Callable, ContextManager, List, Optional, Tuple
 import holdfast
 
 ADDRESSES = os.environ["HOLDFAST_ADDR"].split(",")
-TASKS_MAX = 64
+TASKS = [1, 64, 256]
+TASKS_MAX = max(TASKS)
 WARMING_UP_CYCLES = 4000
 
 Cycle = Callable[[], object]
@@ -81,7 +82,7 @@ def main(turns: int, seconds: float, peer: Optional[str]) -> None:
         kinds = [[locked(hf, task) for task in range(TASKS_MAX)], other]
         for cycles in kinds:
             run(cycles, lambda count: count >= WARMING_UP_CYCLES)
-        for tasks in [1, TASKS_MAX] * turns:
+        for tasks in TASKS * turns:
             results = []
             for cycles in kinds:
                 until = time.monotonic() + seconds

@@ -1,14 +1,15 @@
 /**
  * Counts cycles of one acquire and one release: `speed.mjs TURNS SECONDS [PEER]`.
  *
- * Each turn prints a line for 1 and for 64 tasks: the tasks, the cycles of a second by the client and by a bare loop, and the
+ * Each turn prints a line for 1, 64 and 256 tasks: the tasks, the cycles of a second by the client and by a bare loop, and the
  * processor time of a cycle in microseconds by both. Each task has one lock. The bare loop sends the same calls by `node:http`, on one
  * connection a task, to the first address in HOLDFAST_ADDR. With PEER, that lock client of peers/ takes the place of the loop.
  */
 import { Agent, request } from "node:http";
 import { Client } from "holdfast";
 
-const TASKS_MAX = 64;
+const TASKS = [1, 64, 256];
+const TASKS_MAX = Math.max(...TASKS);
 const WARMING_UP_CYCLES = 4_000;
 const [turns, seconds] = process.argv.slice(2, 4).map(Number);
 const peer = process.argv[4];
@@ -57,7 +58,7 @@ const other = peer ? (await import("./peers/peers.mjs")).connect(peer) : { cycle
 const kinds = [locked, other.cycle].map((kind) => Array.from({ length: TASKS_MAX }, (_, task) => kind(task)));
 for (const cycles of kinds) await run(cycles, (count) => count >= WARMING_UP_CYCLES);
 for (let turn = 0; turn < turns; turn += 1) {
-  for (const tasks of [1, TASKS_MAX]) {
+  for (const tasks of TASKS) {
     const results = [];
     for (const cycles of kinds) {
       const until = performance.now() + seconds * 1_000;

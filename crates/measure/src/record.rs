@@ -37,6 +37,7 @@ pub enum Row {
     System(SystemInfo),
     WarmUp(WarmUp),
     Speed(Speed),
+    ClientLibrary(LibrarySpeed),
     Fairness(Fairness),
     Safety(Safety),
     Failover(Failover),
@@ -52,6 +53,7 @@ impl Row {
             Self::System(_) => "system",
             Self::WarmUp(_) => "warm-up",
             Self::Speed(_) => "speed",
+            Self::ClientLibrary(_) => "client-library",
             Self::Fairness(_) => "fairness",
             Self::Safety(_) => "safety",
             Self::Failover(_) => "failover",
@@ -297,6 +299,20 @@ pub struct ClusterSpeed {
     pub repetition: u32,
     pub measured: Option<Measured>,
     pub failure: Option<String>,
+}
+
+/// One turn of holdfast's client library and of another lock client of the same language, in one program.
+///
+/// `scripts/maintain/client-speed` writes it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LibrarySpeed {
+    pub language: String,
+    /// The other client.
+    pub other: String,
+    /// Concurrent callers of one client, each with its own lock.
+    pub tasks: u32,
+    pub per_second: f64,
+    pub other_per_second: f64,
 }
 
 /// The files of rows, one for each part, in one directory.

@@ -8,8 +8,8 @@ use crate::statistics::Spread;
 
 use crate::catalogue::{BASELINE, named, position};
 use crate::record::{
-    ClusterSpeed, Failover, Fairness, LoadLoop, LockLayout, Measured, Row, RunInfo, Safety, Speed,
-    SystemInfo, WarmUp, Writers,
+    ClusterSpeed, Failover, Fairness, LibrarySpeed, LoadLoop, LockLayout, Measured, Row, RunInfo,
+    Safety, Speed, SystemInfo, WarmUp, Writers,
 };
 use crate::servers::ServerKind;
 use crate::statistics::{number, per};
@@ -79,6 +79,7 @@ pub(super) struct Figures<'a> {
     pub(super) system_infos: BTreeMap<&'a str, &'a SystemInfo>,
     pub(super) warm_ups: Vec<&'a WarmUp>,
     pub(super) speed: BTreeMap<&'a str, BTreeMap<CaseKey, CaseFigures>>,
+    pub(super) libraries: Vec<&'a LibrarySpeed>,
     pub(super) fairness: Vec<&'a Fairness>,
     pub(super) safety: Vec<&'a Safety>,
     pub(super) failover: Vec<&'a Failover>,
@@ -110,6 +111,7 @@ impl<'a> Figures<'a> {
             }
             Row::WarmUp(warm_up) => self.warm_ups.push(warm_up),
             Row::Speed(speed) => self.add_speed(speed),
+            Row::ClientLibrary(row) => self.libraries.push(row),
             Row::Fairness(fairness) => {
                 self.failure("fairness", &fairness.system, fairness.failure.as_deref());
                 self.fairness.push(fairness);

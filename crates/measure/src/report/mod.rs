@@ -13,6 +13,7 @@ mod features;
 mod figures;
 mod html;
 mod label;
+mod libraries;
 mod nodes;
 mod outcome;
 pub(crate) mod plots;
@@ -53,6 +54,7 @@ impl Report {
         blocks.extend(features::features());
         blocks.extend(speed::speed(&figures));
         blocks.extend(warm_up::warm_up(&figures));
+        blocks.extend(libraries::libraries(&figures));
         blocks.extend(faults::fairness(&figures));
         blocks.extend(faults::safety(&figures));
         blocks.extend(faults::failover(&figures));

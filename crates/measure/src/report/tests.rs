@@ -3,8 +3,8 @@
 use super::*;
 use crate::machine::MachineInfo;
 use crate::record::{
-    Failover, Fairness, LoadLoop, LockLayout, Measured, RunInfo, RunSize, Safety, Speed,
-    SystemInfo, WarmUp,
+    Failover, Fairness, LibrarySpeed, LoadLoop, LockLayout, Measured, RunInfo, RunSize, Safety,
+    Speed, SystemInfo, WarmUp,
 };
 
 fn run(size: RunSize) -> Row {
@@ -106,6 +106,28 @@ fn the_report_says_how_long_new_servers_were_warmed_up() {
     assert_eq!(
         line(&markdown, "| zookeeper |"),
         "| zookeeper | zookeeper-curator | 256 | 90 (60–180) | 1,000 (1,000–1,000) | 4,000 (4,000–4,000) | 2 of 3 |"
+    );
+}
+
+#[test]
+fn a_client_library_has_the_ratio_to_the_one_of_holdfast() {
+    let mut rows = Vec::new();
+    for (tasks, per_second, other_per_second) in
+        [(64, 1000.0, 400.0), (64, 1100.0, 500.0), (64, 1200.0, 600.0), (256, 2000.0, 500.0)]
+    {
+        let (language, other) = ("java".to_owned(), "curator".to_owned());
+        let row = LibrarySpeed { language, other, tasks, per_second, other_per_second };
+        rows.push(Row::ClientLibrary(row));
+    }
+    let markdown = Report::of(&rows).markdown;
+    assert!(markdown.contains("| language | client | 64 tasks | 256 tasks |"), "{markdown}");
+    assert_eq!(
+        line(&markdown, "| java | holdfast |"),
+        "| java | holdfast | 1,100 (1,000–1,200) | 2,000 |"
+    );
+    assert_eq!(
+        line(&markdown, "| java | Curator on ZooKeeper |"),
+        "| java | Curator on ZooKeeper | 500 (400–600) ×0.45 | 500 ×0.25 |"
     );
 }
 

@@ -4,6 +4,11 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 
+use crate::catalogue::ALL;
+use crate::lock::{LockSettings, ServerAddresses};
+use crate::record::WarmUp;
+use crate::workload::{SpeedPlan, warm_up};
+
 use super::{Lifetime, RunningServer, RunningServers, Server, ServerError, ServerKind};
 
 /// The default directory of the servers' files.
@@ -15,6 +20,9 @@ pub enum ServersCommand {
     Up {
         /// redis, redis-always, postgres, mariadb, zookeeper, etcd, holdfast; all if none is named.
         kinds: Vec<String>,
+        /// Put load on each kind until its rate is flat, at most 3 minutes. A Java virtual machine compiles meanwhile.
+        #[arg(long)]
+        warm: bool,
         #[command(flatten)]
         place: ServerPlace,
     },
@@ -47,7 +55,7 @@ impl ServerPlace {
 /// An error text; after an error of `up`, the started servers keep running.
 pub async fn run(command: &ServersCommand) -> Result<Vec<String>, String> {
     match command {
-        ServersCommand::Up { kinds, place } => up(kinds, &place.path()).await,
+        ServersCommand::Up { kinds, warm, place } => up(kinds, *warm, &place.path()).await,
         ServersCommand::Down(place) => {
             let directory = place.path();
             let stopped =
@@ -75,17 +83,36 @@ pub async fn run(command: &ServersCommand) -> Result<Vec<String>, String> {
 }
 
 /// Starts one kind after the other; a failed kind does not prevent the next one.
-async fn up(names: &[String], directory: &Path) -> Result<Vec<String>, String> {
+async fn up(names: &[String], warm: bool, directory: &Path) -> Result<Vec<String>, String> {
     let kinds = kinds(names)?;
     let mut running = RunningServers::read(directory).map_err(|error| error.to_string())?;
-    let mut failures = Vec::new();
+    let (mut warmed, mut failures) = (Vec::new(), Vec::new());
     for kind in kinds {
-        if let Err(error) = start(kind, &mut running, directory).await {
+        let mut started =
+            start(kind, &mut running, directory).await.map_err(|error| error.to_string());
+        if warm && started.is_ok() {
+            started = warm_up_kind(kind, &running).await.map(|line| warmed.push(line));
+        }
+        if let Err(error) = started {
             failures.push(format!("{}: {error}", kind.name()));
         }
     }
-    let lines = status(directory, &running);
+    let lines = [status(directory, &running), warmed].concat();
     if failures.is_empty() { Ok(lines) } else { Err([lines, failures].concat().join("\n")) }
+}
+
+/// Puts load on the running servers of a kind until its rate is flat, and returns a line about it.
+async fn warm_up_kind(kind: ServerKind, running: &RunningServers) -> Result<String, String> {
+    let system = ALL.iter().find(|system| system.kind == kind).ok_or("no lock uses them")?;
+    let servers = running.servers.iter().filter(|server| server.kind == kind.name());
+    let addresses = ServerAddresses::of(servers.map(|server| server.address).collect());
+    system.prepare(&addresses).await.map_err(|error| error.to_string())?;
+    let connector = system.connector(addresses, LockSettings::default());
+    let WarmUp { seconds, is_flat, rates, .. } =
+        warm_up(&connector, system, &SpeedPlan::full(), 1).await?;
+    let (name, flat) = (kind.name(), if is_flat { "flat" } else { "not flat" });
+    let rate = rates.last().copied().unwrap_or_default();
+    Ok(format!("{name}: {seconds:.0} s of load, {flat} at {rate:.0} cycles/s of {}", system.name))
 }
 
 async fn start(

@@ -94,6 +94,11 @@ impl SpeedPlan {
         plan
     }
 
+    /// The plan of a full run without options.
+    pub fn full() -> Self {
+        Self::with(&FULL, None)
+    }
+
     fn with(numbers: &PlanSize, given: Option<&[u32]>) -> Self {
         Self {
             cases: cases(numbers, given),

@@ -49,6 +49,7 @@ fn measured(place: &Path) -> (Vec<String>, usize) {
             }
             Row::Run(_)
             | Row::WarmUp(_)
+            | Row::ClientLibrary(_)
             | Row::Safety(_)
             | Row::Failover(_)
             | Row::Writers(_)

@@ -59,6 +59,7 @@ fn a_server_that_is_missing_is_a_row_and_the_others_go_on() {
             Row::Run(_)
             | Row::System(_)
             | Row::WarmUp(_)
+            | Row::ClientLibrary(_)
             | Row::Safety(_)
             | Row::Failover(_)
             | Row::Writers(_)

@@ -35,6 +35,7 @@ fn optimistic_writers_fail_and_repeat_and_writers_in_a_queue_do_not() {
             Row::Run(_)
             | Row::System(_)
             | Row::WarmUp(_)
+            | Row::ClientLibrary(_)
             | Row::Speed(_)
             | Row::Fairness(_)
             | Row::Safety(_)

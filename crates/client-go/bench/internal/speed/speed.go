@@ -18,7 +18,7 @@ import (
 
 const (
 	// TasksMax is the largest number of tasks.
-	TasksMax        = 64
+	TasksMax        = 256
 	warmingUpCycles = 4000
 )
 
@@ -27,7 +27,7 @@ func Addresses() []string {
 	return strings.Split(os.Getenv("HOLDFAST_ADDR"), ",")
 }
 
-// Measure prints a line for 1 and for 64 tasks in each turn: the tasks, the cycles of a second by the client and by the other
+// Measure prints a line for 1, 64 and 256 tasks in each turn: the tasks, the cycles of a second by the client and by the other
 // kind, and the processor time of a cycle in microseconds by both. Each task has one lock. The arguments of the program are
 // TURNS SECONDS; other returns the cycle of a task.
 func Measure(other func(task int) func()) {
@@ -45,7 +45,7 @@ func Measure(other func(task int) func()) {
 		run(cycles, func(count int64) bool { return count >= warmingUpCycles })
 	}
 	for turn := 0; turn < turns; turn++ {
-		for _, tasks := range []int{1, TasksMax} {
+		for _, tasks := range []int{1, 64, TasksMax} {
 			during := func(cycles []func()) (float64, float64) {
 				until := time.Now().Add(time.Duration(seconds) * time.Second)
 				return run(cycles[:tasks], func(int64) bool { return time.Now().After(until) })
