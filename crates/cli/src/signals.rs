@@ -200,7 +200,7 @@ impl ParentSignals {
     }
 
     /// Starts the child with unblocked signals, because it inherits the mask of this thread.
-    pub(crate) fn unblocked<T>(&self, start: impl FnOnce() -> T) -> T {
+    pub(crate) fn unblocked<T>(start: impl FnOnce() -> T) -> T {
         let mask: SigSet = STOP.into_iter().collect();
         let _unblocked = mask.thread_unblock();
         let started = start();

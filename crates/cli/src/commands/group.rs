@@ -217,7 +217,7 @@ async fn while_command(
     member: &mut ProcessMembership,
     signals: &mut ParentSignals,
 ) -> Result<(), CommandFailure> {
-    let mut child = signals.unblocked(|| {
+    let mut child = ParentSignals::unblocked(|| {
         spawn(&args.command, |command| {
             command.kill_on_drop(true);
         })

@@ -251,7 +251,8 @@ impl Drop for SessionUse {
         self.0.users.send_if_modified(|users| {
             users.count -= 1;
             // The renewal does nothing for users of a moment, and looks again when it would begin.
-            users.count == 0 && (!users.client || Moment::now() >= users.since.plus(PARK_AFTER))
+            let is_expected = !users.client || !self.0.is_alive();
+            users.count == 0 && (is_expected || Moment::now() >= users.since.plus(PARK_AFTER))
         });
     }
 }
