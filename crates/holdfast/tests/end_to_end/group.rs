@@ -42,8 +42,13 @@ fn a_member_with_a_named_session_joins_again_after_the_end_of_the_session() {
 
 /// Whether a process handles SIGINT.
 fn handles_interrupt(process: u32) -> bool {
+    has_interrupt(process, "SigCgt:")
+}
+
+/// Whether a mask in the status of a process has SIGINT.
+fn has_interrupt(process: u32, mask: &str) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+    let mask = status.lines().find_map(|line| line.strip_prefix(mask)).unwrap();
     u64::from_str_radix(mask.trim(), 16).unwrap() & (1 << (Signal::SIGINT as u32 - 1)) != 0
 }
 
@@ -81,6 +86,8 @@ fn the_command_of_a_member_gets_each_interrupt_once() {
     let mut keyboard = std::fs::File::from(terminal.master);
     keyboard.write_all(b"\x03").unwrap();
     assert_eq!(program.next_stdout_line(), "interrupted");
+    // Until then, another interrupt would be the same one.
+    eventually("the member has read it", || !has_interrupt(program.id(), "ShdPnd:"));
     program.interrupt();
     assert_eq!(program.next_stdout_line(), "interrupted");
     program.signal(Signal::SIGTERM);
