@@ -34,7 +34,7 @@ impl Download {
         let Self { answer, base } = self;
         let unavailable = |reason: &str| Error::Unavailable(format!("{base}: {reason}"));
         match tokio::time::timeout(SILENCE_MAX, answer.next()).await {
-            Ok(Ok(bytes)) => Ok(bytes.map(|bytes| bytes.to_vec())),
+            Ok(Ok(bytes)) => Ok(bytes),
             Ok(Err(_)) => Err(unavailable("the node ended its answer early")),
             Err(_) => Err(unavailable("the node sent nothing for a minute")),
         }

@@ -11,9 +11,7 @@ use std::task::{Context, Poll, Waker, ready};
 use http::{Method, StatusCode};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use crate::http::body::{Body, incomplete};
-use crate::http::head::{Head, Headers};
-use crate::http::input::Input;
+use crate::http::answer::{AnswerHead, Body, Headers, Input, incomplete};
 use crate::http::{SendError, reason_of};
 
 /// A stream of bytes to a node, with or without TLS.
@@ -83,7 +81,7 @@ impl Connection {
         context: &mut Context<'_>,
         method: &Method,
         unwritten: &mut Unwritten<'_>,
-    ) -> Poll<io::Result<Head>> {
+    ) -> Poll<io::Result<AnswerHead>> {
         if let Poll::Ready(Err(error)) = unwritten.poll(&mut *self.socket, context)
             && unwritten.written == 0
         {
@@ -91,7 +89,7 @@ impl Connection {
         }
         // A node may answer and close before it has read the whole request.
         loop {
-            while let Some(head) = Head::parse(self.input.unread(), method)? {
+            while let Some(head) = AnswerHead::parse(self.input.unread(), method)? {
                 self.input.consume(head.len);
                 if !head.status.is_informational() {
                     return Poll::Ready(Ok(head));
@@ -216,7 +214,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_incomplete_answer_leaves_the_outcome_open() {
-        let long_head = [b"HTTP/1.1 200 OK\r\nx: ".as_slice(), &[b'y'; 70_000]].concat();
+        let long_head = [b"HTTP/1.1 200 OK\r\nx: ".as_slice(), &vec![b'y'; 70_000]].concat();
         for bytes in [
             b"".as_slice(),
             b"HTTP/1.1 200 OK\r\n",

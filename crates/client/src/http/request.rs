@@ -49,7 +49,9 @@ impl HttpRequest {
         check(target, |byte| byte > b' ' && byte != 0x7f)?;
         let mut bytes = Vec::with_capacity(256 + target.len() + self.body.len());
         let mut line = |parts: &[&str]| {
-            parts.iter().for_each(|part| bytes.extend_from_slice(part.as_bytes()));
+            for part in parts {
+                bytes.extend_from_slice(part.as_bytes());
+            }
             bytes.extend_from_slice(b"\r\n");
         };
         line(&[self.method.as_str(), " ", slash, target, " HTTP/1.1"]);

@@ -15,11 +15,8 @@ use crate::calls::send::timer;
 use crate::clock::{CLOCK_CHECK, Clocks, Moment};
 use crate::sessions::events::SessionPoll;
 use crate::sessions::lease::Acknowledged;
-use crate::sessions::session::{Session, SessionUsers};
+use crate::sessions::session::{PARK_AFTER, Session, SessionUsers};
 use crate::{Error, Loss};
-
-/// The first keepalive is parked this long after the session got a user.
-pub(crate) const PARK_AFTER: Duration = Duration::from_millis(250);
 
 /// Runs until the session is over, or can have no more users.
 #[tracing::instrument(level = "debug", name = "renew", skip_all, fields(session = %session.name))]

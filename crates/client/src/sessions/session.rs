@@ -19,8 +19,10 @@ use crate::clock::Moment;
 use crate::error::{argument, newest_attempt};
 use crate::locks::queue_entry::{ClientQueueEntry, EntryStage, QueueEntries, release_call};
 use crate::sessions::lease::{Acknowledged, Lease};
-use crate::sessions::renewal::PARK_AFTER;
 use crate::{Error, Loss, numbers, spans};
+
+/// The first keepalive is parked this long after the session got a user.
+pub(crate) const PARK_AFTER: Duration = Duration::from_millis(250);
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SessionUsers {

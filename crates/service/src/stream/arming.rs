@@ -50,7 +50,7 @@ impl LockedStream<'_> {
                 StreamAnswer::Ephemerals(machine.ephemerals(self.session(), prefix))
             }
             StreamRead::Descendants(path) => {
-                StreamAnswer::Descendants(machine.descendants(path, identities)?)
+                StreamAnswer::Descendants(Box::new(machine.descendants(path, identities)?))
             }
         })
     }

@@ -39,7 +39,7 @@ pub enum StreamAnswer {
     },
     Ephemerals(Vec<ZnodePath>),
     /// The front-end counts them: there can be millions, and this answer is made while the machine is locked.
-    Descendants(Descendants),
+    Descendants(Box<Descendants>),
     /// The results of several reads at one revision, in order.
     Many(Vec<Result<StreamAnswer, Rejection>>),
     /// The results of a write.

@@ -29,7 +29,7 @@ use super::watch_table::FiredChange;
 use super::watch_table::{FiredWatch, StreamNumber, WatchFlags, WatchTable};
 use crate::failure::{Failure, session_ended};
 
-/// The number of paths of ended streams that each change of a znode sweeps, because `apply` waits meanwhile.
+/// The number of paths of ended streams that one call sweeps, because `apply` waits meanwhile.
 const SWEPT_PATHS: usize = 64;
 
 /// A session, and this connection's attachment to it.
@@ -375,6 +375,7 @@ impl StreamRegistry {
     /// itself.
     fn end(&mut self, number: StreamNumber, reason: StreamEnd) {
         self.table.forget(number);
+        self.table.sweep(SWEPT_PATHS);
         if let Some(stream) = self.streams.remove(&number) {
             self.by_session.remove(&(stream.session, number));
             if !(stream.closing && reason == StreamEnd::Closed) {

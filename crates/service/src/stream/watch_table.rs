@@ -102,6 +102,7 @@ impl WatchTable {
         self.watches
     }
 
+    /// With those of ended streams that are not swept yet.
     pub(crate) fn paths(&self) -> usize {
         self.by_path.len()
     }
