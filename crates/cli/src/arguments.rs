@@ -134,6 +134,7 @@ impl TlsArgs {
 
 impl NodesArgs {
     /// The same arguments for one node. If an address of these has the scheme https, one without a scheme gets it.
+    #[must_use]
     pub fn only(&self, address: &str) -> Self {
         let needs_scheme = self.names_https() && !address.contains("://");
         let scheme = if needs_scheme { HTTPS } else { "" };

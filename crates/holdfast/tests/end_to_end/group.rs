@@ -67,8 +67,8 @@ fn a_signal_ends_a_member_that_no_node_answers() {
 }
 
 /// Prints a line for each SIGINT, and at SIGTERM their number.
-const COUNT: &str = r#"n=0; trap 'n=$((n+1)); echo interrupted' INT; trap 'kill $!; echo $n; exit 0' TERM
-sleep 600 >/dev/null 2>&1 & echo ready; while :; do wait; done"#;
+const COUNT: &str = r"n=0; trap 'n=$((n+1)); echo interrupted' INT; trap 'kill $!; echo $n; exit 0' TERM
+sleep 600 >/dev/null 2>&1 & echo ready; while :; do wait; done";
 
 #[test]
 fn the_command_of_a_member_gets_each_interrupt_once() {
