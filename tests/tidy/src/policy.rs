@@ -126,8 +126,8 @@ pub const EXAMPLES: &str = "/examples/";
 /// Folders of programs that act as a user's program: they use plain HTTP and see only statuses.
 pub const BY_PLAIN_HTTP: [&str; 2] = [EXAMPLES, "crates/measure/src/bench/"];
 /// Crates that may name HTTP statuses (`StatusCode::LOCKED`) outside tests: `http` and the pages of `console` answer with them,
-/// and the layer of `fence` answers the callers of a user's own service. `client` reads answers, and some statuses have no body.
-pub const STATUS_CODE_CRATES: [&str; 4] = ["http", "console", "fence", "client"];
+/// and the layer of `fence` answers the callers of a user's own service.
+pub const STATUS_CODE_CRATES: [&str; 3] = ["http", "console", "fence"];
 /// Crates that may use the type `StatusCode`: `client` distinguishes replies of holdfast from replies of a proxy by the
 /// status class.
 pub const STATUS_TYPE_CRATES: [&str; 4] = ["http", "console", "client", "fence"];

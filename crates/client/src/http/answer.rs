@@ -85,8 +85,8 @@ impl AnswerHead {
         let parsed =
             parsed.map_err(|error| malformed(&format!("not an answer of HTTP/1: {error}")))?;
         let httparse::Status::Complete(len) = parsed else { return Ok(None) };
-        let status = head.code.and_then(|code| StatusCode::from_u16(code).ok());
-        let status = status.ok_or_else(|| malformed("a status that HTTP does not have"))?;
+        let code = head.code.unwrap_or_default();
+        let status = code.try_into().map_err(|_| malformed("a status that HTTP does not have"))?;
         let (mut length, mut is_chunked, mut is_coded) = (None, false, false);
         let mut persists = head.version == Some(1);
         let lengths = Vec::with_capacity(head.headers.len());
@@ -110,7 +110,7 @@ impl AnswerHead {
         }
         // A body with both headers may hide another answer, so the connection ends with it.
         persists &= !(is_coded && length.is_some());
-        let body = if has_no_body(method, status) {
+        let body = if has_no_body(method, code) {
             Body::End
         } else if is_chunked {
             Body::ChunkSize
@@ -124,9 +124,9 @@ impl AnswerHead {
     }
 }
 
-fn has_no_body(method: &Method, status: StatusCode) -> bool {
-    let is_empty = matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
-    *method == Method::HEAD || is_empty || status.is_informational()
+/// Whether an answer to this method with this status code has only a head.
+fn has_no_body(method: &Method, code: u16) -> bool {
+    *method == Method::HEAD || matches!(code, 100..=199 | 204 | 304)
 }
 
 fn has_token(value: &[u8], token: &[u8]) -> bool {
