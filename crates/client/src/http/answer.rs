@@ -95,8 +95,7 @@ impl AnswerHead {
             headers.push(field.name, field.value);
             let is = |name: &str| field.name.eq_ignore_ascii_case(name);
             if is("content-length") {
-                let value =
-                    from_utf8(field.value).ok().and_then(|text| text.trim().parse::<u64>().ok());
+                let value = decimal(field.value);
                 let value = value.ok_or_else(|| malformed("a malformed content-length"))?;
                 if length.replace(value).is_some_and(|other| other != value) {
                     return Err(malformed("two lengths of one body"));
@@ -127,6 +126,12 @@ impl AnswerHead {
 /// Whether an answer to this method with this status code has only a head.
 fn has_no_body(method: &Method, code: u16) -> bool {
     *method == Method::HEAD || matches!(code, 100..=199 | 204 | 304)
+}
+
+/// A number of digits alone: a sign is no part of a length.
+fn decimal(value: &[u8]) -> Option<u64> {
+    let digits = from_utf8(value).ok().filter(|text| text.bytes().all(|b| b.is_ascii_digit()));
+    digits?.parse().ok()
 }
 
 fn has_token(value: &[u8], token: &[u8]) -> bool {
@@ -383,6 +388,7 @@ mod tests {
             "SSH-2.0-OpenSSH_9.2\r\n",
             "\x15\x03\x01\x00\x02\x02",
             "HTTP/1.1 200 OK\r\ncontent-length: -1\r\n\r\n",
+            "HTTP/1.1 200 OK\r\ncontent-length: +5\r\n\r\n",
             "HTTP/1.1 200 OK\r\ncontent-length: 5\r\ncontent-length: 6\r\n\r\n",
             "HTTP/1.1 099 What\r\n\r\n",
             "HTTP/1.1 200 OK\r\nno colon\r\n\r\n",
