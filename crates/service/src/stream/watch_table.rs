@@ -125,10 +125,12 @@ impl WatchTable {
         old.and(arms).count() - old.count()
     }
 
-    /// Arms a watch; an existing watch stays.
+    /// Arms a watch; an existing watch stays. Frees more memory of ended streams than it takes, so that clients which arm
+    /// watches and leave take no memory without bound.
     pub(crate) fn arm(&mut self, stream: StreamNumber, path: &ZnodePath, arms: WatchFlags) {
         let old = self.arms(stream, path);
         self.put(stream, path, old, old.and(arms));
+        self.sweep(2);
     }
 
     /// Returns whether the stream has a watch of that kind at the path.

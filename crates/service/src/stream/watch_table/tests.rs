@@ -207,6 +207,19 @@ fn a_stream_that_ends_has_no_counted_watch() {
 }
 
 #[test]
+fn streams_that_arm_watches_and_end_leave_few_paths() {
+    let mut table = WatchTable::default();
+    for stream in (1..=50).map(StreamNumber) {
+        for at in ["/a", "/b", "/c", "/d"] {
+            table.arm(stream, &path(at), WatchFlags::DATA);
+        }
+        table.forget(stream);
+    }
+    let left: usize = table.ended.iter().map(|(_, paths)| paths.len()).sum();
+    assert!(left <= 4, "{left}");
+}
+
+#[test]
 fn ancestors_go_up_to_the_root() {
     assert_eq!(ancestors("/a/b/c").collect::<Vec<_>>(), ["/a/b", "/a", "/"]);
     assert_eq!(ancestors("/a").collect::<Vec<_>>(), ["/"]);
