@@ -27,7 +27,7 @@ pub(crate) struct AuthFailed;
 /// Why a connection does not act for the subject of its credential.
 #[derive(Debug)]
 pub(crate) enum NotProved {
-    /// The credential proves nobody, or somebody who may not have the session. Clients give up after this error.
+    /// The credential proves no subject, or one that may not have the session. Clients give up after this error.
     AuthFailed,
     /// This node cannot tell, or has no room. Another node may.
     Unavailable(Failure),

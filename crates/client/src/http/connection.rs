@@ -166,7 +166,7 @@ mod tests {
 
     const REQUEST: &[u8] = b"PUT /v1/locks/a HTTP/1.1\r\nhost: node\r\ncontent-length: 0\r\n\r\n";
 
-    /// A connection through a buffer of so many bytes, and the side of the node.
+    /// Returns a connection through a buffer of `buffer` bytes, and the side of the node.
     fn connection(buffer: usize) -> (Connection, DuplexStream) {
         let (client, node) = duplex(buffer);
         (Connection::over(Box::new(client)), node)
@@ -264,7 +264,7 @@ mod tests {
         let (mut connection, node) = connection(1_000);
         tokio::select! {
             biased;
-            _answer = connection.call(&Method::PUT, REQUEST) => panic!("nobody answers"),
+            _answer = connection.call(&Method::PUT, REQUEST) => panic!("the node does not answer"),
             () = std::future::ready(()) => {}
         }
         assert!(!connection.can_be_reused());

@@ -90,7 +90,7 @@ const STAGES: [(&str, &[&str]); 8] = [
 /// Functions of the standard library, and of C.
 const OTHERS: &str = "other functions";
 
-/// Counts the instructions of each part in one cycle, with so many seconds of load.
+/// Counts the instructions of each part in one cycle. The load lasts `seconds`.
 ///
 /// # Errors
 /// valgrind is not installed, the node does not start, or its program has no symbols.
