@@ -269,6 +269,18 @@ async fn node(
             .start(|shutdown| holdfast_zk::serve(listener, zk_config, to, zk_metrics, shutdown));
     }
     let reporting = tokio::spawn(systemd::report(service.clone()));
+    until_stopped(&mut signals, args, &service).await?;
+    reporting.abort();
+    systemd::stopping();
+    shut_down(service, front_ends).await
+}
+
+/// Waits until a signal or the end of the parent process stops the node. Fails if the node cannot continue.
+async fn until_stopped(
+    signals: &mut StopSignals,
+    args: &ServeArgs,
+    service: &Service,
+) -> Result<(), CommandFailure> {
     tokio::select! {
         signal = signals.next() => tracing::info!(signal = signal.as_str(), "stopping"),
         () = parent_ended(args.exit_with_parent) => tracing::warn!("the parent process of this node has ended; stopping"),
@@ -277,9 +289,7 @@ async fn node(
             return Err(stopped(reason));
         }
     }
-    reporting.abort();
-    systemd::stopping();
-    shut_down(service, front_ends).await
+    Ok(())
 }
 
 /// Starts what a node does beside its front-ends: certificates, memory, scheduled backups and the audit trail.

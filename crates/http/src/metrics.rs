@@ -19,9 +19,10 @@ type Series<const N: usize> = [(&'static str, &'static str); N];
 
 const METHODS: [&str; 8] = ["GET", "HEAD", "PUT", "POST", "PATCH", "DELETE", "OPTIONS", "other"];
 /// 499 if the client disconnected before its reply.
-const STATUSES: [(u16, &str); 19] = [
+const STATUSES: [(u16, &str); 20] = [
     (200, "200"),
     (201, "201"),
+    (202, "202"),
     (204, "204"),
     (307, "307"),
     (400, "400"),
@@ -178,6 +179,7 @@ mod tests {
     use holdfast_api::ErrorCode;
 
     use super::*;
+    use crate::operations::OPERATIONS;
 
     fn text(registry: &Registry) -> String {
         let mut text = String::new();
@@ -186,10 +188,11 @@ mod tests {
     }
 
     #[test]
-    fn the_status_of_every_error_has_a_label() {
-        for code in ErrorCode::ALL {
-            let status = crate::status::of_code(*code).as_u16();
-            assert!(STATUSES.iter().any(|(known, _)| *known == status), "{code} {status}");
+    fn the_status_of_every_response_has_a_label() {
+        let errors = ErrorCode::ALL.iter().map(|code| crate::status::of_code(*code));
+        let specs = OPERATIONS.iter().flat_map(|operation| (operation.answers)());
+        for status in errors.chain(specs.map(|spec| spec.status)) {
+            assert!(STATUSES.iter().any(|(known, _)| *known == status.as_u16()), "{status}");
         }
     }
 

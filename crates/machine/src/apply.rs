@@ -134,10 +134,7 @@ impl Machine {
             }
             Command::Seal { reason } => Ok(self.seal(reason, ctx)),
             Command::Unseal { seal } => self.unseal(seal, ctx),
-            Command::RecordClocks { readings, jump } => {
-                self.record_clocks(readings, jump);
-                Ok(Reply::ClocksRecorded)
-            }
+            Command::RecordClocks { readings, jump } => Ok(self.record_clocks(readings, jump)),
             Command::RecordLeases { leases } => Ok(self.record_leases(leases)),
             Command::EndSession { session, incarnation, reason: _ } => {
                 self.end_session_for_operator(&session, incarnation, ctx)

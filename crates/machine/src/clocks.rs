@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use holdfast_types::{ClockReading, Member, NodeId, Stamp, TimeJump};
+use holdfast_types::{ClockReading, Member, NodeId, Reply, Stamp, TimeJump};
 use serde::{Deserialize, Serialize};
 
 use crate::Machine;
@@ -49,7 +49,7 @@ impl Machine {
         &mut self,
         readings: BTreeMap<NodeId, ClockReading>,
         jump: Option<TimeJump>,
-    ) {
+    ) -> Reply {
         let before = self.now;
         self.now = jump.map_or(self.now, |jump| self.time_after(jump));
         let unused = match jump {
@@ -72,6 +72,7 @@ impl Machine {
         });
         let members = kept.chain(replied).filter(|(node, _)| self.member(*node).is_some());
         self.clocks = Some(ClockRecord { at: self.now, leads: members.collect() });
+        Reply::ClocksRecorded
     }
 
     /// Whether a jump of the log's time could end something early.

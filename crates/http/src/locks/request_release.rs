@@ -17,7 +17,8 @@ use crate::routes::RELEASE_REQUEST;
 pub(crate) static OPERATION: Operation = Operation {
     summary: "Ask the holders of a lock to release it",
     description: "A holder receives the request in the response to a keepalive that waits for events. With revoke the hold \
-        ends at the deadline. A second request replaces the first.",
+        ends at the deadline. A second request replaces the first only if it is stricter: with revoke, or with an \
+        earlier deadline.",
     params: RequestReleaseParams::LIST,
     example: Example { query: "reason=maintenance&deadline=5m", body: "" },
     answers: || {

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use holdfast_types::{
-    Bound, FencingToken, LockEvent, LockName, LossCause, Rejection, SessionId, TreeEvent,
+    Bound, FencingToken, Grant, LockEvent, LockName, LossCause, Rejection, SessionId, TreeEvent,
 };
 
 use crate::Machine;
@@ -17,8 +17,8 @@ use crate::lock::lock_entry::{Hold, LockEntry};
 use crate::tree::znode::Znode;
 
 impl Machine {
-    /// Adds a new entry and its znode. The entry is granted immediately if the lock admits it. The caller has created
-    /// the directory and done all checks.
+    /// Adds a new entry and its znode. The entry is granted immediately if the lock admits it; then its grant is returned,
+    /// too. The caller has created the directory and done all checks.
     pub(crate) fn enqueue(
         &mut self,
         lock: &LockName,
@@ -26,7 +26,7 @@ impl Machine {
         is_admitted: bool,
         node: Znode,
         ctx: &mut ApplyContext<'_>,
-    ) -> Arc<LockEntry> {
+    ) -> (Arc<LockEntry>, Option<Grant>) {
         // A multi-lock is granted after all its entries are in their queues.
         if is_admitted && !entry.is_of_multi_lock() {
             entry.hold = self.hold_for(lock, &entry, ctx).map(Box::new);
@@ -34,14 +34,14 @@ impl Machine {
         self.insert_entry(lock, entry, node, ctx)
     }
 
-    /// Adds an entry in its current state, held or waiting, and its znode.
+    /// Adds an entry in its current state, held or waiting, and its znode. Returns the grant of a holder, too.
     pub(crate) fn insert_entry(
         &mut self,
         lock: &LockName,
         entry: LockEntry,
         node: Znode,
         ctx: &mut ApplyContext<'_>,
-    ) -> Arc<LockEntry> {
+    ) -> (Arc<LockEntry>, Option<Grant>) {
         let entry = Arc::new(entry);
         let exceeded = self.locks.enter(&mut self.tree, lock, &entry, node);
         ctx.emit(TreeEvent::Created { path: entry.path.clone() });
@@ -51,8 +51,8 @@ impl Machine {
         if let Some(session) = self.sessions.get_mut(entry.session) {
             session.ended_attempts.mark_reacquired(&remembered, &entry.owner);
         }
-        self.granted(lock, &entry, ctx);
-        entry
+        let grant = self.granted(lock, &entry, ctx);
+        (entry, grant)
     }
 
     /// Removes an entry and its znode. A waiting multi-lock entry takes the other entries of its multi-lock with it.
@@ -154,17 +154,17 @@ impl Machine {
         self.granted(lock, &granted, ctx);
     }
 
-    /// Emits the grant of a holder, and starts the lock's cooldown. Has no effect for a waiter.
+    /// Emits and returns the grant of a holder, and starts the lock's cooldown. Has no effect for a waiter.
     pub(crate) fn granted(
         &mut self,
         lock: &LockName,
         granted: &LockEntry,
         ctx: &mut ApplyContext<'_>,
-    ) {
-        if let Some(grant) = self.grant_of(lock, granted, false) {
-            ctx.emit(LockEvent::Granted(grant));
-            self.start_cooldown_after_grant(lock, ctx);
-        }
+    ) -> Option<Grant> {
+        let grant = self.grant_of(lock, granted, false)?;
+        ctx.emit(LockEvent::Granted(grant.clone()));
+        self.start_cooldown_after_grant(lock, ctx);
+        Some(grant)
     }
 
     /// Rejects grants for which the counter has too few tokens left.

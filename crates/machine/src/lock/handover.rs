@@ -179,7 +179,7 @@ impl Machine {
         };
         let granted = self.granted_ahead_of_queue(lock, new, ctx);
         let node = Znode::new(kind, Data::default(), ctx.revision, ctx.now);
-        Ok(self.insert_entry(lock, granted, node, ctx))
+        Ok(self.insert_entry(lock, granted, node, ctx).0)
     }
 
     fn end_handed_over_hold(

@@ -117,8 +117,7 @@ async fn build(
     if config.bootstrap {
         reject_unless_blank(opened.log_store.clone()).await?;
     }
-    let listener = listen(&config).await?;
-    let peer_address = listener.local_addr().map_err(|source| listen_error(&config, source))?;
+    let (listener, peer_address) = listen(&config).await?;
     let metrics = Arc::new(RaftMetrics::default());
     let local =
         Arc::new(LocalMachine::new(config.node, config.snapshot_log_bytes, metrics.clone()));
@@ -126,12 +125,10 @@ async fn build(
     let peers = Arc::new(Peers::new(&handshake, config.tls.as_ref()));
     let raft = raft(&config, &opened, &local, &peers).await?;
     handshake.acknowledged().start(raft.clone());
-    let (disk, disk_monitor) = disk(&config).await;
     let contact = Arc::new(LeaderContact::new());
-    let (leadership, monitor) = leadership(&config, &raft, &local, &contact, &metrics);
     let mut tasks = JoinSet::new();
-    tasks.spawn(monitor);
-    tasks.spawn(disk_monitor.run(disk.clone()));
+    let leadership = leadership(&config, &raft, &local, &contact, &metrics, &mut tasks);
+    let disk = disk(&config, &mut tasks).await;
     let context = ProposerContext {
         raft: raft.clone(),
         node: config.node,
@@ -222,7 +219,8 @@ fn leadership(
     local: &LocalMachine,
     contact: &Arc<LeaderContact>,
     metrics: &Arc<RaftMetrics>,
-) -> (watch::Receiver<Leadership>, impl Future<Output = ()> + Send + 'static) {
+    tasks: &mut JoinSet<()>,
+) -> watch::Receiver<Leadership> {
     let monitor = LeadershipMonitor {
         raft: raft.clone(),
         applied: local.applied(),
@@ -231,11 +229,12 @@ fn leadership(
         silence_max: config.timing.silence_max(),
     };
     let (sender, leadership) = watch::channel(Leadership::default());
-    (leadership, monitor.run(sender))
+    tasks.spawn(monitor.run(sender));
+    leadership
 }
 
-/// Returns the gauge after a first check, and the monitor that keeps it current.
-async fn disk(config: &RaftConfig) -> (Arc<DiskGauge>, DiskMonitor) {
+/// Returns the gauge after a first check. A task keeps it current.
+async fn disk(config: &RaftConfig, tasks: &mut JoinSet<()>) -> Arc<DiskGauge> {
     let monitor = DiskMonitor {
         dir: config.data_dir.clone(),
         free_bytes: config.free_bytes.clone(),
@@ -244,7 +243,8 @@ async fn disk(config: &RaftConfig) -> (Arc<DiskGauge>, DiskMonitor) {
     };
     let gauge = Arc::new(DiskGauge::new());
     monitor.check(&gauge).await;
-    (gauge, monitor)
+    tasks.spawn(monitor.run(gauge.clone()));
+    gauge
 }
 
 fn bootstrap(
@@ -320,7 +320,7 @@ fn barrier(
     Barrier::new(context, failure.clone())
 }
 
-async fn listen(config: &RaftConfig) -> Result<TcpListener, StartError> {
+async fn listen(config: &RaftConfig) -> Result<(TcpListener, SocketAddr), StartError> {
     let listener = match &config.peer_listen {
         PeerListen::Address(address) => TcpListener::bind(address).await,
         PeerListen::Bound(listener) => listener
@@ -328,7 +328,9 @@ async fn listen(config: &RaftConfig) -> Result<TcpListener, StartError> {
             .and_then(|listener| listener.set_nonblocking(true).map(|()| listener))
             .and_then(TcpListener::from_std),
     };
-    listener.map_err(|source| listen_error(config, source))
+    listener
+        .and_then(|listener| listener.local_addr().map(|address| (listener, address)))
+        .map_err(|source| listen_error(config, source))
 }
 
 fn listen_error(config: &RaftConfig, source: std::io::Error) -> StartError {
@@ -374,13 +376,7 @@ impl RaftNode {
             loss,
         });
         let membership = self.membership(config, handshake.clone());
-        let scrub = Scrub {
-            log: inner.log.clone(),
-            snapshots: snapshots.clone(),
-            failure: inner.failure.clone(),
-            metrics: inner.metrics.clone(),
-            every: config.scrub_every,
-        };
+        let scrub = self.scrub(config, snapshots.clone());
         let compactor = supervisor::Compactor {
             raft: inner.raft.clone(),
             local: inner.local.clone(),
@@ -413,6 +409,17 @@ impl RaftNode {
         );
         tasks.spawn(supervisor::until_failure(serving, inner.raft.clone(), inner.failure.clone()));
         tasks.spawn(supervisor::watch_openraft(inner.raft.clone(), inner.failure.clone()));
+    }
+
+    fn scrub(&self, config: &RaftConfig, snapshots: SnapshotStore) -> Scrub {
+        let inner = &self.inner;
+        Scrub {
+            log: inner.log.clone(),
+            snapshots,
+            failure: inner.failure.clone(),
+            metrics: inner.metrics.clone(),
+            every: config.scrub_every,
+        }
     }
 
     fn membership(&self, config: &RaftConfig, handshake: Arc<PeerHandshake>) -> Membership {

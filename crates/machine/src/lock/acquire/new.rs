@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use holdfast_types::{
-    Acquire, Bound, Data, EntryState, LockName, LockSet, Mode, Perms, QuotaFull, QuotaKind,
+    Acquire, Bound, Data, EntryState, Grant, LockName, LockSet, Mode, Perms, QuotaFull, QuotaKind,
     QuotaOwner, Rejection, SessionId, ShardChoice, TreeRejection, ZnodePath,
 };
 
@@ -70,8 +70,9 @@ impl Machine {
             let location = self.check_new_entry(new, waits, acquire, ctx)?;
             deadlock?;
             let session = self.renew_or_open_session(session, open, acquire.attempt, ctx);
-            let entry = self.add_entry(new, location, session, acquire, ctx);
-            return Ok(self.state_of(&[(new.lock.clone(), entry)], false));
+            let (entry, grant) = self.add_entry(new, location, session, acquire, ctx);
+            let waiting = || EntryState::Waiting(vec![self.queued_of(new.lock, &entry)]);
+            return Ok(grant.map_or_else(waiting, |grant| EntryState::Holding(vec![grant])));
         }
         // The directory of one lock may lie in the directory of another, so each entry is added before the next check.
         let entries = self.undo_if_rejected(ctx, |machine, ctx| {
@@ -80,7 +81,7 @@ impl Machine {
             for new in &new_entries {
                 let location = machine.check_new_entry(new, waits, acquire, ctx);
                 let location = location.map_err(|why| in_lock(locks, new.lock, why))?;
-                entries.push(machine.add_entry(new, location, session, acquire, ctx));
+                entries.push(machine.add_entry(new, location, session, acquire, ctx).0);
             }
             deadlock.map(|()| entries)
         })?;
@@ -138,7 +139,7 @@ impl Machine {
         self.location_with_room(new.lock, acquire.mode.unwrap_or_default(), ctx)
     }
 
-    /// Adds an entry, and creates the missing directories above it.
+    /// Adds an entry, and creates the missing directories above it. Returns the grant of a single lock that is free, too.
     fn add_entry(
         &mut self,
         new: &NewEntry<'_>,
@@ -146,7 +147,7 @@ impl Machine {
         session: SessionId,
         acquire: &Acquire,
         ctx: &mut ApplyContext<'_>,
-    ) -> Arc<LockEntry> {
+    ) -> (Arc<LockEntry>, Option<Grant>) {
         for directory in &location.missing {
             self.make_directory(directory, None, ctx);
         }

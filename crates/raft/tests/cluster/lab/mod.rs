@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use holdfast_lab::{Flow, Links};
+use holdfast_lab::{Flow, Links, until_some};
 use holdfast_machine::Machine;
 use holdfast_raft::{
     Committed, JoinRequest, LeaderEpoch, Observer, PeerListen, ProposeError, RaftConfig, RaftNode,
@@ -368,12 +368,5 @@ pub(crate) fn soon() -> Instant {
 
 /// Waits until `check` returns a value.
 pub(crate) async fn eventually<T>(what: &str, mut check: impl FnMut() -> Option<T>) -> T {
-    let end = Instant::now() + LONG;
-    loop {
-        if let Some(value) = check() {
-            return value;
-        }
-        assert!(Instant::now() < end, "not reached: {what}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    until_some(what, LONG, async || check()).await
 }
