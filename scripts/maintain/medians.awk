@@ -11,7 +11,7 @@ function add(of, column, value) { values[of, column] = values[of, column] " " va
 function median(text, v, n, i, j, swap) {
     n = split(text, v, " ")
     for (i = 2; i <= n; i++) for (j = i; j > 1 && v[j - 1] + 0 > v[j] + 0; j--) { swap = v[j]; v[j] = v[j - 1]; v[j - 1] = swap }
-    return v[int((n + 1) / 2)]
+    return (v[int((n + 1) / 2)] + v[int(n / 2) + 1]) / 2
 }
 END {
     for (at = 1; at <= count; at++) {

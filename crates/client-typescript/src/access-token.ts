@@ -10,7 +10,10 @@ export class AccessToken {
   /** Reads the file, which must have a token. */
   constructor({ accessToken, accessTokenFile }: Pick<Connection, "accessToken" | "accessTokenFile">) {
     this.#file = accessTokenFile;
-    this.#token = accessToken;
+    if (accessToken !== undefined) {
+      this.#token = tokenIn(accessToken);
+      if (this.#token === undefined) throw new InvalidArgumentError("accessToken has no access token");
+    }
     if (accessTokenFile === undefined) return;
     this.readAgain();
     if (this.#token === undefined) {
@@ -39,7 +42,7 @@ export class AccessToken {
   }
 }
 
-/** Returns the token in the content of a file: alone, or as the header `Authorization: Bearer TOKEN`. Pure. */
+/** Returns the token in a text: alone, or as the header `Authorization: Bearer TOKEN`. Pure. */
 export function tokenIn(text: string): string | undefined {
   const token = text.trim().replace(/^authorization:\s*bearer\s+/i, "");
   return /^[\x21-\x7e]+$/.test(token) && !token.toLowerCase().startsWith("authorization:") ? token : undefined;

@@ -1,7 +1,7 @@
 /** The pure core: arithmetic of deadlines, classes of answers, order of nodes, numbers and names. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { tokenIn } from "../dist/access-token.js";
+import { AccessToken, tokenIn } from "../dist/access-token.js";
 import { bigField, classify } from "../dist/answer.js";
 import { advance, newClockState } from "../dist/clock.js";
 import { apiDuration, toMillis } from "../dist/duration.js";
@@ -196,4 +196,7 @@ test("the file of an access token has the token or the header", () => {
   assert.equal(tokenIn("Authorization: Basic abc"), undefined);
   assert.equal(tokenIn("two words"), undefined);
   assert.equal(tokenIn(""), undefined);
+  assert.equal(new AccessToken({ accessToken: "hf_abc\r\n" }).header, "Bearer hf_abc");
+  const invalid = (error: Error) => error instanceof InvalidArgumentError && !error.message.includes("secret");
+  assert.throws(() => new AccessToken({ accessToken: "hf_secret\r\nx" }), invalid);
 });

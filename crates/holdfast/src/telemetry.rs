@@ -56,8 +56,11 @@ struct LineCounts {
 }
 
 impl LogQueue {
-    /// Starts the thread that writes the lines.
-    fn start(mut output: impl io::Write + Send + 'static) -> io::Result<Self> {
+    /// Starts the thread that writes the lines, and reports the number of those that were dropped.
+    fn start(
+        mut output: impl io::Write + Send + 'static,
+        report: impl Fn(u64) + Send + 'static,
+    ) -> io::Result<Self> {
         let (lines, queue) = sync_channel::<Vec<u8>>(LINES_MAX);
         let counts = Arc::<(Mutex<LineCounts>, Condvar)>::default();
         let shared = counts.clone();
@@ -66,14 +69,13 @@ impl LogQueue {
                 drop(output.write_all(&line));
                 let mut counts = shared.0.lock();
                 counts.unwritten -= 1;
-                let dropped = std::mem::take(&mut counts.dropped);
+                // With less room, the lines of other threads could take the place of the number.
+                let has_room = counts.unwritten <= LINES_MAX / 2;
+                let dropped = if has_room { std::mem::take(&mut counts.dropped) } else { 0 };
                 drop(counts);
                 shared.1.notify_all();
                 if dropped > 0 {
-                    tracing::warn!(
-                        dropped,
-                        "log lines were dropped: the reader of stderr was too slow"
-                    );
+                    report(dropped);
                 }
             }
         };
@@ -86,6 +88,10 @@ impl LogQueue {
         let (counts, written) = &*self.counts;
         written.wait_while_for(&mut counts.lock(), |counts| counts.unwritten > 0, FLUSH_TIMEOUT);
     }
+}
+
+fn report_dropped(dropped: u64) {
+    tracing::warn!(dropped, "log lines were dropped: the reader of stderr was too slow");
 }
 
 /// Gets one line with each call.
@@ -143,7 +149,7 @@ pub(crate) fn start(
     format: LogFormat,
     traces: Option<&TraceExport>,
 ) -> Result<(LogFilter, LogGuard), String> {
-    let queue = LogQueue::start(io::stderr()).map_err(|error| error.to_string())?;
+    let queue = LogQueue::start(io::stderr(), report_dropped).map_err(|error| error.to_string())?;
     let guard = LogGuard(queue.clone());
     let (lines, handle) = log_lines(node, parse_filter(filter)?, format, queue);
     let registry = tracing_subscriber::registry().with(layers(lines, traces));
@@ -265,7 +271,7 @@ mod tests {
     /// A node creates several spans for each call.
     #[test]
     fn without_an_export_no_span_exists() {
-        let queue = LogQueue::start(io::sink()).unwrap();
+        let queue = LogQueue::start(io::sink(), report_dropped).unwrap();
         let (lines, _handle) =
             log_lines(NodeId(1), parse_filter("debug").unwrap(), LogFormat::Json, queue);
         let registry = tracing_subscriber::registry().with(layers(lines, None));
@@ -292,7 +298,7 @@ mod tests {
     #[test]
     fn a_reader_that_does_not_read_delays_no_log_line() {
         let read = Arc::<Mutex<Vec<u8>>>::default();
-        let mut queue = LogQueue::start(Reader(read.clone())).unwrap();
+        let mut queue = LogQueue::start(Reader(read.clone()), |_| {}).unwrap();
         let reads_nothing = read.lock();
         for _ in 0..2 * LINES_MAX {
             io::Write::write_all(&mut queue, b"x").unwrap();
@@ -305,6 +311,31 @@ mod tests {
             queue.wait_until_written();
         }
         assert_eq!(read.lock().len(), unwritten);
+    }
+
+    #[test]
+    fn the_number_of_dropped_lines_is_not_dropped() {
+        let (read, slot) =
+            (Arc::<Mutex<Vec<u8>>>::default(), Arc::<Mutex<Option<LogQueue>>>::default());
+        let reporting = slot.clone();
+        let report = move |dropped| {
+            let mut queue = reporting.lock().clone().unwrap();
+            io::Write::write_all(&mut queue, format!("{dropped} ").as_bytes()).unwrap();
+        };
+        let mut queue = LogQueue::start(Reader(read.clone()), report).unwrap();
+        *slot.lock() = Some(queue.clone());
+        let reads_nothing = read.lock();
+        for _ in 0..2 * LINES_MAX {
+            io::Write::write_all(&mut queue, b"x").unwrap();
+        }
+        let LineCounts { unwritten, dropped } = *queue.counts.0.lock();
+        drop(reads_nothing);
+        while queue.counts.0.lock().unwritten > 0 {
+            queue.wait_until_written();
+        }
+        let read = String::from_utf8(read.lock().clone()).unwrap();
+        assert_eq!(read.matches('x').count(), unwritten);
+        assert_eq!(read.replace('x', ""), format!("{dropped} "));
     }
 
     #[test]

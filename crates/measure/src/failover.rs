@@ -134,6 +134,9 @@ pub async fn run(
     Ok(rows)
 }
 
+/// A p99 needs this many trials.
+pub(crate) const P99_TRIALS: usize = 100;
+
 /// Formats the rows as a table for the terminal.
 pub fn text(rows: &[Failover]) -> String {
     let header = ["after the loss", "trials", "p50 ms", "p99 ms", "longest ms"];
@@ -146,6 +149,8 @@ pub fn text(rows: &[Failover]) -> String {
     });
     let line = |(name, gaps): (String, &Vec<f64>)| {
         let [p50, p99, longest] = [0.5, 0.99, 1.0].map(|of| format!("{:.0}", quantile(gaps, of)));
+        // Of fewer trials, it would be the longest one.
+        let p99 = if gaps.len() < P99_TRIALS { "–".to_owned() } else { p99 };
         [name, gaps.len().to_string(), p50, p99, longest]
     };
     table(header, lines.map(line))

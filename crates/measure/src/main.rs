@@ -89,6 +89,7 @@ async fn run(command: &MeasureCommand, progress: &Progress) -> Result<ExitCode, 
         MeasureCommand::Speed(arguments) => {
             let (settings, records) = begin(arguments).await?;
             workload::run(&settings, &records, progress).await?;
+            say_where(&settings, progress);
         }
         MeasureCommand::Safety(arguments) => {
             let (settings, records) = begin(own_servers(arguments)?).await?;
@@ -105,6 +106,7 @@ async fn run(command: &MeasureCommand, progress: &Progress) -> Result<ExitCode, 
         MeasureCommand::Fairness(arguments) => {
             let (settings, records) = begin(arguments).await?;
             fairness::run(&settings, &records, progress).await?;
+            say_where(&settings, progress);
         }
         MeasureCommand::Writers(arguments) => measure_writers(arguments, progress).await?,
         MeasureCommand::Nodes(arguments) => measure_nodes(arguments, progress).await?,
@@ -196,6 +198,11 @@ async fn begin_with(
 ) -> Result<(Records, Vec<Row>), String> {
     let records = Records::at(&settings.out).map_err(|error| error.to_string())?;
     let info = settings.info(plan).map_err(|error| error.to_string())?;
+    let is_of_other = |row: &Row| matches!(row, Row::Run(run) if run.commit != info.commit);
+    if Records::read(&settings.out).is_ok_and(|rows| rows.iter().any(is_of_other)) {
+        let out = settings.out.display();
+        return Err(format!("{out} has rows of another build: give another directory with --out"));
+    }
     warn(&format!("repeat it with: {}", info.command));
     let given = match settings.redis.as_slice() {
         [] => None,
@@ -243,6 +250,12 @@ fn allow_connections() {
         // With a lower limit some clients fail, and their rows contain the error.
         let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
     }
+}
+
+fn say_where(settings: &Settings, progress: &Progress) {
+    progress.finish();
+    let out = settings.out.display();
+    say(&format!("the rows are in {out}: measure report --out {out} shows them"));
 }
 
 #[expect(clippy::print_stdout, reason = "the program's output")]

@@ -229,6 +229,7 @@ impl Connection<'_> {
             write_timeout: self.context.config.write_timeout,
             buffer: BytesMut::from(first),
             disconnect: None,
+            uncounted: None,
         };
         let disconnect = run_loops(&stream, &mut requests, &mut replies).await;
         drop(replies);

@@ -7,9 +7,10 @@ use std::io;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use holdfast_service::{Outbox, Outgoing, StreamEnd, StreamReply};
-use holdfast_zkwire::{ErrorCode, append_event, append_reply, op};
+use holdfast_service::{Outbox, Outgoing, StreamAnswer, StreamEnd, StreamReply};
+use holdfast_zkwire::{ErrorCode, Response, append_event, append_reply, op};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
+use tokio::sync::Semaphore;
 
 use crate::connection_table::ConnectionGuard;
 use crate::disconnect::Disconnect;
@@ -24,6 +25,8 @@ use crate::values;
 const CHUNK: usize = 64 * 1024;
 /// The zxid that ZooKeeper 3.8 sends with events and with the reply to an unknown operation.
 const NO_ZXID: i64 = -1;
+/// One connection of the node counts descendants at a time, because a count may take millions of steps.
+static COUNTS: Semaphore = Semaphore::const_new(1);
 
 pub(crate) struct ReplyLoop<'a, W> {
     pub(crate) sink: &'a mut W,
@@ -35,12 +38,15 @@ pub(crate) struct ReplyLoop<'a, W> {
     pub(crate) buffer: BytesMut,
     /// Set when the connection ends after the bytes in the buffer.
     pub(crate) disconnect: Option<Disconnect>,
+    /// The next reply, whose descendants are not counted yet.
+    pub(crate) uncounted: Option<StreamReply>,
 }
 
 impl<W: AsyncWrite + Unpin> ReplyLoop<'_, W> {
     /// Dropping the future loses nothing.
     pub(crate) async fn run(&mut self) -> Disconnect {
         loop {
+            self.count_descendants().await;
             if self.buffer.is_empty() && self.disconnect.is_none() {
                 let item = self.outbox.next().await;
                 self.append(item);
@@ -58,15 +64,42 @@ impl<W: AsyncWrite + Unpin> ReplyLoop<'_, W> {
     /// Writes what the outbox holds, for a connection that ended for another reason.
     pub(crate) async fn flush(&mut self) {
         loop {
+            self.count_descendants().await;
             self.gather();
-            if self.buffer.is_empty() || self.write().await.is_err() {
+            if self.buffer.is_empty() && self.uncounted.is_none() || self.write().await.is_err() {
                 return;
             }
         }
     }
 
+    /// Counts the descendants of the next reply in a thread, one step for each.
+    async fn count_descendants(&mut self) {
+        let Some(reply) = &self.uncounted else { return };
+        let StreamReply { tag, revision, result: Ok(StreamAnswer::Descendants(below)) } = reply
+        else {
+            return;
+        };
+        let (tag, revision, below) = (*tag, *revision, below.clone());
+        let permit = COUNTS.acquire().await;
+        let count = tokio::task::spawn_blocking(move || {
+            // Held until the end, also if the connection ends before.
+            let _permit = permit;
+            below.count()
+        });
+        let count = count.await;
+        self.uncounted = None;
+        let Some(PendingRequest { info, .. }) = self.pending.remove(tag) else { return };
+        match count {
+            Ok(count) => {
+                let response = Response::ChildrenCount(i32::try_from(count).unwrap_or(i32::MAX));
+                self.append_response(&info, values::zxid(revision), &response);
+            }
+            Err(_) => self.disconnect = Some(Disconnect::Unavailable),
+        }
+    }
+
     fn gather(&mut self) {
-        while self.disconnect.is_none() && self.buffer.len() < CHUNK {
+        while self.disconnect.is_none() && self.uncounted.is_none() && self.buffer.len() < CHUNK {
             match self.outbox.try_next() {
                 Some(item) => self.append(item),
                 None => return,
@@ -102,6 +135,9 @@ impl<W: AsyncWrite + Unpin> ReplyLoop<'_, W> {
 
     fn append(&mut self, item: Outgoing) {
         match item {
+            Outgoing::Reply(reply) if matches!(reply.result, Ok(StreamAnswer::Descendants(_))) => {
+                self.uncounted = Some(reply);
+            }
             Outgoing::Reply(reply) => self.append_reply(reply),
             Outgoing::Notice(notice) => {
                 append_event(&mut self.buffer, NO_ZXID, &values::event(&notice));
@@ -117,10 +153,7 @@ impl<W: AsyncWrite + Unpin> ReplyLoop<'_, W> {
         let Some(PendingRequest { info, format }) = self.pending.remove(tag) else { return };
         let zxid = if info.kind == OpKind::of(op::AUTH) { 0 } else { values::zxid(revision) };
         match reply(format, result) {
-            Reply::Done(response) => {
-                append_reply(&mut self.buffer, info.xid, zxid, Ok(&response));
-                self.count(&info, zxid, false);
-            }
+            Reply::Done(response) => self.append_response(&info, zxid, &response),
             Reply::Failed(code) => self.append_error(&info, zxid, code),
             Reply::FailedAndDisconnect(code) => {
                 // ZooKeeper rejects an unknown operation before it reads its own state.
@@ -130,6 +163,11 @@ impl<W: AsyncWrite + Unpin> ReplyLoop<'_, W> {
             }
             Reply::Disconnect => self.disconnect = Some(Disconnect::Unavailable),
         }
+    }
+
+    fn append_response(&mut self, request: &RequestInfo, zxid: i64, response: &Response) {
+        append_reply(&mut self.buffer, request.xid, zxid, Ok(response));
+        self.count(request, zxid, false);
     }
 
     fn append_error(&mut self, request: &RequestInfo, zxid: i64, code: ErrorCode) {

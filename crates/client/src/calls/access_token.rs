@@ -26,9 +26,10 @@ struct ReadFile {
 }
 
 impl AccessToken {
-    /// A token as text.
+    /// A token as text. Spaces and ends of lines around it do not count.
     pub fn text(token: impl Into<String>) -> Self {
-        Self(Arc::new(Source::Text(token.into())))
+        let text = token.into();
+        Self(Arc::new(Source::Text(token_in(&text).unwrap_or(text.trim()).to_owned())))
     }
 
     /// The token in a file, which is read now and again after it has changed.
@@ -124,6 +125,11 @@ mod tests {
         for text in ["", "\n", "two words", "Authorization: Basic abc", "Authorization: Bearer"] {
             assert_eq!(token_in(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn a_token_as_text_may_end_with_a_line() {
+        assert_eq!(AccessToken::text("hf_a\r\n").header().unwrap(), "Bearer hf_a");
     }
 
     #[test]

@@ -195,6 +195,10 @@ impl Body {
                 (left, taken) => Self::ChunkBytes(left - taken),
             },
             Self::ChunkSize => {
+                // httparse reads a size without a digit as 0, which would end the body.
+                if input.unread().first().is_some_and(|byte| !byte.is_ascii_hexdigit()) {
+                    return Err(malformed("a malformed size of a chunk"));
+                }
                 let parsed = httparse::parse_chunk_size(input.unread());
                 match parsed.map_err(|_| malformed("a malformed size of a chunk"))? {
                     httparse::Status::Partial => return Ok(None),
@@ -440,7 +444,9 @@ mod tests {
 
     #[test]
     fn a_malformed_chunk_is_an_error() {
-        for bytes in ["x\r\n", "-1\r\n", "1\r\nab\r\n", "fffffffffffffffff\r\n"] {
+        for bytes in
+            ["x\r\n", "-1\r\n", "\r\n", ";x\r\n", " \r\n", "1\r\nab\r\n", "fffffffffffffffff\r\n"]
+        {
             assert!(read(Body::ChunkSize, bytes.as_bytes(), 1).is_err(), "{bytes}");
         }
     }

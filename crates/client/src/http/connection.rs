@@ -14,6 +14,9 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use crate::http::answer::{AnswerHead, Body, Headers, Input, incomplete};
 use crate::http::{SendError, reason_of};
 
+/// Bytes of a body that is kept in memory. Longer ones are read in parts.
+const BODY_MAX: usize = 256 << 20;
+
 /// A stream of bytes to a node, with or without TLS.
 pub(super) trait Socket: AsyncRead + AsyncWrite + Send + Unpin {}
 
@@ -110,14 +113,17 @@ impl Connection {
         next.map_err(|error| SendError::may_be_done(reason_of(&error)))
     }
 
-    /// Returns the rest of the body.
+    /// Returns the rest of the body, at most [`BODY_MAX`] bytes.
     ///
     /// # Errors
-    /// As [`Connection::next`].
+    /// As [`Connection::next`], and for a longer body.
     pub(super) async fn rest(&mut self) -> Result<Vec<u8>, SendError> {
         let mut bytes = Vec::new();
         while self.body != Body::End {
             self.next(&mut bytes).await?;
+            if bytes.len() > BODY_MAX {
+                return Err(SendError::may_be_done("the answer is too long"));
+            }
         }
         Ok(bytes)
     }

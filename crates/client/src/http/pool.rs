@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use http::Uri;
 use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;
 
 use crate::http::connection::{Connection, Socket};
@@ -30,8 +31,8 @@ pub(super) struct Pool {
 struct Idle {
     /// The connections with the times of their last answers, the newest last.
     connections: VecDeque<(Instant, Connection)>,
-    /// Whether a task closes those that are idle for too long.
-    is_watched: bool,
+    /// Closes those that are idle for too long. It ends with its runtime.
+    closing: Option<JoinHandle<()>>,
 }
 
 impl Pool {
@@ -66,7 +67,8 @@ impl Pool {
     pub(super) fn take(&self) -> Option<Connection> {
         let mut idle = self.idle();
         let open = std::iter::from_fn(|| idle.connections.pop_back());
-        open.map(|(_, connection)| connection).find_map(Connection::unless_ended)
+        let young = open.filter(|(since, _)| since.elapsed() < IDLE_FOR);
+        young.map(|(_, connection)| connection).find_map(Connection::unless_ended)
     }
 
     pub(super) fn put(self: &Arc<Self>, connection: Connection) {
@@ -77,8 +79,8 @@ impl Pool {
         if idle.connections.len() < IDLE_MAX {
             idle.connections.push_back((Instant::now(), connection));
         }
-        if !std::mem::replace(&mut idle.is_watched, true) {
-            tokio::spawn(close_idle(Arc::downgrade(self)));
+        if idle.closing.as_ref().is_none_or(JoinHandle::is_finished) {
+            idle.closing = Some(tokio::spawn(close_idle(Arc::downgrade(self))));
         }
     }
 
@@ -113,7 +115,7 @@ async fn close_idle(pool: Weak<Pool>) {
             idle.connections.pop_front();
         }
         if idle.connections.is_empty() {
-            idle.is_watched = false;
+            idle.closing = None;
             return;
         }
     }

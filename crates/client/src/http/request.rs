@@ -6,6 +6,9 @@ use http::Method;
 
 use crate::http::SendError;
 
+/// A caller cannot set these: they say where the request ends.
+const FRAMING: [&str; 2] = ["content-length", "transfer-encoding"];
+
 /// One request to one node.
 #[derive(Clone, Debug)]
 pub struct HttpRequest {
@@ -46,7 +49,7 @@ impl HttpRequest {
         authorization: Option<&str>,
     ) -> Result<Vec<u8>, SendError> {
         let slash = if target.starts_with('/') { "" } else { "/" };
-        check(target, |byte| byte > b' ' && byte != 0x7f)?;
+        check(target, target, |byte| byte > b' ' && byte != 0x7f)?;
         let mut bytes = Vec::with_capacity(256 + target.len() + self.body.len());
         let mut line = |parts: &[&str]| {
             for part in parts {
@@ -55,15 +58,22 @@ impl HttpRequest {
             bytes.extend_from_slice(b"\r\n");
         };
         line(&[self.method.as_str(), " ", slash, target, " HTTP/1.1"]);
-        line(&["host: ", host]);
-        let is_own = |(name, _): &(String, String)| name.eq_ignore_ascii_case("authorization");
-        if let Some(value) = authorization.filter(|_| !self.headers.iter().any(is_own)) {
-            check(value, is_in_value)?;
+        let has = |own| self.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(own));
+        if !has("host") {
+            line(&["host: ", host]);
+        }
+        if let Some(value) = authorization.filter(|_| !has("authorization")) {
+            check("this access token", value, is_in_value)?;
             line(&["authorization: ", value]);
         }
         for (name, value) in &self.headers {
-            check(name, is_in_name)?;
-            check(value, is_in_value)?;
+            check(name, name, is_in_name)?;
+            check(name, value, is_in_value)?;
+            if FRAMING.iter().any(|of| name.eq_ignore_ascii_case(of)) {
+                return Err(SendError::not_done(format!(
+                    "leave out the header {name}: the client sets it"
+                )));
+            }
             line(&[name, ": ", value]);
         }
         if !self.body.is_empty()
@@ -85,10 +95,12 @@ fn is_in_value(byte: u8) -> bool {
     byte == b'\t' || (byte >= b' ' && byte != 0x7f)
 }
 
+/// Checks a text, which may be a secret, so the error has only `what`.
+///
 /// # Errors
 /// A byte of the text is not valid.
-fn check(text: &str, is_valid: impl Fn(u8) -> bool) -> Result<(), SendError> {
-    let invalid = || SendError::not_done(format!("{text:?} cannot be sent by HTTP"));
+fn check(what: &str, text: &str, is_valid: impl Fn(u8) -> bool) -> Result<(), SendError> {
+    let invalid = || SendError::not_done(format!("{what:?} has a byte that HTTP cannot send"));
     text.bytes().all(is_valid).then_some(()).ok_or_else(invalid)
 }
 
@@ -138,6 +150,33 @@ mod tests {
         get.headers.push(("Authorization".to_owned(), "Bearer b".to_owned()));
         let text = bytes(&get, Some("Bearer a")).unwrap();
         assert_eq!(text, "GET /a HTTP/1.1|host: node:1|Authorization: Bearer b||");
+    }
+
+    #[test]
+    fn a_host_of_the_caller_replaces_that_of_the_address() {
+        let mut get = request(Method::GET, "http://node:1/a");
+        get.headers.push(("Host".to_owned(), "store".to_owned()));
+        assert_eq!(bytes(&get, None).unwrap(), "GET /a HTTP/1.1|Host: store||");
+    }
+
+    #[test]
+    fn a_caller_cannot_say_where_the_request_ends() {
+        for name in ["Content-Length", "transfer-encoding"] {
+            let headers = vec![(name.to_owned(), "2".to_owned())];
+            let put = HttpRequest { headers, ..request(Method::PUT, "http://node:1/a") };
+            let error = bytes(&put, None).unwrap_err();
+            assert!(!error.may_be_done && error.to_string().contains(name), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_error_of_a_header_does_not_show_its_value() {
+        let get = request(Method::GET, "http://node:1/a");
+        let error = bytes(&get, Some("Bearer hf_secret\r")).unwrap_err();
+        assert!(!error.to_string().contains("secret"), "{error}");
+        let headers = vec![("x-api-key".to_owned(), "secret\r".to_owned())];
+        let error = bytes(&HttpRequest { headers, ..get }, None).unwrap_err().to_string();
+        assert!(error.contains("x-api-key") && !error.contains("secret"), "{error}");
     }
 
     #[test]

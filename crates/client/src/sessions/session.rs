@@ -171,11 +171,14 @@ impl Session {
 
     /// Returns the users. If there are none, the first one notifies.
     pub(crate) fn await_users(&self) -> SessionUsers {
+        let mut present = None;
         self.users.send_if_modified(|users| {
             users.are_awaited = users.count == 0;
+            // A later copy could lack a user that left meanwhile, and no user would notify.
+            present = Some(*users);
             false
         });
-        *self.users.borrow()
+        present.unwrap_or_else(|| *self.users.borrow())
     }
 
     /// Records that the client will not use the session again.

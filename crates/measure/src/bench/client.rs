@@ -1,10 +1,19 @@
 //! A client of the load generator: a session, a lock, and a connection that moves to the next endpoint after an error.
 
+use std::time::Duration;
+
+use tokio::time::timeout;
+
 use crate::load::LoadClient;
 
 use super::access::Access;
 use super::connection::HttpConnection;
 use super::requests::{Requests, error_kind};
+
+/// How long a node has to accept a connection.
+const CONNECT_MAX: Duration = Duration::from_secs(10);
+/// A node answers within its longest wait, 5 minutes.
+const CALL_MAX: Duration = Duration::from_secs(310);
 
 /// One call in progress at a time.
 pub(super) struct BenchClient {
@@ -39,7 +48,8 @@ impl BenchClient {
             let count = self.endpoints.len().max(1);
             let endpoint = self.endpoints.get(self.next % count).ok_or("no endpoint")?;
             self.next += 1;
-            let opened = HttpConnection::open(endpoint, &self.access).await;
+            let opened = timeout(CONNECT_MAX, HttpConnection::open(endpoint, &self.access)).await;
+            let opened = opened.map_err(|_| "connect: no answer")?;
             opened.map_err(|error| format!("connect: {}", error.kind()))?
         };
         Ok(self.connection.insert(connection))
@@ -49,10 +59,14 @@ impl BenchClient {
     async fn call(&mut self, request: impl Fn(&Requests) -> &[u8]) -> Result<Option<u64>, String> {
         self.connect().await?;
         let Some(connection) = &mut self.connection else { return Err("no connection".to_owned()) };
-        match connection.exchange(request(&self.requests)).await {
-            Ok(reply) if reply.is_success() => Ok(reply.token),
-            Ok(reply) => Err(error_kind(reply.status, reply.body)),
-            Err(error) => {
+        match timeout(CALL_MAX, connection.exchange(request(&self.requests))).await {
+            Ok(Ok(reply)) if reply.is_success() => Ok(reply.token),
+            Ok(Ok(reply)) => Err(error_kind(reply.status, reply.body)),
+            Err(_) => {
+                self.connection = None;
+                Err("connection: no answer".to_owned())
+            }
+            Ok(Err(error)) => {
                 self.connection = None;
                 Err(format!("connection: {}", error.kind()))
             }

@@ -81,12 +81,13 @@ pub(super) async fn run(args: &GrowthArgs) -> Result<(), CommandFailure> {
     let (curves, reports) = curves(args).await.map_err(CommandFailure::Failed)?;
     let growth = GrowthReport { rounds: args.rounds, curves };
     answer(args.output.format, &growth, growth.curves.len().to_string(), &text(&growth));
+    reports.iter().try_for_each(LoadReport::check)?;
     if let Some(file) = &args.svg {
         let written = std::fs::write(file, draw(&growth.curves));
         let failed = |error| CommandFailure::failed(format!("{}: {error}", file.display()));
         written.map_err(failed)?;
     }
-    reports.iter().try_for_each(LoadReport::check)
+    Ok(())
 }
 
 async fn curves(args: &GrowthArgs) -> Result<(Vec<LoadCurve>, Vec<LoadReport>), String> {

@@ -177,7 +177,10 @@ async fn conduct(seconds: u64, phase: &watch::Sender<LoadPhase>) -> Duration {
         bar.inc(1);
     }
     bar.finish_and_clear();
-    start.elapsed()
+    let elapsed = start.elapsed();
+    // What follows takes time, and its cycles do not count.
+    phase.send_replace(LoadPhase::Ending);
+    elapsed
 }
 
 impl LoadSettings {
@@ -227,10 +230,10 @@ impl LoadReport {
             locks: settings.locks,
             clients: settings.clients,
             seconds: elapsed.as_secs_f64(),
-            cycles: counts.times.len(),
-            cycles_per_second: per_second(counts.times.len(), *elapsed),
+            cycles: counts.ended,
+            cycles_per_second: per_second(counts.ended, *elapsed),
             times: Quantiles::of(&counts.times),
-            processor_us_per_cycle: micros_per_cycle(used, counts.times.len()),
+            processor_us_per_cycle: micros_per_cycle(used, counts.ended),
             errors: counts.errors.clone(),
             violations: *violations,
         }

@@ -110,6 +110,11 @@ async fn rounds(args: &NamespacesArgs, layout: &Layout) -> Result<NamespacesRepo
                     (single?, Some(flooding?))
                 }
             });
+            for report in
+                turns.last().iter().flat_map(|(single, flood)| flood.iter().chain([single]))
+            {
+                report.check().map_err(|failure| failure.to_string())?;
+            }
         }
         bar.inc(1);
     }

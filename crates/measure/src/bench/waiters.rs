@@ -174,6 +174,8 @@ async fn take_turns(group: Arc<WaiterGroup>, endpoints: Vec<String>, lock: Strin
             let token = client.acquire().await?;
             group.judge.granted(token, false);
             group.handed.fetch_add(1, Ordering::SeqCst);
+            // Other clients run here, so that the judge detects a second holder.
+            tokio::task::yield_now().await;
             group.judge.releasing();
             client.release().await?;
         }

@@ -44,7 +44,7 @@ impl LoadUsage {
 
 #[derive(Debug)]
 pub struct LoadCounts {
-    /// Times of cycles, microseconds; in an open loop from the scheduled start.
+    /// Times of cycles that began while the load was measured, microseconds; in an open loop from the scheduled start.
     pub times: Histogram<u32>,
     /// The same for [`LoadPhase::Separate`].
     pub separate_times: Histogram<u32>,
@@ -55,7 +55,7 @@ pub struct LoadCounts {
     pub usage: LoadUsage,
     /// Cycles that an open loop scheduled in its window.
     pub scheduled: u64,
-    /// Scheduled cycles that were abandoned. `times` has their time until then.
+    /// Cycles that were abandoned or failed. `times` has their time until then.
     pub abandoned: u64,
     pub errors: BTreeMap<String, u64>,
 }
@@ -79,15 +79,14 @@ impl LoadCounts {
     /// Records a cycle of a closed loop by the phases at its start and its end.
     pub(super) fn end(&mut self, before: LoadPhase, after: LoadPhase, took: Duration) {
         match (before, after) {
-            (_, LoadPhase::Warming | LoadPhase::Ending) => {}
-            (LoadPhase::Separate, _) | (_, LoadPhase::Separate) => {
-                self.separate_times.saturating_record(micros(took));
-            }
-            (_, LoadPhase::Measuring) => {
-                self.time(took);
-                self.ended += 1;
-            }
+            (LoadPhase::Separate, LoadPhase::Separate | LoadPhase::Measuring)
+            | (_, LoadPhase::Separate) => self.separate_times.saturating_record(micros(took)),
+            // A cycle that began in the window counts when it ends later, too: otherwise the longest would be left out.
+            (LoadPhase::Measuring, _) => self.time(took),
+            (LoadPhase::Warming | LoadPhase::Separate | LoadPhase::Ending, _) => {}
         }
+        let began_apart = before == LoadPhase::Separate;
+        self.ended += u64::from(after == LoadPhase::Measuring && !began_apart);
     }
 
     pub(super) fn time(&mut self, took: Duration) {
@@ -165,17 +164,23 @@ mod tests {
 
     #[test]
     fn a_cycle_counts_for_the_phases_that_it_touches() {
-        let mut counts = LoadCounts::new().unwrap();
-        let took = Duration::from_millis(1);
-        for (before, after) in [
-            (LoadPhase::Measuring, LoadPhase::Ending),
-            (LoadPhase::Warming, LoadPhase::Warming),
-            (LoadPhase::Warming, LoadPhase::Measuring),
-            (LoadPhase::Measuring, LoadPhase::Separate),
-            (LoadPhase::Separate, LoadPhase::Measuring),
+        use LoadPhase::{Ending, Measuring, Separate, Warming};
+        // Whether its time counts, whether it counts apart, and whether it counts for the rate.
+        for (before, after, expected) in [
+            (Warming, Warming, (0, 0, 0)),
+            (Warming, Measuring, (0, 0, 1)),
+            (Warming, Ending, (0, 0, 0)),
+            (Measuring, Measuring, (1, 0, 1)),
+            (Measuring, Ending, (1, 0, 0)),
+            (Measuring, Separate, (0, 1, 0)),
+            (Separate, Separate, (0, 1, 0)),
+            (Separate, Measuring, (0, 1, 0)),
+            (Separate, Ending, (0, 0, 0)),
         ] {
-            counts.end(before, after, took);
+            let mut counts = LoadCounts::new().unwrap();
+            counts.end(before, after, Duration::from_millis(1));
+            let found = (counts.times.len(), counts.separate_times.len(), counts.ended);
+            assert_eq!(found, expected, "{before:?} to {after:?}");
         }
-        assert_eq!((counts.times.len(), counts.separate_times.len()), (1, 2));
     }
 }

@@ -105,8 +105,9 @@ impl<C: LoadClient> Load<C> {
         for (index, client) in self.clients.into_iter().enumerate() {
             let counts = LoadCounts::new()?;
             let lock = index % self.locks.max(1);
-            let (shared, scheduled, repeated) = (Arc::clone(&shared), None, false);
-            let runner = ClientRunner { client, shared, lock, scheduled, repeated, counts };
+            let (shared, repeated) = (Arc::clone(&shared), false);
+            let (scheduled, began) = (None, None);
+            let runner = ClientRunner { client, shared, lock, scheduled, began, repeated, counts };
             clients.spawn(runner.run());
         }
         let elapsed = conduct(&phase).await;
@@ -132,6 +133,8 @@ struct ClientRunner<C> {
     lock: usize,
     /// The cycle in progress of an open loop.
     scheduled: Option<ScheduledCycle>,
+    /// The start of the cycle in progress of a closed loop, if it counts.
+    began: Option<Instant>,
     /// Whether the next grant may repeat an earlier grant of the client.
     repeated: bool,
     counts: LoadCounts,
@@ -156,7 +159,12 @@ impl<C: LoadClient> ClientRunner<C> {
         match self.scheduled.take() {
             _ if in_time => self.client.close().await,
             Some(cycle) if cycle.counts => self.counts.abandon(cycle.start.elapsed()),
-            None if shared.schedule.is_none() => self.counts.error("unfinished"),
+            None if shared.schedule.is_none() => {
+                if let Some(began) = self.began {
+                    self.counts.abandon(began.elapsed());
+                }
+                self.counts.error("unfinished");
+            }
             Some(_) | None => {}
         }
         self.counts
@@ -169,10 +177,12 @@ impl<C: LoadClient> ClientRunner<C> {
     async fn closed_loop(&mut self) {
         while self.phase() != LoadPhase::Ending {
             let (before, began) = (self.phase(), Instant::now());
+            self.began = (before == LoadPhase::Measuring).then_some(began);
             match self.cycle().await {
                 Ok(()) => self.counts.end(before, self.phase(), began.elapsed()),
                 Err(kind) => self.fail(&kind, true).await,
             }
+            self.began = None;
         }
     }
 
@@ -189,7 +199,12 @@ impl<C: LoadClient> ClientRunner<C> {
                         self.counts.time(cycle.start.elapsed());
                     }
                 }
-                Err(kind) => self.fail(&kind, cycle.counts).await,
+                Err(kind) => {
+                    if cycle.counts {
+                        self.counts.abandon(cycle.start.elapsed());
+                    }
+                    self.fail(&kind, cycle.counts).await;
+                }
             }
         }
     }

@@ -13,7 +13,7 @@ pub(super) fn better(figures: &Figures<'_>) -> Vec<Block> {
     let words = if table.is_empty() {
         "In no case of these rows."
     } else {
-        "The greatest difference of each system, from 5% on; no repetition contradicts it. The tables below have all figures."
+        "The greatest difference of each system, from 5% on; no repetition of a speed contradicts it. The tables below have all figures."
     };
     vec![
         Block::Heading("Where others are better".to_owned()),
@@ -23,7 +23,10 @@ pub(super) fn better(figures: &Figures<'_>) -> Vec<Block> {
 }
 
 fn row(of_one: &[Advantage]) -> Vec<String> {
-    let Some((first, others)) = of_one.split_first() else { return Vec::new() };
-    let others: Vec<&str> = others.iter().map(|one| one.property.name()).collect();
-    vec![first.system.clone(), first.sentence(), others.join(", ")]
+    let finite = of_one.iter().filter(|one| one.factor.is_finite());
+    let most = finite.max_by(|a, b| a.factor.total_cmp(&b.factor)).or(of_one.first());
+    let Some(most) = most else { return Vec::new() };
+    let others = of_one.iter().filter(|one| one.property != most.property);
+    let others: Vec<&str> = others.map(|one| one.property.name()).collect();
+    vec![most.system.clone(), most.sentence(), others.join(", ")]
 }

@@ -9,6 +9,7 @@ use super::outcome::{faults, matrix};
 use super::plots::{self, DotRow};
 use super::speed::spread;
 use crate::adapters::no_lock;
+use crate::failover::P99_TRIALS;
 use crate::record::{Failover, Fairness, Safety};
 use crate::statistics::{number, pairs, quantile};
 
@@ -173,6 +174,7 @@ fn gaps(row: &Failover) -> [String; 7] {
         if gaps.is_empty() { NONE.to_owned() } else { label(quantile(gaps, of)) }
     };
     let [p50, p99, longest] = [0.5, 0.99, 1.0].map(|of| at(&row.gaps_ms, of));
+    let p99 = if row.gaps_ms.len() < P99_TRIALS { NONE.to_owned() } else { p99 };
     let all = at(&row.all_gaps_ms, 0.5);
     let trials = format!("{} of {}", row.gaps_ms.len(), row.trials);
     [row.system.clone(), trials, p50, p99, longest, all, row.method.clone()]

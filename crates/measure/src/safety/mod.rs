@@ -135,6 +135,7 @@ impl<'a> ParticipantSales<'a> {
                 double_holders: outcome.double_holders,
                 next_grant_ms: outcome.next_grant.map(|time| time.as_secs_f64() * 1_000.0),
                 stuck: u64::from(outcome.stuck),
+                failure: outcome.unsold(self.settings.pieces),
                 ..row
             },
             Err(failure) => Safety { failure: Some(failure), ..row },

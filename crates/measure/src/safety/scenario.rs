@@ -92,6 +92,14 @@ pub struct SaleOutcome {
     pub stale_writes: Vec<String>,
 }
 
+impl SaleOutcome {
+    /// The failure of a sale that ended early: a lock that nobody got sells too little, and any other sells everything.
+    pub fn unsold(&self, pieces: u64) -> Option<String> {
+        let sold = self.books.sold;
+        (sold < pieces && !self.stuck).then(|| format!("only {sold} of {pieces} pieces were sold"))
+    }
+}
+
 /// One sale on a cluster.
 pub struct ScenarioRun<'a> {
     pub settings: &'a SaleSettings,

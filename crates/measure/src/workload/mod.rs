@@ -66,7 +66,8 @@ pub async fn run(
     Ok(())
 }
 
-/// Warms the servers up if they are new. After a failure, the measurement of the case reports the reason.
+/// Warms the servers up if they are new. After a failure, the measurement of the case reports the reason, and the next case
+/// tries again.
 async fn warm_up_new(
     servers: &mut LazyGroup,
     system: &System,
@@ -75,11 +76,13 @@ async fn warm_up_new(
     settings: &Settings,
 ) -> Option<WarmUp> {
     let group = servers.get(&settings.directory).await.ok()?;
-    if std::mem::replace(&mut group.is_warm, true) {
+    if group.is_warm {
         return None;
     }
     let connector = group.connector(system, LockSettings::default()).await.ok()?;
-    warm_up(&connector, system, plan, repetition).await.ok()
+    let warm_up = warm_up(&connector, system, plan, repetition).await.ok()?;
+    group.is_warm = true;
+    Some(warm_up)
 }
 
 /// Returns the kinds that these systems need, with another first kind in each repetition.

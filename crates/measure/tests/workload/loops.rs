@@ -61,7 +61,8 @@ async fn everything_that_the_open_loop_scheduled_is_accounted_for() {
         let measured = measured(behaviour, LockLayout::Spread, LoadLoop::Open(rate), 1).await;
         let failed: u64 = measured.errors.values().sum();
         assert_eq!(measured.scheduled, 40, "{measured:?}");
-        assert_eq!(measured.cycles + measured.unserved + failed, 40, "{behaviour:?}: {measured:?}");
+        assert_eq!(measured.cycles + measured.unserved, 40, "{behaviour:?}: {measured:?}");
+        assert!(failed <= measured.unserved, "a failed cycle was not served: {measured:?}");
     }
 }
 

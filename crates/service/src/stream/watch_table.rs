@@ -121,21 +121,21 @@ impl WatchTable {
 
     /// The number of watches that arming would add.
     pub(crate) fn added(&self, stream: StreamNumber, path: &ZnodePath, arms: WatchFlags) -> usize {
-        let old = self.arms(stream, path);
+        let old = self.live_arms(stream, path);
         old.and(arms).count() - old.count()
     }
 
     /// Arms a watch; an existing watch stays. Frees more memory of ended streams than it takes, so that clients which arm
     /// watches and leave take no memory without bound.
     pub(crate) fn arm(&mut self, stream: StreamNumber, path: &ZnodePath, arms: WatchFlags) {
-        let old = self.arms(stream, path);
+        let old = self.live_arms(stream, path);
         self.put(stream, path, old, old.and(arms));
         self.sweep(2);
     }
 
     /// Returns whether the stream has a watch of that kind at the path.
     pub(crate) fn has(&self, stream: StreamNumber, path: &ZnodePath, kind: WatchKind) -> bool {
-        self.arms(stream, path).meets(WatchFlags::of_kind(kind))
+        self.live_arms(stream, path).meets(WatchFlags::of_kind(kind))
     }
 
     /// Removes the stream's watches of that kind. Returns false if it has none.
@@ -145,7 +145,7 @@ impl WatchTable {
         path: &ZnodePath,
         kind: WatchKind,
     ) -> bool {
-        let old = self.arms(stream, path);
+        let old = self.live_arms(stream, path);
         self.put(stream, path, old, old.without(WatchFlags::of_kind(kind)));
         old.meets(WatchFlags::of_kind(kind))
     }
@@ -170,6 +170,15 @@ impl WatchTable {
             let arms = self.arms(stream, &path);
             self.recursive -= usize::from(arms.meets(WatchFlags::RECURSIVE));
             self.take_out(stream, &path);
+        }
+    }
+
+    /// The watches of a stream that has not ended. Those of an ended one wait for [`WatchTable::sweep`], and count no longer.
+    fn live_arms(&self, stream: StreamNumber, path: &ZnodePath) -> WatchFlags {
+        if self.by_stream.contains_key(&stream) {
+            self.arms(stream, path)
+        } else {
+            WatchFlags::default()
         }
     }
 

@@ -95,7 +95,7 @@ fn at(path: &str, format: ReadFormat, context: &ConnectionContext) -> ReadFormat
     }
 }
 
-/// The reply to one read. A result of another kind is a bug of this server.
+/// The reply to one read. `reply_loop` counts descendants. A result of another kind is a bug of this server.
 pub(crate) fn response(format: ReadFormat, answer: StreamAnswer) -> Result<Response, ErrorCode> {
     Ok(match (format, answer) {
         (ReadFormat::WithData(text, format), answer) => {
@@ -114,9 +114,6 @@ pub(crate) fn response(format: ReadFormat, answer: StreamAnswer) -> Result<Respo
         }
         (ReadFormat::Ephemerals, StreamAnswer::Ephemerals(paths)) => {
             Response::Ephemerals(paths.iter().map(ToString::to_string).collect())
-        }
-        (ReadFormat::DescendantCount, StreamAnswer::Descendants(below)) => {
-            Response::ChildrenCount(i32::try_from(below.count()).unwrap_or(i32::MAX))
         }
         _ => return Err(ErrorCode::SystemError),
     })

@@ -61,6 +61,25 @@ async fn all_descendants_are_counted() {
     assert_eq!(below(&mut client, "/n/a/b").await, 0);
 }
 
+/// The count runs in a thread, and later replies wait for it.
+#[tokio::test]
+async fn replies_keep_their_order_around_a_count() {
+    let node = Node::start().await;
+    let mut client = node.client().await;
+    client.create("/n", 0).await;
+    client.create("/n/a", 0).await;
+    for _ in 0..20 {
+        client.send(&Request::GetAllChildrenNumber { path: "/n".to_owned() }).await;
+        client.send(&exists("/n", false)).await;
+    }
+    for _ in 0..20 {
+        let (_, counted) = client.reply().await.unwrap();
+        assert_eq!(counted, Some(Response::ChildrenCount(1)));
+        let (_, stat) = client.reply().await.unwrap();
+        assert!(matches!(stat, Some(Response::Stat(_))), "{stat:?}");
+    }
+}
+
 #[tokio::test]
 async fn a_sync_returns_its_path_without_a_lookup() {
     let node = Node::start().await;

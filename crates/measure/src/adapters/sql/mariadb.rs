@@ -1,7 +1,7 @@
 //! MariaDB through its driver: values and error codes. Each connection prepares a statement with parameters once.
 
 use mysql_async::prelude::Queryable;
-use mysql_async::{Conn, Error, Opts, Params, Row};
+use mysql_async::{Conn, Error, Opts, OptsBuilder, Params, Row};
 
 use super::connection::SqlDriver;
 use super::{SqlReply, SqlValue};
@@ -19,6 +19,8 @@ pub(super) struct MariaDbDriver {
 impl MariaDbDriver {
     pub(super) async fn connect(url: &str) -> Result<Self, LockError> {
         let opts = Opts::from_url(url).map_err(|error| LockError::Rejected(error.to_string()))?;
+        // Over TCP, as every other system: by default this client goes on over the socket of a local server.
+        let opts = OptsBuilder::from_opts(opts).prefer_socket(false);
         Ok(Self { connection: Conn::new(opts).await? })
     }
 }

@@ -206,6 +206,23 @@ fn a_stream_that_ends_has_no_counted_watch() {
     assert!(table.ended.is_empty());
 }
 
+/// A removal can arrive after the end of its stream, before a sweep.
+#[test]
+fn a_watch_of_an_ended_stream_is_not_counted_again() {
+    let mut table =
+        armed(&[("/a", WatchFlags::DATA.and(WatchFlags::CHILD)), ("/b", WatchFlags::RECURSIVE)]);
+    table.arm(B, &path("/a"), WatchFlags::DATA);
+    table.forget(A);
+    for (at, kind) in [("/a", WatchKind::Data), ("/a", WatchKind::Child), ("/b", WatchKind::Any)] {
+        assert!(!table.has(A, &path(at), kind) && !table.remove(A, &path(at), kind), "{at}");
+    }
+    assert_eq!((table.len(), table.streams(), table.len_of(A), table.len_of(B)), (1, 1, 0, 1));
+    table.sweep(usize::MAX);
+    assert_eq!((table.len(), table.paths(), table.recursive), (1, 1, 0));
+    assert!(table.remove(B, &path("/a"), WatchKind::Data));
+    assert_eq!((table.len(), table.paths()), (0, 0));
+}
+
 #[test]
 fn streams_that_arm_watches_and_end_leave_few_paths() {
     let mut table = WatchTable::default();

@@ -23,13 +23,17 @@ final class AccessToken {
     }
 
     static AccessToken text(String token) {
-        return new AccessToken(token, null);
+        String text = tokenOf(token);
+        if (!isPlain(text)) {
+            throw new InvalidArgumentException("the text has no access token");
+        }
+        return new AccessToken(text, null);
     }
 
     static AccessToken file(Path path) {
         AccessToken token = new AccessToken(null, path);
         if (token.header() == null) {
-            throw new InvalidArgumentException("the file of the access token cannot be read: " + path);
+            throw new InvalidArgumentException("the file of the access token cannot be read, or has none: " + path);
         }
         return token;
     }
@@ -54,7 +58,7 @@ final class AccessToken {
             FileTime modified = Files.getLastModifiedTime(file);
             if (known == null || !known.modified.equals(modified)) {
                 String token = tokenOf(Files.readString(file));
-                known = token.isEmpty() ? known : new Read(modified, token);
+                known = isPlain(token) ? new Read(modified, token) : known;
                 last.set(known);
             }
         } catch (IOException e) {
@@ -71,5 +75,10 @@ final class AccessToken {
         }
         String scheme = "Bearer ";
         return line.regionMatches(true, 0, scheme, 0, scheme.length()) ? line.substring(scheme.length()).strip() : line;
+    }
+
+    /** Other characters would end the header, and the error of the HTTP client would show them. */
+    private static boolean isPlain(String token) {
+        return !token.isEmpty() && token.chars().allMatch(c -> c > ' ' && c < 0x7f);
     }
 }

@@ -282,6 +282,13 @@ class CoreTest {
         assertThrows(InvalidArgumentException.class, () -> AccessToken.file(file));
     }
 
+    @Test
+    void anErrorDoesNotShowTheAccessToken() {
+        assertEquals("Bearer hf_one", AccessToken.text("hf_one\r\n").header());
+        var error = assertThrows(InvalidArgumentException.class, () -> AccessToken.text("hf_secret\r\nx"));
+        assertFalse(error.getMessage().contains("secret"));
+    }
+
     /** A thread in a synchronized block or method that waits for I/O holds its carrier thread. */
     @Test
     void noCodeIsSynchronized() throws IOException {
