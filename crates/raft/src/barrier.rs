@@ -174,6 +174,8 @@ impl Lagging {
     /// Rejects waiters without a permit.
     fn admit(&self, waiters: Vec<Waiter>, proof: Proof) {
         let Some(deadline) = waiters.iter().map(|waiter| waiter.deadline).max() else { return };
+        // Their callers wait no longer.
+        let deadline = deadline.min(Instant::now() + CATCH_UP_MAX);
         let count = u32::try_from(waiters.len()).unwrap_or(u32::MAX);
         let Ok(permits) = self.permits.clone().try_acquire_many_owned(count) else {
             for waiter in waiters {
@@ -231,9 +233,10 @@ impl Worker {
                 waiters.push(waiter);
             }
             self.context.leadership.borrow_and_update();
-            match self.round(&mut waiters).await {
-                Some(proof) => self.serve(std::mem::take(&mut waiters), proof),
-                None => self.pause(&mut waiters).await,
+            if let Some(proof) = self.round(&mut waiters).await {
+                self.serve(std::mem::take(&mut waiters), proof);
+            } else if !self.pause(&mut waiters).await {
+                return;
             }
         }
     }
@@ -297,10 +300,13 @@ impl Worker {
         self.context.disk.is_low() && last.is_none_or(|last| last.index < index)
     }
 
-    async fn pause(&mut self, waiters: &mut Vec<Waiter>) {
+    /// Returns false after the end of the leadership monitor.
+    async fn pause(&mut self, waiters: &mut Vec<Waiter>) -> bool {
         tokio::select! {
             () = sleep(PAUSE) => {}
-            _ = self.context.leadership.changed() => {}
+            changed = self.context.leadership.changed() => if changed.is_err() {
+                return false;
+            }
         }
         let now = Instant::now();
         let leader_wait = self.context.leader_wait;
@@ -309,6 +315,7 @@ impl Worker {
         for waiter in waiters.extract_if(.., is_over) {
             waiter.reply.send(Err(ReadError::NoLeader)).ok();
         }
+        true
     }
 }
 

@@ -219,12 +219,15 @@ impl LocalMachine {
 
     fn replace(&self, machine: Machine, meta: &SnapshotMeta) {
         let mut state = self.state.write();
-        state.machine = machine;
+        let replaced = std::mem::replace(&mut state.machine, machine);
         state.last = meta.last_log_id;
         state.membership = meta.last_membership.clone();
         self.stamps.applied(state.machine.now(), None, Instant::now());
         self.notify(|observer| observer.restored(&state.machine));
         drop(state);
+        // This takes long for millions of znodes.
+        let dropping = std::thread::Builder::new().name("drop".to_owned());
+        drop(dropping.spawn(move || drop(replaced)));
         self.bytes_since_snapshot.store(0, Ordering::Relaxed);
         self.applied.send_replace(meta.last_log_id);
     }

@@ -197,6 +197,9 @@ impl Observer for ApplyObserver {
         self.lock_waiters.wake_all();
         self.recipe_waiters.wake_all();
         self.streams.diverged();
+        // Skipped entries may have deleted credentials, and have records.
+        self.auth_changes.send_replace(());
+        self.audit_records.send_replace(());
         self.hold_recorder.restart(machine.revision());
         self.change_log.restart(machine.revision());
         self.session_events.restart(machine.revision());

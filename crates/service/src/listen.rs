@@ -59,7 +59,7 @@ impl Service {
             && since < listening.begins
             && let Some(events) = self.observer().change_log.of_session(&session, since)
         {
-            self.observer().session_events.recall(&session, since, events);
+            self.observer().session_events.recall(&session, (since, listening.begins), events);
         }
         if let Some(since) = since {
             self.observer().session_events.seen(&session, since);

@@ -15,7 +15,7 @@ use holdfast_types::{Applied, Event, Revision, SessionEvent, SessionName};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use crate::history::hold_notice::HoldNotice;
+use crate::history::hold_notice::{BreakReasons, HoldNotice};
 
 const KEPT_MAX: usize = 256;
 /// A session without a call for this time can be replaced by another session.
@@ -79,11 +79,12 @@ impl SessionEvents {
         if self.count.load(Ordering::Relaxed) == 0 {
             return;
         }
+        let reasons = BreakReasons::of(&applied.events);
         for (revision, event) in &applied.events {
             if let Event::Session(SessionEvent::Ended { session, .. }) = event {
                 inner.remove(session);
                 self.count.store(inner.by_session.len(), Ordering::Relaxed);
-            } else if let Some(notice) = HoldNotice::of(*revision, event, &applied.events)
+            } else if let Some(notice) = HoldNotice::of(*revision, event, &reasons)
                 && notice.is_session_event()
             {
                 inner.keep(notice, self.events_max);
@@ -131,14 +132,22 @@ impl SessionEvents {
         Ok(Listening { woken, begins: complete_after })
     }
 
-    /// Adds events from the change log: those after `since` that precede the buffered ones.
-    pub(crate) fn recall(&self, session: &SessionName, since: Revision, events: Vec<HoldNotice>) {
+    /// Adds events from the change log: those after `since` that precede the buffered ones. `before` is where these began
+    /// when the change log was read.
+    pub(crate) fn recall(
+        &self,
+        session: &SessionName,
+        (since, before): (Revision, Revision),
+        events: Vec<HoldNotice>,
+    ) {
         let mut inner = self.inner.lock();
+        let has_room = inner.kept + events.len() <= self.events_max;
         let Some(listener) = inner.by_session.get_mut(session) else { return };
-        if since >= listener.complete_after || events.len() + listener.kept.len() > KEPT_MAX {
+        // An event that was discarded since then is a gap.
+        let is_gapless = since < before && listener.complete_after == before;
+        if !is_gapless || !has_room || events.len() + listener.kept.len() > KEPT_MAX {
             return;
         }
-        let before = listener.complete_after;
         let earlier = events.into_iter().filter(|e| e.revision > since && e.revision <= before);
         let earlier: Vec<_> = earlier.collect();
         let count = earlier.len();
@@ -336,9 +345,21 @@ mod tests {
         let listening = session_events.listen(&me(), Instant::now()).unwrap();
         assert_eq!(listening.begins, Revision(3));
         let earlier = [granted(2), granted(3)];
-        let events = earlier.iter().map(|(at, event)| HoldNotice::of(*at, event, &[]).unwrap());
-        session_events.recall(&me(), Revision(1), events.collect());
+        let events = earlier
+            .iter()
+            .map(|(at, event)| HoldNotice::of(*at, event, &BreakReasons::default()).unwrap());
+        session_events.recall(&me(), (Revision(1), listening.begins), events.collect());
         assert_eq!(found(&session_events, 1), (vec![2, 3], None));
+    }
+
+    #[test]
+    fn an_event_that_was_discarded_during_a_recall_stays_a_gap() {
+        let session_events = SessionEvents::new(10, 0);
+        apply(&session_events, vec![granted(100)]);
+        let listening = session_events.listen(&me(), Instant::now()).unwrap();
+        apply(&session_events, vec![granted(101)]);
+        session_events.recall(&me(), (Revision(50), listening.begins), Vec::new());
+        assert_eq!(found(&session_events, 50), (vec![], Some(101)));
     }
 
     #[test]

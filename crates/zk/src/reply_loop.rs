@@ -25,8 +25,9 @@ use crate::values;
 const CHUNK: usize = 64 * 1024;
 /// The zxid that ZooKeeper 3.8 sends with events and with the reply to an unknown operation.
 const NO_ZXID: i64 = -1;
-/// One connection of the node counts descendants at a time, because a count may take millions of steps.
-static COUNTS: Semaphore = Semaphore::const_new(1);
+/// The connections of a node that count descendants at the same time. A count may take millions of steps.
+const COUNTS_MAX: usize = 1;
+static COUNTS: Semaphore = Semaphore::const_new(COUNTS_MAX);
 
 pub(crate) struct ReplyLoop<'a, W> {
     pub(crate) sink: &'a mut W,

@@ -83,7 +83,7 @@ impl Actor {
             "/v1/locks/{lock}?session={session}&attempt={attempt}&ttl={ttl_ms}ms&wait={wait_ms}ms"
         );
         let (lock, session, ttl_ms) = (lock.to_owned(), session.clone(), *ttl_ms);
-        let call = ClientCall::Acquire { lock: lock.clone(), session, ttl_ms };
+        let call = ClientCall::Acquire { lock: lock.clone(), session, ttl_ms, attempt };
         let ended = self.attempt(call, Method::PUT, &target, wait).await;
         match &ended {
             // A copy of the call may still wait in the queue: a retry keeps the attempt number.
@@ -230,7 +230,8 @@ fn understood(reply: &Reply) -> (Attempt, HistoryEventKind) {
     match reply.status {
         200 if reply.json()["token"].is_u64() => {
             let token = reply.token();
-            (Attempt::Granted(token), HistoryEventKind::Ok(CallReply::Granted { token }))
+            let ticket = reply.json()["ticket"].as_u64().expect("a grant has a ticket");
+            (Attempt::Granted(token), HistoryEventKind::Ok(CallReply::Granted { token, ticket }))
         }
         200..=299 => (Attempt::Done, HistoryEventKind::Ok(CallReply::Done)),
         423 => (Attempt::Busy, fail(code)),
@@ -247,7 +248,7 @@ fn shown(body: &Value) -> CallReply {
     let session = |of: &Value| of["session"].as_str().map(str::to_owned);
     let holder = &body["holders"][0];
     let holder = session(holder).zip(holder["token"].as_u64());
-    let queue = body["queue"].as_array();
-    let waiters = queue.map(|all| all.iter().filter_map(session).collect()).unwrap_or_default();
-    CallReply::Lock { holder, waiters }
+    let queue = body["queue"].as_array().expect("a lock has a queue");
+    let ticket = |waiter: &Value| waiter["ticket"].as_u64().expect("a waiter has a ticket");
+    CallReply::Lock { holder, waiters: queue.iter().map(ticket).collect() }
 }

@@ -24,6 +24,8 @@ pub enum ClientCall {
         session: String,
         /// TTL of the session.
         ttl_ms: u64,
+        /// The same for all calls of one wait.
+        attempt: u64,
     },
     /// Release a lock, or leave its queue.
     Release {
@@ -71,6 +73,8 @@ pub enum CallReply {
     Granted {
         /// Fencing token.
         token: u64,
+        /// The queue entry that got the grant.
+        ticket: u64,
     },
     /// The release, renewal or close succeeded.
     Done,
@@ -78,8 +82,8 @@ pub enum CallReply {
     Lock {
         /// Session and fencing token of the holder.
         holder: Option<(String, u64)>,
-        /// Sessions of the waiters, in queue order.
-        waiters: Vec<String>,
+        /// Tickets of the waiters, in queue order.
+        waiters: Vec<u64>,
     },
 }
 
@@ -270,7 +274,7 @@ mod tests {
 
     #[test]
     fn an_event_round_trips_through_json() {
-        let answer = CallReply::Lock { holder: Some(("a".into(), 7)), waiters: vec!["b".into()] };
+        let answer = CallReply::Lock { holder: Some(("a".into(), 7)), waiters: vec![9] };
         for what in [
             HistoryEventKind::Invoke(read()),
             HistoryEventKind::Ok(answer),

@@ -1,7 +1,8 @@
 //! A load of many clients that acquire, hold and release locks until the test stops it.
 //!
 //! Each holder keeps its own lock for the whole load and renews it. Contenders share a few hot locks; each hot lock
-//! protects the counter of a fenced store. A contender whose session expired continues under a new session id.
+//! protects the counter of a fenced store. A contender whose session expired continues under a new session id. One more client
+//! reads the queues, so that the judges know the order of the waiters.
 //! Every wait for a grant has a deadline: a waiter without a grant fails the test.
 
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use crate::until::until;
 
 const TTL: Duration = Duration::from_mins(1);
 const RENEWAL: Duration = Duration::from_millis(200);
+const READ_EVERY: Duration = Duration::from_millis(100);
 const WAIT: Duration = Duration::from_secs(5);
 /// Deadline of a grant, many times an election, because tests kill leaders.
 const GRANT_DEADLINE: Duration = Duration::from_mins(1);
@@ -43,6 +45,8 @@ pub struct LoadReport {
     stopping: Arc<AtomicBool>,
     unread: LateCopies,
     clients: JoinSet<()>,
+    /// Whether the hot locks have enough clients for queues.
+    has_queues: bool,
 }
 
 impl Load {
@@ -71,7 +75,9 @@ impl Load {
             stopping,
             unread: unread.clone(),
             clients: JoinSet::new(),
+            has_queues: self.competing_clients > 2 * self.hot_locks,
         };
+        report.clients.spawn(report.client("reader", 0, endpoints).read_queues(self.hot_locks));
         for index in 0..self.holders {
             report
                 .clients
@@ -111,6 +117,8 @@ impl LoadReport {
         for store in &self.stores {
             self.history.require(judge::no_lost_update(&store.ops(), store.value()));
         }
+        let queues_seen = judge::queues_seen(&self.history.operations());
+        assert!(queues_seen > 0 || !self.has_queues, "no read showed a queue");
         judge::check_lock_history(&self.history);
     }
 
@@ -147,16 +155,35 @@ impl Client {
         }
     }
 
+    /// Reads the hot locks in turns, at another node after a read without a reply.
+    async fn read_queues(mut self, hot_locks: usize) {
+        let mut reads = tokio::time::interval(READ_EVERY);
+        for hot in (0..hot_locks).cycle() {
+            reads.tick().await;
+            if !self.goes_on() {
+                return;
+            }
+            if self.actor.look(&format!("hot/{hot}")).await.is_none() {
+                self.actor.next_endpoint();
+            }
+        }
+    }
+
     async fn contend(mut self, lock: String, store: FencedStore) {
         while self.goes_on() {
             let token = self.take(&lock).await;
             self.grants.fetch_add(1, Ordering::Relaxed);
-            if let Some(value) = store.read(token) {
-                tokio::task::yield_now().await;
-                store.write(token, value + 1);
-            }
+            let is_accepted = match store.read(token) {
+                Some(value) => {
+                    tokio::task::yield_now().await;
+                    store.write(token, value + 1)
+                }
+                None => false,
+            };
             let released = self.actor.release_until_known(&lock, GRANT_DEADLINE).await;
             assert!(matches!(released, Attempt::Done | Attempt::Expired), "{lock}: {released:?}");
+            let is_over = released == Attempt::Expired;
+            assert!(is_accepted || is_over, "{lock}: the store refused the live token {token}");
             if released == Attempt::Expired {
                 self.begin_anew();
             }

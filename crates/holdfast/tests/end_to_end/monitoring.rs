@@ -192,7 +192,7 @@ impl Prometheus {
         if Command::new("prometheus").arg("--version").output().is_err() {
             let is_required = std::env::var_os("HOLDFAST_REQUIRE_PROMETHEUS").is_some();
             assert!(!is_required, "install prometheus, or unset HOLDFAST_REQUIRE_PROMETHEUS");
-            eprintln!("skipped: prometheus is not installed");
+            eprintln!("SKIPPED: prometheus is not installed");
             return None;
         }
         let dir = tempfile::tempdir().unwrap();

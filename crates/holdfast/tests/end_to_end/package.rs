@@ -70,7 +70,7 @@ fn the_manual_pages_of_all_commands_have_no_warnings() {
     let pages: Vec<PathBuf> =
         dir.path().read_dir().unwrap().map(|entry| entry.unwrap().path()).collect();
     if Command::new("man").arg("--version").output().is_err() {
-        eprintln!("skipped: man is not installed");
+        eprintln!("SKIPPED: man is not installed");
         return;
     }
     for page in pages {

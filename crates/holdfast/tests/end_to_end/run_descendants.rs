@@ -262,7 +262,7 @@ fn a_waiter_starts_its_command_after_an_upgrade_of_the_program() {
 #[test]
 fn the_first_process_of_a_container_leaves_no_zombie() {
     if !nix::unistd::geteuid().is_root() {
-        eprintln!("skipped: only root can make a PID namespace");
+        eprintln!("SKIPPED: only root can make a PID namespace");
         return;
     }
     let cluster = DevCluster::start(&["--nodes", "1"]);

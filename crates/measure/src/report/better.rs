@@ -23,7 +23,8 @@ pub(super) fn better(figures: &Figures<'_>) -> Vec<Block> {
 }
 
 fn row(of_one: &[Advantage]) -> Vec<String> {
-    let finite = of_one.iter().filter(|one| one.factor.is_finite());
+    // The first one of equal factors: `max_by` returns the last.
+    let finite = of_one.iter().rev().filter(|one| one.factor.is_finite());
     let most = finite.max_by(|a, b| a.factor.total_cmp(&b.factor)).or(of_one.first());
     let Some(most) = most else { return Vec::new() };
     let others = of_one.iter().filter(|one| one.property != most.property);

@@ -9,6 +9,6 @@ pub(crate) fn is_here(kind: ServerKind) -> bool {
     let Some(missing) = kind.missing() else { return true };
     let variable = format!("HOLDFAST_REQUIRE_{}", kind.name().to_uppercase().replace('-', "_"));
     assert!(std::env::var_os(&variable).is_none(), "{variable} is set, but {missing}");
-    eprintln!("skipped: {missing}");
+    eprintln!("SKIPPED: {missing}");
     false
 }

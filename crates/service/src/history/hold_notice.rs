@@ -1,5 +1,7 @@
 //! Changes of holds that listening sessions and watchers receive.
 
+use std::collections::BTreeMap;
+
 use holdfast_types::{
     Data, Event, FencingToken, Grant, LockEvent, LockName, LossCause, Owner, Reason,
     ReleaseRequest, Revision, SessionName, Ticket,
@@ -32,12 +34,29 @@ pub enum HoldChange {
     ReleaseRequested(ReleaseRequest),
 }
 
+/// The reasons of operators for the holds that they broke in one log entry, by the tickets of the holds.
+#[derive(Debug, Default)]
+pub(crate) struct BreakReasons<'a>(BTreeMap<Ticket, &'a Reason>);
+
+impl<'a> BreakReasons<'a> {
+    /// Reads the events of the log entry once: an operator may break thousands of holds with one command.
+    pub(crate) fn of(entry: &'a [(Revision, Event)]) -> Self {
+        let reasons = entry.iter().filter_map(|(_, event)| match event {
+            Event::Lock(LockEvent::BrokenByOperator { ticket, reason, .. }) => {
+                Some((*ticket, reason))
+            }
+            _ => None,
+        });
+        Self(reasons.collect())
+    }
+}
+
 impl HoldNotice {
-    /// Returns the notice of an event, if it has one; `entry` has all events of the log entry.
+    /// Returns the notice of an event, if it has one.
     pub(crate) fn of(
         revision: Revision,
         event: &Event,
-        entry: &[(Revision, Event)],
+        reasons: &BreakReasons<'_>,
     ) -> Option<Self> {
         let Event::Lock(event) = event else { return None };
         let (lock, session, owner, token, change) = match event {
@@ -48,7 +67,9 @@ impl HoldNotice {
                 (lock, session, owner, token, HoldChange::ValueChanged { value: value.clone() })
             }
             LockEvent::HoldEnded { lock, session, owner, token, cause, ticket, .. } => {
-                let broken = broken_because(entry, *cause, *ticket);
+                let is_broken = *cause == LossCause::ForceReleased;
+                let broken = reasons.0.get(ticket).filter(|_| is_broken);
+                let broken = broken.map(|reason| (*reason).clone());
                 (lock, session, owner, token, HoldChange::Lost { cause: *cause, broken })
             }
             LockEvent::ReleaseRequested { lock, session, owner, token, request, .. } => {
@@ -69,17 +90,4 @@ impl HoldNotice {
     pub(crate) fn is_session_event(&self) -> bool {
         !matches!(self.change, HoldChange::ValueChanged { .. })
     }
-}
-
-/// Returns the operator's reason for a broken hold, which is in a separate event of the log entry.
-fn broken_because(entry: &[(Revision, Event)], cause: LossCause, lost: Ticket) -> Option<Reason> {
-    if cause != LossCause::ForceReleased {
-        return None;
-    }
-    entry.iter().find_map(|(_, event)| {
-        let Event::Lock(LockEvent::BrokenByOperator { ticket, reason, .. }) = event else {
-            return None;
-        };
-        (*ticket == lost).then(|| reason.clone())
-    })
 }

@@ -9,6 +9,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
+use std::ops::Bound;
 use std::time::{Duration, Instant};
 
 use holdfast_raft::LeaderEpoch;
@@ -107,6 +108,8 @@ pub(crate) struct Leases {
     active: bool,
     /// The last leadership of this node that has ended.
     ended: Option<LeaderEpoch>,
+    /// The session of the last record.
+    last_recorded: Option<SessionId>,
 }
 
 impl Leases {
@@ -145,16 +148,22 @@ impl Leases {
         now: Instant,
         count_max: usize,
     ) -> Vec<LeaseRecord> {
-        let due = self.live.iter_mut();
+        // Others have been recorded before: with too many due records, each session gets its turn.
+        let from = self.last_recorded.unwrap_or(SessionId(0));
+        let later = self.live.range((Bound::Excluded(from), Bound::Unbounded));
+        let due = later.chain(self.live.range(..=from));
         let due = due.filter(|(id, lease)| lease.is_record_due(now) && is_in_use(**id));
-        let record = |(id, lease): (&SessionId, &mut RunningLease)| {
+        let due: Vec<SessionId> = due.map(|(id, _)| *id).take(count_max).collect();
+        self.last_recorded = due.last().copied().or(self.last_recorded);
+        let record = |id: SessionId| {
+            let lease = self.live.get_mut(&id)?;
             lease.recorded = lease.used(now);
             lease.phase = LeasePhase::Recorded;
             let used = lease.recorded.saturating_sub(lease.recorded / RECORD_MARGIN);
             let used_ms = u32::try_from(used.as_millis()).unwrap_or(0);
-            LeaseRecord { session: *id, generation: lease.generation, used_ms }
+            Some(LeaseRecord { session: id, generation: lease.generation, used_ms })
         };
-        due.take(count_max).map(record).collect()
+        due.into_iter().filter_map(record).collect()
     }
 
     /// Ends a leadership; `None` if this node did not lead.

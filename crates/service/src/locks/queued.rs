@@ -59,9 +59,7 @@ impl QueuedAcquire {
         let span =
             holdfast_trace::span!("parked", lock = %self.queued.lock, ahead = self.queued.ahead);
         let result = self.wait_parked(service, parked).instrument(span).await;
-        if matches!(result, Ok(_) | Err(Failure::Rejected(_) | Failure::WaitTimeout { .. })) {
-            place.disarm();
-        }
+        place.settle(&result);
         if result.is_ok() {
             service.metrics().granted.inc();
         }

@@ -93,9 +93,7 @@ impl Service {
             permit,
         );
         let result = self.wait_parked_at_barrier(wait, &place, parked).await;
-        if matches!(result, Ok(_) | Err(Failure::Rejected(_) | Failure::NotYet { .. })) {
-            abandoned.disarm();
-        }
+        abandoned.settle(&result);
         result
     }
 

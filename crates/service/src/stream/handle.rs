@@ -23,10 +23,11 @@ use super::message::{
 };
 use super::order::{Attachment, LockedStream, SeesChange, StreamEntry, Streams};
 use super::watch_table::WatchFlags;
-use crate::auth::authorization::credential_ended;
+use crate::auth::authorization::{allows, credential_ended};
 use crate::context::{Principal, RequestContext};
 use crate::failure::Failure;
 use crate::service::Service;
+use crate::waiting::close_session_within;
 
 pub struct SessionStream {
     service: Service,
@@ -63,8 +64,11 @@ impl SessionStream {
         let caller = self.service.for_call(RequestContext { principal, request_id });
         self.caller.send_replace(caller.clone());
         let sees = SeesChange(Box::new(move |machine, change| {
+            // A hidden event is no refused call, so nothing records it.
             change.is_shown(machine, &caller.identities_on(machine, change.path))
-                && caller.check(machine, Right::TreeRead, change.path.as_str()).is_ok()
+                && caller
+                    .enforced_rights(machine)
+                    .is_ok_and(|rights| allows(rights, Right::TreeRead, change.path.as_str()))
         }));
         self.service.observer().streams.identify(self.entry.number, sees);
     }
@@ -227,10 +231,15 @@ impl SessionStream {
         let (session, incarnation) = (self.liveness.session.clone(), Some(self.liveness.id));
         let close = Command::CloseSession { session, attachment: None, incarnation };
         // The connection has proved that the session is its own.
-        let (mut done, failure) = self.service.as_node().propose_in_order(vec![close]).await;
+        let node = self.service.as_node();
+        let (mut done, failure) = node.propose_in_order(vec![close]).await;
         if let Some(committed) = done.pop() {
             // The session has ended, so this reply needs no renewal.
             self.conclude(tag, committed).await;
+        } else {
+            // The client gets no reply, and counts the session as closed.
+            let session = self.liveness.session.clone();
+            tokio::spawn(close_session_within(node, session, None));
         }
         self.end(failure.as_ref().and_then(end_after).unwrap_or(StreamEnd::Closed));
     }

@@ -7,7 +7,7 @@
 
 use std::time::{Duration, Instant};
 
-use holdfast_types::{Command, EntryState, OpenSession, Reply, SessionName};
+use holdfast_types::{Command, EntryState, OpenSession, Rejection, Reply, SessionName};
 
 use super::WaiterPermit;
 use crate::failure::Failure;
@@ -15,13 +15,15 @@ use crate::service::Service;
 
 /// The pause between two attempts to propose the command.
 const RETRY_AFTER: Duration = Duration::from_millis(250);
+/// The longest pause between two attempts to close a session. Each attempt is an entry of the log.
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(4);
 /// How often a node looks whether an abandoned entry still waits. Until then the call has its place among the waiters of the node.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// How long closing a session is retried. It exceeds the time that a command which opens the session can be in flight
 /// after its caller disconnected.
 const CLOSING_MAX: Duration = Duration::from_secs(15);
 
-/// A waiting caller's queue entry or barrier arrival. Dropped before [`AbandonedEntryGuard::disarm`], it cancels the entry.
+/// A waiting caller's queue entry or barrier arrival. Dropped before [`AbandonedEntryGuard::settle`], it cancels the entry.
 pub(crate) struct AbandonedEntryGuard {
     service: Service,
     left: Option<AbandonedEntry>,
@@ -49,9 +51,15 @@ impl AbandonedEntryGuard {
         Self { service: service.clone(), left: Some(left) }
     }
 
-    /// Disarms the guard: the caller has a definite result.
-    pub(crate) fn disarm(mut self) {
-        self.left = None;
+    /// Disarms the guard if the result of the call says that nothing waits any more. A sealed cluster cancels nothing.
+    pub(crate) fn settle<T>(mut self, result: &Result<T, Failure>) {
+        if match result {
+            Ok(_) | Err(Failure::WaitTimeout { .. } | Failure::NotYet { .. }) => true,
+            Err(Failure::Rejected(rejection)) => !matches!(rejection, Rejection::Sealed(_)),
+            Err(_) => false,
+        } {
+            self.left = None;
+        }
     }
 }
 
@@ -77,13 +85,19 @@ async fn cancel_abandoned(service: Service, left: AbandonedEntry) {
         }
     }
     loop {
-        match service.propose(left.cancel.clone(), Some).await.map(|done| done.value) {
+        let pause = match service.propose(left.cancel.clone(), Some).await.map(|done| done.value) {
             Ok(Reply::Acquired(EntryState::Holding(_))) if left.anonymous.is_some() => break,
+            // A sealed cluster closes sessions, and cancels nothing.
+            Err(Failure::Rejected(Rejection::Sealed(_))) if left.anonymous.is_some() => break,
+            Err(Failure::Rejected(Rejection::Sealed(_))) => LOOK_EVERY,
             Ok(_) | Err(Failure::Rejected(_)) => return,
-            Err(failure) => tracing::debug!(%failure, "cannot cancel an abandoned entry; retrying"),
-        }
+            Err(failure) => {
+                tracing::debug!(%failure, "cannot cancel an abandoned entry; retrying");
+                RETRY_AFTER
+            }
+        };
         tokio::select! {
-            () = tokio::time::sleep(RETRY_AFTER) => {}
+            () = tokio::time::sleep(pause) => {}
             () = service.draining().cancelled() => return,
         }
     }
@@ -140,14 +154,15 @@ pub(crate) async fn close_session_within(
 
 /// Closes a session whose name no client has. The command that opens the session may still be in flight.
 async fn close_session(service: Service, session: SessionName) {
-    let began = Instant::now();
+    let (began, mut pause) = (Instant::now(), RETRY_AFTER);
     while began.elapsed() < CLOSING_MAX {
         if service.close_session(session.clone(), None).await.is_ok() {
             return;
         }
         tokio::select! {
-            () = tokio::time::sleep(RETRY_AFTER) => {}
+            () = tokio::time::sleep(pause) => {}
             () = service.stopped().cancelled() => return,
         }
+        pause = RETRY_AFTER_MAX.min(2 * pause);
     }
 }

@@ -88,6 +88,9 @@ impl Wait {
                 denied = credential_ended(&mut self.credential) => return WaitEvent::Denied(denied),
                 (began, renewed) = finished(&mut self.renewals) => match renewed {
                     Ok(renewed) => return WaitEvent::Renewed { began, renewed },
+                    Err(Failure::Rejected(denied @ Rejection::Auth(_))) => {
+                        return WaitEvent::Denied(denied);
+                    }
                     Err(Failure::Rejected(rejection)) => return WaitEvent::SessionEnded(rejection),
                     // Without a leader, the session cannot expire either.
                     Err(failure) => tracing::debug!(%failure, "a waiter's renewal is postponed"),

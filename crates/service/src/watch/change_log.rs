@@ -15,13 +15,13 @@ use tokio::sync::Notify;
 use super::filter::WatchFilter;
 use super::watchers::{Watcher, Watchers};
 use crate::failure::Failure;
-use crate::history::hold_notice::{HoldChange, HoldNotice};
+use crate::history::hold_notice::{BreakReasons, HoldChange, HoldNotice};
 
 /// The maximum number of changes copied for a watcher at once.
 const BATCH_MAX: usize = 256;
 /// The bytes of an item besides its path.
 const ITEM_BYTES: usize = 160;
-/// The maximum number of changes that a search for one session reads.
+/// The maximum number of changes that one search reads, because `apply` waits for it.
 const LOOK_BACK_MAX: usize = 16_384;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -99,7 +99,7 @@ pub(crate) struct WatcherHandle {
 
 #[derive(Debug)]
 pub(crate) enum ReadChanges {
-    /// Changes for the watcher, oldest first.
+    /// Changes for the watcher, oldest first; none if the search has to go on.
     Changes(Vec<WatchedItem>),
     /// No change up to this revision.
     Nothing(Revision),
@@ -114,9 +114,10 @@ impl ChangeLog {
 
     /// Runs inside the apply step.
     pub(crate) fn on_applied(&self, applied: &Applied) {
+        let reasons = BreakReasons::of(&applied.events);
         let mut state = self.state.lock();
         for (revision, event) in &applied.events {
-            if let Some(change) = logged(*revision, event, &applied.events) {
+            if let Some(change) = logged(*revision, event, &reasons) {
                 state.push(change);
             }
         }
@@ -231,7 +232,7 @@ impl ChangeLogState {
         for change in log.iter().skip(skip) {
             let concerned = change.revision > watcher.after && watcher.filter.matches(&change.path);
             // The `resume` of the batch's last change depends on the revision of the next change.
-            if concerned && found.len() == BATCH_MAX {
+            if concerned && found.len() == BATCH_MAX || looked == LOOK_BACK_MAX as u64 {
                 more = true;
                 break;
             }
@@ -244,7 +245,11 @@ impl ChangeLogState {
         watcher.unread = more.then_some(from + looked);
         let next = log.get(skip + usize::try_from(looked).unwrap_or(usize::MAX));
         mark_resumption(&mut found, next.filter(|_| more).map(|change| change.revision));
-        if found.is_empty() { ReadChanges::Nothing(*head) } else { ReadChanges::Changes(found) }
+        if found.is_empty() && !more {
+            ReadChanges::Nothing(*head)
+        } else {
+            ReadChanges::Changes(found)
+        }
     }
 }
 
@@ -277,10 +282,10 @@ fn cost(change: &LoggedChange) -> usize {
     ITEM_BYTES + change.path.as_str().len() + data
 }
 
-/// Returns the change that watchers receive for an event; `entry` has all events of the log entry.
-fn logged(revision: Revision, event: &Event, entry: &[(Revision, Event)]) -> Option<LoggedChange> {
+/// Returns the change that watchers receive for an event.
+fn logged(revision: Revision, event: &Event, reasons: &BreakReasons<'_>) -> Option<LoggedChange> {
     let Event::Tree(event) = event else {
-        let notice = HoldNotice::of(revision, event, entry)?;
+        let notice = HoldNotice::of(revision, event, reasons)?;
         let path = ZnodePath::of_lock(&notice.lock);
         return Some(LoggedChange { revision, path, item: WatchItem::Hold(notice) });
     };

@@ -155,8 +155,15 @@ impl WatchStream {
     fn take_visible(&mut self, changes: Vec<WatchedItem>) {
         let Self { service, batch, resume, .. } = self;
         service.raft().read(|machine| {
-            // Without a valid credential, the next item says so.
-            let Ok(rights) = service.enforced_rights(machine) else { return };
+            let rights = match service.enforced_rights(machine) {
+                Ok(rights) => rights,
+                // The changes are not lost: the client resumes before them.
+                Err(denied) => {
+                    let item = WatchItem::Denied(denied);
+                    batch.push_back(WatchedItem { resume: *resume, item });
+                    return;
+                }
+            };
             for watched in changes {
                 if service.shows(machine, rights, &watched.item) {
                     batch.push_back(watched);

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use holdfast_service::{Failure, Principal, RequestContext, Service, ServiceConfig};
 use holdfast_types::{
-    Actor, AuthChange, AuthMode, AuthRejection, CertificateName, LockRejection, Rejection,
+    Actor, AuthChange, AuthMode, AuthRejection, CertificateName, LockRejection, Reason, Rejection,
     RoleName, SessionRejection, SubjectName,
 };
 
@@ -213,4 +213,45 @@ async fn a_wait_ends_with_the_certificate_of_its_caller() {
         until(&admin, "a", |view| view.waiters_total == 0).await;
         admin.change_auth(set(vec![certificate.clone()])).await.unwrap();
     }
+}
+
+/// A sealed cluster cancels nothing, so the entry is cancelled after the seal.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wait_that_ends_under_the_seal_leaves_the_queue_after_it() {
+    let nodes = Nodes::start(1).await;
+    let node = nodes.services[0].clone();
+    take(&node, acquire("a", Some("me"), 30_000, NO_WAIT)).await.unwrap();
+    let (parked, wait) = (node.clone(), Duration::from_secs(1));
+    let waiting =
+        tokio::spawn(async move { take(&parked, acquire("a", Some("you"), 30_000, wait)).await });
+    until(&node, "a", |view| view.waiters_total == 1).await;
+    let seal = node.seal(Reason::new("a test").unwrap()).await.unwrap().value;
+    let refused = rejection(waiting.await.unwrap());
+    assert!(matches!(refused, Rejection::Sealed(_)), "{refused:?}");
+    node.unseal(seal.revision).await.unwrap();
+    // Ten seconds after the deadline of the wait, the leader would cancel it as well.
+    let left = until(&node, "a", |view| view.waiters_total == 0);
+    tokio::time::timeout(Duration::from_secs(8), left).await.expect("the entry is cancelled");
+}
+
+/// A caller that may not renew its session leaves the queue.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_caller_that_authorization_refuses_leaves_the_queue() {
+    let nodes = Nodes::start(1).await;
+    let node = nodes.services[0].clone();
+    let root = SubjectName::new("root").unwrap();
+    let added = node.add_first_administrator(root, Some(AuthMode::Off)).await.unwrap();
+    let principal = Principal::of(Actor::Token(added.value.issued.token.id));
+    let admin = node.for_call(RequestContext { principal, ..RequestContext::anonymous() });
+    take(&admin, acquire("a", Some("me"), 30_000, NO_WAIT)).await.unwrap();
+    let parked = node.clone();
+    let waiting =
+        tokio::spawn(async move { take(&parked, acquire("a", Some("you"), 15_000, LONG)).await });
+    until(&admin, "a", |view| view.waiters_total == 1).await;
+    admin.change_auth(AuthChange::SetMode(AuthMode::On)).await.unwrap();
+    let denied = rejection(waiting.await.unwrap());
+    assert!(matches!(denied, Rejection::Auth(_)), "{denied:?}");
+    // Its session lasts for another 10 s.
+    let left = until(&admin, "a", |view| view.waiters_total == 0);
+    tokio::time::timeout(Duration::from_secs(5), left).await.expect("the entry is cancelled");
 }

@@ -8,8 +8,9 @@ use holdfast_service::{
     ZnodeContents,
 };
 use holdfast_types::{
-    AclEntry, Bound, CallScope, Caller, CreateKind, Identity, LossCause, NumberedCall, Op, OpReply,
-    Perms, Rejection, RequestNumber, Revision, TreeRejection,
+    AclEntry, Actor, AuthChange, AuthMode, Bound, CallScope, Caller, CertificateName, CreateKind,
+    Identity, LossCause, NumberedCall, Op, OpReply, Perms, Rejection, RequestNumber, Revision,
+    RoleName, SubjectName, TreeRejection,
 };
 
 use crate::client::*;
@@ -287,4 +288,28 @@ async fn every_node_accepts_the_largest_znode_and_rejects_a_larger_one() {
     for written in futures_util::future::join_all(many).await {
         written.unwrap().unwrap();
     }
+}
+
+/// The changes that a caller without a valid credential does not get are not behind it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watch_without_a_valid_credential_resumes_before_what_it_did_not_show() {
+    let nodes = Nodes::start(1).await;
+    let service = &nodes.services[0];
+    let subject = |name| SubjectName::new(name).unwrap();
+    let added = service.add_first_administrator(subject("root"), Some(AuthMode::On)).await.unwrap();
+    let of =
+        |principal| service.for_call(RequestContext { principal, ..RequestContext::anonymous() });
+    let admin = of(Principal::of(Actor::Token(added.value.issued.token.id)));
+    let certificate = CertificateName::new("CN=ci,O=prod").unwrap();
+    let (subject_ci, roles) = (subject("ci"), vec![RoleName::admin()]);
+    let certificates = vec![certificate.clone()];
+    let set = AuthChange::SetSubject { subject: subject_ci, roles, certificates };
+    admin.change_auth(set).await.unwrap();
+    let ci = of(service.principal_of_certificate(&[certificate]));
+    let mut watching = watch(&ci, WatchFilter::Subtree(path("/")), Some(service.revision()));
+    admin.change_auth(AuthChange::DeleteSubject { subject: subject("ci") }).await.unwrap();
+    let made = does(&admin, node("/missed")).await.unwrap();
+    let ended = next(&mut watching).await;
+    assert!(matches!(ended.item, WatchItem::Denied(_)), "{ended:?}");
+    assert!(ended.resume < made.revision, "{ended:?}");
 }

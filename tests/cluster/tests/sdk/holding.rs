@@ -62,7 +62,11 @@ async fn calls_go_to_the_leader_so_that_no_other_node_forwards_them() {
         for n in 0..10 {
             cycle(&format!("first/{n}")).await;
         }
+        let none = forwarded().await;
+        let follower = cluster.others(leader).find(|node| node.is_started()).expect("a follower");
+        follower.http.take(&format!("forwarded/{leader}?session=x")).await;
         let before = forwarded().await;
+        assert!(before > none, "the call to a follower was not counted");
         for n in 0..20 {
             cycle(&format!("then/{n}")).await;
         }

@@ -54,12 +54,16 @@ async fn a_hold_of_a_connection_to_a_killed_node_ends_with_its_ttl_and_the_next_
     assert_eq!(history["holds"][1]["cause"], "session-expired", "{history}");
 }
 
+const HOLDS: usize = 5;
+
 async fn holds_and_history(http: &Http) -> Value {
-    for _ in 0..5 {
+    for _ in 0..HOLDS {
         http.put("/v1/locks/a?session=me").await.assert_status(200);
         http.delete("/v1/locks/a?session=me").await.assert_status(204);
     }
-    http.get("/v1/history/a").await.assert_status(200).json()
+    let history = http.get("/v1/history/a").await.assert_status(200).json();
+    assert_eq!(history["holds"].as_array().map(Vec::len), Some(HOLDS), "{history}");
+    history
 }
 
 /// Compares the history before and after a restart.
@@ -99,7 +103,8 @@ async fn after_kill_9_of_every_node_the_history_says_from_where_on_it_is_complet
     let (complete_after, known) = (&after["complete_since_revision"], after["holds"].as_array());
     let known = known.expect("a list");
     for hold in before["holds"].as_array().expect("a list") {
-        let missing = hold["ended_revision"].as_u64() <= complete_after.as_u64();
+        let ended = hold["ended_revision"].as_u64().expect("the hold has ended");
+        let missing = ended <= complete_after.as_u64().expect("a revision");
         assert!(missing || known.contains(hold), "{hold} of {after}");
     }
 }

@@ -67,11 +67,6 @@ impl RoamingClient {
         }
     }
 
-    /// The index of the connected node, from 0.
-    pub(crate) fn at(&self) -> usize {
-        self.at
-    }
-
     /// The connection; reconnects to any node that accepts the session if the old one is closed.
     async fn connected(&mut self) {
         let since = Instant::now();

@@ -42,7 +42,7 @@ impl<'a> Sessions<'a> {
         let mut holds: BTreeMap<(&str, u64, &str), Hold> = BTreeMap::new();
         for operation in self.0.values().flatten() {
             let ClientCall::Acquire { lock, session, .. } = &operation.call else { continue };
-            let Some((at_us, CallReply::Granted { token })) = operation.answered() else {
+            let Some((at_us, CallReply::Granted { token, .. })) = operation.answered() else {
                 continue;
             };
             let hold = holds.entry((lock, *token, session)).or_insert_with(|| Hold {

@@ -16,7 +16,7 @@ mod script;
 pub use durability::acknowledged_grants_survive;
 pub use early_expiry::no_early_expiry;
 pub use fenced_store::no_lost_update;
-pub use fifo::queue_order;
+pub use fifo::{queue_order, queues_seen};
 pub use fresh_reads::fresh_reads;
 pub use mutual_exclusion::mutual_exclusion;
 

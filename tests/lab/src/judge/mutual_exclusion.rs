@@ -39,7 +39,9 @@ fn monotone_by_lock(operations: &[Operation]) -> Result<(), String> {
     let mut by_lock: BTreeMap<&str, Grants<'_>> = BTreeMap::new();
     for operation in operations {
         let ClientCall::Acquire { lock, session, .. } = &operation.call else { continue };
-        let Some((at_us, CallReply::Granted { token })) = operation.answered() else { continue };
+        let Some((at_us, CallReply::Granted { token, .. })) = operation.answered() else {
+            continue;
+        };
         by_lock.entry(lock).or_default().push((at_us, operation.invoked_us, *token, session));
     }
     by_lock.into_iter().try_for_each(|(lock, grants)| monotone(lock, grants))

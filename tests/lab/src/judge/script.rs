@@ -16,7 +16,13 @@ pub(crate) fn lost(call: ClientCall, from: u64) -> Operation {
 }
 
 pub(crate) fn acquire(lock: &str, session: &str) -> ClientCall {
-    ClientCall::Acquire { lock: lock.into(), session: session.into(), ttl_ms: TTL_MS }
+    acquire_again(lock, session, 1)
+}
+
+/// An acquire of another wait of the session.
+pub(crate) fn acquire_again(lock: &str, session: &str, attempt: u64) -> ClientCall {
+    let (lock, session) = (lock.into(), session.into());
+    ClientCall::Acquire { lock, session, ttl_ms: TTL_MS, attempt }
 }
 
 pub(crate) fn release(lock: &str, session: &str) -> ClientCall {
@@ -36,10 +42,14 @@ pub(crate) fn read(lock: &str) -> ClientCall {
 }
 
 pub(crate) fn granted(token: u64) -> CallReply {
-    CallReply::Granted { token }
+    CallReply::Granted { token, ticket: 0 }
 }
 
-pub(crate) fn shows(holder: Option<(&str, u64)>, waiters: &[&str]) -> CallReply {
+pub(crate) fn granted_to(ticket: u64, token: u64) -> CallReply {
+    CallReply::Granted { token, ticket }
+}
+
+pub(crate) fn shows(holder: Option<(&str, u64)>, waiters: &[u64]) -> CallReply {
     let holder = holder.map(|(session, token)| (session.to_owned(), token));
-    CallReply::Lock { holder, waiters: waiters.iter().map(ToString::to_string).collect() }
+    CallReply::Lock { holder, waiters: waiters.to_vec() }
 }

@@ -196,6 +196,20 @@ fn a_new_leader_starts_with_the_record_and_a_renewal_clears_it() {
     assert_eq!(leases.records(|_| true, at(12_000), 10).len(), 1);
 }
 
+/// With more due sessions than fit into a record, the first ones are due again a second later.
+#[test]
+fn each_silent_session_gets_its_turn_of_the_records() {
+    let t0 = Instant::now();
+    let at = |ms| t0 + Duration::from_millis(ms);
+    let ttl = Ttl::from_millis(TTL_MS).unwrap();
+    let sessions = [1, 2, 3].map(|id| (SessionId(id), ttl, 1));
+    let mut leases = Leases::default();
+    leases.reset(sessions.into_iter(), std::iter::empty(), t0);
+    let mut taken =
+        |ms| leases.records(|_| true, at(ms), 2).iter().map(|of| of.session.0).collect::<Vec<_>>();
+    assert_eq!([taken(1_000), taken(2_000), taken(3_000)], [[1, 2], [3, 1], [2, 3]]);
+}
+
 #[test]
 fn short_leases_get_no_records_and_long_ones_a_bounded_number() {
     let t0 = Instant::now();

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use holdfast_lab::{Http, LONG_DEADLINE, LateCopies, Method, Reply, Request};
 use serde_json::Value;
 
-const CALL_TIMEOUT: Duration = Duration::from_secs(5);
+const CALL_TIMEOUT: Duration = Duration::from_secs(2);
 const PAUSE_BETWEEN_COPIES: Duration = Duration::from_millis(50);
 
 /// A client with sessions of its own.

@@ -19,8 +19,6 @@ use tokio::task::JoinSet;
 use client::Client;
 use objects::Objects;
 
-/// Rounds of the campaign without `HOLDFAST_SECONDS`.
-const ROUNDS: usize = 5;
 const CLIENTS: usize = 6;
 /// Calls that the clients finish during each fault.
 const CALLS: u64 = 60;
@@ -46,6 +44,9 @@ const FAULTS: [NodeFault; 6] = [
     NodeFault::KillFollower,
     NodeFault::SilenceFollower,
 ];
+
+/// Rounds of the campaign without `HOLDFAST_SECONDS`.
+const ROUNDS: usize = FAULTS.len();
 
 struct Campaign {
     cluster: Cluster,
