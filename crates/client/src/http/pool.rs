@@ -3,12 +3,14 @@
 //! Bounds: [`IDLE_MAX`] idle connections, each for at most [`IDLE_FOR`]: a node closes them soon after.
 
 use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use http::Uri;
-use tokio::net::TcpStream;
-use tokio::task::JoinHandle;
+use tokio::net::{TcpStream, lookup_host};
+use tokio::task::{JoinHandle, JoinSet};
 use tokio_rustls::TlsConnector;
 
 use crate::http::connection::{Connection, Socket};
@@ -16,6 +18,7 @@ use crate::http::{SendError, reason_of, tls};
 
 const IDLE_MAX: usize = 512;
 const IDLE_FOR: Duration = Duration::from_mins(1);
+const NEXT_ADDRESS_AFTER: Duration = Duration::from_millis(250);
 
 pub(super) struct Pool {
     /// The value of the header `Host`.
@@ -85,7 +88,8 @@ impl Pool {
     }
 
     pub(super) async fn open(&self) -> Result<Connection, SendError> {
-        let stream = TcpStream::connect(&self.address).await.map_err(|error| failed(&error))?;
+        let addresses = lookup_host(&self.address).await.map_err(|error| failed(&error))?;
+        let stream = connect(addresses).await.map_err(|error| failed(&error))?;
         stream.set_nodelay(true).map_err(|error| failed(&error))?;
         let socket: Box<dyn Socket> = match &self.tls {
             None => Box::new(stream),
@@ -98,6 +102,27 @@ impl Pool {
 
     fn idle(&self) -> MutexGuard<'_, Idle> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Connects to the first of these addresses that accepts. An address that drops packets delays the next one only by
+/// [`NEXT_ADDRESS_AFTER`] (RFC 8305).
+async fn connect(mut untried: impl Iterator<Item = SocketAddr>) -> io::Result<TcpStream> {
+    let mut attempts = JoinSet::new();
+    let mut failure = io::Error::other("the name has no address");
+    loop {
+        let next = untried.next();
+        let is_last = next.is_none();
+        next.map(|address| attempts.spawn(TcpStream::connect(address)));
+        tokio::select! {
+            Some(connected) = attempts.join_next(), if !attempts.is_empty() => match connected {
+                Ok(Ok(stream)) => return Ok(stream),
+                Ok(Err(error)) => failure = error,
+                Err(ended) => failure = io::Error::other(ended),
+            },
+            () = tokio::time::sleep(NEXT_ADDRESS_AFTER), if !is_last => {}
+            else => return Err(failure),
+        }
     }
 }
 
@@ -118,5 +143,25 @@ async fn close_idle(pool: Weak<Pool>) {
             idle.closing = None;
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_address_that_answers_nothing_does_not_hide_the_next_one() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let here = listener.local_addr().unwrap();
+        let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+        // No machine has this address (RFC 5737).
+        let nobody = SocketAddr::from(([192, 0, 2, 1], 9));
+        let stream = connect([nobody, closed, here].into_iter()).await.unwrap();
+        assert_eq!(stream.peer_addr().unwrap(), here);
+        assert!(connect([closed].into_iter()).await.is_err());
+        assert!(connect(std::iter::empty()).await.is_err());
     }
 }

@@ -18,7 +18,7 @@ use holdfast_types::{
     Revision, SessionName,
 };
 
-use crate::calls::call::Call;
+use crate::calls::call::{Call, Copies};
 use crate::calls::numbered::with_request_number;
 use crate::http::Method;
 use crate::locks::lock_request::LOCKS_PATH;
@@ -131,8 +131,8 @@ impl Client {
         self.calls().get(lock_path(lock)).await
     }
 
-    /// Ends every hold of a lock, or the hold of a token, as an operator. With a token the call is safe to repeat,
-    /// because it affects no later holder.
+    /// Ends every hold of a lock, or the hold of a token, as an operator. Without a token a copy of the call could end a
+    /// later hold, so the call is not repeated after a lost answer.
     ///
     /// # Errors
     /// See [`Error`].
@@ -144,10 +144,12 @@ impl Client {
     ) -> Result<ForceReleasedBody, Error> {
         let query =
             Query::default().with(&FORCE_REASON, reason).with_some(&ENDED_TOKEN, token.as_ref());
-        self.calls().json(&Call::new(Method::POST, query.target(&force_release_path(lock)))).await
+        let call = Call::new(Method::POST, query.target(&force_release_path(lock)));
+        self.calls().json(&call.copies(copies_of_hold(token.as_ref()))).await
     }
 
-    /// Requests the holders of a lock to release it.
+    /// Requests the holders of a lock to release it. Without a token a copy of the call could reach a later holder, so the
+    /// call is not repeated after a lost answer.
     ///
     /// # Errors
     /// [`Error::Rejected`] if the named session does not hold the lock; otherwise see [`Error`].
@@ -164,7 +166,8 @@ impl Client {
             .with_some(&REQUEST_REASON, reason.as_ref())
             .with(&DEADLINE, &Duration::from_millis(*deadline_ms))
             .with_flag(&REVOKE, *revoke);
-        self.calls().json(&Call::new(Method::POST, query.target(&release_request_path(lock)))).await
+        let call = Call::new(Method::POST, query.target(&release_request_path(lock)));
+        self.calls().json(&call.copies(copies_of_hold(token.as_ref()))).await
     }
 
     /// Changes the policy of a lock immediately and for all callers. `None` keeps a value. Returns the policy.
@@ -218,4 +221,9 @@ impl Client {
             }
         }
     }
+}
+
+/// A call that names no hold may concern a later one if it arrives late.
+fn copies_of_hold(token: Option<&FencingToken>) -> Copies {
+    if token.is_some() { Copies::Repeatable } else { Copies::Never }
 }

@@ -1,5 +1,7 @@
 //! Calls with a request number, which the cluster executes once.
 
+use holdfast_types::RequestRelease;
+
 use super::*;
 use crate::http::Method;
 
@@ -40,6 +42,38 @@ async fn a_call_whose_copy_has_no_secret_is_not_copied() {
     let error = client.call_once_raw(call).await.unwrap_err();
     assert!(matches!(error, Error::OutcomeUnknown(_)), "{error:?}");
     assert_eq!(copies.load(Ordering::SeqCst), 0);
+}
+
+/// A copy of a call that names no hold could end that of the next holder.
+#[tokio::test]
+async fn a_forced_release_without_a_token_is_not_repeated() {
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counter = calls.clone();
+    let (address, _) = node(move |_, line| {
+        if !line.starts_with("POST /v1/") {
+            return default_answer(line, "");
+        }
+        counter.fetch_add(1, Ordering::SeqCst);
+        None
+    })
+    .await;
+    let client = client([address]);
+    let (lock, reason) = (LockName::new("job").unwrap(), Reason::new("a test").unwrap());
+    let error = client.force_release(&lock, None, &reason).await.unwrap_err();
+    assert!(matches!(error, Error::OutcomeUnknown(_)), "{error:?}");
+    let request = RequestRelease {
+        lock: lock.clone(),
+        holder: None,
+        token: None,
+        reason: None,
+        deadline_ms: 30_000,
+        revoke: true,
+    };
+    let error = client.request_release(&request).await.unwrap_err();
+    assert!(matches!(error, Error::OutcomeUnknown(_)), "{error:?}");
+    assert_eq!(calls.swap(0, Ordering::SeqCst), 2);
+    drop(client.force_release(&lock, Some(FencingToken(7)), &reason).await.unwrap_err());
+    assert!(calls.load(Ordering::SeqCst) > 1, "with a token a copy is harmless");
 }
 
 /// The body of every answer here.

@@ -299,16 +299,17 @@ async fn a_watch_without_a_valid_credential_resumes_before_what_it_did_not_show(
     let added = service.add_first_administrator(subject("root"), Some(AuthMode::On)).await.unwrap();
     let of =
         |principal| service.for_call(RequestContext { principal, ..RequestContext::anonymous() });
-    let admin = of(Principal::of(Actor::Token(added.value.issued.token.id)));
+    let token = added.value.issued.token.id;
+    let root = of(Principal::of(Actor::Token(token)));
     let certificate = CertificateName::new("CN=ci,O=prod").unwrap();
     let (subject_ci, roles) = (subject("ci"), vec![RoleName::admin()]);
     let certificates = vec![certificate.clone()];
     let set = AuthChange::SetSubject { subject: subject_ci, roles, certificates };
-    admin.change_auth(set).await.unwrap();
+    root.change_auth(set).await.unwrap();
     let ci = of(service.principal_of_certificate(&[certificate]));
-    let mut watching = watch(&ci, WatchFilter::Subtree(path("/")), Some(service.revision()));
-    admin.change_auth(AuthChange::DeleteSubject { subject: subject("ci") }).await.unwrap();
-    let made = does(&admin, node("/missed")).await.unwrap();
+    let mut watching = watch(&root, WatchFilter::Subtree(path("/")), Some(service.revision()));
+    ci.change_auth(AuthChange::DeleteToken { token }).await.unwrap();
+    let made = does(&ci, node("/missed")).await.unwrap();
     let ended = next(&mut watching).await;
     assert!(matches!(ended.item, WatchItem::Denied(_)), "{ended:?}");
     assert!(ended.resume < made.revision, "{ended:?}");
