@@ -81,7 +81,7 @@ async fn calls_through_the_followers_of_a_frozen_leader_end_with_its_leadership(
         calls.spawn(call_all(cluster.node(*id).http.clone(), forwarded_calls(&id.to_string())));
     }
     cluster.wait_leader_among(&others).await;
-    let ended = timeout(Duration::from_millis(1_500), calls.join_all()).await;
+    let ended = timeout(CLIENT_LIMIT, calls.join_all()).await;
     for (call, reply, _) in ended.expect("a call outlasts the leadership").into_iter().flatten() {
         assert!(
             [200, 201, 204, 404].contains(&reply.status) || is_refused(&reply),
@@ -91,7 +91,7 @@ async fn calls_through_the_followers_of_a_frozen_leader_end_with_its_leadership(
     // New calls work at once through both, and repeated ones with their attempt have one effect.
     for id in &others {
         let target = format!("/v1/locks/write/{id}?session=kept&attempt=7");
-        let write = timeout(CLIENT_LIMIT / 2, cluster.node(*id).http.put(&target)).await;
+        let write = timeout(CLIENT_LIMIT, cluster.node(*id).http.put(&target)).await;
         let token = write.expect("a new write waits").assert_status(200).token();
         let again = cluster.node(others[0]).http.put(&target).await;
         assert_eq!(again.assert_status(200).token(), token);

@@ -57,8 +57,8 @@ async fn emptied_nodes_return_under_new_ids_while_clients_work() {
     judge::check_lock_history(&history);
 }
 
-/// Adds a standby through a node, and starts it.
-async fn start_standby(cluster: &Cluster, through: &Node) -> Program {
+/// Adds a standby through a node, and starts it. Its ports stay reserved.
+async fn start_standby(cluster: &Cluster, through: &Node) -> (Program, Ports) {
     let mut ports = Ports::default();
     let [http, peer, zookeeper] = [(); 3].map(|()| ports.reserve());
     let call = format!("/v1/members?role=standby&http={http}&peer={peer}&zookeeper={zookeeper}");
@@ -74,8 +74,7 @@ async fn start_standby(cluster: &Cluster, through: &Node) -> Program {
     };
     let joined = run(&["join", &token, "--config", &config, "--data-dir", &data]).wait();
     assert_eq!(joined.code, Some(0), "{}", joined.stderr);
-    drop(ports);
-    run(&["serve", "--config", &config])
+    (run(&["serve", "--config", &config]), ports)
 }
 
 /// The leader fails, and its successor gives its vote to the standby. When the failed node returns, it is refused.

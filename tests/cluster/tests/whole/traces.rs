@@ -144,10 +144,13 @@ async fn requests_of_zookeeper_clients_are_traced() {
             .all(|name| spans.iter().any(|span| span.trace == root.trace && span.name == *name))
     })
     .await;
+    until("the spans of both creates", DEADLINE, async || {
+        let spans = collector.spans();
+        let requests = spans.iter().filter(|span| span.name == "zookeeper");
+        requests.filter(|span| span.attributes["op"] == "create").count() == 2
+    })
+    .await;
     let spans = collector.spans();
-    let requests = spans.iter().filter(|span| span.name == "zookeeper");
-    let ops: Vec<&str> = requests.map(|span| span.attributes["op"].as_str()).collect();
-    assert_eq!(ops.iter().filter(|op| **op == "create").count(), 2, "{ops:?}");
     let session = format!("{:#x}", zk.session());
     assert!(spans.iter().any(|span| span.attributes.get("session") == Some(&session)));
     until("the span of the read", DEADLINE, async || {

@@ -14,7 +14,7 @@ async fn a_wait_parked_at_a_killed_node_ends_while_its_session_lives_on() {
 
     let parked_at = parking.http.clone();
     let waiting = tokio::spawn(async move {
-        let target = "/v1/locks/orders?session=waiter&ttl=60s&wait=3s";
+        let target = "/v1/locks/orders?session=waiter&ttl=60s&wait=8s";
         parked_at.send(Request::new(Method::PUT, target).within(DEADLINE)).await
     });
     let waiters = async || http.get("/v1/locks/orders").await.json()["waiters"].as_u64();
