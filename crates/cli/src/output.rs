@@ -81,10 +81,12 @@ pub fn check_complete() -> Result<(), CommandFailure> {
 /// whether all was written.
 pub(crate) fn print_in_thread(print: impl FnOnce() + Send + 'static) -> oneshot::Receiver<bool> {
     let (printed, printing) = oneshot::channel();
-    std::thread::spawn(move || {
+    let thread = std::thread::Builder::new().spawn(move || {
         print();
         let _ended = printed.send(check().is_ok());
     });
+    // If the system has no thread, the sender is gone, and so the result is not printed.
+    drop(thread);
     printing
 }
 

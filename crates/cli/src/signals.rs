@@ -8,8 +8,11 @@
 use nix::sys::signal::{SigSet, Signal, raise};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::wait::{WaitPidFlag, waitpid};
+use nix::unistd::{getpid, getsid};
 use tokio::io::unix::AsyncFd;
 use tokio::signal::unix::{self, SignalKind, signal};
+
+use crate::exit::CommandFailure;
 
 /// The signals that request the end of the program.
 const STOP: [Signal; 4] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT];
@@ -63,8 +66,8 @@ impl StopSignals {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ReceivedSignal {
     pub signal: Signal,
-    /// The kernel sent it, usually for a terminal, and so to the whole foreground process group.
-    pub(crate) is_from_kernel: bool,
+    /// The kernel sent it to the whole foreground process group, so the command has it.
+    pub(crate) is_for_group: bool,
 }
 
 impl ReceivedSignal {
@@ -93,10 +96,11 @@ impl JobSignals {
     ///
     /// # Errors
     /// The operating system rejects the file descriptor.
-    pub(crate) fn install() -> std::io::Result<Self> {
+    pub(crate) fn install() -> Result<Self, CommandFailure> {
         let passed_on = [Signal::SIGUSR1, Signal::SIGUSR2, Signal::SIGWINCH];
         let harmless = [Signal::SIGALRM, Signal::SIGCHLD];
-        Self::block(STOP.into_iter().chain(SUSPEND).chain(passed_on).chain(harmless))
+        let signals = STOP.into_iter().chain(SUSPEND).chain(passed_on).chain(harmless);
+        Self::block(signals).map_err(|error| cannot_receive(&error))
     }
 
     fn block(signals: impl Iterator<Item = Signal>) -> std::io::Result<Self> {
@@ -134,7 +138,10 @@ impl JobSignals {
                     if signal == Signal::SIGCHLD {
                         reap_children();
                     } else if signal != Signal::SIGALRM && !is_foreign {
-                        let received = ReceivedSignal { signal, is_from_kernel };
+                        // After a hangup the kernel sends SIGHUP to the leader of the session alone.
+                        let is_for_group =
+                            is_from_kernel && (signal != Signal::SIGHUP || !leads_session());
+                        let received = ReceivedSignal { signal, is_for_group };
                         self.stop_received |= received.is_stop();
                         return received;
                     }
@@ -186,16 +193,18 @@ impl ParentSignals {
     ///
     /// # Errors
     /// The operating system rejects the file descriptor or the handlers.
-    pub(crate) fn install() -> std::io::Result<Self> {
-        let signals = JobSignals::block(STOP.into_iter())?;
-        Ok(Self { signals, handlers: StopSignals::install()? })
+    pub(crate) fn install() -> Result<Self, CommandFailure> {
+        let signals =
+            JobSignals::block(STOP.into_iter()).map_err(|error| cannot_receive(&error))?;
+        let handlers = StopSignals::install().map_err(|error| cannot_receive(&error))?;
+        Ok(Self { signals, handlers })
     }
 
     /// Resolves with the next signal.
     pub(crate) async fn next(&mut self) -> ReceivedSignal {
         tokio::select! {
             received = self.signals.next() => received,
-            signal = self.handlers.next() => ReceivedSignal { signal, is_from_kernel: false },
+            signal = self.handlers.next() => ReceivedSignal { signal, is_for_group: false },
         }
     }
 
@@ -207,6 +216,15 @@ impl ParentSignals {
         let _blocked_again = mask.thread_block();
         started
     }
+}
+
+fn cannot_receive(error: &std::io::Error) -> CommandFailure {
+    CommandFailure::failed(format!("cannot receive signals: {error}"))
+}
+
+/// Whether this process leads its session, e.g. below `ssh -t host` or as the first process of a container.
+pub(crate) fn leads_session() -> bool {
+    getsid(None) == Ok(getpid())
 }
 
 /// Reaps all ended children.

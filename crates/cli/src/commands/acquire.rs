@@ -312,7 +312,7 @@ impl<'a> Acquirer<'a> {
         let left = tokio::time::timeout(LEAVE_TIMEOUT, self.client.close()).await;
         if !matches!(left, Ok(Ok(()) | Err(Error::Lost(_)))) {
             write_stderr(&format!(
-                "holdfast: may still be in the queue of {}, until the ttl expires",
+                "holdfast: may still be in the queue of {}, until its session ends",
                 args.names()
             ));
         }

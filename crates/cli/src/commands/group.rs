@@ -94,7 +94,7 @@ async fn ls(RecipeArgs { name, cluster }: &RecipeArgs) -> Result<(), CommandFail
 }
 
 async fn join(args: &GroupJoinArgs) -> Result<(), CommandFailure> {
-    let mut signals = ParentSignals::install().map_err(CommandFailure::failed)?;
+    let mut signals = ParentSignals::install()?;
     let mut member = ProcessMembership::default();
     let result = stay_member(args, &mut member, &mut signals).await;
     member.leave().await;
@@ -226,8 +226,8 @@ async fn while_command(
     loop {
         tokio::select! {
             status = child.wait() => return exit_code(status.map_err(CommandFailure::failed)?),
-            ReceivedSignal { signal, is_from_kernel } = signals.next() => {
-                if !is_from_kernel
+            ReceivedSignal { signal, is_for_group } = signals.next() => {
+                if !is_for_group
                     && let Some(id) = child.id().and_then(|id| i32::try_from(id).ok())
                 {
                     let _ended = nix::sys::signal::kill(Pid::from_raw(id), signal);

@@ -69,7 +69,7 @@ pub(crate) async fn run(args: LockArgs) -> Result<(), CommandFailure> {
     if let (true, Some(owner), Some(reason)) = (*durable, owner, reason) {
         return hold_durably(&args, owner, reason).await;
     }
-    let mut signals = JobSignals::install().map_err(CommandFailure::failed)?;
+    let mut signals = JobSignals::install()?;
     let acquirer = Acquirer::new(&args.acquire.waiting, &args.cluster.nodes)?;
     let guard = acquirer.acquire(&args.acquire, signals.next_stop()).await?;
     let (holding, printing) = (holding(&guard), print_grants(&guard, args.cluster.format()));
@@ -180,7 +180,7 @@ async fn not_printed(
 ) -> CommandFailure {
     let released = match unless_stopped(acquirer.release(guard), signals).await {
         Ok(()) => "the lock is released".to_owned(),
-        Err(reason) => format!("the lock is free when its ttl expires: {reason}"),
+        Err(reason) => format!("the lock is free when its session ends: {reason}"),
     };
     let names = args.names();
     CommandFailure::failed(format!("the token of {names} could not be printed, so {released}"))

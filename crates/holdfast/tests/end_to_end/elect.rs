@@ -3,7 +3,7 @@
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::program::{DevCluster, Program, eventually, is_running};
+use crate::program::{DevCluster, Program, eventually, is_running, send};
 
 fn one() -> DevCluster {
     DevCluster::start(&["--nodes", "1"])
@@ -129,6 +129,30 @@ fn forever_repeats_the_candidacy_until_a_signal_or_a_failed_start() {
     assert_eq!(waits.wait().code, None, "SIGINT ends it");
     leader.interrupt();
     leader.wait();
+}
+
+/// The outage is longer than the ttl of a candidate that never led: it loses its place, and is a candidate again.
+#[test]
+fn forever_continues_after_an_outage_that_ends_the_place_in_the_queue() {
+    let cluster = one();
+    let mut leader = cluster.spawn_client(&["lock", "elections/db", "--ttl", "5m"]);
+    leader.next_stdout_line();
+    let options = ["elect", "db", "--forever", "--ttl", "1s", "--timeout", "1s"];
+    let command = ["--", "sh", "-c", "echo leads; exec sleep 60"];
+    let mut candidate = cluster.spawn_client(&[&options[..], &command].concat());
+    assert!(candidate.next_stderr_line().starts_with("waiting for elections/db"));
+    let nodes = cluster.node_pids();
+    nodes.iter().for_each(|node| send(*node, Signal::SIGSTOP));
+    // The first attempt ends with the session, the second one without an answer.
+    for reason in ["elections/db was not acquired", "no node answered in 1s"] {
+        while !candidate.next_stderr_line().contains(reason) {}
+    }
+    nodes.iter().for_each(|node| send(*node, Signal::SIGCONT));
+    leader.interrupt();
+    assert_eq!(leader.wait().code, Some(0));
+    assert_eq!(candidate.next_stdout_line(), "leads");
+    candidate.signal(Signal::SIGTERM);
+    assert_eq!(candidate.wait().code, Some(143));
 }
 
 #[test]

@@ -1,11 +1,13 @@
 //! Exit codes that tell apart a busy lock, a lost lock and a deadlock, and what a command leaves behind that never ran.
 
 use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 
 use nix::sys::signal::Signal;
 
-use crate::program::{DevCluster, eventually, send};
+use crate::program::{DevCluster, Program, eventually, send};
 use crate::run_ends::fill;
 
 fn one() -> DevCluster {
@@ -227,6 +229,31 @@ fn a_lock_whose_token_nobody_can_read_is_released() {
         assert!(said.ends_with("\n1\n"), "{script}: {said}");
         assert!(cluster.client(&["who", "job"]).stdout.starts_with("job is free"), "{script}");
     }
+}
+
+/// The limit of threads is for users other than root, who may not read the original program.
+#[test]
+fn a_lock_whose_token_no_thread_can_print_is_released() {
+    if !nix::unistd::geteuid().is_root() {
+        eprintln!("skipped: only root can start a program as another user");
+        return;
+    }
+    let cluster = one();
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("holdfast");
+    std::fs::copy(env!("CARGO_BIN_EXE_holdfast"), &program).unwrap();
+    for path in [folder.path(), program.as_path()] {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let mut command = Command::new("prlimit");
+    command.arg("--nproc=0").arg(&program).args(["lock", "job"]).uid(65_534).gid(65_534);
+    command.env("HOLDFAST_ADDR", format!("127.0.0.1:{}", cluster.port()));
+    command.env_remove("HOLDFAST_SESSION").current_dir("/");
+    let end = Program::start(command).wait();
+    assert_eq!((end.code, end.stdout.as_str()), (Some(1), ""), "{}", end.stderr);
+    let expected = "could not be printed, so the lock is released";
+    assert!(end.stderr.contains(expected), "{}", end.stderr);
+    assert!(cluster.client(&["who", "job"]).stdout.starts_with("job is free"));
 }
 
 #[test]

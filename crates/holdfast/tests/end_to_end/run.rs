@@ -95,6 +95,23 @@ fn a_signal_while_waiting_leaves_the_queue() {
 }
 
 #[test]
+fn a_session_that_ends_during_the_wait_is_no_loss_and_the_command_does_not_run() {
+    let cluster = one();
+    let mut holder = cluster.spawn_client(&["lock", "job"]);
+    holder.next_stdout_line();
+    let line = ["run", "job", "--session", "web-3", "--", "echo", "ran"];
+    let mut waiter = cluster.spawn_client(&line);
+    waiter.next_stderr_line();
+    let ended = cluster.client(&["session", "end", "web-3", "--reason", "test"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let end = waiter.wait();
+    assert_eq!((end.code, end.stdout.as_str()), (Some(75), ""), "{}", end.stderr);
+    assert!(end.stderr.contains("job was not acquired: "), "{}", end.stderr);
+    assert!(end.stderr.contains("; the command did not run"), "{}", end.stderr);
+    holder.kill();
+}
+
+#[test]
 fn signals_are_forwarded_to_the_whole_group() {
     let cluster = one();
     let script = r#"trap 'wait; echo outer; exit 9' TERM

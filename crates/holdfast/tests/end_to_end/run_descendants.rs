@@ -4,6 +4,7 @@
 //! the queue compares the size of the worker's file at its grant with the size a little later.
 
 use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -14,6 +15,9 @@ use crate::program::{DevCluster, Program, children, eventually, is_running, send
 /// Appends to the file `$0.out` until it is killed.
 const WORKER: &str =
     "#!/bin/sh\ntrap '' TERM INT HUP\nwhile :; do echo work >> $0.out; sleep 0.2; done\n";
+
+/// A user and a group that own nothing.
+const UNPRIVILEGED: u32 = 65_534;
 
 /// How the hold ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -258,6 +262,60 @@ fn a_waiter_starts_its_command_after_an_upgrade_of_the_program() {
     leader.wait();
 }
 
+/// No other command starts beside a process that `run` may not kill, and the locks that are not lost stay held.
+#[test]
+fn a_process_that_cannot_be_killed_ends_the_candidacy_and_keeps_the_other_lock() {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut files = std::env::split_paths(&path).map(|folder| folder.join("setpriv"));
+    let setpriv = files.find(|file| file.exists() && nix::unistd::geteuid().is_root());
+    let Some(setpriv) = setpriv else {
+        eprintln!("skipped: only root can make a program that changes its user, here setpriv");
+        return;
+    };
+    let cluster = DevCluster::start(&["--nodes", "1"]);
+    let folder = tempfile::tempdir().unwrap();
+    let (holdfast, escape) = (folder.path().join("holdfast"), folder.path().join("escape"));
+    std::fs::copy(env!("CARGO_BIN_EXE_holdfast"), &holdfast).unwrap();
+    std::fs::copy(setpriv, &escape).unwrap();
+    for (path, mode) in
+        [(folder.path(), 0o755), (holdfast.as_path(), 0o755), (escape.as_path(), 0o4755)]
+    {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let mut probe = std::process::Command::new(&escape);
+    probe.args(["--reuid", "0", "true"]).current_dir("/").uid(UNPRIVILEGED).gid(UNPRIVILEGED);
+    if !probe.status().unwrap().success() {
+        eprintln!("skipped: the system ignores the mode of {}", escape.display());
+        return;
+    }
+    let start = |words: &[&str]| {
+        let mut command = std::process::Command::new(&holdfast);
+        command.args(words).args(["--ttl", "1m", "--"]).arg(&escape);
+        command.args(["--reuid", "0", "sh", "-c", "echo $$; exec sleep 60"]);
+        command.env("HOLDFAST_ADDR", format!("127.0.0.1:{}", cluster.port()));
+        command.env_remove("HOLDFAST_SESSION").current_dir("/").uid(UNPRIVILEGED).gid(UNPRIVILEGED);
+        Program::start(command)
+    };
+    for (words, lost) in
+        [(["elect", "db", "--forever"], "elections/db"), (["run", "one", "two"], "two")]
+    {
+        let mut program = start(&words);
+        let process = program.next_stdout_line();
+        let forced = cluster.client(&["unlock", lost, "--force", "--reason", "test"]);
+        assert_eq!(forced.code, Some(0), "{}", forced.stderr);
+        let end = program.wait();
+        send(process.parse().unwrap(), Signal::SIGKILL);
+        assert_eq!((end.code, end.stdout.as_str()), (Some(76), ""), "{}", end.stderr);
+        assert!(
+            end.stderr.contains(&format!("could not kill {process} (sleep)")),
+            "{}",
+            end.stderr
+        );
+    }
+    let who = cluster.client(&["who", "one"]);
+    assert!(who.stdout.starts_with("one is held"), "{}", who.stdout);
+}
+
 /// As the first process of a container, `run` is the parent of every orphan.
 #[test]
 fn the_first_process_of_a_container_leaves_no_zombie() {
@@ -283,7 +341,7 @@ fn the_first_process_of_a_container_leaves_no_zombie() {
 
 /// Runs commands in a terminal, types keys, and prints what happened.
 const TERMINAL: &str = r#"
-import os, pty, re, select, sys, time
+import os, pty, re, select, subprocess, sys, time
 holdfast = sys.argv[1]
 
 class Terminal:
@@ -343,6 +401,15 @@ for wrapper in ["", "timeout 60 "]:
     t.type("fg\n"); t.type("hello\n"); t.until("got hello"); t.until("prompt> ")
 t.type("exit\n"); t.end()
 print("stop")
+
+# Here `run` leads the session, so the kernel sends the hangup to it alone.
+loop = "echo begun; while :; do sleep 0.05; done"
+t = Terminal(holdfast, "run", "hangup", "--grace", "500ms", "--", "sh", "-c", loop)
+t.until("begun"); os.close(t.fd)
+wait = [holdfast, "wait", "hangup", "--free", "--wait", "30s"]
+assert subprocess.run(wait, stdout=subprocess.DEVNULL).returncode == 0
+os.waitpid(t.pid, 0)
+print("hangup")
 "#;
 
 #[test]
@@ -354,7 +421,7 @@ fn the_terminal_belongs_to_the_command() {
     command.args(["-c", TERMINAL, env!("CARGO_BIN_EXE_holdfast")]).env_remove("HOLDFAST_SESSION");
     command.env("HOLDFAST_ADDR", format!("127.0.0.1:{}", cluster.port()));
     let end = Program::start(command).wait();
-    let expected = "read\ninterrupt\ninterrupt while waiting\nquit\nstop\n";
+    let expected = "read\ninterrupt\ninterrupt while waiting\nquit\nstop\nhangup\n";
     assert_eq!((end.code, end.stdout.as_str()), (Some(0), expected), "{}", end.stderr);
 }
 

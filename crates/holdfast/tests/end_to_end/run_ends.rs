@@ -1,11 +1,14 @@
 //! `holdfast run` when its lock is about to be lost, or after its own death: the command is dead before another
 //! session holds the lock.
 
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
 
-use crate::program::{DevCluster, Program, eventually, is_running, send, spawn};
+use crate::program::{DevCluster, Program, children, eventually, is_running, send, spawn};
 
 const TTL: Duration = Duration::from_secs(3);
 /// Prints two process ids, its own and a child's, and ignores SIGTERM.
@@ -253,6 +256,62 @@ fn the_command_does_not_outlive_the_lock_of_a_run_that_stands_still() {
     assert!(end.stderr.contains("stopped before anyone else could hold it"), "{}", end.stderr);
 }
 
+/// A second request with an earlier deadline shortens the grace that the first one began.
+#[test]
+fn an_earlier_deadline_after_sigterm_ends_the_command_earlier() {
+    let cluster = DevCluster::start(&["--nodes", "1"]);
+    let script = "trap 'echo asked' TERM; echo $$; while :; do sleep 0.05; done";
+    let line = ["run", "job", "--ttl", "5m", "--grace", "90s", "--", "sh", "-c", script];
+    let mut program = cluster.spawn_client(&line);
+    let ids = processes(&mut program);
+    let revoke = |deadline: &str, reason: &str| {
+        let line = ["unlock", "job", "--ask", "--revoke", "--deadline", deadline];
+        let asked = cluster.client(&[&line[..], &["--reason", reason]].concat());
+        assert_eq!(asked.code, Some(0), "{}", asked.stderr);
+    };
+    revoke("90s", "patch day");
+    assert_eq!(program.next_stdout_line(), "asked");
+    revoke("1s", "now");
+    // This waits for less than 90 s.
+    gone(&ids);
+    let end = program.wait();
+    assert_eq!(end.code, Some(76), "{}", end.stderr);
+}
+
+/// A waiting command, whose watchdog gets a signal before the lock is free.
+fn waiter_with_signalled_watchdog(cluster: &DevCluster, signal: Signal) -> Program {
+    let mut holder = cluster.spawn_client(&["lock", "job"]);
+    holder.next_stdout_line();
+    let mut waiter = cluster.spawn_client(&["run", "job", "--", "echo", "ran"]);
+    assert!(waiter.next_stderr_line().starts_with("waiting for job"));
+    let watchdog = children(waiter.id())[0];
+    send(watchdog, signal);
+    eventually("the signal arrives", || {
+        let stat = std::fs::read_to_string(format!("/proc/{watchdog}/stat")).unwrap_or_default();
+        stat.rsplit_once(") ").is_none_or(|(_, state)| state.starts_with(['T', 'Z', 'X']))
+    });
+    holder.interrupt();
+    assert_eq!(holder.wait().code, Some(0));
+    waiter
+}
+
+#[test]
+fn a_waiter_whose_watchdog_was_killed_starts_another_one() {
+    let cluster = DevCluster::start(&["--nodes", "1"]);
+    let end = waiter_with_signalled_watchdog(&cluster, Signal::SIGKILL).wait();
+    assert_eq!((end.code, end.stdout.as_str()), (Some(0), "ran\n"), "{}", end.stderr);
+}
+
+#[test]
+fn a_waiter_whose_watchdog_stands_still_starts_no_command_and_releases_the_lock() {
+    let cluster = DevCluster::start(&["--nodes", "1"]);
+    let end = waiter_with_signalled_watchdog(&cluster, Signal::SIGSTOP).wait();
+    assert_eq!((end.code, end.stdout.as_str()), (Some(1), ""), "{}", end.stderr);
+    assert!(end.stderr.contains("it did not answer within 10s"), "{}", end.stderr);
+    let who = cluster.client(&["who", "job"]);
+    assert!(who.stdout.starts_with("job is free"), "{}", who.stdout);
+}
+
 /// The arguments with which the next command in the queue lists the live processes.
 fn search(ids: &[u32]) -> String {
     let ids = ids.iter().map(u32::to_string).collect::<Vec<_>>().join(" ");
@@ -284,6 +343,50 @@ fn the_watchdog_of_a_run_that_is_killed_releases_the_lock_once_the_command_is_de
         let next = ["run", lock, "--wait", "40s", "--quiet", "--", "sh", "-c", &search];
         let next = cluster.client(&next);
         assert_eq!((next.code, next.stdout.as_str()), (Some(0), "looked\n"), "{}", next.stderr);
+    }
+}
+
+/// A shell sends `kill -STOP %1` and `kill -9 %1` to the whole process group of `run`, and `timeout` moves the command
+/// out of it. Below a shell with job control the watchdog leaves only the group, otherwise also the session.
+#[test]
+fn a_signal_for_the_whole_group_of_run_does_not_reach_the_watchdog() {
+    let cluster = DevCluster::start(&["--nodes", "1"]);
+    let start = |lock: &str, program: &str| {
+        let mut command = Command::new(program);
+        command.arg(env!("CARGO_BIN_EXE_holdfast")).args(["run", lock, "--ttl", "3s", "--"]);
+        command.args(["timeout", "60", "sh", "-c", STUBBORN]).env_remove("HOLDFAST_SESSION");
+        command.env("HOLDFAST_ADDR", format!("127.0.0.1:{}", cluster.port()));
+        if program == "env" {
+            command.process_group(0);
+        }
+        Program::start(command)
+    };
+    let signal_group = |program: &Program, signal: Signal| {
+        killpg(Pid::from_raw(i32::try_from(program.id()).unwrap()), signal).unwrap();
+    };
+    let cases = [
+        ("stopped", "env", Signal::SIGSTOP),
+        ("stopped/session", "setsid", Signal::SIGSTOP),
+        ("killed", "env", Signal::SIGKILL),
+        ("killed/session", "setsid", Signal::SIGKILL),
+    ];
+    let begun = cases.map(|(lock, program, signal)| {
+        let mut program = start(lock, program);
+        let ids = processes(&mut program);
+        signal_group(&program, signal);
+        (lock, signal, program, ids)
+    });
+    for (lock, signal, mut program, ids) in begun {
+        let search = search(&ids);
+        let next = ["run", lock, "--wait", "40s", "--quiet", "--", "sh", "-c", &search];
+        let next = cluster.client(&next);
+        let result = (next.code, next.stdout.as_str());
+        assert_eq!(result, (Some(0), "looked\n"), "{lock}: {}", next.stderr);
+        if signal == Signal::SIGSTOP {
+            signal_group(&program, Signal::SIGCONT);
+            let end = program.wait();
+            assert_eq!(end.code, Some(76), "{lock}: {}", end.stderr);
+        }
     }
 }
 

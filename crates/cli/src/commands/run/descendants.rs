@@ -1,8 +1,9 @@
 //! The descendants of a process, read from `/proc`, and signals to them.
 //!
-//! A descendant cannot leave this set: `run` and its watchdog are child subreapers, so an orphan becomes their child,
-//! whatever its process group, session or user is. A process that another service starts (systemd, a container engine,
-//! cron) is no descendant.
+//! A descendant of the same PID namespace cannot leave this set: `run` and its watchdog are child subreapers, so an
+//! orphan becomes their child, whatever its process group, session or user is. A process that another service starts
+//! (systemd, a container engine, cron, the server of `ssh host cmd`) is no descendant, and an orphan in another PID
+//! namespace (`nsenter`) becomes the child of that namespace's first process.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,6 +14,8 @@ use nix::unistd::Pid;
 
 /// The name that the watchdog of a nested `holdfast run` has in `/proc`. At most 15 bytes.
 pub(super) const WATCHDOG_NAME: &str = "holdfast-watch";
+/// The fields of `/proc/PID/stat` between the process group and the number of threads.
+const THREADS_AFTER_GROUP: usize = 14;
 
 /// A process, as `/proc/PID/stat` shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,9 +33,13 @@ impl ProcessInfo {
         let (id, rest) = stat.split_once(" (")?;
         let (name, rest) = rest.rsplit_once(") ")?;
         let mut fields = rest.split_whitespace();
-        let is_zombie = matches!(fields.next()?, "Z" | "X");
+        let has_ended = matches!(fields.next()?, "Z" | "X");
         let mut number = || fields.next()?.parse().ok();
         let (parent, group) = (number()?, number()?);
+        let threads: u32 =
+            fields.nth(THREADS_AFTER_GROUP).and_then(|n| n.parse().ok()).unwrap_or(1);
+        // The state is that of the first thread; other threads may still work.
+        let is_zombie = has_ended && threads <= 1;
         Some(Self { id: id.parse().ok()?, name: name.to_owned(), parent, group, is_zombie })
     }
 
@@ -127,11 +134,20 @@ pub(super) fn kill_listed(root: Pid) {
 
 /// Whether a signal or a debugger has stopped a process. `true` if `/proc` does not tell.
 pub(super) fn is_stopped(process: Pid) -> bool {
-    let stat = std::fs::read(format!("/proc/{process}/stat")).ok().filter(|_| is_own_namespace());
-    stat.is_none_or(|stat| {
-        let stat = String::from_utf8_lossy(&stat);
+    stat(process).is_none_or(|stat| {
         stat.rsplit_once(") ").is_none_or(|(_, state)| state.starts_with(['T', 't']))
     })
+}
+
+/// Returns the parent of a process; `None` if `/proc` does not tell.
+pub(super) fn parent(process: Pid) -> Option<Pid> {
+    ProcessInfo::parse(&stat(process)?).map(|process| Pid::from_raw(process.parent))
+}
+
+fn stat(process: Pid) -> Option<String> {
+    let stat =
+        std::fs::read(format!("/proc/{process}/stat")).ok().filter(|_| is_own_namespace())?;
+    Some(String::from_utf8_lossy(&stat).into_owned())
 }
 
 fn listed_children(id: i32) -> Vec<i32> {
@@ -182,6 +198,16 @@ mod tests {
         );
         assert!(parsed.is_zombie);
         assert_eq!(ProcessInfo::parse("7 (a"), None);
+    }
+
+    #[test]
+    fn a_process_whose_first_thread_has_ended_is_alive_while_another_thread_works() {
+        let is_zombie = |threads: u32| {
+            let stat =
+                format!("7 (a) Z 3 5 1 0 -1 4228108 9 0 0 0 0 0 0 0 20 0 {threads} 0 8061 0");
+            ProcessInfo::parse(&stat).unwrap().is_zombie
+        };
+        assert_eq!([is_zombie(1), is_zombie(2)], [true, false]);
     }
 
     #[test]

@@ -69,7 +69,7 @@ impl CommandWatchdog {
         match tokio::time::timeout(START_TIMEOUT, watchdog.next()).await {
             Ok(Some(WatchdogReport::Ready)) => Ok(watchdog),
             Ok(_) => Err(failed(&"it ended before it was ready")),
-            Err(late) => Err(failed(&late)),
+            Err(_late) => Err(failed(&not_in_time("it was not ready"))),
         }
     }
 
@@ -99,14 +99,15 @@ impl CommandWatchdog {
         })
     }
 
-    /// Starts the command. `kill_at` is the first kill time, and `None` for a command that may outlive its lock.
+    /// Starts the command. `kill_at` is the first kill time, and `None` for a command that may outlive its lock. Returns
+    /// `false` if the watchdog got the order after the kill time, so that it started nothing.
     pub(super) async fn start_command(
         &mut self,
         orders: Vec<WatchdogOrder>,
         environment: CommandEnvironment,
         grace: Duration,
         kill_at: Option<Moment>,
-    ) -> Result<(), CommandFailure> {
+    ) -> Result<bool, CommandFailure> {
         let failed = |error: &dyn std::fmt::Display| {
             CommandFailure::failed(format!("the watchdog cannot start the command: {error}"))
         };
@@ -123,14 +124,15 @@ impl CommandWatchdog {
         let (sender, moments) = watch::channel(None);
         self.writer = Some((sender, tokio::spawn(write_moments(pipe, moments))));
         match started {
-            Ok(Some(WatchdogReport::Started { id })) => self.command = Some(Pid::from_raw(id)),
-            Ok(Some(WatchdogReport::NotStarted { errno })) => {
-                return Err(failed(&Errno::from_raw(errno)));
+            Ok(Some(WatchdogReport::Started { id })) => {
+                self.command = Some(Pid::from_raw(id));
+                Ok(true)
             }
-            Ok(_) => return Err(failed(&"it was killed")),
-            Err(late) => return Err(failed(&late)),
+            Ok(Some(WatchdogReport::TooLate)) => Ok(false),
+            Ok(Some(WatchdogReport::NotStarted { errno })) => Err(failed(&Errno::from_raw(errno))),
+            Ok(_) => Err(failed(&"it was killed")),
+            Err(_late) => Err(failed(&not_in_time("it did not answer"))),
         }
-        Ok(())
     }
 
     /// Moves the kill time. Does not block: a stopped watchdog does not read.
@@ -191,6 +193,13 @@ impl CommandWatchdog {
         live_descendants(&[self.watchdog], &self.earlier_children)
     }
 
+    /// Kills the watchdog and all descendants, after a start that failed: the watchdog may have started the command
+    /// although it reported nothing.
+    pub(super) async fn abandon(&mut self) -> KillOutcome {
+        self.kill_watchdog();
+        self.kill_all().await
+    }
+
     /// Kills all descendants, and returns after the proof of their end or after [`KILL_TIMEOUT`]. The proof is that the
     /// watchdog has no child left, or, if the watchdog is dead or stopped, that this process has none.
     pub(super) async fn kill_all(&mut self) -> KillOutcome {
@@ -236,7 +245,7 @@ impl CommandWatchdog {
 
     /// Kills the processes that the kernel lists below the watchdog, or below this process after the watchdog's death.
     fn kill_listed(&self) {
-        if !self.is_dead {
+        if !self.has_ended() {
             kill_listed(self.watchdog);
         } else if self.earlier_children.is_empty() {
             kill_listed(Pid::this());
@@ -260,9 +269,15 @@ impl CommandWatchdog {
     }
 
     fn kill_watchdog(&self) {
-        if !self.is_dead {
+        if !self.has_ended() {
             let _ended = kill(self.watchdog, Signal::SIGKILL);
         }
+    }
+
+    /// Whether the watchdog has ended. Then its number may already belong to another process.
+    pub(super) fn has_ended(&self) -> bool {
+        self.is_dead
+            || waitpid(self.watchdog, Some(WaitPidFlag::WNOHANG)) != Ok(WaitStatus::StillAlive)
     }
 
     /// Records the end of the command, so that no signal reaches another process with its number.
@@ -279,6 +294,11 @@ impl Drop for CommandWatchdog {
             writer.abort();
         }
     }
+}
+
+fn not_in_time(what: &str) -> String {
+    let limit = START_TIMEOUT.as_secs();
+    format!("{what} within {limit}s: the machine is overloaded or out of memory")
 }
 
 /// Writes the latest kill time, at the rate at which the watchdog reads.

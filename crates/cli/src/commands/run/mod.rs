@@ -117,7 +117,7 @@ fn on_release_request(text: &str) -> Result<OnReleaseRequest, String> {
 }
 
 pub(crate) async fn run(args: RunArgs) -> Result<(), CommandFailure> {
-    let mut signals = JobSignals::install().map_err(CommandFailure::failed)?;
+    let mut signals = JobSignals::install()?;
     let (end, _) = run_once(&args, &mut signals).await;
     end
 }
@@ -130,16 +130,16 @@ fn with_lost_exit(args: &RunArgs, end: Result<(), CommandFailure>) -> Result<(),
     end
 }
 
-/// Acquires the lock and runs the command again after each end or loss. Returns after a signal, if the command cannot
-/// be started, or if the lock was never acquired.
+/// Acquires the lock and runs the command again after each end, loss or outage. Returns after the last round, or if no
+/// node has accepted this candidate.
 pub(super) async fn run_forever(args: &RunArgs) -> Result<(), CommandFailure> {
-    let mut signals = JobSignals::install().map_err(CommandFailure::failed)?;
-    let (mut held_before, mut rejected) = (false, false);
+    let mut signals = JobSignals::install()?;
+    let (mut accepted_before, mut rejected) = (false, false);
     loop {
         let (end, round) = run_once(args, &mut signals).await;
-        held_before |= round != RunRound::NotHeld;
+        accepted_before |= round != RunRound::NotAccepted;
         match &end {
-            _ if round.is_last() || !held_before => return end,
+            _ if round == RunRound::Last || !accepted_before => return end,
             Err(CommandFailure::Unauthenticated(_)) if rejected => {}
             Err(stop) if !stop.is_silent() => write_stderr(&format!("holdfast: {stop}")),
             Ok(()) | Err(_) => {}
@@ -155,18 +155,25 @@ pub(super) async fn run_forever(args: &RunArgs) -> Result<(), CommandFailure> {
 /// The progress of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RunRound {
-    NotHeld,
-    Held,
-    /// The command could not be started.
-    NotStarted,
-    /// A signal requested the end of the whole program.
-    Signalled,
+    /// No node accepted the candidate or waiter.
+    NotAccepted,
+    /// It was in the queue, or held the lock.
+    Accepted,
+    /// `--forever` ends: a signal requested the end, the lock was busy, the command could not be executed, or its
+    /// processes could not be killed.
+    Last,
 }
 
 impl RunRound {
-    /// Whether `--forever` ends after this round.
-    fn is_last(self) -> bool {
-        matches!(self, Self::NotStarted | Self::Signalled)
+    fn of_grant(end: &CommandEnd) -> Self {
+        match end {
+            CommandEnd::Alive(_) | CommandEnd::NotExecuted(_) => Self::Last,
+            // A second command must not start beside a process that may still write.
+            CommandEnd::Killed(killed) if killed.has_survivors() => Self::Last,
+            CommandEnd::Exited(_) | CommandEnd::Killed(_) | CommandEnd::NotStarted(_) => {
+                Self::Accepted
+            }
+        }
     }
 }
 
@@ -178,42 +185,53 @@ async fn run_once(
     let waiting = &args.acquire.waiting;
     let acquirer = match Acquirer::new(waiting, &args.command.nodes) {
         Ok(acquirer) => acquirer,
-        Err(stop) => return (Err(stop), RunRound::NotHeld),
+        Err(stop) => return (Err(stop), RunRound::NotAccepted),
     };
     // Before the wait: an upgrade of the package, or a lack of memory at that time, must not fail a waiter.
     let watchdog = match CommandWatchdog::start(&args.command).await {
         Ok(watchdog) => watchdog,
-        Err(stop) => return (Err(stop), RunRound::NotHeld),
+        Err(stop) => return (Err(stop), RunRound::NotAccepted),
     };
     let guard = match acquirer.acquire(&args.acquire, signals.next_stop()).await {
         Ok(guard) => guard,
         Err(CommandFailure::NotAcquired(reason)) => {
             let reason = Some(reason).filter(|_| !waiting.quiet);
-            return (
-                Err(CommandFailure::Code(args.command.busy_exit, reason)),
-                RunRound::Signalled,
-            );
+            return (Err(CommandFailure::Code(args.command.busy_exit, reason)), RunRound::Last);
         }
-        Err(stop @ CommandFailure::Signalled(..)) => return (Err(stop), RunRound::Signalled),
-        // The access token has expired: the candidate or waiter was in the queue, as one that had the lock.
-        Err(stop @ CommandFailure::Unauthenticated(_)) if acquirer.was_accepted() => {
-            return (Err(stop), RunRound::Held);
-        }
-        Err(stop) => return (with_lost_exit(args, Err(stop)), RunRound::NotHeld),
+        Err(stop @ CommandFailure::Signalled(..)) => return (Err(stop), RunRound::Last),
+        Err(stop) => return map_failed_acquire(args, &acquirer, stop),
     };
+    let watchdog = Some(watchdog).filter(|watchdog| !watchdog.has_ended());
     let end = match Supervision::start(&guard, args, watchdog, signals).await {
-        Ok(mut command) => Ok(command.run().await),
-        Err(stop) => Err(stop),
+        Ok(mut command) => command.run().await,
+        Err(end) => end,
     };
-    let round = match end {
-        Ok(CommandEnd::Alive(_)) => RunRound::Signalled,
-        Ok(CommandEnd::NotStarted(_)) => RunRound::NotStarted,
-        Ok(CommandEnd::Exited(_) | CommandEnd::Killed(_)) | Err(_) => RunRound::Held,
-    };
+    let round = RunRound::of_grant(&end);
     let end = finish(args, guard, &acquirer, end, signals).await;
-    let round = if signals.stop_received() { RunRound::Signalled } else { round };
+    let round = if signals.stop_received() { RunRound::Last } else { round };
     stderr::flush();
     (with_lost_exit(args, end), round)
+}
+
+/// Maps the failure of an acquire. An outage, or an access token that has expired, ends the queue entry of a candidate
+/// as it ends a hold, so `--forever` continues after both.
+fn map_failed_acquire(
+    args: &RunArgs,
+    acquirer: &Acquirer<'_>,
+    failure: CommandFailure,
+) -> (Result<(), CommandFailure>, RunRound) {
+    let is_temporary = matches!(
+        failure,
+        CommandFailure::Unauthenticated(_)
+            | CommandFailure::NoAnswer { .. }
+            | CommandFailure::Lost(_)
+    );
+    let is_accepted = is_temporary && acquirer.was_accepted();
+    let round = if is_accepted { RunRound::Accepted } else { RunRound::NotAccepted };
+    let CommandFailure::Lost(reason) = failure else { return (Err(failure), round) };
+    let names = args.acquire.names();
+    let reason = format!("{names} was not acquired: {reason}; the command did not run");
+    (Err(CommandFailure::Code(args.command.busy_exit, Some(reason))), round)
 }
 
 /// Releases the lock and maps the end of the command to an exit code.
@@ -221,41 +239,43 @@ async fn finish(
     args: &RunArgs,
     guard: MultiGuard,
     acquirer: &Acquirer<'_>,
-    end: Result<CommandEnd, CommandFailure>,
+    end: CommandEnd,
     signals: &mut JobSignals,
 ) -> Result<(), CommandFailure> {
     let names = args.acquire.names();
-    let end = match end {
-        Ok(CommandEnd::Exited(status)) => {
+    match end {
+        CommandEnd::Exited(status) => {
             warn_unless_released(&names, unless_stopped(acquirer.release(guard), signals).await);
-            return exit_code(status);
+            exit_code(status)
         }
-        Ok(CommandEnd::NotStarted(status)) => {
+        CommandEnd::NotExecuted(status) => {
             let release = acquirer.release_unused(guard);
             warn_unless_released(&names, unless_stopped(release, signals).await);
-            return exit_code(status);
+            exit_code(status)
         }
-        Ok(CommandEnd::Alive(processes)) => {
-            let free = "it is not released, and free when its ttl expires";
-            return Err(CommandFailure::failed(format!("{names}: {processes}; {free}")));
+        CommandEnd::Alive(processes) => {
+            let free = "it is not released, and free when its session ends";
+            Err(CommandFailure::failed(format!("{names}: {processes}; {free}")))
         }
-        Ok(CommandEnd::Killed(killed)) => {
-            CommandFailure::Lost(format!("{}: {killed}", lost_locks(&guard)))
+        CommandEnd::Killed(killed) => {
+            let lost = CommandFailure::Lost(format!("{}: {killed}", lost_locks(&guard)));
+            // The release is safe only after the end of the command: some of several locks may not be lost.
+            if !killed.has_survivors() {
+                acquirer.release_lost(guard).await;
+            }
+            Err(lost)
         }
-        Err(stop) => {
+        CommandEnd::NotStarted(failure) => {
             drop(tokio::time::timeout(UNUSED_TIMEOUT, acquirer.release_unused(guard)).await);
-            return Err(stop);
+            Err(failure)
         }
-    };
-    // The command has ended, so a release is safe, even if the lock is already lost.
-    acquirer.release_lost(guard).await;
-    Err(end)
+    }
 }
 
 fn warn_unless_released(names: &str, released: Result<(), String>) {
     if let Err(reason) = released {
         write_stderr(&format!(
-            "holdfast: {names} may not be released, it is free when its ttl expires: {reason}"
+            "holdfast: {names} may not be released, it is free when its session ends: {reason}"
         ));
     }
 }

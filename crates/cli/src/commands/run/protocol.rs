@@ -31,6 +31,8 @@ pub(super) enum WatchdogReport {
     NotStarted {
         errno: i32,
     },
+    /// The lease had ended before the order to start the command, so the watchdog did not start it.
+    TooLate,
     /// A signal stopped the command until SIGCONT.
     Stopped {
         signal: i32,

@@ -31,10 +31,12 @@ const TERMINAL_CHECK: Duration = Duration::from_millis(200);
 
 /// How the command ended.
 pub(super) enum CommandEnd {
+    /// The watchdog could not start the command, and no process of it is alive.
+    NotStarted(CommandFailure),
     /// The command exited by itself, or after a signal of another process.
     Exited(ExitStatus),
     /// The command could not be executed; the status has the exit code of shells.
-    NotStarted(ExitStatus),
+    NotExecuted(ExitStatus),
     /// This process killed the command because of a loss.
     Killed(KilledCommand),
     /// The command is not dead: a process of another user, or one that waits for a device. The text names it.
@@ -53,6 +55,13 @@ pub(super) struct KilledCommand {
     in_time: bool,
     /// The processes that could not be killed.
     survivors: String,
+}
+
+impl KilledCommand {
+    /// Whether processes of the command are alive, so that no other command may start.
+    pub(super) fn has_survivors(&self) -> bool {
+        !self.survivors.is_empty()
+    }
 }
 
 impl std::fmt::Display for KilledCommand {
@@ -101,21 +110,28 @@ struct SupervisionState {
 }
 
 impl<'run> Supervision<'run> {
-    /// Starts the command, unless the lock is lost already.
+    /// Starts the command, unless the lock is lost already. `watchdog` is `None` if the watchdog ended during the wait.
     pub(super) async fn start(
         guard: &'run MultiGuard,
         args: &'run RunArgs,
-        mut watchdog: CommandWatchdog,
+        watchdog: Option<CommandWatchdog>,
         signals: &'run mut JobSignals,
-    ) -> Result<Self, CommandFailure> {
+    ) -> Result<Self, CommandEnd> {
         let command = &args.command;
+        let mut watchdog = match watchdog {
+            Some(watchdog) => watchdog,
+            None => CommandWatchdog::start(command).await.map_err(CommandEnd::NotStarted)?,
+        };
         let grace = Some(command.grace).filter(|_| command.on_loss == OnLoss::Term);
         let timeline = (command.on_loss != OnLoss::Ignore)
             .then(|| KillTimeline::new(grace, guard.remaining()));
-        let Some(deadline) = guard.deadline_moment() else {
+        let lost = || {
             let reason =
                 format!("{}: {}; the command was not started", lost_locks(guard), loss(guard));
-            return Err(CommandFailure::Lost(reason));
+            CommandFailure::Lost(reason)
+        };
+        let Some(deadline) = guard.deadline_moment() else {
+            return Err(CommandEnd::NotStarted(lost()));
         };
         let release = |hold: &Hold| WatchdogOrder::Release {
             nodes: command.nodes.addr.clone(),
@@ -123,7 +139,21 @@ impl<'run> Supervision<'run> {
         };
         let releases = guard.holds().map(release).collect();
         let kill_at = timeline.map(|timeline| timeline.watchdog_at(deadline));
-        watchdog.start_command(releases, environment(args, guard), command.grace, kill_at).await?;
+        let environment = environment(args, guard);
+        let started = watchdog.start_command(releases, environment, command.grace, kill_at).await;
+        let failure = match started {
+            Ok(true) => None,
+            Ok(false) => Some(lost()),
+            Err(failure) => Some(failure),
+        };
+        if let Some(failure) = failure {
+            let KillOutcome { survivors, .. } = watchdog.abandon().await;
+            return Err(if survivors.is_empty() {
+                CommandEnd::NotStarted(failure)
+            } else {
+                CommandEnd::Alive(format!("{failure}; {}", cannot_kill(&survivors)))
+            });
+        }
         let (stop, state) = (StopTimeline::default(), SupervisionState::default());
         Ok(Self { guard, args, watchdog, signals, timeline, deadline, stop, state })
     }
@@ -132,6 +162,7 @@ impl<'run> Supervision<'run> {
     /// of the lock.
     pub(super) async fn run(&mut self) -> CommandEnd {
         let mut requests = ReleaseRequests::of(self.guard);
+        let mut known = self.deadline;
         loop {
             let wake = match self.step(Moment::now()) {
                 (KillStep::Kill, true) => return self.kill_because_of_loss().await,
@@ -142,16 +173,16 @@ impl<'run> Supervision<'run> {
                 }
                 (KillStep::Wait(wake), _) => self.offer_terminal(wake),
             };
-            let (deadline, is_safe) =
-                (self.deadline, !self.state.terminated && !self.state.is_lost);
             tokio::select! {
                 report = self.watchdog.next() => if let Some(end) = self.reported(report).await {
                     return end;
                 },
                 received = self.signals.next() => self.pass_on(received),
-                // After SIGTERM a renewal does not extend the time of the command.
-                moved = self.guard.deadline_after(deadline), if is_safe && self.timeline.is_some() => match moved {
-                    Ok(moved) => self.renewed(moved),
+                moved = self.guard.deadline_after(known), if self.timeline.is_some() => match moved {
+                    Ok(moved) => {
+                        known = moved;
+                        self.deadline_moved(moved);
+                    }
                     Err(_loss) => return self.kill_because_of_loss().await,
                 },
                 (lock, loss) = self.guard.lost(), if !self.state.is_lost => {
@@ -202,7 +233,11 @@ impl<'run> Supervision<'run> {
         }
     }
 
-    fn renewed(&mut self, deadline: Moment) {
+    /// After SIGTERM a renewal does not extend the time of the command, but an earlier deadline shortens it.
+    fn deadline_moved(&mut self, deadline: Moment) {
+        if self.state.terminated && deadline >= self.deadline {
+            return;
+        }
         self.deadline = deadline;
         if let Some(timeline) = self.timeline {
             self.watchdog.kill_at(timeline.watchdog_at(deadline));
@@ -228,7 +263,7 @@ impl<'run> Supervision<'run> {
             Some(WatchdogReport::NotExecuted { status }) => {
                 self.take_terminal_back();
                 self.watchdog.command_ended();
-                return Some(CommandEnd::NotStarted(ExitStatus::from_raw(status)));
+                return Some(CommandEnd::NotExecuted(ExitStatus::from_raw(status)));
             }
             Some(WatchdogReport::Stopped { signal }) => self.stop_with_command(signal),
             Some(WatchdogReport::Gone { ms }) => {
@@ -261,9 +296,9 @@ impl<'run> Supervision<'run> {
     /// Passes a signal on to the command. The terminal has sent its signals to the command already, if the command is
     /// in the process group of `run`.
     fn pass_on(&mut self, received: ReceivedSignal) {
-        let ReceivedSignal { signal, is_from_kernel } = received;
+        let ReceivedSignal { signal, is_for_group } = received;
         self.state.stop_received |= received.is_stop();
-        if is_from_kernel && self.watchdog.own_group().is_none() && self.state.ended.is_none() {
+        if is_for_group && self.watchdog.own_group().is_none() && self.state.ended.is_none() {
             return;
         }
         // Before the signal: a command that gets the terminal is continued.

@@ -6,7 +6,10 @@
 
 use std::fs::File;
 
-use nix::unistd::{Pid, getpgrp, getpid, getsid, tcgetpgrp, tcsetpgrp};
+use nix::unistd::{Pid, getpgid, getpgrp, getppid, getsid, tcgetpgrp, tcsetpgrp};
+
+use super::descendants::parent;
+use crate::signals::leads_session;
 
 /// Gives the terminal to another process group of the session. Returns `false` if this process is not in the
 /// foreground, so that it cannot.
@@ -21,7 +24,18 @@ pub(super) fn take_back_from(group: Pid) {
 
 /// Whether a shell can continue this process after it has stopped itself. It cannot if this process leads the session.
 pub(super) fn has_shell() -> bool {
-    getsid(None).is_ok_and(|session| session != getpid())
+    !leads_session()
+}
+
+/// Whether the process group of this process is orphaned: no process of the session outside the group, usually a shell
+/// with job control, is the parent of a member. ^Z does not stop such a group.
+pub(super) fn is_orphaned_group() -> bool {
+    let group = getpgrp();
+    let mut ancestor = Some(getppid());
+    while let Some(member) = ancestor.filter(|process| getpgid(Some(*process)) == Ok(group)) {
+        ancestor = parent(member);
+    }
+    ancestor.is_none_or(|outside| getsid(Some(outside)) != getsid(None))
 }
 
 fn move_foreground(from: Pid, to: Pid) -> bool {

@@ -3,9 +3,9 @@
 //! `holdfast run` starts it before it waits for the lock. The watchdog starts the command, reports its end, and kills
 //! every descendant at the end of the lease, even if `run` is stopped, starved or killed at that moment. If `run` is
 //! killed, it ends all descendants and then releases the locks. The proof of their end is that the watchdog has no
-//! child left. All three processes are in one process group: a parent in another group of the session would change
-//! when the kernel regards the group as orphaned. The watchdog blocks every signal that a process can block. It needs
-//! neither network nor locks for a kill. Bound: it never waits for `run` to read.
+//! child left. The command starts in the process group of `run`; then the watchdog leaves that group, so that no signal
+//! reaches both guards. It blocks every signal that a process can block. It needs neither network nor locks for a kill.
+//! Bound: it never waits for `run` to read.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -22,7 +22,7 @@ use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
 use nix::sys::prctl;
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
-use nix::unistd::{Pid, pipe2};
+use nix::unistd::{Pid, pipe2, setpgid, setsid};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::net::unix::pipe;
 use tokio::signal::unix::{SignalKind, signal};
@@ -33,6 +33,7 @@ use super::orphan::ReleaseCall;
 use super::protocol::{
     CommandEnvironment, WatchdogOrder, WatchdogReport, from_ms, inherited, line, parse, to_ms,
 };
+use super::terminal::is_orphaned_group;
 use crate::arguments::CredentialArgs;
 use crate::exit::CommandFailure;
 
@@ -107,6 +108,9 @@ struct WatchdogProcess {
     releases: Vec<ReleaseCall>,
     /// The time from SIGTERM to SIGKILL after the death of `run`.
     grace: Duration,
+    /// The last kill time; `None` for a command that may outlive its lock.
+    lease_end: Option<Moment>,
+    /// The next kill; `None` after it.
     kill_at: Option<Moment>,
     /// The command; `None` before its start and after its end.
     command: Option<Pid>,
@@ -123,6 +127,7 @@ impl WatchdogProcess {
             reports,
             releases: vec![],
             grace,
+            lease_end: None,
             kill_at: None,
             command: None,
             was_started: false,
@@ -137,19 +142,30 @@ impl WatchdogProcess {
 
     fn follow(&mut self, order: &str) {
         match parse(order) {
-            Some(WatchdogOrder::Until { ms }) => self.kill_at = Some(from_ms(ms)),
+            Some(WatchdogOrder::Until { ms }) => {
+                self.lease_end = Some(from_ms(ms));
+                self.kill_at = self.lease_end;
+            }
             Some(WatchdogOrder::Release { nodes, target }) => {
                 self.releases.push(ReleaseCall::new(nodes, target, &self.args.credentials));
             }
             Some(WatchdogOrder::Start { environment, grace_ms }) => {
                 self.grace = Duration::from_millis(grace_ms);
-                let started = self.start(&environment).unwrap_or_else(|error| {
-                    WatchdogReport::NotStarted { errno: error.raw_os_error().unwrap_or(0) }
-                });
-                self.report(started);
+                let report = if self.lease_has_ended() {
+                    WatchdogReport::TooLate
+                } else {
+                    self.start(&environment).unwrap_or_else(|error| WatchdogReport::NotStarted {
+                        errno: error.raw_os_error().unwrap_or(0),
+                    })
+                };
+                self.report(report);
             }
             None => {}
         }
+    }
+
+    fn lease_has_ended(&self) -> bool {
+        self.lease_end.is_some_and(|end| Moment::now() >= end)
     }
 
     /// Starts the command in the process group of `run`, so that it is in the foreground of the terminal if `run` is.
@@ -164,6 +180,7 @@ impl WatchdogProcess {
         }
         let set = environment.set.iter().map(|(name, value)| (name, value));
         let child = command.envs(set).spawn()?;
+        leave_group();
         let id = i32::try_from(child.id()).unwrap_or(0);
         self.command = Some(Pid::from_raw(id));
         self.was_started = true;
@@ -238,9 +255,8 @@ impl WatchdogProcess {
     /// Ends all descendants of a `run` that was killed. Releases the locks after the last one has ended, unless the
     /// lease ends before.
     async fn end_orphans(&mut self) {
-        let lease_end = self.kill_at;
         let kill_after = Moment::now().plus(self.grace);
-        let kill_after = lease_end.map_or(kill_after, |end| kill_after.min(end));
+        let kill_after = self.lease_end.map_or(kill_after, |end| kill_after.min(end));
         for process in without_nested(live_descendants(&[], &[])) {
             let _ended =
                 process.signal(Signal::SIGTERM).and_then(|()| process.signal(Signal::SIGCONT));
@@ -248,7 +264,7 @@ impl WatchdogProcess {
         while !self.reap() && Moment::now() < kill_after {
             tokio::time::sleep(SCAN_INTERVAL).await;
         }
-        if !self.kill_all().await || lease_end.is_some_and(|end| Moment::now() >= end) {
+        if !self.kill_all().await || self.lease_has_ended() {
             return;
         }
         for release in &self.releases {
@@ -256,6 +272,15 @@ impl WatchdogProcess {
             drop(release.send().await);
         }
     }
+}
+
+/// Moves the watchdog out of the process group of `run`, which a shell signals as a whole, e.g. for `kill %1`.
+fn leave_group() {
+    let own = Pid::from_raw(0);
+    // An orphaned group stays orphaned only if the parent of the command leaves the session, too: otherwise ^Z would stop
+    // a group that no shell continues. Below a shell with job control the watchdog stays in the session, so that a
+    // command in a group of its own, e.g. `timeout`, is not orphaned: it could neither stop nor wait for the terminal.
+    let _leads_no_group = if is_orphaned_group() { setsid().map(drop) } else { setpgid(own, own) };
 }
 
 async fn reached_if_any(moment: Option<Moment>) {
@@ -273,5 +298,28 @@ pub(super) async fn reached(moment: Moment) {
             return;
         }
         tokio::time::sleep(left.min(CLOCK_CHECK)).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The watchdog reads both orders in one piece, and the kill can come between them.
+    #[test]
+    fn a_command_is_not_started_after_the_end_of_its_lease() {
+        let (reports, there) = pipe2(OFlag::O_CLOEXEC).unwrap();
+        let args = WatchdogArgs::parse_from(["holdfast", "0", "1", "--", "true"]);
+        let mut watchdog = WatchdogProcess::new(args, File::from(there));
+        let mut follow = |order: &WatchdogOrder| {
+            watchdog.follow(&String::from_utf8(line(order)).unwrap());
+            watchdog.kill_at = None;
+        };
+        follow(&WatchdogOrder::Until { ms: 1 });
+        follow(&WatchdogOrder::Start { environment: CommandEnvironment::default(), grace_ms: 0 });
+        assert!(!watchdog.was_started && watchdog.lease_end == Some(from_ms(1)));
+        drop(watchdog);
+        let reported = std::io::read_to_string(File::from(reports)).unwrap();
+        assert_eq!(parse::<WatchdogReport>(reported.trim_end()), Some(WatchdogReport::TooLate));
     }
 }
