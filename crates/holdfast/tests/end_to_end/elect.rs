@@ -142,12 +142,16 @@ fn forever_continues_after_an_outage_that_ends_the_place_in_the_queue() {
     let mut candidate = cluster.spawn_client(&[&options[..], &command].concat());
     assert!(candidate.next_stderr_line().starts_with("waiting for elections/db"));
     let nodes = cluster.node_pids();
-    nodes.iter().for_each(|node| send(*node, Signal::SIGSTOP));
+    for node in &nodes {
+        send(*node, Signal::SIGSTOP);
+    }
     // The first attempt ends with the session, the second one without an answer.
     for reason in ["elections/db was not acquired", "no node answered in 1s"] {
         while !candidate.next_stderr_line().contains(reason) {}
     }
-    nodes.iter().for_each(|node| send(*node, Signal::SIGCONT));
+    for node in &nodes {
+        send(*node, Signal::SIGCONT);
+    }
     leader.interrupt();
     assert_eq!(leader.wait().code, Some(0));
     assert_eq!(candidate.next_stdout_line(), "leads");

@@ -429,7 +429,7 @@ fn a_full_pipe_and_a_stopped_watchdog_do_not_delay_the_kill() {
             use std::os::fd::AsRawFd;
             fill(&format!("/proc/self/fd/{}", stderr.as_raw_fd()));
         }
-        let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_holdfast"))
+        let mut child = Command::new(env!("CARGO_BIN_EXE_holdfast"))
             .args(["run", "job", "--ttl", "3s", "--", "sh", "-c", STUBBORN])
             .env("HOLDFAST_ADDR", format!("127.0.0.1:{}", cluster.port()))
             .env_remove("HOLDFAST_SESSION")
@@ -481,7 +481,7 @@ int clock_gettime(clockid_t clock, struct timespec *now) {
 fn held_back_timers(dir: &std::path::Path) -> String {
     let (source, library) = (dir.join("ahead.c"), dir.join("ahead.so"));
     std::fs::write(&source, AHEAD).unwrap();
-    let mut compiler = std::process::Command::new("cc");
+    let mut compiler = Command::new("cc");
     compiler.args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source);
     assert!(compiler.status().unwrap().success());
     library.to_str().unwrap().to_owned()

@@ -41,11 +41,11 @@ pub(crate) struct BreakReasons<'a>(BTreeMap<Ticket, &'a Reason>);
 impl<'a> BreakReasons<'a> {
     /// Reads the events of the log entry once: an operator may break thousands of holds with one command.
     pub(crate) fn of(entry: &'a [(Revision, Event)]) -> Self {
-        let reasons = entry.iter().filter_map(|(_, event)| match event {
-            Event::Lock(LockEvent::BrokenByOperator { ticket, reason, .. }) => {
-                Some((*ticket, reason))
-            }
-            _ => None,
+        let reasons = entry.iter().filter_map(|(_, event)| {
+            let Event::Lock(LockEvent::BrokenByOperator { ticket, reason, .. }) = event else {
+                return None;
+            };
+            Some((*ticket, reason))
         });
         Self(reasons.collect())
     }

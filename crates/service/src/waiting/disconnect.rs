@@ -86,9 +86,13 @@ async fn cancel_abandoned(service: Service, left: AbandonedEntry) {
     }
     loop {
         let pause = match service.propose(left.cancel.clone(), Some).await.map(|done| done.value) {
-            Ok(Reply::Acquired(EntryState::Holding(_))) if left.anonymous.is_some() => break,
             // A sealed cluster closes sessions, and cancels nothing.
-            Err(Failure::Rejected(Rejection::Sealed(_))) if left.anonymous.is_some() => break,
+            Ok(Reply::Acquired(EntryState::Holding(_)))
+            | Err(Failure::Rejected(Rejection::Sealed(_)))
+                if left.anonymous.is_some() =>
+            {
+                break;
+            }
             Err(Failure::Rejected(Rejection::Sealed(_))) => LOOK_EVERY,
             Ok(_) | Err(Failure::Rejected(_)) => return,
             Err(failure) => {
