@@ -20,6 +20,7 @@ from ._retry import Delivery
 from ._send import whole_millis
 from ._session import Session
 from .errors import Busy, Error, Loss, Lost, Rejected, Unavailable, UnexpectedResponse, is_hold_gone, is_uncertain, newest_attempt
+from .metrics import report
 
 #: An acquire that waits for nothing tries this many sessions.
 _FRESH_SESSIONS_MAX = 3
@@ -52,7 +53,7 @@ async def acquire(
         try:
             held = await _Acquire(session, request, limit).run()
             for lock in request.locks:
-                session.metrics.acquired(lock, _clock.now() - began)
+                report(session.metrics.acquired, lock, _clock.now() - began)
             return held
         except Lost as lost:
             # The session ended while it was idle, or while the entry was queued. The caller held nothing.
@@ -64,7 +65,7 @@ async def acquire(
             raise
         except Error as error:
             for lock in request.locks:
-                session.metrics.acquire_failed(lock, error)
+                report(session.metrics.acquire_failed, lock, error)
             raise
 
 

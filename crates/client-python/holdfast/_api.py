@@ -86,16 +86,22 @@ class ClientBase:
         is_release: bool = False,
     ) -> "Future[T]":
         """Runs a call on the engine of this process. Only a release may follow the close."""
-        if self._is_closed and not is_release:
-            raise InvalidArgument("the client is closed")
+        self._check_open(is_release)
         engine = _engine.current()
 
         async def run() -> T:
+            # The client may have been closed on another thread since. Each side sets its field before it reads the other's:
+            # either this call sees the close, or the close sees the core.
             if self._core is None or self._engine is not engine:
                 self._core, self._engine = Core(self._options), engine
+            self._check_open(is_release)
             return await work(self._core)
 
         return engine.submit(run(), undelivered, is_release)
+
+    def _check_open(self, is_release: bool) -> None:
+        if self._is_closed and not is_release:
+            raise InvalidArgument("the client is closed")
 
     def _give_up(self, future: "Future[T]", undelivered: Undelivered[T] = None) -> None:
         """Cancels a call whose caller is gone."""
@@ -104,12 +110,10 @@ class ClientBase:
     def _begin_close(self) -> "Optional[Future[None]]":
         """Closes the client once; `None` if there is nothing to close."""
         _open_clients.discard(self)
-        if self._is_closed or self._core is None or not self._engine or not _engine.is_current(self._engine):
-            self._is_closed = True
+        was_closed, self._is_closed = self._is_closed, True
+        if was_closed or self._core is None or not self._engine or not _engine.is_current(self._engine):
             return None
-        closing = self._submit(Core.close)
-        self._is_closed = True
-        return closing
+        return self._submit(Core.close, is_release=True)
 
 
 _open_clients: "weakref.WeakSet[ClientBase]" = weakref.WeakSet()

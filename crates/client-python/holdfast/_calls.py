@@ -27,6 +27,8 @@ class Copies(enum.Enum):
     HARMLESS = 1
     #: A repeated call changes nothing, but a late copy may undo another change. A node gets it after a lost answer.
     REPEATABLE = 2
+    #: A second copy has another effect, so the call is not repeated after a lost answer.
+    NEVER = 3
 
 
 @dataclass(frozen=True)
@@ -190,15 +192,17 @@ def check_name(name: str, what: str = "the lock name") -> str:
 
 def base_url(text: str, default: str) -> Tuple[str, str, int]:
     """The scheme, the host and the port of a node: `host:port`, `http://host:port` or `https://host:port`."""
+    # The text before the last `@` may have a password.
+    shown = text.rpartition("@")[2]
     scheme, mark, address = text.strip().rstrip("/").partition("://")
     if not mark:
         scheme, address = default, scheme
     host, _, port = address.rpartition(":")
     if scheme not in ("http", "https"):
-        raise InvalidArgument(f"{text!r} uses an unsupported protocol: write host:port, http:// or https://")
+        raise InvalidArgument(f"{shown!r} uses an unsupported protocol: write host:port, http:// or https://")
     if ":" in host and not (host.startswith("[") and host.endswith("]")):
-        raise InvalidArgument(f"{text!r} is not a node address: put the IPv6 address into brackets")
+        raise InvalidArgument(f"{shown!r} is not a node address: put the IPv6 address into brackets")
     host = host.strip("[]")
     if not host or not port.isascii() or not port.isdigit() or int(port) > 65535 or set(host) & set(" /?#@,;"):
-        raise InvalidArgument(f"{text!r} is not a node address: write host:port, such as 127.0.0.1:7400")
+        raise InvalidArgument(f"{shown!r} is not a node address: write host:port, such as 127.0.0.1:7400")
     return scheme, host, int(port)

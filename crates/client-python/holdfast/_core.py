@@ -6,7 +6,7 @@ import asyncio
 import os
 import ssl
 from dataclasses import dataclass, field
-from typing import Any, Awaitable, Dict, List, Mapping, Optional, Tuple
+from typing import Any, Awaitable, Dict, List, Mapping, Optional, Tuple, TypeVar
 
 from . import _http
 from ._acquire import WaitLimit, acquire
@@ -19,11 +19,15 @@ from ._request import LockRequest
 from ._send import Calls
 from ._session import Session
 from ._token import AccessToken
+from ._within import unless_lost
 from .errors import InvalidArgument, Loss, Lost
 from .metrics import Metrics
 
 _SESSIONS_MAX = 64
 _DEFAULT_ADDRESS = "127.0.0.1:7400"
+_CLOSED = Loss("session-ended", "the client was closed")
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,8 @@ class Core:
         nodes = [_http.Node(scheme, host, port, options.tls) for scheme, host, port in options.addresses]
         self.calls = Calls(Nodes(nodes, options.token, int(jitter() * 255)), options.request_timeout)
         self._open: Dict[Optional[float], Session] = {}
+        #: Resolved when every wait without a session must end.
+        self._closing: "asyncio.Future[Loss]" = asyncio.get_running_loop().create_future()
         # Locked during the call that opens a session, so that concurrent acquires share it.
         self._opening = asyncio.Lock()
         self._is_closed = False
@@ -109,7 +115,12 @@ class Core:
         return session
 
     async def unuse(self, session: Session) -> None:
-        session.unuse()
+        if not session.is_of_parent:
+            session.unuse()
+
+    async def unless_closing(self, work: Awaitable[T]) -> T:
+        """The result of a waiting call. Raises the loss if the client is closed before."""
+        return await unless_lost(self._closing, work)
 
     async def acquire(self, request: LockRequest) -> HeldLocks:
         return await acquire(self.session_for, request.owned(), WaitLimit(request.wait))
@@ -135,6 +146,8 @@ class Core:
 
     async def close(self) -> None:
         """Closes generated sessions. Leaves named sessions."""
+        if not self._closing.done():
+            self._closing.set_result(_CLOSED)
         async with self._opening:
             self._is_closed = True
             sessions, self._open = list(self._open.values()), {}
@@ -152,7 +165,7 @@ class Core:
         if session.loss():
             return
         session.is_closed = True
-        session.end(Loss("session-ended", "the client was closed"))
+        session.end(_CLOSED)
         try:
             await self.calls.close_session(session.name, session.incarnation)
         except Lost:

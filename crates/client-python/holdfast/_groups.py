@@ -13,7 +13,7 @@ from typing import Any, Dict, List, Optional, Union
 from . import codes
 from ._calls import Call, Copies, get, query
 from ._core import Core
-from ._session import Session
+from ._session import FORKED, Session
 from ._tree import Change, Gap, Watch, tree_path
 from .errors import Error, InvalidArgument, Loss, Lost, Rejected
 
@@ -37,7 +37,7 @@ class MembershipRecord:
     def loss(self) -> Optional[Loss]:
         if self.is_over:
             return Loss("session-ended", "the member has left")
-        return self.session.loss()
+        return FORKED if self.session.is_of_parent else self.session.loss()
 
     def ensure(self) -> None:
         if loss := self.loss():
@@ -51,10 +51,12 @@ class MembershipRecord:
             raise InvalidArgument(f"{self._path} is not ephemeral, so it is not a membership")
 
     async def leave(self) -> None:
-        """Deletes the znode. If no node answers, the membership ends with the session."""
+        """Deletes the znode. If no node answers, the membership ends with the session. A forked child sends nothing."""
         if self.is_over:
             return
         self.is_over = True
+        if self.session.is_of_parent:
+            return
         try:
             await self._delete()
         except asyncio.CancelledError:
@@ -84,6 +86,8 @@ class MembershipRecord:
     async def _change(self, transaction: Dict[str, Any]) -> Dict[str, Any]:
         """Sends a transaction of the session, which has no effect after the end of the session."""
         session = self.session
+        if session.is_of_parent:
+            raise Lost(FORKED)
         exists = {"if": [{"path": self._path, "exists": True}], "session": session.name}
 
         def call(request: int) -> Call:
@@ -154,7 +158,7 @@ class GroupWatch:
         before, self._members = self._members, None
         if before is None:
             await self._watch.start(core)
-            self._members = await members(core, self._group)
+            self._members = await core.unless_closing(members(core, self._group))
             return dict(self._members)
         now = before
         while now == before:
@@ -164,7 +168,7 @@ class GroupWatch:
                 # No change was taken, so the next call continues from here.
                 self._members = before
                 raise
-            now = await self._after(core, change, before)
+            now = await core.unless_closing(self._after(core, change, before))
         self._members = now
         return dict(now)
 

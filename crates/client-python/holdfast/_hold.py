@@ -5,16 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Callable, List, Mapping, Optional, Tuple, Union
 
-from . import _clock, _engine
+from . import _clock
 from ._calls import Call, Copies, Parameters, path, query
 from ._entry import QueueEntry, Stage
 from ._lease import ENDED_BY_CLIENT, ReleaseRequest
 from ._request import LockRequest
-from ._session import Session
+from ._session import FORKED, Session
 from .errors import Error, InvalidArgument, Loss, Lost, Rejected, is_uncertain
-
-
-_FORKED = Loss("session-ended", "the lock belongs to the parent process")
+from .metrics import report
 
 
 @dataclass(frozen=True)
@@ -82,8 +80,8 @@ class Hold:
         return Lost(self.loss() or loss, self.entry.lock, self.grant.token)
 
     def _check(self) -> Union[Loss, float]:
-        if not _engine.is_current(self.session.engine):
-            return _FORKED
+        if self.session.is_of_parent:
+            return FORKED
         now = _clock.now()
         limit = self.entry.limits.check(now)
         if isinstance(limit, Loss):
@@ -148,9 +146,9 @@ class HeldLocks:
         """Releases all locks. If the outcome is uncertain, the release continues in the background."""
         if self.is_over:
             return
-        if not _engine.is_current(self.session.engine):
+        if self.session.is_of_parent:
             self.is_over = True
-            raise Lost(_FORKED, self.holds[0].entry.lock, self.holds[0].grant.token)
+            raise Lost(FORKED, self.holds[0].entry.lock, self.holds[0].grant.token)
         self.is_over = True
         lost = self.loss()
         entries = [hold.entry for hold in self.holds]
@@ -177,7 +175,7 @@ class HeldLocks:
         if lost:
             raise lost
         for lock in self.holds:
-            self.session.metrics.released(lock.entry.lock, _clock.now() - self._since)
+            report(self.session.metrics.released, lock.entry.lock, _clock.now() - self._since)
 
     def _is_kept_by_the_cluster(self) -> bool:
         """Whether the cluster may keep a lost lock, of which no release is on its way."""

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import string
 from collections import deque
 from dataclasses import dataclass
-from typing import Deque, Dict, Mapping, Optional, Tuple
+from typing import Awaitable, Callable, Deque, Dict, List, Mapping, Optional, Tuple
 
 from ._calls import Response
 from ._within import within
@@ -19,7 +20,10 @@ _CONNECT_TIMEOUT = 1.0
 _IDLE_MAX = 60.0
 _IDLE_CONNECTIONS = 64
 _BODY_MAX = 16 * 1024 * 1024
+_READ = 64 * 1024
 _HEADERS_MAX = 128
+#: The pause before the next address of a name is tried, too: the first one may drop packets.
+_NEXT_ADDRESS_AFTER = 0.25
 _USER_AGENT = "holdfast-python/0.1"
 
 _Connection = Tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -39,34 +43,49 @@ class Stream:
 
     def __init__(self, head: Response, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.head = head
+        self._codings = _tokens(head.headers, "transfer-encoding")
+        self._length = _content_length(head.headers)
         self._reader = reader
         self._writer = writer
 
     async def part(self) -> bytes:
         """The next part of a chunked body; empty at the end."""
-        size = int((await self._reader.readline()).split(b";")[0].strip() or b"0", 16)
+        size = _chunk_size(await _line(self._reader))
         if size > _BODY_MAX:
             raise OSError("the answer is too large")
+        if size == 0:
+            await _read_headers(self._reader)
+            return b""
         part = await self._reader.readexactly(size)
-        await self._reader.readline()
+        if await _line(self._reader):
+            raise ValueError("a chunk is longer than its size")
         return part
 
     async def body(self) -> bytes:
-        """The whole body."""
-        headers = self.head.headers
-        if self.head.status in (204, 304):
+        """The whole body, whose end is that of RFC 9112."""
+        if self._has_no_body:
             return b""
-        if "chunked" in headers.get("transfer-encoding", ""):
-            body = b""
-            while part := await self.part():
-                body += part
-                if len(body) > _BODY_MAX:
-                    raise OSError("the answer is too large")
-            return body
-        length = int(headers.get("content-length", "0"))
-        if not 0 <= length <= _BODY_MAX:
+        if self._codings[-1:] == ["chunked"]:
+            return await _joined(self.part)
+        if self._codings or self._length is None:
+            return await _joined(lambda: self._reader.read(_READ))
+        if self._length > _BODY_MAX:
             raise OSError("the answer is too large")
-        return await self._reader.readexactly(length)
+        return await self._reader.readexactly(self._length)
+
+    @property
+    def persists(self) -> bool:
+        """Whether the node keeps the connection open after the body.
+
+        A body with both lengths may hide another answer, so the connection ends with it.
+        """
+        is_chunked = self._codings[-1:] == ["chunked"] and self._length is None
+        ends_before = self._has_no_body or is_chunked or (not self._codings and self._length is not None)
+        return ends_before and "close" not in _tokens(self.head.headers, "connection")
+
+    @property
+    def _has_no_body(self) -> bool:
+        return self.head.status in (204, 304)
 
     def close(self) -> None:
         self._writer.close()
@@ -115,7 +134,7 @@ class Node:
             # An unread answer makes its connection useless.
             stream.close()
             raise
-        self._keep(stream, response)
+        self._keep(stream)
         return response
 
     async def open(
@@ -144,23 +163,25 @@ class Node:
         while self._idle:
             idle = self._idle.pop()
             reader, writer = idle.connection
-            if now - idle.since < _IDLE_MAX and not reader.at_eof() and not writer.is_closing():
+            is_open = not reader.at_eof() and not writer.is_closing()
+            if is_open and now - idle.since < _IDLE_MAX and not _has_unread(reader):
                 return idle.connection
             writer.close()
         host, port = self._address
         name = host if self._tls else None
         try:
-            connecting = asyncio.open_connection(host, port, ssl=self._tls, server_hostname=name)
+            connecting = asyncio.open_connection(
+                host, port, ssl=self._tls, server_hostname=name, happy_eyeballs_delay=_NEXT_ADDRESS_AFTER
+            )
             return await within(_CONNECT_TIMEOUT, connecting, lambda made: made[1].close())
         except asyncio.TimeoutError:
             raise SendError("cannot connect: no answer in time", False) from None
         except (OSError, ValueError) as error:
             raise SendError(f"cannot connect: {_reason(error)}", False) from None
 
-    def _keep(self, stream: Stream, response: Response) -> None:
+    def _keep(self, stream: Stream) -> None:
         reader, writer = stream.connection
-        is_last = response.headers.get("connection", "").lower() == "close" or reader.at_eof()
-        if is_last or len(self._idle) >= _IDLE_CONNECTIONS:
+        if not stream.persists or reader.at_eof() or len(self._idle) >= _IDLE_CONNECTIONS:
             return writer.close()
         self._idle.append(_Idle((reader, writer), asyncio.get_running_loop().time()))
 
@@ -175,31 +196,88 @@ class Node:
         return head.encode("latin-1") + b"\r\n\r\n"
 
 
+def _has_unread(reader: asyncio.StreamReader) -> bool:
+    """Whether bytes have arrived after an answer, such as the answer to another process that shares the connection.
+
+    The reader has no public method for this.
+    """
+    return bool(getattr(reader, "_buffer", b""))
+
+
+async def _line(reader: asyncio.StreamReader) -> str:
+    """The next line without its end."""
+    line = await reader.readline()
+    if not line.endswith(b"\n"):
+        raise EOFError("the node closed the connection")
+    return line.rstrip(b"\r\n").decode("latin-1")
+
+
 async def _read_head(reader: asyncio.StreamReader) -> Response:
     while True:
-        line = await reader.readline()
-        if not line.endswith(b"\n"):
-            raise EOFError("the node closed the connection")
-        version, _, rest = line.decode("latin-1").partition(" ")
+        version, _, rest = (await _line(reader)).partition(" ")
         if not version.startswith("HTTP/1."):
             raise ValueError("the answer is no HTTP")
-        status = int(rest[:3])
+        status = _digits(rest[:3])
+        if status < 100:
+            raise ValueError("the answer has a status that HTTP does not have")
         headers = await _read_headers(reader)
+        if version != "HTTP/1.1":
+            # Before this version, an answer is the last one of its connection.
+            headers["connection"] = "close"
         if status >= 200:
             return Response(status, headers)
 
 
 async def _read_headers(reader: asyncio.StreamReader) -> Dict[str, str]:
+    """Headers, or the lines after the last chunk. A repeated header is a list."""
     headers: Dict[str, str] = {}
-    for _ in range(_HEADERS_MAX):
-        line = await reader.readline()
-        if line in (b"\r\n", b"\n"):
+    for _ in range(_HEADERS_MAX + 1):
+        line = await _line(reader)
+        if not line:
             return headers
-        if not line.endswith(b"\n"):
-            raise EOFError("the node closed the connection")
-        name, _, value = line.decode("latin-1").partition(":")
-        headers[name.strip().lower()] = value.strip()
+        name, mark, value = line.partition(":")
+        if not mark:
+            raise ValueError("the answer has a header without a colon")
+        name, value = name.strip().lower(), value.strip()
+        headers[name] = f"{headers[name]}, {value}" if name in headers else value
     raise ValueError("the answer has too many headers")
+
+
+async def _joined(part: Callable[[], Awaitable[bytes]]) -> bytes:
+    """All parts of a body."""
+    body = bytearray()
+    while received := await part():
+        body += received
+        if len(body) > _BODY_MAX:
+            raise OSError("the answer is too large")
+    return bytes(body)
+
+
+def _tokens(headers: Mapping[str, str], name: str) -> List[str]:
+    return [token.strip().lower() for token in headers.get(name, "").split(",") if token.strip()]
+
+
+def _content_length(headers: Mapping[str, str]) -> Optional[int]:
+    if "content-length" not in headers:
+        return None
+    lengths = {length.strip() for length in headers["content-length"].split(",")}
+    if len(lengths) > 1:
+        raise ValueError("the answer has two lengths")
+    return _digits(lengths.pop())
+
+
+def _chunk_size(line: str) -> int:
+    text = line.partition(";")[0].rstrip()
+    if not text or set(text) - set(string.hexdigits):
+        raise ValueError("the answer has a malformed size of a chunk")
+    return int(text, 16)
+
+
+def _digits(text: str) -> int:
+    """A number of digits alone: `int` accepts signs, spaces and `_`, too."""
+    if not (text.isascii() and text.isdigit()):
+        raise ValueError("the answer has a malformed number")
+    return int(text)
 
 
 def _reason(error: BaseException) -> str:

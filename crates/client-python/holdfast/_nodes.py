@@ -176,11 +176,15 @@ class Nodes:
         if last_event is not None:
             headers["last-event-id"] = str(last_event)
         http = self._http[node]
+        silence = asyncio.ensure_future(self.silence(node))
         try:
-            stream = await within(timeout, http.open("GET", target, headers, b""), _http.Stream.close)
+            stream = await within(timeout, http.open("GET", target, headers, b""), _http.Stream.close, silence)
         except (_http.SendError, asyncio.TimeoutError) as error:
-            self.rest(node)
-            return NotDone(f"{http.base}: {error or 'no answer in time'}")
+            if not silence.done():
+                self.rest(node)
+            return NotDone(f"{http.base}: {str(error) or 'no answer in time'}")
+        finally:
+            silence.cancel()
         if stream.head.status == 200:
             self._received(node, Call("GET", target), stream.head)
             self.prefer(node)

@@ -12,15 +12,17 @@ import secrets
 import threading
 import time
 
-#: Tokens and attempts are below 2^53.
-_MAX = 2**53 - 1
+from .errors import InvalidArgument
+
+#: The largest number of an attempt or a request that the cluster accepts.
+_MAX = 2**63 - 1
 #: Not seeded from the interpreter's generator, which the program may seed.
 _random = random.SystemRandom()
 
 
 def next_number(newest: int, after: int, micros: int) -> int:
     """The number that follows every number of this process (`newest`) and of the cluster (`after`)."""
-    return min(max(micros, after + 1, newest + 1), _MAX)
+    return max(micros, after + 1, newest + 1)
 
 
 class Numbers:
@@ -31,9 +33,13 @@ class Numbers:
         self._lock = threading.Lock()
 
     def after(self, number: int = 0) -> int:
+        """The next number. A number that is not larger would be rejected, and its call repeated, without end."""
         with self._lock:
-            self._newest = next_number(self._newest, number, time.time_ns() // 1000)
-            return self._newest
+            following = next_number(self._newest, number, time.time_ns() // 1000)
+            if following > _MAX:
+                raise InvalidArgument("another call has used the largest number: use a session with another name")
+            self._newest = following
+            return following
 
 
 numbers = Numbers()

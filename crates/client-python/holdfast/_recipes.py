@@ -10,7 +10,7 @@ from ._calls import Call, Copies, Parameters, get, millis, path, query
 from ._core import Core
 from ._hold import Hold
 from ._numbers import numbers, random_name
-from ._session import Session
+from ._session import FORKED, Session
 from .errors import Busy, Error, Loss, Lost, Rejected, is_hold_gone, is_uncertain, newest_attempt, newest_request
 
 
@@ -47,11 +47,13 @@ async def count_down(core: Core, name: str, key: str) -> int:
 async def wait_for_latch(core: Core, name: str, wait: float) -> None:
     loop = asyncio.get_running_loop()
     until = loop.time() + wait
+
+    def call(left: float) -> Call:
+        return get(path("latches", name) + query({"wait": millis(left)}), left)
+
     while True:
         try:
-            await core.calls.repeat_until(
-                until, lambda: True, lambda left: get(path("latches", name) + query({"wait": millis(left)}), left)
-            )
+            await core.unless_closing(core.calls.repeat_until(until, lambda: True, call))
             return
         except Busy:
             if loop.time() >= until:
@@ -111,8 +113,11 @@ class Arrival:
 
     async def leave(self, wait: float) -> None:
         """Leaves a double barrier, and waits until all parties have left."""
+        if self._session.is_of_parent:
+            raise Lost(FORKED)
         loop = asyncio.get_running_loop()
         until = loop.time() + wait
+
         def call(left: float) -> Call:
             parameters: Parameters = {**self._party, "generation": self.round.generation, "wait": millis(left) if left else None}
             return Call("DELETE", self._path + query(parameters), wait=left, copies=Copies.HARMLESS)
@@ -210,9 +215,8 @@ async def lock_state(core: Core, lock: str) -> Dict[str, Any]:
 
 async def force_release(core: Core, lock: str, reason: str, token: Optional[int]) -> int:
     """Returns the number of holds that ended. With a token, a late copy of the call affects no later holder."""
-    copies = Copies.REPEATABLE if token is None else Copies.HARMLESS
     target = path("force-releases", lock) + query({"reason": reason, "token": token})
-    body = await core.json(Call("POST", target, copies=copies))
+    body = await core.json(Call("POST", target, copies=_copies_for(token)))
     return int(body["ended"])
 
 
@@ -249,6 +253,11 @@ async def request_release(
         "revoke": True if revoke else None,
         "token": token,
     }
-    copies = Copies.REPEATABLE if token is None else Copies.HARMLESS
-    body = await core.json(Call("POST", path("release-requests", lock) + query(parameters), copies=copies))
+    target = path("release-requests", lock) + query(parameters)
+    body = await core.json(Call("POST", target, copies=_copies_for(token)))
     return int(body["asked"])
+
+
+def _copies_for(token: Optional[int]) -> Copies:
+    """Without a token, a repeated call would affect a holder that came after the first one."""
+    return Copies.NEVER if token is None else Copies.HARMLESS

@@ -20,6 +20,7 @@ from ._retry import Delivery
 from ._session import Session, log
 from ._within import within
 from .errors import Error, Loss, Lost
+from .metrics import report
 
 #: Timers stand still while the machine is suspended, so the client compares the deadlines with the clock this often.
 _CLOCK_CHECK = 0.5
@@ -97,7 +98,7 @@ async def _renew(session: Session, poll: SessionPoll) -> None:
     if delivery.error and not isinstance(delivery.error, Lost):
         log.debug("renewal of session %s failed: %s", session.name, delivery.error)
         session.renewal_failed(delivery.error)
-        session.metrics.renewed(session.name, False)
+        report(session.metrics.renewed, session.name, False)
     elif (body := _acknowledged(session, delivery)) is not None:
         await poll.reconcile(known, body.get("holds", []), session.lease.held)
 
@@ -113,7 +114,7 @@ def _acknowledged(session: Session, delivery: Delivery) -> Optional[Dict[str, An
     except Error as error:
         session.renewal_failed(error)
         return None
-    session.metrics.renewed(session.name, True)
+    report(session.metrics.renewed, session.name, True)
     return body
 
 
@@ -145,7 +146,7 @@ def _report(session: Session, entry: QueueEntry, loss: Loss) -> None:
     entry.is_reported = True
     level = logging.DEBUG if session.is_closed else logging.WARNING
     log.log(level, 'lock "%s" of session %s is lost: %s', entry.lock, session.name, loss)
-    session.metrics.lost(entry.lock, loss.cause)
+    report(session.metrics.lost, entry.lock, loss.cause)
     if entry.on_lost:
         entry.on_lost()
     if loss.cause in ENDED_BY_CLIENT and entry.stage is not Stage.LEAVING:

@@ -143,7 +143,8 @@ class _Rounds:
     def _may_start(self) -> bool:
         has_time = not self._is_started or _now() < self._budget.start_until
         may_copy = not self._in_flight or self._route is Route.COPIED
-        return has_time and may_copy and bool(self._untried)
+        may_repeat = not self._lost_answer or self._call.copies is not Copies.NEVER
+        return has_time and may_copy and may_repeat and bool(self._untried)
 
     def _start(self) -> None:
         """Sends the request to the next node."""

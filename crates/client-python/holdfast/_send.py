@@ -13,7 +13,7 @@ from ._calls import Call, Copies, Parameters, Response, WAIT_MAX, millis, path, 
 from ._nodes import Nodes
 from ._numbers import numbers
 from ._retry import Budget, Delivery, Route
-from .errors import Error, OutcomeUnknown, is_uncertain, newest_request
+from .errors import Error, Lost, OutcomeUnknown, is_uncertain, newest_request
 
 #: The minimum time that one node gets for a call, and the maximum for a call that does not wait.
 _PER_NODE_MIN = 0.1
@@ -136,6 +136,18 @@ def settled(error: Error, in_doubt: bool) -> Error:
     return error
 
 
+def answer_of_numbered(delivery: Delivery) -> Response:
+    """The answer to a call with a request number, or raises its error.
+
+    The session may have ended after it executed a copy whose answer was lost.
+    """
+    if isinstance(delivery.error, Lost) and delivery.in_doubt:
+        raise OutcomeUnknown(f"{delivery.error}, and the first answer was lost, so read the state")
+    if delivery.error:
+        raise settled(delivery.error, delivery.in_doubt)
+    return delivery.checked()
+
+
 class NumberedCalls:
     """The calls of one session that the cluster executes once.
 
@@ -173,11 +185,3 @@ class NumberedCalls:
             while self._started and self._started[0]["over"]:
                 self._started.popleft()
             self._room.set()
-
-
-async def send_numbered(calls: Calls, call: Call) -> Response:
-    """Sends a call with its number; a lost answer of an earlier copy makes an unknown outcome."""
-    delivery = await calls.deliver(call)
-    if delivery.error:
-        raise settled(delivery.error, delivery.in_doubt)
-    return delivery.checked()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from typing import Any, Awaitable, Callable, Coroutine, Iterator, Mapping, Optional, Sequence, Set, TypeVar
+from typing import Any, Awaitable, Callable, Coroutine, Iterator, Mapping, Optional, Sequence, TypeVar
 
 from . import _clock, _engine
 from ._calls import Call, Response
@@ -19,9 +19,9 @@ from ._lease import Acknowledged, Lease
 from ._numbers import jitter, numbers
 from ._request import SessionId
 from ._retry import Delivery
-from ._send import Calls, NumberedCalls, send_numbered
+from ._send import Calls, NumberedCalls, answer_of_numbered
 from .errors import Error, Loss, Lost, is_uncertain, newest_attempt
-from ._within import within
+from ._within import unless_lost, within
 from .metrics import Metrics
 
 log = logging.getLogger("holdfast")
@@ -29,6 +29,8 @@ log = logging.getLogger("holdfast")
 T = TypeVar("T")
 
 _IDLE_AFTER = 0.5
+#: The loss in a forked child, which must not use the connections of its parent.
+FORKED = Loss("session-ended", "the session belongs to the parent process")
 
 
 class Session:
@@ -77,6 +79,11 @@ class Session:
             delivery = await calls.open_session(name, numbers.after(newest), ttl, labels)
         return cls(calls, name, is_own, delivery.checked().json(), delivery.sent, metrics)
 
+    @property
+    def is_of_parent(self) -> bool:
+        """Whether this process is a forked child of the one that opened the session."""
+        return not _engine.is_current(self.engine)
+
     def loss(self, now: Optional[float] = None) -> Optional[Loss]:
         """The loss; `None` while the session certainly lives."""
         return self.lease.loss(_clock.now() if now is None else now)
@@ -89,11 +96,11 @@ class Session:
 
     async def send_numbered(self, call: Callable[[int], Call]) -> Response:
         """Sends a call that the cluster executes once. Ends the session if the cluster has ended it."""
-        try:
-            return await self.numbered_calls.send(lambda request: send_numbered(self.calls, call(request)))
-        except Lost as lost:
-            self.end(lost.loss)
-            raise
+
+        async def send(request: int) -> Response:
+            return answer_of_numbered(await self.deliver(call(request)))
+
+        return await self.numbered_calls.send(send)
 
     async def deliver(self, call: Call, is_granted_elsewhere: bool = False) -> Delivery:
         """Delivers an acquire or a change. Ends the session if the cluster has ended it."""
@@ -168,15 +175,7 @@ class Session:
 
     async def unless_ending(self, work: Awaitable[T]) -> T:
         """The result of a waiting call. Raises the loss if the wait must end."""
-        task = asyncio.ensure_future(work)
-        try:
-            waits: Set["asyncio.Future[Any]"] = {task, self.ending}
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-            if not task.done():
-                raise Lost(self.ending.result())
-            return task.result()
-        finally:
-            task.cancel()
+        return await unless_lost(self.ending, work)
 
     def use(self) -> None:
         self.users += 1

@@ -14,7 +14,7 @@ from ._groups import MembershipRecord
 from ._hold import HeldLocks
 from ._recipes import Arrival, Tripped
 from ._request import LockRequest
-from ._session import Session, log
+from ._session import FORKED, Session, log
 from ._tree import Change, Gap, Leader
 from .errors import Error, Lost
 
@@ -185,7 +185,7 @@ class OpenSession:
 
     def ensure(self) -> None:
         """Raises `Lost` unless the session certainly lives."""
-        if loss := self._session.loss():
+        if loss := FORKED if self._session.is_of_parent else self._session.loss():
             raise Lost(loss)
 
     def close(self) -> None:

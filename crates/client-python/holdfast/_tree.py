@@ -19,6 +19,7 @@ from .errors import Error, InvalidArgument, Rejected, Unavailable, UnexpectedRes
 #: A stream without bytes for this long is dead, because nodes write a comment at least every fifteen seconds.
 _SILENCE_MAX = 45.0
 _HEAD_TIMEOUT = 6.0
+_EVENT_MAX = 64 * 1024
 #: The time of one long poll.
 _POLL = 30.0
 
@@ -125,7 +126,7 @@ class Watch:
     async def start(self, core: Core) -> int:
         """The revision from which the watch begins."""
         if self._since is None:
-            body = await core.json(get("/v1/watch" + query({**self._selection, "wait": "0ms"})))
+            body = await core.unless_closing(core.json(get("/v1/watch" + query({**self._selection, "wait": "0ms"}))))
             self._since = int(body["revision"])
         return self._since
 
@@ -134,7 +135,7 @@ class Watch:
         while not self._pending:
             parameters: Parameters = {**self._selection, "since": since, "wait": millis(_POLL)}
             try:
-                body = await core.json(get("/v1/watch" + query(parameters), _POLL))
+                body = await core.unless_closing(core.json(get("/v1/watch" + query(parameters), _POLL)))
             except Rejected as error:
                 if error.code != codes.REVISION_COMPACTED or error.problem is None:
                     raise
@@ -151,7 +152,7 @@ class Watch:
 
 
 class Observer:
-    """The changes of the leader of one election, as server-sent events. Bounds: one stream."""
+    """The changes of the leader of one election, as server-sent events. Bounds: one stream, one event of `_EVENT_MAX` bytes."""
 
     def __init__(self, election: str) -> None:
         self._path = path("elections", election)
@@ -187,22 +188,25 @@ class Observer:
 
     async def _read(self, core: Core) -> Union[Leader, Gap, None]:
         try:
-            while True:
-                if self._stream is None:
-                    await self._open(core)
-                fields = await self._event(core)
-                if fields is None or fields.get("event") == "reconnect":
-                    self._leave_node(core)
-                    continue
-                if fields.get("id", "").isdigit():
-                    self._last = int(fields["id"])
-                body = json.loads(fields.get("data") or "{}")
-                if fields.get("event") in ("leader", "vacant", "gap"):
-                    self._short_streams = 0
-                    return _change_of(fields["event"], body)
+            return await core.unless_closing(self._next_change(core))
         except Exception:
             self._leave_node(core)
             raise
+
+    async def _next_change(self, core: Core) -> Union[Leader, Gap, None]:
+        while True:
+            if self._stream is None:
+                await self._open(core)
+            fields = await self._event(core)
+            if fields is None or fields.get("event") == "reconnect":
+                self._leave_node(core)
+                continue
+            if fields.get("id", "").isdigit():
+                self._last = int(fields["id"])
+            body = json.loads(fields.get("data") or "{}")
+            if fields.get("event") in ("leader", "vacant", "gap"):
+                self._short_streams = 0
+                return _change_of(fields["event"], body)
 
     def put_back(self, change: Union[Leader, Gap, None]) -> None:
         """For a caller that is gone."""
@@ -258,10 +262,12 @@ class Observer:
             await asyncio.sleep(0.2)
 
     async def _event(self, core: Core) -> Optional[Dict[str, str]]:
-        """The fields of the next event; `None` if the stream ended, or if its node stopped answering."""
+        """The fields of the next event; `None` if the stream ended, its event is too long or its node stopped answering."""
         assert self._stream is not None and self._node is not None
         while True:
             block, mark, rest = self._text.partition(b"\n\n")
+            if len(block) > _EVENT_MAX:
+                return None
             if mark:
                 self._text = rest
                 fields = _fields(block.decode("utf-8", "replace"))

@@ -139,7 +139,7 @@ class Unavailable(Error):
 
 
 class OutcomeUnknown(Error):
-    """The call may have taken effect. Repeat it, or read the state. An acquire cleans up by itself."""
+    """The call may have taken effect. Read the state before you repeat it. An acquire cleans up by itself."""
 
     _retryable = True
 

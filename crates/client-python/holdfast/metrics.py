@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import logging
+from typing import Any, Callable
+
+log = logging.getLogger("holdfast")
+
 
 class Metrics:
     """Override the methods that you need. They run on the thread of the client, so they must return at once."""
@@ -20,3 +25,11 @@ class Metrics:
 
     def renewed(self, session: str, acknowledged: bool) -> None:
         """A renewal was acknowledged, or failed."""
+
+
+def report(measure: Callable[..., None], *values: Any) -> None:
+    """Calls a method of the program. An error in it must not end the call that it measures, or lose a granted lock."""
+    try:
+        measure(*values)
+    except Exception:
+        log.exception("the metrics of the program failed")

@@ -14,10 +14,11 @@ from holdfast._engine import Engine
 from holdfast._events import SessionPoll
 from holdfast._hold import HeldLocks, release_permits
 from holdfast._lease import HoldLimits, deadline
+from holdfast._numbers import numbers
 from holdfast._renewal import _poll
 from holdfast._request import LockRequest
 from holdfast._sync_recipes import DoubleBarrier
-from holdfast.errors import Busy, Loss, Lost
+from holdfast.errors import Busy, InvalidArgument, Loss, Lost
 
 
 class TestEndOfAHold:
@@ -303,6 +304,46 @@ class TestLateRelease:
         vars(barrier).update(_client=Caller(), _arrival=object())
         barrier.leave(1)
         assert releases == [True]
+
+
+class TestNumbers:
+    """The attempts and request numbers of other programs, of which the newest is in an answer."""
+
+    @pytest.fixture(autouse=True)
+    def own_numbers(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        # The numbers of other tests stay near the clock.
+        monkeypatch.setattr(numbers, "_newest", 0)
+
+    def _over(self, newest: int) -> Answer:
+        return 409, {"code": "attempt-over", "title": "over", "newest_attempt": newest}
+
+    def test_a_number_follows_one_in_nanoseconds(self) -> None:
+        newest = 1_764_000_000_000_000_000
+
+        async def run() -> Tuple[List[int], List[int]]:
+            def answer(call: Call) -> Answer:
+                if "/counters/" in call.target:
+                    return 200, {"value": 1, "version": 1}
+                is_first = len(fake.calls.targets("PUT", "/v1/sessions/")) == 1
+                return self._over(newest) if is_first else opened(call)
+
+            fake = Fake(answer)
+            for _ in range(2):
+                await _recipes.change_counter(fake.core, "c", "POST", {"add": 1})
+            opens, adds = fake.calls.targets("PUT", "/v1/sessions/"), fake.calls.targets("POST", "/counters/")
+            return [int(target.split("attempt=")[1]) for target in opens], [int(target.split("request=")[1]) for target in adds]
+
+        (_, second), (add, other) = on_engine(run)
+        assert newest < second < add < other
+
+    def test_an_acquire_does_not_repeat_without_end(self) -> None:
+        async def run() -> int:
+            fake = Fake(lambda call: self._over(2**63 - 1) if "/locks/" in call.target else opened(call))
+            with pytest.raises(InvalidArgument, match="another name"):
+                await fake.core.acquire(request())
+            return len(fake.calls.targets("PUT", "/locks/"))
+
+        assert on_engine(run) == 1
 
 
 class TestTransfer:

@@ -13,7 +13,7 @@ from holdfast._clock import LargerProgress
 from holdfast._guard import fencing_header
 from holdfast._lease import Acknowledged, HoldLimits, Lease, ReleaseRequest, deadline, next_renewal, retry_pause
 from holdfast._nodes import NodeState, order, order_of_idle
-from holdfast._numbers import next_number
+from holdfast._numbers import Numbers, next_number
 from holdfast._request import LockRequest, SessionId
 from holdfast._token import AccessToken, token_in
 from holdfast._within import within
@@ -81,7 +81,13 @@ class TestNumbers:
         assert next_number(newest=0, after=0, micros=50) == 50
         assert next_number(newest=70, after=0, micros=50) == 71
         assert next_number(newest=70, after=90, micros=50) == 91
-        assert next_number(newest=2**53, after=0, micros=0) == 2**53 - 1
+        assert next_number(newest=0, after=1_764_000_000_000_000_000, micros=1) == 1_764_000_000_000_000_001
+
+    def test_the_largest_number_has_none_after_it(self) -> None:
+        numbers = Numbers()
+        assert numbers.after(2**63 - 2) == 2**63 - 1
+        with pytest.raises(InvalidArgument, match="another name"):
+            numbers.after()
 
     def test_the_clock_follows_the_larger_progress_of_two(self) -> None:
         readings = [0.0, 100.0]
@@ -195,6 +201,12 @@ class TestWords:
         for text in ("db1", "ftp://db1:1", "::1:7400", "db1:99999", "a b:1", "db1:7400/x", ":7400"):
             with pytest.raises(InvalidArgument):
                 base_url(text, "http")
+
+    @pytest.mark.parametrize("address", ["http://me:se@cret@db1:7400", "ftp://me:secret@db1:1", "me:secret@db1:1"])
+    def test_the_error_of_an_address_has_no_password(self, address: str) -> None:
+        with pytest.raises(InvalidArgument, match="db1") as error:
+            base_url(address, "http")
+        assert "cret" not in str(error.value)
 
     def test_options_are_checked_before_anything_is_sent(self) -> None:
         for options in ({"wait": -1}, {"mode": "write"}, {"permits": True}, {"ttl": 0.5}, {"wait": "10s"}):

@@ -136,12 +136,17 @@ class TestEnteredGuards:
         assert vars(entered)["_entered"] == []
 
 
+#: The head of a stream, and its event of a vacant election.
+HEAD = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
+VACANT = b"1e\r\nid: 7\nevent: vacant\ndata: {}\n\n\r\n"
+
+
 class Node:
     """A node whose streams of events a test writes."""
 
     def __init__(self, port: int, accepted: "asyncio.Queue[asyncio.StreamWriter]") -> None:
-        options = Options((("http", "127.0.0.1", port),), None, "t", None, {}, 10.0, None, None, Metrics())
-        self.core, self.accepted = Core(options), accepted
+        self.options = Options((("http", "127.0.0.1", port),), None, "t", None, {}, 10.0, None, None, Metrics())
+        self.core, self.accepted = Core(self.options), accepted
 
 
 @asynccontextmanager
@@ -185,3 +190,41 @@ class TestObserver:
                 return change, served.accepted.qsize()
 
         assert on_engine(run) == (Leader("s", 4, ""), 0)
+
+    def test_an_event_without_an_end_ends_its_stream(self) -> None:
+        async def run() -> Union[Leader, Gap, None]:
+            async with node() as served:
+                observer = Observer("e")
+                change = asyncio.ensure_future(observer.next(served.core))
+                endless = await served.accepted.get()
+                endless.write(HEAD + b"10001\r\n" + b"x" * 0x10001 + b"\r\n")
+                stream = await served.accepted.get()
+                stream.write(HEAD + VACANT)
+                try:
+                    return await change
+                finally:
+                    await observer.end(served.core)
+                    endless.close()
+                    stream.close()
+
+        assert on_engine(run) is None
+
+    def test_a_node_that_never_answers_delays_a_stream_little(self) -> None:
+        async def run() -> float:
+            loop = asyncio.get_running_loop()
+            async with node() as frozen, node() as good:
+                both = Options((*frozen.options.addresses, *good.options.addresses), None, "t", None, {}, 10.0, None, None, Metrics())
+                core, observer = Core(both), Observer("e")
+                core.calls.nodes.prefer(0)
+                began = loop.time()
+                change = asyncio.ensure_future(observer.next(core))
+                stream = await good.accepted.get()
+                stream.write(HEAD + VACANT)
+                assert await change is None
+                took = loop.time() - began
+                await observer.end(core)
+                stream.close()
+                assert frozen.accepted.qsize() > 0
+                return took
+
+        assert on_engine(run) < 3.0

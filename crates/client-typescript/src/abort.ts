@@ -68,3 +68,17 @@ export class LinkedAbort implements StopSignal {
     for (const unlink of this.#unlinks.splice(0)) unlink();
   }
 }
+
+/** Rejects with the reason of the signal if it is aborted before the end of the work, which continues. */
+export async function unlessAborted<T>(work: Promise<T>, signal: StopSignal | undefined): Promise<T> {
+  if (signal === undefined) return await work;
+  let abort = (): void => {};
+  const aborted = new Promise<never>((_, reject) => (abort = () => reject(signal.reason)));
+  if (signal.aborted) abort();
+  signal.addEventListener("abort", abort);
+  try {
+    return await Promise.race([work, aborted]);
+  } finally {
+    signal.removeEventListener("abort", abort);
+  }
+}

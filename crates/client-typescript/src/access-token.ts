@@ -1,6 +1,6 @@
 /** The access token that a client sends with every call. The text of the token is in no log and no error. */
 import { readFileSync } from "node:fs";
-import type { Connection } from "./connection.js";
+import type { ConnectionOptions } from "./connection.js";
 import { InvalidArgumentError } from "./errors.js";
 
 export class AccessToken {
@@ -8,7 +8,7 @@ export class AccessToken {
   #token: string | undefined;
 
   /** Reads the file, which must have a token. */
-  constructor({ accessToken, accessTokenFile }: Pick<Connection, "accessToken" | "accessTokenFile">) {
+  constructor({ accessToken, accessTokenFile }: Pick<ConnectionOptions, "accessToken" | "accessTokenFile">) {
     this.#file = accessTokenFile;
     if (accessToken !== undefined) {
       this.#token = tokenIn(accessToken);

@@ -46,7 +46,7 @@ export async function adopt(session: Session, request: LockRequest, token: numbe
 async function acquireUntil(sessions: Sessions, request: LockRequest, until: number): Promise<HeldLock[]> {
   for (let tries = 1; ; tries += 1) {
     request.signal?.throwIfAborted();
-    const session = await sessions.live(request.ttl);
+    const session = await sessions.live(request.ttl, request.signal);
     const attempt = new AcquireAttempt(session, request, until);
     try {
       return await session.track(attempt.run());

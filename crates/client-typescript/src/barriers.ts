@@ -108,7 +108,7 @@ interface BarrierPlace {
 
 async function arrive(sessions: Sessions, path: string, parties: number, options: WaitOptions): Promise<{ tripped: Tripped; place: BarrierPlace }> {
   const until = waitUntil(options.wait);
-  const session = await sessions.live(undefined);
+  const session = await sessions.live(undefined, options.signal);
   return await session.track(arriveIn(session, path, parties, until, options.signal));
 }
 

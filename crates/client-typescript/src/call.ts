@@ -9,8 +9,9 @@ import type { HoldfastError } from "./errors.js";
  *   a request number. Two nodes may have the call at the same time.
  * - `repeatable`: a repeated call changes nothing, but a late copy may undo the change of another caller. Another node
  *   gets the call only after a lost answer.
+ * - `never`: a second copy has another effect, so the call is not repeated after a lost answer.
  */
-export type Copies = "harmless" | "repeatable";
+export type Copies = "harmless" | "repeatable" | "never";
 
 export interface Call {
   readonly method: "GET" | "PUT" | "POST" | "DELETE";

@@ -157,7 +157,7 @@ export class Client {
 
   /** Watches the paths that begin with a text: `/cfg/` is everything below `/cfg`, and the lock NAME is `/locks/NAME`. */
   watch(prefix: string, options: { readonly since?: number | undefined } = {}): Watcher {
-    return new Watcher(this.#sessions.calls, { prefix }, options.since);
+    return new Watcher(this.#sessions, { prefix }, options.since);
   }
 
   /** Returns the holders of a lock, and the number of its waiters. */

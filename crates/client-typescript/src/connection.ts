@@ -60,7 +60,8 @@ function baseUrl(address: string, scheme: string): string {
     if (url.host === "" || url.pathname !== "/" || url.search !== "" || url.username !== "") throw new Error("more than host and port");
     return url.origin;
   } catch {
-    throw new InvalidArgumentError(`addresses: "${address}" is no address: use host:port`);
+    // The text before the last `@` may have a password.
+    throw new InvalidArgumentError(`addresses: "${address.slice(address.lastIndexOf("@") + 1)}" is no address: use host:port`);
   }
 }
 
@@ -69,6 +70,8 @@ function pem(given: string | undefined, what: string): string | undefined {
   try {
     return readFileSync(given, "utf8");
   } catch (error) {
-    throw new InvalidArgumentError(`${what}: ${String(error)}`);
+    // The message of the error has the text, which may be a key.
+    const code = String((error as NodeJS.ErrnoException).code);
+    throw new InvalidArgumentError(`${what}: cannot read the file (${code}): set the path of a PEM file, or its content`);
   }
 }

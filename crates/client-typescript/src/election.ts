@@ -1,8 +1,7 @@
 /** Elections: candidates with a value, of which one leads. The election NAME is the lock `elections/NAME`. */
 import { acquire } from "./acquire.js";
 import { grantBody, type LeaderBody } from "./bodies.js";
-import { get } from "./call.js";
-import { answerOf } from "./calls.js";
+import { get, type Delivery } from "./call.js";
 import { isRejectedWith, newestAttempt } from "./errors.js";
 import { Guard } from "./guard.js";
 import type { HeldLock } from "./held-lock.js";
@@ -43,7 +42,7 @@ export class Election {
 
   /** Observes the present leader and each change: `for await (const change of election.observe())`. */
   observe(): Observer {
-    return new Observer(this.#sessions.calls, namedPath("elections", this.name));
+    return new Observer(this.#sessions, namedPath("elections", this.name));
   }
 }
 
@@ -57,21 +56,22 @@ export class Leadership extends Guard {
     this.#leading = held;
   }
 
-  /** Replaces the published value under the same token. */
+  /** Replaces the published value under the same token. Throws a `LostError` if the cluster no longer has the hold. */
   async proclaim(value: string): Promise<void> {
     const { session, entry } = this.#leading;
-    const send = async (after: bigint): Promise<void> => {
+    const send = async (after: bigint): Promise<Delivery> => {
       const call = changeCall(entry.lock, session, entry.owner, entry.attempt, numberAfter(after), { value }, 0);
-      const { answer, sent } = answerOf(await session.deliverAt(call, "copied"));
-      const grant = grantBody(answer);
-      session.acknowledge({ countedFrom: sent + grant.waited_ms, held: grant.expires_in_ms ?? 0 });
+      return await session.deliverAt(call, "copied");
     };
     this.ensure();
-    await send(entry.attempt).catch(async (error: unknown) => {
-      const newest = newestAttempt(error);
-      if (newest === undefined || isRejectedWith(error, "not-holder")) throw error;
-      await send(newest);
-    });
+    let { result } = await send(entry.attempt);
+    const newest = "error" in result ? newestAttempt(result.error) : undefined;
+    // Another program of the session has a larger number.
+    if (newest !== undefined) ({ result } = await send(newest));
+    if ("error" in result) throw isRejectedWith(result.error, "not-holder", "attempt-over") ? this.#leading.gone() : result.error;
+    const grant = grantBody(result.answer);
+    if (grant.token !== this.token) throw this.#leading.gone();
+    session.acknowledge({ countedFrom: result.sent + grant.waited_ms, held: grant.expires_in_ms ?? 0 });
   }
 
   /** Ends the leadership. The next candidate leads in the same step. */

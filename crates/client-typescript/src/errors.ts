@@ -104,7 +104,7 @@ export class UnavailableError extends HoldfastError {
   }
 }
 
-/** The call may have taken effect. Repeat it; an acquire needs no repetition, because the client gives it up. */
+/** The call may have taken effect. Read the state before you repeat it. The client gives up an acquire by itself. */
 export class OutcomeUnknownError extends HoldfastError {
   override readonly name = "OutcomeUnknownError";
 

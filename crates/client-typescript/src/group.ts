@@ -4,6 +4,7 @@
  * A membership is the ephemeral znode `/groups/GROUP/SESSION`, so it ends with the session. A session is a member at most
  * once.
  */
+import type { StopSignal } from "./abort.js";
 import { header, json } from "./answer.js";
 import { answerOf, type Calls } from "./calls.js";
 import { get } from "./call.js";
@@ -44,7 +45,7 @@ export class Group {
 
   /** Iterates the members, then the members after each change. */
   watch(): GroupWatcher {
-    return new GroupWatcher(this.#sessions.calls, this.#directory);
+    return new GroupWatcher(this.#sessions, this.#directory);
   }
 }
 
@@ -144,26 +145,29 @@ interface TransactionBody {
   readonly results: readonly { readonly stat?: { readonly kind: string } }[];
 }
 
-/** The members now, then after each change. After an `UnavailableError`, another call of `next` continues. */
+/**
+ * The members now, then after each change. After an `UnavailableError`, another call of `next` continues. A `LostError` is the
+ * end of the client.
+ */
 export class GroupWatcher implements AsyncIterableIterator<GroupMembers> {
-  readonly #calls: Calls;
+  readonly #sessions: Sessions;
   readonly #directory: string;
   readonly #watcher: Watcher;
   #members: GroupMembers | undefined;
   #isOver = false;
 
   /** @internal */
-  constructor(calls: Calls, directory: string) {
-    this.#calls = calls;
+  constructor(sessions: Sessions, directory: string) {
+    this.#sessions = sessions;
     this.#directory = directory;
-    this.#watcher = new Watcher(calls, { prefix: `${directory}/` }, undefined);
+    this.#watcher = new Watcher(sessions, { prefix: `${directory}/` }, undefined);
   }
 
   async next(): Promise<IteratorResult<GroupMembers, undefined>> {
     let before = this.#members;
     if (before === undefined) {
       await this.#watcher.start();
-      this.#members = await membersOf(this.#calls, this.#directory);
+      this.#members = await this.#all();
       return this.#isOver ? { done: true, value: undefined } : { done: false, value: this.#members };
     }
     for (;;) {
@@ -189,14 +193,19 @@ export class GroupWatcher implements AsyncIterableIterator<GroupMembers> {
   }
 
   async #after(before: GroupMembers, change: TreeChange): Promise<GroupMembers> {
-    if (change.kind === "gap") return await membersOf(this.#calls, this.#directory);
+    if (change.kind === "gap") return await this.#all();
     const session = change.path.slice(this.#directory.length + 1);
     if (session.includes("/")) return before;
-    const value = change.kind === "deleted" ? undefined : await valueOf(this.#calls, change.path);
+    const read = (stop: StopSignal): Promise<string | undefined> => valueOf(this.#sessions.calls, change.path, stop);
+    const value = change.kind === "deleted" ? undefined : await this.#sessions.wait(read);
     const members = new Map(before);
     if (value === undefined) members.delete(session);
     else members.set(session, value);
     return members;
+  }
+
+  async #all(): Promise<GroupMembers> {
+    return await this.#sessions.wait((stop) => membersOf(this.#sessions.calls, this.#directory, stop));
   }
 }
 
@@ -204,10 +213,10 @@ function isEqual(a: GroupMembers, b: GroupMembers): boolean {
   return a.size === b.size && [...a].every(([session, value]) => b.get(session) === value);
 }
 
-async function membersOf(calls: Calls, directory: string): Promise<GroupMembers> {
+async function membersOf(calls: Calls, directory: string, stop?: StopSignal): Promise<GroupMembers> {
   const members = new Map<string, string>();
-  for (const session of await sessionsIn(calls, directory)) {
-    const value = await valueOf(calls, `${directory}/${session}`);
+  for (const session of await sessionsIn(calls, directory, stop)) {
+    const value = await valueOf(calls, `${directory}/${session}`, stop);
     // A listed member may have left.
     if (value !== undefined) members.set(session, value);
   }
@@ -220,11 +229,11 @@ interface ChildrenBody {
 }
 
 /** Lists the ephemeral children. Other children are directories of groups with longer names. */
-async function sessionsIn(calls: Calls, directory: string): Promise<string[]> {
+async function sessionsIn(calls: Calls, directory: string, stop?: StopSignal): Promise<string[]> {
   const sessions: string[] = [];
   for (let token: string | undefined; ; ) {
     const path = target(treePath(directory), { children: true, limit: PAGE, page_token: token });
-    const page: ChildrenBody | undefined = await unlessMissing(calls.json<ChildrenBody>(get(path)));
+    const page: ChildrenBody | undefined = await unlessMissing(calls.json<ChildrenBody>(get(path), stop));
     if (page === undefined) return sessions;
     sessions.push(...page.children.filter(({ kind }) => kind === "ephemeral").map(({ name }) => name));
     token = page.next_page_token;
@@ -233,8 +242,8 @@ async function sessionsIn(calls: Calls, directory: string): Promise<string[]> {
 }
 
 /** Reads the value of a member; undefined if the znode is no membership. */
-async function valueOf(calls: Calls, path: string): Promise<string | undefined> {
-  const answer = await unlessMissing(calls.answer(get(treePath(path))));
+async function valueOf(calls: Calls, path: string, stop?: StopSignal): Promise<string | undefined> {
+  const answer = await unlessMissing(calls.answer(get(treePath(path)), stop));
   return answer !== undefined && header(answer, "holdfast-kind") === "ephemeral" ? answer.body.toString("utf8") : undefined;
 }
 

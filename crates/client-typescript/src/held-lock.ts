@@ -52,6 +52,13 @@ export class HeldLock {
     if (lost !== undefined) throw lost;
   }
 
+  /** Marks the hold as lost, because the cluster no longer has it. Returns the first loss, which stays. */
+  gone(): LostError {
+    const cause = "released-elsewhere";
+    this.entry.lose({ cause }, this.session.lease, now());
+    return this.lost ?? new LostError({ cause }, this.lock, this.entry.token);
+  }
+
   /** Milliseconds until the deadline; 0 if the lock is lost. */
   get remaining(): number {
     if (this.lost !== undefined) return 0;

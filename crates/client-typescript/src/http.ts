@@ -1,8 +1,8 @@
 /**
  * One request to one node over kept connections, without a retry.
  *
- * Bounds: one request on a connection at a time; idle connections are closed by the agent when the node's `Keep-Alive`
- * time is over.
+ * Bounds: one request on a connection at a time; an answer of `BODY_MAX` bytes; an idle connection is closed after
+ * `IDLE_MAX`, or earlier if the header `Keep-Alive` of the node says so.
  */
 import * as http from "node:http";
 import * as https from "node:https";
@@ -14,6 +14,9 @@ import type { Connection } from "./connection.js";
 
 /** The maximum time to open a connection. */
 const CONNECT_TIMEOUT = 1_000;
+/** A node closes an idle connection after 70 s. Without this limit, Node ignores the time in the header `Keep-Alive`. */
+const IDLE_MAX = 60_000;
+const BODY_MAX = 64 * 1_024 * 1_024;
 const USER_AGENT = "holdfast-typescript/0.1";
 
 export interface HttpRequest {
@@ -47,7 +50,7 @@ export class HttpClient {
   constructor(connection: Connection) {
     this.accessToken = new AccessToken(connection);
     const { ca, certificate, key } = connection;
-    const kept = { keepAlive: true, maxFreeSockets: 64, scheduling: "lifo" as const };
+    const kept = { keepAlive: true, timeout: IDLE_MAX, maxFreeSockets: 64, scheduling: "lifo" as const };
     this.#plain = new http.Agent(kept);
     const trust = { ...(ca === undefined ? {} : { ca }), ...(certificate === undefined ? {} : { cert: certificate, key }) };
     this.#secure = new https.Agent({ ...kept, ...trust } as https.AgentOptions);
@@ -55,18 +58,18 @@ export class HttpClient {
 
   /** Sends a request, and reads the whole answer. Rejects with a `SendError`. */
   async send(request: HttpRequest): Promise<HttpAnswer> {
-    return await this.#start(request, (response, settle) => {
-      const chunks: Buffer[] = [];
-      response.on("data", (chunk: Buffer) => chunks.push(chunk));
-      response.on("end", () => {
-        settle({ status: response.statusCode ?? 0, headers: response.headers, body: Buffer.concat(chunks) });
-      });
-    });
+    return await this.#start<HttpAnswer>(request, readAll);
   }
 
-  /** Sends a request, and returns the answer as soon as its head has arrived. Rejects with a `SendError`. */
-  async open(request: HttpRequest): Promise<http.IncomingMessage> {
-    return await this.#start(request, (response, settle) => settle(response));
+  /**
+   * Sends a request, and returns a stream as soon as its head has arrived. Reads an unsuccessful answer whole. Rejects with
+   * a `SendError`.
+   */
+  async open(request: HttpRequest): Promise<http.IncomingMessage | HttpAnswer> {
+    return await this.#start<http.IncomingMessage | HttpAnswer>(request, (response, settle, fail) => {
+      if (response.statusCode === 200) settle(response);
+      else readAll(response, settle, fail);
+    });
   }
 
   /** Closes idle connections. */
@@ -77,7 +80,7 @@ export class HttpClient {
 
   #start<T>(
     request: HttpRequest,
-    onResponse: (response: http.IncomingMessage, settle: (value: T) => void) => void,
+    onResponse: (response: http.IncomingMessage, settle: (value: T) => void, fail: (reason: string) => void) => void,
   ): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       const { signal } = request;
@@ -108,10 +111,11 @@ export class HttpClient {
       outgoing.on("response", (response) => {
         response.on("error", (error) => fail(error.message));
         response.on("aborted", () => fail("the connection was closed during the answer"));
-        onResponse(response, (value) => {
+        const settle = (value: T): void => {
           end();
           resolve(value);
-        });
+        };
+        onResponse(response, settle, fail);
       });
       if (signal?.aborted) return abort();
       signal?.addEventListener("abort", abort);
@@ -130,4 +134,21 @@ export class HttpClient {
     if (url.startsWith("https:")) return https.request(url, { method, headers: all, agent: this.#secure });
     return http.request(url, { method, headers: all, agent: this.#plain });
   }
+}
+
+/** Reads the whole body. */
+function readAll(response: http.IncomingMessage, settle: (answer: HttpAnswer) => void, fail: (reason: string) => void): void {
+  const chunks: Buffer[] = [];
+  let length = 0;
+  response.on("data", (chunk: Buffer) => {
+    length += chunk.length;
+    if (length > BODY_MAX) return fail("the answer is too long");
+    chunks.push(chunk);
+  });
+  response.on("end", () => settle({ ...headOf(response), body: Buffer.concat(chunks) }));
+}
+
+/** Returns the status and the headers, without the body. */
+export function headOf(response: http.IncomingMessage): HttpAnswer {
+  return { status: response.statusCode ?? 0, headers: response.headers, body: Buffer.alloc(0) };
 }

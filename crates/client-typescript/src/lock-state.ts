@@ -1,6 +1,6 @@
 /** Calls about a lock that need no guard. */
 import { lockBody } from "./bodies.js";
-import { get } from "./call.js";
+import { get, type Copies } from "./call.js";
 import type { Calls } from "./calls.js";
 import { apiDuration, toMillisIfSet, type Duration } from "./duration.js";
 import { toHolder, type Holder } from "./errors.js";
@@ -31,7 +31,6 @@ export async function lockState(calls: Calls, lock: string): Promise<LockState> 
   return { lock: body.lock, holders: holders.map(toHolder), holdersTotal: holders_total, waiters, revision };
 }
 
-/** With a token the call affects no later holder, so its copies are harmless. */
 export async function forceRelease(calls: Calls, lock: string, reason: string, token: number | undefined): Promise<number> {
   const path = target(namedPath("force-releases", lock), { reason, token });
   return (await calls.json<{ ended: number }>({ method: "POST", target: path, copies: copiesOf(token) })).ended;
@@ -45,6 +44,7 @@ export async function requestRelease(calls: Calls, lock: string, options: Releas
   return (await calls.json<{ asked: number }>({ method: "POST", target: path, copies: copiesOf(token) })).asked;
 }
 
-function copiesOf(token: number | undefined): "harmless" | "repeatable" {
-  return token === undefined ? "repeatable" : "harmless";
+/** Without a token, a repeated call would affect a holder that came after the first one. */
+function copiesOf(token: number | undefined): Copies {
+  return token === undefined ? "never" : "harmless";
 }

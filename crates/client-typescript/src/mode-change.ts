@@ -76,7 +76,7 @@ export class ModeChange {
       if ("answer" in result) return this.#completed(this.#fallback, grantBody(result.answer), result.sent);
       if (isUncertain(result.error) || result.error instanceof UnexpectedResponseError) continue;
       if (this.#mayRepeat(result.error, false)) continue;
-      throw this.#gone();
+      throw this.#held.gone();
     }
   }
 
@@ -118,7 +118,7 @@ export class ModeChange {
       this.#isRenumbered = true;
       return true;
     }
-    if (isRejectedWith(error, "not-holder", "attempt-over")) throw this.#gone();
+    if (isRejectedWith(error, "not-holder", "attempt-over")) throw this.#held.gone();
     return !isOver && (isUncertain(error) || error instanceof BusyError);
   }
 
@@ -138,11 +138,5 @@ export class ModeChange {
   #unchanged(): void {
     const { entry } = this.#held;
     if (entry.stage === "converting") entry.stage = "held";
-  }
-
-  #gone(): LostError {
-    const { session, entry } = this.#held;
-    entry.lose({ cause: "released-elsewhere" }, session.lease, now());
-    return this.#held.lost ?? new LostError({ cause: "released-elsewhere" }, entry.lock, entry.token);
   }
 }

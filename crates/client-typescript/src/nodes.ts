@@ -12,7 +12,7 @@ import { classify, header, isUnauthenticated, numberHeader, type HttpAnswer, typ
 import type { Budget, Call, Delivery, Route } from "./call.js";
 import { monotonic } from "./clock.js";
 import type { Connection } from "./connection.js";
-import { HttpClient, SendError } from "./http.js";
+import { headOf, HttpClient, SendError } from "./http.js";
 import { COPY_AFTER, NodeStates } from "./node-states.js";
 import { Rounds } from "./rounds.js";
 import { sleep } from "./sleep.js";
@@ -74,19 +74,27 @@ export class Nodes {
     }
   }
 
-  /** As `attempt`, for a call that the node may hold for long. Gives up when the node answers no ping. */
+  /** As `attempt`, for a call that the node may hold for long. */
   async attemptWhileAlive(call: Call, node: number, timeout: number, options: SendOptions): Promise<Outcome> {
-    const stop = new LinkedAbort(options.signal);
     this.states.addWaiting(node, 1);
+    try {
+      return await this.#whileAlive(node, options.signal, (stop) => this.attempt(call, node, timeout, { ...options, signal: stop }));
+    } finally {
+      this.states.addWaiting(node, -1);
+    }
+  }
+
+  /** Sends a request. Gives up when the node answers no ping. */
+  async #whileAlive<T>(node: number, signal: StopSignal | undefined, send: (stop: StopSignal) => Promise<T>): Promise<T | Outcome> {
+    const stop = new LinkedAbort(signal);
     try {
       const silence = this.silence(node, stop).then((): Outcome => {
         return { kind: "may-be-done", reason: `${this.base(node)}: the node stopped answering` };
       });
-      return await Promise.race([this.attempt(call, node, timeout, { ...options, signal: stop }), silence]);
+      return await Promise.race([send(stop), silence]);
     } finally {
       stop.unlink();
       stop.abort();
-      this.states.addWaiting(node, -1);
     }
   }
 
@@ -106,17 +114,17 @@ export class Nodes {
     await new Promise<never>(() => {});
   }
 
-  /** Opens a stream at one node. */
+  /** Opens a stream at one node. Gives up when the node answers no ping. */
   async openAt(node: number, target: string, headers: Record<string, string>, timeout: number, signal: StopSignal): Promise<IncomingMessage | Outcome> {
+    return await this.#whileAlive(node, signal, (stop) => this.#openAt(node, target, headers, timeout, stop));
+  }
+
+  async #openAt(node: number, target: string, headers: Record<string, string>, timeout: number, signal: StopSignal): Promise<IncomingMessage | Outcome> {
     try {
       const url = this.base(node) + target;
-      const stream = await this.http.open({ method: "GET", url, headers, timeout, signal });
-      const head = { status: stream.statusCode ?? 0, headers: stream.headers, body: Buffer.alloc(0) };
-      this.#learn(node, head);
-      if (head.status === 200) return stream;
-      const chunks: Buffer[] = [];
-      for await (const chunk of stream) chunks.push(chunk as Buffer);
-      return this.#checkToken(classify(this.base(node), { ...head, body: Buffer.concat(chunks) }));
+      const opened = await this.http.open({ method: "GET", url, headers, timeout, signal });
+      this.#learn(node, "status" in opened ? opened : headOf(opened));
+      return "status" in opened ? this.#checkToken(classify(this.base(node), opened)) : opened;
     } catch (error) {
       if (!signal.aborted) this.states.rest(node, monotonic());
       return notSent(this.base(node), error);

@@ -5,10 +5,11 @@
  * delivered twice, and missing events are reported as a gap. Bounds: one stream, and one event of `EVENT_MAX` characters.
  */
 import type { IncomingMessage } from "node:http";
+import { LinkedAbort, type StopSignal } from "./abort.js";
 import type { LeaderBody } from "./bodies.js";
-import type { Calls } from "./calls.js";
 import { monotonic } from "./clock.js";
 import { UnavailableError, UnexpectedResponseError } from "./errors.js";
+import type { Sessions } from "./sessions.js";
 import { sleep } from "./sleep.js";
 import { EventParser, type ServerEvent } from "./sse.js";
 
@@ -40,9 +41,12 @@ interface ElectionStream {
   readonly parser: EventParser;
 }
 
-/** An iterator: the present leader first, then each change. After an `UnavailableError`, `next` continues. */
+/**
+ * An iterator: the present leader first, then each change. After an `UnavailableError`, `next` continues. A `LostError` is
+ * the end of the client.
+ */
 export class Observer implements AsyncIterableIterator<ElectionChange> {
-  readonly #calls: Calls;
+  readonly #sessions: Sessions;
   readonly #path: string;
   readonly #over = new AbortController();
   readonly #changes: ElectionChange[] = [];
@@ -53,19 +57,14 @@ export class Observer implements AsyncIterableIterator<ElectionChange> {
   #pause = PAUSE_MIN;
 
   /** @internal */
-  constructor(calls: Calls, path: string) {
-    this.#calls = calls;
+  constructor(sessions: Sessions, path: string) {
+    this.#sessions = sessions;
     this.#path = path;
   }
 
   async next(): Promise<IteratorResult<ElectionChange, undefined>> {
-    const until = monotonic() + this.#calls.requestTimeout;
     try {
-      while (this.#changes.length === 0) {
-        if (this.#over.signal.aborted) return { done: true, value: undefined };
-        this.#stream ??= await this.#open(until);
-        await this.#read(this.#stream);
-      }
+      await this.#sessions.wait((stop) => this.#fill(stop), this.#over.signal);
     } catch (error) {
       if (this.#over.signal.aborted) return { done: true, value: undefined };
       throw error;
@@ -85,17 +84,27 @@ export class Observer implements AsyncIterableIterator<ElectionChange> {
     return this;
   }
 
+  /** Reads until there is a change. */
+  async #fill(stop: StopSignal): Promise<void> {
+    const until = monotonic() + this.#sessions.calls.requestTimeout;
+    while (this.#changes.length === 0) {
+      stop.throwIfAborted();
+      this.#stream ??= await this.#open(until, stop);
+      await this.#read(this.#stream, stop);
+    }
+  }
+
   /** Opens the stream at the next node that accepts it. */
-  async #open(until: number): Promise<ElectionStream> {
-    const { nodes } = this.#calls;
+  async #open(until: number, stop: StopSignal): Promise<ElectionStream> {
+    const { nodes } = this.#sessions.calls;
     const headers = { accept: "text/event-stream", ...(this.#lastId === undefined ? {} : { "last-event-id": this.#lastId }) };
     for (;;) {
       let reason = "";
       const order = nodes.states.order(monotonic());
       const others = order.filter((node) => node !== this.#node);
       for (const node of [...others, ...order.filter((node) => node === this.#node)]) {
-        const response = await nodes.openAt(node, this.#path, headers, HEAD_TIMEOUT, this.#over.signal);
-        this.#over.signal.throwIfAborted();
+        const response = await nodes.openAt(node, this.#path, headers, HEAD_TIMEOUT, stop);
+        stop.throwIfAborted();
         if (!("kind" in response)) {
           this.#node = node;
           return { node, response, chunks: response[Symbol.asyncIterator]() as AsyncIterator<Buffer>, parser: new EventParser() };
@@ -104,21 +113,23 @@ export class Observer implements AsyncIterableIterator<ElectionChange> {
         if (response.kind !== "success") reason = response.kind === "old-token" ? response.error.message : response.reason;
       }
       if (monotonic() >= until) throw new UnavailableError(reason);
-      await this.#wait();
+      await this.#wait(stop);
     }
   }
 
   /** Reads the next bytes of the stream. At its end, or if the node is silent, the next stream is at another node. */
-  async #read({ node, chunks, parser }: ElectionStream): Promise<void> {
-    const stop = new AbortController();
+  async #read({ node, chunks, parser }: ElectionStream, stop: StopSignal): Promise<void> {
+    const over = new LinkedAbort(stop);
     const ended = { done: true, value: undefined } as const;
-    const silent = this.#calls.nodes.silence(node, stop.signal).then(() => ended);
-    const late = sleep(SILENCE_MAX, stop.signal).then(() => ended);
+    const silent = this.#sessions.calls.nodes.silence(node, over).then(() => ended);
+    // The sleep also ends when the observer or the client does.
+    const late = sleep(SILENCE_MAX, over).then(() => ended);
     const chunk = await Promise.race([chunks.next().catch(() => ended), silent, late]);
-    stop.abort();
+    over.unlink();
+    over.abort();
     if (chunk.done || parser.pending > EVENT_MAX) {
       this.#leave();
-      await this.#wait();
+      await this.#wait(stop);
       return;
     }
     for (const event of parser.push(chunk.value)) this.#receive(event);
@@ -139,8 +150,8 @@ export class Observer implements AsyncIterableIterator<ElectionChange> {
     this.#stream = undefined;
   }
 
-  async #wait(): Promise<void> {
-    await sleep(this.#pause, this.#over.signal);
+  async #wait(stop: StopSignal): Promise<void> {
+    await sleep(this.#pause, stop);
     this.#pause = Math.min(this.#pause * 2, PAUSE_MAX);
   }
 }

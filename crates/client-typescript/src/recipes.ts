@@ -1,5 +1,4 @@
 /** Latches and counters. Every change has a request number, so a late copy of a call has no effect. */
-import { LinkedAbort } from "./abort.js";
 import { bigField, json, type HttpAnswer } from "./answer.js";
 import { get } from "./call.js";
 import { monotonic } from "./clock.js";
@@ -51,18 +50,13 @@ export class Latch {
   async wait(options: WaitOptions = {}): Promise<void> {
     const until = waitUntil(options.wait);
     const call = (wait: number) => get(target(this.#path, waitQuery(wait)));
-    const stop = new LinkedAbort(this.#sessions.closing, options.signal);
-    try {
-      for (;;) {
-        try {
-          await this.#sessions.calls.repeatUntil(until, () => true, call, stop);
-          return;
-        } catch (error) {
-          if (!(error instanceof BusyError) || monotonic() >= until) throw error;
-        }
+    for (;;) {
+      try {
+        await this.#sessions.wait((stop) => this.#sessions.calls.repeatUntil(until, () => true, call, stop), options.signal);
+        return;
+      } catch (error) {
+        if (!(error instanceof BusyError) || monotonic() >= until) throw error;
       }
-    } finally {
-      stop.unlink();
     }
   }
 

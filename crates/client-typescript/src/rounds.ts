@@ -107,7 +107,8 @@ export class Rounds {
   #mayStart(): boolean {
     const hasTime = !this.#isStarted || monotonic() < this.#budget.startUntil;
     const mayCopy = this.#inFlight.length === 0 || this.#route === "copied";
-    return hasTime && mayCopy && this.#untried.length > 0;
+    const mayRepeat = !this.#lostAnswer || this.#call.copies !== "never";
+    return hasTime && mayCopy && mayRepeat && this.#untried.length > 0;
   }
 
   /** Sends the request to the next node. */

@@ -5,10 +5,11 @@
  * caller must see its end. Bounds: `SESSIONS_MAX` times-to-live.
  */
 import { setMaxListeners } from "node:events";
+import { LinkedAbort, unlessAborted, type StopSignal } from "./abort.js";
 import type { Calls } from "./calls.js";
 import { apiDuration } from "./duration.js";
 import { InvalidArgumentError, LostError, OutcomeUnknownError, UnavailableError } from "./errors.js";
-import type { Metrics } from "./metrics.js";
+import { guarded, type Metrics } from "./metrics.js";
 import { randomName } from "./numbers.js";
 import type { Renewals } from "./renewer.js";
 import { Session } from "./session.js";
@@ -28,13 +29,15 @@ export class Sessions {
   /** By time-to-live. */
   readonly #open = new Map<number | undefined, Promise<Session>>();
   readonly #closing = new AbortController();
+  readonly metrics: Metrics;
 
   constructor(
     readonly calls: Calls,
     readonly naming: SessionNaming,
     readonly renewals: Renewals,
-    readonly metrics: Metrics,
+    metrics: Metrics,
   ) {
+    this.metrics = guarded(metrics);
     // Every wait without a session listens.
     setMaxListeners(0, this.#closing.signal);
   }
@@ -53,15 +56,32 @@ export class Sessions {
     return this.#isOwn && !this.closing.aborted;
   }
 
-  /** Returns the live session for this time-to-live; opens it if necessary. Concurrent callers share it. */
-  async live(ttl: number | undefined): Promise<Session> {
+  /** Sends a call that waits without a session. Rejects with the reason if the caller cancels it or the client closes. */
+  async wait<T>(send: (stop: StopSignal) => Promise<T>, signal?: StopSignal): Promise<T> {
+    const stop = new LinkedAbort(this.closing, signal);
+    try {
+      return await send(stop);
+    } finally {
+      stop.unlink();
+    }
+  }
+
+  /**
+   * Returns the live session for this time-to-live; opens it if necessary. Concurrent callers share it, so a caller that
+   * cancels its call leaves the session to later calls.
+   */
+  async live(ttl: number | undefined, signal?: StopSignal): Promise<Session> {
+    return await unlessAborted(this.#live(ttl), signal);
+  }
+
+  async #live(ttl: number | undefined): Promise<Session> {
     if (this.closing.aborted) throw new InvalidArgumentError("the client is closed");
     const wanted = this.#checkedTtl(ttl);
     const present = this.#open.get(wanted);
     if (present !== undefined) {
       const session = await present;
       if (session.loss() === undefined) return session;
-      if (this.#open.get(wanted) !== present) return await this.live(ttl);
+      if (this.#open.get(wanted) !== present) return await this.#live(ttl);
       session.check();
       const loss = session.loss();
       // An open call would begin another session under the name that the caller chose.

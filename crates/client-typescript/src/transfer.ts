@@ -84,7 +84,7 @@ function reason({ inDoubt }: Delivery, error: HoldfastError, { lock, grant }: He
 export async function receive(sessions: Sessions, lock: string, options: ReceiveOptions): Promise<HeldLock> {
   const request = receiveRequest(lock, options);
   const until = request.wait === undefined ? Number.POSITIVE_INFINITY : monotonic() + request.wait;
-  const session = await sessions.live(request.ttl);
+  const session = await sessions.live(request.ttl, request.signal);
   const unuse = session.use();
   try {
     for (;;) {

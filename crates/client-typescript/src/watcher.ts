@@ -2,9 +2,9 @@
  * The changes of the tree in order, by long polls. The watcher continues from its revision at any node, so it misses no
  * change; if the cluster no longer has some, it reports a gap.
  */
-import type { Calls } from "./calls.js";
 import { get } from "./call.js";
 import { isRejectedWith, UnavailableError } from "./errors.js";
+import type { Sessions } from "./sessions.js";
 import { target, waitQuery } from "./target.js";
 
 /** The time that one long poll waits for a change. */
@@ -17,17 +17,20 @@ export type TreeChange =
 
 type TreeChangeBody = Exclude<TreeChange, { readonly kind: "gap" }>;
 
-/** An iterator of changes. After an `UnavailableError`, another call of `next` continues from the same point. */
+/**
+ * An iterator of changes. After an `UnavailableError`, another call of `next` continues from the same point. A `LostError`
+ * is the end of the client.
+ */
 export class Watcher implements AsyncIterableIterator<TreeChange> {
-  readonly #calls: Calls;
+  readonly #sessions: Sessions;
   readonly #query: { readonly prefix: string } | { readonly path: string };
   readonly #over = new AbortController();
   #since: number | undefined;
   #changes: TreeChange[] = [];
 
   /** @internal */
-  constructor(calls: Calls, query: { readonly prefix: string } | { readonly path: string }, since: number | undefined) {
-    this.#calls = calls;
+  constructor(sessions: Sessions, query: { readonly prefix: string } | { readonly path: string }, since: number | undefined) {
+    this.#sessions = sessions;
     this.#query = query;
     this.#since = since;
   }
@@ -74,6 +77,7 @@ export class Watcher implements AsyncIterableIterator<TreeChange> {
 
   async #poll(wait: number): Promise<{ events: readonly TreeChangeBody[]; revision: number }> {
     const query = { ...this.#query, since: this.#since, wait: "0s", ...waitQuery(wait) };
-    return await this.#calls.json({ ...get(target("/v1/watch", query)), wait }, this.#over.signal);
+    const call = { ...get(target("/v1/watch", query)), wait };
+    return await this.#sessions.wait((stop) => this.#sessions.calls.json(call, stop), this.#over.signal);
   }
 }

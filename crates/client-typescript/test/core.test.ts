@@ -4,6 +4,7 @@ import { test } from "node:test";
 import { AccessToken, tokenIn } from "../dist/access-token.js";
 import { bigField, classify } from "../dist/answer.js";
 import { advance, newClockState } from "../dist/clock.js";
+import { connectionOf } from "../dist/connection.js";
 import { apiDuration, toMillis } from "../dist/duration.js";
 import { BusyError, InvalidArgumentError, LostError, newestAttempt, RejectedError } from "../dist/errors.js";
 import { deadlineOf, Lease, parkTime, renewalPause } from "../dist/lease.js";
@@ -199,4 +200,13 @@ test("the file of an access token has the token or the header", () => {
   assert.equal(new AccessToken({ accessToken: "hf_abc\r\n" }).header, "Bearer hf_abc");
   const invalid = (error: Error) => error instanceof InvalidArgumentError && !error.message.includes("secret");
   assert.throws(() => new AccessToken({ accessToken: "hf_secret\r\nx" }), invalid);
+});
+
+test("the error of an address or a key has neither a password nor the key", () => {
+  const invalid = (error: Error) => error instanceof InvalidArgumentError && !error.message.includes("cret");
+  for (const address of ["http://me:se@cret@db1:7400", "me:secret@db1:7400/x", "ftp://me:secret@db1"]) {
+    assert.throws(() => connectionOf({ addresses: [address] }), invalid, address);
+  }
+  assert.throws(() => connectionOf({ certificate: "-----BEGIN", key: "MIIEsecret" }), invalid);
+  assert.throws(() => connectionOf({ ca: "MIIEsecret".repeat(1_000) }), invalid);
 });

@@ -1,42 +1,10 @@
 /** Calls that end early or late: what they leave in the cluster, and in the client. A local server plays the node. */
 import assert from "node:assert/strict";
-import { once } from "node:events";
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
 import { test } from "node:test";
-import { Client, LostError } from "holdfast";
+import { LostError, type Client } from "holdfast";
 import { raiseMark } from "holdfast/pg";
 import { eventually } from "./cluster.js";
-
-const SESSION = { session: "s", incarnation: 7, expires_in_ms: 30_000, holds: [] };
-
-function grant(more: object = {}) {
-  return { lock: "a", mode: "exclusive", token: 5, min_valid_token: 5, session: "s", waited_ms: 0, expires_in_ms: 30_000, ...more };
-}
-
-/** Answers a request; undefined leaves it without an answer. */
-type Answer = (method: string, url: string) => object | undefined;
-
-/** Runs a test with a client of a node that answers as `answer`. `sent` has the method and the target of each request. */
-async function withNode(answer: Answer, run: (client: Client, sent: readonly string[]) => Promise<void>): Promise<void> {
-  const sent: string[] = [];
-  const server = createServer((request: IncomingMessage, response: ServerResponse) => {
-    const { method = "", url = "" } = request;
-    if (url.includes("/keepalive")) return;
-    sent.push(`${method} ${url}`);
-    const body = url.startsWith("/v1/sessions/") ? SESSION : answer(method, url);
-    if (body !== undefined) response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(body));
-  }).listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const client = new Client({ addresses: [`127.0.0.1:${(server.address() as AddressInfo).port}`] });
-  try {
-    await run(client, sent);
-  } finally {
-    await client.close();
-    server.closeAllConnections();
-    server.close();
-  }
-}
+import { grant, withNode, type Answer } from "./node.js";
 
 test("closing the client ends each wait with a LostError", async () => {
   await withNode(() => undefined, async (client, sent) => {
@@ -56,6 +24,27 @@ test("closing the client ends each wait with a LostError", async () => {
     }
   });
 });
+
+for (const what of ["watch", "observer", "group"] as const) {
+  test(`closing the client ends the iterator of a ${what} with a LostError`, async () => {
+    const answer: Answer = (_, url, response) => {
+      if (url.includes("/watch") && url.includes("wait=0s")) return { revision: 1, events: [] };
+      if (!url.includes("/tree/")) return undefined;
+      response.statusCode = 404;
+      return { code: "not-found", title: "none" };
+    };
+    await withNode(answer, async (client, sent) => {
+      const watcher = what === "watch" ? client.watch("/x") : what === "group" ? client.group("g").watch() : client.election("e").observe();
+      if (what === "group") assert.equal((await watcher.next()).done, false);
+      const result = watcher.next().then(String, (error: unknown) => error);
+      const part = what === "observer" ? "/elections/" : "wait=20000ms";
+      await eventually(() => sent.some((request) => request.includes(part)), "the wait");
+      await client.close();
+      assert.ok((await result) instanceof LostError);
+      await assert.rejects(watcher.next(), LostError);
+    });
+  });
+}
 
 test("a late answer of an upgrade does not restore a released hold", async () => {
   let released: Promise<void> | undefined;

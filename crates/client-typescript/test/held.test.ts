@@ -185,6 +185,20 @@ test("every acquire and change names the session that it means", async () => {
   for (const target of targets) assert.match(target, /&incarnation=7&/);
 });
 
+for (const [what, answer] of [["a rejection", NOT_HOLDER], ["another token", [200, grant(6)]]] as const) {
+  test(`a leader learns of the loss from ${what} of its new value`, async () => {
+    const fake = client();
+    const held = await fake.lockOne();
+    const leadership = new Leadership(held);
+    fake.calls.answerOf = () => answer;
+    await assert.rejects(leadership.proclaim("x"), (error) => error instanceof LostError && error.lossCause === "released-elsewhere");
+    assert.equal(leadership.lost?.lossCause, "released-elsewhere");
+    assert.ok(leadership.signal.aborted);
+    fake.calls.answerOf = opened;
+    await fake.sessions.close();
+  });
+}
+
 test("a generated session that has ended is replaced", async () => {
   const fake = client();
   const first = await fake.sessions.live(undefined);

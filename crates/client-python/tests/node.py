@@ -1,0 +1,72 @@
+"""A node over HTTP whose answers a test gives."""
+
+from __future__ import annotations
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+#: A status and a body; `None` closes the connection after the request.
+Answer = Optional[Tuple[int, Dict[str, Any]]]
+
+SESSION = {"incarnation": 7, "expires_in_ms": 30000, "revision": 3, "holds": []}
+
+
+class Node:
+    """Answers each call by a function of its method and target. Holds keepalives, and opens sessions by itself."""
+
+    def __init__(self, answer: Callable[[str], Answer]) -> None:
+        #: The method and the target of each call but keepalives.
+        self.calls: List[str] = []
+        self._answer = answer
+        self._over = threading.Event()
+        node = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self) -> None:
+                self.rfile.read(int(self.headers.get("content-length", "0")))
+                answer = node._answer_to(f"{self.command} {self.path}")
+                if answer is None:
+                    self.close_connection = True
+                    return
+                body = json.dumps(answer[1]).encode()
+                self.send_response(answer[0])
+                self.send_header("content-length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            do_PUT = do_POST = do_DELETE = do_GET
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.address = f"127.0.0.1:{self._server.server_port}"
+        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+
+    def _answer_to(self, call: str) -> Answer:
+        if "/keepalive" in call:
+            self._over.wait()
+            return None
+        self.calls.append(call)
+        return (200, SESSION) if "/v1/sessions/" in call else self._answer(call)
+
+    def count(self, part: str) -> int:
+        """The number of calls with this text."""
+        return sum(part in call for call in self.calls)
+
+    def hold(self) -> Answer:
+        """For an answer: waits until the test is over."""
+        self._over.wait()
+        return None
+
+    def __enter__(self) -> Node:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._server.shutdown()
+        self._server.server_close()

@@ -1,0 +1,173 @@
+"""Calls whose answers are lost, and calls that meet the end of their client. A local server plays the node."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import time
+from typing import Any, Callable, List, Optional
+
+import holdfast
+import pytest
+from fake import EXPIRED
+from holdfast import _engine, aio
+from holdfast.errors import InvalidArgument, Loss, Lost, OutcomeUnknown
+from node import Answer, Node
+
+JOINED: Answer = (200, {"results": [{"stat": {"kind": "ephemeral"}}]})
+
+
+def losing(part: str, later: Answer, times: int = 1) -> Callable[[str], Answer]:
+    """Loses the first answers to the calls with this text."""
+    lost: List[str] = []
+
+    def answer(call: str) -> Answer:
+        if part in call and len(lost) < times:
+            lost.append(call)
+            return None
+        return later
+
+    return answer
+
+
+class TestLostAnswer:
+    def test_a_change_in_doubt_has_an_unknown_outcome_after_the_end_of_its_session(self) -> None:
+        with Node(losing("/counters/", EXPIRED)) as node, holdfast.Client(node.address) as hf:
+            with pytest.raises(OutcomeUnknown):
+                hf.counter("c").add(1)
+            assert (node.count("PUT /v1/sessions/"), node.count("/counters/")) == (1, 2)
+            with pytest.raises(Lost):
+                hf.counter("c").add(1)
+            assert node.count("PUT /v1/sessions/") == 2, "the ended session is not used again"
+
+    @pytest.mark.parametrize("what", ["force-releases", "release-requests"])
+    def test_a_call_that_names_no_token_is_not_repeated(self, what: str) -> None:
+        def call(hf: holdfast.Client, token: Optional[int]) -> int:
+            if what == "force-releases":
+                return hf.force_release("a", "test", token=token)
+            return hf.request_release("a", "test", token=token)
+
+        done: Answer = (200, {"ended": 1, "asked": 1})
+        with Node(losing(what, done)) as node, holdfast.Client(node.address) as hf:
+            with pytest.raises(OutcomeUnknown):
+                call(hf, None)
+            assert node.count(f"POST /v1/{what}/a") == 1
+        with Node(losing(what, done)) as node, holdfast.Client(node.address) as hf:
+            assert call(hf, 5) == 1
+            assert node.count(f"POST /v1/{what}/a") == 2
+
+
+class TestFork:
+    def test_a_child_uses_no_connection_of_its_parent(self) -> None:
+        tripped: Answer = (200, {"index": 0, "parties": 1, "generation": 4})
+        with Node(lambda call: tripped if "barriers" in call else JOINED) as node, holdfast.Client(node.address) as hf:
+            member, party, session = hf.group("g").join("x"), hf.double_barrier("b", 1), hf.open_session()
+            party.enter(5)
+            before = list(node.calls)
+            child = os.fork()
+            if child == 0:
+                # Only the exit code leaves the child: pytest runs in its parent.
+                os._exit(self._run_child(member, party, session))
+            assert os.waitpid(child, 0)[1] == 0
+            assert node.calls == before
+            member.ensure()
+            session.ensure()
+            member.set_value("y")
+            member.leave()
+            party.leave(5)
+            session.close()
+            assert node.count("/v1/txn") == 3
+
+    @staticmethod
+    def _run_child(member: holdfast.Membership, party: holdfast.DoubleBarrier, session: holdfast.OpenSession) -> int:
+        def fails(work: Callable[[], Any]) -> bool:
+            try:
+                work()
+            except Lost as lost:
+                return "parent" in str(lost)
+            return False
+
+        checks = [member.ensure, lambda: member.set_value("z"), lambda: party.leave(1), session.ensure]
+        try:
+            results = [fails(check) for check in checks]
+            member.leave()
+            session.close()
+            return 0 if all(results) else 1
+        except BaseException:
+            return 2
+
+
+class TestClose:
+    def test_a_call_that_has_not_begun_does_not_begin(self) -> None:
+        async def run(node: Node) -> None:
+            gate = threading.Event()
+            _engine.current().loop.call_soon_threadsafe(gate.wait)
+            hf = aio.Client(node.address)
+            acquiring = asyncio.ensure_future(hf.lock("x").acquire())
+            await asyncio.sleep(0)
+            await hf.close()
+            gate.set()
+            with pytest.raises(InvalidArgument):
+                await acquiring
+
+        with Node(lambda call: (200, {})) as node:
+            asyncio.run(run(node))
+            assert node.calls == []
+
+    @pytest.mark.parametrize("what", ["start", "watch", "members", "group", "observer", "latch"])
+    def test_it_ends_a_wait(self, what: str) -> None:
+        def answer(call: str) -> Answer:
+            if "wait=0ms" in call and what != "start":
+                return 200, {"revision": 1, "events": []}
+            return (404, {"code": "not-found", "title": "none"}) if "/tree/" in call and what != "members" else node.hold()
+
+        def wait(hf: holdfast.Client) -> None:
+            if what in ("start", "watch"):
+                hf.watch("/x").next()
+            elif what == "observer":
+                hf.election("e").observe().next()
+            elif what == "latch":
+                hf.latch("l").wait(60)
+            else:
+                watch = hf.group("g").watch()
+                assert watch.next() == {}
+                watch.next()
+
+        parts = {"start": "wait=0ms", "members": "/tree/", "observer": "/elections/", "latch": "/latches/"}
+
+        def waiting() -> None:
+            try:
+                wait(hf)
+            except Exception as error:
+                errors.append(error)
+
+        errors: List[Exception] = []
+        with Node(answer) as node:
+            hf = holdfast.Client(node.address)
+            thread = threading.Thread(target=waiting, daemon=True)
+            thread.start()
+            until = time.monotonic() + 20
+            while not node.count(parts.get(what, "wait=30000ms")) and time.monotonic() < until:
+                time.sleep(0.01)
+            hf.close()
+            thread.join(5)
+            assert [getattr(error, "loss", error) for error in errors] == [Loss("session-ended", "the client was closed")]
+
+
+class TestMetrics:
+    def test_an_error_of_the_program_loses_no_lock(self, caplog: pytest.LogCaptureFixture) -> None:
+        class Broken(holdfast.Metrics):
+            def acquired(self, lock: str, waited: float) -> None:
+                raise RuntimeError("broken")
+
+            def released(self, lock: str, held: float) -> None:
+                raise RuntimeError("broken")
+
+        granted: Answer = (200, {"lock": "a", "mode": "exclusive", "token": 5, "waited_ms": 0, "expires_in_ms": 30000})
+        with Node(lambda call: granted) as node, holdfast.Client(node.address, metrics=Broken()) as hf:
+            guard = hf.lock("a").acquire()
+            assert guard.token == 5
+            guard.release()
+        logged = [record.message for record in caplog.records if record.name == "holdfast"]
+        assert logged == ["the metrics of the program failed"] * 2

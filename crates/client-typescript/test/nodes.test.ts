@@ -1,0 +1,146 @@
+/** Lost, late, long and cut-off answers, without a cluster: local servers play the nodes. */
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import type { ServerResponse } from "node:http";
+import { createServer } from "node:net";
+import type { AddressInfo, Socket } from "node:net";
+import { test } from "node:test";
+import { Client, LostError, OutcomeUnknownError } from "holdfast";
+import { Calls } from "../dist/calls.js";
+import { connectionOf } from "../dist/connection.js";
+import { HttpClient, SendError } from "../dist/http.js";
+import { Nodes } from "../dist/nodes.js";
+import { Observer } from "../dist/observer.js";
+import { LocalRenewals } from "../dist/renewer.js";
+import { Sessions } from "../dist/sessions.js";
+import { EXPIRED, grant, withNode, withServer, type Answer } from "./node.js";
+
+/** Loses the answer to the first call that has this text. */
+function losing(part: string, later: Answer): Answer {
+  let isLost = false;
+  return (method, url, response) => {
+    if (isLost || !url.includes(part)) return later(method, url, response);
+    isLost = true;
+    response.destroy();
+    return undefined;
+  };
+}
+
+function count(sent: readonly string[], part: string): number {
+  return sent.filter((request) => request.includes(part)).length;
+}
+
+test("a change in doubt has an unknown outcome after the end of its session", async () => {
+  const expired: Answer = (_method, _url, response) => {
+    response.statusCode = 410;
+    return EXPIRED;
+  };
+  await withNode(losing("/counters/", expired), async (client, sent) => {
+    await assert.rejects(client.counter("c").add(1), OutcomeUnknownError);
+    assert.deepEqual([count(sent, "PUT /v1/sessions/"), count(sent, "/counters/")], [1, 2]);
+    await assert.rejects(client.counter("c").add(1), LostError);
+  });
+});
+
+for (const what of ["force-releases", "release-requests"] as const) {
+  test(`a call that names no token is not repeated (${what})`, async () => {
+    const call = async (client: Client, token?: number): Promise<number> =>
+      what === "force-releases" ? await client.forceRelease("a", { reason: "test", token }) : await client.requestRelease("a", { token });
+    const done = losing(what, () => ({ ended: 1, asked: 1 }));
+    await withNode(done, async (client, sent) => {
+      await assert.rejects(call(client), OutcomeUnknownError);
+      assert.equal(count(sent, `POST /v1/${what}/a`), 1);
+    });
+    await withNode(losing(what, () => ({ ended: 1, asked: 1 })), async (client, sent) => {
+      assert.equal(await call(client, 5), 1);
+      assert.equal(count(sent, `POST /v1/${what}/a`), 2);
+    });
+  });
+}
+
+test("an answer that does not end is an error", async () => {
+  const part = Buffer.alloc(1_024 * 1_024);
+  const write = (response: ServerResponse): void => {
+    while (!response.destroyed && response.write(part));
+    if (!response.destroyed) response.once("drain", () => write(response));
+  };
+  await withServer((_, response) => write(response), async (address) => {
+    const client = new HttpClient(connectionOf({ addresses: [address] }));
+    const long = (error: unknown) => error instanceof SendError && error.mayBeDone && error.message === "the answer is too long";
+    await assert.rejects(client.send({ method: "GET", url: `http://${address}/`, timeout: 20_000 }), long);
+    client.close();
+  });
+});
+
+test("an unsuccessful answer that does not end delays a stream no longer than its limit, or its caller", async () => {
+  await withServer((_, response) => response.writeHead(503, { "content-length": 100 }).flushHeaders(), async (address) => {
+    const nodes = new Nodes(connectionOf({ addresses: [address] }));
+    const outcome = await nodes.openAt(0, "/", {}, 300, new AbortController().signal);
+    assert.ok("kind" in outcome && outcome.kind === "may-be-done", JSON.stringify(outcome));
+    const stop = new AbortController();
+    const opening = nodes.openAt(0, "/", {}, 20_000, stop.signal);
+    setTimeout(() => stop.abort(), 300);
+    const began = Date.now();
+    await opening;
+    assert.ok(Date.now() - began < 5_000);
+    nodes.close();
+  });
+});
+
+test("a node that never answers delays a stream little", async () => {
+  const frozen = createServer(() => {}).listen(0, "127.0.0.1");
+  await once(frozen, "listening");
+  const event = 'id: 7\nevent: leader\ndata: {"leader":{"session":"s","token":4},"revision":7}\n\n';
+  await withServer((_, response) => void response.writeHead(200).write(event), async (address) => {
+    const nodes = new Nodes(connectionOf({ addresses: [`127.0.0.1:${(frozen.address() as AddressInfo).port}`, address] }));
+    nodes.states.prefer(0);
+    const naming = { session: undefined, prefix: "t", ttl: undefined, labels: {} };
+    const sessions = new Sessions(new Calls(nodes, 10_000), naming, new LocalRenewals(nodes), {});
+    const observer = new Observer(sessions, "/v1/elections/e");
+    const began = Date.now();
+    const { value } = await observer.next();
+    assert.ok(value?.kind === "leader" && value.leader.token === 4);
+    assert.ok(Date.now() - began < 3_000, `${Date.now() - began} ms`);
+    await observer.return();
+    nodes.close();
+  });
+  frozen.close();
+});
+
+test("an error in the metrics of the program loses no lock", async () => {
+  const broken = (): void => {
+    throw new Error("broken");
+  };
+  const answer: Answer = (method) => (method === "DELETE" ? {} : grant());
+  await withNode(answer, async (client) => {
+    const guard = await client.lock("a");
+    assert.equal(guard.token, 5);
+    await guard.release();
+  }, { metrics: { acquired: broken, released: broken } });
+});
+
+test("an acquire is cancelled while the nodes are down", async () => {
+  const client = new Client({ addresses: ["127.0.0.1:1"] });
+  const stop = new AbortController();
+  setTimeout(() => stop.abort(), 100);
+  const began = Date.now();
+  await assert.rejects(client.lock("a", { signal: stop.signal }), { name: "AbortError" });
+  assert.ok(Date.now() - began < 3_000, `${Date.now() - began} ms`);
+  await client.close();
+});
+
+test("an idle connection is closed before the node closes it", async () => {
+  let socket: Socket | undefined;
+  await withServer((request, response) => {
+    socket = request.socket;
+    response.writeHead(200, { "keep-alive": "timeout=2" }).end("{}");
+  }, async (address) => {
+    const client = new HttpClient(connectionOf({ addresses: [address] }));
+    await client.send({ method: "GET", url: `http://${address}/`, timeout: 5_000 });
+    assert.ok(socket !== undefined && !socket.readableEnded);
+    const began = Date.now();
+    await once(socket, "end");
+    assert.ok(Date.now() - began < 4_000, `${Date.now() - began} ms`);
+    client.close();
+  });
+});
