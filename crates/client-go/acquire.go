@@ -79,20 +79,20 @@ func (a *acquisition) acquire(ctx context.Context) error {
 	defer end()
 	err := a.run(ctx)
 	if err != nil {
-		a.giveUp(err)
+		a.session.giveUp(a.entries, a.inDoubt, err)
 		a.session.leave()
 	}
 	return err
 }
 
-// giveUp releases the entries that a failed acquire may have left in the cluster.
-func (a *acquisition) giveUp(err error) {
+// giveUp forgets entries without a guard, and releases those that a failed call may have left in the cluster.
+func (s *session) giveUp(entries []*entry, inDoubt bool, err error) {
 	var wrong *UnexpectedResponseError
-	isCertain := !a.inDoubt && !isUncertain(err) && !errors.As(err, &wrong)
+	isCertain := !inDoubt && !isUncertain(err) && !errors.As(err, &wrong)
 	if isCertain {
-		a.session.remove(a.entries)
+		s.remove(entries)
 	} else {
-		a.session.releaseInBackground(a.entries)
+		s.releaseInBackground(entries)
 	}
 }
 
@@ -156,7 +156,7 @@ func (a *acquisition) renumber(newest int64) {
 func (a *acquisition) send(ctx context.Context, isGrantedElsewhere bool) (delivery, error) {
 	wait := leftOf(a.until)
 	q := a.session.query(a.options.owner).withNumber(paramAttempt, a.attempt).withDuration(paramWait, wait)
-	acquire := call{method: http.MethodPut, path: resource("locks", a.locks[0]), wait: wait, harmless: true}
+	acquire := call{method: http.MethodPut, path: resource("locks", a.locks[0]), wait: wait, copies: harmless}
 	if len(a.locks) > 1 {
 		acquire.method, acquire.path = http.MethodPost, "/v1/locks"
 		for _, lock := range a.locks {
@@ -211,18 +211,18 @@ func (a *acquisition) granted(d delivery) error {
 		return &LostError{Cause: lost.cause, Reason: lost.reason}
 	}
 	for _, e := range a.entries {
-		grant := grantOf(grants, e, len(a.entries) == 1)
+		grant := grantOf(grants, e)
 		if grant == nil {
-			return unexpected("%q was not granted with the other locks", e.lock)
+			return unexpected("the answer does not grant %q", e.lock)
 		}
 		e.hold(grant, &a.options, d.sent)
 	}
 	return nil
 }
 
-func grantOf(grants []grantBody, e *entry, isOnly bool) *grantBody {
+func grantOf(grants []grantBody, e *entry) *grantBody {
 	for i := range grants {
-		if isOnly || grants[i].Lock == e.lock {
+		if e.covers(grants[i].Lock) {
 			return &grants[i]
 		}
 	}

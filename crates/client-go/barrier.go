@@ -64,23 +64,28 @@ func (b *DoubleBarrier) Enter(ctx context.Context, wait time.Duration) (*Barrier
 	return &BarrierGuard{place, sync.OnceFunc(place.session.leave)}, nil
 }
 
-// Leave leaves, and waits until all parties have left. After a *BusyError this party has left, and others are inside. A
-// second call only waits.
+// Leave leaves, and waits until all parties have left. After a *BusyError this party has left, and others are inside. After
+// Close it returns a *LostError. A second call only waits.
 func (g *BarrierGuard) Leave(ctx context.Context, wait time.Duration) error {
 	p := g.place
 	until := time.Now().Add(wait)
 	defer g.endUse()
+	bounded, end := p.session.beginWait(ctx)
+	defer end()
 	for {
-		err := p.client.calls.repeatUntil(ctx, until, func(wait time.Duration) call {
+		err := p.client.calls.repeatUntil(bounded, until, func(wait time.Duration) call {
 			q := p.query.withNumber(paramGeneration, p.tripped.Generation).withDuration(paramWait, wait)
-			return call{method: http.MethodDelete, path: p.path, query: q, harmless: true}
+			return call{method: http.MethodDelete, path: p.path, query: q, copies: harmless}
 		}, nil)
 		var busy *BusyError
 		if errors.As(err, &busy) && time.Now().Before(until) {
 			continue
 		}
-		if isUncertain(err) || ctx.Err() != nil {
+		if isUncertain(err) || bounded.Err() != nil {
 			p.leaveInBackground(p.query.withNumber(paramGeneration, p.tripped.Generation))
+		}
+		if err != nil && ctx.Err() == nil && bounded.Err() != nil {
+			return context.Cause(bounded)
 		}
 		return err
 	}
@@ -132,7 +137,7 @@ func (p *barrierPlace) send(ctx context.Context, until time.Time, parties int, r
 	q := p.query.withNumber(paramIncarnation, p.session.incarnation).withNumber(paramParties, int64(parties)).
 		withNumber(paramRequest, request)
 	return p.client.calls.repeatUntil(ctx, until, func(wait time.Duration) call {
-		return call{method: http.MethodPut, path: p.path, query: q.withDuration(paramWait, wait)}
+		return call{method: http.MethodPut, path: p.path, query: q.withDuration(paramWait, wait), copies: repeatable}
 	}, &p.tripped)
 }
 
@@ -140,7 +145,7 @@ func (p *barrierPlace) send(ctx context.Context, until time.Time, parties int, r
 func (p *barrierPlace) leaveInBackground(names ...query) {
 	p.session.inBackground(func(ctx context.Context) error {
 		for len(names) > 0 {
-			leave := call{method: http.MethodDelete, path: p.path, query: names[0]}
+			leave := call{method: http.MethodDelete, path: p.path, query: names[0], copies: repeatable}
 			if err := p.client.calls.do(ctx, leave, nil); isUncertain(err) {
 				return err
 			}

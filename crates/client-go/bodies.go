@@ -59,6 +59,12 @@ type grantBody struct {
 // isComplete: a hold without a token would be no hold.
 func (g *grantBody) isComplete() bool { return g.Lock != "" && g.Token > 0 }
 
+type transferBody struct {
+	Token int64 `json:"token"`
+}
+
+func (b *transferBody) isComplete() bool { return b.Token > 0 }
+
 type grantsBody struct {
 	Grants []grantBody `json:"grants"`
 }

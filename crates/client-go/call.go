@@ -19,13 +19,24 @@ type call struct {
 	header map[string]string
 	body   []byte
 	wait   time.Duration // the time that the node should wait
-	// harmless: no copy of the call has an effect, however late it arrives. Two nodes may have the call at once.
-	// Otherwise another node gets the call only after a lost answer.
-	harmless bool
+	copies copies
 }
 
+// copies is the effect of a second copy of a call at another node.
+type copies int
+
+const (
+	// repeatable: a repeated call changes nothing, but a late copy may undo the change of another caller. Another node gets
+	// the call only after a lost answer.
+	repeatable copies = iota
+	// harmless: no copy has an effect, however late it arrives. Two nodes may have the call at once.
+	harmless
+	// never: a copy may concern a later hold, so the call is not repeated after a lost answer.
+	never
+)
+
 func get(path string, q query) call {
-	return call{method: http.MethodGet, path: path, query: q, harmless: true}
+	return call{method: http.MethodGet, path: path, query: q, copies: harmless}
 }
 
 func (c call) target() string {

@@ -69,6 +69,9 @@ type Client struct {
 	// ctx is cancelled by stop at the end of Close. Releases in the background then stop.
 	ctx  context.Context
 	stop context.CancelFunc
+	// ending is cancelled with a LostError when Close begins. The waits without a session then end.
+	ending   context.Context
+	endWaits context.CancelCauseFunc
 }
 
 // New creates a client. It sends nothing yet.
@@ -107,6 +110,7 @@ func New(config Config) (*Client, error) {
 		calls: sender{newNodes(transport, bases, jitter()), config.RequestTimeout},
 	}
 	c.ctx, c.stop = context.WithCancel(context.Background())
+	c.ending, c.endWaits = context.WithCancelCause(c.ctx)
 	if c.log == nil {
 		c.log = slog.Default()
 	}

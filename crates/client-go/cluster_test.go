@@ -219,7 +219,7 @@ func TestLosses(t *testing.T) {
 	t.Run("revoked", func(t *testing.T) {
 		ctx, guard := mustLock(t, client, "wanted")
 		defer guard.Release()
-		if asked, err := operator.RequestRelease(background(t), "wanted", "maintenance", time.Second, true); err != nil || asked != 1 {
+		if asked, err := operator.RequestRelease(background(t), "wanted", 0, "maintenance", time.Second, true); err != nil || asked != 1 {
 			t.Fatal(asked, err)
 		}
 		select {

@@ -20,7 +20,7 @@ func (c *Client) HoldDurably(ctx context.Context, name, owner, reason string, wa
 	// A late copy of the call acquires nothing after the release, because its attempt is then over.
 	hold := func(after int64) error {
 		q := durable(owner).with(paramReason, reason).withNumber(paramAttempt, nextNumber(after)).withDuration(paramWait, wait)
-		request := call{method: http.MethodPut, path: resource("locks", name), query: q, wait: wait, harmless: true}
+		request := call{method: http.MethodPut, path: resource("locks", name), query: q, wait: wait, copies: harmless}
 		return c.calls.do(ctx, request, &body)
 	}
 	err := hold(0)
@@ -37,7 +37,7 @@ func (c *Client) ReleaseDurable(ctx context.Context, name, owner string, token i
 		return err
 	}
 	q := durable(owner).with(paramToken, strconv.FormatInt(token, 10))
-	return c.calls.do(ctx, call{method: http.MethodDelete, path: resource("locks", name), query: q, harmless: true}, nil)
+	return c.calls.do(ctx, call{method: http.MethodDelete, path: resource("locks", name), query: q, copies: harmless}, nil)
 }
 
 func durable(owner string) query { return query{}.with(paramHold, "durable").with(paramOwner, owner) }

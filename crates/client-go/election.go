@@ -151,11 +151,16 @@ func leaderChange(event serverEvent) (LeaderChange, bool, error) {
 }
 
 // SetValue replaces the text that readers of the lock see, with the same token. If the lock was lost, it never acquires it
-// again.
+// again. It waits for the end of an Upgrade, which replaces the token.
 func (g *Guard) SetValue(ctx context.Context, value string) error {
 	if err := g.Ensure(); err != nil {
 		return err
 	}
+	change, err := g.beginChange(ctx, g.Mode())
+	if err != nil {
+		return err
+	}
+	defer change.end()
 	d, grant := g.session.changeOnce(ctx, g.entry, query{}.with(paramValue, value))
 	switch {
 	case d.err == nil && grant.Token == g.Token():

@@ -89,7 +89,7 @@ func releaseCall(session string, entries []*entry) call {
 	if first.attempt == transferred {
 		q = q.withNumber(paramToken, first.grant.Token)
 	}
-	release := call{method: http.MethodDelete, path: resource("locks", first.lock), query: q, harmless: true}
+	release := call{method: http.MethodDelete, path: resource("locks", first.lock), query: q, copies: harmless}
 	if len(entries) > 1 {
 		release.path = "/v1/locks"
 		for _, e := range entries {

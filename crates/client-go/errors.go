@@ -86,7 +86,7 @@ type UnavailableError struct {
 }
 
 // An OutcomeUnknownError: the call may have taken effect. Repeat it. An acquire needs no repetition, because the client gives
-// its attempt up.
+// its attempt up. Before ForceRelease or RequestRelease without a token, read the lock.
 type OutcomeUnknownError struct {
 	Reason  string
 	Problem *Problem

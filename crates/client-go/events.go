@@ -247,7 +247,7 @@ func (s *session) releaseStray(hold holdBody, timeout time.Duration) {
 		}
 		q := query{}.with(paramSession, s.name).with(paramOwner, holder.Owner).withNumber(paramToken, hold.Token)
 		// If no node answers, the next examination finds the hold again.
-		calls.do(s.ctx, call{method: http.MethodDelete, path: resource("locks", hold.Lock), query: q, harmless: true}, nil)
+		calls.do(s.ctx, call{method: http.MethodDelete, path: resource("locks", hold.Lock), query: q, copies: harmless}, nil)
 	}
 }
 

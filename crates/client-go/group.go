@@ -139,7 +139,7 @@ func (m *Membership) change(ctx context.Context, transaction map[string]any) ([]
 	err := m.session.sendNumbered(ctx, m.session.send, &body, func(number int64) (call, error) {
 		transaction["request"] = number
 		text, err := json.Marshal(transaction)
-		return call{method: http.MethodPost, path: "/v1/txn", body: text, harmless: true}, err
+		return call{method: http.MethodPost, path: "/v1/txn", body: text, copies: harmless}, err
 	})
 	var kinds []string
 	for _, result := range body.Results {

@@ -304,7 +304,6 @@ func (g *Guard) ReleasePermits(ctx context.Context, n int) error {
 	q := query{}.withText(paramOwner, g.entry.owner).withNumber(paramToken, g.Token()).withNumber(paramPermits, int64(n))
 	release := call{method: http.MethodDelete, path: resource("locks", g.entry.lock), query: q}
 	if err := g.session.once(ctx, g.session.send, release, nil); err != nil {
-		g.session.endIfOver(err)
 		return err
 	}
 	g.session.mu.Lock()

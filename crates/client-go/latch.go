@@ -53,20 +53,25 @@ func (l *Latch) change(ctx context.Context, method string, q query, into any) er
 	return l.client.once(ctx, call{method: method, path: resource("latches", l.name), query: q}, into)
 }
 
-// Wait waits until the latch is open. After the wait it returns a *BusyError.
+// Wait waits until the latch is open. After the wait it returns a *BusyError, and after Close a *LostError.
 func (l *Latch) Wait(ctx context.Context, wait time.Duration) (*LatchState, error) {
 	if err := checkName("a latch", l.name); err != nil {
 		return nil, err
 	}
 	until := time.Now().Add(wait)
+	bounded, unbind := bind(ctx, l.client.ending)
+	defer unbind()
 	for {
 		var state LatchState
-		err := l.client.calls.repeatUntil(ctx, until, func(wait time.Duration) call {
+		err := l.client.calls.repeatUntil(bounded, until, func(wait time.Duration) call {
 			return get(resource("latches", l.name), query{}.withDuration(paramWait, wait))
 		}, &state)
 		var busy *BusyError
 		if errors.As(err, &busy) && time.Now().Before(until) {
 			continue
+		}
+		if err != nil && ctx.Err() == nil && bounded.Err() != nil {
+			return nil, context.Cause(bounded)
 		}
 		if err != nil {
 			return nil, err

@@ -45,22 +45,24 @@ func (c *Client) LockState(ctx context.Context, name string) (*LockState, error)
 }
 
 // ForceRelease ends every hold of a lock, or only the hold with a token unless token is 0, as an operator. It returns the
-// number of ended holds.
+// number of ended holds. Without a token, the client does not repeat a call whose answer is lost, because a copy could end a
+// later hold. After an *OutcomeUnknownError, read the lock first.
 func (c *Client) ForceRelease(ctx context.Context, name string, token int64, reason string) (int, error) {
 	if err := checkName("a lock", name); err != nil {
 		return 0, err
 	}
-	q := query{}.with(paramReason, reason).withNumber(paramToken, token)
 	var body struct {
 		Ended int `json:"ended"`
 	}
-	err := c.calls.do(ctx, call{method: http.MethodPost, path: resource("force-releases", name), query: q, harmless: token != 0}, &body)
+	q := query{}.with(paramReason, reason)
+	err := c.changeHolds(ctx, resource("force-releases", name), token, q, &body)
 	return body.Ended, err
 }
 
-// RequestRelease asks the holders of a lock to release it by the deadline. With revoke, the cluster ends the holds then. It
-// returns the number of asked holders.
-func (c *Client) RequestRelease(ctx context.Context, name, reason string, deadline time.Duration, revoke bool) (int, error) {
+// RequestRelease asks the holders of a lock, or only the holder with a token unless token is 0, to release it by the deadline.
+// With revoke, the cluster ends the holds then. It returns the number of asked holders. Without a token, the client does not
+// repeat a call whose answer is lost, as with ForceRelease.
+func (c *Client) RequestRelease(ctx context.Context, name string, token int64, reason string, deadline time.Duration, revoke bool) (int, error) {
 	if err := checkName("a lock", name); err != nil {
 		return 0, err
 	}
@@ -71,6 +73,15 @@ func (c *Client) RequestRelease(ctx context.Context, name, reason string, deadli
 	var body struct {
 		Asked int `json:"asked"`
 	}
-	err := c.calls.do(ctx, call{method: http.MethodPost, path: resource("release-requests", name), query: q}, &body)
+	err := c.changeHolds(ctx, resource("release-requests", name), token, q, &body)
 	return body.Asked, err
+}
+
+// changeHolds sends a call that concerns the hold with a token, or every hold of a lock.
+func (c *Client) changeHolds(ctx context.Context, path string, token int64, q query, into any) error {
+	change := call{method: http.MethodPost, path: path, query: q.withNumber(paramToken, token), copies: never}
+	if token != 0 {
+		change.copies = harmless
+	}
+	return c.calls.do(ctx, change, into)
 }

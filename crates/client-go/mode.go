@@ -14,7 +14,7 @@ func (s *session) change(e *entry, number int64, changed query) call {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	q := s.query(e.owner).withNumber(paramAttempt, number).with(paramChange, strconv.FormatInt(e.attempt, 10))
-	return call{method: http.MethodPut, path: resource("locks", e.lock), query: append(q, changed...), harmless: true}
+	return call{method: http.MethodPut, path: resource("locks", e.lock), query: append(q, changed...), copies: harmless}
 }
 
 // changeOnce changes the hold of an entry. It takes a larger number once if another program of the session has one.

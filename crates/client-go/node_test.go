@@ -20,7 +20,10 @@ type sentCall struct {
 	query url.Values
 }
 
-// A fakeNode answers each call by a function. A call without an answer stays open until its client ends it.
+// noAnswer leaves a call open until its client ends it, and dropped closes the connection instead of an answer.
+const noAnswer, dropped = 0, -1
+
+// A fakeNode answers each call by a function, with a status and a body.
 type fakeNode struct {
 	address string
 	mu      sync.Mutex
@@ -36,9 +39,12 @@ func startNode(t *testing.T, answer func(sentCall) (status int, body string)) *f
 		node.calls = append(node.calls, received)
 		status, body := answer(received)
 		node.mu.Unlock()
-		if status == 0 {
+		switch status {
+		case noAnswer:
 			<-r.Context().Done()
 			return
+		case dropped:
+			panic(http.ErrAbortHandler)
 		}
 		w.WriteHeader(status)
 		fmt.Fprint(w, body)

@@ -2,6 +2,7 @@ package holdfast
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"sync"
 )
@@ -56,7 +57,7 @@ func (s *session) once(ctx context.Context, send sender, c call, into any) error
 	return s.sendNumbered(ctx, send, into, func(number int64) (call, error) {
 		copied := c
 		copied.query = c.query.with(paramSession, s.name).with(paramRequest, strconv.FormatInt(number, 10))
-		copied.harmless = true
+		copied.copies = harmless
 		return copied, nil
 	})
 }
@@ -70,7 +71,9 @@ func (s *session) sendNumbered(ctx context.Context, send sender, into any, numbe
 		}
 		change, err := numbered(started.number)
 		if err == nil {
-			err = send.do(ctx, change, into)
+			d := send.deliver(ctx, change)
+			s.endIfOver(d.err)
+			err = d.outcomeOfOnce(into)
 		}
 		s.numbered.end(started)
 		newest, isOver := newestRequest(err)
@@ -79,6 +82,16 @@ func (s *session) sendNumbered(ctx context.Context, send sender, into any, numbe
 		}
 		after = newest
 	}
+}
+
+// outcomeOfOnce decodes the answer to a numbered call. The end of the session hides whether an earlier copy of the call was
+// executed.
+func (d delivery) outcomeOfOnce(into any) error {
+	var lost *LostError
+	if d.inDoubt && errors.As(d.err, &lost) {
+		return &OutcomeUnknownError{Reason: "the session ended before the answer, so read the state"}
+	}
+	return d.decode(into)
 }
 
 // once sends a numbered change by the client's session.

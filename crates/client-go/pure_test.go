@@ -1,6 +1,7 @@
 package holdfast
 
 import (
+	"strings"
 	"testing"
 	"time"
 )
@@ -181,6 +182,11 @@ func TestAddresses(t *testing.T) {
 	for _, address := range []string{"", "localhost", "localhost:http", ":7400", "a/b:1", "http://", "ftp://a:1", "a:1 b:2", "u@a:1"} {
 		if got, err := baseURL(address, false); err == nil {
 			t.Error(address, got)
+		}
+	}
+	for _, address := range []string{"http://u:secret@a:1", "u:secret@a", "u:sec%ret@a:1", "u:@secret@a:1"} {
+		if _, err := baseURL(address, false); err == nil || strings.Contains(err.Error(), "sec") {
+			t.Error(address, err)
 		}
 	}
 }

@@ -70,7 +70,7 @@ type rounds struct {
 
 // send sends a call to the nodes until one answers.
 func (n *nodes) send(ctx context.Context, c *call, b budget, way route) delivery {
-	if !c.harmless && len(n.all) > 1 && !n.isFirstAlive() {
+	if c.copies != harmless && len(n.all) > 1 && !n.isFirstAlive() {
 		n.findAlive(ctx, b)
 	}
 	return n.newRounds(c, b, way).run(ctx)
@@ -187,6 +187,9 @@ func (r *rounds) receive(result sentCopy) *delivery {
 	}
 	if outcome.problem != nil {
 		r.problem = outcome.problem
+	}
+	if r.lostAnswer && r.call.copies == never {
+		return &delivery{err: r.err(), inDoubt: true}
 	}
 	return nil
 }

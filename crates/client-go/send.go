@@ -27,7 +27,7 @@ func (s sender) within(timeout time.Duration) sender { return sender{s.nodes, ti
 // deliver sends a call within the request timeout, plus the wait of the call.
 func (s sender) deliver(ctx context.Context, c call) delivery {
 	way := alone
-	if c.harmless && c.wait == 0 {
+	if c.copies == harmless && c.wait == 0 {
 		way = copied
 	}
 	return s.deliverBy(ctx, c, way)
@@ -106,7 +106,7 @@ func (s sender) openSession(ctx context.Context, name string, attempt int64, ttl
 	for key, value := range labels {
 		q = q.with("label."+key, value)
 	}
-	d := s.deliver(ctx, call{method: http.MethodPut, path: resource("sessions", name), query: q, harmless: true})
+	d := s.deliver(ctx, call{method: http.MethodPut, path: resource("sessions", name), query: q, copies: harmless})
 	var body sessionBody
 	err := d.decode(&body)
 	return body, d.sent, err
@@ -115,21 +115,21 @@ func (s sender) openSession(ctx context.Context, name string, attempt int64, ttl
 // closeSession closes a session. With the incarnation, a late copy closes no later session of the same name.
 func (s sender) closeSession(ctx context.Context, name string, incarnation int64) error {
 	q := query{}.withNumber(paramIncarnation, incarnation)
-	return s.do(ctx, call{method: http.MethodDelete, path: resource("sessions", name), query: q, harmless: incarnation != 0}, nil)
+	return s.do(ctx, call{method: http.MethodDelete, path: resource("sessions", name), query: q, copies: harmless}, nil)
 }
 
 // keepAlive renews a session within leaseLeft. One node gets a quarter of it, so that time is left for other nodes.
 func (s sender) keepAlive(ctx context.Context, name string, leaseLeft time.Duration) delivery {
 	until := time.Now().Add(leaseLeft)
 	b := budget{min(max(leaseLeft/4, perNodeMin), perNodeMax), until.Add(-perNodeMin), until}
-	c := call{method: http.MethodPost, path: resource("sessions", name) + "/keepalive", harmless: true}
+	c := call{method: http.MethodPost, path: resource("sessions", name) + "/keepalive", copies: harmless}
 	return s.nodes.send(ctx, &c, b, copied)
 }
 
 // parkKeepAlive renews a session with a call that one node holds for wait, or until an event of the session's locks. It
 // fails soon if no node accepts the call.
 func (s sender) parkKeepAlive(ctx context.Context, name string, since int64, wait, leaseLeft time.Duration) delivery {
-	c := call{method: http.MethodPost, path: resource("sessions", name) + "/keepalive", harmless: true, wait: wait}
+	c := call{method: http.MethodPost, path: resource("sessions", name) + "/keepalive", copies: harmless, wait: wait}
 	c.query = query{}.with(paramWait, wholeMillis(wait)).withNumber(paramSince, since)
 	perNode := wait + min(max(leaseLeft/6, perNodeMin), perNodeMax)
 	startUntil := time.Now().Add(parkWithin)

@@ -102,12 +102,20 @@ func (s *session) leave() {
 // wait may have left begins before that.
 func (s *session) beginWait(ctx context.Context) (context.Context, func()) {
 	end := s.track()
+	bounded, unbind := bind(ctx, s.ending)
+	return bounded, func() {
+		unbind()
+		end()
+	}
+}
+
+// bind returns a context that also ends with another one, with its cause.
+func bind(ctx, other context.Context) (context.Context, func()) {
 	bounded, cancel := context.WithCancelCause(ctx)
-	unlink := context.AfterFunc(s.ending, func() { cancel(context.Cause(s.ending)) })
+	unlink := context.AfterFunc(other, func() { cancel(context.Cause(other)) })
 	return bounded, func() {
 		unlink()
 		cancel(nil)
-		end()
 	}
 }
 

@@ -80,6 +80,9 @@ func (c *Client) session(ctx context.Context, ttl time.Duration) (*session, erro
 // are lost. A session that the caller named stays open with its locks until it expires, so release its guards first. Close
 // waits for its releases in progress, at most for the request timeout.
 func (c *Client) Close() error {
+	closed := &loss{CauseSessionEnded, "the client was closed"}
+	closedError := &LostError{Cause: closed.cause, Reason: closed.reason}
+	c.endWaits(closedError)
 	c.sessions.turn <- struct{}{}
 	defer func() { <-c.sessions.turn }()
 	defer c.stop()
@@ -90,12 +93,12 @@ func (c *Client) Close() error {
 		open.abandon(true)
 		switch {
 		case open.isOwn && open.isAlive():
-			open.end(&loss{CauseSessionEnded, "the client was closed"})
+			open.end(closed)
 			err = errors.Join(err, open.close())
 		case !open.isOwn:
-			open.endWaits(&LostError{Cause: CauseSessionEnded, Reason: "the client was closed"})
+			open.endWaits(closedError)
 			open.settle(c.calls.timeout)
-			open.end(&loss{CauseSessionEnded, "the client was closed"})
+			open.end(closed)
 		}
 	}
 	c.transport.http.CloseIdleConnections()

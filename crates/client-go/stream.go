@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -15,7 +16,7 @@ import (
 const (
 	// silenceMax: a stream without bytes for this long is dead, because nodes write a comment every 15 s.
 	silenceMax = 45 * time.Second
-	// headTimeout is the maximum time until a node sends the head of a stream.
+	// headTimeout is the maximum time until a node sends the head of a stream, or a whole error.
 	headTimeout = 6 * time.Second
 	// eventMax is the maximum size of a line of a stream.
 	eventMax = 64 << 10
@@ -146,15 +147,22 @@ func (s *eventStream) openAt(ctx context.Context, index int) (io.ReadCloser, out
 		request.header["Last-Event-Id"] = strconv.FormatInt(s.last, 10)
 	}
 	streamCtx, cancel := context.WithCancel(ctx)
-	timer := time.AfterFunc(headTimeout, cancel)
+	// A node without a head rests, and the next node gets the request.
+	timer := time.AfterFunc(headTimeout, func() {
+		n.all[index].rest()
+		cancel()
+	})
+	defer timer.Stop()
+	stop := n.watchSilence(streamCtx, index, math.MaxInt, cancel)
+	defer stop()
 	answer, failure := n.transport.open(streamCtx, n.all[index].base, &request)
-	if failure == nil && timer.Stop() && answer.StatusCode == 200 {
+	if failure == nil && answer.StatusCode == http.StatusOK && timer.Stop() {
 		n.judge(index, &request, &response{answer.StatusCode, answer.Header, nil})
 		return &cancelingBody{answer.Body, cancel}, outcome{}
 	}
 	defer cancel()
 	if failure != nil {
-		if ctx.Err() == nil {
+		if streamCtx.Err() == nil {
 			n.all[index].rest()
 		}
 		return nil, failedOutcome(n.all[index].base, failure)
@@ -162,7 +170,7 @@ func (s *eventStream) openAt(ctx context.Context, index int) (io.ReadCloser, out
 	defer answer.Body.Close()
 	problem, err := io.ReadAll(io.LimitReader(answer.Body, eventMax))
 	if err != nil {
-		return nil, outcome{kind: notDone, reason: reasonOf(err)}
+		return nil, failedOutcome(n.all[index].base, &sendError{reason: reasonOf(err)})
 	}
 	return nil, n.judge(index, &request, &response{answer.StatusCode, answer.Header, problem})
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"sync"
 	"time"
 )
@@ -66,11 +65,9 @@ func (g *Guard) setTransferred(is bool) {
 func (g *Guard) sendTransfer(ctx context.Context, to, owner string) (token int64, isKept bool, err error) {
 	q := query{}.with(paramSession, g.session.name).withText(paramOwner, g.entry.owner).withNumber(paramToken, g.Token()).
 		with(paramTo, to).withText(paramToOwner, owner)
-	transfer := call{method: http.MethodPost, path: resource("transfers", g.Name()), query: q}
+	transfer := call{method: http.MethodPost, path: resource("transfers", g.Name()), query: q, copies: repeatable}
 	d := g.session.send.deliver(ctx, transfer)
-	var body struct {
-		Token int64 `json:"token"`
-	}
+	var body transferBody
 	var lost *LostError
 	err = d.decode(&body)
 	switch {
@@ -138,8 +135,8 @@ func (c *Client) ReceiveTransfer(ctx context.Context, name string, options ...Lo
 		if err != nil {
 			return ctx, nil, err
 		}
-		if hasHold(state, s.name, o.owner) {
-			held, err := c.adopt(ctx, s, &o, name)
+		if token := heldToken(state, s.name, o.owner); token != 0 {
+			held, err := c.adopt(ctx, s, &o, name, token)
 			if err != nil || held != nil {
 				return c.guard(ctx, held, o, err)
 			}
@@ -154,16 +151,19 @@ func (c *Client) ReceiveTransfer(ctx context.Context, name string, options ...Lo
 	}
 }
 
-// adopt returns the guard of a transferred hold, or nil if the session no longer has it. The call is a change that
-// keeps mode and value, so no copy of it acquires the lock.
-func (c *Client) adopt(ctx context.Context, s *session, o *lockOptions, name string) (*holding, error) {
+// adopt returns the guard of the transferred hold that had this token, or nil if the session no longer has it. The call is a
+// change that keeps mode and value, so no copy of it acquires the lock. Without a certain answer, the hold is released.
+func (c *Client) adopt(ctx context.Context, s *session, o *lockOptions, name string, token int64) (*holding, error) {
 	e := newEntry(name, o.owner, transferred)
+	e.grant.Token = token
 	if !s.addAlone(e) {
 		return nil, invalid("this program has a guard of %q already", name)
 	}
 	d, grant := s.changeOnce(ctx, e, nil)
+	inDoubt := d.inDoubt || ctx.Err() != nil || s.ending.Err() != nil
 	if d.err == nil {
 		d.err = s.adopted(e, grant, o, d.sent)
+		inDoubt = true
 	}
 	switch {
 	case d.err == nil:
@@ -173,7 +173,7 @@ func (c *Client) adopt(ctx context.Context, s *session, o *lockOptions, name str
 		s.remove([]*entry{e})
 		return nil, nil
 	}
-	s.remove([]*entry{e})
+	s.giveUp([]*entry{e}, inDoubt, d.err)
 	c.metrics.AcquireFailed(name, d.err)
 	return nil, d.err
 }
@@ -200,8 +200,14 @@ func (s *session) addAlone(e *entry) bool {
 	return true
 }
 
-func hasHold(state *LockState, session, owner string) bool {
-	return slices.ContainsFunc(state.Holders, func(h Holder) bool { return h.Session == session && h.Owner == owner })
+// heldToken returns the token of the owner's hold, or 0 if there is none.
+func heldToken(state *LockState, session, owner string) int64 {
+	for _, holder := range state.Holders {
+		if holder.Session == session && holder.Owner == owner {
+			return holder.Token
+		}
+	}
+	return 0
 }
 
 // awaitLockChange waits for a change of the lock after a revision.

@@ -22,6 +22,8 @@ import (
 const (
 	userAgent      = "holdfast-go/0.1"
 	connectTimeout = time.Second
+	// bodyMax is the maximum size of an answer. A larger one is not from a node, and would fill the memory.
+	bodyMax = 64 << 20
 )
 
 // A transport sends one request to one node. It follows no redirect and uses no proxy, because both would hide which
@@ -102,7 +104,9 @@ func baseURL(address string, isTLS bool) (string, error) {
 		isAddress = err == nil && port > 0
 	}
 	if !isAddress {
-		return "", invalid("%q is not a node address: write host:port, http://host:port or https://host:port", address)
+		// What is before '@' may be a password.
+		shown := address[strings.LastIndex(address, "@")+1:]
+		return "", invalid("%q is not a node address: write host:port, http://host:port or https://host:port, without a user name", shown)
 	}
 	return base, nil
 }
@@ -140,9 +144,12 @@ func (t *transport) send(ctx context.Context, base string, c *call, timeout time
 		return nil, failure
 	}
 	defer answer.Body.Close()
-	body, err := io.ReadAll(answer.Body)
+	body, err := io.ReadAll(io.LimitReader(answer.Body, bodyMax+1))
 	if err != nil {
 		return nil, &sendError{reason: reasonOf(err), mayBeDone: true}
+	}
+	if len(body) > bodyMax {
+		return nil, &sendError{reason: "the answer has more than 64 MiB", mayBeDone: true}
 	}
 	return &response{answer.StatusCode, answer.Header, body}, nil
 }

@@ -369,7 +369,7 @@ func (a *adapter) call(ctx context.Context, client *holdfast.Client, r *request)
 		return fields{"ended": ended}, err
 	case "request_release":
 		deadline := ms(r.DeadlineMS)
-		asked, err := client.RequestRelease(ctx, r.Lock, r.Reason, deadline, r.Revoke)
+		asked, err := client.RequestRelease(ctx, r.Lock, r.Token, r.Reason, deadline, r.Revoke)
 		return fields{"asked": asked}, err
 	}
 	return nil, fmt.Errorf("%w: %s", errUnsupported, r.Do)

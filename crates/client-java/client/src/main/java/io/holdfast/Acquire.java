@@ -80,7 +80,7 @@ final class Acquire {
         Clock clock = client.clock();
         long until = options.wait == null ? Long.MAX_VALUE : Clock.plus(clock.nanos(), nanos(options.wait));
         for (int attempts = 1; ; attempts++) {
-            Session session = client.sessions().use(options.ttl);
+            Session session = client.sessions().use(options.ttl, isInterruptible);
             try {
                 return new Acquire(session, locks, options, until, isInterruptible).acquire();
             } catch (LostException e) {
@@ -149,10 +149,7 @@ final class Acquire {
             return granted(delivery);
         }
         if (!mayRepeat(delivery.error())) {
-            boolean leavesNothing = !inDoubt
-                    && !delivery.error().isUncertain()
-                    && !(delivery.error() instanceof UnexpectedResponseException);
-            left = leavesNothing ? Left.NOTHING : Left.IN_DOUBT;
+            left = !inDoubt && delivery.isCertainlyRejected() ? Left.NOTHING : Left.IN_DOUBT;
             throw delivery.error();
         }
         return null;
@@ -222,22 +219,22 @@ final class Acquire {
         if (grants.size() != locks.size()) {
             throw new UnexpectedResponseException("not all locks were granted");
         }
+        // All or none of the entries become holds.
+        List<QueueEntry> granted = grants.stream().map(this::entryOf).toList();
         Mode mode = options.mode == null ? Mode.EXCLUSIVE : options.mode;
         List<Hold> holds = new ArrayList<>();
-        for (Json grant : grants) {
-            long countedFrom = session.acknowledgeGrant(grant, delivery.sent());
-            holds.add(Hold.of(session, entryOf(grant), grant, mode, options, countedFrom));
+        for (int i = 0; i < grants.size(); i++) {
+            long countedFrom = session.acknowledgeGrant(grants.get(i), delivery.sent());
+            holds.add(Hold.of(session, granted.get(i), grants.get(i), mode, options, countedFrom));
         }
         left = Left.GRANTED;
         return holds;
     }
 
     private QueueEntry entryOf(Json grant) {
-        for (QueueEntry entry : entries) {
-            if (entries.size() == 1 || entry.lock.equals(grant.text("lock"))) {
-                return entry;
-            }
-        }
-        throw new UnexpectedResponseException(grant.text("lock") + " was granted without a request");
+        return entries.stream()
+                .filter(entry -> Grant.isOf(entry, grant))
+                .findFirst()
+                .orElseThrow(() -> new UnexpectedResponseException("the answer grants none of the requested locks"));
     }
 }

@@ -13,6 +13,11 @@ final class Addresses {
     static List<String> bases(List<String> addresses, boolean hasTls) {
         List<String> bases = new ArrayList<>();
         for (String address : addresses) {
+            if (address.contains("@")) {
+                // What is before '@' may be a password.
+                String shown = address.substring(address.lastIndexOf('@') + 1);
+                throw new InvalidArgumentException("the address of " + shown + " has a user name: write host:port");
+            }
             for (String part : address.split(",")) {
                 if (!part.isBlank()) {
                     bases.add(base(part.strip(), hasTls));

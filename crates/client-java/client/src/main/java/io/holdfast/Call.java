@@ -21,7 +21,9 @@ record Call(String method, String target, Map<String, String> headers, byte[] bo
         /** No copy has an effect, however late it arrives: two nodes may have the call at the same time. */
         HARMLESS,
         /** A repeated call changes nothing, but a late copy may undo the change of another caller. */
-        REPEATABLE
+        REPEATABLE,
+        /** A copy may concern a later hold, so the call is not repeated after a lost answer. */
+        NEVER
     }
 
     /** A call without a body that does not wait. */
@@ -35,7 +37,11 @@ record Call(String method, String target, Map<String, String> headers, byte[] bo
     }
 
     Call harmless() {
-        return new Call(method, target, headers, body, waits, Copies.HARMLESS);
+        return with(Copies.HARMLESS);
+    }
+
+    Call with(Copies effect) {
+        return new Call(method, target, headers, body, waits, effect);
     }
 
     Call waiting(long nanos) {

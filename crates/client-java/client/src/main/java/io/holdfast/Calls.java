@@ -48,8 +48,12 @@ final class Calls {
                 try {
                     return deliver(call, null).after(wasInDoubt);
                 } catch (InterruptedException e) {
-                    // The same call is sent again.
                     interrupted = true;
+                    if (call.copies() == Call.Copies.NEVER) {
+                        var unknown = new OutcomeUnknownException("the thread was interrupted before the answer");
+                        return new Delivery(null, 0, unknown, true);
+                    }
+                    // The same call is sent again.
                     wasInDoubt = !call.isRead();
                 }
             }
@@ -136,13 +140,15 @@ final class Calls {
         return new Call.Target("/v1/sessions/" + Names.encodePath(session) + "/keepalive");
     }
 
-    /** Opens a session, or renews it. */
-    Delivery open(String session, long attempt, Long ttlMillis, Map<String, String> labels) {
+    /** Opens a session, or renews it. Without {@code isInterruptible}, an interrupt takes effect afterwards. */
+    Delivery open(String session, long attempt, Long ttlMillis, Map<String, String> labels, boolean isInterruptible)
+            throws InterruptedException {
         Call.Target target = Call.Target.of("/v1/sessions/", session)
                 .with(Parameter.ATTEMPT, attempt)
                 .with(Parameter.TTL, ttlMillis == null ? null : ttlMillis + "ms");
         labels.forEach(target::withLabel);
-        return send(Call.of("PUT", target.toString()).harmless());
+        Call open = Call.of("PUT", target.toString()).harmless();
+        return isInterruptible ? deliver(open, null) : send(open);
     }
 
     /** Closes a session. With its incarnation, a late copy of the call closes no later session of the same name. */

@@ -1,5 +1,7 @@
 package io.holdfast;
 
+import java.util.function.Predicate;
+
 /**
  * The result of a call: an answer, an error, or neither if the caller stopped it.
  *
@@ -32,6 +34,28 @@ record Delivery(Response response, long sent, HoldfastException error, boolean i
             return new OutcomeUnknownException("the session no longer remembers the first answer, so read the state");
         }
         return error;
+    }
+
+    /** The same result, or an error if the answer is not that of a node: another server may answer {@code {}}. */
+    Delivery expecting(Predicate<Json> isComplete) {
+        if (response == null) {
+            return this;
+        }
+        UnexpectedResponseException wrong;
+        try {
+            if (isComplete.test(json())) {
+                return this;
+            }
+            wrong = new UnexpectedResponseException("the answer lacks fields, or concerns another lock");
+        } catch (UnexpectedResponseException e) {
+            wrong = e;
+        }
+        return new Delivery(null, sent, wrong, true);
+    }
+
+    /** Whether a node rejected the call, and no copy of it can have had an effect. */
+    boolean isCertainlyRejected() {
+        return error != null && !inDoubt && !error.isUncertain() && !(error instanceof UnexpectedResponseException);
     }
 
     /** Returns the answer, or throws the error. */

@@ -13,6 +13,12 @@ import java.util.List;
  * @param shard the number of the shard; null unless the lock is sharded
  */
 record Grant(long token, long minValidToken, Mode mode, int permits, List<Integer> slots, Integer shard) {
+    /** Whether an answer grants the lock of an entry. A hold without a token would be no hold. */
+    static boolean isOf(QueueEntry entry, Json body) {
+        String lock = body.text("lock");
+        return lock != null && entry.covers(lock) && body.numberOr("token", 0) > 0;
+    }
+
     /** Another guard of the owner may have a stronger mode, so the mode is the requested one. */
     static Grant read(Json body, Mode mode) {
         Long shard = body.number("shard");

@@ -290,15 +290,15 @@ public final class Guard implements AutoCloseable {
         if (left < 1 || permits < 1) {
             throw new InvalidArgumentException("a guard keeps at least one permit: close the guard to give back all");
         }
-        Delivery released = hold.session.numbered.send(request -> hold.session.calls.send(
+        Delivery released = hold.session.numbered.send(request -> hold.session.checked(hold.session.calls.send(
                 Call.of("DELETE", Call.Target.of("/v1/locks/", lock())
                         .with(Parameter.SESSION, session())
                         .with(Parameter.OWNER, hold.entry.owner)
                         .with(Parameter.TOKEN, token())
                         .with(Parameter.PERMITS, permits)
                         .with(Parameter.REQUEST, request)
-                        .toString()).harmless()));
-        hold.session.checked(released).orThrow();
+                        .toString()).harmless())));
+        released.orThrow();
         hold.grant = hold.grant.withPermits(left);
     }
 

@@ -10,6 +10,9 @@ import java.util.function.UnaryOperator;
  * new token does not look like a loss. An upgrade that ends early restores the old mode, in the background if necessary.
  */
 final class HoldChange {
+    /** The pause after an answer that is not from a node. */
+    private static final long PAUSE = 500 * Clock.MILLI;
+
     private final Hold hold;
     private final QueueEntry entry;
     private final Session session;
@@ -157,7 +160,7 @@ final class HoldChange {
         int renumbered = 0;
         while (true) {
             hold.ensure();
-            Delivery delivery = session.checked(session.calls.send(call(mode, 0)));
+            Delivery delivery = checked(entry, session.checked(session.calls.send(call(mode, 0))));
             if (entry.stage() == QueueEntry.Stage.LEAVING) {
                 throw new LostException(Loss.RELEASED_ELSEWHERE);
             }
@@ -169,9 +172,13 @@ final class HoldChange {
             hold.ensure();
             long named = error.newest(Codes.ATTEMPT_OVER);
             newest = Math.max(newest, named);
-            boolean mayRepeat = error.isUncertain() || named >= 0 && renumbered++ == 0;
+            boolean isFromNode = !(error instanceof UnexpectedResponseException);
+            boolean mayRepeat = error.isUncertain() || !isFromNode || named >= 0 && renumbered++ == 0;
             if (!mayRepeat) {
                 throw gone();
+            }
+            if (!isFromNode) {
+                Signal.sleepUninterruptibly(PAUSE);
             }
         }
     }
@@ -187,7 +194,7 @@ final class HoldChange {
             }
             if (!delivery.isStopped()) {
                 newest = delivery.error() == null ? newest : Math.max(newest, delivery.error().newest(Codes.ATTEMPT_OVER));
-                return delivery;
+                return checked(entry, delivery);
             }
             hold.ensure();
             session.throwIfEnding();
@@ -223,9 +230,13 @@ final class HoldChange {
             Delivery delivery = session.checked(session.calls.send(Call.of("PUT", target).harmless()));
             newest = delivery.error() == null ? -1 : delivery.error().newest(Codes.ATTEMPT_OVER);
             if (newest < 0 || renumbered > 0) {
-                return delivery;
+                return checked(entry, delivery);
             }
         }
+    }
+
+    private static Delivery checked(QueueEntry entry, Delivery delivery) {
+        return delivery.expecting(body -> Grant.isOf(entry, body));
     }
 
     private long completed(Mode mode, Delivery delivery) {

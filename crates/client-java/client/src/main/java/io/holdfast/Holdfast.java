@@ -25,6 +25,8 @@ public final class Holdfast implements AutoCloseable {
     private final Background background = new Background();
     private final Metrics metrics;
     private final Sessions sessions;
+    /** The waits without a session. */
+    private final Pending waits = new Pending();
     private final Map<HoldfastLock.Key, HoldfastLock.Held> heldByThreads = new ConcurrentHashMap<>();
     private final String threads = Numbers.unique("thread");
     private volatile boolean isClosed;
@@ -36,7 +38,7 @@ public final class Holdfast implements AutoCloseable {
         Transport transport = new Transport(tls, options.accessToken);
         Nodes nodes = new Nodes(bases, Numbers.jitter());
         this.calls = new Calls(transport, background, nodes, Clock.system(), Acquire.nanos(options.requestTimeout));
-        this.metrics = options.metrics;
+        this.metrics = new GuardedMetrics(options.metrics);
         this.sessions = new Sessions(
                 new ForSessions(), options.session, options.sessionPrefix, options.ttl, options.labels);
     }
@@ -203,33 +205,76 @@ public final class Holdfast implements AutoCloseable {
     }
 
     /**
-     * Ends every hold of a lock. For operators.
+     * Ends every hold of a lock. For operators. The client does not repeat a call whose answer is lost, because a copy could
+     * end a later hold.
      *
      * @param name the name
      * @param reason the reason, which the holders receive
      * @return the number of holds that ended
+     * @throws OutcomeUnknownException if the holds may have ended: read the lock first
      */
     public long forceRelease(String name, String reason) {
-        String target = Call.Target.of("/v1/force-releases/", Names.lock(name)).with(Parameter.REASON, reason).toString();
-        return calls.json(Call.of("POST", target)).numberOr("ended", 0);
+        return forceRelease(name, null, reason);
     }
 
     /**
-     * Asks the holders of a lock to release it.
+     * Ends the hold with a token. For operators.
+     *
+     * @param name the name
+     * @param token the token of the hold
+     * @param reason the reason, which the holder receives
+     * @return the number of holds that ended; 0 if the hold had ended before
+     */
+    public long forceRelease(String name, long token, String reason) {
+        return forceRelease(name, Long.valueOf(token), reason);
+    }
+
+    private long forceRelease(String name, Long token, String reason) {
+        Call.Target target = Call.Target.of("/v1/force-releases/", Names.lock(name)).with(Parameter.REASON, reason);
+        return changeHolds(target, token).numberOr("ended", 0);
+    }
+
+    /**
+     * Asks the holders of a lock to release it. The client does not repeat a call whose answer is lost, because a copy could
+     * concern a later hold.
      *
      * @param name the name
      * @param reason the reason, which the holders receive; may be null
      * @param deadline the time in which the caller wants the lock
      * @param revoke whether the cluster ends the holds at the deadline
      * @return the number of holders that were asked
+     * @throws OutcomeUnknownException if the holders may have been asked: read the lock first
      */
     public long requestRelease(String name, String reason, Duration deadline, boolean revoke) {
-        String target = Call.Target.of("/v1/release-requests/", Names.lock(name))
+        return requestRelease(name, null, reason, deadline, revoke);
+    }
+
+    /**
+     * Asks the holder with a token to release the lock.
+     *
+     * @param name the name
+     * @param token the token of the hold
+     * @param reason the reason, which the holder receives; may be null
+     * @param deadline the time in which the caller wants the lock
+     * @param revoke whether the cluster ends the hold at the deadline
+     * @return the number of holders that were asked
+     */
+    public long requestRelease(String name, long token, String reason, Duration deadline, boolean revoke) {
+        return requestRelease(name, Long.valueOf(token), reason, deadline, revoke);
+    }
+
+    private long requestRelease(String name, Long token, String reason, Duration deadline, boolean revoke) {
+        Call.Target target = Call.Target.of("/v1/release-requests/", Names.lock(name))
                 .with(Parameter.REASON, reason)
                 .with(Parameter.DEADLINE, deadline)
-                .with(Parameter.REVOKE, revoke ? "true" : null)
-                .toString();
-        return calls.json(Call.of("POST", target)).numberOr("asked", 0);
+                .with(Parameter.REVOKE, revoke ? "true" : null);
+        return changeHolds(target, token).numberOr("asked", 0);
+    }
+
+    /** Sends a call that concerns the hold with a token, or every hold of a lock if the token is null. */
+    private Json changeHolds(Call.Target target, Long token) {
+        Call.Copies copies = token == null ? Call.Copies.NEVER : Call.Copies.HARMLESS;
+        return calls.json(Call.of("POST", target.with(Parameter.TOKEN, token).toString()).with(copies));
     }
 
     /**
@@ -267,6 +312,7 @@ public final class Holdfast implements AutoCloseable {
     @Override
     public void close() {
         isClosed = true;
+        waits.stop();
         sessions.close();
         calls.transport.close();
     }
@@ -304,6 +350,10 @@ public final class Holdfast implements AutoCloseable {
         return sessions;
     }
 
+    Pending waits() {
+        return waits;
+    }
+
     /** Sends a change that the cluster executes once: it names the session and a new request number. */
     Delivery once(String method, Supplier<Call.Target> target) {
         return once(method, target, call -> call);
@@ -315,7 +365,7 @@ public final class Holdfast implements AutoCloseable {
         try {
             return session.numbered.send(request -> {
                 String named = target.get().with(Parameter.SESSION, session.name).with(Parameter.REQUEST, request).toString();
-                return calls.send(content.apply(Call.of(method, named).harmless()));
+                return session.checked(calls.send(content.apply(Call.of(method, named).harmless())));
             });
         } finally {
             session.removeUser();

@@ -43,14 +43,22 @@ public final class Latch {
      * @param wait the maximum wait; zero only reads the latch
      * @throws InterruptedException if the thread is interrupted
      * @throws BusyException if the latch is not open in time
+     * @throws LostException if the client is closed
      */
     public void await(Duration wait) throws InterruptedException {
         Clock clock = client.clock();
         long until = Clock.plus(clock.nanos(), Acquire.nanos(wait));
+        Stop stop = new Stop();
         Delivery read;
-        do {
-            read = client.calls().repeatUntil(until, () -> true, left -> Call.get(target().waiting(left).toString()), null);
-        } while (read.error() instanceof BusyException && clock.nanos() < until);
+        try (Pending.Work latched = client.waits().stoppable(stop)) {
+            do {
+                read = client.calls().repeatUntil(
+                        until, () -> true, left -> Call.get(target().waiting(left).toString()), stop);
+            } while (read.error() instanceof BusyException && clock.nanos() < until);
+        }
+        if (read.isStopped()) {
+            throw new LostException(Loss.SESSION_ENDED);
+        }
         read.orThrow();
     }
 

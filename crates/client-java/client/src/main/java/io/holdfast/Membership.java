@@ -119,7 +119,7 @@ public final class Membership implements AutoCloseable {
         String named = "{\"session\":" + Json.quoted(session.name) + ",\"if\":[" + exists + "]," + operations;
         return session.numbered.send(request -> {
             byte[] body = (named + ",\"request\":" + request + "}").getBytes(StandardCharsets.UTF_8);
-            return session.calls.send(Call.of("POST", "/v1/txn").with(body).harmless());
+            return session.checked(session.calls.send(Call.of("POST", "/v1/txn").with(body).harmless()));
         });
     }
 }

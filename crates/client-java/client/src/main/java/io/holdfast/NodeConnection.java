@@ -44,8 +44,13 @@ final class NodeConnection {
 
     /** Connects, with TLS for https. Has no time limit: {@link #close} ends it. */
     void open() throws IOException {
+        open(InetAddress.getAllByName(node.getHost()));
+    }
+
+    /** As {@link #open()}, with the addresses of the node's name. */
+    void open(InetAddress... addresses) throws IOException {
         readUntil = System.nanoTime() + READ_MAX;
-        connect();
+        connect(addresses);
         channel.setOption(StandardSocketOptions.TCP_NODELAY, true);
         in = new Input();
         out = new Output();
@@ -56,16 +61,18 @@ final class NodeConnection {
         }
     }
 
-    /** Connects to the first address of the name that accepts. */
-    private void connect() throws IOException {
+    /** Connects to the first address that accepts. One that drops packets leaves the others their part of the time. */
+    private void connect(InetAddress... addresses) throws IOException {
         IOException failure = null;
-        for (InetAddress address : InetAddress.getAllByName(node.getHost())) {
+        int part = (int) (Rounds.CONNECT_TIMEOUT / Clock.MILLI / addresses.length);
+        for (InetAddress address : addresses) {
+            boolean isLast = address == addresses[addresses.length - 1];
             channel = SocketChannel.open();
             if (isClosed) {
                 channel.close();
             }
             try {
-                channel.connect(new InetSocketAddress(address, node.getPort()));
+                channel.socket().connect(new InetSocketAddress(address, node.getPort()), isLast ? 0 : part);
                 return;
             } catch (IOException e) {
                 channel.close();

@@ -28,10 +28,19 @@ final class NumberedCalls {
     private Delivery sendOnce(long after, LongFunction<Delivery> call) {
         long number = begin(after);
         try {
-            return call.apply(number);
+            return outcomeOf(call.apply(number));
         } finally {
             end(number);
         }
+    }
+
+    /** The end of the session hides whether an earlier copy of the call was executed. */
+    private static Delivery outcomeOf(Delivery delivery) {
+        if (!delivery.inDoubt() || !(delivery.error() instanceof LostException)) {
+            return delivery;
+        }
+        var unknown = new OutcomeUnknownException("the session ended before the answer, so read the state");
+        return new Delivery(null, delivery.sent(), unknown, true);
     }
 
     private long begin(long after) {

@@ -3,7 +3,7 @@ package io.holdfast;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 
-/** The waits and the releases of a session that are in progress. When the client closes, the waits stop. */
+/** The waits and the releases in progress of a session, or of a client without one. When the client closes, the waits stop. */
 final class Pending {
     /** A wait or a release. What a failed wait may have left is released before {@link #close}. */
     final class Work implements AutoCloseable {

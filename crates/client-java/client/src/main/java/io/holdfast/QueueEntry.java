@@ -29,7 +29,7 @@ final class QueueEntry {
      * Stage and token change together.
      *
      * @param stage the stage
-     * @param token the token of the latest hold; 0 before the first grant
+     * @param token the token of the latest hold, or of the one to adopt; 0 before the first grant
      */
     record State(Stage stage, long token) {}
 

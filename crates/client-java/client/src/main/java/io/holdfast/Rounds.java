@@ -51,7 +51,7 @@ final class Rounds {
     private static final long PING_FIRST = 400 * Clock.MILLI;
     private static final long PING_MAX = 15_000 * Clock.MILLI;
     private static final long PING_TIMEOUT = 600 * Clock.MILLI;
-    private static final long CONNECT_TIMEOUT = 1_000 * Clock.MILLI;
+    static final long CONNECT_TIMEOUT = 1_000 * Clock.MILLI;
     /** A larger body may be more than the system takes before the node reads. */
     private static final int BODY_HERE_MAX = 8 * 1024;
 
@@ -389,6 +389,9 @@ final class Rounds {
         lostAnswer = true;
         boolean isLast = now >= budget.startUntil;
         failed(node, isLast ? failures.getOrDefault(node, reason) : reason, now);
+        if (call.copies() == Call.Copies.NEVER) {
+            result = new Delivery(null, 0, error(), true);
+        }
     }
 
     /** Schedules the next request after one that failed. */

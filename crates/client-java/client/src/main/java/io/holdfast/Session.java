@@ -62,15 +62,17 @@ final class Session {
     }
 
     /** Opens a session, or joins an open one of this name. {@code ttl} may be null. */
-    static Session open(Client client, String name, boolean isOwn, Duration ttl, Map<String, String> labels) {
+    static Session open(
+            Client client, String name, boolean isOwn, Duration ttl, Map<String, String> labels, boolean isInterruptible)
+            throws InterruptedException {
         Long millis = ttl == null ? null : ttl.toMillis();
-        Delivery opened = client.calls().open(name, Numbers.next(0), millis, labels);
+        Delivery opened = client.calls().open(name, Numbers.next(0), millis, labels, isInterruptible);
         long newest = opened.error() == null ? -1 : opened.error().newest(Codes.ATTEMPT_OVER);
         if (newest >= 0) {
             // An earlier session of this name had a larger number.
-            opened = client.calls().open(name, Numbers.next(newest), millis, labels);
+            opened = client.calls().open(name, Numbers.next(newest), millis, labels, isInterruptible);
         }
-        Session session = new Session(client, name, isOwn, opened);
+        Session session = new Session(client, name, isOwn, opened.expecting(body -> body.numberOr("incarnation", 0) > 0));
         Background.thread("holdfast-renewal-" + name, session.renewal::run).start();
         Background.thread("holdfast-deadlines-" + name, session::watchDeadlines).start();
         return session;

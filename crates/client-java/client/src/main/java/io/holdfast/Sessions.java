@@ -2,6 +2,7 @@ package io.holdfast;
 
 import java.time.Duration;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.locks.ReentrantLock;
 
@@ -31,19 +32,32 @@ final class Sessions {
 
     /** Returns the live session for this time-to-live, with one user more; null is the client's. */
     Session use(Duration requested) {
+        try {
+            return use(requested, false);
+        } catch (InterruptedException e) {
+            throw new AssertionError(e);
+        }
+    }
+
+    /** As {@link #use(Duration)}. With {@code isInterruptible}, an interrupt ends the call that opens the session. */
+    Session use(Duration requested, boolean isInterruptible) throws InterruptedException {
         Duration wanted = requested == null ? ttl : Names.ttl(requested);
         if (named != null && requested != null && !requested.equals(ttl)) {
             throw new InvalidArgumentException("set the ttl of the session " + named + " on the client, not on a lock");
         }
         // Locked during the call, so that concurrent threads share the session.
-        lock.lock();
+        if (isInterruptible) {
+            lock.lockInterruptibly();
+        } else {
+            lock.lock();
+        }
         try {
             if (isClosed) {
                 throw new InvalidArgumentException("the client is closed");
             }
             Session session = open.get(wanted);
             if (session == null || !session.isAlive()) {
-                session = replace(wanted, session);
+                session = replace(wanted, session, isInterruptible);
             }
             session.addUser();
             return session;
@@ -52,14 +66,14 @@ final class Sessions {
         }
     }
 
-    private Session replace(Duration wanted, Session ended) {
+    private Session replace(Duration wanted, Session ended, boolean isInterruptible) throws InterruptedException {
         if (ended == null && open.size() >= SESSIONS_MAX) {
             throw new InvalidArgumentException("one client has at most " + SESSIONS_MAX + " different ttls of locks");
         }
         if (ended != null && named != null) {
             throw new LostException(ended.loss());
         }
-        Session session = openAnother(wanted);
+        Session session = openAnother(wanted, isInterruptible);
         open.put(wanted, session);
         if (ended != null) {
             ended.abandon();
@@ -67,10 +81,10 @@ final class Sessions {
         return session;
     }
 
-    private Session openAnother(Duration wanted) {
+    private Session openAnother(Duration wanted, boolean isInterruptible) throws InterruptedException {
         String name = named == null ? Numbers.unique(prefix) : named;
         try {
-            return Session.open(client, name, named == null, wanted, labels);
+            return Session.open(client, name, named == null, wanted, labels, isInterruptible);
         } catch (OutcomeUnknownException e) {
             // At worst a session without locks is open; the call that needs it was not sent.
             throw new UnavailableException("no session was opened: " + e.getMessage());
@@ -94,14 +108,16 @@ final class Sessions {
     private static void close(Session session) {
         session.abandon();
         boolean isToClose = session.isOwn && session.isAlive();
+        List<QueueEntry> held = isToClose ? session.entries.held() : List.of();
         if (isToClose) {
-            // The close releases the holds, so it is no loss to report.
-            session.entries.held().forEach(entry -> entry.enter(QueueEntry.Stage.LEAVING));
+            // The close releases the holds, so the log and the metrics have no loss. Only the guards report it.
+            held.forEach(entry -> entry.enter(QueueEntry.Stage.LEAVING));
         } else if (!session.isOwn) {
             // Its waits leave nothing in the cluster. If no node answers, the entries end with the session.
             session.pending.settle(session.clock, session.calls.timeout);
         }
         session.end(Loss.SESSION_ENDED);
+        held.forEach(entry -> session.background.run(() -> entry.lost.complete(Loss.SESSION_ENDED)));
         session.pending.stop();
         session.finish();
         if (isToClose) {

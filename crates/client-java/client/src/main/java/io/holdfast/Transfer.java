@@ -35,7 +35,8 @@ final class Transfer {
                     .with(Parameter.TO, to)
                     .with(Parameter.TO_OWNER, toOwner)
                     .toString();
-            Delivery delivery = hold.session.calls.send(Call.of("POST", target));
+            Delivery delivery = hold.session.calls.send(Call.of("POST", target))
+                    .expecting(body -> body.numberOr("token", 0) > 0);
             return delivery.error() == null ? sent(hold, delivery) : failed(hold, to, delivery);
         } finally {
             entry.changeTurn.release();
@@ -66,7 +67,7 @@ final class Transfer {
     /** Whether the cluster certainly rejected the transfer, and the hold continues. */
     private static boolean isKept(Session session, Delivery delivery) {
         HoldfastException error = delivery.error();
-        if (delivery.inDoubt() || error.isUncertain() || error instanceof UnexpectedResponseException) {
+        if (!delivery.isCertainlyRejected()) {
             return false;
         }
         if (!(error instanceof LostException)) {
@@ -92,15 +93,15 @@ final class Transfer {
         Clock clock = client.clock();
         long until = options.wait == null ? Long.MAX_VALUE : Clock.plus(clock.nanos(), Acquire.nanos(options.wait));
         LockOptions received = options.received();
-        Session session = client.sessions().use(received.ttl);
+        Session session = client.sessions().use(received.ttl, true);
         try {
             while (true) {
                 if (Thread.interrupted()) {
                     throw new InterruptedException();
                 }
                 LockState state = client.lockState(lock);
-                boolean hasHold = hasHold(state, session, received.owner);
-                List<Hold> adopted = hasHold ? adopt(session, lock, received) : null;
+                long token = heldToken(state, session, received.owner);
+                List<Hold> adopted = token == 0 ? null : adopt(session, lock, token, received);
                 if (adopted != null) {
                     return adopted;
                 }
@@ -116,25 +117,31 @@ final class Transfer {
     }
 
     /**
-     * Returns the transferred hold, or null if the session no longer has it. The call is a change that keeps mode and
-     * value, so no copy of it acquires the lock.
+     * Returns the transferred hold that had this token, or null if the session no longer has it. The call is a change that
+     * keeps mode and value, so no copy of it acquires the lock. Without a certain answer, the hold is released.
      */
-    private static List<Hold> adopt(Session session, String lock, LockOptions options) {
+    private static List<Hold> adopt(Session session, String lock, long token, LockOptions options) {
         if (session.entries.hasOwner(lock, options.owner)) {
             throw new InvalidArgumentException("this program has a guard of " + lock + " already");
         }
-        List<QueueEntry> entries = List.of(new QueueEntry(lock, options.owner, QueueEntry.TRANSFERRED, false));
-        session.add(entries);
+        QueueEntry entry = new QueueEntry(lock, options.owner, QueueEntry.TRANSFERRED, false);
+        entry.state.set(new QueueEntry.State(QueueEntry.Stage.WAITING, token));
+        session.add(List.of(entry));
+        Delivery delivery = HoldChange.once(session, entry, target -> target);
         try {
-            Delivery delivery = HoldChange.once(session, entries.get(0), target -> target);
             Json grant = delivery.json();
             long countedFrom = session.acknowledgeGrant(grant, delivery.sent());
             Mode mode = Mode.of(grant.text("mode"));
             session.metrics.acquired(lock, Duration.ZERO);
-            return List.of(Hold.of(session, entries.get(0), grant, mode, options, countedFrom));
+            return List.of(Hold.of(session, entry, grant, mode, options, countedFrom));
         } catch (HoldfastException e) {
-            session.forget(entries);
-            if (HoldChange.isGone(e)) {
+            boolean isGone = HoldChange.isGone(e);
+            if (isGone || delivery.isCertainlyRejected()) {
+                session.forget(List.of(entry));
+            } else {
+                session.releaseInBackground(List.of(entry));
+            }
+            if (isGone) {
                 return null;
             }
             session.metrics.acquireFailed(lock, e);
@@ -142,9 +149,13 @@ final class Transfer {
         }
     }
 
-    private static boolean hasHold(LockState state, Session session, String owner) {
+    /** Returns the token of the owner's hold, or 0 if there is none. */
+    private static long heldToken(LockState state, Session session, String owner) {
         return state.holders().stream()
-                .anyMatch(holder -> session.name.equals(holder.session()) && Objects.equals(owner, holder.owner()));
+                .filter(holder -> session.name.equals(holder.session()) && Objects.equals(owner, holder.owner()))
+                .mapToLong(LockState.Holder::token)
+                .findFirst()
+                .orElse(0);
     }
 
     /** Waits for a change of the lock after a revision. */

@@ -4,7 +4,7 @@ import java.util.List;
 
 /**
  * A watch of changes in the tree, in a separate thread. It resumes at another node without a gap, or reports one.
- * Closing it ends the watch.
+ * Closing it ends the watch. If the cluster rejects it, the watch ends with a warning in the log.
  */
 public final class Watch implements AutoCloseable {
     private static final System.Logger LOG = System.getLogger("io.holdfast");
@@ -76,22 +76,36 @@ public final class Watch implements AutoCloseable {
     }
 
     private void run() {
-        while (!isClosed) {
+        RejectedException rejection = null;
+        while (!isClosed && rejection == null) {
             try {
-                if (since == null) {
-                    long start = calls.deliver(poll(null, 0), null).json().numberOr("revision", 0);
-                    listener.missed();
-                    since = start;
-                }
-                Delivery delivery = calls.deliver(poll(since, POLL), null);
-                boolean isGap = delivery.error() != null && delivery.error().hasCode(Codes.REVISION_COMPACTED);
-                since = isGap ? null : deliver(delivery.json());
+                rejection = step();
             } catch (InterruptedException e) {
                 return;
             } catch (RuntimeException e) {
                 pause(e);
             }
         }
+        if (rejection != null && !isClosed) {
+            String text = "the cluster rejected the watch of " + path + ", which has ended: " + rejection.getMessage();
+            LOG.log(System.Logger.Level.WARNING, text);
+        }
+    }
+
+    /** Polls once. Returns the error that a repetition would return as well, or null. */
+    private RejectedException step() throws InterruptedException {
+        boolean isStart = since == null;
+        Delivery delivery = calls.deliver(isStart ? poll(null, 0) : poll(since, POLL), null);
+        if (delivery.error() instanceof RejectedException error && !calls.mayGetToken(error)) {
+            since = null;
+            return error.hasCode(Codes.REVISION_COMPACTED) ? null : error;
+        }
+        Json body = delivery.json();
+        if (isStart) {
+            listener.missed();
+        }
+        since = isStart ? Long.valueOf(body.numberOr("revision", 0)) : deliver(body);
+        return null;
     }
 
     private void pause(RuntimeException error) {

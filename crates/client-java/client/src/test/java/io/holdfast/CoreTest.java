@@ -222,6 +222,14 @@ class CoreTest {
         }
     }
 
+    @Test
+    void anErrorDoesNotShowThePasswordOfAnAddress() {
+        for (String bad : List.of("http://u:secret@a:1", "b:2,u:sec,ret@a:1", "http://u:@secret@a:1", "u:sec%ret@a")) {
+            var error = assertThrows(InvalidArgumentException.class, () -> Addresses.bases(List.of(bad), false), bad);
+            assertFalse(error.getMessage().contains("sec"), error.getMessage());
+        }
+    }
+
     private static Outcome answer(int status, String body) {
         Headers headers = new Headers().add("holdfast-request-id", "r1");
         return Outcome.of("http://a:1", new Response(status, headers, body.getBytes(StandardCharsets.UTF_8)));

@@ -41,6 +41,8 @@ final class FakeNode implements AutoCloseable {
     record Answer(int status, String body) {
         /** No answer. */
         static final Answer NONE = new Answer(0, "");
+        /** The node closes the connection instead of an answer. */
+        static final Answer DROPPED = new Answer(-1, "");
 
         static Answer problem(int status, String code) {
             boolean isRetryable = status == 503;
@@ -86,6 +88,10 @@ final class FakeNode implements AutoCloseable {
         Received received = new Received(name, query(exchange.getRequestURI().getRawQuery()));
         calls.add(received);
         Answer answer = answer(received);
+        if (answer == Answer.DROPPED) {
+            exchange.close();
+            return;
+        }
         if (answer.status == 0) {
             try {
                 closed.await();

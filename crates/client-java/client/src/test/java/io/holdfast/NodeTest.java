@@ -342,6 +342,7 @@ class NodeTest {
         List<CompletableFuture<Loss.Cause>> ends = List.of(
                 lossOf(() -> client.barrier("start", 2).await(LONG)),
                 lossOf(() -> inside.leave(LONG)),
+                lossOf(() -> client.latch("ready").await(LONG)),
                 lossOf(() -> client.lock("orders").receiveTransfer()));
         Session session = client.sessions().use(null);
         await(session, () -> waits.get() == ends.size());

@@ -237,6 +237,44 @@ class TransportTest {
     }
 
     @Test
+    void anAddressThatDropsPacketsDoesNotHideTheNextOne() throws Exception {
+        node(TransportTest::count);
+        URI base = URI.create("http://" + node.address());
+        List<Socket> queued = new ArrayList<>();
+        InetAddress dropping = InetAddress.getByName("127.0.0.2");
+        try (ServerSocket full = new ServerSocket(base.getPort(), 1, dropping)) {
+            fill(full, queued);
+            NodeConnection connection = new NodeConnection(base, null);
+            long began = System.nanoTime();
+            connection.open(dropping, InetAddress.getLoopbackAddress());
+            assertTrue(System.nanoTime() - began < Rounds.CONNECT_TIMEOUT);
+            connection.close();
+        } finally {
+            closeAll(queued);
+        }
+    }
+
+    /** Fills the queue of a server, which then drops the packets of further connections. */
+    private static void fill(ServerSocket server, List<Socket> queued) throws IOException {
+        boolean isFull = false;
+        while (!isFull && queued.size() < 20) {
+            queued.add(new Socket());
+            try {
+                queued.get(queued.size() - 1).connect(server.getLocalSocketAddress(), 200);
+            } catch (SocketTimeoutException e) {
+                isFull = true;
+            }
+        }
+        assumeTrue(isFull, "the system accepts connections without bound");
+    }
+
+    private static void closeAll(List<Socket> sockets) throws IOException {
+        for (Socket socket : sockets) {
+            socket.close();
+        }
+    }
+
+    @Test
     void connectionsThatAreIdleForTooLongAreClosed() throws Exception {
         node(socket -> isOver.await());
         ConnectionPool pool = new ConnectionPool(URI.create("http://" + node.address()), null, 1);
@@ -253,23 +291,12 @@ class TransportTest {
     void aCallThatNeverConnectsIsNotInDoubt() throws Exception {
         List<Socket> queued = new ArrayList<>();
         try (ServerSocket full = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
-            boolean isFull = false;
-            while (!isFull && queued.size() < 20) {
-                queued.add(new Socket());
-                try {
-                    queued.get(queued.size() - 1).connect(full.getLocalSocketAddress(), 200);
-                } catch (SocketTimeoutException e) {
-                    isFull = true;
-                }
-            }
-            assumeTrue(isFull, "the system accepts connections without bound");
+            fill(full, queued);
             Calls calls = new Calls(transport, new Background(), new Nodes(List.of("http://127.0.0.1:" + full.getLocalPort()), 0),
                     Clock.system(), 500 * Clock.MILLI);
             assertEquals(UnavailableException.class, calls.send(Call.of("PUT", "/v1/tree/a")).error().getClass());
         } finally {
-            for (Socket socket : queued) {
-                socket.close();
-            }
+            closeAll(queued);
         }
     }
 
