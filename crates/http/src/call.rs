@@ -49,6 +49,8 @@ pub(crate) struct CallContext<'a> {
     /// How the names of the caller's sessions begin; `None` without a credential.
     pub(crate) session_names: Option<SessionNames>,
     pub(crate) log_fields: LogFields,
+    /// Whether the connection ends after the response.
+    pub(crate) closes_connection: bool,
 }
 
 params! {
@@ -86,6 +88,7 @@ impl<'a> CallContext<'a> {
             service: state.service().clone(),
             session_names: None,
             log_fields: LogFields::default(),
+            closes_connection: false,
         }
     }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::extract::Request;
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
+use axum::http::header::{CACHE_CONTROL, CONNECTION, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use axum::http::{HeaderName, HeaderValue, Response, StatusCode};
 use hyper::body::Body as _;
 use tracing::{Instrument as _, Span};
@@ -172,6 +172,15 @@ async fn admit(
         return Ok(());
     }
     call.identify(identity::authenticate(call.parts, call.service()).await?);
+    let counted = match call.parts.extensions.get::<ConnectionPlace>() {
+        Some(place) => call.service().count_connection(place),
+        None => Ok(()),
+    };
+    // A connection beyond the quota lasts for one call. A keepalive is executed, so that no session ends.
+    call.closes_connection = counted.is_err();
+    if operation.is_rate_limited {
+        counted.map_err(|failure| call.error(failure))?;
+    }
     if let Some(activity) = call.parts.extensions.get::<Arc<Activity>>()
         && activity.is_pending()
         && (call.service().is_known() || !call.service().requires_permissions())
@@ -187,10 +196,6 @@ async fn admit(
     }
     if operation.is_rate_limited {
         call.service().count_call_slowly().await.map_err(|failure| call.error(failure))?;
-        if let Some(place) = call.parts.extensions.get::<ConnectionPlace>() {
-            let counted = call.service().count_connection(place);
-            counted.map_err(|failure| call.error(failure))?;
-        }
     }
     Ok(())
 }
@@ -207,6 +212,9 @@ fn add_common_headers(call: &CallContext<'_>, reply: Reply) -> Response<Body> {
     headers.insert(&REVISION, revision.0.into());
     if let Ok(id) = HeaderValue::from_str(&call.request_id) {
         headers.insert(&REQUEST_ID, id);
+    }
+    if call.closes_connection {
+        headers.insert(CONNECTION, HeaderValue::from_static("close"));
     }
     if headers.contains_key(CONTENT_TYPE) {
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));

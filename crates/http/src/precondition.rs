@@ -48,6 +48,13 @@ impl Precondition {
     /// # Errors
     /// `invalid-argument` for every other condition.
     pub(crate) fn of_counter(headers: &HeaderMap) -> Result<Option<u64>, HttpError> {
+        if headers.contains_key(IF_NONE_MATCH) {
+            let detail = "a counter has no condition If-None-Match";
+            return Err(refused(
+                detail,
+                "write If-Match: \"0\" for a counter that was never changed",
+            ));
+        }
         let Some(tag) = only(headers, &IF_MATCH)? else { return Ok(None) };
         version(tag).map(Some)
     }

@@ -150,7 +150,10 @@ impl Machine {
             self.end_in_recipes(*id, SessionEnd::Expired, &mut ctx);
         }
         for id in ids {
-            self.sessions.end(id, SessionEnd::Expired, self.now, &self.limits);
+            // No call can acknowledge the expiry of a durable session, so its owner could never return.
+            let is_durable = self.sessions.get(id).is_some_and(|session| session.name.is_durable());
+            let end = if is_durable { SessionEnd::Closed } else { SessionEnd::Expired };
+            self.sessions.end(id, end, self.now, &self.limits);
         }
         // No waiter is left. This ends the cooldowns that are over.
         self.grant_stale(&mut ctx);

@@ -14,6 +14,7 @@ use holdfast_types::{Command, NodeOperation, Reason, Rejection, Reply, Revision,
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio_util::sync::CancellationToken;
 
+use crate::auth::authorization::{CredentialWatch, credential_ended};
 use crate::context::{ReadMode, Response};
 use crate::failure::Failure;
 use crate::service::Service;
@@ -25,6 +26,7 @@ pub struct BackupStream {
     first: Option<Bytes>,
     rest: mpsc::Receiver<io::Result<Bytes>>,
     draining: CancellationToken,
+    credential: Option<CredentialWatch>,
     /// The revision, and the bytes so far; `None` after an error or the end.
     progress: Option<(Revision, u64)>,
     /// Records the backup at its end.
@@ -57,6 +59,7 @@ impl Service {
             first: Some(first),
             rest,
             draining: self.draining().clone(),
+            credential: self.watch_credential(),
             progress: Some((revision, 0)),
             node: self.as_node(),
             _permit: permit,
@@ -126,6 +129,10 @@ impl BackupStream {
             Some(Ok(first))
         } else {
             tokio::select! {
+                biased;
+                denied = credential_ended(&mut self.credential) => {
+                    Some(Err(io::Error::other(Failure::Rejected(denied).to_string())))
+                }
                 next = self.rest.recv() => next,
                 () = self.draining.cancelled() => Some(Err(io::Error::other("this node is shutting down"))),
             }

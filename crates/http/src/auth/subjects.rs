@@ -86,22 +86,24 @@ async fn delete(call: &mut CallContext<'_>) -> HandlerResult {
     let DeleteSubjectParams { sessions } = call.params()?;
     let change = AuthChange::DeleteSubject { subject: subject.clone() };
     let deleted = call.run(call.service().change_auth(change)).await?;
-    closed_sessions(call, sessions.then_some(subject), deleted).await
+    closed_sessions(call, sessions.then_some(subject), deleted, 0).await
 }
 
-/// Closes the sessions of a subject that were opened before a change, and returns their number; without a subject it closes
-/// none.
+/// Closes the sessions of a subject that were opened before a change, and returns their number with those closed before;
+/// without a subject it closes none.
 pub(super) async fn closed_sessions(
     call: &CallContext<'_>,
     subject: Option<SubjectName>,
     Response { value: newest, revision, .. }: Response<SessionId>,
+    closed_before: u64,
 ) -> HandlerResult {
-    let closed_sessions = match subject {
-        Some(subject) => {
-            let closed = call.service().close_sessions_of(&subject, newest).await;
-            closed.map_err(|failure| call.error(failure))?
-        }
-        None => 0,
-    };
+    let closed_sessions = closed_before
+        + match subject {
+            Some(subject) => {
+                let closed = call.service().close_sessions_of(&subject, newest).await;
+                closed.map_err(|failure| call.error(failure))?
+            }
+            None => 0,
+        };
     Ok(Reply::json(StatusCode::OK, &ClosedSessionsBody { closed_sessions }).at(revision))
 }

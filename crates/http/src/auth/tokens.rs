@@ -14,7 +14,7 @@ use holdfast_api::{
 };
 use holdfast_service::{IssuedToken, Response};
 use holdfast_types::{
-    AuthChange, Revision, Right, SubjectName, TokenLifetime, TokenPolicy, millis,
+    AuthChange, Revision, Right, SessionId, SubjectName, TokenLifetime, TokenPolicy, millis,
 };
 use serde::Serialize;
 
@@ -149,9 +149,20 @@ async fn rotate(call: &mut CallContext<'_>) -> HandlerResult {
 async fn delete(call: &mut CallContext<'_>) -> HandlerResult {
     let token = call.access_token()?;
     let DeleteTokenParams { sessions } = call.params()?;
-    let subject = call.service().subject_of_token(token).filter(|_| sessions);
-    let deleted = call.run(call.service().change_auth(AuthChange::DeleteToken { token })).await?;
-    closed_sessions(call, subject, deleted).await
+    let service = call.service();
+    let mut subject = None;
+    if sessions {
+        subject = service.subject_to_revoke(token).await.map_err(|failure| call.error(failure))?;
+    }
+    // Closed before as well: after a failure between the two steps, a repetition still finds the token and its subject.
+    let mut closed = 0;
+    if let Some(subject) = &subject {
+        let all = SessionId(u64::MAX);
+        let before = service.close_sessions_of(subject, all).await;
+        closed = before.map_err(|failure| call.error(failure))?;
+    }
+    let deleted = call.run(service.change_auth(AuthChange::DeleteToken { token })).await?;
+    closed_sessions(call, subject, deleted, closed).await
 }
 
 async fn set_policy(call: &mut CallContext<'_>) -> HandlerResult {

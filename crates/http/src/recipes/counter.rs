@@ -2,7 +2,7 @@
 
 use axum::http::{StatusCode, header};
 use holdfast_api::parameters::recipe::{ADD, VALUE, VERSION};
-use holdfast_api::{CallParams as _, CounterBody, ErrorCode, Schemas, params};
+use holdfast_api::{CallParams as _, CounterBody, ErrorCode, ParamError, Schemas, params};
 use holdfast_service::Response;
 use holdfast_types::{ChangeCounter, CounterChange, CounterView, RecipeName, Revision, Right};
 
@@ -106,7 +106,11 @@ async fn add(call: &mut CallContext<'_>) -> HandlerResult {
 async fn set(call: &mut CallContext<'_>) -> HandlerResult {
     let counter = call.recipe()?;
     let SetParams { value, version } = call.params()?;
-    let version = Precondition::of_counter(&call.parts.headers)?.or(version);
+    let required = Precondition::of_counter(&call.parts.headers)?;
+    if required.is_some() && version.is_some() {
+        return Err(ParamError::excluded("version", "If-Match").hint("send one of them").into());
+    }
+    let version = required.or(version);
     change(call, counter, CounterChange::Set { value, version }).await
 }
 

@@ -163,8 +163,8 @@ async fn a_deleted_token_closes_the_sessions_of_its_subject_in_one_record() {
     assert_eq!((deleted.status, &deleted.json()["closed_sessions"]), (200, &Value::from(2)));
     let closed = records(&node, &tokens.admin, "?after=4").await;
     let actions: Vec<_> = closed.iter().map(|record| record["action"].as_str().unwrap()).collect();
-    assert_eq!(actions, ["delete-access-token", "close-sessions"]);
-    let shown = ["class", "target", "detail", "reason"].map(|field| closed[1][field].as_str());
+    assert_eq!(actions, ["close-sessions", "delete-access-token"]);
+    let shown = ["class", "target", "detail", "reason"].map(|field| closed[0][field].as_str());
     let detail = "2 sessions, session @ci:ci-1, session @ci:ci-2, @ci:ci-1 lost deploy/ci-1 (token 1), \
         @ci:ci-2 lost deploy/ci-2 (token 2)";
     assert_eq!(shown, ["operation", "ci", detail, "the access was revoked"].map(Some));

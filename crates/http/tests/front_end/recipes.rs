@@ -161,6 +161,11 @@ async fn a_counter_rejects_an_overflow_and_a_write_at_a_stale_version() {
         call_with(node.address, "PUT", "/v1/counters/hits?value=1", &[("If-Match", "\"0\"")], "")
             .await;
     assert_eq!(stale.problem(412, "version-mismatch")["version"], five.json()["version"]);
+    for (more, header) in [("", ("If-None-Match", "*")), ("&version=3", ("If-Match", "\"5\""))] {
+        let target = format!("{hits}?value=0{more}");
+        let refused = call_with(node.address, "PUT", &target, &[header], "").await;
+        refused.problem(400, "invalid-argument");
+    }
     let set = call_with(
         node.address,
         "PUT",

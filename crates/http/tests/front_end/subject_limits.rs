@@ -131,6 +131,17 @@ async fn streams_and_connections_of_a_subject_are_limited() {
     let refused = refused.expect("no connection was refused");
     assert!(refused.contains("connections of the subject 'ci'"), "{refused}");
     assert!(open.len() <= 3, "{}", open.len());
+    // Beyond the limit a keepalive is executed, and ends its connection as any other call.
+    let mut beyond = open.pop().unwrap();
+    assert_eq!(until_end(&mut beyond).await, "");
+    let mut beyond = TcpStream::connect(node.address).await.unwrap();
+    let keepalive = format!(
+        "POST /v1/keepalive HTTP/1.1\r\nHost: x\r\n{credential}Content-Length: 2\r\n\r\n[]"
+    );
+    beyond.write_all(keepalive.as_bytes()).await.unwrap();
+    let answer = until_end(&mut beyond).await;
+    assert!(answer.to_ascii_lowercase().contains("connection: close"), "{answer}");
+    assert!(!answer.starts_with("HTTP/1.1 429"), "{answer}");
     // Another subject calls, and a closed connection makes room.
     assert_eq!(as_token(&node, &admin, "GET", "/v1/auth/me", "").await.status, 200);
     drop((open, streams));
@@ -175,4 +186,12 @@ async fn wrong_quotas_of_subjects_are_refused() {
     ] {
         as_token(&node, token, method, target, "").await.problem(status, code);
     }
+}
+
+/// What arrives until the node closes the connection.
+async fn until_end(connection: &mut TcpStream) -> String {
+    let mut bytes = Vec::new();
+    let read = tokio::time::timeout(Duration::from_secs(30), connection.read_to_end(&mut bytes));
+    read.await.expect("the node closes the connection").unwrap();
+    String::from_utf8_lossy(&bytes).into_owned()
 }

@@ -102,6 +102,8 @@ impl Cooldowns {
     /// Adds a hold whose loss is not acknowledged.
     pub(crate) fn add_loss(&mut self, lost: LostHold, now: Stamp, ms: u64) {
         let until = later(now, ms);
+        // One that is over has no part in the new one.
+        self.delay.take_if(|delay| delay.until <= now);
         let Some(delay) = &mut self.delay else {
             self.delay = Some(LockDelay { since: now, until, lost: vec![lost] });
             return;

@@ -128,6 +128,7 @@ impl Machine {
                 }
             }
             while self.grant_to_other_shards_waiter(&lock, ctx) {}
+            self.offer_other_shards(&lock, ctx);
         }
     }
 

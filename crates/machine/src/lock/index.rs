@@ -89,6 +89,8 @@ pub(crate) struct LockIndex {
     waiting: u64,
     /// The number of waiters that are multi-lock entries.
     multi_waiters: u64,
+    /// The number of waiters for any shard.
+    any_shard_waiters: u64,
     /// The number of tokens minted so far, which is the value of the last one.
     grants: u64,
     namespaces: PerNamespace<NamespaceLocks>,
@@ -110,6 +112,7 @@ struct Tally {
     entries: u64,
     waiting: u64,
     multi_waiters: u64,
+    any_shard_waiters: u64,
     due: Option<Stamp>,
     cooldowns: Option<Arc<Cooldowns>>,
 }
@@ -121,6 +124,7 @@ impl Tally {
             entries: (lock.holders.len() + lock.waiters.len()) as u64,
             waiting: lock.waiters.len() as u64,
             multi_waiters: lock.multi_waiters.into(),
+            any_shard_waiters: lock.any_shard_waiters.into(),
             due: lock.due(),
             cooldowns: lock.cooldowns.clone(),
         }
@@ -147,6 +151,11 @@ impl LockIndex {
     /// The number of waiters of all locks.
     pub(crate) fn waiting(&self) -> u64 {
         self.waiting
+    }
+
+    /// The number of waiters of all locks for any shard.
+    pub(crate) fn any_shard_waiters(&self) -> u64 {
+        self.any_shard_waiters
     }
 
     /// The number of tokens minted so far, which is the value of the last one.
@@ -417,6 +426,7 @@ impl LockIndex {
             (self.held == other.held, "locks held"),
             (self.waiting == other.waiting, "waiters"),
             (self.multi_waiters == other.multi_waiters, "waiters of multi-locks"),
+            (self.any_shard_waiters == other.any_shard_waiters, "waiters for any shard"),
             (self.namespaces == other.namespaces, "locks of namespaces"),
         ];
         parts.into_iter().find_map(|(same, part)| (!same).then_some(part))
@@ -447,6 +457,8 @@ impl LockIndex {
         self.held = self.held + after.held - before.held;
         self.waiting = self.waiting + after.waiting - before.waiting;
         self.multi_waiters = self.multi_waiters + after.multi_waiters - before.multi_waiters;
+        self.any_shard_waiters += after.any_shard_waiters;
+        self.any_shard_waiters -= before.any_shard_waiters;
         if let Some(namespace) = self.namespaces.get_mut(NamespaceName::of_name(name.as_str())) {
             let is_used = |tally: &Tally| u64::from(tally.entries > 0);
             namespace.locks = namespace.locks + is_used(after) - is_used(before);

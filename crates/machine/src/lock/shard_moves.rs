@@ -3,7 +3,7 @@
 //! A waiter that asked for any shard waits in the queue of one. When another shard has room and no waiter of its own, the
 //! first of the waiters of the other shards moves there: its znode goes to the other directory, and the entry keeps its
 //! ticket, by which its call finds it. A waiter for a named shard stays. A full tree keeps all waiters where they are.
-//! Bound: [`LOOKED_AT`] waiters of each shard, in each grant of a shard while any lock has a waiter.
+//! Bound: [`LOOKED_AT`] waiters of each shard, in each grant of a shard while a waiter waits for any shard of a lock.
 
 use std::sync::Arc;
 
@@ -54,20 +54,60 @@ impl Machine {
         lock: &LockName,
         now: Stamp,
     ) -> Option<(LockName, Arc<LockEntry>)> {
-        let is_free = |free: &&Lock| free.waiting() == 0 && free.is_out_of_cooldown(now);
-        let free = self.locks.get(lock).filter(|_| self.locks.waiting() > 0).filter(is_free)?;
+        if self.locks.any_shard_waiters() == 0 || self.locks.get(lock).is_some_and(has_waiters) {
+            return None;
+        }
+        let (from, first) = self.first_waiter_for_any(&self.shards_beside(lock)?)?;
+        let is_free = match self.locks.get(lock) {
+            Some(free) => free.is_out_of_cooldown(now) && free.has_room_for(first.request()),
+            // A shard whose directory was deleted has the default policy.
+            None => self.locks.get(&from).is_some_and(|beside| beside.policy().limit.is_none()),
+        };
+        is_free.then_some((from, first))
+    }
+
+    /// The names of all shards of the lock that has this shard; `None` for a lock that is no shard.
+    fn shards_beside(&self, lock: &LockName) -> Option<Vec<LockName>> {
         let sharded = self.remembered_as(lock);
         let count = self.shard_count(&sharded).filter(|_| sharded != *lock)?;
-        let names = (0..count).filter_map(|index| ShardRequest::shard_name(&sharded, index).ok());
-        let waiters = names.filter_map(|name| {
-            let waiters = self.locks.get(&name)?.waiters.values().take(LOOKED_AT);
+        let name = |index| ShardRequest::shard_name(&sharded, index).ok();
+        Some((0..count).filter_map(name).collect())
+    }
+
+    fn first_waiter_for_any(&self, shards: &[LockName]) -> Option<(LockName, Arc<LockEntry>)> {
+        let waiters = shards.iter().filter_map(|name| {
+            let waiters = self.locks.get(name)?.waiters.values().take(LOOKED_AT);
             let mut waiters = waiters.filter(|waiter| waiter.any_shard);
-            Some((name, Arc::clone(waiters.next()?)))
+            Some((name, waiters.next()?))
         });
-        let rank = |(_, waiter): &(LockName, Arc<LockEntry>)| {
-            (waiter.rank.class, waiter.rank.at, waiter.ticket)
+        let rank =
+            |(_, waiter): &(_, &Arc<LockEntry>)| (waiter.rank.class, waiter.rank.at, waiter.ticket);
+        let (name, first) = waiters.min_by_key(rank)?;
+        Some((name.clone(), Arc::clone(first)))
+    }
+
+    /// Offers the free shards to the waiters that a change of this shard's queue brought to the front.
+    pub(super) fn offer_other_shards(&mut self, lock: &LockName, ctx: &mut ApplyContext<'_>) {
+        while let Some(free) = self.shard_for_waiters_of(lock, ctx.now) {
+            if !self.grant_to_other_shards_waiter(&free, ctx) {
+                return;
+            }
+        }
+    }
+
+    /// A shard without waiters that the first waiter for any shard could hold, while such a waiter waits in this shard.
+    fn shard_for_waiters_of(&self, lock: &LockName, now: Stamp) -> Option<LockName> {
+        self.locks.get(lock).filter(|indexed| indexed.any_shard_waiters > 0)?;
+        let shards = self.shards_beside(lock)?;
+        let (_, first) = self.first_waiter_for_any(&shards)?;
+        let is_free = |name: &LockName| {
+            self.locks.get(name).is_some_and(|free| {
+                !has_waiters(free)
+                    && free.is_out_of_cooldown(now)
+                    && free.has_room_for(first.request())
+            })
         };
-        waiters.min_by_key(rank).filter(|(_, first)| free.has_room_for(first.request()))
+        shards.into_iter().find(is_free)
     }
 
     /// Returns an owner's entry with a ticket that has moved to another shard than this one.
@@ -83,4 +123,8 @@ impl Machine {
         let entry = self.locks.find(session, &own, owner, ticket)?;
         (entry.ticket == ticket).then_some((own, entry))
     }
+}
+
+fn has_waiters(lock: &Lock) -> bool {
+    lock.waiting() > 0
 }

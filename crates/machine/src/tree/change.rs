@@ -63,6 +63,8 @@ impl Machine {
         }
         ctx.deleted += deleted.len();
         for path in deleted.iter().rev() {
+            // Waiters for any shard may have a shard that was deleted.
+            ctx.locks_to_grant.extend(path.as_lock().filter(|lock| self.locks.get(lock).is_some()));
             if let Some(directory) = path.parent() {
                 self.remove_with_entry(&directory, path, ctx);
             }

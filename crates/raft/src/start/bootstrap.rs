@@ -234,6 +234,9 @@ impl Bootstrap {
         initial: InitialMembers,
     ) -> Result<(), String> {
         let _storing = self.storing.lock().await;
+        if self.joins {
+            return Err("it was invited to a running cluster".into());
+        }
         if initial.initiator != peer.incarnation
             || initial.members.get(&self.node) != Some(&self.incarnation)
         {

@@ -63,8 +63,8 @@ impl DataDir {
         check_recovered(path)?;
         create_data_dir(path)?;
         let lock = lock(path)?;
-        // A node that has stored initial members has had a log.
-        if path.join(INITIAL_MEMBERS_FILE).exists() && !path.join(LOG_DIR).exists() {
+        // A node that has stored initial members has had a log with files.
+        if path.join(INITIAL_MEMBERS_FILE).exists() && !has_files(&path.join(LOG_DIR)) {
             return Err(StartError::NoIdentity(path.to_owned()));
         }
         if !path.join(IDENTITY_FILE).exists() {

@@ -160,6 +160,14 @@ async fn a_directory_with_files_is_not_overwritten_and_a_part_of_a_restore_does_
     new_cluster(dir.path(), 1).write(Machine::new()).unwrap();
     let refused = new_cluster(dir.path(), 1).write(Machine::new()).unwrap_err();
     assert!(matches!(refused, RestoreFailure::NotEmpty(_)), "{refused}");
+    // A log whose files are gone is no log.
+    let (log, away) = (dir.path().join("log"), dir.path().join("away"));
+    std::fs::rename(&log, &away).unwrap();
+    std::fs::create_dir(&log).unwrap();
+    let refused = boot(dir.path(), 1).await.unwrap_err();
+    assert!(matches!(refused, StartError::NoIdentity(_)), "{refused}");
+    std::fs::remove_dir(&log).unwrap();
+    std::fs::rename(&away, &log).unwrap();
     // As a restore that was killed before its last step, before the step before that, and so on.
     for last in ["identity", "log", "snapshots"] {
         let path = dir.path().join(last);

@@ -7,8 +7,8 @@ use std::borrow::Cow;
 
 use holdfast_machine::{ActorRights, Machine};
 use holdfast_types::{
-    AccessTokenId, Actor, AuthMode, AuthRejection, CertificateName, Command, Identity, Multi,
-    NameError, NumberedCall, Rejection, Right, SecretHash, SessionName, SessionScope, Stamp,
+    AccessTokenId, Actor, AuthChange, AuthMode, AuthRejection, CertificateName, Command, Identity,
+    Multi, NameError, NumberedCall, Rejection, Right, SecretHash, SessionName, SessionScope, Stamp,
     SubjectName, ZnodePath,
 };
 use tokio::sync::watch;
@@ -140,6 +140,20 @@ impl Service {
     /// The subject of an access token, as applied by this node.
     pub fn subject_of_token(&self, token: AccessTokenId) -> Option<SubjectName> {
         self.raft().read(|machine| machine.access_token(token).map(|token| token.subject.clone()))
+    }
+
+    /// The subject of an access token that the caller may delete.
+    ///
+    /// # Errors
+    /// A rejection without the right; otherwise the errors of any read.
+    pub async fn subject_to_revoke(
+        &self,
+        token: AccessTokenId,
+    ) -> Result<Option<SubjectName>, Failure> {
+        // Whether the token exists is for administrators.
+        self.authorize(&Command::Auth(AuthChange::DeleteToken { token })).await?;
+        self.read_barrier().await?;
+        Ok(self.subject_of_token(token))
     }
 
     /// Returns the caller with a certificate of these names, as applied by this node. Its actor is
@@ -302,6 +316,7 @@ impl Service {
             AuthMode::On => {
                 let rights = machine.rights_of(self.actor(), self.credential_time())?;
                 rights.check_caller()?;
+                self.check_certificate(machine)?;
                 Ok(Some(rights))
             }
         }
@@ -372,6 +387,7 @@ impl Service {
 }
 
 /// Waits for the end of an access token or a certificate during a long call.
+#[derive(Debug)]
 pub(crate) struct CredentialWatch {
     service: Service,
     /// Changes with every change of the authorization.
@@ -379,6 +395,11 @@ pub(crate) struct CredentialWatch {
 }
 
 impl CredentialWatch {
+    /// Whether the authorization has changed since the last look.
+    pub(crate) fn has_changed(&self) -> bool {
+        self.changes.has_changed().unwrap_or(true)
+    }
+
     /// Resolves when the token is deleted or has expired, or the certificate is removed from its subject, if the mode is
     /// `on`.
     async fn ended(&mut self) -> Rejection {
@@ -387,9 +408,7 @@ impl CredentialWatch {
             let service = &self.service;
             let now = service.credential_time();
             let expires_in = service.raft().read(|machine| {
-                if service.enforced_rights(machine)?.is_some() {
-                    service.check_certificate(machine)?;
-                }
+                service.enforced_rights(machine)?;
                 let Actor::Token(token) = service.actor() else { return Ok(None) };
                 let expires_at = machine.access_token(*token).and_then(|token| token.expires_at);
                 Ok(expires_at.map(|at| time_until(at, now)))

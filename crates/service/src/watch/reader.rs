@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::time::Instant;
 
+use futures_util::FutureExt as _;
 use holdfast_machine::{ActorRights, Machine};
 use holdfast_types::{Perms, Rejection, Revision, Right};
 
@@ -101,6 +102,11 @@ impl WatchStream {
     /// [`WatchItem::Denied`] and [`WatchItem::ShuttingDown`] are repeated. Dropping the future loses no item.
     pub async fn next(&mut self) -> WatchedItem {
         loop {
+            if let Some(denied) = self.denied_since() {
+                self.batch.clear();
+                let item = WatchItem::Denied(denied);
+                return WatchedItem { resume: self.resume, item };
+            }
             if let Some(watched) = self.batch.pop_front() {
                 self.bookmark_at = Instant::now() + self.service.config().bookmark_every;
                 return self.returned(watched);
@@ -118,6 +124,12 @@ impl WatchStream {
                 }
             }
         }
+    }
+
+    /// The rejection of a caller whose credential has ended while changes for it were kept.
+    fn denied_since(&mut self) -> Option<Rejection> {
+        let has_changed = self.credential.as_ref().is_some_and(CredentialWatch::has_changed);
+        has_changed.then(|| credential_ended(&mut self.credential).now_or_never())?
     }
 
     /// Waits for a change, a due bookmark or a shutdown.

@@ -5,6 +5,7 @@
 //! creations.
 
 use std::fs::{self, File, TryLockError};
+use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -133,9 +134,12 @@ impl SegmentFile for DirectorySegment {
         let mut filled = 0;
         while filled < len {
             let at = offset + filled as u64;
-            match self.file.read_at(&mut bytes[filled..], at).at("reading", &self.path)? {
-                0 => break,
-                read => filled += read,
+            match self.file.read_at(&mut bytes[filled..], at) {
+                Ok(0) => break,
+                Ok(read) => filled += read,
+                // A file system of the network or of a process can be interrupted.
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error).at("reading", &self.path),
             }
         }
         bytes.truncate(filled);
