@@ -227,4 +227,5 @@ class TestObserver:
                 assert frozen.accepted.qsize() > 0
                 return took
 
-        assert on_engine(run) < 3.0
+        # Without a look at the node, its head has 6 s.
+        assert on_engine(run) < 5.0
