@@ -11,8 +11,8 @@ use futures_util::future::{join, join_all};
 use holdfast_machine::{Counts, Machine};
 use holdfast_raft::Role as RaftRole;
 use holdfast_types::{
-    ClusterId, Command, FeatureLevel, MemberAddresses, NodeId, Reply, Revision, Right, Seal, Stamp,
-    VotingRole, Zone,
+    ClusterId, Command, FeatureLevel, MemberAddresses, NodeId, QuotaOwner, Reply, Revision, Right,
+    Seal, Stamp, VotingRole, Zone,
 };
 use prometheus_client::registry::Registry;
 
@@ -265,7 +265,13 @@ impl Service {
                     }
                 }
             }
-            self.parts.call_rates.retain(|owner| rate_of(machine, owner).is_some());
+            let is_there = |owner: &QuotaOwner| match owner {
+                QuotaOwner::Subject(subject) => machine.subject(subject).is_some(),
+                QuotaOwner::Namespace(_) => true,
+            };
+            let has_rate =
+                |owner: &QuotaOwner| is_there(owner) && rate_of(machine, owner).is_some();
+            self.parts.call_rates.retain(has_rate);
         });
     }
 }

@@ -16,6 +16,7 @@ pub(crate) struct NewFile {
     file: File,
     partial: PathBuf,
     path: PathBuf,
+    replaces: bool,
     /// The SHA-256 of the bytes so far.
     hash: Sha256,
 }
@@ -39,7 +40,7 @@ impl NewFile {
         let file = file.map_err(|error| failed(&partial, &error))?;
         // A file system without locks only keeps the files of killed processes.
         file.try_lock().ok();
-        Ok(Self { file, partial, path: path.to_owned(), hash: Sha256::new() })
+        Ok(Self { file, partial, path: path.to_owned(), replaces, hash: Sha256::new() })
     }
 
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), CommandFailure> {
@@ -70,20 +71,34 @@ impl NewFile {
     }
 
     /// Gives the complete file its name, durably.
+    ///
+    /// # Errors
+    /// The disk failed, or another process has created the file meanwhile.
     pub(super) fn publish(self) -> Result<PathBuf, CommandFailure> {
         let published = self
             .file
             .sync_all()
-            .and_then(|()| fs::rename(&self.partial, &self.path))
+            .and_then(|()| self.name())
             .and_then(|()| File::open(directory(&self.path))?.sync_all());
         published.map_err(|error| failed(&self.path, &error))?;
         Ok(self.path.clone())
+    }
+
+    fn name(&self) -> std::io::Result<()> {
+        if !self.replaces {
+            match fs::hard_link(&self.partial, &self.path) {
+                // Some file systems have no second names.
+                Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {}
+                linked => return linked,
+            }
+        }
+        fs::rename(&self.partial, &self.path)
     }
 }
 
 impl Drop for NewFile {
     fn drop(&mut self) {
-        // After `publish` it does not exist.
+        // After `publish` the file has another name, or this one does not exist.
         fs::remove_file(&self.partial).ok();
     }
 }
@@ -156,6 +171,12 @@ mod tests {
         let running = NewFile::create(&path, false).unwrap();
         assert!(!killed.exists() && other.exists());
         NewFile::create(&path, false).unwrap().publish().unwrap();
-        running.publish().unwrap();
+        assert!(running.publish().is_err(), "another process has created it meanwhile");
+        NewFile::create(&path, true).unwrap().publish().unwrap();
+        assert_eq!(
+            fs::read_dir(dir.path()).unwrap().count(),
+            2,
+            "the file, and that of another name"
+        );
     }
 }
