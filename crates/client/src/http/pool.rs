@@ -158,8 +158,8 @@ mod tests {
         let here = listener.local_addr().unwrap();
         let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
         // No machine has this address (RFC 5737).
-        let nobody = SocketAddr::from(([192, 0, 2, 1], 9));
-        let stream = connect([nobody, closed, here].into_iter()).await.unwrap();
+        let silent = SocketAddr::from(([192, 0, 2, 1], 9));
+        let stream = connect([silent, closed, here].into_iter()).await.unwrap();
         assert_eq!(stream.peer_addr().unwrap(), here);
         assert!(connect([closed].into_iter()).await.is_err());
         assert!(connect(std::iter::empty()).await.is_err());

@@ -57,23 +57,24 @@ impl Machine {
         if self.locks.any_shard_waiters() == 0 || self.locks.get(lock).is_some_and(has_waiters) {
             return None;
         }
-        let (from, first) = self.first_waiter_for_any(&self.shards_beside(lock)?)?;
+        let (from, first) = self.first_waiter_for_any(&self.all_shards_with(lock)?)?;
         let is_free = match self.locks.get(lock) {
             Some(free) => free.is_out_of_cooldown(now) && free.has_room_for(first.request()),
             // A shard whose directory was deleted has the default policy.
-            None => self.locks.get(&from).is_some_and(|beside| beside.policy().limit.is_none()),
+            None => self.locks.get(&from).is_some_and(|shard| shard.policy().limit.is_none()),
         };
         is_free.then_some((from, first))
     }
 
-    /// The names of all shards of the lock that has this shard; `None` for a lock that is no shard.
-    fn shards_beside(&self, lock: &LockName) -> Option<Vec<LockName>> {
+    /// The names of all shards of the lock that has this shard, with this one; `None` for a lock that is no shard.
+    fn all_shards_with(&self, lock: &LockName) -> Option<Vec<LockName>> {
         let sharded = self.remembered_as(lock);
         let count = self.shard_count(&sharded).filter(|_| sharded != *lock)?;
         let name = |index| ShardRequest::shard_name(&sharded, index).ok();
         Some((0..count).filter_map(name).collect())
     }
 
+    /// The first of the waiters for any shard, by rank, with the shard in whose queue it waits.
     fn first_waiter_for_any(&self, shards: &[LockName]) -> Option<(LockName, Arc<LockEntry>)> {
         let waiters = shards.iter().filter_map(|name| {
             let waiters = self.locks.get(name)?.waiters.values().take(LOOKED_AT);
@@ -98,7 +99,7 @@ impl Machine {
     /// A shard without waiters that the first waiter for any shard could hold, while such a waiter waits in this shard.
     fn shard_for_waiters_of(&self, lock: &LockName, now: Stamp) -> Option<LockName> {
         self.locks.get(lock).filter(|indexed| indexed.any_shard_waiters > 0)?;
-        let shards = self.shards_beside(lock)?;
+        let shards = self.all_shards_with(lock)?;
         let (_, first) = self.first_waiter_for_any(&shards)?;
         let is_free = |name: &LockName| {
             self.locks.get(name).is_some_and(|free| {

@@ -93,7 +93,7 @@ pub struct SaleOutcome {
 }
 
 impl SaleOutcome {
-    /// The failure of a sale that ended early: a lock that nobody got sells too little, and any other sells everything.
+    /// The failure of a sale that ended early. Only a sale that got stuck may leave pieces unsold.
     pub fn unsold(&self, pieces: u64) -> Option<String> {
         let sold = self.books.sold;
         (sold < pieces && !self.stuck).then(|| format!("only {sold} of {pieces} pieces were sold"))

@@ -19,7 +19,7 @@ pub(super) struct MariaDbDriver {
 impl MariaDbDriver {
     pub(super) async fn connect(url: &str) -> Result<Self, LockError> {
         let opts = Opts::from_url(url).map_err(|error| LockError::Rejected(error.to_string()))?;
-        // Over TCP, as every other system: by default this client goes on over the socket of a local server.
+        // Over TCP, as for every other system: by default this client connects to a local server over its socket.
         let opts = OptsBuilder::from_opts(opts).prefer_socket(false);
         Ok(Self { connection: Conn::new(opts).await? })
     }
