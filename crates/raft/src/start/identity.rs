@@ -63,8 +63,9 @@ impl DataDir {
         check_recovered(path)?;
         create_data_dir(path)?;
         let lock = lock(path)?;
-        // A node that has stored initial members has had a log with files.
-        if path.join(INITIAL_MEMBERS_FILE).exists() && !has_files(&path.join(LOG_DIR)) {
+        let has_log = has_files(&path.join(LOG_DIR));
+        // A node that has stored initial members has had a log.
+        if path.join(INITIAL_MEMBERS_FILE).exists() && !has_log {
             return Err(StartError::NoIdentity(path.to_owned()));
         }
         if !path.join(IDENTITY_FILE).exists() {
@@ -75,7 +76,7 @@ impl DataDir {
                 let identity = check(path, identity, cluster, node)?;
                 // Without its log this node lost its votes, or never had a log. In both cases it gets a new
                 // incarnation.
-                if path.join(LOG_DIR).exists() { identity } else { create(path, cluster, node)? }
+                if has_log { identity } else { create(path, cluster, node)? }
             }
             None => create(path, cluster, node)?,
         };
@@ -221,8 +222,8 @@ pub fn directory_before_recovery(dir: &Path) -> PathBuf {
 }
 
 fn create(dir: &Path, cluster: &str, node: NodeId) -> Result<Identity, StartError> {
-    // A first start that was killed leaves an empty directory for snapshots.
-    if dir.join(LOG_DIR).exists() || has_files(&dir.join(SNAPSHOT_DIR)) {
+    // A first start that was killed leaves empty directories.
+    if has_files(&dir.join(LOG_DIR)) || has_files(&dir.join(SNAPSHOT_DIR)) {
         return Err(StartError::NoIdentity(dir.to_owned()));
     }
     let random = getrandom::u64().map_err(|error| StartError::Store(error.to_string()))?;
@@ -231,7 +232,8 @@ fn create(dir: &Path, cluster: &str, node: NodeId) -> Result<Identity, StartErro
     Ok(identity)
 }
 
-fn has_files(dir: &Path) -> bool {
+/// Whether a directory has files. Also true for one that cannot be read.
+pub(crate) fn has_files(dir: &Path) -> bool {
     dir.read_dir().map_or(dir.exists(), |mut files| files.next().is_some())
 }
 
@@ -267,15 +269,6 @@ mod tests {
         let dir = parent.path().join("nodes/1");
         drop(DataDir::open(&dir, "a", NodeId(1)).unwrap());
         assert_eq!(dir.metadata().unwrap().permissions().mode() & 0o777, 0o700);
-    }
-
-    #[test]
-    fn a_restarted_node_keeps_its_incarnation() {
-        let dir = tempfile::tempdir().unwrap();
-        let first = DataDir::open(dir.path(), "a", NodeId(1)).unwrap().identity;
-        std::fs::create_dir(dir.path().join(LOG_DIR)).unwrap();
-        let second = DataDir::open(dir.path(), "a", NodeId(1)).unwrap().identity;
-        assert_eq!(first, second);
     }
 
     /// A node without its log has lost its votes, so it must not vote under the incarnation that its peers have
@@ -319,9 +312,25 @@ mod tests {
     #[test]
     fn a_log_without_an_identity_is_refused() {
         let dir = tempfile::tempdir().unwrap();
-        std::fs::create_dir(dir.path().join(LOG_DIR)).unwrap();
+        let log = dir.path().join(LOG_DIR);
+        std::fs::create_dir(&log).unwrap();
+        std::fs::write(log.join("segment"), "").unwrap();
         let error = DataDir::open(dir.path(), "a", NodeId(1)).unwrap_err();
         assert!(matches!(error, StartError::NoIdentity(_)), "{error}");
+    }
+
+    #[test]
+    fn a_restarted_node_keeps_its_incarnation_until_its_log_is_emptied() {
+        let dir = tempfile::tempdir().unwrap();
+        let incarnation =
+            || DataDir::open(dir.path(), "a", NodeId(1)).unwrap().identity.incarnation;
+        let first = incarnation();
+        let log = dir.path().join(LOG_DIR);
+        std::fs::create_dir(&log).unwrap();
+        std::fs::write(log.join("segment"), "").unwrap();
+        assert_eq!(incarnation(), first);
+        std::fs::remove_file(log.join("segment")).unwrap();
+        assert_ne!(incarnation(), first);
     }
 
     #[test]

@@ -251,8 +251,10 @@ impl Lab {
         let started = RaftNode::start(config, |_| observer).await;
         let dir = self.dirs[&id].path();
         if self.disks.contains_key(&id) && dir.join("identity").exists() {
-            // A data directory with an identity has a log.
-            std::fs::create_dir_all(dir.join("log")).unwrap();
+            // A data directory with an identity has a log with files.
+            let log = dir.join("log");
+            std::fs::create_dir_all(&log).unwrap();
+            std::fs::write(log.join("is-on-another-disk"), "").unwrap();
         }
         let node = started?;
         self.links.point(id, Some(node.peer_address()));
