@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use holdfast_types::{NodeId, Stamp};
 use parking_lot::Mutex;
+use tokio::sync::watch;
 
 use crate::type_config::LeaderEpoch;
 
@@ -82,12 +83,12 @@ pub(crate) struct Stamps {
     time: Mutex<LogTime>,
     /// How far the clocks of a majority are ahead of this node's, milliseconds.
     correction: AtomicI64,
-    settled: Mutex<SettledTime>,
+    settled: watch::Sender<SettledTime>,
 }
 
 /// The leaderships in which the log's time is settled.
 #[derive(Clone, Copy, Debug)]
-enum SettledTime {
+pub(crate) enum SettledTime {
     /// In all of them: nobody settles it.
     Always,
     /// In this one.
@@ -100,7 +101,7 @@ impl Stamps {
             node,
             time: Mutex::default(),
             correction: AtomicI64::new(0),
-            settled: Mutex::new(SettledTime::Always),
+            settled: watch::Sender::new(SettledTime::Always),
         }
     }
 
@@ -117,12 +118,17 @@ impl Stamps {
 
     /// Settles the time of a leadership; `None` for no leadership.
     pub(crate) fn settle(&self, epoch: Option<LeaderEpoch>) {
-        *self.settled.lock() = SettledTime::In(epoch);
+        self.settled.send_replace(SettledTime::In(epoch));
+    }
+
+    /// Watches the leadership whose time is settled.
+    pub(crate) fn settled(&self) -> watch::Receiver<SettledTime> {
+        self.settled.subscribe()
     }
 
     /// False while time may be lost that the wall clocks have measured.
     pub(crate) fn is_settled(&self, epoch: LeaderEpoch) -> bool {
-        match *self.settled.lock() {
+        match *self.settled.borrow() {
             SettledTime::Always => true,
             SettledTime::In(settled) => settled == Some(epoch),
         }

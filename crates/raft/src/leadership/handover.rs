@@ -11,7 +11,7 @@ use std::time::Duration;
 use holdfast_types::NodeId;
 use openraft::async_runtime::watch::WatchReceiver;
 use openraft::{Instant as _, ServerState};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, timeout};
 
 use crate::members::table::MemberTable;
 use crate::proposer::ProposerContext;
@@ -23,7 +23,7 @@ const SILENCE_MAX: Duration = Duration::from_secs(1);
 /// ends. A voter that has just reconnected may miss the message and reject the vote, so the next attempt notifies all
 /// voters again.
 const ATTEMPT: Duration = Duration::from_millis(300);
-/// The interval between two checks while no follower has caught up.
+/// The longest interval between two checks while no follower has caught up.
 const CHECK_EVERY: Duration = Duration::from_millis(10);
 /// The pause between two attempts of a leader whose disk is full.
 const DISK_PAUSE: Duration = Duration::from_secs(10);
@@ -57,10 +57,11 @@ pub(crate) async fn transfer_to_current_voter(
     }
 }
 
-/// Waits for a voter that has every entry of this leader; `None` if this node does not lead or is the only voter.
+/// Waits for a voter that has every entry of this leader; `None` if this node does not lead, is the only voter, or has stopped.
 async fn choose(context: &ProposerContext, rank: &impl Fn(NodeId) -> Option<u8>) -> Option<NodeId> {
+    let mut changes = context.raft.metrics();
     loop {
-        let metrics = context.raft.metrics().borrow_watched().clone();
+        let metrics = changes.borrow_and_update().clone();
         if metrics.state != ServerState::Leader || metrics.membership_config.voter_ids().count() < 2
         {
             return None;
@@ -78,7 +79,10 @@ async fn choose(context: &ProposerContext, rank: &impl Fn(NodeId) -> Option<u8>)
         if let Some((_, id)) = ranked.min() {
             return Some(id);
         }
-        sleep(CHECK_EVERY).await;
+        // The metrics have no change when the next contact of a voter becomes due.
+        if timeout(CHECK_EVERY, changes.changed()).await.is_ok_and(|changed| changed.is_err()) {
+            return None;
+        }
     }
 }
 

@@ -1,7 +1,8 @@
 //! Packs waiting runs into batches and sends each when [`Departures`] says so.
 //!
-//! Returned runs are sent before new ones. After a batch was returned, the worker pauses until the leader changes or
-//! [`PAUSE`] has passed, so that it does not flood a cluster without a leader.
+//! Returned runs are sent before new ones. After a batch was returned, the worker pauses until the leader or its settled time
+//! changes, or [`PAUSE`] has passed, so that it does not flood a cluster without a leader. It does not pause if the leader
+//! has changed since the batch left.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
 use super::context::{BatchLimits, ProposerContext};
@@ -18,20 +19,31 @@ use super::departure::{BatchKind, Departures, SentBatch, WaitingRuns};
 use super::pending::Pending;
 use super::send::{Returned, Route, send_batch};
 use crate::error::ProposeError;
+use crate::leadership::current::Leadership;
+use crate::stamps::SettledTime;
 
-/// Between two attempts, unless the leader changes.
+/// Between two attempts, unless the leader or its settled time changes.
 const PAUSE: Duration = Duration::from_millis(25);
 
 pub(crate) struct Worker {
     context: ProposerContext,
+    settled: watch::Receiver<SettledTime>,
     limits: BatchLimits,
     queue: mpsc::Receiver<Pending>,
     /// Runs taken from the queue but not in flight, oldest first: returned ones, and ones that may wait.
     waiting: VecDeque<Pending>,
-    in_flight: FuturesUnordered<BoxFuture<'static, (SentBatch, Returned)>>,
+    in_flight: FuturesUnordered<BoxFuture<'static, ReturnedBatch>>,
     departures: Departures,
     pace: BatchPace,
     paused_until: Option<Instant>,
+}
+
+/// A batch that is no longer in flight.
+struct ReturnedBatch {
+    sent: SentBatch,
+    /// The leadership when it left.
+    leadership: Leadership,
+    returned: Returned,
 }
 
 impl Worker {
@@ -42,6 +54,7 @@ impl Worker {
         queue: mpsc::Receiver<Pending>,
     ) -> Self {
         Self {
+            settled: context.local.stamps().settled(),
             context,
             limits,
             queue,
@@ -60,9 +73,9 @@ impl Worker {
             let running = paused.is_none();
             let due = self.due();
             tokio::select! {
-                Some((sent, returned)) = self.in_flight.next(), if !self.in_flight.is_empty() => {
-                    self.departures.returned(sent);
-                    self.take_back(returned);
+                Some(batch) = self.in_flight.next(), if !self.in_flight.is_empty() => {
+                    self.departures.returned(batch.sent);
+                    self.take_back(batch);
                 }
                 pending = self.queue.recv(), if running && self.wants_another() => match pending {
                     Some(pending) => self.waiting.push_back(pending),
@@ -79,6 +92,7 @@ impl Worker {
                     }
                     self.paused_until = None;
                 }
+                Ok(()) = self.settled.changed(), if paused.is_some() => self.paused_until = None,
             }
         }
     }
@@ -95,7 +109,10 @@ impl Worker {
                 return;
             }
             let Some(first) = self.next() else { return };
-            let Some(route) = self.route() else {
+            // A later change ends the pause.
+            self.settled.mark_unchanged();
+            let leadership = *self.context.leadership.borrow_and_update();
+            let Some(route) = self.route(leadership) else {
                 self.waiting.push_front(first);
                 self.pause();
                 return;
@@ -117,7 +134,9 @@ impl Worker {
                 }
                 let sending = send_batch(self.context.clone(), route, batch);
                 let paced = self.pace.clone().send(sending);
-                self.in_flight.push(Box::pin(async move { (sent, paced.await) }));
+                self.in_flight.push(Box::pin(async move {
+                    ReturnedBatch { sent, leadership, returned: paced.await }
+                }));
             }
         }
     }
@@ -133,14 +152,13 @@ impl Worker {
             oldest: self.waiting.front()?.since,
             all_may_wait: self.waiting.iter().all(Pending::may_wait),
             full: self.waiting.len() + self.queue.len() >= self.limits.commands_max,
-            on_leader: self.route() == Some(Route::Local),
+            on_leader: self.route(*self.context.leadership.borrow()) == Some(Route::Local),
         })
     }
 
     /// A new leader appends only after it applied what its predecessors committed, and settled the log's time: its stamps
     /// continue from there.
-    fn route(&self) -> Option<Route> {
-        let now = *self.context.leadership.borrow();
+    fn route(&self, now: Leadership) -> Option<Route> {
         match now.leader? {
             leader if leader != self.context.node => Some(Route::Leader(leader)),
             _ => {
@@ -182,20 +200,21 @@ impl Worker {
         batch
     }
 
-    fn take_back(&mut self, returned: Returned) {
-        if returned.is_empty() {
+    fn take_back(&mut self, batch: ReturnedBatch) {
+        if batch.returned.is_empty() {
             return;
         }
-        for pending in returned.into_iter().rev() {
+        for pending in batch.returned.into_iter().rev() {
             if pending.ticket.put_back() {
                 self.waiting.push_front(pending);
             }
         }
-        self.pause();
+        if *self.context.leadership.borrow() == batch.leadership {
+            self.pause();
+        }
     }
 
     fn pause(&mut self) {
-        self.context.leadership.borrow_and_update();
         self.paused_until = Some(Instant::now() + PAUSE);
     }
 
