@@ -16,10 +16,22 @@ from ._hold import Grant, HeldLocks, Hold
 from ._lease import HoldLimits
 from ._numbers import numbers
 from ._request import LockRequest
-from ._retry import Delivery
+from ._retry import Delivery, until_retry
 from ._send import whole_millis
 from ._session import Session
-from .errors import Busy, Error, Loss, Lost, Rejected, Unavailable, UnexpectedResponse, is_hold_gone, is_uncertain, newest_attempt
+from .errors import (
+    Busy,
+    Error,
+    Loss,
+    Lost,
+    Rejected,
+    Unavailable,
+    UnexpectedResponse,
+    is_hold_gone,
+    is_uncertain,
+    newest_attempt,
+    retry_at,
+)
 from .metrics import report
 
 #: An acquire that waits for nothing tries this many sessions.
@@ -32,14 +44,16 @@ class WaitLimit:
     def __init__(self, wait: Optional[float]) -> None:
         self._until = None if wait is None else asyncio.get_running_loop().time() + wait
 
-    def next_call(self) -> float:
+    def next_call(self, not_before: float = 0.0) -> float:
         """The wait of the next call, in whole milliseconds."""
         if self._until is None:
             return WAIT_MAX
-        return whole_millis(max(min(self._until - asyncio.get_running_loop().time(), WAIT_MAX), 0.0))
+        now = max(asyncio.get_running_loop().time(), not_before)
+        return whole_millis(max(min(self._until - now, WAIT_MAX), 0.0))
 
-    def is_over(self) -> bool:
-        return self.next_call() == 0
+    def is_over(self, error: Optional[Error] = None) -> bool:
+        """Whether no time is left, or no time when the call that failed may be sent again."""
+        return self.next_call(retry_at(error) if error else 0.0) == 0
 
 
 async def acquire(
@@ -110,6 +124,7 @@ class _Acquire:
             if error is None:
                 return self._granted(delivery)
             if self._may_repeat(error):
+                await self._session.unless_ending(until_retry(error))
                 continue
             newest = newest_attempt(error)
             if newest is None:
@@ -133,7 +148,7 @@ class _Acquire:
 
         The node died, held the call for the maximum time, has no leader, or the token file may have another token.
         """
-        if self._limit.is_over():
+        if self._limit.is_over(error):
             return False
         is_old_token = self._session.calls.nodes.may_get_token(error)
         return is_uncertain(error) or is_old_token or error.code == codes.WAIT_TIMEOUT
