@@ -19,6 +19,7 @@ import {
   LostError,
   OutcomeUnknownError,
   RejectedError,
+  retryAt,
   UnexpectedResponseError,
   type HoldfastError,
 } from "./errors.js";
@@ -26,6 +27,7 @@ import type { HeldLock } from "./held-lock.js";
 import { receiveRequest, type LockOptions } from "./lock-options.js";
 import type { Session } from "./session.js";
 import type { Sessions } from "./sessions.js";
+import { sleep } from "./sleep.js";
 import { checkedName, namedPath, sessionPath, target, waitQuery } from "./target.js";
 
 /** The options of a receiver: the owner that the sender names, by default the session itself, and those of its hold. */
@@ -123,6 +125,7 @@ async function lockChange(session: Session, lock: string, since: number, wait: n
   } catch (error) {
     // Without the changes since this revision, the caller reads the lock again.
     if (!isUncertain(error) && !isRejectedWith(error, "revision-compacted")) throw error;
+    await session.wait((stop) => sleep(Math.min(retryAt(error) - monotonic(), wait), stop), signal);
   }
 }
 

@@ -63,6 +63,24 @@ test("a late answer of an upgrade does not restore a released hold", async () =>
   });
 });
 
+test("a downgrade pauses after an answer that is not from a node", async () => {
+  let changes = 0;
+  const answer: Answer = (method, url, response) => {
+    if (method === "DELETE" || !url.includes("change=")) return method === "DELETE" ? {} : grant();
+    changes += 1;
+    if (changes === 3) return grant({ mode: "shared" });
+    response.statusCode = 404;
+    return {};
+  };
+  await withNode(answer, async (client) => {
+    const guard = await client.lock("a");
+    const began = performance.now();
+    await guard.downgrade("shared");
+    assert.ok(performance.now() - began >= 390, `${performance.now() - began} ms`);
+    await guard.release();
+  });
+});
+
 test("an arrival that is cancelled leaves no place inside a double barrier", async () => {
   await withNode((method) => (method === "DELETE" ? {} : undefined), async (client, sent) => {
     const stop = new AbortController();
