@@ -32,7 +32,7 @@ from .errors import (
     newest_attempt,
     retry_at,
 )
-from .metrics import report
+from .metrics import Metrics, report
 
 #: An acquire that waits for nothing tries this many sessions.
 _FRESH_SESSIONS_MAX = 3
@@ -56,19 +56,31 @@ class WaitLimit:
         return self.next_call(retry_at(error) if error else 0.0) == 0
 
 
-async def acquire(
-    session_for: Callable[[Optional[float]], Awaitable[Session]], request: LockRequest, limit: WaitLimit
-) -> HeldLocks:
+SessionFor = Callable[[Optional[float]], Awaitable[Session]]
+
+
+async def acquire(session_for: SessionFor, request: LockRequest, limit: WaitLimit, metrics: Metrics) -> HeldLocks:
+    """Acquires the locks, and measures that."""
+    began = _clock.now()
+    try:
+        held = await _acquire_in_live_session(session_for, request, limit)
+    except Error as error:
+        for lock in request.locks:
+            report(metrics.acquire_failed, lock, error)
+        raise
+    for lock in request.locks:
+        report(metrics.acquired, lock, _clock.now() - began)
+    return held
+
+
+async def _acquire_in_live_session(session_for: SessionFor, request: LockRequest, limit: WaitLimit) -> HeldLocks:
     """Acquires the locks on the client's session, or on a new one if it ended before the grant."""
-    began, attempts = _clock.now(), 0
+    attempts = 0
     while True:
         attempts += 1
         session = await session_for(request.ttl)
         try:
-            held = await _Acquire(session, request, limit).run()
-            for lock in request.locks:
-                report(session.metrics.acquired, lock, _clock.now() - began)
-            return held
+            return await _Acquire(session, request, limit).run()
         except Lost as lost:
             # The session ended while it was idle, or while the entry was queued. The caller held nothing.
             may_reopen = session.is_own and not session.is_closed
@@ -76,10 +88,6 @@ async def acquire(
                 continue
             if lost.cause == "not-renewed":
                 raise Unavailable(lost.loss.reason or "no renewal was answered") from None
-            raise
-        except Error as error:
-            for lock in request.locks:
-                report(session.metrics.acquire_failed, lock, error)
             raise
 
 

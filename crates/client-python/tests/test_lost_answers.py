@@ -188,6 +188,21 @@ class TestClose:
 
 
 class TestMetrics:
+    def test_an_acquire_without_a_session_is_counted_as_a_failure(self) -> None:
+        failed: List[str] = []
+
+        class Counted(holdfast.Metrics):
+            def acquire_failed(self, lock: str, error: BaseException) -> None:
+                failed.append(f"{lock}: {type(error).__name__}")
+
+        with holdfast.Client("127.0.0.1:1", request_timeout=0.2, metrics=Counted()) as hf:
+            with pytest.raises(Unavailable):
+                hf.lock("a").acquire()
+        with Node(lambda _: EXPIRED) as node, holdfast.Client(node.address, session="nightly", metrics=Counted()) as hf:
+            with pytest.raises(Lost):
+                hf.lock("b").acquire()
+        assert failed == ["a: Unavailable", "b: Lost"]
+
     def test_an_error_of_the_program_loses_no_lock(self, caplog: pytest.LogCaptureFixture) -> None:
         class Broken(holdfast.Metrics):
             def acquired(self, lock: str, waited: float) -> None:

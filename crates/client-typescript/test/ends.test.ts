@@ -1,7 +1,7 @@
 /** Calls that end early or late: what they leave in the cluster, and in the client. A local server plays the node. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { LostError, type Client } from "holdfast";
+import { LostError, UnexpectedResponseError, type Client } from "holdfast";
 import { raiseMark } from "holdfast/pg";
 import { eventually } from "./cluster.js";
 import { grant, withNode, type Answer } from "./node.js";
@@ -60,6 +60,16 @@ test("a late answer of an upgrade does not restore a released hold", async () =>
     await assert.rejects(guard.upgrade(), LostError);
     await released;
     assert.equal(guard.lost?.lossCause, "released-elsewhere");
+  });
+});
+
+test("a transfer whose answer is not from a node ends with a release", async () => {
+  const answer: Answer = (method) => (method === "PUT" ? grant() : {});
+  await withNode(answer, async (client, sent) => {
+    const guard = await client.lock("a");
+    await assert.rejects(guard.transfer("other"), UnexpectedResponseError);
+    await eventually(() => sent.some((request) => request.startsWith("DELETE /v1/locks/a")), "the release");
+    assert.ok(guard.lost !== undefined);
   });
 });
 
