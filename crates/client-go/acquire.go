@@ -113,7 +113,7 @@ func (a *acquisition) run(ctx context.Context) error {
 		a.inDoubt = a.inDoubt || d.inDoubt
 		var busy *BusyError
 		newest, isOver := newestAttempt(d.err)
-		mayRepeat := leftOf(a.until) > 0
+		hasTime := leftOf(a.until) > 0
 		switch {
 		case d.err == nil:
 			err := a.granted(d)
@@ -128,13 +128,14 @@ func (a *acquisition) run(ctx context.Context) error {
 		case errors.Is(cause, errGrantedElsewhere):
 			// The node that holds the call is behind or frozen, so another node gets it.
 			isGrantedElsewhere, a.inDoubt = true, true
-		case isUncertain(d.err) && mayRepeat:
+		case hasTime && mayRepeat(d.err, a.until):
 			// The node died, held the call for the maximum time, or has no leader. The queue entry still exists.
-		case mayRepeat && a.session.send.nodes.mayGetToken(d.err):
+			sleep(ctx, time.Until(retryAt(d.err)))
+		case hasTime && a.session.send.nodes.mayGetToken(d.err):
 			// Until its session ends, a waiter keeps its place and tries the token that the file has.
 		case isOver:
 			a.renumber(newest)
-		case errors.As(d.err, &busy) && busy.Code == CodeWaitTimeout && mayRepeat:
+		case errors.As(d.err, &busy) && busy.Code == CodeWaitTimeout && hasTime:
 			// The API bounds the wait of one call.
 		default:
 			return d.err

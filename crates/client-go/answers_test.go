@@ -247,6 +247,33 @@ func TestTheWaitsOfAClientEndWhenItCloses(t *testing.T) {
 	}
 }
 
+func TestALeaveWithAnAnswerOfAnotherServerGoesOnInTheBackground(t *testing.T) {
+	s := &script{leaseMS: 30_000}
+	left := make(chan sentCall, 1)
+	s.others = func(c sentCall) (int, string) {
+		switch {
+		case c.name == "PUT /v1/double-barriers/batch":
+			return http.StatusOK, `{"generation":4,"index":0,"parties":1}`
+		case c.query.Has("wait"):
+			return http.StatusNotFound, "<html>"
+		}
+		left <- c
+		return http.StatusOK, "{}"
+	}
+	client, background := startNode(t, s.answer).client(t, Config{}), context.Background()
+	inside, err := client.DoubleBarrier("batch", 1).Enter(background, time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wrong *UnexpectedResponseError
+	if err := inside.Leave(background, time.Minute); !errors.As(err, &wrong) {
+		t.Error(err)
+	}
+	if c := within(t, 5*time.Second, left); c.query.Get("generation") != "4" {
+		t.Error(c)
+	}
+}
+
 func TestAReceiverWithoutAnAnswerReleasesTheHold(t *testing.T) {
 	s := &script{leaseMS: 30_000}
 	ctx, cancel := context.WithCancel(context.Background())

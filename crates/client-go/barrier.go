@@ -81,7 +81,7 @@ func (g *BarrierGuard) Leave(ctx context.Context, wait time.Duration) error {
 		if errors.As(err, &busy) && time.Now().Before(until) {
 			continue
 		}
-		if isUncertain(err) || bounded.Err() != nil {
+		if bounded.Err() != nil || err != nil && (ProblemOf(err) == nil || isUncertain(err)) {
 			p.leaveInBackground(p.query.withNumber(paramGeneration, p.tripped.Generation))
 		}
 		if err != nil && ctx.Err() == nil && bounded.Err() != nil {

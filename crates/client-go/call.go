@@ -11,6 +11,9 @@ import (
 // waitMax is the maximum wait of one call. A longer wait repeats the call.
 const waitMax = 5 * time.Minute
 
+// retryAfterMax limits the header Retry-After: a proxy must not delay a release for hours. Nodes send at most 5 s.
+const retryAfterMax = time.Minute
+
 // A call is one call of the HTTP API.
 type call struct {
 	method string
@@ -129,6 +132,15 @@ func (r *response) problem() *Problem {
 	return &problem
 }
 
+// retryAfter returns the time in which the call must not be repeated. 0 without the header.
+func (r *response) retryAfter() time.Duration {
+	if r.status != http.StatusTooManyRequests && r.status != http.StatusServiceUnavailable {
+		return 0
+	}
+	seconds, _ := strconv.ParseUint(r.header.Get("Retry-After"), 10, 16) // the largest number if it has more digits
+	return min(time.Duration(seconds)*time.Second, retryAfterMax)
+}
+
 type outcomeKind int
 
 const (
@@ -146,6 +158,9 @@ type outcome struct {
 	err      error  // of rejected and oldToken
 	reason   string // of notDone and mayBeDone
 	problem  *Problem
+	// retryAfter: the node must not get the call again in this time. The limits of 429 count for the caller, so no node must.
+	retryAfter time.Duration
+	isOfCaller bool
 }
 
 // classify returns the meaning of an answer for the call.
@@ -157,21 +172,23 @@ func classify(base string, r *response) outcome {
 	if problem == nil {
 		reason := base + " answered " + strconv.Itoa(r.status) + " without a problem document"
 		if r.status >= 500 {
-			return outcome{kind: mayBeDone, reason: reason}
+			return outcome{kind: mayBeDone, reason: reason, retryAfter: r.retryAfter()}
 		}
 		return outcome{kind: rejected, err: &UnexpectedResponseError{reason}}
 	}
-	reason := base + ": " + problem.Code + ": " + problem.Title
+	failed := outcome{kind: notDone, reason: base + ": " + problem.Code + ": " + problem.Title, problem: problem}
+	failed.retryAfter, failed.isOfCaller = r.retryAfter(), r.status == http.StatusTooManyRequests
 	switch problem.Code {
 	case CodeLockBusy, CodeLockInCooldown, CodeWaitTimeout, CodeNotYet:
 		return outcome{kind: rejected, err: &BusyError{problem}}
 	case CodeSessionExpired:
 		return outcome{kind: rejected, err: &LostError{Cause: CauseSessionEnded}}
 	case CodeOutcomeUnknown, CodeInternal:
-		return outcome{kind: mayBeDone, reason: reason, problem: problem}
+		failed.kind = mayBeDone
+		return failed
 	}
 	if problem.Retryable {
-		return outcome{kind: notDone, reason: reason, problem: problem}
+		return failed
 	}
 	return outcome{kind: rejected, err: &RejectedError{problem}}
 }

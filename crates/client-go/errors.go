@@ -83,6 +83,7 @@ type LostError struct {
 type UnavailableError struct {
 	Reason  string
 	Problem *Problem // of the last node that answered, if one did
+	retryAt time.Time
 }
 
 // An OutcomeUnknownError: the call may have taken effect. Repeat it. An acquire needs no repetition, because the client gives
@@ -90,6 +91,7 @@ type UnavailableError struct {
 type OutcomeUnknownError struct {
 	Reason  string
 	Problem *Problem
+	retryAt time.Time
 }
 
 // A RejectedError: the cluster rejected the call. Change it.
@@ -217,6 +219,24 @@ func isUncertain(err error) bool {
 	var unavailable *UnavailableError
 	var unknown *OutcomeUnknownError
 	return errors.As(err, &unavailable) || errors.As(err, &unknown)
+}
+
+// retryAt returns when the call that failed may be sent again: the nodes may have sent the header Retry-After.
+func retryAt(err error) time.Time {
+	var unavailable *UnavailableError
+	var unknown *OutcomeUnknownError
+	switch {
+	case errors.As(err, &unavailable):
+		return unavailable.retryAt
+	case errors.As(err, &unknown):
+		return unknown.retryAt
+	}
+	return time.Time{}
+}
+
+// mayRepeat reports whether a call that failed may have an effect after a repetition, before until. A zero until is no bound.
+func mayRepeat(err error, until time.Time) bool {
+	return isUncertain(err) && (until.IsZero() || later(time.Now(), retryAt(err)).Before(until))
 }
 
 // rejectedWith returns the problem of a rejection with this code, or nil.

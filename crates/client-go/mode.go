@@ -149,7 +149,9 @@ func (m *modeChange) upgrade(ctx context.Context, until time.Time) (int64, error
 			isRenumbered = true
 		case rejectedWith(d.err, CodeAttemptOver) != nil && !isRenumbered:
 			isRenumbered = true
-		case isUncertain(d.err) && !isOver, isBusy && !isOver && busy.Code == CodeWaitTimeout:
+		case !isOver && mayRepeat(d.err, until):
+			sleep(ctx, time.Until(retryAt(d.err)))
+		case isBusy && !isOver && busy.Code == CodeWaitTimeout:
 		case rejectedWith(d.err, CodeNotHolder, CodeAttemptOver) != nil:
 			return 0, m.gone()
 		case !d.inDoubt && ProblemOf(d.err) != nil && !isUncertain(d.err):
@@ -244,7 +246,7 @@ func (m *modeChange) fallBack(ctx context.Context) error {
 			m.fallBackInBackground()
 			return ctx.Err()
 		case isUncertain(d.err), errors.As(d.err, &wrong):
-			time.Sleep(pauseMax)
+			sleep(ctx, max(pauseMax, time.Until(retryAt(d.err))))
 		case rejectedWith(d.err, CodeAttemptOver) != nil && renumbered == 0:
 			renumbered++
 		default:

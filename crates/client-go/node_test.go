@@ -2,6 +2,7 @@ package holdfast
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -18,12 +19,14 @@ import (
 type sentCall struct {
 	name  string
 	query url.Values
+	at    time.Time
 }
 
 // noAnswer leaves a call open until its client ends it, and dropped closes the connection instead of an answer.
 const noAnswer, dropped = 0, -1
 
-// A fakeNode answers each call by a function, with a status and a body.
+// A fakeNode answers each call by a function, with a status and a body. The header Retry-After has the whole seconds of the
+// fact retry_after_ms, as that of a node.
 type fakeNode struct {
 	address string
 	mu      sync.Mutex
@@ -34,7 +37,7 @@ func startNode(t *testing.T, answer func(sentCall) (status int, body string)) *f
 	node := &fakeNode{}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body) // Only then, the server sees that a client ends the call.
-		received := sentCall{r.Method + " " + r.URL.Path, r.URL.Query()}
+		received := sentCall{r.Method + " " + r.URL.Path, r.URL.Query(), time.Now()}
 		node.mu.Lock()
 		node.calls = append(node.calls, received)
 		status, body := answer(received)
@@ -45,6 +48,10 @@ func startNode(t *testing.T, answer func(sentCall) (status int, body string)) *f
 			return
 		case dropped:
 			panic(http.ErrAbortHandler)
+		}
+		var problem Problem
+		if json.Unmarshal([]byte(body), &problem) == nil && problem.RetryAfterMS > 0 {
+			w.Header().Set("Retry-After", fmt.Sprint(problem.RetryAfterMS/1_000))
 		}
 		w.WriteHeader(status)
 		fmt.Fprint(w, body)
@@ -79,7 +86,7 @@ func (n *fakeNode) change(change func()) {
 
 func (n *fakeNode) client(t *testing.T, config Config) *Client {
 	t.Helper()
-	config.Addresses = []string{n.address}
+	config.Addresses = append(config.Addresses, n.address)
 	client, err := New(config)
 	if err != nil {
 		t.Fatal(err)
@@ -423,5 +430,72 @@ func TestEachCallThatAcquiresOrChangesNamesTheIncarnation(t *testing.T) {
 	}
 	if len(calls) != 5 {
 		t.Error(calls)
+	}
+}
+
+func TestACallIsRepeatedAfterTheTimeOfRetryAfter(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		status   int
+		nodes    int
+		timeout  time.Duration
+		options  []LockOption
+		isPaused bool
+	}{
+		{"a node is unavailable", 503, 1, 0, nil, true},
+		{"another node is not", 503, 2, 0, nil, false},
+		{"a quota is used up", 429, 1, 0, nil, true},
+		{"it counts at each node", 429, 2, 0, nil, true},
+		{"the wait goes on after the request timeout", 503, 1, 500 * time.Millisecond, []LockOption{Wait(20 * time.Second)}, true},
+	} {
+		test := test
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			var mu sync.Mutex
+			var acquires []time.Time
+			s := &script{leaseMS: 30_000}
+			s.others = func(c sentCall) (int, string) {
+				acquires = append(acquires, c.at)
+				if len(acquires) == 1 {
+					return test.status, `{"code":"rate-limited","title":"no","retryable":true,"retry_after_ms":1000}`
+				}
+				return s.grant(5, "")
+			}
+			answer := func(c sentCall) (int, string) {
+				mu.Lock()
+				defer mu.Unlock()
+				return s.answer(c)
+			}
+			config := Config{RequestTimeout: test.timeout}
+			for range make([]int, test.nodes-1) {
+				config.Addresses = append(config.Addresses, startNode(t, answer).address)
+			}
+			client := startNode(t, answer).client(t, config)
+			if _, _, err := client.Lock(context.Background(), "orders", test.options...); err != nil {
+				t.Fatal(err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			pause := acquires[1].Sub(acquires[0])
+			if len(acquires) != 2 || pause >= time.Second != test.isPaused {
+				t.Error(len(acquires), "calls, the second one after", pause)
+			}
+		})
+	}
+}
+
+func TestACallFailsAtOnceIfRetryAfterIsBeyondItsTime(t *testing.T) {
+	node := startNode(t, func(sentCall) (int, string) {
+		return 429, `{"code":"rate-limited","title":"no","retryable":true,"retry_after_ms":3600000}`
+	})
+	client := node.client(t, Config{RequestTimeout: 20 * time.Second})
+	began := time.Now()
+	_, err := client.LockState(context.Background(), "orders")
+	var unavailable *UnavailableError
+	if !errors.As(err, &unavailable) || unavailable.Problem.Code != CodeRateLimited || time.Since(began) > 10*time.Second {
+		t.Error(err, time.Since(began))
+	}
+	if sent := len(node.named("GET ")); sent != 1 {
+		t.Error(sent, "calls")
 	}
 }

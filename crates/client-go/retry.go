@@ -59,7 +59,8 @@ type rounds struct {
 	untried    []int // the nodes without a request in this round
 	inFlight   []sentCopy
 	isStarted  bool
-	startAt    time.Time // no request starts earlier
+	startAt    time.Time   // no request starts earlier
+	notBefore  []time.Time // no request at this node starts earlier
 	pause      time.Duration
 	failures   []string // the last failure of each node
 	problem    *Problem // of the last node that answered
@@ -90,6 +91,13 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
 func (n *nodes) newRounds(c *call, b budget, way route) *rounds {
 	order := n.order
 	if way == elsewhere || way == parked {
@@ -97,7 +105,7 @@ func (n *nodes) newRounds(c *call, b budget, way route) *rounds {
 	}
 	return &rounds{
 		nodes: n, call: c, budget: b, route: way, untried: order(), startAt: time.Now(), pause: pauseMin,
-		failures: make([]string, len(n.all)), results: make(chan sentCopy, len(n.all)),
+		failures: make([]string, len(n.all)), notBefore: make([]time.Time, len(n.all)), results: make(chan sentCopy, len(n.all)),
 	}
 }
 
@@ -105,13 +113,13 @@ func (r *rounds) run(ctx context.Context) delivery {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	for {
-		if r.mayStart() && !time.Now().Before(r.startAt) {
+		if r.mayStart() && !time.Now().Before(r.nextStart()) {
 			r.start(ctx)
 		}
 		var timer *time.Timer
 		var due <-chan time.Time
 		if r.mayStart() {
-			timer = time.NewTimer(time.Until(r.startAt))
+			timer = time.NewTimer(time.Until(r.nextStart()))
 			due = timer.C
 		} else if len(r.inFlight) == 0 {
 			return delivery{err: r.err(), inDoubt: r.lostAnswer}
@@ -134,14 +142,29 @@ func (r *rounds) run(ctx context.Context) delivery {
 func (r *rounds) isInDoubt() bool { return r.lostAnswer || len(r.inFlight) > 0 }
 
 func (r *rounds) mayStart() bool {
-	hasTime := !r.isStarted || time.Now().Before(r.budget.startUntil)
-	return hasTime && (len(r.inFlight) == 0 || r.route == copied) && len(r.untried) > 0
+	if len(r.untried) == 0 || len(r.inFlight) > 0 && r.route != copied {
+		return false
+	}
+	return !r.isStarted || later(time.Now(), r.retryAt(r.untried)).Before(r.budget.startUntil)
 }
 
-// start sends the request to the next node.
+// nextStart returns when the next request may start.
+func (r *rounds) nextStart() time.Time { return later(r.startAt, r.retryAt(r.untried)) }
+
+// retryAt returns when the first of some nodes may get the call again.
+func (r *rounds) retryAt(nodes []int) time.Time {
+	at := r.notBefore[nodes[0]]
+	for _, node := range nodes {
+		at = earlier(at, r.notBefore[node])
+	}
+	return at
+}
+
+// start sends the request to the next node that may get it.
 func (r *rounds) start(ctx context.Context) {
-	next := sentCopy{node: r.untried[0]}
-	r.untried = r.untried[1:]
+	at := slices.IndexFunc(r.untried, func(node int) bool { return !time.Now().Before(r.notBefore[node]) })
+	next := sentCopy{node: r.untried[at]}
+	r.untried = slices.Delete(r.untried, at, at+1)
 	if len(r.inFlight) > 0 {
 		r.nodes.changeCredit(-copyCost)
 	}
@@ -167,6 +190,11 @@ func (r *rounds) start(ctx context.Context) {
 func (r *rounds) receive(result sentCopy) *delivery {
 	r.inFlight = slices.DeleteFunc(r.inFlight, func(other sentCopy) bool { return other.node == result.node })
 	outcome := result.outcome
+	for node := range r.notBefore {
+		if node == result.node || outcome.isOfCaller {
+			r.notBefore[node] = later(r.notBefore[node], time.Now().Add(outcome.retryAfter))
+		}
+	}
 	switch outcome.kind {
 	case succeeded, rejected:
 		r.won(result.node)
@@ -198,9 +226,10 @@ func (r *rounds) receive(result sentCopy) *delivery {
 func (r *rounds) failed(node int, reason string) {
 	r.failures[node] = reason
 	r.startAt = time.Now()
-	if len(r.untried) > 0 {
+	if len(r.untried) > 0 && !r.retryAt(r.untried).After(r.startAt) {
 		return
 	}
+	r.untried = nil
 	for _, index := range r.nodes.order() {
 		if !slices.ContainsFunc(r.inFlight, func(other sentCopy) bool { return other.node == index }) {
 			r.untried = append(r.untried, index)
@@ -231,11 +260,12 @@ func (r *rounds) err() error {
 	if reason == "" {
 		reason = "no node was tried"
 	}
+	retryAt := r.retryAt(r.nodes.order())
 	switch {
 	case r.lostAnswer && r.call.method != http.MethodGet: // a read changes nothing
-		return &OutcomeUnknownError{reason, r.problem}
+		return &OutcomeUnknownError{reason, r.problem, retryAt}
 	case r.oldToken != nil:
 		return r.oldToken
 	}
-	return &UnavailableError{reason, r.problem}
+	return &UnavailableError{reason, r.problem, retryAt}
 }

@@ -64,7 +64,7 @@ func (s sender) deliverBy(ctx context.Context, c call, way route) delivery {
 // copy was rejected because its request number is over.
 func settled(err error, inDoubt bool) error {
 	if _, isOver := newestRequest(err); isOver && inDoubt {
-		return &OutcomeUnknownError{"the session no longer remembers the first answer, so read the state", ProblemOf(err)}
+		return &OutcomeUnknownError{Reason: "the session no longer remembers the first answer, so read the state", Problem: ProblemOf(err)}
 	}
 	return err
 }
@@ -90,7 +90,7 @@ func (s sender) repeatUntil(ctx context.Context, until time.Time, makeCall func(
 		c.wait = wait
 		d := s.deliver(ctx, c)
 		wasInDoubt = wasInDoubt || d.inDoubt
-		if ctx.Err() == nil && isUncertain(d.err) && time.Now().Before(until) {
+		if mayRepeat(d.err, until) && sleep(ctx, time.Until(retryAt(d.err))) == nil {
 			continue
 		}
 		if d.err != nil {

@@ -46,7 +46,7 @@ func (c *Client) openSession(ctx context.Context, name string, isOwn bool, ttl t
 	var unknown *OutcomeUnknownError
 	if errors.As(err, &unknown) {
 		// The call that needs the session was not sent. A session without a user ends after its time-to-live.
-		return nil, &UnavailableError{unknown.Reason, unknown.Problem}
+		return nil, &UnavailableError{unknown.Reason, unknown.Problem, unknown.retryAt}
 	}
 	if err != nil {
 		return nil, err
@@ -254,8 +254,9 @@ func (s *session) inBackground(release func(context.Context) error, done func())
 		defer end()
 		defer done()
 		ctx := s.client.ctx
-		for failures := 1; isUncertain(release(ctx)) && (s.isAlive() || !s.isOwn); failures++ {
-			if sleep(ctx, retryPause(failures)) != nil {
+		for failures := 1; ; failures++ {
+			err := release(ctx)
+			if !isUncertain(err) || !s.isAlive() && s.isOwn || sleep(ctx, max(retryPause(failures), time.Until(retryAt(err)))) != nil {
 				return
 			}
 		}

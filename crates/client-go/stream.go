@@ -56,7 +56,7 @@ func (s *eventStream) run(ctx context.Context, handle func(serverEvent) error) e
 			short = 0
 		}
 		select {
-		case <-time.After(retryPause(short)):
+		case <-time.After(max(retryPause(short), end.retryAfter)):
 		case <-ctx.Done():
 		}
 	}
@@ -64,7 +64,10 @@ func (s *eventStream) run(ctx context.Context, handle func(serverEvent) error) e
 }
 
 // A streamEnd is the end of one stream, after which another node continues it.
-type streamEnd struct{ reason string }
+type streamEnd struct {
+	reason     string
+	retryAfter time.Duration
+}
 
 func (e *streamEnd) Error() string { return e.reason }
 
@@ -94,7 +97,7 @@ func (s *eventStream) readOne(ctx context.Context, handle func(serverEvent) erro
 			s.last = event.id
 		}
 		if event.name == "reconnect" {
-			return &streamEnd{"the node closes the stream"}
+			return &streamEnd{reason: "the node closes the stream"}
 		}
 		if event.name != "" {
 			if err := handle(event); err != nil {
@@ -103,7 +106,7 @@ func (s *eventStream) readOne(ctx context.Context, handle func(serverEvent) erro
 		}
 		event = serverEvent{}
 	}
-	return &streamEnd{fmt.Sprint("the stream ended: ", lines.Err())}
+	return &streamEnd{reason: fmt.Sprint("the stream ended: ", lines.Err())}
 }
 
 // open opens the stream at the first node that accepts it. The node of the previous stream comes last.
@@ -119,7 +122,7 @@ func (s *eventStream) open(ctx context.Context) (io.ReadCloser, error) {
 		}
 		order = append(rest, s.node)
 	}
-	reason := "no node was tried"
+	end := &streamEnd{reason: "no node was tried"}
 	for _, index := range order {
 		body, result := s.openAt(ctx, index)
 		switch {
@@ -131,12 +134,16 @@ func (s *eventStream) open(ctx context.Context) (io.ReadCloser, error) {
 		case result.kind == rejected:
 			return nil, result.err
 		case result.err != nil:
-			reason = result.err.Error()
+			end.reason = result.err.Error()
 		default:
-			reason = result.reason
+			end.reason = result.reason
+		}
+		end.retryAfter = max(end.retryAfter, result.retryAfter)
+		if result.isOfCaller {
+			break
 		}
 	}
-	return nil, &streamEnd{reason}
+	return nil, end
 }
 
 func (s *eventStream) openAt(ctx context.Context, index int) (io.ReadCloser, outcome) {

@@ -77,7 +77,7 @@ func (g *Guard) sendTransfer(ctx context.Context, to, owner string) (token int64
 		return 0, false, ctx.Err()
 	case d.inDoubt && (ProblemOf(err) != nil || errors.As(err, &lost)):
 		// An earlier copy of the call may have succeeded, and the receiver's session may have ended since.
-		return 0, false, &OutcomeUnknownError{err.Error(), ProblemOf(err)}
+		return 0, false, &OutcomeUnknownError{Reason: err.Error(), Problem: ProblemOf(err)}
 	case d.inDoubt || isUncertain(err):
 		return 0, false, err
 	case errors.As(err, &lost):
@@ -225,6 +225,7 @@ func (s *session) awaitLockChange(ctx context.Context, name string, since int64,
 		return context.Cause(bounded)
 	case isUncertain(err), rejectedWith(err, CodeRevisionCompacted) != nil:
 		// The caller reads the lock again.
+		sleep(bounded, min(wait, time.Until(retryAt(err))))
 		return nil
 	}
 	return err

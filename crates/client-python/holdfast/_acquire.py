@@ -16,11 +16,23 @@ from ._hold import Grant, HeldLocks, Hold
 from ._lease import HoldLimits
 from ._numbers import numbers
 from ._request import LockRequest
-from ._retry import Delivery
+from ._retry import Delivery, until_retry
 from ._send import whole_millis
 from ._session import Session
-from .errors import Busy, Error, Loss, Lost, Rejected, Unavailable, UnexpectedResponse, is_hold_gone, is_uncertain, newest_attempt
-from .metrics import report
+from .errors import (
+    Busy,
+    Error,
+    Loss,
+    Lost,
+    Rejected,
+    Unavailable,
+    UnexpectedResponse,
+    is_hold_gone,
+    is_uncertain,
+    newest_attempt,
+    retry_at,
+)
+from .metrics import Metrics, report
 
 #: An acquire that waits for nothing tries this many sessions.
 _FRESH_SESSIONS_MAX = 3
@@ -32,29 +44,43 @@ class WaitLimit:
     def __init__(self, wait: Optional[float]) -> None:
         self._until = None if wait is None else asyncio.get_running_loop().time() + wait
 
-    def next_call(self) -> float:
+    def next_call(self, not_before: float = 0.0) -> float:
         """The wait of the next call, in whole milliseconds."""
         if self._until is None:
             return WAIT_MAX
-        return whole_millis(max(min(self._until - asyncio.get_running_loop().time(), WAIT_MAX), 0.0))
+        now = max(asyncio.get_running_loop().time(), not_before)
+        return whole_millis(max(min(self._until - now, WAIT_MAX), 0.0))
 
-    def is_over(self) -> bool:
-        return self.next_call() == 0
+    def is_over(self, error: Optional[Error] = None) -> bool:
+        """Whether no time is left, or no time when the call that failed may be sent again."""
+        return self.next_call(retry_at(error) if error else 0.0) == 0
 
 
-async def acquire(
-    session_for: Callable[[Optional[float]], Awaitable[Session]], request: LockRequest, limit: WaitLimit
-) -> HeldLocks:
+SessionFor = Callable[[Optional[float]], Awaitable[Session]]
+
+
+async def acquire(session_for: SessionFor, request: LockRequest, limit: WaitLimit, metrics: Metrics) -> HeldLocks:
+    """Acquires the locks, and measures that."""
+    began = _clock.now()
+    try:
+        held = await _acquire_in_live_session(session_for, request, limit)
+    except Error as error:
+        for lock in request.locks:
+            report(metrics.acquire_failed, lock, error)
+        raise
+    for lock in request.locks:
+        report(metrics.acquired, lock, _clock.now() - began)
+    return held
+
+
+async def _acquire_in_live_session(session_for: SessionFor, request: LockRequest, limit: WaitLimit) -> HeldLocks:
     """Acquires the locks on the client's session, or on a new one if it ended before the grant."""
-    began, attempts = _clock.now(), 0
+    attempts = 0
     while True:
         attempts += 1
         session = await session_for(request.ttl)
         try:
-            held = await _Acquire(session, request, limit).run()
-            for lock in request.locks:
-                report(session.metrics.acquired, lock, _clock.now() - began)
-            return held
+            return await _Acquire(session, request, limit).run()
         except Lost as lost:
             # The session ended while it was idle, or while the entry was queued. The caller held nothing.
             may_reopen = session.is_own and not session.is_closed
@@ -62,10 +88,6 @@ async def acquire(
                 continue
             if lost.cause == "not-renewed":
                 raise Unavailable(lost.loss.reason or "no renewal was answered") from None
-            raise
-        except Error as error:
-            for lock in request.locks:
-                report(session.metrics.acquire_failed, lock, error)
             raise
 
 
@@ -110,6 +132,7 @@ class _Acquire:
             if error is None:
                 return self._granted(delivery)
             if self._may_repeat(error):
+                await self._session.unless_ending(until_retry(error))
                 continue
             newest = newest_attempt(error)
             if newest is None:
@@ -133,7 +156,7 @@ class _Acquire:
 
         The node died, held the call for the maximum time, has no leader, or the token file may have another token.
         """
-        if self._limit.is_over():
+        if self._limit.is_over(error):
             return False
         is_old_token = self._session.calls.nodes.may_get_token(error)
         return is_uncertain(error) or is_old_token or error.code == codes.WAIT_TIMEOUT

@@ -17,6 +17,8 @@ from .errors import Busy, Error, InvalidArgument, Loss, Lost, Problem, Rejected,
 Duration = Union[int, float, timedelta]
 #: One call waits at most this long at a node; longer waits continue with another call.
 WAIT_MAX = 300.0
+#: Limits the header `Retry-After`: a proxy must not delay a release for hours. Nodes send at most 5 s.
+_RETRY_AFTER_MAX = 60.0
 _FOREVER = 10 * 365 * 86400.0
 
 
@@ -90,6 +92,23 @@ class Response:
 
 
 @dataclass(frozen=True)
+class RetryAfter:
+    """The time in which the call must not be repeated, from the header `Retry-After`."""
+
+    seconds: float = 0.0
+    #: The limits of 429 count for the caller, so no node must get the call. Otherwise it is this node only.
+    is_of_caller: bool = False
+
+    @classmethod
+    def of(cls, response: Response) -> RetryAfter:
+        text = response.headers.get("retry-after", "")
+        if response.status not in (429, 503) or not (text.isascii() and text.isdigit()):
+            return cls()
+        # `int` rejects thousands of digits.
+        return cls(min(float(text), _RETRY_AFTER_MAX), response.status == 429)
+
+
+@dataclass(frozen=True)
 class Rejection:
     """Another node would return the same."""
 
@@ -101,6 +120,7 @@ class NotDone:
     """The node certainly did not execute the request."""
 
     reason: str
+    retry_after: RetryAfter = RetryAfter()
 
 
 @dataclass(frozen=True)
@@ -108,6 +128,7 @@ class MayBeDone:
     """The request has no answer, so the node may execute it later."""
 
     reason: str
+    retry_after: RetryAfter = RetryAfter()
 
 
 @dataclass(frozen=True)
@@ -129,15 +150,15 @@ def classify(base: str, response: Response) -> Outcome:
     problem = response.problem()
     if problem is None:
         reason = f"{base} answered {response.status} without a problem document"
-        return MayBeDone(reason) if response.status >= 500 else Rejection(UnexpectedResponse(reason))
+        return MayBeDone(reason, RetryAfter.of(response)) if response.status >= 500 else Rejection(UnexpectedResponse(reason))
     if problem.code in _BUSY:
         return Rejection(Busy(problem))
     if problem.code == codes.SESSION_EXPIRED:
         return Rejection(Lost(Loss("session-ended")))
     reason = f"{base}: {problem.code}: {problem.title}"
     if problem.code in (codes.OUTCOME_UNKNOWN, codes.INTERNAL):
-        return MayBeDone(reason)
-    return NotDone(reason) if problem.retryable else Rejection(Rejected(problem))
+        return MayBeDone(reason, RetryAfter.of(response))
+    return NotDone(reason, RetryAfter.of(response)) if problem.retryable else Rejection(Rejected(problem))
 
 
 def seconds(duration: Duration, name: str, minimum: float = 0.0) -> float:

@@ -123,13 +123,13 @@ class Core:
         return await unless_lost(self._closing, work)
 
     async def acquire(self, request: LockRequest) -> HeldLocks:
-        return await acquire(self.session_for, request.owned(), WaitLimit(request.wait))
+        return await acquire(self.session_for, request.owned(), WaitLimit(request.wait), self._options.metrics)
 
     async def reenter(self, session: Session, request: LockRequest) -> HeldLocks:
         async def same(_ttl: Optional[float]) -> Session:
             return session
 
-        return await acquire(same, request, WaitLimit(0.0))
+        return await acquire(same, request, WaitLimit(0.0), self._options.metrics)
 
     async def json(self, call: Call) -> Dict[str, Any]:
         return await self.calls.json(call)

@@ -17,6 +17,7 @@ LostT = TypeVar("LostT", bound=Report[Loss])
 RequestT = TypeVar("RequestT", bound=Report[ReleaseRequest])
 GuardT = TypeVar("GuardT")
 
+
 class GuardBase(Generic[LostT, RequestT]):
     """The locks of one acquire, renewed in the background until they are released or lost."""
 

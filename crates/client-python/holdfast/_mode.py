@@ -8,14 +8,16 @@ until the cluster confirms it.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from typing import AsyncIterator, Optional
 
 from ._acquire import WaitLimit, deliver_until
 from ._entry import Stage
 from ._hold import Grant, Hold
+from ._lease import RETRY_PAUSE
 from ._numbers import numbers
-from ._retry import Delivery
+from ._retry import Delivery, until_retry
 from .errors import (
     Busy,
     Error,
@@ -112,8 +114,8 @@ class _ModeChange:
                     raise Unavailable(f"the lock kept the mode {granted}")
                 # The cluster executed a later call of this hold, so this one changed nothing.
                 is_renumbered = True
-            elif is_uncertain(error) and not limit.is_over():
-                continue
+            elif is_uncertain(error) and not limit.is_over(error):
+                await self._hold.session.unless_ending(until_retry(error))
             elif isinstance(error, Busy) and wait > 0 and not limit.is_over():
                 continue
             elif newest_attempt(error) is not None and not is_renumbered:
@@ -137,6 +139,8 @@ class _ModeChange:
             if error is None:
                 return self._completed(self._fallback, delivery)
             if is_uncertain(error) or isinstance(error, UnexpectedResponse):
+                await asyncio.sleep(RETRY_PAUSE)
+                await until_retry(error)
                 continue
             if newest_attempt(error) is None or is_renumbered:
                 # The cluster no longer has the hold.

@@ -10,6 +10,7 @@ from ._calls import Call, Copies, Parameters, get, millis, path, query
 from ._core import Core
 from ._hold import Hold
 from ._numbers import numbers, random_name
+from ._retry import until_retry
 from ._session import FORKED, Session
 from .errors import Busy, Error, Loss, Lost, Rejected, is_hold_gone, is_uncertain, newest_attempt, newest_request
 
@@ -175,6 +176,7 @@ class Arrival:
             except Error as error:
                 if not is_uncertain(error):
                     return
+                await until_retry(error)
 
 
 async def arrive(core: Core, kind: str, name: str, parties: int, wait: float) -> Arrival:

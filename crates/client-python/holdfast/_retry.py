@@ -10,12 +10,12 @@ from __future__ import annotations
 import asyncio
 import enum
 from dataclasses import dataclass
-from typing import Any, Dict, List, Mapping, Optional, Tuple
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
 
 from . import _clock
-from ._calls import Call, Copies, MayBeDone, NotDone, OldToken, Outcome, Rejection, Response, get
+from ._calls import Call, Copies, MayBeDone, NotDone, OldToken, Outcome, Rejection, Response, RetryAfter, get
 from ._nodes import COPY_AFTER, PING, Nodes
-from .errors import Error, OutcomeUnknown, Unavailable
+from .errors import Error, OutcomeUnknown, Unavailable, retry_at
 
 #: The first and the maximum pause between two rounds over all nodes.
 _PAUSE_MIN = 0.02
@@ -82,6 +82,11 @@ async def send(nodes: Nodes, call: Call, budget: Budget, route: Route) -> Delive
     return await _Rounds(nodes, call, budget, route).run()
 
 
+async def until_retry(error: Error) -> None:
+    """Waits until the call that failed may be sent again."""
+    await asyncio.sleep(retry_at(error) - _now())
+
+
 class _Rounds:
     """The rounds of one call over the nodes."""
 
@@ -95,6 +100,8 @@ class _Rounds:
         self._is_started = False
         #: No request starts before.
         self._start_at = _now()
+        #: No request at this node starts before.
+        self._not_before = [0.0] * len(nodes)
         self._pause = _PAUSE_MIN
         #: The last failure of each node.
         self._failures: List[Optional[str]] = [None] * len(nodes)
@@ -106,7 +113,7 @@ class _Rounds:
     async def run(self) -> Delivery:
         try:
             while True:
-                if self._may_start() and _now() >= self._start_at:
+                if self._may_start() and _now() >= self._next_start():
                     self._start()
                 finished = await self._next_finished()
                 if finished is None:
@@ -130,25 +137,42 @@ class _Rounds:
 
     def _unsuccessful(self, node: int, outcome: Outcome) -> None:
         if isinstance(outcome, NotDone):
+            self._block(node, outcome.retry_after)
             self._failed(node, outcome.reason)
         elif isinstance(outcome, OldToken):
             self._failed(node, str(outcome.error))
             self._old_token = outcome.error
         elif isinstance(outcome, MayBeDone):
             self._lost_answer = True
+            self._block(node, outcome.retry_after)
             # At the end of the time, an earlier answer of the node explains more than a request that had no time left.
             is_last = _now() >= self._budget.start_until
             self._failed(node, (self._failures[node] if is_last else None) or outcome.reason)
 
+    def _block(self, node: int, retry_after: RetryAfter) -> None:
+        """Records when the node, or each node, may get the call again."""
+        at = _now() + retry_after.seconds
+        for other in range(len(self._not_before)) if retry_after.is_of_caller else [node]:
+            self._not_before[other] = max(self._not_before[other], at)
+
+    def _retry_at(self, nodes: Iterable[int]) -> float:
+        """When the first of these nodes may get the call again."""
+        return min((self._not_before[node] for node in nodes), default=0.0)
+
+    def _next_start(self) -> float:
+        return max(self._start_at, self._retry_at(self._untried))
+
     def _may_start(self) -> bool:
-        has_time = not self._is_started or _now() < self._budget.start_until
+        has_time = not self._is_started or max(_now(), self._retry_at(self._untried)) < self._budget.start_until
         may_copy = not self._in_flight or self._route is Route.COPIED
         may_repeat = not self._lost_answer or self._call.copies is not Copies.NEVER
         return has_time and may_copy and may_repeat and bool(self._untried)
 
     def _start(self) -> None:
-        """Sends the request to the next node."""
-        node = self._untried.pop(0)
+        """Sends the request to the next node that may get it."""
+        now = _now()
+        node = next(node for node in self._untried if self._not_before[node] <= now)
+        self._untried.remove(node)
         if self._in_flight:
             self._nodes.copied()
         timeout = min(self._budget.per_node, self._budget.until - _now())
@@ -163,7 +187,7 @@ class _Rounds:
 
     async def _next_finished(self) -> Optional[Tuple[int, float, Outcome]]:
         """The next request that has an outcome, or `None` when the next request may start."""
-        pause = max(self._start_at - _now(), 0.0) if self._may_start() else None
+        pause = max(self._next_start() - _now(), 0.0) if self._may_start() else None
         if not self._in_flight:
             if pause is not None:
                 await asyncio.sleep(pause)
@@ -178,7 +202,7 @@ class _Rounds:
         """Schedules the next request after one that failed."""
         self._failures[node] = reason
         self._start_at = _now()
-        if not self._untried:
+        if not self._untried or self._retry_at(self._untried) > self._start_at:
             waits = {other for other, _ in self._in_flight.values()}
             self._untried = [other for other in self._nodes.order() if other not in waits]
             self._start_at = min(self._start_at + self._pause, self._budget.start_until)
@@ -196,10 +220,11 @@ class _Rounds:
 
     def _error(self) -> Error:
         reason = "; ".join(filter(None, self._failures)) or "no node was tried"
+        at = min(self._not_before)
         # A read changes nothing, so a lost answer leaves no doubt.
         if self._lost_answer and self._call.method != "GET":
-            return OutcomeUnknown(reason)
-        return self._old_token or Unavailable(reason)
+            return OutcomeUnknown(reason, at)
+        return self._old_token or Unavailable(reason, at)
 
 
 def _now() -> float:

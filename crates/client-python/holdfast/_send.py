@@ -12,8 +12,8 @@ from . import _retry
 from ._calls import Call, Copies, Parameters, Response, WAIT_MAX, millis, path, query
 from ._nodes import Nodes
 from ._numbers import numbers
-from ._retry import Budget, Delivery, Route
-from .errors import Error, Lost, OutcomeUnknown, is_uncertain, newest_request
+from ._retry import Budget, Delivery, Route, until_retry
+from .errors import Error, Lost, OutcomeUnknown, is_uncertain, newest_request, retry_at
 
 #: The minimum time that one node gets for a call, and the maximum for a call that does not wait.
 _PER_NODE_MIN = 0.1
@@ -84,8 +84,9 @@ class Calls:
             error = delivery.error
             if error is None:
                 return delivery.checked().json()
-            if not (is_uncertain(error) and loop.time() < until and is_needed()):
+            if not (is_uncertain(error) and max(loop.time(), retry_at(error)) < until and is_needed()):
                 raise settled(error, in_doubt)
+            await until_retry(error)
 
     async def open_session(
         self, session: str, attempt: int, ttl: Optional[float], labels: Mapping[str, str]

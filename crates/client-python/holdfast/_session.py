@@ -18,7 +18,7 @@ from ._entry import QueueEntries, QueueEntry, Stage, release_call
 from ._lease import Acknowledged, Lease
 from ._numbers import jitter, numbers
 from ._request import SessionId
-from ._retry import Delivery
+from ._retry import Delivery, until_retry
 from ._send import Calls, NumberedCalls, answer_of_numbered
 from .errors import Error, Loss, Lost, is_uncertain, newest_attempt
 from ._within import unless_lost, within
@@ -243,6 +243,7 @@ class Session:
                 except Error as error:
                     if not is_uncertain(error):
                         return
+                    await until_retry(error)
         finally:
             self.entries.remove(entries)
             self.unuse()

@@ -7,7 +7,7 @@ the receiver at any time after that. If the cluster certainly rejects the call, 
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Dict, Optional, Set
+from typing import Any, Dict, Optional
 
 from . import _clock, codes
 from ._acquire import WaitLimit, adopt
@@ -30,6 +30,7 @@ from .errors import (
     UnexpectedResponse,
     is_hold_gone,
     is_uncertain,
+    retry_at,
 )
 
 
@@ -130,6 +131,9 @@ async def _changed(session: Session, lock: str, since: int, wait: float) -> None
     # Without the changes since this revision, the caller reads the lock again.
     if error and not is_uncertain(error) and error.code != codes.REVISION_COMPACTED:
         raise error
+    if error:
+        pause = min(retry_at(error) - asyncio.get_running_loop().time(), wait)
+        await session.unless_ending(asyncio.sleep(pause))
 
 
 def _not_transferred(lock: str) -> Busy:

@@ -246,6 +246,7 @@ class Observer:
             await asyncio.sleep(retry_pause(self._short_streams))
         while True:
             error: Error = Unavailable("no node was tried")
+            pause = 0.2
             for node in sorted(nodes.order(), key=lambda node: node == self._node):
                 outcome = await nodes.open_stream(self._path, node, self._last, _HEAD_TIMEOUT)
                 if isinstance(outcome, Stream):
@@ -257,9 +258,12 @@ class Observer:
                     error = outcome.error
                 elif isinstance(outcome, (NotDone, MayBeDone)):
                     error = Unavailable(outcome.reason)
-            if loop.time() >= until:
+                    pause = max(pause, outcome.retry_after.seconds)
+                    if outcome.retry_after.is_of_caller:
+                        break
+            if loop.time() + pause >= until:
                 raise error
-            await asyncio.sleep(0.2)
+            await asyncio.sleep(pause)
 
     async def _event(self, core: Core) -> Optional[Dict[str, str]]:
         """The fields of the next event; `None` if the stream ended, its event is too long or its node stopped answering."""

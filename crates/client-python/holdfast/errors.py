@@ -134,8 +134,9 @@ class Unavailable(Error):
 
     _retryable = True
 
-    def __init__(self, reason: str) -> None:
+    def __init__(self, reason: str, _retry_at: float = 0.0) -> None:
         super().__init__(f"no node answered the call in time: {reason}")
+        self._retry_at = _retry_at
 
 
 class OutcomeUnknown(Error):
@@ -143,8 +144,9 @@ class OutcomeUnknown(Error):
 
     _retryable = True
 
-    def __init__(self, reason: str) -> None:
+    def __init__(self, reason: str, _retry_at: float = 0.0) -> None:
         super().__init__(f"the outcome is unknown, the call may have taken effect: {reason}")
+        self._retry_at = _retry_at
 
 
 class Rejected(Error):
@@ -168,6 +170,11 @@ class InvalidArgument(Error, ValueError):
 def is_uncertain(error: BaseException) -> bool:
     """Whether a release that failed with this error must be repeated."""
     return isinstance(error, (Unavailable, OutcomeUnknown))
+
+
+def retry_at(error: BaseException) -> float:
+    """When the call that failed may be sent again, on the clock of the event loop: nodes may have sent `Retry-After`."""
+    return error._retry_at if isinstance(error, (Unavailable, OutcomeUnknown)) else 0.0
 
 
 def is_unauthenticated(error: BaseException) -> bool:

@@ -7,7 +7,8 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
-#: A status and a body; `None` closes the connection after the request.
+#: A status and a body; `None` closes the connection after the request. The header `Retry-After` has the whole seconds of
+#: the fact `retry_after_ms`, as that of a node.
 Answer = Optional[Tuple[int, Dict[str, Any]]]
 
 SESSION = {"incarnation": 7, "expires_in_ms": 30000, "revision": 3, "holds": []}
@@ -35,6 +36,8 @@ class Node:
                 body = json.dumps(answer[1]).encode()
                 self.send_response(answer[0])
                 self.send_header("content-length", str(len(body)))
+                if "retry_after_ms" in answer[1]:
+                    self.send_header("retry-after", str(answer[1]["retry_after_ms"] // 1000))
                 self.end_headers()
                 self.wfile.write(body)
 

@@ -16,6 +16,7 @@ from holdfast._entry import Stage
 from holdfast._guard import EnteredGuards
 from holdfast._http import Node as HttpNode
 from holdfast._http import SendError
+from holdfast._lease import RETRY_PAUSE
 from holdfast._tree import Gap, Leader, Observer
 from holdfast.errors import Lost, Unavailable
 from holdfast.metrics import Metrics
@@ -52,6 +53,19 @@ class TestModeChange:
             return changes, grant_now.mode, grant_now.token
 
         assert on_engine(run) == (["exclusive", "upgradable", "exclusive"], "exclusive", 6)
+
+    def test_a_downgrade_pauses_after_an_answer_that_is_not_from_a_node(self) -> None:
+        async def run() -> float:
+            answers: List[Answer] = [(404, {}), (404, {}), (200, grant(5, mode="shared"))]
+            fake = Fake(lambda call: answers.pop(0) if "change=" in call.target else opened(call))
+            held = await fake.core.acquire(request())
+            began = asyncio.get_running_loop().time()
+            await _mode.downgrade(held.holds[0], "shared")
+            took = asyncio.get_running_loop().time() - began
+            await held.release()
+            return took
+
+        assert on_engine(run) >= 2 * RETRY_PAUSE
 
     def test_a_late_answer_does_not_restore_a_released_hold(self) -> None:
         async def run() -> Stage:

@@ -10,9 +10,9 @@ from typing import Any, Callable, List, Optional
 
 import holdfast
 import pytest
-from fake import EXPIRED
+from fake import EXPIRED, grant
 from holdfast import _engine, aio
-from holdfast.errors import InvalidArgument, Loss, Lost, OutcomeUnknown
+from holdfast.errors import InvalidArgument, Loss, Lost, OutcomeUnknown, Unavailable
 from node import Answer, Node
 
 JOINED: Answer = (200, {"results": [{"stat": {"kind": "ephemeral"}}]})
@@ -56,6 +56,38 @@ class TestLostAnswer:
         with Node(losing(what, done)) as node, holdfast.Client(node.address) as hf:
             assert call(hf, 5) == 1
             assert node.count(f"POST /v1/{what}/a") == 2
+
+
+class TestRetryAfter:
+    @pytest.mark.parametrize(
+        "status, nodes, options, is_paused",
+        [(503, 1, {}, True), (503, 2, {}, False), (429, 1, {}, True), (429, 2, {}, True), (503, 1, {"request_timeout": 0.5}, True)],
+    )
+    def test_a_call_is_repeated_after_its_time(self, status: int, nodes: int, options: Any, is_paused: bool) -> None:
+        acquires: List[float] = []
+
+        def answer(call: str) -> Answer:
+            if not call.startswith("PUT"):
+                return 200, {}
+            acquires.append(time.monotonic())
+            if len(acquires) > 1:
+                return 200, grant(5)
+            return status, {"code": "rate-limited", "title": "no", "retryable": True, "retry_after_ms": 1000}
+
+        with Node(answer) as one, Node(answer) as two:
+            with holdfast.Client([one.address, two.address][:nodes], **options) as hf:
+                hf.lock("a", wait=20).acquire().release()
+        assert len(acquires) == 2
+        assert (acquires[1] - acquires[0] >= 1.0) == is_paused
+
+    def test_a_call_fails_at_once_if_its_time_ends_before(self) -> None:
+        refusal = {"code": "rate-limited", "title": "no", "retryable": True, "retry_after_ms": 3_600_000}
+        with Node(lambda _: (429, refusal)) as node, holdfast.Client(node.address, request_timeout=20) as hf:
+            began = time.monotonic()
+            with pytest.raises(Unavailable, match="rate-limited"):
+                hf.lock_state("a")
+            assert time.monotonic() - began < 10
+            assert node.count("GET") == 1
 
 
 class TestFork:
@@ -156,6 +188,21 @@ class TestClose:
 
 
 class TestMetrics:
+    def test_an_acquire_without_a_session_is_counted_as_a_failure(self) -> None:
+        failed: List[str] = []
+
+        class Counted(holdfast.Metrics):
+            def acquire_failed(self, lock: str, error: BaseException) -> None:
+                failed.append(f"{lock}: {type(error).__name__}")
+
+        with holdfast.Client("127.0.0.1:1", request_timeout=0.2, metrics=Counted()) as hf:
+            with pytest.raises(Unavailable):
+                hf.lock("a").acquire()
+        with Node(lambda _: EXPIRED) as node, holdfast.Client(node.address, session="nightly", metrics=Counted()) as hf:
+            with pytest.raises(Lost):
+                hf.lock("b").acquire()
+        assert failed == ["a: Unavailable", "b: Lost"]
+
     def test_an_error_of_the_program_loses_no_lock(self, caplog: pytest.LogCaptureFixture) -> None:
         class Broken(holdfast.Metrics):
             def acquired(self, lock: str, waited: float) -> None:

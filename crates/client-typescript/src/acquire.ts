@@ -7,10 +7,10 @@
 import { LinkedAbort } from "./abort.js";
 import type { ErrorCode } from "./codes.js";
 import { grantBodies, grantBody, type GrantBody } from "./bodies.js";
-import { WAIT_MAX } from "./calls.js";
+import { untilRetry, WAIT_MAX } from "./calls.js";
 import type { Call, Delivery } from "./call.js";
 import { monotonic, now } from "./clock.js";
-import { BusyError, isUncertain, LostError, newestAttempt, OutcomeUnknownError, UnavailableError, UnexpectedResponseError } from "./errors.js";
+import { BusyError, isUncertain, LostError, newestAttempt, retryAt, UnavailableError, UnexpectedResponseError } from "./errors.js";
 import { HeldLock } from "./held-lock.js";
 import { HoldLimits } from "./limits.js";
 import { acquireCall, changeCall, type LockRequest } from "./lock-options.js";
@@ -123,6 +123,7 @@ class AcquireAttempt {
       }
       this.#inDoubt = wasInDoubt || delivery.inDoubt || isUncertain(result.error) || result.error instanceof UnexpectedResponseError;
       this.#mayRepeat(result.error);
+      await this.#session.wait((stop) => untilRetry(result.error, stop), this.#request.signal);
     }
   }
 
@@ -158,7 +159,7 @@ class AcquireAttempt {
 
   /** Throws the error, unless the acquire may continue with another call. */
   #mayRepeat(error: Error): void {
-    const isOver = monotonic() >= this.#until;
+    const isOver = Math.max(monotonic(), retryAt(error)) >= this.#until;
     const newest = newestAttempt(error);
     if (newest !== undefined) {
       this.#number = numberAfter(newest);
@@ -167,7 +168,7 @@ class AcquireAttempt {
       return;
     }
     // The node died, held the call for the maximum time, or has no leader. The queue entry still exists.
-    if ((error instanceof OutcomeUnknownError || error instanceof UnavailableError) && !isOver) return;
+    if (isUncertain(error) && !isOver) return;
     // Until its session ends, a waiter keeps its place and tries the token that the file has.
     if (this.#session.calls.nodes.mayGetToken(error) && !isOver) return;
     // The HTTP API bounds the wait of one call.

@@ -14,10 +14,20 @@ export type Outcome =
   /** Another node would return the same. */
   | { readonly kind: "rejected"; readonly error: HoldfastError }
   /** The node certainly did not execute the request. */
-  | { readonly kind: "not-done"; readonly reason: string }
+  | { readonly kind: "not-done"; readonly reason: string; readonly retryAfter?: RetryAfter }
   /** The node did not accept the access token, whose file may have another one later. */
   | { readonly kind: "old-token"; readonly error: HoldfastError }
-  | { readonly kind: "may-be-done"; readonly reason: string };
+  | { readonly kind: "may-be-done"; readonly reason: string; readonly retryAfter?: RetryAfter };
+
+/** The time in which the call must not be repeated, from the header `Retry-After`. */
+export interface RetryAfter {
+  readonly millis: number;
+  /** The limits of 429 count for the caller, so no node must get the call. Otherwise it is this node only. */
+  readonly isOfCaller: boolean;
+}
+
+/** Limits the header: a proxy must not delay a release for hours. Nodes send at most 5 s. */
+const RETRY_AFTER_MAX = 60_000;
 
 const UNKNOWN: readonly string[] = ["outcome-unknown", "internal"] satisfies readonly ErrorCode[];
 const UNAUTHENTICATED: readonly string[] = ["token-expired", "unauthenticated"] satisfies readonly ErrorCode[];
@@ -29,16 +39,22 @@ export function classify(base: string, answer: HttpAnswer): Outcome {
   const rejection = rejectionOf(answer);
   if (rejection === undefined) {
     const reason = `${base} answered ${answer.status} without a problem document`;
-    if (answer.status >= 500) return { kind: "may-be-done", reason };
+    if (answer.status >= 500) return { kind: "may-be-done", reason, retryAfter: retryAfterOf(answer) };
     return { kind: "rejected", error: new UnexpectedResponseError(reason) };
   }
   const { code, title, retryable } = rejection.problem;
   const reason = `${base}: ${code}: ${title}`;
   if (BUSY.includes(code)) return { kind: "rejected", error: new BusyError(rejection) };
   if (code === ("session-expired" satisfies ErrorCode)) return { kind: "rejected", error: new LostError({ cause: "session-ended" }) };
-  if (UNKNOWN.includes(code)) return { kind: "may-be-done", reason };
-  if (retryable) return { kind: "not-done", reason };
+  if (UNKNOWN.includes(code)) return { kind: "may-be-done", reason, retryAfter: retryAfterOf(answer) };
+  if (retryable) return { kind: "not-done", reason, retryAfter: retryAfterOf(answer) };
   return { kind: "rejected", error: new RejectedError(rejection) };
+}
+
+function retryAfterOf(answer: HttpAnswer): RetryAfter {
+  const isRefusal = answer.status === 429 || answer.status === 503;
+  const seconds = isRefusal ? (numberHeader(answer, "retry-after") ?? 0) : 0;
+  return { millis: Math.min(seconds * 1_000, RETRY_AFTER_MAX), isOfCaller: answer.status === 429 };
 }
 
 /** Parses the body as a JSON object. The caller names the type of the API. */

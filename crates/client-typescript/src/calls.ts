@@ -3,8 +3,9 @@ import type { StopSignal } from "./abort.js";
 import { json as parse, type HttpAnswer } from "./answer.js";
 import type { Budget, Call, Delivery, Route } from "./call.js";
 import { monotonic } from "./clock.js";
-import { isUncertain, newestRequest, OutcomeUnknownError } from "./errors.js";
+import { isUncertain, newestRequest, OutcomeUnknownError, retryAt } from "./errors.js";
 import type { Nodes, SendOptions } from "./nodes.js";
+import { sleep } from "./sleep.js";
 
 /** The minimum time that one node gets for a call. */
 const PER_NODE_MIN = 100;
@@ -58,7 +59,9 @@ export class Calls {
       wasInDoubt ||= delivery.inDoubt;
       const { result } = settled(delivery, wasInDoubt);
       if ("answer" in result) return result.answer;
-      if (!isUncertain(result.error) || monotonic() >= until || !isNeeded()) throw result.error;
+      const { error } = result;
+      if (!isUncertain(error) || Math.max(monotonic(), error.retryAt) >= until || !isNeeded()) throw error;
+      await untilRetry(error, signal);
     }
   }
 
@@ -92,6 +95,12 @@ export async function park(nodes: Nodes, call: Call, wait: number, left: number,
 export function answerOf({ result }: Delivery): { readonly answer: HttpAnswer; readonly sent: number } {
   if ("error" in result) throw result.error;
   return result;
+}
+
+/** Waits until the call that failed may be sent again, or until `stop` is aborted. */
+export async function untilRetry(error: unknown, stop?: StopSignal): Promise<void> {
+  const pause = retryAt(error) - monotonic();
+  if (pause > 0) await sleep(pause, stop);
 }
 
 /** If the call is in doubt, an earlier copy may have been executed although this one was rejected as over. */

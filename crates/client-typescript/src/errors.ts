@@ -99,7 +99,12 @@ export class LostError extends HoldfastError {
 export class UnavailableError extends HoldfastError {
   override readonly name = "UnavailableError";
 
-  constructor(reason: string) {
+  /** `retryAt` is the moment on the monotonic clock from which on the nodes accept the call again. */
+  constructor(
+    reason: string,
+    /** @internal */
+    readonly retryAt = 0,
+  ) {
     super(`no node answered the call in time: ${reason}`, true);
   }
 }
@@ -108,7 +113,12 @@ export class UnavailableError extends HoldfastError {
 export class OutcomeUnknownError extends HoldfastError {
   override readonly name = "OutcomeUnknownError";
 
-  constructor(readonly reason: string) {
+  /** `retryAt` is the moment on the monotonic clock from which on the nodes accept the call again. */
+  constructor(
+    readonly reason: string,
+    /** @internal */
+    readonly retryAt = 0,
+  ) {
     super(`the outcome of the call is unknown: ${reason}`, true);
   }
 }
@@ -148,8 +158,13 @@ export class InvalidArgumentError extends HoldfastError {
 }
 
 /** @internal Whether the call may have to be repeated. */
-export function isUncertain(error: unknown): boolean {
+export function isUncertain(error: unknown): error is UnavailableError | OutcomeUnknownError {
   return error instanceof UnavailableError || error instanceof OutcomeUnknownError;
+}
+
+/** @internal When the call that failed may be sent again, on the monotonic clock: nodes may have sent `Retry-After`. */
+export function retryAt(error: unknown): number {
+  return isUncertain(error) ? error.retryAt : 0;
 }
 
 /** @internal Whether the cluster rejected the call with this code. */

@@ -8,14 +8,18 @@
 import { LinkedAbort } from "./abort.js";
 import { grantBody, type GrantBody } from "./bodies.js";
 import type { Delivery } from "./call.js";
-import { WAIT_MAX } from "./calls.js";
+import { untilRetry, WAIT_MAX } from "./calls.js";
 import { monotonic, now } from "./clock.js";
-import { BusyError, InvalidArgumentError, isRejectedWith, isUncertain, LostError, newestAttempt, UnavailableError, UnexpectedResponseError } from "./errors.js";
+import { BusyError, InvalidArgumentError, isRejectedWith, isUncertain, LostError, newestAttempt, retryAt, UnavailableError, UnexpectedResponseError } from "./errors.js";
 import type { HeldLock } from "./held-lock.js";
 import { changeCall, type Mode } from "./lock-options.js";
 import { numberAfter } from "./numbers.js";
+import { sleep } from "./sleep.js";
 
 const STRENGTH: Readonly<Record<Mode, number>> = { shared: 0, upgradable: 1, exclusive: 2 };
+
+/** The minimum pause between two calls for the fallback. */
+const FALLBACK_PAUSE = 200;
 
 export class ModeChange {
   readonly #held: HeldLock;
@@ -50,7 +54,10 @@ export class ModeChange {
         if (grant.mode === "exclusive") return this.#completed("exclusive", grant, result.sent);
       }
       const error = "error" in result ? result.error : new UnavailableError("the lock kept its mode");
-      if (this.#mayRepeat(error, monotonic() >= until)) continue;
+      if (this.#mayRepeat(error, Math.max(monotonic(), retryAt(error)) >= until)) {
+        await this.#held.session.wait((stop) => untilRetry(error, stop), this.#held.signal);
+        continue;
+      }
       // The cluster may still have granted the upgrade.
       const isCertain = (error instanceof BusyError || isRejectedWith(error, "mode-conflict")) && !inDoubt;
       if (isCertain) this.#unchanged();
@@ -74,9 +81,10 @@ export class ModeChange {
     for (;;) {
       const { result } = await this.#call(this.#fallback, 0);
       if ("answer" in result) return this.#completed(this.#fallback, grantBody(result.answer), result.sent);
-      if (isUncertain(result.error) || result.error instanceof UnexpectedResponseError) continue;
-      if (this.#mayRepeat(result.error, false)) continue;
-      throw this.#held.gone();
+      const { error } = result;
+      const isUnclear = isUncertain(error) || error instanceof UnexpectedResponseError;
+      if (!isUnclear && !this.#mayRepeat(error, false)) throw this.#held.gone();
+      if (isUnclear) await sleep(Math.max(FALLBACK_PAUSE, retryAt(error) - monotonic()), this.#held.signal);
     }
   }
 

@@ -99,7 +99,7 @@ export class Observer implements AsyncIterableIterator<ElectionChange> {
     const { nodes } = this.#sessions.calls;
     const headers = { accept: "text/event-stream", ...(this.#lastId === undefined ? {} : { "last-event-id": this.#lastId }) };
     for (;;) {
-      let reason = "";
+      let [reason, pause] = ["", 0];
       const order = nodes.states.order(monotonic());
       const others = order.filter((node) => node !== this.#node);
       for (const node of [...others, ...order.filter((node) => node === this.#node)]) {
@@ -110,10 +110,14 @@ export class Observer implements AsyncIterableIterator<ElectionChange> {
           return { node, response, chunks: response[Symbol.asyncIterator]() as AsyncIterator<Buffer>, parser: new EventParser() };
         }
         if (response.kind === "rejected") throw response.error;
-        if (response.kind !== "success") reason = response.kind === "old-token" ? response.error.message : response.reason;
+        if (response.kind === "old-token") reason = response.error.message;
+        if (response.kind === "success" || response.kind === "old-token") continue;
+        reason = response.reason;
+        pause = Math.max(pause, response.retryAfter?.millis ?? 0);
+        if (response.retryAfter?.isOfCaller) break;
       }
-      if (monotonic() >= until) throw new UnavailableError(reason);
-      await this.#wait(stop);
+      if (monotonic() + pause >= until) throw new UnavailableError(reason);
+      await this.#wait(stop, pause);
     }
   }
 
@@ -150,8 +154,8 @@ export class Observer implements AsyncIterableIterator<ElectionChange> {
     this.#stream = undefined;
   }
 
-  async #wait(stop: StopSignal): Promise<void> {
-    await sleep(this.#pause, stop);
+  async #wait(stop: StopSignal, atLeast = 0): Promise<void> {
+    await sleep(Math.max(this.#pause, atLeast), stop);
     this.#pause = Math.min(this.#pause * 2, PAUSE_MAX);
   }
 }

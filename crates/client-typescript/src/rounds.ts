@@ -1,5 +1,5 @@
 /** The rounds of one call over the nodes, until one answers or the time is over. */
-import type { HttpAnswer, Outcome } from "./answer.js";
+import type { HttpAnswer, Outcome, RetryAfter } from "./answer.js";
 import { LinkedAbort } from "./abort.js";
 import type { Budget, Call, Delivery, Route } from "./call.js";
 import { monotonic, now } from "./clock.js";
@@ -33,6 +33,8 @@ export class Rounds {
   #inFlight: InFlight[] = [];
   #isStarted = false;
   #startAt = monotonic();
+  /** When each node may get the call again. */
+  readonly #notBefore: number[];
   #pause = PAUSE_MIN;
   /** The last failure of each node. */
   readonly #failures = new Map<number, string>();
@@ -47,6 +49,7 @@ export class Rounds {
     this.#route = route;
     this.#over = new LinkedAbort(options.signal);
     this.#options = options;
+    this.#notBefore = Array.from({ length: nodes.states.count }, () => 0);
     const isIdleFirst = route === "elsewhere" || route === "parked";
     this.#untried = isIdleFirst ? nodes.states.orderOfIdle(monotonic()) : nodes.states.order(monotonic());
   }
@@ -55,7 +58,7 @@ export class Rounds {
     try {
       for (;;) {
         this.#options.signal?.throwIfAborted();
-        if (this.#mayStart() && monotonic() >= this.#startAt) this.#start();
+        if (this.#mayStart() && monotonic() >= this.#nextStart()) this.#start();
         const finished = await this.#next();
         if (finished === "start") continue;
         const result = finished === undefined ? { error: this.#error() } : this.#settle(finished.copy, finished.outcome);
@@ -72,7 +75,7 @@ export class Rounds {
     const events: Promise<{ copy: InFlight; outcome: Outcome } | "start">[] = this.#inFlight.map(({ outcome }) => outcome);
     if (!this.#mayStart()) return events.length === 0 ? undefined : await Promise.race(events);
     const stop = new LinkedAbort(this.#over);
-    events.push(sleep(this.#startAt - monotonic(), stop).then(() => "start" as const));
+    events.push(sleep(this.#nextStart() - monotonic(), stop).then(() => "start" as const));
     try {
       return await Promise.race(events);
     } finally {
@@ -96,25 +99,46 @@ export class Rounds {
         return undefined;
       case "may-be-done":
         this.#lostAnswer = true;
+        this.#block(copy.node, outcome.retryAfter);
         this.#failed(copy.node, outcome.reason);
         return undefined;
       case "not-done":
+        this.#block(copy.node, outcome.retryAfter);
         this.#failed(copy.node, outcome.reason);
         return undefined;
     }
   }
 
+  /** Records when the node, or each node, may get the call again. */
+  #block(node: number, { millis, isOfCaller }: RetryAfter = { millis: 0, isOfCaller: false }): void {
+    const at = monotonic() + millis;
+    this.#notBefore.forEach((known, other) => {
+      if (isOfCaller || other === node) this.#notBefore[other] = Math.max(known, at);
+    });
+  }
+
+  /** When the first of these nodes may get the call again. */
+  #retryAt(nodes: readonly number[]): number {
+    return Math.min(...nodes.map((node) => this.#notBefore[node] ?? 0));
+  }
+
+  #nextStart(): number {
+    return Math.max(this.#startAt, this.#retryAt(this.#untried));
+  }
+
   #mayStart(): boolean {
-    const hasTime = !this.#isStarted || monotonic() < this.#budget.startUntil;
+    const hasTime = !this.#isStarted || Math.max(monotonic(), this.#retryAt(this.#untried)) < this.#budget.startUntil;
     const mayCopy = this.#inFlight.length === 0 || this.#route === "copied";
     const mayRepeat = !this.#lostAnswer || this.#call.copies !== "never";
     return hasTime && mayCopy && mayRepeat && this.#untried.length > 0;
   }
 
-  /** Sends the request to the next node. */
+  /** Sends the request to the next node that may get it. */
   #start(): void {
-    const node = this.#untried.shift();
+    const moment = monotonic();
+    const node = this.#untried.find((untried) => (this.#notBefore[untried] ?? 0) <= moment);
     if (node === undefined) return;
+    this.#untried = this.#untried.filter((untried) => untried !== node);
     if (this.#inFlight.length > 0) this.#nodes.states.copied();
     const timeout = Math.max(Math.min(this.#budget.perNode, this.#budget.until - monotonic()), 1);
     const options = { ...this.#options, signal: this.#over };
@@ -136,7 +160,7 @@ export class Rounds {
     const isLast = monotonic() >= this.#budget.startUntil;
     this.#failures.set(node, isLast ? (this.#failures.get(node) ?? reason) : reason);
     this.#startAt = monotonic();
-    if (this.#untried.length > 0) return;
+    if (this.#retryAt(this.#untried) <= this.#startAt) return;
     const waits = (other: number): boolean => this.#inFlight.some((copy) => copy.node === other);
     this.#untried = this.#nodes.states.order(monotonic()).filter((other) => !waits(other));
     this.#startAt = Math.min(this.#startAt + this.#pause, this.#budget.startUntil);
@@ -154,8 +178,9 @@ export class Rounds {
 
   #error(): HoldfastError {
     const reason = [...this.#failures.values()].join("; ") || "no node was tried";
+    const at = Math.min(...this.#notBefore);
     // A read changes nothing, so a lost answer leaves no doubt.
-    if (this.#lostAnswer && this.#call.method !== "GET") return new OutcomeUnknownError(reason);
-    return this.#oldToken ?? new UnavailableError(reason);
+    if (this.#lostAnswer && this.#call.method !== "GET") return new OutcomeUnknownError(reason, at);
+    return this.#oldToken ?? new UnavailableError(reason, at);
   }
 }

@@ -8,7 +8,7 @@ import { setMaxListeners } from "node:events";
 import { LinkedAbort, type StopSignal } from "./abort.js";
 import { sessionBody, type SessionBody } from "./bodies.js";
 import type { Call, Delivery, Route } from "./call.js";
-import { answerOf, type Calls } from "./calls.js";
+import { answerOf, untilRetry, type Calls } from "./calls.js";
 import { monotonic, now } from "./clock.js";
 import { timerDelay } from "./duration.js";
 import { isUncertain, LostError, newestAttempt } from "./errors.js";
@@ -214,6 +214,7 @@ export class Session {
     while (this.mayRelease) {
       const error = await this.calls.answer(call).then(() => undefined, (error: unknown) => error);
       if (!isUncertain(error)) return;
+      await untilRetry(error);
       // A session that is lost here may live for long: the release does not keep the process alive.
       if (this.loss() !== undefined) await idle(RELEASE_PAUSE);
     }

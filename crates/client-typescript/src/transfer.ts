@@ -5,7 +5,7 @@
  * to the receiver at any time after that. If the cluster certainly rejects the call, the hold continues.
  */
 import { adopt } from "./acquire.js";
-import { json } from "./answer.js";
+import { json, type HttpAnswer } from "./answer.js";
 import { lockBody, type LockBody } from "./bodies.js";
 import { get, type Delivery } from "./call.js";
 import { WAIT_MAX } from "./calls.js";
@@ -19,6 +19,7 @@ import {
   LostError,
   OutcomeUnknownError,
   RejectedError,
+  retryAt,
   UnexpectedResponseError,
   type HoldfastError,
 } from "./errors.js";
@@ -26,6 +27,7 @@ import type { HeldLock } from "./held-lock.js";
 import { receiveRequest, type LockOptions } from "./lock-options.js";
 import type { Session } from "./session.js";
 import type { Sessions } from "./sessions.js";
+import { sleep } from "./sleep.js";
 import { checkedName, namedPath, sessionPath, target, waitQuery } from "./target.js";
 
 /** The options of a receiver: the owner that the sender names, by default the session itself, and those of its hold. */
@@ -45,22 +47,33 @@ export async function transfer(held: HeldLock, to: string, owner: string | undef
   const query = { session: session.name, owner: entry.owner, token: held.grant.token, to, to_owner: owner };
   const call = { method: "POST", target: target(namedPath("transfers", entry.lock), query), copies: "repeatable" } as const;
   const delivery = await session.calls.deliver(call);
-  const { result } = delivery;
-  if ("answer" in result) {
+  const result = "answer" in delivery.result ? tokenIn(delivery.result.answer) : delivery.result.error;
+  if (typeof result === "number") {
     session.entries.delete(entry);
     held.left();
-    return json<{ token: number }>(result.answer).token;
+    return result;
   }
-  if (await isKept(session, delivery, result.error)) {
+  if (await isKept(session, delivery, result)) {
     entry.isTransferred = false;
     entry.enterHold(held.grant.token, now());
     session.check();
-    if (result.error instanceof LostError) throw new InvalidArgumentError(`the session ${to} is not open: the receiver opens it first`);
-    throw result.error;
+    if (result instanceof LostError) throw new InvalidArgumentError(`the session ${to} is not open: the receiver opens it first`);
+    throw result;
   }
   session.releaseInBackground([entry]);
   held.left();
-  throw reason(delivery, result.error, held);
+  throw reason(delivery, result, held);
+}
+
+/** The token of the receiver. Another server may answer without one. */
+function tokenIn(answer: HttpAnswer): number | UnexpectedResponseError {
+  try {
+    const { token } = json<{ token?: number }>(answer);
+    if (typeof token === "number") return token;
+  } catch {
+    // The body is no JSON.
+  }
+  return new UnexpectedResponseError("the answer to a transfer has no token");
 }
 
 /** Whether the cluster certainly rejected the transfer, and the hold continues. */
@@ -123,6 +136,7 @@ async function lockChange(session: Session, lock: string, since: number, wait: n
   } catch (error) {
     // Without the changes since this revision, the caller reads the lock again.
     if (!isUncertain(error) && !isRejectedWith(error, "revision-compacted")) throw error;
+    await session.wait((stop) => sleep(Math.min(retryAt(error) - monotonic(), wait), stop), signal);
   }
 }
 

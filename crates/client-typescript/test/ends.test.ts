@@ -1,7 +1,7 @@
 /** Calls that end early or late: what they leave in the cluster, and in the client. A local server plays the node. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { LostError, type Client } from "holdfast";
+import { LostError, UnexpectedResponseError, type Client } from "holdfast";
 import { raiseMark } from "holdfast/pg";
 import { eventually } from "./cluster.js";
 import { grant, withNode, type Answer } from "./node.js";
@@ -60,6 +60,34 @@ test("a late answer of an upgrade does not restore a released hold", async () =>
     await assert.rejects(guard.upgrade(), LostError);
     await released;
     assert.equal(guard.lost?.lossCause, "released-elsewhere");
+  });
+});
+
+test("a transfer whose answer is not from a node ends with a release", async () => {
+  const answer: Answer = (method) => (method === "PUT" ? grant() : {});
+  await withNode(answer, async (client, sent) => {
+    const guard = await client.lock("a");
+    await assert.rejects(guard.transfer("other"), UnexpectedResponseError);
+    await eventually(() => sent.some((request) => request.startsWith("DELETE /v1/locks/a")), "the release");
+    assert.ok(guard.lost !== undefined);
+  });
+});
+
+test("a downgrade pauses after an answer that is not from a node", async () => {
+  let changes = 0;
+  const answer: Answer = (method, url, response) => {
+    if (method === "DELETE" || !url.includes("change=")) return method === "DELETE" ? {} : grant();
+    changes += 1;
+    if (changes === 3) return grant({ mode: "shared" });
+    response.statusCode = 404;
+    return {};
+  };
+  await withNode(answer, async (client) => {
+    const guard = await client.lock("a");
+    const began = performance.now();
+    await guard.downgrade("shared");
+    assert.ok(performance.now() - began >= 390, `${performance.now() - began} ms`);
+    await guard.release();
   });
 });
 

@@ -12,7 +12,10 @@ export function grant(more: object = {}) {
   return { lock: "a", mode: "exclusive", token: 5, min_valid_token: 5, session: "s", waited_ms: 0, expires_in_ms: 30_000, ...more };
 }
 
-/** Answers a request with a body, and with the status of the response; undefined leaves it without an answer. */
+/**
+ * Answers a request with a body, and with the status and the headers of the response; undefined leaves it without an
+ * answer.
+ */
 export type Answer = (method: string, url: string, response: ServerResponse) => object | undefined;
 
 /** Runs a test with the address of a server. */
@@ -30,7 +33,7 @@ export async function withServer(listener: RequestListener, run: (address: strin
 /** Runs a test with a client of a node that answers as `answer`. `sent` has the method and the target of each request. */
 export async function withNode(
   answer: Answer,
-  run: (client: Client, sent: readonly string[]) => Promise<void>,
+  run: (client: Client, sent: readonly string[], address: string) => Promise<void>,
   options: ClientOptions = {},
 ): Promise<void> {
   const sent: string[] = [];
@@ -42,7 +45,7 @@ export async function withNode(
     if (body !== undefined) response.writeHead(response.statusCode, { "content-type": "application/json" }).end(JSON.stringify(body));
   };
   await withServer(listener, async (address) => {
-    const client = new Client({ addresses: [address], ...options });
-    await run(client, sent).finally(() => client.close());
+    const client = new Client({ ...options, addresses: [address, ...(options.addresses ?? [])] });
+    await run(client, sent, address).finally(() => client.close());
   });
 }

@@ -5,7 +5,7 @@ import type { ServerResponse } from "node:http";
 import { createServer } from "node:net";
 import type { AddressInfo, Socket } from "node:net";
 import { test } from "node:test";
-import { Client, LostError, OutcomeUnknownError } from "holdfast";
+import { Client, LostError, OutcomeUnknownError, UnavailableError } from "holdfast";
 import { Calls } from "../dist/calls.js";
 import { connectionOf } from "../dist/connection.js";
 import { HttpClient, SendError } from "../dist/http.js";
@@ -57,6 +57,51 @@ for (const what of ["force-releases", "release-requests"] as const) {
     });
   });
 }
+
+function refusal(status: number, seconds: number): Answer {
+  return (_method, _url, response) => {
+    response.statusCode = status;
+    response.setHeader("retry-after", seconds);
+    return { code: "rate-limited", title: "no", retryable: true };
+  };
+}
+
+const REFUSALS = [
+  { name: "a node is unavailable", status: 503, nodes: 1, isPaused: true },
+  { name: "another node is not", status: 503, nodes: 2, isPaused: false },
+  { name: "a quota is used up", status: 429, nodes: 1, isPaused: true },
+  { name: "it counts at each node", status: 429, nodes: 2, isPaused: true },
+  { name: "the wait goes on after the request timeout", status: 503, nodes: 1, isPaused: true, requestTimeout: 500 },
+];
+
+for (const { name, status, nodes, isPaused, requestTimeout } of REFUSALS) {
+  test(`a call is repeated after the time of Retry-After (${name})`, async () => {
+    const acquires: number[] = [];
+    const answer: Answer = (method, url, response) => {
+      if (method !== "PUT") return {};
+      acquires.push(performance.now());
+      return acquires.length === 1 ? refusal(status, 1)(method, url, response) : grant();
+    };
+    await withNode(answer, async (_, __, first) => {
+      await withNode(answer, async (client) => {
+        const guard = await client.lock("a", { wait: "20s" });
+        await guard.release();
+      }, { addresses: nodes === 1 ? [] : [first], requestTimeout });
+    });
+    const [one = 0, two = 0] = acquires;
+    assert.equal(acquires.length, 2);
+    assert.equal(two - one >= 1_000, isPaused, `${two - one} ms`);
+  });
+}
+
+test("a call fails at once if the time of Retry-After is beyond its own", async () => {
+  await withNode(refusal(429, 3_600), async (client, sent) => {
+    const began = performance.now();
+    await assert.rejects(client.lockState("a"), (error) => error instanceof UnavailableError && error.message.includes("rate-limited"));
+    assert.ok(performance.now() - began < 10_000);
+    assert.equal(count(sent, "GET "), 1);
+  }, { requestTimeout: "20s" });
+});
 
 test("an answer that does not end is an error", async () => {
   const part = Buffer.alloc(1_024 * 1_024);

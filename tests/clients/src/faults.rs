@@ -126,8 +126,12 @@ fn no_client(client: &str) -> String {
     format!("no client {client}")
 }
 
-/// The bytes of an HTTP answer.
+/// The bytes of an HTTP answer. The header `Retry-After` has the whole seconds of the fact `retry_after_ms`.
 fn false_answer(status: u16, body: &Value) -> Vec<u8> {
+    let retry_after = match body["retry_after_ms"].as_u64() {
+        Some(ms) => format!("retry-after: {}\r\n", ms.div_ceil(1_000)),
+        None => String::new(),
+    };
     let (media, body) = match body {
         Value::String(text) => ("text/html", text.clone()),
         body if status >= 400 => ("application/problem+json", body.to_string()),
@@ -135,7 +139,7 @@ fn false_answer(status: u16, body: &Value) -> Vec<u8> {
     };
     let len = body.len();
     let head = format!(
-        "HTTP/1.1 {status} Answer\r\ncontent-type: {media}\r\ncontent-length: {len}\r\nconnection: close\r\n\r\n"
+        "HTTP/1.1 {status} Answer\r\ncontent-type: {media}\r\ncontent-length: {len}\r\n{retry_after}connection: close\r\n\r\n"
     );
     (head + &body).into_bytes()
 }

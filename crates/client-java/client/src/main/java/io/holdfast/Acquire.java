@@ -152,7 +152,26 @@ final class Acquire {
             left = !inDoubt && delivery.isCertainlyRejected() ? Left.NOTHING : Left.IN_DOUBT;
             throw delivery.error();
         }
+        awaitRetry(delivery.error().retryAt);
         return null;
+    }
+
+    /** Waits until the nodes accept the call again, or the wait ends. */
+    private void awaitRetry(long at) throws InterruptedException {
+        Stop stop = new Stop();
+        entries.forEach(entry -> entry.begin(stop));
+        try (Pending.Work pause = session.pending.stoppable(stop)) {
+            while (stop.reason() == null && Clock.left(at, session.clock.nanos()) > 0) {
+                try {
+                    stop.await(Clock.left(at, session.clock.nanos()));
+                } catch (InterruptedException e) {
+                    if (isInterruptible) {
+                        throw e;
+                    }
+                    wasInterrupted = true;
+                }
+            }
+        }
     }
 
     /** A repeated call keeps the queue entry. */
@@ -176,8 +195,9 @@ final class Acquire {
         return waits - waits % Clock.MILLI;
     }
 
-    private boolean isOver() {
-        return until != Long.MAX_VALUE && Clock.left(until, session.clock.nanos()) < Clock.MILLI;
+    /** Whether no time is left at a moment, or now if that is later. */
+    private boolean isOver(long at) {
+        return until != Long.MAX_VALUE && Clock.left(until, Math.max(at, session.clock.nanos())) < Clock.MILLI;
     }
 
     /** Whether the call is sent again. Begins another attempt if the number of this one is over. */
@@ -193,7 +213,7 @@ final class Acquire {
         // bounds the wait of one call.
         boolean isTransient = error.isUncertain() || error.hasCode(Codes.WAIT_TIMEOUT);
         // Until its session ends, a waiter keeps its place and tries the token that the file has.
-        return !isOver() && (isTransient || session.calls.mayGetToken(error));
+        return !isOver(error.retryAt) && (isTransient || session.calls.mayGetToken(error));
     }
 
     private Call call(long wait) {

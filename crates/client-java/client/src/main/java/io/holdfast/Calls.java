@@ -166,10 +166,14 @@ final class Calls {
             wait -= wait % Clock.MILLI;
             Delivery delivery = deliver(call.apply(wait).waiting(wait), stop);
             wasInDoubt |= delivery.inDoubt();
-            boolean mayRepeat = clock.nanos() < until && isNeeded.getAsBoolean();
-            boolean isUncertain = delivery.error() != null && delivery.error().isUncertain();
-            if (!isUncertain || !mayRepeat) {
+            HoldfastException error = delivery.error();
+            boolean isUncertain = error != null && error.isUncertain();
+            if (!isUncertain || Math.max(clock.nanos(), error.retryAt) >= until || !isNeeded.getAsBoolean()) {
                 return delivery.after(wasInDoubt);
+            }
+            stop.await(Clock.left(error.retryAt, clock.nanos()));
+            if (stop.reason() != null) {
+                return Delivery.stopped();
             }
         }
     }

@@ -29,7 +29,9 @@ record Delivery(Response response, long sent, HoldfastException error, boolean i
 
     private HoldfastException inDoubtError() {
         if (error instanceof UnavailableException unavailable) {
-            return new OutcomeUnknownException(unavailable.reason);
+            var unknown = new OutcomeUnknownException(unavailable.reason);
+            unknown.retryAt = unavailable.retryAt;
+            return unknown;
         } else if (error != null && error.newest(Codes.REQUEST_OVER) >= 0) {
             return new OutcomeUnknownException("the session no longer remembers the first answer, so read the state");
         }

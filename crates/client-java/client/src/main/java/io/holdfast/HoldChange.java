@@ -60,9 +60,9 @@ final class HoldChange {
                     isSettled = true;
                     return completed(Mode.EXCLUSIVE, delivery);
                 }
-                boolean mayWait = wait >= Clock.MILLI && Clock.left(until, session.clock.nanos()) >= Clock.MILLI;
                 boolean isTransient = error != null && (error.isUncertain() || error instanceof BusyException);
-                if (isTransient && mayWait) {
+                if (isTransient && wait >= Clock.MILLI && hasTime(until, error.retryAt)) {
+                    awaitRetry(error.retryAt);
                     continue;
                 }
                 // Another call of the session had a larger number, so this one changed nothing.
@@ -80,6 +80,18 @@ final class HoldChange {
                 fallBackInBackground(before);
             }
             upgrade.close();
+        }
+    }
+
+    private boolean hasTime(long until, long at) {
+        return Clock.left(until, Math.max(at, session.clock.nanos())) >= Clock.MILLI;
+    }
+
+    /** Waits until the nodes accept the call again, or the hold is lost. */
+    private void awaitRetry(long at) throws InterruptedException {
+        Stop stop = entry.begin();
+        try (Pending.Work pause = session.pending.stoppable(stop)) {
+            stop.await(Clock.left(at, session.clock.nanos()));
         }
     }
 
@@ -177,9 +189,8 @@ final class HoldChange {
             if (!mayRepeat) {
                 throw gone();
             }
-            if (!isFromNode) {
-                Signal.sleepUninterruptibly(PAUSE);
-            }
+            long left = Clock.left(error.retryAt, session.clock.nanos());
+            Signal.sleepUninterruptibly(isFromNode ? left : PAUSE);
         }
     }
 
@@ -188,6 +199,9 @@ final class HoldChange {
         Call call = call(mode, wait);
         while (true) {
             Stop stop = entry.begin();
+            // A loss that came before stops nothing.
+            hold.ensure();
+            session.throwIfEnding();
             Delivery delivery;
             try (Pending.Work upgrade = session.pending.stoppable(stop)) {
                 delivery = session.checked(session.calls.deliverAcquire(call, isGrantedElsewhere, stop));
@@ -196,8 +210,6 @@ final class HoldChange {
                 newest = delivery.error() == null ? newest : Math.max(newest, delivery.error().newest(Codes.ATTEMPT_OVER));
                 return checked(entry, delivery);
             }
-            hold.ensure();
-            session.throwIfEnding();
             isGrantedElsewhere = true;
         }
     }

@@ -11,6 +11,8 @@ public abstract sealed class HoldfastException extends RuntimeException
                 InvalidArgumentException,
                 StaleTokenException {
     private final transient Problem problem;
+    /** When the call may be sent again, on the clock of the client: nodes may have sent the header Retry-After. */
+    transient long retryAt = Long.MIN_VALUE / 2;
 
     HoldfastException(String message, Problem problem) {
         super(message);

@@ -9,8 +9,9 @@ import java.util.Set;
  * @param response the answer of a success
  * @param error the error of a rejection
  * @param reason why the request failed
+ * @param retryAfter the time in which the call must not be repeated
  */
-record Outcome(Kind kind, Response response, HoldfastException error, String reason) {
+record Outcome(Kind kind, Response response, HoldfastException error, String reason, RetryAfter retryAfter) {
     /** What a request without success means for the call. */
     enum Kind {
         SUCCESS,
@@ -21,31 +22,63 @@ record Outcome(Kind kind, Response response, HoldfastException error, String rea
         MAY_BE_DONE
     }
 
+    /**
+     * The time in which a call must not be repeated, from the header {@code Retry-After}.
+     *
+     * @param nanos the time
+     * @param isOfCaller the limits of 429 count for the caller, so no node must get the call; otherwise it is one node
+     */
+    record RetryAfter(long nanos, boolean isOfCaller) {
+        private static final RetryAfter NONE = new RetryAfter(0, false);
+        /** Limits the header: a proxy must not delay a release for hours. Nodes send at most 5 s. */
+        private static final long SECONDS_MAX = 60;
+
+        private static RetryAfter of(Response response) {
+            String text = response.header("Retry-After");
+            boolean isRefusal = response.status() == 429 || response.status() == 503;
+            if (!isRefusal || text == null || !text.matches("[0-9]+")) {
+                return NONE;
+            }
+            long seconds = text.length() > 2 ? SECONDS_MAX : Math.min(SECONDS_MAX, Long.parseLong(text));
+            return new RetryAfter(seconds * 1_000 * Clock.MILLI, response.status() == 429);
+        }
+    }
+
     private static final Set<String> BUSY = Set.of(Codes.LOCK_BUSY, Codes.LOCK_IN_COOLDOWN, Codes.WAIT_TIMEOUT, Codes.NOT_YET);
     private static final Set<String> UNKNOWN = Set.of(Codes.OUTCOME_UNKNOWN, Codes.INTERNAL);
 
     static Outcome notDone(String reason) {
-        return new Outcome(Kind.NOT_DONE, null, null, reason);
+        return notDone(reason, RetryAfter.NONE);
+    }
+
+    private static Outcome notDone(String reason, RetryAfter retryAfter) {
+        return new Outcome(Kind.NOT_DONE, null, null, reason, retryAfter);
     }
 
     static Outcome mayBeDone(String reason) {
-        return new Outcome(Kind.MAY_BE_DONE, null, null, reason);
+        return mayBeDone(reason, RetryAfter.NONE);
+    }
+
+    private static Outcome mayBeDone(String reason, RetryAfter retryAfter) {
+        return new Outcome(Kind.MAY_BE_DONE, null, null, reason, retryAfter);
     }
 
     static Outcome rejected(HoldfastException error) {
-        return new Outcome(Kind.REJECTED, null, error, error.getMessage());
+        return new Outcome(Kind.REJECTED, null, error, error.getMessage(), RetryAfter.NONE);
     }
 
     /** Classifies an answer by its meaning for the call. */
     static Outcome of(String base, Response response) {
         if (response.isSuccess()) {
-            return new Outcome(Kind.SUCCESS, response, null, null);
+            return new Outcome(Kind.SUCCESS, response, null, null, RetryAfter.NONE);
         }
+        RetryAfter retryAfter = RetryAfter.of(response);
         Json body = bodyOf(response);
         Problem problem = Problem.read(response, body);
         if (problem == null) {
             String reason = base + " answered " + response.status() + " without a problem document";
-            return response.status() >= 500 ? mayBeDone(reason) : rejected(new UnexpectedResponseException(reason));
+            return response.status() >= 500
+                    ? mayBeDone(reason, retryAfter) : rejected(new UnexpectedResponseException(reason));
         }
         String reason = base + ": " + problem.code() + ": " + problem.title();
         if (BUSY.contains(problem.code())) {
@@ -53,9 +86,9 @@ record Outcome(Kind kind, Response response, HoldfastException error, String rea
         } else if (problem.code().equals(Codes.SESSION_EXPIRED)) {
             return rejected(new LostException(Loss.SESSION_ENDED));
         } else if (UNKNOWN.contains(problem.code())) {
-            return mayBeDone(reason);
+            return mayBeDone(reason, retryAfter);
         } else if (problem.retryable()) {
-            return notDone(reason);
+            return notDone(reason, retryAfter);
         }
         return rejected(new RejectedException(problem, body));
     }

@@ -3,7 +3,9 @@ package io.holdfast;
 import java.io.IOException;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.Deque;
+import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -107,6 +109,8 @@ final class Rounds {
     private volatile Copy here;
     private boolean isStarted;
     private long startAt;
+    /** When each node may get the call again. */
+    private final Map<Node, Long> notBefore = new HashMap<>();
     private long pause = PAUSE_MIN;
     private boolean lostAnswer;
     /** The last rejection of an access token whose file may have another one. */
@@ -124,6 +128,7 @@ final class Rounds {
         this.route = route;
         this.stop = stop;
         this.startAt = clock.nanos();
+        nodes.order(startAt).forEach(node -> notBefore.put(node, startAt));
         boolean isIdleFirst = route == Route.ELSEWHERE || route == Route.PARKED;
         untried.addAll(isIdleFirst ? nodes.orderOfIdle(startAt) : nodes.order(startAt));
     }
@@ -151,7 +156,7 @@ final class Rounds {
 
     private void step() throws InterruptedException {
         long now = clock.nanos();
-        if (mayStart(now) && now >= startAt) {
+        if (mayStart(now) && now >= nextStart()) {
             start(now);
         }
         boolean mayStart = mayStart(now);
@@ -159,7 +164,7 @@ final class Rounds {
             result = new Delivery(null, 0, error(), isInDoubt());
             return;
         }
-        long wake = mayStart ? startAt : Long.MAX_VALUE;
+        long wake = mayStart ? nextStart() : Long.MAX_VALUE;
         for (Copy copy : inFlight) {
             wake = Math.min(wake, copy.wakeAt());
         }
@@ -173,8 +178,17 @@ final class Rounds {
         }
     }
 
+    /** When the first of these nodes may get the call again. */
+    private long retryAt(Collection<Node> some) {
+        return some.stream().mapToLong(notBefore::get).min().orElse(Long.MAX_VALUE);
+    }
+
+    private long nextStart() {
+        return Math.max(startAt, retryAt(untried));
+    }
+
     private boolean mayStart(long now) {
-        boolean hasTime = !isStarted || now < budget.startUntil;
+        boolean hasTime = !isStarted || Math.max(now, retryAt(untried)) < budget.startUntil;
         boolean mayCopy = inFlight.isEmpty() || route == Route.COPIED;
         return hasTime && mayCopy && !untried.isEmpty();
     }
@@ -188,7 +202,8 @@ final class Rounds {
     }
 
     private void start(long now) {
-        Node node = untried.removeFirst();
+        Node node = untried.stream().filter(other -> notBefore.get(other) <= now).findFirst().orElseThrow();
+        untried.remove(node);
         if (!inFlight.isEmpty()) {
             nodes.copied();
         }
@@ -354,6 +369,9 @@ final class Rounds {
         }
         String base = copy.node.base;
         Outcome outcome = thrown == null ? Outcome.of(base, response) : Transport.failed(base, thrown);
+        Outcome.RetryAfter retry = outcome.retryAfter();
+        notBefore.replaceAll((node, at) ->
+                node == copy.node || retry.isOfCaller() ? Math.max(at, now + retry.nanos()) : at);
         switch (outcome.kind()) {
             case SUCCESS -> {
                 // A ping needs no credential.
@@ -398,7 +416,8 @@ final class Rounds {
     private void failed(Node node, String reason, long now) {
         failures.put(node, reason);
         startAt = now;
-        if (untried.isEmpty()) {
+        if (retryAt(untried) > now) {
+            untried.clear();
             nodes.order(now).stream()
                     .filter(other -> inFlight.stream().noneMatch(copy -> copy.node == other))
                     .forEach(untried::add);
@@ -424,9 +443,9 @@ final class Rounds {
 
     private HoldfastException error() {
         String reason = failures.isEmpty() ? "no node was tried" : String.join("; ", failures.values());
-        if (isInDoubt()) {
-            return new OutcomeUnknownException(reason);
-        }
-        return oldToken != null ? oldToken : new UnavailableException(reason);
+        HoldfastException unavailable = oldToken != null ? oldToken : new UnavailableException(reason);
+        HoldfastException error = isInDoubt() ? new OutcomeUnknownException(reason) : unavailable;
+        error.retryAt = retryAt(notBefore.keySet());
+        return error;
     }
 }

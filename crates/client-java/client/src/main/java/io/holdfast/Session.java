@@ -315,7 +315,7 @@ final class Session {
             if (error == null || !error.isUncertain() || isOver) {
                 return;
             }
-            pauseUnlessFinished(Lease.retryPause(failures));
+            pauseUnlessFinished(Math.max(Lease.retryPause(failures), Clock.left(error.retryAt, clock.nanos())));
         }
     }
 

@@ -1,6 +1,9 @@
 package io.holdfast;
 
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 
 /** Ends a call of another thread, which then returns {@link Delivery#stopped}. Used for one call. */
 final class Stop {
@@ -23,6 +26,15 @@ final class Stop {
     /** The reason; null before {@link #fire}. */
     Reason reason() {
         return reason.getNow(null);
+    }
+
+    /** Returns after {@code nanos}, or when this has fired. */
+    void await(long nanos) throws InterruptedException {
+        try {
+            reason.get(nanos, TimeUnit.NANOSECONDS);
+        } catch (TimeoutException | ExecutionException e) {
+            // No reason to stop came in the time.
+        }
     }
 
     void whenFired(Runnable action) {

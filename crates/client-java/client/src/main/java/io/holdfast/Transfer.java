@@ -169,6 +169,9 @@ final class Transfer {
         HoldfastException error;
         try (Pending.Work receive = session.pending.stoppable(stop)) {
             error = session.calls.deliver(Call.get(target).waiting(wait), stop).error();
+            if (error != null) {
+                stop.await(Math.min(wait, Clock.left(error.retryAt, session.clock.nanos())));
+            }
         }
         session.throwIfEnding();
         // Without the changes since this revision, the caller reads the lock again.

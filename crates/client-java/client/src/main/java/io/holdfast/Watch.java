@@ -111,7 +111,8 @@ public final class Watch implements AutoCloseable {
     private void pause(RuntimeException error) {
         if (!isClosed) {
             LOG.log(System.Logger.Level.DEBUG, () -> "a watch continues after an error: " + error.getMessage());
-            Signal.sleepUninterruptibly(RETRY);
+            long at = error instanceof HoldfastException refused ? refused.retryAt : Long.MIN_VALUE / 2;
+            Signal.sleepUninterruptibly(Math.max(RETRY, Clock.left(at, calls.clock.nanos())));
         }
     }
 

@@ -44,6 +44,12 @@ final class FakeNode implements AutoCloseable {
         /** The node closes the connection instead of an answer. */
         static final Answer DROPPED = new Answer(-1, "");
 
+        /** A refusal whose header Retry-After has these seconds, as that of a node. */
+        static Answer refused(int status, long seconds) {
+            String facts = "\"retryable\":true,\"retry_after_ms\":" + seconds * 1_000;
+            return new Answer(status, "{\"code\":\"rate-limited\",\"title\":\"no\"," + facts + "}");
+        }
+
         static Answer problem(int status, String code) {
             boolean isRetryable = status == 503;
             return new Answer(status, "{\"code\":\"" + code + "\",\"title\":\"no\",\"retryable\":" + isRetryable + "}");
@@ -67,9 +73,14 @@ final class FakeNode implements AutoCloseable {
         server.start();
     }
 
-    /** A client, which is closed with the node. */
-    Holdfast client(UnaryOperator<HoldfastBuilder> options) {
-        Holdfast client = options.apply(Holdfast.builder("127.0.0.1:" + server.getAddress().getPort())).build();
+    String address() {
+        return "127.0.0.1:" + server.getAddress().getPort();
+    }
+
+    /** A client of this node, or of these nodes, which is closed with this one. */
+    Holdfast client(UnaryOperator<HoldfastBuilder> options, String... addresses) {
+        String[] nodes = addresses.length == 0 ? new String[] {address()} : addresses;
+        Holdfast client = options.apply(Holdfast.builder(nodes)).build();
         clients.add(client);
         return client;
     }
@@ -98,6 +109,10 @@ final class FakeNode implements AutoCloseable {
             } catch (InterruptedException e) {
                 throw new IOException(e);
             }
+        }
+        Long retryAfter = answer.body.isEmpty() ? null : Json.parse(answer.body).number("retry_after_ms");
+        if (retryAfter != null) {
+            exchange.getResponseHeaders().set("Retry-After", String.valueOf(retryAfter / 1_000));
         }
         byte[] body = answer.body.getBytes(StandardCharsets.UTF_8);
         exchange.sendResponseHeaders(answer.status == 0 ? 500 : answer.status, body.length == 0 ? -1 : body.length);

@@ -14,6 +14,7 @@ import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
@@ -21,6 +22,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.BooleanSupplier;
 import java.util.function.Consumer;
 import java.util.function.Function;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
@@ -407,6 +409,48 @@ class NodeTest {
         List<Received> withdrawals = node.calls("DELETE /v1/double-barriers/start");
         assertEquals(List.of(true, false), withdrawals.stream().map(call -> call.query().containsKey("request")).toList());
         assertEquals(1, withdrawals.stream().map(call -> call.query().get("owner")).distinct().count());
+    }
+
+    @Test
+    void aCallIsRepeatedAfterTheTimeOfRetryAfter() throws InterruptedException {
+        boolean isNodePaused = secondCallAfter(503, 1, LONG) >= 1_000;
+        boolean isOtherNodePaused = secondCallAfter(503, 2, LONG) >= 1_000;
+        boolean isCallerPaused = secondCallAfter(429, 1, LONG) >= 1_000;
+        boolean isCallerPausedAtEachNode = secondCallAfter(429, 2, LONG) >= 1_000;
+        boolean isLongerWaitPaused = secondCallAfter(503, 1, SHORT) >= 1_000;
+        List<Boolean> found = List.of(
+                isNodePaused, isOtherNodePaused, isCallerPaused, isCallerPausedAtEachNode, isLongerWaitPaused);
+        assertEquals(List.of(true, false, true, true, true), found);
+    }
+
+    /** The milliseconds between a refusal of an acquire for one second, and its next copy. */
+    private long secondCallAfter(int status, int nodes, Duration requestTimeout) throws InterruptedException {
+        List<Long> acquires = new CopyOnWriteArrayList<>();
+        Function<Received, Answer> answers = call -> {
+            if (!call.name().equals("PUT /v1/locks/orders")) {
+                return new Answer(200, "{}");
+            }
+            acquires.add(System.nanoTime());
+            return acquires.size() == 1 ? Answer.refused(status, 1) : node.grant(7, "");
+        };
+        try (FakeNode one = node(answers); FakeNode two = FakeNode.of(answers)) {
+            String[] addresses = Stream.of(one, two).limit(nodes).map(FakeNode::address).toArray(String[]::new);
+            one.client(options -> options.requestTimeout(requestTimeout), addresses)
+                    .lock("orders").waitAtMost(LONG).acquire().close();
+        }
+        assertEquals(2, acquires.size());
+        return (acquires.get(1) - acquires.get(0)) / 1_000_000;
+    }
+
+    @Test
+    void aCallFailsAtOnceIfTheTimeOfRetryAfterIsBeyondItsOwn() {
+        node(call -> Answer.refused(429, 3_600));
+        Holdfast client = node.client(options -> options.requestTimeout(LONG));
+        long began = System.nanoTime();
+        var error = assertThrows(UnavailableException.class, () -> client.lockState("orders"));
+        assertTrue(error.getMessage().contains("rate-limited"), error.getMessage());
+        assertTrue(System.nanoTime() - began < 15_000_000_000L);
+        assertEquals(1, node.calls("GET /v1/locks/orders").size());
     }
 
     @Test
