@@ -24,14 +24,14 @@ use crate::digests::state_digests::StateDigests;
 use crate::health::quota_warnings::{StoredBytesWarning, soft_limit_crossed};
 use crate::history::contention::Contention;
 use crate::history::hold_history::HistoryBounds;
-use crate::history::hold_recorder::{HistoryConfig, HoldRecorder};
+use crate::history::hold_recorder::HoldRecorder;
 use crate::leases::lease::Leases;
 use crate::leases::restart_time::RestartTime;
 use crate::locks::watched_queues::WatchedQueues;
 use crate::metrics::ServiceMetrics;
 use crate::recipes::RecipeWaiters;
 use crate::session_events::SessionEvents;
-use crate::stream::Streams;
+use crate::stream::{StreamEnd, Streams};
 use crate::waiting::{AppliedWaiters, ParkedCalls, QueueEvent, WaiterPermits};
 use crate::watch::ChangeLog;
 
@@ -83,9 +83,9 @@ impl ApplyObserver {
         let HistoryBounds { holds_max, per_lock_max } = config.past_holds;
         let bounds =
             HistoryBounds { holds_max: holds_max.max(1), per_lock_max: per_lock_max.max(1) };
-        let history = HistoryConfig { dir: data_dir.join("history"), bounds };
+        let (dir, of_locks) = (data_dir.join("history"), contention.clone());
         Arc::new(Self {
-            hold_recorder: HoldRecorder::start(history, contention.clone(), metrics.clone()),
+            hold_recorder: HoldRecorder::start(dir, bounds, of_locks, metrics.clone()),
             leases: Mutex::default(),
             waiter_permits: WaiterPermits::new(config.waiters_max),
             lock_waiters: ParkedCalls::new(metrics.wake_ups.clone()),
@@ -196,7 +196,8 @@ impl Observer for ApplyObserver {
         self.stored_bytes_warning.check(machine);
         self.lock_waiters.wake_all();
         self.recipe_waiters.wake_all();
-        self.streams.diverged();
+        // Watches may have missed changes. A client that sets them again relative to its last seen revision gets the missed notices.
+        self.streams.end_all(StreamEnd::EntriesSkipped);
         // Skipped entries may have deleted credentials, and have records.
         self.auth_changes.send_replace(());
         self.audit_records.send_replace(());

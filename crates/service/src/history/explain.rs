@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use holdfast_machine::{BlockingLink, LockFilter, LockUrgency, Machine};
 use holdfast_types::{
-    Blocked, HolderView, LockName, LockRejection, LockView, Rejection, Revision, Right, Stamp,
+    Blocked, HolderView, LockName, LockRejection, LockView, Rejection, Revision, Right,
 };
 
 use crate::auth::authorization::allows;
 use crate::context::{ReadMode, Response};
 use crate::failure::Failure;
 use crate::history::contention::LockTimes;
-use crate::history::hold_history::{HistoryQuery, PastHold};
+use crate::history::hold_history::{HistoryRequest, PastHold};
 use crate::locks::read::WAITERS_SHOWN;
 use crate::service::Service;
 use crate::service_call::LeaseView;
@@ -30,15 +30,6 @@ pub struct Explanation {
     pub chain: Vec<BlockingLink>,
     /// Waits and holds, as recorded by this node.
     pub times: Option<LockTimes>,
-}
-
-#[derive(Clone, Debug)]
-pub struct HistoryRequest {
-    pub lock: LockName,
-    /// If set, only the hold at this time is returned.
-    pub at: Option<Stamp>,
-    /// The maximum number of past holds to return.
-    pub limit: usize,
 }
 
 /// The holds of a lock, as recorded by one node.
@@ -69,13 +60,10 @@ impl Service {
         request: HistoryRequest,
         mode: ReadMode,
     ) -> Result<Response<LockHistory>, Failure> {
-        let HistoryRequest { lock, at, limit } = request;
+        let (lock, at) = (request.lock.clone(), request.at);
         let view = self.lock(&lock, mode).await?;
-        let query = HistoryQuery { lock: lock.clone(), at, limit };
-        let found = tokio::time::timeout_at(
-            self.deadline().into(),
-            self.observer().hold_recorder.query(query),
-        );
+        let found = self.observer().hold_recorder.query(request);
+        let found = tokio::time::timeout_at(self.deadline().into(), found);
         let Ok(Some(found)) = found.await else {
             return Err(Failure::Overloaded { retry_after: Duration::from_secs(1) });
         };

@@ -51,11 +51,12 @@ pub struct PastHold {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct HistoryQuery {
-    pub(crate) lock: LockName,
-    /// Only the hold at this time.
-    pub(crate) at: Option<Stamp>,
-    pub(crate) limit: usize,
+pub struct HistoryRequest {
+    pub lock: LockName,
+    /// If set, only the hold at this time is returned.
+    pub at: Option<Stamp>,
+    /// The maximum number of past holds to return.
+    pub limit: usize,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -218,7 +219,7 @@ impl HoldHistory {
         self.database.sync()
     }
 
-    pub(crate) fn find(&self, query: &HistoryQuery) -> HistoryResult {
+    pub(crate) fn find(&self, query: &HistoryRequest) -> HistoryResult {
         self.table.find(query)
     }
 }
@@ -318,7 +319,7 @@ mod tests {
     }
 
     fn tokens(history: &HoldHistory, name: &str, at: Option<u64>) -> (Vec<u64>, u64) {
-        let query = HistoryQuery { lock: lock(name), at: at.map(Stamp), limit: 100 };
+        let query = HistoryRequest { lock: lock(name), at: at.map(Stamp), limit: 100 };
         let found = history.find(&query);
         (found.holds.iter().map(|hold| hold.token.0).collect(), found.complete_after.0)
     }
@@ -411,7 +412,7 @@ mod tests {
         let HistoryBounds { holds_max, per_lock_max } = history.table.bounds();
         assert!(history.table.len() <= holds_max);
         for name in names {
-            let query = HistoryQuery { lock: lock(name), at: None, limit: usize::MAX };
+            let query = HistoryRequest { lock: lock(name), at: None, limit: usize::MAX };
             let found = history.find(&query);
             assert!(found.holds.len() <= per_lock_max);
             let of_lock = all.iter().rev().filter(|hold| hold.lock == query.lock);

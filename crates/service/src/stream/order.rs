@@ -211,12 +211,6 @@ impl Streams {
         }
     }
 
-    /// Entries were skipped, so watches may have missed changes: ends all streams. Clients that reconnect and set their
-    /// watches relative to the last seen revision receive the missed notices.
-    pub(crate) fn diverged(&self) {
-        self.end_all(StreamEnd::EntriesSkipped);
-    }
-
     fn fire_watches(
         &self,
         machine: &Machine,
