@@ -90,17 +90,7 @@ impl Service {
             request = self.context.request_id, "an operator ended a session");
         ended
     }
-}
 
-fn done<T>(result: &Result<T, Failure>) -> &'static str {
-    match result {
-        Ok(_) => "yes",
-        Err(Failure::OutcomeUnknown) => "unknown",
-        Err(_) => "no",
-    }
-}
-
-impl Service {
     /// The caller in the audit log: its subject, or its identities without their secrets.
     pub fn shown_caller(&self) -> String {
         if let Some(subject) = self.subject() {
@@ -112,5 +102,13 @@ impl Service {
         };
         let names: Vec<_> = self.identities().iter().map(shown).collect();
         names.join(" ")
+    }
+}
+
+fn done<T>(result: &Result<T, Failure>) -> &'static str {
+    match result {
+        Ok(_) => "yes",
+        Err(Failure::OutcomeUnknown) => "unknown",
+        Err(_) => "no",
     }
 }

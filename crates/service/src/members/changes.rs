@@ -250,11 +250,7 @@ impl Service {
     }
 
     async fn check_voters(&self, change: VoterChange, force: bool) -> Result<(), Failure> {
-        let checked = self.voters_view().await.check(change, force);
-        checked.map_err(|why| Failure::UnsafeChange {
-            detail: why.detail,
-            can_be_forced: why.can_be_forced,
-        })
+        self.voters_view().await.check(change, force)
     }
 
     async fn voters_view(&self) -> VotersView {

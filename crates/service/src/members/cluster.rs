@@ -274,19 +274,7 @@ impl Service {
             self.parts.call_rates.retain(has_rate);
         });
     }
-}
 
-fn role(role: RaftRole) -> MemberRole {
-    match role {
-        RaftRole::Leader => MemberRole::Leader,
-        RaftRole::Follower => MemberRole::Follower,
-        RaftRole::Candidate => MemberRole::Candidate,
-        RaftRole::Learner => MemberRole::Learner,
-        RaftRole::Stopped => MemberRole::Stopped,
-    }
-}
-
-impl Service {
     /// Raises or lowers the feature level by one. The present level changes nothing.
     ///
     /// # Errors
@@ -300,6 +288,16 @@ impl Service {
         }
         let set = self.propose(Command::SetLevel(level), Reply::into_level_set).await?;
         Ok(set.map(|()| level))
+    }
+}
+
+fn role(role: RaftRole) -> MemberRole {
+    match role {
+        RaftRole::Leader => MemberRole::Leader,
+        RaftRole::Follower => MemberRole::Follower,
+        RaftRole::Candidate => MemberRole::Candidate,
+        RaftRole::Learner => MemberRole::Learner,
+        RaftRole::Stopped => MemberRole::Stopped,
     }
 }
 
