@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use holdfast_types::{Actor, CertificateName, Identity, Rejection, Revision};
-
-use crate::failure::Failure;
+use holdfast_types::{Actor, CertificateName, Identity, Revision};
 
 /// The caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,13 +69,5 @@ impl<T> Response<T> {
     pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Response<U> {
         let Self { value, revision, leader_contact } = self;
         Response { value: change(value), revision, leader_contact }
-    }
-}
-
-impl<T> Response<Result<T, Rejection>> {
-    pub(crate) fn accepted(self) -> Result<Response<T>, Failure> {
-        let Self { value, revision, leader_contact } = self;
-        let value = value.map_err(Failure::Rejected)?;
-        Ok(Response { value, revision, leader_contact })
     }
 }

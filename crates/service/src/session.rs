@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use holdfast_types::{
-    Attempt, Command, Labels, OpenSession, Page, Reply, SessionId, SessionName, SessionOpenedReply,
+    Attempt, Command, OpenSession, Page, Reply, SessionId, SessionName, SessionOpenedReply,
     SessionStatus, SessionView, Ttl, ZnodePath,
 };
 
@@ -121,8 +121,7 @@ impl Service {
             };
             Ok(machine.sessions(after, limit, is_visible))
         })
-        .await?
-        .accepted()
+        .await
     }
 
     /// Returns at most `limit` live sessions with their TTLs, by id, as applied by this node.
@@ -145,20 +144,6 @@ impl Service {
             }
         })
     }
-}
-
-/// Returns the session of an acquire: the named one, or an anonymous one that ends with its last hold.
-///
-/// # Errors
-/// [`Failure::Failed`] if the operating system returns no random bytes.
-pub fn session_or_anonymous(
-    session: Option<SessionName>,
-    ttl: Option<Ttl>,
-    labels: Labels,
-) -> Result<OpenSession, Failure> {
-    let anonymous = session.is_none();
-    let session = session.map_or_else(generate_session_name, Ok)?;
-    Ok(OpenSession { ttl, anonymous, labels, ..OpenSession::of(session) })
 }
 
 /// Generates a unique session name from 128 random bits.

@@ -69,7 +69,7 @@ impl Service {
                 self.check(machine, Right::AuditRead, "")?;
                 Ok(AuditPage::of(machine, query))
             });
-            let page = page.await?.accepted()?;
+            let page = page.await?;
             if !page.value.records.is_empty() || Instant::now() >= deadline {
                 return Ok(page);
             }
@@ -83,32 +83,8 @@ impl Service {
             }
         }
     }
-}
 
-impl AuditPage {
-    fn of(machine: &Machine, query: &AuditQuery) -> Self {
-        let AuditQuery { after, subject, action, target, limit } = query;
-        let matches = |record: &&AuditRecord| {
-            subject.as_ref().is_none_or(|subject| record.subject.as_ref() == Some(subject))
-                && action.is_none_or(|action| record.action == action)
-                && target.as_ref().is_none_or(|target| record.target.as_target() == *target)
-        };
-        let found = machine.audit_records_after(*after).filter(matches).take(*limit);
-        let records: Vec<_> = found.cloned().collect();
-        let oldest = machine.audit_records_after(0).next().map(|record| record.number);
-        let newest = machine.audit_head().map(|(number, _)| number);
-        let read_up_to = match records.last() {
-            Some(last) if records.len() == *limit => last.number,
-            Some(_) | None => newest.unwrap_or_default().max(*after),
-        };
-        let evicted = machine.audit_evicted().collect();
-        Self { records, read_up_to, kept: oldest.zip(newest), evicted }
-    }
-}
-
-/// For the durable copies of the trail. A copy has no queue: the trail is the queue.
-impl Service {
-    /// The records after a number, by the state of this node.
+    /// The records after a number, by the state of this node, for a durable copy. A copy has no queue: the trail is the queue.
     pub fn audit_batch(&self, after: u64, limit: usize) -> AuditBatch {
         self.raft().read(|machine| AuditBatch {
             cluster: machine.cluster_id(),
@@ -137,5 +113,26 @@ impl Service {
         let newest = self.raft().read(Machine::audit_head).map_or(0, |head| head.0);
         let sinks = self.parts.audit_sinks.lock();
         sinks.iter().filter_map(|sink| sink.problem(newest, now)).collect()
+    }
+}
+
+impl AuditPage {
+    fn of(machine: &Machine, query: &AuditQuery) -> Self {
+        let AuditQuery { after, subject, action, target, limit } = query;
+        let matches = |record: &&AuditRecord| {
+            subject.as_ref().is_none_or(|subject| record.subject.as_ref() == Some(subject))
+                && action.is_none_or(|action| record.action == action)
+                && target.as_ref().is_none_or(|target| record.target.as_target() == *target)
+        };
+        let found = machine.audit_records_after(*after).filter(matches).take(*limit);
+        let records: Vec<_> = found.cloned().collect();
+        let oldest = machine.audit_records_after(0).next().map(|record| record.number);
+        let newest = machine.audit_head().map(|(number, _)| number);
+        let read_up_to = match records.last() {
+            Some(last) if records.len() == *limit => last.number,
+            Some(_) | None => newest.unwrap_or_default().max(*after),
+        };
+        let evicted = machine.audit_evicted().collect();
+        Self { records, read_up_to, kept: oldest.zip(newest), evicted }
     }
 }

@@ -89,7 +89,7 @@ impl Service {
                 |link: &BlockingLink| allows(rights, Right::LockRead, link.waits_for.as_str());
             Ok((machine.lock(lock, WAITERS_SHOWN), chain.take_while(is_visible).collect()))
         };
-        let read = self.read(ReadMode::Linearizable, read_lock).await?.accepted()?;
+        let read = self.read(ReadMode::Linearizable, read_lock).await?;
         let Response { value: (view, chain), revision, .. } = read;
         let leases = self.leases_of_holders(&view).await;
         let times = self.observer().contention.of(lock);

@@ -225,15 +225,9 @@ impl Service {
         dry_run: bool,
         extract: impl FnOnce(Reply) -> Option<T>,
     ) -> Result<Response<Option<T>>, Failure> {
-        let has_secret = matches!(change, MembershipChange::Invite { .. });
         let command = Command::Membership(change);
         if !dry_run {
-            let changed = if has_secret {
-                self.propose_secret(command, extract).await?
-            } else {
-                self.propose(command, extract).await?
-            };
-            return Ok(changed.map(Some));
+            return Ok(self.propose(command, extract).await?.map(Some));
         }
         self.authorize(&command).await?;
         self.read_barrier().await?;

@@ -209,15 +209,7 @@ impl Service {
         let (what, waited) = (NotYet::Arrivals { arrived, parties }, wait.began.elapsed());
         Err(Failure::NotYet { what, waited })
     }
-}
 
-fn tripped(outcome: Outcome, revision: Revision) -> Result<Response<Tripped>, Failure> {
-    let reply = outcome.map_err(Failure::Rejected)?;
-    let tripped = reply.into_recipe().and_then(RecipeReply::into_tripped);
-    Ok(Response::new(tripped.ok_or(Failure::UnexpectedReply)?, revision))
-}
-
-impl Service {
     /// Leaves a barrier, which breaks the barrier. Or leaves a double barrier, and then waits until the other members
     /// have left. Returns whether the caller was inside.
     ///
@@ -264,4 +256,10 @@ impl Service {
             }
         }
     }
+}
+
+fn tripped(outcome: Outcome, revision: Revision) -> Result<Response<Tripped>, Failure> {
+    let reply = outcome.map_err(Failure::Rejected)?;
+    let tripped = reply.into_recipe().and_then(RecipeReply::into_tripped);
+    Ok(Response::new(tripped.ok_or(Failure::UnexpectedReply)?, revision))
 }

@@ -1,18 +1,21 @@
-//! Calls on latches, barriers and counters that do not wait: one command, or one read.
+//! Calls on latches and counters, and reads of barriers: one command or one read each. The wait for a latch writes nothing: its
+//! call is parked until this node applies the change that opens the latch.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use holdfast_machine::RecipeFilter;
 use holdfast_types::{
     BarrierKind, BarrierView, ChangeCounter, Command, CounterView, LatchView, Page, Recipe,
     RecipeKind, RecipeName, RecipeRejection, RecipeReply, RecipeView, Rejection, Reply, RequestId,
-    Right, SessionName,
+    Revision, Right, SessionName,
 };
 
+use super::parked::RecipeTopic;
 use crate::auth::authorization::allows;
 use crate::context::{ReadMode, Response};
 use crate::failure::{Failure, NotYet};
 use crate::service::Service;
+use crate::waiting::{Wait, WaitEvent};
 
 #[derive(Clone, Copy, Debug)]
 pub struct CreatedLatch {
@@ -61,6 +64,57 @@ impl Service {
         Ok(counted.map(|(left, counted)| CountedDown { left, counted }))
     }
 
+    /// Waits until a latch is open. With a zero `wait`, the call only reads.
+    ///
+    /// # Errors
+    /// [`Failure::NotYet`] if the latch is not open in time; a rejection if the latch does not exist; otherwise the
+    /// errors of any read.
+    pub async fn await_latch(
+        &self,
+        latch: &RecipeName,
+        wait: Duration,
+        mode: ReadMode,
+    ) -> Result<Response<LatchView>, Failure> {
+        let arrived = Instant::now();
+        let _permit = self.admit(wait)?;
+        let mut parked =
+            self.observer().recipe_waiters.park(RecipeTopic::Latch(latch.clone()), None);
+        self.freshen(mode).await?;
+        let (first, _) = self.latch(latch)?;
+        let mut wait = Wait::until(self, arrived + wait);
+        loop {
+            let (view, revision) = self.latch(latch)?;
+            // The name now belongs to another latch.
+            if view.created_in != first.created_in {
+                return Err(no_latch());
+            }
+            if view.left == 0 {
+                return Ok(self.labelled(view, revision, mode));
+            }
+            match wait.next(parked.woken()).await {
+                WaitEvent::Woken(_) | WaitEvent::Renewed { .. } => {}
+                WaitEvent::Deadline | WaitEvent::SessionEnded(_) => break,
+                WaitEvent::Denied(rejection) => return Err(Failure::Rejected(rejection)),
+                WaitEvent::Draining => return Err(Failure::ShuttingDown),
+            }
+        }
+        // A lagging node must not report a closed latch.
+        self.freshen(mode).await?;
+        let (view, revision) = self.latch(latch)?;
+        if view.left == 0 && view.created_in == first.created_in {
+            return Ok(self.labelled(view, revision, mode));
+        }
+        Err(Failure::NotYet { what: NotYet::Latch(view), waited: arrived.elapsed() })
+    }
+
+    fn latch(&self, latch: &RecipeName) -> Result<(LatchView, Revision), Failure> {
+        self.raft().read(|machine| {
+            self.check(machine, Right::RecipeRead, latch.as_str()).map_err(Failure::Rejected)?;
+            let view = machine.latch(latch).ok_or_else(no_latch)?;
+            Ok((view, machine.revision()))
+        })
+    }
+
     /// Deletes a latch; returns whether it existed.
     ///
     /// # Errors
@@ -92,8 +146,7 @@ impl Service {
             self.check(machine, Right::RecipeRead, name.as_str())?;
             Ok(machine.barrier(barrier_kind, name))
         })
-        .await?
-        .accepted()
+        .await
     }
 
     /// # Errors
@@ -107,8 +160,7 @@ impl Service {
             self.check(machine, Right::RecipeRead, counter.as_str())?;
             Ok(machine.counter(counter))
         })
-        .await?
-        .accepted()
+        .await
     }
 
     /// Reads a page of the recipes that the caller may read, after one.
@@ -127,8 +179,7 @@ impl Service {
             let is_visible = |name: &RecipeName| allows(rights, Right::RecipeRead, name.as_str());
             Ok(machine.recipes(filter, after, limit, is_visible))
         })
-        .await?
-        .accepted()
+        .await
     }
 
     pub(super) async fn propose_recipe<T>(
@@ -150,4 +201,8 @@ impl Service {
             failure
         })
     }
+}
+
+fn no_latch() -> Failure {
+    Failure::Rejected(Rejection::Recipe(RecipeRejection::NoLatch))
 }
