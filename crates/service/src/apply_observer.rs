@@ -80,18 +80,15 @@ impl ApplyObserver {
         let ServiceConfig { history_events_max, history_bytes_max, watch_streams_max, .. } =
             *config;
         let contention = Arc::<Contention>::default();
-        let HistoryBounds { holds_max, per_lock_max } = config.past_holds;
-        let bounds =
-            HistoryBounds { holds_max: holds_max.max(1), per_lock_max: per_lock_max.max(1) };
-        let (dir, of_locks) = (data_dir.join("history"), contention.clone());
+        let (dir, bounds) = (data_dir.join("history"), HistoryBounds::DEFAULT);
         Arc::new(Self {
-            hold_recorder: HoldRecorder::start(dir, bounds, of_locks, metrics.clone()),
+            hold_recorder: HoldRecorder::start(dir, bounds, contention.clone(), metrics.clone()),
             leases: Mutex::default(),
             waiter_permits: WaiterPermits::new(config.waiters_max),
             lock_waiters: ParkedCalls::new(metrics.wake_ups.clone()),
             recipe_waiters: RecipeWaiters::default(),
             digests: Mutex::default(),
-            state_digests: StateDigests::default(),
+            state_digests: StateDigests::new(),
             streams: Streams::new(config.streams_max, config.watches_max),
             change_log: ChangeLog::new(history_events_max, history_bytes_max, watch_streams_max),
             applied_waiters: AppliedWaiters::default(),
@@ -196,7 +193,8 @@ impl Observer for ApplyObserver {
         self.stored_bytes_warning.check(machine);
         self.lock_waiters.wake_all();
         self.recipe_waiters.wake_all();
-        // Watches may have missed changes. A client that sets them again relative to its last seen revision gets the missed notices.
+        // Watches may have missed changes. A client that sets them again, relative to the revision that it has seen last, gets
+        // the missed notices.
         self.streams.end_all(StreamEnd::EntriesSkipped);
         // Skipped entries may have deleted credentials, and have records.
         self.auth_changes.send_replace(());

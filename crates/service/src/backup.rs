@@ -85,7 +85,6 @@ impl Service {
         Some(Duration::from_millis(self.log_time().0.saturating_sub(last.at.0)))
     }
 
-    /// Records a complete backup.
     pub async fn record_backup(&self, revision: Revision, bytes: u64) {
         let command = Command::RecordBackup { revision, bytes };
         if let Err(error) = self.as_node().propose(command, Reply::into_backup_recorded).await {

@@ -16,12 +16,10 @@ pub struct Principal {
 }
 
 impl Principal {
-    /// A caller without a credential and without an identity.
     pub fn anonymous() -> Self {
         Self::of(Actor::Anonymous)
     }
 
-    /// An actor without a certificate and without an identity.
     pub fn of(actor: Actor) -> Self {
         Self { actor, certificate: None, identities: Vec::new() }
     }
@@ -35,7 +33,6 @@ pub struct RequestContext {
 }
 
 impl RequestContext {
-    /// The context of a caller without a credential.
     pub fn anonymous() -> Self {
         Self { principal: Principal::anonymous(), request_id: String::new() }
     }

@@ -57,7 +57,7 @@ pub use health::alarms::{
 pub use health::readiness::{Check, Health};
 pub use history::contention::{DurationHistogram, LockTimes, WaitEstimate};
 pub use history::explain::{ContendedLock, Explanation, LockHistory};
-pub use history::hold_history::{HistoryBounds, HistoryRequest, PastHold};
+pub use history::hold_history::{HistoryRequest, PastHold};
 pub use history::hold_notice::{HoldChange, HoldNotice};
 pub use holdfast_machine::{
     AccessTokenRecord, BlockingLink, Counts, LockFilter, LockUrgency, RecipeFilter, SubjectRecord,

@@ -99,7 +99,6 @@ impl Service {
         self.observer().audit_records.subscribe()
     }
 
-    /// Reports the state of a copy.
     pub fn set_audit_sink(&self, state: AuditSinkState) {
         let mut sinks = self.parts.audit_sinks.lock();
         match sinks.iter_mut().find(|sink| sink.target == state.target) {

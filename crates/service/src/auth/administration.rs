@@ -113,9 +113,6 @@ impl Service {
 
     /// Adds an administrator with an access token, for the owner of this node's data directory. The caller has proved
     /// that it is the owner.
-    ///
-    /// # Errors
-    /// The errors of any write.
     pub async fn recover_administrator(
         &self,
         subject: SubjectName,
@@ -331,9 +328,6 @@ impl Service {
     }
 
     /// Who the caller is. Every caller may ask.
-    ///
-    /// # Errors
-    /// The errors of any read.
     pub async fn known_caller(&self, mode: ReadMode) -> Result<Response<KnownCaller>, Failure> {
         let actor = self.actor().clone();
         self.read(mode, |machine| {

@@ -31,7 +31,6 @@ impl Service {
         Self { call: Some(call.into()), ..self.clone() }
     }
 
-    /// Whether the call has a number.
     pub fn is_numbered(&self) -> bool {
         self.call.is_some()
     }

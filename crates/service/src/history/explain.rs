@@ -76,9 +76,6 @@ impl Service {
     }
 
     /// Returns the holders and waiters of a lock, and why it is not free. Linearizable.
-    ///
-    /// # Errors
-    /// The errors of any read.
     pub async fn explain(&self, lock: &LockName) -> Result<Response<Explanation>, Failure> {
         let read_lock = |machine: &Machine| {
             let rights = self.enforced_rights(machine)?;
@@ -112,9 +109,6 @@ impl Service {
     }
 
     /// Returns the most urgent locks. Among [`LockUrgency::Waiters`], the locks with the longest recent waits are the last.
-    ///
-    /// # Errors
-    /// The errors of any read.
     pub async fn most_urgent_locks(
         &self,
         prefix: String,
@@ -122,13 +116,12 @@ impl Service {
         limit: usize,
         mode: ReadMode,
     ) -> Result<Response<Vec<ContendedLock>>, Failure> {
-        self.freshen(mode).await?;
         let lately = match urgency {
             LockUrgency::Waiters => self.observer().contention.busiest(&prefix, limit),
             LockUrgency::LongestWait | LockUrgency::OldestHold => Vec::new(),
         };
         let filter = LockFilter { prefix, ..LockFilter::default() };
-        let read: Result<_, Rejection> = self.raft().read(|machine| {
+        let read = self.read(mode, |machine| {
             let rights = self.enforced_rights(machine)?;
             let is_visible = |lock: &LockName| allows(rights, Right::LockRead, lock.as_str());
             let mut views = machine.most_urgent(&filter, urgency, limit, is_visible);
@@ -136,14 +129,12 @@ impl Service {
             let others = lately.iter().filter(|lock| !shown.contains(*lock) && is_visible(lock));
             let room = limit.saturating_sub(views.len());
             views.extend(others.take(room).map(|lock| machine.lock_in_list(lock)));
-            Ok((views, machine.revision()))
+            Ok(views)
         });
-        let (views, revision) = read.map_err(Failure::Rejected)?;
         let known = |view: LockView| ContendedLock {
             times: self.observer().contention.of(&view.lock),
             view,
         };
-        let found = views.into_iter().map(known).collect();
-        Ok(self.labelled(found, revision, mode))
+        Ok(read.await?.map(|views| views.into_iter().map(known).collect()))
     }
 }

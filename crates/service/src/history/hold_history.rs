@@ -68,9 +68,13 @@ pub(crate) struct HistoryResult {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HistoryBounds {
-    pub holds_max: usize,
-    pub per_lock_max: usize,
+pub(crate) struct HistoryBounds {
+    pub(crate) holds_max: usize,
+    pub(crate) per_lock_max: usize,
+}
+
+impl HistoryBounds {
+    pub(crate) const DEFAULT: Self = Self { holds_max: 100_000, per_lock_max: 1_000 };
 }
 
 pub(crate) struct HoldHistory {
@@ -104,7 +108,6 @@ impl HoldHistory {
         Ok(history)
     }
 
-    /// Loads the holds of the blocks.
     fn load_blocks(&mut self) -> Result<(), StoreError> {
         let Self { database, table, blocks, in_blocks, next_block, stored, .. } = self;
         database.scan(b"b", b"c", |key, bytes| {
@@ -211,7 +214,6 @@ impl HoldHistory {
         self.next_block += 1;
     }
 
-    /// Syncs the added holds to the disk.
     pub(crate) fn sync(&mut self) -> Result<(), StoreError> {
         if !std::mem::take(&mut self.dirty) {
             return Ok(());

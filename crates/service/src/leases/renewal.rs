@@ -70,9 +70,6 @@ impl Service {
     }
 
     /// Renews sessions with one quorum round. Returns one result for each, in order.
-    ///
-    /// # Errors
-    /// The errors of any write.
     pub async fn keep_many_alive(
         &self,
         sessions: Vec<SessionName>,

@@ -200,7 +200,6 @@ impl Service {
         self.raft().read(Machine::counts)
     }
 
-    /// Adds the metrics of the Raft log to the registry.
     pub fn register_raft_metrics(&self, registry: &mut Registry) {
         self.raft().register_metrics(registry);
     }

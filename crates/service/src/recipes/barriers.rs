@@ -145,7 +145,6 @@ impl Service {
         }
     }
 
-    /// Reads the arrival on this node.
     fn arrival(&self, place: &BarrierArrival) -> (ArrivalState, Revision) {
         let BarrierArrival { barrier_kind, name, session, owner, arrived } = place;
         let ticket = Revision(arrived.ticket.0);

@@ -34,9 +34,6 @@ pub struct CountedDown {
 
 impl Service {
     /// Creates a latch; also succeeds if a latch with the same count exists.
-    ///
-    /// # Errors
-    /// The errors of any write.
     pub async fn create_latch(
         &self,
         latch: RecipeName,
@@ -47,9 +44,6 @@ impl Service {
     }
 
     /// Counts a latch down, once for each key: now, or when the session `when_ended` ends.
-    ///
-    /// # Errors
-    /// The errors of any write.
     pub async fn count_down(
         &self,
         latch: RecipeName,
@@ -116,17 +110,11 @@ impl Service {
     }
 
     /// Deletes a latch; returns whether it existed.
-    ///
-    /// # Errors
-    /// The errors of any write.
     pub async fn delete_latch(&self, latch: RecipeName) -> Result<Response<bool>, Failure> {
         self.propose_recipe(Recipe::DeleteLatch { latch }, RecipeReply::into_deleted).await
     }
 
     /// Changes a counter; returns the counter, or `None` if the change deleted it.
-    ///
-    /// # Errors
-    /// The errors of any write.
     pub async fn count(
         &self,
         count: ChangeCounter,
@@ -134,8 +122,6 @@ impl Service {
         self.propose_recipe(Recipe::ChangeCounter(count), RecipeReply::into_counter).await
     }
 
-    /// # Errors
-    /// The errors of any read.
     pub async fn barrier(
         &self,
         barrier_kind: BarrierKind,
@@ -149,8 +135,6 @@ impl Service {
         .await
     }
 
-    /// # Errors
-    /// The errors of any read.
     pub async fn counter(
         &self,
         counter: &RecipeName,
@@ -164,9 +148,6 @@ impl Service {
     }
 
     /// Reads a page of the recipes that the caller may read, after one.
-    ///
-    /// # Errors
-    /// The errors of any read.
     pub async fn recipes(
         &self,
         filter: &RecipeFilter,

@@ -145,7 +145,6 @@ impl Streams {
         Ok(StreamEntry { number, session: attached.id, queue, limits })
     }
 
-    /// The number of streams.
     pub(crate) fn len(&self) -> usize {
         self.live.load(Ordering::Relaxed)
     }
