@@ -24,14 +24,14 @@ use crate::digests::state_digests::StateDigests;
 use crate::health::quota_warnings::{StoredBytesWarning, soft_limit_crossed};
 use crate::history::contention::Contention;
 use crate::history::hold_history::HistoryBounds;
-use crate::history::hold_recorder::{HistoryConfig, HoldRecorder};
+use crate::history::hold_recorder::HoldRecorder;
 use crate::leases::lease::Leases;
 use crate::leases::restart_time::RestartTime;
 use crate::locks::watched_queues::WatchedQueues;
 use crate::metrics::ServiceMetrics;
 use crate::recipes::RecipeWaiters;
 use crate::session_events::SessionEvents;
-use crate::stream::Streams;
+use crate::stream::{StreamEnd, Streams};
 use crate::waiting::{AppliedWaiters, ParkedCalls, QueueEvent, WaiterPermits};
 use crate::watch::ChangeLog;
 
@@ -80,18 +80,15 @@ impl ApplyObserver {
         let ServiceConfig { history_events_max, history_bytes_max, watch_streams_max, .. } =
             *config;
         let contention = Arc::<Contention>::default();
-        let HistoryBounds { holds_max, per_lock_max } = config.past_holds;
-        let bounds =
-            HistoryBounds { holds_max: holds_max.max(1), per_lock_max: per_lock_max.max(1) };
-        let history = HistoryConfig { dir: data_dir.join("history"), bounds };
+        let (dir, bounds) = (data_dir.join("history"), HistoryBounds::DEFAULT);
         Arc::new(Self {
-            hold_recorder: HoldRecorder::start(history, contention.clone(), metrics.clone()),
+            hold_recorder: HoldRecorder::start(dir, bounds, contention.clone(), metrics.clone()),
             leases: Mutex::default(),
             waiter_permits: WaiterPermits::new(config.waiters_max),
             lock_waiters: ParkedCalls::new(metrics.wake_ups.clone()),
             recipe_waiters: RecipeWaiters::default(),
             digests: Mutex::default(),
-            state_digests: StateDigests::default(),
+            state_digests: StateDigests::new(),
             streams: Streams::new(config.streams_max, config.watches_max),
             change_log: ChangeLog::new(history_events_max, history_bytes_max, watch_streams_max),
             applied_waiters: AppliedWaiters::default(),
@@ -196,7 +193,9 @@ impl Observer for ApplyObserver {
         self.stored_bytes_warning.check(machine);
         self.lock_waiters.wake_all();
         self.recipe_waiters.wake_all();
-        self.streams.diverged();
+        // Watches may have missed changes. A client that sets them again, relative to the revision that it has seen last, gets
+        // the missed notices.
+        self.streams.end_all(StreamEnd::EntriesSkipped);
         // Skipped entries may have deleted credentials, and have records.
         self.auth_changes.send_replace(());
         self.audit_records.send_replace(());

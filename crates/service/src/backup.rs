@@ -42,7 +42,7 @@ impl Service {
     /// A rejection without the right `cluster backup`; [`Failure::BackupInProgress`]; the errors of any write.
     pub async fn backup(&self) -> Result<Response<BackupStream>, Failure> {
         let allowed = self.read(ReadMode::Linearizable, |machine| self.check_backup(machine));
-        allowed.await?.accepted()?;
+        allowed.await?;
         let permit = self.parts.backups.clone().try_acquire_owned();
         let permit = permit.map_err(|_| Failure::BackupInProgress)?;
         // Without its record in the audit trail, no backup is made. The backup has the record.
@@ -51,9 +51,11 @@ impl Service {
             self.check_backup(machine)?;
             Ok(machine.clone())
         });
-        let Response { value: machine, revision, .. } = machine.await?.accepted()?;
+        let Response { value: machine, revision, .. } = machine.await?;
         let mut rest = self.raft().stream_backup(machine, self.parts.cluster.clone());
-        let first = rest.recv().await.unwrap_or_else(|| Err(ended_early()));
+        let ended_early =
+            || Err(io::Error::other("the thread of the backup ended without a result"));
+        let first = rest.recv().await.unwrap_or_else(ended_early);
         let first = first.map_err(|error| Failure::Failed(format!("no backup: {error}")))?;
         let stream = BackupStream {
             first: Some(first),
@@ -83,7 +85,6 @@ impl Service {
         Some(Duration::from_millis(self.log_time().0.saturating_sub(last.at.0)))
     }
 
-    /// Records a complete backup.
     pub async fn record_backup(&self, revision: Revision, bytes: u64) {
         let command = Command::RecordBackup { revision, bytes };
         if let Err(error) = self.as_node().propose(command, Reply::into_backup_recorded).await {
@@ -95,13 +96,11 @@ impl Service {
     fn check_backup(&self, machine: &Machine) -> Result<(), Rejection> {
         let right = Right::ClusterBackup;
         if machine.has_had_administrator() {
-            machine.rights_of(self.actor(), self.credential_time())?.check(right, "")?;
+            self.rights(machine)?.check(right, "")?;
         }
         self.check(machine, right, "")
     }
-}
 
-impl Service {
     /// Seals the cluster, and returns its seal: the first one, if it was sealed before.
     ///
     /// # Errors
@@ -146,8 +145,4 @@ impl BackupStream {
         }
         next
     }
-}
-
-fn ended_early() -> io::Error {
-    io::Error::other("the thread of the backup ended without a result")
 }

@@ -4,8 +4,6 @@ use std::time::Duration;
 
 use holdfast_types::Limits;
 
-use crate::history::hold_history::HistoryBounds;
-
 #[derive(Clone, Debug)]
 pub struct ServiceConfig {
     /// The longest wait of one call.
@@ -30,8 +28,6 @@ pub struct ServiceConfig {
     pub catch_up_max: Duration,
     /// The maximum number of sessions that listen with their keepalives.
     pub listeners_max: usize,
-    /// The bounds of the lock history.
-    pub past_holds: HistoryBounds,
     /// The maximum number of changes kept for watchers.
     pub history_events_max: usize,
     /// The maximum bytes of these changes.
@@ -73,7 +69,6 @@ impl Default for ServiceConfig {
             watches_max: 4_000_000,
             catch_up_max: Duration::from_millis(1_500),
             listeners_max: 20_000,
-            past_holds: HistoryBounds { holds_max: 100_000, per_lock_max: 1_000 },
             history_events_max: 65_536,
             history_bytes_max: 32 << 20,
             watch_streams_max: 10_000,

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use holdfast_types::{Actor, CertificateName, Identity, Rejection, Revision};
-
-use crate::failure::Failure;
+use holdfast_types::{Actor, CertificateName, Identity, Revision};
 
 /// The caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,12 +16,10 @@ pub struct Principal {
 }
 
 impl Principal {
-    /// A caller without a credential and without an identity.
     pub fn anonymous() -> Self {
         Self::of(Actor::Anonymous)
     }
 
-    /// An actor without a certificate and without an identity.
     pub fn of(actor: Actor) -> Self {
         Self { actor, certificate: None, identities: Vec::new() }
     }
@@ -37,7 +33,6 @@ pub struct RequestContext {
 }
 
 impl RequestContext {
-    /// The context of a caller without a credential.
     pub fn anonymous() -> Self {
         Self { principal: Principal::anonymous(), request_id: String::new() }
     }
@@ -71,13 +66,5 @@ impl<T> Response<T> {
     pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Response<U> {
         let Self { value, revision, leader_contact } = self;
         Response { value: change(value), revision, leader_contact }
-    }
-}
-
-impl<T> Response<Result<T, Rejection>> {
-    pub(crate) fn accepted(self) -> Result<Response<T>, Failure> {
-        let Self { value, revision, leader_contact } = self;
-        let value = value.map_err(Failure::Rejected)?;
-        Ok(Response { value, revision, leader_contact })
     }
 }

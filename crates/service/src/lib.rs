@@ -56,8 +56,8 @@ pub use health::alarms::{
 };
 pub use health::readiness::{Check, Health};
 pub use history::contention::{DurationHistogram, LockTimes, WaitEstimate};
-pub use history::explain::{ContendedLock, Explanation, HistoryRequest, LockHistory};
-pub use history::hold_history::{HistoryBounds, PastHold};
+pub use history::explain::{ContendedLock, Explanation, LockHistory};
+pub use history::hold_history::{HistoryRequest, PastHold};
 pub use history::hold_notice::{HoldChange, HoldNotice};
 pub use holdfast_machine::{
     AccessTokenRecord, BlockingLink, Counts, LockFilter, LockUrgency, RecipeFilter, SubjectRecord,
@@ -65,8 +65,8 @@ pub use holdfast_machine::{
 pub use holdfast_raft::{LATENCY_BUCKETS, StopReason};
 pub use leases::renewal::SessionRenewal;
 pub use listen::{ListenReply, ListenRequest};
+pub use locks::acquire::Granted;
 pub use locks::connection_hold::{ConnectionHold, HoldEnd, HoldEvent};
-pub use locks::granted::Granted;
 pub use locks::pending_acquire::{AcquireProgress, PendingAcquire};
 pub use locks::queue_positions::QueuePosition;
 pub use locks::read::{FenceMode, TokenCheck};
@@ -80,7 +80,7 @@ pub use recent::{RecentFigures, RecentValues};
 pub use recipes::{CountedDown, CreatedLatch};
 pub use service::Service;
 pub use service_call::LeaseView;
-pub use session::{SessionLease, generate_session_name, session_or_anonymous};
+pub use session::{SessionLease, generate_session_name};
 pub use stream::{
     Attachment, Notice, NoticeKind, Outbox, Outgoing, SessionKey, SessionStream, StreamAnswer,
     StreamEnd, StreamLimits, StreamRead, StreamReply, StreamView, WatchCounts, WatchKind,

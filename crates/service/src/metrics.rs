@@ -152,38 +152,21 @@ impl ServiceMetrics {
     }
 
     fn register_counters(&self, registry: &mut Registry) {
-        let counters: [(&str, &str, &Counter); 7] = [
-            (
-                "lock_acquire_granted",
-                "Acquire calls on this node that returned a grant",
-                &self.granted,
-            ),
-            (
-                "lock_acquire_busy",
-                "Acquire calls on this node that were rejected at once because the lock was busy",
-                &self.busy,
-            ),
-            (
-                "lock_acquire_timeout",
-                "Acquire calls on this node whose wait ended without a grant",
-                &self.timed_out,
-            ),
-            ("lock_wake_ups", "Wake-ups of acquire calls that wait on this node", &self.wake_ups),
-            ("keepalives", "Session renewals served by this node", &self.keepalives),
-            (
-                "auth_refused",
-                "Calls that this node refused for their credential or a missing permission, or would refuse in the mode on",
-                &self.auth_refused,
-            ),
-            (
-                "session_expired",
-                "Sessions that expired. Replicated: every node counts all of them",
-                &self.session_expired,
-            ),
-        ];
-        for (name, help, counter) in counters {
-            registry.register(name, help, counter.clone());
-        }
+        let help = "Acquire calls on this node that returned a grant";
+        registry.register("lock_acquire_granted", help, self.granted.clone());
+        let help =
+            "Acquire calls on this node that were rejected at once because the lock was busy";
+        registry.register("lock_acquire_busy", help, self.busy.clone());
+        let help = "Acquire calls on this node whose wait ended without a grant";
+        registry.register("lock_acquire_timeout", help, self.timed_out.clone());
+        let help = "Wake-ups of acquire calls that wait on this node";
+        registry.register("lock_wake_ups", help, self.wake_ups.clone());
+        let help = "Session renewals served by this node";
+        registry.register("keepalives", help, self.keepalives.clone());
+        let help = "Calls that this node refused for their credential or a missing permission, or would refuse in the mode on";
+        registry.register("auth_refused", help, self.auth_refused.clone());
+        let help = "Sessions that expired. Replicated: every node counts all of them";
+        registry.register("session_expired", help, self.session_expired.clone());
     }
 
     fn register_locks(&self, registry: &mut Registry) {
@@ -247,75 +230,38 @@ impl ServiceMetrics {
     }
 
     fn register_gauges(&self, registry: &mut Registry) {
-        let gauges: [(&str, &str, &Gauge); 16] = [
-            ("has_leader", "1 if this node knows a leader, otherwise 0", &self.has_leader),
-            (
-                "has_quorum",
-                "1 if this node heard from the leader, or as leader from a quorum, within two election timeouts",
-                &self.has_quorum,
-            ),
-            ("is_leader", "1 if this node is the leader, otherwise 0", &self.is_leader),
-            ("raft_term", "Raft term of this node", &self.term),
-            (
-                "applied_revision",
-                "Revision of the last command applied by this node",
-                &self.revision,
-            ),
-            (
-                "sessions",
-                "Open sessions of the cluster. Replicated: equal on every node",
-                &self.sessions,
-            ),
-            ("znodes", "Znodes in the tree. Replicated: equal on every node", &self.znodes),
-            (
-                "tree_bytes",
-                "Bytes that clients have stored in the tree and in sessions. Replicated: equal on every node",
-                &self.tree_bytes,
-            ),
-            (
-                "tree_bytes_max",
-                "Limit of holdfast_tree_bytes. Replicated: equal on every node",
-                &self.tree_bytes_max,
-            ),
-            (
-                "locks_held",
-                "Locks with a holder. Replicated: equal on every node",
-                &self.locks_held,
-            ),
-            (
-                "lock_waiters",
-                "Clients that wait for a lock. Replicated: equal on every node",
-                &self.waiters,
-            ),
-            (
-                "parked_calls",
-                "Calls of this node that wait for a lock, latch, barrier, event or audit record",
-                &self.parked,
-            ),
-            (
-                "disk_free_bytes",
-                "Free bytes of the file system of the data directory",
-                &self.disk_free,
-            ),
-            (
-                "streams",
-                "ZooKeeper and event-stream connections of this node that act for a session",
-                &self.streams,
-            ),
-            (
-                "watches",
-                "ZooKeeper watches on this node; a persistent watch counts twice",
-                &self.watches,
-            ),
-            ("watch_streams", "Open HTTP watch streams on this node", &self.watch_streams),
-        ];
-        for (name, help, gauge) in gauges {
-            registry.register(name, help, gauge.clone());
-        }
-        self.register_cluster_and_log(registry);
-    }
-
-    fn register_cluster_and_log(&self, registry: &mut Registry) {
+        let help = "1 if this node knows a leader, otherwise 0";
+        registry.register("has_leader", help, self.has_leader.clone());
+        let help = "1 if this node heard from the leader, or as leader from a quorum, within two election timeouts";
+        registry.register("has_quorum", help, self.has_quorum.clone());
+        let help = "1 if this node is the leader, otherwise 0";
+        registry.register("is_leader", help, self.is_leader.clone());
+        let help = "Raft term of this node";
+        registry.register("raft_term", help, self.term.clone());
+        let help = "Revision of the last command applied by this node";
+        registry.register("applied_revision", help, self.revision.clone());
+        let help = "Open sessions of the cluster. Replicated: equal on every node";
+        registry.register("sessions", help, self.sessions.clone());
+        let help = "Znodes in the tree. Replicated: equal on every node";
+        registry.register("znodes", help, self.znodes.clone());
+        let help = "Bytes that clients have stored in the tree and in sessions. Replicated: equal on every node";
+        registry.register("tree_bytes", help, self.tree_bytes.clone());
+        let help = "Limit of holdfast_tree_bytes. Replicated: equal on every node";
+        registry.register("tree_bytes_max", help, self.tree_bytes_max.clone());
+        let help = "Locks with a holder. Replicated: equal on every node";
+        registry.register("locks_held", help, self.locks_held.clone());
+        let help = "Clients that wait for a lock. Replicated: equal on every node";
+        registry.register("lock_waiters", help, self.waiters.clone());
+        let help = "Calls of this node that wait for a lock, latch, barrier, event or audit record";
+        registry.register("parked_calls", help, self.parked.clone());
+        let help = "Free bytes of the file system of the data directory";
+        registry.register("disk_free_bytes", help, self.disk_free.clone());
+        let help = "ZooKeeper and event-stream connections of this node that act for a session";
+        registry.register("streams", help, self.streams.clone());
+        let help = "ZooKeeper watches on this node; a persistent watch counts twice";
+        registry.register("watches", help, self.watches.clone());
+        let help = "Open HTTP watch streams on this node";
+        registry.register("watch_streams", help, self.watch_streams.clone());
         let help = "Feature level of the cluster. Replicated: equal on every node";
         registry.register("feature_level", help, self.feature_level.clone());
         let help =

@@ -12,7 +12,8 @@ use futures_util::FutureExt as _;
 use holdfast_machine::Machine;
 use holdfast_raft::{Committed, ProposeError, RaftNode, ReadError, StopReason, Urgency};
 use holdfast_types::{
-    ClockReading, Command, NodeId, NumberedCall, Reply, Revision, SessionRejection, Stamp,
+    AuthChange, ClockReading, Command, MembershipChange, NodeId, NumberedCall, Rejection, Reply,
+    Revision, SessionRejection, Stamp,
 };
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
@@ -195,9 +196,17 @@ impl Service {
         (done, error.map(|error| self.propose_failure(&error)))
     }
 
-    /// Proposes one command and waits for the reply of the state machine. A command that would only join a queue may wait
+    /// Proposes one command. Returns its reply, as `extract` reads it, and its revision; of a copy of a numbered call, those
+    /// of the first. `extract` returns `None` for the reply to another command. A command that would only join a queue may wait
     /// for the log entry of another command (ADR 0005).
-    async fn commit(&self, command: Command) -> Result<Committed, Failure> {
+    ///
+    /// # Errors
+    /// A rejection for a copy whose command has a secret: its secret is not the one that the first call stored.
+    pub(crate) async fn propose<T>(
+        &self,
+        command: Command,
+        extract: impl FnOnce(Reply) -> Option<T>,
+    ) -> Result<Response<T>, Failure> {
         self.wait_until_compared().await?;
         self.authorize(&command).await?;
         if let Some(call) = &self.call {
@@ -206,45 +215,21 @@ impl Service {
         }
         let only_adds_waiter = self.raft().read(|machine| machine.only_adds_waiter(&command));
         let urgency = if only_adds_waiter { Urgency::MayWait } else { Urgency::Immediate };
-        let command = self.signed(command);
-        let proposed = self.parts.raft.propose(command, urgency, self.deadline()).await;
-        let mut committed = proposed.map_err(|error| self.propose_failure(&error))?;
-        if let Err(rejection) = &mut committed.outcome {
-            self.hide_unreadable(rejection);
-        }
-        Ok(committed)
-    }
-
-    /// Proposes one command. Returns its reply, as `extract` reads it, and its revision; of a copy of a numbered call, those
-    /// of the first. `extract` returns `None` for the reply to another command.
-    pub(crate) async fn propose<T>(
-        &self,
-        command: Command,
-        extract: impl FnOnce(Reply) -> Option<T>,
-    ) -> Result<Response<T>, Failure> {
-        let Committed { outcome, revision } = self.commit(command).await?;
-        let (reply, first) = outcome.map_err(Failure::Rejected)?.into_first();
-        let value = extract(reply).ok_or(Failure::UnexpectedReply)?;
-        Ok(Response::new(value, first.unwrap_or(revision)))
-    }
-
-    /// As [`Service::propose`], for a command with a new secret of this node.
-    ///
-    /// # Errors
-    /// A rejection for a copy of a numbered call: its secret is not the one that the first call stored.
-    pub(crate) async fn propose_secret<T>(
-        &self,
-        command: Command,
-        extract: impl FnOnce(Reply) -> Option<T>,
-    ) -> Result<Response<T>, Failure> {
-        let Committed { outcome, revision } = self.commit(command).await?;
-        let (reply, first) = outcome.map_err(Failure::Rejected)?.into_first();
-        if let (Some(_), Some(call)) = (first, &self.call) {
+        let has_secret = has_secret(&command);
+        let proposed = self.raft().propose(self.signed(command), urgency, self.deadline()).await;
+        let Committed { outcome, revision } =
+            proposed.map_err(|error| self.propose_failure(&error))?;
+        let reply = outcome.map_err(|mut rejection| {
+            self.hide_unreadable(&mut rejection);
+            Failure::Rejected(rejection)
+        });
+        let (reply, first) = reply?.into_first();
+        if let (true, Some(_), Some(call)) = (has_secret, first, &self.call) {
             let over = SessionRejection::RequestOver { newest: call.request };
             return Err(Failure::Rejected(over.into()));
         }
         let value = extract(reply).ok_or(Failure::UnexpectedReply)?;
-        Ok(Response::new(value, revision))
+        Ok(Response::new(value, first.unwrap_or(revision)))
     }
 
     /// Resolves when this node has applied everything that was acknowledged anywhere before the call.
@@ -272,10 +257,11 @@ impl Service {
     pub(crate) async fn read<T>(
         &self,
         mode: ReadMode,
-        look: impl FnOnce(&Machine) -> T,
+        look: impl FnOnce(&Machine) -> Result<T, Rejection>,
     ) -> Result<Response<T>, Failure> {
         self.freshen(mode).await?;
-        let (value, revision) = self.raft().read(|machine| (look(machine), machine.revision()));
+        let read = self.raft().read(|machine| Ok((look(machine)?, machine.revision())));
+        let (value, revision) = read.map_err(Failure::Rejected)?;
         Ok(self.labelled(value, revision, mode))
     }
 
@@ -321,6 +307,18 @@ impl Service {
     pub(crate) fn no_leader(&self) -> Failure {
         self.raft().status().waiting_for.map_or(Failure::NoLeader, Failure::Starting)
     }
+}
+
+/// Whether the response to a command has a secret, which the cluster does not keep.
+fn has_secret(command: &Command) -> bool {
+    matches!(
+        command,
+        Command::Auth(
+            AuthChange::AddAdministrator { .. }
+                | AuthChange::AddToken { .. }
+                | AuthChange::RotateToken { .. }
+        ) | Command::Membership(MembershipChange::Invite { .. })
+    )
 }
 
 #[cfg(test)]

@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use holdfast_machine::Machine;
 use holdfast_types::{
-    Attempt, Command, Labels, OpenSession, Page, Reply, SessionId, SessionName, SessionOpenedReply,
-    SessionStatus, SessionView, Ttl, ZnodePath,
+    Attempt, Command, OpenSession, Page, Rejection, Reply, SessionId, SessionName,
+    SessionOpenedReply, SessionStatus, SessionView, Ttl, ZnodePath,
 };
 
 use crate::context::{ReadMode, Response};
@@ -64,9 +65,6 @@ impl Service {
     }
 
     /// Closes a session and releases all its holds. With an `incarnation`, only that session of the name.
-    ///
-    /// # Errors
-    /// The errors of any write.
     pub async fn close_session(
         &self,
         session: SessionName,
@@ -91,23 +89,19 @@ impl Service {
         session: &SessionName,
         mode: ReadMode,
     ) -> Result<Response<SessionLease>, Failure> {
-        self.freshen(mode).await?;
-        let checked = self.raft().read(|machine| self.check_session_read(machine, session));
-        checked.map_err(Failure::Rejected)?;
-        // The revision is read first: the view has every change up to it.
-        let revision = self.revision();
-        let view = self.view(session)?;
+        let read = self.read(mode, |machine| {
+            self.check_session_read(machine, session)?;
+            view_of(machine, session)
+        });
+        let read = read.await?;
         let expires_in = match mode {
             ReadMode::Linearizable => self.remaining(session).await?,
             ReadMode::Stale => Duration::ZERO,
         };
-        Ok(self.labelled(SessionLease { view, created: false, expires_in }, revision, mode))
+        Ok(read.map(|view| SessionLease { view, created: false, expires_in }))
     }
 
     /// Returns at most `limit` sessions in name order, starting after `after`.
-    ///
-    /// # Errors
-    /// The errors of any read.
     pub async fn sessions(
         &self,
         after: Option<&str>,
@@ -121,8 +115,7 @@ impl Service {
             };
             Ok(machine.sessions(after, limit, is_visible))
         })
-        .await?
-        .accepted()
+        .await
     }
 
     /// Returns at most `limit` live sessions with their TTLs, by id, as applied by this node.
@@ -138,27 +131,17 @@ impl Service {
 
     /// Returns a session as applied by this node.
     pub(crate) fn view(&self, session: &SessionName) -> Result<SessionView, Failure> {
-        self.raft().read(|machine| match machine.session(session) {
-            SessionStatus::Open(view) => Ok(view),
-            SessionStatus::Expired | SessionStatus::Closed | SessionStatus::Unknown => {
-                Err(Failure::Rejected(session_ended(machine, session)))
-            }
-        })
+        self.raft().read(|machine| view_of(machine, session)).map_err(Failure::Rejected)
     }
 }
 
-/// Returns the session of an acquire: the named one, or an anonymous one that ends with its last hold.
-///
-/// # Errors
-/// [`Failure::Failed`] if the operating system returns no random bytes.
-pub fn session_or_anonymous(
-    session: Option<SessionName>,
-    ttl: Option<Ttl>,
-    labels: Labels,
-) -> Result<OpenSession, Failure> {
-    let anonymous = session.is_none();
-    let session = session.map_or_else(generate_session_name, Ok)?;
-    Ok(OpenSession { ttl, anonymous, labels, ..OpenSession::of(session) })
+fn view_of(machine: &Machine, session: &SessionName) -> Result<SessionView, Rejection> {
+    match machine.session(session) {
+        SessionStatus::Open(view) => Ok(view),
+        SessionStatus::Expired | SessionStatus::Closed | SessionStatus::Unknown => {
+            Err(session_ended(machine, session))
+        }
+    }
 }
 
 /// Generates a unique session name from 128 random bits.

@@ -72,8 +72,7 @@ impl Service {
                 self.check(machine, Right::TreeRead, path.as_str())?;
                 machine.get(path, &self.identities_on(machine, path))
             })
-            .await?
-            .accepted()?;
+            .await?;
         Ok(found.map(|(stat, data)| ZnodeContents { stat, data }))
     }
 
@@ -93,8 +92,7 @@ impl Service {
             self.check(machine, Right::TreeRead, path.as_str())?;
             machine.children_page(path, &self.identities_on(machine, path), after, limit)
         })
-        .await?
-        .accepted()
+        .await
     }
 
     /// Returns a znode and its descendants: at most `limit` by directory and name, starting after `after`.
@@ -112,8 +110,7 @@ impl Service {
             self.check_subtree(machine, path)?;
             machine.subtree(path, after, limit, &self.identities_on(machine, path))
         })
-        .await?
-        .accepted()
+        .await
     }
 
     /// Checks the right to read a znode and everything below it.
@@ -137,8 +134,7 @@ impl Service {
                 self.check(machine, Right::TreeRead, path.as_str())?;
                 machine.acl(path, &self.identities_on(machine, path))
             })
-            .await?
-            .accepted()?;
+            .await?;
         Ok(found.map(|(entries, stat)| ZnodeAcl { entries, stat }))
     }
 }

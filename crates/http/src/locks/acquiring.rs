@@ -2,7 +2,7 @@
 
 use axum::http::{HeaderName, StatusCode};
 use holdfast_api::{ErrorCode, FENCING_TOKEN, GrantBody, ParamError};
-use holdfast_service::{Granted, Response, session_or_anonymous};
+use holdfast_service::{Granted, Response, generate_session_name};
 use holdfast_types::{
     Attempt, FencingToken, Labels, LockName, OpenSession, Revision, SessionId, SessionName, Stamp,
     Ttl,
@@ -52,9 +52,11 @@ pub(crate) fn acquiring_session(
         return Err(error.hint("add the parameter session=ID of that incarnation").into());
     }
     call.log_fields.session.clone_from(&session);
-    let open = session_or_anonymous(session, ttl, labels).map_err(|failure| call.error(failure))?;
-    let session = call.whole_session("session", open.session)?;
-    Ok(OpenSession { session, incarnation, ..open })
+    let anonymous = session.is_none();
+    let session = session.map_or_else(generate_session_name, Ok);
+    let session = session.map_err(|failure| call.error(failure))?;
+    let session = call.whole_session("session", session)?;
+    Ok(OpenSession { ttl, anonymous, labels, incarnation, ..OpenSession::of(session) })
 }
 
 /// A session that the server created has no earlier attempts, so a copy of the call would be a new acquire.

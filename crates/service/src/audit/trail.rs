@@ -69,7 +69,7 @@ impl Service {
                 self.check(machine, Right::AuditRead, "")?;
                 Ok(AuditPage::of(machine, query))
             });
-            let page = page.await?.accepted()?;
+            let page = page.await?;
             if !page.value.records.is_empty() || Instant::now() >= deadline {
                 return Ok(page);
             }
@@ -82,6 +82,36 @@ impl Service {
                 WaitEvent::Draining => return Err(Failure::ShuttingDown),
             }
         }
+    }
+
+    /// The records after a number, by the state of this node, for a durable copy. A copy has no queue: the trail is the queue.
+    pub fn audit_batch(&self, after: u64, limit: usize) -> AuditBatch {
+        self.raft().read(|machine| AuditBatch {
+            cluster: machine.cluster_id(),
+            records: machine.audit_records_after(after).take(limit).cloned().collect(),
+            evicted: machine.audit_evicted().collect(),
+            newest: machine.audit_head().map_or(0, |(number, _)| number),
+        })
+    }
+
+    /// Changes with every new record.
+    pub fn audit_changes(&self) -> watch::Receiver<()> {
+        self.observer().audit_records.subscribe()
+    }
+
+    pub fn set_audit_sink(&self, state: AuditSinkState) {
+        let mut sinks = self.parts.audit_sinks.lock();
+        match sinks.iter_mut().find(|sink| sink.target == state.target) {
+            Some(sink) => *sink = state,
+            None => sinks.push(state),
+        }
+    }
+
+    /// The problem of each copy that has one.
+    pub(crate) fn audit_sink_problems(&self, now: Instant) -> Vec<String> {
+        let newest = self.raft().read(Machine::audit_head).map_or(0, |head| head.0);
+        let sinks = self.parts.audit_sinks.lock();
+        sinks.iter().filter_map(|sink| sink.problem(newest, now)).collect()
     }
 }
 
@@ -103,39 +133,5 @@ impl AuditPage {
         };
         let evicted = machine.audit_evicted().collect();
         Self { records, read_up_to, kept: oldest.zip(newest), evicted }
-    }
-}
-
-/// For the durable copies of the trail. A copy has no queue: the trail is the queue.
-impl Service {
-    /// The records after a number, by the state of this node.
-    pub fn audit_batch(&self, after: u64, limit: usize) -> AuditBatch {
-        self.raft().read(|machine| AuditBatch {
-            cluster: machine.cluster_id(),
-            records: machine.audit_records_after(after).take(limit).cloned().collect(),
-            evicted: machine.audit_evicted().collect(),
-            newest: machine.audit_head().map_or(0, |(number, _)| number),
-        })
-    }
-
-    /// Changes with every new record.
-    pub fn audit_changes(&self) -> watch::Receiver<()> {
-        self.observer().audit_records.subscribe()
-    }
-
-    /// Reports the state of a copy.
-    pub fn set_audit_sink(&self, state: AuditSinkState) {
-        let mut sinks = self.parts.audit_sinks.lock();
-        match sinks.iter_mut().find(|sink| sink.target == state.target) {
-            Some(sink) => *sink = state,
-            None => sinks.push(state),
-        }
-    }
-
-    /// The problem of each copy that has one.
-    pub(crate) fn audit_sink_problems(&self, now: Instant) -> Vec<String> {
-        let newest = self.raft().read(Machine::audit_head).map_or(0, |head| head.0);
-        let sinks = self.parts.audit_sinks.lock();
-        sinks.iter().filter_map(|sink| sink.problem(newest, now)).collect()
     }
 }

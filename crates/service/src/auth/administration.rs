@@ -11,7 +11,7 @@ use holdfast_raft::take_owner_proof;
 use holdfast_types::{
     AccessTokenId, Actor, AuthChange, AuthMode, AuthRejection, CertificateId, Command,
     NamespaceName, NewAccessToken, Permission, Quotas, Reason, Reply, Revision, Right, RoleName,
-    SessionId, SessionName, Stamp, SubjectName, TokenLifetime, TokenPolicy, millis,
+    SessionId, SessionName, SessionView, Stamp, SubjectName, TokenLifetime, TokenPolicy, millis,
 };
 use tokio::sync::watch;
 
@@ -21,7 +21,7 @@ use crate::context::{ReadMode, Response};
 use crate::failure::Failure;
 use crate::service::Service;
 
-/// Sessions read at once while the sessions of a subject are closed.
+/// Sessions read at once, because `apply` waits meanwhile.
 const SESSIONS_PAGE: usize = 1_000;
 
 /// A new access token with its secret.
@@ -104,28 +104,15 @@ impl Service {
     /// a group or an ephemeral znode of a ZooKeeper client.
     async fn sessions_without_credential(&self) -> Result<u64, Failure> {
         self.read_barrier().await?;
-        let (mut after, mut count) = (None::<String>, 0);
-        loop {
-            let (in_use, next) = self.raft().read(|machine| {
-                let has_none =
-                    |session: &SessionName| machine.subject_of_session(session).is_none();
-                let page = machine.sessions(after.as_deref(), SESSIONS_PAGE, has_none);
-                let in_use = page.items.iter().filter(|item| machine.is_session_in_use(item.id));
-                (in_use.count() as u64, page.next)
-            });
-            count += in_use;
-            match next {
-                Some(next) => after = Some(next),
-                None => return Ok(count),
-            }
-        }
+        let mut count = 0;
+        self.each_session_of(None, |machine, session| {
+            count += u64::from(machine.is_session_in_use(session.id));
+        });
+        Ok(count)
     }
 
     /// Adds an administrator with an access token, for the owner of this node's data directory. The caller has proved
     /// that it is the owner.
-    ///
-    /// # Errors
-    /// The errors of any write.
     pub async fn recover_administrator(
         &self,
         subject: SubjectName,
@@ -192,13 +179,8 @@ impl Service {
     /// # Errors
     /// A rejection with its reason; otherwise the errors of any write.
     pub async fn change_auth(&self, change: AuthChange) -> Result<Response<SessionId>, Failure> {
-        let (what, has_secret) = (shown(&change), has_secret(&change));
-        let command = Command::Auth(change);
-        let changed = if has_secret {
-            self.propose_secret(command, Reply::into_auth_changed).await
-        } else {
-            self.propose(command, Reply::into_auth_changed).await
-        };
+        let what = shown(&change);
+        let changed = self.propose(Command::Auth(change), Reply::into_auth_changed).await;
         let done = changed.is_ok();
         let by = self.shown_caller();
         tracing::info!(target: "audit", action = "change-auth", what, by, done,
@@ -219,8 +201,12 @@ impl Service {
         let reason = Reason::new("the access was revoked");
         let reason = reason.map_err(|error| Failure::Failed(error.to_string()))?;
         self.read_barrier().await?;
-        let mut sessions = self.sessions_of(subject);
-        sessions.retain(|(_, session)| *session <= newest);
+        let mut sessions = Vec::new();
+        self.each_session_of(Some(subject), |_, SessionView { session, id, .. }| {
+            if id <= newest {
+                sessions.push((session, id));
+            }
+        });
         let ending = self.without_number();
         // Only the first command that closes one leaves a record.
         let (mut total, mut closed) = (Some(sessions.len() as u64), 0);
@@ -237,19 +223,23 @@ impl Service {
         Ok(closed)
     }
 
-    /// The open sessions of a subject, by the state of this node.
-    fn sessions_of(&self, subject: &SubjectName) -> Vec<(SessionName, SessionId)> {
-        let (mut after, mut sessions) = (None::<String>, Vec::new());
+    /// Reads the open sessions of a subject, or those without one, by the state of this node.
+    fn each_session_of(
+        &self,
+        subject: Option<&SubjectName>,
+        mut each: impl FnMut(&Machine, SessionView),
+    ) {
+        let mut after = None::<String>;
         loop {
-            let page = self.raft().read(|machine| {
+            after = self.raft().read(|machine| {
                 let is_theirs =
-                    |session: &SessionName| machine.subject_of_session(session) == Some(subject);
-                machine.sessions(after.as_deref(), SESSIONS_PAGE, is_theirs)
+                    |session: &SessionName| machine.subject_of_session(session) == subject;
+                let page = machine.sessions(after.as_deref(), SESSIONS_PAGE, is_theirs);
+                page.items.into_iter().for_each(|session| each(machine, session));
+                page.next
             });
-            sessions.extend(page.items.into_iter().map(|view| (view.session, view.id)));
-            match page.next {
-                Some(next) => after = Some(next),
-                None => return sessions,
+            if after.is_none() {
+                return;
             }
         }
     }
@@ -338,13 +328,10 @@ impl Service {
     }
 
     /// Who the caller is. Every caller may ask.
-    ///
-    /// # Errors
-    /// The errors of any read.
     pub async fn known_caller(&self, mode: ReadMode) -> Result<Response<KnownCaller>, Failure> {
         let actor = self.actor().clone();
         self.read(mode, |machine| {
-            let rights = machine.rights_of(self.actor(), self.credential_time())?;
+            let rights = self.rights(machine)?;
             let subject = rights.subject().cloned();
             let known = subject.as_ref().and_then(|subject| machine.subject(subject));
             let roles = known.map_or_else(Vec::new, |subject| subject.roles.clone());
@@ -358,8 +345,7 @@ impl Service {
             let mode = self.auth_mode(machine);
             Ok(KnownCaller { actor: actor.clone(), subject, roles, namespace, expires_at, mode })
         })
-        .await?
-        .accepted()
+        .await
     }
 
     /// Whether a subject has a right on a name, and by which permission. `None` asks about the caller.
@@ -387,8 +373,7 @@ impl Service {
             };
             Ok(Verdict { allowed_by, outside_of })
         })
-        .await?
-        .accepted()
+        .await
     }
 
     async fn read_auth<T>(&self, look: impl FnOnce(&Machine) -> T) -> Result<Response<T>, Failure> {
@@ -396,8 +381,7 @@ impl Service {
             self.check(machine, Right::AuthRead, "")?;
             Ok(look(machine))
         })
-        .await?
-        .accepted()
+        .await
     }
 
     fn generate_token(
@@ -421,16 +405,6 @@ impl IssuedToken {
         let Self { token, expires_at, .. } = self;
         NewAccessToken { id: token.id, hash: token.hash(), expires_at: *expires_at }
     }
-}
-
-/// Whether the response to the change has a secret, which the cluster does not keep.
-fn has_secret(change: &AuthChange) -> bool {
-    matches!(
-        change,
-        AuthChange::AddAdministrator { .. }
-            | AuthChange::AddToken { .. }
-            | AuthChange::RotateToken { .. }
-    )
 }
 
 /// The change in the audit log.

@@ -14,7 +14,6 @@ use holdfast_types::{
 use tokio::sync::watch;
 
 use crate::auth::access_token::AccessTokenSecret;
-use crate::auth::refusals::RefusedCall;
 use crate::context::{Principal, RequestContext};
 use crate::failure::Failure;
 use crate::service::Service;
@@ -32,7 +31,6 @@ impl Service {
         Self { call: Some(call.into()), ..self.clone() }
     }
 
-    /// Whether the call has a number.
     pub fn is_numbered(&self) -> bool {
         self.call.is_some()
     }
@@ -64,10 +62,7 @@ impl Service {
     /// The identities of the caller for the access list of a path: also [`Identity::superuser`] with the permission
     /// `tree admin`.
     pub(crate) fn identities_on(&self, machine: &Machine, path: &ZnodePath) -> Cow<'_, [Identity]> {
-        let is_superuser = || {
-            let rights = machine.rights_of(self.actor(), self.credential_time())?;
-            rights.check(Right::TreeAdmin, path.as_str())
-        };
+        let is_superuser = || self.rights(machine)?.check(Right::TreeAdmin, path.as_str());
         let mut identities = Cow::Borrowed(self.identities());
         if *self.actor() != Actor::Node && is_superuser().is_ok() {
             identities.to_mut().push(Identity::superuser());
@@ -81,8 +76,7 @@ impl Service {
         multi.caller.identities = self.identities().to_vec();
         let administers = *self.actor() != Actor::Node
             && self.raft().read(|machine| {
-                let rights = machine.rights_of(self.actor(), self.credential_time());
-                rights.is_ok_and(|rights| rights.administers(&multi))
+                self.rights(machine).is_ok_and(|rights| rights.administers(&multi))
             });
         if administers {
             multi.caller.identities.push(Identity::superuser());
@@ -92,10 +86,18 @@ impl Service {
 
     /// The subject of the caller, as applied by this node; `None` without a valid credential.
     pub fn subject(&self) -> Option<SubjectName> {
-        self.parts.raft.read(|machine| {
-            let rights = machine.rights_of(self.actor(), self.credential_time()).ok()?;
-            rights.subject().cloned()
-        })
+        self.raft().read(|machine| self.subject_in(machine).cloned())
+    }
+
+    pub(crate) fn subject_in<'a>(&'a self, machine: &'a Machine) -> Option<&'a SubjectName> {
+        self.rights(machine).ok()?.subject()
+    }
+
+    pub(crate) fn rights<'a>(
+        &'a self,
+        machine: &'a Machine,
+    ) -> Result<ActorRights<'a>, AuthRejection> {
+        machine.rights_of(self.actor(), self.credential_time())
     }
 
     /// The scopes of the names of the caller's sessions, as applied by this node; none without a credential.
@@ -186,9 +188,7 @@ impl Service {
 
     /// Checks a command before it is proposed. Changes of the authorization need a permission in every mode.
     pub(crate) async fn authorize(&self, command: &Command) -> Result<(), Failure> {
-        let verdict = |machine: &Machine| {
-            machine.rights_of(self.actor(), self.credential_time())?.check_command(command)
-        };
+        let verdict = |machine: &Machine| self.rights(machine)?.check_command(command);
         let is_change = matches!(command, Command::Auth(_));
         let checked = self.raft().read(|machine| match self.auth_mode(machine) {
             AuthMode::Off if !is_change => Ok(()),
@@ -214,9 +214,7 @@ impl Service {
     /// # Errors
     /// [`AuthRejection`]; the errors of any read.
     pub async fn admit_caller(&self, rights: &[Right]) -> Result<(), Failure> {
-        let verdict = |machine: &Machine| {
-            machine.rights_of(self.actor(), self.credential_time())?.check_any_of(rights)
-        };
+        let verdict = |machine: &Machine| self.rights(machine)?.check_any_of(rights);
         let is_admitted = self
             .raft()
             .read(|machine| self.auth_mode(machine) != AuthMode::On || verdict(machine).is_ok());
@@ -257,9 +255,7 @@ impl Service {
         right: Right,
         name: &str,
     ) -> Result<(), Rejection> {
-        let verdict =
-            || machine.rights_of(self.actor(), self.credential_time())?.check(right, name);
-        Ok(self.enforce(machine, verdict)?)
+        Ok(self.enforce(machine, || self.rights(machine)?.check(right, name))?)
     }
 
     /// Checks a right on every name that begins with `prefix`.
@@ -269,9 +265,7 @@ impl Service {
         right: Right,
         prefix: &str,
     ) -> Result<(), Rejection> {
-        let verdict =
-            || machine.rights_of(self.actor(), self.credential_time())?.check_below(right, prefix);
-        Ok(self.enforce(machine, verdict)?)
+        Ok(self.enforce(machine, || self.rights(machine)?.check_below(right, prefix))?)
     }
 
     /// Checks a right without names, as applied by this node.
@@ -300,9 +294,7 @@ impl Service {
         machine: &Machine,
         session: &SessionName,
     ) -> Result<(), Rejection> {
-        let verdict =
-            || machine.rights_of(self.actor(), self.credential_time())?.check_session_read(session);
-        Ok(self.enforce(machine, verdict)?)
+        Ok(self.enforce(machine, || self.rights(machine)?.check_session_read(session))?)
     }
 
     /// The rights of the caller, for the filter of a list; `None` if the mode is not `on`. Rejects callers without a
@@ -314,7 +306,7 @@ impl Service {
         match self.auth_mode(machine) {
             AuthMode::Off | AuthMode::Shadow => Ok(None),
             AuthMode::On => {
-                let rights = machine.rights_of(self.actor(), self.credential_time())?;
+                let rights = self.rights(machine)?;
                 rights.check_caller()?;
                 self.check_certificate(machine)?;
                 Ok(Some(rights))
@@ -341,11 +333,9 @@ impl Service {
     }
 
     fn record(&self, machine: &Machine, rejection: &AuthRejection) {
-        let now = self.credential_time();
-        let caller = machine.rights_of(self.actor(), now).ok();
-        let subject = caller.and_then(|caller| caller.subject()).cloned();
         self.metrics().auth_refused.inc();
-        self.parts.refusals.record(RefusedCall::new(rejection, subject, now));
+        let subject = self.subject_in(machine).cloned();
+        self.parts.refusals.record(rejection, subject, self.credential_time());
     }
 
     /// Watches the caller's access token or certificate; `None` without one.

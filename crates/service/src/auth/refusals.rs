@@ -10,14 +10,6 @@ use parking_lot::Mutex;
 /// Different calls that are kept.
 const KEPT_MAX: usize = 1_000;
 
-/// A refused call, without the secret of its credential.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct RefusedCall {
-    subject: Option<SubjectName>,
-    why: String,
-    at: Stamp,
-}
-
 /// The refusals of one kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefusalCount {
@@ -35,50 +27,12 @@ type RefusalKey = (Option<SubjectName>, String);
 #[derive(Debug, Default)]
 pub(crate) struct Refusals(Mutex<BTreeMap<RefusalKey, (u64, Stamp)>>);
 
-impl RefusedCall {
-    pub(crate) fn new(rejection: &AuthRejection, caller: Option<SubjectName>, at: Stamp) -> Self {
-        let (subject, why) = match rejection {
-            AuthRejection::Forbidden(forbidden) => {
-                let Forbidden { subject, .. } = &**forbidden;
-                (Some(subject.clone()), forbidden.needed())
-            }
-            AuthRejection::NoCredential => (None, "no credential".to_owned()),
-            AuthRejection::UnknownToken => (None, "unknown access token".to_owned()),
-            AuthRejection::TokenExpired => (None, "expired access token".to_owned()),
-            AuthRejection::OtherSubject { session } | AuthRejection::HiddenSession { session } => {
-                (caller, format!("session {session} of another subject"))
-            }
-            AuthRejection::Receiver { session, lock } => {
-                (caller, format!("transfer of {lock} to the session {session}"))
-            }
-            AuthRejection::OtherNamespace(outside) => {
-                let OtherNamespace { subject, namespace, right, name } = &**outside;
-                let why = format!("{right} {name} outside of the namespace {namespace}");
-                (Some(subject.clone()), why)
-            }
-            AuthRejection::HasAdministrator
-            | AuthRejection::LastAdministrator
-            | AuthRejection::NoAdministrator
-            | AuthRejection::NoSubject { .. }
-            | AuthRejection::NoRole { .. }
-            | AuthRejection::NoToken { .. }
-            | AuthRejection::TokenExists { .. }
-            | AuthRejection::BuiltInRole { .. }
-            | AuthRejection::CertificateTaken { .. }
-            | AuthRejection::NoNamespace { .. }
-            | AuthRejection::NamespaceInUse { .. }
-            | AuthRejection::TokenLifetime { .. }
-            | AuthRejection::NotDenied { .. } => (caller, "change of the authorization".to_owned()),
-        };
-        Self { subject, why, at }
-    }
-}
-
 impl Refusals {
-    pub(crate) fn record(&self, refused: RefusedCall) {
-        let RefusedCall { subject, why, at } = refused;
+    /// Records a refused call, without the secret of its credential.
+    pub(crate) fn record(&self, rejection: &AuthRejection, caller: Option<SubjectName>, at: Stamp) {
+        let key = key_of(rejection, caller);
         let mut kept = self.0.lock();
-        let (count, last_at) = kept.entry((subject, why)).or_default();
+        let (count, last_at) = kept.entry(key).or_default();
         *count += 1;
         *last_at = at;
         if kept.len() > KEPT_MAX {
@@ -105,27 +59,64 @@ impl Refusals {
     }
 }
 
+/// The subject of a refused call, and the missing permission or the problem of its credential.
+fn key_of(rejection: &AuthRejection, caller: Option<SubjectName>) -> RefusalKey {
+    match rejection {
+        AuthRejection::Forbidden(forbidden) => {
+            let Forbidden { subject, .. } = &**forbidden;
+            (Some(subject.clone()), forbidden.needed())
+        }
+        AuthRejection::NoCredential => (None, "no credential".to_owned()),
+        AuthRejection::UnknownToken => (None, "unknown access token".to_owned()),
+        AuthRejection::TokenExpired => (None, "expired access token".to_owned()),
+        AuthRejection::OtherSubject { session } | AuthRejection::HiddenSession { session } => {
+            (caller, format!("session {session} of another subject"))
+        }
+        AuthRejection::Receiver { session, lock } => {
+            (caller, format!("transfer of {lock} to the session {session}"))
+        }
+        AuthRejection::OtherNamespace(outside) => {
+            let OtherNamespace { subject, namespace, right, name } = &**outside;
+            let why = format!("{right} {name} outside of the namespace {namespace}");
+            (Some(subject.clone()), why)
+        }
+        AuthRejection::HasAdministrator
+        | AuthRejection::LastAdministrator
+        | AuthRejection::NoAdministrator
+        | AuthRejection::NoSubject { .. }
+        | AuthRejection::NoRole { .. }
+        | AuthRejection::NoToken { .. }
+        | AuthRejection::TokenExists { .. }
+        | AuthRejection::BuiltInRole { .. }
+        | AuthRejection::CertificateTaken { .. }
+        | AuthRejection::NoNamespace { .. }
+        | AuthRejection::NamespaceInUse { .. }
+        | AuthRejection::TokenLifetime { .. }
+        | AuthRejection::NotDenied { .. } => (caller, "change of the authorization".to_owned()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn refused(name: usize, at: u64) -> RefusedCall {
+    fn refuse(refusals: &Refusals, name: usize, at: u64) {
         let subject = SubjectName::new("ci").unwrap();
         let right = holdfast_types::Right::LockAcquire;
         let forbidden = Forbidden { subject, right, name: format!("l{name}") };
-        RefusedCall::new(&AuthRejection::Forbidden(forbidden.into()), None, Stamp(at))
+        refusals.record(&AuthRejection::Forbidden(forbidden.into()), None, Stamp(at));
     }
 
     #[test]
     fn equal_refusals_are_counted_and_the_oldest_are_dropped() {
         let refusals = Refusals::default();
-        refusals.record(refused(0, 1));
-        refusals.record(refused(0, 2));
+        refuse(&refusals, 0, 1);
+        refuse(&refusals, 0, 2);
         let list = refusals.list();
         assert_eq!((list.len(), list[0].count, list[0].last_at), (1, 2, Stamp(2)));
         assert_eq!(list[0].why, "lock acquire l0");
         for name in 1..=KEPT_MAX {
-            refusals.record(refused(name, 10 + name as u64));
+            refuse(&refusals, name, 10 + name as u64);
         }
         let list = refusals.list();
         assert_eq!(list.len(), KEPT_MAX);

@@ -141,17 +141,10 @@ impl Service {
         match tokio::time::timeout(self.raft().leader_wait(), compared).await {
             Ok(_) => Ok(()),
             Err(_) if self.leader().is_none() => Err(self.no_leader()),
-            Err(_) => Err(Failure::Starting(self.comparison_text())),
-        }
-    }
-
-    fn comparison_text(&self) -> String {
-        let before = "this node compares its state with the other nodes before it serves";
-        match self.parts.digests_differ_at.load(Ordering::Relaxed) {
-            0 => before.to_owned(),
-            revision => format!(
-                "{before}: another node has a different state at revision {revision}, and no majority has the same state; start the                  other nodes"
-            ),
+            Err(_) => {
+                let differs_at = self.parts.digests_differ_at.load(Ordering::Relaxed);
+                Err(Failure::Starting(comparison_text(differs_at)))
+            }
         }
     }
 
@@ -204,6 +197,18 @@ impl Service {
     }
 }
 
+/// Why the node does not serve yet. `differs_at` is 0 if no other node has a different state.
+fn comparison_text(differs_at: u64) -> String {
+    let before = "this node compares its state with the other nodes before it serves";
+    match differs_at {
+        0 => before.to_owned(),
+        revision => format!(
+            "{before}: another node has a different state at revision {revision}, and no majority has the same state; \
+             start the other nodes"
+        ),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -229,6 +234,14 @@ mod tests {
     fn of_three(own: &[u64], others: &[&[u64]]) -> DigestComparison {
         let others: Vec<_> = others.iter().map(|other| digests(other)).collect();
         differences(&digests(own), &others, 1, 3)
+    }
+
+    #[test]
+    fn a_waiting_node_names_the_difference_and_what_to_do() {
+        let text = "this node compares its state with the other nodes before it serves: another node has a different state \
+            at revision 7, and no majority has the same state; start the other nodes";
+        assert_eq!(comparison_text(7), text);
+        assert!(text.starts_with(&comparison_text(0)));
     }
 
     #[test]

@@ -35,7 +35,6 @@ pub(crate) struct DigestLog {
 }
 
 impl DigestLog {
-    /// Records the digest after an entry.
     pub(crate) fn record(&mut self, revision: Revision, digest: u64) {
         push(&mut self.recent, RECENT_MAX, (revision, digest));
         let bucket = revision.0 / DIGEST_INTERVAL;

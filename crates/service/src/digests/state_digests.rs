@@ -5,23 +5,28 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use holdfast_machine::Machine;
 use holdfast_types::{Applied, Event, Revision};
 use parking_lot::Mutex;
+use tokio::sync::Semaphore;
 
 const DIGESTS_MAX: usize = 8;
 const RUNNING_MAX: usize = 2;
 
-#[derive(Clone, Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct StateDigests {
     /// By the revisions of the commands that requested them, oldest first.
     computed: Arc<Mutex<VecDeque<(Revision, u64)>>>,
-    running: Arc<AtomicUsize>,
+    /// A permit for each thread.
+    threads: Arc<Semaphore>,
 }
 
 impl StateDigests {
+    pub(crate) fn new() -> Self {
+        Self { computed: Arc::default(), threads: Arc::new(Semaphore::new(RUNNING_MAX)) }
+    }
+
     /// Runs inside the apply step.
     pub(crate) fn on_applied(&self, machine: &Machine, applied: &Applied) {
         for (revision, event) in &applied.events {
@@ -37,11 +42,11 @@ impl StateDigests {
     }
 
     fn compute(&self, requested_in: Revision, machine: Machine) {
-        let Some(running) = Running::start(&self.running) else { return };
+        let Ok(permit) = self.threads.clone().try_acquire_owned() else { return };
         let computed = self.computed.clone();
         let named = std::thread::Builder::new().name("state-digest".to_owned());
         let spawned = named.spawn(move || {
-            let _running = running;
+            let _permit = permit;
             let digest = machine.state_digest();
             let mut computed = computed.lock();
             computed.push_back((requested_in, digest));
@@ -52,22 +57,5 @@ impl StateDigests {
         if let Err(error) = spawned {
             tracing::warn!(%error, "cannot start the thread that computes the digest of the state");
         }
-    }
-}
-
-/// One of at most [`RUNNING_MAX`] threads, until its drop.
-struct Running(Arc<AtomicUsize>);
-
-impl Running {
-    fn start(count: &Arc<AtomicUsize>) -> Option<Self> {
-        let before = count.fetch_add(1, Ordering::Relaxed);
-        // The drop counts it down again.
-        Some(Self(count.clone())).filter(|_| before < RUNNING_MAX)
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -81,7 +81,6 @@ impl Service {
         (node, self.call_service(node, ReadAlarms, deadline).await.ok())
     }
 
-    /// Sets what is known about the certificates of the listeners.
     pub fn set_certificates(&self, certificates: Vec<ListenerCertificate>) {
         let gauges = &self.metrics().certificate_expires;
         for of in &certificates {

@@ -256,7 +256,13 @@ fn raised(kind: AlarmKind, facts: &AlarmFacts) -> Option<(AlarmSeverity, String)
         }
         AlarmKind::DiskLow => disk_low(facts.disk_free, facts.disk_reserve),
         AlarmKind::LogSyncSlow => Some((Warning, log_sync_slow(facts.syncs)?)),
-        AlarmKind::CertificateExpires => certificate_expires(facts),
+        AlarmKind::CertificateExpires => {
+            let left = facts.certificates.iter().map(|of| Expiring {
+                name: of.listener.to_owned(),
+                within: of.expires_at.duration_since(facts.now).unwrap_or_default(),
+            });
+            expires(left, "the certificate of a listener")
+        }
         AlarmKind::TlsReloadFailed => {
             let failed = facts
                 .certificates
@@ -264,7 +270,10 @@ fn raised(kind: AlarmKind, facts: &AlarmFacts) -> Option<(AlarmSeverity, String)
                 .filter_map(|of| Some(format!("{}: {}", of.listener, of.reload_error.as_ref()?)));
             Some((Critical, named(failed, "")?))
         }
-        AlarmKind::TokenExpires => token_expires(&facts.tokens),
+        AlarmKind::TokenExpires => {
+            let what = "the last access token of a privileged subject";
+            expires(facts.tokens.iter().cloned(), what)
+        }
         AlarmKind::QuotaNear => {
             let near = facts.quotas.iter().filter(|quota| quota.is_near());
             let detail =
@@ -301,13 +310,12 @@ fn raised(kind: AlarmKind, facts: &AlarmFacts) -> Option<(AlarmSeverity, String)
     }
 }
 
-fn token_expires(tokens: &[Expiring]) -> Option<(AlarmSeverity, String)> {
-    let expiring = tokens.iter().filter(|token| token.within <= EXPIRES_WITHIN);
-    let is_over = expiring.clone().any(Expiring::is_over);
+/// What expires soon, or has expired, which is critical.
+fn expires(items: impl Iterator<Item = Expiring>, what: &str) -> Option<(AlarmSeverity, String)> {
+    let soon: Vec<_> = items.filter(|of| of.within <= EXPIRES_WITHIN).collect();
+    let is_over = soon.iter().any(Expiring::is_over);
     let severity = if is_over { AlarmSeverity::Critical } else { AlarmSeverity::Warning };
-    let detail =
-        named(expiring.map(Expiring::when), "the last access token of a privileged subject")?;
-    Some((severity, detail))
+    Some((severity, named(soon.iter().map(Expiring::when), what)?))
 }
 
 fn sealed(facts: &AlarmFacts) -> Option<String> {
@@ -472,19 +480,6 @@ fn log_sync_slow(RecentSyncs { count, slow }: RecentSyncs) -> Option<String> {
     (count >= SYNCS_MIN && slow.saturating_mul(100) > count).then(|| {
         format!("{slow} of {count} syncs of the log took longer than {limit} ms in the last minute")
     })
-}
-
-fn certificate_expires(facts: &AlarmFacts) -> Option<(AlarmSeverity, String)> {
-    let left = |of: &ListenerCertificate| of.expires_at.duration_since(facts.now);
-    let soon =
-        facts.certificates.iter().filter(|of| !left(of).is_ok_and(|left| left > EXPIRES_WITHIN));
-    let detail = soon.clone().map(|of| match left(of) {
-        Ok(left) => format!("{} in {}", of.listener, days(left)),
-        Err(_) => format!("{} has expired", of.listener),
-    });
-    let detail = named(detail, "the certificate of a listener")?;
-    let has_expired = soon.clone().any(|of| left(of).is_err());
-    Some((if has_expired { AlarmSeverity::Critical } else { AlarmSeverity::Warning }, detail))
 }
 
 /// `what: first, second and 3 more`, or without `what: ` if it is empty; `None` without items.

@@ -92,7 +92,7 @@ impl DurationHistogram {
         self.longest_ms
     }
 
-    fn halve_if_due(&mut self) {
+    fn halve(&mut self) {
         self.buckets.iter_mut().for_each(|count| *count /= 2);
     }
 }
@@ -192,8 +192,8 @@ impl ContentionState {
 
     fn halve(&mut self) {
         self.by_lock.retain(|_, lock_times| {
-            lock_times.times.waits.halve_if_due();
-            lock_times.times.holds.halve_if_due();
+            lock_times.times.waits.halve();
+            lock_times.times.holds.halve();
             lock_times.waited_ms /= 2;
             lock_times.weight() > 0
         });

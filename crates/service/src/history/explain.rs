@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use holdfast_machine::{BlockingLink, LockFilter, LockUrgency, Machine};
 use holdfast_types::{
-    Blocked, HolderView, LockName, LockRejection, LockView, Rejection, Revision, Right, Stamp,
+    Blocked, HolderView, LockName, LockRejection, LockView, Rejection, Revision, Right,
 };
 
 use crate::auth::authorization::allows;
 use crate::context::{ReadMode, Response};
 use crate::failure::Failure;
 use crate::history::contention::LockTimes;
-use crate::history::hold_history::{HistoryQuery, PastHold};
+use crate::history::hold_history::{HistoryRequest, PastHold};
 use crate::locks::read::WAITERS_SHOWN;
 use crate::service::Service;
 use crate::service_call::LeaseView;
@@ -30,15 +30,6 @@ pub struct Explanation {
     pub chain: Vec<BlockingLink>,
     /// Waits and holds, as recorded by this node.
     pub times: Option<LockTimes>,
-}
-
-#[derive(Clone, Debug)]
-pub struct HistoryRequest {
-    pub lock: LockName,
-    /// If set, only the hold at this time is returned.
-    pub at: Option<Stamp>,
-    /// The maximum number of past holds to return.
-    pub limit: usize,
 }
 
 /// The holds of a lock, as recorded by one node.
@@ -69,13 +60,10 @@ impl Service {
         request: HistoryRequest,
         mode: ReadMode,
     ) -> Result<Response<LockHistory>, Failure> {
-        let HistoryRequest { lock, at, limit } = request;
+        let (lock, at) = (request.lock.clone(), request.at);
         let view = self.lock(&lock, mode).await?;
-        let query = HistoryQuery { lock: lock.clone(), at, limit };
-        let found = tokio::time::timeout_at(
-            self.deadline().into(),
-            self.observer().hold_recorder.query(query),
-        );
+        let found = self.observer().hold_recorder.query(request);
+        let found = tokio::time::timeout_at(self.deadline().into(), found);
         let Ok(Some(found)) = found.await else {
             return Err(Failure::Overloaded { retry_after: Duration::from_secs(1) });
         };
@@ -88,9 +76,6 @@ impl Service {
     }
 
     /// Returns the holders and waiters of a lock, and why it is not free. Linearizable.
-    ///
-    /// # Errors
-    /// The errors of any read.
     pub async fn explain(&self, lock: &LockName) -> Result<Response<Explanation>, Failure> {
         let read_lock = |machine: &Machine| {
             let rights = self.enforced_rights(machine)?;
@@ -101,7 +86,7 @@ impl Service {
                 |link: &BlockingLink| allows(rights, Right::LockRead, link.waits_for.as_str());
             Ok((machine.lock(lock, WAITERS_SHOWN), chain.take_while(is_visible).collect()))
         };
-        let read = self.read(ReadMode::Linearizable, read_lock).await?.accepted()?;
+        let read = self.read(ReadMode::Linearizable, read_lock).await?;
         let Response { value: (view, chain), revision, .. } = read;
         let leases = self.leases_of_holders(&view).await;
         let times = self.observer().contention.of(lock);
@@ -124,9 +109,6 @@ impl Service {
     }
 
     /// Returns the most urgent locks. Among [`LockUrgency::Waiters`], the locks with the longest recent waits are the last.
-    ///
-    /// # Errors
-    /// The errors of any read.
     pub async fn most_urgent_locks(
         &self,
         prefix: String,
@@ -134,13 +116,12 @@ impl Service {
         limit: usize,
         mode: ReadMode,
     ) -> Result<Response<Vec<ContendedLock>>, Failure> {
-        self.freshen(mode).await?;
         let lately = match urgency {
             LockUrgency::Waiters => self.observer().contention.busiest(&prefix, limit),
             LockUrgency::LongestWait | LockUrgency::OldestHold => Vec::new(),
         };
         let filter = LockFilter { prefix, ..LockFilter::default() };
-        let read: Result<_, Rejection> = self.raft().read(|machine| {
+        let read = self.read(mode, |machine| {
             let rights = self.enforced_rights(machine)?;
             let is_visible = |lock: &LockName| allows(rights, Right::LockRead, lock.as_str());
             let mut views = machine.most_urgent(&filter, urgency, limit, is_visible);
@@ -148,14 +129,12 @@ impl Service {
             let others = lately.iter().filter(|lock| !shown.contains(*lock) && is_visible(lock));
             let room = limit.saturating_sub(views.len());
             views.extend(others.take(room).map(|lock| machine.lock_in_list(lock)));
-            Ok((views, machine.revision()))
+            Ok(views)
         });
-        let (views, revision) = read.map_err(Failure::Rejected)?;
         let known = |view: LockView| ContendedLock {
             times: self.observer().contention.of(&view.lock),
             view,
         };
-        let found = views.into_iter().map(known).collect();
-        Ok(self.labelled(found, revision, mode))
+        Ok(read.await?.map(|views| views.into_iter().map(known).collect()))
     }
 }

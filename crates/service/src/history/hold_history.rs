@@ -51,11 +51,12 @@ pub struct PastHold {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct HistoryQuery {
-    pub(crate) lock: LockName,
-    /// Only the hold at this time.
-    pub(crate) at: Option<Stamp>,
-    pub(crate) limit: usize,
+pub struct HistoryRequest {
+    pub lock: LockName,
+    /// If set, only the hold at this time is returned.
+    pub at: Option<Stamp>,
+    /// The maximum number of past holds to return.
+    pub limit: usize,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -67,9 +68,13 @@ pub(crate) struct HistoryResult {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HistoryBounds {
-    pub holds_max: usize,
-    pub per_lock_max: usize,
+pub(crate) struct HistoryBounds {
+    pub(crate) holds_max: usize,
+    pub(crate) per_lock_max: usize,
+}
+
+impl HistoryBounds {
+    pub(crate) const DEFAULT: Self = Self { holds_max: 100_000, per_lock_max: 1_000 };
 }
 
 pub(crate) struct HoldHistory {
@@ -103,7 +108,6 @@ impl HoldHistory {
         Ok(history)
     }
 
-    /// Loads the holds of the blocks.
     fn load_blocks(&mut self) -> Result<(), StoreError> {
         let Self { database, table, blocks, in_blocks, next_block, stored, .. } = self;
         database.scan(b"b", b"c", |key, bytes| {
@@ -210,7 +214,6 @@ impl HoldHistory {
         self.next_block += 1;
     }
 
-    /// Syncs the added holds to the disk.
     pub(crate) fn sync(&mut self) -> Result<(), StoreError> {
         if !std::mem::take(&mut self.dirty) {
             return Ok(());
@@ -218,7 +221,7 @@ impl HoldHistory {
         self.database.sync()
     }
 
-    pub(crate) fn find(&self, query: &HistoryQuery) -> HistoryResult {
+    pub(crate) fn find(&self, query: &HistoryRequest) -> HistoryResult {
         self.table.find(query)
     }
 }
@@ -318,7 +321,7 @@ mod tests {
     }
 
     fn tokens(history: &HoldHistory, name: &str, at: Option<u64>) -> (Vec<u64>, u64) {
-        let query = HistoryQuery { lock: lock(name), at: at.map(Stamp), limit: 100 };
+        let query = HistoryRequest { lock: lock(name), at: at.map(Stamp), limit: 100 };
         let found = history.find(&query);
         (found.holds.iter().map(|hold| hold.token.0).collect(), found.complete_after.0)
     }
@@ -411,7 +414,7 @@ mod tests {
         let HistoryBounds { holds_max, per_lock_max } = history.table.bounds();
         assert!(history.table.len() <= holds_max);
         for name in names {
-            let query = HistoryQuery { lock: lock(name), at: None, limit: usize::MAX };
+            let query = HistoryRequest { lock: lock(name), at: None, limit: usize::MAX };
             let found = history.find(&query);
             assert!(found.holds.len() <= per_lock_max);
             let of_lock = all.iter().rev().filter(|hold| hold.lock == query.lock);

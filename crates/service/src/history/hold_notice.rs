@@ -52,7 +52,6 @@ impl<'a> BreakReasons<'a> {
 }
 
 impl HoldNotice {
-    /// Returns the notice of an event, if it has one.
     pub(crate) fn of(
         revision: Revision,
         event: &Event,

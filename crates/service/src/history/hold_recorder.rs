@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 
 use crate::history::contention::Contention;
 use crate::history::hold_history::{
-    HistoryBounds, HistoryQuery, HistoryResult, HoldHistory, PastHold,
+    HistoryBounds, HistoryRequest, HistoryResult, HoldHistory, PastHold,
 };
 use crate::metrics::ServiceMetrics;
 
@@ -47,14 +47,8 @@ enum RecorderItem {
     /// Entries up to this revision were skipped.
     Restored(Revision),
     /// A query of the history.
-    Query(HistoryQuery, oneshot::Sender<HistoryResult>),
+    Query(HistoryRequest, oneshot::Sender<HistoryResult>),
     Stop(oneshot::Sender<()>),
-}
-
-#[derive(Clone, Debug)]
-pub(crate) struct HistoryConfig {
-    pub(crate) dir: PathBuf,
-    pub(crate) bounds: HistoryBounds,
 }
 
 #[derive(Debug, Default)]
@@ -79,15 +73,17 @@ pub(crate) struct HoldRecorder {
 impl HoldRecorder {
     /// Starts the thread. It ends when this handle is dropped, or after [`Self::stop`].
     pub(crate) fn start(
-        config: HistoryConfig,
+        dir: PathBuf,
+        bounds: HistoryBounds,
         contention: Arc<Contention>,
         metrics: ServiceMetrics,
     ) -> Self {
         let (items, queue) = sync_channel(QUEUE_MAX);
         let progress = Arc::<RecorderProgress>::default();
-        let writer = HoldWriter { contention, metrics, progress: progress.clone(), history: None };
+        let (of_writer, history) = (progress.clone(), None);
+        let writer = HoldWriter { dir, bounds, contention, metrics, progress: of_writer, history };
         let named = std::thread::Builder::new().name("hold-recorder".to_owned());
-        let thread = match named.spawn(move || writer.run(&config, &queue)) {
+        let thread = match named.spawn(move || writer.run(&queue)) {
             Ok(handle) => Some(handle.thread().clone()),
             Err(error) => {
                 tracing::error!(%error, "cannot start the thread that records holds: no durations, no lock history");
@@ -137,7 +133,7 @@ impl HoldRecorder {
     }
 
     /// Queries the history, including everything applied before the query. `None` if the queue is full.
-    pub(crate) async fn query(&self, query: HistoryQuery) -> Option<HistoryResult> {
+    pub(crate) async fn query(&self, query: HistoryRequest) -> Option<HistoryResult> {
         let (reply, found) = oneshot::channel();
         self.items.try_send(RecorderItem::Query(query, reply)).ok()?;
         self.wake();
@@ -198,6 +194,8 @@ fn item(machine: &Machine, revision: Revision, event: &Event) -> Option<Recorder
 }
 
 struct HoldWriter {
+    dir: PathBuf,
+    bounds: HistoryBounds,
     contention: Arc<Contention>,
     metrics: ServiceMetrics,
     progress: Arc<RecorderProgress>,
@@ -215,7 +213,7 @@ struct Drained {
 }
 
 impl HoldWriter {
-    fn run(mut self, config: &HistoryConfig, queue: &Receiver<RecorderItem>) {
+    fn run(mut self, queue: &Receiver<RecorderItem>) {
         let mut opened = false;
         let mut synced = Instant::now();
         let mut more = false;
@@ -226,7 +224,7 @@ impl HoldWriter {
             let Drained { items, all, abandoned } = self.drain(queue);
             more = all.is_none();
             if !opened {
-                opened = self.open(config, &items);
+                opened = self.open(&items);
             }
             if self.take(items, all) || abandoned {
                 return;
@@ -257,11 +255,11 @@ impl HoldWriter {
     }
 
     /// Opens the history with the first item: by then the node has verified that it owns the directory.
-    fn open(&mut self, config: &HistoryConfig, items: &[RecorderItem]) -> bool {
+    fn open(&mut self, items: &[RecorderItem]) -> bool {
         if items.is_empty() {
             return false;
         }
-        match HoldHistory::open(&config.dir, config.bounds) {
+        match HoldHistory::open(&self.dir, self.bounds) {
             Ok(history) => self.history = Some(history),
             Err(error) => {
                 tracing::warn!(%error, "cannot open the lock history: this node records none");
@@ -322,7 +320,7 @@ impl HoldWriter {
         });
     }
 
-    fn find(&self, query: &HistoryQuery) -> HistoryResult {
+    fn find(&self, query: &HistoryRequest) -> HistoryResult {
         let head = || Revision(self.progress.head.load(Ordering::Acquire));
         let nothing = || HistoryResult { holds: Vec::new(), complete_after: head() };
         self.history.as_ref().map_or_else(nothing, |history| history.find(query))
@@ -351,7 +349,7 @@ mod tests {
     fn start(dir: PathBuf) -> HoldRecorder {
         let bounds = HistoryBounds { holds_max: 10, per_lock_max: 10 };
         let metrics = ServiceMetrics::register(&mut Registry::default());
-        HoldRecorder::start(HistoryConfig { dir, bounds }, Arc::default(), metrics)
+        HoldRecorder::start(dir, bounds, Arc::default(), metrics)
     }
 
     #[test]

@@ -10,11 +10,10 @@
 use std::time::{Duration, Instant};
 
 use holdfast_raft::{LeaderEpoch, ProposeError};
-use holdfast_types::{Command, Limits, Stamp};
+use holdfast_types::{Command, Limits, Outcome, SessionId, Stamp};
 use tokio::time::{Interval, MissedTickBehavior};
 
-use crate::leases::lease::ExpiryOutcome;
-use crate::leases::pause_detector::PauseDetector;
+use crate::leases::lease::{ExpiryOutcome, Leases};
 use crate::service::Service;
 use crate::waiting::{OrphanedWaits, WaitSource};
 
@@ -31,6 +30,8 @@ const LOCK_TIMERS_MAX: usize = 128;
 const TIME_EVERY: Duration = Duration::from_secs(5);
 /// Directories swept by one command.
 const SWEEP_MAX: u32 = 1_000;
+/// A check that is late by more than this counts as a pause.
+const LATE: Duration = Duration::from_millis(250);
 
 /// Runs until the service is stopped.
 pub(crate) async fn run(service: Service) {
@@ -67,16 +68,15 @@ impl LeaderTimers {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let pauses = PauseDetector::new(now, tick);
         let orphans = orphaned_waits();
-        let (epoch, sealed_since) = (None, None);
         Self {
             service,
-            epoch,
+            epoch: None,
             ticks,
             pauses,
             orphans,
             last_sweep: now,
             last_record: now,
-            sealed_since,
+            sealed_since: None,
         }
     }
 
@@ -91,11 +91,11 @@ impl LeaderTimers {
             (Some(_), None) => self.begin().await,
             (Some(_), Some(_)) if self.is_sealed() => {}
             (Some(_), Some(epoch)) => {
-                self.expire(&epoch).await;
-                self.record_leases(&epoch).await;
-                self.end_orphaned_waits(&epoch).await;
-                self.run_lock_timers(&epoch).await;
-                self.sweep(&epoch).await;
+                self.expire(epoch).await;
+                self.record_leases(epoch).await;
+                self.end_orphaned_waits(epoch).await;
+                self.run_lock_timers(epoch).await;
+                self.sweep(epoch).await;
             }
         }
     }
@@ -111,8 +111,7 @@ impl LeaderTimers {
     }
 
     fn check_pause(&mut self) {
-        let gap = self.pauses.check(Instant::now(), &mut self.service.observer().leases.lock());
-        log_pause(gap);
+        self.pauses.check(Instant::now(), &mut self.service.observer().leases.lock());
     }
 
     /// Runs `work` and checks for pauses meanwhile. So a long wait does not count as a pause, and a pause within
@@ -131,6 +130,16 @@ impl LeaderTimers {
         }
     }
 
+    /// Proposes commands of this leadership.
+    async fn propose(
+        &mut self,
+        commands: Vec<Command>,
+        epoch: LeaderEpoch,
+    ) -> Result<Vec<Outcome>, ProposeError> {
+        let service = self.service.clone();
+        self.checking_pauses(service.raft().propose_as_leader(commands, epoch)).await
+    }
+
     /// Begins a leadership after a quorum has confirmed it, its log is applied and its time is settled.
     async fn begin(&mut self) {
         if !self.service.raft().is_time_settled() {
@@ -146,38 +155,35 @@ impl LeaderTimers {
         });
         self.orphans = orphaned_waits();
         tracing::info!(term = epoch.term, "new leadership: all leases restart");
-        self.set_limits(&epoch).await;
+        self.set_limits(epoch).await;
         self.epoch = Some(epoch);
     }
 
     /// Replicates this node's configured `tree_bytes_max` if the replicated value differs.
-    async fn set_limits(&mut self, epoch: &LeaderEpoch) {
-        let service = self.service.clone();
-        let tree_bytes_max = service.config().tree_bytes_max;
-        let limits = service.raft().read(|machine| *machine.limits());
+    async fn set_limits(&mut self, epoch: LeaderEpoch) {
+        let tree_bytes_max = self.service.config().tree_bytes_max;
+        let limits = self.service.raft().read(|machine| *machine.limits());
         if limits.tree_bytes_max == tree_bytes_max {
             return;
         }
         let commands = vec![Command::SetLimits(Limits { tree_bytes_max, ..limits })];
-        match self.checking_pauses(service.raft().propose_as_leader(commands, *epoch)).await {
+        match self.propose(commands, epoch).await {
             Ok(_) => tracing::info!(tree_bytes_max, "tree_bytes_max is set"),
             // The next leadership retries.
             Err(error) => tracing::warn!(%error, "cannot set limits.tree_bytes_max"),
         }
     }
 
-    async fn expire(&mut self, epoch: &LeaderEpoch) {
+    async fn expire(&mut self, epoch: LeaderEpoch) {
         let service = self.service.clone();
-        let (gap, overdue) =
+        let overdue =
             self.pauses.overdue(Instant::now(), &mut service.observer().leases.lock(), BATCH_MAX);
-        log_pause(gap);
         if overdue.is_empty() {
             return;
         }
         let expire = |&(session, generation)| Command::ExpireSession { session, generation };
         let commands = overdue.iter().map(expire).collect();
-        let proposed =
-            self.checking_pauses(service.raft().propose_as_leader(commands, *epoch)).await;
+        let proposed = self.propose(commands, epoch).await;
         if let Err(error) = &proposed {
             tracing::warn!(%error, count = overdue.len(), "failed to propose expiries");
         }
@@ -194,34 +200,29 @@ impl LeaderTimers {
     }
 
     /// Writes how much of the leases of silent sessions has passed, for the next leader.
-    async fn record_leases(&mut self, epoch: &LeaderEpoch) {
+    async fn record_leases(&mut self, epoch: LeaderEpoch) {
         if self.last_record.elapsed() < RECORD_EVERY {
             return;
         }
         self.last_record = Instant::now();
-        let service = self.service.clone();
         let now = Instant::now();
-        let leases = service.raft().read(|machine| {
+        let leases = self.service.raft().read(|machine| {
             let is_in_use = |session| machine.is_session_in_use(session);
-            service.observer().leases.lock().records(is_in_use, now, RECORDS_MAX)
+            self.service.observer().leases.lock().records(is_in_use, now, RECORDS_MAX)
         });
         if leases.is_empty() {
             return;
         }
         // Without an outcome, these sessions are renewed through the log until their next renewal.
-        let commands = vec![Command::RecordLeases { leases }];
-        if let Err(error) =
-            self.checking_pauses(service.raft().propose_as_leader(commands, *epoch)).await
-        {
+        if let Err(error) = self.propose(vec![Command::RecordLeases { leases }], epoch).await {
             tracing::debug!(%error, "failed to record leases");
         }
     }
 
     /// Ends waits of callers whose nodes have failed.
-    async fn end_orphaned_waits(&mut self, epoch: &LeaderEpoch) {
-        let (service, now) = (self.service.clone(), Instant::now());
-        let grace = service.config().wait_grace;
-        let ends: Vec<_> = service.raft().read(|machine| {
+    async fn end_orphaned_waits(&mut self, epoch: LeaderEpoch) {
+        let (now, grace) = (Instant::now(), self.service.config().wait_grace);
+        let ends: Vec<_> = self.service.raft().read(|machine| {
             let overdue = |waits: &mut OrphanedWaits| {
                 waits.scan(machine, now, grace);
                 waits.overdue(machine, now, now + grace, CANCELS_MAX)
@@ -232,19 +233,16 @@ impl LeaderTimers {
             return;
         }
         tracing::info!(count = ends.len(), "ending waits whose callers' nodes have failed");
-        if let Err(error) =
-            self.checking_pauses(service.raft().propose_as_leader(ends, *epoch)).await
-        {
+        if let Err(error) = self.propose(ends, epoch).await {
             tracing::debug!(%error, "failed to end orphaned waits");
         }
     }
 
     /// Proposes lock timers that have expired by the log's time. While a timer is pending, the leader proposes a
     /// command at least every [`TIME_EVERY`]: a restarted node continues from the last stamp in its log.
-    async fn run_lock_timers(&mut self, epoch: &LeaderEpoch) {
-        let service = self.service.clone();
-        let now = service.raft().stamp();
-        let due = service.raft().read(|machine| {
+    async fn run_lock_timers(&mut self, epoch: LeaderEpoch) {
+        let now = self.service.raft().stamp();
+        let due = self.service.raft().read(|machine| {
             let since_last_stamp = Duration::from_millis(now.0.saturating_sub(machine.now().0));
             match machine.timers_until(now, LOCK_TIMERS_MAX) {
                 due if due.is_empty() && since_last_stamp >= TIME_EVERY => {
@@ -257,14 +255,12 @@ impl LeaderTimers {
             return;
         }
         let commands = due.into_iter().map(|lock| Command::RunTimers { lock }).collect();
-        if let Err(error) =
-            self.checking_pauses(service.raft().propose_as_leader(commands, *epoch)).await
-        {
+        if let Err(error) = self.propose(commands, epoch).await {
             tracing::debug!(%error, "failed to propose lock timers");
         }
     }
 
-    async fn sweep(&mut self, epoch: &LeaderEpoch) {
+    async fn sweep(&mut self, epoch: LeaderEpoch) {
         if self.last_sweep.elapsed() < self.service.config().sweep_every {
             return;
         }
@@ -276,9 +272,7 @@ impl LeaderTimers {
             return;
         }
         let sweep = Command::Sweep { empty_before, count_max: SWEEP_MAX };
-        let service = self.service.clone();
-        let sweeping = service.raft().propose_as_leader(vec![sweep], *epoch);
-        if let Err(error) = self.checking_pauses(sweeping).await {
+        if let Err(error) = self.propose(vec![sweep], epoch).await {
             tracing::debug!(%error, "failed to propose a sweep");
         }
     }
@@ -288,9 +282,128 @@ fn orphaned_waits() -> [OrphanedWaits; 2] {
     [WaitSource::Locks, WaitSource::Barriers].map(OrphanedWaits::new)
 }
 
-fn log_pause(gap: Option<Duration>) {
-    if let Some(gap) = gap {
-        let gap_ms = gap.as_millis();
-        tracing::warn!(gap_ms, "this node was paused: all leases are extended");
+/// Detects times in which this process did not run: a paused process, a stalled host, or a starved runtime.
+///
+/// The caller checks with the same instant by which it then expires leases, and also checks during its other waits. So
+/// a pause is never counted as time in which a client could have renewed.
+#[derive(Debug)]
+struct PauseDetector {
+    last: Instant,
+    period: Duration,
+}
+
+impl PauseDetector {
+    /// Expects a check every `period`, starting at `now`.
+    fn new(now: Instant, period: Duration) -> Self {
+        Self { last: now, period }
+    }
+
+    /// Extends all leases by the time since the last check if that time was a pause, and returns the pause.
+    fn check(&mut self, now: Instant, leases: &mut Leases) -> Option<Duration> {
+        let gap = now.saturating_duration_since(self.last);
+        self.last = self.last.max(now);
+        if gap <= self.period + LATE {
+            return None;
+        }
+        leases.extend(gap);
+        tracing::warn!(gap_ms = gap.as_millis(), "this node was paused: all leases are extended");
+        Some(gap)
+    }
+
+    /// Checks for a pause first, then takes the overdue leases: see [`Leases::overdue`].
+    fn overdue(
+        &mut self,
+        now: Instant,
+        leases: &mut Leases,
+        count_max: usize,
+    ) -> Vec<(SessionId, u64)> {
+        self.check(now, leases);
+        leases.overdue(now, count_max)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use holdfast_types::Ttl;
+
+    use super::*;
+
+    const TICK: Duration = Duration::from_millis(50);
+    const PAUSE: Duration = Duration::from_mins(1);
+    const EARLY: SessionId = SessionId(1);
+    const OTHER: SessionId = SessionId(2);
+
+    /// The loop of the leader's timers, in single steps, with a pause of the process before one step. A proposal takes
+    /// five ticks, with a check at each. `run` returns the running time of the node after which each session was
+    /// overdue.
+    struct Loop {
+        now: Instant,
+        steps: usize,
+        pause_before: usize,
+        pauses: PauseDetector,
+        leases: Leases,
+    }
+
+    impl Loop {
+        fn new(pause_before: usize) -> Self {
+            let now = Instant::now();
+            let mut leases = Leases::default();
+            let ttl = |ms| Ttl::from_millis(ms).unwrap();
+            leases.reset(
+                [(EARLY, ttl(1_000), 1), (OTHER, ttl(2_000), 1)].into_iter(),
+                std::iter::empty(),
+                now,
+            );
+            Self { now, steps: 0, pause_before, pauses: PauseDetector::new(now, TICK), leases }
+        }
+
+        fn step(&mut self, takes: Duration) -> Instant {
+            if self.steps == self.pause_before {
+                self.now += PAUSE;
+            }
+            self.steps += 1;
+            self.now += takes;
+            self.now
+        }
+
+        fn run(mut self) -> Vec<(SessionId, Duration)> {
+            let (began, mut overdue) = (self.now, Vec::new());
+            while overdue.len() < 2 {
+                let now = self.step(TICK);
+                let found = self.pauses.overdue(now, &mut self.leases, 10);
+                let paused = if self.steps > self.pause_before { PAUSE } else { Duration::ZERO };
+                overdue.extend(
+                    found
+                        .iter()
+                        .map(|(id, _)| (*id, now.duration_since(began).saturating_sub(paused))),
+                );
+                for _ in 0..if found.is_empty() { 0 } else { 5 } {
+                    let now = self.step(TICK);
+                    self.pauses.check(now, &mut self.leases);
+                }
+            }
+            overdue
+        }
+    }
+
+    #[test]
+    fn a_pause_at_any_point_of_the_loop_expires_no_session_early() {
+        for pause_before in 0..50 {
+            for (session, after) in Loop::new(pause_before).run() {
+                let ttl = Duration::from_millis(if session == EARLY { 1_000 } else { 2_000 });
+                assert!(after >= ttl, "{session:?} after {after:?}, paused before {pause_before}");
+                assert!(after <= ttl + TICK * 8, "expired too late: {after:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_check_in_time_is_no_pause_and_time_never_runs_back() {
+        let t0 = Instant::now();
+        let mut pauses = PauseDetector::new(t0, TICK);
+        let mut leases = Leases::default();
+        assert_eq!(pauses.check(t0 + TICK + LATE, &mut leases), None);
+        assert_eq!(pauses.check(t0, &mut leases), None);
+        assert_eq!(pauses.check(t0 + PAUSE, &mut leases), PAUSE.checked_sub(TICK + LATE));
     }
 }

@@ -2,6 +2,5 @@
 
 pub(crate) mod leader_timers;
 pub(crate) mod lease;
-pub(crate) mod pause_detector;
 pub(crate) mod renewal;
 pub(crate) mod restart_time;

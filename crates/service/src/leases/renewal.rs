@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::{StreamExt as _, stream};
 use holdfast_machine::Machine;
-use holdfast_raft::{LeaderEpoch, Urgency};
+use holdfast_raft::Urgency;
 use holdfast_types::{
     Actor, Command, LockName, LockView, Owner, Rejection, Reply, SessionId, SessionName, Ticket,
     Ttl,
@@ -17,7 +17,7 @@ use holdfast_types::{
 
 use crate::context::Response;
 use crate::failure::{Failure, session_ended};
-use crate::leases::lease::{Leases, Renewal};
+use crate::leases::lease::Renewal;
 use crate::service::Service;
 use crate::service_call::{CallFailure, LeaseView, ReadLeases, Renew, Renewed, SessionToRenew};
 
@@ -70,9 +70,6 @@ impl Service {
     }
 
     /// Renews sessions with one quorum round. Returns one result for each, in order.
-    ///
-    /// # Errors
-    /// The errors of any write.
     pub async fn keep_many_alive(
         &self,
         sessions: Vec<SessionName>,
@@ -99,22 +96,14 @@ impl Service {
         Ok(lease.map_or(Duration::ZERO, |lease| Duration::from_millis(lease.left_ms)))
     }
 
-    /// Confirms with a quorum that this node leads.
-    pub(crate) async fn confirm_leadership(
-        &self,
-        deadline: Instant,
-    ) -> Result<LeaderEpoch, CallFailure> {
-        let confirmed = self.raft().confirm_leadership(deadline).await;
-        confirmed.map_err(|_| CallFailure::Unavailable)
-    }
-
     pub(crate) async fn renew_as_leader(
         &self,
         call: Renew,
         deadline: Instant,
     ) -> Result<Vec<Result<Renewed, CallFailure>>, CallFailure> {
         let Renew { actor, sessions, through_the_log } = call;
-        let leadership = self.confirm_leadership(deadline).await?;
+        let confirmed = self.raft().confirm_leadership(deadline).await;
+        let leadership = confirmed.map_err(|_| CallFailure::Unavailable)?;
         let in_memory = self.raft().read(|machine| {
             let (mut leases, now) = (self.observer().leases.lock(), Instant::now());
             if leases.has_ended(leadership) {
@@ -128,7 +117,11 @@ impl Service {
                     machine.entry_state(&lock.clone().into(), session, owner, Some(*ticket))
                 });
                 let renewed = Renewed { ttl, entry, revision: machine.revision() };
-                Ok((renew(machine, &mut leases, id, now), renewed))
+                // A session with a record in the log is renewed only through the log, because the next leader, or this one in its
+                // next leadership, counts from the record.
+                let in_log = machine.renews_in_log(id);
+                let renewal = if in_log { Renewal::Expiring } else { leases.renew(id, now) };
+                Ok((renewal, renewed))
             };
             Some(sessions.iter().map(one).collect::<Vec<_>>())
         });
@@ -174,7 +167,8 @@ impl Service {
         sessions: &[SessionName],
         deadline: Instant,
     ) -> Result<Vec<Option<LeaseView>>, CallFailure> {
-        self.confirm_leadership(deadline).await?;
+        let confirmed = self.raft().confirm_leadership(deadline).await;
+        confirmed.map_err(|_| CallFailure::Unavailable)?;
         let now = Instant::now();
         Ok(self.raft().read(|machine| {
             let leases = self.observer().leases.lock();
@@ -201,12 +195,6 @@ impl Service {
             Ok(_) | Err(_) => vec![None; count],
         }
     }
-}
-
-/// Renews a lease in memory. A session with a record in the log is renewed only through the log, because the next leader, or
-/// this one in its next leadership, counts from the record.
-fn renew(machine: &Machine, leases: &mut Leases, id: SessionId, now: Instant) -> Renewal {
-    if machine.renews_in_log(id) { Renewal::Expiring } else { leases.renew(id, now) }
 }
 
 /// Finds an open session that has a lease. With a number, only that session of the name.

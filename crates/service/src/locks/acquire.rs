@@ -1,20 +1,55 @@
 //! Acquiring a lock: one command, or a renewal of the caller's hold. If the acquire queues, `queued.rs` waits for the
 //! grant.
 
+use std::time::{Duration, Instant};
+
 use futures_util::FutureExt;
 use holdfast_types::{
-    Acquire, Command, EntryState, Grant, LockRejection, Queued, Rejection, Reply, Right,
+    Acquire, Command, EntryState, Grant, LockRejection, Queued, Rejection, Reply, Revision, Right,
 };
 use tokio::sync::oneshot;
 use tracing::{Instrument as _, Span};
 
 use crate::context::Response;
 use crate::failure::Failure;
-use crate::locks::granted::{AcquireClock, Granted};
 use crate::locks::queue_positions::PositionWatcher;
 use crate::locks::queued::QueuedAcquire;
 use crate::service::Service;
-use crate::waiting::{UnansweredSessionGuard, wait_of};
+use crate::waiting::UnansweredSessionGuard;
+
+/// The caller holds the lock, or each lock of its multi-lock.
+#[derive(Clone, Debug)]
+pub struct Granted {
+    /// The grant of the first lock by name.
+    pub grant: Grant,
+    /// The grants of the other locks of a multi-lock, by name.
+    pub others: Vec<Grant>,
+    /// The time from the request's arrival to this reply.
+    pub waited: Duration,
+    /// The guaranteed remaining time of the lease at this reply. A client that counts `waited + expires_in` from the
+    /// moment it *sent* the request stops before the server expires the lease.
+    pub expires_in: Duration,
+}
+
+impl Granted {
+    /// The result of an acquire with these grants, in the order of the locks. The last session renewal that a quorum confirmed
+    /// began at `confirmed_at`.
+    pub(super) fn of(
+        grants: Vec<Grant>,
+        revision: Revision,
+        arrived: Instant,
+        confirmed_at: Instant,
+    ) -> Result<Response<Self>, Failure> {
+        let mut others = grants.into_iter();
+        let grant = others.next().ok_or(Failure::UnexpectedReply)?;
+        let others = others.collect();
+        let now = Instant::now();
+        let waited = now.duration_since(arrived);
+        let since_confirmed = now.duration_since(confirmed_at);
+        let expires_in = grant.ttl.as_duration().saturating_sub(since_confirmed);
+        Ok(Response::new(Self { grant, others, waited, expires_in }, revision))
+    }
+}
 
 impl Service {
     /// Acquires a lock or a multi-lock, or renews the caller's hold. A dropped future means that the client
@@ -34,10 +69,14 @@ impl Service {
         acquire: Acquire,
         position: Option<oneshot::Sender<PositionWatcher>>,
     ) -> Result<Response<Granted>, Failure> {
-        let wait = wait_of(acquire.wait, acquire.wait_ms);
+        let wait = match (acquire.wait, acquire.wait_ms) {
+            (false, _) => Duration::ZERO,
+            (true, None) => Duration::MAX,
+            (true, Some(ms)) => Duration::from_millis(ms),
+        };
         let permit = self.admit(wait)?;
-        let clock = AcquireClock::start(wait);
-        if let Some(renewed) = self.renew_held(&acquire, &clock).await? {
+        let arrived = Instant::now();
+        if let Some(renewed) = self.renew_held(&acquire, arrived).await? {
             return Ok(renewed);
         }
         let (locks, open, owner) =
@@ -50,13 +89,11 @@ impl Service {
         let Response { value, revision, .. } =
             proposed.inspect_err(|failure| self.count_busy(failure))?;
         let request = &self.context.request_id;
-        match (value, permit) {
+        let (grants, revision, confirmed_at) = match (value, permit) {
             (EntryState::Holding(grants), _) => {
-                let granted = clock.granted(grants, revision)?;
-                let Grant { lock, token, .. } = &granted.value.grant;
+                let Grant { lock, token, .. } = grants.first().ok_or(Failure::UnexpectedReply)?;
                 tracing::debug!(request, %lock, session = %open.session, token = token.0, "granted");
-                self.metrics().granted.inc();
-                Ok(granted)
+                (grants, revision, arrived)
             }
             (EntryState::Waiting(queued), Some(permit)) => {
                 let queued = first_busy(queued).ok_or(Failure::UnexpectedReply)?;
@@ -67,12 +104,22 @@ impl Service {
                     let (session, owner) = (open.session.clone(), owner.clone());
                     position.send(self.watch_position(lock, queued.ticket, session, owner)).ok();
                 }
-                let (session, anonymous) = (open.session, open.anonymous);
-                let queued = QueuedAcquire { clock, locks, session, owner, anonymous, queued };
-                queued.wait(self, permit).boxed().await
+                let queued = QueuedAcquire {
+                    arrived,
+                    confirmed_at: arrived,
+                    until: arrived + wait,
+                    locks,
+                    session: open.session,
+                    owner,
+                    anonymous: open.anonymous,
+                    queued,
+                };
+                queued.wait(self, permit).boxed().await?
             }
-            (EntryState::Waiting(_), None) => Err(Failure::UnexpectedReply),
-        }
+            (EntryState::Waiting(_), None) => return Err(Failure::UnexpectedReply),
+        };
+        self.metrics().granted.inc();
+        Granted::of(grants, revision, arrived, confirmed_at)
     }
 
     /// Counts a rejected no-wait acquire.
@@ -100,7 +147,7 @@ impl Service {
     async fn renew_held(
         &self,
         acquire: &Acquire,
-        clock: &AcquireClock,
+        arrived: Instant,
     ) -> Result<Option<Response<Granted>>, Failure> {
         let Acquire { open, owner, .. } = acquire;
         if open.anonymous
@@ -134,7 +181,7 @@ impl Service {
         let grant = renewed.entry.and_then(EntryState::into_single_grant);
         let Some(grant) = grant else { return Ok(None) };
         let grants = vec![Grant { renewed: true, ..grant }];
-        clock.granted(grants, renewed.revision).map(Some)
+        Granted::of(grants, renewed.revision, arrived, arrived).map(Some)
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use holdfast_types::{EntryState, Grant, LossCause, Rejection, SessionRejection, Ticket};
 
 use crate::failure::Failure;
-use crate::locks::granted::Granted;
+use crate::locks::acquire::Granted;
 use crate::service::Service;
 use crate::waiting::{
     Parked, QueueEvent, Wait, WaitEvent, WaiterPermit, WakeUp, close_session_within,

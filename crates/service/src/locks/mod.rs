@@ -2,7 +2,6 @@
 
 pub(crate) mod acquire;
 pub(crate) mod connection_hold;
-pub(crate) mod granted;
 pub(crate) mod operator;
 pub(crate) mod pending_acquire;
 pub(crate) mod queue_positions;

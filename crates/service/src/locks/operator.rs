@@ -16,9 +16,6 @@ const LOG_RECORD_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl Service {
     /// Removes queue entries from a lock: its holders, or one holder or waiter. Returns their number.
-    ///
-    /// # Errors
-    /// The errors of any write.
     pub async fn force_release(&self, command: ForceRelease) -> Result<Response<u32>, Failure> {
         let ForceRelease { lock, what, reason } = command.clone();
         let what = match what {
@@ -39,9 +36,6 @@ impl Service {
     }
 
     /// Records an operation in the audit trail, before it is carried out.
-    ///
-    /// # Errors
-    /// The errors of any write.
     pub(crate) async fn record_operation(&self, operation: NodeOperation) -> Result<(), Failure> {
         let command = Command::RecordOperation(operation);
         let service = self.without_number();
@@ -72,9 +66,6 @@ impl Service {
     }
 
     /// Ends a session. With an `incarnation`, only that session of the name.
-    ///
-    /// # Errors
-    /// The errors of any write.
     pub async fn end_session(
         &self,
         session: SessionName,
@@ -90,17 +81,7 @@ impl Service {
             request = self.context.request_id, "an operator ended a session");
         ended
     }
-}
 
-fn done<T>(result: &Result<T, Failure>) -> &'static str {
-    match result {
-        Ok(_) => "yes",
-        Err(Failure::OutcomeUnknown) => "unknown",
-        Err(_) => "no",
-    }
-}
-
-impl Service {
     /// The caller in the audit log: its subject, or its identities without their secrets.
     pub fn shown_caller(&self) -> String {
         if let Some(subject) = self.subject() {
@@ -112,5 +93,13 @@ impl Service {
         };
         let names: Vec<_> = self.identities().iter().map(shown).collect();
         names.join(" ")
+    }
+}
+
+fn done<T>(result: &Result<T, Failure>) -> &'static str {
+    match result {
+        Ok(_) => "yes",
+        Err(Failure::OutcomeUnknown) => "unknown",
+        Err(_) => "no",
     }
 }

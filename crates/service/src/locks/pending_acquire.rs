@@ -4,6 +4,7 @@
 //! Dropping a [`PendingAcquire`] disconnects the caller in the middle of the call. Bound: the call's waiter permit.
 
 use std::fmt;
+use std::time::Instant;
 
 use futures_util::future::BoxFuture;
 use holdfast_types::{Acquire, Command, EntryState, Reply, Revision};
@@ -12,9 +13,8 @@ use tracing::Instrument as _;
 
 use crate::context::Response;
 use crate::failure::Failure;
-use crate::locks::acquire::acquire_span;
+use crate::locks::acquire::{Granted, acquire_span};
 use crate::locks::connection_hold::ConnectionHold;
-use crate::locks::granted::{AcquireClock, Granted};
 use crate::locks::queue_positions::{PositionWatcher, QueuePosition};
 use crate::service::Service;
 use crate::waiting::WaiterPermit;
@@ -61,9 +61,7 @@ impl Service {
         let (call, queued) = (Box::pin(call.instrument(span)), Some(queued));
         Ok(PendingAcquire { service: self.clone(), call, queued, watcher: None, permit })
     }
-}
 
-impl Service {
     /// Acquires a lock, or adds the caller to its queue. A waiter stays there until its grant, its release, the end of its
     /// wait, or the end of its session.
     ///
@@ -74,7 +72,7 @@ impl Service {
             return Err(Failure::Behind { disk_full: true });
         }
         for _ in 0..TRIES {
-            let clock = AcquireClock::start(self.config().wait_max);
+            let arrived = Instant::now();
             let command = Command::Acquire(acquire.clone());
             let proposed = self.propose(command, Reply::into_entry_state).await;
             let state = proposed.inspect_err(|failure| self.count_busy(failure))?;
@@ -82,7 +80,7 @@ impl Service {
                 EntryState::Waiting(queued) => queued.into_iter().next(),
                 EntryState::Holding(grants) => {
                     self.metrics().granted.inc();
-                    let granted = clock.granted(grants, state.revision);
+                    let granted = Granted::of(grants, state.revision, arrived, arrived);
                     return Ok(AcquireProgress::Done(Box::new(granted)));
                 }
             };

@@ -109,10 +109,7 @@ fn read(service: &Service, lock: &LockName) -> QueueContents {
     });
     QueueContents {
         positions: tickets.into_iter().zip(1..).collect(),
-        holder: view.holder().cloned(),
-        first: view.waiters,
-        waiting: view.waiters_total,
-        revision,
+        ..QueueContents::of(view, revision)
     }
 }
 
@@ -161,14 +158,7 @@ impl PositionWatcher {
         });
         let Some(EntryState::Waiting(queued)) = entry else { return None };
         let own = queued.iter().find(|queued| queued.ticket == self.ticket)?;
-        let contents = QueueContents {
-            holder: view.holder().cloned(),
-            first: view.waiters,
-            waiting: view.waiters_total,
-            revision,
-            ..QueueContents::default()
-        };
-        Some((own.ahead + 1, contents))
+        Some((own.ahead + 1, QueueContents::of(view, revision)))
     }
 
     fn position(&self, position: u32, contents: &QueueContents) -> QueuePosition {

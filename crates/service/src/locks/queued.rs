@@ -8,13 +8,12 @@ use std::time::Instant;
 use futures_util::FutureExt;
 use holdfast_types::{
     Cancel, Command, EntryState, Grant, LockSet, LossCause, Owner, Queued, Rejection, Reply,
-    SessionName, SessionRejection, Ticket,
+    Revision, SessionName, SessionRejection, Ticket,
 };
 use tracing::Instrument as _;
 
 use crate::context::Response;
 use crate::failure::Failure;
-use crate::locks::granted::{AcquireClock, Granted};
 use crate::locks::read::WAITERS_SHOWN;
 use crate::service::Service;
 use crate::waiting::{
@@ -23,7 +22,11 @@ use crate::waiting::{
 };
 
 pub(crate) struct QueuedAcquire {
-    pub(crate) clock: AcquireClock,
+    pub(crate) arrived: Instant,
+    /// The start of the last session renewal that a quorum confirmed.
+    pub(crate) confirmed_at: Instant,
+    /// When the wait ends.
+    pub(crate) until: Instant,
     pub(crate) locks: LockSet,
     pub(crate) session: SessionName,
     pub(crate) owner: Owner,
@@ -41,38 +44,35 @@ enum PlaceState {
 }
 
 impl QueuedAcquire {
+    /// Returns the grants, their revision, and the start of the last session renewal that a quorum confirmed.
     pub(crate) async fn wait(
         mut self,
         service: &Service,
         permit: WaiterPermit,
-    ) -> Result<Response<Granted>, Failure> {
+    ) -> Result<(Vec<Grant>, Revision, Instant), Failure> {
         let parked = service.observer().lock_waiters.park(self.queued.ticket);
         let anonymous = self.anonymous.then(|| self.session.clone());
-        let until = self.clock.until;
         let place = AbandonedEntryGuard::new(
             &service.as_node(),
             self.cancel_command(),
             anonymous,
-            until,
+            self.until,
             permit,
         );
         let span =
             holdfast_trace::span!("parked", lock = %self.queued.lock, ahead = self.queued.ahead);
         let result = self.wait_parked(service, parked).instrument(span).await;
         place.settle(&result);
-        if result.is_ok() {
-            service.metrics().granted.inc();
-        }
-        result
+        result.map(|(grants, revision)| (grants, revision, self.confirmed_at))
     }
 
     async fn wait_parked(
         &mut self,
         service: &Service,
         mut parked: Parked<Ticket, QueueEvent>,
-    ) -> Result<Response<Granted>, Failure> {
+    ) -> Result<(Vec<Grant>, Revision), Failure> {
         let (session, ttl) = (self.session.clone(), self.queued.ttl.as_duration());
-        let mut wait = Wait::until(service, self.clock.until);
+        let mut wait = Wait::until(service, self.until);
         if !session.is_durable() {
             wait = wait.renewing(session, ttl);
         }
@@ -95,7 +95,7 @@ impl QueuedAcquire {
                 }
                 WaitEvent::Woken(WakeUp::Look) => {}
                 WaitEvent::Renewed { began, .. } if !service.raft().cannot_catch_up() => {
-                    self.clock.confirmed_at = began;
+                    self.confirmed_at = began;
                 }
                 WaitEvent::SessionEnded(rejection) => return Err(Failure::Rejected(rejection)),
                 WaitEvent::Denied(rejection) => {
@@ -147,9 +147,9 @@ impl QueuedAcquire {
         &mut self,
         service: &Service,
         grant: Grant,
-    ) -> Result<Response<Granted>, Failure> {
+    ) -> Result<(Vec<Grant>, Revision), Failure> {
         let is_durable = self.session.is_durable();
-        if !is_durable && self.clock.confirmed_at.elapsed() >= grant.ttl.as_duration() {
+        if !is_durable && self.confirmed_at.elapsed() >= grant.ttl.as_duration() {
             let began = Instant::now();
             let place = Some((grant.lock.clone(), self.owner.clone(), grant.ticket));
             let entry = match service.renew(&self.session, place, service.deadline()).await {
@@ -161,11 +161,11 @@ impl QueuedAcquire {
                 Some(held) if held.ticket == grant.ticket => {}
                 Some(_) | None => return Err(self.gone(service)),
             }
-            self.clock.confirmed_at = began;
+            self.confirmed_at = began;
         }
         let revision = grant.granted_in;
         tracing::debug!(lock = %grant.lock, session = %grant.session, token = grant.token.0, "granted after a wait");
-        self.clock.granted(self.all_grants(service, grant)?, revision)
+        Ok((self.all_grants(service, grant)?, revision))
     }
 
     /// Returns the grants of all locks. If one lock was lost since, the outcome is unknown, and the caller must repeat
@@ -223,12 +223,12 @@ impl QueuedAcquire {
 
     fn not_granted(&self, service: &Service, removed: Option<LossCause>) -> Failure {
         let lock = service.raft().read(|machine| machine.lock(&self.queued.lock, WAITERS_SHOWN));
-        Failure::WaitTimeout { lock: Box::new(lock), waited: self.clock.arrived.elapsed(), removed }
+        Failure::WaitTimeout { lock: Box::new(lock), waited: self.arrived.elapsed(), removed }
     }
 
     /// Ends the wait with a log entry, so the log order decides whether the grant came first. If the proposal has no
     /// answer, the caller may still be queued or hold the lock.
-    async fn cancel(&self, service: &Service) -> Result<Response<Granted>, Failure> {
+    async fn cancel(&self, service: &Service) -> Result<(Vec<Grant>, Revision), Failure> {
         match service.as_node().propose(self.cancel_command(), Some).await {
             Ok(Response {
                 value: Reply::Acquired(EntryState::Holding(grants)), revision, ..
@@ -240,7 +240,7 @@ impl QueuedAcquire {
                 }
                 // The grant came first in the log. This node may not have applied it.
                 service.catch_up(revision).await.map_err(|_| Failure::OutcomeUnknown)?;
-                self.clock.granted(self.all_grants(service, grant)?, revision)
+                Ok((self.all_grants(service, grant)?, revision))
             }
             Ok(_) => Err(self.timed_out(service)),
             Err(Failure::Rejected(rejection)) => Err(Failure::Rejected(rejection)),
@@ -261,7 +261,7 @@ impl QueuedAcquire {
 
     /// Ends the wait because this node is shutting down, or will not see the grant because its disk is full. A caller with
     /// a named session keeps its entry and calls another node.
-    async fn turn_away(&self, service: &Service) -> Result<Response<Granted>, Failure> {
+    async fn turn_away(&self, service: &Service) -> Result<(Vec<Grant>, Revision), Failure> {
         let failure = if service.is_draining() {
             Failure::ShuttingDown
         } else {

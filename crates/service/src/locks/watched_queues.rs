@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use holdfast_types::{Event, HolderView, LockName, Revision, Ticket, WaiterView};
+use holdfast_types::{Event, HolderView, LockName, LockView, Revision, Ticket, WaiterView};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
@@ -19,6 +19,14 @@ pub(crate) struct QueueContents {
     pub(crate) first: Vec<WaiterView>,
     pub(crate) waiting: u32,
     pub(crate) revision: Revision,
+}
+
+impl QueueContents {
+    /// Without the positions.
+    pub(crate) fn of(view: LockView, revision: Revision) -> Self {
+        let (positions, holder) = (HashMap::new(), view.holder().cloned());
+        Self { positions, holder, first: view.waiters, waiting: view.waiters_total, revision }
+    }
 }
 
 #[derive(Clone, Debug)]

@@ -225,15 +225,9 @@ impl Service {
         dry_run: bool,
         extract: impl FnOnce(Reply) -> Option<T>,
     ) -> Result<Response<Option<T>>, Failure> {
-        let has_secret = matches!(change, MembershipChange::Invite { .. });
         let command = Command::Membership(change);
         if !dry_run {
-            let changed = if has_secret {
-                self.propose_secret(command, extract).await?
-            } else {
-                self.propose(command, extract).await?
-            };
-            return Ok(changed.map(Some));
+            return Ok(self.propose(command, extract).await?.map(Some));
         }
         self.authorize(&command).await?;
         self.read_barrier().await?;
@@ -250,11 +244,7 @@ impl Service {
     }
 
     async fn check_voters(&self, change: VoterChange, force: bool) -> Result<(), Failure> {
-        let checked = self.voters_view().await.check(change, force);
-        checked.map_err(|why| Failure::UnsafeChange {
-            detail: why.detail,
-            can_be_forced: why.can_be_forced,
-        })
+        self.voters_view().await.check(change, force)
     }
 
     async fn voters_view(&self) -> VotersView {

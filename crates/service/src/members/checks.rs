@@ -6,6 +6,8 @@ use std::collections::BTreeSet;
 
 use holdfast_types::NodeId;
 
+use crate::failure::Failure;
+
 /// What the checks read: who votes, and which nodes work.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct VotersView {
@@ -22,17 +24,10 @@ pub(crate) enum VoterChange {
     Remove(NodeId),
 }
 
-/// A change that would lose the quorum or tolerate fewer failures.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct UnsafeChange {
-    /// What was found.
-    pub(crate) detail: String,
-    /// Whether the caller may accept it.
-    pub(crate) can_be_forced: bool,
-}
-
 impl VotersView {
-    pub(crate) fn check(&self, change: VoterChange, force: bool) -> Result<(), UnsafeChange> {
+    /// # Errors
+    /// [`Failure::UnsafeChange`] if the change would lose the quorum, or tolerate fewer failures.
+    pub(crate) fn check(&self, change: VoterChange, force: bool) -> Result<(), Failure> {
         let leaving = match change {
             VoterChange::Add => None,
             VoterChange::Replace(node) | VoterChange::Remove(node) => Some(node),
@@ -47,7 +42,7 @@ impl VotersView {
             (after.len() + added, after.intersection(&self.healthy).count() + added);
         if count == 0 {
             let detail = "the cluster would have no voter: add another one first".to_owned();
-            return Err(UnsafeChange { detail, can_be_forced: false });
+            return Err(Failure::UnsafeChange { detail, can_be_forced: false });
         }
         if healthy <= count / 2 {
             let silent = list(after.difference(&self.healthy));
@@ -55,7 +50,7 @@ impl VotersView {
                 "of {count} voters after the change, {healthy} work, and {} are needed: restart {silent} first",
                 count / 2 + 1
             );
-            return Err(UnsafeChange { detail, can_be_forced: false });
+            return Err(Failure::UnsafeChange { detail, can_be_forced: false });
         }
         let tolerated = |voters: usize| voters.saturating_sub(1) / 2;
         let (before, now) = (tolerated(self.voters.len()), tolerated(count));
@@ -65,7 +60,7 @@ impl VotersView {
                  intended",
                 self.voters.len()
             );
-            return Err(UnsafeChange { detail, can_be_forced: true });
+            return Err(Failure::UnsafeChange { detail, can_be_forced: true });
         }
         Ok(())
     }
@@ -85,7 +80,15 @@ mod tests {
     }
 
     fn refused(view: &VotersView, change: VoterChange) -> Option<(bool, String)> {
-        view.check(change, false).err().map(|why| (why.can_be_forced, why.detail))
+        checked(view, change, false)
+    }
+
+    fn checked(view: &VotersView, change: VoterChange, force: bool) -> Option<(bool, String)> {
+        match view.check(change, force) {
+            Ok(()) => None,
+            Err(Failure::UnsafeChange { detail, can_be_forced }) => Some((can_be_forced, detail)),
+            Err(other) => panic!("{other:?}"),
+        }
     }
 
     #[test]
@@ -110,14 +113,15 @@ mod tests {
     #[test]
     fn a_change_that_would_lose_the_quorum_is_refused_even_with_force() {
         let one_dead = view(&[1, 2, 3], &[1, 2]);
-        let lost = one_dead.check(VoterChange::Remove(NodeId(2)), true).unwrap_err();
-        assert!(!lost.can_be_forced, "{lost:?}");
+        let lost = checked(&one_dead, VoterChange::Remove(NodeId(2)), true).unwrap();
+        assert!(!lost.0, "{lost:?}");
     }
 
     #[test]
     fn the_only_voter_stays() {
-        let lost = view(&[1], &[1]).check(VoterChange::Remove(NodeId(1)), true).unwrap_err();
-        assert_eq!((lost.can_be_forced, lost.detail.contains("no voter")), (false, true));
+        let (can_be_forced, detail) =
+            checked(&view(&[1], &[1]), VoterChange::Remove(NodeId(1)), true).unwrap();
+        assert_eq!((can_be_forced, detail.contains("no voter")), (false, true));
     }
 
     #[test]
@@ -127,7 +131,7 @@ mod tests {
             let (can_be_forced, detail) =
                 refused(&healthy, VoterChange::Remove(NodeId(node))).unwrap();
             assert!(can_be_forced && detail.contains("survive"), "{detail}");
-            assert_eq!(healthy.check(VoterChange::Remove(NodeId(node)), true), Ok(()));
+            assert_eq!(checked(&healthy, VoterChange::Remove(NodeId(node)), true), None);
         }
         let four = view(&[1, 2, 3, 4], &[1, 2, 3, 4]);
         assert_eq!(refused(&four, VoterChange::Remove(NodeId(4))), None);

@@ -200,7 +200,6 @@ impl Service {
         self.raft().read(Machine::counts)
     }
 
-    /// Adds the metrics of the Raft log to the registry.
     pub fn register_raft_metrics(&self, registry: &mut Registry) {
         self.raft().register_metrics(registry);
     }
@@ -274,19 +273,7 @@ impl Service {
             self.parts.call_rates.retain(has_rate);
         });
     }
-}
 
-fn role(role: RaftRole) -> MemberRole {
-    match role {
-        RaftRole::Leader => MemberRole::Leader,
-        RaftRole::Follower => MemberRole::Follower,
-        RaftRole::Candidate => MemberRole::Candidate,
-        RaftRole::Learner => MemberRole::Learner,
-        RaftRole::Stopped => MemberRole::Stopped,
-    }
-}
-
-impl Service {
     /// Raises or lowers the feature level by one. The present level changes nothing.
     ///
     /// # Errors
@@ -300,6 +287,16 @@ impl Service {
         }
         let set = self.propose(Command::SetLevel(level), Reply::into_level_set).await?;
         Ok(set.map(|()| level))
+    }
+}
+
+fn role(role: RaftRole) -> MemberRole {
+    match role {
+        RaftRole::Leader => MemberRole::Leader,
+        RaftRole::Follower => MemberRole::Follower,
+        RaftRole::Candidate => MemberRole::Candidate,
+        RaftRole::Learner => MemberRole::Learner,
+        RaftRole::Stopped => MemberRole::Stopped,
     }
 }
 

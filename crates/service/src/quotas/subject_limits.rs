@@ -38,12 +38,11 @@ impl Service {
     /// # Errors
     /// [`Failure::CallerLimited`].
     pub fn count_use(&self, quota: QuotaKind) -> Result<Option<LocalUse>, Failure> {
-        if matches!(self.actor(), Actor::Node | Actor::Anonymous) {
+        if self.has_no_limit() {
             return Ok(None);
         }
         let limited = self.raft().read(|machine| {
-            let subject =
-                machine.rights_of(self.actor(), self.credential_time()).ok()?.subject()?;
+            let subject = self.subject_in(machine)?;
             Some((subject.clone(), machine.subject_limit(subject, quota).unwrap_or(u64::MAX)))
         });
         let Some((subject, limit)) = limited else { return Ok(None) };
@@ -79,8 +78,7 @@ impl Service {
         subject: Option<SubjectName>,
     ) -> Result<Response<SubjectLimits>, Failure> {
         self.read(ReadMode::Linearizable, |machine| {
-            let rights = machine.rights_of(self.actor(), self.credential_time()).ok();
-            let caller = rights.and_then(|rights| rights.subject());
+            let caller = self.subject_in(machine);
             if caller.is_none() || caller != subject.as_ref() {
                 self.check(machine, Right::AuthRead, "")?;
             }
@@ -91,8 +89,7 @@ impl Service {
                 subject => Ok(self.limits_of(machine, subject.as_ref())),
             }
         })
-        .await?
-        .accepted()
+        .await
     }
 
     fn limits_of(&self, machine: &Machine, subject: Option<&SubjectName>) -> SubjectLimits {
@@ -130,7 +127,7 @@ impl Service {
     /// # Errors
     /// [`Failure::RateLimited`] above the rate.
     pub fn count_call(&self) -> Result<(), Failure> {
-        if self.has_no_rate() {
+        if self.has_no_limit() {
             return Ok(());
         }
         self.count_for(&mut Vec::new())
@@ -155,22 +152,21 @@ impl Service {
     /// Waits until the rates of the caller and of its namespace allow a call. Each of them counts it once.
     pub async fn wait_for_call(&self) {
         let mut counted = Vec::new();
-        while !self.has_no_rate()
+        while !self.has_no_limit()
             && let Err(Failure::RateLimited { retry_after, .. }) = self.count_for(&mut counted)
         {
             tokio::time::sleep(retry_after.max(RETRY_MIN)).await;
         }
     }
 
-    /// Nodes and callers without a credential have no rate.
-    fn has_no_rate(&self) -> bool {
+    /// Nodes and callers without a credential have no limit.
+    fn has_no_limit(&self) -> bool {
         matches!(self.actor(), Actor::Node | Actor::Anonymous)
     }
 
     /// The rates of the caller and of its namespace, if they have any.
     fn rates(&self, machine: &Machine) -> [Option<(QuotaOwner, NonZeroU32)>; 2] {
-        let rights = machine.rights_of(self.actor(), self.credential_time()).ok();
-        let Some(subject) = rights.and_then(|rights| rights.subject()) else { return [None, None] };
+        let Some(subject) = self.subject_in(machine) else { return [None, None] };
         let namespace = machine.namespace_of(subject);
         let rate = |owner: Option<QuotaOwner>| {
             let owner = owner?;

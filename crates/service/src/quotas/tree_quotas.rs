@@ -37,8 +37,7 @@ impl Service {
             };
             Ok(machine.subtree_quotas(after, limit, is_visible))
         })
-        .await?
-        .accepted()
+        .await
     }
 
     /// The quota of a subtree.
@@ -57,8 +56,7 @@ impl Service {
             let none = TreeRejection::NoZnode { path: znodes.limits };
             machine.subtree_quota(path).ok_or(Rejection::Tree(none))
         })
-        .await?
-        .accepted()
+        .await
     }
 
     /// Sets a quota, or replaces its limits.
@@ -97,7 +95,7 @@ impl Service {
             self.check(machine, Right::TreeWrite, znodes.limits.as_str())?;
             Ok(plan(machine))
         });
-        let planned = planned.await?.accepted()?.value;
+        let planned = planned.await?.value;
         self.multi(planned).await.map_err(Failure::without_op_index)
     }
 

@@ -145,7 +145,6 @@ impl Service {
         }
     }
 
-    /// Reads the arrival on this node.
     fn arrival(&self, place: &BarrierArrival) -> (ArrivalState, Revision) {
         let BarrierArrival { barrier_kind, name, session, owner, arrived } = place;
         let ticket = Revision(arrived.ticket.0);
@@ -209,15 +208,7 @@ impl Service {
         let (what, waited) = (NotYet::Arrivals { arrived, parties }, wait.began.elapsed());
         Err(Failure::NotYet { what, waited })
     }
-}
 
-fn tripped(outcome: Outcome, revision: Revision) -> Result<Response<Tripped>, Failure> {
-    let reply = outcome.map_err(Failure::Rejected)?;
-    let tripped = reply.into_recipe().and_then(RecipeReply::into_tripped);
-    Ok(Response::new(tripped.ok_or(Failure::UnexpectedReply)?, revision))
-}
-
-impl Service {
     /// Leaves a barrier, which breaks the barrier. Or leaves a double barrier, and then waits until the other members
     /// have left. Returns whether the caller was inside.
     ///
@@ -264,4 +255,10 @@ impl Service {
             }
         }
     }
+}
+
+fn tripped(outcome: Outcome, revision: Revision) -> Result<Response<Tripped>, Failure> {
+    let reply = outcome.map_err(Failure::Rejected)?;
+    let tripped = reply.into_recipe().and_then(RecipeReply::into_tripped);
+    Ok(Response::new(tripped.ok_or(Failure::UnexpectedReply)?, revision))
 }

@@ -1,18 +1,21 @@
-//! Calls on latches, barriers and counters that do not wait: one command, or one read.
+//! Calls on latches and counters, and reads of barriers: one command or one read each. The wait for a latch writes nothing: its
+//! call is parked until this node applies the change that opens the latch.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use holdfast_machine::RecipeFilter;
 use holdfast_types::{
     BarrierKind, BarrierView, ChangeCounter, Command, CounterView, LatchView, Page, Recipe,
     RecipeKind, RecipeName, RecipeRejection, RecipeReply, RecipeView, Rejection, Reply, RequestId,
-    Right, SessionName,
+    Revision, Right, SessionName,
 };
 
+use super::parked::RecipeTopic;
 use crate::auth::authorization::allows;
 use crate::context::{ReadMode, Response};
 use crate::failure::{Failure, NotYet};
 use crate::service::Service;
+use crate::waiting::{Wait, WaitEvent};
 
 #[derive(Clone, Copy, Debug)]
 pub struct CreatedLatch {
@@ -31,9 +34,6 @@ pub struct CountedDown {
 
 impl Service {
     /// Creates a latch; also succeeds if a latch with the same count exists.
-    ///
-    /// # Errors
-    /// The errors of any write.
     pub async fn create_latch(
         &self,
         latch: RecipeName,
@@ -44,9 +44,6 @@ impl Service {
     }
 
     /// Counts a latch down, once for each key: now, or when the session `when_ended` ends.
-    ///
-    /// # Errors
-    /// The errors of any write.
     pub async fn count_down(
         &self,
         latch: RecipeName,
@@ -61,18 +58,63 @@ impl Service {
         Ok(counted.map(|(left, counted)| CountedDown { left, counted }))
     }
 
-    /// Deletes a latch; returns whether it existed.
+    /// Waits until a latch is open. With a zero `wait`, the call only reads.
     ///
     /// # Errors
-    /// The errors of any write.
+    /// [`Failure::NotYet`] if the latch is not open in time; a rejection if the latch does not exist; otherwise the
+    /// errors of any read.
+    pub async fn await_latch(
+        &self,
+        latch: &RecipeName,
+        wait: Duration,
+        mode: ReadMode,
+    ) -> Result<Response<LatchView>, Failure> {
+        let arrived = Instant::now();
+        let _permit = self.admit(wait)?;
+        let mut parked =
+            self.observer().recipe_waiters.park(RecipeTopic::Latch(latch.clone()), None);
+        self.freshen(mode).await?;
+        let (first, _) = self.latch(latch)?;
+        let mut wait = Wait::until(self, arrived + wait);
+        loop {
+            let (view, revision) = self.latch(latch)?;
+            // The name now belongs to another latch.
+            if view.created_in != first.created_in {
+                return Err(no_latch());
+            }
+            if view.left == 0 {
+                return Ok(self.labelled(view, revision, mode));
+            }
+            match wait.next(parked.woken()).await {
+                WaitEvent::Woken(_) | WaitEvent::Renewed { .. } => {}
+                WaitEvent::Deadline | WaitEvent::SessionEnded(_) => break,
+                WaitEvent::Denied(rejection) => return Err(Failure::Rejected(rejection)),
+                WaitEvent::Draining => return Err(Failure::ShuttingDown),
+            }
+        }
+        // A lagging node must not report a closed latch.
+        self.freshen(mode).await?;
+        let (view, revision) = self.latch(latch)?;
+        if view.left == 0 && view.created_in == first.created_in {
+            return Ok(self.labelled(view, revision, mode));
+        }
+        Err(Failure::NotYet { what: NotYet::Latch(view), waited: arrived.elapsed() })
+    }
+
+    fn latch(&self, latch: &RecipeName) -> Result<(LatchView, Revision), Failure> {
+        self.raft().read(|machine| {
+            self.check(machine, Right::RecipeRead, latch.as_str()).map_err(Failure::Rejected)?;
+            let view = machine.latch(latch).ok_or_else(no_latch)?;
+            Ok((view, machine.revision()))
+        })
+    }
+
+    /// Deletes a latch; returns whether it existed.
     pub async fn delete_latch(&self, latch: RecipeName) -> Result<Response<bool>, Failure> {
         self.propose_recipe(Recipe::DeleteLatch { latch }, RecipeReply::into_deleted).await
     }
 
     /// Changes a counter; returns the counter, or `None` if the change deleted it.
-    ///
-    /// # Errors
-    /// The errors of any write.
     pub async fn count(
         &self,
         count: ChangeCounter,
@@ -80,8 +122,6 @@ impl Service {
         self.propose_recipe(Recipe::ChangeCounter(count), RecipeReply::into_counter).await
     }
 
-    /// # Errors
-    /// The errors of any read.
     pub async fn barrier(
         &self,
         barrier_kind: BarrierKind,
@@ -92,12 +132,9 @@ impl Service {
             self.check(machine, Right::RecipeRead, name.as_str())?;
             Ok(machine.barrier(barrier_kind, name))
         })
-        .await?
-        .accepted()
+        .await
     }
 
-    /// # Errors
-    /// The errors of any read.
     pub async fn counter(
         &self,
         counter: &RecipeName,
@@ -107,14 +144,10 @@ impl Service {
             self.check(machine, Right::RecipeRead, counter.as_str())?;
             Ok(machine.counter(counter))
         })
-        .await?
-        .accepted()
+        .await
     }
 
     /// Reads a page of the recipes that the caller may read, after one.
-    ///
-    /// # Errors
-    /// The errors of any read.
     pub async fn recipes(
         &self,
         filter: &RecipeFilter,
@@ -127,8 +160,7 @@ impl Service {
             let is_visible = |name: &RecipeName| allows(rights, Right::RecipeRead, name.as_str());
             Ok(machine.recipes(filter, after, limit, is_visible))
         })
-        .await?
-        .accepted()
+        .await
     }
 
     pub(super) async fn propose_recipe<T>(
@@ -150,4 +182,8 @@ impl Service {
             failure
         })
     }
+}
+
+fn no_latch() -> Failure {
+    Failure::Rejected(Rejection::Recipe(RecipeRejection::NoLatch))
 }

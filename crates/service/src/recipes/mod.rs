@@ -5,7 +5,6 @@
 
 mod barriers;
 mod commands;
-mod latch;
 mod parked;
 
 pub use self::commands::{CountedDown, CreatedLatch};

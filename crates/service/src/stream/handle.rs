@@ -24,7 +24,7 @@ use super::message::{
 use super::order::{Attachment, LockedStream, SeesChange, StreamEntry, Streams};
 use super::watch_table::WatchFlags;
 use crate::auth::authorization::{allows, credential_ended};
-use crate::context::{Principal, RequestContext};
+use crate::context::Principal;
 use crate::failure::Failure;
 use crate::service::Service;
 use crate::waiting::close_session_within;
@@ -60,8 +60,7 @@ impl SessionStream {
 
     /// Sets who the client is.
     pub fn identify(&self, principal: Principal) {
-        let request_id = self.service.context.request_id.clone();
-        let caller = self.service.for_call(RequestContext { principal, request_id });
+        let caller = self.service.for_principal(principal);
         self.caller.send_replace(caller.clone());
         let sees = SeesChange(Box::new(move |machine, change| {
             // A hidden event is no refused call, so nothing records it.
@@ -345,7 +344,6 @@ impl SessionStream {
 }
 
 impl Service {
-    /// Checks the permission for a read of a stream.
     /// The identities for the access list that a read is about.
     fn identities_for(&self, machine: &Machine, read: &StreamRead) -> Cow<'_, [Identity]> {
         match read {
@@ -358,6 +356,7 @@ impl Service {
         }
     }
 
+    /// Checks the permission for a read of a stream.
     fn check_stream_read(&self, machine: &Machine, read: &StreamRead) -> Result<(), Rejection> {
         match read {
             StreamRead::Exists(path)

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use holdfast_types::{Revision, SessionId, ZnodePath};
 
-use super::order::Streams;
+use super::order::RegisteredStream;
 use crate::service::Service;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +32,15 @@ pub struct WatchCounts {
 impl Service {
     /// Returns the streams of this node, the oldest first.
     pub fn streams_list(&self) -> Vec<StreamView> {
-        self.observer().streams.list()
+        let registry = self.observer().streams.registry.lock();
+        let view = |(number, stream): (&_, &RegisteredStream)| StreamView {
+            session: stream.session,
+            attachment: stream.attachment,
+            since: stream.since,
+            watches: registry.table.len_of(*number),
+            queued: stream.queue.len(),
+        };
+        registry.streams.iter().map(view).collect()
     }
 
     /// Returns the numbers of watching streams, watched paths and watches. O(1).
@@ -64,19 +72,5 @@ impl Service {
             }
         }
         found
-    }
-}
-
-impl Streams {
-    fn list(&self) -> Vec<StreamView> {
-        let registry = self.registry.lock();
-        let view = |(number, stream): (_, &super::order::RegisteredStream)| StreamView {
-            session: stream.session,
-            attachment: stream.attachment,
-            since: stream.since,
-            watches: registry.table.len_of(number),
-            queued: stream.queue.len(),
-        };
-        registry.streams.iter().map(|(number, stream)| view((*number, stream))).collect()
     }
 }

@@ -9,11 +9,16 @@
 //! of an active client cannot be renewed, the stream is cut off before the session expires. The client can then use
 //! another node. The session of a silent client expires.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use holdfast_types::{SessionId, SessionName, Ttl};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
+
+/// The maximum number of sessions in one batch.
+const BATCH_MAX: usize = 16_384;
 
 /// Returns the maximum age of a confirmed renewal when a reply is sent.
 pub(crate) fn slack(ttl: Ttl) -> Duration {
@@ -135,6 +140,40 @@ impl Liveness {
                 () = changed => {}
                 () = tokio::time::sleep_until(at.into()) => {}
             }
+        }
+    }
+}
+
+/// Streams that wait for a renewal of their sessions. Bounds: one entry per stream, [`BATCH_MAX`] sessions in a batch.
+#[derive(Debug, Default)]
+pub(crate) struct RenewalQueue {
+    waiting: Mutex<BTreeMap<SessionId, Vec<Arc<Liveness>>>>,
+    filled: Notify,
+}
+
+impl RenewalQueue {
+    /// Adds a stream. The caller adds a stream only once until its renewal has ended.
+    pub(crate) fn add(&self, liveness: Arc<Liveness>) {
+        self.waiting.lock().entry(liveness.id).or_default().push(liveness);
+        self.filled.notify_one();
+    }
+
+    /// Takes the next batch; waits for its first stream.
+    pub(crate) async fn take(&self) -> BTreeMap<SessionId, Vec<Arc<Liveness>>> {
+        loop {
+            let filled = self.filled.notified();
+            {
+                let mut waiting = self.waiting.lock();
+                let rest = match waiting.keys().nth(BATCH_MAX).copied() {
+                    Some(first) => waiting.split_off(&first),
+                    None => BTreeMap::new(),
+                };
+                let batch = std::mem::replace(&mut *waiting, rest);
+                if !batch.is_empty() {
+                    return batch;
+                }
+            }
+            filled.await;
         }
     }
 }

@@ -19,7 +19,6 @@ mod liveness;
 mod message;
 mod order;
 mod outbox;
-mod renewal_queue;
 mod renewals;
 mod watch_table;
 
@@ -32,8 +31,8 @@ pub use message::{
 };
 pub use outbox::{Outbox, StreamLimits};
 
+pub(crate) use liveness::RenewalQueue;
 pub use order::Attachment;
 pub(crate) use order::Streams;
-pub(crate) use renewal_queue::RenewalQueue;
 pub(crate) use renewals::run as renew_streams;
 pub(crate) use watch_table::ancestors;

@@ -145,7 +145,6 @@ impl Streams {
         Ok(StreamEntry { number, session: attached.id, queue, limits })
     }
 
-    /// The number of streams.
     pub(crate) fn len(&self) -> usize {
         self.live.load(Ordering::Relaxed)
     }
@@ -209,12 +208,6 @@ impl Streams {
             | Event::SealChanged
             | Event::AuthChanged => {}
         }
-    }
-
-    /// Entries were skipped, so watches may have missed changes: ends all streams. Clients that reconnect and set their
-    /// watches relative to the last seen revision receive the missed notices.
-    pub(crate) fn diverged(&self) {
-        self.end_all(StreamEnd::EntriesSkipped);
     }
 
     fn fire_watches(

@@ -3,7 +3,7 @@
 //! While a batch is in flight, further requests wait for the next batch. So one quorum round renews many sessions,
 //! without a timer. Sessions that are renewed only through the log are renewed one by one beside the batches.
 //!
-//! Bounds: one batch at a time; `renewal_queue.rs` bounds the entries and the sessions of a batch.
+//! Bounds: one batch at a time; `RenewalQueue` bounds the entries and the sessions of a batch.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -18,4 +18,4 @@ pub(crate) use self::orphans::{OrphanedWaits, WaitSource};
 pub(crate) use self::parked::{
     AppliedWaiters, Parked, ParkedCalls, QueueEvent, WaiterPermit, WaiterPermits, WakeUp,
 };
-pub(crate) use self::wait::{Wait, WaitEvent, wait_of};
+pub(crate) use self::wait::{Wait, WaitEvent};

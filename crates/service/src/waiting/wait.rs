@@ -132,15 +132,6 @@ async fn finished(renewals: &mut Option<WaiterRenewals>) -> (Instant, Result<Ren
     finished
 }
 
-/// Returns how long an acquire waits; [`Duration::MAX`] if it sets no limit.
-pub(crate) fn wait_of(wait: bool, wait_ms: Option<u64>) -> Duration {
-    match (wait, wait_ms) {
-        (false, _) => Duration::ZERO,
-        (true, None) => Duration::MAX,
-        (true, Some(ms)) => Duration::from_millis(ms),
-    }
-}
-
 impl Service {
     /// Runs the checks that need no proposal. A no-wait call takes no permit.
     pub(crate) fn admit(&self, wait: Duration) -> Result<Option<WaiterPermit>, Failure> {

@@ -21,7 +21,9 @@ impl WatchFilter {
         let text = path.as_str();
         match self {
             Self::Node(node) => path == node,
-            Self::Children(node) => path == node || below(text, node) == Some(Depth::Child),
+            Self::Children(node) => {
+                path == node || below(text, node).is_some_and(|rest| !rest.contains('/'))
+            }
             Self::Subtree(node) => path == node || below(text, node).is_some(),
             Self::Prefix(prefix) => text.starts_with(prefix.as_str()),
         }
@@ -50,21 +52,11 @@ impl WatchFilter {
     }
 }
 
-#[derive(PartialEq, Eq)]
-enum Depth {
-    Child,
-    Deeper,
-}
-
-/// Returns how far a path lies below a node.
-fn below(path: &str, node: &ZnodePath) -> Option<Depth> {
+/// Returns the part of a path below a node; `None` for a path that does not lie below it.
+fn below<'a>(path: &'a str, node: &ZnodePath) -> Option<&'a str> {
     let rest = path.strip_prefix(node.as_str())?;
     let relative = if node.as_str() == "/" { rest } else { rest.strip_prefix('/')? };
-    match relative {
-        "" => None,
-        relative if relative.contains('/') => Some(Depth::Deeper),
-        _ => Some(Depth::Child),
-    }
+    Some(relative).filter(|relative| !relative.is_empty())
 }
 
 /// Returns whether the identities may see that a path exists or existed: they may read the node, or the nearest

@@ -58,9 +58,7 @@ impl Service {
             bookmark_at: Instant::now(),
         })
     }
-}
 
-impl Service {
     /// Checks the right to read every znode or lock that a filter may match. The watch omits the changes of others.
     fn check_watch(&self, machine: &Machine, filter: &WatchFilter) -> Result<(), Rejection> {
         if let WatchFilter::Node(path) = filter {
@@ -75,9 +73,7 @@ impl Service {
             None => self.check_below(machine, Right::TreeRead, &prefix),
         }
     }
-}
 
-impl Service {
     /// Whether the caller may see an item.
     fn shows(&self, machine: &Machine, rights: Option<ActorRights<'_>>, item: &WatchItem) -> bool {
         match item {

@@ -7,9 +7,6 @@ use holdfast_types::Acquire;
 
 use crate::nodes::*;
 
-const NO_WAIT: Duration = Duration::ZERO;
-const LONG: Duration = Duration::from_mins(1);
-
 /// The caller's node stops while the session stays alive: the leader ends the wait.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_leader_ends_a_wait_whose_node_has_stopped() {
@@ -17,18 +14,16 @@ async fn the_leader_ends_a_wait_whose_node_has_stopped() {
         ServiceConfig { wait_grace: Duration::from_millis(300), ..ServiceConfig::default() };
     let nodes = Nodes::start_with(3, config).await;
     let leader = nodes.leader().await;
-    take(&leader, acquire("a", Some("me"), 30_000, NO_WAIT)).await.unwrap();
+    hold(&leader, "a", "me").await;
     let node = nodes.services.iter().find(|s| s.node() != leader.node()).unwrap().clone();
-    let parked = node.clone();
     let wait = Duration::from_secs(1);
-    let waiting =
-        tokio::spawn(async move { take(&parked, acquire("a", Some("you"), 30_000, wait)).await });
-    until(&leader, "a", |view| view.waiters_total == 1).await;
+    let waiting = spawn_take(&node, acquire("a", Some("you"), 30_000, wait));
+    until_waiting(&leader, "a", 1).await;
     // A shutdown keeps the queue entries of named callers.
     node.shutdown().await;
     assert!(matches!(waiting.await.unwrap(), Err(Failure::ShuttingDown)));
     assert_eq!(view(&leader, "a").await.waiters_total, 1);
-    until(&leader, "a", |view| view.waiters_total == 0).await;
+    until_waiting(&leader, "a", 0).await;
     keep_alive(&leader, "you").await.unwrap();
 }
 

@@ -8,9 +8,6 @@ use holdfast_types::{Rejection, SessionRejection};
 
 use crate::nodes::*;
 
-const NO_WAIT: Duration = Duration::ZERO;
-const LONG: Duration = Duration::from_mins(1);
-
 async fn renew(node: &holdfast_service::Service, who: &str) -> Result<Duration, Rejection> {
     let renewed = keep_alive(node, who).await;
     match renewed {
@@ -98,11 +95,10 @@ async fn one_call_renews_many_sessions_after_a_change_of_the_leader() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiting_caller_does_not_expire() {
     let nodes = Nodes::start(3).await;
-    take(&nodes.services[0], acquire("a", Some("me"), 30_000, NO_WAIT)).await.unwrap();
+    hold(&nodes.services[0], "a", "me").await;
     let node = nodes.follower().await;
-    let waiting =
-        tokio::spawn(async move { take(&node, acquire("a", Some("you"), 1_000, LONG)).await });
-    until(&nodes.services[0], "a", |view| view.waiters_total == 1).await;
+    let waiting = spawn_take(&node, acquire("a", Some("you"), 1_000, LONG));
+    until_waiting(&nodes.services[0], "a", 1).await;
     tokio::time::sleep(Duration::from_millis(2_500)).await;
     release(&nodes.services[0], "a", "me").await.unwrap();
     assert_eq!(waiting.await.unwrap().unwrap().session.as_str(), "you");
@@ -169,11 +165,9 @@ async fn no_renewal_is_acknowledged_while_an_expiry_is_undecided() {
 #[tokio::test(flavor = "multi_thread")]
 async fn closing_a_session_grants_its_locks_to_waiters_at_once() {
     let nodes = Nodes::start(3).await;
-    take(&nodes.services[0], acquire("a", Some("me"), 30_000, NO_WAIT)).await.unwrap();
-    let node = nodes.services[1].clone();
-    let waiting =
-        tokio::spawn(async move { take(&node, acquire("a", Some("you"), 30_000, LONG)).await });
-    until(&nodes.services[0], "a", |view| view.waiters_total == 1).await;
+    hold(&nodes.services[0], "a", "me").await;
+    let waiting = spawn_take(&nodes.services[1], acquire("a", Some("you"), 30_000, LONG));
+    until_waiting(&nodes.services[0], "a", 1).await;
     close_session(&nodes.services[2], "me").await.unwrap();
     assert_eq!(waiting.await.unwrap().unwrap().session.as_str(), "you");
 }

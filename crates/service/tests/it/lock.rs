@@ -7,16 +7,14 @@ use holdfast_types::{LockRejection, Rejection, SessionRejection};
 
 use crate::nodes::*;
 
-const NO_WAIT: Duration = Duration::ZERO;
-
 /// An acquire by the same session and owner is a renewal with the same token, on every node.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_same_call_renews_on_every_node() {
     let nodes = Nodes::start(3).await;
-    let first = take(&nodes.services[0], acquire("a", Some("me"), 30_000, NO_WAIT)).await.unwrap();
+    let first = hold(&nodes.services[0], "a", "me").await;
     assert!(!first.renewed);
     for service in &nodes.services {
-        let again = take(service, acquire("a", Some("me"), 30_000, NO_WAIT)).await.unwrap();
+        let again = hold(service, "a", "me").await;
         assert_eq!((again.token, again.renewed), (first.token, true));
     }
 }
@@ -24,7 +22,7 @@ async fn the_same_call_renews_on_every_node() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_busy_rejection_names_the_holder() {
     let nodes = Nodes::start(3).await;
-    take(&nodes.services[0], acquire("a", Some("me"), 30_000, NO_WAIT)).await.unwrap();
+    hold(&nodes.services[0], "a", "me").await;
     for service in &nodes.services {
         let busy = rejection(take(service, acquire("a", Some("you"), 30_000, NO_WAIT)).await);
         let Rejection::Lock(LockRejection::Busy { holder, waiters }) = busy else {
@@ -38,8 +36,8 @@ async fn a_busy_rejection_names_the_holder() {
 async fn a_release_by_another_session_is_rejected_with_the_holder() {
     let nodes = Nodes::start(1).await;
     let node = &nodes.services[0];
-    let held = take(node, acquire("a", Some("me"), 30_000, NO_WAIT)).await.unwrap();
-    take(node, acquire("b", Some("you"), 30_000, NO_WAIT)).await.unwrap();
+    let held = hold(node, "a", "me").await;
+    hold(node, "b", "you").await;
     let refused = rejection(release(node, "a", "you").await);
     let Rejection::Lock(LockRejection::NotHolder { holder }) = refused else {
         panic!("{refused:?}")
@@ -52,9 +50,9 @@ async fn a_release_by_another_session_is_rejected_with_the_holder() {
 async fn a_repeated_release_succeeds_and_does_not_release_the_next_holder() {
     let nodes = Nodes::start(1).await;
     let node = &nodes.services[0];
-    take(node, acquire("a", Some("me"), 30_000, NO_WAIT)).await.unwrap();
+    hold(node, "a", "me").await;
     release(node, "a", "me").await.unwrap();
-    take(node, acquire("a", Some("you"), 30_000, NO_WAIT)).await.unwrap();
+    hold(node, "a", "you").await;
     release(node, "a", "me").await.unwrap();
     assert_eq!(view(node, "a").await.holder().unwrap().session.as_str(), "you");
 }
@@ -75,9 +73,9 @@ async fn tokens_grow_from_holder_to_holder() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fence_check_accepts_only_the_current_token() {
     let nodes = Nodes::start(3).await;
-    let old = take(&nodes.services[0], acquire("a", Some("me"), 30_000, NO_WAIT)).await.unwrap();
+    let old = hold(&nodes.services[0], "a", "me").await;
     release(&nodes.services[0], "a", "me").await.unwrap();
-    let new = take(&nodes.services[1], acquire("a", Some("you"), 30_000, NO_WAIT)).await.unwrap();
+    let new = hold(&nodes.services[1], "a", "you").await;
     for (token, valid) in [(old.token, false), (new.token, true)] {
         let (mode, read) = (FenceMode::Current, ReadMode::Linearizable);
         let check = nodes.services[2].check_token(&lock("a"), token, mode, read).await.unwrap();

@@ -10,9 +10,6 @@ use holdfast_types::{
 
 use crate::nodes::*;
 
-const NO_WAIT: Duration = Duration::ZERO;
-const LONG: Duration = Duration::from_mins(1);
-
 fn lock_set(names: &[&str]) -> LockSet {
     LockSet::new(names.iter().map(|name| lock(name)).collect()).unwrap()
 }
@@ -38,13 +35,13 @@ fn reason() -> Reason {
 async fn a_multi_lock_is_granted_when_its_last_lock_becomes_free() {
     let nodes = Nodes::start(3).await;
     let [one, two, three] = &nodes.services[..] else { panic!() };
-    take(one, acquire("a", Some("me"), 30_000, NO_WAIT)).await.unwrap();
-    take(two, acquire("c", Some("me"), 30_000, NO_WAIT)).await.unwrap();
+    hold(one, "a", "me").await;
+    hold(two, "c", "me").await;
     let node = three.clone();
     let waiting = tokio::spawn(async move {
         take_all(&node, acquire_all(&["c", "a", "b"], Some("you"), LONG)).await
     });
-    until(one, "b", |view| view.waiters_total == 1).await;
+    until_waiting(one, "b", 1).await;
     // A free lock is reserved for the waiting multi-lock.
     let busy = rejection(take(two, acquire("b", Some("she"), 30_000, NO_WAIT)).await);
     assert!(matches!(busy, Rejection::Lock(LockRejection::Reserved { waiters: 1 })), "{busy:?}");
@@ -69,7 +66,7 @@ async fn a_multi_lock_is_granted_when_its_last_lock_becomes_free() {
 async fn a_multi_lock_wait_that_ends_leaves_no_queue_entry() {
     let nodes = Nodes::start(3).await;
     let [one, two, _] = &nodes.services[..] else { panic!() };
-    take(one, acquire("b", Some("me"), 30_000, NO_WAIT)).await.unwrap();
+    hold(one, "b", "me").await;
     let refused =
         take_all(two, acquire_all(&["a", "b"], Some("you"), Duration::from_millis(200))).await;
     let Err(Failure::WaitTimeout { lock, .. }) = refused else { panic!("{refused:?}") };
@@ -89,10 +86,10 @@ async fn a_multi_lock_wait_that_ends_leaves_no_queue_entry() {
     let node = two.clone();
     let waiting =
         tokio::spawn(async move { take_all(&node, acquire_all(&["a", "b"], None, LONG)).await });
-    until(one, "a", |view| view.waiters_total == 1).await;
+    until_waiting(one, "a", 1).await;
     waiting.abort();
     for name in ["a", "b"] {
-        until(one, name, |view| view.waiters_total == 0).await;
+        until_waiting(one, name, 0).await;
     }
 }
 
@@ -100,12 +97,10 @@ async fn a_multi_lock_wait_that_ends_leaves_no_queue_entry() {
 async fn a_deadlock_is_rejected_with_the_wait_cycle() {
     let nodes = Nodes::start(3).await;
     let [one, two, _] = &nodes.services[..] else { panic!() };
-    take(one, acquire("a", Some("me"), 30_000, NO_WAIT)).await.unwrap();
-    take(two, acquire("b", Some("you"), 30_000, NO_WAIT)).await.unwrap();
-    let node = one.clone();
-    let waiting =
-        tokio::spawn(async move { take(&node, acquire("b", Some("me"), 30_000, LONG)).await });
-    until(one, "b", |view| view.waiters_total == 1).await;
+    hold(one, "a", "me").await;
+    hold(two, "b", "you").await;
+    let waiting = spawn_take(one, acquire("b", Some("me"), 30_000, LONG));
+    until_waiting(one, "b", 1).await;
     let refused = rejection(take(two, acquire("a", Some("you"), 30_000, LONG)).await);
     let Rejection::Lock(LockRejection::Deadlock { cycle }) = refused else { panic!("{refused:?}") };
     let cycle: Vec<_> = cycle.iter().map(|(who, _, lock)| format!("{who} {lock}")).collect();
@@ -118,12 +113,11 @@ async fn a_deadlock_is_rejected_with_the_wait_cycle() {
 async fn a_broken_hold_goes_to_the_next_waiter_and_a_hand_over_wakes_its_receiver() {
     let nodes = Nodes::start(3).await;
     let [one, two, three] = &nodes.services[..] else { panic!() };
-    let held = take(one, acquire("a", Some("me"), 30_000, NO_WAIT)).await.unwrap();
+    let held = hold(one, "a", "me").await;
     let mut waiting = Vec::new();
     for (number, (node, who)) in [(two, "you"), (three, "she"), (one, "he")].into_iter().enumerate()
     {
-        let (node, request) = (node.clone(), acquire("a", Some(who), 30_000, LONG));
-        waiting.push(tokio::spawn(async move { take(&node, request).await }));
+        waiting.push(spawn_take(node, acquire("a", Some(who), 30_000, LONG)));
         until(one, "a", |view| view.waiters_total as usize == number + 1).await;
     }
     let breaking = ForceRelease {

@@ -10,16 +10,19 @@ use std::time::{Duration, Instant};
 use holdfast_raft::{PeerListen, RaftConfig};
 use holdfast_service::{
     Failure, ReadMode, Response, Service, ServiceConfig, ServiceMetrics, SessionLease,
-    session_or_anonymous,
+    generate_session_name,
 };
 use holdfast_types::{
-    Acquire, Address, Grant, Labels, LockName, LockView, MemberAddresses, NodeId, OpenSession,
-    Owner, Rejection, Release, ReleaseTarget, Released, SessionName, Ttl,
+    Acquire, Address, Grant, LockName, LockView, MemberAddresses, NodeId, OpenSession, Owner,
+    Rejection, Release, ReleaseTarget, Released, SessionName, Ttl,
 };
 use tempfile::TempDir;
+use tokio::task::JoinHandle;
 
 /// A timeout that only a failing test reaches.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
+pub(crate) const NO_WAIT: Duration = Duration::ZERO;
+pub(crate) const LONG: Duration = Duration::from_mins(1);
 
 pub(crate) struct Nodes {
     pub(crate) services: Vec<Service>,
@@ -96,7 +99,8 @@ pub(crate) fn session(name: &str) -> SessionName {
 }
 
 pub(crate) fn open(who: Option<&str>, ttl: Option<Ttl>) -> OpenSession {
-    session_or_anonymous(who.map(session), ttl, Labels::default()).unwrap()
+    let name = who.map_or_else(|| generate_session_name().unwrap(), session);
+    OpenSession { ttl, anonymous: who.is_none(), ..OpenSession::of(name) }
 }
 
 pub(crate) fn acquire(name: &str, who: Option<&str>, ttl_ms: u64, wait: Duration) -> Acquire {
@@ -106,6 +110,20 @@ pub(crate) fn acquire(name: &str, who: Option<&str>, ttl_ms: u64, wait: Duration
 
 pub(crate) async fn take(service: &Service, acquire: Acquire) -> Result<Grant, Failure> {
     Ok(service.acquire(acquire).await?.value.grant)
+}
+
+/// Acquires a lock for a session that does not expire during a test.
+pub(crate) async fn hold(service: &Service, name: &str, who: &str) -> Grant {
+    take(service, acquire(name, Some(who), 30_000, NO_WAIT)).await.unwrap()
+}
+
+/// Acquires a lock in a task of its own. To abort the task disconnects the caller.
+pub(crate) fn spawn_take(
+    service: &Service,
+    acquire: Acquire,
+) -> JoinHandle<Result<Grant, Failure>> {
+    let service = service.clone();
+    tokio::spawn(async move { take(&service, acquire).await })
 }
 
 pub(crate) async fn release(
@@ -147,6 +165,11 @@ pub(crate) async fn until(
         assert!(Instant::now() < deadline, "the lock does not reach the wanted state: {view:?}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
+}
+
+/// Waits until the lock has this number of waiters. Returns its state.
+pub(crate) async fn until_waiting(service: &Service, name: &str, waiters: u32) -> LockView {
+    until(service, name, |view| view.waiters_total == waiters).await
 }
 
 pub(crate) fn rejection<T: std::fmt::Debug>(result: Result<T, Failure>) -> Rejection {

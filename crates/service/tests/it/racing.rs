@@ -24,10 +24,9 @@ async fn a_wait_that_several_events_end_concurrently_ends_once() {
     for round in 0..ROUNDS {
         let (name, who) = (format!("a{round}"), format!("w{round}"));
         take(&nodes.services[0], acquire(&name, Some("me"), 30_000, Duration::ZERO)).await.unwrap();
-        let node = nodes.services[1].clone();
         let wait = Duration::from_millis(100 + u64::from(round % 5));
         let request = acquire(&name, Some(&who), 30_000, wait);
-        let waiting = tokio::spawn(async move { take(&node, request).await });
+        let waiting = spawn_take(&nodes.services[1], request);
         // The waiter is in the queue, or its wait has already ended.
         let queued = |view: &LockView| view.waiters_total == 1 || waiting.is_finished();
         until(&nodes.services[0], &name, queued).await;

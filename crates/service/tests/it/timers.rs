@@ -1,13 +1,8 @@
 //! The leader's timers end holds and waits without a request.
 
-use std::time::Duration;
-
 use holdfast_types::{Acquire, AcquireOptions};
 
 use crate::nodes::*;
-
-const NO_WAIT: Duration = Duration::ZERO;
-const LONG: Duration = Duration::from_mins(1);
 
 /// An acquire of `a` by a session that does not expire during a test.
 fn acquire_a() -> Acquire {

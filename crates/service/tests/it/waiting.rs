@@ -10,9 +10,6 @@ use holdfast_types::{
 
 use crate::nodes::*;
 
-const NO_WAIT: Duration = Duration::ZERO;
-const LONG: Duration = Duration::from_mins(1);
-
 /// A waiting call is parked on the node that received it, and that node's `apply` wakes the call.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_on_any_node_is_granted_when_the_holder_releases_on_another() {
@@ -21,10 +18,9 @@ async fn a_waiter_on_any_node_is_granted_when_the_holder_releases_on_another() {
         let name = format!("lock-{holder}-{waiter}");
         let held = take(&nodes.services[holder], acquire(&name, Some("me"), 30_000, NO_WAIT));
         let held = held.await.unwrap();
-        let node = nodes.services[waiter].clone();
         let request = acquire(&name, Some("you"), 30_000, LONG);
-        let waiting = tokio::spawn(async move { take(&node, request).await });
-        until(&nodes.services[holder], &name, |view| view.waiters_total == 1).await;
+        let waiting = spawn_take(&nodes.services[waiter], request);
+        until_waiting(&nodes.services[holder], &name, 1).await;
         release(&nodes.services[holder], &name, "me").await.unwrap();
         let granted = waiting.await.unwrap().unwrap();
         assert!(granted.token > held.token);
@@ -34,13 +30,12 @@ async fn a_waiter_on_any_node_is_granted_when_the_holder_releases_on_another() {
 #[tokio::test(flavor = "multi_thread")]
 async fn waiters_are_granted_in_the_order_of_the_log() {
     let nodes = Nodes::start(3).await;
-    take(&nodes.services[0], acquire("a", Some("me"), 30_000, NO_WAIT)).await.unwrap();
+    hold(&nodes.services[0], "a", "me").await;
     let mut waiting = Vec::new();
     for number in 0..6_u32 {
-        let node = nodes.services[number as usize % 3].clone();
         let request = acquire("a", Some(&format!("w{number}")), 30_000, LONG);
-        waiting.push(tokio::spawn(async move { take(&node, request).await }));
-        until(&nodes.services[0], "a", |view| view.waiters_total == number + 1).await;
+        waiting.push(spawn_take(&nodes.services[number as usize % 3], request));
+        until_waiting(&nodes.services[0], "a", number + 1).await;
     }
     let mut holder = "me".to_owned();
     for (number, call) in waiting.into_iter().enumerate() {
@@ -56,12 +51,10 @@ async fn waiters_are_granted_in_the_order_of_the_log() {
 async fn a_no_wait_acquire_does_not_change_a_waiting_call() {
     let nodes = Nodes::start(1).await;
     let node = nodes.services[0].clone();
-    take(&node, acquire("a", Some("me"), 30_000, NO_WAIT)).await.unwrap();
-    let parked = node.clone();
+    hold(&node, "a", "me").await;
     let wait = Duration::from_millis(500);
-    let waiting =
-        tokio::spawn(async move { take(&parked, acquire("a", Some("you"), 30_000, wait)).await });
-    until(&node, "a", |view| view.waiters_total == 1).await;
+    let waiting = spawn_take(&node, acquire("a", Some("you"), 30_000, wait));
+    until_waiting(&node, "a", 1).await;
     let busy = rejection(take(&node, acquire("a", Some("you"), 30_000, NO_WAIT)).await);
     assert!(matches!(busy, Rejection::Lock(LockRejection::Busy { .. })), "{busy:?}");
     assert!(matches!(waiting.await.unwrap(), Err(Failure::WaitTimeout { .. })));
@@ -71,7 +64,7 @@ async fn a_no_wait_acquire_does_not_change_a_waiting_call() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wait_that_times_out_leaves_no_queue_entry() {
     let nodes = Nodes::start(3).await;
-    take(&nodes.services[0], acquire("a", Some("me"), 30_000, NO_WAIT)).await.unwrap();
+    hold(&nodes.services[0], "a", "me").await;
     let began = Instant::now();
     let wait = Duration::from_millis(200);
     let outcome = take(&nodes.services[1], acquire("a", Some("you"), 30_000, wait)).await;
@@ -84,28 +77,22 @@ async fn a_wait_that_times_out_leaves_no_queue_entry() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_anonymous_caller_that_disconnects_leaves_the_queue() {
     let nodes = Nodes::start(3).await;
-    take(&nodes.services[0], acquire("a", Some("me"), 30_000, NO_WAIT)).await.unwrap();
-    let node = nodes.services[1].clone();
-    let waiting = tokio::spawn(async move { take(&node, acquire("a", None, 30_000, LONG)).await });
-    until(&nodes.services[0], "a", |view| view.waiters_total == 1).await;
+    hold(&nodes.services[0], "a", "me").await;
+    let waiting = spawn_take(&nodes.services[1], acquire("a", None, 30_000, LONG));
+    until_waiting(&nodes.services[0], "a", 1).await;
     waiting.abort();
-    until(&nodes.services[0], "a", |view| view.waiters_total == 0).await;
+    until_waiting(&nodes.services[0], "a", 0).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_named_caller_that_disconnects_keeps_its_queue_entry_and_may_retry_elsewhere() {
     let nodes = Nodes::start(3).await;
-    take(&nodes.services[0], acquire("a", Some("me"), 30_000, NO_WAIT)).await.unwrap();
-    let node = nodes.services[1].clone();
+    hold(&nodes.services[0], "a", "me").await;
     let short = Duration::from_millis(700);
-    let waiting =
-        tokio::spawn(async move { take(&node, acquire("a", Some("you"), 30_000, short)).await });
-    let ticket =
-        until(&nodes.services[0], "a", |view| view.waiters_total == 1).await.waiters[0].ticket;
+    let waiting = spawn_take(&nodes.services[1], acquire("a", Some("you"), 30_000, short));
+    let ticket = until_waiting(&nodes.services[0], "a", 1).await.waiters[0].ticket;
     waiting.abort();
-    let node = nodes.services[2].clone();
-    let waiting =
-        tokio::spawn(async move { take(&node, acquire("a", Some("you"), 30_000, LONG)).await });
+    let waiting = spawn_take(&nodes.services[2], acquire("a", Some("you"), 30_000, LONG));
     // The wait of the first call ends meanwhile; its cancel must not remove the entry of the repeated call.
     tokio::time::sleep(short + Duration::from_millis(300)).await;
     assert_eq!(view(&nodes.services[0], "a").await.waiters[0].ticket, ticket);
@@ -116,14 +103,12 @@ async fn a_named_caller_that_disconnects_keeps_its_queue_entry_and_may_retry_els
 #[tokio::test(flavor = "multi_thread")]
 async fn a_named_caller_that_does_not_retry_loses_its_queue_entry_when_its_wait_ends() {
     let nodes = Nodes::start(3).await;
-    take(&nodes.services[0], acquire("a", Some("me"), 30_000, NO_WAIT)).await.unwrap();
-    let node = nodes.services[1].clone();
+    hold(&nodes.services[0], "a", "me").await;
     let wait = Duration::from_millis(500);
-    let waiting =
-        tokio::spawn(async move { take(&node, acquire("a", Some("you"), 30_000, wait)).await });
-    until(&nodes.services[0], "a", |view| view.waiters_total == 1).await;
+    let waiting = spawn_take(&nodes.services[1], acquire("a", Some("you"), 30_000, wait));
+    until_waiting(&nodes.services[0], "a", 1).await;
     waiting.abort();
-    until(&nodes.services[0], "a", |view| view.waiters_total == 0).await;
+    until_waiting(&nodes.services[0], "a", 0).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -131,11 +116,9 @@ async fn a_caller_above_the_bound_is_rejected_and_not_queued() {
     let config = ServiceConfig { waiters_max: 1, ..ServiceConfig::default() };
     let nodes = Nodes::start_with(1, config).await;
     let node = nodes.services[0].clone();
-    take(&node, acquire("a", Some("me"), 30_000, NO_WAIT)).await.unwrap();
-    let parked = node.clone();
-    let waiting =
-        tokio::spawn(async move { take(&parked, acquire("a", Some("w1"), 30_000, LONG)).await });
-    until(&node, "a", |view| view.waiters_total == 1).await;
+    hold(&node, "a", "me").await;
+    let waiting = spawn_take(&node, acquire("a", Some("w1"), 30_000, LONG));
+    until_waiting(&node, "a", 1).await;
     let refused = take(&node, acquire("a", Some("w2"), 30_000, LONG)).await;
     assert!(matches!(refused, Err(Failure::TooManyWaiters { limit: 1 })), "{refused:?}");
     assert_eq!(view(&node, "a").await.waiters_total, 1);
@@ -151,11 +134,9 @@ async fn a_shutdown_ends_waiting_calls_and_a_named_caller_keeps_its_queue_entry(
     let leader = nodes.leader().await;
     let others: Vec<_> =
         nodes.services.iter().filter(|s| s.node() != leader.node()).cloned().collect();
-    take(&others[0], acquire("a", Some("me"), 30_000, NO_WAIT)).await.unwrap();
-    let node = leader.clone();
-    let waiting =
-        tokio::spawn(async move { take(&node, acquire("a", Some("you"), 30_000, LONG)).await });
-    until(&leader, "a", |view| view.waiters_total == 1).await;
+    hold(&others[0], "a", "me").await;
+    let waiting = spawn_take(&leader, acquire("a", Some("you"), 30_000, LONG));
+    until_waiting(&leader, "a", 1).await;
     leader.shutdown().await;
     assert!(matches!(waiting.await.unwrap(), Err(Failure::ShuttingDown)));
     let successor = nodes.leader_among(&others).await;
@@ -168,11 +149,9 @@ async fn a_shutdown_ends_waiting_calls_and_a_named_caller_keeps_its_queue_entry(
 async fn closing_a_session_ends_its_waiting_call() {
     let nodes = Nodes::start(1).await;
     let node = nodes.services[0].clone();
-    take(&node, acquire("a", Some("me"), 30_000, NO_WAIT)).await.unwrap();
-    let parked = node.clone();
-    let waiting =
-        tokio::spawn(async move { take(&parked, acquire("a", Some("you"), 30_000, LONG)).await });
-    until(&node, "a", |view| view.waiters_total == 1).await;
+    hold(&node, "a", "me").await;
+    let waiting = spawn_take(&node, acquire("a", Some("you"), 30_000, LONG));
+    until_waiting(&node, "a", 1).await;
     close_session(&node, "you").await.unwrap();
     assert!(matches!(
         rejection(waiting.await.unwrap()),
@@ -198,19 +177,19 @@ async fn a_wait_ends_with_the_certificate_of_its_caller() {
         certificates,
     };
     admin.change_auth(set(vec![certificate.clone()])).await.unwrap();
-    take(&admin, acquire("a", Some("me"), 30_000, NO_WAIT)).await.unwrap();
+    hold(&admin, "a", "me").await;
     for (at, service) in nodes.services.iter().enumerate() {
         service.catch_up(admin.revision()).await.unwrap();
         let principal = service.principal_of_certificate(std::slice::from_ref(&certificate));
         assert_eq!(principal.actor, Actor::Subject(subject("ci")), "node {at}");
         let ci = of(service, principal);
         let request = acquire("a", Some(&format!("ci-{at}")), 30_000, LONG);
-        let waiting = tokio::spawn(async move { take(&ci, request).await });
-        until(&admin, "a", |view| view.waiters_total == 1).await;
+        let waiting = spawn_take(&ci, request);
+        until_waiting(&admin, "a", 1).await;
         admin.change_auth(set(Vec::new())).await.unwrap();
         let denied = rejection(waiting.await.unwrap());
         assert_eq!(denied, Rejection::Auth(AuthRejection::NoCredential), "node {at}");
-        until(&admin, "a", |view| view.waiters_total == 0).await;
+        until_waiting(&admin, "a", 0).await;
         admin.change_auth(set(vec![certificate.clone()])).await.unwrap();
     }
 }
@@ -220,11 +199,10 @@ async fn a_wait_ends_with_the_certificate_of_its_caller() {
 async fn a_wait_that_ends_under_the_seal_leaves_the_queue_after_it() {
     let nodes = Nodes::start(1).await;
     let node = nodes.services[0].clone();
-    take(&node, acquire("a", Some("me"), 30_000, NO_WAIT)).await.unwrap();
-    let (parked, wait) = (node.clone(), Duration::from_secs(1));
-    let waiting =
-        tokio::spawn(async move { take(&parked, acquire("a", Some("you"), 30_000, wait)).await });
-    until(&node, "a", |view| view.waiters_total == 1).await;
+    hold(&node, "a", "me").await;
+    let wait = Duration::from_secs(1);
+    let waiting = spawn_take(&node, acquire("a", Some("you"), 30_000, wait));
+    until_waiting(&node, "a", 1).await;
     let seal = node.seal(Reason::new("a test").unwrap()).await.unwrap().value;
     let refused = rejection(waiting.await.unwrap());
     assert!(matches!(refused, Rejection::Sealed(_)), "{refused:?}");
@@ -243,11 +221,9 @@ async fn a_caller_that_authorization_refuses_leaves_the_queue() {
     let added = node.add_first_administrator(root, Some(AuthMode::Off)).await.unwrap();
     let principal = Principal::of(Actor::Token(added.value.issued.token.id));
     let admin = node.for_call(RequestContext { principal, ..RequestContext::anonymous() });
-    take(&admin, acquire("a", Some("me"), 30_000, NO_WAIT)).await.unwrap();
-    let parked = node.clone();
-    let waiting =
-        tokio::spawn(async move { take(&parked, acquire("a", Some("you"), 15_000, LONG)).await });
-    until(&admin, "a", |view| view.waiters_total == 1).await;
+    hold(&admin, "a", "me").await;
+    let waiting = spawn_take(&node, acquire("a", Some("you"), 15_000, LONG));
+    until_waiting(&admin, "a", 1).await;
     admin.change_auth(AuthChange::SetMode(AuthMode::On)).await.unwrap();
     let denied = rejection(waiting.await.unwrap());
     assert!(matches!(denied, Rejection::Auth(_)), "{denied:?}");

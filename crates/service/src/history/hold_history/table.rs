@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use holdfast_types::{FencingToken, LockName, Revision};
 
-use super::{HistoryBounds, HistoryQuery, HistoryResult, PastHold};
+use super::{HistoryBounds, HistoryRequest, HistoryResult, PastHold};
 
 #[derive(Debug)]
 pub(crate) struct HoldTable {
@@ -130,7 +130,7 @@ impl HoldTable {
         self.locks.get(lock).map(|lock| lock.complete_after)
     }
 
-    pub(crate) fn find(&self, query: &HistoryQuery) -> HistoryResult {
+    pub(crate) fn find(&self, query: &HistoryRequest) -> HistoryResult {
         let at_that_time =
             |hold: &&PastHold| query.at.is_none_or(|at| hold.since <= at && at < hold.until);
         let of_query = self.locks.get(&query.lock);
