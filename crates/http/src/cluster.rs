@@ -1,8 +1,13 @@
 //! The cluster as a whole: its nodes, its feature level, its leadership, the comparison of its states, its seal and its backup.
 
+use std::io;
+use std::time::Duration;
+
 use axum::body::Body;
 use axum::http::StatusCode;
+use bytes::Bytes;
 use futures_util::stream::unfold;
+use futures_util::{Stream, StreamExt as _};
 use holdfast_api::parameters::member::{LEVEL, REASON, SEAL_REVISION, TO};
 use holdfast_api::{
     BACKUP_MEDIA, CallParams as _, ClusterBody, ErrorCode, FeatureLevelBody, NodeBody, Rfc3339Time,
@@ -13,6 +18,7 @@ use holdfast_service::{
     BackupStream, ClusterMember, ClusterView, MemberRole, Response, StateVerification,
 };
 use holdfast_types::{FeatureLevel, NodeId, Reason, Revision, Right, Seal};
+use tokio::time::Instant;
 
 use crate::access::{CLUSTER_MANAGE, CallAccess};
 use crate::call::{CallContext, HandlerResult};
@@ -20,6 +26,11 @@ use crate::late_copies::LateCopies;
 use crate::operation::{Content, Method, Operation, ResponseSpec, handler};
 use crate::reply::Reply;
 use crate::routes::{BACKUP, CLUSTER, FEATURE_LEVEL, SEAL, TRANSFER_LEADERSHIP, VERIFY_STATE};
+
+/// Bytes of a backup that its reader must take per second, over the time [`SLOW_READ_MAX`].
+const READ_PER_SECOND_MIN: u64 = 64 * 1024;
+/// How much longer a reader may take than that.
+const SLOW_READ_MAX: Duration = Duration::from_mins(1);
 
 pub(crate) static READ: Operation = Operation {
     summary: "List the nodes of the cluster, with their roles",
@@ -255,12 +266,62 @@ async fn unseal(call: &mut CallContext<'_>) -> HandlerResult {
 async fn back_up(call: &mut CallContext<'_>) -> HandlerResult {
     let made = call.run(call.service().backup()).await?;
     let Response { value: stream, revision, .. } = made;
-    // `None` after an error: the response ends without its last bytes.
-    let bytes = unfold(Some(stream), |stream: Option<BackupStream>| async move {
-        let mut stream = stream?;
-        let next = stream.next().await?;
-        let stream = next.is_ok().then_some(stream);
-        Some((next, stream))
+    let bytes = unfold(stream, |mut stream: BackupStream| async {
+        stream.next().await.map(|next| (next, stream))
     });
-    Ok(Reply::stream(BACKUP_MEDIA, Body::from_stream(bytes)).at(revision))
+    Ok(Reply::stream(BACKUP_MEDIA, Body::from_stream(for_reader(bytes))).at(revision))
+}
+
+/// The bytes up to the first error: the response then ends without its last bytes. A reader that takes too few bytes is an error,
+/// because it keeps other callers from making a backup. A reader that takes nothing loses its connection.
+fn for_reader(
+    bytes: impl Stream<Item = io::Result<Bytes>> + Send + 'static,
+) -> impl Stream<Item = io::Result<Bytes>> + Send + 'static {
+    unfold(Some((bytes.boxed(), Instant::now(), SLOW_READ_MAX)), |state| async {
+        let (mut bytes, given_at, left) = state?;
+        let Some(left) = left.checked_sub(given_at.elapsed()) else {
+            tracing::warn!("a backup ended early: its reader takes too few bytes");
+            return Some((Err(io::Error::other("the reader takes too few bytes")), None));
+        };
+        let piece = bytes.next().await?;
+        let bytes_read = piece.as_ref().map_or(0, |piece| piece.len() as u64);
+        let earned = Duration::from_millis(bytes_read * 1_000 / READ_PER_SECOND_MIN);
+        let left = (left + earned).min(SLOW_READ_MAX);
+        let state = piece.is_ok().then(|| (bytes, Instant::now(), left));
+        Some((piece, state))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    /// Reads pieces with a pause after each, and returns whether the backup was complete.
+    async fn is_complete(pieces: usize, pause: Duration) -> bool {
+        let place = Arc::new(());
+        let held = place.clone();
+        let source = unfold((0, held), move |(at, held)| async move {
+            let piece = Bytes::from(vec![0; 64 * 1024]);
+            (at < pieces).then_some((Ok(piece), (at + 1, held)))
+        });
+        let mut bytes = Box::pin(for_reader(source));
+        while let Some(piece) = bytes.next().await {
+            if piece.is_err() {
+                assert_eq!(Arc::strong_count(&place), 1, "the place is free");
+                return false;
+            }
+            tokio::time::sleep(pause).await;
+        }
+        true
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_reader_that_takes_too_few_bytes_of_a_backup_gives_up_its_place() {
+        assert!(is_complete(500, Duration::from_secs(1)).await);
+        assert!(!is_complete(500, Duration::from_secs(2)).await);
+        assert!(is_complete(30, Duration::from_secs(2)).await);
+        assert!(!is_complete(2, SLOW_READ_MAX + Duration::from_secs(2)).await);
+    }
 }
