@@ -2,7 +2,7 @@
 
 use holdfast_types::{AclEntry, Identity, Perms};
 
-use crate::{ErrorCode, Param, ParamError, ParamValue};
+use crate::{Param, ParamError, ParamValue};
 
 /// The letters of the permissions.
 const LETTERS: [(char, Perms); 5] = [
@@ -56,7 +56,7 @@ fn perms(letters: &str) -> Option<Perms> {
 fn malformed(text: &str) -> ParamError {
     let shown = &text[..text.floor_char_boundary(64)];
     let detail = format!("'{shown}' is not an entry of an access list");
-    ParamError::of("acl", ErrorCode::InvalidArgument, detail)
+    ParamError::invalid("acl", detail)
         .hint("write scheme:id:perms with letters of cdrwa, such as world:anyone:r, auth::cdrwa or ip:10.0.0.0/8:cr")
 }
 
@@ -65,6 +65,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::ErrorCode;
 
     #[test]
     fn entries_read_back_as_written() {

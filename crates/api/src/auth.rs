@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use holdfast_types::{AccessTokenId, CertificateName, NamespaceName, RoleName, SubjectName};
 
-use crate::{Rfc3339Time, escape_path};
+use crate::Rfc3339Time;
 
 /// The authorization of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -242,27 +242,22 @@ pub struct SubjectQuotasBody {
     pub used: BTreeMap<String, u64>,
 }
 
-/// `/v1/auth/quotas`, or `/v1/auth/quotas/<subject>`
-pub fn quotas_path(subject: Option<&SubjectName>) -> String {
-    let subject = subject.map(|subject| format!("/{}", escape_path(subject.as_str())));
-    format!("/v1/auth/quotas{}", subject.unwrap_or_default())
+/// The namespaces.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct NamespacesBody {
+    /// By name.
+    pub namespaces: Vec<NamespaceBody>,
 }
 
-/// `/v1/auth/subjects/<subject>`
-pub fn subject_path(subject: &SubjectName) -> String {
-    format!("/v1/auth/subjects/{}", escape_path(subject.as_str()))
-}
-
-/// `/v1/auth/roles/<role>`
-pub fn role_path(role: &RoleName) -> String {
-    format!("/v1/auth/roles/{}", escape_path(role.as_str()))
-}
-
-/// `/v1/auth/tokens/<id>`
-pub fn access_token_path(token: AccessTokenId) -> String {
-    format!("/v1/auth/tokens/{token}")
-}
-
-pub fn denied_certificate_path(certificate: &holdfast_types::CertificateId) -> String {
-    format!("/v1/auth/denied-certificates/{certificate}")
+/// A namespace.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct NamespaceBody {
+    /// The name.
+    pub namespace: NamespaceName,
+    /// The quotas, by name. A quota that is missing is unlimited.
+    pub quotas: BTreeMap<String, u64>,
+    /// What the namespace uses of each quota that counts items.
+    pub used: BTreeMap<String, u64>,
 }

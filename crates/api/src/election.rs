@@ -9,7 +9,6 @@ use holdfast_types::{
     SessionName, Stamp, WaiterView,
 };
 
-use crate::escape_path;
 use crate::lock::{age, named_owner, text};
 use crate::name_note::election_note;
 
@@ -27,11 +26,6 @@ pub fn election_lock(election: &LockName) -> Result<LockName, NameError> {
 /// The election of a lock; `None` if the lock is not one of an election.
 pub fn election_of(lock: &LockName) -> Option<LockName> {
     LockName::new(lock.as_str().strip_prefix(ELECTIONS)?).ok()
-}
-
-/// `/v1/elections/<name>`
-pub fn election_path(election: &LockName) -> String {
-    format!("/v1/elections/{}", escape_path(election.as_str()))
 }
 
 /// The response to a campaign: the caller leads.

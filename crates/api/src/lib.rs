@@ -18,7 +18,6 @@ mod json_body;
 mod lock;
 mod member;
 mod name_note;
-mod namespace;
 mod param;
 mod param_error;
 mod param_guess;
@@ -35,7 +34,6 @@ mod recipe;
 mod schema;
 mod session;
 mod session_events;
-mod shards;
 mod time_of_day;
 mod tree_quota;
 mod txn;
@@ -50,9 +48,8 @@ pub use audit::{AuditBody, AuditEvictedBody, AuditGapBody, AuditGapLine, AuditRe
 pub use auth::{
     AccessTokenBody, AccessTokensBody, AuthBody, CallerBody, ClosedSessionsBody,
     DeniedCertificateBody, DeniedCertificatesBody, FirstAdministratorBody, IssuedTokenBody,
-    RefusalBody, RoleBody, RolesBody, SubjectBody, SubjectQuotasBody, SubjectsBody,
-    TokenPolicyBody, VerdictBody, access_token_path, denied_certificate_path, quotas_path,
-    role_path, subject_path,
+    NamespaceBody, NamespacesBody, RefusalBody, RoleBody, RolesBody, SubjectBody,
+    SubjectQuotasBody, SubjectsBody, TokenPolicyBody, VerdictBody,
 };
 pub use cluster::{
     AlarmBody, AlarmsBody, CheckBody, ClusterBody, FeatureLevelBody, HealthBody, NodeBody,
@@ -62,7 +59,7 @@ pub use code::{ErrorCode, UnknownCode};
 pub use duration::{DURATION_MAX, DurationError, format_duration, parse_duration};
 pub use election::{
     CandidateBody, ElectedBody, ElectionBody, LeaderBody, LeadershipBody, election_lock,
-    election_of, election_path,
+    election_of,
 };
 pub use escape::{EscapeError, escape_path, escape_query, unescape_path, unescape_query};
 pub use explain::{
@@ -79,24 +76,25 @@ pub use member::{
     InvitedMemberBody, JoinToken, NotJoinToken, SealBody, StateVerificationBody,
     TransferredLeadershipBody, VerifiedMemberBody, VerifiedState,
 };
-pub use namespace::{NamespaceBody, NamespacesBody, namespace_path};
 pub use param::{Absent, Form, Param};
 pub use param_error::{ParamError, nearest};
 pub use param_list::{ParamList, object_schema};
 pub use param_value::{CallParams, CountOrNone, ParamField, ParamValue, missing};
 pub use parameters::{KEEPALIVE_SESSIONS_MAX, LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX, WAIT_MAX};
 pub use path::{
-    fence_path, force_release_path, history_path, keepalive_path, lock_path, policy_path,
-    release_request_path, session_path, transfer_path, tree_path,
+    RECIPES_PATH, TREE_QUOTAS_PATH, access_token_path, barrier_path, counter_path,
+    denied_certificate_path, double_barrier_path, election_path, fence_path, force_release_path,
+    history_path, keepalive_path, latch_path, lock_path, namespace_path, policy_path, quotas_path,
+    release_request_path, role_path, session_path, subject_path, transfer_path, tree_path,
+    tree_quota_path,
 };
-pub use policy::{CooldownBody, PolicyBody};
+pub use policy::{CooldownBody, PolicyBody, ShardBody};
 pub use problem::{Facts, Problem};
 pub use query::Query;
 pub use raw_params::{JsonPairs, RawParams};
 pub use recipe::{
     BarrierBody, BreachCauseBody, CounterBody, LatchBody, LatchCountBody, LeftBody,
-    ListedRecipeBody, RECIPES_PATH, RecipeFacts, RecipesBody, TrippedBody, barrier_path,
-    counter_path, double_barrier_path, latch_path,
+    ListedRecipeBody, RecipeFacts, RecipesBody, TrippedBody,
 };
 #[cfg(feature = "schema")]
 pub use schema::Schemas;
@@ -104,11 +102,8 @@ pub use session::{HoldBody, SessionBody, SessionsBody};
 pub use session_events::{
     EventBody, EventKind, GapBody, KeepaliveBody, KeepaliveManyBody, SessionEventsBody,
 };
-pub use shards::ShardBody;
 pub use time_of_day::{Rfc3339Time, parse_time};
-pub use tree_quota::{
-    TREE_QUOTAS_PATH, TreeQuotaBody, TreeQuotaLimits, TreeQuotaUse, TreeQuotasBody, tree_quota_path,
-};
+pub use tree_quota::{TreeQuotaBody, TreeQuotaLimits, TreeQuotaUse, TreeQuotasBody};
 pub use txn::{OpBody, TxnBody, path_of};
 pub use watch::{ChangeBody, ChangeKind, WatchBody};
 pub use znode::{

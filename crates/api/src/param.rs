@@ -256,33 +256,29 @@ pub struct Param {
 }
 
 impl Param {
-    const fn new(name: &'static str, form: Form, about: &'static str) -> Self {
-        Self { name, form, about, absent: Absent::Nothing, hint: "" }
-    }
-
     /// A name of at most `bytes_max` bytes.
     pub const fn name(name: &'static str, bytes_max: usize, about: &'static str) -> Self {
-        Self::new(name, Form::Name { bytes_max }, about)
+        Self::of(name, Form::Name { bytes_max }, about)
     }
 
     /// A name of several components, at most `bytes_max` bytes.
     pub const fn path(name: &'static str, bytes_max: usize, about: &'static str) -> Self {
-        Self::new(name, Form::Path { bytes_max, rooted: false }, about)
+        Self::of(name, Form::Path { bytes_max, rooted: false }, about)
     }
 
     /// Any text, or the empty text.
     pub const fn text_or_empty(name: &'static str, about: &'static str) -> Self {
-        Self::new(name, Form::TextOrEmpty, about)
+        Self::of(name, Form::TextOrEmpty, about)
     }
 
     /// Text of 1 to `bytes_max` bytes.
     pub const fn bounded_text(name: &'static str, bytes_max: usize, about: &'static str) -> Self {
-        Self::new(name, Form::BoundedText { bytes_max }, about)
+        Self::of(name, Form::BoundedText { bytes_max }, about)
     }
 
     /// Any text except the empty one.
     pub const fn text(name: &'static str, about: &'static str) -> Self {
-        Self::new(name, Form::Text, about)
+        Self::of(name, Form::Text, about)
     }
 
     /// A duration within bounds.
@@ -291,12 +287,12 @@ impl Param {
         (min, max): (Duration, Duration),
         about: &'static str,
     ) -> Self {
-        Self::new(name, Form::Duration { min, max }, about)
+        Self::of(name, Form::Duration { min, max }, about)
     }
 
     /// A whole number within bounds.
     pub const fn number(name: &'static str, (min, max): (u64, u64), about: &'static str) -> Self {
-        Self::new(name, Form::Number { min, max }, about)
+        Self::of(name, Form::Number { min, max }, about)
     }
 
     /// One of several words.
@@ -305,17 +301,17 @@ impl Param {
         words: &'static [&'static str],
         about: &'static str,
     ) -> Self {
-        Self::new(name, Form::Word(words), about)
+        Self::of(name, Form::Word(words), about)
     }
 
     /// A flag: present without a value means true.
     pub const fn flag(name: &'static str, about: &'static str) -> Self {
-        Self::new(name, Form::Flag, about)
+        Self::of(name, Form::Flag, about)
     }
 
     /// A parameter of any form.
     pub const fn of(name: &'static str, form: Form, about: &'static str) -> Self {
-        Self::new(name, form, about)
+        Self { name, form, about, absent: Absent::Nothing, hint: "" }
     }
 
     /// Sets the effect of its absence.

@@ -31,6 +31,11 @@ impl ParamError {
         Self { parameter: Some(parameter.to_owned()), ..Self::new(code, detail) }
     }
 
+    /// `invalid-argument` for one parameter.
+    pub fn invalid(parameter: &str, detail: impl Into<String>) -> Self {
+        Self::of(parameter, ErrorCode::InvalidArgument, detail)
+    }
+
     /// The same error with advice.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
@@ -40,8 +45,7 @@ impl ParamError {
 
     /// A parameter that a call with `other` cannot have.
     pub fn excluded(parameter: &str, other: &str) -> Self {
-        let detail = format!("'{parameter}' and '{other}' exclude each other");
-        Self::of(parameter, ErrorCode::InvalidArgument, detail)
+        Self::invalid(parameter, format!("'{parameter}' and '{other}' exclude each other"))
     }
 
     /// Rejects the first of `others` that is given, for a call with `parameter`.

@@ -14,7 +14,7 @@ use holdfast_types::{
 
 use crate::duration::duration_within;
 use crate::param::{Absent, Form, Param};
-use crate::{ErrorCode, ParamError, ParamList, RawParams, format_duration};
+use crate::{ParamError, ParamList, RawParams, format_duration};
 
 /// The parameters of one call. Implemented by [`params!`](crate::params).
 pub trait CallParams: Sized {
@@ -36,17 +36,17 @@ pub trait CallParams: Sized {
     }
 }
 
-/// Defines the struct of one call's parameters: `field: Type = PARAM` for each. `as "…"` replaces the subject "this
-/// call" in messages.
+/// Defines structs of parameters, one for each call: `field: Type = PARAM` for each parameter. `as "…"` replaces the subject
+/// "this call" in messages.
 #[macro_export]
 macro_rules! params {
-    ($(#[$doc:meta])* $vis:vis struct $name:ident $(as $what:literal)? {
-        $($(#[$note:meta])* $field:ident: $type:ty = $param:expr,)*
-    }) => {
+    ($($(#[$doc:meta])* $vis:vis struct $name:ident $(as $what:literal)? {
+        $($field:ident: $type:ty = $param:expr,)*
+    })*) => {$(
         $(#[$doc])*
         #[derive(Clone, Debug)]
         $vis struct $name {
-            $($(#[$note])* $vis $field: $type,)*
+            $($vis $field: $type,)*
         }
 
         impl $crate::CallParams for $name {
@@ -56,7 +56,7 @@ macro_rules! params {
                 Ok(Self { $($field: $crate::ParamField::read(&$param, fields)?,)* })
             }
         }
-    };
+    )*};
 }
 
 /// The value of one parameter, as text.
@@ -131,12 +131,12 @@ pub fn missing(param: &Param) -> ParamError {
     };
     let hint = if param.hint.is_empty() { example } else { param.hint.to_owned() };
     let detail = format!("'{}' is required", param.name);
-    ParamError::of(param.name, ErrorCode::InvalidArgument, detail).hint(hint)
+    ParamError::invalid(param.name, detail).hint(hint)
 }
 
 fn invalid(param: &Param, detail: String, hint: &str) -> ParamError {
     let hint = if param.hint.is_empty() { hint } else { param.hint };
-    ParamError::of(param.name, ErrorCode::InvalidArgument, detail).hint(hint)
+    ParamError::invalid(param.name, detail).hint(hint)
 }
 
 macro_rules! names {
@@ -188,17 +188,6 @@ impl ParamValue for Address {
 
     fn to_text(&self) -> String {
         self.to_string()
-    }
-}
-
-impl ParamValue for AuthMode {
-    fn parse(param: &Param, text: &str) -> Result<Self, ParamError> {
-        let word = word(param, text)?;
-        Ok(Self::ALL.into_iter().find(|mode| mode.as_str() == word).unwrap_or_default())
-    }
-
-    fn to_text(&self) -> String {
-        self.as_str().to_owned()
     }
 }
 
@@ -379,7 +368,7 @@ macro_rules! words {
     )*};
 }
 
-words!(AuditAction, Mode, QueueOrder, RecipeKind, VotingRole);
+words!(AuditAction, AuthMode, Mode, QueueOrder, RecipeKind, VotingRole);
 
 #[cfg(test)]
 mod tests;

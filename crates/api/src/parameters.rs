@@ -1,22 +1,19 @@
 //! Parameters shared by several calls or written by clients: one constant each.
 
 pub mod auth;
-pub mod election;
 pub mod lock;
 pub mod member;
-pub mod namespace;
+mod quotas;
 pub mod recipe;
-pub mod session;
-pub mod subject_quotas;
 pub mod tree;
-pub mod tree_quota;
-pub mod watch;
 
 use std::time::Duration;
 
 use holdfast_types::{Attempt, FencingToken, Owner, RequestNumber, SessionName, Ttl};
 
 use crate::param::{Absent, Form, Param};
+
+pub use self::quotas::{namespace, subject_quotas, tree_quota};
 
 /// The longest wait of one call.
 pub const WAIT_MAX: Duration = Duration::from_mins(5);
@@ -106,3 +103,106 @@ pub const LABELS: Param = Param::of(
     "Labels of the session, which queued callers see; the caller chooses KEY. At most 16, keys of 1 to 64 bytes, \
      values of 1 to 256 bytes",
 );
+
+/// Parameters of elections.
+pub mod election {
+    use holdfast_types::{AcquireOptions, SessionName};
+
+    use crate::param::Param;
+
+    pub const SESSION: Param = Param::name(
+        "session",
+        SessionName::MAX_LEN,
+        "The session of the candidate; the call opens it if it does not exist. By default the server opens a session for \
+         the candidacy",
+    );
+    pub const VALUE: Param = Param::bounded_text(
+        "value",
+        AcquireOptions::VALUE_MAX,
+        "Text that reads of the election show with the candidate, e.g. an address. The body is an alternative",
+    )
+    .hint("store the text elsewhere, and send its location");
+    pub const RESIGNED_SESSION: Param =
+        Param::name("session", SessionName::MAX_LEN, "The session that resigns")
+            .needed("me")
+            .hint("add the parameter session=ID with the session of the campaign");
+}
+
+/// Parameters of sessions.
+pub mod session {
+    use std::time::Duration;
+
+    use holdfast_types::{Attempt, FencingToken, Reason};
+
+    use super::WAIT_MAX;
+    use crate::param::{Absent, Param};
+
+    pub const OPEN_ATTEMPT: Param = Param::number(
+        "attempt",
+        (1, Attempt::MAX.0),
+        "The number of the call, larger than all earlier attempts of the session. A copy that arrives after a newer attempt \
+         changes neither ttl nor labels, and one that arrives after the end of the session gets 409",
+    );
+    pub const EVENTS_WAIT: Param = Param::duration(
+        "wait",
+        (Duration::ZERO, WAIT_MAX),
+        "The maximum wait for an event of the session; the call returns at the first event",
+    )
+    .absent(Absent::Duration(Duration::ZERO))
+    .hint("to wait longer, send the call again after the wait");
+    pub const EVENTS_SINCE: Param = Param::number(
+        "since",
+        (0, FencingToken::END - 1),
+        "Only events after this revision, which is the revision of the previous response",
+    )
+    .hint("send the \"revision\" of a response");
+    pub const FORCE: Param = Param::flag(
+        "force",
+        "Close the session of another client, as an operator. Requires reason",
+    );
+    pub const REASON: Param = Param::bounded_text(
+        "reason",
+        Reason::MAX_LEN,
+        "The reason of the operator, for the audit trail. Requires force",
+    );
+    pub const CLOSED_INCARNATION: Param = Param::number(
+        "incarnation",
+        (1, FencingToken::END - 1),
+        "The incarnation of the session to close, from the response that opened it. A late copy of the call does not close \
+         a newer session with the same id",
+    );
+}
+
+/// Parameters of watches.
+pub mod watch {
+    use std::time::Duration;
+
+    use holdfast_types::{FencingToken, ZnodePath};
+
+    use super::WAIT_MAX;
+    use crate::param::{Absent, Param};
+
+    pub const PREFIX: Param = Param::text(
+        "prefix",
+        "Watch the paths that begin with this text: /cfg/ is everything below /cfg, / is everything. The path of a lock is \
+         /locks/NAME. Either prefix or path is required",
+    );
+    pub const PATH: Param = Param::path(
+        "path",
+        ZnodePath::MAX_LEN - 1,
+        "Watch this znode only. The leading '/' is optional",
+    );
+    pub const SINCE: Param = Param::number(
+        "since",
+        (0, FencingToken::END - 1),
+        "Only changes after this revision, e.g. the revision of a response; by default the current revision",
+    )
+    .hint("send the \"revision\" of a response, or the id of an event");
+    pub const WAIT: Param = Param::duration(
+        "wait",
+        (Duration::ZERO, WAIT_MAX),
+        "The maximum wait of a long poll for the first change",
+    )
+    .absent(Absent::Duration(Duration::from_secs(30)))
+    .hint("to wait longer, send the call again after the wait");
+}

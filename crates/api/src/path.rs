@@ -1,55 +1,77 @@
 //! Percent-encoded paths of the HTTP API.
 
-use holdfast_types::{LockName, SessionName, ZnodePath};
+use holdfast_types::{
+    AccessTokenId, CertificateId, LockName, NamespaceName, RecipeName, RoleName, SessionName,
+    SubjectName, ZnodePath,
+};
 
 use crate::escape_path;
 
-/// `/v1/locks/<name>`
-pub fn lock_path(lock: &LockName) -> String {
-    format!("/v1/locks/{}", escape_path(lock.as_str()))
+/// The path of the list of recipes.
+pub const RECIPES_PATH: &str = "/v1/recipes";
+/// The path of the list of the quotas; the path of a subtree follows it in the path of its quota.
+pub const TREE_QUOTAS_PATH: &str = "/v1/tree-quotas";
+
+/// Defines functions that append an encoded name to a path.
+macro_rules! paths {
+    ($($function:ident: $name:ty => $prefix:literal;)*) => {$(
+        #[doc = concat!("`", $prefix, "<name>`")]
+        pub fn $function(name: &$name) -> String {
+            [$prefix, escape_path(name.as_str()).as_ref()].concat()
+        }
+    )*};
 }
 
-/// `/v1/transfers/<name>`
-pub fn transfer_path(lock: &LockName) -> String {
-    format!("/v1/transfers/{}", escape_path(lock.as_str()))
+paths! {
+    lock_path: LockName => "/v1/locks/";
+    transfer_path: LockName => "/v1/transfers/";
+    release_request_path: LockName => "/v1/release-requests/";
+    force_release_path: LockName => "/v1/force-releases/";
+    policy_path: LockName => "/v1/policies/";
+    fence_path: LockName => "/v1/fence/";
+    history_path: LockName => "/v1/history/";
+    election_path: LockName => "/v1/elections/";
+    session_path: SessionName => "/v1/sessions/";
+    latch_path: RecipeName => "/v1/latches/";
+    barrier_path: RecipeName => "/v1/barriers/";
+    double_barrier_path: RecipeName => "/v1/double-barriers/";
+    counter_path: RecipeName => "/v1/counters/";
+    subject_path: SubjectName => "/v1/auth/subjects/";
+    role_path: RoleName => "/v1/auth/roles/";
+    namespace_path: NamespaceName => "/v1/namespaces/";
+    // The path of a znode begins with `/`. The root has the paths `/v1/tree/` and `/v1/tree-quotas/`.
+    tree_path: ZnodePath => "/v1/tree";
+    tree_quota_path: ZnodePath => "/v1/tree-quotas";
 }
 
-/// `/v1/release-requests/<name>`
-pub fn release_request_path(lock: &LockName) -> String {
-    format!("/v1/release-requests/{}", escape_path(lock.as_str()))
-}
-
-/// `/v1/force-releases/<name>`
-pub fn force_release_path(lock: &LockName) -> String {
-    format!("/v1/force-releases/{}", escape_path(lock.as_str()))
-}
-
-/// `/v1/policies/<name>`
-pub fn policy_path(lock: &LockName) -> String {
-    format!("/v1/policies/{}", escape_path(lock.as_str()))
-}
-
-/// `/v1/fence/<name>`
-pub fn fence_path(lock: &LockName) -> String {
-    format!("/v1/fence/{}", escape_path(lock.as_str()))
-}
-
-/// `/v1/sessions/<id>`
-pub fn session_path(session: &SessionName) -> String {
-    format!("/v1/sessions/{}", escape_path(session.as_str()))
-}
-
-/// `/v1/sessions/<id>/keepalive`
+/// `/v1/sessions/<name>/keepalive`
 pub fn keepalive_path(session: &SessionName) -> String {
     format!("{}/keepalive", session_path(session))
 }
 
-/// `/v1/tree/<path>`; `/v1/tree/` for the root.
-pub fn tree_path(path: &ZnodePath) -> String {
-    format!("/v1/tree{}", escape_path(path.as_str()))
+/// `/v1/auth/quotas`, or `/v1/auth/quotas/<subject>`
+pub fn quotas_path(subject: Option<&SubjectName>) -> String {
+    let subject = subject.map(|subject| format!("/{}", escape_path(subject.as_str())));
+    format!("/v1/auth/quotas{}", subject.unwrap_or_default())
 }
 
-/// `/v1/history/<name>`
-pub fn history_path(lock: &LockName) -> String {
-    format!("/v1/history/{}", escape_path(lock.as_str()))
+/// `/v1/auth/tokens/<id>`
+pub fn access_token_path(token: AccessTokenId) -> String {
+    format!("/v1/auth/tokens/{token}")
+}
+
+/// `/v1/auth/denied-certificates/<certificate>`
+pub fn denied_certificate_path(certificate: &CertificateId) -> String {
+    format!("/v1/auth/denied-certificates/{certificate}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_path_of_the_root_ends_with_a_slash() {
+        assert_eq!(tree_quota_path(&ZnodePath::root()), "/v1/tree-quotas/");
+        assert_eq!(tree_quota_path(&ZnodePath::new("/a b/c").unwrap()), "/v1/tree-quotas/a%20b/c");
+    }
 }

@@ -184,8 +184,7 @@ mod tests {
 
     #[test]
     fn an_invalid_parameter_becomes_a_problem_that_names_it() {
-        let error =
-            ParamError::of("permits", ErrorCode::InvalidArgument, "unknown parameter 'permits'");
+        let error = ParamError::invalid("permits", "unknown parameter 'permits'");
         let problem = Box::<Problem>::from(error.hint("leave it out"));
         assert_eq!(problem.facts.parameter.as_deref(), Some("permits"));
         assert_eq!((problem.hint.as_deref(), problem.retryable), (Some("leave it out"), false));

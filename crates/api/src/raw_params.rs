@@ -159,30 +159,22 @@ impl<'a> RawParams<'a> {
         }
         let Some(param) = list.find(key) else { return Err(unknown(key, list)) };
         let name = param.name;
-        if param.form == Form::Flag {
-            return match value.as_deref().unwrap_or("true") {
-                "true" => self.put_once(name, Cow::Borrowed("true")),
-                "false" => self.put_once(name, Cow::Borrowed("false")),
-                "" => Err(empty(name).hint(format!("write {name}=true or {name}=false"))),
-                text => Err(not_a_flag(name, text)),
-            };
+        let value = if param.form == Form::Flag {
+            match value.as_deref().unwrap_or("true") {
+                "true" => Cow::Borrowed("true"),
+                "false" => Cow::Borrowed("false"),
+                "" => return Err(empty(name).hint(format!("write {name}=true or {name}=false"))),
+                text => return Err(not_a_flag(name, text)),
+            }
+        } else if param.form.is_repeated() || param.form == Form::TextOrEmpty {
+            value.unwrap_or_default()
+        } else {
+            value.filter(|value| !value.is_empty()).ok_or_else(|| empty(name))?
+        };
+        if !param.form.is_repeated() && self.value(name).is_some() {
+            return Err(twice(name));
         }
-        if param.form.is_repeated() {
-            self.items.push((name, value.unwrap_or_default()));
-            return Ok(());
-        }
-        if param.form == Form::TextOrEmpty {
-            return self.put_once(name, value.unwrap_or_default());
-        }
-        let value = value.filter(|value| !value.is_empty()).ok_or_else(|| empty(name))?;
-        self.put_once(name, value)
-    }
-
-    fn put_once(&mut self, key: &'static str, value: Cow<'a, str>) -> Result<(), ParamError> {
-        if self.value(key).is_some() {
-            return Err(twice(key));
-        }
-        self.items.push((key, value));
+        self.items.push((name, value));
         Ok(())
     }
 
@@ -255,15 +247,14 @@ fn scalar(key: &str, value: Value) -> Result<String, ParamError> {
         Value::Number(number) => Ok(number.to_string()),
         Value::Null | Value::Array(_) | Value::Object(_) => {
             let detail = format!("'{}' in the body is not a string", shown(key));
-            Err(ParamError::of(key, ErrorCode::InvalidArgument, detail)
-                .hint("write a string, or leave the field out"))
+            Err(ParamError::invalid(key, detail).hint("write a string, or leave the field out"))
         }
     }
 }
 
 /// An empty list is rejected, because it could mean no item or every item.
 fn empty_list(key: &'static str) -> ParamError {
-    ParamError::of(key, ErrorCode::InvalidArgument, format!("'{key}' in the body is an empty list"))
+    ParamError::invalid(key, format!("'{key}' in the body is an empty list"))
         .hint("leave it out, or write at least one item")
 }
 
@@ -280,14 +271,12 @@ fn in_query(what: &str, error: EscapeError) -> ParamError {
 
 fn empty(key: &str) -> ParamError {
     let detail = format!("'{}' has no value", shown(key));
-    ParamError::of(key, ErrorCode::InvalidArgument, detail)
-        .hint(format!("write {0}=VALUE, or leave {0} out", shown(key)))
+    ParamError::invalid(key, detail).hint(format!("write {0}=VALUE, or leave {0} out", shown(key)))
 }
 
 fn twice(key: &str) -> ParamError {
     let detail = format!("'{}' is given twice", shown(key));
-    ParamError::of(key, ErrorCode::InvalidArgument, detail)
-        .hint("give it once, in the query or in the body")
+    ParamError::invalid(key, detail).hint("give it once, in the query or in the body")
 }
 
 /// The hint has the word for the same truth value in other languages and formats.
@@ -300,7 +289,7 @@ fn not_a_flag(key: &str, text: &str) -> ParamError {
         }
         _ => format!("write {key}=true or {key}=false"),
     };
-    ParamError::of(key, ErrorCode::InvalidArgument, detail).hint(hint)
+    ParamError::invalid(key, detail).hint(hint)
 }
 
 fn unknown(key: &str, list: &ParamList) -> ParamError {

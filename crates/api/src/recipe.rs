@@ -1,35 +1,10 @@
-//! Latches, barriers, double barriers and counters: paths and bodies.
+//! Latches, barriers, double barriers and counters: bodies.
 
 use holdfast_types::{
     BarrierView, Breach, BreachCause, CounterView, LatchView, Page, RecipeKind, RecipeName,
     RecipeState, RecipeView, RequestId, Revision, SessionEnd, SessionName, Tripped,
 };
 use serde::{Deserialize, Serialize};
-
-use crate::escape_path;
-
-/// The path of the list of recipes.
-pub const RECIPES_PATH: &str = "/v1/recipes";
-
-/// `/v1/latches/<name>`
-pub fn latch_path(latch: &RecipeName) -> String {
-    format!("/v1/latches/{}", escape_path(latch.as_str()))
-}
-
-/// `/v1/barriers/<name>`
-pub fn barrier_path(barrier: &RecipeName) -> String {
-    format!("/v1/barriers/{}", escape_path(barrier.as_str()))
-}
-
-/// `/v1/double-barriers/<name>`
-pub fn double_barrier_path(barrier: &RecipeName) -> String {
-    format!("/v1/double-barriers/{}", escape_path(barrier.as_str()))
-}
-
-/// `/v1/counters/<name>`
-pub fn counter_path(counter: &RecipeName) -> String {
-    format!("/v1/counters/{}", escape_path(counter.as_str()))
-}
 
 /// A page of the latches, barriers, double barriers and counters.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,11 +3,6 @@
 use holdfast_types::{Page, Revision, SubtreeLimits, SubtreeQuotaView, ZnodePath};
 use serde::{Deserialize, Serialize};
 
-use crate::escape_path;
-
-/// The path of the list of the quotas; the path of a subtree follows it in the path of its quota.
-pub const TREE_QUOTAS_PATH: &str = "/v1/tree-quotas";
-
 /// A page of the quotas of subtrees.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -77,11 +72,6 @@ impl From<Page<SubtreeQuotaView>> for TreeQuotasBody {
     }
 }
 
-/// `/v1/tree-quotas/<path>`; `/v1/tree-quotas/` for the root.
-pub fn tree_quota_path(path: &ZnodePath) -> String {
-    format!("{TREE_QUOTAS_PATH}{}", escape_path(path.as_str()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -94,11 +84,5 @@ mod tests {
         let json = serde_json::to_string(&TreeQuotaBody::from(view)).unwrap();
         let expected = r#"{"path":"/cfg","limits":{"znodes":5},"used":{"znodes":2,"bytes":9}}"#;
         assert_eq!(json, expected);
-    }
-
-    #[test]
-    fn the_path_of_the_root_ends_with_a_slash() {
-        assert_eq!(tree_quota_path(&ZnodePath::root()), "/v1/tree-quotas/");
-        assert_eq!(tree_quota_path(&ZnodePath::new("/a b/c").unwrap()), "/v1/tree-quotas/a%20b/c");
     }
 }

@@ -21,6 +21,7 @@ mod request;
 mod text;
 mod time;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -32,9 +33,10 @@ use axum::http::request::Parts;
 use axum::http::{Extensions, HeaderValue, Method, Response, StatusCode};
 use axum::routing::get;
 use holdfast_api::{ErrorCode, Problem};
-use holdfast_types::Stamp;
+use holdfast_types::{Stamp, SubjectName};
 use http_body_util::{BodyExt as _, Limited};
 use maud::Markup;
+use parking_lot::Mutex;
 use tokio::sync::{Semaphore, watch};
 use tower::Service as _;
 
@@ -64,6 +66,8 @@ struct ConsoleState {
     api: Router,
     settings: ConsoleSettings,
     streams: Arc<Semaphore>,
+    /// The live pages of each subject that has one.
+    pages_of_subjects: Mutex<BTreeMap<SubjectName, u64>>,
     /// One permit: renderings for live pages follow each other.
     rendering: Arc<Semaphore>,
 }
@@ -72,7 +76,10 @@ struct ConsoleState {
 pub fn router(api: Router, settings: ConsoleSettings) -> Router {
     let streams = Arc::new(Semaphore::new(live::STREAMS_MAX));
     let rendering = Arc::new(Semaphore::new(1));
-    let console = Arc::new(ConsoleState { api: api.clone(), settings, streams, rendering });
+    let pages_of_subjects = Mutex::default();
+    let console =
+        ConsoleState { api: api.clone(), settings, streams, pages_of_subjects, rendering };
+    let console = Arc::new(console);
     let pages = Router::new()
         .route("/", get(first))
         .route("/ui", get(async || redirect("ui/")))
@@ -160,7 +167,7 @@ async fn answer(
         && let Some(page) = wanted_page(&request.fields)
     {
         request.is_update = true;
-        return live::stream(console, page, request);
+        return live::stream(console, page, request).await;
     }
     let acted = match path {
         "act" if is_post => change::make(CATALOG.actions, &request, incoming.parts).await,

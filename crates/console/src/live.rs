@@ -3,8 +3,10 @@
 //! A stream renders the pages of locks again when the state has changed, at most once in [`PACE`], and every page once in
 //! [`IDLE_PACE`]. It sends the region only if it differs. The streams of a node render one after the other, each in at most
 //! [`TURN_MAX`], with pauses of [`PAUSES`] times the rendering, so that open pages leave the processor to other callers.
-//! A node has at most [`STREAMS_MAX`] streams; each ends after [`STREAM_MAX`], and the script then opens the next one.
+//! A node has at most [`STREAMS_MAX`] streams, which count in the quota `streams` of their readers. Each ends after [`STREAM_MAX`], and
+//! the script then opens the next one.
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +17,8 @@ use axum::http::{HeaderName, HeaderValue, Response, StatusCode};
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use futures_util::stream::unfold;
-use holdfast_api::{CallerBody, ClusterBody, ErrorCode, Problem};
+use holdfast_api::{CallerBody, ClusterBody, ErrorCode, Problem, SubjectQuotasBody, quotas_path};
+use holdfast_types::{QuotaKind, SubjectName};
 use serde::Serialize;
 use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
@@ -47,14 +50,14 @@ const STREAM_MAX: Duration = Duration::from_mins(10);
 pub(crate) const STREAMS_MAX: usize = 200;
 
 /// Answers `GET updates?page=PATH` with a stream.
-pub(crate) fn stream(
+pub(crate) async fn stream(
     console: &Arc<ConsoleState>,
     page: &'static ConsolePage,
     request: PageRequest,
 ) -> Response<Body> {
-    let Ok(place) = console.streams.clone().try_acquire_owned() else {
-        let text = "This node has too many live pages: load the page again to see changes.";
-        return event_stream(Body::from(status(text, "warning")));
+    let place = match LivePlace::take(console, &request).await {
+        Ok(place) => place,
+        Err(full) => return event_stream(Body::from(status(full, "warning"))),
     };
     let updates = LiveUpdates {
         page,
@@ -67,7 +70,7 @@ pub(crate) fn stream(
         failed: None,
         stopping: console.settings.stopping.clone(),
         request,
-        _permit: place,
+        _place: place,
     };
     let events = unfold(Some(updates), |updates| async {
         let mut updates = updates?;
@@ -111,7 +114,56 @@ struct LiveUpdates {
     /// The code of the failure that the reader knows.
     failed: Option<ErrorCode>,
     stopping: watch::Receiver<bool>,
+    _place: LivePlace,
+}
+
+/// The place of a live page: one of the node, and one among the streams of its reader.
+struct LivePlace {
+    console: Arc<ConsoleState>,
+    subject: Option<SubjectName>,
     _permit: OwnedSemaphorePermit,
+}
+
+impl LivePlace {
+    /// # Errors
+    /// What to tell the reader, if the node has too many live pages, or the reader as many streams as its quota allows. A quota
+    /// that the node cannot read in time does not count.
+    async fn take(
+        console: &Arc<ConsoleState>,
+        request: &PageRequest,
+    ) -> Result<Self, &'static str> {
+        const FULL: &str = "This node has too many live pages: load the page again to see changes.";
+        const QUOTA: &str = "You have as many streams as your quota allows: close one, or load the page again to see changes.";
+        let permit = console.streams.clone().try_acquire_owned().map_err(|_| FULL)?;
+        let place = |subject| Self { console: console.clone(), subject, _permit: permit };
+        let Some(subject) = request.caller.subject.clone() else { return Ok(place(None)) };
+        let target = quotas_path(Some(&subject));
+        let quotas = timeout(TURN_MAX, request.api.read::<SubjectQuotasBody>(&target)).await;
+        let of_streams =
+            |quotas: &BTreeMap<String, u64>| quotas.get(QuotaKind::Streams.as_str()).copied();
+        let (limit, used) = match &quotas {
+            Ok(Ok(body)) => (of_streams(&body.quotas), of_streams(&body.used).unwrap_or_default()),
+            Ok(Err(_)) | Err(_) => (None, 0),
+        };
+        let mut pages = console.pages_of_subjects.lock();
+        let count = pages.get(&subject).copied().unwrap_or_default();
+        if limit.is_some_and(|limit| used + count >= limit) {
+            return Err(QUOTA);
+        }
+        pages.insert(subject.clone(), count + 1);
+        drop(pages);
+        Ok(place(Some(subject)))
+    }
+}
+
+impl Drop for LivePlace {
+    fn drop(&mut self) {
+        let Some(subject) = self.subject.take() else { return };
+        let mut pages = self.console.pages_of_subjects.lock();
+        if let Some(count @ 2..) = pages.remove(&subject) {
+            pages.insert(subject, count - 1);
+        }
+    }
 }
 
 impl LiveUpdates {

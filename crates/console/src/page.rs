@@ -37,7 +37,7 @@ impl ConsolePage {
 }
 
 /// What a page shows.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct PageContent {
     pub(crate) title: String,
     /// Above the live region: filters and links. An update leaves it alone.
@@ -87,6 +87,20 @@ pub(crate) struct PlannedChange {
     pub(crate) back: String,
     /// Whether the response has a secret, which is shown once instead of the notice.
     pub(crate) has_secret: bool,
+}
+
+impl PlannedChange {
+    /// A change without a reason, a text to type and a secret.
+    pub(crate) fn new(
+        title: String,
+        button: &'static str,
+        effect: Markup,
+        call: ApiCall,
+        back: String,
+    ) -> Self {
+        let (takes_reason, typed, has_secret) = (false, None, false);
+        Self { title, button, effect, call, takes_reason, typed, back, has_secret }
+    }
 }
 
 /// The result of a page or an action.

@@ -35,6 +35,17 @@ pub(crate) enum CallAccess {
     },
 }
 
+pub(crate) const AUTH_MANAGE: CallAccess = CallAccess::Right(Right::AuthManage);
+pub(crate) const AUTH_READ: CallAccess = CallAccess::Right(Right::AuthRead);
+pub(crate) const CLUSTER_MANAGE: CallAccess = CallAccess::Right(Right::ClusterManage);
+pub(crate) const LOCK_ACQUIRE: CallAccess = CallAccess::Right(Right::LockAcquire);
+pub(crate) const LOCK_READ: CallAccess = CallAccess::Right(Right::LockRead);
+pub(crate) const RECIPE_DELETE: CallAccess = CallAccess::Right(Right::RecipeDelete);
+pub(crate) const RECIPE_READ: CallAccess = CallAccess::Right(Right::RecipeRead);
+pub(crate) const RECIPE_USE: CallAccess = CallAccess::Right(Right::RecipeUse);
+pub(crate) const TREE_READ: CallAccess = CallAccess::Right(Right::TreeRead);
+pub(crate) const TREE_WRITE: CallAccess = CallAccess::Right(Right::TreeWrite);
+
 impl CallAccess {
     /// Whether the pipeline reads the credential.
     pub(crate) const fn reads_credential(self) -> bool {

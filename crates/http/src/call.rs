@@ -8,7 +8,7 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use bytes::Bytes;
 use futures_util::{FutureExt as _, TryFutureExt as _};
 
-use holdfast_api::parameters::STALE;
+use holdfast_api::parameters::{LIMIT, PAGE_TOKEN, STALE};
 use holdfast_api::{
     CallParams, ErrorCode, JsonPairs, Param, ParamError, ParamField, ParamList, RawParams, params,
     unescape_path,
@@ -58,6 +58,13 @@ params! {
     pub(crate) struct ReadParams {
         stale: bool = STALE,
     }
+
+    /// The parameters of a list that takes no others.
+    pub(crate) struct PageParams {
+        limit: usize = LIMIT,
+        page_token: Option<String> = PAGE_TOKEN,
+        stale: bool = STALE,
+    }
 }
 
 /// Names from the request, for the log line and for error texts.
@@ -85,7 +92,7 @@ impl<'a> CallContext<'a> {
             params: ParamList::of_call(&[]),
             raw_params: RawParams::default(),
             request_id,
-            service: state.service().clone(),
+            service: state.service.clone(),
             session_names: None,
             log_fields: LogFields::default(),
             closes_connection: false,
@@ -170,7 +177,7 @@ impl<'a> CallContext<'a> {
     /// A 307 to the leader, if the call has `redirect` and another node leads. Without a leader, this node handles the
     /// call.
     pub(crate) fn redirect_to_leader(&self) -> Option<Reply> {
-        let service = self.state.service();
+        let service = &self.state.service;
         if !self.raw_params.flag("redirect") || service.leader()? == service.node() {
             return None;
         }
@@ -326,7 +333,7 @@ impl CallContext<'_> {
 
     /// The log's time: ages and remaining times in responses are relative to it.
     pub(crate) fn now(&self) -> Stamp {
-        self.state.service().log_time()
+        self.state.service.log_time()
     }
 
     /// Whether `Accept` names `text/plain` and not JSON.
@@ -349,7 +356,7 @@ fn accepts_text(headers: &HeaderMap) -> bool {
 }
 
 /// Whether `Accept` names a media type, without wildcards.
-fn accepts(headers: &HeaderMap, wanted: &str) -> bool {
+pub(crate) fn accepts(headers: &HeaderMap, wanted: &str) -> bool {
     let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let mut media = accepted.flat_map(|value| value.split(','));
     media.any(|media| {

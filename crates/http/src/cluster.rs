@@ -1,28 +1,36 @@
-//! The cluster as a whole: its nodes, its feature level, its leadership, the comparison of its states, and its backup.
+//! The cluster as a whole: its nodes, its feature level, its leadership, the comparison of its states, its seal and its backup.
+
+use std::io;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::StatusCode;
+use bytes::Bytes;
 use futures_util::stream::unfold;
-use holdfast_api::parameters::member::{LEVEL, TO};
+use futures_util::{Stream, StreamExt as _};
+use holdfast_api::parameters::member::{LEVEL, REASON, SEAL_REVISION, TO};
 use holdfast_api::{
-    BACKUP_MEDIA, CallParams as _, ClusterBody, ErrorCode, FeatureLevelBody, NodeBody, Schemas,
-    StateVerificationBody, TransferredLeadershipBody, VerifiedMemberBody, VerifiedState,
-    format_time, params,
+    BACKUP_MEDIA, CallParams as _, ClusterBody, ErrorCode, FeatureLevelBody, NodeBody, Rfc3339Time,
+    Schemas, SealBody, StateVerificationBody, TransferredLeadershipBody, VerifiedMemberBody,
+    VerifiedState, format_time, params,
 };
 use holdfast_service::{
     BackupStream, ClusterMember, ClusterView, MemberRole, Response, StateVerification,
 };
-use holdfast_types::{FeatureLevel, NodeId, Right};
+use holdfast_types::{FeatureLevel, NodeId, Reason, Revision, Right, Seal};
+use tokio::time::Instant;
 
-use crate::access::CallAccess;
+use crate::access::{CLUSTER_MANAGE, CallAccess};
 use crate::call::{CallContext, HandlerResult};
 use crate::late_copies::LateCopies;
-use crate::operation::{Content, Method, Operation, ResponseSpec};
+use crate::operation::{Content, Method, Operation, ResponseSpec, handler};
 use crate::reply::Reply;
-use crate::routes::{BACKUP, CLUSTER, FEATURE_LEVEL, TRANSFER_LEADERSHIP, VERIFY_STATE};
-use crate::seal::seal_body;
+use crate::routes::{BACKUP, CLUSTER, FEATURE_LEVEL, SEAL, TRANSFER_LEADERSHIP, VERIFY_STATE};
 
-const MANAGE: CallAccess = CallAccess::Right(Right::ClusterManage);
+/// Bytes of a backup that its reader must take per second, over the time [`SLOW_READ_MAX`].
+const READ_PER_SECOND_MIN: u64 = 64 * 1024;
+/// How much longer a reader may take than that.
+const SLOW_READ_MAX: Duration = Duration::from_mins(1);
 
 pub(crate) static READ: Operation = Operation {
     summary: "List the nodes of the cluster, with their roles",
@@ -30,9 +38,12 @@ pub(crate) static READ: Operation = Operation {
         let about = "The nodes, the term and the leader, as known to this node";
         ResponseSpec::ok(about, Schemas::of::<ClusterBody>)
     },
-    ..Operation::node("readCluster", &CLUSTER, CallAccess::Right(Right::ClusterRead), |call| {
-        Box::pin(read(call))
-    })
+    ..Operation::node(
+        "readCluster",
+        &CLUSTER,
+        CallAccess::Right(Right::ClusterRead),
+        handler!(read),
+    )
 };
 
 pub(crate) static SET_LEVEL: Operation = Operation {
@@ -42,9 +53,13 @@ pub(crate) static SET_LEVEL: Operation = Operation {
     params: SetLevelParams::LIST,
     answers: || ResponseSpec::ok("The level", Schemas::of::<FeatureLevelBody>),
     errors: &[ErrorCode::LevelNotReady],
-    ..Operation::change("setFeatureLevel", Method::Post, &FEATURE_LEVEL, MANAGE, |call| {
-        Box::pin(set_level(call))
-    })
+    ..Operation::change(
+        "setFeatureLevel",
+        Method::Post,
+        &FEATURE_LEVEL,
+        CLUSTER_MANAGE,
+        handler!(set_level),
+    )
 };
 
 pub(crate) static TRANSFER: Operation = Operation {
@@ -58,9 +73,13 @@ pub(crate) static TRANSFER: Operation = Operation {
         ResponseSpec::ok(about, Schemas::of::<TransferredLeadershipBody>)
     },
     errors: &[ErrorCode::MembershipUnsafe],
-    ..Operation::change("transferLeadership", Method::Post, &TRANSFER_LEADERSHIP, MANAGE, |call| {
-        Box::pin(transfer(call))
-    })
+    ..Operation::change(
+        "transferLeadership",
+        Method::Post,
+        &TRANSFER_LEADERSHIP,
+        CLUSTER_MANAGE,
+        handler!(transfer),
+    )
 };
 
 pub(crate) static VERIFY: Operation = Operation {
@@ -77,8 +96,29 @@ pub(crate) static VERIFY: Operation = Operation {
         Method::Post,
         &VERIFY_STATE,
         CallAccess::Right(Right::ClusterOperate),
-        |call| Box::pin(verify(call)),
+        handler!(verify),
     )
+};
+
+pub(crate) static SEAL_CLUSTER: Operation = Operation {
+    summary: "Seal the cluster, to move it to other machines",
+    description: "A sealed cluster rejects all changes with the error sealed and the reason. Reads, watches, backups and keepalives work. Held locks \
+        stay held, and nothing expires. A sealed cluster keeps its first seal.",
+    params: SealParams::LIST,
+    answers: || ResponseSpec::ok("The seal", Schemas::of::<SealBody>),
+    errors: &[ErrorCode::BadName],
+    ..Operation::change("sealCluster", Method::Put, &SEAL, CLUSTER_MANAGE, handler!(seal))
+};
+
+pub(crate) static UNSEAL_CLUSTER: Operation = Operation {
+    summary: "End the seal of the cluster",
+    description: "Changes are accepted again. Every session has as much time left as when the cluster was sealed, or more. Never \
+        unseal a cluster whose sessions were restored elsewhere: both would grant the same locks.",
+    params: UnsealParams::LIST,
+    late_copies: LateCopies::Seal,
+    answers: || ResponseSpec::no_content("The cluster is not sealed"),
+    errors: &[ErrorCode::VersionMismatch],
+    ..Operation::change("unsealCluster", Method::Delete, &SEAL, CLUSTER_MANAGE, handler!(unseal))
 };
 
 pub(crate) static BACK_UP: Operation = Operation {
@@ -91,18 +131,27 @@ pub(crate) static BACK_UP: Operation = Operation {
         vec![answer.or(BACKUP_MEDIA, Content::Bytes)]
     },
     errors: &[ErrorCode::RateLimited],
-    ..Operation::read("backUpCluster", &BACKUP, CallAccess::Right(Right::ClusterBackup), |call| {
-        Box::pin(back_up(call))
-    })
+    ..Operation::read(
+        "backUpCluster",
+        &BACKUP,
+        CallAccess::Right(Right::ClusterBackup),
+        handler!(back_up),
+    )
 };
 
 params! {
     struct SetLevelParams {
         level: u64 = LEVEL,
     }
-}
 
-params! {
+    struct SealParams {
+        reason: Reason = REASON,
+    }
+
+    struct UnsealParams {
+        seal: Revision = SEAL_REVISION,
+    }
+
     struct TransferLeadershipParams {
         to: Option<NodeId> = TO,
     }
@@ -120,7 +169,7 @@ async fn read(call: &CallContext<'_>) -> HandlerResult {
         change_waits_for,
         last_backup,
         nodes,
-    } = call.state.service().cluster().await;
+    } = call.state.service.cluster().await;
     let body = ClusterBody {
         cluster,
         cluster_id: id.map(|id| id.to_string()),
@@ -199,15 +248,80 @@ fn verification_body(verification: &StateVerification) -> StateVerificationBody 
     }
 }
 
+async fn seal(call: &mut CallContext<'_>) -> HandlerResult {
+    let SealParams { reason } = call.params()?;
+    call.ok(call.service().seal(reason), |seal, _| seal_body(seal)).await
+}
+
+fn seal_body(seal: Seal) -> SealBody {
+    let Seal { revision, since, by, reason } = seal;
+    SealBody { revision, since: Rfc3339Time(since), by, reason }
+}
+
+async fn unseal(call: &mut CallContext<'_>) -> HandlerResult {
+    let UnsealParams { seal } = call.params()?;
+    call.no_content(call.service().unseal(seal)).await
+}
+
 async fn back_up(call: &mut CallContext<'_>) -> HandlerResult {
     let made = call.run(call.service().backup()).await?;
     let Response { value: stream, revision, .. } = made;
-    // `None` after an error: the response ends without its last bytes.
-    let bytes = unfold(Some(stream), |stream: Option<BackupStream>| async move {
-        let mut stream = stream?;
-        let next = stream.next().await?;
-        let stream = next.is_ok().then_some(stream);
-        Some((next, stream))
+    let bytes = unfold(stream, |mut stream: BackupStream| async {
+        stream.next().await.map(|next| (next, stream))
     });
-    Ok(Reply::stream(BACKUP_MEDIA, Body::from_stream(bytes)).at(revision))
+    Ok(Reply::stream(BACKUP_MEDIA, Body::from_stream(for_reader(bytes))).at(revision))
+}
+
+/// The bytes up to the first error: the response then ends without its last bytes. A reader that takes too few bytes is an error,
+/// because it keeps other callers from making a backup. A reader that takes nothing loses its connection.
+fn for_reader(
+    bytes: impl Stream<Item = io::Result<Bytes>> + Send + 'static,
+) -> impl Stream<Item = io::Result<Bytes>> + Send + 'static {
+    unfold(Some((bytes.boxed(), Instant::now(), SLOW_READ_MAX)), |state| async {
+        let (mut bytes, given_at, left) = state?;
+        let Some(left) = left.checked_sub(given_at.elapsed()) else {
+            tracing::warn!("a backup ended early: its reader takes too few bytes");
+            return Some((Err(io::Error::other("the reader takes too few bytes")), None));
+        };
+        let piece = bytes.next().await?;
+        let bytes_read = piece.as_ref().map_or(0, |piece| piece.len() as u64);
+        let earned = Duration::from_millis(bytes_read * 1_000 / READ_PER_SECOND_MIN);
+        let left = (left + earned).min(SLOW_READ_MAX);
+        let state = piece.is_ok().then(|| (bytes, Instant::now(), left));
+        Some((piece, state))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    /// Reads pieces with a pause after each, and returns whether the backup was complete.
+    async fn is_complete(pieces: usize, pause: Duration) -> bool {
+        let place = Arc::new(());
+        let held = place.clone();
+        let source = unfold((0, held), move |(at, held)| async move {
+            let piece = Bytes::from(vec![0; 64 * 1024]);
+            (at < pieces).then_some((Ok(piece), (at + 1, held)))
+        });
+        let mut bytes = Box::pin(for_reader(source));
+        while let Some(piece) = bytes.next().await {
+            if piece.is_err() {
+                assert_eq!(Arc::strong_count(&place), 1, "the place is free");
+                return false;
+            }
+            tokio::time::sleep(pause).await;
+        }
+        true
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_reader_that_takes_too_few_bytes_of_a_backup_gives_up_its_place() {
+        assert!(is_complete(500, Duration::from_secs(1)).await);
+        assert!(!is_complete(500, Duration::from_secs(2)).await);
+        assert!(is_complete(30, Duration::from_secs(2)).await);
+        assert!(!is_complete(2, SLOW_READ_MAX + Duration::from_secs(2)).await);
+    }
 }

@@ -20,23 +20,21 @@ use holdfast_api::{
 };
 use holdfast_service::{Granted, Response};
 use holdfast_types::{
-    Acquire, AcquireOptions, Attempt, Data, FencingToken, Labels, LockName, Owner, Release, Right,
+    Acquire, AcquireOptions, Attempt, Data, FencingToken, Labels, LockName, Owner, Release,
     SessionId, SessionName, Ttl,
 };
 
 use self::observe::observe;
-use crate::access::CallAccess;
+use crate::access::{CallAccess, LOCK_ACQUIRE, LOCK_READ};
 use crate::body::BodyKind;
 use crate::call::{CallContext, HandlerResult, ReadParams, read_mode};
 use crate::late_copies::LateCopies;
-use crate::locks::acquiring::{
-    ACQUIRE_ERRORS, GRANTED_TOKEN, acquiring_session, check_change, grant_reply,
-};
+use crate::locks::acquiring::{ACQUIRE_ERRORS, GRANTED_TOKEN, acquiring_session, grant_reply};
 use crate::locks::release::{RELEASE_ERRORS, release_target};
-use crate::operation::{Content, Example, Header, Method, Operation, ResponseSpec};
+use crate::operation::{Content, Example, Header, Method, Operation, ResponseSpec, handler};
 use crate::reply::Reply;
 use crate::routes::ELECTION;
-use crate::sse::{LAST_EVENT_ID, accepts_events};
+use crate::sse::{EVENT_STREAM, LAST_EVENT_ID};
 use crate::status::HttpError;
 
 const LAST_EVENT: Header = Header::text(
@@ -61,13 +59,7 @@ pub(crate) static CAMPAIGN: Operation = Operation {
     errors: ACQUIRE_ERRORS,
     late_copies: LateCopies::Attempt,
     body: BodyKind::Value,
-    ..Operation::change(
-        "campaign",
-        Method::Put,
-        &ELECTION,
-        CallAccess::Right(Right::LockAcquire),
-        |call| Box::pin(campaign(call)),
-    )
+    ..Operation::change("campaign", Method::Put, &ELECTION, LOCK_ACQUIRE, handler!(campaign))
 };
 
 pub(crate) static READ: Operation = Operation {
@@ -84,9 +76,7 @@ pub(crate) static READ: Operation = Operation {
                 .or("text/event-stream", Content::Text),
         ]
     },
-    ..Operation::read("readElection", &ELECTION, CallAccess::Right(Right::LockRead), |call| {
-        Box::pin(read(call))
-    })
+    ..Operation::read("readElection", &ELECTION, LOCK_READ, handler!(read))
 };
 
 pub(crate) static RESIGN: Operation = Operation {
@@ -96,15 +86,8 @@ pub(crate) static RESIGN: Operation = Operation {
     params: ResignParams::LIST,
     answers: || ResponseSpec::no_content("The place is given up"),
     errors: RELEASE_ERRORS,
-    ..Operation::write(
-        "resign",
-        Method::Delete,
-        &ELECTION,
-        LateCopies::Release,
-        CallAccess::Subject,
-        BodyKind::SMALL,
-        |call| Box::pin(resign(call)),
-    )
+    late_copies: LateCopies::Release,
+    ..Operation::change("resign", Method::Delete, &ELECTION, CallAccess::Subject, handler!(resign))
 };
 
 params! {
@@ -119,9 +102,7 @@ params! {
         value: Option<String> = VALUE,
         labels: Labels = LABELS,
     }
-}
 
-params! {
     struct ResignParams as "a resignation" {
         session: SessionName = RESIGNED_SESSION,
         owner: Option<Owner> = OWNER,
@@ -144,10 +125,9 @@ async fn campaign(call: &mut CallContext<'_>) -> HandlerResult {
     let params: CampaignParams = call.params()?;
     let value = value(params.value, &call.body, is_text(&call.parts.headers))?;
     call.log_fields.wait = params.wait;
-    let (attempt, change, ttl) = (params.attempt, params.change, params.ttl);
-    check_change(change, attempt, params.session.as_ref())?;
+    let (attempt, change) = (params.attempt, params.change);
     let session = (params.session, params.incarnation);
-    let open = acquiring_session(call, session, attempt, ttl, params.labels)?;
+    let open = acquiring_session(call, session, (attempt, change), params.ttl, params.labels)?;
     let acquire =
         Acquire::new(lock, open, params.owner.unwrap_or_else(Owner::unnamed)).waiting(params.wait);
     let value = value.map(|value| Data::from(value.into_bytes()));
@@ -155,9 +135,8 @@ async fn campaign(call: &mut CallContext<'_>) -> HandlerResult {
     let acquire = Acquire { attempt, change, options, ..acquire };
     let granted = call.run(call.service().acquire(acquire)).await?;
     let Response { value: Granted { grant, waited, expires_in, .. }, revision, .. } = granted;
-    let token = grant.token;
     let body = ElectedBody::new(election, grant, (waited, expires_in), revision);
-    Ok(grant_reply(call, token, &body, revision))
+    Ok(grant_reply(call, body.token, &body, revision))
 }
 
 /// Whether the caller calls the body text. `curl -d` calls it a form.
@@ -172,9 +151,7 @@ fn is_json_object(body: &[u8]) -> bool {
 
 /// Returns the value, from the parameter or from the body. A JSON object is more likely a mistake than a value.
 fn value(value: Option<String>, body: &[u8], is_text: bool) -> Result<Option<String>, ParamError> {
-    let invalid = |detail: &str, hint: &str| {
-        Err(ParamError::of("value", ErrorCode::InvalidArgument, detail).hint(hint))
-    };
+    let invalid = |detail: &str, hint: &str| Err(ParamError::invalid("value", detail).hint(hint));
     match (value, body) {
         (value, []) => Ok(value),
         (_, body) if !is_text && is_json_object(body) => invalid(
@@ -192,7 +169,7 @@ fn value(value: Option<String>, body: &[u8], is_text: bool) -> Result<Option<Str
 async fn read(call: &mut CallContext<'_>) -> HandlerResult {
     let (election, lock) = election(call)?;
     let ReadParams { stale } = call.params()?;
-    if accepts_events(&call.parts.headers) {
+    if call.accepts(EVENT_STREAM) {
         return observe(call, (election, lock), read_mode(stale)).await;
     }
     let read = call.service().lock(&lock, read_mode(stale));

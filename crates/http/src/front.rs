@@ -6,8 +6,10 @@ use std::time::{Duration, Instant};
 use axum::body::Body;
 use axum::extract::Request;
 use axum::http::header::{CACHE_CONTROL, CONNECTION, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
+use axum::http::request::Parts;
 use axum::http::{HeaderName, HeaderValue, Response, StatusCode};
 use hyper::body::Body as _;
+use tracing::field::Empty;
 use tracing::{Instrument as _, Span};
 
 use holdfast_api::{
@@ -16,6 +18,7 @@ use holdfast_api::{
 };
 use holdfast_service::ConnectionPlace;
 use holdfast_tls::{FailureReason, NodePort};
+use holdfast_trace::{Sampler, Traceparent, entry_span};
 use holdfast_types::{LockName, SessionName, ZnodePath};
 
 use crate::activity::Activity;
@@ -25,15 +28,15 @@ use crate::identity::Peer;
 use crate::metrics::RouteMetrics;
 use crate::operation::{Operation, Scope};
 use crate::reply::Reply;
-use crate::request_id::{TRACEPARENT, span_of};
 use crate::state::HttpState;
 use crate::status::HttpError;
-use crate::{browser, head, idempotency, identity};
+use crate::{head, idempotency, identity};
 
 static NODE: HeaderName = HeaderName::from_static(HOLDFAST_NODE);
 static LEADER: HeaderName = HeaderName::from_static(HOLDFAST_LEADER);
 static REVISION: HeaderName = HeaderName::from_static(HOLDFAST_REVISION);
 static REQUEST_ID: HeaderName = HeaderName::from_static(HOLDFAST_REQUEST_ID);
+static TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
 /// Handles one call. The future is dropped when the client disconnects.
 pub(crate) async fn answer(
@@ -45,9 +48,9 @@ pub(crate) async fn answer(
     let began = Instant::now();
     let (parts, body) = request.into_parts();
     let in_flight = metrics.begin(&parts.method);
-    let request_id = state.request_ids().of(&parts.headers);
+    let request_id = state.request_ids.of(&parts.headers);
     let span = tracing::debug_span!("http", request_id, route = operation.route.pattern);
-    let trace = span_of(state.trace_sampler(), &parts, operation.route.pattern);
+    let trace = span_of(state.trace_sampler.as_ref(), &parts, operation.route.pattern);
     let mut call = CallContext::new(&state, operation.route, &parts, request_id);
     let handling = handle(&mut call, operation, body).instrument(span);
     let reply = handling.instrument(trace.clone()).await;
@@ -73,7 +76,7 @@ pub(crate) async fn answer(
 async fn refuse_slowly(call: &CallContext<'_>, code: Option<ErrorCode>) {
     let Some(Peer { address, .. }) = call.parts.extensions.get() else { return };
     let code = code.map_or("unauthenticated", ErrorCode::as_str);
-    let failures = &call.state.config().failures;
+    let failures = &call.state.config.failures;
     let delay = failures.record(NodePort::Http, *address, FailureReason::Credential, &code);
     if !delay.is_zero() {
         tokio::time::sleep(delay).await;
@@ -83,8 +86,36 @@ async fn refuse_slowly(call: &CallContext<'_>, code: Option<ErrorCode>) {
 /// Whether the address of a caller has sent too many calls without a valid credential.
 fn is_above_rate(call: &CallContext<'_>) -> bool {
     let source = call.parts.extensions.get::<Peer>().map(|peer| peer.address);
-    let failures = &call.state.config().failures;
+    let failures = &call.state.config.failures;
     source.is_some_and(|source| failures.is_above_rate(NodePort::Http, source))
+}
+
+/// The span of a call; disabled if the call is not traced. The header `traceparent` of W3C Trace Context decides for its call; of
+/// the other calls, a random share is traced. A node without a sampler exports no traces.
+fn span_of(sampler: Option<&Sampler>, parts: &Parts, route: &'static str) -> Span {
+    let Some(sampler) = sampler else { return Span::none() };
+    let caller = parts.headers.get(&TRACEPARENT).and_then(|value| value.to_str().ok());
+    let caller: Option<Traceparent> = caller.and_then(|text| text.parse().ok());
+    if !caller.map_or_else(|| sampler.draw(), |caller| caller.sampled) {
+        return Span::none();
+    }
+    let span = entry_span!(
+        "http",
+        otel.kind = "server",
+        otel.status_code = Empty,
+        http.request.method = parts.method.as_str(),
+        http.route = route,
+        http.response.status_code = Empty,
+        request_id = Empty,
+        lock = Empty,
+        session = Empty,
+        token = Empty,
+        revision = Empty,
+    );
+    if let Some(Traceparent { context, .. }) = caller {
+        holdfast_trace::set_parent(&span, context);
+    }
+    span
 }
 
 /// Records the result of a traced call, and adds the header `traceparent` to its response.
@@ -119,14 +150,14 @@ async fn handle(
                 body,
                 operation.body,
                 &call.parts.headers,
-                state.config(),
-                state.large_bodies(),
+                &state.config,
+                &state.large_bodies,
             );
         }
         return Err(refusal);
     }
     // The permits of a large body are released when the handler returns.
-    let received = body::read(body, operation.body, state.config(), state.large_bodies()).await?;
+    let received = body::read(body, operation.body, &state.config, &state.large_bodies).await?;
     let Received { bytes, permits: _permits } = received;
     call.body = bytes;
     if operation.scope != Scope::Static {
@@ -167,7 +198,7 @@ async fn admit(
     has_body: bool,
 ) -> Result<(), HttpError> {
     head::check(call.parts)?;
-    browser::check(call.parts, call.state)?;
+    head::check_site(call.parts, &call.state.config, &call.state.service)?;
     if !operation.access.reads_credential() {
         return Ok(());
     }
@@ -187,7 +218,7 @@ async fn admit(
     {
         activity.admitted();
         if let Some(Peer { address, .. }) = call.parts.extensions.get() {
-            call.state.config().failures.proved(NodePort::Http, *address);
+            call.state.config.failures.proved(NodePort::Http, *address);
         }
     }
     if has_body && let Some(rights) = operation.access.rights() {
@@ -202,7 +233,7 @@ async fn admit(
 
 /// Adds the headers of every response.
 fn add_common_headers(call: &CallContext<'_>, reply: Reply) -> Response<Body> {
-    let service = call.state.service();
+    let service = &call.state.service;
     let revision = reply.revision.unwrap_or_else(|| service.revision());
     let mut response = reply.into_response();
     let headers = response.headers_mut();
@@ -228,8 +259,8 @@ fn add_common_headers(call: &CallContext<'_>, reply: Reply) -> Response<Body> {
 /// One log line a call: at `info` if the call was slow or failed on this node, otherwise at `debug`.
 fn log(call: &CallContext<'_>, operation: &Operation, reply: &Reply, took: Duration) {
     let log_fields = &call.log_fields;
-    let slow = took.saturating_sub(log_fields.wait) > call.state.config().slow;
-    let term = call.state.service().term();
+    let slow = took.saturating_sub(log_fields.wait) > call.state.config.slow;
+    let term = call.state.service.term();
     let request_id = call.request_id.as_str();
     let method = call.parts.method.as_str();
     let route = operation.route.pattern;

@@ -4,7 +4,7 @@
 use axum::http::HeaderName;
 use axum::http::header::{IF_MATCH, IF_NONE_MATCH};
 use holdfast_api::parameters::{CALL_SESSION, REQUEST};
-use holdfast_api::{ErrorCode, IDEMPOTENCY_KEY, ParamError, ParamValue as _};
+use holdfast_api::{IDEMPOTENCY_KEY, ParamError, ParamValue as _};
 use holdfast_types::{CallScope, NumberedCall, RequestNumber, SessionName};
 use sha1::{Digest as _, Sha1};
 
@@ -72,9 +72,7 @@ fn one_number(
     let header = RequestNumber::parse(&REQUEST, quoted.unwrap_or(text))?;
     if param.is_some() {
         let detail = "the request number is given twice: as 'request' and as Idempotency-Key";
-        return Err(
-            ParamError::of("request", ErrorCode::InvalidArgument, detail).hint("give it once")
-        );
+        return Err(ParamError::invalid("request", detail).hint("give it once"));
     }
     Ok(Some(header))
 }
@@ -82,7 +80,7 @@ fn one_number(
 fn remembering(session: Option<SessionName>) -> Result<SessionName, ParamError> {
     session.ok_or_else(|| {
         let detail = "a request number requires a session, which remembers the response";
-        ParamError::of("session", ErrorCode::InvalidArgument, detail)
+        ParamError::invalid("session", detail)
             .hint("add ?session=ID of an open session, or leave the request number out")
     })
 }

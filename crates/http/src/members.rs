@@ -9,17 +9,15 @@ use holdfast_api::{
     CallParams as _, ErrorCode, InvitedMemberBody, JoinToken, ParamError, Schemas, params,
 };
 use holdfast_service::{ChangeMode, InvitedMember, MemberUpdate, NewMember, Response};
-use holdfast_types::{Address, MemberAddresses, NodeId, Reason, Right, VotingRole, Zone};
+use holdfast_types::{Address, MemberAddresses, NodeId, Reason, VotingRole, Zone};
 
-use crate::access::CallAccess;
+use crate::access::CLUSTER_MANAGE;
 use crate::call::{CallContext, HandlerResult};
 use crate::late_copies::LateCopies;
-use crate::operation::{Example, Method, Operation, ResponseSpec};
+use crate::operation::{Example, Method, Operation, ResponseSpec, handler};
 use crate::reply::Reply;
 use crate::routes::{MEMBER, MEMBERS};
 use crate::status::HttpError;
-
-const MANAGE: CallAccess = CallAccess::Right(Right::ClusterManage);
 
 const ERRORS: &[ErrorCode] =
     &[ErrorCode::NotFound, ErrorCode::MembershipInProgress, ErrorCode::MembershipUnsafe];
@@ -39,7 +37,7 @@ pub(crate) static ADD: Operation = Operation {
         ]
     },
     errors: ERRORS,
-    ..Operation::change("addMember", Method::Post, &MEMBERS, MANAGE, |call| Box::pin(add(call)))
+    ..Operation::change("addMember", Method::Post, &MEMBERS, CLUSTER_MANAGE, handler!(add))
 };
 
 pub(crate) static SET: Operation = Operation {
@@ -50,7 +48,7 @@ pub(crate) static SET: Operation = Operation {
     example: Example { query: "zone=b", body: "" },
     answers: || ResponseSpec::no_content("The change is in the replicated state"),
     errors: ERRORS,
-    ..Operation::change("setMember", Method::Patch, &MEMBER, MANAGE, |call| Box::pin(set(call)))
+    ..Operation::change("setMember", Method::Patch, &MEMBER, CLUSTER_MANAGE, handler!(set))
 };
 
 pub(crate) static REMOVE: Operation = Operation {
@@ -61,9 +59,7 @@ pub(crate) static REMOVE: Operation = Operation {
     late_copies: LateCopies::UniqueId,
     answers: || ResponseSpec::no_content("The removal is in the replicated state"),
     errors: ERRORS,
-    ..Operation::change("removeMember", Method::Delete, &MEMBER, MANAGE, |call| {
-        Box::pin(remove(call))
-    })
+    ..Operation::change("removeMember", Method::Delete, &MEMBER, CLUSTER_MANAGE, handler!(remove))
 };
 
 params! {
@@ -77,9 +73,7 @@ params! {
         force: bool = FORCE,
         dry_run: bool = DRY_RUN,
     }
-}
 
-params! {
     struct SetMemberParams {
         role: Option<VotingRole> = ROLE,
         replaces: Option<NodeId> = REPLACES,
@@ -90,9 +84,7 @@ params! {
         force: bool = FORCE,
         dry_run: bool = DRY_RUN,
     }
-}
 
-params! {
     struct RemoveMemberParams {
         reason: Reason = REASON,
         force: bool = FORCE,
@@ -143,7 +135,7 @@ async fn set(call: &mut CallContext<'_>) -> HandlerResult {
 }
 
 fn of_role(detail: &str) -> HttpError {
-    ParamError::of("role", ErrorCode::InvalidArgument, detail).into()
+    ParamError::invalid("role", detail).into()
 }
 
 async fn remove(call: &mut CallContext<'_>) -> HandlerResult {

@@ -7,20 +7,16 @@ use holdfast_api::{CallParams as _, ErrorCode, NamespaceBody, NamespacesBody, Sc
 use holdfast_service::NamespaceView;
 use holdfast_types::{AuthChange, QuotaKind, Right};
 
-use crate::access::CallAccess;
+use crate::access::{AUTH_MANAGE, AUTH_READ, CallAccess};
 use crate::auth::quotas::{by_name, named};
 use crate::call::{CallContext, HandlerResult};
-use crate::operation::{Example, Method, Operation, ResponseSpec};
+use crate::operation::{Example, Method, Operation, ResponseSpec, handler};
 use crate::routes::{NAMESPACE, NAMESPACES};
-
-const MANAGE: CallAccess = CallAccess::Right(Right::AuthManage);
 
 pub(crate) static LIST: Operation = Operation {
     summary: "List the namespaces with their quotas and what they use",
     answers: || ResponseSpec::ok("The namespaces, by name", Schemas::of::<NamespacesBody>),
-    ..Operation::read("listNamespaces", &NAMESPACES, CallAccess::Right(Right::AuthRead), |call| {
-        Box::pin(list(call))
-    })
+    ..Operation::read("listNamespaces", &NAMESPACES, AUTH_READ, handler!(list))
 };
 
 pub(crate) static READ: Operation = Operation {
@@ -28,9 +24,12 @@ pub(crate) static READ: Operation = Operation {
     description: "A subject of the namespace needs no permission.",
     answers: || ResponseSpec::ok("The namespace", Schemas::of::<NamespaceBody>),
     errors: &[ErrorCode::NotFound],
-    ..Operation::read("readNamespace", &NAMESPACE, CallAccess::OwnOr(Right::AuthRead), |call| {
-        Box::pin(read(call))
-    })
+    ..Operation::read(
+        "readNamespace",
+        &NAMESPACE,
+        CallAccess::OwnOr(Right::AuthRead),
+        handler!(read),
+    )
 };
 
 pub(crate) static SET: Operation = Operation {
@@ -41,7 +40,7 @@ pub(crate) static SET: Operation = Operation {
     example: Example { query: "locks=1000&sessions=100", body: "" },
     answers: || ResponseSpec::no_content("The namespace is set"),
     errors: &[ErrorCode::LastAdministrator, ErrorCode::QuotaExceeded],
-    ..Operation::change("setNamespace", Method::Put, &NAMESPACE, MANAGE, |call| Box::pin(set(call)))
+    ..Operation::change("setNamespace", Method::Put, &NAMESPACE, AUTH_MANAGE, handler!(set))
 };
 
 pub(crate) static DELETE: Operation = Operation {
@@ -49,9 +48,13 @@ pub(crate) static DELETE: Operation = Operation {
     description: "Its subjects would no longer be bound to it: delete them first, and its sessions, znodes and recipes.",
     answers: || ResponseSpec::no_content("The namespace does not exist any more"),
     errors: &[ErrorCode::NotFound, ErrorCode::NamespaceInUse],
-    ..Operation::change("deleteNamespace", Method::Delete, &NAMESPACE, MANAGE, |call| {
-        Box::pin(delete(call))
-    })
+    ..Operation::change(
+        "deleteNamespace",
+        Method::Delete,
+        &NAMESPACE,
+        AUTH_MANAGE,
+        handler!(delete),
+    )
 };
 
 params! {

@@ -1,24 +1,22 @@
-//! One node: its health, metrics, version and log, and the alarms that it knows of.
-
-mod prometheus_text;
+//! One node: its health, metrics, recent figures, version and log, and the alarms that it knows of.
 
 use std::future::ready;
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use holdfast_api::parameters::member::{LOG, LOG_FOR};
+use holdfast_api::parameters::member::{LAST, LOG, LOG_FOR, METRIC, STEP};
 use holdfast_api::{
     AlarmBody, AlarmsBody, CallParams as _, CheckBody, ErrorCode, HealthBody, NodeLogBody, Param,
-    ParamError, Schemas, VersionBody, params,
+    ParamError, RecentBody, RecentFigureBody, Schemas, VersionBody, format_time, params,
 };
-use holdfast_service::{Alarm, AlarmsView, Check, ReportedAlarm};
-use holdfast_types::{Right, millis};
+use holdfast_service::{Alarm, AlarmsView, Check, RecentFigures, ReportedAlarm};
+use holdfast_types::{RecentMetric, Right, millis};
 use prometheus_client::encoding::text::encode;
 
 use crate::access::CallAccess;
 use crate::body::BodyKind;
 use crate::call::{CallContext, HandlerResult};
-use crate::operation::{Content, Example, Method, Operation, ResponseSpec, Scope};
+use crate::operation::{Content, Example, Method, Operation, ResponseSpec, Scope, handler};
 use crate::reply::Reply;
 use crate::routes;
 use crate::status::internal;
@@ -61,7 +59,22 @@ pub(crate) static ALARMS: Operation = Operation {
         "listAlarms",
         &routes::ALARMS,
         CallAccess::Right(Right::ClusterRead),
-        |call| Box::pin(alarms(call)),
+        handler!(alarms),
+    )
+};
+
+pub(crate) static RECENT: Operation = Operation {
+    summary: "Read the figures of this node in the last 15 minutes",
+    description: "The node keeps one value of each figure for each second, in memory. The figures of the whole cluster are about \
+                  equal on every node. Percentiles are estimated from the buckets of the metric.",
+    params: RecentParams::LIST,
+    example: Example { query: "metric=grants&last=1m&step=10s", body: "" },
+    answers: || ResponseSpec::ok("The figures", Schemas::of::<RecentBody>),
+    ..Operation::node(
+        "readRecent",
+        &routes::RECENT,
+        CallAccess::Right(Right::MetricsRead),
+        |call| Box::pin(ready(recent(call))),
     )
 };
 
@@ -103,7 +116,7 @@ pub(crate) static SET_LOG: Operation = Operation {
         "setNodeLog",
         &routes::NODE,
         CallAccess::Right(Right::ClusterOperate),
-        |call| Box::pin(set_log(call)),
+        handler!(set_log),
     )
 };
 
@@ -111,16 +124,18 @@ params! {
     struct LiveParams {
         _verbose: bool = VERBOSE,
     }
-}
 
-params! {
     struct ReadyParams {
         leader: bool = Param::flag("leader", "Fail unless this node is the leader"),
         _verbose: bool = VERBOSE,
     }
-}
 
-params! {
+    struct RecentParams {
+        metric: Option<&'static str> = METRIC,
+        last: Duration = LAST,
+        step: Duration = STEP,
+    }
+
     struct SetLogParams {
         log: Option<String> = LOG,
         lasts: Duration = LOG_FOR,
@@ -135,12 +150,12 @@ fn health_answers(failed: &'static str) -> Vec<ResponseSpec> {
 }
 
 fn live(call: &CallContext<'_>) -> Reply {
-    health(call.state.service().health().live, None)
+    health(call.state.service.health().live, None)
 }
 
 fn is_ready(call: &CallContext<'_>) -> HandlerResult {
     let ReadyParams { leader, .. } = call.params()?;
-    let service = call.state.service();
+    let service = &call.state.service;
     let leads = leader.then(|| {
         let ok = service.leader() == Some(service.node());
         let detail = if ok { "this node leads" } else { "this node does not lead" };
@@ -158,7 +173,7 @@ fn health(checks: Vec<Check>, more: Option<CheckBody>) -> Reply {
 
 async fn alarms(call: &CallContext<'_>) -> HandlerResult {
     call.require(Right::ClusterRead)?;
-    let AlarmsView { alarms, unreachable } = call.state.service().alarms().await;
+    let AlarmsView { alarms, unreachable } = call.state.service.alarms().await;
     let alarms = alarms.into_iter().map(alarm_body).collect();
     Ok(Reply::json(StatusCode::OK, &AlarmsBody { alarms, unreachable }))
 }
@@ -175,31 +190,80 @@ fn alarm_body(ReportedAlarm { alarm, nodes }: ReportedAlarm) -> AlarmBody {
     }
 }
 
+fn recent(call: &CallContext<'_>) -> HandlerResult {
+    let RecentParams { metric, last, step } = call.params()?;
+    call.require(Right::MetricsRead)?;
+    let wanted = |of: &RecentMetric| metric.is_none_or(|metric| metric == of.as_str());
+    let metrics: Vec<_> = RecentMetric::ALL.into_iter().filter(wanted).collect();
+    let service = &call.state.service;
+    let [rows, step] = [last, step].map(|time| usize::try_from(time.as_secs()).unwrap_or(1));
+    let RecentFigures { ends_at, figures } = service.recent(&metrics, rows, step);
+    let figures = figures.into_iter().map(|of| RecentFigureBody::new(of.metric, of.values));
+    let body = RecentBody {
+        node: service.node(),
+        ends_at: ends_at.map(format_time),
+        interval_ms: millis(Duration::from_secs(1)) * step as u64,
+        figures: figures.collect(),
+    };
+    Ok(Reply::json(StatusCode::OK, &body))
+}
+
 fn metrics(call: &CallContext<'_>) -> HandlerResult {
     call.require(Right::MetricsRead)?;
-    call.state.service().refresh_metrics();
+    call.state.service.refresh_metrics();
     let mut text = String::new();
-    encode(&mut text, call.state.registry())
+    encode(&mut text, &call.state.registry)
         .map_err(|error| internal(format!("cannot encode the metrics: {error}")))?;
     if call.accepts("application/openmetrics-text") {
         return Ok(Reply::text_as(OPENMETRICS, text));
     }
-    Ok(Reply::text_as(PROMETHEUS, prometheus_text::of_openmetrics(&text)))
+    Ok(Reply::text_as(PROMETHEUS, prometheus_text(&text)))
+}
+
+/// Converts OpenMetrics text to the text format of Prometheus 0.0.4, for scrapers that do not ask for OpenMetrics. The samples are
+/// the same: only the names and types in the comments differ. The text has no exemplars.
+fn prometheus_text(text: &str) -> String {
+    let mut converted = String::with_capacity(text.len());
+    // The help of a metric precedes its type, which decides the name.
+    let mut help = "";
+    for line in text.lines() {
+        if let Some(of) = line.strip_prefix("# HELP ") {
+            help = of.split_once(' ').map_or("", |(_, help)| help);
+        } else if let Some(of) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = of.split_once(' ').unwrap_or((of, "unknown"));
+            let (suffix, kind) = match kind {
+                "counter" => ("_total", kind),
+                "info" => ("_info", "gauge"),
+                "unknown" => ("", "untyped"),
+                other => ("", other),
+            };
+            for piece in
+                ["# HELP ", name, suffix, " ", help, "\n# TYPE ", name, suffix, " ", kind, "\n"]
+            {
+                converted.push_str(piece);
+            }
+            help = "";
+        } else if !line.starts_with('#') {
+            converted.push_str(line);
+            converted.push('\n');
+        }
+    }
+    converted
 }
 
 fn version(call: &CallContext<'_>) -> Reply {
     let version = env!("CARGO_PKG_VERSION").to_owned();
-    let commit = call.state.config().commit.clone();
+    let commit = call.state.config.commit.clone();
     Reply::json(StatusCode::OK, &VersionBody { version, commit })
 }
 
 async fn set_log(call: &mut CallContext<'_>) -> HandlerResult {
     let SetLogParams { log, lasts } = call.params()?;
     call.require(Right::ClusterOperate)?;
-    let filter = &call.state.config().log_filter;
+    let filter = &call.state.config.log_filter;
     let set = |log: Option<&str>| {
         let set = filter.set(log, lasts);
-        set.map_err(|reason| ParamError::of("log", ErrorCode::InvalidArgument, reason))
+        set.map_err(|reason| ParamError::invalid("log", reason))
     };
     // A wrong filter leaves no record, and a change without a record ends at once.
     set(log.as_deref())?;
@@ -212,6 +276,22 @@ async fn set_log(call: &mut CallContext<'_>) -> HandlerResult {
     let log = log.unwrap_or_else(|| configured.clone());
     let by = call.service().shown_caller();
     tracing::info!(target: "audit", action = "set-log", filter = log, ends_in_ms, by, "the filter of the log was changed");
-    let node = call.state.service().node();
+    let node = call.state.service.node();
     Ok(Reply::json(StatusCode::OK, &NodeLogBody { node, log, configured, ends_in_ms }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_comments_have_the_names_of_the_samples() {
+        let open = "# HELP a Calls.\n# TYPE a counter\na_total{x=\"# TYPE\"} 1\n# HELP b Version.\n# TYPE b info\nb_info{v=\"1\"} 1\n\
+                    # HELP c_seconds Time.\n# TYPE c_seconds histogram\n# UNIT c_seconds seconds\nc_seconds_count 2\n\
+                    # TYPE d unknown\nd 3\n# EOF\n";
+        let expected = "# HELP a_total Calls.\n# TYPE a_total counter\na_total{x=\"# TYPE\"} 1\n# HELP b_info Version.\n\
+                        # TYPE b_info gauge\nb_info{v=\"1\"} 1\n# HELP c_seconds Time.\n# TYPE c_seconds histogram\n\
+                        c_seconds_count 2\n# HELP d \n# TYPE d untyped\nd 3\n";
+        assert_eq!(prometheus_text(open), expected);
+    }
 }

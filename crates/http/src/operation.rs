@@ -26,6 +26,14 @@ const KEY: Header =
 /// The handler of one call.
 pub(crate) type AnswerFn = for<'a, 'b> fn(&'a mut CallContext<'b>) -> BoxFuture<'a, HandlerResult>;
 
+/// The handler of a call from its `async fn`.
+macro_rules! handler {
+    ($function:ident) => {
+        |call| Box::pin($function(call))
+    };
+}
+pub(crate) use handler;
+
 /// One call.
 pub(crate) struct Operation {
     /// Unique, in camel case: the name in generated clients.
@@ -132,21 +140,7 @@ impl Operation {
         Self { scope: Scope::Read, ..Self::node(id, route, access, handler) }
     }
 
-    /// The defaults of a change of the replicated state.
-    pub(crate) const fn write(
-        id: &'static str,
-        method: Method,
-        route: &'static Route,
-        late_copies: LateCopies,
-        access: CallAccess,
-        body: BodyKind,
-        handler: AnswerFn,
-    ) -> Self {
-        let base = Self::node(id, route, access, handler);
-        Self { method, scope: Scope::Write, late_copies, body, ..base }
-    }
-
-    /// The defaults of a change with a request number and a small body.
+    /// The defaults of a change of the replicated state, with a request number and a small body.
     pub(crate) const fn change(
         id: &'static str,
         method: Method,
@@ -154,7 +148,8 @@ impl Operation {
         access: CallAccess,
         handler: AnswerFn,
     ) -> Self {
-        Self::write(id, method, route, LateCopies::Request, access, BodyKind::SMALL, handler)
+        let (scope, late_copies, body) = (Scope::Write, LateCopies::Request, BodyKind::SMALL);
+        Self { method, scope, late_copies, body, ..Self::node(id, route, access, handler) }
     }
 
     /// Whether the call needs a permission also in the mode `off`, once there was an administrator.

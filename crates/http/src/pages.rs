@@ -3,9 +3,9 @@
 
 use std::future::ready;
 
-use axum::http::header::{ACCEPT, CONTENT_SECURITY_POLICY, HOST, X_FRAME_OPTIONS};
+use axum::http::header::{CONTENT_SECURITY_POLICY, HOST, X_FRAME_OPTIONS};
 use axum::http::uri::Authority;
-use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::http::{HeaderValue, StatusCode};
 use bytes::Bytes;
 use holdfast_api::{ErrorCode, unescape_path};
 use serde_json::json;
@@ -56,7 +56,7 @@ pub(crate) static OPENAPI: Operation = Operation {
         )
     },
     ..Operation::node("describeApi", &OPEN_API, CallAccess::Public, |call| {
-        let document = (call.state.documentation().openapi)();
+        let document = (call.state.documentation.openapi)();
         Box::pin(ready(Ok(Reply::made("application/json", document))))
     })
 };
@@ -88,18 +88,10 @@ fn explain(call: &CallContext<'_>) -> HandlerResult {
     let name = unescape_path(raw).unwrap_or_default();
     let code: ErrorCode =
         name.parse().map_err(|error| problem(ErrorCode::NotFound, format!("{error}")))?;
-    if !accepts_html(&call.parts.headers) {
+    if !call.accepts("text/html") {
         return Ok(Reply::text(StatusCode::OK, explanation(code)));
     }
-    Ok(html_reply((call.state.documentation().error_page)(code), POLICY))
-}
-
-fn accepts_html(headers: &HeaderMap) -> bool {
-    let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
-    let media = accepted.flat_map(|value| value.split(','));
-    media
-        .map(|media| media.split(';').next().unwrap_or_default().trim())
-        .any(|media| media.eq_ignore_ascii_case("text/html"))
+    Ok(html_reply((call.state.documentation.error_page)(code), POLICY))
 }
 
 /// Only a browser on the node's own machine gets the page with the script.
@@ -107,7 +99,7 @@ fn docs(call: &CallContext<'_>) -> Reply {
     let peer = call.parts.extensions.get::<Peer>();
     let try_it = peer.is_some_and(|peer| peer.address.to_canonical().is_loopback());
     let policy = if try_it { SCRIPT_POLICY } else { POLICY };
-    let page = (call.state.documentation().page)(try_it);
+    let page = (call.state.documentation.page)(try_it);
     let page = match address(call) {
         Some(address) => String::from_utf8_lossy(&page).replace(EXAMPLE_ADDRESS, &address).into(),
         None => page,
@@ -135,14 +127,18 @@ fn html_reply(page: Bytes, policy: HeaderValue) -> Reply {
 
 #[cfg(test)]
 mod tests {
+    use axum::http::HeaderMap;
+    use axum::http::header::ACCEPT;
+
     use super::*;
+    use crate::call::accepts;
 
     #[test]
     fn html_is_returned_if_the_accept_header_lists_it() {
         let mut headers = HeaderMap::new();
-        assert!(!accepts_html(&headers));
+        assert!(!accepts(&headers, "text/html"));
         headers
             .insert(ACCEPT, HeaderValue::from_static("text/html,application/xhtml+xml,*/*;q=0.8"));
-        assert!(accepts_html(&headers));
+        assert!(accepts(&headers, "text/html"));
     }
 }

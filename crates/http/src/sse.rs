@@ -7,12 +7,12 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::http::header::{ACCEPT, CACHE_CONTROL};
+use axum::http::header::CACHE_CONTROL;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use bytes::Bytes;
 use futures_util::stream::unfold;
 use holdfast_api::parameters::watch::SINCE;
-use holdfast_api::{ErrorCode, ParamError, ParamValue as _};
+use holdfast_api::{ParamError, ParamValue as _};
 use holdfast_service::LocalUse;
 use holdfast_types::Revision;
 
@@ -21,7 +21,8 @@ use crate::reply::Reply;
 use crate::status::HttpError;
 
 const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
-const EVENT_STREAM: &str = "text/event-stream";
+/// The media type of a stream.
+pub(crate) const EVENT_STREAM: &str = "text/event-stream";
 
 /// The last event that a client has seen, in the header of the request that resumes a stream.
 pub(crate) const LAST_EVENT_ID: &str = "last-event-id";
@@ -30,15 +31,6 @@ pub(crate) const LAST_EVENT_ID: &str = "last-event-id";
 pub(crate) trait EventSource: Send + 'static {
     /// The next event as text; `None` at the end. Cancel-safe.
     fn next_event(&mut self) -> impl Future<Output = Option<String>> + Send;
-}
-
-/// Whether the caller asks for events.
-pub(crate) fn accepts_events(headers: &HeaderMap) -> bool {
-    let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
-    let media = accepted.flat_map(|value| value.split(','));
-    media
-        .map(|media| media.split(';').next().unwrap_or_default().trim())
-        .any(|media| media.eq_ignore_ascii_case(EVENT_STREAM))
 }
 
 /// The revision after which the client resumes a stream, if it states one.
@@ -53,12 +45,8 @@ pub(crate) fn last_event_id(headers: &HeaderMap) -> Result<Option<Revision>, Htt
 fn revision(id: &str) -> Result<Revision, ParamError> {
     let revision = Revision::parse(&SINCE, id);
     revision.map_err(|_| {
-        ParamError::of(
-            "Last-Event-ID",
-            ErrorCode::InvalidArgument,
-            "'Last-Event-ID' is not a revision",
-        )
-        .hint("send the id of an event")
+        ParamError::invalid("Last-Event-ID", "'Last-Event-ID' is not a revision")
+            .hint("send the id of an event")
     })
 }
 

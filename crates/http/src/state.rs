@@ -10,7 +10,7 @@ use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 
 use crate::body::LargeBodies;
-use crate::request_id::RequestIds;
+use crate::head::RequestIds;
 use crate::{HttpConfig, HttpMetrics};
 
 /// Renderers of the documentation, which is derived from all operations.
@@ -23,16 +23,17 @@ pub(crate) struct Documentation {
 
 #[derive(Debug)]
 pub(crate) struct HttpState {
-    config: Arc<HttpConfig>,
-    service: Service,
-    metrics: HttpMetrics,
-    registry: Arc<Registry>,
-    request_ids: RequestIds,
+    pub(crate) config: Arc<HttpConfig>,
+    pub(crate) service: Service,
+    pub(crate) metrics: HttpMetrics,
+    /// The registry that `/metrics` encodes.
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) request_ids: RequestIds,
     /// `None` if the node exports no traces.
-    trace_sampler: Option<Sampler>,
-    large_bodies: LargeBodies,
-    shutdown: watch::Receiver<ShutdownPhase>,
-    documentation: Documentation,
+    pub(crate) trace_sampler: Option<Sampler>,
+    pub(crate) large_bodies: LargeBodies,
+    pub(crate) shutdown: watch::Receiver<ShutdownPhase>,
+    pub(crate) documentation: Documentation,
 }
 
 impl HttpState {
@@ -58,43 +59,6 @@ impl HttpState {
             shutdown,
             documentation,
         }
-    }
-
-    pub(crate) fn config(&self) -> &HttpConfig {
-        &self.config
-    }
-
-    pub(crate) fn service(&self) -> &Service {
-        &self.service
-    }
-
-    pub(crate) fn metrics(&self) -> &HttpMetrics {
-        &self.metrics
-    }
-
-    /// The registry that `/metrics` encodes.
-    pub(crate) fn registry(&self) -> &Registry {
-        &self.registry
-    }
-
-    pub(crate) fn request_ids(&self) -> &RequestIds {
-        &self.request_ids
-    }
-
-    pub(crate) fn trace_sampler(&self) -> Option<&Sampler> {
-        self.trace_sampler.as_ref()
-    }
-
-    pub(crate) fn large_bodies(&self) -> &LargeBodies {
-        &self.large_bodies
-    }
-
-    pub(crate) fn shutdown(&self) -> watch::Receiver<ShutdownPhase> {
-        self.shutdown.clone()
-    }
-
-    pub(crate) fn documentation(&self) -> Documentation {
-        self.documentation
     }
 }
 

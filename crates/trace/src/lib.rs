@@ -5,14 +5,12 @@
 //! exports the spans if the configuration has `[traces]`; otherwise neither macro creates anything.
 
 mod context;
-mod sampler;
 mod spans;
 
 pub use tracing;
 
 pub use context::{ContextError, TraceContext, Traceparent};
-pub use sampler::Sampler;
-pub use spans::{SpanContexts, Spans, context_of, install, set_parent};
+pub use spans::{Sampler, SpanContexts, Spans, context_of, install, set_parent};
 
 /// The target of the first span of a traced call on a node.
 pub const ENTRY_TARGET: &str = "holdfast_trace::entry";

@@ -10,7 +10,7 @@ use crate::parameters::recipe::{KEY, VALUE};
 use crate::parameters::session::{CLOSED_INCARNATION, EVENTS_SINCE};
 use crate::parameters::tree::{ACL, NAME, SESSION, STAT};
 use crate::parameters::{LABELS, LIMIT, PAGE_TOKEN, TTL, WAIT, watch};
-use crate::{Query, WAIT_MAX};
+use crate::{ErrorCode, Query, WAIT_MAX};
 
 crate::params! {
     #[derive(PartialEq)]

@@ -32,13 +32,12 @@ async fn render(request: &PageRequest) -> ApiResult<PageContent> {
     let may_operate = request.may(Right::ClusterOperate, "").await;
     Ok(PageContent {
         title: "About".to_owned(),
-        above: html! {},
         live: html! {
             (program(request, &version))
             @match &cluster { Ok(cluster) => (levels(cluster)), Err(problem) => (missing("the cluster", problem)) }
         },
         below: html! { @if may_operate { (log_form(request)) } (documents()) },
-        revision: None,
+        ..PageContent::default()
     })
 }
 
@@ -98,16 +97,10 @@ fn set_log(request: &PageRequest) -> PlannedChange {
     let wanted = request.fields.get("log").unwrap_or_default();
     let level = LEVELS.into_iter().find(|level| *level == wanted).unwrap_or("debug");
     let query = vec![("log", level.to_owned()), ("for", "10m".to_owned())];
-    PlannedChange {
-        title: format!("Log with level {level}"),
-        button: "Change the log",
-        effect: html! { p { "This node logs with level " strong { (level) } " for ten minutes. Then the configured filter applies again." } },
-        call: ApiCall { method: Method::PATCH, path: "/v1/node".to_owned(), query },
-        takes_reason: false,
-        typed: None,
-        back: "about".to_owned(),
-        has_secret: false,
-    }
+    let title = format!("Log with level {level}");
+    let effect = html! { p { "This node logs with level " strong { (level) } " for ten minutes. Then the configured filter applies again." } };
+    let call = ApiCall { method: Method::PATCH, path: "/v1/node".to_owned(), query };
+    PlannedChange::new(title, "Change the log", effect, call, "about".to_owned())
 }
 
 #[cfg(test)]

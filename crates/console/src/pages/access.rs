@@ -46,11 +46,7 @@ async fn render(request: &PageRequest) -> ApiResult<PageContent> {
         @match &subjects { Ok(subjects) => (subject_table(subjects)), Err(problem) => (missing("the subjects", problem)) }
         @match &roles { Ok(roles) => (role_table(roles)), Err(problem) => (missing("the roles", problem)) }
     };
-    let below = if request.is_update {
-        html! {}
-    } else {
-        question(request).await
-    };
+    let below = html! { @if !request.is_update { (question(request).await) } };
     Ok(PageContent {
         title: "Access".to_owned(),
         above: html! { @if may_manage { (token_form()) } },
@@ -217,13 +213,9 @@ fn new_token(request: &PageRequest) -> PlannedChange {
     };
     let query = vec![("subject", subject.clone())];
     let call = ApiCall { method: Method::POST, path: "/v1/auth/tokens".to_owned(), query };
-    planned(
-        format!("New access token for {subject}"),
-        "Create the access token",
-        effect,
-        call,
-        true,
-    )
+    let (title, back) = (format!("New access token for {subject}"), "access".to_owned());
+    let change = PlannedChange::new(title, "Create the access token", effect, call, back);
+    PlannedChange { has_secret: true, ..change }
 }
 
 async fn rotate_token(request: &PageRequest) -> ApiResult<PlannedChange> {
@@ -234,13 +226,9 @@ async fn rotate_token(request: &PageRequest) -> ApiResult<PlannedChange> {
     };
     let path = format!("{}/rotate", holdfast_api::access_token_path(token.id));
     let call = ApiCall { method: Method::POST, path, query: Vec::new() };
-    Ok(planned(
-        format!("Rotate access token {}", token.id),
-        "Rotate the access token",
-        effect,
-        call,
-        true,
-    ))
+    let (title, back) = (format!("Rotate access token {}", token.id), "access".to_owned());
+    let change = PlannedChange::new(title, "Rotate the access token", effect, call, back);
+    Ok(PlannedChange { has_secret: true, ..change })
 }
 
 async fn delete_token(request: &PageRequest) -> ApiResult<PlannedChange> {
@@ -251,34 +239,9 @@ async fn delete_token(request: &PageRequest) -> ApiResult<PlannedChange> {
     };
     let path = holdfast_api::access_token_path(token.id);
     let call = ApiCall { method: Method::DELETE, path, query: Vec::new() };
-    let change = planned(
-        format!("Delete access token {}", token.id),
-        "Delete the access token",
-        effect,
-        call,
-        false,
-    );
+    let (title, back) = (format!("Delete access token {}", token.id), "access".to_owned());
+    let change = PlannedChange::new(title, "Delete the access token", effect, call, back);
     Ok(PlannedChange { typed: Some(token.id.to_string()), ..change })
-}
-
-fn planned(
-    title: String,
-    button: &'static str,
-    effect: Markup,
-    call: ApiCall,
-    has_secret: bool,
-) -> PlannedChange {
-    let back = "access".to_owned();
-    PlannedChange {
-        title,
-        button,
-        effect,
-        call,
-        takes_reason: false,
-        typed: None,
-        back,
-        has_secret,
-    }
 }
 
 /// The access token that the field `id` names.

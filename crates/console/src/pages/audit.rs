@@ -6,7 +6,6 @@ use holdfast_types::Stamp;
 use maud::{Markup, html};
 
 use crate::call::ApiResult;
-
 use crate::fields::{FormFields, link};
 use crate::page::{ConsolePage, PageContent};
 use crate::request::PageRequest;
@@ -41,8 +40,8 @@ async fn render(request: &PageRequest) -> ApiResult<PageContent> {
         title: "Audit trail".to_owned(),
         above: filters(&request.fields),
         live,
-        below: html! {},
         revision: request.api.place().revision,
+        ..PageContent::default()
     })
 }
 

@@ -46,23 +46,20 @@ async fn render(request: &PageRequest) -> ApiResult<PageContent> {
         h2 { "Members" }
         div class="cards" { @for node in &cluster.nodes { (card(&cluster, node, may_manage, request.now)) } }
     };
-    let below = if may_manage && !request.is_update {
-        html! {
+    let below = html! {
+        @if may_manage && !request.is_update {
             section aria-labelledby="changes-title" {
                 h2 id="changes-title" { "Changes of the members" }
                 @for node in &cluster.nodes { (set_form(node)) }
                 (add_form(&cluster))
             }
         }
-    } else {
-        html! {}
     };
     Ok(PageContent {
         title: format!("Cluster {}", cluster.cluster),
-        above: html! {},
         live,
         below,
-        revision: None,
+        ..PageContent::default()
     })
 }
 
@@ -210,16 +207,9 @@ async fn transfer(request: &PageRequest) -> ApiResult<PlannedChange> {
     };
     let query = vec![("to", node.id.to_string())];
     let path = "/v1/cluster/transfer".to_owned();
-    Ok(PlannedChange {
-        title: format!("Make node {} the leader", node.id),
-        button: "Transfer leadership",
-        effect,
-        call: ApiCall { method: Method::POST, path, query },
-        takes_reason: false,
-        typed: None,
-        back: "cluster".to_owned(),
-        has_secret: false,
-    })
+    let title = format!("Make node {} the leader", node.id);
+    let call = ApiCall { method: Method::POST, path, query };
+    Ok(PlannedChange::new(title, "Transfer leadership", effect, call, "cluster".to_owned()))
 }
 
 async fn add(request: &PageRequest) -> ApiResult<PlannedChange> {
@@ -236,16 +226,9 @@ async fn add(request: &PageRequest) -> ApiResult<PlannedChange> {
         }
         (checks(request, &call, false).await)
     };
-    Ok(PlannedChange {
-        title: "Add a member".to_owned(),
-        button: "Add the member",
-        effect,
-        call,
-        takes_reason: false,
-        typed: None,
-        back: "cluster".to_owned(),
-        has_secret: true,
-    })
+    let title = "Add a member".to_owned();
+    let change = PlannedChange::new(title, "Add the member", effect, call, "cluster".to_owned());
+    Ok(PlannedChange { has_secret: true, ..change })
 }
 
 async fn set(request: &PageRequest) -> ApiResult<PlannedChange> {
@@ -260,16 +243,8 @@ async fn set(request: &PageRequest) -> ApiResult<PlannedChange> {
         }
         (checks(request, &call, false).await)
     };
-    Ok(PlannedChange {
-        title: format!("Change node {}", node.id),
-        button: "Change the member",
-        effect,
-        call,
-        takes_reason: false,
-        typed: None,
-        back: "cluster".to_owned(),
-        has_secret: false,
-    })
+    let title = format!("Change node {}", node.id);
+    Ok(PlannedChange::new(title, "Change the member", effect, call, "cluster".to_owned()))
 }
 
 /// The parameters whose fields differ from the member.
@@ -303,16 +278,9 @@ async fn remove(request: &PageRequest) -> ApiResult<PlannedChange> {
         }
         (checks(request, &call, true).await)
     };
-    Ok(PlannedChange {
-        title: format!("Remove node {}", node.id),
-        button: "Remove the member",
-        effect,
-        call,
-        takes_reason: true,
-        typed: Some(format!("node {}", node.id)),
-        back: "cluster".to_owned(),
-        has_secret: false,
-    })
+    let title = format!("Remove node {}", node.id);
+    let change = PlannedChange::new(title, "Remove the member", effect, call, "cluster".to_owned());
+    Ok(PlannedChange { takes_reason: true, typed: Some(format!("node {}", node.id)), ..change })
 }
 
 /// The result of the API's checks, from a trial of the call.

@@ -86,8 +86,8 @@ async fn render(request: &PageRequest) -> ApiResult<PageContent> {
         title: "Live events".to_owned(),
         above: html! { (filters(&filter)) },
         live,
-        below: html! {},
         revision: Some(newest.revision),
+        ..PageContent::default()
     })
 }
 

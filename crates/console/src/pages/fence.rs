@@ -35,11 +35,7 @@ async fn render(request: &PageRequest) -> ApiResult<PageContent> {
             html! { p { "Give a lock and a token to see whether the token is still valid, and who had it." } }
         }
     };
-    let below = if request.is_update {
-        html! {}
-    } else {
-        explanation(request, asked.as_ref())
-    };
+    let below = html! { @if !request.is_update { (explanation(request, asked.as_ref())) } };
     Ok(PageContent {
         title: "Fence".to_owned(),
         above: html! {

@@ -67,16 +67,10 @@ async fn force_release(request: &PageRequest) -> ApiResult<PlannedChange> {
         (loss(&body, holder), ("token", holder.token.to_string()))
     };
     let path = force_release_path(&lock);
-    Ok(PlannedChange {
-        title: format!("Force-release {lock}"),
-        button: "Force-release",
-        effect,
-        call: ApiCall { method: Method::POST, path, query: vec![ended] },
-        takes_reason: true,
-        typed: None,
-        back: back(&lock),
-        has_secret: false,
-    })
+    let title = format!("Force-release {lock}");
+    let call = ApiCall { method: Method::POST, path, query: vec![ended] };
+    let change = PlannedChange::new(title, "Force-release", effect, call, back(&lock));
+    Ok(PlannedChange { takes_reason: true, ..change })
 }
 
 /// The waiter with the ticket of the page, and its position.
@@ -140,16 +134,9 @@ async fn request_release(request: &PageRequest) -> ApiResult<PlannedChange> {
         path: release_request_path(&lock),
         query: vec![("token", holder.token.to_string()), ("deadline", deadline)],
     };
-    Ok(PlannedChange {
-        title: format!("Ask for the release of {lock}"),
-        button: "Ask for release",
-        effect,
-        call,
-        takes_reason: true,
-        typed: None,
-        back: back(&lock),
-        has_secret: false,
-    })
+    let title = format!("Ask for the release of {lock}");
+    let change = PlannedChange::new(title, "Ask for release", effect, call, back(&lock));
+    Ok(PlannedChange { takes_reason: true, ..change })
 }
 
 async fn set_policy(request: &PageRequest) -> ApiResult<PlannedChange> {
@@ -180,16 +167,8 @@ async fn set_policy(request: &PageRequest) -> ApiResult<PlannedChange> {
     };
     let query = wanted.iter().map(|(field, _, value)| (*field, value.clone())).collect();
     let call = ApiCall { method: Method::PATCH, path: policy_path(&lock), query };
-    Ok(PlannedChange {
-        title: format!("Change the policy of {lock}"),
-        button: "Change policy",
-        effect,
-        call,
-        takes_reason: false,
-        typed: None,
-        back: back(&lock),
-        has_secret: false,
-    })
+    let title = format!("Change the policy of {lock}");
+    Ok(PlannedChange::new(title, "Change policy", effect, call, back(&lock)))
 }
 
 /// The policy as values of the parameters.

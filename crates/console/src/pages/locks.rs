@@ -1,11 +1,12 @@
 //! The list of locks: search, filter, order, folders by `/`, and pages of rows.
 
+use axum::http::Method;
 use futures_util::FutureExt as _;
 use holdfast_api::{ContentionBody, LIST_LIMIT_MAX, LockBody, LocksBody, escape_query};
 use holdfast_types::{Revision, Stamp};
 use maud::{Markup, html};
 
-use crate::call::{ApiCalls, ApiResult};
+use crate::call::{ApiCall, ApiCalls, ApiResult};
 use crate::fields::{FormFields, link};
 use crate::layout::snippet;
 use crate::page::{ConsolePage, PageContent};
@@ -156,8 +157,8 @@ async fn render(request: &PageRequest) -> ApiResult<PageContent> {
         title: "Locks".to_owned(),
         above,
         live: table(request, &search, &rows),
-        below: html! {},
         revision: Some(rows.revision),
+        ..PageContent::default()
     })
 }
 
@@ -273,7 +274,7 @@ fn row(table: &str, lock: &LockBody, now: Stamp) -> Markup {
                         (name(holder.session.as_str()))
                         @if more > 0 { " and " (more) " more" }
                         @if holder.mode != holdfast_types::Mode::Exclusive { " " span.tag { (holder.mode.as_str()) } }
-                        @for (key, value) in holder.labels.iter() { " " span.tag { (visible(key)) "=" (visible(value)) } }
+                        (labels(holder.labels.iter()))
                     }
                     None => span.quiet { "free" },
                 }
@@ -283,6 +284,11 @@ fn row(table: &str, lock: &LockBody, now: Stamp) -> Markup {
             td class="number" data-field="token" { @if let Some(token) = lock.last_token { (token) } }
         }
     }
+}
+
+/// Labels of a session.
+pub(super) fn labels<'l>(labels: impl Iterator<Item = (&'l str, &'l str)>) -> Markup {
+    html! { @for (key, value) in labels { " " span.tag { (visible(key)) "=" (visible(value)) } } }
 }
 
 /// Sorts by a number, the greatest first.
@@ -309,12 +315,9 @@ fn nothing(request: &PageRequest, search: &LockSearch<'_>) -> Markup {
 
 /// The empty state: it teaches the first call.
 pub(super) fn first_call(request: &PageRequest) -> Markup {
-    let credential = if request.api.has_credential() {
-        " -H \"Authorization: Bearer $HOLDFAST_ACCESS_TOKEN\""
-    } else {
-        ""
-    };
-    let curl = format!("curl -sS -X PUT{credential} '{}/v1/locks/hello?ttl=10m'", request.address);
+    let (path, query) = ("/v1/locks/hello".to_owned(), vec![("ttl", "10m".to_owned())]);
+    let call = ApiCall { method: Method::PUT, path, query };
+    let curl = call.curl(&request.address, request.api.has_credential());
     html! {
         section id="empty" class="panel" {
             p { "There is no lock yet. A lock exists from its first call on:" }

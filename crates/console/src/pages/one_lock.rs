@@ -8,6 +8,7 @@ use holdfast_types::{LockName, Stamp};
 use maud::{Markup, html};
 
 use super::lock_actions::{self, LockRights};
+use super::locks::labels;
 use super::{lock_history, lock_snippets};
 use crate::call::ApiResult;
 use crate::fields::link;
@@ -38,12 +39,11 @@ async fn render(request: &PageRequest) -> ApiResult<PageContent> {
         (policy(&explained.lock))
         (history)
     };
-    let below = if request.is_update {
-        html! {}
-    } else {
-        html! {
-        @if may.policy { (lock_actions::policy_form(&lock, explained.lock.policy)) }
-        (lock_history::fence_check(request, &lock).await) (lock_snippets::section(request, &lock)) }
+    let below = html! {
+        @if !request.is_update {
+            @if may.policy { (lock_actions::policy_form(&lock, explained.lock.policy)) }
+            (lock_history::fence_check(request, &lock).await) (lock_snippets::section(request, &lock))
+        }
     };
     Ok(PageContent {
         title: format!("Lock {lock}"),
@@ -145,11 +145,6 @@ fn holder_row(lock: &LockName, holder: &HolderBody, may: LockRights, now: Stamp)
             @if may.any_of_holders() { td { (lock_actions::of_holder(lock, holder, may)) } }
         }
     }
-}
-
-/// Labels of a session.
-pub(super) fn labels<'l>(labels: impl Iterator<Item = (&'l str, &'l str)>) -> Markup {
-    html! { @for (key, value) in labels { " " span.tag { (visible(key)) "=" (visible(value)) } } }
 }
 
 fn queue(lock: &LockBody, may: LockRights, now: Stamp) -> Markup {

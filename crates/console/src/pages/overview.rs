@@ -49,10 +49,9 @@ async fn render(request: &PageRequest) -> ApiResult<PageContent> {
     };
     Ok(PageContent {
         title: "Overview".to_owned(),
-        above: html! {},
         live,
-        below: html! {},
         revision: Some(revision),
+        ..PageContent::default()
     })
 }
 

@@ -41,10 +41,9 @@ async fn render(request: &PageRequest) -> ApiResult<PageContent> {
     let others = recipe_section(request).await?;
     Ok(PageContent {
         title: "Recipes".to_owned(),
-        above: html! {},
         live: html! { (election_section(&elections, request.now)) (semaphore_section(&semaphores, is_cut)) (others) },
-        below: html! {},
         revision: Some(revision),
+        ..PageContent::default()
     })
 }
 

@@ -6,7 +6,7 @@ use holdfast_api::{ErrorCode, SessionBody, SessionsBody, escape_query, session_p
 use holdfast_types::{LockName, Right, SessionName, Stamp};
 use maud::{Markup, html};
 
-use super::one_lock::labels;
+use super::locks::labels;
 use crate::call::{ApiCall, ApiCalls, ApiResult, problem};
 use crate::fields::link;
 use crate::layout::snippet;
@@ -60,8 +60,8 @@ async fn list(request: &PageRequest) -> ApiResult<PageContent> {
             }
         },
         live,
-        below: html! {},
         revision: Some(*revision),
+        ..PageContent::default()
     })
 }
 
@@ -237,16 +237,11 @@ async fn close(request: &PageRequest) -> ApiResult<PlannedChange> {
         // A newer session of the same name stays.
         ("incarnation", session.incarnation.to_string()),
     ];
-    Ok(PlannedChange {
-        title: format!("Close session {id}"),
-        button: "Close the session",
-        effect,
-        call: ApiCall { method: Method::DELETE, path: session_path(&session.session), query },
-        takes_reason: true,
-        typed: None,
-        back: "sessions".to_owned(),
-        has_secret: false,
-    })
+    let title = format!("Close session {id}");
+    let call = ApiCall { method: Method::DELETE, path: session_path(&session.session), query };
+    let change =
+        PlannedChange::new(title, "Close the session", effect, call, "sessions".to_owned());
+    Ok(PlannedChange { takes_reason: true, ..change })
 }
 
 #[cfg(test)]

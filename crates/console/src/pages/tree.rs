@@ -57,8 +57,8 @@ async fn render(request: &PageRequest) -> ApiResult<PageContent> {
         title: format!("Znode {path}"),
         above: html! { (folders(&path)) },
         live,
-        below: html! {},
         revision: znode.revision,
+        ..PageContent::default()
     })
 }
 

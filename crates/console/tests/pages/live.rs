@@ -8,6 +8,7 @@ use axum::body::Body;
 use axum::extract::Request;
 use axum::http::header::HOST;
 use http_body_util::BodyExt as _;
+use serde_json::json;
 
 use super::{Stub, api, problem};
 
@@ -102,4 +103,23 @@ async fn a_page_that_could_not_be_read_shows_the_new_leader_and_says_that_it_is_
     let read = event_with(&mut updates, "event: fragment").await;
     let (told, shown) = (read.find("up to date again"), read.find(r#"data-leader=\"3\""#));
     assert!(told.is_some() && told < shown, "{read}");
+}
+
+#[tokio::test]
+async fn live_pages_count_in_the_quota_of_streams_of_their_reader() {
+    let others = api("on", |_| true);
+    let stub = Stub::new(move |method, target| match target {
+        "/v1/auth/quotas/ops" => {
+            let (quotas, used) = (json!({ "streams": 3 }), json!({ "streams": 1 }));
+            (200, json!({ "subject": "ops", "quotas": quotas, "used": used }))
+        }
+        _ => others(method, target),
+    });
+    let mut open = [stub.updates("lock&name=a/b").await, stub.updates("lock&name=a/b").await];
+    for updates in &mut open {
+        event_with(updates, "event: fragment").await;
+    }
+    event_with(&mut stub.updates("lock&name=a/b").await, "as your quota allows").await;
+    drop(open);
+    event_with(&mut stub.updates("lock&name=a/b").await, "event: fragment").await;
 }

@@ -13,11 +13,10 @@ use holdfast_types::{AuthMode, SubjectName};
 
 use super::tokens::{issued, issued_body, secret_reply};
 use crate::access::CallAccess;
-use crate::body::BodyKind;
 use crate::call::{CallContext, HandlerResult};
 use crate::identity::Peer;
 use crate::late_copies::LateCopies;
-use crate::operation::{Example, Method, Operation, ResponseSpec};
+use crate::operation::{Example, Method, Operation, ResponseSpec, handler};
 use crate::routes;
 use crate::status::HttpError;
 
@@ -45,14 +44,13 @@ pub(crate) static BOOTSTRAP: Operation = Operation {
         ResponseSpec::created(about, Schemas::of::<FirstAdministratorBody>)
     },
     errors: &[ErrorCode::HasAdministrator],
-    ..Operation::write(
+    late_copies: LateCopies::Bootstrap,
+    ..Operation::change(
         "bootstrapAuth",
         Method::Post,
         &routes::BOOTSTRAP,
-        LateCopies::Bootstrap,
         CallAccess::OwnerProof,
-        BodyKind::SMALL,
-        |call| Box::pin(bootstrap(call)),
+        handler!(bootstrap),
     )
 };
 
@@ -65,14 +63,13 @@ pub(crate) static RECOVER: Operation = Operation {
         let about = "The administrator's access token";
         ResponseSpec::created(about, Schemas::of::<IssuedTokenBody>)
     },
-    ..Operation::write(
+    late_copies: LateCopies::Proof,
+    ..Operation::change(
         "recoverAuth",
         Method::Post,
         &routes::RECOVER,
-        LateCopies::Proof,
         CallAccess::OwnerProof,
-        BodyKind::SMALL,
-        |call| Box::pin(recover(call)),
+        handler!(recover),
     )
 };
 
@@ -82,9 +79,7 @@ params! {
         subject: SubjectName = ADMINISTRATOR,
         mode: Option<AuthMode> = FIRST_MODE,
     }
-}
 
-params! {
     struct RecoverParams {
         proof: String = PROOF,
         subject: SubjectName = ADMINISTRATOR,
@@ -95,7 +90,7 @@ async fn bootstrap(call: &mut CallContext<'_>) -> HandlerResult {
     let BootstrapParams { proof, subject, mode } = call.params()?;
     check_is_near(call)?;
     // After the first administrator the answer is the same for every caller.
-    if !call.state.service().has_had_administrator() {
+    if !call.state.service.has_had_administrator() {
         check_owner(
             call,
             &proof,
@@ -126,7 +121,7 @@ async fn recover(call: &mut CallContext<'_>) -> HandlerResult {
 
 /// Compares a proof with the file in the data directory, and deletes the file.
 fn check_owner(call: &CallContext<'_>, proof: &str, hint: &'static str) -> Result<(), HttpError> {
-    if call.state.service().takes_owner_proof(proof) {
+    if call.state.service.takes_owner_proof(proof) {
         return Ok(());
     }
     let detail =

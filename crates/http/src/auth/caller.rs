@@ -2,14 +2,14 @@
 
 use holdfast_api::parameters::auth::{AS, ASKED_PERMISSION};
 use holdfast_api::{
-    CallParams as _, CallerBody, ErrorCode, ParamError, Rfc3339Time, Schemas, VerdictBody, params,
+    CallParams as _, CallerBody, ParamError, Rfc3339Time, Schemas, VerdictBody, params,
 };
 use holdfast_service::{KnownCaller, Verdict};
 use holdfast_types::{Credential, NamePattern, Permission, SubjectName};
 
 use crate::access::CallAccess;
 use crate::call::{CallContext, HandlerResult, ReadParams, read_mode};
-use crate::operation::{Operation, ResponseSpec};
+use crate::operation::{Operation, ResponseSpec, handler};
 use crate::routes;
 
 pub(crate) static ME: Operation = Operation {
@@ -17,14 +17,14 @@ pub(crate) static ME: Operation = Operation {
     description: "Every caller may ask. The roles are those of the subject; every caller also has the role anonymous.",
     params: ReadParams::LIST,
     answers: || ResponseSpec::ok("The caller", Schemas::of::<CallerBody>),
-    ..Operation::read("readCaller", &routes::ME, CallAccess::Anyone, |call| Box::pin(me(call)))
+    ..Operation::read("readCaller", &routes::ME, CallAccess::Anyone, handler!(me))
 };
 
 pub(crate) static CAN: Operation = Operation {
     summary: "Ask whether the caller or another subject has a permission, and which role gives it",
     params: CanParams::LIST,
     answers: || ResponseSpec::ok("The answer", Schemas::of::<VerdictBody>),
-    ..Operation::read("canCall", &routes::CAN, CallAccess::Anyone, |call| Box::pin(can(call)))
+    ..Operation::read("canCall", &routes::CAN, CallAccess::Anyone, handler!(can))
 };
 
 params! {
@@ -67,7 +67,7 @@ fn asked_name(asked: &Permission) -> Result<String, ParamError> {
         NamePattern::All if !asked.right.has_names() => Ok(String::new()),
         NamePattern::All | NamePattern::Below(_) => {
             let detail = format!("'{asked}' has a pattern: a question needs one name");
-            Err(ParamError::of("permission", ErrorCode::InvalidArgument, detail)
+            Err(ParamError::invalid("permission", detail)
                 .hint(format!("write a name, such as '{} orders/eu'", asked.right)))
         }
     }

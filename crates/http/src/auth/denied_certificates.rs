@@ -5,14 +5,12 @@ use holdfast_api::{
     CallParams as _, DeniedCertificateBody, DeniedCertificatesBody, ErrorCode, Rfc3339Time,
     Schemas, params,
 };
-use holdfast_types::{AuthChange, Reason, Right};
+use holdfast_types::{AuthChange, Reason};
 
-use crate::access::CallAccess;
+use crate::access::{AUTH_MANAGE, AUTH_READ};
 use crate::call::{CallContext, HandlerResult};
-use crate::operation::{Method, Operation, ResponseSpec};
+use crate::operation::{Method, Operation, ResponseSpec, handler};
 use crate::routes::{DENIED_CERTIFICATE, DENIED_CERTIFICATES};
-
-const MANAGE: CallAccess = CallAccess::Right(Right::AuthManage);
 
 pub(crate) static LIST: Operation = Operation {
     summary: "List the denied certificates",
@@ -20,12 +18,7 @@ pub(crate) static LIST: Operation = Operation {
         let about = "The denied certificates";
         ResponseSpec::ok(about, Schemas::of::<DeniedCertificatesBody>)
     },
-    ..Operation::read(
-        "listDeniedCertificates",
-        &DENIED_CERTIFICATES,
-        CallAccess::Right(Right::AuthRead),
-        |call| Box::pin(list(call)),
-    )
+    ..Operation::read("listDeniedCertificates", &DENIED_CERTIFICATES, AUTH_READ, handler!(list))
 };
 
 pub(crate) static DENY: Operation = Operation {
@@ -35,18 +28,26 @@ pub(crate) static DENY: Operation = Operation {
     params: DenyParams::LIST,
     answers: || ResponseSpec::no_content("The certificate is denied"),
     errors: &[ErrorCode::QuotaExceeded],
-    ..Operation::change("denyCertificate", Method::Put, &DENIED_CERTIFICATE, MANAGE, |call| {
-        Box::pin(deny(call))
-    })
+    ..Operation::change(
+        "denyCertificate",
+        Method::Put,
+        &DENIED_CERTIFICATE,
+        AUTH_MANAGE,
+        handler!(deny),
+    )
 };
 
 pub(crate) static ALLOW: Operation = Operation {
     summary: "End the denial of a certificate",
     answers: || ResponseSpec::no_content("The certificate is not denied"),
     errors: &[ErrorCode::NotFound],
-    ..Operation::change("allowCertificate", Method::Delete, &DENIED_CERTIFICATE, MANAGE, |call| {
-        Box::pin(allow(call))
-    })
+    ..Operation::change(
+        "allowCertificate",
+        Method::Delete,
+        &DENIED_CERTIFICATE,
+        AUTH_MANAGE,
+        handler!(allow),
+    )
 };
 
 params! {

@@ -5,33 +5,25 @@ use holdfast_api::{
     AuthBody, CallParams as _, RefusalBody, Rfc3339Time, Schemas, TokenPolicyBody, params,
 };
 use holdfast_service::{AuthStatus, RefusalCount};
-use holdfast_types::{AuthChange, AuthMode, Right, TokenPolicy};
+use holdfast_types::{AuthChange, AuthMode, TokenPolicy};
 
-use crate::access::CallAccess;
+use crate::access::{AUTH_MANAGE, AUTH_READ};
 use crate::call::{CallContext, HandlerResult};
-use crate::operation::{Method, Operation, ResponseSpec};
+use crate::operation::{Method, Operation, ResponseSpec, handler};
 use crate::routes::AUTH;
 
 pub(crate) static READ: Operation = Operation {
     summary: "Read the mode of the authorization, and the latest refusals of this node",
     description: "In the mode shadow, the refusals are the calls that the mode on would refuse.",
     answers: || ResponseSpec::ok("The authorization", Schemas::of::<AuthBody>),
-    ..Operation::read("readAuth", &AUTH, CallAccess::Right(Right::AuthRead), |call| {
-        Box::pin(read(call))
-    })
+    ..Operation::read("readAuth", &AUTH, AUTH_READ, handler!(read))
 };
 
 pub(crate) static SET: Operation = Operation {
     summary: "Set the mode of the authorization",
     params: SetModeParams::LIST,
     answers: || ResponseSpec::no_content("The mode is set"),
-    ..Operation::change(
-        "setAuthMode",
-        Method::Patch,
-        &AUTH,
-        CallAccess::Right(Right::AuthManage),
-        |call| Box::pin(set(call)),
-    )
+    ..Operation::change("setAuthMode", Method::Patch, &AUTH, AUTH_MANAGE, handler!(set))
 };
 
 params! {

@@ -9,32 +9,30 @@ use holdfast_api::{CallParams as _, ErrorCode, Schemas, SubjectQuotasBody, param
 use holdfast_service::SubjectLimits;
 use holdfast_types::{AuthChange, QuotaKind, Quotas, Right, SubjectName};
 
-use crate::access::CallAccess;
+use crate::access::{AUTH_MANAGE, AUTH_READ, CallAccess};
 use crate::call::{CallContext, HandlerResult};
-use crate::operation::{Example, Method, Operation, ResponseSpec};
+use crate::operation::{Example, Method, Operation, ResponseSpec, handler};
 use crate::routes::{DEFAULT_QUOTAS, SUBJECT_QUOTAS};
-
-const MANAGE: CallAccess = CallAccess::Right(Right::AuthManage);
 
 pub(crate) static READ: Operation = Operation {
     summary: "Read the limits of a subject, and what it uses",
     description: "The subject itself needs no permission. The streams and connections are those of the node that answers.",
     answers,
     errors: &[ErrorCode::NotFound],
-    ..Operation::read("readQuotas", &SUBJECT_QUOTAS, CallAccess::OwnOr(Right::AuthRead), |call| {
-        Box::pin(read_subject(call))
-    })
+    ..Operation::read(
+        "readQuotas",
+        &SUBJECT_QUOTAS,
+        CallAccess::OwnOr(Right::AuthRead),
+        handler!(read_subject),
+    )
 };
 
 pub(crate) static READ_DEFAULT: Operation = Operation {
     summary: "Read the limits of subjects without quotas of their own",
     answers,
-    ..Operation::read(
-        "readDefaultQuotas",
-        &DEFAULT_QUOTAS,
-        CallAccess::Right(Right::AuthRead),
-        |call| Box::pin(read(call, None)),
-    )
+    ..Operation::read("readDefaultQuotas", &DEFAULT_QUOTAS, AUTH_READ, |call| {
+        Box::pin(read(call, None))
+    })
 };
 
 pub(crate) static SET: Operation = Operation {
@@ -44,9 +42,13 @@ pub(crate) static SET: Operation = Operation {
     example: Example { query: "sessions=100&connections=50", body: "" },
     answers: || ResponseSpec::no_content("The quotas are set"),
     errors: &[ErrorCode::NotFound, ErrorCode::LastAdministrator],
-    ..Operation::change("setQuotas", Method::Put, &SUBJECT_QUOTAS, MANAGE, |call| {
-        Box::pin(set_subject(call))
-    })
+    ..Operation::change(
+        "setQuotas",
+        Method::Put,
+        &SUBJECT_QUOTAS,
+        AUTH_MANAGE,
+        handler!(set_subject),
+    )
 };
 
 pub(crate) static SET_DEFAULT: Operation = Operation {
@@ -56,7 +58,7 @@ pub(crate) static SET_DEFAULT: Operation = Operation {
     example: Example { query: "sessions=1000", body: "" },
     answers: || ResponseSpec::no_content("The quotas are set"),
     errors: &[ErrorCode::LastAdministrator],
-    ..Operation::change("setDefaultQuotas", Method::Put, &DEFAULT_QUOTAS, MANAGE, |call| {
+    ..Operation::change("setDefaultQuotas", Method::Put, &DEFAULT_QUOTAS, AUTH_MANAGE, |call| {
         Box::pin(set(call, None))
     })
 };

@@ -2,15 +2,13 @@
 
 use holdfast_api::parameters::auth::PERMISSIONS;
 use holdfast_api::{CallParams as _, ErrorCode, RoleBody, RolesBody, Schemas, params};
-use holdfast_types::{AuthChange, BUILT_IN_ROLES, Permission, Right, RoleName, built_in_role};
+use holdfast_types::{AuthChange, BUILT_IN_ROLES, Permission, RoleName, built_in_role};
 
-use crate::access::CallAccess;
+use crate::access::{AUTH_MANAGE, AUTH_READ};
 use crate::body::BodyKind;
 use crate::call::{CallContext, HandlerResult};
-use crate::operation::{Example, Method, Operation, ResponseSpec};
+use crate::operation::{Example, Method, Operation, ResponseSpec, handler};
 use crate::routes::{ROLE, ROLES};
-
-const MANAGE: CallAccess = CallAccess::Right(Right::AuthManage);
 
 pub(crate) static LIST: Operation = Operation {
     summary: "List the roles with their permissions",
@@ -18,9 +16,7 @@ pub(crate) static LIST: Operation = Operation {
         let about = "The roles that holdfast defines, then the others by name";
         ResponseSpec::ok(about, Schemas::of::<RolesBody>)
     },
-    ..Operation::read("listRoles", &ROLES, CallAccess::Right(Right::AuthRead), |call| {
-        Box::pin(list(call))
-    })
+    ..Operation::read("listRoles", &ROLES, AUTH_READ, handler!(list))
 };
 
 pub(crate) static SET: Operation = Operation {
@@ -34,14 +30,14 @@ pub(crate) static SET: Operation = Operation {
     },
     answers: || ResponseSpec::no_content("The role is set"),
     errors: &[ErrorCode::QuotaExceeded],
-    ..Operation::change("setRole", Method::Put, &ROLE, MANAGE, |call| Box::pin(set(call)))
+    ..Operation::change("setRole", Method::Put, &ROLE, AUTH_MANAGE, handler!(set))
 };
 
 pub(crate) static DELETE: Operation = Operation {
     summary: "Delete a role, and take it from its subjects",
     answers: || ResponseSpec::no_content("The role does not exist any more"),
     errors: &[ErrorCode::NotFound],
-    ..Operation::change("deleteRole", Method::Delete, &ROLE, MANAGE, |call| Box::pin(delete(call)))
+    ..Operation::change("deleteRole", Method::Delete, &ROLE, AUTH_MANAGE, handler!(delete))
 };
 
 params! {

@@ -6,23 +6,19 @@ use holdfast_api::{
     CallParams as _, ClosedSessionsBody, ErrorCode, Schemas, SubjectBody, SubjectsBody, params,
 };
 use holdfast_service::Response;
-use holdfast_types::{AuthChange, CertificateName, Right, RoleName, SessionId, SubjectName};
+use holdfast_types::{AuthChange, CertificateName, RoleName, SessionId, SubjectName};
 
-use crate::access::CallAccess;
+use crate::access::{AUTH_MANAGE, AUTH_READ};
 use crate::body::BodyKind;
 use crate::call::{CallContext, HandlerResult};
-use crate::operation::{Example, Method, Operation, ResponseSpec};
+use crate::operation::{Example, Method, Operation, ResponseSpec, handler};
 use crate::reply::Reply;
 use crate::routes::{SUBJECT, SUBJECTS};
-
-const MANAGE: CallAccess = CallAccess::Right(Right::AuthManage);
 
 pub(crate) static LIST: Operation = Operation {
     summary: "List the subjects with their roles and certificates",
     answers: || ResponseSpec::ok("The subjects, by name", Schemas::of::<SubjectsBody>),
-    ..Operation::read("listSubjects", &SUBJECTS, CallAccess::Right(Right::AuthRead), |call| {
-        Box::pin(list(call))
-    })
+    ..Operation::read("listSubjects", &SUBJECTS, AUTH_READ, handler!(list))
 };
 
 pub(crate) static SET: Operation = Operation {
@@ -32,7 +28,7 @@ pub(crate) static SET: Operation = Operation {
     example: Example { query: "role=viewer&certificate=CN=ci,O=prod", body: "" },
     answers: || ResponseSpec::no_content("The subject is set"),
     errors: &[ErrorCode::NotFound, ErrorCode::QuotaExceeded, ErrorCode::LastAdministrator],
-    ..Operation::change("setSubject", Method::Put, &SUBJECT, MANAGE, |call| Box::pin(set(call)))
+    ..Operation::change("setSubject", Method::Put, &SUBJECT, AUTH_MANAGE, handler!(set))
 };
 
 pub(crate) static DELETE: Operation = Operation {
@@ -44,9 +40,7 @@ pub(crate) static DELETE: Operation = Operation {
         ResponseSpec::ok(about, Schemas::of::<ClosedSessionsBody>)
     },
     errors: &[ErrorCode::NotFound, ErrorCode::LastAdministrator],
-    ..Operation::change("deleteSubject", Method::Delete, &SUBJECT, MANAGE, |call| {
-        Box::pin(delete(call))
-    })
+    ..Operation::change("deleteSubject", Method::Delete, &SUBJECT, AUTH_MANAGE, handler!(delete))
 };
 
 params! {
@@ -54,9 +48,7 @@ params! {
         roles: Vec<RoleName> = ROLES,
         certificates: Vec<CertificateName> = CERTIFICATES,
     }
-}
 
-params! {
     struct DeleteSubjectParams {
         sessions: bool = CLOSE_SESSIONS,
     }

@@ -14,19 +14,17 @@ use holdfast_api::{
 };
 use holdfast_service::{IssuedToken, Response};
 use holdfast_types::{
-    AuthChange, Revision, Right, SessionId, SubjectName, TokenLifetime, TokenPolicy, millis,
+    AuthChange, Revision, SessionId, SubjectName, TokenLifetime, TokenPolicy, millis,
 };
 use serde::Serialize;
 
 use super::subjects::closed_sessions;
-use crate::access::CallAccess;
+use crate::access::{AUTH_MANAGE, AUTH_READ};
 use crate::call::{CallContext, HandlerResult};
 use crate::late_copies::LateCopies;
-use crate::operation::{Method, Operation, ResponseSpec};
+use crate::operation::{Method, Operation, ResponseSpec, handler};
 use crate::reply::Reply;
 use crate::routes::{ROTATE_TOKEN, TOKEN, TOKEN_POLICY, TOKENS};
-
-const MANAGE: CallAccess = CallAccess::Right(Right::AuthManage);
 
 pub(crate) static LIST: Operation = Operation {
     summary: "List the access tokens, without their secrets",
@@ -34,9 +32,7 @@ pub(crate) static LIST: Operation = Operation {
         let about = "The access tokens, in order of their ids";
         ResponseSpec::ok(about, Schemas::of::<AccessTokensBody>)
     },
-    ..Operation::read("listTokens", &TOKENS, CallAccess::Right(Right::AuthRead), |call| {
-        Box::pin(list(call))
-    })
+    ..Operation::read("listTokens", &TOKENS, AUTH_READ, handler!(list))
 };
 
 pub(crate) static CREATE: Operation = Operation {
@@ -47,7 +43,7 @@ pub(crate) static CREATE: Operation = Operation {
     late_copies: LateCopies::SecretRequest,
     answers: || ResponseSpec::created("The access token", Schemas::of::<IssuedTokenBody>),
     errors: &[ErrorCode::NotFound, ErrorCode::QuotaExceeded],
-    ..Operation::change("createToken", Method::Post, &TOKENS, MANAGE, |call| Box::pin(create(call)))
+    ..Operation::change("createToken", Method::Post, &TOKENS, AUTH_MANAGE, handler!(create))
 };
 
 pub(crate) static ROTATE: Operation = Operation {
@@ -57,9 +53,7 @@ pub(crate) static ROTATE: Operation = Operation {
     late_copies: LateCopies::SecretRequest,
     answers: || ResponseSpec::created("The new access token", Schemas::of::<IssuedTokenBody>),
     errors: &[ErrorCode::NotFound, ErrorCode::QuotaExceeded, ErrorCode::LastAdministrator],
-    ..Operation::change("rotateToken", Method::Post, &ROTATE_TOKEN, MANAGE, |call| {
-        Box::pin(rotate(call))
-    })
+    ..Operation::change("rotateToken", Method::Post, &ROTATE_TOKEN, AUTH_MANAGE, handler!(rotate))
 };
 
 pub(crate) static DELETE: Operation = Operation {
@@ -73,9 +67,7 @@ pub(crate) static DELETE: Operation = Operation {
         ResponseSpec::ok(about, Schemas::of::<ClosedSessionsBody>)
     },
     errors: &[ErrorCode::NotFound, ErrorCode::LastAdministrator],
-    ..Operation::change("deleteToken", Method::Delete, &TOKEN, MANAGE, |call| {
-        Box::pin(delete(call))
-    })
+    ..Operation::change("deleteToken", Method::Delete, &TOKEN, AUTH_MANAGE, handler!(delete))
 };
 
 pub(crate) static SET_POLICY: Operation = Operation {
@@ -83,9 +75,13 @@ pub(crate) static SET_POLICY: Operation = Operation {
     description: "The call replaces both. Existing tokens keep their expiry. GET /v1/auth shows the present policy.",
     params: TokenPolicyParams::LIST,
     answers: || ResponseSpec::no_content("The policy is set"),
-    ..Operation::change("setTokenPolicy", Method::Put, &TOKEN_POLICY, MANAGE, |call| {
-        Box::pin(set_policy(call))
-    })
+    ..Operation::change(
+        "setTokenPolicy",
+        Method::Put,
+        &TOKEN_POLICY,
+        AUTH_MANAGE,
+        handler!(set_policy),
+    )
 };
 
 params! {
@@ -94,23 +90,17 @@ params! {
         ttl: Option<Duration> = TOKEN_TTL,
         never: bool = NEVER,
     }
-}
 
-params! {
     struct RotateParams {
         grace: Duration = GRACE,
         ttl: Option<Duration> = NEW_TOKEN_TTL,
         never: bool = NEVER,
     }
-}
 
-params! {
     struct DeleteTokenParams {
         sessions: bool = CLOSE_SESSIONS,
     }
-}
 
-params! {
     struct TokenPolicyParams {
         default_ttl: Option<Duration> = DEFAULT_TTL,
         max_ttl: Option<Duration> = MAX_TTL,

@@ -32,7 +32,7 @@ pub(super) async fn observe(
     let mut stream = ElectionStream {
         service: call.service().clone(),
         watch: watch.map_err(|failure| call.error(failure))?,
-        shutdown: call.state.shutdown(),
+        shutdown: call.state.shutdown.clone(),
         election,
         lock,
         seen: since.unwrap_or_default(),
@@ -48,7 +48,7 @@ pub(super) async fn observe(
             call.run(call.service().lock(&stream.lock, read)).await?;
         stream.first = Some(stream.begin(view, revision));
     }
-    Ok(sse::stream("leaders follow", call.state.config().stream_comment, place, stream))
+    Ok(sse::stream("leaders follow", call.state.config.stream_comment, place, stream))
 }
 
 fn watch(

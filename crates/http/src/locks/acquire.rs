@@ -1,35 +1,41 @@
-//! `PUT /v1/locks/{name}`: acquire a lock or renew it. With `Accept: text/event-stream` the response is a stream.
+//! `PUT /v1/locks/{name}`: acquire a lock or renew it. With `Accept: text/event-stream` the response is a stream. With `enqueue` the
+//! call queues without waiting: 202 has the place in the queue, which the session keeps.
 
 use std::time::Duration;
 
-use axum::http::StatusCode;
+use axum::http::header::LOCATION;
+use axum::http::{HeaderValue, StatusCode};
 use holdfast_api::parameters::lock::{
     DURABLE_REASON, ENQUEUE, HOLD, LIMIT, MAX_HOLD, MIN_HOLD, MODE, PERMITS, PRIORITY, QUEUE_MAX,
     REENTRANT, SESSION, SHARD, SHARDS, VALUE,
 };
 use holdfast_api::parameters::{ATTEMPT, CHANGE, INCARNATION, LABELS, OWNER, TTL, WAIT};
 use holdfast_api::{
-    CallParams as _, EnqueuedBody, ErrorCode, GrantBody, ParamError, Schemas, params,
+    CallParams as _, EnqueuedBody, ErrorCode, GrantBody, ParamError, Schemas, lock_path, params,
 };
+use holdfast_service::AcquireProgress;
 use holdfast_types::{
     Acquire, AcquireOptions, Attempt, Data, Labels, Mode, Owner, Right, SessionId, SessionName,
     ShardChoice, ShardRequest, Ttl, millis,
 };
 
-use super::acquire_stream::stream;
-use super::acquiring::{
-    ACQUIRE_ERRORS, GRANTED_TOKEN, acquiring_session, check_change, grant_body, grant_reply,
-};
+use super::acquire_stream::{queued_body, stream};
+use super::acquiring::{ACQUIRE_ERRORS, GRANTED_TOKEN, acquiring_session, grant_body, grant_reply};
 use super::durable::DurableHold;
-use super::enqueue::{self, PLACE, enqueue};
 use crate::access::CallAccess;
 use crate::body::BodyKind;
 use crate::call::{CallContext, HandlerResult};
 use crate::late_copies::LateCopies;
-use crate::operation::{Content, Example, Method, Operation, ResponseSpec};
+use crate::operation::{Content, Example, Header, Method, Operation, ResponseSpec, handler};
+use crate::reply::Reply;
 use crate::routes::LOCK;
-use crate::sse::accepts_events;
+use crate::sse::EVENT_STREAM;
 use crate::status::HttpError;
+
+const PLACE: Header = Header::text("location", "The path of the lock, with its queue");
+
+const ENQUEUED_HINT: &str = "renew the session within its ttl: POST /v1/sessions/ID/keepalive?wait=30s answers at the grant. This call \
+    again returns the place or the grant, and DELETE leaves the queue";
 
 const ACCESS: CallAccess = CallAccess::AnyOf {
     rights: &[Right::LockAcquire, Right::LockDurable],
@@ -65,7 +71,7 @@ pub(crate) static OPERATION: Operation = Operation {
     errors: ACQUIRE_ERRORS,
     late_copies: LateCopies::Attempt,
     body: BodyKind::LISTS,
-    ..Operation::change("acquireLock", Method::Put, &LOCK, ACCESS, |call| Box::pin(acquire(call)))
+    ..Operation::change("acquireLock", Method::Put, &LOCK, ACCESS, handler!(acquire))
 };
 
 params! {
@@ -99,18 +105,16 @@ async fn acquire(call: &mut CallContext<'_>) -> HandlerResult {
     let lock = call.lock()?;
     let params: AcquireParams = call.params()?;
     let end = hold_end(&params)?;
-    check_changed(&params)?;
+    check_alone(&params)?;
     let shards = shard_request(&params)?;
-    check_enqueue(&params)?;
     let enqueues = params.enqueue;
     call.log_fields.wait = if enqueues { Duration::ZERO } else { params.wait };
     let AcquireParams { session, incarnation, owner, attempt, change, ttl, labels, .. } = params;
-    check_change(change, attempt, session.as_ref())?;
     let for_connection = matches!(end, HoldLifetime::Connection);
     let (open, durable) = match end {
         HoldLifetime::Durable(hold) => (hold.open(call, labels)?, Some(hold.reason)),
         HoldLifetime::Session | HoldLifetime::Connection => {
-            (acquiring_session(call, (session, incarnation), attempt, ttl, labels)?, None)
+            (acquiring_session(call, (session, incarnation), (attempt, change), ttl, labels)?, None)
         }
     };
     let acquire =
@@ -140,14 +144,34 @@ async fn acquire(call: &mut CallContext<'_>) -> HandlerResult {
         let place = enqueue(call, acquire).await;
         return place.map_err(|problem| with_queue_max_hint(problem, params.queue_max));
     }
-    if for_connection || accepts_events(&call.parts.headers) {
+    if for_connection || call.accepts(EVENT_STREAM) {
         return stream(call, acquire, for_connection).await;
     }
     let granted = call.run(call.service().acquire(acquire)).await;
     let granted = granted.map_err(|problem| with_queue_max_hint(problem, params.queue_max))?;
-    let (token, revision) = (granted.value.grant.token, granted.revision);
     let body = grant_body(granted, shards.is_some().then_some(&lock), call.now());
-    Ok(grant_reply(call, token, &body, revision))
+    Ok(grant_reply(call, body.token, &body, body.revision))
+}
+
+async fn enqueue(call: &CallContext<'_>, acquire: Acquire) -> HandlerResult {
+    let (lock, is_sharded) = (acquire.locks.first().clone(), acquire.shards.is_some());
+    let enqueued = call.service().enqueue(acquire).await.map_err(|failure| call.error(failure))?;
+    let position = match enqueued {
+        AcquireProgress::Queued(position) => position,
+        AcquireProgress::Done(done) => {
+            let granted = (*done).map_err(|failure| call.error(failure))?;
+            let body = grant_body(granted, is_sharded.then_some(&lock), call.now());
+            return Ok(grant_reply(call, body.token, &body, body.revision));
+        }
+    };
+    let (revision, path) = (position.revision, lock_path(&position.lock));
+    let place = queued_body(*position, call.now());
+    let body = EnqueuedBody { place, hint: ENQUEUED_HINT.to_owned() };
+    let reply = Reply::json(StatusCode::ACCEPTED, &body).at(revision);
+    Ok(match HeaderValue::try_from(path) {
+        Ok(path) => reply.with_header(LOCATION, path),
+        Err(_) => reply,
+    })
 }
 
 /// What ends a hold, besides its release.
@@ -166,7 +190,7 @@ fn hold_end(params: &AcquireParams) -> Result<HoldLifetime, ParamError> {
     let is_durable = params.hold == Some("durable");
     if reason.is_some() && !is_durable {
         let detail = "'reason' needs 'hold=durable'";
-        return Err(ParamError::of("reason", ErrorCode::InvalidArgument, detail)
+        return Err(ParamError::invalid("reason", detail)
             .hint("add hold=durable, or send the text as value"));
     }
     let changes = [("session", params.session.is_some()), ("change", params.change.is_some())];
@@ -193,23 +217,28 @@ fn hold_end(params: &AcquireParams) -> Result<HoldLifetime, ParamError> {
     Ok(HoldLifetime::Connection)
 }
 
-/// Rejects parameters that only a new entry has.
-fn check_changed(params: &AcquireParams) -> Result<(), ParamError> {
-    let fixed = [
-        ("queue_max", params.queue_max.is_some()),
-        ("priority", params.priority != 0),
-        ("reentrant", params.reentrant.is_some()),
-        ("max_hold", params.max_hold.is_some()),
-    ];
-    if params.change.is_none() {
+/// Rejects the parameters of a new entry in a change, and a place in the queue that no session keeps.
+fn check_alone(params: &AcquireParams) -> Result<(), ParamError> {
+    let (hold, change) = (("hold", params.hold.is_some()), ("change", params.change.is_some()));
+    if params.change.is_some() {
+        let fixed = [
+            ("queue_max", params.queue_max.is_some()),
+            ("priority", params.priority != 0),
+            ("reentrant", params.reentrant.is_some()),
+            ("max_hold", params.max_hold.is_some()),
+        ];
+        let hint = "a change may have another mode, value or min_hold";
+        ParamError::check_alone("change", &fixed, hint)?;
+    }
+    if !params.enqueue {
         return Ok(());
     }
-    ParamError::check_alone("change", &fixed, "a change may have another mode, value or min_hold")
-}
-
-fn check_enqueue(params: &AcquireParams) -> Result<(), ParamError> {
-    let others = [("hold", params.hold.is_some()), ("change", params.change.is_some())];
-    if params.enqueue { enqueue::check(&others, params.session.is_some()) } else { Ok(()) }
+    ParamError::check_alone("enqueue", &[hold, change], "leave one of them out")?;
+    if params.session.is_some() {
+        return Ok(());
+    }
+    Err(ParamError::invalid("session", "'enqueue' needs 'session'")
+        .hint("the session keeps the place in the queue: add the parameter session=ID"))
 }
 
 fn shard_request(params: &AcquireParams) -> Result<Option<ShardRequest>, ParamError> {
@@ -217,7 +246,7 @@ fn shard_request(params: &AcquireParams) -> Result<Option<ShardRequest>, ParamEr
         (None, None) => Ok(None),
         (Some(count), Some(ShardChoice::At(index))) if index >= count => {
             let detail = format!("there is no shard {index} of {count}");
-            Err(ParamError::of("shard", ErrorCode::InvalidArgument, detail)
+            Err(ParamError::invalid("shard", detail)
                 .hint(format!("shards are numbered from 0 to {}", count.saturating_sub(1))))
         }
         (count, choice) => Ok(Some(ShardRequest { count, choice: choice.unwrap_or_default() })),
@@ -240,17 +269,15 @@ pub(super) fn with_queue_max_hint(mut problem: HttpError, queue_max: Option<u32>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::locks::acquiring::check_attempt;
+    use crate::locks::acquiring::check_attempts;
 
     fn read(query: &str) -> Result<AcquireParams, ParamError> {
         let params = AcquireParams::from_query(query)?;
         hold_end(&params)?;
+        check_alone(&params)?;
         shard_request(&params)?;
-        check_changed(&params)?;
-        check_enqueue(&params)?;
-        check_change(params.change, params.attempt, params.session.as_ref())?;
         if params.hold != Some("durable") {
-            check_attempt(params.attempt, params.session.as_ref())?;
+            check_attempts(params.attempt, params.change, params.session.as_ref())?;
         }
         Ok(params)
     }

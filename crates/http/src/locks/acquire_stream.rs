@@ -68,7 +68,7 @@ pub(super) async fn stream(
     let token = granted_token(&first);
     let (next, phase) = (Some(first), Phase::Waiting(pending));
     let stream = AcquireStream { service, lock, is_sharded, session, for_connection, next, phase };
-    let comment = call.state.config().stream_comment;
+    let comment = call.state.config.stream_comment;
     let reply = sse::stream("events follow", comment, place, stream);
     Ok(match token {
         Some(token) => reply.with_header(HeaderName::from_static(FENCING_TOKEN), token.0.into()),

@@ -41,14 +41,14 @@ pub(crate) const ACQUIRE_ERRORS: &[ErrorCode] = &[
 pub(crate) fn acquiring_session(
     call: &mut CallContext<'_>,
     (session, incarnation): (Option<SessionName>, Option<SessionId>),
-    attempt: Option<Attempt>,
+    (attempt, change): (Option<Attempt>, Option<Attempt>),
     ttl: Option<Ttl>,
     labels: Labels,
 ) -> Result<OpenSession, HttpError> {
-    check_attempt(attempt, session.as_ref())?;
+    check_attempts(attempt, change, session.as_ref())?;
     if incarnation.is_some() && session.is_none() {
         let detail = "'incarnation' needs 'session'";
-        let error = ParamError::of("incarnation", ErrorCode::InvalidArgument, detail);
+        let error = ParamError::invalid("incarnation", detail);
         return Err(error.hint("add the parameter session=ID of that incarnation").into());
     }
     call.log_fields.session.clone_from(&session);
@@ -59,42 +59,29 @@ pub(crate) fn acquiring_session(
     Ok(OpenSession { ttl, anonymous, labels, incarnation, ..OpenSession::of(session) })
 }
 
-/// A session that the server created has no earlier attempts, so a copy of the call would be a new acquire.
-pub(super) fn check_attempt(
+/// Checks the numbers of an acquire. Only a session that the caller names remembers its attempts: a copy of another call would be
+/// a new acquire. A change names an attempt of its session, and has a number of its own.
+pub(super) fn check_attempts(
     attempt: Option<Attempt>,
-    session: Option<&SessionName>,
-) -> Result<(), ParamError> {
-    if attempt.is_none() || session.is_some() {
-        return Ok(());
-    }
-    let detail = "'attempt' needs 'session'";
-    Err(ParamError::of("attempt", ErrorCode::InvalidArgument, detail)
-        .hint("add the parameter session=ID: the session remembers which of its attempts are over"))
-}
-
-/// A change names a claim of its session, and has a number of its own.
-pub(crate) fn check_change(
     change: Option<Attempt>,
-    attempt: Option<Attempt>,
     session: Option<&SessionName>,
 ) -> Result<(), ParamError> {
-    let Some(change) = change else { return Ok(()) };
-    let (detail, hint) = match session {
-        None => (
-            "'change' needs 'session'".to_owned(),
-            "add the parameter session=ID with the session of the grant",
-        ),
-        Some(_)
+    match (change, session) {
+        (Some(_), None) => Err(ParamError::invalid("change", "'change' needs 'session'")
+            .hint("add the parameter session=ID with the session of the grant")),
+        (Some(change), Some(_))
             if change != Attempt::UNNAMED && attempt.is_none_or(|attempt| attempt <= change) =>
         {
-            (
-                format!("'change={change}' needs a larger 'attempt'"),
-                "add the parameter attempt=N with a number larger than all earlier ones of the session",
-            )
+            let detail = format!("'change={change}' needs a larger 'attempt'");
+            let hint = "add the parameter attempt=N with a number larger than all earlier ones of the session";
+            Err(ParamError::invalid("change", detail).hint(hint))
         }
-        Some(_) => return Ok(()),
-    };
-    Err(ParamError::of("change", ErrorCode::InvalidArgument, detail).hint(hint))
+        (None, None) if attempt.is_some() => {
+            let hint = "add the parameter session=ID: the session remembers which of its attempts are over";
+            Err(ParamError::invalid("attempt", "'attempt' needs 'session'").hint(hint))
+        }
+        (_, _) => Ok(()),
+    }
 }
 
 /// The body of a grant; `whole` is the sharded lock of the granted shard.

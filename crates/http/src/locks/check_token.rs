@@ -10,7 +10,7 @@ use holdfast_types::{FenceView, FencingToken, LockName, Right};
 
 use crate::access::CallAccess;
 use crate::call::{CallContext, HandlerResult, read_mode};
-use crate::operation::{Operation, ResponseSpec};
+use crate::operation::{Operation, ResponseSpec, handler};
 use crate::reply::Reply;
 use crate::routes::FENCE;
 use crate::status::HttpError;
@@ -21,9 +21,7 @@ pub(crate) static OPERATION: Operation = Operation {
     params: CheckTokenParams::LIST,
     answers: || ResponseSpec::ok("It is valid", Schemas::of::<FenceBody>),
     errors: &[ErrorCode::StaleToken],
-    ..Operation::read("checkToken", &FENCE, CallAccess::Right(Right::LockCheck), |call| {
-        Box::pin(check(call))
-    })
+    ..Operation::read("checkToken", &FENCE, CallAccess::Right(Right::LockCheck), handler!(check))
 };
 
 params! {

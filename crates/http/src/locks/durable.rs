@@ -2,7 +2,7 @@
 //!
 //! Its acquire has an attempt, so that a late copy does not take the lock after the release.
 
-use holdfast_api::{ErrorCode, ParamError};
+use holdfast_api::ParamError;
 use holdfast_types::{Attempt, Labels, Mode, OpenSession, Owner, Reason, SessionName};
 
 use crate::call::CallContext;
@@ -30,18 +30,18 @@ impl DurableHold {
         check_absent(others)?;
         if mode == Some(Mode::Upgradable) {
             let detail = "a durable hold is exclusive or shared";
-            let error = ParamError::of("mode", ErrorCode::InvalidArgument, detail);
+            let error = ParamError::invalid("mode", detail);
             return Err(error.hint("leave mode out, or write mode=shared"));
         }
         let owner = named(owner)?;
         if attempt.is_none() {
             let detail = "'hold=durable' needs 'attempt'";
-            return Err(ParamError::of("attempt", ErrorCode::InvalidArgument, detail)
+            return Err(ParamError::invalid("attempt", detail)
                 .hint("add attempt=N, greater than in each earlier acquire of this owner: date +%s%6N prints one"));
         }
         let detail = "'hold=durable' needs 'reason'";
         let reason = reason.ok_or_else(|| {
-            ParamError::of("reason", ErrorCode::InvalidArgument, detail)
+            ParamError::invalid("reason", detail)
                 .hint("add reason=TEXT: say what the lock protects, and who to ask")
         })?;
         let reason = Reason::new(reason).map_err(|error| ParamError::bad_name("reason", &error))?;
@@ -76,7 +76,7 @@ pub(super) fn named(owner: Option<&Owner>) -> Result<Owner, ParamError> {
     let owner = owner.filter(|owner| **owner != Owner::unnamed());
     owner.cloned().ok_or_else(|| {
         let detail = "'hold=durable' needs 'owner'";
-        ParamError::of("owner", ErrorCode::InvalidArgument, detail)
+        ParamError::invalid("owner", detail)
             .hint("add owner=NAME: a person, or a name that the job keeps when it is repeated")
     })
 }

@@ -7,7 +7,7 @@ use holdfast_types::{FencingToken, ForceRelease, ForceReleaseTarget, Reason, Rig
 use crate::access::CallAccess;
 use crate::call::{CallContext, HandlerResult};
 use crate::late_copies::LateCopies;
-use crate::operation::{Method, Operation, ResponseSpec};
+use crate::operation::{Method, Operation, ResponseSpec, handler};
 use crate::routes::FORCE_RELEASE;
 
 pub(crate) static OPERATION: Operation = Operation {
@@ -26,7 +26,7 @@ pub(crate) static OPERATION: Operation = Operation {
         Method::Post,
         &FORCE_RELEASE,
         CallAccess::Right(Right::LockForceRelease),
-        |call| Box::pin(force_release(call)),
+        handler!(force_release),
     )
 };
 

@@ -5,15 +5,15 @@ use std::time::Duration;
 use holdfast_api::parameters::lock::AT;
 use holdfast_api::parameters::{LIMIT, STALE};
 use holdfast_api::{
-    CallParams as _, ErrorCode, HistoryBody, Param, ParamError, ParamValue, PastHoldBody,
-    Rfc3339Time, Schemas, format_duration, named_owner, params, parse_duration, parse_time,
+    CallParams as _, HistoryBody, Param, ParamError, ParamValue, PastHoldBody, Rfc3339Time,
+    Schemas, format_duration, named_owner, params, parse_duration, parse_time,
 };
 use holdfast_service::{HistoryRequest, LockHistory, PastHold};
-use holdfast_types::{HolderView, Revision, Right, Stamp, millis};
+use holdfast_types::{HolderView, Revision, Stamp, millis};
 
-use crate::access::CallAccess;
+use crate::access::LOCK_READ;
 use crate::call::{CallContext, HandlerResult, read_mode};
-use crate::operation::{Operation, ResponseSpec};
+use crate::operation::{Operation, ResponseSpec, handler};
 use crate::routes::HISTORY;
 
 pub(crate) static OPERATION: Operation = Operation {
@@ -21,9 +21,7 @@ pub(crate) static OPERATION: Operation = Operation {
     description: "The response has the holds that this node recorded. No hold that ended after the revision complete_since_revision is missing.",
     params: HistoryParams::LIST,
     answers: || ResponseSpec::ok("The history", Schemas::of::<HistoryBody>),
-    ..Operation::read("readHistory", &HISTORY, CallAccess::Right(Right::LockRead), |call| {
-        Box::pin(history(call))
-    })
+    ..Operation::read("readHistory", &HISTORY, LOCK_READ, handler!(history))
 };
 
 params! {
@@ -55,7 +53,7 @@ impl ParamValue for HistoryTime {
         let time = stamp.map(Self::At).or_else(|| parse_duration(text).ok().map(Self::Ago));
         time.ok_or_else(|| {
             let detail = format!("'{}' is not a valid time", param.name);
-            ParamError::of(param.name, ErrorCode::InvalidArgument, detail).hint(param.hint)
+            ParamError::invalid(param.name, detail).hint(param.hint)
         })
     }
 
@@ -108,6 +106,8 @@ fn past_hold(hold: PastHold) -> PastHoldBody {
 
 #[cfg(test)]
 mod tests {
+    use holdfast_api::ErrorCode;
+
     use super::*;
 
     #[test]

@@ -12,7 +12,7 @@ use holdfast_types::SessionName;
 use super::read::with_times;
 use crate::access::CallAccess;
 use crate::call::{CallContext, HandlerResult, read_mode};
-use crate::operation::{Content, Example, Operation, ResponseSpec};
+use crate::operation::{Content, Example, Operation, ResponseSpec, handler};
 use crate::routes::LOCKS;
 
 pub(crate) static OPERATION: Operation = Operation {
@@ -27,7 +27,7 @@ pub(crate) static OPERATION: Operation = Operation {
                 .or("application/json", Content::Json(Schemas::of::<ContentionBody>)),
         ]
     },
-    ..Operation::read("listLocks", &LOCKS, CallAccess::Subject, |call| Box::pin(list(call)))
+    ..Operation::read("listLocks", &LOCKS, CallAccess::Subject, handler!(list))
 };
 
 params! {

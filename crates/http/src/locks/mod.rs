@@ -5,7 +5,6 @@ mod acquire_stream;
 pub(crate) mod acquiring;
 pub(crate) mod check_token;
 mod durable;
-mod enqueue;
 pub(crate) mod force_release;
 pub(crate) mod history;
 pub(crate) mod list;

@@ -7,23 +7,21 @@ use holdfast_api::parameters::lock::{
     MAX_HOLD, MULTI_LOCK_MODE, NAMES, QUEUE_MAX, RELEASED_MULTI_LOCK_SESSION, SESSION,
 };
 use holdfast_api::parameters::{ATTEMPT, INCARNATION, LABELS, OWNER, RELEASED_ATTEMPT, TTL, WAIT};
-use holdfast_api::{
-    CallParams as _, ErrorCode, GrantAllBody, GrantBody, ParamError, Schemas, params,
-};
+use holdfast_api::{CallParams as _, GrantAllBody, GrantBody, ParamError, Schemas, params};
 use holdfast_service::{Granted, Response};
 use holdfast_types::{
     Acquire, AcquireOptions, Attempt, Grant, Labels, LockName, LockSet, LockSetError, Mode, Owner,
-    Release, ReleaseTarget, Right, SessionId, SessionName, Ttl, millis,
+    Release, ReleaseTarget, SessionId, SessionName, Ttl, millis,
 };
 
 use super::acquire::with_queue_max_hint;
 use super::acquiring::{ACQUIRE_ERRORS, acquiring_session};
 use super::release::RELEASE_ERRORS;
-use crate::access::CallAccess;
+use crate::access::{CallAccess, LOCK_ACQUIRE};
 use crate::body::BodyKind;
 use crate::call::{CallContext, HandlerResult};
 use crate::late_copies::LateCopies;
-use crate::operation::{Content, Example, Method, Operation, ResponseSpec};
+use crate::operation::{Content, Example, Method, Operation, ResponseSpec, handler};
 use crate::reply::Reply;
 use crate::routes::LOCKS;
 
@@ -42,13 +40,7 @@ pub(crate) static ACQUIRE: Operation = Operation {
     errors: ACQUIRE_ERRORS,
     late_copies: LateCopies::Attempt,
     body: BodyKind::LISTS,
-    ..Operation::change(
-        "acquireLocks",
-        Method::Post,
-        &LOCKS,
-        CallAccess::Right(Right::LockAcquire),
-        |call| Box::pin(acquire(call)),
-    )
+    ..Operation::change("acquireLocks", Method::Post, &LOCKS, LOCK_ACQUIRE, handler!(acquire))
 };
 
 pub(crate) static RELEASE: Operation = Operation {
@@ -59,14 +51,14 @@ pub(crate) static RELEASE: Operation = Operation {
     example: Example { query: "name=account/7&name=account/9&session=me", body: "" },
     answers: || ResponseSpec::no_content("The places are given up"),
     errors: RELEASE_ERRORS,
-    ..Operation::write(
+    late_copies: LateCopies::Release,
+    body: BodyKind::LISTS,
+    ..Operation::change(
         "releaseLocks",
         Method::Delete,
         &LOCKS,
-        LateCopies::Release,
         CallAccess::Subject,
-        BodyKind::LISTS,
-        |call| Box::pin(release(call)),
+        handler!(release),
     )
 };
 
@@ -84,9 +76,7 @@ params! {
         max_hold: Option<Duration> = MAX_HOLD,
         labels: Labels = LABELS,
     }
-}
 
-params! {
     struct ReleaseManyParams {
         names: Vec<LockName> = NAMES,
         session: SessionName = RELEASED_MULTI_LOCK_SESSION,
@@ -101,7 +91,7 @@ async fn acquire(call: &mut CallContext<'_>) -> HandlerResult {
     call.log_fields.wait = params.wait;
     let (attempt, labels) = (params.attempt, params.labels);
     let session = (params.session, params.incarnation);
-    let open = acquiring_session(call, session, attempt, params.ttl, labels)?;
+    let open = acquiring_session(call, session, (attempt, None), params.ttl, labels)?;
     let acquire =
         Acquire::new(locks, open, params.owner.unwrap_or_else(Owner::unnamed)).waiting(params.wait);
     let acquire = Acquire {
@@ -158,13 +148,14 @@ fn checked_names(names: Vec<LockName>) -> Result<LockSet, ParamError> {
         None => format!("'name' is given more than {} times", LockSet::MAX),
     };
     LockSet::new(names).map_err(|LockSetError| {
-        ParamError::of("name", ErrorCode::InvalidArgument, detail)
-            .hint("name each lock once: ?name=a&name=b")
+        ParamError::invalid("name", detail).hint("name each lock once: ?name=a&name=b")
     })
 }
 
 #[cfg(test)]
 mod tests {
+    use holdfast_api::ErrorCode;
+
     use super::*;
 
     #[test]

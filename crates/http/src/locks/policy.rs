@@ -11,9 +11,9 @@ use holdfast_api::{
 };
 use holdfast_types::{PolicyChange, QueueOrder, Right, millis};
 
-use crate::access::CallAccess;
+use crate::access::{CallAccess, LOCK_READ};
 use crate::call::{CallContext, HandlerResult, ReadParams, read_mode};
-use crate::operation::{Example, Method, Operation, ResponseSpec};
+use crate::operation::{Example, Method, Operation, ResponseSpec, handler};
 use crate::routes::POLICY;
 
 pub(crate) static READ: Operation = Operation {
@@ -21,9 +21,7 @@ pub(crate) static READ: Operation = Operation {
     description: "A lock whose policy was never changed has the default policy.",
     params: ReadParams::LIST,
     answers: || ResponseSpec::ok("The policy", Schemas::of::<PolicyBody>),
-    ..Operation::read("readPolicy", &POLICY, CallAccess::Right(Right::LockRead), |call| {
-        Box::pin(read(call))
-    })
+    ..Operation::read("readPolicy", &POLICY, LOCK_READ, handler!(read))
 };
 
 pub(crate) static SET: Operation = Operation {
@@ -39,7 +37,7 @@ pub(crate) static SET: Operation = Operation {
         Method::Patch,
         &POLICY,
         CallAccess::Right(Right::LockPolicy),
-        |call| Box::pin(set(call)),
+        handler!(set),
     )
 };
 

@@ -5,11 +5,11 @@ use holdfast_api::{
     CallParams as _, DurationStatsBody, ExplainedBody, LockBody, Schemas, WaitLinkBody, named_owner,
 };
 use holdfast_service::{BlockingLink, DurationHistogram, Explanation, LeaseView, LockTimes};
-use holdfast_types::{LockName, Revision, Right, Stamp};
+use holdfast_types::{LockName, Revision, Stamp};
 
-use crate::access::CallAccess;
+use crate::access::LOCK_READ;
 use crate::call::{CallContext, HandlerResult, ReadParams, read_mode};
-use crate::operation::{Content, Operation, ResponseSpec};
+use crate::operation::{Content, Operation, ResponseSpec, handler};
 use crate::routes::LOCK;
 
 pub(crate) static OPERATION: Operation = Operation {
@@ -22,9 +22,7 @@ pub(crate) static OPERATION: Operation = Operation {
                 .or("application/json", Content::Json(Schemas::of::<LockBody>)),
         ]
     },
-    ..Operation::read("readLock", &LOCK, CallAccess::Right(Right::LockRead), |call| {
-        Box::pin(read(call))
-    })
+    ..Operation::read("readLock", &LOCK, LOCK_READ, handler!(read))
 };
 
 async fn read(call: &mut CallContext<'_>) -> HandlerResult {

@@ -12,10 +12,9 @@ use holdfast_types::{
 
 use super::durable;
 use crate::access::CallAccess;
-use crate::body::BodyKind;
 use crate::call::{CallContext, HandlerResult};
 use crate::late_copies::LateCopies;
-use crate::operation::{Example, Header, Method, Operation, ResponseSpec};
+use crate::operation::{Example, Header, Method, Operation, ResponseSpec, handler};
 use crate::reply::Reply;
 use crate::routes::LOCK;
 
@@ -44,14 +43,13 @@ pub(crate) static OPERATION: Operation = Operation {
         vec![ResponseSpec::empty(StatusCode::NO_CONTENT, about).with(&[HOLD_COUNT])]
     },
     errors: RELEASE_ERRORS,
-    ..Operation::write(
+    late_copies: LateCopies::ReleasePermits,
+    ..Operation::change(
         "releaseLock",
         Method::Delete,
         &LOCK,
-        LateCopies::ReleasePermits,
         CallAccess::Subject,
-        BodyKind::SMALL,
-        |call| Box::pin(release(call)),
+        handler!(release),
     )
 };
 
@@ -118,7 +116,7 @@ fn target_of(params: &ReleaseParams) -> Result<ReleaseTarget, ParamError> {
     durable::named(owner.as_ref())?;
     let detail = "'hold=durable' needs 'token'";
     let token = token.ok_or_else(|| {
-        ParamError::of("token", ErrorCode::InvalidArgument, detail).hint(
+        ParamError::invalid("token", detail).hint(
             "add token=N with the token of the grant, or end the hold by force as an operator",
         )
     })?;

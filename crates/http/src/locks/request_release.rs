@@ -11,7 +11,7 @@ use holdfast_types::{FencingToken, Owner, Reason, RequestRelease, Right, Session
 use crate::access::CallAccess;
 use crate::call::{CallContext, HandlerResult};
 use crate::late_copies::LateCopies;
-use crate::operation::{Example, Method, Operation, ResponseSpec};
+use crate::operation::{Example, Method, Operation, ResponseSpec, handler};
 use crate::routes::RELEASE_REQUEST;
 
 pub(crate) static OPERATION: Operation = Operation {
@@ -32,7 +32,7 @@ pub(crate) static OPERATION: Operation = Operation {
         Method::Post,
         &RELEASE_REQUEST,
         CallAccess::Right(Right::LockRequestRelease),
-        |call| Box::pin(request_release(call)),
+        handler!(request_release),
     )
 };
 
@@ -65,7 +65,7 @@ fn holder(
 ) -> Result<Option<(SessionName, Owner)>, ParamError> {
     if session.is_none() && owner.is_some() {
         let detail = "'owner' needs 'session'";
-        return Err(ParamError::of("owner", ErrorCode::InvalidArgument, detail)
+        return Err(ParamError::invalid("owner", detail)
             .hint("name the session of the owner, or leave owner out to ask every holder"));
     }
     Ok(session.map(|session| (session, owner.unwrap_or_else(Owner::unnamed))))

@@ -3,12 +3,12 @@
 use holdfast_api::parameters::OWNER;
 use holdfast_api::parameters::lock::{FROM, FROM_TOKEN, TO, TO_OWNER};
 use holdfast_api::{CallParams as _, ErrorCode, HandedOverBody, Schemas, params};
-use holdfast_types::{FencingToken, HandOver, Owner, Right, SessionName};
+use holdfast_types::{FencingToken, HandOver, Owner, SessionName};
 
-use crate::access::CallAccess;
+use crate::access::LOCK_ACQUIRE;
 use crate::call::{CallContext, HandlerResult};
 use crate::late_copies::LateCopies;
-use crate::operation::{Method, Operation, ResponseSpec};
+use crate::operation::{Method, Operation, ResponseSpec, handler};
 use crate::routes::TRANSFER;
 
 pub(crate) static OPERATION: Operation = Operation {
@@ -30,13 +30,7 @@ pub(crate) static OPERATION: Operation = Operation {
         ErrorCode::SessionExpired,
     ],
     late_copies: LateCopies::Token,
-    ..Operation::change(
-        "transferLock",
-        Method::Post,
-        &TRANSFER,
-        CallAccess::Right(Right::LockAcquire),
-        |call| Box::pin(transfer(call)),
-    )
+    ..Operation::change("transferLock", Method::Post, &TRANSFER, LOCK_ACQUIRE, handler!(transfer))
 };
 
 params! {

@@ -11,18 +11,16 @@ use holdfast_api::parameters::{INCARNATION, LABELS, TTL};
 use holdfast_api::{BarrierBody, CallParams as _, ErrorCode, Schemas, TrippedBody, params};
 use holdfast_types::{
     Arrive, BarrierKind, Labels, LeaveBarrier, OpenSession, Owner, RecipeName, RequestNumber,
-    Revision, Right, SessionId, SessionName, Ttl, millis,
+    Revision, SessionId, SessionName, Ttl, millis,
 };
 
-use crate::access::CallAccess;
+use crate::access::{RECIPE_READ, RECIPE_USE};
 use crate::body::BodyKind;
 use crate::call::{CallContext, HandlerResult, ReadParams, read_mode};
 use crate::idempotency;
 use crate::late_copies::LateCopies;
-use crate::operation::{Example, Method, Operation, ResponseSpec};
+use crate::operation::{Example, Method, Operation, ResponseSpec, handler};
 use crate::routes::BARRIER;
-
-const USE: CallAccess = CallAccess::Right(Right::RecipeUse);
 
 pub(crate) static ARRIVE: Operation = Operation {
     summary: "Arrive at a barrier and wait for the others",
@@ -41,7 +39,7 @@ pub(crate) static ARRIVE: Operation = Operation {
         ErrorCode::CountMismatch,
         ErrorCode::BarrierBroken,
     ],
-    ..Operation::change("arriveAtBarrier", Method::Put, &BARRIER, USE, |call| {
+    ..Operation::change("arriveAtBarrier", Method::Put, &BARRIER, RECIPE_USE, |call| {
         Box::pin(arrive(call, BarrierKind::Barrier))
     })
 };
@@ -50,7 +48,7 @@ pub(crate) static READ: Operation = Operation {
     summary: "Read the arrivals at a barrier",
     params: ReadParams::LIST,
     answers: || ResponseSpec::ok("The barrier", Schemas::of::<BarrierBody>),
-    ..Operation::read("readBarrier", &BARRIER, CallAccess::Right(Right::RecipeRead), |call| {
+    ..Operation::read("readBarrier", &BARRIER, RECIPE_READ, |call| {
         Box::pin(read(call, BarrierKind::Barrier))
     })
 };
@@ -61,7 +59,7 @@ pub(crate) static LEAVE: Operation = Operation {
     late_copies: LateCopies::Generation,
     answers: || ResponseSpec::no_content("The member has left"),
     errors: &[ErrorCode::NotFound, ErrorCode::SessionExpired],
-    ..Operation::change("leaveBarrier", Method::Delete, &BARRIER, USE, |call| Box::pin(leave(call)))
+    ..Operation::change("leaveBarrier", Method::Delete, &BARRIER, RECIPE_USE, handler!(leave))
 };
 
 params! {
@@ -75,9 +73,7 @@ params! {
         wait: Duration = WAIT,
         labels: Labels = LABELS,
     }
-}
 
-params! {
     pub(super) struct LeaveParams {
         session: SessionName = MEMBER,
         owner: Option<Owner> = MEMBER_OWNER,

@@ -4,11 +4,11 @@ use axum::http::{StatusCode, header};
 use holdfast_api::parameters::recipe::{ADD, VALUE, VERSION};
 use holdfast_api::{CallParams as _, CounterBody, ErrorCode, ParamError, Schemas, params};
 use holdfast_service::Response;
-use holdfast_types::{ChangeCounter, CounterChange, CounterView, RecipeName, Revision, Right};
+use holdfast_types::{ChangeCounter, CounterChange, CounterView, RecipeName, Revision};
 
-use crate::access::CallAccess;
+use crate::access::{RECIPE_DELETE, RECIPE_READ, RECIPE_USE};
 use crate::call::{CallContext, HandlerResult, ReadParams, read_mode};
-use crate::operation::{Content, Header, Method, Operation, ResponseSpec};
+use crate::operation::{Content, Header, Method, Operation, ResponseSpec, handler};
 use crate::precondition::{Precondition, tag};
 use crate::reply::Reply;
 use crate::routes::COUNTER;
@@ -17,16 +17,12 @@ const ETAG: Header = Header::text("etag", "The counter's version");
 const IF_MATCH: Header =
     Header::text("if-match", "The version that the counter must have, in quotes");
 
-const USE: CallAccess = CallAccess::Right(Right::RecipeUse);
-
 pub(crate) static READ: Operation = Operation {
     summary: "Read the value of a counter",
     description: "A counter that was never changed is 0. Accept: text/plain returns only the value.",
     params: ReadParams::LIST,
     answers,
-    ..Operation::read("readCounter", &COUNTER, CallAccess::Right(Right::RecipeRead), |call| {
-        Box::pin(read(call))
-    })
+    ..Operation::read("readCounter", &COUNTER, RECIPE_READ, handler!(read))
 };
 
 pub(crate) static ADD_TO: Operation = Operation {
@@ -39,7 +35,7 @@ pub(crate) static ADD_TO: Operation = Operation {
         ErrorCode::QuotaExceeded,
         ErrorCode::CounterOverflow,
     ],
-    ..Operation::change("addToCounter", Method::Post, &COUNTER, USE, |call| Box::pin(add(call)))
+    ..Operation::change("addToCounter", Method::Post, &COUNTER, RECIPE_USE, handler!(add))
 };
 
 pub(crate) static SET: Operation = Operation {
@@ -55,29 +51,21 @@ pub(crate) static SET: Operation = Operation {
         ErrorCode::CounterOverflow,
         ErrorCode::VersionMismatch,
     ],
-    ..Operation::change("setCounter", Method::Put, &COUNTER, USE, |call| Box::pin(set(call)))
+    ..Operation::change("setCounter", Method::Put, &COUNTER, RECIPE_USE, handler!(set))
 };
 
 pub(crate) static DELETE: Operation = Operation {
     summary: "Delete a counter",
     answers: || ResponseSpec::no_content("The counter does not exist any more"),
     errors: &[ErrorCode::NotFound, ErrorCode::SessionExpired],
-    ..Operation::change(
-        "deleteCounter",
-        Method::Delete,
-        &COUNTER,
-        CallAccess::Right(Right::RecipeDelete),
-        |call| Box::pin(delete(call)),
-    )
+    ..Operation::change("deleteCounter", Method::Delete, &COUNTER, RECIPE_DELETE, handler!(delete))
 };
 
 params! {
     struct AddParams {
         add: i64 = ADD,
     }
-}
 
-params! {
     struct SetParams {
         value: i64 = VALUE,
         version: Option<u64> = VERSION,

@@ -1,17 +1,15 @@
 //! Double barriers: `/v1/double-barriers/{name}`. The members enter together, and leave together.
 
 use holdfast_api::{BarrierBody, CallParams as _, ErrorCode, LeftBody, Schemas, TrippedBody};
-use holdfast_types::{BarrierKind, Right};
+use holdfast_types::BarrierKind;
 
 use super::barrier::{ArriveParams, LeaveParams, arrive, read};
-use crate::access::CallAccess;
+use crate::access::{RECIPE_READ, RECIPE_USE};
 use crate::body::BodyKind;
 use crate::call::{CallContext, HandlerResult, ReadParams};
 use crate::late_copies::LateCopies;
-use crate::operation::{Example, Method, Operation, ResponseSpec};
+use crate::operation::{Example, Method, Operation, ResponseSpec, handler};
 use crate::routes::DOUBLE_BARRIER;
-
-const USE: CallAccess = CallAccess::Right(Right::RecipeUse);
 
 pub(crate) static ENTER: Operation = Operation {
     summary: "Enter a double barrier together",
@@ -27,7 +25,7 @@ pub(crate) static ENTER: Operation = Operation {
         ErrorCode::TooManyWaiters,
         ErrorCode::CountMismatch,
     ],
-    ..Operation::change("enterDoubleBarrier", Method::Put, &DOUBLE_BARRIER, USE, |call| {
+    ..Operation::change("enterDoubleBarrier", Method::Put, &DOUBLE_BARRIER, RECIPE_USE, |call| {
         Box::pin(arrive(call, BarrierKind::Double))
     })
 };
@@ -36,12 +34,9 @@ pub(crate) static READ: Operation = Operation {
     summary: "Read the members that wait at a double barrier, and those inside",
     params: ReadParams::LIST,
     answers: || ResponseSpec::ok("The double barrier", Schemas::of::<BarrierBody>),
-    ..Operation::read(
-        "readDoubleBarrier",
-        &DOUBLE_BARRIER,
-        CallAccess::Right(Right::RecipeRead),
-        |call| Box::pin(read(call, BarrierKind::Double)),
-    )
+    ..Operation::read("readDoubleBarrier", &DOUBLE_BARRIER, RECIPE_READ, |call| {
+        Box::pin(read(call, BarrierKind::Double))
+    })
 };
 
 pub(crate) static LEAVE: Operation = Operation {
@@ -56,9 +51,13 @@ pub(crate) static LEAVE: Operation = Operation {
         ErrorCode::SessionExpired,
         ErrorCode::TooManyWaiters,
     ],
-    ..Operation::change("leaveDoubleBarrier", Method::Delete, &DOUBLE_BARRIER, USE, |call| {
-        Box::pin(leave(call))
-    })
+    ..Operation::change(
+        "leaveDoubleBarrier",
+        Method::Delete,
+        &DOUBLE_BARRIER,
+        RECIPE_USE,
+        handler!(leave),
+    )
 };
 
 async fn leave(call: &mut CallContext<'_>) -> HandlerResult {

@@ -9,15 +9,13 @@ use holdfast_api::{
     CallParams as _, ErrorCode, LatchBody, LatchCountBody, ParamError, Schemas, params,
 };
 use holdfast_service::{CountedDown, CreatedLatch, Response};
-use holdfast_types::{RequestId, Right, SessionName};
+use holdfast_types::{RequestId, SessionName};
 
-use crate::access::CallAccess;
+use crate::access::{RECIPE_DELETE, RECIPE_READ, RECIPE_USE};
 use crate::call::{CallContext, HandlerResult, read_mode};
-use crate::operation::{Example, Method, Operation, ResponseSpec};
+use crate::operation::{Example, Method, Operation, ResponseSpec, handler};
 use crate::reply::Reply;
 use crate::routes::LATCH;
-
-const USE: CallAccess = CallAccess::Right(Right::RecipeUse);
 
 pub(crate) static CREATE: Operation = Operation {
     summary: "Create a latch",
@@ -31,7 +29,7 @@ pub(crate) static CREATE: Operation = Operation {
         ]
     },
     errors: &[ErrorCode::QuotaExceeded, ErrorCode::CountMismatch],
-    ..Operation::change("createLatch", Method::Put, &LATCH, USE, |call| Box::pin(create(call)))
+    ..Operation::change("createLatch", Method::Put, &LATCH, RECIPE_USE, handler!(create))
 };
 
 pub(crate) static COUNT_DOWN: Operation = Operation {
@@ -44,7 +42,7 @@ pub(crate) static COUNT_DOWN: Operation = Operation {
         ResponseSpec::ok(about, Schemas::of::<LatchCountBody>)
     },
     errors: &[ErrorCode::NotFound, ErrorCode::SessionExpired, ErrorCode::QuotaExceeded],
-    ..Operation::change("countDown", Method::Post, &LATCH, USE, |call| Box::pin(count_down(call)))
+    ..Operation::change("countDown", Method::Post, &LATCH, RECIPE_USE, handler!(count_down))
 };
 
 pub(crate) static AWAIT: Operation = Operation {
@@ -53,38 +51,26 @@ pub(crate) static AWAIT: Operation = Operation {
     params: AwaitLatchParams::LIST,
     answers: || ResponseSpec::ok("The latch is open", Schemas::of::<LatchBody>),
     errors: &[ErrorCode::NotFound, ErrorCode::NotYet, ErrorCode::TooManyWaiters],
-    ..Operation::read("awaitLatch", &LATCH, CallAccess::Right(Right::RecipeRead), |call| {
-        Box::pin(wait(call))
-    })
+    ..Operation::read("awaitLatch", &LATCH, RECIPE_READ, handler!(wait))
 };
 
 pub(crate) static DELETE: Operation = Operation {
     summary: "Delete a latch",
     answers: || ResponseSpec::no_content("The latch does not exist any more"),
-    ..Operation::change(
-        "deleteLatch",
-        Method::Delete,
-        &LATCH,
-        CallAccess::Right(Right::RecipeDelete),
-        |call| Box::pin(delete(call)),
-    )
+    ..Operation::change("deleteLatch", Method::Delete, &LATCH, RECIPE_DELETE, handler!(delete))
 };
 
 params! {
     struct MakeLatchParams {
         count: u32 = COUNT,
     }
-}
 
-params! {
     struct CountDownParams {
         key: RequestId = KEY,
         session: Option<SessionName> = ENDING_SESSION,
         on_death: Option<&'static str> = ON_DEATH,
     }
-}
 
-params! {
     struct AwaitLatchParams {
         wait: Duration = WAIT,
         stale: bool = STALE,
@@ -118,7 +104,7 @@ fn ending_session(params: CountDownParams) -> Result<Option<SessionName>, ParamE
         (Some(_), Some(session)) => Ok(Some(session)),
         (Some(_), None) => {
             let detail = "'on_death' needs 'session'";
-            Err(ParamError::of("session", ErrorCode::InvalidArgument, detail)
+            Err(ParamError::invalid("session", detail)
                 .hint("add the parameter session=ID of an open session"))
         }
     }

@@ -17,7 +17,7 @@ use crate::access::CallAccess;
 use crate::body::BodyKind;
 use crate::call::{CallContext, HandlerResult};
 use crate::late_copies::LateCopies;
-use crate::operation::{Content, Example, Method, Operation, ResponseSpec};
+use crate::operation::{Content, Example, Method, Operation, ResponseSpec, handler};
 use crate::routes;
 use crate::status::with_status;
 
@@ -34,14 +34,13 @@ pub(crate) static KEEP_ALIVE: Operation = Operation {
     },
     errors: &[ErrorCode::SessionExpired],
     is_rate_limited: false,
-    ..Operation::write(
+    late_copies: LateCopies::Renewal,
+    ..Operation::change(
         "keepSessionAlive",
         Method::Post,
         &routes::KEEP_ALIVE,
-        LateCopies::Renewal,
         CallAccess::Subject,
-        BodyKind::SMALL,
-        |call| Box::pin(keep_alive(call)),
+        handler!(keep_alive),
     )
 };
 
@@ -56,14 +55,14 @@ pub(crate) static KEEP_MANY_ALIVE: Operation = Operation {
     },
     errors: &[ErrorCode::BadName],
     is_rate_limited: false,
-    ..Operation::write(
+    late_copies: LateCopies::Renewal,
+    body: BodyKind::Sessions,
+    ..Operation::change(
         "keepSessionsAlive",
         Method::Post,
         &routes::KEEP_MANY_ALIVE,
-        LateCopies::Renewal,
         CallAccess::Subject,
-        BodyKind::Sessions,
-        |call| Box::pin(keep_many_alive(call)),
+        handler!(keep_many_alive),
     )
 };
 
@@ -131,11 +130,11 @@ fn session_ids(body: &[u8]) -> Result<Vec<SessionName>, ParamError> {
     const HINT: &str = r#"send a JSON list of session ids as the body: ["me", "you"]"#;
     let ids: Vec<String> = serde_json::from_slice(body).map_err(|error| {
         let detail = format!("the body is not a list of session ids: {error}");
-        ParamError::of("body", ErrorCode::InvalidArgument, detail).hint(HINT)
+        ParamError::invalid("body", detail).hint(HINT)
     })?;
     if ids.is_empty() || ids.len() > KEEPALIVE_SESSIONS_MAX {
         let detail = format!("{} sessions: 1 to {KEEPALIVE_SESSIONS_MAX} at once", ids.len());
-        return Err(ParamError::of("body", ErrorCode::InvalidArgument, detail).hint(HINT));
+        return Err(ParamError::invalid("body", detail).hint(HINT));
     }
     let session =
         |id| SessionName::new(id).map_err(|error| ParamError::bad_name("session", &error));

@@ -15,7 +15,7 @@ use crate::access::CallAccess;
 use crate::body::BodyKind;
 use crate::call::{CallContext, HandlerResult};
 use crate::late_copies::LateCopies;
-use crate::operation::{Example, Header, Method, Operation, ResponseSpec};
+use crate::operation::{Example, Header, Method, Operation, ResponseSpec, handler};
 use crate::reply::Reply;
 use crate::routes::{SESSION, SESSIONS};
 
@@ -37,7 +37,7 @@ pub(crate) static CREATE: Operation = Operation {
         Method::Post,
         &SESSIONS,
         CallAccess::Right(Right::SessionOpen),
-        |call| Box::pin(create(call)),
+        handler!(create),
     )
 };
 
@@ -64,7 +64,7 @@ pub(crate) static OPEN: Operation = Operation {
         Method::Put,
         &SESSION,
         CallAccess::Right(Right::SessionOpen),
-        |call| Box::pin(open(call)),
+        handler!(open),
     )
 };
 
@@ -75,14 +75,13 @@ pub(crate) static CLOSE: Operation = Operation {
     params: CloseParams::LIST,
     answers: || ResponseSpec::no_content("The session is closed"),
     errors: &[ErrorCode::SessionExpired],
-    ..Operation::write(
+    late_copies: LateCopies::Incarnation,
+    ..Operation::change(
         "closeSession",
         Method::Delete,
         &SESSION,
-        LateCopies::Incarnation,
         CallAccess::Subject,
-        BodyKind::SMALL,
-        |call| Box::pin(close(call)),
+        handler!(close),
     )
 };
 
@@ -91,18 +90,14 @@ params! {
         ttl: Option<Ttl> = TTL,
         labels: Labels = LABELS,
     }
-}
 
-params! {
     struct OpenNamedParams {
         attempt: Option<Attempt> = OPEN_ATTEMPT,
         incarnation: Option<SessionId> = INCARNATION,
         ttl: Option<Ttl> = TTL,
         labels: Labels = LABELS,
     }
-}
 
-params! {
     struct CloseParams {
         reason: Option<Reason> = REASON,
         force: bool = FORCE,
@@ -161,9 +156,7 @@ async fn close(call: &mut CallContext<'_>) -> HandlerResult {
 
 /// The reason of a forced close, or `None` if the client closes its own session.
 fn operator_reason(params: CloseParams) -> Result<Option<Reason>, ParamError> {
-    let refuse = |detail: &str, hint: &str| {
-        Err(ParamError::of("reason", ErrorCode::InvalidArgument, detail).hint(hint))
-    };
+    let refuse = |detail: &str, hint: &str| Err(ParamError::invalid("reason", detail).hint(hint));
     match (params.force, params.reason) {
         (true, None) => refuse(
             "'force' needs a reason",

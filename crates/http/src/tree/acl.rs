@@ -4,7 +4,7 @@ use axum::http::StatusCode;
 use axum::http::header::ETAG;
 use holdfast_api::parameters::tree::ACL;
 use holdfast_api::{
-    ErrorCode, Param, ParamError, ParamField, ParamList, ParamValue as _, RawParams, ZnodeBody,
+    Param, ParamError, ParamField, ParamList, ParamValue as _, RawParams, ZnodeBody,
 };
 use holdfast_types::{AclEntry, Caller, Op, OpReply, ZnodePath};
 
@@ -64,7 +64,7 @@ fn entries(body: &[u8]) -> Result<Vec<AclEntry>, ParamError> {
 pub(super) fn check_alone(given: &[(&str, bool)]) -> Result<(), ParamError> {
     let Some((param, _)) = given.iter().find(|(_, given)| *given) else { return Ok(()) };
     let detail = format!("'{param}' and 'acl' without a value exclude each other");
-    Err(ParamError::of(param, ErrorCode::InvalidArgument, detail).hint(format!(
+    Err(ParamError::invalid(param, detail).hint(format!(
         "leave {param} out to replace the access list, or create a znode with acl=scheme:id:perms"
     )))
 }

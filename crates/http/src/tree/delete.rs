@@ -3,12 +3,12 @@
 use axum::http::{HeaderName, StatusCode};
 use holdfast_api::parameters::tree::{DELETE_RECURSIVE, SESSION};
 use holdfast_api::{CallParams as _, ErrorCode, HOLDFAST_DELETED, params};
-use holdfast_types::{Op, OpReply, Right, SessionName};
+use holdfast_types::{Op, OpReply, SessionName};
 
 use super::{IF_MATCH, caller, change, unexpected_reply};
-use crate::access::CallAccess;
+use crate::access::TREE_WRITE;
 use crate::call::{CallContext, HandlerResult};
-use crate::operation::{Header, Method, Operation, ResponseSpec};
+use crate::operation::{Header, Method, Operation, ResponseSpec, handler};
 use crate::precondition::Precondition;
 use crate::reply::Reply;
 use crate::routes::TREE;
@@ -28,13 +28,7 @@ pub(crate) static OPERATION: Operation = Operation {
         ErrorCode::SessionExpired,
         ErrorCode::VersionMismatch,
     ],
-    ..Operation::change(
-        "deleteZnode",
-        Method::Delete,
-        &TREE,
-        CallAccess::Right(Right::TreeWrite),
-        |call| Box::pin(delete(call)),
-    )
+    ..Operation::change("deleteZnode", Method::Delete, &TREE, TREE_WRITE, handler!(delete))
 };
 
 params! {

@@ -9,12 +9,12 @@ use holdfast_api::{
     Rfc3339Time, Schemas, StatBody, SubtreeBody, ZnodeBody, node_headers, params,
 };
 use holdfast_service::{Response, ZnodeAcl, ZnodeContents};
-use holdfast_types::{Revision, Right, Stat, ZnodePath};
+use holdfast_types::{Revision, Stat, ZnodePath};
 
 use super::stat_reply;
-use crate::access::CallAccess;
+use crate::access::TREE_READ;
 use crate::call::{CallContext, HandlerResult, read_mode};
-use crate::operation::{Content, Header, Operation, ResponseSpec};
+use crate::operation::{Content, Header, Operation, ResponseSpec, handler};
 use crate::precondition::tag;
 use crate::reply::Reply;
 use crate::routes::TREE;
@@ -28,9 +28,7 @@ pub(crate) static OPERATION: Operation = Operation {
     params: GetParams::LIST,
     answers,
     errors: &[ErrorCode::NotFound],
-    ..Operation::read("readZnode", &TREE, CallAccess::Right(Right::TreeRead), |call| {
-        Box::pin(get(call))
-    })
+    ..Operation::read("readZnode", &TREE, TREE_READ, handler!(get))
 };
 
 params! {
@@ -149,7 +147,7 @@ fn aspect(params: &GetParams) -> Result<Aspect, ParamError> {
     match page.into_iter().find(|(_, given)| *given) {
         Some((param, _)) if !paged => {
             let detail = format!("'{param}' requires children or recursive");
-            Err(ParamError::of(param, ErrorCode::InvalidArgument, detail)
+            Err(ParamError::invalid(param, detail)
                 .hint(format!("add ?children or ?recursive, or leave {param} out")))
         }
         Some(_) | None => Ok(aspect),

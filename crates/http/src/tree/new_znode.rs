@@ -64,7 +64,7 @@ impl KindParams {
             (None, _) => Ok(None),
             (Some((_, CreateKind::Ephemeral)), None) if !has_session => {
                 let detail = "an ephemeral znode requires a session";
-                Err(ParamError::of("session", ErrorCode::InvalidArgument, detail)
+                Err(ParamError::invalid("session", detail)
                     .hint("add ?session=ID of an open session (PUT /v1/sessions/ID opens one)"))
             }
             (Some((_, kind)), None) => Ok(Some(kind)),
@@ -76,7 +76,7 @@ impl KindParams {
                     }
                     _ => "choose one",
                 };
-                Err(ParamError::of(other, ErrorCode::InvalidArgument, detail).hint(hint))
+                Err(ParamError::invalid(other, detail).hint(hint))
             }
         }
     }

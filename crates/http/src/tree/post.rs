@@ -7,14 +7,14 @@ use holdfast_api::parameters::tree::{
     ACL, CONTAINER, EPHEMERAL, NAME, PARENTS, SEQUENTIAL, SESSION, TTL,
 };
 use holdfast_api::{CallParams as _, ErrorCode, ParamError, Schemas, ZnodeBody, params};
-use holdfast_types::{AclEntry, Data, Op, OpReply, Right, SessionName, ZnodePath};
+use holdfast_types::{AclEntry, Data, Op, OpReply, SessionName, ZnodePath};
 
 use super::new_znode::{KindParams, NewZnode};
 use super::{CREATE_ERRORS, ETAG, LOCATION, caller, change, created, unexpected_reply};
-use crate::access::CallAccess;
+use crate::access::TREE_WRITE;
 use crate::body::BodyKind;
 use crate::call::{CallContext, HandlerResult};
-use crate::operation::{Example, Method, Operation, ResponseSpec};
+use crate::operation::{Example, Method, Operation, ResponseSpec, handler};
 use crate::precondition::{Precondition, contradiction};
 use crate::routes::TREE;
 
@@ -30,13 +30,7 @@ pub(crate) static OPERATION: Operation = Operation {
     },
     errors: &CREATE_ERRORS,
     body: BodyKind::Data,
-    ..Operation::change(
-        "createZnode",
-        Method::Post,
-        &TREE,
-        CallAccess::Right(Right::TreeWrite),
-        |call| Box::pin(post(call)),
-    )
+    ..Operation::change("createZnode", Method::Post, &TREE, TREE_WRITE, handler!(post))
 };
 
 params! {

@@ -12,16 +12,16 @@ use holdfast_api::{
 };
 use holdfast_service::ReadMode;
 use holdfast_types::{
-    Caller, Condition, Data, Multi, Op, OpReply, Revision, Right, SessionName, ZnodePath,
+    Caller, Condition, Data, Multi, Op, OpReply, Revision, SessionName, ZnodePath,
 };
 
 use super::acl::{self, AclParam};
 use super::new_znode::{KindParams, NewZnode};
 use super::{ETAG, IF_MATCH, LOCATION, caller, change, created, stat_reply, unexpected_reply};
-use crate::access::CallAccess;
+use crate::access::TREE_WRITE;
 use crate::body::BodyKind;
 use crate::call::{CallContext, HandlerResult};
-use crate::operation::{Example, Header, Method, Operation, ResponseSpec};
+use crate::operation::{Example, Header, Method, Operation, ResponseSpec, handler};
 use crate::precondition::{Precondition, contradiction};
 use crate::routes::TREE;
 use crate::status::HttpError;
@@ -62,13 +62,7 @@ pub(crate) static OPERATION: Operation = Operation {
         ErrorCode::VersionMismatch,
     ],
     body: BodyKind::Data,
-    ..Operation::change(
-        "putZnode",
-        Method::Put,
-        &TREE,
-        CallAccess::Right(Right::TreeWrite),
-        |call| Box::pin(put(call)),
-    )
+    ..Operation::change("putZnode", Method::Put, &TREE, TREE_WRITE, handler!(put))
 };
 
 params! {

@@ -2,16 +2,15 @@
 
 use axum::http::StatusCode;
 use holdfast_api::parameters::tree_quota::{BYTES, SOFT_BYTES, SOFT_ZNODES, ZNODES};
-use holdfast_api::parameters::{LIMIT, PAGE_TOKEN, STALE};
 use holdfast_api::{
     CallParams as _, ErrorCode, Facts, ParamError, Problem, Schemas, TREE_QUOTAS_PATH,
     TreeQuotaBody, TreeQuotasBody, params,
 };
-use holdfast_types::{QuotaZnodes, Right, SubtreeLimits, ZnodePath};
+use holdfast_types::{QuotaZnodes, SubtreeLimits, ZnodePath};
 
-use crate::access::CallAccess;
-use crate::call::{CallContext, HandlerResult, ReadParams, read_mode};
-use crate::operation::{Example, Method, Operation, ResponseSpec};
+use crate::access::{TREE_READ, TREE_WRITE};
+use crate::call::{CallContext, HandlerResult, PageParams, ReadParams, read_mode};
+use crate::operation::{Example, Method, Operation, ResponseSpec, handler};
 use crate::routes::{TREE_QUOTA, TREE_QUOTAS};
 use crate::status::HttpError;
 
@@ -19,14 +18,12 @@ pub(crate) static LIST: Operation = Operation {
     summary: "List the quotas of subtrees, in order of their paths",
     description: "If there are more, the response has a next_page_token for the parameter page_token of the next call. The \
         call needs the permission to read every znode below /zookeeper/quota.",
-    params: ListParams::LIST,
+    params: PageParams::LIST,
     answers: || {
         vec![ResponseSpec::json(StatusCode::OK, "A page of quotas", Schemas::of::<TreeQuotasBody>)]
     },
     errors: &[ErrorCode::BadName],
-    ..Operation::read("listTreeQuotas", &TREE_QUOTAS, CallAccess::Right(Right::TreeRead), |call| {
-        Box::pin(list(call))
-    })
+    ..Operation::read("listTreeQuotas", &TREE_QUOTAS, TREE_READ, handler!(list))
 };
 
 pub(crate) static READ: Operation = Operation {
@@ -34,9 +31,7 @@ pub(crate) static READ: Operation = Operation {
     params: ReadParams::LIST,
     answers: || vec![ResponseSpec::json(StatusCode::OK, "The quota", Schemas::of::<TreeQuotaBody>)],
     errors: &[ErrorCode::NotFound],
-    ..Operation::read("readTreeQuota", &TREE_QUOTA, CallAccess::Right(Right::TreeRead), |call| {
-        Box::pin(read(call))
-    })
+    ..Operation::read("readTreeQuota", &TREE_QUOTA, TREE_READ, handler!(read))
 };
 
 pub(crate) static SET: Operation = Operation {
@@ -49,13 +44,7 @@ pub(crate) static SET: Operation = Operation {
     example: Example { query: "znodes=1000&soft_znodes=800", body: "" },
     answers: || ResponseSpec::no_content("The quota is set"),
     errors: &[ErrorCode::QuotaExceeded, ErrorCode::EphemeralParent],
-    ..Operation::change(
-        "setTreeQuota",
-        Method::Put,
-        &TREE_QUOTA,
-        CallAccess::Right(Right::TreeWrite),
-        |call| Box::pin(set(call)),
-    )
+    ..Operation::change("setTreeQuota", Method::Put, &TREE_QUOTA, TREE_WRITE, handler!(set))
 };
 
 pub(crate) static DELETE: Operation = Operation {
@@ -67,18 +56,10 @@ pub(crate) static DELETE: Operation = Operation {
         "deleteTreeQuota",
         Method::Delete,
         &TREE_QUOTA,
-        CallAccess::Right(Right::TreeWrite),
-        |call| Box::pin(delete(call)),
+        TREE_WRITE,
+        handler!(delete),
     )
 };
-
-params! {
-    struct ListParams {
-        limit: usize = LIMIT,
-        page_token: Option<String> = PAGE_TOKEN,
-        stale: bool = STALE,
-    }
-}
 
 params! {
     struct SetParams {
@@ -90,7 +71,7 @@ params! {
 }
 
 async fn list(call: &mut CallContext<'_>) -> HandlerResult {
-    let ListParams { limit, page_token, stale } = call.params()?;
+    let PageParams { limit, page_token, stale } = call.params()?;
     let after = page_token.map(ZnodePath::new).transpose();
     let after = after.map_err(|error| ParamError::bad_name("page_token", &error))?;
     let found = call.service().subtree_quotas(after.as_ref(), limit, read_mode(stale));

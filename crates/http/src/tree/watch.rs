@@ -22,10 +22,10 @@ use tokio::time::Instant;
 
 use crate::access::CallAccess;
 use crate::call::{CallContext, HandlerResult};
-use crate::operation::{Content, Example, Header, Operation, ResponseSpec};
+use crate::operation::{Content, Example, Header, Operation, ResponseSpec, handler};
 use crate::reply::Reply;
 use crate::routes::WATCH;
-use crate::sse::{self, EventSource, LAST_EVENT_ID, accepts_events, last_event_id};
+use crate::sse::{self, EVENT_STREAM, EventSource, LAST_EVENT_ID, last_event_id};
 use crate::state::{ShutdownPhase, begun};
 use crate::status::{HttpError, compacted, denied, shutting_down};
 
@@ -57,7 +57,7 @@ pub(crate) static OPERATION: Operation = Operation {
         ]
     },
     errors: &[ErrorCode::RevisionCompacted],
-    ..Operation::read("watch", &WATCH, ACCESS, |call| Box::pin(watch(call)))
+    ..Operation::read("watch", &WATCH, ACCESS, handler!(watch))
 };
 
 params! {
@@ -76,16 +76,11 @@ async fn watch(call: &mut CallContext<'_>) -> HandlerResult {
     // A client that reconnects repeats its first URL, so `Last-Event-ID` takes precedence over `since`.
     let since = last_event_id(headers)?.or(since);
     let request = WatchRequest { filter, since };
-    let place = if accepts_events(headers) { call.stream_place()? } else { None };
+    let place = if call.accepts(EVENT_STREAM) { call.stream_place()? } else { None };
     let watch = call.watch(request)?;
-    if accepts_events(headers) {
-        let stream = Stream { watch, shutdown: call.state.shutdown(), ended: false };
-        return Ok(sse::stream(
-            "changes follow",
-            call.state.config().stream_comment,
-            place,
-            stream,
-        ));
+    if call.accepts(EVENT_STREAM) {
+        let stream = Stream { watch, shutdown: call.state.shutdown.clone(), ended: false };
+        return Ok(sse::stream("changes follow", call.state.config.stream_comment, place, stream));
     }
     call.log_fields.wait = wait;
     let resume = since.unwrap_or_else(|| call.service().revision());
@@ -102,10 +97,7 @@ fn filter(prefix: Option<String>, path: Option<String>) -> Result<WatchFilter, P
         (Some(_), Some(_)) => {
             Err(ParamError::excluded("path", "prefix").hint("leave one of them out"))
         }
-        (None, None) => Err(ParamError::of(
-            "prefix",
-            ErrorCode::InvalidArgument,
-            "'prefix' or 'path' is required",
+        (None, None) => Err(ParamError::invalid("prefix", "'prefix' or 'path' is required",
         )
         .hint("add ?prefix=/cfg/ for every znode below cfg, ?path=/cfg/x for one znode, or ?prefix=/ for everything")),
     }

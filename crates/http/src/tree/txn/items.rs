@@ -45,17 +45,13 @@ params! {
         lock: LockName = Param::name("lock", LockName::MAX_LEN, "The lock").needed("orders"),
         holds: FencingToken = HOLDS,
     }
-}
 
-params! {
     struct SessionCondition as "a condition on a session" {
         session: SessionName =
             Param::name("session", SessionName::MAX_LEN, "The session").needed("me"),
         _open: bool = OPEN,
     }
-}
 
-params! {
     struct PathCondition as "a condition on a path" {
         path: ZnodePath =
             path("path", "The znode; requires one of exists, version, data and data_base64"),
@@ -64,9 +60,7 @@ params! {
         data: Option<String> = DATA,
         exists: bool = Param::flag("exists", "true: the znode must exist; false: it must not exist"),
     }
-}
 
-params! {
     struct CreateOp as "a create" {
         create: String = path("create", "The znode to create"),
         data_base64: Option<Base64> = DATA_BASE64,
@@ -81,34 +75,26 @@ params! {
             Param::flag("container", "The znode is deleted after its last child was deleted"),
         parents: bool = Param::flag("parents", "Create missing directories as well"),
     }
-}
 
-params! {
     struct SetOp as "a set" {
         set: ZnodePath = path("set", "The znode whose data is replaced"),
         data_base64: Option<Base64> = DATA_BASE64,
         version: Option<i32> = VERSION,
         data: Option<String> = DATA,
     }
-}
 
-params! {
     struct DeleteOp as "a delete" {
         delete: ZnodePath = path("delete", "The znode to delete"),
         version: Option<i32> = VERSION,
         recursive: bool = Param::flag("recursive", "Delete everything below the znode as well"),
     }
-}
 
-params! {
     struct SetAclOp as "a set_acl" {
         set_acl: ZnodePath = path("set_acl", "The znode whose access list is replaced"),
         version: Option<i32> = VERSION,
         acl: Vec<AclEntry> = ACL,
     }
-}
 
-params! {
     struct CheckOp as "a check" {
         check: ZnodePath = path("check", "The znode that must exist, with the given version"),
         version: Option<i32> = VERSION,
@@ -162,7 +148,7 @@ fn on_path(pairs: JsonPairs) -> Result<Condition, ParamError> {
 pub(super) fn operation(pairs: JsonPairs, has_session: bool) -> Result<Op, ParamError> {
     let missing = |verb: &str, key: &str, hint: &str| {
         let detail = format!("'{verb}' requires '{key}'");
-        ParamError::of(key, ErrorCode::InvalidArgument, detail).hint(hint)
+        ParamError::invalid(key, detail).hint(hint)
     };
     match subject(&pairs, &OPERATIONS.map(|(key, _)| key), "an operation")? {
         "create" => create(read(pairs)?, has_session),
@@ -218,7 +204,7 @@ fn subject(
         (Some(key), None) => Ok(key),
         (Some(one), Some(other)) => {
             let detail = format!("'{one}' and '{other}' exclude each other in one object");
-            Err(ParamError::of(other, ErrorCode::InvalidArgument, detail).hint(listed()))
+            Err(ParamError::invalid(other, detail).hint(listed()))
         }
         (None, _) => {
             let near = pairs.keys().find_map(|key| nearest(key, keys.iter().copied()));
@@ -240,7 +226,7 @@ impl ParamValue for Base64 {
     fn parse(param: &Param, text: &str) -> Result<Self, ParamError> {
         STANDARD.decode(text).map(Self).map_err(|error| {
             let detail = format!("'{}' is not base 64: {error}", param.name);
-            ParamError::of(param.name, ErrorCode::InvalidArgument, detail)
+            ParamError::invalid(param.name, detail)
                 .hint("use the standard alphabet with padding, or send text as \"data\"")
         })
     }

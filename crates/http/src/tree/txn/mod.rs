@@ -22,7 +22,7 @@ use crate::access::CallAccess;
 use crate::body::BodyKind;
 use crate::call::{CallContext, HandlerResult};
 use crate::idempotency;
-use crate::operation::{Example, Method, Operation, ResponseSpec};
+use crate::operation::{Example, Method, Operation, ResponseSpec, handler};
 use crate::reply::Reply;
 use crate::routes::TXN;
 use crate::status::{HttpError, problem};
@@ -63,7 +63,7 @@ pub(crate) static OPERATION: Operation = Operation {
         ErrorCode::VersionMismatch,
     ],
     body: BodyKind::Txn,
-    ..Operation::change("transact", Method::Post, &TXN, ACCESS, |call| Box::pin(transact(call)))
+    ..Operation::change("transact", Method::Post, &TXN, ACCESS, handler!(transact))
 };
 
 params! {
@@ -88,7 +88,7 @@ impl ParamField for InBody {
             return Ok(Self);
         }
         let detail = format!("'{}' is valid only in the body", param.name);
-        Err(ParamError::of(param.name, ErrorCode::InvalidArgument, detail).hint(FORM))
+        Err(ParamError::invalid(param.name, detail).hint(FORM))
     }
 }
 
@@ -132,7 +132,7 @@ async fn transact(call: &mut CallContext<'_>) -> HandlerResult {
 /// Reads the lists of a body. A large one is read by a thread that may block, so that small calls do not wait for it.
 /// [`HttpConfig::large_calls_max`](crate::HttpConfig) bounds the number of such threads.
 async fn lists(call: &CallContext<'_>, body: Bytes) -> Result<Lists, HttpError> {
-    let read = if body.len() > call.state.config().body_bytes_max {
+    let read = if body.len() > call.state.config.body_bytes_max {
         let reading = tokio::task::spawn_blocking(move || Lists::read(&body));
         reading.await.map_err(|error| problem(ErrorCode::Internal, error.to_string()))?
     } else {
