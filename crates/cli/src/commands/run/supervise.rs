@@ -105,6 +105,8 @@ struct SupervisionState {
     ended: Option<ExitStatus>,
     /// This process received a signal that requests the end of the whole program.
     stop_received: bool,
+    /// The processes that could not be killed, as reported: the lock is held until they end.
+    survivors: Option<String>,
     /// The process group that has the terminal in place of the group of this process.
     has_terminal: Option<nix::unistd::Pid>,
 }
@@ -166,7 +168,10 @@ impl<'run> Supervision<'run> {
         loop {
             let wake = match self.step(Moment::now()) {
                 (KillStep::Kill, true) => return self.kill_because_of_loss().await,
-                (KillStep::Kill, false) => return self.kill_rest().await,
+                (KillStep::Kill, false) => match self.kill_rest().await {
+                    CommandEnd::Alive(left) if self.keeps_lock(&left) => continue,
+                    end => return end,
+                },
                 (KillStep::Terminate, is_loss) => {
                     self.terminate(is_loss);
                     continue;
@@ -414,12 +419,31 @@ impl<'run> Supervision<'run> {
     /// Kills everything although the lock is safe.
     async fn kill_rest(&mut self) -> CommandEnd {
         let KillOutcome { survivors, status, .. } = self.watchdog.kill_all().await;
+        self.state.ended = self.state.ended.or(status.map(ExitStatus::from_raw));
         self.take_terminal_back();
         if !survivors.is_empty() {
             return CommandEnd::Alive(cannot_kill(&survivors));
         }
-        let killed = status.unwrap_or(Signal::SIGKILL as i32);
-        CommandEnd::Exited(self.state.ended.unwrap_or_else(|| ExitStatus::from_raw(killed)))
+        let killed = ExitStatus::from_raw(Signal::SIGKILL as i32);
+        CommandEnd::Exited(self.state.ended.unwrap_or(killed))
+    }
+
+    /// Whether the lock is held beside processes that cannot be killed. It is until they end, until it is lost, or until
+    /// a signal requests the end once more.
+    fn keeps_lock(&mut self, left: &str) -> bool {
+        let is_first = self.state.survivors.replace(left.to_owned()).is_none();
+        if self.state.is_lost || self.watchdog.has_ended() {
+            return false;
+        }
+        if is_first {
+            stderr::queue(&format!(
+                "holdfast: {left}; {} is held until it ends, or until another signal ends holdfast run",
+                self.args.acquire.names()
+            ));
+        }
+        self.stop = StopTimeline::default();
+        let was_requested = std::mem::take(&mut self.state.stop_received);
+        is_first || !was_requested
     }
 }
 

@@ -27,7 +27,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::net::unix::pipe;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::descendants::{WATCHDOG_NAME, kill_listed, live_descendants, without_nested};
+use super::descendants::{WATCHDOG_NAME, kill_listed, live_descendants, terminate, without_nested};
 use super::launcher::LAUNCHER;
 use super::orphan::ReleaseCall;
 use super::protocol::{
@@ -237,7 +237,7 @@ impl WatchdogProcess {
                 tokio::time::sleep(KILL_INTERVAL).await;
                 continue;
             }
-            for process in live_descendants(&[], &[]) {
+            for process in live_descendants(Pid::this(), &[]) {
                 // `run` reports processes that cannot be killed.
                 let _of_another_user = process.signal(Signal::SIGKILL);
             }
@@ -257,10 +257,7 @@ impl WatchdogProcess {
     async fn end_orphans(&mut self) {
         let kill_after = Moment::now().plus(self.grace);
         let kill_after = self.lease_end.map_or(kill_after, |end| kill_after.min(end));
-        for process in without_nested(live_descendants(&[], &[])) {
-            let _ended =
-                process.signal(Signal::SIGTERM).and_then(|()| process.signal(Signal::SIGCONT));
-        }
+        terminate(&without_nested(live_descendants(Pid::this(), &[])), self.command);
         while !self.reap() && Moment::now() < kill_after {
             tokio::time::sleep(SCAN_INTERVAL).await;
         }
