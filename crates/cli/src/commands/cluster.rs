@@ -12,7 +12,7 @@ use holdfast_client::http::Method;
 use holdfast_types::{FeatureLevel, NodeId, Reason};
 
 use super::once;
-use crate::arguments::{ClusterArgs, reason};
+use crate::arguments::ClusterArgs;
 use crate::commands::member::node_id;
 use crate::exit::CommandFailure;
 use crate::output::{answer, cell, table};
@@ -75,7 +75,7 @@ pub(crate) struct VerifyArgs {
 #[derive(Debug, Args)]
 pub(crate) struct SealArgs {
     /// The reason, for callers and the audit trail.
-    #[arg(long, value_parser = reason)]
+    #[arg(long)]
     reason: Reason,
     #[command(flatten)]
     cluster: ClusterArgs,

@@ -20,7 +20,7 @@ use crate::commands::lock::token_lines;
 use crate::commands::outer_locks::{HELD, OuterLocks};
 use crate::commands::release_requests::ReleaseRequests;
 use crate::exit::CommandFailure;
-use crate::signals::{JobSignals, ReceivedSignal};
+use crate::signals::{JobSignals, ReceivedSignal, leads_session};
 use crate::stderr;
 
 /// A stop until SIGCONT that took less time did not happen: the kernel ignores it in a process group without a shell.
@@ -366,7 +366,8 @@ impl<'run> Supervision<'run> {
     fn suspend(&mut self, signal: Signal) -> bool {
         self.take_terminal_back();
         let begun = Instant::now();
-        if terminal::has_shell() {
+        // No shell continues the leader of a session.
+        if !leads_session() {
             JobSignals::suspend(signal);
         }
         begun.elapsed() > NOT_STOPPED
