@@ -10,7 +10,7 @@ use clap::{Args, ValueEnum};
 use holdfast_client::http::ClientTls;
 use holdfast_client::{AccessToken, Client, ClientBuilder, Error};
 use holdfast_tls::TlsConnector;
-use holdfast_types::{FencingToken, LockName, NameError, NodeId, Owner, Reason, SessionName};
+use holdfast_types::{FencingToken, LockName, NodeId};
 
 use crate::exit::{CommandFailure, with_hint};
 use crate::hints::common_hint;
@@ -236,7 +236,6 @@ pub enum Format {
 #[derive(Debug, Args)]
 pub(crate) struct OneLockArgs {
     /// The name, which may contain '/'.
-    #[arg(value_parser = lock_name)]
     pub name: LockName,
     #[command(flatten)]
     pub cluster: ClusterArgs,
@@ -273,11 +272,6 @@ fn user(text: &str) -> Result<String, String> {
     text.contains(':').then(|| text.to_owned()).ok_or_else(error)
 }
 
-/// The reason of a change.
-pub fn reason(text: &str) -> Result<Reason, NameError> {
-    Reason::new(text)
-}
-
 /// The name of a cluster, as in its configuration.
 pub fn cluster_name(text: &str) -> Result<String, String> {
     let error = || "write letters, digits, '-', '_' and '.', at most 64".to_owned();
@@ -289,18 +283,6 @@ pub fn cluster_name(text: &str) -> Result<String, String> {
 pub fn node_id(text: &str) -> Result<NodeId, String> {
     let id = text.parse().ok().filter(|id| *id > 0);
     id.map(NodeId).ok_or_else(|| format!("{text} is not a node id: write a whole number from 1"))
-}
-
-pub fn lock_name(text: &str) -> Result<LockName, NameError> {
-    LockName::new(text)
-}
-
-pub(crate) fn session_name(text: &str) -> Result<SessionName, NameError> {
-    SessionName::new(text)
-}
-
-pub fn owner(text: &str) -> Result<Owner, NameError> {
-    Owner::new(text)
 }
 
 pub(crate) fn fencing_token(text: &str) -> Result<FencingToken, String> {

@@ -6,7 +6,7 @@
 use std::ffi::OsStr;
 
 use clap::builder::Resettable;
-use clap::{ArgMatches, CommandFactory as _, Error, FromArgMatches, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches, Subcommand};
 
 use crate::commands::{
     alarms, audit, auth, barrier, certs, cluster, counter, elect, fence, group, history, latch,
@@ -15,57 +15,25 @@ use crate::commands::{
 };
 use crate::exit::CommandFailure;
 
-/// A command that only talks to a cluster, or that makes certificates.
-#[derive(Debug)]
-pub struct ClientCommand(ClientCommands);
-
-impl ClientCommand {
-    /// Runs the command on one thread.
-    ///
-    /// # Errors
-    /// [`CommandFailure`] with an exit code of docs/cli.md.
-    pub fn run(self) -> Result<(), CommandFailure> {
-        self.0.run()
-    }
-}
-
-impl FromArgMatches for ClientCommand {
-    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
-        ClientCommands::from_arg_matches(matches).map(Self)
-    }
-
-    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
-        self.0.update_from_arg_matches(matches)
-    }
-}
-
-impl Subcommand for ClientCommand {
-    fn augment_subcommands(command: clap::Command) -> clap::Command {
-        ClientCommands::augment_subcommands(command)
-    }
-
-    fn augment_subcommands_for_update(command: clap::Command) -> clap::Command {
-        ClientCommands::augment_subcommands_for_update(command)
-    }
-
-    fn has_subcommand(name: &str) -> bool {
-        ClientCommands::has_subcommand(name)
-    }
-}
-
 /// Defines the enum of the commands and the calls of their handlers.
 macro_rules! commands {
     ($($(#[$attribute:meta])* $name:ident($args:ty) => $run:expr,)*) => {
+        /// A command that only talks to a cluster, or that makes certificates.
         #[derive(Debug, Subcommand)]
-        enum ClientCommands {
+        #[expect(private_interfaces, reason = "only `run` uses the arguments")]
+        pub enum ClientCommand {
             /// Create and show certificates.
             #[command(subcommand)]
             Certs(certs::CertsCommand),
             $($(#[$attribute])* $name($args),)*
         }
 
-        impl ClientCommands {
-            fn run(self) -> Result<(), CommandFailure> {
+        impl ClientCommand {
+            /// Runs the command on one thread.
+            ///
+            /// # Errors
+            /// [`CommandFailure`] with an exit code of docs/cli.md.
+            pub fn run(self) -> Result<(), CommandFailure> {
                 match self {
                     Self::Certs(command) => certs::run(&command),
                     $(Self::$name(args) => block_on($run(args)),)*

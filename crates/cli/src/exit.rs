@@ -1,14 +1,22 @@
 //! The failures of commands, and the exit codes that report them to scripts.
 
 use std::borrow::Cow;
+use std::ffi::OsStr;
 use std::fmt;
-use std::process::ExitCode;
+use std::io;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{ExitCode, ExitStatus};
 
 use holdfast_api::ErrorCode;
 use holdfast_client::Error;
 use nix::sys::signal::Signal;
 
 use crate::hints::{common_hint, tree_hint, tree_quota_hint};
+
+/// Shells report a command ended by signal *n* as 128 + *n*.
+const SIGNALLED: i32 = 128;
+/// The exit codes of shells for a command that cannot run, and for a command that does not exist.
+pub(crate) const NOT_STARTED: [u8; 2] = [126, 127];
 
 /// The failure of a command.
 #[derive(Debug)]
@@ -132,6 +140,27 @@ impl CommandFailure {
             Self::Deadlock(_) => ExitCode::from(77),
             Self::Code(code, _) => ExitCode::from(*code),
         }
+    }
+}
+
+/// The failure of a command that did not start.
+pub(crate) fn not_started(program: &OsStr, error: &io::Error) -> CommandFailure {
+    let [cannot_run, not_found] = NOT_STARTED;
+    let is_missing = error.kind() == io::ErrorKind::NotFound;
+    let code = if is_missing { not_found } else { cannot_run };
+    CommandFailure::Code(code, Some(format!("cannot run {}: {error}", program.to_string_lossy())))
+}
+
+/// Maps the exit code of the command to the exit code of this program.
+pub(crate) fn exit_code(status: ExitStatus) -> Result<(), CommandFailure> {
+    // A shell ends its loop only if SIGINT ended the command.
+    if status.signal() == Some(Signal::SIGINT as i32) {
+        return Err(CommandFailure::Signalled(Signal::SIGINT, None));
+    }
+    let signalled = status.signal().map(|signal| SIGNALLED + signal);
+    match status.code().or(signalled).unwrap_or(1) {
+        0 => Ok(()),
+        code => Err(CommandFailure::Code(u8::try_from(code).unwrap_or(1), None)),
     }
 }
 

@@ -4,17 +4,15 @@
 pub mod arguments;
 mod client_command;
 pub mod color;
-pub mod columns;
 mod commands;
 pub mod dev;
 pub mod exit;
 pub mod hints;
-pub mod metric;
 pub mod output;
 pub mod owner_proof;
 pub mod signals;
 mod stderr;
-mod terminal_text;
+pub mod terminal_text;
 
 pub use client_command::{ClientCommand, block_on, internal_command, without_empty_variables};
 pub use commands::certs::{create_missing, write_file};

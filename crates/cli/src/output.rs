@@ -13,10 +13,9 @@ use serde::Serialize;
 use tokio::sync::oneshot;
 
 use crate::arguments::Format;
-use crate::columns;
 use crate::exit::CommandFailure;
 use crate::stderr;
-use crate::terminal_text::{data_for_terminal, for_terminal};
+use crate::terminal_text::{self, data_for_terminal, for_terminal};
 
 /// The narrowest terminal for which tables and the help wrap.
 const WIDTH_MIN: u16 = 40;
@@ -177,7 +176,7 @@ fn table_within<const COLUMNS: usize>(
 
 /// The columns of the longest word of a cell.
 fn longest_word(cell: impl AsRef<str>) -> usize {
-    cell.as_ref().split_whitespace().map(columns::width).max().unwrap_or(0)
+    cell.as_ref().split_whitespace().map(terminal_text::width).max().unwrap_or(0)
 }
 
 /// Formats a table, or returns `empty` if it has no rows.
@@ -237,7 +236,7 @@ mod tests {
         let header = ["", "check", "found"];
         assert_eq!(table_within(None, header, rows()).lines().count(), 2);
         let narrow = table_within(Some(50), header, rows());
-        assert!(narrow.lines().all(|line| columns::width(line) <= 50), "{narrow}");
+        assert!(narrow.lines().all(|line| terminal_text::width(line) <= 50), "{narrow}");
         assert!(
             narrow
                 .split_whitespace()

@@ -8,7 +8,7 @@ use clap::builder::Resettable;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Error, FromArgMatches as _, Parser, Subcommand};
 use holdfast_cli::exit::CommandFailure;
-use holdfast_cli::{ClientCommand, block_on, columns, dev, output, without_empty_variables};
+use holdfast_cli::{ClientCommand, block_on, dev, output, terminal_text, without_empty_variables};
 
 use crate::cli_advice::advice;
 use crate::commands::{backup, completions, doctor, explain, init, join, manual, recover, restore};
@@ -99,7 +99,7 @@ fn grouped_commands(command: &clap::Command, width: usize, lists: impl Fn(&str) 
 fn wrapped(text: &str, width: usize, indent: usize) -> String {
     let (mut lines, mut used) = (String::new(), indent);
     for word in text.split(' ') {
-        let columns = columns::width(word);
+        let columns = terminal_text::width(word);
         if used > indent && used + 1 + columns > width {
             lines.push('\n');
             lines.push_str(&" ".repeat(indent));

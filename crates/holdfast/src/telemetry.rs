@@ -16,7 +16,7 @@ use parking_lot::{Condvar, Mutex};
 use tracing::{Event, Subscriber};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
-use tracing_subscriber::fmt::format::{Format, Full, Json, JsonFields, Writer};
+use tracing_subscriber::fmt::format::{Format, JsonFields, Writer};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::registry::LookupSpan;
@@ -188,10 +188,10 @@ fn log_lines(
     let layer = if json {
         let inner = Format::default().json().flatten_event(true).with_current_span(false);
         let lines = lines.fmt_fields(JsonFields::new());
-        lines.event_format(JsonWithNode { node, inner }).with_filter(parsed).boxed()
+        lines.event_format(WithNode { node, inner, json }).with_filter(parsed).boxed()
     } else {
         let inner = Format::default();
-        let lines = lines.with_ansi(terminal).event_format(TextWithNode { node, inner });
+        let lines = lines.with_ansi(terminal).event_format(WithNode { node, inner, json });
         lines.with_filter(parsed).boxed()
     };
     (layer, handle)
@@ -216,16 +216,18 @@ fn quieted(filter: &str) -> String {
         .fold(filter.to_owned(), |filter, (_, quiet)| format!("{filter},{quiet}"))
 }
 
-/// Formats a text line, e.g. `node=1 2026-.. INFO ..`.
-struct TextWithNode {
+/// Formats a text line, e.g. `node=1 2026-.. INFO ..`, or a JSON line, e.g. `{"node":1,"timestamp":..}`.
+struct WithNode<F> {
     node: NodeId,
-    inner: Format<Full>,
+    inner: F,
+    json: bool,
 }
 
-impl<S, N> FormatEvent<S, N> for TextWithNode
+impl<S, N, F> FormatEvent<S, N> for WithNode<F>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
     N: for<'a> FormatFields<'a> + 'static,
+    F: FormatEvent<S, N>,
 {
     fn format_event(
         &self,
@@ -233,28 +235,10 @@ where
         mut writer: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
-        write!(writer, "node={} ", self.node)?;
-        self.inner.format_event(context, writer, event)
-    }
-}
-
-/// Formats a JSON line, e.g. `{"node":1,"timestamp":..}`.
-struct JsonWithNode {
-    node: NodeId,
-    inner: Format<Json>,
-}
-
-impl<S, N> FormatEvent<S, N> for JsonWithNode
-where
-    S: Subscriber + for<'a> LookupSpan<'a>,
-    N: for<'a> FormatFields<'a> + 'static,
-{
-    fn format_event(
-        &self,
-        context: &FmtContext<'_, S, N>,
-        mut writer: Writer<'_>,
-        event: &Event<'_>,
-    ) -> fmt::Result {
+        if !self.json {
+            write!(writer, "node={} ", self.node)?;
+            return self.inner.format_event(context, writer, event);
+        }
         let mut line = String::new();
         self.inner.format_event(context, Writer::new(&mut line), event)?;
         match line.strip_prefix('{') {

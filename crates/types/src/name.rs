@@ -4,6 +4,7 @@
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::str::FromStr;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -96,6 +97,14 @@ macro_rules! name {
 
             pub fn as_str(&self) -> &str {
                 &self.0
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = NameError;
+
+            fn from_str(name: &str) -> Result<Self, NameError> {
+                Self::new(name)
             }
         }
 

@@ -1,4 +1,4 @@
-//! The acquisition of locks, for `lock`, `run`, `elect` and `sem take`: options, session, progress, signals.
+//! The acquisition of locks, for `lock`, `run` and `elect`: options, session, progress, signals.
 //!
 //! The session itself holds the lock, so `holdfast unlock --session` and plain HTTP calls with this session address
 //! the same hold. Several locks form a multi-lock: the loss of one lock ends all holds. Below `holdfast run`, the locks of
@@ -16,7 +16,7 @@ use nix::sys::signal::Signal;
 use super::lock_text::holder_name;
 use super::outer_locks::{OuterLock, OuterLocks};
 use super::progress::report_waiting;
-use crate::arguments::{NodesArgs, duration, key_value, lock_name};
+use crate::arguments::{NodesArgs, duration, key_value};
 use crate::exit::{CommandFailure, NoAnswerEffect};
 use crate::output::{short_time, write_stderr};
 use crate::signals::JobSignals;
@@ -40,10 +40,9 @@ const LESS_COMMON: &str = "Less common";
 #[derive(Debug, Args)]
 pub(super) struct AcquireArgs {
     /// The lock; its name may contain '/'.
-    #[arg(value_parser = lock_name)]
     pub(super) name: LockName,
     /// More locks, acquired together with it: all or none.
-    #[arg(value_parser = lock_name, conflicts_with_all = ["permits", "shards", "shard", "min_hold", "priority", "value"])]
+    #[arg(conflicts_with_all = ["permits", "shards", "shard", "min_hold", "priority", "value"])]
     pub(super) also: Vec<LockName>,
     #[command(flatten)]
     pub(super) waiting: WaitingArgs,
@@ -158,7 +157,7 @@ impl AcquireArgs {
 
     /// The lock with the number of the requested shard.
     fn shard_name(&self) -> Option<LockName> {
-        self.shard.and_then(|shard| lock_name(&format!("{}/{shard}", self.name)).ok())
+        self.shard.and_then(|shard| LockName::new(format!("{}/{shard}", self.name)).ok())
     }
 
     /// The locks whose queues the progress shows while this process waits for `locks`.

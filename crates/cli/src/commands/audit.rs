@@ -16,7 +16,6 @@ use holdfast_client::{Call, Client, Error};
 use holdfast_types::{AuditAction, AuditClass, AuditHash, Credential, NodeId, SubjectName};
 use serde::Serialize;
 
-use super::auth::subject_name;
 use super::stale::StaleArgs;
 use crate::arguments::{ClusterArgs, Format, list_length};
 use crate::exit::CommandFailure;
@@ -40,7 +39,6 @@ pub(crate) enum AuditCommand {
     Verify(ClusterArgs),
 }
 
-/// List the latest records.
 #[derive(Debug, Args)]
 pub(crate) struct AuditLsArgs {
     #[command(flatten)]
@@ -54,7 +52,6 @@ pub(crate) struct AuditLsArgs {
     cluster: ClusterArgs,
 }
 
-/// Print new records.
 #[derive(Debug, Args)]
 pub(crate) struct AuditFollowArgs {
     #[command(flatten)]
@@ -73,7 +70,7 @@ pub(crate) struct AuditFollowArgs {
 #[derive(Debug, Args)]
 struct AuditFilterArgs {
     /// Only the changes of this subject.
-    #[arg(long, value_parser = subject_name)]
+    #[arg(long)]
     subject: Option<SubjectName>,
     /// Only this action, such as force-release.
     #[arg(long, value_parser = audit_action)]

@@ -6,14 +6,12 @@ use clap::{Args, Subcommand};
 use holdfast_types::RecipeKind;
 
 use super::double_barrier::{self, BarrierMemberArgs, EnterArgs};
+use super::once;
 use super::recipe_list::RecipeListArgs;
 use crate::arguments::{RecipeArgs, duration};
 use crate::exit::CommandFailure;
 use crate::output::answer;
 use crate::signals::StopSignals;
-
-/// The time limit for closing the session at the end.
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Wait until all parties have arrived; double barriers also wait until all have left.
 #[derive(Debug, Subcommand)]
@@ -42,7 +40,6 @@ pub(crate) async fn run(command: BarrierCommand) -> Result<(), CommandFailure> {
     }
 }
 
-/// Arrive at a barrier.
 #[derive(Debug, Args)]
 pub(crate) struct ArriveArgs {
     #[command(flatten)]
@@ -64,13 +61,14 @@ async fn arrive(args: ArriveArgs) -> Result<(), CommandFailure> {
     let client =
         cluster.nodes.client_with(|builder| builder.ttl(args.ttl).session_prefix("cli"))?;
     let barrier = client.barrier(name.as_str(), args.parties);
-    let passed = tokio::select! {
-        passed = barrier.arrive(args.wait) => passed.map_err(CommandFailure::from),
-        signal = signals.next() => Err(CommandFailure::NotAcquired(format!("{signal} while waiting at {name}"))),
+    let passed = async {
+        tokio::select! {
+            passed = barrier.arrive(args.wait) => passed.map_err(CommandFailure::from),
+            signal = signals.next() => Err(CommandFailure::NotAcquired(format!("{signal} while waiting at {name}"))),
+        }
     };
     // The end of the session breaks the barrier for the waiting parties at once.
-    let _in_time = tokio::time::timeout(CLOSE_TIMEOUT, client.close()).await;
-    let passed = passed?;
+    let passed = once::closing(&client, passed).await?;
     answer(cluster.format(), &passed, passed.index, &passed.index.to_string());
     Ok(())
 }

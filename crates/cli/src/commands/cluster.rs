@@ -12,7 +12,7 @@ use holdfast_client::http::Method;
 use holdfast_types::{FeatureLevel, NodeId, Reason};
 
 use super::once;
-use crate::arguments::{ClusterArgs, reason};
+use crate::arguments::ClusterArgs;
 use crate::commands::member::node_id;
 use crate::exit::CommandFailure;
 use crate::output::{answer, cell, table};
@@ -26,16 +26,26 @@ pub(crate) enum ClusterCommand {
     /// Transfer leadership to another voter, such as before the maintenance of a machine.
     Transfer(TransferArgs),
     /// Show the feature level and the programs of all nodes, or change the level.
+    ///
+    /// A new program may have features that older programs do not know. They work from its feature level on. Upgrade every node
+    /// first, then raise the level. After that, nodes with an older program do not start.
     Level(LevelArgs),
     /// Compare the whole states of all members.
-    Verify(VerifyArgs),
+    ///
+    /// Every member hashes its state after the same entry of the log, in the background. Exit code 0 means that all members have
+    /// the same state, and 1 that one differs or did not reply.
+    Verify(ClusterArgs),
     /// Stop all changes, to move the cluster to other machines with its locks.
+    ///
+    /// Changes get the error sealed, and their callers retry. Reads, watches, backups and keepalives work. Locks stay held, and
+    /// nothing expires.
     Seal(SealArgs),
     /// Accept changes again after a seal.
-    Unseal(UnsealArgs),
+    ///
+    /// Never unseal a cluster whose sessions were restored elsewhere: both would grant the same locks.
+    Unseal(ClusterArgs),
 }
 
-/// Transfer leadership to another voter.
 #[derive(Debug, Args)]
 pub(crate) struct TransferArgs {
     /// The voter that leads next; without it, any.
@@ -45,10 +55,6 @@ pub(crate) struct TransferArgs {
     cluster: ClusterArgs,
 }
 
-/// Show the feature level and the programs of all nodes, or change the level.
-///
-/// A new program may have features that older programs do not know. They work from its feature level on. Upgrade every node
-/// first, then raise the level. After that, nodes with an older program do not start.
 #[derive(Debug, Args)]
 pub(crate) struct LevelArgs {
     /// The new level: one above or below the present one.
@@ -58,34 +64,11 @@ pub(crate) struct LevelArgs {
     cluster: ClusterArgs,
 }
 
-/// Compare the whole states of all members.
-///
-/// Every member hashes its state after the same entry of the log, in the background. Exit code 0 means that all members have
-/// the same state, and 1 that one differs or did not reply.
-#[derive(Debug, Args)]
-pub(crate) struct VerifyArgs {
-    #[command(flatten)]
-    cluster: ClusterArgs,
-}
-
-/// Stop all changes, to move the cluster to other machines with its locks.
-///
-/// Changes get the error sealed, and their callers retry. Reads, watches, backups and keepalives work. Locks stay held, and
-/// nothing expires.
 #[derive(Debug, Args)]
 pub(crate) struct SealArgs {
     /// The reason, for callers and the audit trail.
-    #[arg(long, value_parser = reason)]
+    #[arg(long)]
     reason: Reason,
-    #[command(flatten)]
-    cluster: ClusterArgs,
-}
-
-/// Accept changes again after a seal.
-///
-/// Never unseal a cluster whose sessions were restored elsewhere: both would grant the same locks.
-#[derive(Debug, Args)]
-pub(crate) struct UnsealArgs {
     #[command(flatten)]
     cluster: ClusterArgs,
 }
@@ -97,9 +80,9 @@ pub(crate) async fn run(command: ClusterCommand) -> Result<(), CommandFailure> {
             Some(level) => set_level(level, &args.cluster).await,
             None => show_level(&args.cluster).await,
         },
-        ClusterCommand::Verify(args) => verify(&args.cluster).await,
+        ClusterCommand::Verify(cluster) => verify(&cluster).await,
         ClusterCommand::Seal(args) => seal(&args).await,
-        ClusterCommand::Unseal(args) => unseal(&args.cluster).await,
+        ClusterCommand::Unseal(cluster) => unseal(&cluster).await,
     }
 }
 
@@ -265,5 +248,12 @@ mod tests {
         );
         assert_eq!(advice(2, [Some(2), Some(2)], 2), "this program knows no higher level");
         assert_eq!(advice(1, [Some(2), None], 2), "the level can change when every node replies");
+    }
+
+    #[test]
+    fn the_long_help_of_unseal_warns_of_a_second_cluster() {
+        let command = ClusterCommand::augment_subcommands(clap::Command::new("cluster"));
+        let unseal = command.find_subcommand("unseal").and_then(clap::Command::get_long_about);
+        assert!(unseal.is_some_and(|long| long.to_string().contains("Never unseal a cluster")));
     }
 }

@@ -34,7 +34,6 @@ pub(crate) struct CounterChangeArgs {
     number: i64,
 }
 
-/// Replace the value.
 #[derive(Debug, Args)]
 pub(crate) struct CounterSetArgs {
     #[command(flatten)]

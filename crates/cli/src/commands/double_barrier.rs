@@ -14,12 +14,11 @@ use holdfast_client::{Call, Client, Error, with_request_number};
 use holdfast_types::{RecipeName, RequestNumber, Revision, SessionName, Ttl};
 
 use super::outer_locks::OuterLocks;
-use crate::arguments::{RecipeArgs, duration, session_name};
+use crate::arguments::{RecipeArgs, duration};
 use crate::exit::CommandFailure;
 use crate::output::{answer, table};
 use crate::signals::StopSignals;
 
-/// Enter together with the other members.
 #[derive(Debug, Args)]
 pub(crate) struct EnterArgs {
     /// The number of members.
@@ -38,7 +37,7 @@ pub(crate) struct BarrierMemberArgs {
     #[command(flatten)]
     barrier: RecipeArgs,
     /// The session of the member, which leaves when the session ends. `holdfast run` and `holdfast lock` set it.
-    #[arg(long, env = "HOLDFAST_SESSION", value_name = "SESSION", value_parser = session_name)]
+    #[arg(long, env = "HOLDFAST_SESSION", value_name = "SESSION")]
     session: SessionName,
     /// How long to wait for the other members.
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = duration)]

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::acquire::{AcquireArgs, WaitingArgs};
 use super::run::{self, CommandArgs, RunArgs};
-use crate::arguments::{ClusterArgs, Format, OneLockArgs, lock_name};
+use crate::arguments::{ClusterArgs, Format, OneLockArgs};
 use crate::exit::CommandFailure;
 use crate::output::{answer_rows, cell, check, more, short_time, table, table_or};
 
@@ -30,7 +30,7 @@ pub(crate) struct ElectArgs {
     #[command(subcommand)]
     show: Option<ElectCommand>,
     /// The election; its name may contain '/'.
-    #[arg(required = true, value_parser = lock_name)]
+    #[arg(required = true)]
     name: Option<LockName>,
     /// The value of this candidate that other callers see, e.g. an address. At most 4 KiB.
     #[arg(long, value_name = "TEXT")]
@@ -55,7 +55,6 @@ enum ElectCommand {
     Watch(ElectWatchArgs),
 }
 
-/// List the elections with a leader or candidates.
 #[derive(Debug, Args)]
 struct ElectLsArgs {
     /// Only elections whose names start with this.
@@ -64,7 +63,6 @@ struct ElectLsArgs {
     cluster: ClusterArgs,
 }
 
-/// Print the leader and then every change.
 #[derive(Debug, Args)]
 struct ElectWatchArgs {
     #[command(flatten)]

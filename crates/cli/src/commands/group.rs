@@ -13,11 +13,11 @@ use holdfast_client::{Client, ClientBuilder, Loss};
 use holdfast_types::SessionName;
 use nix::unistd::Pid;
 use serde::Serialize;
+use tokio::process::Command;
 
-use super::child::{exit_code, spawn};
 use super::outer_locks::OuterLocks;
-use crate::arguments::{RecipeArgs, duration, session_name};
-use crate::exit::CommandFailure;
+use crate::arguments::{RecipeArgs, duration};
+use crate::exit::{CommandFailure, exit_code, not_started};
 use crate::output::{answer, answer_rows, print_in_thread, table, write_stderr};
 use crate::signals::{ParentSignals, ReceivedSignal};
 
@@ -35,7 +35,6 @@ pub(crate) enum GroupCommand {
     Ls(RecipeArgs),
 }
 
-/// Join a group until ^C, or while a command runs.
 #[derive(Debug, Args)]
 #[command(override_usage = "holdfast group join [OPTIONS] <NAME> [-- <COMMAND> [ARGS]...]")]
 pub(crate) struct GroupJoinArgs {
@@ -45,7 +44,7 @@ pub(crate) struct GroupJoinArgs {
     #[arg(long, value_name = "TEXT", default_value = "")]
     value: String,
     /// The session of the member, which stays open after this process; by default a new session that ends with it.
-    #[arg(long, env = "HOLDFAST_SESSION", value_parser = session_name)]
+    #[arg(long, env = "HOLDFAST_SESSION")]
     session: Option<SessionName>,
     /// How long the member stays if this process dies: 30s, or the ttl that the session already has.
     #[arg(long, value_name = "TIME", value_parser = duration)]
@@ -217,11 +216,13 @@ async fn while_command(
     member: &mut ProcessMembership,
     signals: &mut ParentSignals,
 ) -> Result<(), CommandFailure> {
-    let mut child = ParentSignals::unblocked(|| {
-        spawn(&args.command, |command| {
-            command.kill_on_drop(true);
-        })
-    })?;
+    let [program, arguments @ ..] = args.command.as_slice() else {
+        return Err(CommandFailure::failed("no command: write it after --"));
+    };
+    let mut command = Command::new(program);
+    command.args(arguments).kill_on_drop(true);
+    let child = ParentSignals::unblocked(|| command.spawn());
+    let mut child = child.map_err(|error| not_started(program, &error))?;
     let mut staying = pin!(member.stay(args));
     loop {
         tokio::select! {

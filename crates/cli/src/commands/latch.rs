@@ -27,7 +27,6 @@ pub(crate) enum LatchCommand {
     Ls(RecipeListArgs),
 }
 
-/// Create a latch.
 #[derive(Debug, Args)]
 pub(crate) struct LatchCreateArgs {
     #[command(flatten)]
@@ -37,7 +36,6 @@ pub(crate) struct LatchCreateArgs {
     count: u32,
 }
 
-/// Count down once for a key.
 #[derive(Debug, Args)]
 pub(crate) struct LatchDownArgs {
     #[command(flatten)]
@@ -47,7 +45,6 @@ pub(crate) struct LatchDownArgs {
     key: String,
 }
 
-/// Wait until the latch is open.
 #[derive(Debug, Args)]
 pub(crate) struct LatchWaitArgs {
     #[command(flatten)]

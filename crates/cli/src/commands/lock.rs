@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 
 use super::acquire::{AcquireArgs, Acquirer, unless_stopped};
 use super::release_requests::ReleaseRequests;
-use crate::arguments::{ClusterArgs, Format, owner, reason};
+use crate::arguments::{ClusterArgs, Format};
 use crate::exit::CommandFailure;
 use crate::output::{answer, answer_rows, print_in_thread, short_time, write_stderr};
 use crate::signals::JobSignals;
@@ -39,10 +39,10 @@ struct DurableArgs {
     #[arg(help_heading = "Durable hold", long, requires = "owner", requires = "reason", conflicts_with_all = NOT_DURABLE)]
     durable: bool,
     /// Who keeps the lock: a person, or a name that a job keeps when it is repeated.
-    #[arg(help_heading = "Durable hold", long, value_name = "NAME", requires = "durable", value_parser = owner)]
+    #[arg(help_heading = "Durable hold", long, value_name = "NAME", requires = "durable")]
     owner: Option<Owner>,
     /// Why, for everybody who reads the lock.
-    #[arg(help_heading = "Durable hold", long, value_name = "TEXT", requires = "durable", value_parser = reason)]
+    #[arg(help_heading = "Durable hold", long, value_name = "TEXT", requires = "durable")]
     reason: Option<Reason>,
 }
 

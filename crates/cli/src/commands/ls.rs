@@ -9,7 +9,7 @@ use holdfast_types::SessionName;
 
 use super::lock_text::{cooldown_text, holders_text, holders_total, limit};
 use super::stale::StaleArgs;
-use crate::arguments::{ClusterArgs, list_length, session_name};
+use crate::arguments::{ClusterArgs, list_length};
 use crate::exit::CommandFailure;
 use crate::output::{answer_rows, cell, short_time, table};
 
@@ -28,7 +28,7 @@ pub(crate) struct LsArgs {
     #[arg(long)]
     waiting: bool,
     /// Only locks that this session holds or waits for.
-    #[arg(long, value_name = "SESSION", value_parser = session_name)]
+    #[arg(long, value_name = "SESSION")]
     session: Option<SessionName>,
     /// The order of the list.
     #[arg(long, value_enum, default_value_t = LockOrder::Name)]

@@ -5,7 +5,7 @@ use holdfast_api::parameters::namespace::parameter;
 use holdfast_api::{NamespaceBody, NamespacesBody, Query, namespace_path};
 use holdfast_client::Call;
 use holdfast_client::http::Method;
-use holdfast_types::{NameError, NamespaceName, QuotaKind};
+use holdfast_types::{NamespaceName, QuotaKind};
 
 use super::once;
 use crate::arguments::ClusterArgs;
@@ -33,13 +33,11 @@ pub(crate) enum NamespaceCommand {
 #[derive(Debug, Args)]
 pub(crate) struct OneNamespaceArgs {
     /// The namespace.
-    #[arg(value_parser = namespace_name)]
     namespace: NamespaceName,
     #[command(flatten)]
     cluster: ClusterArgs,
 }
 
-/// Register a namespace, or replace all its quotas.
 #[derive(Debug, Args)]
 pub(crate) struct SetNamespaceArgs {
     #[command(flatten)]
@@ -97,10 +95,6 @@ async fn show(args: &OneNamespaceArgs) -> Result<(), CommandFailure> {
     let text = table(["quota", "used", "limit"], rows);
     answer(args.cluster.format(), &body, &body.namespace, &text);
     Ok(())
-}
-
-fn namespace_name(text: &str) -> Result<NamespaceName, NameError> {
-    NamespaceName::new(text)
 }
 
 fn quota(text: &str) -> Result<(QuotaKind, u64), String> {

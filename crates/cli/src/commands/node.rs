@@ -22,7 +22,6 @@ pub(crate) enum NodeCommand {
     Log(NodeLogArgs),
 }
 
-/// Change what the nodes log, for a time.
 #[derive(Debug, Args)]
 pub(crate) struct NodeLogArgs {
     /// error, warn, info, debug, trace, or a filter.

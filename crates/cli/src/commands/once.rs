@@ -1,11 +1,11 @@
 //! Changes that the cluster executes once: a late copy of the command undoes no later change of somebody else. The
 //! command has a session for its calls, and closes it at the end.
 
-use holdfast_api::JsonBody;
 use std::time::Duration;
 
+use holdfast_api::JsonBody;
 use holdfast_client::http::HttpResponse;
-use holdfast_client::{Call, Client, Error};
+use holdfast_client::{Call, Client};
 
 use crate::exit::CommandFailure;
 
@@ -13,10 +13,10 @@ use crate::exit::CommandFailure;
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Makes a change with this client, and closes its session.
-pub(super) async fn closing<T>(
+pub(super) async fn closing<T, E>(
     client: &Client,
-    change: impl Future<Output = Result<T, Error>>,
-) -> Result<T, Error> {
+    change: impl Future<Output = Result<T, E>>,
+) -> Result<T, E> {
     let result = change.await;
     let _in_time = tokio::time::timeout(CLOSE_TIMEOUT, client.close()).await;
     result

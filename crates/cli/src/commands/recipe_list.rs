@@ -11,7 +11,6 @@ use crate::arguments::ClusterArgs;
 use crate::exit::CommandFailure;
 use crate::output::{answer_rows, table};
 
-/// List them with their states.
 #[derive(Debug, Args)]
 pub(crate) struct RecipeListArgs {
     /// Only those whose names start with this.

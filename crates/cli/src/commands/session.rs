@@ -10,7 +10,7 @@ use holdfast_types::{LockName, SessionName};
 
 use super::lock_text::labels_text;
 use super::stale::StaleArgs;
-use crate::arguments::{ClusterArgs, session_name};
+use crate::arguments::ClusterArgs;
 use crate::exit::CommandFailure;
 use crate::output::{answer, answer_rows, cell, short_time, table, write_stderr};
 
@@ -25,7 +25,6 @@ pub(crate) enum SessionCommand {
     End(EndArgs),
 }
 
-/// List the open sessions.
 #[derive(Debug, Args)]
 pub(crate) struct SessionLsArgs {
     #[command(flatten)]
@@ -38,13 +37,11 @@ pub(crate) struct SessionLsArgs {
 #[derive(Debug, Args)]
 pub(crate) struct OneSessionArgs {
     /// The session.
-    #[arg(value_parser = session_name)]
     name: SessionName,
     #[command(flatten)]
     cluster: ClusterArgs,
 }
 
-/// End a session.
 #[derive(Debug, Args)]
 pub(crate) struct EndArgs {
     #[command(flatten)]

@@ -17,7 +17,7 @@ use holdfast_types::{SessionName, ZnodePath};
 
 use super::once;
 use super::watch::{self, WatchArgs};
-use crate::arguments::{ClusterArgs, UserArgs, duration, session_name};
+use crate::arguments::{ClusterArgs, UserArgs, duration};
 use crate::exit::CommandFailure;
 use crate::output::{
     answer, answer_rows, check_complete, print_data, table, table_or, write_stderr,
@@ -55,7 +55,6 @@ pub(crate) struct ZnodeArgs {
     cluster: ClusterArgs,
 }
 
-/// List the children of a znode.
 #[derive(Debug, Args)]
 pub(crate) struct TreeLsArgs {
     /// List all descendants.
@@ -65,7 +64,6 @@ pub(crate) struct TreeLsArgs {
     node: ZnodeArgs,
 }
 
-/// Create a znode; print its path.
 #[derive(Debug, Args)]
 pub(crate) struct TreeCreateArgs {
     #[command(flatten)]
@@ -80,7 +78,7 @@ pub(crate) struct TreeCreateArgs {
     #[arg(short, long)]
     parents: bool,
     /// Delete the znode when this session, which must be open, ends.
-    #[arg(long, value_name = "SESSION", conflicts_with_all = ["container", "ttl"], value_parser = session_name)]
+    #[arg(long, value_name = "SESSION", conflicts_with_all = ["container", "ttl"])]
     ephemeral: Option<SessionName>,
     /// Delete the znode after its last child.
     #[arg(long, conflicts_with = "ttl")]
@@ -93,7 +91,6 @@ pub(crate) struct TreeCreateArgs {
     acl: Vec<String>,
 }
 
-/// Replace the data of an existing znode.
 #[derive(Debug, Args)]
 pub(crate) struct TreeSetArgs {
     #[command(flatten)]
@@ -105,7 +102,6 @@ pub(crate) struct TreeSetArgs {
     version: Option<u32>,
 }
 
-/// Delete a znode.
 #[derive(Debug, Args)]
 pub(crate) struct TreeRmArgs {
     /// Also delete all descendants.

@@ -9,9 +9,9 @@ use holdfast_types::{FencingToken, LockName, Owner, Reason, SessionName};
 
 use super::lock_text::{cooldown_text, holder_name, holders_total};
 use super::outer_locks::OuterLocks;
-use super::request_release::{AskArgs, request_release};
+use super::release_requests::{AskArgs, request_release};
 use super::session::no_session;
-use crate::arguments::{ClusterArgs, fencing_token, lock_name, owner, reason, session_name};
+use crate::arguments::{ClusterArgs, fencing_token};
 use crate::exit::{CommandFailure, with_hint};
 use crate::hints::common_hint;
 use crate::output::{answer, short_time, write_stderr};
@@ -20,19 +20,18 @@ use crate::output::{answer, short_time, write_stderr};
 #[derive(Debug, Args)]
 pub(crate) struct UnlockArgs {
     /// The lock.
-    #[arg(value_parser = lock_name)]
     name: LockName,
     /// The session that holds the lock or waits for it; below holdfast run the session that acquired the lock for the run.
-    #[arg(long, env = "HOLDFAST_SESSION", required_unless_present_any = ["force", "ask", "owner"], value_parser = session_name)]
+    #[arg(long, env = "HOLDFAST_SESSION", required_unless_present_any = ["force", "ask", "owner"])]
     session: Option<SessionName>,
     /// Transfer the lock to this open session, which holds it at once with a new token.
-    #[arg(long, value_name = "SESSION", conflicts_with = "force", value_parser = session_name)]
+    #[arg(long, value_name = "SESSION", conflicts_with = "force")]
     to: Option<SessionName>,
     /// Give back this many permits of a semaphore and keep the others; the last one ends the hold.
     #[arg(long, value_name = "N", conflicts_with_all = ["force", "to", "ask"], value_parser = clap::value_parser!(u32).range(1..))]
     permits: Option<u32>,
     /// The owner of a durable hold.
-    #[arg(long, value_name = "NAME", requires = "token", conflicts_with_all = ["session", "force", "to", "ask", "permits"], value_parser = owner)]
+    #[arg(long, value_name = "NAME", requires = "token", conflicts_with_all = ["session", "force", "to", "ask", "permits"])]
     owner: Option<Owner>,
     /// The token of the durable hold.
     #[arg(long, value_name = "N", requires = "owner", value_parser = fencing_token)]
@@ -43,7 +42,7 @@ pub(crate) struct UnlockArgs {
     #[command(flatten)]
     ask: AskArgs,
     /// The reason of --force or --ask, which the holders receive.
-    #[arg(long, value_name = "TEXT", value_parser = reason)]
+    #[arg(long, value_name = "TEXT")]
     reason: Option<Reason>,
     #[command(flatten)]
     cluster: ClusterArgs,

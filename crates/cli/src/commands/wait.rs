@@ -9,7 +9,7 @@ use holdfast_api::Query;
 use holdfast_api::parameters::watch;
 use holdfast_types::ZnodePath;
 
-use super::changes::{WAIT, changes};
+use super::watch::{WAIT, changes};
 use crate::arguments::{Format, OneLockArgs, duration};
 use crate::exit::CommandFailure;
 use crate::output::answer;

@@ -6,15 +6,17 @@ use std::time::Duration;
 
 use clap::Args;
 use holdfast_api::parameters::watch;
-use holdfast_api::{ChangeBody, Query};
+use holdfast_api::{ChangeBody, Query, WatchBody};
+use holdfast_client::{Call, Client, Error};
 use holdfast_types::Revision;
 
-use super::changes::{WAIT, changes};
 use crate::arguments::{ClusterArgs, UserArgs};
 use crate::exit::CommandFailure;
 use crate::output::{answer, check};
 
-/// Print the changes below a path until ^C.
+/// How long one call waits for a change.
+pub(super) const WAIT: Duration = Duration::from_secs(20);
+
 #[derive(Debug, Args)]
 pub(crate) struct WatchArgs {
     /// The start of the paths: '/cfg/' for the znodes below /cfg, '/' for all znodes. A lock is '/locks/NAME'.
@@ -57,6 +59,26 @@ pub(crate) async fn run(args: WatchArgs) -> Result<(), CommandFailure> {
         since = body.revision;
     }
     Ok(())
+}
+
+/// Returns the changes after `since`, or the next changes within `wait`; without `since` only the current revision.
+pub(super) async fn changes(
+    client: &Client,
+    query: Query,
+    headers: Vec<(String, String)>,
+    since: Option<Revision>,
+    wait: Duration,
+) -> Result<WatchBody, Error> {
+    let query = query.with_some(&watch::SINCE, since.as_ref());
+    let call = |wait| {
+        let target = query.clone().with(&watch::WAIT, &wait).target("/v1/watch");
+        Call { headers: headers.clone(), ..Call::get(target).wait(wait) }
+    };
+    match client.call(&call(wait)).await {
+        // The node that held the call is gone. Another one answers, unless the cluster is unavailable.
+        Err(Error::Unavailable(_)) if !wait.is_zero() => client.call(&call(Duration::ZERO)).await,
+        result => result,
+    }
 }
 
 /// `12  granted  /locks/orders  token 4  me`

@@ -5,10 +5,8 @@
 //! and files, `supervisor` starts and stops the processes, and `table` formats the output. `input` reads keys and lines,
 //! `command` translates them, and `console` applies them.
 
-mod administrator;
 mod command;
 mod console;
-mod data;
 mod input;
 mod layout;
 mod node_log;
@@ -16,9 +14,7 @@ mod secure;
 mod supervisor;
 mod table;
 
-pub use administrator::first_administrator;
-pub use data::DevDataDir;
-pub use layout::{DevTls, Layout};
+pub use layout::{DevDataDir, DevTls, Layout};
 pub use supervisor::DevCluster;
 
 use std::path::PathBuf;
@@ -27,13 +23,17 @@ use std::time::Duration;
 use crate::color::Tone;
 use crate::exit::CommandFailure;
 use crate::output::print;
+use crate::owner_proof::OwnerProof;
 use crate::signals::StopSignals;
 use clap::Args;
-use holdfast_api::ClusterBody;
+use holdfast_api::{ClusterBody, IssuedTokenBody};
+use holdfast_client::Client;
+use serde_json::Map;
 
 use self::command::DevCommand;
 use self::console::DevConsole;
 use self::input::DevInputs;
+use self::secure::SecureFiles;
 
 /// The time limit for the nodes to start and elect a leader.
 pub const START_TIMEOUT: Duration = Duration::from_secs(30);
@@ -117,9 +117,33 @@ async fn supervise(args: &DevArgs) -> Result<(), CommandFailure> {
 async fn ready(cluster: &mut DevCluster) -> Result<ClusterBody, String> {
     let view = cluster.wait_ready(START_TIMEOUT).await?;
     if let Some(secure) = cluster.layout().security() {
-        administrator::add_administrator(cluster.layout(), &secure).await?;
+        add_administrator(cluster.layout(), &secure).await?;
     }
     Ok(view)
+}
+
+/// Adds the administrator of a secure cluster, unless an earlier start did, and keeps its access token.
+pub(super) async fn add_administrator(layout: &Layout, files: &SecureFiles) -> Result<(), String> {
+    if files.token.exists() {
+        return Ok(());
+    }
+    let token = first_administrator(layout).await?;
+    let header = format!("Authorization: Bearer {token}\n");
+    let written = crate::write_file(&files.token, &header, 0o600);
+    written.map_err(|error| format!("{}: {error}", files.token.display()))
+}
+
+/// Adds the first administrator through the first node, and returns the access token.
+pub async fn first_administrator(layout: &Layout) -> Result<String, String> {
+    let endpoint = layout.http(1).to_string();
+    let client = match layout.security() {
+        Some(files) => files.client(&endpoint)?,
+        None => Client::builder([endpoint]).build().map_err(|error| error.to_string())?,
+    };
+    let proof = OwnerProof::write(&layout.data_dir(1))?;
+    let call = proof.call("/v1/auth/bootstrap", Map::new());
+    let issued = client.call::<IssuedTokenBody>(&call).await;
+    Ok(issued.map_err(|error| error.to_string())?.token)
 }
 
 /// Reports events and applies commands, until a stop command or a signal. Without input, the end of all nodes is a

@@ -5,9 +5,9 @@
 use std::path::PathBuf;
 
 use super::error::ConfigError;
-use super::scalar::Scalar;
 use super::source::ConfigLayers;
 use super::units;
+use super::units::Scalar;
 
 /// The copies of the audit trail.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,9 +6,9 @@ use std::time::Duration;
 use holdfast_tls::AgeRecipient;
 
 use super::error::ConfigError;
-use super::scalar::Scalar;
 use super::source::ConfigLayers;
 use super::units;
+use super::units::Scalar;
 
 /// The files that stay without `backup.keep`.
 const KEEP_DEFAULT: usize = 14;

@@ -6,10 +6,9 @@ use std::time::Duration;
 use holdfast_cli::arguments::is_cluster_name;
 use holdfast_types::{Address, Member, MemberAddresses, NodeId};
 
-use super::Config;
-use super::bootstrap::BootstrapMode;
 use super::error::ConfigError;
-use super::scalar::Scalar;
+use super::units::Scalar;
+use super::{BootstrapMode, Config};
 
 /// Parses a cluster name: at most 64 letters, digits, `-`, `_` and `.`.
 pub(super) fn cluster_name(value: &Scalar) -> Result<String, String> {

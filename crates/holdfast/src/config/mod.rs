@@ -6,11 +6,8 @@
 
 mod audit;
 mod backup;
-mod bootstrap;
 mod check;
 mod error;
-mod member;
-mod scalar;
 mod schema;
 mod security;
 mod source;
@@ -38,8 +35,8 @@ pub(crate) use traces::TracesConfig;
 pub(crate) use zookeeper::ZooKeeperConfig;
 
 pub(crate) use backup::BackupConfig;
-use bootstrap::BootstrapMode;
 use source::ConfigLayers;
+use units::Scalar;
 
 use crate::telemetry::LogFormat;
 
@@ -112,6 +109,15 @@ pub(crate) struct Config {
     pub(crate) traces: Option<TracesConfig>,
 }
 
+/// What empty data directories become.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BootstrapMode {
+    /// A new cluster, when all members are present.
+    New,
+    /// Members of the running cluster. A new cluster needs `holdfast init` or `--bootstrap`.
+    Join,
+}
+
 const DAY: Duration = Duration::from_hours(24);
 const TEN_MINUTES: Duration = Duration::from_mins(10);
 
@@ -127,9 +133,19 @@ impl Config {
         Ok(config)
     }
 
+    /// By default only a cluster of one machine is created without an operator.
+    pub(crate) fn may_create_cluster(&self) -> bool {
+        let loopback = || {
+            let members = self.members.values().flat_map(|of| [&of.http, &of.peer, &of.zookeeper]);
+            let own = [&self.http_listen, &self.peer_listen];
+            members.chain(own).all(holdfast_types::Address::is_loopback)
+        };
+        self.bootstrap.map_or_else(loopback, |mode| mode == BootstrapMode::New)
+    }
+
     fn read(layers: &ConfigLayers) -> Result<Self, ConfigError> {
         let node = NodeId(layers.required("node", units::node_id)?);
-        let members = member::read(layers)?;
+        let members = layers.members()?;
         let own = check::own(node, &members)?;
         let (timing, service) = (Timing::default(), ServiceConfig::default());
         let (own_http, own_peer) = (own.http.clone(), own.peer.clone());
@@ -138,7 +154,7 @@ impl Config {
             cluster: layers.required("cluster", check::cluster_name)?,
             node,
             data_dir: layers.required("data_dir", units::path)?,
-            bootstrap: layers.optional("bootstrap", bootstrap::mode)?,
+            bootstrap: layers.optional("bootstrap", bootstrap_mode)?,
             threads: layers
                 .optional("threads", units::threads)?
                 .unwrap_or_else(half_the_processors),
@@ -182,6 +198,15 @@ impl Config {
             log_format: layers.or("log.format", units::log_format, LogFormat::Auto)?,
             traces: TracesConfig::read(layers)?,
         })
+    }
+}
+
+fn bootstrap_mode(value: &Scalar) -> Result<BootstrapMode, String> {
+    let wanted = "\"new\" or \"join\"";
+    match value.text(wanted)? {
+        "new" => Ok(BootstrapMode::New),
+        "join" => Ok(BootstrapMode::Join),
+        other => Err(format!("{other:?} is not a mode: write {wanted}")),
     }
 }
 

@@ -4,7 +4,7 @@ use holdfast_tls::{TlsConfig, TlsMode};
 
 use super::Config;
 use super::error::ConfigError;
-use super::scalar::Scalar;
+use super::units::Scalar;
 use holdfast_types::Address;
 
 /// How strictly the node protects listeners that other machines can reach.

@@ -6,9 +6,11 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use holdfast_types::{MemberAddresses, NodeId};
+
 use super::error::{ConfigError, Origin};
-use super::scalar::Scalar;
 use super::schema::{KEYS, MEMBER_KEYS, PREFIX, is_foreign, most_similar, variable};
+use super::units::{self, Scalar};
 
 /// The sources of a configuration. The environment is a parameter, so tests do not change the process environment.
 #[derive(Clone, Debug)]
@@ -178,16 +180,34 @@ impl ConfigLayers {
         })
     }
 
-    pub(super) fn member_blocks(&self) -> &[BTreeMap<String, Scalar>] {
-        &self.members
+    /// Reads the `[[member]]` blocks: the nodes of the cluster and their addresses. Ids are unique and addresses well-formed.
+    pub(super) fn members(&self) -> Result<BTreeMap<NodeId, MemberAddresses>, ConfigError> {
+        let mut members = BTreeMap::new();
+        for block in &self.members {
+            let id = NodeId(self.member_key(block, "id", units::node_id)?);
+            let member = MemberAddresses {
+                http: self.member_key(block, "http", units::address)?,
+                peer: self.member_key(block, "peer", units::address)?,
+                zookeeper: self.member_key(block, "zookeeper", units::address)?,
+            };
+            if members.insert(id, member).is_some() {
+                let problem = format!("{id} is given twice: every node needs its own id");
+                return Err(self.bad_member("member.id", &problem));
+            }
+        }
+        if members.is_empty() {
+            let fix = "write one [[member]] block with id, http, peer and zookeeper for each node";
+            return Err(self.missing("member", fix));
+        }
+        Ok(members)
     }
 
-    pub(super) fn missing(&self, key: &str, fix: impl Into<String>) -> ConfigError {
+    fn missing(&self, key: &str, fix: impl Into<String>) -> ConfigError {
         ConfigError::Missing { path: self.file.clone(), key: key.to_owned(), fix: fix.into() }
     }
 
     /// Reads a required key of a `[[member]]` block.
-    pub(super) fn member_key<T>(
+    fn member_key<T>(
         &self,
         block: &BTreeMap<String, Scalar>,
         key: &str,
@@ -202,7 +222,7 @@ impl ConfigLayers {
         read(value).map_err(|problem| self.bad_member(&name, &problem))
     }
 
-    pub(super) fn bad_member(&self, key: &str, problem: &str) -> ConfigError {
+    fn bad_member(&self, key: &str, problem: &str) -> ConfigError {
         let origin = Origin::File(self.file.clone());
         ConfigError::BadValue { origin, key: key.to_owned(), problem: problem.to_owned() }
     }

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use holdfast_tls::{ClientCertificates, TlsConfig, TlsFiles, TlsMode, TlsVersion};
 
 use super::error::ConfigError;
-use super::scalar::Scalar;
 use super::source::ConfigLayers;
 use super::units;
+use super::units::Scalar;
 
 /// The certificate of the node.
 struct NodeCertificate {

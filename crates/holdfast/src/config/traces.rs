@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use http::{HeaderName, HeaderValue, Uri};
 
 use super::error::ConfigError;
-use super::scalar::Scalar;
 use super::source::ConfigLayers;
 use super::units;
+use super::units::Scalar;
 
 const SAMPLE_DEFAULT: f64 = 0.01;
 

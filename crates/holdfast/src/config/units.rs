@@ -1,12 +1,50 @@
-//! Parses single values. Durations and sizes need a unit; the error for a bare number contains the fix.
+//! Single values of the configuration, and their parsers. Durations and sizes need a unit; the error for a bare number
+//! contains the fix.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use holdfast_types::Address;
 
-use super::scalar::Scalar;
 use crate::telemetry::{self, LogFormat};
+
+/// A value before its key's parser reads it.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Scalar {
+    /// A TOML string, or any value of the environment or a flag.
+    Text(String),
+    Number(i64),
+    Fraction(f64),
+    Bool(bool),
+    /// A TOML value of a type that no key accepts.
+    Other(&'static str),
+}
+
+impl Scalar {
+    /// Returns the text, or an error that names `wanted`.
+    pub(super) fn text(&self, wanted: &str) -> Result<&str, String> {
+        match self {
+            Self::Text(text) if text.trim().is_empty() => Err(format!("is empty: write {wanted}")),
+            Self::Text(text) => Ok(text),
+            Self::Number(number) => Err(format!("{number} is a bare number: write {wanted}")),
+            Self::Fraction(number) => Err(format!("{number} is a bare number: write {wanted}")),
+            Self::Bool(value) => Err(format!("is {value}: write {wanted}")),
+            Self::Other(kind) => Err(format!("is {kind}: write {wanted}")),
+        }
+    }
+
+    pub(super) fn of(value: &toml::Value) -> Self {
+        match value {
+            toml::Value::String(text) => Self::Text(text.clone()),
+            toml::Value::Integer(number) => Self::Number(*number),
+            toml::Value::Float(number) => Self::Fraction(*number),
+            toml::Value::Boolean(value) => Self::Bool(*value),
+            toml::Value::Datetime(_) => Self::Other("a date"),
+            toml::Value::Array(_) => Self::Other("a list"),
+            toml::Value::Table(_) => Self::Other("a table"),
+        }
+    }
+}
 
 /// The units of sizes in bytes.
 const SIZE_UNITS: &[(&str, u64)] =
@@ -23,7 +61,6 @@ pub(super) fn address(value: &Scalar) -> Result<Address, String> {
     value.text("an address such as \"127.0.0.1:7400\"").and_then(Address::parse)
 }
 
-/// Parses a duration such as `150ms` or `1m30s`.
 /// Names of hosts without ports, separated by commas, or `*`.
 pub(super) fn hosts(value: &Scalar) -> Result<Vec<String>, String> {
     let wanted = "names such as \"locks.example,holdfast\", or \"*\" for every name";
@@ -40,6 +77,7 @@ pub(super) fn hosts(value: &Scalar) -> Result<Vec<String>, String> {
     }
 }
 
+/// Parses a duration such as `150ms` or `1m30s`.
 pub(super) fn duration(value: &Scalar) -> Result<Duration, String> {
     match value {
         Scalar::Number(number) => Err(format!(

@@ -5,9 +5,9 @@ use std::time::Duration;
 use holdfast_zk::{Words, ZkConfig};
 
 use super::error::ConfigError;
-use super::scalar::Scalar;
 use super::source::ConfigLayers;
 use super::units;
+use super::units::Scalar;
 use holdfast_types::{Address, MemberAddresses};
 
 /// The largest frame limit, bytes: a write must fit into one command of the log.

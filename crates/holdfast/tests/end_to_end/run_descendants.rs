@@ -312,8 +312,85 @@ fn a_process_that_cannot_be_killed_ends_the_candidacy_and_keeps_the_other_lock()
             end.stderr
         );
     }
-    let who = cluster.client(&["who", "one"]);
-    assert!(who.stdout.starts_with("one is held"), "{}", who.stdout);
+    let who = |lock: &str| cluster.client(&["who", lock]).stdout;
+    assert!(who("one").starts_with("one is held"), "{}", who("one"));
+    // Without a loss, the lock is held until the process has ended.
+    let mut program = start(&["run", "three", "--grace", "300ms"]);
+    let process = program.next_stdout_line();
+    program.signal(Signal::SIGTERM);
+    let line = program.next_stderr_line();
+    assert!(line.contains(&format!("could not kill {process} (sleep)")), "{line}");
+    assert!(line.contains("three is held until it ends"), "{line}");
+    assert!(who("three").starts_with("three is held"), "{}", who("three"));
+    send(process.parse().unwrap(), Signal::SIGKILL);
+    let end = program.wait();
+    assert_eq!(end.code, Some(137), "{}", end.stderr);
+    assert!(who("three").starts_with("three is free"), "{}", who("three"));
+}
+
+/// Runs a shell script below the command `words`, with the program in `$H` and a directory in `$D`.
+fn shell(cluster: &DevCluster, folder: &Path, words: &[&str], script: &str) -> Program {
+    let mut command = std::process::Command::new(words[0]);
+    command.args(&words[1..]).args(["sh", "-c", script]).env_remove("HOLDFAST_SESSION");
+    command.env("H", env!("CARGO_BIN_EXE_holdfast")).env("D", folder);
+    command.env("HOLDFAST_ADDR", format!("127.0.0.1:{}", cluster.port()));
+    Program::start(command)
+}
+
+/// A shell starts a process and becomes `run`, which adopts the orphans of that process.
+#[test]
+fn an_orphan_of_another_parent_is_left_alone() {
+    let cluster = DevCluster::start(&["--nodes", "1"]);
+    let folder = tempfile::tempdir().unwrap();
+    let script = "mkfifo $D/go; sh -c 'sleep 60 > /dev/null 2>&1 & echo $!; read line < $D/go' &
+        exec $H run job --grace 300ms -- sh -c 'echo > $D/go; sleep 60 > /dev/null 2>&1 & exit 3'";
+    let mut program = shell(&cluster, folder.path(), &["env"], script);
+    let orphan: u32 = program.next_stdout_line().parse().unwrap();
+    let end = program.wait();
+    assert_eq!(end.code, Some(3), "{}", end.stderr);
+    assert!(end.stderr.contains("SIGTERM to "), "{}", end.stderr);
+    assert!(is_running(orphan), "{}", end.stderr);
+    send(orphan, Signal::SIGKILL);
+}
+
+/// While `run` is stopped, the watchdog kills the command, and the kernel gives its number to another process.
+#[test]
+fn a_process_with_the_number_of_a_dead_command_is_left_alone() {
+    if !nix::unistd::geteuid().is_root() {
+        eprintln!("SKIPPED: only root can make a PID namespace");
+        return;
+    }
+    let cluster = DevCluster::start(&["--nodes", "1"]);
+    let folder = tempfile::tempdir().unwrap();
+    let script = "$H run job --ttl 3s -- sh -c 'echo $$ > $D/id; exec sleep 60' & run=$!
+        until [ -s $D/id ]; do sleep 0.05; done; read id < $D/id; kill -STOP $run
+        while [ -d /proc/$id ]; do sleep 0.05; done
+        echo $((id - 1)) > /proc/sys/kernel/ns_last_pid; sleep 60 > /dev/null 2>&1 &
+        [ $! = $id ] && echo same; kill -CONT $run; wait $run; echo $?; kill $id && echo alive";
+    let unshare = ["unshare", "--pid", "--fork", "--mount-proc"];
+    let end = shell(&cluster, folder.path(), &unshare, script).wait();
+    assert_eq!(end.stdout, "same\n76\nalive\n", "{}", end.stderr);
+}
+
+/// `/proc` of another PID namespace shows no process of the command.
+#[test]
+fn a_command_without_a_list_of_processes_gets_sigterm() {
+    if !nix::unistd::geteuid().is_root() {
+        eprintln!("SKIPPED: only root can make a PID namespace");
+        return;
+    }
+    let cluster = DevCluster::start(&["--nodes", "1"]);
+    let folder = tempfile::tempdir().unwrap();
+    let command = "trap \"echo asked; exit 0\" TERM; echo begun; while :; do sleep 0.05; done";
+    let max_hold = format!("exec $H run job --max-hold 5s --grace 3s -- sh -c '{command}'");
+    let killed = format!(
+        "$H run job --ttl 1m --grace 20s -- sh -c '{command}' > $D/out & until grep -q begun $D/out; do sleep 0.05; done
+        kill -KILL $!; $H run job --wait 40s --quiet -- cat $D/out"
+    );
+    for script in [max_hold, killed] {
+        let end = shell(&cluster, folder.path(), &["unshare", "--pid", "--fork"], &script).wait();
+        assert_eq!(end.stdout, "begun\nasked\n", "{}", end.stderr);
+    }
 }
 
 /// As the first process of a container, `run` is the parent of every orphan.

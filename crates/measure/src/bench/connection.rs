@@ -7,7 +7,6 @@
 use std::io;
 use std::str::FromStr;
 
-use holdfast_cli::metric;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -107,7 +106,13 @@ pub(super) async fn node_metric<T: FromStr>(
     access: &Access,
 ) -> Result<T, String> {
     let metrics = read(endpoint, "/metrics", access).await?;
-    metric::value(&metrics, name).ok_or_else(|| format!("/metrics of {endpoint} has no {name}"))
+    metric_value(&metrics, name).ok_or_else(|| format!("/metrics of {endpoint} has no {name}"))
+}
+
+/// Returns the value of a counter or gauge without labels; `None` if it is missing or not a number of type `T`.
+fn metric_value<T: FromStr>(metrics: &str, name: &str) -> Option<T> {
+    let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
+    line.trim().parse().ok()
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -173,5 +178,12 @@ mod tests {
         assert!(parse_head(b"SSH-2.0-OpenSSH\r\n\r\n").is_err());
         assert!(parse_head(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n").is_err());
         assert!(parse_head(b"HTTP/1.1 200 OK\r\ncontent-length: many\r\n\r\n").is_err());
+    }
+
+    #[test]
+    fn a_gauge_is_found_among_others() {
+        let text = "# TYPE disk_free_bytes gauge\ndisk_free_bytes_x 1\ndisk_free_bytes 4096\n";
+        assert_eq!(metric_value(text, "disk_free_bytes"), Some(4_096_u64));
+        assert_eq!(metric_value::<u64>(text, "other"), None);
     }
 }

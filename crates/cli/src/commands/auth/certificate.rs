@@ -12,7 +12,6 @@ use crate::commands::once;
 use crate::exit::CommandFailure;
 use crate::output::{answer_rows, table_or};
 
-/// Deny certificates on every port, such as that of a stolen key.
 #[derive(Debug, Subcommand)]
 pub(crate) enum CertificateCommand {
     /// Deny a certificate: its connections end, and no port accepts a new one.
@@ -33,11 +32,10 @@ pub(crate) struct OneCertificateArgs {
     cluster: ClusterArgs,
 }
 
-/// Deny a certificate.
 #[derive(Debug, Args)]
 pub(crate) struct DenyArgs {
     /// The reason, for the list and the audit trail.
-    #[arg(long, value_parser = |text: &str| Reason::new(text))]
+    #[arg(long)]
     reason: Reason,
     #[command(flatten)]
     one: OneCertificateArgs,

@@ -13,7 +13,7 @@ use holdfast_api::{
 };
 use holdfast_client::http::Method;
 use holdfast_client::{Call, Copies};
-use holdfast_types::{AuthMode, NameError, Permission, RoleName, SubjectName};
+use holdfast_types::{AuthMode, Permission, RoleName, SubjectName};
 use serde_json::Map;
 
 use self::certificate::CertificateCommand;
@@ -61,13 +61,12 @@ pub(crate) enum AuthCommand {
     Recover(AuthRecoverArgs),
 }
 
-/// Add the first administrator.
 #[derive(Debug, Args)]
 pub(crate) struct AuthBootstrapArgs {
     #[command(flatten)]
     owner: OwnerArgs,
     /// The administrator.
-    #[arg(long, default_value = "admin", value_parser = subject_name)]
+    #[arg(long, default_value = "admin")]
     subject: SubjectName,
     /// The mode from now on; by default shadow while sessions without a credential are in use, otherwise on.
     #[arg(long, value_enum)]
@@ -78,7 +77,6 @@ pub(crate) struct AuthBootstrapArgs {
     cluster: ClusterArgs,
 }
 
-/// Set the mode.
 #[derive(Debug, Args)]
 pub(crate) struct AuthModeArgs {
     #[arg(value_enum)]
@@ -108,7 +106,6 @@ impl From<ModeArg> for AuthMode {
     }
 }
 
-/// Ask about a permission.
 #[derive(Debug, Args)]
 pub(crate) struct AuthCanArgs {
     /// The kind of things, such as lock. The words are those of a permission: lock acquire orders.
@@ -118,19 +115,18 @@ pub(crate) struct AuthCanArgs {
     /// The name; omitted for kinds without names.
     name: Option<String>,
     /// The subject; by default the caller.
-    #[arg(long = "as", value_name = "SUBJECT", value_parser = subject_name)]
+    #[arg(long = "as", value_name = "SUBJECT")]
     subject: Option<SubjectName>,
     #[command(flatten)]
     cluster: ClusterArgs,
 }
 
-/// Add an administrator after every access token was lost.
 #[derive(Debug, Args)]
 pub(crate) struct AuthRecoverArgs {
     #[command(flatten)]
     owner: OwnerArgs,
     /// The administrator.
-    #[arg(long, default_value = "admin", value_parser = subject_name)]
+    #[arg(long, default_value = "admin")]
     subject: SubjectName,
     #[command(flatten)]
     out: OutArgs,
@@ -288,14 +284,6 @@ async fn recover(args: &AuthRecoverArgs) -> Result<(), CommandFailure> {
 /// A call that is not repeated after a lost answer: a copy would create a second secret.
 fn unrepeated(method: Method, target: impl Into<String>) -> Call {
     Call::new(method, target).copies(Copies::Never)
-}
-
-pub(super) fn subject_name(text: &str) -> Result<SubjectName, NameError> {
-    SubjectName::new(text)
-}
-
-fn role_name(text: &str) -> Result<RoleName, NameError> {
-    RoleName::new(text)
 }
 
 /// Prints the number of closed sessions, if there are any.

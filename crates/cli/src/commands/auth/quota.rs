@@ -13,7 +13,6 @@ use crate::commands::once;
 use crate::exit::CommandFailure;
 use crate::output::{answer, table};
 
-/// Limit the subjects that have no quotas of their own.
 #[derive(Debug, Subcommand)]
 pub(crate) enum QuotaCommand {
     /// Show the limits.
@@ -22,7 +21,6 @@ pub(crate) enum QuotaCommand {
     Set(SetQuotasArgs),
 }
 
-/// Replace the quotas of subjects that have none of their own.
 #[derive(Debug, Args)]
 pub(crate) struct SetQuotasArgs {
     #[command(flatten)]

@@ -7,13 +7,11 @@ use holdfast_client::Call;
 use holdfast_client::http::Method;
 use holdfast_types::{Permission, RoleName};
 
-use super::role_name;
 use crate::arguments::ClusterArgs;
 use crate::commands::once;
 use crate::exit::CommandFailure;
 use crate::output::{answer_rows, table};
 
-/// List, set and delete roles.
 #[derive(Debug, Subcommand)]
 pub(crate) enum RoleCommand {
     /// List the roles with their permissions.
@@ -28,13 +26,11 @@ pub(crate) enum RoleCommand {
 #[derive(Debug, Args)]
 pub(crate) struct OneRoleArgs {
     /// The role.
-    #[arg(value_parser = role_name)]
     role: RoleName,
     #[command(flatten)]
     cluster: ClusterArgs,
 }
 
-/// Create a role, or replace its permissions.
 #[derive(Debug, Args)]
 pub(crate) struct SetRoleArgs {
     #[command(flatten)]

@@ -5,16 +5,15 @@ use holdfast_api::parameters::auth::{CERTIFICATES, CLOSE_SESSIONS, ROLES};
 use holdfast_api::{Query, SubjectsBody, subject_path};
 use holdfast_client::Call;
 use holdfast_client::http::Method;
-use holdfast_types::{CertificateName, NameError, QuotaKind, RoleName, SubjectName};
+use holdfast_types::{CertificateName, QuotaKind, RoleName, SubjectName};
 
 use super::quota::{self, quota_of_subject};
-use super::{role_name, show_closed, subject_name};
+use super::show_closed;
 use crate::arguments::ClusterArgs;
 use crate::commands::once;
 use crate::exit::CommandFailure;
 use crate::output::{answer_rows, table_or};
 
-/// List, set and delete subjects.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SubjectCommand {
     /// List the subjects with their roles and certificates.
@@ -31,22 +30,20 @@ pub(crate) enum SubjectCommand {
 #[derive(Debug, Args)]
 pub(crate) struct OneSubjectArgs {
     /// The person or program, such as ci/deploy.
-    #[arg(value_parser = subject_name)]
     subject: SubjectName,
     #[command(flatten)]
     cluster: ClusterArgs,
 }
 
-/// Create a subject, or replace its roles and certificates; or replace its quotas.
 #[derive(Debug, Args)]
 pub(crate) struct SetSubjectArgs {
     #[command(flatten)]
     subject: OneSubjectArgs,
     /// A role of the subject. Repeat it for each role.
-    #[arg(long, value_parser = role_name)]
+    #[arg(long)]
     role: Vec<RoleName>,
     /// A URI or the subject of a client certificate that proves this subject. Repeat it for each certificate.
-    #[arg(long, value_name = "NAME", value_parser = certificate_name)]
+    #[arg(long, value_name = "NAME", value_parser = |text: &str| CertificateName::new(text))]
     certificate: Vec<CertificateName>,
     /// A quota, such as sessions=100. Repeat it for each quota: the others get their defaults. Without --role and
     /// --certificate, only the quotas change.
@@ -54,7 +51,6 @@ pub(crate) struct SetSubjectArgs {
     quota: Vec<(QuotaKind, u64)>,
 }
 
-/// Delete a subject with its access tokens.
 #[derive(Debug, Args)]
 pub(crate) struct DeleteSubjectArgs {
     #[command(flatten)]
@@ -106,8 +102,4 @@ async fn ls(cluster: &ClusterArgs) -> Result<(), CommandFailure> {
     let names = body.subjects.iter().map(|subject| &subject.subject);
     answer_rows(cluster.format(), &body, &body.subjects, names, &text);
     Ok(())
-}
-
-fn certificate_name(text: &str) -> Result<CertificateName, NameError> {
-    CertificateName::new(text)
 }

@@ -17,13 +17,12 @@ use holdfast_types::{AccessTokenId, SubjectName};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{show_closed, subject_name, unrepeated};
+use super::{show_closed, unrepeated};
 use crate::arguments::{ClusterArgs, duration};
 use crate::commands::once;
 use crate::exit::CommandFailure;
 use crate::output::{answer, answer_rows, check_complete, table_or};
 
-/// Create, list, replace and delete access tokens.
 #[derive(Debug, Subcommand)]
 pub(crate) enum TokenCommand {
     /// Create an access token for a subject. Its secret is shown once.
@@ -52,11 +51,9 @@ impl OutArgs {
     }
 }
 
-/// Create an access token.
 #[derive(Debug, Args)]
 pub(crate) struct NewTokenArgs {
     /// The subject.
-    #[arg(value_parser = subject_name)]
     subject: SubjectName,
     /// The lifetime; by default that of holdfast auth token-policy.
     #[arg(long, value_name = "TIME", value_parser = duration)]
@@ -70,7 +67,6 @@ pub(crate) struct NewTokenArgs {
     cluster: ClusterArgs,
 }
 
-/// Replace an access token.
 #[derive(Debug, Args)]
 pub(crate) struct RotateTokenArgs {
     /// The id of the old token; holdfast auth token ls lists them.
@@ -91,7 +87,6 @@ pub(crate) struct RotateTokenArgs {
     cluster: ClusterArgs,
 }
 
-/// Delete an access token.
 #[derive(Debug, Args)]
 pub(crate) struct DeleteTokenArgs {
     /// The id; holdfast auth token ls lists them.
@@ -117,7 +112,6 @@ impl OutArgs {
     }
 }
 
-/// Show or replace the lifetimes of new access tokens.
 #[derive(Debug, Args)]
 pub(crate) struct TokenPolicyArgs {
     /// The lifetime of a token whose creator names none; without it, the maximum.

@@ -18,7 +18,7 @@ use serde::Serialize;
 use self::authority::{Authority, CertificateOf};
 pub use self::files::write_file;
 use self::files::{Pair, read, write_pair};
-use crate::arguments::{Format, OutputArgs};
+use crate::arguments::{self, Format, OutputArgs};
 use crate::exit::CommandFailure;
 use crate::output::{answer_rows, print, table};
 
@@ -62,7 +62,6 @@ pub(crate) struct DirectoryArgs {
     keep: bool,
 }
 
-/// Create a certificate authority (CA).
 #[derive(Debug, Args)]
 pub(crate) struct CertsInitArgs {
     /// The name of the cluster.
@@ -75,7 +74,6 @@ pub(crate) struct CertsInitArgs {
     directory: DirectoryArgs,
 }
 
-/// Create the certificate of a node.
 #[derive(Debug, Args)]
 pub(crate) struct CertsNodeArgs {
     /// The name of the node, and of the new files.
@@ -91,7 +89,6 @@ pub(crate) struct CertsNodeArgs {
     directory: DirectoryArgs,
 }
 
-/// Create the certificate of a client.
 #[derive(Debug, Args)]
 pub(crate) struct CertsClientArgs {
     /// The name of the client, and of the new files.
@@ -104,7 +101,6 @@ pub(crate) struct CertsClientArgs {
     directory: DirectoryArgs,
 }
 
-/// Show certificates.
 #[derive(Debug, Args)]
 pub(crate) struct CertsShowArgs {
     /// Files with certificates in PEM form.
@@ -263,11 +259,8 @@ fn show_table(format: Format, shown: &[ShownCertificate]) {
     answer_rows(format, &shown, shown, days, &text);
 }
 
-/// A name that is also a file name and a part of a URI.
+/// A name that is also a file name, which does not begin with a dot, and a part of a URI.
 fn cluster_name(text: &str) -> Result<String, String> {
-    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    if text.is_empty() || text.len() > 64 || text.starts_with('.') || !text.chars().all(allowed) {
-        return Err("write letters, digits, '-', '_' and '.', at most 64".to_owned());
-    }
-    Ok(text.to_owned())
+    // An empty name gets the error for every wrong one.
+    arguments::cluster_name(if text.starts_with('.') { "" } else { text })
 }

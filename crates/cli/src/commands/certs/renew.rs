@@ -15,7 +15,6 @@ use crate::arguments::OutputArgs;
 use crate::exit::CommandFailure;
 use crate::output::print;
 
-/// Fail if a certificate has expired or expires soon.
 #[derive(Debug, Args)]
 pub(crate) struct CertsCheckArgs {
     /// Files with certificates in PEM form.
@@ -28,7 +27,6 @@ pub(crate) struct CertsCheckArgs {
     output: OutputArgs,
 }
 
-/// Replace certificates that expire soon by new ones with the same names.
 #[derive(Debug, Args)]
 pub(crate) struct CertsRenewArgs {
     /// The names of the certificates; by default all in the directory, without that of the CA.

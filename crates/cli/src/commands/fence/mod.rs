@@ -8,7 +8,7 @@ use holdfast_client::Call;
 use holdfast_fence::{guard_table_for_sql, recipes};
 use holdfast_types::LockName;
 
-use crate::arguments::{OneLockArgs, lock_name};
+use crate::arguments::OneLockArgs;
 use crate::exit::CommandFailure;
 use crate::output::{answer, check_complete, print};
 
@@ -23,7 +23,6 @@ pub(crate) enum FenceCommand {
     Drill(drill::DrillArgs),
 }
 
-/// Print the guard for a store.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("store").args(["postgres", "mysql", "sqlite", "redis", "file"]).required(true))]
 #[expect(
@@ -38,7 +37,7 @@ pub(crate) struct FenceInitArgs {
     #[arg(long, value_name = "NAME", requires = "lock", conflicts_with_all = ["mysql", "sqlite", "redis", "file"])]
     table: Option<String>,
     /// The lock that protects the table: its trigger accepts only tokens of this lock.
-    #[arg(long, value_name = "NAME", requires = "table", value_parser = lock_name)]
+    #[arg(long, value_name = "NAME", requires = "table")]
     lock: Option<LockName>,
     /// SQL for MySQL and MariaDB: a table and two procedures.
     #[arg(long)]
@@ -54,7 +53,6 @@ pub(crate) struct FenceInitArgs {
     file: bool,
 }
 
-/// Check whether a token still belongs to the holder.
 #[derive(Debug, Args)]
 pub(crate) struct FenceCheckArgs {
     #[command(flatten)]

@@ -1,23 +1,27 @@
-//! The commands that change members: their arguments and calls.
+//! The commands that change members: their arguments and calls, and the progress of a change as lines on stderr.
 
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use holdfast_api::parameters::member;
-use holdfast_api::{InvitedMemberBody, Query};
+use holdfast_api::{ClusterBody, InvitedMemberBody, Query};
 use holdfast_client::http::Method;
 use holdfast_client::{Call, Client, Copies, Error};
 use holdfast_types::{Address, NodeId, Reason, VotingRole, Zone};
 
-use super::{node_id, progress};
-use crate::arguments::{ClusterArgs, Format, duration, reason};
+use super::node_id;
+use crate::arguments::{ClusterArgs, Format, duration};
 use crate::commands::once;
 use crate::exit::CommandFailure;
 use crate::output::{answer, write_stderr};
 
 /// How long `remove`, `promote` and `demote` wait for the end of the change.
 const WAIT_DEFAULT: &str = "1m";
+/// The time between two reads of the cluster. Only a change prints a line.
+const INTERVAL: Duration = Duration::from_millis(500);
+/// Without an answer for this long, the wait ends.
+const SILENCE_MAX: Duration = Duration::from_secs(15);
 
 /// How a change is made.
 #[derive(Debug, Args)]
@@ -36,16 +40,16 @@ pub(crate) struct ChangeArgs {
 #[derive(Debug, Args)]
 pub(crate) struct NewMemberArgs {
     /// The address for other nodes.
-    #[arg(long, value_name = "HOST:PORT", value_parser = address)]
+    #[arg(long, value_name = "HOST:PORT", value_parser = Address::parse)]
     peer: Address,
     /// The address for HTTP clients.
-    #[arg(long, value_name = "HOST:PORT", value_parser = address)]
+    #[arg(long, value_name = "HOST:PORT", value_parser = Address::parse)]
     http: Address,
     /// The address for ZooKeeper clients.
-    #[arg(long, value_name = "HOST:PORT", value_parser = address)]
+    #[arg(long, value_name = "HOST:PORT", value_parser = Address::parse)]
     zookeeper: Address,
     /// The failure domain, such as a rack.
-    #[arg(long, value_parser = zone)]
+    #[arg(long)]
     zone: Option<Zone>,
     /// Write the join token into a new file that only its owner can read.
     #[arg(long, value_name = "FILE")]
@@ -76,7 +80,6 @@ pub(crate) struct AddArgs {
     change: ChangeArgs,
 }
 
-/// Invite a new member that takes the place of another one.
 #[derive(Debug, Args)]
 pub(crate) struct ReplaceArgs {
     /// The member that leaves.
@@ -86,14 +89,13 @@ pub(crate) struct ReplaceArgs {
     add: AddArgs,
 }
 
-/// Remove a member.
 #[derive(Debug, Args)]
 pub(crate) struct RemoveArgs {
     /// The member.
     #[arg(value_name = "ID", value_parser = node_id)]
     node: NodeId,
     /// The reason, for the audit trail and the log of the removed node.
-    #[arg(long, value_parser = reason)]
+    #[arg(long)]
     reason: Reason,
     /// How long to wait for the end of the change.
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = WAIT_DEFAULT)]
@@ -102,7 +104,6 @@ pub(crate) struct RemoveArgs {
     change: ChangeArgs,
 }
 
-/// Give a member its vote.
 #[derive(Debug, Args)]
 pub(crate) struct PromoteArgs {
     /// A voter that leaves in the same step. It may be dead.
@@ -112,7 +113,6 @@ pub(crate) struct PromoteArgs {
     role: RoleArgs,
 }
 
-/// Take the vote of a member.
 #[derive(Debug, Args)]
 pub(crate) struct DemoteArgs {
     /// Make it a standby, which replaces a voter that does not answer.
@@ -135,23 +135,22 @@ pub(crate) struct RoleArgs {
     change: ChangeArgs,
 }
 
-/// Change the addresses or the zone of a member.
 #[derive(Debug, Args)]
 pub(crate) struct SetArgs {
     /// The member.
     #[arg(value_name = "ID", value_parser = node_id)]
     node: NodeId,
     /// The new address for other nodes.
-    #[arg(long, value_name = "HOST:PORT", value_parser = address)]
+    #[arg(long, value_name = "HOST:PORT", value_parser = Address::parse)]
     peer: Option<Address>,
     /// The new address for HTTP clients.
-    #[arg(long, value_name = "HOST:PORT", value_parser = address)]
+    #[arg(long, value_name = "HOST:PORT", value_parser = Address::parse)]
     http: Option<Address>,
     /// The new address for ZooKeeper clients.
-    #[arg(long, value_name = "HOST:PORT", value_parser = address)]
+    #[arg(long, value_name = "HOST:PORT", value_parser = Address::parse)]
     zookeeper: Option<Address>,
     /// The new failure domain.
-    #[arg(long, value_parser = zone)]
+    #[arg(long)]
     zone: Option<Zone>,
     #[command(flatten)]
     change: ChangeArgs,
@@ -185,7 +184,7 @@ impl ChangeArgs {
             return Ok(());
         }
         match wait {
-            Some(wait) => progress::wait(&client, node, wait).await,
+            Some(wait) => wait_until_finished(&client, node, wait).await,
             None => Ok(()),
         }
     }
@@ -267,7 +266,7 @@ impl AddArgs {
             answer(self.change.cluster.format(), body, token, &text);
         }
         match self.new.wait {
-            Some(wait) => progress::wait(client, node, wait).await,
+            Some(wait) => wait_until_finished(client, node, wait).await,
             None => Ok(()),
         }
     }
@@ -320,10 +319,44 @@ impl SetArgs {
     }
 }
 
-fn address(text: &str) -> Result<Address, String> {
-    Address::parse(text)
+/// Waits until no change of the member is unfinished.
+async fn wait_until_finished(
+    client: &Client,
+    node: NodeId,
+    longest: Duration,
+) -> Result<(), CommandFailure> {
+    let began = Instant::now();
+    let client = client.clone().request_timeout(INTERVAL * 4);
+    let mut printed = String::new();
+    let mut answered = began;
+    loop {
+        if let Ok(body) = client.cluster().await {
+            answered = Instant::now();
+            let Some(state) = unfinished_change(&body, node) else { return Ok(()) };
+            if state != printed {
+                write_stderr(&state);
+                printed = state;
+            }
+        }
+        // A removed node may have been the only one in --addr.
+        if answered.elapsed() > SILENCE_MAX {
+            return Err(CommandFailure::failed(format!(
+                "no node of --addr answers any more: the change of node {node} continues, and holdfast member ls --addr with other nodes \
+                 shows it"
+            )));
+        }
+        if began.elapsed() > longest {
+            return Err(CommandFailure::failed(format!(
+                "the change of node {node} is not finished yet: it continues, and holdfast member ls shows it"
+            )));
+        }
+        tokio::time::sleep(INTERVAL).await;
+    }
 }
 
-fn zone(text: &str) -> Result<Zone, holdfast_types::NameError> {
-    Zone::new(text)
+/// The unfinished change in words.
+fn unfinished_change(body: &ClusterBody, node: NodeId) -> Option<String> {
+    let change = body.nodes.iter().find(|one| one.id == node)?.change.as_ref()?;
+    let reason = body.change_waits_for.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+    Some(format!("node {node}: {change}{reason}"))
 }

@@ -1,7 +1,6 @@
 //! `holdfast member`: the members of the cluster.
 
 mod changes;
-mod progress;
 
 use clap::Subcommand;
 use holdfast_api::{ClusterBody, NodeBody};

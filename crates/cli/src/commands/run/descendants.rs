@@ -64,20 +64,10 @@ pub(super) fn names(processes: &[ProcessInfo]) -> String {
     processes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// Returns the live descendants of this process, except the processes in `except` (which may have descendants) and
-/// everything below the processes in `foreign`.
-pub(super) fn live_descendants(except: &[Pid], foreign: &[Pid]) -> Vec<ProcessInfo> {
-    let is_in = |list: &[Pid], id: i32| list.contains(&Pid::from_raw(id));
-    let own = i32::try_from(std::process::id()).unwrap_or(0);
-    let below = descendants(processes(), own, |process| is_in(foreign, process.id));
-    below.into_iter().filter(|process| !is_in(except, process.id)).collect()
-}
-
-/// Returns the children of this process.
-pub(super) fn children() -> Vec<Pid> {
-    let own = i32::try_from(std::process::id()).unwrap_or(0);
-    let all = processes().into_iter();
-    all.filter(|process| process.parent == own).map(|process| Pid::from_raw(process.id)).collect()
+/// Returns the live processes below `root`, without the processes in `foreign` and everything below them.
+pub(super) fn live_descendants(root: Pid, foreign: &[ProcessInfo]) -> Vec<ProcessInfo> {
+    let is_foreign = |process: &ProcessInfo| foreign.iter().any(|other| other.id == process.id);
+    descendants(processes(), root.as_raw(), is_foreign)
 }
 
 /// Returns the processes that get a signal themselves: the processes below a nested `holdfast run` get its signals
@@ -117,6 +107,15 @@ fn descendants(
     }
     below.retain(|process| !process.is_zombie);
     below
+}
+
+/// Sends SIGTERM to the processes, and to the command alone if `/proc` shows none.
+pub(super) fn terminate(processes: &[ProcessInfo], command: Option<Pid>) {
+    let command = command.filter(|_| processes.is_empty());
+    let ids = processes.iter().map(|process| Pid::from_raw(process.id));
+    for id in ids.chain(command) {
+        let _ended = kill(id, Signal::SIGTERM).and_then(|()| kill(id, Signal::SIGCONT));
+    }
 }
 
 /// Sends SIGKILL to the processes below `root` that the kernel lists as children. That takes a few reads instead of one

@@ -22,7 +22,8 @@ use tokio::task::JoinHandle;
 
 use super::CommandArgs;
 use super::descendants::{
-    self, ProcessInfo, is_stopped, kill_listed, live_descendants, names, without_nested,
+    ProcessInfo, is_stopped, kill_listed, live_descendants, names, parent, terminate,
+    without_nested,
 };
 use super::protocol::{
     CommandEnvironment, WatchdogOrder, WatchdogReport, from_ms, line, parse, to_ms,
@@ -39,8 +40,8 @@ const REPORT_TIMEOUT: Duration = Duration::from_millis(200);
 #[derive(Debug)]
 pub(super) struct CommandWatchdog {
     watchdog: Pid,
-    /// The children of this process before the start: a shell may have started them, and then become this program.
-    earlier_children: Vec<Pid>,
+    /// The descendants of this process before the start: a shell may have started them, and then become this program.
+    earlier: Vec<ProcessInfo>,
     orders: Option<pipe::Sender>,
     reports: Lines<BufReader<pipe::Receiver>>,
     is_dead: bool,
@@ -76,7 +77,7 @@ impl CommandWatchdog {
     fn spawn(args: &CommandArgs) -> std::io::Result<Self> {
         // Without the watchdog, this process adopts the orphans.
         set_child_subreaper(true)?;
-        let earlier_children = descendants::children();
+        let earlier = live_descendants(Pid::this(), &[]);
         let (orders_there, orders) = pipe2(OFlag::O_CLOEXEC)?;
         let (reports, reports_there) = pipe2(OFlag::O_CLOEXEC)?;
         let inherit = |end: &OwnedFd| fcntl(end, FcntlArg::F_SETFD(FdFlag::empty()));
@@ -90,7 +91,7 @@ impl CommandWatchdog {
         let child = command.envs(args.nodes.credentials.variables()).spawn()?;
         Ok(Self {
             watchdog: Pid::from_raw(i32::try_from(child.id()).unwrap_or(0)),
-            earlier_children,
+            earlier,
             orders: Some(pipe::Sender::from_owned_fd(orders)?),
             reports: BufReader::new(pipe::Receiver::from_owned_fd(reports)?).lines(),
             is_dead: false,
@@ -151,14 +152,22 @@ impl CommandWatchdog {
         None
     }
 
+    /// The command. `None` if another process has its number. The watchdog may have reaped the command long ago, if this
+    /// process was stopped and has not read the report.
+    fn command(&self) -> Option<Pid> {
+        let is_parent = |parent| parent == self.watchdog || parent == Pid::this();
+        self.command.filter(|command| parent(*command).is_none_or(is_parent))
+    }
+
     /// The process group of the command, if it is not the group of this process.
     pub(super) fn own_group(&self) -> Option<Pid> {
-        getpgid(self.command).ok().filter(|group| *group != getpgrp() && self.command.is_some())
+        let group = getpgid(Some(self.command()?)).ok()?;
+        (group != getpgrp()).then_some(group)
     }
 
     /// Sends a signal to the command alone.
     pub(super) fn signal_command(&self, signal: Signal) {
-        if let Some(command) = self.command {
+        if let Some(command) = self.command() {
             let _ended = kill(command, signal);
         }
     }
@@ -181,16 +190,18 @@ impl CommandWatchdog {
     /// Sends SIGTERM to all descendants, and returns them.
     pub(super) fn terminate_all(&self) -> Vec<ProcessInfo> {
         let all = without_nested(self.live());
-        for process in &all {
-            let _ended =
-                process.signal(Signal::SIGTERM).and_then(|()| process.signal(Signal::SIGCONT));
-        }
+        terminate(&all, self.command());
         all
     }
 
-    /// The live descendants without the watchdog.
-    pub(super) fn live(&self) -> Vec<ProcessInfo> {
-        live_descendants(&[self.watchdog], &self.earlier_children)
+    /// The live processes of the command. The watchdog adopts their orphans. While it lives, other children of this process
+    /// are foreign, e.g. orphans of a process that a shell started before it became this program.
+    fn live(&self) -> Vec<ProcessInfo> {
+        if self.has_ended() {
+            live_descendants(Pid::this(), &self.earlier)
+        } else {
+            live_descendants(self.watchdog, &[])
+        }
     }
 
     /// Kills the watchdog and all descendants, after a start that failed: the watchdog may have started the command
@@ -211,7 +222,6 @@ impl CommandWatchdog {
             for process in &live {
                 let _of_another_user = process.signal(Signal::SIGKILL);
             }
-            self.signal_command(Signal::SIGKILL);
             let now = Moment::now();
             let since = *none_since.get_or_insert(now);
             if !live.is_empty() {
@@ -235,6 +245,8 @@ impl CommandWatchdog {
                 Ok(None) => tokio::time::sleep(SCAN_INTERVAL).await,
                 Ok(Some(_)) | Err(_) => {}
             }
+            // For a `/proc` that shows no process. After the reports: the command may be dead, and its number in use.
+            self.signal_command(Signal::SIGKILL);
             if Moment::now() >= give_up {
                 let unseen = "a process that no list of processes shows".to_owned();
                 let survivors = if live.is_empty() { unseen } else { names(&live) };
@@ -247,7 +259,7 @@ impl CommandWatchdog {
     fn kill_listed(&self) {
         if !self.has_ended() {
             kill_listed(self.watchdog);
-        } else if self.earlier_children.is_empty() {
+        } else if self.earlier.is_empty() {
             kill_listed(Pid::this());
         }
     }
@@ -256,7 +268,7 @@ impl CommandWatchdog {
     /// of processes is no proof: a process that forks faster than the list is read is never in it. With children from
     /// before the start, the list must do.
     fn has_no_child(&self) -> bool {
-        if !self.earlier_children.is_empty() {
+        if !self.earlier.is_empty() {
             return true;
         }
         loop {

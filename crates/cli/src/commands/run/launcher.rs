@@ -14,8 +14,7 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::getppid;
 
 use super::protocol::inherited;
-use crate::commands::child::{NOT_STARTED, not_started};
-use crate::exit::CommandFailure;
+use crate::exit::{CommandFailure, NOT_STARTED, not_started};
 
 /// The first argument of this mode; the process id of the watchdog, the file descriptor of the pipe
 /// and the command follow.

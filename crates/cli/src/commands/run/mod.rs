@@ -6,7 +6,6 @@
 mod descendants;
 mod handle;
 mod launcher;
-mod orphan;
 mod protocol;
 mod supervise;
 mod terminal;
@@ -23,9 +22,8 @@ use nix::sys::signal::Signal;
 use self::handle::CommandWatchdog;
 use self::supervise::{CommandEnd, Supervision};
 use super::acquire::{AcquireArgs, Acquirer, lost_locks, unless_stopped};
-use super::child::exit_code;
 use crate::arguments::{NodesArgs, duration};
-use crate::exit::CommandFailure;
+use crate::exit::{CommandFailure, exit_code};
 use crate::output::write_stderr;
 use crate::signals::JobSignals;
 use crate::stderr;

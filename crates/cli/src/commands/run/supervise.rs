@@ -20,7 +20,7 @@ use crate::commands::lock::token_lines;
 use crate::commands::outer_locks::{HELD, OuterLocks};
 use crate::commands::release_requests::ReleaseRequests;
 use crate::exit::CommandFailure;
-use crate::signals::{JobSignals, ReceivedSignal};
+use crate::signals::{JobSignals, ReceivedSignal, leads_session};
 use crate::stderr;
 
 /// A stop until SIGCONT that took less time did not happen: the kernel ignores it in a process group without a shell.
@@ -105,6 +105,8 @@ struct SupervisionState {
     ended: Option<ExitStatus>,
     /// This process received a signal that requests the end of the whole program.
     stop_received: bool,
+    /// The processes that could not be killed, as reported: the lock is held until they end.
+    survivors: Option<String>,
     /// The process group that has the terminal in place of the group of this process.
     has_terminal: Option<nix::unistd::Pid>,
 }
@@ -166,7 +168,10 @@ impl<'run> Supervision<'run> {
         loop {
             let wake = match self.step(Moment::now()) {
                 (KillStep::Kill, true) => return self.kill_because_of_loss().await,
-                (KillStep::Kill, false) => return self.kill_rest().await,
+                (KillStep::Kill, false) => match self.kill_rest().await {
+                    CommandEnd::Alive(left) if self.keeps_lock(&left) => continue,
+                    end => return end,
+                },
                 (KillStep::Terminate, is_loss) => {
                     self.terminate(is_loss);
                     continue;
@@ -361,7 +366,8 @@ impl<'run> Supervision<'run> {
     fn suspend(&mut self, signal: Signal) -> bool {
         self.take_terminal_back();
         let begun = Instant::now();
-        if terminal::has_shell() {
+        // No shell continues the leader of a session.
+        if !leads_session() {
             JobSignals::suspend(signal);
         }
         begun.elapsed() > NOT_STOPPED
@@ -414,12 +420,31 @@ impl<'run> Supervision<'run> {
     /// Kills everything although the lock is safe.
     async fn kill_rest(&mut self) -> CommandEnd {
         let KillOutcome { survivors, status, .. } = self.watchdog.kill_all().await;
+        self.state.ended = self.state.ended.or(status.map(ExitStatus::from_raw));
         self.take_terminal_back();
         if !survivors.is_empty() {
             return CommandEnd::Alive(cannot_kill(&survivors));
         }
-        let killed = status.unwrap_or(Signal::SIGKILL as i32);
-        CommandEnd::Exited(self.state.ended.unwrap_or_else(|| ExitStatus::from_raw(killed)))
+        let killed = ExitStatus::from_raw(Signal::SIGKILL as i32);
+        CommandEnd::Exited(self.state.ended.unwrap_or(killed))
+    }
+
+    /// Whether the lock is held beside processes that cannot be killed. It is until they end, until it is lost, or until
+    /// a signal requests the end once more.
+    fn keeps_lock(&mut self, left: &str) -> bool {
+        let is_first = self.state.survivors.replace(left.to_owned()).is_none();
+        if self.state.is_lost || self.watchdog.has_ended() {
+            return false;
+        }
+        if is_first {
+            stderr::queue(&format!(
+                "holdfast: {left}; {} is held until it ends, or until another signal ends holdfast run",
+                self.args.acquire.names()
+            ));
+        }
+        self.stop = StopTimeline::default();
+        let was_requested = std::mem::take(&mut self.state.stop_received);
+        is_first || !was_requested
     }
 }
 

@@ -9,7 +9,6 @@ use std::fs::File;
 use nix::unistd::{Pid, getpgid, getpgrp, getppid, getsid, tcgetpgrp, tcsetpgrp};
 
 use super::descendants::parent;
-use crate::signals::leads_session;
 
 /// Gives the terminal to another process group of the session. Returns `false` if this process is not in the
 /// foreground, so that it cannot.
@@ -20,11 +19,6 @@ pub(super) fn give_to(group: Pid) -> bool {
 /// Takes the terminal back from a group that [`give_to`] gave it to.
 pub(super) fn take_back_from(group: Pid) {
     let _was_given = move_foreground(group, getpgrp());
-}
-
-/// Whether a shell can continue this process after it has stopped itself. It cannot if this process leads the session.
-pub(super) fn has_shell() -> bool {
-    !leads_session()
 }
 
 /// Whether the process group of this process is orphaned: no process of the session outside the group, usually a shell

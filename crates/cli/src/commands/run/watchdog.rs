@@ -5,7 +5,7 @@
 //! killed, it ends all descendants and then releases the locks. The proof of their end is that the watchdog has no
 //! child left. The command starts in the process group of `run`; then the watchdog leaves that group, so that no signal
 //! reaches both guards. It blocks every signal that a process can block. It needs neither network nor locks for a kill.
-//! Bound: it never waits for `run` to read.
+//! Bounds: it never waits for `run` to read; one release at a time, one for each of at most 16 locks.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -16,7 +16,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use clap::Parser;
-use holdfast_client::Moment;
+use holdfast_client::http::Method;
+use holdfast_client::{Call, Moment};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
 use nix::sys::prctl;
@@ -27,14 +28,13 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::net::unix::pipe;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::descendants::{WATCHDOG_NAME, kill_listed, live_descendants, without_nested};
+use super::descendants::{WATCHDOG_NAME, kill_listed, live_descendants, terminate, without_nested};
 use super::launcher::LAUNCHER;
-use super::orphan::ReleaseCall;
 use super::protocol::{
     CommandEnvironment, WatchdogOrder, WatchdogReport, from_ms, inherited, line, parse, to_ms,
 };
 use super::terminal::is_orphaned_group;
-use crate::arguments::CredentialArgs;
+use crate::arguments::{CredentialArgs, NodesArgs};
 use crate::exit::CommandFailure;
 
 /// The first argument of this mode. It is no command of the command line, so no tip and no completion shows it.
@@ -50,6 +50,8 @@ const KILL_INTERVAL: Duration = Duration::from_millis(1);
 /// The time after which a killed process counts as one that cannot be killed: it belongs to another user, or waits
 /// for a device.
 pub(super) const KILL_TIMEOUT: Duration = Duration::from_secs(2);
+/// The time limit of a release after the death of `run`.
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The watchdog of a command: `holdfast run` starts it.
 #[derive(Debug, Parser)]
@@ -237,7 +239,7 @@ impl WatchdogProcess {
                 tokio::time::sleep(KILL_INTERVAL).await;
                 continue;
             }
-            for process in live_descendants(&[], &[]) {
+            for process in live_descendants(Pid::this(), &[]) {
                 // `run` reports processes that cannot be killed.
                 let _of_another_user = process.signal(Signal::SIGKILL);
             }
@@ -257,10 +259,7 @@ impl WatchdogProcess {
     async fn end_orphans(&mut self) {
         let kill_after = Moment::now().plus(self.grace);
         let kill_after = self.lease_end.map_or(kill_after, |end| kill_after.min(end));
-        for process in without_nested(live_descendants(&[], &[])) {
-            let _ended =
-                process.signal(Signal::SIGTERM).and_then(|()| process.signal(Signal::SIGCONT));
-        }
+        terminate(&without_nested(live_descendants(Pid::this(), &[])), self.command);
         while !self.reap() && Moment::now() < kill_after {
             tokio::time::sleep(SCAN_INTERVAL).await;
         }
@@ -271,6 +270,27 @@ impl WatchdogProcess {
             // If no node accepts the release, the lock is free when the TTL expires.
             drop(release.send().await);
         }
+    }
+}
+
+/// The call that releases one hold and no other.
+#[derive(Debug)]
+struct ReleaseCall {
+    nodes: NodesArgs,
+    /// The path and query of a `DELETE`.
+    target: String,
+}
+
+impl ReleaseCall {
+    fn new(addr: Vec<String>, target: String, credentials: &CredentialArgs) -> Self {
+        Self { nodes: NodesArgs { addr, credentials: credentials.clone() }, target }
+    }
+
+    async fn send(&self) -> Result<(), CommandFailure> {
+        let call = Call::new(Method::DELETE, self.target.clone());
+        let client = self.nodes.client()?;
+        let sent = tokio::time::timeout(RELEASE_TIMEOUT, client.call_raw(&call)).await;
+        sent.map_err(CommandFailure::failed)?.map(drop).map_err(CommandFailure::from)
     }
 }
 

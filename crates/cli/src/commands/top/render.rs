@@ -8,9 +8,8 @@ use holdfast_types::Stamp;
 use super::reading::{TopLock, TopNodes};
 use super::view::{OpenedLock, TopView};
 use crate::color::Tone;
-use crate::columns::{left, right, truncate, width};
 use crate::output::{cell, short_time};
-use crate::terminal_text::for_terminal;
+use crate::terminal_text::{for_terminal, left, right, truncate, width};
 
 /// The width from which on all columns are shown.
 const WIDE: usize = 60;

@@ -15,7 +15,6 @@ use crate::commands::once;
 use crate::exit::CommandFailure;
 use crate::output::{answer, answer_rows, cell, table, table_or};
 
-/// Show, set or delete the quotas of subtrees.
 #[derive(Debug, Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -48,7 +47,6 @@ struct OneTreeQuotaArgs {
     call: CallArgs,
 }
 
-/// Set the quota of a subtree, or replace all its limits.
 #[derive(Debug, Args)]
 struct SetTreeQuotaArgs {
     #[command(flatten)]

@@ -1,11 +1,14 @@
-//! A new file, complete or absent, which only its owner can read.
+//! A new file, complete or absent, which only its owner can read; and the encryption of a backup on its way into a file or a
+//! pipe.
 
+use std::borrow::Cow;
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use holdfast_cli::exit::CommandFailure;
+use holdfast_tls::{AgeRecipient, AgeWriter};
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 use sha2::{Digest as _, Sha256};
 
@@ -129,6 +132,32 @@ fn remove_interrupted(path: &Path) {
 
 fn failed(path: &Path, error: &std::io::Error) -> CommandFailure {
     CommandFailure::failed(format!("cannot write {}: {error}", path.display()))
+}
+
+/// Encrypts the bytes of a backup if there is a recipient.
+pub(crate) struct Encryption(Option<AgeWriter>);
+
+impl Encryption {
+    pub(crate) fn to(recipient: Option<&AgeRecipient>) -> Result<Self, CommandFailure> {
+        let writer = recipient.map(AgeWriter::new).transpose();
+        writer.map(Self).map_err(CommandFailure::failed)
+    }
+
+    /// The bytes to write for the next piece.
+    pub(crate) fn next<'b>(&mut self, piece: &'b [u8]) -> Result<Cow<'b, [u8]>, CommandFailure> {
+        match &mut self.0 {
+            None => Ok(Cow::Borrowed(piece)),
+            Some(writer) => writer.write(piece).map(Cow::Owned).map_err(CommandFailure::failed),
+        }
+    }
+
+    /// The last bytes to write.
+    pub(crate) fn end(self) -> Result<Vec<u8>, CommandFailure> {
+        self.0.map_or_else(
+            || Ok(Vec::new()),
+            |writer| writer.finish().map_err(CommandFailure::failed),
+        )
+    }
 }
 
 #[cfg(test)]

@@ -1,9 +1,8 @@
 //! `holdfast backup`: makes a backup of a running cluster, and checks and shows the files.
 //!
-//! `file` writes a file that is complete or absent, `encryption` encrypts it, `show` has the checks, and `body` the output.
+//! `file` writes a file that is complete or absent, and encrypts it, `show` has the checks, and `body` the output.
 
 mod body;
-mod encryption;
 mod file;
 mod show;
 
@@ -19,8 +18,7 @@ use holdfast_raft::BackupHead;
 use holdfast_tls::{AgeIdentity, AgeRecipient};
 
 use self::body::BackupBody;
-pub(crate) use self::encryption::Encryption;
-pub(crate) use self::file::NewFile;
+pub(crate) use self::file::{Encryption, NewFile};
 pub(crate) use self::show::{IdentityArgs, read_backup};
 
 /// The interval of the progress on a terminal.

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use clap::Args;
 use holdfast_api::ClusterBody;
-use holdfast_cli::arguments::{ClusterArgs, Format, NodesArgs, PROBE, lock_name};
+use holdfast_cli::arguments::{ClusterArgs, Format, NodesArgs, PROBE};
 use holdfast_cli::color::color_first_words;
 use holdfast_cli::exit::CommandFailure;
 use holdfast_cli::output::{answer_rows, cell, print, short_time, table};
@@ -34,7 +34,7 @@ pub(crate) struct DoctorArgs {
     #[arg(long)]
     look_only: bool,
     /// The probe lock, which is acquired and released through every node.
-    #[arg(long, value_name = "NAME", default_value = PROBE, value_parser = lock_name)]
+    #[arg(long, value_name = "NAME", default_value = PROBE)]
     probe: LockName,
     #[command(flatten)]
     cluster: ClusterArgs,

@@ -16,7 +16,7 @@ use serde_json::json;
 
 use self::database::DrilledDatabase;
 use self::endpoint::Endpoint;
-use crate::arguments::{ClusterArgs, Format, lock_name, text_or_file};
+use crate::arguments::{ClusterArgs, Format, text_or_file};
 use crate::exit::CommandFailure;
 use crate::output::{answer, print};
 
@@ -27,7 +27,6 @@ const UNCLEAR: u8 = 3;
 /// The placeholder for the number of the token.
 pub(super) const TOKEN: &str = "{token}";
 
-/// Test whether your own endpoint or database rejects the write of a former holder.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("store").args(["url", "postgres"]).required(true))]
 #[command(group = ArgGroup::new("write").args(["table", "sql"]))]
@@ -45,7 +44,7 @@ pub(crate) struct DrillArgs {
     #[arg(long, value_name = "SQL", conflicts_with = "url")]
     pub(super) sql: Option<String>,
     /// The lock that protects the resource; the drill acquires it twice.
-    #[arg(long, value_name = "NAME", default_value = "fence-drill", value_parser = lock_name)]
+    #[arg(long, value_name = "NAME", default_value = "fence-drill")]
     lock: LockName,
     /// The protected resource: a parameter of the header Fencing-Token, by default none; in the trigger, by default the name of the lock.
     #[arg(long, value_name = "NAME")]
