@@ -10,9 +10,8 @@ use holdfast_types::SessionName;
 
 use crate::calls::access_token::AccessToken;
 use crate::calls::call::Call;
-use crate::calls::download::Download;
 use crate::calls::nodes::Nodes;
-use crate::calls::send::Calls;
+use crate::calls::send::{Calls, Download};
 use crate::http::{ClientTls, HttpClient, HttpResponse, Scheme, base_url};
 use crate::sessions::registry::{SessionNaming, Sessions};
 use crate::sessions::session::{SessionHandle, SessionUse};

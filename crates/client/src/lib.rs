@@ -94,8 +94,8 @@ mod tree;
 
 pub use calls::access_token::AccessToken;
 pub use calls::call::{Call, Copies};
-pub use calls::download::Download;
 pub use calls::numbered::with_request_number;
+pub use calls::send::Download;
 pub use client::{Client, ClientBuilder};
 pub use clock::Moment;
 pub use election::{Election, Leadership};
