@@ -233,7 +233,7 @@ impl Client {
     /// # Errors
     /// See [`Error`].
     pub async fn call_raw(&self, call: &Call) -> Result<HttpResponse, Error> {
-        self.calls.deliver(call).await.result.map(|answer| answer.body)
+        self.calls.answer(call).await.result.map(|answer| answer.body)
     }
 
     /// Sends a change that the cluster executes once, and parses the answer as JSON. A late copy of the call has no

@@ -11,6 +11,8 @@ use holdfast_types::{QuotaKind, RequestNumber, SessionName};
 use crate::http::{HttpResponse, Method, SendError, StatusCode};
 use crate::{Error, Loss};
 
+/// The path of transactions.
+pub(crate) const TRANSACTIONS: &str = "/v1/txn";
 /// The maximum time until a node sends the headers of an event stream.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(6);
 
@@ -76,6 +78,14 @@ impl Call {
         let named = if self.target.contains('?') { named.replacen('?', "&", 1) } else { named };
         let copies = if self.copies == Copies::Never { Copies::Never } else { Copies::Harmless };
         Self { target: format!("{}{named}", self.target), copies, ..self }
+    }
+
+    /// Whether the cluster executes the call once for a request number. A transaction has the number in its body.
+    pub(crate) fn is_numbered(&self) -> bool {
+        let query = self.target.split_once('?').map_or("", |(_, query)| query);
+        let is_number =
+            |param: &str| param.split_once('=').is_some_and(|(key, _)| key == REQUEST.name);
+        self.target == TRANSACTIONS || query.split('&').any(is_number)
     }
 }
 

@@ -125,11 +125,23 @@ impl Calls {
     }
 
     pub(crate) async fn send(&self, call: &Call) -> Result<(), Error> {
-        self.deliver(call).await.result.map(drop)
+        self.answer(call).await.result.map(drop)
     }
 
     pub(crate) async fn json<T: JsonBody>(&self, call: &Call) -> Result<T, Error> {
-        self.deliver(call).await.json().result.map(|answer| answer.body)
+        self.answer(call).await.json().result.map(|answer| answer.body)
+    }
+
+    /// As [`deliver`](Self::deliver). The end of the session hides whether the cluster executed an earlier copy of a numbered
+    /// call.
+    pub(crate) async fn answer(&self, call: &Call) -> Delivery<HttpResponse> {
+        let delivery = self.deliver(call).await;
+        if delivery.in_doubt && matches!(delivery.result, Err(Error::Lost(_))) && call.is_numbered()
+        {
+            let reason = "the session ended, and the first answer was lost, so read the state";
+            return Delivery { result: Err(Error::OutcomeUnknown(reason.to_owned())), ..delivery };
+        }
+        delivery
     }
 
     /// Sends a call within the request timeout, plus the wait of the call.
