@@ -3,8 +3,6 @@
 //! [`Blocking`] wraps a value of the async client. One thread with its own runtime renews sessions while the caller
 //! works. The blocking client must not be used inside an async runtime. Bounds: those of the async client.
 
-mod runtime;
-
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,14 +15,17 @@ use holdfast_api::{
 use holdfast_types::{
     FencingToken, LockName, Owner, PolicyChange, Reason, RequestRelease, SessionName,
 };
+use tokio::runtime::{Builder, Handle, Runtime};
 
-use self::runtime::ClientRuntime;
 use crate::error::argument;
 use crate::recipes::GroupMember;
 use crate::{
     ElectionChange, Error, Hold, LockQuery, Loss, Many, Mode, One, ReleaseRequest, SessionHandle,
     SubtreeChange, recipes,
 };
+
+/// The maximum time for releasing dropped guards before the runtime ends.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A handle to a cluster; see [`crate::Client`].
 ///
@@ -40,6 +41,8 @@ use crate::{
 /// # }
 /// ```
 pub type Client = Blocking<crate::Client>;
+/// A failed transfer; see [`crate::TransferError`].
+pub type TransferError = crate::TransferError<Guard>;
 /// A builder for the acquire of a lock; see [`crate::Lock`].
 pub type Lock<T = One> = Blocking<crate::Lock<T>>;
 /// A builder for the acquire of a multi-lock; see [`crate::MultiLock`].
@@ -113,14 +116,55 @@ impl<T> Blocking<T> {
     fn wrap<U>(&self, value: U) -> Blocking<U> {
         Blocking { value, runtime: self.runtime.clone() }
     }
+}
+
+/// The runtime of a client and of all values created from it. Dropping the last value shuts it down.
+#[derive(Debug)]
+struct ClientRuntime {
+    client: crate::Client,
+    /// `None` only during the drop.
+    runtime: Option<Runtime>,
+}
+
+impl ClientRuntime {
+    /// Starts the thread that renews sessions.
+    fn start(client: crate::Client) -> Result<Self, Error> {
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("holdfast-client")
+            .enable_all()
+            .build()
+            .map_err(argument)?;
+        Ok(Self { client, runtime: Some(runtime) })
+    }
+
+    fn block_on<T>(&self, work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+        let runtime = self.runtime.as_ref().ok_or_else(|| argument("the client is shut down"))?;
+        if Handle::try_current().is_ok() {
+            return Err(argument("inside an async runtime use holdfast_client::Client instead"));
+        }
+        runtime.block_on(work)
+    }
 
     /// Returns the output of a future, or `None` after `timeout`.
-    fn within<R>(
+    fn within<T>(
         &self,
         timeout: Duration,
-        future: impl Future<Output = R>,
-    ) -> Result<Option<R>, Error> {
-        self.runtime.block_on(async { Ok(tokio::time::timeout(timeout, future).await.ok()) })
+        future: impl Future<Output = T>,
+    ) -> Result<Option<T>, Error> {
+        self.block_on(async { Ok(tokio::time::timeout(timeout, future).await.ok()) })
+    }
+}
+
+impl Drop for ClientRuntime {
+    fn drop(&mut self) {
+        let Some(runtime) = self.runtime.take() else { return };
+        if Handle::try_current().is_err() {
+            let closed = async { tokio::time::timeout(CLOSE_TIMEOUT, self.client.close()).await };
+            // The cluster releases the remaining locks when their time-to-live has passed.
+            drop(runtime.block_on(closed));
+        }
+        runtime.shutdown_background();
     }
 }
 
@@ -399,12 +443,12 @@ impl Lock {
 impl Guard {
     /// Waits up to `timeout` for the loss of the lock; `None` if it is still held.
     pub fn lost_within(&self, timeout: Duration) -> Option<Loss> {
-        self.within(timeout, self.value.lost()).unwrap_or_else(|_| self.ensure().err())
+        self.runtime.within(timeout, self.value.lost()).unwrap_or_else(|_| self.ensure().err())
     }
 
     /// Waits up to `timeout` for a release request; see [`Hold::release_requested`].
     pub fn release_requested_within(&self, timeout: Duration) -> Option<ReleaseRequest> {
-        self.within(timeout, self.value.release_requested()).ok().flatten()
+        self.runtime.within(timeout, self.value.release_requested()).ok().flatten()
     }
 
     /// Transfers the lock to another session; see [`crate::Guard::transfer`].
@@ -431,28 +475,10 @@ impl Guard {
     }
 }
 
-/// A failed transfer; see [`crate::TransferError`].
-#[derive(thiserror::Error)]
-#[error("the lock was not transferred: {error}")]
-pub struct TransferError {
-    /// The reason.
-    pub error: Error,
-    /// The hold, which continues with the same token; `None` if it is lost, or if the receiver may have it.
-    pub guard: Option<Box<Guard>>,
-}
-
-/// As `Display`, with the kept guard.
-impl fmt::Debug for TransferError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { error, guard } = self;
-        write!(f, "TransferError({error:?}, guard: {guard:?})")
-    }
-}
-
 impl MultiGuard {
     /// Waits up to `timeout` for the loss of a lock; `None` if all are still held.
     pub fn lost_within(&self, timeout: Duration) -> Option<(LockName, Loss)> {
-        self.within(timeout, self.value.lost()).ok().flatten()
+        self.runtime.within(timeout, self.value.lost()).ok().flatten()
     }
 
     /// Waits up to `timeout` for a release request of one of the locks.
@@ -460,7 +486,7 @@ impl MultiGuard {
         &self,
         timeout: Duration,
     ) -> Option<(LockName, ReleaseRequest)> {
-        self.within(timeout, self.value.release_requested()).ok().flatten()
+        self.runtime.within(timeout, self.value.release_requested()).ok().flatten()
     }
 }
 
@@ -477,7 +503,7 @@ impl Election {
 impl Leadership {
     /// Waits up to `timeout` for the loss of the leadership; `None` if this candidate still leads.
     pub fn lost_within(&self, timeout: Duration) -> Option<Loss> {
-        self.within(timeout, self.value.lost()).unwrap_or_else(|_| self.ensure().err())
+        self.runtime.within(timeout, self.value.lost()).unwrap_or_else(|_| self.ensure().err())
     }
 }
 
@@ -490,8 +516,7 @@ impl Observer {
         &mut self,
         timeout: Duration,
     ) -> Result<Option<ElectionChange>, Error> {
-        let next = self.value.next_change();
-        self.runtime.block_on(async { tokio::time::timeout(timeout, next).await.ok().transpose() })
+        self.runtime.within(timeout, self.value.next_change())?.transpose()
     }
 }
 
@@ -504,7 +529,6 @@ impl Subtree {
         &mut self,
         timeout: Duration,
     ) -> Result<Option<SubtreeChange>, Error> {
-        let next = self.value.next_change();
-        self.runtime.block_on(async { tokio::time::timeout(timeout, next).await.ok().transpose() })
+        self.runtime.within(timeout, self.value.next_change())?.transpose()
     }
 }

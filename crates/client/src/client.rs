@@ -10,9 +10,8 @@ use holdfast_types::SessionName;
 
 use crate::calls::access_token::AccessToken;
 use crate::calls::call::Call;
-use crate::calls::download::Download;
 use crate::calls::nodes::Nodes;
-use crate::calls::send::Calls;
+use crate::calls::send::{Calls, Download};
 use crate::http::{ClientTls, HttpClient, HttpResponse, Scheme, base_url};
 use crate::sessions::registry::{SessionNaming, Sessions};
 use crate::sessions::session::{SessionHandle, SessionUse};
@@ -234,7 +233,7 @@ impl Client {
     /// # Errors
     /// See [`Error`].
     pub async fn call_raw(&self, call: &Call) -> Result<HttpResponse, Error> {
-        self.calls.deliver(call).await.result.map(|answer| answer.body)
+        self.calls.answer(call).await.result.map(|answer| answer.body)
     }
 
     /// Sends a change that the cluster executes once, and parses the answer as JSON. A late copy of the call has no

@@ -8,7 +8,6 @@ use holdfast_api::{GrantBody, Query, lock_path};
 use holdfast_types::{Attempt, FencingToken, LockName, Owner, Reason};
 
 use crate::calls::call::Call;
-use crate::error::newest_attempt;
 use crate::http::Method;
 use crate::numbers;
 use crate::{Client, Error};
@@ -26,23 +25,17 @@ impl Client {
         reason: &Reason,
         wait: Duration,
     ) -> Result<GrantBody, Error> {
-        let send = async |after| {
+        let send = async |attempt| {
             let query = Query::default()
                 .with(&HOLD, &"durable")
                 .with(&OWNER, owner)
-                .with(&ATTEMPT, &numbers::next_after(after))
+                .with(&ATTEMPT, &attempt)
                 .with(&DURABLE_REASON, reason)
                 .with_some(&WAIT, Some(&wait).filter(|wait| !wait.is_zero()));
             let call = Call::new(Method::PUT, query.target(&lock_path(lock))).wait(wait);
             self.calls().json(&call).await
         };
-        match send(Attempt::UNNAMED).await {
-            // Another program of the owner has a clock that is ahead.
-            Err(Error::Rejected(problem)) if let Some(newest) = newest_attempt(&problem) => {
-                send(newest).await
-            }
-            result => result,
-        }
+        numbers::with_attempt(Attempt::UNNAMED, send).await
     }
 
     /// Releases the durable hold that has this token. A repeated call has no further effect.

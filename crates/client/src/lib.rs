@@ -86,7 +86,6 @@ mod numbers;
 mod observer;
 pub mod recipes;
 mod sessions;
-mod spans;
 mod subtree;
 #[cfg(test)]
 mod tests;
@@ -94,8 +93,7 @@ mod tree;
 
 pub use calls::access_token::AccessToken;
 pub use calls::call::{Call, Copies};
-pub use calls::download::Download;
-pub use calls::numbered::with_request_number;
+pub use calls::send::Download;
 pub use client::{Client, ClientBuilder};
 pub use clock::Moment;
 pub use election::{Election, Leadership};
@@ -116,6 +114,7 @@ pub use locks::lock_calls::LockQuery;
 pub use locks::loss::Loss;
 pub use locks::multi_guard::MultiGuard;
 pub use locks::transfer::TransferError;
+pub use numbers::with_request_number;
 pub use observer::{ElectionChange, Observer};
 pub use sessions::session::SessionHandle;
 pub use subtree::{Subtree, SubtreeChange};

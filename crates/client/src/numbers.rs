@@ -1,4 +1,4 @@
-//! Numbers and names that no earlier call has: attempts, request numbers, and random bits.
+//! Numbers and names that no earlier call has: attempts, request numbers, and random bits; and calls with such numbers.
 //!
 //! A number must exceed those of all earlier attempts of its session, including attempts of other processes.
 //! Microseconds since 1970 satisfy this unless clocks disagree. The cluster then returns the newest attempt.
@@ -9,6 +9,7 @@ use std::time::SystemTime;
 use holdfast_types::{Attempt, RequestNumber};
 
 use crate::Error;
+use crate::error::{newest_attempt, newest_request};
 
 /// The largest number that this process has returned.
 static NEWEST: AtomicU64 = AtomicU64::new(0);
@@ -26,6 +27,44 @@ pub(crate) fn next_after(after: Attempt) -> Attempt {
 /// Returns a request number larger than `after` and than every number returned before.
 pub(crate) fn next_request(after: RequestNumber) -> RequestNumber {
     RequestNumber(next_after(Attempt(after.0)).0)
+}
+
+/// Sends a call with an attempt larger than `after`. If a program with a clock that is ahead has used a larger one, sends the
+/// call once more.
+pub(crate) async fn with_attempt<T, F>(
+    after: Attempt,
+    send: impl Fn(Attempt) -> F,
+) -> Result<T, Error>
+where
+    F: Future<Output = Result<T, Error>>,
+{
+    match send(next_after(after)).await {
+        Err(Error::Rejected(problem)) if let Some(newest) = newest_attempt(&problem) => {
+            send(next_after(newest)).await
+        }
+        result => result,
+    }
+}
+
+/// Sends a call of a session that the caller selects, with a new request number. If the cluster certainly did not
+/// execute the call because the number is over, sends it once more with a larger number.
+///
+/// # Errors
+/// See [`Error`].
+pub async fn with_request_number<T, F>(send: impl Fn(RequestNumber) -> F) -> Result<T, Error>
+where
+    F: Future<Output = Result<T, Error>>,
+{
+    let first = send(next_request(RequestNumber(0))).await;
+    match is_over(&first) {
+        Some(newest) => send(next_request(newest)).await,
+        None => first,
+    }
+}
+
+/// Returns the newest number of the session, if the call was rejected because its own number is over.
+pub(crate) fn is_over<T>(result: &Result<T, Error>) -> Option<RequestNumber> {
+    result.as_ref().err().and_then(newest_request)
 }
 
 /// 64 random bits.

@@ -65,7 +65,8 @@ async fn node_after(
                         std::future::pending::<()>().await;
                     }
                     let head = format!(
-                        "HTTP/1.1 {status} X\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+                        "HTTP/1.1 {status} X\r\n{}content-length: {}\r\nconnection: close\r\n\r\n",
+                        retry_after(&body),
                         body.len()
                     );
                     stream.write_all((head + &body).as_bytes()).await.unwrap();
@@ -107,6 +108,19 @@ fn problem(code: &str, status: u16, retryable: bool) -> (u16, String) {
         "holder":{{"session":"web3","token":9,"held_for_ms":1,"hold_count":1,"labels":{{}}}}}}"#
     );
     (status, body)
+}
+
+/// The header of an answer whose body has `retry_after_ms`, in whole seconds as a node sends it.
+fn retry_after(body: &str) -> String {
+    let Some((_, ms)) = body.split_once("\"retry_after_ms\":") else { return String::new() };
+    let ms: u64 = ms.split([',', '}']).next().unwrap().parse().unwrap();
+    format!("retry-after: {}\r\n", ms.div_ceil(1_000))
+}
+
+/// A problem with more facts.
+fn problem_with(code: &str, status: u16, facts: &str) -> (u16, String) {
+    let (status, body) = problem(code, status, true);
+    (status, body.replace(r#""retryable":true"#, &format!(r#""retryable":true,{facts}"#)))
 }
 
 fn client<const N: usize>(endpoints: [String; N]) -> Client {

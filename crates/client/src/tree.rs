@@ -12,7 +12,7 @@ use holdfast_types::{Revision, ZnodePath};
 use serde_json::Value;
 
 use crate::Error;
-use crate::calls::call::{Call, Copies};
+use crate::calls::call::{Call, Copies, TRANSACTIONS};
 use crate::calls::send::Calls;
 use crate::http::{Headers, HttpResponse, Method};
 
@@ -78,7 +78,7 @@ impl Calls {
     /// Sends a transaction. It must name a session and a request id, so that a copy has no effect.
     pub(crate) async fn transact(&self, transaction: &Value) -> Result<TxnBody, Error> {
         let body = transaction.to_string().into_bytes();
-        let call = Call::new(Method::POST, "/v1/txn").copies(Copies::Harmless);
+        let call = Call::new(Method::POST, TRANSACTIONS).copies(Copies::Harmless);
         self.json(&Call { body, ..call }).await
     }
 

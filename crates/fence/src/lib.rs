@@ -19,14 +19,13 @@ pub mod postgres;
 pub mod recipes;
 #[cfg(feature = "redis")]
 pub mod redis;
-mod sql;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 
 pub use claim::Claim;
 pub use error::FenceError;
 pub use holdfast_types::FencingToken;
-pub use sql::{
+pub use recipes::{
     CONDITIONAL_UPDATE_SQL, IdentifierError, guard_table_for_sql, guard_table_sql, schema_sql,
     try_table_sql,
 };

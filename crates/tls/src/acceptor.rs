@@ -14,21 +14,23 @@ use rustls::sign::SingleCertAndKey;
 use rustls::{ServerConfig, SupportedProtocolVersion};
 use thiserror::Error;
 use tokio::net::TcpStream;
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::certificate::CertificateInfo;
-use crate::error::TlsError;
 use crate::expiry::DeniedCertificates;
 use crate::failures::FailureReason;
-use crate::files::provider;
-use crate::files::{FileVersions, TlsFiles, TlsMaterial, client_verifier};
-use crate::handshake_thread::HandshakeThread;
+use crate::files::{FileVersions, TlsError, TlsFiles, TlsMaterial, client_verifier, provider};
 use crate::stream::MaybeTlsStream;
 
 /// The time for the handshake of a connection.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 /// The first byte of a TLS handshake (RFC 8446, section 5.1).
 const HANDSHAKE: u8 = 22;
+
+/// About a quarter of the time of a processor on which other threads always run.
+const NICENESS: i32 = 5;
 
 /// Whether a listener accepts connections without TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -198,8 +200,7 @@ fn server_config(
     config: &TlsConfig,
     material: &TlsMaterial,
 ) -> Result<(Arc<ServerConfig>, SystemTime), TlsError> {
-    let unusable =
-        |reason: String| TlsError::Unusable { path: config.files.certificate.clone(), reason };
+    let unusable = |reason: String| TlsError::unusable(&config.files.certificate, &reason);
     let own = material.certified.cert.first();
     let own = own.map_or_else(|| Err("it is empty".to_owned()), CertificateInfo::of);
     let expires_at = own.map_err(unusable)?.not_after;
@@ -218,6 +219,55 @@ fn server_config(
         .with_cert_resolver(Arc::new(SingleCertAndKey::from(material.certified.clone())));
     server.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok((Arc::new(server), expires_at))
+}
+
+/// The thread of a listener on which TLS handshakes compute. Its priority is low: a flood of handshakes takes the processor
+/// time that calls of known callers leave.
+#[derive(Debug)]
+struct HandshakeThread {
+    /// `None` only while it is dropped.
+    runtime: Option<Runtime>,
+}
+
+impl HandshakeThread {
+    /// # Errors
+    /// The thread could not start.
+    fn start() -> io::Result<Self> {
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("tls-handshakes")
+            .on_thread_start(|| {
+                // Linux has a priority for each thread.
+                if let Err(error) = rustix::process::nice(NICENESS) {
+                    tracing::debug!(%error, "cannot lower the priority of a thread");
+                }
+            })
+            .build()?;
+        Ok(Self { runtime: Some(runtime) })
+    }
+
+    /// Runs a handshake. The drop of the future cancels it.
+    ///
+    /// # Errors
+    /// The handshake panicked.
+    async fn run<T: Send + 'static>(
+        &self,
+        handshake: impl Future<Output = T> + Send + 'static,
+    ) -> io::Result<T> {
+        let ended = || io::Error::other("the thread of handshakes has ended");
+        let mut running = JoinSet::new();
+        running.spawn_on(handshake, self.runtime.as_ref().ok_or_else(ended)?.handle());
+        running.join_next().await.ok_or_else(ended)?.map_err(io::Error::other)
+    }
+}
+
+impl Drop for HandshakeThread {
+    fn drop(&mut self) {
+        // A drop within another runtime must not wait.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
 }
 
 #[cfg(test)]
@@ -257,5 +307,30 @@ mod tests {
         assert!(failed.is_err());
         assert!(acceptor.reload().unwrap());
         assert!(!acceptor.reload().unwrap());
+    }
+
+    #[tokio::test]
+    async fn a_handshake_computes_on_a_thread_of_low_priority() {
+        let thread = HandshakeThread::start().unwrap();
+        let priority = || rustix::process::getpriority_process(None).unwrap();
+        let before = priority();
+        let at_work = thread.run(async move { priority() }).await.unwrap();
+        assert_eq!((at_work, priority()), ((before + NICENESS).min(19), before));
+    }
+
+    #[tokio::test]
+    async fn a_dropped_handshake_is_cancelled() {
+        let thread = HandshakeThread::start().unwrap();
+        let (sender, receiver) = tokio::sync::oneshot::channel::<()>();
+        let handshake = async move {
+            std::future::pending::<()>().await;
+            drop(sender);
+        };
+        tokio::select! {
+            biased;
+            _ = thread.run(handshake) => {}
+            () = std::future::ready(()) => {}
+        }
+        assert!(receiver.await.is_err());
     }
 }

@@ -9,9 +9,7 @@ use rustls::{ClientConfig, ConfigBuilder};
 use rustls_pki_types::ServerName;
 use tokio::net::TcpStream;
 
-use crate::error::TlsError;
-use crate::files::provider;
-use crate::files::{TlsFiles, certificates, read_roots};
+use crate::files::{TlsError, TlsFiles, certificates, provider, read_roots};
 use crate::stream::MaybeTlsStream;
 
 /// Connects to servers whose certificates a CA has signed. Clones share the session tickets.
@@ -25,13 +23,9 @@ impl std::fmt::Debug for TlsConnector {
 }
 
 fn trusting(ca: &Path) -> Result<ConfigBuilder<ClientConfig, WantsClientCert>, TlsError> {
-    let unusable = |error: rustls::Error| TlsError::Unusable {
-        path: ca.to_owned(),
-        reason: error.to_string(),
-    };
     let builder = ClientConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
-        .map_err(unusable)?;
+        .map_err(|error| TlsError::unusable(ca, &error))?;
     Ok(builder.with_root_certificates(read_roots(ca)?))
 }
 
@@ -53,10 +47,7 @@ impl TlsConnector {
         let files = TlsFiles { certificate, key, ca: None };
         let chain = certificates(&files.certificate)?;
         let config = trusting(ca)?.with_client_auth_cert(chain, files.read_key()?);
-        let unusable = |error: rustls::Error| TlsError::Unusable {
-            path: files.certificate.clone(),
-            reason: error.to_string(),
-        };
+        let unusable = |error: rustls::Error| TlsError::unusable(&files.certificate, &error);
         Ok(Self(Arc::new(config.map_err(unusable)?)))
     }
 

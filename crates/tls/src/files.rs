@@ -1,5 +1,6 @@
-//! The files of a listener: its certificate chain, its key, and the CAs of its callers.
+//! The files of a listener: its certificate chain, its key, and the CAs of its callers; and why they cannot be used.
 
+use std::fmt;
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
@@ -12,12 +13,53 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::sign::CertifiedKey;
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use thiserror::Error;
 
 use crate::certificate::{CertificateInfo, certificates_of};
-use crate::error::TlsError;
 
 /// A clock may be this far behind the clock of the machine that created the certificate.
 const CLOCK_SKEW: Duration = Duration::from_mins(5);
+
+/// A file that cannot be used, with what to do.
+#[derive(Debug, Error)]
+pub enum TlsError {
+    #[error("cannot read {}: {source}", path.display())]
+    Read { path: PathBuf, source: std::io::Error },
+    #[error("{} has no certificate in PEM form", .0.display())]
+    NoCertificate(PathBuf),
+    #[error("{} is not a certificate: {reason}", path.display())]
+    NotACertificate { path: PathBuf, reason: String },
+    #[error("{} has no private key in PEM form", .0.display())]
+    NoKey(PathBuf),
+    #[error("{} is encrypted: write it without a passphrase, readable only by the user of this process", .0.display())]
+    EncryptedKey(PathBuf),
+    #[error("{} is readable by other users: run chmod 600 on it", .0.display())]
+    KeyIsReadable(PathBuf),
+    #[error("the key {} does not fit the certificate {}: they are from different pairs", key.display(), certificate.display())]
+    OtherKey { key: PathBuf, certificate: PathBuf },
+    #[error("the certificate {} expired at {at}: create a new one", path.display())]
+    Expired { path: PathBuf, at: String },
+    #[error("the certificate {} is not valid before {at}: check the clock of this machine", path.display())]
+    NotYetValid { path: PathBuf, at: String },
+    #[error("the certificate {} does not allow the use as a server: create one with the usage serverAuth", .0.display())]
+    NotForServers(PathBuf),
+    #[error("the certificate {} does not allow the use as a client, which nodes are to each other: create one with the usage clientAuth too, or set raft.tls = \"off\"", .0.display())]
+    NotForClients(PathBuf),
+    #[error("{} is not signed by a certificate in {}: give the CA that signed it", certificate.display(), ca.display())]
+    OtherCa { certificate: PathBuf, ca: PathBuf },
+    #[error("certificates of callers need tls.ca, the certificates of their CAs")]
+    NoCa,
+    #[error("cannot start the thread of TLS handshakes: {0}")]
+    Thread(std::io::Error),
+    #[error("cannot use the certificate {}: {reason}", path.display())]
+    Unusable { path: PathBuf, reason: String },
+}
+
+impl TlsError {
+    pub(crate) fn unusable(path: &Path, reason: &dyn fmt::Display) -> Self {
+        Self::Unusable { path: path.to_owned(), reason: reason.to_string() }
+    }
+}
 
 /// The paths of the files, in PEM form.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,11 +107,8 @@ impl TlsFiles {
         let chain = certificates(&self.certificate)?;
         let own = chain.first().ok_or_else(|| TlsError::NoCertificate(self.certificate.clone()))?;
         self.check(own, now)?;
-        let unusable = |error: rustls::Error| TlsError::Unusable {
-            path: self.certificate.clone(),
-            reason: error.to_string(),
-        };
-        let key = provider().key_provider.load_private_key(self.read_key()?).map_err(unusable)?;
+        let key = provider().key_provider.load_private_key(self.read_key()?);
+        let key = key.map_err(|error| TlsError::unusable(&self.certificate, &error))?;
         let certified = CertifiedKey::new(chain.clone(), key);
         certified.keys_match().map_err(|_| TlsError::OtherKey {
             key: self.key.clone(),

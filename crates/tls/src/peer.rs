@@ -21,9 +21,8 @@ use tokio::net::TcpStream;
 
 use crate::acceptor::{AcceptError, ClientCertificates, TlsAcceptor, TlsConfig, TlsMode};
 use crate::certificate::CertificateInfo;
-use crate::error::TlsError;
 use crate::expiry::DeniedCertificates;
-use crate::files::{TlsMaterial, provider};
+use crate::files::{TlsError, TlsMaterial, provider};
 use crate::stream::MaybeTlsStream;
 
 /// Accepts connections of other nodes, and connects to them. Clones share it.
@@ -104,15 +103,15 @@ fn client_config(
     config: &TlsConfig,
     material: &TlsMaterial,
 ) -> Result<Arc<ClientConfig>, TlsError> {
-    let path = || config.files.certificate.clone();
+    let path = &config.files.certificate;
     let own = material.certified.cert.first().map(CertificateInfo::of);
     if !own.is_some_and(|own| own.is_ok_and(|own| own.for_clients)) {
-        return Err(TlsError::NotForClients(path()));
+        return Err(TlsError::NotForClients(path.clone()));
     }
     let roots = material.roots.clone().ok_or(TlsError::NoCa)?;
     let mut client = ClientConfig::builder_with_provider(provider())
         .with_protocol_versions(&config.min_version.protocols())
-        .map_err(|error| TlsError::Unusable { path: path(), reason: error.to_string() })?
+        .map_err(|error| TlsError::unusable(path, &error))?
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(NodeVerifier { roots }))
         .with_client_cert_resolver(Arc::new(SingleCertAndKey::from(material.certified.clone())));

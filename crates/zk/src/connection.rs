@@ -18,7 +18,6 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 use crate::connection_table::ConnectionGuard;
 use crate::context::{ServerContext, Shutdown};
 use crate::disconnect::Disconnect;
-use crate::entry_span::EntrySpans;
 use crate::four_letter;
 use crate::frame_reader::{FrameReadError, FrameReader, Opening};
 use crate::handshake::{HandshakeError, RequestedSession, Session, send};
@@ -27,7 +26,7 @@ use crate::ops::operation::ConnectionContext;
 use crate::pending::PendingRequests;
 use crate::provisional::{HANDSHAKE_FRAME_MAX, ProvisionalConnection};
 use crate::reply_loop::ReplyLoop;
-use crate::request_loop::RequestLoop;
+use crate::request_loop::{EntrySpans, RequestLoop};
 
 /// Bytes that the server reads and drops after its last reply: closing a socket with unread bytes could discard the
 /// reply.
@@ -117,7 +116,7 @@ impl ZkCaller<'_> {
         match timeout_at(deadline, frames.opening()).await {
             Ok(Ok(Opening::Word(word))) => {
                 let answer = four_letter::answer(context, word, &self.service()).await;
-                context.metrics.words().inc();
+                context.metrics.0.words.inc();
                 send(writer, answer.as_bytes(), &context.config).await;
             }
             Ok(Ok(Opening::Frame(frame))) => {
@@ -201,7 +200,7 @@ impl Connection<'_> {
         let number = session.number();
         let Session { attached, stream, outbox, place } = session;
         let ttl = attached.ttl;
-        self.context.metrics.handshakes().inc();
+        self.context.metrics.0.handshakes.inc();
         self.guard.set_session(number, ttl.as_millis());
         let session = format!("{:#x}", attached.id.0);
         tracing::debug!(peer = %self.peer, session, timeout_ms = ttl.as_millis(), "a ZooKeeper session connected");
@@ -266,7 +265,7 @@ impl Connection<'_> {
             | Disconnect::Stream(_) => None,
         };
         if let Some(reason) = fault {
-            self.context.metrics.dropped().inc();
+            self.context.metrics.0.dropped.inc();
             tracing::info!(%peer, session, reason, "closed a ZooKeeper connection");
         } else {
             tracing::debug!(%peer, session, end = disconnect.name(), "a ZooKeeper connection ended");
@@ -344,6 +343,6 @@ fn record_rejected(
     reason: FailureReason,
     detail: &dyn fmt::Display,
 ) -> Duration {
-    context.metrics.dropped().inc();
+    context.metrics.0.dropped.inc();
     context.config.failures.record(NodePort::ZooKeeper, peer.ip(), reason, detail)
 }

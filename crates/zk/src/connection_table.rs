@@ -60,7 +60,7 @@ impl RequestStats {
 }
 
 /// The session and the last request of one connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LastRequest {
     /// 0 before the handshake.
     pub(crate) session: i64,
@@ -111,20 +111,11 @@ impl ConnectionTable {
     /// Adds a connection; `None` if its address has too many already.
     pub(crate) fn open(self: &Arc<Self>, peer: SocketAddr) -> Option<ConnectionGuard> {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let last = LastRequest {
-            session: 0,
-            timeout_ms: 0,
-            kind: None,
-            xid: 0,
-            zxid: 0,
-            at: Duration::ZERO,
-            latency: Duration::ZERO,
-        };
         let stats = Arc::new(ConnectionStats {
             peer,
             since_ms: since.as_millis(),
             requests: Mutex::default(),
-            last: Mutex::new(last),
+            last: Mutex::default(),
         });
         let mut open = self.open.lock();
         let address = open.addresses.entry(peer.ip().to_canonical()).or_default();

@@ -23,7 +23,6 @@ mod connection;
 mod connection_table;
 mod context;
 mod disconnect;
-mod entry_span;
 mod errors;
 mod four_letter;
 mod frame_reader;

@@ -19,22 +19,22 @@ type Series = [(&'static str, &'static str); 1];
 
 /// Clones share the same metrics.
 #[derive(Clone, Debug)]
-pub struct ZkMetrics(Arc<Inner>);
+pub struct ZkMetrics(pub(crate) Arc<Inner>);
 
 #[derive(Debug)]
-struct Inner {
+pub(crate) struct Inner {
     requests: Family<Series, Counter>,
     failed: Counter,
     seconds: Family<Series, Histogram, fn() -> Histogram>,
     /// Entries of `requests` and `seconds`, by [`OpKind::index`].
     by_kind: Vec<OnceLock<(Counter, Histogram)>>,
-    connections: Gauge,
-    refused: Counter,
-    dropped: Counter,
-    handshakes: Counter,
-    words: Counter,
-    watch_events: Counter,
-    watches: Gauge,
+    pub(crate) connections: Gauge,
+    pub(crate) refused: Counter,
+    pub(crate) dropped: Counter,
+    pub(crate) handshakes: Counter,
+    pub(crate) words: Counter,
+    pub(crate) watch_events: Counter,
+    pub(crate) watches: Gauge,
 }
 
 impl ZkMetrics {
@@ -93,34 +93,6 @@ impl ZkMetrics {
             registry.register(name, help, counter.clone());
         }
         Self(Arc::new(inner))
-    }
-
-    pub(crate) fn connections(&self) -> &Gauge {
-        &self.0.connections
-    }
-
-    pub(crate) fn refused(&self) -> &Counter {
-        &self.0.refused
-    }
-
-    pub(crate) fn dropped(&self) -> &Counter {
-        &self.0.dropped
-    }
-
-    pub(crate) fn handshakes(&self) -> &Counter {
-        &self.0.handshakes
-    }
-
-    pub(crate) fn words(&self) -> &Counter {
-        &self.0.words
-    }
-
-    pub(crate) fn watch_events(&self) -> &Counter {
-        &self.0.watch_events
-    }
-
-    pub(crate) fn watches(&self) -> &Gauge {
-        &self.0.watches
     }
 
     pub(crate) fn count_reply(&self, kind: OpKind, failed: bool, latency: Duration) {

@@ -143,7 +143,7 @@ impl<W: AsyncWrite + Unpin> ReplyLoop<'_, W> {
             Outgoing::Notice(notice) => {
                 append_event(&mut self.buffer, NO_ZXID, &values::event(&notice));
                 self.guard.count_event();
-                self.metrics.watch_events().inc();
+                self.metrics.0.watch_events.inc();
             }
             Outgoing::End(reason) => self.stream_ended(reason),
         }

@@ -92,19 +92,19 @@ impl ZkServer {
     fn admit(&self, stream: TcpStream, peer: SocketAddr) {
         let metrics = &self.context.metrics;
         let Ok(permit) = self.permits.clone().try_acquire_owned() else {
-            metrics.refused().inc();
+            metrics.0.refused.inc();
             tracing::debug!(%peer, "refused a ZooKeeper connection: too many are open");
             return;
         };
         let Some(guard) = self.context.connections.open(peer) else {
-            metrics.refused().inc();
+            metrics.0.refused.inc();
             tracing::debug!(%peer, "refused a ZooKeeper connection: too many are open from its address");
             return;
         };
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "failed to set TCP_NODELAY");
         }
-        let open = metrics.connections().clone();
+        let open = metrics.0.connections.clone();
         open.inc();
         let mut shutdown = self.shutdown.subscribe();
         let (context, tls, pending) =
@@ -118,7 +118,7 @@ impl ZkServer {
                 Some(stream) => {
                     serve_connection((stream, pending), peer, context, guard, shutdown).await;
                 }
-                None => drop(context.metrics.dropped().inc()),
+                None => drop(context.metrics.0.dropped.inc()),
             }
             open.dec();
             drop(permit);
@@ -131,7 +131,7 @@ impl ZkServer {
         loop {
             ticks.tick().await;
             let watches = self.context.service.watch_counts().watches;
-            self.context.metrics.watches().set(i64::try_from(watches).unwrap_or(i64::MAX));
+            self.context.metrics.0.watches.set(i64::try_from(watches).unwrap_or(i64::MAX));
         }
     }
 

@@ -106,11 +106,6 @@ impl CreateOp {
             Self::Ttl => op::CREATE_TTL,
         }
     }
-
-    /// Whether the reply has the stat of the new node.
-    pub fn with_stat(self) -> bool {
-        self != Self::Create
-    }
 }
 
 /// A node to create.

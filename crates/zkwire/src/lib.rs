@@ -27,8 +27,6 @@ mod watch;
 mod words;
 
 pub mod op;
-pub mod perms;
-pub mod xid;
 
 pub use connect::{ConnectRequest, ConnectResponse, PASSWORD_LEN};
 pub use create::{Create, CreateMode, CreateOp};
@@ -39,11 +37,13 @@ pub use event::{
 pub use frame::{FRAME_MAX_DEFAULT, FrameError, LENGTH_LEN, frame_len};
 pub use jute::DecodeError;
 pub use multi::{MultiOp, MultiResult, ReadOp, ReadResult};
-pub use records::{Acl, AuthId, STAT_LEN, Stat};
+pub use records::{Acl, AuthId, STAT_LEN, Stat, perms};
 pub use reply::{
     ReplyHeader, ReplyKind, Response, append_reply, decode_reply, decode_reply_header, encode_reply,
 };
-pub use request::{Reconfig, Request, RequestHeader, SetWatches, decode_request, encode_request};
+pub use request::{
+    Reconfig, Request, RequestHeader, SetWatches, decode_request, encode_request, xid,
+};
 pub use watch::{AddWatchMode, WatcherType};
 pub use words::FourLetterWord;
 

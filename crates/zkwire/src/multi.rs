@@ -52,6 +52,21 @@ fn read_items<T>(
     Ok(items)
 }
 
+/// An item, which its header precedes.
+pub(crate) trait MultiItem: Record {
+    /// The number of the operation, and the error.
+    fn header(&self) -> (i32, i32);
+}
+
+pub(crate) fn write_items<S: Sink>(out: &mut S, items: &[impl MultiItem]) {
+    for item in items {
+        let (op, err) = item.header();
+        Header { op, err }.write(out);
+        item.write(out);
+    }
+    Header::write_end(out);
+}
+
 /// A write or a version check in a multi.
 ///
 /// # Format
@@ -109,13 +124,11 @@ impl MultiOp {
             op => return Err(DecodeError::Operation { field: "multi", op }),
         })
     }
+}
 
-    pub(crate) fn write_all<S: Sink>(out: &mut S, ops: &[Self]) {
-        for each in ops {
-            Header { op: each.op(), err: Header::NO_ERR }.write(out);
-            each.write(out);
-        }
-        Header::write_end(out);
+impl MultiItem for MultiOp {
+    fn header(&self) -> (i32, i32) {
+        (self.op(), Header::NO_ERR)
     }
 }
 
@@ -191,19 +204,6 @@ impl MultiResult {
         (0..len).map(result).collect()
     }
 
-    fn header(&self) -> Header {
-        let (op, err) = match self {
-            Self::Created { .. } => (op::CREATE, 0),
-            Self::Created2 { .. } => (op::CREATE2, 0),
-            Self::Deleted => (op::DELETE, 0),
-            Self::DataSet { .. } => (op::SET_DATA, 0),
-            Self::Checked => (op::CHECK, 0),
-            Self::RolledBack => (op::ERROR, 0),
-            Self::Failed(error) => (op::ERROR, error.code()),
-        };
-        Header { op, err }
-    }
-
     pub(crate) fn read_all(reader: &mut Reader) -> Result<Vec<Self>, DecodeError> {
         read_items(reader, |reader, header| Self::read(reader, header.op))
     }
@@ -221,13 +221,19 @@ impl MultiResult {
             op => return Err(DecodeError::Operation { field: "multi", op }),
         })
     }
+}
 
-    pub(crate) fn write_all<S: Sink>(out: &mut S, results: &[Self]) {
-        for each in results {
-            each.header().write(out);
-            each.write(out);
+impl MultiItem for MultiResult {
+    fn header(&self) -> (i32, i32) {
+        match self {
+            Self::Created { .. } => (op::CREATE, 0),
+            Self::Created2 { .. } => (op::CREATE2, 0),
+            Self::Deleted => (op::DELETE, 0),
+            Self::DataSet { .. } => (op::SET_DATA, 0),
+            Self::Checked => (op::CHECK, 0),
+            Self::RolledBack => (op::ERROR, 0),
+            Self::Failed(error) => (op::ERROR, error.code()),
         }
-        Header::write_end(out);
     }
 }
 
@@ -296,13 +302,11 @@ impl ReadOp {
             })
         })
     }
+}
 
-    pub(crate) fn write_all<S: Sink>(out: &mut S, ops: &[Self]) {
-        for each in ops {
-            Header { op: each.op(), err: Header::NO_ERR }.write(out);
-            each.write(out);
-        }
-        Header::write_end(out);
+impl MultiItem for ReadOp {
+    fn header(&self) -> (i32, i32) {
+        (self.op(), Header::NO_ERR)
     }
 }
 
@@ -333,15 +337,6 @@ pub enum ReadResult {
 }
 
 impl ReadResult {
-    fn header(&self) -> Header {
-        let (op, err) = match self {
-            Self::Data { .. } => (op::GET_DATA, 0),
-            Self::Children(_) => (op::GET_CHILDREN, 0),
-            Self::Failed(error) => (op::ERROR, error.code()),
-        };
-        Header { op, err }
-    }
-
     pub(crate) fn read_all(reader: &mut Reader) -> Result<Vec<Self>, DecodeError> {
         read_items(reader, |reader, header| match header.op {
             op::GET_DATA => {
@@ -355,13 +350,15 @@ impl ReadResult {
             op => Err(DecodeError::Operation { field: "multiRead", op }),
         })
     }
+}
 
-    pub(crate) fn write_all<S: Sink>(out: &mut S, results: &[Self]) {
-        for each in results {
-            each.header().write(out);
-            each.write(out);
+impl MultiItem for ReadResult {
+    fn header(&self) -> (i32, i32) {
+        match self {
+            Self::Data { .. } => (op::GET_DATA, 0),
+            Self::Children(_) => (op::GET_CHILDREN, 0),
+            Self::Failed(error) => (op::ERROR, error.code()),
         }
-        Header::write_end(out);
     }
 }
 

@@ -69,6 +69,17 @@ impl Record for Stat {
     }
 }
 
+/// Permission bits of access lists. As in ZooKeeper, undefined bits are accepted.
+pub mod perms {
+    /// Read data and children.
+    pub const READ: i32 = 1;
+    pub const WRITE: i32 = 2;
+    pub const CREATE: i32 = 4;
+    pub const DELETE: i32 = 8;
+    pub const ADMIN: i32 = 16;
+    pub const ALL: i32 = 31;
+}
+
 /// One entry of an access list.
 ///
 /// # Format
@@ -86,7 +97,7 @@ pub struct Acl {
 impl Acl {
     /// `world:anyone` with all permissions.
     pub fn open() -> Self {
-        Self { perms: crate::perms::ALL, scheme: "world".to_owned(), id: "anyone".to_owned() }
+        Self { perms: perms::ALL, scheme: "world".to_owned(), id: "anyone".to_owned() }
     }
 
     pub(crate) fn read_all(reader: &mut Reader) -> Result<Vec<Self>, DecodeError> {

@@ -5,6 +5,7 @@
 use bytes::{Bytes, BytesMut};
 
 use crate::jute::{Reader, Record, Sink};
+use crate::multi::write_items;
 use crate::{Acl, AuthId, DecodeError, ErrorCode, MultiResult, ReadResult, Stat, frame};
 
 /// The header of every reply.
@@ -188,8 +189,8 @@ impl Record for Response {
                 out.strings(children);
                 stat.write(out);
             }
-            Self::Multi(results) => MultiResult::write_all(out, results),
-            Self::MultiRead(results) => ReadResult::write_all(out, results),
+            Self::Multi(results) => write_items(out, results),
+            Self::MultiRead(results) => write_items(out, results),
             Self::ChildrenCount(count) => out.int(*count),
             Self::AddWatch => out.int(0),
             Self::WhoAmI(ids) => out.vector(ids, |out, id| id.write(out)),

@@ -5,15 +5,14 @@
 use std::time::{Duration, Instant};
 
 use holdfast_api::parameters::{CALL_SESSION, REQUEST};
-use holdfast_api::{ErrorCode, Query};
-use holdfast_types::{RequestNumber, SessionName};
+use holdfast_api::{ErrorCode, Problem, Query};
+use holdfast_types::{QuotaKind, RequestNumber, SessionName};
 
-use crate::http::{HttpResponse, Method, SendError};
+use crate::http::{HttpResponse, Method, SendError, StatusCode};
 use crate::{Error, Loss};
 
-/// The first and the maximum pause between two rounds over all nodes.
-pub(crate) const PAUSE_MIN: Duration = Duration::from_millis(10);
-pub(crate) const PAUSE_MAX: Duration = Duration::from_millis(500);
+/// The path of transactions.
+pub(crate) const TRANSACTIONS: &str = "/v1/txn";
 /// The maximum time until a node sends the headers of an event stream.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(6);
 
@@ -80,6 +79,14 @@ impl Call {
         let copies = if self.copies == Copies::Never { Copies::Never } else { Copies::Harmless };
         Self { target: format!("{}{named}", self.target), copies, ..self }
     }
+
+    /// Whether the cluster executes the call once for a request number. A transaction has the number in its body.
+    pub(crate) fn is_numbered(&self) -> bool {
+        let query = self.target.split_once('?').map_or("", |(_, query)| query);
+        let is_number =
+            |param: &str| param.split_once('=').is_some_and(|(key, _)| key == REQUEST.name);
+        self.target == TRANSACTIONS || query.split('&').any(is_number)
+    }
 }
 
 /// A read whose answer is a stream.
@@ -118,16 +125,39 @@ pub(crate) enum AttemptOutcome<T> {
     /// Another node would return the same.
     Rejected(Error),
     /// The node certainly did not execute the request.
-    NotDone(String),
+    NotDone(String, Option<RetryAfter>),
     /// The node did not accept the access token, whose file may have another one later.
     OldToken(Error),
-    MayBeDone(String),
+    MayBeDone(String, Option<RetryAfter>),
+}
+
+/// When a node accepts the same request again, by the header `Retry-After` of its answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RetryAfter {
+    pub(crate) time: Duration,
+    /// Whether the limit is one of the caller. Another node would count the request for the same quota.
+    pub(crate) at_every_node: bool,
+}
+
+impl RetryAfter {
+    fn of(response: &HttpResponse, problem: Option<&Problem>) -> Option<Self> {
+        let is_busy = response.status == StatusCode::TOO_MANY_REQUESTS;
+        if !is_busy && response.status != StatusCode::SERVICE_UNAVAILABLE {
+            return None;
+        }
+        let seconds: u32 = response.headers.get("retry-after")?.parse().ok()?;
+        let bound = problem.and_then(|problem| problem.facts.bound.as_deref()).unwrap_or_default();
+        Some(Self {
+            time: Duration::from_secs(seconds.into()),
+            at_every_node: is_busy && bound.starts_with(QuotaKind::CallsPerSecond.as_str()),
+        })
+    }
 }
 
 impl<T> AttemptOutcome<T> {
     pub(crate) fn of(base: &str, error: &SendError) -> Self {
         let reason = format!("{base}: {error}");
-        if error.may_be_done { Self::MayBeDone(reason) } else { Self::NotDone(reason) }
+        if error.may_be_done { Self::MayBeDone(reason, None) } else { Self::NotDone(reason, None) }
     }
 }
 
@@ -136,10 +166,12 @@ pub(crate) fn classify<T>(base: &str, response: &HttpResponse) -> AttemptOutcome
     use ErrorCode::{
         Internal, LockBusy, LockInCooldown, NotYet, OutcomeUnknown, SessionExpired, WaitTimeout,
     };
-    let Some(problem) = response.problem() else {
+    let problem = response.problem();
+    let retry_after = RetryAfter::of(response, problem.as_ref());
+    let Some(problem) = problem else {
         let reason = format!("{base} answered {} without a problem document", response.status);
         return if response.status.is_server_error() {
-            AttemptOutcome::MayBeDone(reason)
+            AttemptOutcome::MayBeDone(reason, retry_after)
         } else {
             AttemptOutcome::Rejected(Error::UnexpectedResponse(reason))
         };
@@ -150,9 +182,9 @@ pub(crate) fn classify<T>(base: &str, response: &HttpResponse) -> AttemptOutcome
     } else if problem.code == SessionExpired {
         AttemptOutcome::Rejected(Error::Lost(Loss::SessionEnded))
     } else if matches!(problem.code, OutcomeUnknown | Internal) {
-        AttemptOutcome::MayBeDone(reason)
+        AttemptOutcome::MayBeDone(reason, retry_after)
     } else if problem.retryable {
-        AttemptOutcome::NotDone(reason)
+        AttemptOutcome::NotDone(reason, retry_after)
     } else {
         AttemptOutcome::Rejected(Error::Rejected(Box::new(problem)))
     }

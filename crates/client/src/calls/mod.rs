@@ -2,7 +2,6 @@
 
 pub(crate) mod access_token;
 pub(crate) mod call;
-pub(crate) mod download;
 pub(crate) mod nodes;
 pub(crate) mod numbered;
 pub(crate) mod retry;

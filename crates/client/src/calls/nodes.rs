@@ -13,9 +13,7 @@ use std::time::{Duration, Instant};
 use holdfast_api::{HOLDFAST_LEADER, HOLDFAST_NODE};
 
 use crate::Error;
-use crate::calls::call::{
-    AttemptOutcome, Budget, Call, PAUSE_MAX, PAUSE_MIN, StreamedRead, classify,
-};
+use crate::calls::call::{AttemptOutcome, Budget, Call, StreamedRead, classify};
 use crate::http::{Headers, HttpClient, HttpRequest, HttpResponse, Method, StreamedAnswer};
 
 /// Another node gets a copy of a call after this time without an answer.
@@ -223,9 +221,9 @@ impl Nodes {
             }
             AttemptOutcome::Success(_)
             | AttemptOutcome::Rejected(_)
-            | AttemptOutcome::NotDone(_)
+            | AttemptOutcome::NotDone(..)
             | AttemptOutcome::OldToken(_)
-            | AttemptOutcome::MayBeDone(_) => outcome,
+            | AttemptOutcome::MayBeDone(..) => outcome,
         }
     }
 
@@ -276,7 +274,7 @@ impl Nodes {
         tokio::select! {
             outcome = self.attempt(call, budget, node) => outcome,
             () = self.silence(Some(node), pings) => {
-                AttemptOutcome::MayBeDone(self.silent(node))
+                AttemptOutcome::MayBeDone(self.silent(node), None)
             }
         }
     }
@@ -311,41 +309,7 @@ impl Nodes {
         alive
     }
 
-    /// Opens a stream at the first node that accepts it. The node `after`, which ended the previous stream, comes last.
-    pub(crate) async fn open_stream(
-        &self,
-        stream: &StreamedRead<'_>,
-        after: Option<usize>,
-        until: Instant,
-    ) -> Result<(StreamedAnswer, usize), Error> {
-        let mut pause = PAUSE_MIN;
-        loop {
-            let mut order = self.order();
-            order.sort_by_key(|node| Some(*node) == after);
-            let mut reason = String::new();
-            for node in order {
-                reason = match self.open_stream_at(node, stream).await {
-                    AttemptOutcome::Success(stream) => return Ok((stream, node)),
-                    AttemptOutcome::Rejected(error) => return Err(error),
-                    AttemptOutcome::NotDone(reason) | AttemptOutcome::MayBeDone(reason) => reason,
-                    AttemptOutcome::OldToken(error) if Instant::now() >= until => {
-                        return Err(error);
-                    }
-                    AttemptOutcome::OldToken(error) => error.to_string(),
-                };
-                if Instant::now() >= until {
-                    break;
-                }
-            }
-            if Instant::now() >= until {
-                return Err(Error::Unavailable(reason));
-            }
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(PAUSE_MAX);
-        }
-    }
-
-    async fn open_stream_at(
+    pub(crate) async fn open_stream_at(
         &self,
         node: usize,
         stream: &StreamedRead<'_>,
@@ -356,7 +320,9 @@ impl Nodes {
         request.headers.clone_from(&stream.headers);
         let answer = tokio::select! {
             answer = self.http.open_stream(request) => answer,
-            () = self.silence(Some(node), usize::MAX) => return AttemptOutcome::NotDone(self.silent(node)),
+            () = self.silence(Some(node), usize::MAX) => {
+                return AttemptOutcome::NotDone(self.silent(node), None);
+            }
         };
         let mut stream = match answer {
             Ok(stream) if stream.status.is_success() => {
@@ -378,7 +344,9 @@ impl Nodes {
                 let answer = HttpResponse { status, headers, body };
                 self.check_token(classify(base, &answer))
             }
-            Ok(Err(_)) | Err(_) => AttemptOutcome::NotDone(format!("{base}: no answer in time")),
+            Ok(Err(_)) | Err(_) => {
+                AttemptOutcome::NotDone(format!("{base}: no answer in time"), None)
+            }
         }
     }
 }

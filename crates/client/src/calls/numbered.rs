@@ -9,32 +9,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use holdfast_types::RequestNumber;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::error::newest_request;
-use crate::{Error, numbers};
+use crate::Error;
+use crate::numbers::{is_over, next_request};
 
 /// A session remembers the answers to 64 numbered calls, if the limits of the cluster are unchanged.
 const CALLS_MAX: usize = 32;
-
-/// Sends a call of a session that the caller selects, with a new request number. If the cluster certainly did not
-/// execute the call because the number is over, sends it once more with a larger number.
-///
-/// # Errors
-/// See [`Error`].
-pub async fn with_request_number<T, F>(send: impl Fn(RequestNumber) -> F) -> Result<T, Error>
-where
-    F: Future<Output = Result<T, Error>>,
-{
-    let first = send(numbers::next_request(RequestNumber(0))).await;
-    match is_over(&first) {
-        Some(newest) => send(numbers::next_request(newest)).await,
-        None => first,
-    }
-}
-
-/// Returns the newest number of the session, if the call was rejected because its own number is over.
-fn is_over<T>(result: &Result<T, Error>) -> Option<RequestNumber> {
-    result.as_ref().err().and_then(newest_request)
-}
 
 /// The numbered calls of one session, except arrivals at barriers: the cluster keeps the number of a waiting arrival.
 #[derive(Debug)]
@@ -63,7 +42,7 @@ impl NumberedCalls {
         Self { permits: Arc::new(Semaphore::new(CALLS_MAX)), started: Mutex::default() }
     }
 
-    /// As [`with_request_number`], for a call of this session.
+    /// As [`with_request_number`](crate::with_request_number), for a call of this session.
     pub(crate) async fn send<T, F>(&self, send: impl Fn(RequestNumber) -> F) -> Result<T, Error>
     where
         F: Future<Output = Result<T, Error>>,
@@ -84,7 +63,7 @@ impl NumberedCalls {
     async fn begin(&self, after: RequestNumber) -> CallInProgress<'_> {
         let permit = self.permits.clone().acquire_owned().await.ok();
         let mut started = self.started();
-        let number = numbers::next_request(after);
+        let number = next_request(after);
         started.push_back(StartedCall { number, is_over: false, _permit: permit });
         CallInProgress { calls: self, number }
     }

@@ -3,6 +3,7 @@
 //! A call that may have copies ([`Copies::Harmless`]) goes to the next node after a third of a second without an answer;
 //! the first answer counts. Any other call is at one node at a time. The result is [`Error::OutcomeUnknown`] only if no
 //! later answer settles the call. Bounds: one request in flight at each node for each call.
+//! A node with the header `Retry-After` in its answer gets the call again after that time, if the call has so much time.
 //! A node that rejects the access token has not executed the call. If the token is from a file and a node accepted it
 //! before, the call goes on within its time, because another program replaces the file.
 
@@ -13,11 +14,14 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use crate::Error;
-use crate::calls::call::{AttemptOutcome, Budget, Call, Copies, PAUSE_MAX, PAUSE_MIN};
+use crate::calls::call::{AttemptOutcome, Budget, Call, Copies, RetryAfter, StreamedRead};
 use crate::calls::nodes::{COPY_AFTER, Nodes, PING};
 use crate::clock::Moment;
-use crate::http::{HttpResponse, Method};
+use crate::http::{HttpResponse, Method, StreamedAnswer};
 
+/// The first and the maximum pause between two rounds over all nodes.
+const PAUSE_MIN: Duration = Duration::from_millis(10);
+const PAUSE_MAX: Duration = Duration::from_millis(500);
 /// The pause of a background task after a failure.
 pub(crate) const RETRY_PAUSE: Duration = Duration::from_millis(200);
 const RETRY_DOUBLINGS_MAX: u32 = 6;
@@ -125,6 +129,102 @@ impl Nodes {
     }
 }
 
+impl Nodes {
+    /// Opens a stream at the first node that accepts it. The node `after`, which ended the previous stream, comes last.
+    pub(crate) async fn open_stream(
+        &self,
+        stream: &StreamedRead<'_>,
+        after: Option<usize>,
+        until: Instant,
+    ) -> Result<(StreamedAnswer, usize), Error> {
+        let budget = Budget { per_node: stream.head_timeout, start_until: until, until };
+        let order = || {
+            let mut order = self.order();
+            order.sort_by_key(|node| Some(*node) == after);
+            order
+        };
+        let mut turns = Turns::new(order(), self.len(), budget);
+        loop {
+            let Some(node) = turns.take() else {
+                return Err(Error::Unavailable(NO_NODE_TRIED.to_owned()));
+            };
+            let (error, retry_after) = match self.open_stream_at(node, stream).await {
+                AttemptOutcome::Success(stream) => return Ok((stream, node)),
+                AttemptOutcome::Rejected(error) => return Err(error),
+                AttemptOutcome::OldToken(error) => (error, None),
+                AttemptOutcome::NotDone(reason, retry_after)
+                | AttemptOutcome::MayBeDone(reason, retry_after) => {
+                    (Error::Unavailable(reason), retry_after)
+                }
+            };
+            turns.failed(node, retry_after, order);
+            tokio::time::sleep_until(turns.start_at.into()).await;
+            if Instant::now() >= until {
+                return Err(error);
+            }
+        }
+    }
+}
+
+/// The nodes that get the next requests of a call, and when.
+struct Turns {
+    budget: Budget,
+    /// The nodes without a request in this round.
+    untried: VecDeque<usize>,
+    /// No request starts at the node before, by its `Retry-After`.
+    not_before: Vec<Instant>,
+    /// No request starts before.
+    start_at: Instant,
+    pause: Duration,
+}
+
+impl Turns {
+    fn new(order: Vec<usize>, nodes: usize, budget: Budget) -> Self {
+        let now = Instant::now();
+        let not_before = vec![now; nodes];
+        Self { budget, untried: order.into(), not_before, start_at: now, pause: PAUSE_MIN }
+    }
+
+    /// Takes the next node out of the round: the first that accepts the call now, or the earliest.
+    fn take(&mut self) -> Option<usize> {
+        let now = Instant::now();
+        let turns = 0..self.untried.len();
+        let first = turns.min_by_key(|turn| self.not_before[self.untried[*turn]].max(now))?;
+        self.untried.remove(first)
+    }
+
+    /// Schedules the next request, unless all nodes have one. `order` has the nodes of another round.
+    fn failed(
+        &mut self,
+        node: usize,
+        retry_after: Option<RetryAfter>,
+        order: impl FnOnce() -> Vec<usize>,
+    ) {
+        let now = Instant::now();
+        if let Some(RetryAfter { time, at_every_node }) = retry_after {
+            let nodes = if at_every_node { 0..self.not_before.len() } else { node..node + 1 };
+            self.not_before[nodes].fill(now + time);
+        }
+        let mut start_at = now;
+        if !self.untried.iter().any(|node| self.not_before[*node] <= now) {
+            self.untried = order().into();
+            start_at += self.pause;
+            self.pause = (self.pause * 3 / 2).min(PAUSE_MAX);
+        }
+        self.start_from(start_at);
+    }
+
+    /// Schedules the next request, at the first moment at which a node accepts it. If the call has less time, a node gets it
+    /// after the maximum time of one request, so that a lease is renewed while it lasts.
+    fn start_from(&mut self, earliest: Instant) {
+        let Budget { per_node, start_until, .. } = self.budget;
+        let accepted = self.untried.iter().map(|node| self.not_before[*node]).min();
+        let start_at = accepted.unwrap_or(earliest).max(earliest);
+        let last = start_until.min(earliest + per_node);
+        self.start_at = if start_at <= start_until { start_at } else { last };
+    }
+}
+
 /// A request without an answer so far.
 struct CallCopy<'a> {
     node: usize,
@@ -138,13 +238,9 @@ struct Rounds<'a> {
     call: &'a Call,
     budget: Budget,
     route: CallRoute,
-    /// The nodes without a request in this round.
-    untried: VecDeque<usize>,
+    turns: Turns,
     in_flight: Vec<CallCopy<'a>>,
     is_started: bool,
-    /// No request starts before.
-    start_at: Instant,
-    pause: Duration,
     /// The last failure of each node.
     failures: Vec<Option<String>>,
     /// Whether a request failed after the node may have received it.
@@ -164,11 +260,9 @@ impl<'a> Rounds<'a> {
             call,
             budget,
             route,
-            untried: order.into(),
+            turns: Turns::new(order, nodes.len(), budget),
             in_flight: Vec::new(),
             is_started: false,
-            start_at: Instant::now(),
-            pause: PAUSE_MIN,
             failures: vec![None; nodes.len()],
             lost_answer: false,
             old_token: None,
@@ -182,14 +276,14 @@ impl<'a> Rounds<'a> {
 
     async fn run(&mut self) -> Result<Answer<HttpResponse>, Error> {
         loop {
-            if self.may_start() && Instant::now() >= self.start_at {
+            if self.may_start() && Instant::now() >= self.turns.start_at {
                 self.start();
             }
             let may_start = self.may_start();
             let (CallCopy { node, sent, .. }, outcome) = tokio::select! {
                 biased;
                 finished = next_finished(&mut self.in_flight), if !self.in_flight.is_empty() => finished,
-                () = tokio::time::sleep_until(self.start_at.into()), if may_start => continue,
+                () = tokio::time::sleep_until(self.turns.start_at.into()), if may_start => continue,
                 else => return Err(self.error()),
             };
             match outcome {
@@ -201,17 +295,19 @@ impl<'a> Rounds<'a> {
                     self.won(node);
                     return Err(error);
                 }
-                AttemptOutcome::NotDone(reason) => self.failed(node, reason),
+                AttemptOutcome::NotDone(reason, retry_after) => {
+                    self.failed(node, reason, retry_after);
+                }
                 AttemptOutcome::OldToken(error) => {
-                    self.failed(node, error.to_string());
+                    self.failed(node, error.to_string(), None);
                     self.old_token = Some(error);
                 }
-                AttemptOutcome::MayBeDone(reason) => {
+                AttemptOutcome::MayBeDone(reason, retry_after) => {
                     self.lost_answer = true;
                     if self.call.copies == Copies::Never {
                         return Err(Error::OutcomeUnknown(reason));
                     }
-                    self.unanswered(node, reason);
+                    self.unanswered(node, reason, retry_after);
                 }
             }
         }
@@ -219,21 +315,21 @@ impl<'a> Rounds<'a> {
 
     /// Schedules the next request after one without an answer. At the end of the time, an earlier answer of the node
     /// explains more than a request that had no time left.
-    fn unanswered(&mut self, node: usize, reason: String) {
+    fn unanswered(&mut self, node: usize, reason: String, retry_after: Option<RetryAfter>) {
         let is_last = Instant::now() >= self.budget.start_until;
         let earlier = self.failures[node].take().filter(|_| is_last);
-        self.failed(node, earlier.unwrap_or(reason));
+        self.failed(node, earlier.unwrap_or(reason), retry_after);
     }
 
     fn may_start(&self) -> bool {
         let has_time = !self.is_started || Instant::now() < self.budget.start_until;
         let may_copy = self.in_flight.is_empty() || self.route == CallRoute::Copied;
-        has_time && may_copy && !self.untried.is_empty()
+        has_time && may_copy && !self.turns.untried.is_empty()
     }
 
     /// Sends the request to the next node.
     fn start(&mut self) {
-        let Some(node) = self.untried.pop_front() else { return };
+        let Some(node) = self.turns.take() else { return };
         if !self.in_flight.is_empty() {
             self.nodes.copied();
         }
@@ -247,19 +343,15 @@ impl<'a> Rounds<'a> {
         };
         self.in_flight.push(CallCopy { node, sent: Moment::now(), attempt });
         self.is_started = true;
-        self.start_at = Instant::now() + nodes.copy_after();
+        self.turns.start_from(Instant::now() + nodes.copy_after());
     }
 
     /// Schedules the next request after one that failed.
-    fn failed(&mut self, node: usize, reason: String) {
+    fn failed(&mut self, node: usize, reason: String, retry_after: Option<RetryAfter>) {
         self.failures[node] = Some(reason);
-        self.start_at = Instant::now();
-        if self.untried.is_empty() {
-            let waits = |node: &usize| self.in_flight.iter().any(|other| other.node == *node);
-            self.untried = self.nodes.order().into_iter().filter(|node| !waits(node)).collect();
-            self.start_at = (self.start_at + self.pause).min(self.budget.start_until);
-            self.pause = (self.pause * 3 / 2).min(PAUSE_MAX);
-        }
+        let has_copy = |node: &usize| self.in_flight.iter().any(|other| other.node == *node);
+        let order = || self.nodes.order().into_iter().filter(|node| !has_copy(node)).collect();
+        self.turns.failed(node, retry_after, order);
     }
 
     /// Prefers the node that answered to those that have not.

@@ -13,12 +13,12 @@ use holdfast_api::{
 use holdfast_types::{Attempt, Labels, Revision, SessionId, SessionName, Ttl, millis};
 
 use crate::Error;
-use crate::calls::call::{Budget, Call, Copies};
+use crate::calls::call::{Budget, Call, Copies, StreamedRead};
 use crate::calls::nodes::Nodes;
 use crate::calls::retry::{Answer, CallRoute, Delivery};
 use crate::clock::Moment;
 use crate::error::settled;
-use crate::http::{HttpResponse, Method};
+use crate::http::{HttpResponse, Method, StreamedAnswer};
 
 /// The minimum time that one node gets for a call.
 const PER_NODE_MIN: Duration = Duration::from_millis(100);
@@ -32,6 +32,9 @@ const RENEWAL_PART: u32 = 4;
 const PARKED_PART: u32 = 6;
 /// The time in which the client looks for a node that accepts a parked keepalive.
 const PARK_WITHIN: Duration = Duration::from_millis(50);
+
+/// An answer of [`Client::download`](crate::Client::download) without bytes for this long is dead.
+const SILENCE_MAX: Duration = Duration::from_mins(1);
 
 /// What the client asks of a session that it opens.
 #[derive(Clone, Debug)]
@@ -122,11 +125,23 @@ impl Calls {
     }
 
     pub(crate) async fn send(&self, call: &Call) -> Result<(), Error> {
-        self.deliver(call).await.result.map(drop)
+        self.answer(call).await.result.map(drop)
     }
 
     pub(crate) async fn json<T: JsonBody>(&self, call: &Call) -> Result<T, Error> {
-        self.deliver(call).await.json().result.map(|answer| answer.body)
+        self.answer(call).await.json().result.map(|answer| answer.body)
+    }
+
+    /// As [`deliver`](Self::deliver). The end of the session hides whether the cluster executed an earlier copy of a numbered
+    /// call.
+    pub(crate) async fn answer(&self, call: &Call) -> Delivery<HttpResponse> {
+        let delivery = self.deliver(call).await;
+        if delivery.in_doubt && matches!(delivery.result, Err(Error::Lost(_))) && call.is_numbered()
+        {
+            let reason = "the session ended, and the first answer was lost, so read the state";
+            return Delivery { result: Err(Error::OutcomeUnknown(reason.to_owned())), ..delivery };
+        }
+        delivery
     }
 
     /// Sends a call within the request timeout, plus the wait of the call.
@@ -185,6 +200,37 @@ impl Calls {
                 Ok(answer) => return Ok(answer.body),
                 Err(error) => return Err(settled(error, was_in_doubt)),
             }
+        }
+    }
+}
+
+/// The answer of [`Client::download`](crate::Client::download), received in pieces. Bound: one piece in memory.
+#[derive(Debug)]
+pub struct Download {
+    answer: StreamedAnswer,
+    /// The address of the node.
+    base: String,
+}
+
+impl Download {
+    pub(crate) async fn begin(calls: &Calls, target: &str) -> Result<Self, Error> {
+        let call = StreamedRead { target, headers: Vec::new(), head_timeout: SILENCE_MAX };
+        let until = Instant::now() + calls.request_timeout;
+        let (answer, node) = calls.nodes.open_stream(&call, None, until).await?;
+        Ok(Self { answer, base: calls.nodes.base(node).to_owned() })
+    }
+
+    /// The next bytes; `None` at the end of a complete answer.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] if the node ended the answer early, or sent nothing for a minute.
+    pub async fn next(&mut self) -> Result<Option<Vec<u8>>, Error> {
+        let Self { answer, base } = self;
+        let unavailable = |reason: &str| Error::Unavailable(format!("{base}: {reason}"));
+        match tokio::time::timeout(SILENCE_MAX, answer.next()).await {
+            Ok(Ok(bytes)) => Ok(bytes),
+            Ok(Err(_)) => Err(unavailable("the node ended its answer early")),
+            Err(_) => Err(unavailable("the node sent nothing for a minute")),
         }
     }
 }

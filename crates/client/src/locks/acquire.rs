@@ -22,7 +22,6 @@ use crate::locks::queue_entry::{ClientQueueEntry, EntryStage};
 use crate::numbers;
 use crate::sessions::lease::{Acknowledged, deadline};
 use crate::sessions::session::{Session, SessionUse};
-use crate::spans::record_attempt;
 use crate::{Error, Guard, Loss};
 
 impl ClientLockRequest {
@@ -141,6 +140,11 @@ impl Guard {
         }
         Ok(guard)
     }
+}
+
+/// Records the attempt in the current span.
+fn record_attempt(attempt: Attempt) {
+    tracing::Span::current().record("attempt", attempt.0);
 }
 
 /// The state that the cluster may have stored for an acquire.

@@ -12,9 +12,9 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::Moment;
 use crate::locks::hold::{Hold, first_deadline, first_loss};
 use crate::locks::lock_request::{ClientLockRequest, RequestedChange};
-use crate::locks::queue_entry::ClientQueueEntry;
+use crate::locks::queue_entry::{ClientQueueEntry, lock_names};
 use crate::sessions::session::{Session, SessionUse};
-use crate::{Error, Loss, spans};
+use crate::{Error, Loss};
 
 /// Dropping the value releases its locks in the background.
 pub(crate) struct HeldLocks {
@@ -95,7 +95,7 @@ impl HeldLocks {
     /// [`Error::Lost`] if one of the locks was lost before.
     #[tracing::instrument(
         level = "debug", skip_all, err(level = "debug"),
-        fields(lock = %spans::locks(&self.entries()), session = %self.session_names())
+        fields(lock = %lock_names(&self.entries()), session = %self.session_names())
     )]
     pub(crate) async fn release(&mut self) -> Result<(), Error> {
         if self.holds.is_empty() {

@@ -15,7 +15,6 @@ use tokio::sync::watch;
 use crate::calls::retry::Answer;
 use crate::calls::send::timer;
 use crate::clock::Moment;
-use crate::error::newest_attempt;
 use crate::locks::lock_request::{ClientLockRequest, RequestedChange};
 use crate::locks::queue_entry::{ClientQueueEntry, release_call};
 use crate::sessions::session::Session;
@@ -58,17 +57,11 @@ impl Hold {
     ) -> Result<Answer<GrantBody>, Error> {
         let (session, changed) = (&self.session, self.entry.attempt());
         let calls = session.calls.with_timeout(request.request_timeout);
-        let send = async |after| {
-            let by = numbers::next_after(after);
+        let send = async |by| {
             let call = request.change_call(session.id(), changed, by, change, Duration::ZERO);
             calls.deliver(&call).await.json().result
         };
-        match send(changed.unwrap_or_default()).await {
-            Err(Error::Rejected(problem)) if let Some(newest) = newest_attempt(&problem) => {
-                send(newest).await
-            }
-            result => result,
-        }
+        numbers::with_attempt(changed.unwrap_or_default(), send).await
     }
 
     /// The fencing token to send with every write under the lock. An [upgrade](crate::Guard::upgrade) replaces it in

@@ -10,7 +10,6 @@ use crate::error::argument;
 use crate::locks::held_locks::HeldLocks;
 use crate::locks::lock_request::{ClientLockRequest, HoldOptions, WaitLimit};
 use crate::locks::queue_entry::generated_owner;
-use crate::spans::record_session;
 use crate::{Client, Error, Guard, Hold, Loss, MultiGuard, numbers};
 
 /// Attempts of one [`Lock::try_acquire`] that may fail because the idle session has ended.
@@ -184,7 +183,7 @@ impl<T> Lock<T> {
             attempts += 1;
             let session = self.client.session_for(self.ttl).await?;
             let is_own = session.session().is_own;
-            record_session(&session.session().name);
+            session.session().record_in_span();
             match request.clone().acquire(session, limit).await {
                 // The session ended while it was idle, or while the entry was queued. The caller held nothing.
                 Err(Error::Lost(_))

@@ -19,11 +19,11 @@ use holdfast_types::{
 };
 
 use crate::calls::call::{Call, Copies};
-use crate::calls::numbered::with_request_number;
 use crate::http::Method;
 use crate::locks::lock_request::LOCKS_PATH;
 use crate::locks::queue_entry::{release_permits_call, release_query};
 use crate::locks::transfer::transfer_call;
+use crate::numbers::with_request_number;
 use crate::{Client, Error};
 
 /// Which locks to list, for [`Client::locks`]. By default all of them, in pages of the largest size.
@@ -94,11 +94,20 @@ impl Client {
         lock: &LockName,
         session: &SessionName,
     ) -> Result<Query, Error> {
+        let target = self.own_hold(lock, session).await?.map(ReleaseTarget::Hold);
+        Ok(release_query(Query::default(), session, None, target.unwrap_or_default()))
+    }
+
+    /// The token of the first hold that the session itself has.
+    async fn own_hold(
+        &self,
+        lock: &LockName,
+        session: &SessionName,
+    ) -> Result<Option<FencingToken>, Error> {
         let body = self.lock_state(lock).await?;
         let mut holders = body.holders.iter();
         let hold = holders.find(|holder| holder.session == *session && holder.owner.is_none());
-        let target = hold.map(|hold| ReleaseTarget::Hold(hold.token)).unwrap_or_default();
-        Ok(release_query(Query::default(), session, None, target))
+        Ok(hold.map(|hold| hold.token))
     }
 
     /// Gives back permits of the hold that a session has in a semaphore, once. The last permit ends the hold. The
@@ -112,10 +121,7 @@ impl Client {
         session: &SessionName,
         permits: u32,
     ) -> Result<(), Error> {
-        let body = self.lock_state(lock).await?;
-        let mut holders = body.holders.iter();
-        let hold = holders.find(|holder| holder.session == *session && holder.owner.is_none());
-        let name = hold.map_or(HoldName::Unnamed, |hold| HoldName::Token(hold.token));
+        let name = self.own_hold(lock, session).await?.map_or(HoldName::Unnamed, HoldName::Token);
         with_request_number(async |request| {
             let of = (lock, session, None);
             self.calls().send(&release_permits_call(of, (name, permits), request)).await

@@ -148,6 +148,12 @@ impl ClientQueueEntry {
     }
 }
 
+/// The lock names of one or more queue entries, for a span: `a,b`.
+pub(crate) fn lock_names(entries: &[Arc<ClientQueueEntry>]) -> String {
+    let names: Vec<&str> = entries.iter().map(|entry| entry.lock().as_str()).collect();
+    names.join(",")
+}
+
 /// Builds the call that releases entries of one owner and one attempt.
 pub(crate) fn release_call(entries: &[Arc<ClientQueueEntry>], session: &SessionName) -> Call {
     let locks: Vec<LockName> = entries.iter().map(|entry| entry.lock().clone()).collect();

@@ -28,28 +28,27 @@ use crate::locks::hold_limits::HoldLimits;
 use crate::locks::lock_request::{ClientLockRequest, HoldOptions};
 use crate::locks::queue_entry::{ClientQueueEntry, EntryStage, release_query};
 use crate::sessions::session::{Session, SessionUse};
-use crate::spans::record_session;
 use crate::tree::is;
 use crate::{Error, Guard, Hold, Lock, Loss};
 
 /// A failed transfer.
 #[derive(ThisError)]
 #[error("the lock was not transferred: {error}")]
-pub struct TransferError {
+pub struct TransferError<G = Guard> {
     /// The reason.
     pub error: Error,
     /// The hold, which continues with the same token; `None` if it is lost, or if the receiver may have it.
-    pub guard: Option<Box<Guard>>,
+    pub guard: Option<Box<G>>,
 }
 
-impl From<TransferError> for Error {
-    fn from(failure: TransferError) -> Self {
+impl<G> From<TransferError<G>> for Error {
+    fn from(failure: TransferError<G>) -> Self {
         failure.error
     }
 }
 
 /// As `Display`, with the kept guard.
-impl fmt::Debug for TransferError {
+impl<G: fmt::Debug> fmt::Debug for TransferError<G> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { error, guard } = self;
         write!(f, "TransferError({error:?}, guard: {guard:?})")
@@ -219,7 +218,7 @@ impl Lock {
         let limit = self.wait_limit();
         let session_use = self.client.session_for(self.ttl).await?;
         let session = session_use.session();
-        record_session(&session.name);
+        session.record_in_span();
         let request = self.transfer_request()?;
         let lock = &request.locks[0];
         loop {

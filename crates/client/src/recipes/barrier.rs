@@ -8,7 +8,6 @@ use holdfast_types::RequestNumber;
 
 use super::{BarrierEntry, checked_name, unique_owner};
 use crate::calls::call::Call;
-use crate::error::newest_request;
 use crate::http::Method;
 use crate::numbers;
 use crate::{Client, Error, Loss};
@@ -90,7 +89,7 @@ pub(super) async fn arrive(
         }
     };
     let mut arrived = arrive(request).await;
-    if let Some(newest) = arrived.as_ref().err().and_then(newest_request) {
+    if let Some(newest) = numbers::is_over(&arrived) {
         let request = numbers::next_request(newest);
         entry.arrival = Some(request);
         arrived = arrive(request).await;

@@ -16,10 +16,12 @@ use tokio_util::task::TaskTracker;
 use crate::calls::numbered::NumberedCalls;
 use crate::calls::send::{Calls, SessionSettings, timer};
 use crate::clock::Moment;
-use crate::error::{argument, newest_attempt};
-use crate::locks::queue_entry::{ClientQueueEntry, EntryStage, QueueEntries, release_call};
+use crate::error::argument;
+use crate::locks::queue_entry::{
+    ClientQueueEntry, EntryStage, QueueEntries, lock_names, release_call,
+};
 use crate::sessions::lease::{Acknowledged, Lease};
-use crate::{Error, Loss, numbers, spans};
+use crate::{Error, Loss, numbers};
 
 /// The first keepalive is parked this long after the session got a user.
 pub(crate) const PARK_AFTER: Duration = Duration::from_millis(250);
@@ -71,14 +73,8 @@ impl Session {
         let runtime = Handle::try_current().map_err(|_| {
             argument("call this inside a tokio runtime, or use the blocking client")
         })?;
-        let opened = calls.open(&name, numbers::next_after(Attempt::UNNAMED), settings).await;
-        let answer = match opened {
-            // An earlier session of this name had a larger number.
-            Err(Error::Rejected(problem)) if let Some(newest) = newest_attempt(&problem) => {
-                calls.open(&name, numbers::next_after(newest), settings).await?
-            }
-            opened => opened?,
-        };
+        let open = |attempt| calls.open(&name, attempt, settings);
+        let answer = numbers::with_attempt(Attempt::UNNAMED, open).await?;
         let held = Duration::from_millis(answer.body.expires_in_ms.unwrap_or(0));
         let acknowledged = Acknowledged { counted_from: answer.sent, held };
         Ok(Arc::new(Self {
@@ -142,6 +138,11 @@ impl Session {
                 () = timer(deadline) => {}
             }
         }
+    }
+
+    /// Records the session in the current span.
+    pub(crate) fn record_in_span(&self) {
+        tracing::Span::current().record("session", tracing::field::display(&self.name));
     }
 
     /// Resolves when a wait on the session must end: the session is over, or the client closes.
@@ -210,7 +211,7 @@ impl Session {
 
 #[tracing::instrument(
     level = "debug", name = "release", skip_all,
-    fields(lock = %spans::locks(&entries), session = %session.name, background = true)
+    fields(lock = %lock_names(&entries), session = %session.name, background = true)
 )]
 async fn release_until_certain(session: Arc<Session>, entries: Vec<Arc<ClientQueueEntry>>) {
     while session.is_alive() || !session.is_own {

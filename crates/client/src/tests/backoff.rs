@@ -1,4 +1,4 @@
-//! Background tasks and streams at nodes that fail each time.
+//! Background tasks and streams at nodes that fail each time, and nodes with `Retry-After` in their answers.
 
 use std::sync::Mutex;
 
@@ -56,4 +56,121 @@ async fn a_membership_whose_watch_is_rejected_pauses_between_two_restorations() 
     let times = writes.lock().unwrap().clone();
     assert!(times[2] - times[1] >= RETRY_PAUSE / 2, "{times:?}");
     drop(member);
+}
+
+/// Nodes that answer a read with `busy` for the first `failures` times in total, and the time and the node of each read.
+async fn busy_nodes<const N: usize>(
+    busy: (u16, String),
+    failures: usize,
+) -> ([String; N], Arc<Mutex<Vec<(Instant, usize)>>>) {
+    let reads: Arc<Mutex<Vec<(Instant, usize)>>> = Arc::default();
+    let mut addresses = [const { String::new() }; N];
+    for (index, address) in addresses.iter_mut().enumerate() {
+        let (busy, reads) = (busy.clone(), reads.clone());
+        (*address, _) = node(move |_, line| {
+            let mut reads = reads.lock().unwrap();
+            reads.push((Instant::now(), index));
+            if reads.len() > failures { default_answer(line, "") } else { Some(busy.clone()) }
+        })
+        .await;
+    }
+    (addresses, reads)
+}
+
+/// Reads a lock within `timeout`, first at node 0. Returns the result and the reads that the nodes received.
+async fn read_at<const N: usize>(
+    timeout: Duration,
+    busy: (u16, String),
+    failures: usize,
+) -> (Result<(), Error>, Vec<(Instant, usize)>) {
+    let (addresses, reads) = busy_nodes::<N>(busy, failures).await;
+    let client = Client::builder(addresses).request_timeout(timeout).build().unwrap();
+    client.prefer(0);
+    let result = client.lock_state(&LockName::new("job").unwrap()).await.map(drop);
+    let reads = reads.lock().unwrap().clone();
+    (result, reads)
+}
+
+const LONG: Duration = Duration::from_secs(10);
+
+#[tokio::test]
+async fn a_node_gets_a_call_again_only_after_its_retry_after() {
+    for (code, status) in [("no-leader", 503), ("outcome-unknown", 503), ("rate-limited", 429)] {
+        let busy = problem_with(code, status, r#""retry_after_ms":300"#);
+        let (result, reads) = read_at::<1>(LONG, busy, 1).await;
+        result.unwrap();
+        let [(first, _), (second, _)] = reads[..] else { panic!("{code}: {reads:?}") };
+        assert!(second - first >= Duration::from_secs(1), "{code}: {reads:?}");
+    }
+}
+
+#[tokio::test]
+async fn another_node_gets_the_call_at_once() {
+    for (code, status) in [("shutting-down", 503), ("rate-limited", 429)] {
+        let busy = problem_with(code, status, r#""retry_after_ms":60000"#);
+        let (result, reads) = read_at::<3>(LONG, busy, 2).await;
+        result.unwrap();
+        let nodes: Vec<usize> = reads.iter().map(|(_, node)| *node).collect();
+        assert_eq!(nodes, [0, 1, 2], "{code}");
+        assert!(reads[2].0 - reads[0].0 < Duration::from_secs(5), "{code}: {reads:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_quota_of_calls_counts_at_every_node() {
+    for owner in ["namespace", "subject"] {
+        let facts = format!(r#""bound":"calls_per_second of the {owner}","retry_after_ms":20"#);
+        let busy = problem_with("rate-limited", 429, &facts);
+        let (result, reads) = read_at::<3>(LONG, busy, 1).await;
+        result.unwrap();
+        let [(first, _), (second, _)] = reads[..] else { panic!("{owner}: {reads:?}") };
+        assert!(second - first >= Duration::from_secs(1), "{owner}: {reads:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_call_ends_without_a_repetition_if_its_time_is_shorter_than_retry_after() {
+    let busy = problem_with("disk-full", 503, r#""retry_after_ms":5000"#);
+    let (result, reads) = read_at::<1>(Duration::from_millis(500), busy, usize::MAX).await;
+    assert!(matches!(result, Err(Error::Unavailable(_))), "{result:?}");
+    assert_eq!(reads.len(), 1);
+}
+
+#[tokio::test]
+async fn a_stream_is_opened_again_after_the_retry_after() {
+    let opens: Arc<Mutex<Vec<Instant>>> = Arc::default();
+    let recorded = opens.clone();
+    let (address, _) = node(move |call, _| {
+        recorded.lock().unwrap().push(Instant::now());
+        let leader = r#"{"election":"db","leader":null,"revision":4}"#;
+        Some(match call {
+            0 => problem_with("no-leader", 503, r#""retry_after_ms":1000"#),
+            _ => (200, format!("id: 4\nevent: vacant\ndata: {leader}\n\n")),
+        })
+    })
+    .await;
+    let client = Client::builder([address]).request_timeout(LONG).build().unwrap();
+    let change = client.election("db").observe().unwrap().next_change().await.unwrap();
+    assert_eq!(change, ElectionChange::Vacant { revision: Revision(4) });
+    let opens = opens.lock().unwrap().clone();
+    assert!(opens[1] - opens[0] >= Duration::from_secs(1), "{opens:?}");
+}
+
+/// A renewal does not wait for a node that would accept it only after the end of the lease.
+#[tokio::test]
+async fn a_lease_that_ends_before_the_retry_after_is_renewed_earlier() {
+    let renewals = AtomicUsize::new(0);
+    let (address, _) = node(move |_, line| match line.split(' ').next() {
+        Some("PUT") if is_acquire(line) => Some((200, grant(7, 0, 3_000))),
+        Some("POST") if parked(line).is_some() => Some(problem("too-many-waiters", 429, true)),
+        Some("POST") if renewals.fetch_add(1, Ordering::SeqCst) == 0 => {
+            Some(problem_with("starting", 503, r#""retry_after_ms":5000"#))
+        }
+        _ => Some((200, session(r#"{"lock":"job","token":7}"#, 3_000))),
+    })
+    .await;
+    let guard = acquire(&client([address])).await.unwrap();
+    let first = guard.deadline_moment();
+    until("the lease is renewed", || guard.deadline_moment() > first).await;
+    assert!(guard.is_held());
 }

@@ -165,6 +165,35 @@ async fn a_number_that_is_over_after_a_lost_answer_is_an_unknown_outcome() {
 }
 
 #[tokio::test]
+async fn the_end_of_the_session_after_a_lost_answer_is_an_unknown_outcome() {
+    for in_doubt in [true, false] {
+        let calls = Arc::new(AtomicUsize::new(0));
+        let counter = calls.clone();
+        let (address, _) = node(move |_, line| {
+            if !is_numbered(line) {
+                return default_answer(line, "");
+            }
+            let loses_answer = in_doubt && counter.fetch_add(1, Ordering::SeqCst) % 2 == 0;
+            (!loses_answer).then(|| problem("session-expired", 410, false))
+        })
+        .await;
+        let client = client([address]);
+        let session = client.open_session().await;
+        let target = format!("/v1/tree/a?session={}&request=7", session.name);
+        let errors = [
+            client.counter("x").add(1).await.unwrap_err(),
+            client.latch("x").count_down_on_session_end("k").await.unwrap_err(),
+            client.group("x").join("here").await.unwrap_err(),
+            client.call_raw(&Call::new(Method::PUT, target)).await.unwrap_err(),
+        ];
+        for error in errors {
+            assert_eq!(matches!(error, Error::OutcomeUnknown(_)), in_doubt, "{error:?}");
+            assert_eq!(matches!(error, Error::Lost(_)), !in_doubt, "{error:?}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_number_is_replaced_only_once() {
     let calls = Arc::new(AtomicUsize::new(0));
     let counter = calls.clone();

@@ -1,6 +1,7 @@
-//! The layer of the service: it rejects calls with stale tokens.
+//! The layer of the service rejects calls with stale tokens. The layer of the client adds the token to every request; after a
+//! 412 the holder must stop.
 //!
-//! It does not cover work that a handler continues after its answer, nor calls of another process on the same data. For
+//! The layer of the service does not cover work that a handler continues after its answer, nor calls of another process on the same data. For
 //! those the handler passes the [`Fence`] of the request's extensions to the guard of the database.
 
 use std::future::Future;
@@ -10,7 +11,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, Method, Request, Response};
+use http::{HeaderMap, HeaderValue, Method, Request, Response};
 use http_body_util::{Either, Full};
 use tower::{Layer, Service};
 
@@ -18,6 +19,7 @@ use super::call_order::{CallOrder, RunningCall};
 use super::marks::Marks;
 use super::problem::FenceRejection;
 use super::{FENCING_TOKEN, Fence};
+use crate::FenceError;
 
 /// How long a newer holder waits for the calls of older holders by default.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
@@ -96,15 +98,11 @@ impl<M: Marks> LayerOptions<M> {
     async fn admit(
         &self,
         needs_token: bool,
-        header: FenceHeader,
+        fence: Result<Option<Fence>, FenceRejection>,
     ) -> Result<Option<(Fence, RunningCall)>, FenceRejection> {
-        let fence = match header {
-            FenceHeader::Absent if needs_token && self.token_required => {
-                return Err(FenceRejection::Missing);
-            }
-            FenceHeader::Absent => return Ok(None),
-            FenceHeader::Malformed(reason) => return Err(FenceRejection::Malformed(reason)),
-            FenceHeader::Token(fence) => fence,
+        let Some(fence) = fence? else {
+            let is_missing = needs_token && self.token_required;
+            return if is_missing { Err(FenceRejection::Missing) } else { Ok(None) };
         };
         let resource = self.resource_of(&fence)?;
         let raise = self.marks.raise(&resource, fence.claim);
@@ -128,27 +126,15 @@ impl<M: Marks> LayerOptions<M> {
     }
 }
 
-/// The header of a request.
-enum FenceHeader {
-    Absent,
-    Token(Fence),
-    Malformed(String),
-}
-
-impl FenceHeader {
-    fn of(headers: &HeaderMap) -> Self {
-        let mut values = headers.get_all(FENCING_TOKEN).iter();
-        match (values.next(), values.next()) {
-            (None, _) => Self::Absent,
-            (Some(value), None) => match Fence::parse(value) {
-                Ok(fence) => Self::Token(fence),
-                Err(error) => Self::Malformed(error.to_string()),
-            },
-            (Some(_), Some(_)) => {
-                Self::Malformed("there is more than one Fencing-Token".to_owned())
-            }
-        }
-    }
+/// Reads the header of a request; `None` if there is none.
+fn fence_of(headers: &HeaderMap) -> Result<Option<Fence>, FenceRejection> {
+    let mut values = headers.get_all(FENCING_TOKEN).iter();
+    let fence = match (values.next(), values.next()) {
+        (None, _) => return Ok(None),
+        (Some(value), None) => Fence::parse(value).map_err(|error| error.to_string()),
+        (Some(_), Some(_)) => Err("there is more than one Fencing-Token".to_owned()),
+    };
+    fence.map(Some).map_err(FenceRejection::Malformed)
 }
 
 impl<S, M> Layer<S> for FenceLayer<M> {
@@ -192,10 +178,9 @@ where
         let clone = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, clone);
         let options = Arc::clone(&self.options);
-        let (needs_token, header) =
-            (changes_data(request.method()), FenceHeader::of(request.headers()));
+        let (needs_token, fence) = (changes_data(request.method()), fence_of(request.headers()));
         Box::pin(async move {
-            let running = match options.admit(needs_token, header).await {
+            let running = match options.admit(needs_token, fence).await {
                 Ok(None) => None,
                 Ok(Some((fence, running))) => {
                     request.extensions_mut().insert(fence);
@@ -213,4 +198,46 @@ where
 /// Whether the method may change data: it is not one of the safe methods of RFC 9110.
 fn changes_data(method: &Method) -> bool {
     ![Method::GET, Method::HEAD, Method::OPTIONS, Method::TRACE].contains(method)
+}
+
+/// Adds the token of one grant to all requests. Create a new layer for each grant.
+#[derive(Clone, Debug)]
+pub struct InjectLayer(HeaderValue);
+
+impl InjectLayer {
+    /// # Errors
+    /// [`FenceError::MissingToken`] as [`Fence::header`].
+    pub fn new(fence: &Fence) -> Result<Self, FenceError> {
+        fence.header().map(Self)
+    }
+}
+
+impl<S> Layer<S> for InjectLayer {
+    type Service = Inject<S>;
+
+    fn layer(&self, inner: S) -> Inject<S> {
+        Inject { inner, header: self.0.clone() }
+    }
+}
+
+/// A client that adds the token to its requests.
+#[derive(Clone, Debug)]
+pub struct Inject<S> {
+    inner: S,
+    header: HeaderValue,
+}
+
+impl<S: Service<Request<B>>, B> Service<Request<B>> for Inject<S> {
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = S::Future;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, mut request: Request<B>) -> S::Future {
+        request.headers_mut().insert(FENCING_TOKEN, self.header.clone());
+        self.inner.call(request)
+    }
 }

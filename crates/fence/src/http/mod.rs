@@ -4,7 +4,6 @@
 //! layers over the types of the crate `http`.
 
 mod call_order;
-mod inject;
 mod layer;
 mod marks;
 mod problem;
@@ -16,8 +15,7 @@ use http::{HeaderName, HeaderValue};
 
 use crate::{Claim, FenceError};
 
-pub use inject::{Inject, InjectLayer};
-pub use layer::{FenceLayer, FenceService, GuardedBody};
+pub use layer::{FenceLayer, FenceService, GuardedBody, Inject, InjectLayer};
 pub use marks::{FileMarks, Marks, MemoryMarks};
 
 pub const FENCING_TOKEN: HeaderName = HeaderName::from_static("fencing-token");

@@ -74,7 +74,7 @@ pub(super) async fn monitor(context: &ServerContext) -> String {
         ("packets_received", stats.received.to_string()),
         ("packets_sent", stats.sent.to_string()),
         ("watch_count", watches.watches.to_string()),
-        ("connection_rejected", context.metrics.refused().get().to_string()),
+        ("connection_rejected", context.metrics.0.refused.get().to_string()),
         ("uptime", context.connections.uptime().as_millis().to_string()),
     ];
     if let Ok(files) = std::fs::read_dir(OPEN_FILES) {

@@ -7,7 +7,8 @@ use bytes::Bytes;
 
 use super::{Reconfig, Request, RequestHeader, SetWatches};
 use crate::jute::{Record, Sink};
-use crate::{FrameError, MultiOp, ReadOp, frame, op};
+use crate::multi::write_items;
+use crate::{FrameError, frame, op};
 
 /// Encodes a request as a frame with its length prefix.
 ///
@@ -65,8 +66,8 @@ impl Record for Request {
                 out.string(path);
             }
             Self::GetEphemerals { prefix } => out.string(prefix),
-            Self::Multi(ops) => MultiOp::write_all(out, ops),
-            Self::MultiRead(ops) => ReadOp::write_all(out, ops),
+            Self::Multi(ops) => write_items(out, ops),
+            Self::MultiRead(ops) => write_items(out, ops),
             Self::Reconfig(reconfig) => reconfig.write(out),
             Self::CheckWatches { path, kind } | Self::RemoveWatches { path, kind } => {
                 out.string(path);

@@ -12,6 +12,18 @@ pub use encode::encode_request;
 
 use crate::{Acl, AddWatchMode, Create, CreateOp, MultiOp, ReadOp, ReplyKind, WatcherType, op};
 
+/// Request numbers with a fixed meaning. Every other number is the client's own; the reply repeats it.
+pub mod xid {
+    /// A watch event.
+    pub const EVENT: i32 = -1;
+    /// A ping and its reply.
+    pub const PING: i32 = -2;
+    /// An authentication and its reply.
+    pub const AUTH: i32 = -4;
+    /// `setWatches` after a reconnect, and its reply.
+    pub const SET_WATCHES: i32 = -8;
+}
+
 /// The header of every request.
 ///
 /// # Format
