@@ -235,7 +235,7 @@ fn a_lock_whose_token_nobody_can_read_is_released() {
 #[test]
 fn a_lock_whose_token_no_thread_can_print_is_released() {
     if !nix::unistd::geteuid().is_root() {
-        eprintln!("skipped: only root can start a program as another user");
+        eprintln!("SKIPPED: only root can start a program as another user");
         return;
     }
     let cluster = one();

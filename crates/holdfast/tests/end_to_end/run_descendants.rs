@@ -269,7 +269,7 @@ fn a_process_that_cannot_be_killed_ends_the_candidacy_and_keeps_the_other_lock()
     let mut files = std::env::split_paths(&path).map(|folder| folder.join("setpriv"));
     let setpriv = files.find(|file| file.exists() && nix::unistd::geteuid().is_root());
     let Some(setpriv) = setpriv else {
-        eprintln!("skipped: only root can make a program that changes its user, here setpriv");
+        eprintln!("SKIPPED: only root can make a program that changes its user, here setpriv");
         return;
     };
     let cluster = DevCluster::start(&["--nodes", "1"]);
@@ -285,7 +285,7 @@ fn a_process_that_cannot_be_killed_ends_the_candidacy_and_keeps_the_other_lock()
     let mut probe = std::process::Command::new(&escape);
     probe.args(["--reuid", "0", "true"]).current_dir("/").uid(UNPRIVILEGED).gid(UNPRIVILEGED);
     if !probe.status().unwrap().success() {
-        eprintln!("skipped: the system ignores the mode of {}", escape.display());
+        eprintln!("SKIPPED: the system ignores the mode of {}", escape.display());
         return;
     }
     let start = |words: &[&str]| {
