@@ -456,7 +456,7 @@ fn a_node_with_an_expired_certificate_is_out_until_it_has_a_new_one() {
     cluster.wait_healthy(3, &["--cacert", &ca]);
     cluster.nodes.remove(1).kill();
     cluster.wait_healthy(2, &["--cacert", &ca]);
-    shorten(&pki, "node-2", "holdfast://prod/node/node-2", Duration::from_secs(12));
+    shorten(&pki, "node-2", "holdfast://prod/node/node-2", Duration::from_secs(20));
     cluster.start_node(2, "node-2", &[]);
     cluster.wait_healthy(3, &["--cacert", &ca]);
     cluster.wait_healthy(2, &["--cacert", &ca]);
@@ -472,7 +472,7 @@ fn a_zookeeper_connection_ends_with_the_certificate_of_its_client() {
     let cluster = SecureCluster::start_all(&["--set", "zookeeper.client_certificates=request"]);
     let (pki, ca) = (cluster.path("pki"), cluster.path("pki/ca.pem"));
     cluster.wait_healthy(3, &["--cacert", &ca]);
-    shorten(&pki, "short", "holdfast://prod/client/short", Duration::from_secs(5));
+    shorten(&pki, "short", "holdfast://prod/client/short", Duration::from_secs(10));
     let program = format!(
         "import socket, ssl, struct\n\
          context = ssl.create_default_context(cafile={ca:?})\n\

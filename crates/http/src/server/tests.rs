@@ -44,8 +44,8 @@ fn hello() -> Router {
 
 fn hasty() -> HttpConfig {
     HttpConfig {
-        head_timeout: Duration::from_millis(200),
-        idle_timeout: Duration::from_millis(400),
+        head_timeout: Duration::from_secs(1),
+        idle_timeout: Duration::from_secs(2),
         drain_timeout: Duration::from_millis(200),
         ..HttpConfig::default()
     }

@@ -20,7 +20,7 @@ async fn the_leader_ends_a_wait_whose_node_has_stopped() {
     take(&leader, acquire("a", Some("me"), 30_000, NO_WAIT)).await.unwrap();
     let node = nodes.services.iter().find(|s| s.node() != leader.node()).unwrap().clone();
     let parked = node.clone();
-    let wait = Duration::from_secs(1);
+    let wait = Duration::from_secs(2);
     let waiting =
         tokio::spawn(async move { take(&parked, acquire("a", Some("you"), 30_000, wait)).await });
     until(&leader, "a", |view| view.waiters_total == 1).await;

@@ -58,7 +58,7 @@ async fn a_no_wait_acquire_does_not_change_a_waiting_call() {
     let node = nodes.services[0].clone();
     take(&node, acquire("a", Some("me"), 30_000, NO_WAIT)).await.unwrap();
     let parked = node.clone();
-    let wait = Duration::from_millis(500);
+    let wait = Duration::from_secs(2);
     let waiting =
         tokio::spawn(async move { take(&parked, acquire("a", Some("you"), 30_000, wait)).await });
     until(&node, "a", |view| view.waiters_total == 1).await;
@@ -97,7 +97,7 @@ async fn a_named_caller_that_disconnects_keeps_its_queue_entry_and_may_retry_els
     let nodes = Nodes::start(3).await;
     take(&nodes.services[0], acquire("a", Some("me"), 30_000, NO_WAIT)).await.unwrap();
     let node = nodes.services[1].clone();
-    let short = Duration::from_millis(700);
+    let short = Duration::from_secs(2);
     let waiting =
         tokio::spawn(async move { take(&node, acquire("a", Some("you"), 30_000, short)).await });
     let ticket =
@@ -118,7 +118,7 @@ async fn a_named_caller_that_does_not_retry_loses_its_queue_entry_when_its_wait_
     let nodes = Nodes::start(3).await;
     take(&nodes.services[0], acquire("a", Some("me"), 30_000, NO_WAIT)).await.unwrap();
     let node = nodes.services[1].clone();
-    let wait = Duration::from_millis(500);
+    let wait = Duration::from_secs(2);
     let waiting =
         tokio::spawn(async move { take(&node, acquire("a", Some("you"), 30_000, wait)).await });
     until(&nodes.services[0], "a", |view| view.waiters_total == 1).await;
@@ -221,7 +221,7 @@ async fn a_wait_that_ends_under_the_seal_leaves_the_queue_after_it() {
     let nodes = Nodes::start(1).await;
     let node = nodes.services[0].clone();
     take(&node, acquire("a", Some("me"), 30_000, NO_WAIT)).await.unwrap();
-    let (parked, wait) = (node.clone(), Duration::from_secs(1));
+    let (parked, wait) = (node.clone(), Duration::from_secs(2));
     let waiting =
         tokio::spawn(async move { take(&parked, acquire("a", Some("you"), 30_000, wait)).await });
     until(&node, "a", |view| view.waiters_total == 1).await;

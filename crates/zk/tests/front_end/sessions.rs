@@ -33,10 +33,10 @@ async fn a_silent_session_expires_with_its_ephemerals() {
 #[tokio::test]
 async fn a_session_that_pings_stays_open() {
     let node = Node::start().await;
-    let mut client = ZkClient::connect(node.address, &new_session(1_000)).await.unwrap();
+    let mut client = ZkClient::connect(node.address, &new_session(3_000)).await.unwrap();
     client.create("/e", 1).await;
     let mut ticks = tokio::time::interval(Duration::from_millis(300));
-    for _ in 0..12 {
+    for _ in 0..24 {
         ticks.tick().await;
         client.done(Request::Ping).await;
     }
@@ -46,11 +46,11 @@ async fn a_session_that_pings_stays_open() {
 #[tokio::test]
 async fn a_session_that_only_writes_or_only_reads_stays_open() {
     let node = Node::start().await;
-    let mut writer = ZkClient::connect(node.address, &new_session(1_000)).await.unwrap();
-    let mut reader = ZkClient::connect(node.address, &new_session(1_000)).await.unwrap();
+    let mut writer = ZkClient::connect(node.address, &new_session(3_000)).await.unwrap();
+    let mut reader = ZkClient::connect(node.address, &new_session(3_000)).await.unwrap();
     writer.create("/w", 1).await;
     let began = Instant::now();
-    while began.elapsed() < Duration::from_secs(3) {
+    while began.elapsed() < Duration::from_secs(7) {
         writer.done(set("/w", b"x", -1)).await;
         reader.done(get("/w", false)).await;
     }

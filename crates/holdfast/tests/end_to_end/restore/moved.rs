@@ -1,5 +1,7 @@
 //! A sealed cluster moves to other machines with its sessions, locks, waiters and ZooKeeper clients.
 
+use std::time::{Duration, Instant};
+
 use holdfast_lab::zk::{WatchEventType, ZkClient};
 use holdfast_lab::zk::{create, exists};
 use holdfast_lab::{DEADLINE, Method, Request, until};
@@ -7,8 +9,8 @@ use holdfast_lab::{DEADLINE, Method, Request, until};
 use super::{TestNode, acquire, cluster_of_three, json, release, text};
 use crate::program::holdfast;
 
-/// Shorter than the seal of these tests.
-const TTL: &str = "ttl=1s";
+/// Half of the time of the seal in these tests.
+const TTL: Duration = Duration::from_secs(3);
 const ZK_TIMEOUT_MS: i32 = 40_000;
 /// The error of a change in ZooKeeper's read-only mode.
 const NOT_READ_ONLY: i32 = -119;
@@ -21,16 +23,16 @@ async fn seal(node: &TestNode) {
     let write = http.put("/v1/locks/new?session=new").await;
     write.assert_code(503, "sealed").assert_body_contains("new machines");
     assert!(write.retryable() && write.json()["since"].is_string(), "{}", write.body);
-    let started = std::time::Instant::now();
+    let started = Instant::now();
     until("more than the TTL to pass", DEADLINE, async || {
         assert_eq!(http.get("/v1/sessions/silent").await.status, 200);
-        started.elapsed() > std::time::Duration::from_secs(3)
+        started.elapsed() > TTL * 2
     })
     .await;
 }
 
 async fn open_silent(node: &TestNode) {
-    node.http().put(&format!("/v1/sessions/silent?{TTL}")).await.assert_status(201);
+    node.http().put("/v1/sessions/silent?ttl=3s").await.assert_status(201);
 }
 
 fn zookeeper(node: &TestNode) -> std::net::SocketAddr {
