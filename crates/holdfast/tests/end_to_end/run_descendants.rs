@@ -113,8 +113,9 @@ impl Case {
         match self.ending {
             Ending::MaxHold => {}
             Ending::Forced => {
-                let forced = cluster.client(&["unlock", &self.lock, "--force", "--reason", "test"]);
-                assert_eq!(forced.code, Some(0), "{}", forced.stderr);
+                let forced = cluster
+                    .client(&["unlock", &self.lock, "--force", "--reason", "test"])
+                    .assert_code(0);
             }
             Ending::Terminated => self.run.signal(Signal::SIGTERM),
             Ending::RunIsKilled => self.run.kill(),
@@ -216,9 +217,7 @@ fn processes_that_a_command_leaves_running_end_before_the_lock_unless_an_option_
     let script = ["--", "sh", "-c", "sleep 60 >/dev/null & echo $!; exit 3"];
     let mut ended = cluster.spawn_client(&[&run[..], &script].concat());
     let process: u32 = ended.next_stdout_line().parse().unwrap();
-    let end = ended.wait();
-    assert_eq!(end.code, Some(3), "{}", end.stderr);
-    assert!(end.stderr.contains(&format!("SIGTERM to {process} (sleep)")), "{}", end.stderr);
+    ended.wait().assert_code(3).assert_stderr_contains([&format!("SIGTERM to {process} (sleep)")]);
     assert!(!is_running(process));
     let mut left = cluster.spawn_client(&[&run[..], &["--leave-running"], &script].concat());
     let process: u32 = left.next_stdout_line().parse().unwrap();
@@ -301,16 +300,11 @@ fn a_process_that_cannot_be_killed_ends_the_candidacy_and_keeps_the_other_lock()
     {
         let mut program = start(&words);
         let process = program.next_stdout_line();
-        let forced = cluster.client(&["unlock", lost, "--force", "--reason", "test"]);
-        assert_eq!(forced.code, Some(0), "{}", forced.stderr);
+        cluster.client(&["unlock", lost, "--force", "--reason", "test"]).assert_code(0);
         let end = program.wait();
         send(process.parse().unwrap(), Signal::SIGKILL);
         assert_eq!((end.code, end.stdout.as_str()), (Some(76), ""), "{}", end.stderr);
-        assert!(
-            end.stderr.contains(&format!("could not kill {process} (sleep)")),
-            "{}",
-            end.stderr
-        );
+        end.assert_stderr_contains([&format!("could not kill {process} (sleep)")]);
     }
     let who = cluster.client(&["who", "one"]);
     assert!(who.stdout.starts_with("one is held"), "{}", who.stdout);
@@ -330,8 +324,7 @@ fn the_first_process_of_a_container_leaves_no_zombie() {
     command.args(["run", "job", "--", "sh", "-c", script]);
     command.env("HOLDFAST_ADDR", format!("127.0.0.1:{}", cluster.port()));
     command.env_remove("HOLDFAST_SESSION");
-    let end = Program::start(command).wait();
-    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    let end = Program::start(command).wait().assert_code(0);
     assert!(
         end.stdout.starts_with("1 (holdfast) ") && !end.stdout.contains(") Z "),
         "{}",
