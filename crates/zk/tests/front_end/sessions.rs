@@ -58,8 +58,7 @@ async fn a_session_that_only_writes_or_only_reads_stays_open() {
 
 #[tokio::test]
 async fn a_dropped_connection_does_not_end_the_session() {
-    let node = Node::start().await;
-    let mut client = node.client().await;
+    let (node, mut client) = Node::with_client().await;
     client.create("/e", 1).await;
     let session = client.resumption();
     drop(client);
@@ -69,8 +68,7 @@ async fn a_dropped_connection_does_not_end_the_session() {
 
 #[tokio::test]
 async fn closing_a_session_gets_a_reply_and_then_closes_the_connection() {
-    let node = Node::start().await;
-    let mut client = node.client().await;
+    let (node, mut client) = Node::with_client().await;
     client.create("/e", 1).await;
     client.done(Request::CloseSession).await;
     client.closed().await;
@@ -96,8 +94,7 @@ async fn a_close_sent_before_the_end_of_its_connection_ends_a_session_that_anoth
 
 #[tokio::test]
 async fn requests_after_a_close_are_not_executed() {
-    let node = Node::start().await;
-    let mut client = node.client().await;
+    let (node, mut client) = Node::with_client().await;
     client.send(&Request::CloseSession).await;
     client.send(&create("/late", 0)).await;
     client.closed().await;
@@ -130,8 +127,7 @@ async fn a_shutdown_answers_the_requests_that_were_read() {
 
 #[tokio::test]
 async fn a_shutdown_closes_connections_and_ends_no_session() {
-    let node = Node::start().await;
-    let mut client = node.client().await;
+    let (node, mut client) = Node::with_client().await;
     client.create("/e", 1).await;
     let service = node.service.clone();
     node.stop().await;
