@@ -1,13 +1,13 @@
 //! Lock calls with built-in assertions: acquire, release, and the state of a lock and its queue at one node.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use holdfast_client::http::{Method, SendError};
 use serde_json::Value;
 use tokio::task::JoinHandle;
 
 use crate::http::{Http, Reply, Request};
-use crate::until::{DEADLINE, until};
+use crate::until::{DEADLINE, until, until_some};
 
 /// Timeout of a background call, longer than any test.
 const BACKGROUND_TIMEOUT: Duration = Duration::from_mins(4);
@@ -78,6 +78,19 @@ impl Http {
     pub async fn until_held_by(&self, lock: &str, sessions: &[&str]) {
         let what = format!("{lock} to be held by {sessions:?}");
         until(&what, DEADLINE, || async { self.holders(lock).await == sessions }).await;
+    }
+
+    /// The earliest time at which the session of the lock's holder can expire without a further renewal. Waits for a
+    /// moment at which more than half of the TTL is left.
+    pub async fn earliest_expiry(&self, lock: &str, ttl: Duration) -> Instant {
+        let session = self.holders(lock).await.remove(0);
+        until_some("a recent renewal", DEADLINE, async || {
+            let asked = Instant::now();
+            let view = self.get(&format!("/v1/sessions/{session}")).await.json();
+            let left = Duration::from_millis(view["expires_in_ms"].as_u64()?);
+            (left > ttl / 2).then_some(asked + left)
+        })
+        .await
     }
 
     /// Waits until `members` sessions have arrived at a barrier.

@@ -29,6 +29,24 @@ pub struct End {
     pub stderr: String,
 }
 
+impl End {
+    /// Asserts the exit code.
+    #[track_caller]
+    #[expect(clippy::return_self_not_must_use, reason = "the assertion may be all that is wanted")]
+    pub fn assert_code(self, code: i32) -> Self {
+        assert_eq!(self.code, Some(code), "{}{}", self.stdout, self.stderr);
+        self
+    }
+
+    /// Asserts that standard error contains each of these texts.
+    #[track_caller]
+    pub fn assert_stderr_contains<const N: usize>(&self, texts: [&str; N]) {
+        for text in texts {
+            assert!(self.stderr.contains(text), "expected {text:?} in {}", self.stderr);
+        }
+    }
+}
+
 /// A running program.
 #[derive(Debug)]
 pub struct Program {

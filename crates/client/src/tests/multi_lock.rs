@@ -219,7 +219,7 @@ async fn the_deadline_of_a_multi_lock_is_the_earliest_and_moves_both_ways() {
     let renewed = both.deadline_after(first).await.unwrap();
     assert!(renewed > first, "a renewal moves the deadline");
     // The request is for the second lock alone: the first lock keeps its deadline.
-    let request = revoking(Duration::from_millis(300));
+    let request = revoking(Duration::from_secs(1));
     request_release(both.hold("b").unwrap(), request.clone());
     let mut known = renewed;
     while known != request.deadline {
@@ -236,7 +236,7 @@ async fn the_token_of_a_multi_lock_ignores_a_lock_that_was_released_alone() {
     let mut both = client.lock_many(["a", "b"]).acquire().await.unwrap();
     let cancelled = both.cancel_token();
     let released = both.hold("a").unwrap().clone();
-    request_release(&released, revoking(Duration::from_millis(100)));
+    request_release(&released, revoking(Duration::from_secs(1)));
     both.release_one("a").await.unwrap();
     assert_eq!(released.lost().await, Loss::Revoked { reason: None });
     let early = tokio::time::timeout(Duration::from_millis(50), cancelled.cancelled()).await;

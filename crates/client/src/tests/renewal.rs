@@ -36,7 +36,7 @@ const MINE: &str = r#"{"lock":"job","token":7}"#;
 
 #[tokio::test]
 async fn a_renewal_moves_the_deadline() {
-    let (address, counts) = counting(600, MINE).await;
+    let (address, counts) = counting(1_500, MINE).await;
     let guard = acquire(&client([address])).await.unwrap();
     let first = guard.deadline();
     until("the deadline has moved", || guard.deadline() > first + Duration::from_millis(100)).await;
@@ -71,7 +71,7 @@ async fn locks_with_another_ttl_use_another_session() {
 
 #[tokio::test]
 async fn renewal_ends_with_the_last_guard_and_the_session_is_not_used_beyond_its_deadline() {
-    let (address, counts) = counting(450, MINE).await;
+    let (address, counts) = counting(1_500, MINE).await;
     let client = client([address]);
     let guard = acquire(&client).await.unwrap();
     until("a renewal", || counts.of("POST") >= 1).await;
@@ -87,7 +87,7 @@ async fn renewal_ends_with_the_last_guard_and_the_session_is_not_used_beyond_its
 
 #[tokio::test]
 async fn a_handle_keeps_the_session_alive_without_a_lock() {
-    let (address, counts) = counting(450, "").await;
+    let (address, counts) = counting(1_500, "").await;
     let client = client([address]);
     let handle = client.session().await.unwrap();
     until("renewals", || counts.of("POST") >= 4).await;
@@ -135,7 +135,7 @@ async fn a_hold_without_a_guard_is_released() {
         );
         match line.split(' ').next() {
             Some("GET") => Some((200, look)),
-            Some("PUT" | "POST") => Some((200, session(r#"{"lock":"stray","token":9}"#, 450))),
+            Some("PUT" | "POST") => Some((200, session(r#"{"lock":"stray","token":9}"#, 1_500))),
             _ => default_answer(line, ""),
         }
     })
@@ -165,7 +165,7 @@ async fn a_grant_whose_answer_is_delayed_is_requested_again() {
     let _handle = client.session().await.unwrap();
     client.prefer(1);
     let guard = client.lock("job").timeout(Duration::from_secs(30));
-    let guard = tokio::time::timeout(Duration::from_secs(5), guard.acquire()).await;
+    let guard = tokio::time::timeout(Duration::from_secs(10), guard.acquire()).await;
     assert_eq!(guard.unwrap().unwrap().token().0, 7);
     // On a slow machine, the other node gets a second copy.
     assert!(matches!(acquires.load(Ordering::SeqCst), 1 | 2));
@@ -174,7 +174,7 @@ async fn a_grant_whose_answer_is_delayed_is_requested_again() {
 
 /// The answer to a parked keepalive of the session `me`; `more` follows the events.
 fn poll_answer(holds: &str, events: &str, more: &str) -> String {
-    let body = session(holds, 900);
+    let body = session(holds, 1_500);
     body.replace(r#""events":[]"#, &format!(r#""events":[{events}]{more}"#))
 }
 
@@ -186,7 +186,7 @@ async fn a_session_without_room_for_a_parked_keepalive_is_renewed_and_tries_agai
     let (refused, renewed) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let (room, rejections, plain) = (has_room.clone(), refused.clone(), renewed.clone());
     let (address, _) = node(move |_, line| match line.split(' ').next() {
-        Some("PUT") if is_acquire(line) => Some((200, grant(7, 0, 900))),
+        Some("PUT") if is_acquire(line) => Some((200, grant(7, 0, 1_500))),
         Some("POST") if parked(line).is_some() && room.load(Ordering::SeqCst) => {
             Some((200, poll_answer("", BROKEN, "")))
         }
@@ -196,9 +196,9 @@ async fn a_session_without_room_for_a_parked_keepalive_is_renewed_and_tries_agai
         }
         Some("POST") => {
             plain.fetch_add(1, Ordering::SeqCst);
-            Some((200, session(MINE, 900)))
+            Some((200, session(MINE, 1_500)))
         }
-        _ => Some((200, session(MINE, 900))),
+        _ => Some((200, session(MINE, 1_500))),
     })
     .await;
     let guard = acquire(&client([address])).await.unwrap();
@@ -219,10 +219,10 @@ async fn a_release_request_in_a_gap_of_events_is_read_from_the_lock() {
             "hold_count":1,"labels":{},"release_request":{"reason":"patch day","wanted_in_ms":60000,"revoke":false}}],
             "holders_total":1,"waiters":0,"queue":[],"last_token":7}"#;
         match line.split(' ').next() {
-            Some("PUT") if is_acquire(line) => Some((200, grant(7, 0, 900))),
+            Some("PUT") if is_acquire(line) => Some((200, grant(7, 0, 1_500))),
             Some("POST") => Some((200, poll_answer(MINE, "", r#","gap":{"until":5}"#))),
             Some("GET") => Some((200, look.to_owned())),
-            _ => Some((200, session(MINE, 900))),
+            _ => Some((200, session(MINE, 1_500))),
         }
     })
     .await;

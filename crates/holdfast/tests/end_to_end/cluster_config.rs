@@ -57,8 +57,7 @@ fn a_lock_is_taken_on(dir: &str, nodes: u16, first_port: u16) {
         server.signal(nix::sys::signal::Signal::SIGTERM);
     }
     for server in &mut servers {
-        let end = server.wait();
-        assert_eq!(end.code, Some(0), "{}", end.stderr);
+        server.wait().assert_code(0);
     }
 }
 
@@ -80,8 +79,8 @@ fn the_container_file_is_complete_with_what_the_image_sets() {
     // As the services of docker-compose.yml do, which run at each start.
     for _ in 0..2 {
         for what in [&["init"][..], &["node", "node-2", "--host", "localhost,127.0.0.1"]] {
-            let end = program::holdfast(&[&["certs"], what, &["--dir", &pki, "--keep"]].concat());
-            assert_eq!(end.code, Some(0), "{}", end.stderr);
+            program::holdfast(&[&["certs"], what, &["--dir", &pki, "--keep"]].concat())
+                .assert_code(0);
         }
     }
     let [certificate, key, ca] =

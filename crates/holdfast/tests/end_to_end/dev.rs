@@ -44,17 +44,11 @@ fn a_lock_is_acquired_shown_rejected_and_released() {
         "no locks whose names start with \"other\" are held, waited for or in cooldown\n"
     );
 
-    let refused = cluster.client(&["lock", "shop/orders", "--try"]);
-    assert_eq!(refused.code, Some(75));
+    let refused = cluster.client(&["lock", "shop/orders", "--try"]).assert_code(75);
     assert!(refused.stdout.is_empty(), "{}", refused.stdout);
-    assert!(
-        refused.stderr.contains("held by me") && refused.stderr.contains("--wait"),
-        "{}",
-        refused.stderr
-    );
+    refused.assert_stderr_contains(["held by me", "--wait"]);
 
-    let stranger = cluster.client(&["unlock", "shop/orders", "--session", "you"]);
-    assert_eq!(stranger.code, Some(1));
+    let stranger = cluster.client(&["unlock", "shop/orders", "--session", "you"]).assert_code(1);
     assert!(
         stranger.stderr.contains("held by me") && !stranger.stderr.contains("--session me"),
         "{}",
@@ -69,27 +63,26 @@ fn a_lock_is_acquired_shown_rejected_and_released() {
 #[test]
 fn an_operator_requests_the_release_of_a_lock_and_breaks_it_with_a_reason() {
     let cluster = DevCluster::start(&["--nodes", "1"]);
-    let free = cluster.client(&["unlock", "job", "--force", "--reason", "stuck"]);
-    assert_eq!(free.code, Some(0), "{}", free.stderr);
-    assert!(free.stderr.contains("job is not held"), "{}", free.stderr);
+    cluster
+        .client(&["unlock", "job", "--force", "--reason", "stuck"])
+        .assert_code(0)
+        .assert_stderr_contains(["job is not held"]);
     let mut holder = cluster.spawn_client(&["lock", "job", "--session", "first"]);
     let token = holder.next_stdout_line();
-    let asked =
-        cluster.client(&["unlock", "job", "--ask", "--reason", "maintenance", "--deadline", "5m"]);
-    assert_eq!(asked.code, Some(0), "{}", asked.stderr);
-    assert!(asked.stderr.contains("job") && asked.stderr.contains("first"), "{}", asked.stderr);
+    cluster
+        .client(&["unlock", "job", "--ask", "--reason", "maintenance", "--deadline", "5m"])
+        .assert_code(0)
+        .assert_stderr_contains(["job", "first"]);
     let who = cluster.client(&["who", "job", "-o", "json"]);
     assert!(who.stdout.contains("maintenance"), "{}", who.stdout);
-    let stranger = cluster.client(&["unlock", "job", "--ask", "--holder", "you"]);
-    assert_eq!(stranger.code, Some(1), "{}", stranger.stderr);
+    cluster.client(&["unlock", "job", "--ask", "--holder", "you"]).assert_code(1);
     for args in [&["unlock", "job", "--force"][..], &["unlock", "job", "--reason", "x"]] {
         assert_eq!(cluster.client(args).code, Some(2), "{args:?}");
     }
-    let broken = cluster.client(&["unlock", "job", "--force", "--reason", "host is gone"]);
-    assert_eq!(broken.code, Some(0), "{}", broken.stderr);
+    let broken =
+        cluster.client(&["unlock", "job", "--force", "--reason", "host is gone"]).assert_code(0);
     let expected = format!("with token {}", token.trim());
-    assert!(broken.stderr.contains("took job from first"), "{}", broken.stderr);
-    assert!(broken.stderr.contains(&expected), "{}", broken.stderr);
+    broken.assert_stderr_contains(["took job from first", &expected]);
     assert_eq!(holder.wait().code, Some(76), "the holder reports the loss");
 }
 
@@ -101,8 +94,7 @@ async fn an_operator_ends_more_holds_than_a_read_lists() {
     for _ in 0..105 {
         guards.push(client.lock("pool").shared().acquire().await.unwrap());
     }
-    let forced = cluster.client(&["unlock", "pool", "--force", "--reason", "stuck"]);
-    assert_eq!(forced.code, Some(0), "{}", forced.stderr);
+    let forced = cluster.client(&["unlock", "pool", "--force", "--reason", "stuck"]).assert_code(0);
     assert_eq!(forced.stderr.matches("took pool from").count(), guards.len(), "{}", forced.stderr);
     let who = cluster.client(&["who", "pool"]).stdout;
     assert!(who.starts_with("pool is free"), "{who}");
@@ -118,8 +110,7 @@ fn a_waiter_prints_the_holder_and_gets_the_lock_next() {
     assert!(progress.starts_with("waiting for job: held by first"), "{progress}");
     assert!(progress.ends_with("you are 1st of 1"), "{progress}");
 
-    let released = cluster.client(&["unlock", "job", "--session", "first"]);
-    assert_eq!(released.code, Some(0), "{}", released.stderr);
+    cluster.client(&["unlock", "job", "--session", "first"]).assert_code(0);
     let second: u64 = waiter.next_stdout_line().parse().unwrap();
     assert!(second > first, "tokens grow: {first}, {second}");
     waiter.interrupt();
@@ -134,8 +125,7 @@ fn permits_are_given_back_one_by_one() {
         cluster.spawn_client(&["lock", "pool", "--session", "first", "--permits", "2/2"]);
     let token = holder.next_stdout_line();
     let one = ["unlock", "pool", "--session", "first", "--permits"];
-    let part = cluster.client(&[&one[..], &["1"]].concat());
-    assert_eq!(part.code, Some(0), "{}", part.stderr);
+    cluster.client(&[&one[..], &["1"]].concat()).assert_code(0);
     let who = cluster.client(&["who", "pool"]).stdout;
     assert!(who.contains("1 of 2 permits") && who.contains(&format!("token {token}")), "{who}");
     let many = cluster.client(&[&one[..], &["2"]].concat());
@@ -163,9 +153,7 @@ fn a_broken_lock_is_a_loss_with_its_own_exit_code() {
     let mut holder = cluster.spawn_client(&["lock", "job", "--session", "me", "--ttl", "1s"]);
     holder.next_stdout_line();
     assert_eq!(cluster.client(&["unlock", "job", "--session", "me"]).code, Some(0));
-    let end = holder.wait();
-    assert_eq!(end.code, Some(76));
-    assert!(end.stderr.contains("job is lost"), "{}", end.stderr);
+    holder.wait().assert_code(76).assert_stderr_contains(["job is lost"]);
 }
 
 #[test]
@@ -292,9 +280,7 @@ fn a_cluster_without_nodes_ends_at_the_end_of_its_commands() {
     let line = program.next_stderr_line();
     assert!(line.contains("node 1 killed"), "{line}");
     program.close_input();
-    let end = program.wait();
-    assert_eq!(end.code, Some(1), "{}", end.stderr);
-    assert!(end.stderr.contains("all nodes have ended"), "{}", end.stderr);
+    program.wait().assert_code(1).assert_stderr_contains(["all nodes have ended"]);
 }
 
 #[test]
@@ -325,8 +311,7 @@ fn a_port_in_use_is_named_with_the_flag() {
     let end = holdfast(&["dev", "--nodes", "1", "--port", &port.to_string()]);
     drop(taken);
     assert_eq!(end.code, Some(1));
-    assert!(end.stderr.contains(&format!("port {port} (HTTP of node 1)")), "{}", end.stderr);
-    assert!(end.stderr.contains("--port"), "{}", end.stderr);
+    end.assert_stderr_contains([&format!("port {port} (HTTP of node 1)"), "--port"]);
 }
 
 #[test]
@@ -334,13 +319,10 @@ fn the_error_for_an_unreachable_cluster_names_the_flag() {
     let ports = PortRange::reserve();
     let address = format!("127.0.0.1:{}", ports.first());
     let mut status = spawn(&["status", "--addr", &address], &[]);
-    let end = status.wait_for(Duration::from_secs(30));
-    assert_eq!(end.code, Some(1));
-    assert!(
-        end.stderr.contains(&address) && end.stderr.contains("HOLDFAST_ADDR"),
-        "{}",
-        end.stderr
-    );
+    status
+        .wait_for(Duration::from_secs(30))
+        .assert_code(1)
+        .assert_stderr_contains([&address, "HOLDFAST_ADDR"]);
 }
 
 /// The printed calls work as they are; a call without the access token or without TLS does not. A later start keeps the

@@ -60,9 +60,8 @@ fn a_command_runs_while_it_leads_and_the_next_candidate_follows() {
     assert_eq!((vacant.code, vacant.stdout.as_str()), (Some(0), "db has no leader\n"));
 }
 
-/// `kill -9` of `holdfast elect`: its command is dead before another candidate leads with a greater token.
-#[test]
-fn the_command_of_a_killed_leader_is_dead_before_the_next_one_leads() {
+/// Sends the signal to `holdfast elect`. Its command is dead before another candidate leads with a greater token.
+fn the_next_one_leads_after_the_end_of_the_command(signal: Signal) {
     let cluster = DevCluster::start(&["--nodes", "3"]);
     let mut first = stand(&cluster, "a", &["--ttl", "2s"], SERVE);
     let (token, process) = leads(&mut first);
@@ -70,32 +69,26 @@ fn the_command_of_a_killed_leader_is_dead_before_the_next_one_leads() {
     eventually("the candidate", || {
         cluster.client(&["elect", "who", "db", "-o", "jsonl"]).stdout.lines().count() == 2
     });
-    first.kill();
+    first.signal(signal);
     let (next, _) = leads(&mut second);
     assert!(!is_running(process), "the old command runs beside the new one");
     assert!(next > token);
+    if signal == Signal::SIGSTOP {
+        first.signal(Signal::SIGCONT);
+        first.wait().assert_code(76);
+    }
     second.interrupt();
     second.wait();
 }
 
-/// SIGSTOP of `holdfast elect`: its command is dead before another candidate leads.
+#[test]
+fn the_command_of_a_killed_leader_is_dead_before_the_next_one_leads() {
+    the_next_one_leads_after_the_end_of_the_command(Signal::SIGKILL);
+}
+
 #[test]
 fn the_command_of_a_stopped_leader_is_dead_before_the_next_one_leads() {
-    let cluster = DevCluster::start(&["--nodes", "3"]);
-    let mut first = stand(&cluster, "a", &["--ttl", "2s"], SERVE);
-    let (token, process) = leads(&mut first);
-    let mut second = stand(&cluster, "b", &["--ttl", "2s"], SERVE);
-    eventually("the candidate", || {
-        cluster.client(&["elect", "who", "db", "-o", "jsonl"]).stdout.lines().count() == 2
-    });
-    first.signal(Signal::SIGSTOP);
-    let (next, _) = leads(&mut second);
-    assert!(!is_running(process), "the old command runs beside the new one");
-    assert!(next > token);
-    first.signal(Signal::SIGCONT);
-    assert_eq!(first.wait().code, Some(76));
-    second.interrupt();
-    second.wait();
+    the_next_one_leads_after_the_end_of_the_command(Signal::SIGSTOP);
 }
 
 #[test]
@@ -111,15 +104,12 @@ fn forever_repeats_the_candidacy_until_a_signal_or_a_failed_start() {
     let (first, _) = leads(&mut program);
     let (second, _) = leads(&mut program);
     assert!(second > first);
-    let broken = cluster.client(&["unlock", "elections/db", "--force", "--reason", "test"]);
-    assert_eq!(broken.code, Some(0), "{}", broken.stderr);
+    cluster.client(&["unlock", "elections/db", "--force", "--reason", "test"]).assert_code(0);
     let (third, _) = leads(&mut program);
     assert!(third > second);
     program.signal(Signal::SIGTERM);
-    let end = program.wait();
-    assert_eq!(end.code, Some(143), "{}", end.stderr);
-    let missing = cluster.client(&["elect", "db", "--forever", "--", "/no/such/command"]);
-    assert_eq!(missing.code, Some(127));
+    program.wait().assert_code(143);
+    cluster.client(&["elect", "db", "--forever", "--", "/no/such/command"]).assert_code(127);
     // A signal also ends a candidate that does not lead.
     let mut leader = stand(&cluster, "a", &[], SERVE);
     leads(&mut leader);
@@ -163,8 +153,7 @@ fn forever_continues_after_an_outage_that_ends_the_place_in_the_queue() {
 fn several_locks_are_held_together_with_a_token_each() {
     let cluster = one();
     let script = "echo \"$HOLDFAST_TOKENS\"; echo \"none: $HOLDFAST_TOKEN$HOLDFAST_LOCK\"";
-    let end = cluster.client(&["run", "b", "a", "--", "sh", "-c", script]);
-    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    let end = cluster.client(&["run", "b", "a", "--", "sh", "-c", script]).assert_code(0);
     let lines: Vec<&str> = end.stdout.lines().collect();
     assert!(lines[0].starts_with("a ") && lines[1].starts_with("b "), "{lines:?}");
     assert_eq!(lines[2], "none: ");
@@ -174,7 +163,7 @@ fn several_locks_are_held_together_with_a_token_each() {
     assert_eq!(cluster.client(&["who", "b", "-o", "value"]).stdout, "web1\n");
     let busy = cluster.client(&["run", "c", "b", "--try", "--", "echo", "ran"]);
     assert_eq!((busy.code, busy.stdout.as_str()), (Some(75), ""));
-    assert!(busy.stderr.contains("held by web1"), "{}", busy.stderr);
+    busy.assert_stderr_contains(["held by web1"]);
     assert!(cluster.client(&["who", "c"]).stdout.starts_with("c is free"));
     let mut waiting = cluster.spawn_client(&["run", "c", "b", "--", "echo", "ran"]);
     let progress = waiting.next_stderr_line();
@@ -204,10 +193,8 @@ fn the_loss_of_one_lock_of_several_stops_the_command() {
     let mut program =
         cluster.spawn_client(&["run", "a", "b", "--ttl", "2s", "--", "sh", "-c", script]);
     assert_eq!(program.next_stdout_line(), "begun");
-    let broken = cluster.client(&["unlock", "b", "--force", "--reason", "test"]);
-    assert_eq!(broken.code, Some(0), "{}", broken.stderr);
-    let end = program.wait();
-    assert_eq!(end.code, Some(76), "{}", end.stderr);
+    cluster.client(&["unlock", "b", "--force", "--reason", "test"]).assert_code(0);
+    program.wait().assert_code(76);
     eventually("a is released", || cluster.client(&["who", "a"]).stdout.starts_with("a is free"));
 }
 
@@ -216,14 +203,15 @@ fn a_lock_is_handed_to_another_session() {
     let cluster = one();
     let mut holder = cluster.spawn_client(&["lock", "a", "--session", "web1", "--ttl", "2s"]);
     let token: u64 = holder.next_stdout_line().parse().unwrap();
-    let refused = cluster.client(&["unlock", "a", "--session", "web1", "--to", "web2"]);
-    assert_eq!(refused.code, Some(1), "{}", refused.stderr);
-    assert!(refused.stderr.contains("not an open session"), "{}", refused.stderr);
+    cluster
+        .client(&["unlock", "a", "--session", "web1", "--to", "web2"])
+        .assert_code(1)
+        .assert_stderr_contains(["not an open session"]);
     let mut other = cluster.spawn_client(&["lock", "b", "--session", "web2"]);
     other.next_stdout_line();
-    let handed =
-        cluster.client(&["unlock", "a", "--session", "web1", "--to", "web2", "-o", "value"]);
-    assert_eq!(handed.code, Some(0), "{}", handed.stderr);
+    let handed = cluster
+        .client(&["unlock", "a", "--session", "web1", "--to", "web2", "-o", "value"])
+        .assert_code(0);
     assert!(handed.stdout.trim().parse::<u64>().unwrap() > token, "{}", handed.stdout);
     assert_eq!(cluster.client(&["who", "a", "-o", "value"]).stdout, "web2\n");
     assert_eq!(holder.wait().code, Some(76), "its next renewal reports the loss");

@@ -33,11 +33,10 @@ fn run_and_elect_have_options_for_the_codes_of_a_busy_and_of_a_lost_lock() {
         let line = [command, "job", "--lost-exit", "4", "--", "sh", "-c", "echo in; exec sleep 60"];
         let mut program = cluster.spawn_client(&line);
         assert_eq!(program.next_stdout_line(), "in");
-        let force = cluster.client(&["unlock", lock, "--force", "--reason", "test"]);
-        assert_eq!(force.code, Some(0), "{}", force.stderr);
+        cluster.client(&["unlock", lock, "--force", "--reason", "test"]).assert_code(0);
         let end = program.wait();
         assert_eq!(end.code, Some(4), "{command}: {}", end.stderr);
-        assert!(end.stderr.contains("is lost"), "{}", end.stderr);
+        end.assert_stderr_contains(["is lost"]);
     }
 }
 
@@ -50,9 +49,10 @@ fn a_full_queue_advises_no_longer_wait() {
     eventually("the second command waits", || {
         cluster.client(&["who", "job", "-o", "json"]).stdout.contains("\"waiters\":1")
     });
-    let full = cluster.client(&["lock", "job", "--queue-max", "1", "--wait", "9s"]);
-    assert_eq!(full.code, Some(75), "{}", full.stderr);
-    assert!(full.stderr.contains("the queue is full, so raise --queue-max"), "{}", full.stderr);
+    cluster
+        .client(&["lock", "job", "--queue-max", "1", "--wait", "9s"])
+        .assert_code(75)
+        .assert_stderr_contains(["the queue is full, so raise --queue-max"]);
     drop(waiter);
 }
 
@@ -63,11 +63,8 @@ fn the_loss_of_one_of_several_locks_names_it_and_releases_the_others() {
     for line in [vec!["lock", "a", "b"], [&["run", "a", "b", "--"][..], &held].concat()] {
         let mut program = cluster.spawn_client(&line);
         program.next_stdout_line();
-        let force = cluster.client(&["unlock", "b", "--force", "--reason", "test"]);
-        assert_eq!(force.code, Some(0), "{}", force.stderr);
-        let end = program.wait();
-        assert_eq!(end.code, Some(76), "{}", end.stderr);
-        assert!(end.stderr.contains("holdfast: b is lost"), "{}", end.stderr);
+        cluster.client(&["unlock", "b", "--force", "--reason", "test"]).assert_code(0);
+        program.wait().assert_code(76).assert_stderr_contains(["holdfast: b is lost"]);
         assert_eq!(cluster.client(&["who", "a"]).stdout, "a is free\n", "{line:?}");
     }
 }
@@ -92,16 +89,14 @@ fn a_reader_that_does_not_read_ends_no_renewal_and_hides_no_loss() {
         eventually("the command holds the lock", || {
             cluster.client(&["who", "job"]).stdout.contains("job is held by")
         });
-        let asked = cluster.client(&["unlock", "job", "--ask", "--reason", "patch day"]);
-        assert_eq!(asked.code, Some(0), "{}", asked.stderr);
+        cluster.client(&["unlock", "job", "--ask", "--reason", "patch day"]).assert_code(0);
         let free = cluster.client(&["wait", "job", "--free", "--wait", "3s"]);
         assert_eq!(free.code, Some(75), "the lock is renewed: {}", free.stderr);
         let expected = if is_stopped {
             send(child.id(), Signal::SIGTERM);
             0
         } else {
-            let force = cluster.client(&["unlock", "job", "--force", "--reason", "test"]);
-            assert_eq!(force.code, Some(0), "{}", force.stderr);
+            cluster.client(&["unlock", "job", "--force", "--reason", "test"]).assert_code(0);
             76
         };
         eventually("the command ends", || child.try_wait().unwrap().is_some());
@@ -147,10 +142,8 @@ fn the_minimum_hold_of_a_command_that_never_ran_does_not_count() {
         let who = cluster.client(&["who", "job"]).stdout;
         assert!(who.starts_with("job is free"), "{command}: {who}");
     }
-    let failed = cluster.client(&["run", "job", "--try", "--min-hold", "10m", "--", "false"]);
-    assert_eq!(failed.code, Some(1));
-    let busy = cluster.client(&["run", "job", "--try", "--", "true"]);
-    assert_eq!(busy.code, Some(75));
+    cluster.client(&["run", "job", "--try", "--min-hold", "10m", "--", "false"]).assert_code(1);
+    let busy = cluster.client(&["run", "job", "--try", "--", "true"]).assert_code(75);
     assert!(
         busy.stderr.starts_with("holdfast: job is free again in 9m5")
             && busy
@@ -179,13 +172,12 @@ fn the_minimum_hold_of_a_command_that_ran_counts_whatever_its_exit_code() {
 fn a_forced_unlock_ends_a_minimum_hold_and_a_cooldown() {
     let cluster = one();
     let force = |lock: &str| {
-        let end = cluster.client(&["unlock", lock, "--force", "--reason", "operator"]);
-        assert_eq!(end.code, Some(0), "{}", end.stderr);
+        let end =
+            cluster.client(&["unlock", lock, "--force", "--reason", "operator"]).assert_code(0);
         end.stderr
     };
     let is_free = |lock: &str| {
-        let end = cluster.client(&["run", lock, "--try", "--", "true"]);
-        assert_eq!(end.code, Some(0), "{}", end.stderr);
+        cluster.client(&["run", lock, "--try", "--", "true"]).assert_code(0);
     };
     cluster.client(&["run", "rest", "--min-hold", "10m", "--", "true"]);
     // The policy's cooldown is another rule than the holder's minimum.
@@ -235,7 +227,7 @@ fn a_lock_whose_token_nobody_can_read_is_released() {
 #[test]
 fn a_lock_whose_token_no_thread_can_print_is_released() {
     if !nix::unistd::geteuid().is_root() {
-        eprintln!("skipped: only root can start a program as another user");
+        eprintln!("SKIPPED: only root can start a program as another user");
         return;
     }
     let cluster = one();
@@ -252,7 +244,7 @@ fn a_lock_whose_token_no_thread_can_print_is_released() {
     let end = Program::start(command).wait();
     assert_eq!((end.code, end.stdout.as_str()), (Some(1), ""), "{}", end.stderr);
     let expected = "could not be printed, so the lock is released";
-    assert!(end.stderr.contains(expected), "{}", end.stderr);
+    end.assert_stderr_contains([expected]);
     assert!(cluster.client(&["who", "job"]).stdout.starts_with("job is free"));
 }
 

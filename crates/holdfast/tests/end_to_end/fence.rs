@@ -45,9 +45,9 @@ fn a_drill_that_cannot_start_names_the_fix() {
     let cluster = DevCluster::start(&["--nodes", "1"]);
     let endpoint = Endpoint::start(Kind::Guarded);
     // The endpoint guards another resource, so it accepts no write.
-    let other = drill(&cluster, &endpoint, &["--resource", "others"]);
-    assert_eq!(other.code, Some(3), "{}", other.stderr);
-    assert!(other.stderr.contains("400"), "{}", other.stderr);
+    drill(&cluster, &endpoint, &["--resource", "others"])
+        .assert_code(3)
+        .assert_stderr_contains(["400"]);
     for (arguments, code, words) in [
         (&["--method", "GET"][..], 1, "does not write"),
         (&["--header", "nothing"], 2, "NAME: VALUE"),

@@ -132,10 +132,10 @@ fn the_drill_of_a_table_after_init_prints_the_trigger_that_is_missing() {
     // Without any installation the drill names both steps in order.
     shop.run("DROP FUNCTION fence_guard CASCADE");
     let bare = shop.drill(&cluster, &["--table", "carts"]);
-    assert!(bare.stderr.contains("holdfast fence init --postgres"), "{}", bare.stderr);
+    bare.assert_stderr_contains(["holdfast fence init --postgres"]);
     assert_eq!(bare.stderr.lines().last(), Some(TRIGGER), "{}", bare.stderr);
     let forgotten = shop.drill(&cluster, &["--sql", FORGOTTEN]);
-    assert!(forgotten.stderr.contains("fence_check"), "{}", forgotten.stderr);
+    forgotten.assert_stderr_contains(["fence_check"]);
 }
 
 /// `fence init --table` installs the functions and the trigger in one step, which can be repeated.
@@ -160,9 +160,10 @@ fn init_with_a_table_installs_its_trigger() {
 fn a_drill_that_cannot_start_reports_what_to_change() {
     let cluster = DevCluster::start(&["--nodes", "1"]);
     let absent = ["fence", "drill", "--postgres", "host=/nowhere user=me", "--table", "t"];
-    let ran = cluster.client(&absent);
-    assert_eq!(ran.code, Some(3), "{}", ran.stderr);
-    assert!(ran.stderr.contains("write of the current holder was not accepted"), "{}", ran.stderr);
+    cluster
+        .client(&absent)
+        .assert_code(3)
+        .assert_stderr_contains(["write of the current holder was not accepted"]);
     let ran = cluster.client(&["fence", "drill", "--postgres", "nonsense", "--table", "t"]);
     assert_eq!((ran.code, ran.stderr.contains("--postgres")), (Some(1), true), "{}", ran.stderr);
     for arguments in [

@@ -53,8 +53,7 @@ fn locks_are_listed_by_the_given_filters() {
     let _held = (hold("a", "one"), hold("b", "one"), hold("c", "two"));
     let _waits = cluster.spawn_client(&["lock", "c", "--session", "one"]);
     let ls = |options: &[&str]| {
-        let end = cluster.client(&[&["ls", "-o", "value"], options].concat());
-        assert_eq!(end.code, Some(0), "{}", end.stderr);
+        let end = cluster.client(&[&["ls", "-o", "value"], options].concat()).assert_code(0);
         end.stdout.replace('\n', " ")
     };
     eventually("the waiter", || ls(&["--waiting"]) == "c ");

@@ -204,8 +204,7 @@ fn without_a_majority_commands_name_the_missing_nodes_and_stale_reads_work() {
     }
     eventually("it has no leader", || client(&survivor, "status").code == Some(1));
     let missing = "no majority: 2 of 3 nodes do not answer (node 1 at ";
-    let run = client(&all, "run other --try -- true");
-    assert_eq!(run.code, Some(1), "{}", run.stderr);
+    let run = client(&all, "run other --try -- true").assert_code(1);
     let text = run.stderr;
     assert!(
         text.contains(missing) && text.contains("the command did not run. Repeat it"),

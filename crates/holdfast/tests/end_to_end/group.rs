@@ -27,16 +27,14 @@ fn a_member_with_a_named_session_joins_again_after_the_end_of_the_session() {
     let member = "{\"session\":\"web1\",\"value\":\"10.0.0.7\"}\n";
     eventually("the member has joined", || members(&cluster) == member);
     for _ in 0..2 {
-        let ended = cluster.client(&["session", "end", "web1", "--reason", "test"]);
-        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        cluster.client(&["session", "end", "web1", "--reason", "test"]).assert_code(0);
         let lost = program.next_stderr_line();
         assert!(lost.starts_with("holdfast: no longer in the group: "), "{lost}");
         assert_eq!(program.next_stderr_line(), "holdfast: in the group again");
         assert_eq!(members(&cluster), member);
     }
     program.signal(Signal::SIGTERM);
-    let end = program.wait();
-    assert_eq!(end.code, Some(143), "{}", end.stderr);
+    program.wait().assert_code(143);
     assert_eq!(members(&cluster), "");
 }
 
@@ -60,9 +58,7 @@ fn a_signal_ends_a_member_that_no_node_answers() {
         let mut program = spawn(&line, &nowhere);
         eventually("the command handles signals", || handles_interrupt(program.id()));
         program.interrupt();
-        let end = program.wait();
-        assert_eq!(end.code, Some(130), "{}", end.stderr);
-        assert!(end.stderr.contains("SIGINT while joining web"), "{}", end.stderr);
+        program.wait().assert_code(130).assert_stderr_contains(["SIGINT while joining web"]);
     }
 }
 
@@ -115,8 +111,7 @@ fn a_member_whose_output_nobody_reads_stays() {
     eventually("the member has joined", || !members(&cluster).is_empty());
     let joined = members(&cluster);
     // The time of several renewals.
-    let waited = cluster.client(&["wait", "clock", "--free", "--wait", "3s"]);
-    assert_eq!(waited.code, Some(75), "{}", waited.stderr);
+    cluster.client(&["wait", "clock", "--free", "--wait", "3s"]).assert_code(75);
     assert_eq!(members(&cluster), joined);
     send(child.id(), Signal::SIGTERM);
     eventually("the command ends", || child.try_wait().unwrap().is_some());

@@ -65,26 +65,17 @@ fn the_first_administrator_is_told_about_running_jobs_and_the_way_back() {
     let file = directory.path().join("admin.token");
     let file = file.to_str().unwrap();
     let _job = holding(&cluster, "victim", "worker");
-    let added = cluster.bootstrap(&["--out", file]);
-    assert_eq!(added.code, Some(0), "{}", added.stderr);
-    assert!(
-        added.stderr.contains("shadow mode")
-            && added.stderr.contains("1 session without a credential is in use"),
-        "{}",
-        added.stderr
-    );
+    cluster
+        .bootstrap(&["--out", file])
+        .assert_code(0)
+        .assert_stderr_contains(["shadow mode", "1 session without a credential is in use"]);
     assert_eq!(cluster.client(&["who", "victim"]).code, Some(0));
     let on = cluster.client(&["auth", "mode", "on", "--access-token-file", file]);
-    assert!(
-        on.stderr.contains("they cannot renew") && on.stderr.contains("holdfast auth mode shadow"),
-        "{}",
-        on.stderr
-    );
+    on.assert_stderr_contains(["they cannot renew", "holdfast auth mode shadow"]);
     for args in [&["ls"][..], &["who", "victim"], &["run", "a", "--try", "--", "true"], &["top"]] {
         let end = cluster.client(args);
         assert_ne!(end.code, Some(0), "{args:?}");
         assert!(end.stderr.contains("--access-token-file FILE"), "{args:?}: {}", end.stderr);
     }
-    let back = cluster.client(&["auth", "mode", "off", "--access-token-file", file]);
-    assert_eq!(back.code, Some(0), "{}", back.stderr);
+    cluster.client(&["auth", "mode", "off", "--access-token-file", file]).assert_code(0);
 }

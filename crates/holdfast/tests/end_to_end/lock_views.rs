@@ -18,8 +18,7 @@ fn who_watch_prints_a_lock_again_after_each_change() {
     watch.interrupt();
     second.interrupt();
     second.wait();
-    let stale = cluster.client(&["who", "a", "--watch", "--stale"]);
-    assert_eq!(stale.code, Some(2), "{}", stale.stderr);
+    cluster.client(&["who", "a", "--watch", "--stale"]).assert_code(2);
     let recent = cluster.client(&["recent", "locks_held", "--last", "1m"]);
     assert!(recent.stdout.contains("locks_held  cluster  "), "{recent:?}");
 }
@@ -47,13 +46,11 @@ fn who_top_history_and_wait_show_a_lock() {
         explained.contains("last renewed ") && explained.contains("unless renewed"),
         "{explained}"
     );
-    let top = cluster.client(&["top"]);
-    assert_eq!(top.code, Some(0), "{}", top.stderr);
+    let top = cluster.client(&["top"]).assert_code(0);
     assert_eq!(top.stdout.lines().count(), 3, "{}", top.stdout);
     assert_eq!(cluster.client(&["top", "-n", "1", "-o", "value"]).stdout.trim().len(), 1);
     assert_eq!(cluster.client(&["wait", "a", "--held"]).code, Some(0));
-    let late = cluster.client(&["wait", "a", "--free", "--wait", "100ms"]);
-    assert_eq!(late.code, Some(75), "{}", late.stderr);
+    cluster.client(&["wait", "a", "--free", "--wait", "100ms"]).assert_code(75);
     let mut freed = cluster.spawn_client(&["wait", "b", "--free"]);
     drop((waiting, deeper));
     for holder in [&mut first, &mut second] {

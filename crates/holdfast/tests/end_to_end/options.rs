@@ -16,8 +16,7 @@ fn look(cluster: &DevCluster, lock: &str) -> Value {
 /// Sends SIGINT, like ^C.
 fn interrupt(program: &mut Program) {
     program.interrupt();
-    let end = program.wait();
-    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    program.wait().assert_code(0);
 }
 
 /// The arguments that acquire permits of the semaphore `pool`.
@@ -40,7 +39,7 @@ fn permits_are_acquired_shown_rejected_and_released() {
     assert!(who.contains("2 permits, slots 0,1") && who.contains("1 permit, slot 2"), "{who}");
     let many = cluster.client(&take(&["--permits", "2", "--try", "--quiet"]));
     assert_eq!((many.code, many.stdout.as_str()), (Some(75), ""), "{}", many.stderr);
-    assert!(many.stderr.contains("held by w1"), "{}", many.stderr);
+    many.assert_stderr_contains(["held by w1"]);
     let wrong = cluster.client(&take(&["--permits", "1/9", "--try"]));
     assert_eq!((wrong.code, wrong.stdout.as_str()), (Some(1), ""), "{}", wrong.stderr);
     let mut waiting = cluster.spawn_client(&take(&["--permits", "3", "--quiet"]));
@@ -104,7 +103,7 @@ fn a_token_is_checked_in_every_format() {
     for format in ["value", "table", "json", "jsonl"] {
         let stale = check(&token, format);
         assert_eq!((stale.code, stale.stdout.as_str()), (Some(1), ""), "{format}");
-        assert!(stale.stderr.contains("not valid"), "{}", stale.stderr);
+        stale.assert_stderr_contains(["not valid"]);
     }
 }
 
@@ -130,12 +129,10 @@ fn a_member_stays_in_its_group_until_an_interrupt_or_the_end_of_its_command() {
     assert!(cluster.client(&["session", "ls"]).stdout.contains(&session));
     let shown = cluster.client(&["session", "show", &session]).stdout;
     assert!(shown.contains("expires in"), "{shown}");
-    let ended = cluster.client(&["session", "end", &session, "--reason", "test"]);
-    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-    let again = cluster.client(&["session", "end", &session, "--reason", "test"]);
-    assert_eq!(again.code, Some(1), "{}", again.stderr);
-    assert!(again.stderr.contains("there is no open session"), "{}", again.stderr);
-    let end = lost.wait();
-    assert_eq!(end.code, Some(76), "{}", end.stderr);
-    assert!(end.stderr.contains("no longer in web"), "{}", end.stderr);
+    cluster.client(&["session", "end", &session, "--reason", "test"]).assert_code(0);
+    cluster
+        .client(&["session", "end", &session, "--reason", "test"])
+        .assert_code(1)
+        .assert_stderr_contains(["there is no open session"]);
+    lost.wait().assert_code(76).assert_stderr_contains(["no longer in web"]);
 }

@@ -161,8 +161,7 @@ fn an_address_from_the_environment_is_not_in_the_usage_of_an_error() {
 
 #[test]
 fn a_command_without_two_dashes_gets_the_right_command_line() {
-    let end = holdfast(&["run", "nightly", "echo", "hi"]);
-    assert_eq!(end.code, Some(2), "{}", end.stderr);
+    let end = holdfast(&["run", "nightly", "echo", "hi"]).assert_code(2);
     let expected = "holdfast: write -- before the command: holdfast run nightly -- echo hi\n";
     assert_eq!(end.stderr, expected);
 }

@@ -33,9 +33,7 @@ fn the_configuration_of_the_package_refuses_a_start_until_it_is_edited() {
         let data = ["--data-dir", "/var/lib/holdfast"];
         holdfast(&[&["serve", "--check", "--config", &file][..], &data].concat())
     };
-    let end = check(&shipped);
-    assert_eq!(end.code, Some(1));
-    assert!(end.stderr.contains("node is missing"), "{}", end.stderr);
+    check(&shipped).assert_code(1).assert_stderr_contains(["node is missing"]);
     let text = std::fs::read_to_string(&shipped).unwrap();
     let uncommented = |line: &str| match line.strip_prefix('#') {
         Some(setting) if !setting.starts_with(' ') => setting.to_owned(),
@@ -49,19 +47,16 @@ fn the_configuration_of_the_package_refuses_a_start_until_it_is_edited() {
     let end = check(&file);
     assert!(end.code == Some(1) && end.stderr.contains("node.pem"), "{}", end.stderr);
     for certs in [&["init"][..], &["node", "node", "--host", "node1.example"]] {
-        let end = holdfast(&[&["certs"], certs, &["--dir", &own]].concat());
-        assert_eq!(end.code, Some(0), "{}", end.stderr);
+        holdfast(&[&["certs"], certs, &["--dir", &own]].concat()).assert_code(0);
     }
-    let end = check(&file);
-    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    let end = check(&file).assert_code(0);
     assert!(end.stdout.contains("node1.example:7400, TLS"), "{}", end.stdout);
 }
 
 #[test]
 fn the_manual_pages_of_all_commands_have_no_warnings() {
     let dir = tempfile::tempdir().unwrap();
-    let end = holdfast(&["manual", dir.path().to_str().unwrap()]);
-    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    holdfast(&["manual", dir.path().to_str().unwrap()]).assert_code(0);
     let page = |name: &str| dir.path().join(format!("{name}.1"));
     for name in ["holdfast", "holdfast-lock", "holdfast-auth-token", "holdfast-auth-token-ls"] {
         assert!(page(name).is_file(), "{name}");

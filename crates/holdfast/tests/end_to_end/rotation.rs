@@ -69,8 +69,7 @@ fn trusts(port: u16, server_ca: &str, certificate: &str) -> bool {
 }
 
 fn certs(args: &[&str]) {
-    let end = holdfast(&[&["certs"], args].concat());
-    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    holdfast(&[&["certs"], args].concat()).assert_code(0);
 }
 
 /// The steps for a new CA in docs/security.md. At the end a node that restarts joins with the new CA alone.

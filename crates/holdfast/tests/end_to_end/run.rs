@@ -15,8 +15,7 @@ fn the_command_gets_lock_token_session_and_addresses_and_stdout_is_its_own() {
     let cluster = one();
     let script =
         "echo $HOLDFAST_LOCK; echo $HOLDFAST_TOKEN; echo $HOLDFAST_SESSION; echo $HOLDFAST_ADDR";
-    let end = cluster.client(&["run", "shop/nightly", "--", "sh", "-c", script]);
-    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    let end = cluster.client(&["run", "shop/nightly", "--", "sh", "-c", script]).assert_code(0);
     let lines: Vec<&str> = end.stdout.lines().collect();
     assert_eq!(lines[0], "shop/nightly");
     assert!(lines[1].parse::<u64>().unwrap() > 0);
@@ -35,11 +34,11 @@ fn the_exit_code_is_the_exit_code_of_the_command() {
         let end = cluster.client(&["run", "job", "--", "sh", "-c", script]);
         assert_eq!((end.code, end.stderr.as_str()), (Some(code), ""), "{script}");
     }
-    let missing = cluster.client(&["run", "job", "--", "/no/such/command"]);
-    assert_eq!(missing.code, Some(127));
-    assert!(missing.stderr.contains("/no/such/command"), "{}", missing.stderr);
-    let not_a_program = cluster.client(&["run", "job", "--", "/"]);
-    assert_eq!(not_a_program.code, Some(126), "{}", not_a_program.stderr);
+    cluster
+        .client(&["run", "job", "--", "/no/such/command"])
+        .assert_code(127)
+        .assert_stderr_contains(["/no/such/command"]);
+    cluster.client(&["run", "job", "--", "/"]).assert_code(126);
     assert!(is_free(&cluster, "job"));
 }
 
@@ -52,7 +51,7 @@ fn a_busy_lock_is_75_and_the_command_does_not_run() {
         let line = [&["run", "job"], options, &["--", "echo", "ran"]].concat();
         let end = cluster.client(&line);
         assert_eq!((end.code, end.stdout.as_str()), (Some(75), ""), "{options:?}");
-        assert!(end.stderr.contains("held by web-3"), "{}", end.stderr);
+        end.assert_stderr_contains(["held by web-3"]);
     }
     let quiet = ["run", "job", "--try", "--quiet", "--busy-exit", "0", "--", "echo", "ran"];
     let end = cluster.client(&quiet);
@@ -102,12 +101,10 @@ fn a_session_that_ends_during_the_wait_is_no_loss_and_the_command_does_not_run()
     let line = ["run", "job", "--session", "web-3", "--", "echo", "ran"];
     let mut waiter = cluster.spawn_client(&line);
     waiter.next_stderr_line();
-    let ended = cluster.client(&["session", "end", "web-3", "--reason", "test"]);
-    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    cluster.client(&["session", "end", "web-3", "--reason", "test"]).assert_code(0);
     let end = waiter.wait();
     assert_eq!((end.code, end.stdout.as_str()), (Some(75), ""), "{}", end.stderr);
-    assert!(end.stderr.contains("job was not acquired: "), "{}", end.stderr);
-    assert!(end.stderr.contains("; the command did not run"), "{}", end.stderr);
+    end.assert_stderr_contains(["job was not acquired: ", "; the command did not run"]);
     holder.kill();
 }
 
@@ -145,13 +142,12 @@ fn runs_can_be_nested() {
         {holdfast} run job --ttl 5s -- true; echo $?
         {holdfast} who job -o value"
     );
-    let end = cluster.client(&["run", "job", "--", "sh", "-c", &script]);
-    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    let end = cluster.client(&["run", "job", "--", "sh", "-c", &script]).assert_code(0);
     let lines: Vec<&str> = end.stdout.lines().collect();
     let session = lines[0].split(' ').nth(1).unwrap();
     assert_eq!([lines[1], lines[3], lines[4]], [lines[0], "1", session], "{}", end.stderr);
     assert!(lines[2].starts_with(&format!("{session}~")), "{}", lines[2]);
-    assert!(end.stderr.contains("leave it out"), "{}", end.stderr);
+    end.assert_stderr_contains(["leave it out"]);
     assert!(is_free(&cluster, "job") && is_free(&cluster, "other"));
 }
 
@@ -161,7 +157,7 @@ fn without_a_cluster_the_command_does_not_run() {
     let address = format!("127.0.0.1:{}", ports.first());
     let end = spawn(&["run", "job", "--addr", &address, "--", "echo", "ran"], &[]).wait();
     assert_eq!((end.code, end.stdout.as_str()), (Some(1), ""));
-    assert!(end.stderr.contains(&address), "{}", end.stderr);
+    end.assert_stderr_contains([&address]);
 }
 
 #[test]
@@ -171,16 +167,15 @@ fn a_release_request_is_printed_and_reaches_the_command_as_a_signal() {
     let options = ["run", "job", "--ttl", "1m", "--on-release-request", "usr1"];
     let mut program = cluster.spawn_client(&[&options[..], &["--", "sh", "-c", script]].concat());
     assert_eq!(program.next_stdout_line(), "ready");
-    let asked =
-        cluster.client(&["unlock", "job", "--ask", "--reason", "patch day", "--deadline", "5m"]);
-    assert_eq!(asked.code, Some(0));
+    let asked = cluster
+        .client(&["unlock", "job", "--ask", "--reason", "patch day", "--deadline", "5m"])
+        .assert_code(0);
     let holder = cluster.client(&["who", "job", "-o", "value"]).stdout.trim().to_owned();
     let end = program.wait();
     assert_eq!((end.code, end.stdout.as_str()), (Some(3), "asked\n"), "{}", end.stderr);
-    assert!(end.stderr.contains("job: release wanted within"), "{}", end.stderr);
-    assert!(end.stderr.contains("(reason: patch day): SIGUSR1"), "{}", end.stderr);
+    end.assert_stderr_contains(["job: release wanted within", "(reason: patch day): SIGUSR1"]);
     // If the hold still exists at the time of the reply, the output names the holder.
-    assert!(asked.stderr.contains("holdfast: asked "), "{}", asked.stderr);
+    asked.assert_stderr_contains(["holdfast: asked "]);
     assert!(holder.is_empty() || asked.stderr.contains(&holder), "{holder}: {}", asked.stderr);
 }
 
@@ -195,11 +190,7 @@ fn lock_prints_a_release_request_and_ask_names_every_holder() {
     });
     let asked = cluster.client(&["unlock", "page", "--ask", "--reason", "patch day"]);
     for (holder, name) in holders.iter_mut().zip(names) {
-        assert!(
-            asked.stderr.contains(&format!("asked {name} to release page")),
-            "{}",
-            asked.stderr
-        );
+        asked.assert_stderr_contains([&format!("asked {name} to release page")]);
         assert!(holder.next_stderr_line().contains("holding page"));
         let line = holder.next_stderr_line();
         assert!(line.contains("page: release wanted") && line.contains("patch day"), "{line}");
@@ -219,8 +210,7 @@ fn a_try_against_nodes_that_do_not_answer_ends_soon() {
     {
         let line = [&["run", "job", "--addr", &addresses][..], options, &["--", "true"]].concat();
         let begun = std::time::Instant::now();
-        let end = spawn(&line, &[]).wait();
-        assert_eq!(end.code, Some(1), "{}", end.stderr);
+        spawn(&line, &[]).wait().assert_code(1);
         let lasted = begun.elapsed();
         assert!(lasted < std::time::Duration::from_secs(at_most), "{options:?}: {lasted:?}");
     }

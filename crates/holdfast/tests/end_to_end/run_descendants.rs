@@ -113,8 +113,9 @@ impl Case {
         match self.ending {
             Ending::MaxHold => {}
             Ending::Forced => {
-                let forced = cluster.client(&["unlock", &self.lock, "--force", "--reason", "test"]);
-                assert_eq!(forced.code, Some(0), "{}", forced.stderr);
+                let forced = cluster
+                    .client(&["unlock", &self.lock, "--force", "--reason", "test"])
+                    .assert_code(0);
             }
             Ending::Terminated => self.run.signal(Signal::SIGTERM),
             Ending::RunIsKilled => self.run.kill(),
@@ -216,9 +217,7 @@ fn processes_that_a_command_leaves_running_end_before_the_lock_unless_an_option_
     let script = ["--", "sh", "-c", "sleep 60 >/dev/null & echo $!; exit 3"];
     let mut ended = cluster.spawn_client(&[&run[..], &script].concat());
     let process: u32 = ended.next_stdout_line().parse().unwrap();
-    let end = ended.wait();
-    assert_eq!(end.code, Some(3), "{}", end.stderr);
-    assert!(end.stderr.contains(&format!("SIGTERM to {process} (sleep)")), "{}", end.stderr);
+    ended.wait().assert_code(3).assert_stderr_contains([&format!("SIGTERM to {process} (sleep)")]);
     assert!(!is_running(process));
     let mut left = cluster.spawn_client(&[&run[..], &["--leave-running"], &script].concat());
     let process: u32 = left.next_stdout_line().parse().unwrap();
@@ -269,7 +268,7 @@ fn a_process_that_cannot_be_killed_ends_the_candidacy_and_keeps_the_other_lock()
     let mut files = std::env::split_paths(&path).map(|folder| folder.join("setpriv"));
     let setpriv = files.find(|file| file.exists() && nix::unistd::geteuid().is_root());
     let Some(setpriv) = setpriv else {
-        eprintln!("skipped: only root can make a program that changes its user, here setpriv");
+        eprintln!("SKIPPED: only root can make a program that changes its user, here setpriv");
         return;
     };
     let cluster = DevCluster::start(&["--nodes", "1"]);
@@ -285,7 +284,7 @@ fn a_process_that_cannot_be_killed_ends_the_candidacy_and_keeps_the_other_lock()
     let mut probe = std::process::Command::new(&escape);
     probe.args(["--reuid", "0", "true"]).current_dir("/").uid(UNPRIVILEGED).gid(UNPRIVILEGED);
     if !probe.status().unwrap().success() {
-        eprintln!("skipped: the system ignores the mode of {}", escape.display());
+        eprintln!("SKIPPED: the system ignores the mode of {}", escape.display());
         return;
     }
     let start = |words: &[&str]| {
@@ -301,16 +300,11 @@ fn a_process_that_cannot_be_killed_ends_the_candidacy_and_keeps_the_other_lock()
     {
         let mut program = start(&words);
         let process = program.next_stdout_line();
-        let forced = cluster.client(&["unlock", lost, "--force", "--reason", "test"]);
-        assert_eq!(forced.code, Some(0), "{}", forced.stderr);
+        cluster.client(&["unlock", lost, "--force", "--reason", "test"]).assert_code(0);
         let end = program.wait();
         send(process.parse().unwrap(), Signal::SIGKILL);
         assert_eq!((end.code, end.stdout.as_str()), (Some(76), ""), "{}", end.stderr);
-        assert!(
-            end.stderr.contains(&format!("could not kill {process} (sleep)")),
-            "{}",
-            end.stderr
-        );
+        end.assert_stderr_contains([&format!("could not kill {process} (sleep)")]);
     }
     let who = |lock: &str| cluster.client(&["who", lock]).stdout;
     assert!(who("one").starts_with("one is held"), "{}", who("one"));
@@ -407,8 +401,7 @@ fn the_first_process_of_a_container_leaves_no_zombie() {
     command.args(["run", "job", "--", "sh", "-c", script]);
     command.env("HOLDFAST_ADDR", format!("127.0.0.1:{}", cluster.port()));
     command.env_remove("HOLDFAST_SESSION");
-    let end = Program::start(command).wait();
-    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    let end = Program::start(command).wait().assert_code(0);
     assert!(
         end.stdout.starts_with("1 (holdfast) ") && !end.stdout.contains(") Z "),
         "{}",

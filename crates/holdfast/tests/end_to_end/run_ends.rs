@@ -52,16 +52,13 @@ fn a_command_that_refuses_to_end_is_killed_with_its_group_before_the_ttl_is_over
     wake_nodes(&cluster);
     assert!(dead < stopped + TTL, "{:?} after the last renewal", dead - stopped);
     assert_eq!(end.code, Some(76), "{}", end.stderr);
-    assert!(end.stderr.contains("job is about to be lost"), "{}", end.stderr);
-    assert!(
-        end.stderr.contains("job is lost: no renewal was acknowledged")
-            && end.stderr.contains("the command was stopped before anyone else could hold it"),
-        "{}",
-        end.stderr
-    );
+    end.assert_stderr_contains(["job is about to be lost"]);
+    end.assert_stderr_contains([
+        "job is lost: no renewal was acknowledged",
+        "the command was stopped before anyone else could hold it",
+    ]);
     // The next command starts after the end of the hold.
-    let next = cluster.client(&["run", "job", "--wait", "30s", "--", "true"]);
-    assert_eq!(next.code, Some(0), "{}", next.stderr);
+    cluster.client(&["run", "job", "--wait", "30s", "--", "true"]).assert_code(0);
 }
 
 #[test]
@@ -114,7 +111,7 @@ fn max_hold_ends_the_command() {
     let end = program.wait();
     assert!(lasted < TTL, "{lasted:?}");
     assert_eq!(end.code, Some(76));
-    assert!(end.stderr.contains("its max_hold"), "{}", end.stderr);
+    end.assert_stderr_contains(["its max_hold"]);
     let who = cluster.client(&["who", "job"]);
     assert!(who.stdout.starts_with("job is free"), "{}", who.stdout);
 }
@@ -141,13 +138,11 @@ fn a_lock_that_others_take_away_ends_the_command_at_once_and_the_message_says_ho
         let mut program = cluster.spawn_client(&[&line[..], &[STUBBORN]].concat());
         let ids = processes(&mut program);
         let before = Instant::now();
-        let taken = cluster.client(words);
-        assert_eq!(taken.code, Some(0), "{}", taken.stderr);
+        cluster.client(words).assert_code(0);
         let lasted = gone(&ids) - before;
         assert!(lasted < AT_ONCE, "{words:?}: {lasted:?}");
-        let end = program.wait();
-        assert_eq!(end.code, Some(76), "{}", end.stderr);
-        assert!(end.stderr.contains(expected), "{}", end.stderr);
+        let end = program.wait().assert_code(76);
+        end.assert_stderr_contains([expected]);
         // For the first and the last command, another session may have held the lock before.
         let claims = end.stderr.contains("stopped before anyone else could hold it");
         let warns = end.stderr.contains("Another holder may have entered");
@@ -165,17 +160,12 @@ fn lock_and_elect_learn_at_once_that_an_operator_took_their_lock() {
     let ids = processes(&mut elect);
     let before = Instant::now();
     for name in ["job", "elections/primary"] {
-        let forced = cluster.client(&["unlock", name, "--force", "--reason", "stuck"]);
-        assert_eq!(forced.code, Some(0), "{}", forced.stderr);
+        cluster.client(&["unlock", name, "--force", "--reason", "stuck"]).assert_code(0);
     }
     gone(&ids);
     for end in [lock.wait(), elect.wait()] {
         assert_eq!(end.code, Some(76), "{}", end.stderr);
-        assert!(
-            end.stderr.contains("an operator force-released the lock (reason: stuck)"),
-            "{}",
-            end.stderr
-        );
+        end.assert_stderr_contains(["an operator force-released the lock (reason: stuck)"]);
     }
     assert!(before.elapsed() < AT_ONCE * 2, "{:?}", before.elapsed());
 }
@@ -192,7 +182,7 @@ fn further_signals_end_a_release_that_no_node_answers() {
             has_ended
         });
         let end = program.wait();
-        assert!(end.stderr.contains("job may not be released"), "{}", end.stderr);
+        end.assert_stderr_contains(["job may not be released"]);
     };
     let patient = ["--ttl", "10m", "--timeout", "2m"];
     let cluster = DevCluster::start(&["--nodes", "1"]);
@@ -247,13 +237,11 @@ fn the_command_does_not_outlive_the_lock_of_a_run_that_stands_still() {
     let stopped = Instant::now();
     let dead = gone(&ids);
     assert!(dead < stopped + TTL, "{:?} after the last renewal", dead - stopped);
-    let next = cluster.client(&["run", "job", "--wait", "30s", "--", "true"]);
-    assert_eq!(next.code, Some(0), "{}", next.stderr);
+    cluster.client(&["run", "job", "--wait", "30s", "--", "true"]).assert_code(0);
     program.signal(Signal::SIGCONT);
-    let end = program.wait();
-    assert_eq!(end.code, Some(76), "{}", end.stderr);
+    let end = program.wait().assert_code(76);
     // The watchdog was in time, and the message says so.
-    assert!(end.stderr.contains("stopped before anyone else could hold it"), "{}", end.stderr);
+    end.assert_stderr_contains(["stopped before anyone else could hold it"]);
 }
 
 /// A second request with an earlier deadline shortens the grace that the first one began.
@@ -266,16 +254,14 @@ fn an_earlier_deadline_after_sigterm_ends_the_command_earlier() {
     let ids = processes(&mut program);
     let revoke = |deadline: &str, reason: &str| {
         let line = ["unlock", "job", "--ask", "--revoke", "--deadline", deadline];
-        let asked = cluster.client(&[&line[..], &["--reason", reason]].concat());
-        assert_eq!(asked.code, Some(0), "{}", asked.stderr);
+        let asked = cluster.client(&[&line[..], &["--reason", reason]].concat()).assert_code(0);
     };
     revoke("90s", "patch day");
     assert_eq!(program.next_stdout_line(), "asked");
     revoke("1s", "now");
     // This waits for less than 90 s.
     gone(&ids);
-    let end = program.wait();
-    assert_eq!(end.code, Some(76), "{}", end.stderr);
+    program.wait().assert_code(76);
 }
 
 /// A waiting command, whose watchdog gets a signal before the lock is free.
@@ -307,7 +293,7 @@ fn a_waiter_whose_watchdog_stands_still_starts_no_command_and_releases_the_lock(
     let cluster = DevCluster::start(&["--nodes", "1"]);
     let end = waiter_with_signalled_watchdog(&cluster, Signal::SIGSTOP).wait();
     assert_eq!((end.code, end.stdout.as_str()), (Some(1), ""), "{}", end.stderr);
-    assert!(end.stderr.contains("it did not answer within 10s"), "{}", end.stderr);
+    end.assert_stderr_contains(["it did not answer within 10s"]);
     let who = cluster.client(&["who", "job"]);
     assert!(who.stdout.starts_with("job is free"), "{}", who.stdout);
 }
@@ -451,8 +437,7 @@ fn a_full_pipe_and_a_stopped_watchdog_do_not_delay_the_kill() {
             fill(&orders_of(watchdog));
         }
         // The next renewal writes into the pipe of the watchdog.
-        let next_renewal = cluster.client(&["wait", "job", "--free", "--wait", "2s"]);
-        assert_eq!(next_renewal.code, Some(75), "{}", next_renewal.stderr);
+        cluster.client(&["wait", "job", "--free", "--wait", "2s"]).assert_code(75);
         let stopped = stop_nodes(&cluster);
         let dead = gone(&ids);
         assert!(dead < stopped + TTL, "{:?} after the last renewal", dead - stopped);
@@ -518,8 +503,6 @@ fn after_a_suspension_beyond_the_deadline_the_command_is_killed_at_once() {
         if run_is_stopped {
             program.signal(Signal::SIGCONT);
         }
-        let end = program.wait();
-        assert_eq!(end.code, Some(76), "{}", end.stderr);
-        assert!(end.stderr.contains("Another holder may have entered"), "{}", end.stderr);
+        program.wait().assert_code(76).assert_stderr_contains(["Another holder may have entered"]);
     }
 }

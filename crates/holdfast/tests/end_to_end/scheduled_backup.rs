@@ -72,9 +72,7 @@ fn a_node_makes_encrypted_backups_and_keeps_the_newest() {
     std::fs::copy(&newest, &copy).unwrap();
     let text = ok(&["backup", "verify", &copy, "--identity", &key]);
     assert!(text.contains("the backup is complete and can be restored"), "{text}");
-    let without = holdfast(&["backup", "verify", &copy]);
-    assert_eq!(without.code, Some(2));
-    assert!(without.stderr.contains("--identity"), "{}", without.stderr);
+    holdfast(&["backup", "verify", &copy]).assert_code(2).assert_stderr_contains(["--identity"]);
     ok(&["backup", "key", "--out", &path("other.key")]);
     let other = holdfast(&["backup", "verify", &copy, "--identity", &path("other.key")]);
     assert!(other.code == Some(1) && other.stderr.contains("another key"), "{}", other.stderr);

@@ -108,8 +108,7 @@ fn no_secret_of_a_run_is_written_or_answered() {
     let mut tokens = Vec::new();
     let mut token_file = |name: &str, args: &[&str]| {
         let file = kept.path().join(name).display().to_string();
-        let end = cluster.client(&[args, &["--out", &file]].concat());
-        assert_eq!(end.code, Some(0), "{}", end.stderr);
+        cluster.client(&[args, &["--out", &file]].concat()).assert_code(0);
         let header = fs::read_to_string(&file).unwrap();
         tokens.push(header.split_whitespace().last().unwrap().to_owned());
         file

@@ -204,8 +204,7 @@ impl Guarded {
         let common = ["--addr", &address, "--cacert", &ca];
         let dir = cluster.path("data-1");
         let bootstrap = ["auth", "bootstrap", "--data-dir", &dir, "--mode", "on", "--out", &token];
-        let added = holdfast(&[&bootstrap[..], &common].concat());
-        assert_eq!(added.code, Some(0), "{}", added.stderr);
+        holdfast(&[&bootstrap[..], &common].concat()).assert_code(0);
         let mut guarded = Self { cluster, token, leader: 0, started };
         guarded.leader = u16::try_from(guarded.status()["leader"].as_u64().unwrap()).unwrap();
         guarded

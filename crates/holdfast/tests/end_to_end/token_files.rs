@@ -23,8 +23,7 @@ impl TokenCluster {
             cluster: DevCluster::start(&["--nodes", "1"]),
             dir: tempfile::tempdir().unwrap(),
         };
-        let added = new.cluster.bootstrap(&["--out", &new.path("admin")]);
-        assert_eq!(added.code, Some(0), "{}", added.stderr);
+        new.cluster.bootstrap(&["--out", &new.path("admin")]).assert_code(0);
         let permissions = ["--permission", "lock acquire *", "--permission", "lock read *"];
         new.as_admin(&[&["auth", "role", "set", "worker"], &permissions[..]].concat());
         new.as_admin(&["auth", "subject", "set", "ci", "--role", "worker"]);
@@ -193,12 +192,10 @@ fn an_administrator_is_added_through_the_right_one_of_several_addresses() {
     };
     let others = format!("{second},{third}");
     for command in ["bootstrap", "recover"] {
-        let refused = run(command, &others);
-        assert_eq!(refused.code, Some(1), "{}", refused.stderr);
+        let refused = run(command, &others).assert_code(1);
         let names = |address: &String| refused.stderr.contains(&format!("{address}: "));
         assert!(names(&second) && names(&third), "{}", refused.stderr);
-        let added = run(command, &format!("{others},{first}"));
-        assert_eq!(added.code, Some(0), "{}", added.stderr);
+        let added = run(command, &format!("{others},{first}")).assert_code(0);
         assert!(added.stdout.starts_with("hf_"), "{}", added.stdout);
     }
 }

@@ -76,8 +76,7 @@ fn a_watch_prints_one_line_for_each_change_and_past_changes_on_request() {
     for (line, kind) in lines.iter().zip(["created", "changed", "deleted"]) {
         assert!(line.ends_with(&format!("  {kind}  /log/a")), "{line}");
     }
-    let locks = cluster.client(&["tree", "watch", "/log/", "--since", "x"]);
-    assert_eq!(locks.code, Some(2));
+    cluster.client(&["tree", "watch", "/log/", "--since", "x"]).assert_code(2);
 }
 
 /// A terminal obeys escape sequences, so it gets none of another client.

@@ -44,8 +44,8 @@ fn hello() -> Router {
 
 fn hasty() -> HttpConfig {
     HttpConfig {
-        head_timeout: Duration::from_millis(200),
-        idle_timeout: Duration::from_millis(400),
+        head_timeout: Duration::from_secs(1),
+        idle_timeout: Duration::from_secs(2),
         drain_timeout: Duration::from_millis(200),
         ..HttpConfig::default()
     }
@@ -227,31 +227,9 @@ async fn a_disconnect_cancels_the_call() {
     until_open(&server, 0).await;
 }
 
-#[tokio::test]
-async fn the_idle_timeout_does_not_end_a_call_in_flight() {
-    let (come, mut comes) = mpsc::unbounded_channel();
-    let (go, gone) = watch::channel(false);
-    let slow = move || {
-        let (come, mut gone) = (come.clone(), gone.clone());
-        async move {
-            come.send("come").unwrap();
-            drop(gone.wait_for(|gone| *gone).await);
-            "late"
-        }
-    };
-    let server = start(hasty(), Router::new().route("/", get(slow))).await;
-    let mut stream = connect(&server).await;
-    stream.write_all(REQUEST).await.unwrap();
-    assert_eq!(next(&mut comes).await, "come");
-    // Another connection reaches the idle timeout meanwhile.
-    until_closed(&mut connect(&server).await).await;
-    go.send(true).unwrap();
-    assert!(until_closed(&mut stream).await.ends_with("late"));
-}
-
-#[tokio::test]
-async fn shutdown_closes_idle_connections_and_finishes_calls_in_flight() {
-    let (come, mut comes) = mpsc::unbounded_channel();
+/// A route that reports the arrival of a call, and answers it when it is told to.
+fn slow() -> (Router, mpsc::UnboundedReceiver<&'static str>, watch::Sender<bool>) {
+    let (come, comes) = mpsc::unbounded_channel();
     let (go, gone) = watch::channel(false);
     let slow = move || {
         let (come, mut gone) = (come.clone(), gone.clone());
@@ -261,7 +239,26 @@ async fn shutdown_closes_idle_connections_and_finishes_calls_in_flight() {
             "finished"
         }
     };
-    let server = start(HttpConfig::default(), Router::new().route("/", get(slow))).await;
+    (Router::new().route("/", get(slow)), comes, go)
+}
+
+#[tokio::test]
+async fn the_idle_timeout_does_not_end_a_call_in_flight() {
+    let (slow, mut comes, go) = slow();
+    let server = start(hasty(), slow).await;
+    let mut stream = connect(&server).await;
+    stream.write_all(REQUEST).await.unwrap();
+    assert_eq!(next(&mut comes).await, "come");
+    // Another connection reaches the idle timeout meanwhile.
+    until_closed(&mut connect(&server).await).await;
+    go.send(true).unwrap();
+    assert!(until_closed(&mut stream).await.ends_with("finished"));
+}
+
+#[tokio::test]
+async fn shutdown_closes_idle_connections_and_finishes_calls_in_flight() {
+    let (slow, mut comes, go) = slow();
+    let server = start(HttpConfig::default(), slow).await;
     let (mut idle, mut busy) = (connect(&server).await, connect(&server).await);
     busy.write_all(REQUEST).await.unwrap();
     assert_eq!(next(&mut comes).await, "come");

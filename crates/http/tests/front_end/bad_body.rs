@@ -34,10 +34,23 @@ async fn a_body_declared_over_the_limit_is_rejected_before_it_is_sent() {
 async fn a_body_that_is_not_an_object_of_known_parameters_is_rejected() {
     let node = Node::start().await;
     let deep = "[".repeat(60_000);
-    for body in ["[]", "30s", "{", r#"{"session":null}"#, r#"{"session":{}}"#, r#"{"a":1}"#, &deep]
-    {
-        node.call_json("PUT", "/v1/locks/a", body).await.problem(400, "invalid-argument");
+    for (body, words) in [
+        ("[]", "object"),
+        ("30s", "JSON"),
+        ("{", "JSON"),
+        (r#"{"session":null}"#, "session"),
+        (r#"{"session":{}}"#, "session"),
+        (r#"{"session":["me"]}"#, "session"),
+        (r#"{"session":"me","session":"you"}"#, "session"),
+        (r#"{"sesion":"me"}"#, "session"),
+        (deep.as_str(), ""),
+    ] {
+        let reply = node.call_json("PUT", "/v1/locks/a", body).await;
+        reply.problem(400, "invalid-argument");
+        assert!(reply.body.contains(words), "{body}: {reply:?}");
     }
+    let name = node.call_json("PUT", "/v1/locks/a", r#"{"session":"a/b"}"#).await;
+    name.problem(400, "bad-name");
 }
 
 #[tokio::test]

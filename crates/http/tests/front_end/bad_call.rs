@@ -161,6 +161,8 @@ async fn an_unsupported_method_is_rejected_with_the_allowed_methods() {
         ("PATCH", "/v1/sessions/a", "PUT,GET,HEAD,DELETE"),
         ("PUT", "/v1/locks", "POST,GET,HEAD,DELETE"),
         ("POST", "/v1/cluster", "GET,HEAD"),
+        ("PUT", "/v1/cluster", "GET,HEAD"),
+        ("DELETE", "/readyz", "GET,HEAD"),
         ("GET", "/v1/sessions/a/keepalive", "POST"),
         ("DELETE", "/v1/sessions", "POST,GET,HEAD"),
     ] {

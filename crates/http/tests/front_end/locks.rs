@@ -205,7 +205,7 @@ async fn a_list_of_locks_is_returned_in_pages() {
     for lock in ["a", "b/1", "b/2", "b/3", "c"] {
         node.take(&format!("/v1/locks/{lock}?session=me")).await;
     }
-    let (mut found, mut target) = (Vec::new(), "/v1/locks?prefix=b/&limit=2".to_owned());
+    let (mut found, mut target) = (Vec::new(), "/v1/locks?prefix=b/&limit=2&held".to_owned());
     loop {
         let page = node.call("GET", &target).await.json();
         let locks = page["locks"].as_array().unwrap();
@@ -213,7 +213,7 @@ async fn a_list_of_locks_is_returned_in_pages() {
         found.extend(locks.iter().map(|lock| lock["lock"].as_str().unwrap().to_owned()));
         let Some(token) = page["next_page_token"].as_str() else { break };
         let token = holdfast_api::escape_query(token);
-        target = format!("/v1/locks?prefix=b/&limit=2&page_token={token}");
+        target = format!("/v1/locks?prefix=b/&limit=2&held&page_token={token}");
     }
     assert_eq!(found, ["b/1", "b/2", "b/3"]);
     let of_session = node.call("GET", "/v1/locks?session=unknown&held").await.json();

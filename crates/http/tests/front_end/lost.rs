@@ -62,6 +62,8 @@ async fn a_stale_token_is_rejected_with_the_current_one() {
     let still = node.call("GET", &format!("/v1/fence/a?token={old}&mode=monotonic")).await;
     assert_eq!(still.status, 200);
     let new = node.take("/v1/locks/a?session=you").await;
+    let newer = node.call("GET", &format!("/v1/fence/a?token={}&mode=monotonic", new + 1)).await;
+    assert_eq!(newer.status, 200);
     for mode in ["current", "monotonic"] {
         let reply = node.call("GET", &format!("/v1/fence/a?token={old}&mode={mode}")).await;
         let problem = reply.problem(412, "stale-token");

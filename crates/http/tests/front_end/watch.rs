@@ -137,11 +137,11 @@ async fn a_stream_sends_changes_of_nodes_and_locks_and_resumes_after_an_event() 
 async fn a_stream_without_changes_sends_comments_and_bookmarks_and_stays_open() {
     let http = HttpConfig {
         stream_comment: Duration::from_millis(50),
-        idle_timeout: Duration::from_millis(200),
+        idle_timeout: Duration::from_secs(1),
         ..HttpConfig::default()
     };
     let service =
-        ServiceConfig { bookmark_every: Duration::from_millis(300), ..ServiceConfig::default() };
+        ServiceConfig { bookmark_every: Duration::from_millis(500), ..ServiceConfig::default() };
     let node = Node::start_with(http, service).await;
     let mut events = Events::open(node.address, "/v1/watch?prefix=/quiet/", None).await;
     for n in 0..3 {
@@ -209,7 +209,7 @@ async fn a_stalled_reader_is_disconnected() {
     let http = HttpConfig {
         stream_comment: Duration::from_millis(1),
         idle_timeout: Duration::from_millis(500),
-        head_timeout: Duration::from_millis(200),
+        head_timeout: Duration::from_secs(1),
         ..HttpConfig::default()
     };
     let node = Node::start_with(http, ServiceConfig::default()).await;

@@ -106,8 +106,8 @@ async fn every_release_wakes_all_waiters() {
 async fn a_dead_waiter_delays_the_fair_lock_until_its_deadline() {
     let Some(redis) = Scratch::start().await else { return };
     let client = async || {
-        let fair = RedissonFair::new(redis.connection().await, ttl(1_000));
-        fair.dead_after(Duration::from_secs(1))
+        let fair = RedissonFair::new(redis.connection().await, ttl(3_000));
+        fair.dead_after(Duration::from_secs(3))
     };
     let (mut holder, mut dead, mut next) = (client().await, client().await, client().await);
     let hold = holder.acquire("shelf", NOW).await.unwrap();
@@ -228,7 +228,7 @@ async fn a_multi_lock_is_visible_while_partially_acquired_and_releases_its_locks
     ];
     let mut both = RedissonMultiLock::new(members);
     let waits = tokio::spawn(async move {
-        let taken = both.acquire(Duration::from_millis(300)).await;
+        let taken = both.acquire(Duration::from_secs(2)).await;
         (both, taken)
     });
     let mut other = redisson(&redis, ttl(30_000)).await;

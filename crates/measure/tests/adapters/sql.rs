@@ -208,7 +208,7 @@ async fn two_names_are_one_lock(scratch: &Scratch, one: &str, two: &str) {
 
 async fn an_expired_row_is_acquired_while_its_holder_continues(scratch: &Scratch) {
     let (mut paused, mut next) =
-        (scratch.table(Duration::from_millis(100)).await, scratch.table(DEADLINE).await);
+        (scratch.table(Duration::from_secs(1)).await, scratch.table(DEADLINE).await);
     let shelf = SharedCounter::default();
     let hold = paused.acquire("expires", NOW).await.unwrap();
     let read_before_the_pause = shelf.read();

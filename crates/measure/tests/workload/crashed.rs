@@ -77,7 +77,7 @@ async fn a_server_killed_during_a_case_is_a_failure_and_the_next_case_has_a_new_
     let connector = group.connector(system, LockSettings::default()).await.unwrap();
     let pid = Pid::from_raw(i32::try_from(group.servers[0].pid()).unwrap());
     let acquires = Arc::new(AtomicU64::new(0));
-    let (connector, long) = (counted(connector, Arc::clone(&acquires)), plan(1_000));
+    let (connector, long) = (counted(connector, Arc::clone(&acquires)), plan(3_000));
     let measuring = tokio::spawn(async move { measure(&connector, &case, &long, || None).await });
     until("clients at work", DEADLINE, async || acquires.load(SeqCst) > 20).await;
     kill(pid, Signal::SIGKILL).unwrap();

@@ -76,9 +76,8 @@ async fn a_cluster_is_bootstrapped_when_all_members_are_present_and_not_before()
     assert_eq!(again, id, "the id survives a restart");
 }
 
-/// The disks of a majority are lost, and the survivor is down: its two blank peers do not bootstrap a cluster.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_wiped_majority_bootstraps_no_cluster_while_the_survivor_is_down() {
+/// A stopped cluster with an acknowledged write, in which nodes 1 and 2 have lost their disks.
+async fn wiped_majority() -> Lab {
     let mut lab = Lab::start(3).await;
     let leader = lab.leader().await;
     lab.open(leader, "acknowledged").await.unwrap();
@@ -86,6 +85,13 @@ async fn a_wiped_majority_bootstraps_no_cluster_while_the_survivor_is_down() {
     lab.kill_all().await;
     wipe(&mut lab, 1);
     wipe(&mut lab, 2);
+    lab
+}
+
+/// The disks of a majority are lost, and the survivor is down: its two blank peers do not bootstrap a cluster.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wiped_majority_bootstraps_no_cluster_while_the_survivor_is_down() {
+    let mut lab = wiped_majority().await;
     lab.boot(1).await.unwrap();
     lab.boot(2).await.unwrap();
     waiting_for(&lab, 1, "waiting for node 3").await;
@@ -127,11 +133,7 @@ async fn a_cluster_that_lost_all_disks_is_not_created_again_without_an_operator(
 /// `--bootstrap` is for a new cluster: it has no effect beside a node that belongs to a cluster.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_operator_cannot_bootstrap_a_cluster_beside_a_survivor() {
-    let mut lab = Lab::start(3).await;
-    lab.leader().await;
-    lab.kill_all().await;
-    wipe(&mut lab, 1);
-    wipe(&mut lab, 2);
+    let mut lab = wiped_majority().await;
     lab.boot(3).await.unwrap();
     lab.tune = |config| config.bootstrap = config.node == NodeId(1);
     lab.boot(1).await.unwrap();
@@ -168,13 +170,7 @@ async fn a_member_of_a_cluster_rejects_the_bootstrap_flag() {
 /// The survivor of another cluster is not a member of a cluster bootstrapped without it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_survivor_is_rejected_by_the_cluster_that_was_bootstrapped_without_it() {
-    let mut lab = Lab::start(3).await;
-    let leader = lab.leader().await;
-    lab.open(leader, "acknowledged").await.unwrap();
-    lab.agree().await;
-    lab.kill_all().await;
-    wipe(&mut lab, 1);
-    wipe(&mut lab, 2);
+    let mut lab = wiped_majority().await;
     lab.tune = |config| config.bootstrap = config.node == NodeId(1);
     lab.boot(1).await.unwrap();
     lab.boot(2).await.unwrap();

@@ -55,8 +55,8 @@ async fn a_restarted_node_catches_up_from_the_log() {
     assert_eq!(lab.node(away).metrics().snapshots_installed.get(), 0);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_that_was_away_too_long_catches_up_by_snapshot() {
+/// A cluster, its leader, and a stopped node that misses entries which the leader has purged.
+async fn away_for_too_long() -> (Lab, u64, u64) {
     let mut lab = Lab::start_with(3, |config| {
         config.snapshot_log_bytes = 8 << 10;
         config.log_keep_entries = 1;
@@ -75,6 +75,12 @@ async fn a_node_that_was_away_too_long_catches_up_by_snapshot() {
         (lab.node(leader).status().purged_index > missed).then_some(())
     })
     .await;
+    (lab, leader, away)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_was_away_too_long_catches_up_by_snapshot() {
+    let (mut lab, _, away) = away_for_too_long().await;
     lab.boot(away).await.unwrap();
     lab.agree().await;
     assert!(has_session(lab.node(away), "before") && has_session(lab.node(away), "s599"));
@@ -98,23 +104,7 @@ fn snapshots(lab: &Lab, id: u64) -> Vec<PathBuf> {
 /// A snapshot damaged in transit, or by the peer's disk, does not damage the receiver.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_damaged_snapshot_of_a_peer_is_rejected_and_a_whole_one_is_installed() {
-    let mut lab = Lab::start_with(3, |config| {
-        config.snapshot_log_bytes = 8 << 10;
-        config.log_keep_entries = 1;
-        config.log_cache_bytes = 1 << 10;
-    })
-    .await;
-    let leader = lab.leader().await;
-    let away = lab.follower_of(leader);
-    let missed = lab.node(away).status().last_log_index;
-    lab.kill(away).await;
-    for n in 0..600 {
-        lab.open(leader, &format!("s{n}")).await.unwrap();
-    }
-    eventually("the leader purges what the node misses", || {
-        (lab.node(leader).status().purged_index > missed).then_some(())
-    })
-    .await;
+    let (mut lab, leader, away) = away_for_too_long().await;
     for path in snapshots(&lab, leader) {
         let mut bytes = std::fs::read(&path).unwrap();
         let middle = bytes.len() / 2;

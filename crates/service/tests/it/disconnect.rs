@@ -16,7 +16,7 @@ async fn the_leader_ends_a_wait_whose_node_has_stopped() {
     let leader = nodes.leader().await;
     hold(&leader, "a", "me").await;
     let node = nodes.services.iter().find(|s| s.node() != leader.node()).unwrap().clone();
-    let wait = Duration::from_secs(1);
+    let wait = Duration::from_secs(2);
     let waiting = spawn_take(&node, acquire("a", Some("you"), 30_000, wait));
     until_waiting(&leader, "a", 1).await;
     // A shutdown keeps the queue entries of named callers.

@@ -52,7 +52,7 @@ async fn a_no_wait_acquire_does_not_change_a_waiting_call() {
     let nodes = Nodes::start(1).await;
     let node = nodes.services[0].clone();
     hold(&node, "a", "me").await;
-    let wait = Duration::from_millis(500);
+    let wait = Duration::from_secs(2);
     let waiting = spawn_take(&node, acquire("a", Some("you"), 30_000, wait));
     until_waiting(&node, "a", 1).await;
     let busy = rejection(take(&node, acquire("a", Some("you"), 30_000, NO_WAIT)).await);
@@ -88,7 +88,7 @@ async fn an_anonymous_caller_that_disconnects_leaves_the_queue() {
 async fn a_named_caller_that_disconnects_keeps_its_queue_entry_and_may_retry_elsewhere() {
     let nodes = Nodes::start(3).await;
     hold(&nodes.services[0], "a", "me").await;
-    let short = Duration::from_millis(700);
+    let short = Duration::from_secs(2);
     let waiting = spawn_take(&nodes.services[1], acquire("a", Some("you"), 30_000, short));
     let ticket = until_waiting(&nodes.services[0], "a", 1).await.waiters[0].ticket;
     waiting.abort();
@@ -104,7 +104,7 @@ async fn a_named_caller_that_disconnects_keeps_its_queue_entry_and_may_retry_els
 async fn a_named_caller_that_does_not_retry_loses_its_queue_entry_when_its_wait_ends() {
     let nodes = Nodes::start(3).await;
     hold(&nodes.services[0], "a", "me").await;
-    let wait = Duration::from_millis(500);
+    let wait = Duration::from_secs(2);
     let waiting = spawn_take(&nodes.services[1], acquire("a", Some("you"), 30_000, wait));
     until_waiting(&nodes.services[0], "a", 1).await;
     waiting.abort();
@@ -200,7 +200,7 @@ async fn a_wait_that_ends_under_the_seal_leaves_the_queue_after_it() {
     let nodes = Nodes::start(1).await;
     let node = nodes.services[0].clone();
     hold(&node, "a", "me").await;
-    let wait = Duration::from_secs(1);
+    let wait = Duration::from_secs(2);
     let waiting = spawn_take(&node, acquire("a", Some("you"), 30_000, wait));
     until_waiting(&node, "a", 1).await;
     let seal = node.seal(Reason::new("a test").unwrap()).await.unwrap().value;

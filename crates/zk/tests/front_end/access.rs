@@ -25,8 +25,7 @@ async fn acl(client: &mut ZkClient, path: &str) -> Vec<Acl> {
 
 #[tokio::test]
 async fn a_client_can_read_its_identities() {
-    let node = Node::start().await;
-    let mut client = node.client().await;
+    let (_node, mut client) = Node::with_client().await;
     assert_eq!(authenticate(&mut client, "digest", b"user:secret").await, 0);
     let Response::WhoAmI(known) = client.done(Request::WhoAmI).await else { panic!("nobody") };
     let identity = |scheme: &str, id: &str| AuthId { scheme: scheme.to_owned(), id: id.to_owned() };
@@ -224,8 +223,7 @@ async fn a_client_with_read_permission_only_sees_no_hash() {
 
 #[tokio::test]
 async fn an_address_is_an_identity() {
-    let node = Node::start().await;
-    let mut client = node.client().await;
+    let (_node, mut client) = Node::with_client().await;
     let here = vec![entry(perms::ALL, "ip", "127.0.0.0/8")];
     client.done(create_with("/here", 0, b"", here)).await;
     client.done(get("/here", false)).await;
@@ -236,8 +234,7 @@ async fn an_address_is_an_identity() {
 
 #[tokio::test]
 async fn a_new_list_counts_its_changes() {
-    let node = Node::start().await;
-    let mut client = node.client().await;
+    let (_node, mut client) = Node::with_client().await;
     client.create("/l", 0).await;
     let list = vec![entry(perms::READ | perms::ADMIN, "world", "anyone")];
     let change = |version| Request::SetAcl { path: "/l".to_owned(), acl: list.clone(), version };

@@ -204,12 +204,12 @@ async fn a_connection_of_a_namespace_has_its_quotas_and_its_rate() {
         assert_eq!(team.data("/team").await, b"");
     }
     assert!(began.elapsed() >= Duration::from_secs(1), "{:?}", began.elapsed());
-    // Pings renew the session, so no rate delays them.
+    // Pings renew the session, so no rate delays them: at 20 calls a second, these would take 9 s.
     let began = Instant::now();
     for _ in 0..200 {
         team.done(Request::Ping).await;
     }
-    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
 }
 
 /// What a request needs.

@@ -63,7 +63,7 @@ async fn a_configured_frame_limit_is_enforced() {
 
 #[tokio::test]
 async fn a_connection_without_a_handshake_is_closed() {
-    let hasty = ZkConfig { handshake_timeout: Duration::from_millis(100), ..config() };
+    let hasty = ZkConfig { handshake_timeout: Duration::from_secs(1), ..config() };
     let node = Node::start_with(hasty).await;
     let mut silent = TcpStream::connect(node.address).await.unwrap();
     assert_eq!(closed(&mut silent).await, b"");

@@ -8,8 +8,7 @@ use crate::node::Node;
 
 #[tokio::test]
 async fn a_node_is_created_read_changed_and_deleted() {
-    let node = Node::start().await;
-    let mut client = node.client().await;
+    let (_node, mut client) = Node::with_client().await;
     client.done(create_with("/a", 0, b"one", vec![Acl::open()])).await;
     assert_eq!(client.data("/a").await, b"one");
     let Response::Stat(stat) = client.done(set("/a", b"three", 0)).await else { panic!("no stat") };
@@ -25,8 +24,7 @@ async fn a_node_is_created_read_changed_and_deleted() {
 
 #[tokio::test]
 async fn every_kind_of_node_shows_its_kind() {
-    let node = Node::start().await;
-    let mut client = node.client().await;
+    let (_node, mut client) = Node::with_client().await;
     let me = client.session();
     for (flags, owner) in [(0, 0), (1, me), (4, 0)] {
         let path = client.create(&format!("/k{flags}"), flags).await;
@@ -40,8 +38,7 @@ async fn every_kind_of_node_shows_its_kind() {
 
 #[tokio::test]
 async fn sequential_names_count_every_child_ever_created() {
-    let node = Node::start().await;
-    let mut client = node.client().await;
+    let (_node, mut client) = Node::with_client().await;
     client.create("/d", 0).await;
     assert_eq!(client.create("/d/a", 2).await, "/d/a0000000000");
     client.create("/d/plain", 0).await;
@@ -57,8 +54,7 @@ async fn sequential_names_count_every_child_ever_created() {
 
 #[tokio::test]
 async fn create_operations_differ_in_their_reply_and_not_in_the_node() {
-    let node = Node::start().await;
-    let mut client = node.client().await;
+    let (_node, mut client) = Node::with_client().await;
     for (op, path) in [(CreateOp::Create2, "/a"), (CreateOp::Container, "/b")] {
         let made = client.done(create_by(op, path, 0, b"x", vec![Acl::open()])).await;
         let Response::Created2 { path: told, stat } = made else { panic!("{made:?}") };
@@ -77,8 +73,7 @@ fn fresh(stat: Stat) -> Stat {
 
 #[tokio::test]
 async fn null_data_differs_from_empty_data() {
-    let node = Node::start().await;
-    let mut client = node.client().await;
+    let (_node, mut client) = Node::with_client().await;
     let Request::Create(mut request) = create("/n", 0) else { panic!("no create") };
     request.data = None;
     client.done(Request::Create(request)).await;
@@ -94,8 +89,7 @@ async fn null_data_differs_from_empty_data() {
 
 #[tokio::test]
 async fn a_node_holds_a_megabyte() {
-    let node = Node::start().await;
-    let mut client = node.client().await;
+    let (_node, mut client) = Node::with_client().await;
     let data = vec![7; 1_000_000];
     client.done(create_with("/big", 0, &data, vec![Acl::open()])).await;
     assert_eq!(client.data("/big").await, data);

@@ -15,8 +15,7 @@ fn acl(scheme: &str, id: &str) -> Vec<Acl> {
 
 #[tokio::test]
 async fn operations_that_do_not_fit_the_tree_fail_with_their_errors() {
-    let node = Node::start().await;
-    let mut client = node.client().await;
+    let (_node, mut client) = Node::with_client().await;
     client.create("/a", 0).await;
     client.create("/a/b", 0).await;
     client.create("/e", 1).await;
@@ -47,8 +46,7 @@ async fn operations_that_do_not_fit_the_tree_fail_with_their_errors() {
 
 #[tokio::test]
 async fn an_invalid_path_fails_with_the_error_of_each_request() {
-    let node = Node::start().await;
-    let mut client = node.client().await;
+    let (_node, mut client) = Node::with_client().await;
     client.create("/pa", 0).await;
     for (path, made, deleted, changed, read) in [
         ("", -8, -8, -8, 0),
@@ -75,8 +73,7 @@ async fn an_invalid_path_fails_with_the_error_of_each_request() {
 
 #[tokio::test]
 async fn invalid_flags_and_times_to_live_are_bad_arguments() {
-    let node = Node::start().await;
-    let mut client = node.client().await;
+    let (_node, mut client) = Node::with_client().await;
     for flags in [-1, 5, 6, 7, 8] {
         assert_eq!(client.error(create("/f", flags)).await, -8, "{flags}");
     }
@@ -88,8 +85,7 @@ async fn invalid_flags_and_times_to_live_are_bad_arguments() {
 
 #[tokio::test]
 async fn invalid_access_lists_are_rejected_before_the_parent_is_looked_up() {
-    let node = Node::start().await;
-    let mut client = node.client().await;
+    let (_node, mut client) = Node::with_client().await;
     for list in [
         vec![],
         acl("x", "y"),
@@ -112,8 +108,7 @@ async fn invalid_access_lists_are_rejected_before_the_parent_is_looked_up() {
 
 #[tokio::test]
 async fn unsupported_operations_fail_and_the_connection_stays_open() {
-    let node = Node::start().await;
-    let mut client = node.client().await;
+    let (_node, mut client) = Node::with_client().await;
     for (request, code) in [
         (Request::DeleteContainer, -6),
         (Request::Sasl { token: None }, -6),
@@ -131,8 +126,7 @@ async fn unsupported_operations_fail_and_the_connection_stays_open() {
 /// As in ZooKeeper: −6 without a zxid, then the connection closes. The session stays open.
 #[tokio::test]
 async fn an_unknown_operation_gets_a_reply_and_closes_the_connection() {
-    let node = Node::start().await;
-    let mut client = node.client().await;
+    let (node, mut client) = Node::with_client().await;
     client.create("/e", 1).await;
     client.send(&Request::Unknown(99)).await;
     client.send(&create("/late", 0)).await;
@@ -146,8 +140,7 @@ async fn an_unknown_operation_gets_a_reply_and_closes_the_connection() {
 
 #[tokio::test]
 async fn an_undecodable_body_gets_an_error_and_affects_no_other_request() {
-    let node = Node::start().await;
-    let mut client = node.client().await;
+    let (_node, mut client) = Node::with_client().await;
     client.send_raw(&[0, 0, 0, 12, 0, 0, 0, 9, 0, 0, 0, 1, 0, 0, 0, 0x7f]).await;
     client.expect_reply(9, ReplyKind::Empty);
     assert_eq!(client.reply().await.unwrap().0.err, -5);
@@ -156,8 +149,7 @@ async fn an_undecodable_body_gets_an_error_and_affects_no_other_request() {
 
 #[tokio::test]
 async fn a_ping_gets_the_reply_of_a_ping_whatever_its_number() {
-    let node = Node::start().await;
-    let mut client = node.client().await;
+    let (_node, mut client) = Node::with_client().await;
     client.send_raw(&[0, 0, 0, 8, 0, 0, 0, 5, 0, 0, 0, 11]).await;
     client.expect_reply(xid::PING, ReplyKind::Empty);
     assert_eq!(client.reply().await.unwrap().0.err, 0);

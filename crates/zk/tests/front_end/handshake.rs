@@ -83,8 +83,7 @@ async fn a_client_that_has_seen_more_than_this_node_is_disconnected_without_a_re
 
 #[tokio::test]
 async fn replies_carry_the_zxid_of_the_change_or_of_the_state_that_was_read() {
-    let node = Node::start().await;
-    let mut client = node.client().await;
+    let (_node, mut client) = Node::with_client().await;
     let (header, _) = client.call(create("/z", 0)).await;
     let stat = client.stat("/z").await.unwrap();
     assert_eq!(stat.czxid, header.zxid);
@@ -103,8 +102,7 @@ async fn replies_carry_the_zxid_of_the_change_or_of_the_state_that_was_read() {
 
 #[tokio::test]
 async fn requests_that_follow_the_first_frame_at_once_are_answered() {
-    let node = Node::start().await;
-    let mut client = node.client().await;
+    let (_node, mut client) = Node::with_client().await;
     for _ in 0..100 {
         client.send(&Request::Ping).await;
     }
@@ -115,8 +113,7 @@ async fn requests_that_follow_the_first_frame_at_once_are_answered() {
 
 #[tokio::test]
 async fn the_http_api_shows_the_session_with_its_origin() {
-    let node = Node::start().await;
-    let mut client = node.client().await;
+    let (node, mut client) = Node::with_client().await;
     let Response::Data { data, .. } = client.done(get("/", false)).await else { panic!("no data") };
     assert_eq!(data.unwrap_or_default(), "");
     let read = holdfast_service::ReadMode::Linearizable;

@@ -39,8 +39,7 @@ async fn multi(client: &mut ZkClient, ops: Vec<MultiOp>) -> (i64, Vec<MultiResul
 
 #[tokio::test]
 async fn a_multi_is_applied_in_order_with_one_zxid() {
-    let node = Node::start().await;
-    let mut client = node.client().await;
+    let (_node, mut client) = Node::with_client().await;
     let ops = vec![
         make(CreateOp::Create, "/m", 0),
         make(CreateOp::Create2, "/m/a", 2),
@@ -65,8 +64,7 @@ async fn a_multi_is_applied_in_order_with_one_zxid() {
 
 #[tokio::test]
 async fn one_failure_undoes_the_multi_and_is_reported_at_its_position() {
-    let node = Node::start().await;
-    let mut client = node.client().await;
+    let (_node, mut client) = Node::with_client().await;
     client.create("/there", 0).await;
     for (bad, code) in [
         (make(CreateOp::Create, "/there", 0), ErrorCode::NodeExists),
@@ -93,16 +91,14 @@ async fn one_failure_undoes_the_multi_and_is_reported_at_its_position() {
 
 #[tokio::test]
 async fn of_two_failures_the_first_is_reported() {
-    let node = Node::start().await;
-    let mut client = node.client().await;
+    let (_node, mut client) = Node::with_client().await;
     let (_, results) = multi(&mut client, vec![check("/no", -1), check("x", -1)]).await;
     assert_eq!(results[0], MultiResult::Failed(ErrorCode::NoNode));
 }
 
 #[tokio::test]
 async fn a_multi_may_be_empty() {
-    let node = Node::start().await;
-    let mut client = node.client().await;
+    let (_node, mut client) = Node::with_client().await;
     assert_eq!(multi(&mut client, Vec::new()).await.1, []);
     let Response::MultiRead(results) = client.done(Request::MultiRead(Vec::new())).await else {
         panic!("no reads")
@@ -112,8 +108,7 @@ async fn a_multi_may_be_empty() {
 
 #[tokio::test]
 async fn the_reads_of_a_multi_read_have_independent_results() {
-    let node = Node::start().await;
-    let mut client = node.client().await;
+    let (_node, mut client) = Node::with_client().await;
     client.create("/r", 0).await;
     client.create("/r/c", 0).await;
     let data = |path: &str| ReadOp::GetData { path: path.to_owned(), watch: false };
@@ -131,8 +126,7 @@ async fn the_reads_of_a_multi_read_have_independent_results() {
 /// ZooKeeper bounds a multi by the bytes of its request alone. Curator's own test creates 10,001 znodes.
 #[tokio::test]
 async fn a_multi_has_as_many_operations_as_fit_into_a_request() {
-    let node = Node::start().await;
-    let mut client = node.client().await;
+    let (_node, mut client) = Node::with_client().await;
     client.create("/many", 0).await;
     let path = |n: usize| format!("/many/{n}");
     let creates = (0..10_001).map(|n| make(CreateOp::Create, &path(n), 0)).collect();
@@ -156,8 +150,7 @@ async fn a_multi_has_as_many_operations_as_fit_into_a_request() {
 /// A small request cannot make the node send more than the bound: the reads after it fail.
 #[tokio::test]
 async fn the_reads_of_a_multi_read_return_a_bounded_number_of_bytes() {
-    let node = Node::start().await;
-    let mut client = node.client().await;
+    let (_node, mut client) = Node::with_client().await;
     client.create("/large", 0).await;
     let data = Some(vec![b'x'; 1_000_000].into());
     client.done(Request::SetData { path: "/large".to_owned(), data, version: -1 }).await;

@@ -123,6 +123,13 @@ impl Node {
         Self { address, service, registry, stop, served, _data: data }
     }
 
+    /// A node, and a client with a session.
+    pub(crate) async fn with_client() -> (Self, ZkClient) {
+        let node = Self::start().await;
+        let client = node.client().await;
+        (node, client)
+    }
+
     pub(crate) async fn client(&self) -> ZkClient {
         ZkClient::open(self.address, 10_000).await
     }

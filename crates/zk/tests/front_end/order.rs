@@ -8,8 +8,7 @@ use crate::node::Node;
 
 #[tokio::test]
 async fn pipelined_requests_see_the_requests_before_them() {
-    let node = Node::start().await;
-    let mut client = node.client().await;
+    let (_node, mut client) = Node::with_client().await;
     let requests = [
         create("/p", 0),
         get("/p", false),
@@ -44,8 +43,7 @@ async fn pipelined_requests_see_the_requests_before_them() {
 /// Quotes docs/guarantees.md: a watch notice precedes the response that shows the change.
 #[tokio::test]
 async fn an_event_precedes_the_reply_to_its_own_change() {
-    let node = Node::start().await;
-    let mut client = node.client().await;
+    let (_node, mut client) = Node::with_client().await;
     client.error(exists("/w", true)).await;
     client.send(&create("/w", 0)).await;
     let Some(ZkIncoming::Event { event, .. }) = client.incoming().await else {
@@ -95,8 +93,7 @@ async fn an_event_precedes_the_read_that_shows_the_change() {
 
 #[tokio::test]
 async fn pipelined_writes_are_applied_in_order() {
-    let node = Node::start().await;
-    let mut client = node.client().await;
+    let (_node, mut client) = Node::with_client().await;
     client.create("/q", 0).await;
     for _ in 0..300 {
         client.send(&create("/q/n-", 2)).await;
@@ -117,8 +114,7 @@ async fn pipelined_writes_are_applied_in_order() {
 /// An authentication applies to later requests, not to earlier ones.
 #[tokio::test]
 async fn an_authentication_among_writes_applies_to_the_following_requests() {
-    let node = Node::start().await;
-    let mut client = node.client().await;
+    let (_node, mut client) = Node::with_client().await;
     let mine = || {
         let (perms, scheme, id) = (31, "auth".to_owned(), String::new());
         vec![holdfast_zkwire::Acl { perms, scheme, id }]
@@ -136,8 +132,7 @@ async fn an_authentication_among_writes_applies_to_the_following_requests() {
 
 #[tokio::test]
 async fn a_rejected_write_does_not_stop_the_following_requests() {
-    let node = Node::start().await;
-    let mut client = node.client().await;
+    let (_node, mut client) = Node::with_client().await;
     for request in [create("/no/x", 0), create("/yes", 0)] {
         client.send(&request).await;
     }

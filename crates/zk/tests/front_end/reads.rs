@@ -19,8 +19,7 @@ async fn below(client: &mut ZkClient, path: &str) -> i32 {
 
 #[tokio::test]
 async fn get_children_returns_names_and_get_children2_also_the_stat() {
-    let node = Node::start().await;
-    let mut client = node.client().await;
+    let (_node, mut client) = Node::with_client().await;
     for path in ["/c", "/c/b", "/c/a", "/c/a/x"] {
         client.create(path, 0).await;
     }
@@ -52,8 +51,7 @@ async fn ephemerals_belong_to_their_session_and_end_with_it() {
 
 #[tokio::test]
 async fn all_descendants_are_counted() {
-    let node = Node::start().await;
-    let mut client = node.client().await;
+    let (_node, mut client) = Node::with_client().await;
     for path in ["/n", "/n/a", "/n/a/b", "/n/a/c", "/nn"] {
         client.create(path, 0).await;
     }
@@ -64,8 +62,7 @@ async fn all_descendants_are_counted() {
 /// The count runs in a thread, and later replies wait for it.
 #[tokio::test]
 async fn replies_keep_their_order_around_a_count() {
-    let node = Node::start().await;
-    let mut client = node.client().await;
+    let (_node, mut client) = Node::with_client().await;
     client.create("/n", 0).await;
     client.create("/n/a", 0).await;
     for _ in 0..20 {
@@ -82,16 +79,14 @@ async fn replies_keep_their_order_around_a_count() {
 
 #[tokio::test]
 async fn a_sync_returns_its_path_without_a_lookup() {
-    let node = Node::start().await;
-    let mut client = node.client().await;
+    let (_node, mut client) = Node::with_client().await;
     let told = client.done(Request::Sync { path: "/not/there".to_owned() }).await;
     assert_eq!(told, Response::Sync { path: "/not/there".to_owned() });
 }
 
 #[tokio::test]
 async fn the_stat_of_a_parent_follows_its_children_only() {
-    let node = Node::start().await;
-    let mut client = node.client().await;
+    let (_node, mut client) = Node::with_client().await;
     client.create("/p", 0).await;
     let (made, _) = client.call(create("/p/c", 0)).await;
     let stat = client.stat("/p").await.unwrap();
@@ -105,8 +100,7 @@ async fn the_stat_of_a_parent_follows_its_children_only() {
 
 #[tokio::test]
 async fn a_check_outside_a_multi_gets_a_reply() {
-    let node = Node::start().await;
-    let mut client = node.client().await;
+    let (_node, mut client) = Node::with_client().await;
     client.create("/v", 0).await;
     client.done(Request::Check { path: "/v".to_owned(), version: 0 }).await;
     assert_eq!(client.error(exists("/w", false)).await, -101);

@@ -33,10 +33,10 @@ async fn a_silent_session_expires_with_its_ephemerals() {
 #[tokio::test]
 async fn a_session_that_pings_stays_open() {
     let node = Node::start().await;
-    let mut client = ZkClient::connect(node.address, &new_session(1_000)).await.unwrap();
+    let mut client = ZkClient::connect(node.address, &new_session(3_000)).await.unwrap();
     client.create("/e", 1).await;
     let mut ticks = tokio::time::interval(Duration::from_millis(300));
-    for _ in 0..12 {
+    for _ in 0..24 {
         ticks.tick().await;
         client.done(Request::Ping).await;
     }
@@ -46,11 +46,11 @@ async fn a_session_that_pings_stays_open() {
 #[tokio::test]
 async fn a_session_that_only_writes_or_only_reads_stays_open() {
     let node = Node::start().await;
-    let mut writer = ZkClient::connect(node.address, &new_session(1_000)).await.unwrap();
-    let mut reader = ZkClient::connect(node.address, &new_session(1_000)).await.unwrap();
+    let mut writer = ZkClient::connect(node.address, &new_session(3_000)).await.unwrap();
+    let mut reader = ZkClient::connect(node.address, &new_session(3_000)).await.unwrap();
     writer.create("/w", 1).await;
     let began = Instant::now();
-    while began.elapsed() < Duration::from_secs(3) {
+    while began.elapsed() < Duration::from_secs(7) {
         writer.done(set("/w", b"x", -1)).await;
         reader.done(get("/w", false)).await;
     }
@@ -58,8 +58,7 @@ async fn a_session_that_only_writes_or_only_reads_stays_open() {
 
 #[tokio::test]
 async fn a_dropped_connection_does_not_end_the_session() {
-    let node = Node::start().await;
-    let mut client = node.client().await;
+    let (node, mut client) = Node::with_client().await;
     client.create("/e", 1).await;
     let session = client.resumption();
     drop(client);
@@ -69,8 +68,7 @@ async fn a_dropped_connection_does_not_end_the_session() {
 
 #[tokio::test]
 async fn closing_a_session_gets_a_reply_and_then_closes_the_connection() {
-    let node = Node::start().await;
-    let mut client = node.client().await;
+    let (node, mut client) = Node::with_client().await;
     client.create("/e", 1).await;
     client.done(Request::CloseSession).await;
     client.closed().await;
@@ -96,8 +94,7 @@ async fn a_close_sent_before_the_end_of_its_connection_ends_a_session_that_anoth
 
 #[tokio::test]
 async fn requests_after_a_close_are_not_executed() {
-    let node = Node::start().await;
-    let mut client = node.client().await;
+    let (node, mut client) = Node::with_client().await;
     client.send(&Request::CloseSession).await;
     client.send(&create("/late", 0)).await;
     client.closed().await;
@@ -130,8 +127,7 @@ async fn a_shutdown_answers_the_requests_that_were_read() {
 
 #[tokio::test]
 async fn a_shutdown_closes_connections_and_ends_no_session() {
-    let node = Node::start().await;
-    let mut client = node.client().await;
+    let (node, mut client) = Node::with_client().await;
     client.create("/e", 1).await;
     let service = node.service.clone();
     node.stop().await;

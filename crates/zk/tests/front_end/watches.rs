@@ -33,8 +33,7 @@ async fn a_watch_set_by_a_read_fires_once() {
 
 #[tokio::test]
 async fn the_watches_on_one_node_fire_once_for_its_deletion() {
-    let node = Node::start().await;
-    let mut client = node.client().await;
+    let (_node, mut client) = Node::with_client().await;
     client.create("/d", 0).await;
     client.done(get("/d", true)).await;
     client.done(exists("/d", true)).await;
@@ -45,8 +44,7 @@ async fn the_watches_on_one_node_fire_once_for_its_deletion() {
 
 #[tokio::test]
 async fn a_failed_read_sets_no_watch_but_exists_does() {
-    let node = Node::start().await;
-    let mut client = node.client().await;
+    let (_node, mut client) = Node::with_client().await;
     client.error(get("/n", true)).await;
     client.error(children("/n", true)).await;
     client.create("/n", 0).await;
@@ -55,8 +53,7 @@ async fn a_failed_read_sets_no_watch_but_exists_does() {
 
 #[tokio::test]
 async fn a_persistent_watch_fires_for_every_change_of_its_node_and_children() {
-    let node = Node::start().await;
-    let mut client = node.client().await;
+    let (_node, mut client) = Node::with_client().await;
     add(&mut client, "/p", AddWatchMode::Persistent).await;
     client.create("/p", 0).await;
     client.done(set("/p", b"1", -1)).await;
@@ -77,8 +74,7 @@ async fn a_persistent_watch_fires_for_every_change_of_its_node_and_children() {
 
 #[tokio::test]
 async fn a_recursive_watch_fires_for_nodes_and_never_for_child_lists() {
-    let node = Node::start().await;
-    let mut client = node.client().await;
+    let (_node, mut client) = Node::with_client().await;
     add(&mut client, "/r", AddWatchMode::PersistentRecursive).await;
     client.create("/r", 0).await;
     client.create("/r/a", 0).await;
@@ -99,8 +95,7 @@ async fn a_recursive_watch_fires_for_nodes_and_never_for_child_lists() {
 
 #[tokio::test]
 async fn watches_are_checked_and_removed_by_their_kind() {
-    let node = Node::start().await;
-    let mut client = node.client().await;
+    let (_node, mut client) = Node::with_client().await;
     client.create("/k", 0).await;
     client.done(get("/k", true)).await;
     let ask = |kind| Request::CheckWatches { path: "/k".to_owned(), kind };
@@ -116,8 +111,7 @@ async fn watches_are_checked_and_removed_by_their_kind() {
 
 #[tokio::test]
 async fn a_reconnected_client_gets_missed_events_before_the_reply_and_keeps_its_other_watches() {
-    let node = Node::start().await;
-    let mut client = node.client().await;
+    let (node, mut client) = Node::with_client().await;
     let mut other = node.client().await;
     for path in ["/changed", "/gone", "/parent", "/same"] {
         client.create(path, 0).await;
@@ -166,8 +160,7 @@ async fn the_end_of_a_session_fires_the_watches_on_its_ephemerals() {
 
 #[tokio::test]
 async fn watches_end_with_their_connection() {
-    let node = Node::start().await;
-    let mut client = node.client().await;
+    let (node, mut client) = Node::with_client().await;
     client.done(children("/", true)).await;
     add(&mut client, "/x", AddWatchMode::Persistent).await;
     assert_eq!(node.service.watch_counts().paths, 2);

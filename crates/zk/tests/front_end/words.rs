@@ -32,8 +32,7 @@ async fn ruok_isro_and_srvr_describe_the_node() {
 
 #[tokio::test]
 async fn statistics_follow_the_requests() {
-    let node = Node::start().await;
-    let mut client = node.client().await;
+    let (node, mut client) = Node::with_client().await;
     client.done(create("/a", 1)).await;
     client.error(exists("/b", true)).await;
     let stat = node.word("stat").await;
@@ -59,8 +58,7 @@ async fn statistics_follow_the_requests() {
 
 #[tokio::test]
 async fn connections_sessions_and_watches_are_listed_with_the_session_id() {
-    let node = Node::start().await;
-    let mut client = node.client().await;
+    let (node, mut client) = Node::with_client().await;
     client.done(create("/a", 1)).await;
     client.error(exists("/b", true)).await;
     let session = format!("{:#x}", client.session());

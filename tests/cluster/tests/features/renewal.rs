@@ -8,7 +8,7 @@ use holdfast_lab::{Cluster, DEADLINE, Http, until};
 use crate::lab::one;
 use crate::program::addresses;
 
-const TTL: Duration = Duration::from_millis(1_200);
+const TTL: Duration = Duration::from_secs(2);
 
 fn client(cluster: &Cluster) -> Client {
     Client::builder(addresses(cluster)).ttl(TTL).build().expect("a client")
@@ -72,8 +72,8 @@ async fn row_36_a_missed_beacon_gives_the_lock_back_and_the_longest_hold_wins_ov
     assert!(next.token() > stuck.token());
     let max = 2 * TTL;
     let long =
-        client.lock("long").progress_timeout(every).max_hold(max).acquire().await.expect("held");
-    let mut progress = tokio::time::interval(every / 4);
+        client.lock("long").progress_timeout(TTL).max_hold(max).acquire().await.expect("held");
+    let mut progress = tokio::time::interval(TTL / 16);
     let loss = loop {
         progress.tick().await;
         if let Err(loss) = long.report_progress() {

@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use holdfast_lab::{Cluster, DEADLINE, History, Http, LateCopies, Load, Method, Reply, until};
+use holdfast_lab::{Cluster, DEADLINE, History, Http, LateCopies, Load, Method, Node, Reply};
 use serde_json::Value;
 use tokio::task::JoinSet;
 
@@ -25,6 +25,12 @@ async fn places(http: &Http, lock: &str) -> Value {
     serde_json::json!({ "holders": holders, "waiters": body["waiters"] })
 }
 
+/// The two followers.
+async fn followers(cluster: &Cluster) -> (&Node, &Node) {
+    let mut others = cluster.others(cluster.wait_ready().await);
+    (others.next().expect("a follower"), others.next().expect("another"))
+}
+
 async fn take(http: &Http, lock: &str, query: &str) -> u64 {
     http.put(&format!("/v1/locks/{lock}?ttl=60s&{query}")).await.assert_status(200).token()
 }
@@ -32,11 +38,7 @@ async fn take(http: &Http, lock: &str, query: &str) -> u64 {
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_left_unread_in_a_stopped_node_change_nothing_when_it_wakes() {
     let cluster = Cluster::three().await;
-    let leader = cluster.wait_ready().await;
-    let (stopped, other) = {
-        let mut others = cluster.others(leader);
-        (others.next().expect("a follower"), others.next().expect("another"))
-    };
+    let (stopped, other) = followers(&cluster).await;
     let http = &other.http;
     let released = take(http, "released", "session=a&attempt=1").await;
     take(http, "ended", "session=a&attempt=2").await;
@@ -110,11 +112,7 @@ async fn requests_left_unread_in_a_stopped_node_change_nothing_when_it_wakes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_left_unread_in_a_stopped_node_revert_no_mode_no_value_and_no_ttl() {
     let cluster = Cluster::three().await;
-    let leader = cluster.wait_ready().await;
-    let (stopped, other) = {
-        let mut others = cluster.others(leader);
-        (others.next().expect("a follower"), others.next().expect("another"))
-    };
+    let (stopped, other) = followers(&cluster).await;
     let http = &other.http;
     take(http, "down", "session=a&mode=upgradable&attempt=1").await;
     let late = [
@@ -168,7 +166,7 @@ async fn wait_behind(http: &Http, locks: &[&str]) -> JoinSet<Reply> {
     for lock in locks {
         let (at, target) = (http.clone(), format!("/v1/locks/{lock}?session=b&ttl=60s&wait=60s"));
         waiting.spawn(async move { at.put(&target).await });
-        until("a waiter", DEADLINE, || async { places(http, lock).await["waiters"] == 1 }).await;
+        http.until_waiters(lock, 1).await;
     }
     waiting
 }

@@ -21,6 +21,15 @@ fn copy(from: &Path, to: &Path) {
 struct Copy(PathBuf);
 
 impl Copy {
+    /// Stops a node for the copy, and starts it again.
+    async fn of_stopped(node: &Node) -> Self {
+        node.stop().await;
+        let older = Self::of(node);
+        node.start();
+        node.wait_ready().await;
+        older
+    }
+
     fn of(node: &Node) -> Self {
         let copy_dir = node.data_dir.with_extension("copy");
         copy(&node.data_dir, &copy_dir);
@@ -73,10 +82,7 @@ async fn a_follower_that_has_lost_acknowledged_entries_stops_and_the_leader_name
     let follower = cluster.others(leader.id).next().expect("a follower");
     acquire(&leader.http, "early", 5).await;
     has_applied(follower, "early4").await;
-    follower.stop().await;
-    let older = Copy::of(follower);
-    follower.start();
-    follower.wait_ready().await;
+    let older = Copy::of_stopped(follower).await;
     acquire(&leader.http, "late", 20).await;
     has_applied(follower, "late19").await;
     follower.stop().await;
@@ -103,10 +109,7 @@ async fn a_node_stops_when_a_leader_without_its_committed_entries_appears() {
     let [follower, absent] = &cluster.others(leader.id).collect::<Vec<_>>()[..] else { panic!() };
     acquire(&leader.http, "early", 5).await;
     has_applied(follower, "early4").await;
-    follower.stop().await;
-    let older = Copy::of(follower);
-    follower.start();
-    follower.wait_ready().await;
+    let older = Copy::of_stopped(follower).await;
     absent.stop().await;
     acquire(&leader.http, "late", 10).await;
     has_applied(leader, "late9").await;

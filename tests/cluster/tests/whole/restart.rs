@@ -105,11 +105,7 @@ async fn waiters_of_an_ending_node_get_a_retryable_503_and_keep_their_place() {
         let target = "/v1/locks/orders?session=you&ttl=60s&wait=60s";
         http.send(Request::new(Method::PUT, target).within(Duration::from_mins(2))).await
     });
-    until("the waiter to queue", DEADLINE, || async {
-        let lock = third.http.get("/v1/locks/orders").await.assert_status(200).json();
-        lock["queue"][0]["session"] == "you"
-    })
-    .await;
+    third.http.until_queue("orders", &["you"]).await;
     second.stop().await;
     let told = waiting.await.expect("the waiter").expect("an answer, not a broken connection");
     told.assert_code(503, "shutting-down");

@@ -1,4 +1,4 @@
-//! Misbehaving connections: incomplete requests, invalid bytes, and thousands of idle connections.
+//! Misbehaving connections: incomplete requests, invalid bytes, and more waiters than a lock may have.
 
 use std::time::Duration;
 
@@ -49,23 +49,6 @@ async fn a_half_sent_request_is_given_up_and_harms_nobody() {
     assert_eq!(held["held"], false, "half a request takes no lock");
 }
 
-/// One byte per second does not keep a connection open: the deadline covers the whole head.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_dribbled_request_is_given_up() {
-    let cluster = Cluster::of(1).start().await;
-    let mut stream = cluster.node(1).http.connect().await;
-    let mut beats = tokio::time::interval(Duration::from_millis(500));
-    let endless = async {
-        stream.write_all(b"GET /v1/locks/a HTTP/1.1\r\nx: ").await?;
-        loop {
-            beats.tick().await;
-            stream.write_all(b"y").await?;
-        }
-    };
-    let ended: Result<std::io::Result<()>, _> = tokio::time::timeout(CLOSE_DEADLINE, endless).await;
-    assert!(ended.is_ok(), "a dribbler is not served for ever");
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn garbage_is_answered_with_400_or_an_end() {
     let cluster = Cluster::of(1).start().await;
@@ -107,24 +90,6 @@ async fn a_request_with_two_lengths_is_refused() {
     let ambiguous = "PUT /v1/locks/a?session=s HTTP/1.1\r\nhost: localhost\r\ncontent-length: 4\r\ncontent-length: 5\r\n\r\nabcde";
     let (answer, closed) = http.raw(ambiguous.as_bytes(), CLOSE_DEADLINE).await;
     assert!(closed && !answer.starts_with("HTTP/1.1 2"), "{answer}");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn two_thousand_idle_connections_keep_nobody_from_being_served() {
-    raise_descriptor_limit(3_000);
-    let cluster = Cluster::three().await;
-    let node = cluster.node(1);
-    let mut idle = Vec::new();
-    for _ in 0..2_000 {
-        idle.push(node.http.connect().await);
-    }
-    for _ in 0..20 {
-        a_cycle_works(&node.http, "orders").await;
-    }
-    println!("with {} idle connections the node has {} KiB", idle.len(), node.resident_kib());
-    drop(idle);
-    until("the node to be ready afterwards", CLOSE_DEADLINE, || node.is_ready()).await;
-    a_cycle_works(&node.http, "orders").await;
 }
 
 /// Maximum number of waiters of one lock, part of the replicated state.

@@ -62,7 +62,9 @@ fn objection(row: &SeenRow, prints: &str, running: Child) -> Option<String> {
         [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     // An act whose servers are not installed says so, and the row has nothing else.
     if row.command.starts_with(COMPARE) && !output.status.success() && is_left_out(&stdout) {
-        eprintln!("skipped: row {}: {stdout}", row.number);
+        let why =
+            stdout.lines().find(|line| line.contains(" is not installed")).unwrap_or_default();
+        eprintln!("SKIPPED: row {}: {why}", row.number);
         return None;
     }
     let is_seen = !row.command.starts_with(COMPARE) || output.status.success();

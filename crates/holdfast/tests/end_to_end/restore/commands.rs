@@ -26,8 +26,7 @@ impl Desk {
         let queued = ["lock", "b", "--session", "web2", "--wait", "50ms"];
         assert_eq!(node.client(&queued).code, Some(75));
         let backup = text(&dir.path().join("prod.backup"));
-        let made = node.client(&["backup", "--out", &backup]);
-        assert_eq!(made.code, Some(0), "{}", made.stderr);
+        let made = node.client(&["backup", "--out", &backup]).assert_code(0);
         assert!(made.stdout.contains("2 held locks"), "{}", made.stdout);
         Self { dir, node, backup }
     }
@@ -39,12 +38,10 @@ async fn a_backup_is_a_secret_file_that_is_not_overwritten() {
     let mode = std::fs::metadata(&backup).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     let first = std::fs::read(&backup).unwrap();
-    let refused = node.client(&["backup", "--out", &backup]);
-    assert_eq!(refused.code, Some(1));
+    let refused = node.client(&["backup", "--out", &backup]).assert_code(1);
     assert!(refused.stderr.contains("exists") && refused.stderr.contains("--force"), "{refused:?}");
     assert_eq!(std::fs::read(&backup).unwrap(), first);
-    let forced = node.client(&["backup", "--out", &backup, "--force", "-o", "json"]);
-    assert_eq!(forced.code, Some(0), "{}", forced.stderr);
+    let forced = node.client(&["backup", "--out", &backup, "--force", "-o", "json"]).assert_code(0);
     assert!(forced.stdout.contains("\"last_token\":2"), "{}", forced.stdout);
     let files = std::fs::read_dir(dir.path()).unwrap().map(|file| file.unwrap().file_name());
     assert!(files.into_iter().all(|file| !file.to_string_lossy().contains("partial")));
@@ -85,7 +82,7 @@ fn a_response_that_ends_early_leaves_no_file() {
     let end = holdfast(&["backup", "--out", &out, "--addr", &address]);
     serve.join().unwrap();
     assert_eq!(end.code, Some(1));
-    assert!(end.stderr.contains("ended its answer early"), "{}", end.stderr);
+    end.assert_stderr_contains(["ended its answer early"]);
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
 }
 
@@ -148,17 +145,17 @@ async fn a_damaged_backup_is_exit_code_1_with_the_part_and_the_offset_and_writes
         }
         assert!(!data_dir.exists(), "{name}");
     }
-    let missing = holdfast(&["backup", "verify", &text(&dir.path().join("none"))]);
-    assert_eq!(missing.code, Some(1));
-    assert!(missing.stderr.contains("cannot read"), "{}", missing.stderr);
+    holdfast(&["backup", "verify", &text(&dir.path().join("none"))])
+        .assert_code(1)
+        .assert_stderr_contains(["cannot read"]);
 }
 
 #[tokio::test]
 async fn a_restore_into_a_directory_with_files_names_a_command_that_works() {
     let Desk { mut node, backup, dir: _dir } = Desk::set_up().await;
     node.stop();
-    let refused = holdfast(&["restore", &backup, "--data-dir", &text(&node.data_dir)]);
-    assert_eq!(refused.code, Some(1));
+    let refused =
+        holdfast(&["restore", &backup, "--data-dir", &text(&node.data_dir)]).assert_code(1);
     let (_, command) = refused.stderr.trim().split_once(": holdfast restore ").unwrap();
     let args: Vec<&str> = ["restore"].into_iter().chain(command.split(' ')).collect();
     let restored = json(&args);
@@ -182,9 +179,7 @@ async fn the_floor_of_the_tokens_is_raised_and_bounded() {
     let low = number(restore("low", &["--token-floor", "5"]));
     assert!(low > 1 << 46 && low < floor, "{low}");
     let last = ((1_u64 << 53) - 1).to_string();
-    let refused = restore("beyond", &["--token-floor", &last]);
-    assert_eq!(refused.code, Some(1));
-    assert!(refused.stderr.contains("2^53"), "{}", refused.stderr);
+    restore("beyond", &["--token-floor", &last]).assert_code(1).assert_stderr_contains(["2^53"]);
     assert!(!dir.path().join("beyond").exists());
 }
 
@@ -213,9 +208,9 @@ async fn the_tokens_continue_above_the_marks_of_a_store() {
     // A store that cannot be read gives no safe floor.
     let unknown = ["restore", &backup, "--data-dir", &text(&dir.path().join("t"))];
     for store in ["sqlite:/nowhere/app.db", "postgres://127.0.0.1:1/app", "redis://127.0.0.1:1/0"] {
-        let end = holdfast(&[&unknown[..], &["--floor-from", store]].concat());
-        assert_eq!(end.code, Some(1), "{}", end.stderr);
-        assert!(end.stderr.contains("cannot read the fence marks of"), "{}", end.stderr);
+        holdfast(&[&unknown[..], &["--floor-from", store]].concat())
+            .assert_code(1)
+            .assert_stderr_contains(["cannot read the fence marks of"]);
     }
     assert!(!dir.path().join("t").exists());
 }

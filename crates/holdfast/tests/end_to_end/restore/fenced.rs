@@ -196,8 +196,7 @@ impl Family {
 
     fn back_up(&mut self, is_sealed: bool) {
         let path = text(&self.dir.path().join(format!("backup{}", self.backups.len())));
-        let made = self.node.client(&["backup", "--out", &path]);
-        assert_eq!(made.code, Some(0), "{}", made.stderr);
+        self.node.client(&["backup", "--out", &path]).assert_code(0);
         self.backups.push(BackupFile { path, is_sealed });
     }
 
@@ -254,8 +253,7 @@ impl Family {
     /// Moves a sealed cluster with its sessions: its holders continue, and new grants have larger tokens.
     async fn move_away(&mut self) {
         self.round += 1;
-        let sealed = self.node.client(&["cluster", "seal", "--reason", "a move"]);
-        assert_eq!(sealed.code, Some(0), "{}", sealed.stderr);
+        let sealed = self.node.client(&["cluster", "seal", "--reason", "a move"]).assert_code(0);
         self.back_up(true);
         if self.random.below(3) == 0 {
             // The move is given up, and the cluster goes on.
@@ -336,8 +334,7 @@ async fn no_first_write_is_refused_and_no_old_holder_writes_after_a_recovery() {
         for number in 0..2 {
             let accept = "--i-accept-losing-acknowledged-writes";
             let data_dir = &nodes[2].data_dir;
-            let recovered = holdfast(&["recover", &text(data_dir), "--lost", "1,2", accept]);
-            assert_eq!(recovered.code, Some(0), "{}", recovered.stderr);
+            holdfast(&["recover", &text(data_dir), "--lost", "1,2", accept]).assert_code(0);
             let mut new = TestNode::start_alone(3, data_dir);
             check_new_cluster(&new, &mut clients, &mut store, 2 * round + number).await;
             new.kill();

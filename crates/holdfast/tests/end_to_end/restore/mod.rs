@@ -102,8 +102,7 @@ impl TestNode {
     fn stop(&mut self) -> String {
         let mut process = self.process.take().unwrap();
         process.signal(Signal::SIGTERM);
-        let end = process.wait();
-        assert_eq!(end.code, Some(0), "{}", end.stderr);
+        let end = process.wait().assert_code(0);
         end.stderr
     }
 }

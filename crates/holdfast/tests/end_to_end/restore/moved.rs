@@ -1,5 +1,7 @@
 //! A sealed cluster moves to other machines with its sessions, locks, waiters and ZooKeeper clients.
 
+use std::time::{Duration, Instant};
+
 use holdfast_lab::zk::{WatchEventType, ZkClient};
 use holdfast_lab::zk::{create, exists};
 use holdfast_lab::{DEADLINE, Method, Request, until};
@@ -7,30 +9,30 @@ use holdfast_lab::{DEADLINE, Method, Request, until};
 use super::{TestNode, acquire, cluster_of_three, json, release, text};
 use crate::program::holdfast;
 
-/// Shorter than the seal of these tests.
-const TTL: &str = "ttl=1s";
+/// Half of the time of the seal in these tests.
+const TTL: Duration = Duration::from_secs(3);
 const ZK_TIMEOUT_MS: i32 = 40_000;
 /// The error of a change in ZooKeeper's read-only mode.
 const NOT_READ_ONLY: i32 = -119;
 
 /// Seals a cluster, and waits for longer than the TTL of a session without renewals.
 async fn seal(node: &TestNode) {
-    let sealed = node.client(&["cluster", "seal", "--reason", "new machines", "-o", "json"]);
-    assert_eq!(sealed.code, Some(0), "{}", sealed.stderr);
+    let sealed =
+        node.client(&["cluster", "seal", "--reason", "new machines", "-o", "json"]).assert_code(0);
     let http = node.http();
     let write = http.put("/v1/locks/new?session=new").await;
     write.assert_code(503, "sealed").assert_body_contains("new machines");
     assert!(write.retryable() && write.json()["since"].is_string(), "{}", write.body);
-    let started = std::time::Instant::now();
+    let started = Instant::now();
     until("more than the TTL to pass", DEADLINE, async || {
         assert_eq!(http.get("/v1/sessions/silent").await.status, 200);
-        started.elapsed() > std::time::Duration::from_secs(3)
+        started.elapsed() > TTL * 2
     })
     .await;
 }
 
 async fn open_silent(node: &TestNode) {
-    node.http().put(&format!("/v1/sessions/silent?{TTL}")).await.assert_status(201);
+    node.http().put("/v1/sessions/silent?ttl=3s").await.assert_status(201);
 }
 
 fn zookeeper(node: &TestNode) -> std::net::SocketAddr {
@@ -70,16 +72,14 @@ async fn a_sealed_cluster_moves_with_its_holders_waiters_and_zookeeper_clients()
     keepalive.assert_status(200);
     nodes[1].http().get("/v1/alarms").await.assert_body_contains("new machines");
     let backup = text(&dir.path().join("sealed"));
-    let made = nodes[1].client(&["backup", "--out", &backup]);
-    assert_eq!(made.code, Some(0), "{}", made.stderr);
+    nodes[1].client(&["backup", "--out", &backup]).assert_code(0);
     assert_eq!(json(&["backup", "show", &backup])["sealed"], true);
     nodes.iter_mut().for_each(TestNode::kill);
     waits.abort();
 
     let data_dir = dir.path().join("moved");
     let restore = ["restore", &backup, "--keep-sessions", "--data-dir", &text(&data_dir)];
-    let restored = holdfast(&restore);
-    assert_eq!(restored.code, Some(0), "{}", restored.stderr);
+    let restored = holdfast(&restore).assert_code(0);
     assert!(restored.stdout.contains("never unseal"), "{}", restored.stdout);
     let new = TestNode::start_alone(1, &data_dir);
     let http = new.http();
@@ -128,9 +128,9 @@ async fn sessions_of_an_unsealed_backup_are_not_kept_and_the_error_names_a_comma
     acquire(&node.http(), "orders", "holder").await;
     let (backup, data_dir) = (text(&dir.path().join("b")), text(&dir.path().join("new")));
     assert_eq!(node.client(&["backup", "--out", &backup]).code, Some(0));
-    let refused = holdfast(&["restore", &backup, "--keep-sessions", "--data-dir", &data_dir]);
-    assert_eq!(refused.code, Some(1));
-    assert!(refused.stderr.contains("not sealed"), "{}", refused.stderr);
+    let refused =
+        holdfast(&["restore", &backup, "--keep-sessions", "--data-dir", &data_dir]).assert_code(1);
+    refused.assert_stderr_contains(["not sealed"]);
     let (_, command) = refused.stderr.trim().split_once(": holdfast restore ").unwrap();
     let args: Vec<&str> = ["restore"].into_iter().chain(command.split(' ')).collect();
     assert_eq!(json(&args)["sessions_ended"], 1);

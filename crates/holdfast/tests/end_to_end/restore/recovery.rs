@@ -21,9 +21,9 @@ async fn a_lagging_survivor_becomes_a_new_cluster() {
         largest = acquire(&http, &format!("late{number}"), "old").await;
     }
     let dirs: Vec<String> = nodes.iter().map(|node| text(&node.data_dir)).collect();
-    let used = holdfast(&["recover", "inspect", &dirs[0]]);
-    assert_eq!(used.code, Some(1));
-    assert!(used.stderr.contains("in use by another process"), "{}", used.stderr);
+    holdfast(&["recover", "inspect", &dirs[0]])
+        .assert_code(1)
+        .assert_stderr_contains(["in use by another process"]);
     nodes.iter_mut().for_each(TestNode::kill);
 
     let inspect = ["recover", "inspect", &dirs[0], &dirs[1], &dirs[2]];
@@ -35,12 +35,11 @@ async fn a_lagging_survivor_becomes_a_new_cluster() {
     assert!(holdfast(&inspect).stdout.contains("most complete"));
 
     // The command says what it needs, step by step.
-    let wrong = holdfast(&["recover", &dirs[2], "--lost", "1"]);
-    assert_eq!(wrong.code, Some(1));
-    assert!(wrong.stderr.contains("--lost 1,2"), "{}", wrong.stderr);
-    let unconfirmed = holdfast(&["recover", &dirs[2], "--lost", "1,2"]);
-    assert_eq!(unconfirmed.code, Some(1));
-    assert!(unconfirmed.stderr.contains("are lost for ever"), "{}", unconfirmed.stderr);
+    holdfast(&["recover", &dirs[2], "--lost", "1"])
+        .assert_code(1)
+        .assert_stderr_contains(["--lost 1,2"]);
+    let unconfirmed = holdfast(&["recover", &dirs[2], "--lost", "1,2"]).assert_code(1);
+    unconfirmed.assert_stderr_contains(["are lost for ever"]);
     let (_, command) = unconfirmed.stderr.trim().split_once(": holdfast ").unwrap();
     // A symbolic link to the directory stays, and leads to the new one.
     let link = format!("{}-link", dirs[2]);
@@ -57,13 +56,13 @@ async fn a_lagging_survivor_becomes_a_new_cluster() {
     assert!(first > largest, "{first} after {largest}");
     new.http().put("/v1/locks/early?session=old").await.assert_code(410, "session-expired");
     drop(new);
-    let mixed = holdfast(&["recover", "inspect", &dirs[1], &dirs[2]]);
-    assert_eq!(mixed.code, Some(1));
-    assert!(mixed.stderr.contains("different clusters"), "{}", mixed.stderr);
+    holdfast(&["recover", "inspect", &dirs[1], &dirs[2]])
+        .assert_code(1)
+        .assert_stderr_contains(["different clusters"]);
     // The old directory is still there, so a second recovery of this one does not replace it.
-    let alone = holdfast(&["recover", &dirs[2], "--lost", "1,2", ACCEPT]);
-    assert_eq!(alone.code, Some(1));
-    assert!(alone.stderr.contains("without another member"), "{}", alone.stderr);
+    holdfast(&["recover", &dirs[2], "--lost", "1,2", ACCEPT])
+        .assert_code(1)
+        .assert_stderr_contains(["without another member"]);
 }
 
 /// The first command of the page for Kubernetes, as a shell of the pod runs it.
@@ -89,9 +88,8 @@ fn the_page_for_kubernetes_moves_no_files_of_an_interrupted_recovery() {
 #[test]
 fn a_directory_that_is_none_or_damaged_is_exit_code_1() {
     let dir = tempfile::tempdir().unwrap();
-    let empty = holdfast(&["recover", "inspect", &text(dir.path())]);
-    assert_eq!(empty.code, Some(1));
-    assert!(empty.stderr.contains("is incomplete"), "{}", empty.stderr);
-    let missing = holdfast(&["recover", "inspect"]);
-    assert_eq!(missing.code, Some(2));
+    holdfast(&["recover", "inspect", &text(dir.path())])
+        .assert_code(1)
+        .assert_stderr_contains(["is incomplete"]);
+    holdfast(&["recover", "inspect"]).assert_code(2);
 }
