@@ -308,7 +308,7 @@ fn start_background_tasks(
     tokio::spawn(report_memory(service.clone(), config.tree_bytes_max));
     if let Some(backup) = config.backup.clone() {
         let (cluster, node) = (config.cluster.clone(), service.clone());
-        tokio::spawn(make_scheduled_backups(backup, cluster, node));
+        tokio::spawn(make_scheduled_backups(backup, config.disk_reserve, cluster, node));
     }
     audit_sink::start(&config.audit, host(config), &config.data_dir, service)
         .map_err(|error| CommandFailure::failed(format!("audit: {error}")))
