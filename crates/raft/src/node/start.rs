@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use holdfast_storage::{Log, LogOptions};
+use holdfast_tls::PendingConnections;
 use holdfast_types::{ClusterId, NodeId};
 use openraft::storage::{RaftLogReader, RaftLogStorage};
 use parking_lot::Mutex;
@@ -405,6 +406,7 @@ impl RaftNode {
             handshake,
             dispatch,
             config.failures.clone(),
+            PendingConnections::of_port(config.connections_max),
         );
         tasks.spawn(supervisor::until_failure(serving, inner.raft.clone(), inner.failure.clone()));
         tasks.spawn(supervisor::watch_openraft(inner.raft.clone(), inner.failure.clone()));
