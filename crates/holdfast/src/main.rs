@@ -14,6 +14,7 @@ mod config;
 mod diagnosis;
 mod halted;
 mod memory;
+mod open_files;
 mod process_metrics;
 mod scheduled_backup;
 mod serve;

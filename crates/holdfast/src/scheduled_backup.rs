@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use holdfast_api::format_time;
+use holdfast_raft::free_bytes;
 use holdfast_service::Service;
 use holdfast_types::Stamp;
 use tokio::time::{Instant, sleep};
@@ -19,13 +20,21 @@ use crate::config::BackupConfig;
 const CHECK_EVERY: Duration = Duration::from_secs(1);
 /// The pause after a failure.
 const RETRY_AFTER: Duration = Duration::from_mins(1);
+/// The bytes of a backup between two checks of the free space.
+const CHECK_SPACE_EVERY: u64 = 4 << 20;
 const SUFFIX: &str = ".backup";
 /// The suffix of a file that is encrypted.
 const ENCRYPTED: &str = ".backup.age";
 
-/// Makes the backups of this node.
-pub(crate) async fn make_scheduled_backups(config: BackupConfig, cluster: String, node: Service) {
-    let schedule = BackupSchedule { prefix: format!("{cluster}-node{}-", node.node()), config };
+/// Makes the backups of this node. They leave `disk_reserve` bytes of their disk free, which may be that of the log.
+pub(crate) async fn make_scheduled_backups(
+    config: BackupConfig,
+    disk_reserve: u64,
+    cluster: String,
+    node: Service,
+) {
+    let prefix = format!("{cluster}-node{}-", node.node());
+    let schedule = BackupSchedule { prefix, config, disk_reserve };
     let started = Instant::now();
     let mut newest = schedule.age_of_newest().map(|age| (age, started));
     let mut not_before = started;
@@ -72,6 +81,7 @@ struct BackupSchedule {
     config: BackupConfig,
     /// The first part of the name of each file of this node.
     prefix: String,
+    disk_reserve: u64,
 }
 
 impl BackupSchedule {
@@ -83,10 +93,15 @@ impl BackupSchedule {
         let mut file = NewFile::create(&path, true).map_err(|error| error.to_string())?;
         let mut encryption =
             Encryption::to(self.config.recipient.as_ref()).map_err(|error| error.to_string())?;
-        let mut bytes = 0;
+        let (mut bytes, mut checked) = (0, 0);
+        self.check_space()?;
         while let Some(piece) = stream.next().await {
             let piece = piece.map_err(|error| format!("no backup: {error}"))?;
             bytes += piece.len() as u64;
+            if bytes - checked >= CHECK_SPACE_EVERY {
+                self.check_space()?;
+                checked = bytes;
+            }
             tokio::task::block_in_place(|| file.write(&encryption.next(&piece)?))
                 .map_err(|error| error.to_string())?;
         }
@@ -97,6 +112,20 @@ impl BackupSchedule {
         .map_err(|error| error.to_string())?;
         node.record_backup(revision, bytes).await;
         Ok(path)
+    }
+
+    /// Fails if the disk of the backups has less free space than the reserve.
+    fn check_space(&self) -> Result<(), String> {
+        let (directory, reserve) = (&self.config.directory, self.disk_reserve);
+        let free = free_bytes(directory)
+            .map_err(|error| format!("cannot read the free space: {error}"))?;
+        if free < reserve {
+            let directory = directory.display();
+            return Err(format!(
+                "{directory} has {free} free bytes, below storage.disk_reserve ({reserve}): free space, or use another disk"
+            ));
+        }
+        Ok(())
     }
 
     fn name(&self, now: SystemTime) -> String {
@@ -171,7 +200,7 @@ mod tests {
     fn schedule(dir: &Path) -> BackupSchedule {
         let (every, directory) = (Duration::from_secs(1), dir.to_owned());
         let config = BackupConfig { every, directory, keep: 2, recipient: None };
-        BackupSchedule { config, prefix: "prod-node1-".to_owned() }
+        BackupSchedule { config, prefix: "prod-node1-".to_owned(), disk_reserve: 0 }
     }
 
     /// The name of a file from some seconds after 1970.
@@ -256,7 +285,16 @@ mod tests {
         let directory = PathBuf::from("/nonexistent/backups");
         let config =
             BackupConfig { every: Duration::from_secs(1), directory, keep: 1, recipient: None };
-        let schedule = BackupSchedule { config, prefix: String::new() };
+        let schedule = BackupSchedule { config, prefix: String::new(), disk_reserve: 0 };
         assert!(schedule.remove_interrupted().unwrap_err().contains("/nonexistent/backups"));
+    }
+
+    #[test]
+    fn a_backup_leaves_the_reserve_of_the_disk_free() {
+        let dir = tempfile::tempdir().unwrap();
+        let with_reserve = |disk_reserve| BackupSchedule { disk_reserve, ..schedule(dir.path()) };
+        assert_eq!(with_reserve(1).check_space(), Ok(()));
+        let failed = with_reserve(u64::MAX).check_space().unwrap_err();
+        assert!(failed.contains("storage.disk_reserve"), "{failed}");
     }
 }

@@ -26,6 +26,7 @@ use tokio::task::JoinHandle;
 use crate::certificates::{NodeTls, deny_certificates, reload_certificates};
 use crate::config::{Config, ConfigSources, ZooKeeperConfig};
 use crate::memory::report_memory;
+use crate::open_files::connections_of_port;
 use crate::scheduled_backup::make_scheduled_backups;
 use crate::traces::TraceExport;
 use crate::{audit_sink, halted, process_metrics, systemd, telemetry};
@@ -92,7 +93,6 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), CommandFailure> {
     let Config { node: id, log_level, log_format, .. } = &config;
     let (log_filter, _log_guard) = telemetry::start(*id, log_level, *log_format, traces.as_ref())
         .map_err(CommandFailure::Failed)?;
-    raise_open_files();
     use_small_pages();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(config.threads)
@@ -186,17 +186,6 @@ fn sources(args: &ServeArgs) -> ConfigSources {
     sources
 }
 
-/// Raises the limit of open files to the maximum: every client and every peer uses one open file.
-pub(crate) fn raise_open_files() {
-    use nix::sys::resource::{Resource, getrlimit, setrlimit};
-    let raised = getrlimit(Resource::RLIMIT_NOFILE)
-        .and_then(|(_, most)| setrlimit(Resource::RLIMIT_NOFILE, most, most).map(|()| most));
-    match raised {
-        Ok(most) => tracing::debug!(open_files = most, "raised the limit of open files"),
-        Err(error) => tracing::warn!(%error, "cannot raise the limit of open files"),
-    }
-}
-
 /// Keeps the kernel from backing the heap with huge pages: a waiting call uses only parts of its buffers, and with huge
 /// pages all of them are resident.
 fn use_small_pages() {
@@ -212,6 +201,7 @@ async fn node(
     traces: Option<&TraceExport>,
 ) -> Result<(), CommandFailure> {
     let mut signals = StopSignals::install().map_err(CommandFailure::failed)?;
+    let connections_max = connections_of_port(&config);
     let tls = NodeTls::open(&config.tls).map_err(CommandFailure::failed)?;
     let http = listen(&config.http_listen, "http", &config).await?;
     let peer = listen(&config.peer_listen, "peer", &config).await?;
@@ -232,6 +222,7 @@ async fn node(
         bootstrap: args.bootstrap,
         tls: tls.raft.clone(),
         failures: failures.clone(),
+        connections_max,
         ..raft_config(&config, PeerListen::Bound(peer))
     };
     let service = Service::start(service_config(&config), raft, metrics).await;
@@ -241,7 +232,12 @@ async fn node(
 
     service.register_raft_metrics(registry.sub_registry_with_prefix("holdfast"));
 
-    let http_config = HttpConfig { log_filter, failures: failures.clone(), ..http_config(&config) };
+    let http_config = HttpConfig {
+        connections_max,
+        log_filter,
+        failures: failures.clone(),
+        ..http_config(&config)
+    };
     let mut front_ends = FrontEnds::default();
     let (to, registry) = (service.clone(), Arc::new(registry));
     start_background_tasks(&config, &tls, &service)?;
@@ -263,7 +259,7 @@ async fn node(
     });
     if let Some((zookeeper, listener)) = zookeeper {
         let listener = ZkListener { listener, tls: tls.zookeeper };
-        let zk_config = ZkConfig { failures, ..zk_config(&config, zookeeper) };
+        let zk_config = ZkConfig { connections_max, failures, ..zk_config(&config, zookeeper) };
         let to = service.clone();
         front_ends
             .start(|shutdown| holdfast_zk::serve(listener, zk_config, to, zk_metrics, shutdown));
@@ -308,7 +304,7 @@ fn start_background_tasks(
     tokio::spawn(report_memory(service.clone(), config.tree_bytes_max));
     if let Some(backup) = config.backup.clone() {
         let (cluster, node) = (config.cluster.clone(), service.clone());
-        tokio::spawn(make_scheduled_backups(backup, cluster, node));
+        tokio::spawn(make_scheduled_backups(backup, config.disk_reserve, cluster, node));
     }
     audit_sink::start(&config.audit, host(config), &config.data_dir, service)
         .map_err(|error| CommandFailure::failed(format!("audit: {error}")))

@@ -72,7 +72,7 @@ pub(crate) async fn listen(
     shutdown: impl Future<Output = ()>,
 ) {
     let server = HttpServer {
-        pending: PendingConnections::of_port(),
+        pending: PendingConnections::of_port(config.connections_max),
         places: Arc::new(Semaphore::new(config.connections_max.min(Semaphore::MAX_PERMITS))),
         phase,
         config,

@@ -78,6 +78,8 @@ pub struct RaftConfig {
     pub tls: Option<PeerTls>,
     /// Counts, logs and slows callers of the peer port that are no nodes.
     pub failures: CallerFailures,
+    /// The maximum number of connections to the peer port without a complete handshake, with some room for others; 10,000.
+    pub connections_max: usize,
     pub timing: Timing,
     /// The node rejects appends below this number of free bytes; 64 MiB.
     pub disk_reserve_bytes: u64,
@@ -133,6 +135,7 @@ impl RaftConfig {
             peer_listen,
             tls: None,
             failures: CallerFailures::default(),
+            connections_max: 10_000,
             timing: Timing::default(),
             disk_reserve_bytes: 64 << 20,
             disk_check: Duration::from_secs(1),

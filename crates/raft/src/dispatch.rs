@@ -192,6 +192,7 @@ impl Dispatch {
         let previous = append.previous.map(Into::into);
         refuse_error(self.log.check_leader(append.vote.into(), previous, &entries).await)?;
         let last = entries.last().map(|entry| entry.log_id.into());
+        self.disk.count(append.records.iter().map(Bytes::len).sum());
         let committed = append.commit.map(|position| position.index);
         let request = AppendEntriesRequest {
             vote: append.vote.into(),
@@ -223,6 +224,7 @@ impl Dispatch {
         if self.disk.is_low() {
             return disk_full();
         }
+        self.disk.count(bytes.len());
         session.incoming = Some(refuse_error(incoming.add(bytes).await)?);
         Ok(())
     }

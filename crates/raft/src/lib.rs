@@ -57,7 +57,7 @@ pub use config::{Clock, FreeBytes, PeerListen, RaftConfig, Timing};
 pub use error::{CallError, ProposeError, ReadError, StartError};
 pub use failure::StopReason;
 pub use holdfast_machine::RestoreError;
-pub use holdfast_storage::{LATENCY_BUCKETS, RecentSyncs, SLOW_SYNC};
+pub use holdfast_storage::{LATENCY_BUCKETS, RecentSyncs, SLOW_SYNC, free_bytes};
 pub use leadership::current::Leadership;
 pub use metrics::RaftMetrics;
 pub use node::RaftNode;

@@ -84,7 +84,10 @@ impl Peers {
         call: C,
         deadline: Instant,
     ) -> Result<C::Reply, CallError> {
-        self.channel(to, purpose).call(call, deadline).await
+        let channel = self.channel(to, purpose);
+        let channel =
+            channel.ok_or_else(|| CallError::NotSent(format!("node {to} is not a member")))?;
+        channel.call(call, deadline).await
     }
 
     /// Returns `true` if the machine of a peer refuses a new connection: no process listens there.
@@ -95,7 +98,12 @@ impl Peers {
         error.is_some_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
     }
 
-    fn channel(&self, to: NodeId, purpose: Purpose) -> Arc<PeerChannel> {
+    /// Returns `None` for an id of no member, so that calls of such ids leave nothing behind.
+    fn channel(&self, to: NodeId, purpose: Purpose) -> Option<Arc<PeerChannel>> {
+        let existing = self.existing(to, purpose);
+        if existing.is_some() || !self.handshake.is_member(to) {
+            return existing;
+        }
         let mut channels = self.channels.lock();
         let channel = channels.entry((to, purpose)).or_insert_with(|| {
             let (handshake, tls) = (self.handshake.clone(), self.tls.clone());
@@ -104,7 +112,7 @@ impl Peers {
                 reachability.entry(to).or_insert_with(|| Arc::new(Reachability::new(to)));
             Arc::new(PeerChannel::new(handshake, tls, to, purpose, reachability.clone()))
         });
-        channel.clone()
+        Some(channel.clone())
     }
 
     fn existing(&self, to: NodeId, purpose: Purpose) -> Option<Arc<PeerChannel>> {
@@ -122,5 +130,24 @@ impl Peers {
     pub(crate) fn is_connected(&self, to: NodeId) -> bool {
         let mut purposes = PURPOSES.iter().filter(|purpose| **purpose != Purpose::Bootstrap);
         purposes.any(|purpose| self.existing(to, *purpose).is_some_and(|channel| channel.is_open()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transport::handshake::tests::handshake;
+    use crate::wire::Ping;
+
+    #[tokio::test]
+    async fn a_call_of_an_unknown_or_a_former_member_leaves_no_channel() {
+        let dir = tempfile::tempdir().unwrap();
+        let peers = Peers::new(&Arc::new(handshake(&dir)), None);
+        for (node, channels) in [(5, 0), (7, 0), (1_000, 0), (4, 1)] {
+            let called = peers.call(NodeId(node), Purpose::Control, Ping, Instant::now()).await;
+            assert!(matches!(called, Err(CallError::NotSent(_))), "{called:?}");
+            assert_eq!(peers.channels.lock().len(), channels, "{node}");
+            assert_eq!(peers.reachability.lock().len(), channels, "{node}");
+        }
     }
 }

@@ -25,6 +25,7 @@ use crate::members::table::ClusterState;
 use crate::metrics::RaftMetrics;
 use crate::stamps::Stamps;
 use crate::store::background;
+use crate::store::disk::DiskGauge;
 use crate::store::snapshot::{SnapshotFile, SnapshotStore};
 use crate::type_config::{
     Committed, LogId, Payload, RaftEntry, SnapshotMeta, StoredMembership, TypeConfig,
@@ -246,20 +247,26 @@ pub(crate) type Raft = openraft::Raft<TypeConfig, StateMachine>;
 pub(crate) struct StateMachine {
     local: Arc<LocalMachine>,
     store: SnapshotStore,
+    disk: Arc<DiskGauge>,
     /// Held while a snapshot is built or installed, so that an older one never replaces a newer one.
     snapshot_lock: Arc<Mutex<()>>,
 }
 
 impl StateMachine {
-    pub(crate) fn new(local: Arc<LocalMachine>, store: SnapshotStore) -> Self {
-        Self { local, store, snapshot_lock: Arc::default() }
+    pub(crate) fn new(
+        local: Arc<LocalMachine>,
+        store: SnapshotStore,
+        disk: Arc<DiskGauge>,
+    ) -> Self {
+        Self { local, store, disk, snapshot_lock: Arc::default() }
     }
 
     fn builder(&self, guard: OwnedMutexGuard<()>) -> SnapshotBuilder {
         let (machine, meta) = self.local.copy();
         self.local.bytes_since_snapshot.store(0, Ordering::Relaxed);
-        let (store, metrics) = (self.store.clone(), self.local.metrics.clone());
-        SnapshotBuilder { copy: Some((machine, meta)), store, metrics, _guard: guard }
+        let (store, disk) = (self.store.clone(), self.disk.clone());
+        let metrics = self.local.metrics.clone();
+        SnapshotBuilder { copy: Some((machine, meta)), store, disk, metrics, _guard: guard }
     }
 }
 
@@ -330,6 +337,7 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
 pub(crate) struct SnapshotBuilder {
     copy: Option<(Machine, SnapshotMeta)>,
     store: SnapshotStore,
+    disk: Arc<DiskGauge>,
     metrics: Arc<RaftMetrics>,
     _guard: OwnedMutexGuard<()>,
 }
@@ -341,9 +349,10 @@ impl RaftSnapshotBuilder<TypeConfig> for SnapshotBuilder {
         let copy = self.copy.take();
         let (machine, meta) =
             copy.ok_or_else(|| io::Error::other("this snapshot was built already"))?;
-        let store = self.store.clone();
+        let (store, disk) = (self.store.clone(), self.disk.clone());
         let began = Instant::now();
-        let build = move || Ok::<_, io::Error>((store.build(&machine, meta)?, store.bytes()));
+        let build =
+            move || Ok::<_, io::Error>((store.build(&machine, meta, &disk)?, store.bytes()));
         let (snapshot, bytes) = background::run("snapshot", build).await??;
         self.metrics.snapshots_built.inc();
         self.metrics.snapshot_seconds.observe(began.elapsed().as_secs_f64());

@@ -2,7 +2,6 @@
 
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
 
 use openraft::async_runtime::watch::WatchReceiver;
 use openraft::errors::Fatal;
@@ -11,10 +10,7 @@ use tokio::time::sleep;
 use crate::failure::Failure;
 use crate::state_machine::{LocalMachine, Raft};
 use crate::store::disk::DiskGauge;
-use crate::store::snapshot::SnapshotStore;
-
-/// The interval between two checks of the space for a snapshot.
-const SPACE_PAUSE: Duration = Duration::from_secs(5);
+use crate::store::snapshot::{SPACE_PAUSE, SnapshotStore};
 
 /// Runs `serving` until the node fails; then stops openraft, so that the node neither votes nor leads.
 pub(crate) async fn until_failure(serving: impl Future<Output = ()>, raft: Raft, failure: Failure) {
@@ -52,7 +48,6 @@ pub(crate) struct Compactor {
     pub(crate) local: Arc<LocalMachine>,
     pub(crate) snapshots: SnapshotStore,
     pub(crate) disk: Arc<DiskGauge>,
-    pub(crate) reserve: u64,
 }
 
 impl Compactor {
@@ -71,8 +66,7 @@ impl Compactor {
 
     fn has_space(&self) -> bool {
         let stored = self.local.read(|machine| machine.counts().tree_bytes);
-        let needed = snapshot_space(self.snapshots.bytes(), stored);
-        !self.disk.is_low() && self.disk.free_bytes() >= self.reserve.saturating_add(needed)
+        self.disk.has_space_for(snapshot_space(self.snapshots.bytes(), stored))
     }
 }
 

@@ -47,9 +47,10 @@ pub struct PendingConnection {
 }
 
 impl PendingConnections {
-    /// The bounds of a port of a node.
-    pub fn of_port() -> Self {
-        Self::new(PENDING_MAX, PENDING_PER_SOURCE_MAX)
+    /// The bounds of a port of a node that accepts so many connections: an eighth is left for callers with an identity.
+    pub fn of_port(connections_max: usize) -> Self {
+        let max = connections_max - connections_max / 8;
+        Self::new(max.min(PENDING_MAX), PENDING_PER_SOURCE_MAX)
     }
 
     /// At most `max` connections, and `per_source_max` of each source.

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::command::nested;
 use crate::{
     Attempt, AuthRejection, Bound, Cooldown, Data, FeatureLevel, FencingToken, HolderView,
     LockName, LockPolicy, MembershipRejection, Mode, NodeId, Owner, Perms, QuotaFull, QuotaKind,
@@ -84,6 +85,7 @@ pub enum Reply {
     Repeated {
         /// The revision of the first reply.
         revision: Revision,
+        #[serde(deserialize_with = "nested")]
         reply: Box<Self>,
     },
     LeasesRecorded,
@@ -310,7 +312,11 @@ pub enum LockRejection {
         lock: LockName,
     },
     /// One lock of a multi-lock was rejected, and so the whole command.
-    OfMultiLock { lock: LockName, why: Box<Rejection> },
+    OfMultiLock {
+        lock: LockName,
+        #[serde(deserialize_with = "nested")]
+        why: Box<Rejection>,
+    },
     /// The lock has another number of shards than the call names.
     ShardsMismatch {
         /// `None`: the lock is not sharded.
@@ -396,6 +402,7 @@ pub enum TreeRejection {
     OfOperation {
         /// Its index in `then` or `otherwise`, from 0.
         at: u32,
+        #[serde(deserialize_with = "nested")]
         why: Box<Rejection>,
     },
     /// The znode's access list does not permit the operation.

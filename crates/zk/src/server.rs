@@ -48,7 +48,7 @@ pub async fn serve(
     let trace_sampler = config.trace_sample.map(Sampler::new);
     let context = ServerContext { config, service, metrics, connections, trace_sampler, address };
     let server = ZkServer {
-        pending: PendingConnections::of_port(),
+        pending: PendingConnections::of_port(permits),
         permits: Arc::new(Semaphore::new(permits)),
         shutdown: watch::Sender::new(Shutdown::NotStarted),
         context: Arc::new(context),

@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use holdfast_storage::{Log, LogOptions};
+use holdfast_tls::PendingConnections;
 use holdfast_types::{ClusterId, NodeId};
 use openraft::storage::{RaftLogReader, RaftLogStorage};
 use parking_lot::Mutex;
@@ -123,12 +124,12 @@ async fn build(
         Arc::new(LocalMachine::new(config.node, config.snapshot_log_bytes, metrics.clone()));
     let (members, handshake) = members(&config, &opened, &local, &failure);
     let peers = Arc::new(Peers::new(&handshake, config.tls.as_ref()));
-    let raft = raft(&config, &opened, &local, &peers).await?;
+    let mut tasks = JoinSet::new();
+    let disk = disk(&config, &mut tasks).await;
+    let raft = raft(&config, &opened, &local, &peers, &disk).await?;
     handshake.acknowledged().start(raft.clone());
     let contact = Arc::new(LeaderContact::new());
-    let mut tasks = JoinSet::new();
     let leadership = leadership(&config, &raft, &local, &contact, &metrics, &mut tasks);
-    let disk = disk(&config, &mut tasks).await;
     let context = ProposerContext {
         raft: raft.clone(),
         node: config.node,
@@ -238,10 +239,9 @@ async fn disk(config: &RaftConfig, tasks: &mut JoinSet<()>) -> Arc<DiskGauge> {
     let monitor = DiskMonitor {
         dir: config.data_dir.clone(),
         free_bytes: config.free_bytes.clone(),
-        reserve: config.disk_reserve_bytes,
         every: config.disk_check,
     };
-    let gauge = Arc::new(DiskGauge::new());
+    let gauge = Arc::new(DiskGauge::new(config.disk_reserve_bytes));
     monitor.check(&gauge).await;
     tasks.spawn(monitor.run(gauge.clone()));
     gauge
@@ -279,10 +279,11 @@ async fn raft(
     opened: &Opened,
     local: &Arc<LocalMachine>,
     peers: &Arc<Peers>,
+    disk: &Arc<DiskGauge>,
 ) -> Result<Raft, StartError> {
     let settings = Arc::new(config.openraft()?);
     let network = NetworkFactory { peers: peers.clone(), metrics: local.metrics().clone() };
-    let state_machine = StateMachine::new(local.clone(), opened.snapshots.clone());
+    let state_machine = StateMachine::new(local.clone(), opened.snapshots.clone(), disk.clone());
     let log_store = opened.log_store.clone();
     // `build` loads the snapshot and applies the entries known to be committed.
     Raft::build(config.node.0, settings, network, log_store, state_machine)
@@ -382,7 +383,6 @@ impl RaftNode {
             local: inner.local.clone(),
             snapshots,
             disk: inner.disk.clone(),
-            reserve: config.disk_reserve_bytes,
         };
         inner.raft.run();
         let mut tasks = inner.tasks.lock();
@@ -406,6 +406,7 @@ impl RaftNode {
             handshake,
             dispatch,
             config.failures.clone(),
+            PendingConnections::of_port(config.connections_max),
         );
         tasks.spawn(supervisor::until_failure(serving, inner.raft.clone(), inner.failure.clone()));
         tasks.spawn(supervisor::watch_openraft(inner.raft.clone(), inner.failure.clone()));

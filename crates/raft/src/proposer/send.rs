@@ -153,6 +153,7 @@ async fn write(
     context.metrics.entries_proposed.inc();
     context.metrics.commands_proposed.inc_by(entry.commands.len() as u64);
     let batch = Batch::encode(entry).map_err(|_| WriteFailure::Never(ProposeError::TooLarge))?;
+    context.disk.count(batch.bytes().len());
     batch.trace(spans.clone());
     let (responder, receiver) = ProgressResponder::<TypeConfig, _>::complete_only();
     let mut request = context.raft.write(batch).responder(responder);

@@ -25,6 +25,7 @@ use crate::error::StartError;
 use crate::failure::Failure;
 use crate::start::identity::{self, Identity, LOCK_FILE, LOG_DIR, SNAPSHOT_DIR};
 use crate::start::initial_members::InitialMembersFile;
+use crate::store::disk::DiskGauge;
 use crate::store::snapshot::SnapshotStore;
 use crate::type_config::{LeaderId, LogId, Membership, SnapshotMeta, StoredMembership};
 use crate::wire::{InitialMembers, LogIdDto, VoteDto};
@@ -172,7 +173,7 @@ impl NewCluster {
         let snapshots = SnapshotStore::open(&dir.join(SNAPSHOT_DIR), Failure::new());
         let snapshots = snapshots.map_err(|error| self.failed(&error))?;
         let meta = self.meta(position).map_err(|error| self.failed(&error))?;
-        snapshots.build(machine, meta).map_err(|error| self.failed(&error))?;
+        snapshots.build(machine, meta, &DiskGauge::new(0)).map_err(|error| self.failed(&error))?;
         write_log(&dir.join(LOG_DIR), position).map_err(|error| self.failed(&error))?;
         let identity = Identity { cluster: self.cluster.clone(), node: self.node, incarnation };
         identity::write(dir, &identity)?;

@@ -1,7 +1,8 @@
 //! The free space of the disk.
 //!
-//! Below the reserve a node rejects appends, so that a write never fails partially on a full disk. The node recovers
-//! automatically when space is free again.
+//! Below the reserve a node rejects appends and snapshots of peers, so that a write never fails partially on a full disk. The
+//! node recovers automatically when space is free again. Between two checks, the bytes that the node writes count as used: a
+//! fast disk takes more than the reserve in that time.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,21 +13,22 @@ use tokio::sync::watch;
 
 use crate::config::FreeBytes;
 
-/// The result of the last check.
 #[derive(Debug)]
 pub(crate) struct DiskGauge {
+    /// At the last check, less the bytes written since; `u64::MAX` before the first check.
     free_bytes: AtomicU64,
+    reserve: u64,
     low: AtomicBool,
     changed: watch::Sender<bool>,
 }
 
 impl DiskGauge {
-    pub(crate) fn new() -> Self {
-        let changed = watch::Sender::new(false);
-        Self { free_bytes: AtomicU64::new(u64::MAX), low: AtomicBool::new(false), changed }
+    pub(crate) fn new(reserve: u64) -> Self {
+        let (free_bytes, low) = (AtomicU64::new(u64::MAX), AtomicBool::new(false));
+        Self { free_bytes, reserve, low, changed: watch::Sender::new(false) }
     }
 
-    /// The free bytes at the last check.
+    /// The free bytes, at least.
     pub(crate) fn free_bytes(&self) -> u64 {
         self.free_bytes.load(Ordering::Relaxed)
     }
@@ -36,14 +38,31 @@ impl DiskGauge {
         self.low.load(Ordering::Relaxed)
     }
 
+    /// Whether so many bytes fit above the reserve.
+    pub(crate) fn has_space_for(&self, bytes: u64) -> bool {
+        self.free_bytes() >= self.reserve.saturating_add(bytes)
+    }
+
     /// Watches the value of [`Self::is_low`].
     pub(crate) fn watch(&self) -> watch::Receiver<bool> {
         self.changed.subscribe()
     }
 
-    pub(crate) fn update(&self, free: u64, reserve: u64) {
+    /// Counts bytes that this node is about to write.
+    pub(crate) fn count(&self, bytes: usize) {
+        let less = |free: u64| (free < u64::MAX).then(|| free.saturating_sub(bytes as u64));
+        if let Ok(free) = self.free_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less) {
+            self.compare(free.saturating_sub(bytes as u64));
+        }
+    }
+
+    fn update(&self, free: u64) {
         self.free_bytes.store(free, Ordering::Relaxed);
-        let low = free < reserve;
+        self.compare(free);
+    }
+
+    fn compare(&self, free: u64) {
+        let (reserve, low) = (self.reserve, free < self.reserve);
         if self.low.swap(low, Ordering::Relaxed) == low {
             return;
         }
@@ -68,7 +87,6 @@ impl DiskGauge {
 pub(crate) struct DiskMonitor {
     pub(crate) dir: PathBuf,
     pub(crate) free_bytes: FreeBytes,
-    pub(crate) reserve: u64,
     pub(crate) every: Duration,
 }
 
@@ -77,7 +95,7 @@ impl DiskMonitor {
     pub(crate) async fn check(&self, gauge: &DiskGauge) {
         let (free_bytes, dir) = (self.free_bytes.clone(), self.dir.clone());
         match tokio::task::spawn_blocking(move || free_bytes(&dir)).await {
-            Ok(Ok(free)) => gauge.update(free, self.reserve),
+            Ok(Ok(free)) => gauge.update(free),
             Ok(Err(error)) => {
                 tracing::warn!(%error, "failed to read the free bytes of the disk");
             }
@@ -90,5 +108,26 @@ impl DiskMonitor {
             tokio::time::sleep(self.every).await;
             self.check(&gauge).await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_written_between_two_checks_count_as_used() {
+        let gauge = DiskGauge::new(50);
+        gauge.count(10);
+        assert_eq!((gauge.free_bytes(), gauge.is_low()), (u64::MAX, false), "not checked yet");
+        gauge.update(100);
+        gauge.count(50);
+        assert!(!gauge.is_low() && gauge.has_space_for(0) && !gauge.has_space_for(1));
+        gauge.count(1);
+        assert!(gauge.is_low() && *gauge.watch().borrow());
+        gauge.count(100);
+        assert_eq!(gauge.free_bytes(), 0);
+        gauge.update(50);
+        assert!(!gauge.is_low());
     }
 }

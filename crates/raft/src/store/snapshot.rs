@@ -21,6 +21,7 @@ use openraft::alias::SnapshotOf;
 use tokio::task::spawn_blocking;
 
 use crate::failure::Failure;
+use crate::store::disk::DiskGauge;
 use crate::type_config::{LogId, SnapshotMeta, TypeConfig, Vote};
 use crate::wire::SnapshotMetaDto;
 
@@ -31,6 +32,9 @@ const COPY_BYTES: usize = 1 << 20;
 const PAUSE_FACTOR: u32 = 4;
 /// The longest pause, for a thread that waits for a processor.
 const PAUSE_MAX: Duration = Duration::from_millis(5);
+
+/// The time between two checks whether a snapshot has space.
+pub(crate) const SPACE_PAUSE: Duration = Duration::from_secs(5);
 
 type Snapshot = SnapshotOf<TypeConfig, SnapshotFile>;
 
@@ -151,13 +155,23 @@ impl SnapshotStore {
         Ok(IncomingSnapshot { receiver, vote, meta })
     }
 
-    /// Writes a copy of the machine as the current snapshot. Blocks the thread.
-    pub(crate) fn build(&self, machine: &Machine, meta: SnapshotMeta) -> io::Result<Snapshot> {
+    /// Writes a copy of the machine as the current snapshot. Blocks the thread, also while the disk is below its reserve: a
+    /// failure would stop the node.
+    pub(crate) fn build(
+        &self,
+        machine: &Machine,
+        meta: SnapshotMeta,
+        disk: &DiskGauge,
+    ) -> io::Result<Snapshot> {
         let mut writer = self.snapshots.begin(&name(&meta)).map_err(io::Error::other)?;
         let mut began = Instant::now();
         for part in machine.dump() {
             let bytes =
                 holdfast_codec::encode(Kind::SnapshotPart, &part).map_err(io::Error::other)?;
+            disk.count(bytes.len());
+            while disk.is_low() {
+                std::thread::sleep(SPACE_PAUSE);
+            }
             writer.write_part(&bytes).map_err(io::Error::other)?;
             std::thread::sleep((began.elapsed() * PAUSE_FACTOR).min(PAUSE_MAX));
             began = Instant::now();

@@ -7,6 +7,7 @@ use holdfast_storage::Snapshots;
 use holdfast_types::{Command, Entry, Incarnation, NodeId, Stamp};
 
 use crate::failure::{Failure, StopReason};
+use crate::store::disk::DiskGauge;
 use crate::store::snapshot::SnapshotStore;
 use crate::type_config::{LogId, SnapshotMeta, StoredMembership, Vote};
 use crate::wire::SnapshotMetaDto;
@@ -52,7 +53,7 @@ async fn take(store: &SnapshotStore, file: Bytes, announced: &SnapshotMeta) -> O
 async fn an_unloadable_received_snapshot_keeps_the_current_one() {
     let dir = tempfile::tempdir().unwrap();
     let store = SnapshotStore::open(dir.path(), Failure::new()).unwrap();
-    store.build(&machine(5), meta(10)).unwrap();
+    store.build(&machine(5), meta(10), &DiskGauge::new(0)).unwrap();
     let good = parts(&machine(9));
     let mut short = good.clone();
     short.pop();

@@ -10,6 +10,7 @@ use tempfile::TempDir;
 
 use crate::failure::Failure;
 use crate::state_machine::{LocalMachine, StateMachine};
+use crate::store::disk::DiskGauge;
 use crate::store::log_store::LogStore;
 use crate::store::snapshot::SnapshotStore;
 use crate::type_config::TypeConfig;
@@ -38,7 +39,7 @@ impl StoreBuilder<TypeConfig, LogStore, StateMachine, TempDir> for Builder {
         let store = LogStore::open(log.unwrap(), Failure::new(), self.cache_bytes).unwrap();
         let local = Arc::new(LocalMachine::new(NodeId(1), u64::MAX, Arc::default()));
         let snapshots = SnapshotStore::open(&dir.path().join("snapshots"), Failure::new()).unwrap();
-        Ok((dir, store, StateMachine::new(local, snapshots)))
+        Ok((dir, store, StateMachine::new(local, snapshots, Arc::new(DiskGauge::new(0)))))
     }
 }
 

@@ -132,6 +132,13 @@ impl PeerHandshake {
         self.members.addresses(node).map(|addresses| addresses.peer)
     }
 
+    /// Whether a node is a member of the cluster, or of the configuration.
+    pub(crate) fn is_member(&self, node: NodeId) -> bool {
+        let registration = self.members.registration(node);
+        self.members.addresses(node).is_some()
+            || matches!(registration, Registration::Registered(_) | Registration::Unregistered(_))
+    }
+
     /// The incarnation to register for a node that is not in the log.
     pub(crate) fn to_register(&self, node: NodeId) -> Option<Incarnation> {
         let initial = self.initial_members.incarnation(node);
@@ -524,7 +531,7 @@ fn retired(retirement: Option<Retirement>) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use holdfast_storage::Log;
@@ -580,7 +587,7 @@ mod tests {
     }
 
     /// Node 2 is registered in the log, node 3 is an initial member, and node 4 is not registered.
-    fn handshake(dir: &tempfile::TempDir) -> PeerHandshake {
+    pub(crate) fn handshake(dir: &tempfile::TempDir) -> PeerHandshake {
         let identity =
             Identity { cluster: "a".into(), node: NodeId(1), incarnation: Incarnation(11) };
         let addresses = |id: u64| {

@@ -36,9 +36,9 @@ pub(crate) async fn serve(
     handshake: Arc<PeerHandshake>,
     dispatch: Arc<Dispatch>,
     failures: CallerFailures,
+    pending: PendingConnections,
 ) {
     let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    let pending = PendingConnections::of_port();
     let mut connections = JoinSet::new();
     loop {
         // A flood of connections is a task like any other: all that is ready runs before the next connection is accepted.

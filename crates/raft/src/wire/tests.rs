@@ -8,10 +8,12 @@ use bytes::Bytes;
 use holdfast_codec::Kind;
 use holdfast_trace::TraceContext;
 use holdfast_types::{
-    ClusterId, Command, Entry, FeatureLevel, Incarnation, NodeId, Reason, SessionName, Stamp,
+    Actor, ClusterId, Command, Entry, FeatureLevel, Incarnation, LockName, LockRejection, NodeId,
+    Reason, Rejection, Reply as CommandReply, Revision, SessionName, Stamp, TreeRejection,
 };
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::ser::SerializeTuple as _;
+use serde::{Serialize, Serializer};
 
 use super::*;
 use crate::start::join::JoinRequest;
@@ -94,7 +96,7 @@ fn the_commands_of_the_seal_keep_their_bytes() {
          1b00000004000000000000006d6f7665",
     );
     golden_record(
-        payload(Command::Unseal { seal: holdfast_types::Revision(3) }),
+        payload(Command::Unseal { seal: Revision(3) }),
         "484601014c0000002ff06c990700000000000000020000000000000002010000000000000100\
          000028000000000000004846010d1c00000072cadef605000000000000000100000000000000\
          1c0000000300000000000000",
@@ -329,4 +331,44 @@ fn damaged_records_are_errors() {
         assert!(decode_record(&damaged).is_err(), "bit {at}");
         assert!(decode_record(&bytes[..at]).is_err(), "cut at {at}");
     }
+}
+
+/// Bytes without their length before them.
+struct Raw(Vec<u8>);
+
+impl Serialize for Raw {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut tuple = serializer.serialize_tuple(self.0.len())?;
+        self.0.iter().try_for_each(|byte| tuple.serialize_element(byte))?;
+        tuple.end()
+    }
+}
+
+/// Decodes `outer`, which ends with `inner`, with everything before `inner` repeated.
+#[track_caller]
+fn check_nesting<T: Serialize + DeserializeOwned>(outer: &T, inner: &T) {
+    let payload = |value| holdfast_codec::encode(Kind::Batch, value).unwrap().split_off(12);
+    let (outer, inner) = (payload(outer), payload(inner));
+    let around = outer.strip_suffix(&inner[..]).unwrap();
+    for (depth, is_decoded) in [(1, true), (2, true), (500_000, false), (2, true)] {
+        let nested = Raw([&around.repeat(depth)[..], &inner].concat());
+        let frame = holdfast_codec::encode(Kind::Batch, &nested).unwrap();
+        let decoded = holdfast_codec::decode::<T>(Kind::Batch, &frame);
+        assert_eq!(decoded.is_ok(), is_decoded, "{depth}");
+    }
+}
+
+/// Their decoding would exhaust the stack, and end the process.
+#[test]
+fn deeply_nested_values_of_a_peer_are_errors() {
+    check_nesting(&Command::VerifyState.by(Actor::Node), &Command::VerifyState);
+    let reply = Box::new(CommandReply::LevelSet);
+    let repeated = CommandReply::Repeated { revision: Revision(1), reply };
+    check_nesting(&repeated, &CommandReply::LevelSet);
+    let inner = Rejection::NodeIdTaken;
+    let of_operation = TreeRejection::OfOperation { at: 0, why: Box::new(inner.clone()) };
+    check_nesting(&Rejection::Tree(of_operation), &inner);
+    let lock = LockName::new("a").unwrap();
+    let of_lock = LockRejection::OfMultiLock { lock, why: Box::new(inner.clone()) };
+    check_nesting(&Rejection::Lock(of_lock), &inner);
 }

@@ -1,6 +1,7 @@
 //! Full disks: below the reserve a node rejects appends, everything else continues, and the node recovers
 //! automatically.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -84,4 +85,20 @@ async fn with_full_disks_everywhere_writes_are_rejected_and_reads_continue() {
     let deadline = Instant::now() + Duration::from_secs(30);
     lab.node(2).propose(open_session("after"), Urgency::Immediate, deadline).await.unwrap();
     assert!(!has_session(lab.node(before.node.0), "refused"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn entries_written_between_two_checks_of_the_disk_count() {
+    let lab = Lab::start_with(3, |config| {
+        let free = config.disk_reserve_bytes + (16 << 10);
+        config.free_bytes = Arc::new(move |_| Ok(free));
+        config.disk_check = Duration::from_hours(1);
+    })
+    .await;
+    for n in 0..2_000 {
+        if lab.open(1, &format!("s{n}")).await == Err(ProposeError::DiskFull) {
+            return;
+        }
+    }
+    panic!("the log grew beyond the free space");
 }
