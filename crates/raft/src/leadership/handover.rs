@@ -23,6 +23,8 @@ const SILENCE_MAX: Duration = Duration::from_secs(1);
 /// ends. A voter that has just reconnected may miss the message and reject the vote, so the next attempt notifies all
 /// voters again.
 const ATTEMPT: Duration = Duration::from_millis(300);
+/// How long a voter with a larger rank is no successor.
+const PREFERENCE: Duration = Duration::from_millis(200);
 /// The longest interval between two checks while no follower has caught up.
 const CHECK_EVERY: Duration = Duration::from_millis(10);
 /// The pause between two attempts of a leader whose disk is full.
@@ -58,8 +60,9 @@ pub(crate) async fn transfer_to_current_voter(
 }
 
 /// Waits for a voter that has every entry of this leader; `None` if this node does not lead, is the only voter, or has stopped.
+/// For [`PREFERENCE`], only connected voters with the smallest rank count.
 async fn choose(context: &ProposerContext, rank: &impl Fn(NodeId) -> Option<u8>) -> Option<NodeId> {
-    let mut changes = context.raft.metrics();
+    let (began, mut changes) = (Instant::now(), context.raft.metrics());
     loop {
         let metrics = changes.borrow_and_update().clone();
         if metrics.state != ServerState::Leader || metrics.membership_config.voter_ids().count() < 2
@@ -68,16 +71,23 @@ async fn choose(context: &ProposerContext, rank: &impl Fn(NodeId) -> Option<u8>)
         }
         let replication = metrics.replication.unwrap_or_default();
         let heartbeat = metrics.heartbeat.unwrap_or_default();
-        let caught_up = metrics.membership_config.voter_ids().filter(|id| {
-            let matched = replication.get(id).copied().flatten().map(|position| position.index);
+        let is_connected = |id: &u64| {
             let last_contact = heartbeat.get(id).and_then(Option::as_ref).map(|at| at.elapsed());
-            *id != context.node.0
-                && matched >= metrics.last_log_index
-                && last_contact.is_some_and(|age| age < SILENCE_MAX)
-        });
-        let ranked = caught_up.filter_map(|id| Some((rank(NodeId(id))?, NodeId(id))));
-        if let Some((_, id)) = ranked.min() {
-            return Some(id);
+            *id != context.node.0 && last_contact.is_some_and(|age| age < SILENCE_MAX)
+        };
+        let has_every_entry = |id: u64| {
+            let matched = replication.get(&id).copied().flatten().map(|position| position.index);
+            matched >= metrics.last_log_index
+        };
+        let connected = metrics.membership_config.voter_ids().filter(is_connected);
+        let ranked = connected.filter_map(|id| Some((rank(NodeId(id))?, id)));
+        let ranked: BTreeSet<(u8, u64)> = ranked.collect();
+        let smallest = ranked.first().map(|(rank, _)| *rank);
+        let patient = began.elapsed() < PREFERENCE;
+        let mut caught_up = ranked.into_iter().filter(|(_, id)| has_every_entry(*id));
+        let chosen = caught_up.next().filter(|(rank, _)| !patient || Some(*rank) == smallest);
+        if let Some((_, id)) = chosen {
+            return Some(NodeId(id));
         }
         // The metrics have no change when the next contact of a voter becomes due.
         if timeout(CHECK_EVERY, changes.changed()).await.is_ok_and(|changed| changed.is_err()) {

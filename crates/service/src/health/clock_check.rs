@@ -38,11 +38,14 @@ pub(crate) async fn run(service: Service) {
     loop {
         let known = led.as_ref().map(|led| led.epoch);
         let incomplete = led.as_ref().is_some_and(|led| led.replied < service.members().len());
+        let unrecorded = led.as_ref().is_some_and(|led| {
+            led.recorded.is_none() && led.since.elapsed() < SETTLE_TIMEOUT
+        });
         let unsettled = known.is_some() && !service.raft().is_time_settled();
         tokio::select! {
             () = service.stopped().cancelled() => return,
             _ = period.tick() => {}
-            () = tokio::time::sleep(SETTLE_PAUSE), if unsettled => {}
+            () = tokio::time::sleep(SETTLE_PAUSE), if unsettled || unrecorded => {}
             () = tokio::time::sleep(INCOMPLETE_PAUSE), if known.is_some() && incomplete => {}
             changed = leadership.wait_for(|now| now.epoch != known) => {
                 if changed.is_err() {
