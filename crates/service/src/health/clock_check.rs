@@ -38,9 +38,9 @@ pub(crate) async fn run(service: Service) {
     loop {
         let known = led.as_ref().map(|led| led.epoch);
         let incomplete = led.as_ref().is_some_and(|led| led.replied < service.members().len());
-        let unrecorded = led.as_ref().is_some_and(|led| {
-            led.recorded.is_none() && led.since.elapsed() < SETTLE_TIMEOUT
-        });
+        let unrecorded = led
+            .as_ref()
+            .is_some_and(|led| led.recorded.is_none() && led.since.elapsed() < SETTLE_TIMEOUT);
         let unsettled = known.is_some() && !service.raft().is_time_settled();
         tokio::select! {
             () = service.stopped().cancelled() => return,
