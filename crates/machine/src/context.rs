@@ -23,6 +23,8 @@ pub(crate) struct ApplyContext<'a> {
     pub(crate) deleted: usize,
     /// Locks whose queues have changed, and whose waiters have not been granted since.
     pub(crate) locks_to_grant: BTreeSet<LockName>,
+    /// Sharded locks whose first waiter for any shard has changed, and requests something else than the one before.
+    pub(crate) sharded_to_offer: BTreeSet<LockName>,
     /// Znodes counted for new quotas. Bound: [`crate::tree::quota::COUNTED_MAX`].
     pub(crate) counted: u64,
     /// Holds that timers ended. Bound: [`crate::lock::timers::EXPIRED_MAX`].
@@ -45,6 +47,7 @@ impl<'a> ApplyContext<'a> {
             directories: 0,
             deleted: 0,
             locks_to_grant,
+            sharded_to_offer: BTreeSet::new(),
             counted: 0,
             ended_holds: 0,
         }

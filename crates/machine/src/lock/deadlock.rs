@@ -1,14 +1,15 @@
 //! Detects deadlocks: rejects a caller that would wait for itself through other waits.
 //!
 //! An agent is an owner of a session. It waits for the holders that block it and for the waiters before it. A session
-//! also waits for each waiting session that is nested in it: `holdfast run` waits for its command. On a
-//! semaphore, holders block only if the remaining permits cannot suffice. A new acquire or a hand-over that closes a
-//! cycle is rejected. Entries of ZooKeeper clients count but are never rejected, because their protocol has no error
-//! for it. Timeouts are ignored: a wait or a hold with a deadline counts like any other. Bounds: a search reads
-//! [`STEPS_MAX`] entries and misses larger cycles; a rejection names [`LockRejection::CYCLE_MAX`] entries. A caller
-//! that blocks and overtakes no agent needs no search.
+//! also waits for each waiting session that is nested in it: `holdfast run` waits for its command. A waiter for any shard
+//! is blocked only if every shard is. On a semaphore, holders block only if the remaining permits cannot suffice. A new
+//! acquire or a hand-over that closes a cycle is rejected. Entries of ZooKeeper clients count but are never rejected,
+//! because their protocol has no error for it. Timeouts are ignored: a wait or a hold with a deadline counts like any
+//! other. Bounds: a search reads [`STEPS_MAX`] entries and misses larger cycles; a rejection names
+//! [`LockRejection::CYCLE_MAX`] entries. A caller that blocks and overtakes no agent needs no search.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use holdfast_types::{Blocked, LockName, LockRejection, Mode, Owner, Rejection, SessionId};
@@ -19,7 +20,7 @@ use crate::lock::index::Lock;
 use crate::lock::lock_entry::LockEntry;
 use crate::lock::rank::{GrantRequest, Rank};
 
-/// Entries that one search reads.
+/// Entries that one search reads. A key of an entry, and a shard, count as one.
 const STEPS_MAX: usize = 4_096;
 
 /// An owner of a session.
@@ -29,9 +30,18 @@ type Agent<'a> = (SessionId, &'a Owner);
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum NewWait {
     /// A new entry in the queue.
-    NewEntry { request: GrantRequest, rank: Rank },
+    NewEntry { request: GrantRequest, rank: Rank, any_shard: bool },
     /// The upgrade of the caller's hold with this sequence number.
     Upgrade(u64),
+}
+
+/// The request and the place of an entry in a queue.
+#[derive(Clone, Copy, Debug)]
+struct QueuePlace<'a> {
+    request: GrantRequest,
+    rank: &'a Rank,
+    /// Whether it waits for any shard of the lock.
+    any_shard: bool,
 }
 
 /// One wait of an agent.
@@ -39,7 +49,7 @@ pub(crate) enum NewWait {
 struct PendingWait<'a> {
     agent: usize,
     lock: &'a LockName,
-    /// Permits of a semaphore that may stay held without blocking this wait; 0 on a lock.
+    /// Permits of a semaphore that may stay held without blocking this wait, or shards that may stay blocked; 0 on a lock.
     slack: u64,
     /// The wait that the caller would add.
     new: bool,
@@ -56,6 +66,7 @@ struct DeadlockSearch<'a> {
     /// A hold that the search ignores.
     without: Option<(&'a LockName, u64)>,
     numbers: BTreeMap<Agent<'a>, usize>,
+    /// A wait for any shard has an agent of its own for each shard, which is not in `numbers`.
     agents: Vec<Agent<'a>>,
     waits: Vec<PendingWait<'a>>,
     /// For each agent, the waits that it blocks, and the permits that it takes from the slack of each.
@@ -79,10 +90,10 @@ impl Machine {
             NewWait::NewEntry { rank, .. } => self.is_before_a_waiter(lock, rank),
             NewWait::Upgrade(_) => false,
         };
+        let unnamed = Owner::unnamed();
         let waited_for = session.is_some_and(|session| {
-            let mut outer = self.sessions.outer_of(session);
-            self.is_waited_for(session, owner)
-                || outer.any(|outer| self.is_waited_for(outer, &Owner::unnamed()))
+            let outer = self.sessions.outer_of(session).map(|outer| (outer, &unnamed));
+            self.is_waited_for(std::iter::once((session, owner)).chain(outer))
         });
         if wanted.is_empty() || !(waited_for || wanted.iter().any(overtakes)) {
             return Ok(());
@@ -121,14 +132,18 @@ impl Machine {
         last.is_some_and(|(last, _)| last > rank)
     }
 
-    /// Whether another agent may wait for this one.
-    fn is_waited_for(&self, session: SessionId, owner: &Owner) -> bool {
-        let keys = self.locks.keys_of(session).take(STEPS_MAX);
-        keys.filter(|key| key.owner == *owner).any(|key| {
+    /// Whether another agent may wait for one of these.
+    fn is_waited_for<'a>(&self, agents: impl Iterator<Item = Agent<'a>>) -> bool {
+        let keys = agents.flat_map(|(session, owner)| {
+            self.locks.keys_of(session).map(move |key| (key, key.owner == *owner))
+        });
+        keys.take(STEPS_MAX).filter(|(_, is_own)| *is_own).any(|(key, _)| {
             let Some(lock) = self.locks.get(&key.lock) else { return false };
             let last = lock.waiters.get_max().is_some_and(|(last, _)| *last > key.rank);
             let holds = lock.holders.get(key.rank.sequence).is_some();
+            let for_any_shard = || self.locks.first_for_any_shard(&self.remembered_as(&key.lock));
             last || (holds && (!lock.waiters.is_empty() || lock.holders.upgrading().is_some()))
+                || for_any_shard().is_some()
         })
     }
 }
@@ -154,12 +169,13 @@ impl<'a> DeadlockSearch<'a> {
         search.number(first);
         for (name, wanted) in wanted {
             let Some(lock) = machine.locks.get(name) else { continue };
-            let wait = search.add_wait(0, name, true);
             match wanted {
-                NewWait::NewEntry { request, rank } => {
-                    search.waits_in_queue(wait, name, lock, *request, rank);
+                NewWait::NewEntry { request, rank, any_shard } => {
+                    let place = QueuePlace { request: *request, rank, any_shard: *any_shard };
+                    search.waits_in_queues(0, true, (name, lock), place);
                 }
                 NewWait::Upgrade(sequence) => {
+                    let wait = search.add_wait(0, name, true);
                     search.waits_to_be_alone(wait, name, lock, *sequence);
                 }
             }
@@ -168,8 +184,10 @@ impl<'a> DeadlockSearch<'a> {
         while let Some(agent) = search.agents.get(at).copied()
             && search.steps <= STEPS_MAX
         {
-            search.waits_already(at, agent);
-            search.waits_for_nested(at, agent);
+            if search.numbers.get(&agent) == Some(&at) {
+                search.waits_already(at, agent);
+                search.waits_for_nested(at, agent);
+            }
             at += 1;
         }
         search
@@ -199,7 +217,8 @@ impl<'a> DeadlockSearch<'a> {
 
     /// Records that an agent blocks a wait. An agent never blocks its own wait.
     fn block(&mut self, wait: usize, agent: usize, weight: u64) {
-        let own = self.waits.get(wait).is_none_or(|wait| wait.agent == agent);
+        let agent_of_wait = self.waits.get(wait).and_then(|wait| self.agents.get(wait.agent));
+        let own = agent_of_wait.is_none_or(|waits| self.agents.get(agent) == Some(waits));
         if let Some(blocks) = self.blocks.get_mut(agent).filter(|_| !own) {
             blocks.push((wait, weight));
         }
@@ -223,12 +242,14 @@ impl<'a> DeadlockSearch<'a> {
             let Some(entry) = lock.entry(&key.rank).filter(|entry| entry.waits()) else {
                 continue;
             };
-            let wait = self.add_wait(at, name, false);
             if entry.converts() {
+                let wait = self.add_wait(at, name, false);
                 self.waits_to_be_alone(wait, name, lock, entry.sequence());
                 continue;
             }
-            self.waits_in_queue(wait, name, lock, entry.request(), &entry.rank);
+            let (request, any_shard) = (entry.request(), entry.any_shard);
+            let place = QueuePlace { request, rank: &entry.rank, any_shard };
+            let wait = self.waits_in_queues(at, false, (name, lock), place);
             // The caller would overtake this waiter.
             let overtaken = |(other, wanted): &(LockName, NewWait)| {
                 other == name
@@ -250,8 +271,8 @@ impl<'a> DeadlockSearch<'a> {
             if !self.count_step() {
                 return;
             }
-            let nested = self.number((nested, owner));
-            if let Some(lock) = self.lock_waited_for(nested) {
+            if let Some(lock) = self.lock_waited_for((nested, owner)) {
+                let nested = self.number((nested, owner));
                 let wait = self.add_wait(at, lock, false);
                 self.block(wait, nested, u64::MAX);
             }
@@ -259,16 +280,58 @@ impl<'a> DeadlockSearch<'a> {
     }
 
     /// A lock for which an agent waits.
-    fn lock_waited_for(&self, agent: usize) -> Option<&'a LockName> {
-        if let (0, Some((lock, _))) = (agent, self.wanted.first()) {
+    fn lock_waited_for(&mut self, agent: Agent<'a>) -> Option<&'a LockName> {
+        if let (Some(0), Some((lock, _))) = (self.numbers.get(&agent), self.wanted.first()) {
             return Some(lock);
         }
-        let (session, owner) = self.agents.get(agent)?;
-        let keys = self.machine.locks.keys_of(*session).filter(|key| key.owner == **owner);
-        keys.take(STEPS_MAX).find_map(|key| {
-            let entry = self.machine.locks.get(&key.lock)?.entry(&key.rank)?;
-            entry.waits().then_some(&key.lock)
+        let (machine, (session, owner)) = (self.machine, agent);
+        let mut keys = machine.locks.keys_of(session).take_while(|_| self.count_step());
+        keys.find_map(|key| {
+            let entry = machine.locks.get(&key.lock)?.entry(&key.rank)?;
+            (key.owner == *owner && entry.waits()).then_some(&key.lock)
         })
+    }
+
+    /// Adds the wait of an entry in a queue, and returns it. A waiter for any shard is blocked if each of the shards is
+    /// blocked for it; the wait in its own queue is returned.
+    fn waits_in_queues(
+        &mut self,
+        agent: usize,
+        new: bool,
+        (name, lock): (&'a LockName, &'a Lock),
+        place: QueuePlace<'_>,
+    ) -> usize {
+        let wait = self.add_wait(agent, name, new);
+        let shards = Some(name).filter(|_| place.any_shard);
+        let Some(shards) = shards.and_then(|name| self.machine.all_shards_with(name)) else {
+            self.waits_in_queue(wait, name, lock, place, false);
+            return wait;
+        };
+        if let Some(wait) = self.waits.get_mut(wait) {
+            wait.slack = shards.len().saturating_sub(1) as u64;
+        }
+        let mut in_own_queue = wait;
+        for shard in &shards {
+            let indexed = self.machine.locks.named(shard).filter(|_| self.count_step());
+            // A shard without any state is free.
+            let Some((shard, indexed)) = indexed else { break };
+            let Some(identity) = self.agents.get(agent).copied() else { break };
+            self.agents.push(identity);
+            self.blocks.push(vec![(wait, 1)]);
+            let at_shard = self.add_wait(self.agents.len() - 1, shard, false);
+            let is_own = shard == name;
+            // The caller would wait in the queue of this shard, which is granted before the waiters of other queues.
+            let is_wanted = |(other, wanted): &(LockName, NewWait)| {
+                other == shard && matches!(wanted, NewWait::NewEntry { .. })
+            };
+            if is_own {
+                in_own_queue = at_shard;
+            } else if self.wanted.iter().any(is_wanted) {
+                self.block(at_shard, 0, u64::MAX);
+            }
+            self.waits_in_queue(at_shard, shard, indexed, place, !is_own);
+        }
+        in_own_queue
     }
 
     /// Returns the holders of a lock, without the ignored hold.
@@ -290,17 +353,19 @@ impl<'a> DeadlockSearch<'a> {
         wait: usize,
         name: &LockName,
         lock: &'a Lock,
-        request: GrantRequest,
-        rank: &Rank,
+        place: QueuePlace<'_>,
+        behind_all: bool,
     ) {
+        let QueuePlace { request, rank, any_shard } = place;
         let (mut wanted, mut most, mut others) =
             (BTreeSet::from([(request.mode, request.recipe)]), request.permits, vec![]);
         let first_session = self.agents.first().map(|(session, _)| *session);
         let agent_of_wait =
             self.waits.get(wait).and_then(|wait| self.agents.get(wait.agent)).copied();
         let is_own = |entry: &'a LockEntry| agent_of_wait == Some((entry.session, &entry.owner));
-        let mut own_ahead = self.holders(name, lock).any(|holder| is_own(holder));
-        for (_, ahead) in lock.waiters.range(..*rank) {
+        let mut own_ahead = agent_of_wait.is_some_and(|agent| self.holds(agent, name));
+        let end = if behind_all { Bound::Unbounded } else { Bound::Excluded(*rank) };
+        for (_, ahead) in lock.waiters.range((Bound::Unbounded, end)) {
             if !self.count_step() {
                 break;
             }
@@ -311,6 +376,13 @@ impl<'a> DeadlockSearch<'a> {
                 others.push(&**ahead);
                 continue;
             }
+            if ahead.any_shard {
+                // It is blocked exactly if an equal request for any shard is.
+                if !any_shard || ahead.request() != request {
+                    others.push(&**ahead);
+                }
+                continue;
+            }
             wanted.insert((ahead.mode, ahead.recipe()));
             most = most.max(ahead.permits);
         }
@@ -318,6 +390,9 @@ impl<'a> DeadlockSearch<'a> {
             wait.slack = limit.saturating_sub(most).into();
         }
         for holder in self.holders(name, lock) {
+            if !self.count_step() {
+                return;
+            }
             let weight = match lock.policy().limit {
                 Some(_) => holder.permits.into(),
                 None if wanted
@@ -328,14 +403,22 @@ impl<'a> DeadlockSearch<'a> {
                 }
                 None => continue,
             };
-            if !self.count_step() {
-                return;
-            }
             self.blocked_by(wait, holder, weight);
         }
         for other in others {
             self.blocked_by(wait, other, u64::MAX);
         }
+    }
+
+    /// Whether an agent holds a lock, without the ignored hold.
+    fn holds(&mut self, (session, owner): Agent<'a>, name: &LockName) -> bool {
+        let (machine, without) = (self.machine, self.without);
+        let mut own =
+            machine.entries_of_owner(session, name, owner).take_while(|_| self.count_step());
+        own.any(|entry| {
+            let is_ignored = without == Some((name, entry.sequence()));
+            entry.hold.is_some() && !is_ignored
+        })
     }
 
     /// Adds the agents that block an upgrade: all other holders.
@@ -375,7 +458,8 @@ impl<'a> DeadlockSearch<'a> {
     }
 
     /// Finds the cycle that a new wait closes, or any cycle through the receiver of a hand-over. The search is
-    /// breadth-first: a wait on a stuck agent is stuck, until a wait of agent 0 is.
+    /// breadth-first: a wait on a stuck agent is stuck, until a wait of agent 0 is. A wait for any shard, or for some of the
+    /// permits, is stuck only if agent 0 alone makes it so: the search misses agents that only wait for one another.
     fn cycle(mut self) -> Option<Vec<Blocked>> {
         let mut via: BTreeMap<usize, usize> = BTreeMap::new();
         let mut stuck = VecDeque::from([0]);
@@ -413,6 +497,8 @@ impl<'a> DeadlockSearch<'a> {
             if let Some((session, owner)) = self.agents.get(wait.agent)
                 && let Some(session) = self.machine.session_name(*session)
             {
+                // The wait for any shard is followed by the wait for the last one that is blocked.
+                cycle.pop_if(|(last, of, _): &mut Blocked| *last == session && *of == **owner);
                 cycle.push((session, (*owner).clone(), wait.lock.clone()));
             }
             at = wait.stuck_on.and_then(|agent| via.get(&agent).copied());

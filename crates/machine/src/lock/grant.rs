@@ -46,10 +46,10 @@ impl Machine {
         let exceeded = self.locks.enter(&mut self.tree, lock, &entry, node);
         ctx.emit(TreeEvent::Created { path: entry.path.clone() });
         ctx.soft_quota_exceeded(exceeded);
-        let remembered = self.remembered_as(lock);
+        let names = self.attempt_names(lock);
         self.sessions.set_queue_entries(entry.session, |count| count + 1);
         if let Some(session) = self.sessions.get_mut(entry.session) {
-            session.ended_attempts.mark_reacquired(&remembered, &entry.owner);
+            names.for_each(|name| session.ended_attempts.mark_reacquired(&name, &entry.owner));
         }
         let grant = self.granted(lock, &entry, ctx);
         (entry, grant)
@@ -79,14 +79,16 @@ impl Machine {
         let Some((entry, acl)) = self.locks.leave(&mut self.tree, key, ctx) else { return };
         ctx.emit(TreeEvent::Deleted { path: entry.path.clone(), acl });
         let owner = entry.owner.clone();
-        let remembered = self.remembered_as(&lock);
+        let names = self.attempt_names(&lock);
         self.sessions.set_queue_entries(key.session, |count| count.saturating_sub(1));
         if let Some(session) = self.sessions.get_mut(key.session) {
             let released = cause == LossCause::Released;
-            session.ended_attempts.end(&remembered, &owner, entry.claims.newest(), released);
+            let newest = entry.claims.newest();
+            names.for_each(|name| session.ended_attempts.end(&name, &owner, newest, released));
         }
         let (session, ticket) = (entry.session_name.clone(), entry.ticket);
         let Some(hold) = &entry.hold else {
+            self.note_first_for_any_shard(&lock, &entry, ctx);
             return ctx.emit(LockEvent::WaitEnded { lock, session, owner, ticket, cause });
         };
         let Hold { token, granted_at, granted_in, .. } = **hold;
@@ -128,7 +130,7 @@ impl Machine {
                 }
             }
             while self.grant_to_other_shards_waiter(&lock, ctx) {}
-            self.offer_other_shards(&lock, ctx);
+            self.offer_free_shards(ctx);
         }
     }
 
@@ -165,6 +167,7 @@ impl Machine {
         let grant = self.grant_of(lock, granted, false)?;
         ctx.emit(LockEvent::Granted(grant.clone()));
         self.start_cooldown_after_grant(lock, ctx);
+        self.note_first_for_any_shard(lock, granted, ctx);
         Some(grant)
     }
 

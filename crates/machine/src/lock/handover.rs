@@ -64,6 +64,7 @@ impl Machine {
         if let Some(other) = found.as_ref().and_then(|found| self.holder_view(found)) {
             return Err(LockRejection::AlreadyHolds { holder: Box::new(other) }.into());
         }
+        self.check_no_other_shard(Some(to), &lock, &to_owner, &lock.clone().into())?;
         self.check_tokens_left(1)?;
         self.undo_if_rejected(ctx, |machine, ctx| {
             let receiver = SessionOwner { id: to, session: to_session, owner: to_owner };

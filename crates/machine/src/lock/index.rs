@@ -22,7 +22,7 @@ use imbl::{OrdMap, OrdSet};
 
 use crate::context::ApplyContext;
 use crate::lock::cooldown::Cooldowns;
-use crate::lock::lock_entry::LockEntry;
+use crate::lock::lock_entry::{AnyShardWaiter, LockEntry};
 use crate::lock::rank::{GrantRequest, Rank};
 use crate::lock::wait_deadlines::WaitDeadlines;
 use crate::per_namespace::PerNamespace;
@@ -89,8 +89,7 @@ pub(crate) struct LockIndex {
     waiting: u64,
     /// The number of waiters that are multi-lock entries.
     multi_waiters: u64,
-    /// The number of waiters for any shard.
-    any_shard_waiters: u64,
+    any_shard_waiters: OrdSet<AnyShardWaiter>,
     /// The number of tokens minted so far, which is the value of the last one.
     grants: u64,
     namespaces: PerNamespace<NamespaceLocks>,
@@ -112,7 +111,6 @@ struct Tally {
     entries: u64,
     waiting: u64,
     multi_waiters: u64,
-    any_shard_waiters: u64,
     due: Option<Stamp>,
     cooldowns: Option<Arc<Cooldowns>>,
 }
@@ -124,7 +122,6 @@ impl Tally {
             entries: (lock.holders.len() + lock.waiters.len()) as u64,
             waiting: lock.waiters.len() as u64,
             multi_waiters: lock.multi_waiters.into(),
-            any_shard_waiters: lock.any_shard_waiters.into(),
             due: lock.due(),
             cooldowns: lock.cooldowns.clone(),
         }
@@ -153,9 +150,15 @@ impl LockIndex {
         self.waiting
     }
 
-    /// The number of waiters of all locks for any shard.
-    pub(crate) fn any_shard_waiters(&self) -> u64 {
-        self.any_shard_waiters
+    /// The first waiter for any shard of a lock, with the shard in whose queue it waits.
+    pub(crate) fn first_for_any_shard(
+        &self,
+        sharded: &LockName,
+    ) -> Option<(&LockName, &Arc<LockEntry>)> {
+        let start = RangeStart(|waiter: &AnyShardWaiter| sharded.cmp(&waiter.sharded));
+        let first = self.any_shard_waiters.range(start..).next();
+        let first = first.filter(|waiter| waiter.sharded == *sharded)?;
+        Some((&first.shard, self.get(&first.shard)?.waiters.get(&first.rank)?))
     }
 
     /// The number of tokens minted so far, which is the value of the last one.
@@ -169,6 +172,11 @@ impl LockIndex {
         start: Bound<&str>,
     ) -> impl Iterator<Item = (&LockName, &Arc<Lock>)> {
         self.by_name.range::<_, str>((start, Bound::Unbounded))
+    }
+
+    /// A lock, with its name in the index.
+    pub(crate) fn named(&self, name: &LockName) -> Option<(&LockName, &Arc<Lock>)> {
+        self.by_name.get_key_value(name)
     }
 
     pub(crate) fn waits(&self) -> &WaitDeadlines {
@@ -216,6 +224,7 @@ impl LockIndex {
         let (entry, directory) = taken.flatten()?;
         self.keys.remove(key);
         self.waits.leave(&entry);
+        self.remove_any_shard_waiter(lock, &entry);
         let acl = tree.remove(&directory, &entry.path, ctx.revision, ctx.now);
         if self.get(lock).is_some_and(Lock::is_forgettable) {
             self.forget(lock);
@@ -233,6 +242,8 @@ impl LockIndex {
     ) {
         self.waits.leave(before);
         self.waits.enter(lock, after);
+        self.remove_any_shard_waiter(lock, before);
+        self.any_shard_waiters.extend(AnyShardWaiter::of(lock, after));
         if before.rank != after.rank {
             self.keys.remove(&SessionLockKey::of(lock, before));
             self.keys.insert(SessionLockKey::of(lock, after));
@@ -410,8 +421,15 @@ impl LockIndex {
             self.change(lock, put)
         });
         self.keys.insert(SessionLockKey::of(lock, entry));
+        self.any_shard_waiters.extend(AnyShardWaiter::of(lock, entry));
         let own_revision = self.waits.enter(lock, entry);
         own_number == Some(true) && own_revision
+    }
+
+    fn remove_any_shard_waiter(&mut self, lock: &LockName, entry: &LockEntry) {
+        if let Some(waiter) = AnyShardWaiter::of(lock, entry) {
+            self.any_shard_waiters.remove(&waiter);
+        }
     }
 
     /// Returns the name of the first part in which two indexes differ.
@@ -457,8 +475,6 @@ impl LockIndex {
         self.held = self.held + after.held - before.held;
         self.waiting = self.waiting + after.waiting - before.waiting;
         self.multi_waiters = self.multi_waiters + after.multi_waiters - before.multi_waiters;
-        self.any_shard_waiters += after.any_shard_waiters;
-        self.any_shard_waiters -= before.any_shard_waiters;
         if let Some(namespace) = self.namespaces.get_mut(NamespaceName::of_name(name.as_str())) {
             let is_used = |tally: &Tally| u64::from(tally.entries > 0);
             namespace.locks = namespace.locks + is_used(after) - is_used(before);

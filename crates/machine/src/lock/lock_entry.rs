@@ -7,8 +7,8 @@
 use std::sync::Arc;
 
 use holdfast_types::{
-    AcquireOptions, Attempt, Data, FencingToken, LockSet, LossCause, Mode, Owner, ReleaseRequest,
-    Revision, SessionId, SessionName, Stamp, Ticket, ZnodePath,
+    AcquireOptions, Attempt, Data, FencingToken, LockName, LockSet, LossCause, Mode, Owner,
+    ReleaseRequest, Revision, SessionId, SessionName, ShardRequest, Stamp, Ticket, ZnodePath,
 };
 use serde::{Deserialize, Serialize};
 
@@ -48,6 +48,29 @@ pub(crate) struct LockEntry {
     pub(crate) multi_lock: Option<Arc<LockSet>>,
     /// `Some` exactly while the entry holds the lock.
     pub(crate) hold: Option<Box<Hold>>,
+}
+
+/// A waiter for any shard of a lock, in the order in which these waiters get a shard.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct AnyShardWaiter {
+    pub(crate) sharded: LockName,
+    precedence: (u8, i64, Ticket),
+    pub(crate) shard: LockName,
+    pub(crate) rank: Rank,
+}
+
+impl AnyShardWaiter {
+    /// `None` for a holder, and for a waiter that stays in its queue.
+    pub(crate) fn of(shard: &LockName, entry: &LockEntry) -> Option<Self> {
+        let may_move = entry.any_shard && entry.hold.is_none();
+        let sharded = ShardRequest::sharded_name(shard).filter(|_| may_move)?;
+        Some(Self {
+            sharded: LockName::new(sharded).ok()?,
+            precedence: entry.precedence(),
+            shard: shard.clone(),
+            rank: entry.rank,
+        })
+    }
 }
 
 /// The state that a grant adds to an entry.
@@ -161,6 +184,11 @@ impl LockEntry {
             EntryRecipe::CuratorReader => self.is_read_as_exclusive(),
             EntryRecipe::Own | EntryRecipe::Exclusive | EntryRecipe::Unknown => false,
         }
+    }
+
+    /// The order of the waiters of different queues.
+    pub(crate) fn precedence(&self) -> (u8, i64, Ticket) {
+        (self.rank.class, self.rank.at, self.ticket)
     }
 
     pub(crate) fn sequence(&self) -> u64 {

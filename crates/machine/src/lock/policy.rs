@@ -3,6 +3,8 @@
 //! A new order or ageing applies to new waiters. A new limit, cooldown or lock delay applies immediately, and no holder
 //! is removed. Bounds: `LockPolicy::is_within_bounds`; a change reads each waiter of the lock.
 
+use std::sync::Arc;
+
 use holdfast_types::{
     Acquire, AcquireOptions, Bound, LockEvent, LockName, LockPolicy, LockRejection, LossCause,
     Mode, ModeConflictReason, OutOfBounds, Outcome, Perms, PolicyChange, Rejection, Reply,
@@ -11,7 +13,9 @@ use holdfast_types::{
 
 use crate::Machine;
 use crate::context::{ApplyContext, limit_reached};
+use crate::lock::entry_name::EntryRecipe;
 use crate::lock::index::{Lock, SessionLockKey, StoredPolicy};
+use crate::lock::lock_entry::LockEntry;
 use crate::tree::multi::Requester;
 
 impl Machine {
@@ -70,7 +74,8 @@ impl Machine {
         Ok(directory)
     }
 
-    /// Removes waiters that request more permits than the new limit.
+    /// Removes waiters that request more permits than the new limit. The entry of a ZooKeeper client, which cannot learn the
+    /// reason, stays: such a client requests all permits, so it now requests the new limit.
     fn remove_unservable_waiters(
         &mut self,
         lock: &LockName,
@@ -78,13 +83,16 @@ impl Machine {
         ctx: &mut ApplyContext<'_>,
     ) {
         let (Some(limit), Some(indexed)) = (limit, self.locks.get(lock)) else { return };
+        let is_own = |waiter: &LockEntry| waiter.recipe() == EntryRecipe::Own;
         let waiters = indexed.waiters.values();
-        let large = waiters.filter(|waiter| waiter.permits > limit);
-        let keys: Vec<SessionLockKey> =
-            large.map(|waiter| SessionLockKey::of(lock, waiter)).collect();
-        for key in keys {
-            self.leave(&key, LossCause::LimitLowered, ctx);
-            self.close_if_anonymous_and_idle(key.session, ctx);
+        let affected = waiters.filter(|waiter| waiter.permits > limit || !is_own(waiter));
+        for waiter in affected.cloned().collect::<Vec<Arc<LockEntry>>>() {
+            if is_own(&waiter) {
+                self.leave(&SessionLockKey::of(lock, &waiter), LossCause::LimitLowered, ctx);
+                self.close_if_anonymous_and_idle(waiter.session, ctx);
+            } else {
+                self.update_entry(lock, &waiter, |waiter| waiter.permits = limit);
+            }
         }
     }
 

@@ -198,14 +198,13 @@ impl Machine {
         target: ReleaseTarget,
         lost: bool,
     ) {
-        let remembered = self.remembered_as(lock);
-        let Some(known) = self.sessions.get_mut(session) else { return };
+        let names = self.attempt_names(lock);
         match target {
-            ReleaseTarget::Attempt(attempt) => {
-                known.ended_attempts.end_one(&remembered, owner, attempt);
-            }
+            ReleaseTarget::Attempt(attempt) => self.end_attempt(session, lock, owner, attempt),
             ReleaseTarget::AnyEntry if lost => {
-                known.ended_attempts.end(&remembered, owner, Attempt::UNNAMED, true);
+                let Some(known) = self.sessions.get_mut(session) else { return };
+                let end = |name| known.ended_attempts.end(&name, owner, Attempt::UNNAMED, true);
+                names.for_each(end);
             }
             ReleaseTarget::AnyEntry | ReleaseTarget::Hold(_) | ReleaseTarget::Permits(..) => {}
         }

@@ -3,7 +3,8 @@
 //! A waiter that asked for any shard waits in the queue of one. When another shard has room and no waiter of its own, the
 //! first of the waiters of the other shards moves there: its znode goes to the other directory, and the entry keeps its
 //! ticket, by which its call finds it. A waiter for a named shard stays. A full tree keeps all waiters where they are.
-//! Bound: [`LOOKED_AT`] waiters of each shard, in each grant of a shard while a waiter waits for any shard of a lock.
+//! Bound: a release of a shard costs a few steps. Only a new first waiter, with another request than the one before,
+//! costs a step for each shard.
 
 use std::sync::Arc;
 
@@ -11,11 +12,8 @@ use holdfast_types::{LockName, Owner, SessionId, ShardRequest, Stamp, Ticket, Tr
 
 use crate::Machine;
 use crate::context::ApplyContext;
-use crate::lock::index::{Lock, SessionLockKey};
+use crate::lock::index::SessionLockKey;
 use crate::lock::lock_entry::LockEntry;
-
-/// The waiters of one shard that may move. More than this many waiters for named shards hide those behind them.
-const LOOKED_AT: usize = 8;
 
 impl Machine {
     /// Grants a shard without waiters to a waiter of another one. Returns false if there is none.
@@ -48,67 +46,83 @@ impl Machine {
         true
     }
 
-    /// The first waiter of the other shards that may have this one, which it could hold now.
+    /// The first waiter for any shard, with the shard in whose queue it waits, if it could hold this shard now.
     fn waiter_of_other_shard(
         &self,
         lock: &LockName,
         now: Stamp,
     ) -> Option<(LockName, Arc<LockEntry>)> {
-        if self.locks.any_shard_waiters() == 0 || self.locks.get(lock).is_some_and(has_waiters) {
+        if self.locks.waiting() == 0 {
             return None;
         }
-        let (from, first) = self.first_waiter_for_any(&self.all_shards_with(lock)?)?;
-        let is_free = match self.locks.get(lock) {
-            Some(free) => free.is_out_of_cooldown(now) && free.has_room_for(first.request()),
-            // A shard whose directory was deleted has the default policy.
-            None => self.locks.get(&from).is_some_and(|shard| shard.policy().limit.is_none()),
-        };
-        is_free.then_some((from, first))
-    }
-
-    /// The names of all shards of the lock that has this shard, with this one; `None` for a lock that is no shard.
-    fn all_shards_with(&self, lock: &LockName) -> Option<Vec<LockName>> {
         let sharded = self.remembered_as(lock);
-        let count = self.shard_count(&sharded).filter(|_| sharded != *lock)?;
-        let name = |index| ShardRequest::shard_name(&sharded, index).ok();
-        Some((0..count).filter_map(name).collect())
+        let first @ (from, waiter) = self.locks.first_for_any_shard(&sharded)?;
+        let index = ShardRequest::shard_index(&sharded, lock);
+        let is_shard = index.is_some_and(|index| Some(index) < self.shard_count(&sharded));
+        let is_free = is_shard && self.is_free_for(lock, first, now);
+        is_free.then(|| (from.clone(), Arc::clone(waiter)))
     }
 
-    /// The first of the waiters for any shard, by rank, with the shard in whose queue it waits.
-    fn first_waiter_for_any(&self, shards: &[LockName]) -> Option<(LockName, Arc<LockEntry>)> {
-        let waiters = shards.iter().filter_map(|name| {
-            let waiters = self.locks.get(name)?.waiters.values().take(LOOKED_AT);
-            let mut waiters = waiters.filter(|waiter| waiter.any_shard);
-            Some((name, waiters.next()?))
-        });
-        let rank =
-            |(_, waiter): &(_, &Arc<LockEntry>)| (waiter.rank.class, waiter.rank.at, waiter.ticket);
-        let (name, first) = waiters.min_by_key(rank)?;
-        Some((name.clone(), Arc::clone(first)))
-    }
-
-    /// Offers the free shards to the waiters that a change of this shard's queue brought to the front.
-    pub(super) fn offer_other_shards(&mut self, lock: &LockName, ctx: &mut ApplyContext<'_>) {
-        while let Some(free) = self.shard_for_waiters_of(lock, ctx.now) {
-            if !self.grant_to_other_shards_waiter(&free, ctx) {
-                return;
+    /// Whether a shard has no waiters, and could be held now by a waiter of another one.
+    fn is_free_for(
+        &self,
+        shard: &LockName,
+        (from, waiter): (&LockName, &Arc<LockEntry>),
+        now: Stamp,
+    ) -> bool {
+        match self.locks.get(shard) {
+            Some(free) => {
+                free.waiters.is_empty()
+                    && free.is_out_of_cooldown(now)
+                    && free.has_room_for(waiter.request())
             }
+            // A shard whose directory was deleted has the default policy.
+            None => self.locks.get(from).is_some_and(|from| from.policy().limit.is_none()),
         }
     }
 
-    /// A shard without waiters that the first waiter for any shard could hold, while such a waiter waits in this shard.
-    fn shard_for_waiters_of(&self, lock: &LockName, now: Stamp) -> Option<LockName> {
-        self.locks.get(lock).filter(|indexed| indexed.any_shard_waiters > 0)?;
-        let shards = self.all_shards_with(lock)?;
-        let (_, first) = self.first_waiter_for_any(&shards)?;
-        let is_free = |name: &LockName| {
-            self.locks.get(name).is_some_and(|free| {
-                !has_waiters(free)
-                    && free.is_out_of_cooldown(now)
-                    && free.has_room_for(first.request())
-            })
-        };
-        shards.into_iter().find(is_free)
+    /// The names of all shards of the lock that has this shard; `None` for a lock that is no shard.
+    pub(super) fn all_shards_with(&self, lock: &LockName) -> Option<Vec<LockName>> {
+        let sharded = self.remembered_as(lock);
+        let count = self.shard_count(&sharded).filter(|_| sharded != *lock)?;
+        Some(shard_names(&sharded, count).collect())
+    }
+
+    /// Records that an entry no longer waits for any shard. If another waiter with another request is the first one now, the
+    /// shards are offered to it.
+    pub(super) fn note_first_for_any_shard(
+        &self,
+        lock: &LockName,
+        gone: &LockEntry,
+        ctx: &mut ApplyContext<'_>,
+    ) {
+        if !gone.any_shard {
+            return;
+        }
+        let sharded = self.remembered_as(lock);
+        let first = self.locks.first_for_any_shard(&sharded);
+        let differs = first.is_some_and(|(_, first)| {
+            first.precedence() > gone.precedence() && first.request() != gone.request()
+        });
+        if differs {
+            ctx.sharded_to_offer.insert(sharded);
+        }
+    }
+
+    /// Offers the free shards to the waiters for any shard that have become the first ones.
+    pub(super) fn offer_free_shards(&mut self, ctx: &mut ApplyContext<'_>) {
+        while let Some(sharded) = ctx.sharded_to_offer.pop_first() {
+            while let Some(free) = self.shard_for_first(&sharded, ctx.now)
+                && self.grant_to_other_shards_waiter(&free, ctx)
+            {}
+        }
+    }
+
+    /// A shard that the first waiter for any shard could hold.
+    fn shard_for_first(&self, sharded: &LockName, now: Stamp) -> Option<LockName> {
+        let first = self.locks.first_for_any_shard(sharded)?;
+        let mut shards = shard_names(sharded, self.shard_count(sharded)?);
+        shards.find(|shard| self.is_free_for(shard, first, now))
     }
 
     /// Returns an owner's entry with a ticket that has moved to another shard than this one.
@@ -126,6 +140,6 @@ impl Machine {
     }
 }
 
-fn has_waiters(lock: &Lock) -> bool {
-    lock.waiting() > 0
+fn shard_names(sharded: &LockName, count: u32) -> impl Iterator<Item = LockName> {
+    (0..count).filter_map(|index| ShardRequest::shard_name(sharded, index).ok())
 }

@@ -6,7 +6,7 @@
 //! Bound: [`LockPolicy::SHARDS_MAX`] shards.
 
 use holdfast_types::{
-    Acquire, Bound, LockName, LockPolicy, LockRejection, Owner, Rejection, ReleaseTarget,
+    Acquire, Bound, LockName, LockPolicy, LockRejection, LockSet, Owner, Rejection, ReleaseTarget,
     SessionId, SessionName, ShardChoice, ShardRequest, ShardView, Stamp, Ticket, ZnodePath,
 };
 
@@ -36,8 +36,10 @@ impl Machine {
     ) -> Result<Option<NewShards>, Rejection> {
         let Some(shards) = acquire.shards else {
             for lock in acquire.locks.iter() {
-                let plain = self.check_not_sharded(lock);
-                plain.map_err(|why| in_lock(&acquire.locks, lock, why))?;
+                let allowed = self.check_not_sharded(lock).and_then(|()| {
+                    self.check_no_other_shard(session, lock, &acquire.owner, &acquire.locks)
+                });
+                allowed.map_err(|why| in_lock(&acquire.locks, lock, why))?;
             }
             return Ok(None);
         };
@@ -74,6 +76,34 @@ impl Machine {
     pub(crate) fn check_not_sharded(&self, lock: &LockName) -> Result<(), Rejection> {
         match self.shard_count(lock) {
             Some(count) => Err(mismatch(Some(count))),
+            None => Ok(()),
+        }
+    }
+
+    /// Rejects a shard for an owner that has another shard of the lock, or acquires another one in the same call.
+    pub(crate) fn check_no_other_shard(
+        &self,
+        session: Option<SessionId>,
+        lock: &LockName,
+        owner: &Owner,
+        locks: &LockSet,
+    ) -> Result<(), Rejection> {
+        let sharded = self.remembered_as(lock);
+        let Some(count) = self.shard_count(&sharded).filter(|_| sharded != *lock) else {
+            return Ok(());
+        };
+        let is_shard = |name: &LockName| {
+            ShardRequest::shard_index(&sharded, name).is_some_and(|index| index < count)
+        };
+        let has_entry = |id| self.locks.find(id, lock, owner, Ticket(0)).is_some();
+        if !is_shard(lock) || session.is_some_and(has_entry) {
+            return Ok(());
+        }
+        let own = session.and_then(|id| self.own_shard(id, &sharded, owner, count));
+        let own = own.map(|index| shard(&sharded, index)).transpose()?;
+        let named = locks.iter().find(|named| *named != lock && is_shard(named)).cloned();
+        match own.or(named) {
+            Some(lock) => Err(LockRejection::AlreadyQueued { lock }.into()),
             None => Ok(()),
         }
     }

@@ -19,9 +19,10 @@ impl Machine {
     ) -> Result<(), Rejection> {
         let Some(attempt) = attempt else { return Ok(()) };
         let newest = match self.sessions.named(session) {
-            Some(KnownSession::Open(id)) => {
-                self.sessions.get(id).map(|session| session.ended_attempts.over(lock, owner))
-            }
+            Some(KnownSession::Open(id)) => self.sessions.get(id).and_then(|session| {
+                let names = self.attempt_names(lock);
+                names.map(|name| session.ended_attempts.over(&name, owner)).max()
+            }),
             Some(KnownSession::Ended { .. }) => {
                 self.sessions.tombstone(session).map(|ended| ended.over)
             }
@@ -44,6 +45,14 @@ impl Machine {
         sharded.unwrap_or_else(|| lock.clone())
     }
 
+    /// Returns the names under which a session records the attempts for a lock. An attempt for a shard is also recorded for
+    /// the shard itself: a copy that names it may arrive when the sharded lock is a plain one.
+    pub(crate) fn attempt_names(&self, lock: &LockName) -> impl Iterator<Item = LockName> + use<> {
+        let remembered = self.remembered_as(lock);
+        let shard = (remembered != *lock).then(|| lock.clone());
+        std::iter::once(remembered).chain(shard)
+    }
+
     /// Ends an attempt that keeps no entry. A later copy of its acquire is rejected.
     pub(crate) fn end_attempt(
         &mut self,
@@ -52,9 +61,9 @@ impl Machine {
         owner: &Owner,
         attempt: Attempt,
     ) {
-        let lock = self.remembered_as(lock);
+        let names = self.attempt_names(lock);
         if let Some(session) = self.sessions.get_mut(session) {
-            session.ended_attempts.end_one(&lock, owner, attempt);
+            names.for_each(|name| session.ended_attempts.end_one(&name, owner, attempt));
         }
     }
 

@@ -25,7 +25,7 @@ fn waits_blocked_by(machine: &Machine, first: &Agent) -> BTreeSet<(Agent, LockNa
         for (name, lock) in machine.locks.range(Bound::Unbounded) {
             let converting = lock.holders.iter().filter(|holder| holder.converts());
             for entry in lock.waiters.values().chain(converting) {
-                if is_blocked_by(lock, entry, &blocked) {
+                if is_blocked(machine, name, entry, &blocked) {
                     waiting.insert((agent(entry), name.clone()));
                     blocked.insert(agent(entry));
                 }
@@ -41,13 +41,34 @@ fn agent(entry: &LockEntry) -> Agent {
     (entry.session_name.clone(), entry.owner.clone())
 }
 
+/// A waiter for any shard is blocked only if it is blocked in each of them.
+fn is_blocked(
+    machine: &Machine,
+    name: &LockName,
+    entry: &LockEntry,
+    blocked: &BTreeSet<Agent>,
+) -> bool {
+    let shards: Vec<LockName> = match ShardRequest::sharded_name(name).map(lock_name) {
+        Some(sharded) if entry.any_shard && entry.hold.is_none() => {
+            let count = machine.lock(&sharded, 0).policy.shards.unwrap();
+            (0..count).map(|at| ShardRequest::shard_name(&sharded, at).unwrap()).collect()
+        }
+        _ => vec![name.clone()],
+    };
+    shards.iter().all(|shard| {
+        machine.locks.get(shard).is_some_and(|lock| is_blocked_by(lock, entry, blocked))
+    })
+}
+
 fn is_blocked_by(lock: &Lock, entry: &LockEntry, blocked: &BTreeSet<Agent>) -> bool {
     let me = agent(entry);
     let blocked = |other: &LockEntry| agent(other) != me && blocked.contains(&agent(other));
     if entry.converts() {
         return lock.holders.iter().any(|holder| blocked(holder));
     }
-    if lock.waiters.values().any(|other| other.rank < entry.rank && blocked(other)) {
+    let is_own_queue = lock.waiters.values().any(|other| other.path == entry.path);
+    let is_ahead = |other: &LockEntry| !is_own_queue || other.rank < entry.rank;
+    if lock.waiters.values().any(|other| is_ahead(other) && blocked(other)) {
         return true;
     }
     // The holds that remain after all other agents have released.
@@ -101,11 +122,16 @@ fn closes_cycle(machine: &Machine, stamp: Stamp, acquire: &Acquire) -> bool {
         other => other,
     };
     let caller = (acquire.open.session.clone(), acquire.owner.clone());
-    let waited_before = waits_blocked_by(machine, &caller)
-        .contains(&(caller.clone(), acquire.locks.first().clone()));
+    let named = acquire.locks.first();
+    let is_named =
+        |lock: &LockName| lock == named || ShardRequest::sharded_name(lock) == Some(named.as_str());
+    let waits_for_itself = |machine: &Machine| {
+        let mut waits = waits_blocked_by(machine, &caller).into_iter();
+        waits.any(|(agent, lock)| agent == caller && is_named(&lock))
+    };
     matches!(outcome, Ok(Reply::Acquired(EntryState::Waiting(_))))
-        && !waited_before
-        && waits_blocked_by(&after, &caller).contains(&(caller, acquire.locks.first().clone()))
+        && !waits_for_itself(machine)
+        && waits_for_itself(&after)
 }
 
 /// Checks a reported cycle: each agent waits for a lock that the next one blocks, and the last one waits for the
@@ -136,19 +162,29 @@ pub(super) fn check_cycle(
             next => next.unwrap_or(&caller),
         };
         let view = undetected.lock(lock, usize::MAX);
-        if !waits_for(&view, &agents[at], next) {
+        let sharded = ShardRequest::sharded_name(lock).map(lock_name);
+        let shards =
+            sharded.and_then(|lock| undetected.lock(&lock, 0).policy.shards.zip(Some(lock)));
+        let queues = shards.into_iter().flat_map(|(count, sharded)| {
+            (0..count).map(move |at| ShardRequest::shard_name(&sharded, at).unwrap())
+        });
+        let mut waiters = queues.flat_map(|shard| undetected.lock(&shard, usize::MAX).waiters);
+        let in_a_shard = waiters.any(|one| (one.session.clone(), one.owner.clone()) == agents[at]);
+        if !waits_for(&view, &agents[at], next, in_a_shard) {
             return Err(format!("{next:?} does not block {lock} in {cycle:?}: {view:?}"));
         }
     }
     Ok(())
 }
 
-/// Whether `waits` waits for a lock or an upgrade that `other` holds, or waits for ahead of it.
-fn waits_for(view: &LockView, waits: &Agent, other: &Agent) -> bool {
+/// Whether `waits` waits for a lock or an upgrade that `other` holds, or waits for ahead of it. `in_a_shard` is whether it
+/// waits for the lock in the queue of any shard.
+fn waits_for(view: &LockView, waits: &Agent, other: &Agent, in_a_shard: bool) -> bool {
     let waiter = |one: &WaiterView| (one.session.clone(), one.owner.clone());
     let holder = |one: &HolderView| (one.session.clone(), one.owner.clone());
     let at = view.waiters.iter().rposition(|one| waiter(one) == *waits);
     let converts = view.holders.iter().any(|one| one.upgrading && holder(one) == *waits);
+    let at = at.or(in_a_shard.then_some(view.waiters.len()));
     let ahead = view.waiters.iter().take(at.unwrap_or(0)).any(|one| waiter(one) == *other);
     (at.is_some() || converts) && (ahead || view.holders.iter().any(|one| holder(one) == *other))
 }
@@ -160,16 +196,16 @@ enum Step {
     Close(usize),
 }
 
-const LOCKS: [&str; 5] = ["a", "b", "c", "sem", "urgent"];
+const LOCKS: [&str; 6] = ["a", "b", "c", "sem", "urgent", "sharded"];
 
 fn step() -> impl Strategy<Value = Step> {
     let acquire =
-        (0..5_usize, 0..5_usize, prop::bool::weighted(0.2), 0..5_usize, 1..3_u32, 0..3_u8);
+        (0..6_usize, 0..5_usize, prop::bool::weighted(0.2), 0..5_usize, 1..3_u32, 0..3_u8);
     prop_oneof![
         8 => acquire.prop_map(|(lock, session, owner, mode, permits, priority)| {
             Step::Acquire { lock, session, owner, mode, permits, priority }
         }),
-        1 => (0..5_usize, 0..5_usize, prop::bool::weighted(0.2))
+        1 => (0..6_usize, 0..5_usize, prop::bool::weighted(0.2))
             .prop_map(|(lock, session, owner)| Step::Release { lock, session, owner }),
         1 => (0..5_usize).prop_map(Step::Close),
     ]
@@ -185,6 +221,8 @@ impl Step {
                 let mode =
                     [None, None, Some(shared), Some(upgradable), Some(Mode::Exclusive)][mode];
                 let semaphore = LOCKS[lock] == "sem";
+                let choice = if priority == 2 { ShardChoice::At(0) } else { ShardChoice::Any };
+                let shards = ShardRequest { count: Some(2), choice };
                 let plain = Acquire::new(
                     lock_name(LOCKS[lock]),
                     script_commands::open(&session(n)),
@@ -194,6 +232,7 @@ impl Step {
                     mode: mode.filter(|_| !semaphore),
                     permits: semaphore.then_some(permits),
                     limit: semaphore.then_some(3),
+                    shards: (LOCKS[lock] == "sharded").then_some(shards),
                     options: AcquireOptions {
                         priority: if LOCKS[lock] == "urgent" { priority } else { 0 },
                         ..AcquireOptions::PLAIN
@@ -344,6 +383,31 @@ fn a_session_waits_for_the_sessions_that_are_nested_in_it() {
     ] {
         let waits = matches!(run(steps), Ok(Reply::Acquired(EntryState::Waiting(_))));
         assert!(waits, "{steps:?}");
+    }
+}
+
+/// `s1` waits for `s1~0`, which waits for `s2`. The search also reads whether `s1~1` waits.
+#[test]
+fn the_search_reads_no_more_keys_of_a_nested_session_than_its_bound() {
+    for (entries, is_found) in [(10, true), (5_000, false)] {
+        let mut machine = Machine::new();
+        let mut acquire = |session: &str, lock: &str, owner: &str| {
+            let owner =
+                if owner.is_empty() { Owner::unnamed() } else { Owner::new(owner).unwrap() };
+            let open = script_commands::open(session);
+            let acquire = Command::Acquire(Acquire::new(lock_name(lock), open, owner));
+            let entry = Entry { stamped_at: Stamp(0), commands: vec![acquire] };
+            machine.apply(entry).outcomes.remove(0)
+        };
+        acquire("s1", "x", "").unwrap();
+        acquire("s2", "z", "").unwrap();
+        for n in 0..entries {
+            acquire("s1~1", &format!("a{n}"), "other").unwrap();
+        }
+        acquire("s1~0", "z", "").unwrap();
+        let outcome = acquire("s2", "x", "");
+        let found = matches!(outcome, Err(Rejection::Lock(LockRejection::Deadlock { .. })));
+        assert_eq!(found, is_found, "{outcome:?}");
     }
 }
 

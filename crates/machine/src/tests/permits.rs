@@ -3,7 +3,7 @@
 use holdfast_types::LockRejection;
 use holdfast_types::*;
 
-use super::script_commands::{lock_name, open, session_name};
+use super::script_commands::{create, lock_name, multi, of_session, open, session_name};
 use crate::Machine;
 
 struct Permits(Machine);
@@ -228,4 +228,24 @@ fn a_waiting_permit_is_cancelled_alone() {
     assert_eq!(permits.apply(Command::Cancel(cancel)), Ok(Reply::Cancelled));
     assert_eq!(state(&permits.0), None);
     assert_eq!(permits.held(), held(&[("me", 1, &[0, 1, 2])]));
+}
+
+/// Its client waits for the deletion of the znode before its own, and would take a deletion of its own for a lost session.
+#[test]
+fn a_lower_limit_keeps_the_znode_of_a_waiting_zookeeper_client() {
+    let mut permits = Permits(Machine::new());
+    permits.acquire("a", 0, 1).unwrap();
+    let node = create("/locks/s/m-lock-", CreateKind::Ephemeral, true, Vec::new());
+    permits.apply(Command::OpenSession { open: open("z"), attempt: None }).unwrap();
+    permits.apply(multi(of_session("z"), vec![node])).unwrap();
+    assert!(permits.acquire("b", 0, 2).is_none());
+    for limit in [1, 4] {
+        let change = PolicyChange { limit: Some(Some(limit)), ..PolicyChange::default() };
+        permits.apply(Command::SetPolicy { lock: lock_name("s"), change }).unwrap();
+        let view = permits.0.lock(&lock_name("s"), 10);
+        let waiters: Vec<_> = view.waiters.iter().map(|w| w.session.to_string()).collect();
+        assert_eq!(waiters, ["z"], "limit {limit}");
+    }
+    permits.release("a", ReleaseTarget::AnyEntry).unwrap();
+    assert_eq!(permits.held(), held(&[("z", 2, &[0, 1, 2, 3])]));
 }

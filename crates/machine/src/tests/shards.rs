@@ -8,7 +8,7 @@ use proptest::strategy::ValueTree;
 
 use super::guarantees::ensure;
 use super::random::{config, seeded_runner};
-use super::script_commands::{lock_name, open, session_name};
+use super::script_commands::{Words, lock_name, open, session_name};
 use crate::Machine;
 
 const SESSIONS: usize = 6;
@@ -396,4 +396,91 @@ fn shards_are_independent_locks_up_to_their_maximum() {
         }
     }
     assert_eq!(machine.lock(&resource(), 1).shards.len() as u32, count);
+}
+
+/// Runs the line of a golden script.
+fn run_line(machine: &mut Machine, line: &str) -> Outcome {
+    let commands = vec![Words::of(line).command(machine)];
+    let outcome = machine.apply(Entry { stamped_at: Stamp(0), commands }).outcomes.remove(0);
+    machine.check_invariants().unwrap();
+    outcome
+}
+
+#[test]
+fn a_late_copy_acquires_nothing_after_the_shards_were_introduced_or_dropped() {
+    let over = Err(Rejection::Lock(LockRejection::AttemptOver { newest: Attempt(5) }));
+    for (before, after) in [("none", "2"), ("2", "none"), ("2", "4")] {
+        for release in ["release stock/1 a attempt=5", "release stock/1 a token=1"] {
+            let mut machine = Machine::new();
+            let copied = "acquire stock/1 a attempt=5";
+            for line in [format!("policy stock shards={before}").as_str(), copied, release] {
+                run_line(&mut machine, line).unwrap();
+            }
+            run_line(&mut machine, &format!("policy stock shards={after}")).unwrap();
+            assert_eq!(run_line(&mut machine, copied), over, "{before} to {after}, {release}");
+        }
+    }
+}
+
+#[test]
+fn no_acquire_and_no_hand_over_gives_an_owner_a_second_shard() {
+    let mut machine = Machine::new();
+    let mut run = |line| run_line(&mut machine, line);
+    let queued = |lock| LockRejection::AlreadyQueued { lock: lock_name(lock) };
+    let rejected = |lock| Err(Rejection::Lock(queued(lock)));
+    for line in ["acquire stock a shards=3", "acquire stock b shards=3"] {
+        run(line).unwrap();
+    }
+    assert_eq!(run("acquire stock/2 a"), rejected("stock/0"));
+    assert_eq!(run("hand_over stock/1 b a"), rejected("stock/0"));
+    let why = Box::new(queued("stock/2").into());
+    let of_multi_lock = LockRejection::OfMultiLock { lock: lock_name("stock/1"), why };
+    assert_eq!(run("acquire stock/1,stock/2 c"), Err(of_multi_lock.into()));
+    // Its own shard, another owner, a lock that is no shard, and a receiver without a shard.
+    for line in [
+        "acquire stock/0 a",
+        "acquire stock/2 a owner=t",
+        "acquire stock/3 a",
+        "acquire other c",
+        "hand_over stock/1 b c",
+    ] {
+        run(line).unwrap();
+    }
+}
+
+#[test]
+fn a_waiter_for_any_shard_is_deadlocked_only_if_all_shards_are_blocked() {
+    let waits = |outcome: Outcome| match outcome {
+        Ok(Reply::Acquired(EntryState::Waiting(_))) => Ok(()),
+        Err(Rejection::Lock(LockRejection::Deadlock { cycle })) => {
+            let named = |(session, _, lock): &Blocked| format!("{session} {lock}");
+            Err(cycle.iter().map(named).collect::<Vec<_>>())
+        }
+        other => panic!("{other:?}"),
+    };
+    let start = || {
+        let mut machine = Machine::new();
+        for line in ["acquire s a shards=2", "acquire s b shards=2", "acquire x c"] {
+            run_line(&mut machine, line).unwrap();
+        }
+        machine
+    };
+    let mut machine = start();
+    waits(run_line(&mut machine, "acquire x a")).unwrap();
+    // The shard with the fewest entries is the one of a, which waits for c.
+    waits(run_line(&mut machine, "acquire s c shards=2")).unwrap();
+    run_line(&mut machine, "release s b").unwrap();
+    let view = machine.lock(&lock_name("s/1"), 9);
+    assert_eq!(view.holders[0].session, session_name("c"));
+    // All shards are blocked before.
+    let mut machine = start();
+    waits(run_line(&mut machine, "acquire x a")).unwrap();
+    waits(run_line(&mut machine, "acquire x b")).unwrap();
+    let cycle = waits(run_line(&mut machine, "acquire s c shards=2")).unwrap_err();
+    assert_eq!(cycle, ["c s/1", "b x"]);
+    // A waiter for a named shard waits for that one alone.
+    waits(run_line(&mut machine, "acquire s d shards=2")).unwrap();
+    let mut machine = start();
+    waits(run_line(&mut machine, "acquire x a")).unwrap();
+    waits(run_line(&mut machine, "acquire s c shards=2 shard=0")).unwrap_err();
 }

@@ -201,8 +201,7 @@ impl Machine {
         acquire: &Acquire,
     ) -> Result<&'a LockClaim, Rejection> {
         let (session, owner) = (&acquire.open.session, &acquire.owner);
-        let remembered = self.remembered_as(lock);
-        let check = |attempt| self.check_attempt(session, &remembered, owner, attempt);
+        let check = |attempt| self.check_attempt(session, lock, owner, attempt);
         let Some(claimed) = entry.claims.get(claim) else {
             check(named(claim))?;
             return Err(self.not_holder(lock));
@@ -216,8 +215,7 @@ impl Machine {
     /// The rejection of a change by an owner without an entry: nothing is acquired.
     pub(super) fn no_claim(&self, acquire: &Acquire, claim: Attempt) -> Rejection {
         let (lock, session) = (acquire.locks.first(), &acquire.open.session);
-        let remembered = self.remembered_as(lock);
-        let over = self.check_attempt(session, &remembered, &acquire.owner, named(claim));
+        let over = self.check_attempt(session, lock, &acquire.owner, named(claim));
         let open = over.and_then(|()| self.open_session_named(session));
         open.map_or_else(|why| why, |_| self.not_holder(lock))
     }

@@ -84,9 +84,8 @@ impl Machine {
         for (lock, entry) in acquire.locks.iter().zip(entries) {
             let keeps = |attempt| entry.as_ref().is_some_and(|e| e.claims.contains(attempt));
             if !acquire.attempt.is_some_and(keeps) {
-                let remembered = sharded.cloned().unwrap_or_else(|| self.remembered_as(lock));
-                let session = &acquire.open.session;
-                self.check_attempt(session, &remembered, &acquire.owner, acquire.attempt)
+                let (session, named) = (&acquire.open.session, sharded.unwrap_or(lock));
+                self.check_attempt(session, named, &acquire.owner, acquire.attempt)
                     .map_err(|why| in_lock(&acquire.locks, lock, why))?;
             }
         }

@@ -115,9 +115,9 @@ impl Machine {
         acquire: &Acquire,
         new_entries: &[NewEntry<'_>],
     ) -> Result<(), Rejection> {
-        let request = GrantRequest::of(acquire);
+        let (request, any_shard) = (GrantRequest::of(acquire), asks_for_any_shard(acquire));
         let wait = |new: &NewEntry<'_>| {
-            (new.lock.clone(), NewWait::NewEntry { request, rank: new.position.rank })
+            (new.lock.clone(), NewWait::NewEntry { request, rank: new.position.rank, any_shard })
         };
         let wanted: Vec<_> = new_entries.iter().map(wait).collect();
         self.check_deadlock(session, &acquire.owner, &wanted)
@@ -167,7 +167,7 @@ impl Machine {
             wait_ms: call.wait_ms,
             permits: request.permits,
             never_overtaken: request.never_overtaken,
-            any_shard: acquire.shards.is_some_and(|shards| shards.choice == ShardChoice::Any),
+            any_shard: asks_for_any_shard(acquire),
             options: boxed_unless_plain(acquire.options.clone()),
             multi_lock: new.multi_lock.clone(),
             ..LockEntry::new(location.path, rank, owner, claims, ctx)
@@ -264,4 +264,8 @@ impl Machine {
         }
         Ok(path)
     }
+}
+
+fn asks_for_any_shard(acquire: &Acquire) -> bool {
+    acquire.shards.is_some_and(|shards| shards.choice == ShardChoice::Any)
 }

@@ -28,8 +28,6 @@ pub(crate) struct Lock {
     pub(crate) never_overtaken: OrdSet<Rank>,
     /// The number of waiters that are multi-lock entries.
     pub(crate) multi_waiters: u32,
-    /// The number of waiters for any shard.
-    pub(crate) any_shard_waiters: u32,
     /// The number of waiters that are HTTP callers.
     pub(crate) http_waiters: u32,
     pub(crate) stored_policy: Option<Arc<StoredPolicy>>,
@@ -81,7 +79,6 @@ impl Lock {
             waiters: OrdMap::new(),
             never_overtaken: OrdSet::new(),
             multi_waiters: 0,
-            any_shard_waiters: 0,
             http_waiters: 0,
             stored_policy: None,
             cooldowns: None,
@@ -174,10 +171,8 @@ impl Lock {
             self.never_overtaken.insert(entry.rank);
         }
         let (of_multi_lock, is_http) = (entry.is_of_multi_lock(), is_http_caller(&entry));
-        let for_any_shard = entry.any_shard;
         let new = self.waiters.insert(entry.rank, entry).is_none();
         self.multi_waiters += u32::from(of_multi_lock && new);
-        self.any_shard_waiters += u32::from(for_any_shard && new);
         self.http_waiters += u32::from(is_http && new);
         new
     }
@@ -196,7 +191,6 @@ impl Lock {
         let waiter = self.waiters.remove(rank)?;
         self.multi_waiters =
             self.multi_waiters.saturating_sub(u32::from(waiter.is_of_multi_lock()));
-        self.any_shard_waiters = self.any_shard_waiters.saturating_sub(u32::from(waiter.any_shard));
         self.http_waiters = self.http_waiters.saturating_sub(u32::from(is_http_caller(&waiter)));
         Some(waiter)
     }

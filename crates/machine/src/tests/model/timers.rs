@@ -3,7 +3,7 @@
 use holdfast_types::LockRejection;
 use holdfast_types::*;
 
-use super::locks::{entry, lock_of};
+use super::locks::{Reader, entry, lock_of};
 use super::{Model, Node, QueueEntry, limit_reached, parent, znode};
 
 /// The causes of a cooldown. The durations come from the policy at each read.
@@ -240,9 +240,18 @@ impl Model {
         let large = |one: &QueueEntry| policy.limit.is_some_and(|limit| one.permits > limit);
         let waiters = self.waiters(lock).into_iter().cloned();
         let waiters: Vec<Node> = waiters.filter(|node| large(entry(node))).collect();
-        for waiter in waiters {
+        for waiter in waiters.iter().filter(|node| entry(node).reader == Reader::Own) {
             self.leave(&waiter.path, LossCause::LimitLowered);
             self.close_if_anonymous_and_idle(waiter.stat.ephemeral_owner.cast_unsigned());
+        }
+        // A ZooKeeper client waits for all permits.
+        for node in
+            self.nodes.iter_mut().filter(|node| parent(&node.path) == format!("/locks/{lock}"))
+        {
+            let waits = |one: &&mut QueueEntry| one.hold.is_none() && one.reader != Reader::Own;
+            if let (Some(limit), Some(one)) = (policy.limit, node.entry.as_mut().filter(waits)) {
+                one.permits = limit;
+            }
         }
         self.grant_waiters(lock);
         Ok(Reply::PolicySet { policy })
