@@ -34,7 +34,7 @@ pub(crate) async fn make_scheduled_backups(
     node: Service,
 ) {
     let prefix = format!("{cluster}-node{}-", node.node());
-    let schedule = BackupSchedule { prefix, config, disk_reserve };
+    let schedule = BackupSchedule { config, prefix, disk_reserve };
     let started = Instant::now();
     let mut newest = schedule.age_of_newest().map(|age| (age, started));
     let mut not_before = started;

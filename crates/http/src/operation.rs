@@ -149,7 +149,7 @@ impl Operation {
         handler: AnswerFn,
     ) -> Self {
         let (scope, late_copies, body) = (Scope::Write, LateCopies::Request, BodyKind::SMALL);
-        Self { method, scope, late_copies, body, ..Self::node(id, route, access, handler) }
+        Self { method, body, scope, late_copies, ..Self::node(id, route, access, handler) }
     }
 
     /// Whether the call needs a permission also in the mode `off`, once there was an administrator.

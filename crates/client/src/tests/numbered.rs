@@ -173,7 +173,7 @@ async fn the_end_of_the_session_after_a_lost_answer_is_an_unknown_outcome() {
             if !is_numbered(line) {
                 return default_answer(line, "");
             }
-            let loses_answer = in_doubt && counter.fetch_add(1, Ordering::SeqCst) % 2 == 0;
+            let loses_answer = in_doubt && counter.fetch_add(1, Ordering::SeqCst).is_multiple_of(2);
             (!loses_answer).then(|| problem("session-expired", 410, false))
         })
         .await;

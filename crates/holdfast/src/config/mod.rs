@@ -138,7 +138,7 @@ impl Config {
         let loopback = || {
             let members = self.members.values().flat_map(|of| [&of.http, &of.peer, &of.zookeeper]);
             let own = [&self.http_listen, &self.peer_listen];
-            members.chain(own).all(holdfast_types::Address::is_loopback)
+            members.chain(own).all(Address::is_loopback)
         };
         self.bootstrap.map_or_else(loopback, |mode| mode == BootstrapMode::New)
     }

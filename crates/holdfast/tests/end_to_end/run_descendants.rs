@@ -113,7 +113,7 @@ impl Case {
         match self.ending {
             Ending::MaxHold => {}
             Ending::Forced => {
-                let forced = cluster
+                cluster
                     .client(&["unlock", &self.lock, "--force", "--reason", "test"])
                     .assert_code(0);
             }

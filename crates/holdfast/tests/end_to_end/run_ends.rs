@@ -254,7 +254,7 @@ fn an_earlier_deadline_after_sigterm_ends_the_command_earlier() {
     let ids = processes(&mut program);
     let revoke = |deadline: &str, reason: &str| {
         let line = ["unlock", "job", "--ask", "--revoke", "--deadline", deadline];
-        let asked = cluster.client(&[&line[..], &["--reason", reason]].concat()).assert_code(0);
+        cluster.client(&[&line[..], &["--reason", reason]].concat()).assert_code(0);
     };
     revoke("90s", "patch day");
     assert_eq!(program.next_stdout_line(), "asked");

@@ -65,11 +65,11 @@ async fn away_for_too_long() -> (Lab, u64, u64) {
     .await;
     let leader = lab.leader().await;
     let away = lab.follower_of(leader);
-    lab.open(away, "before").await.unwrap();
+    lab.open(away, "before").await.expect("an open session");
     let missed = lab.node(away).status().last_log_index;
     lab.kill(away).await;
     for n in 0..600 {
-        lab.open(leader, &format!("s{n}")).await.unwrap();
+        lab.open(leader, &format!("s{n}")).await.expect("an open session");
     }
     eventually("the leader purges what the node misses", || {
         (lab.node(leader).status().purged_index > missed).then_some(())

@@ -285,11 +285,7 @@ fn raised(kind: AlarmKind, facts: &AlarmFacts) -> Option<(AlarmSeverity, String)
             let detail = |address| format!("other machines reach {address} without TLS");
             Some((Warning, facts.unprotected.as_ref().map(detail)?))
         }
-        AlarmKind::ClockSkew => {
-            let wrong =
-                facts.clocks.offsets.iter().filter(|(_, ms)| ms.unsigned_abs() > CLOCK_OFFSET_MAX);
-            Some((Warning, named(wrong.map(|(node, ms)| clock_offset(*node, *ms)), "")?))
-        }
+        AlarmKind::ClockSkew => Some((Warning, clock_skew(&facts.clocks)?)),
         AlarmKind::BackupOld => Some((Warning, backup_old(facts.backup?)?)),
         AlarmKind::Unverified => {
             let detail = "no majority has confirmed the state of this node since its start";
@@ -322,6 +318,11 @@ fn sealed(facts: &AlarmFacts) -> Option<String> {
     let (Seal { by, reason, .. }, age) = facts.seal.as_ref()?;
     let by = by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
     Some(format!("sealed{by} {} ago: {reason}", days(*age)))
+}
+
+fn clock_skew(clocks: &ClockFacts) -> Option<String> {
+    let wrong = clocks.offsets.iter().filter(|(_, ms)| ms.unsigned_abs() > CLOCK_OFFSET_MAX);
+    named(wrong.map(|(node, ms)| clock_offset(*node, *ms)), "")
 }
 
 fn foreign_recipe(facts: &AlarmFacts) -> Option<String> {

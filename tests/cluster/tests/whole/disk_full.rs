@@ -127,7 +127,7 @@ async fn is_left_at_once(node: &Node) {
 }
 
 /// One of these calls once took 5 s.
-async fn in_time(node: &Node, call: Request) -> Reply {
+async fn in_time(node: &Node, call: Request<'_>) -> Reply {
     let reply = tokio::time::timeout(Duration::from_secs(4), node.http.send(call)).await;
     reply.expect("a call takes too long").expect("a reply")
 }

@@ -168,10 +168,15 @@ impl<'run> Supervision<'run> {
         loop {
             let wake = match self.step(Moment::now()) {
                 (KillStep::Kill, true) => return self.kill_because_of_loss().await,
-                (KillStep::Kill, false) => match self.kill_rest().await {
-                    CommandEnd::Alive(left) if self.keeps_lock(&left) => continue,
-                    end => return end,
-                },
+                (KillStep::Kill, false) => {
+                    let end = self.kill_rest().await;
+                    if let CommandEnd::Alive(left) = &end
+                        && self.keeps_lock(left)
+                    {
+                        continue;
+                    }
+                    return end;
+                }
                 (KillStep::Terminate, is_loss) => {
                     self.terminate(is_loss);
                     continue;

@@ -253,7 +253,7 @@ impl Family {
     /// Moves a sealed cluster with its sessions: its holders continue, and new grants have larger tokens.
     async fn move_away(&mut self) {
         self.round += 1;
-        let sealed = self.node.client(&["cluster", "seal", "--reason", "a move"]).assert_code(0);
+        self.node.client(&["cluster", "seal", "--reason", "a move"]).assert_code(0);
         self.back_up(true);
         if self.random.below(3) == 0 {
             // The move is given up, and the cluster goes on.

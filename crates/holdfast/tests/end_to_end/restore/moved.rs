@@ -17,8 +17,7 @@ const NOT_READ_ONLY: i32 = -119;
 
 /// Seals a cluster, and waits for longer than the TTL of a session without renewals.
 async fn seal(node: &TestNode) {
-    let sealed =
-        node.client(&["cluster", "seal", "--reason", "new machines", "-o", "json"]).assert_code(0);
+    node.client(&["cluster", "seal", "--reason", "new machines", "-o", "json"]).assert_code(0);
     let http = node.http();
     let write = http.put("/v1/locks/new?session=new").await;
     write.assert_code(503, "sealed").assert_body_contains("new machines");
