@@ -12,18 +12,17 @@ use futures_util::stream::FuturesUnordered;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
-use super::context::{BatchLimits, ProposerContext};
-use super::departure::BatchPace;
-use super::departure::{BatchKind, Departures, SentBatch, WaitingRuns};
+use super::departure::{BatchKind, BatchPace, Departures, SentBatch, WaitingRuns};
 use super::pending::Pending;
-use super::send::{Returned, Route, send_batch};
+use super::send::{Returned, Route, append_batch, forward_batch};
+use super::{BatchLimits, NodeContext};
 use crate::error::ProposeError;
 
 /// Between two attempts, unless the leader changes.
 const PAUSE: Duration = Duration::from_millis(25);
 
 pub(crate) struct Worker {
-    context: ProposerContext,
+    context: NodeContext,
     limits: BatchLimits,
     queue: mpsc::Receiver<Pending>,
     /// Runs taken from the queue but not in flight, oldest first: returned ones, and ones that may wait.
@@ -36,7 +35,7 @@ pub(crate) struct Worker {
 
 impl Worker {
     pub(crate) fn new(
-        context: ProposerContext,
+        context: NodeContext,
         limits: BatchLimits,
         pace: BatchPace,
         queue: mpsc::Receiver<Pending>,
@@ -62,7 +61,9 @@ impl Worker {
             tokio::select! {
                 Some((sent, returned)) = self.in_flight.next(), if !self.in_flight.is_empty() => {
                     self.departures.returned(sent);
-                    self.take_back(returned);
+                    if !returned.is_empty() {
+                        self.take_back(returned);
+                    }
                 }
                 pending = self.queue.recv(), if running && self.wants_another() => match pending {
                     Some(pending) => self.waiting.push_back(pending),
@@ -115,7 +116,13 @@ impl Worker {
                     let waited = now.saturating_duration_since(pending.since);
                     self.context.metrics.propose_wait_seconds.observe(waited.as_secs_f64());
                 }
-                let sending = send_batch(self.context.clone(), route, batch);
+                let context = self.context.clone();
+                let sending = async move {
+                    match route {
+                        Route::Local => append_batch(&context, batch).await,
+                        Route::Leader(leader) => forward_batch(&context, leader, batch).await,
+                    }
+                };
                 let paced = self.pace.clone().send(sending);
                 self.in_flight.push(Box::pin(async move { (sent, paced.await) }));
             }
@@ -183,9 +190,6 @@ impl Worker {
     }
 
     fn take_back(&mut self, returned: Returned) {
-        if returned.is_empty() {
-            return;
-        }
         for pending in returned.into_iter().rev() {
             if pending.ticket.put_back() {
                 self.waiting.push_front(pending);
