@@ -11,7 +11,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use holdfast_types::NodeId;
 use openraft::ReadPolicy;
 use openraft::async_runtime::watch::WatchReceiver as _;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
@@ -19,11 +18,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::error::ReadError;
 use crate::failure::Failure;
-use crate::leadership::current::Leadership;
-use crate::metrics::RaftMetrics;
-use crate::peers::Peers;
-use crate::state_machine::Raft;
-use crate::store::disk::DiskGauge;
+use crate::proposer::NodeContext;
 use crate::type_config::{LeaderEpoch, LogId};
 use crate::wire::{Purpose, ReadIndex};
 
@@ -75,18 +70,6 @@ enum RoundEffect {
     Lagging(oneshot::Receiver<Proof>),
 }
 
-pub(crate) struct BarrierContext {
-    pub(crate) raft: Raft,
-    pub(crate) node: NodeId,
-    pub(crate) peers: Arc<Peers>,
-    pub(crate) leadership: watch::Receiver<Leadership>,
-    pub(crate) applied: watch::Receiver<Option<LogId>>,
-    pub(crate) metrics: Arc<RaftMetrics>,
-    pub(crate) disk: Arc<DiskGauge>,
-    /// How long a read waits for a leader.
-    pub(crate) leader_wait: Duration,
-}
-
 /// Queues waiters. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Barrier {
@@ -96,12 +79,14 @@ pub(crate) struct Barrier {
 
 impl Barrier {
     pub(crate) fn new(
-        context: BarrierContext,
+        context: NodeContext,
+        leader_wait: Duration,
         failure: Failure,
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
         let (queue, receiver) = mpsc::channel(QUEUE_MAX);
-        let lagging = Lagging::new(context.applied.clone(), LAGGING_MAX);
-        (Self { queue, failure }, Worker { context, queue: receiver, lagging }.run())
+        let lagging = Lagging::new(context.local.applied(), LAGGING_MAX);
+        let worker = Worker { context, leader_wait, queue: receiver, lagging };
+        (Self { queue, failure }, worker.run())
     }
 
     /// Resolves when this node has applied all writes acknowledged before the call.
@@ -150,7 +135,9 @@ impl Barrier {
 }
 
 struct Worker {
-    context: BarrierContext,
+    context: NodeContext,
+    /// How long a read waits for a leader.
+    leader_wait: Duration,
     queue: mpsc::Receiver<Waiter>,
     lagging: Lagging,
 }
@@ -309,7 +296,7 @@ impl Worker {
             }
         }
         let now = Instant::now();
-        let leader_wait = self.context.leader_wait;
+        let leader_wait = self.leader_wait;
         let is_over =
             |waiter: &mut Waiter| waiter.deadline.min(waiter.arrived + leader_wait) <= now;
         for waiter in waiters.extract_if(.., is_over) {

@@ -20,9 +20,9 @@ use crate::barrier::Barrier;
 use crate::error::ProposeError;
 use crate::failure::Failure;
 use crate::leadership::contact::LeaderContact;
-use crate::leadership::loss::LeaderLoss;
+use crate::leadership::fast_election::LeaderLoss;
 use crate::members::table::{MemberTable, Registration};
-use crate::peers::Peers;
+use crate::peers::{IncomingConnections, Peers};
 use crate::proposer::Proposer;
 use crate::start::bootstrap::Bootstrap;
 use crate::state_machine::{LocalMachine, Raft};
@@ -30,7 +30,6 @@ use crate::store::disk::DiskGauge;
 use crate::store::log_store::LogStore;
 use crate::store::snapshot::{IncomingSnapshot, SnapshotStore};
 use crate::transport::handshake::ConnectedPeer;
-use crate::transport::incoming::IncomingConnections;
 use crate::type_config::{Committed, Payload, RaftEntry};
 use crate::wire::{
     AcceptMembers, Append, AppendReply, CheckPeer, CommandRun, ConfirmLoss, PeerCall, Ping,
@@ -232,7 +231,7 @@ impl Dispatch {
     async fn snapshot_end(&self, session: &mut PeerSession) -> CallResult<VoteDto> {
         let incoming = session.incoming.take().ok_or("no snapshot was begun")?;
         let (vote, snapshot) = incoming.finish().await.map_err(|error| {
-            self.local.count_refused_snapshot();
+            self.local.metrics().snapshots_refused.inc();
             tracing::error!(from = %session.peer.node, %error, "refused a snapshot of a peer");
             format!("the snapshot cannot be used: {error}")
         })?;

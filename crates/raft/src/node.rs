@@ -9,7 +9,7 @@ mod start;
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use holdfast_storage::Log;
@@ -27,7 +27,7 @@ use crate::members::membership::MembershipProgress;
 use crate::members::table::MemberTable;
 use crate::metrics::RaftMetrics;
 use crate::peers::Peers;
-use crate::proposer::{BatchLimits, Proposer, ProposerContext};
+use crate::proposer::{BatchLimits, NodeContext, Proposer};
 use crate::start::bootstrap::Bootstrap;
 use crate::start::identity::DataDir;
 use crate::state_machine::{LocalMachine, Raft};
@@ -47,7 +47,7 @@ struct Inner {
     log: Log,
     local: Arc<LocalMachine>,
     proposer: Proposer,
-    context: ProposerContext,
+    context: NodeContext,
     limits: BatchLimits,
     barrier: Barrier,
     bootstrap: Arc<Bootstrap>,
@@ -60,7 +60,6 @@ struct Inner {
     peer_address: std::net::SocketAddr,
     election_max: Duration,
     started: Instant,
-    closing: AtomicBool,
     /// Whether commands of other nodes are refused, as before a leadership.
     refuses_forwarded: Arc<AtomicBool>,
     tasks: Mutex<JoinSet<()>>,
@@ -73,7 +72,7 @@ impl RaftNode {
     /// stops openraft; closes the log after all queued requests are on the disk. The transfer takes at most about
     /// twice the longest election timeout.
     pub async fn shutdown(&self) {
-        self.inner.closing.store(true, Ordering::Release);
+        self.inner.proposer.close();
         if self.inner.failure.reason().is_none() {
             let bound = self.inner.election_max * 2;
             let rank = self.successor_rank(|_| true);
@@ -84,7 +83,7 @@ impl RaftNode {
 
     /// Stops immediately, without a leadership transfer, like a killed process from the peers' view.
     pub async fn halt(&self) {
-        self.inner.closing.store(true, Ordering::Release);
+        self.inner.proposer.close();
         self.stop().await;
     }
 

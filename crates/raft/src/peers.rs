@@ -1,4 +1,4 @@
-//! The connections to other members: one channel for each member and purpose, made at the first call.
+//! The connections to other members, one channel for each member and purpose, made at the first call; and those from them.
 //!
 //! Bound: the members, and those that left since the start of the process.
 
@@ -11,6 +11,7 @@ use holdfast_tls::PeerTls;
 use holdfast_types::NodeId;
 use parking_lot::Mutex;
 use tokio::net::TcpStream;
+use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
 
 use crate::error::CallError;
@@ -27,6 +28,9 @@ const REFUSAL_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// The time between two checks of changed addresses.
 const CHANGED_EVERY: Duration = Duration::from_secs(2);
+
+/// The maximum number of unread ends. A full queue drops further ones, because it already triggers an election.
+const ENDED_MAX: usize = 16;
 
 pub(crate) struct Peers {
     handshake: Arc<PeerHandshake>,
@@ -133,6 +137,51 @@ impl Peers {
     }
 }
 
+/// The open connections from each peer, except those for calls and for the bootstrap. The connections of a process close
+/// when it ends, so their end is the first sign of the loss of a leader. Bound: the connections of the server.
+pub(crate) struct IncomingConnections {
+    open: Mutex<BTreeMap<NodeId, u32>>,
+    ended: mpsc::Sender<NodeId>,
+}
+
+impl IncomingConnections {
+    /// The receiver gets the peer of each connection that has ended.
+    pub(crate) fn new() -> (Arc<Self>, mpsc::Receiver<NodeId>) {
+        let (ended, ends) = mpsc::channel(ENDED_MAX);
+        (Arc::new(Self { open: Mutex::default(), ended }), ends)
+    }
+
+    /// Counts a connection until the drop of the returned value.
+    pub(crate) fn opened(self: &Arc<Self>, peer: NodeId) -> IncomingConnection {
+        *self.open.lock().entry(peer).or_default() += 1;
+        IncomingConnection { connections: self.clone(), peer }
+    }
+
+    pub(crate) fn has(&self, peer: NodeId) -> bool {
+        self.open.lock().contains_key(&peer)
+    }
+}
+
+/// One open connection.
+pub(crate) struct IncomingConnection {
+    connections: Arc<IncomingConnections>,
+    peer: NodeId,
+}
+
+impl Drop for IncomingConnection {
+    fn drop(&mut self) {
+        let mut open = self.connections.open.lock();
+        if let Some(count) = open.get_mut(&self.peer) {
+            *count -= 1;
+            if *count == 0 {
+                open.remove(&self.peer);
+            }
+        }
+        drop(open);
+        self.connections.ended.try_send(self.peer).ok();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -149,5 +198,18 @@ mod tests {
             assert_eq!(peers.channels.lock().len(), channels, "{node}");
             assert_eq!(peers.reachability.lock().len(), channels, "{node}");
         }
+    }
+
+    #[test]
+    fn a_peer_has_a_connection_until_the_last_one_ends() {
+        let (connections, mut ends) = IncomingConnections::new();
+        let (first, second) = (connections.opened(NodeId(2)), connections.opened(NodeId(2)));
+        assert!(connections.has(NodeId(2)) && !connections.has(NodeId(3)));
+        drop(first);
+        assert!(connections.has(NodeId(2)));
+        assert_eq!(ends.try_recv(), Ok(NodeId(2)));
+        drop(second);
+        assert!(!connections.has(NodeId(2)));
+        assert_eq!(ends.try_recv(), Ok(NodeId(2)));
     }
 }

@@ -22,28 +22,32 @@
 //! many between two attempts. At most `propose_inflight_max` batches of each kind are in flight. A batch has at most `batch_commands_max` commands and `batch_bytes_max` bytes, or one
 //! command of at most [`COMMAND_BYTES_MAX`].
 
-mod context;
 mod departure;
 mod pending;
 mod send;
 mod worker;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use holdfast_codec::Kind;
-use holdfast_types::Command;
-use tokio::sync::{mpsc, oneshot};
+use holdfast_types::{Command, NodeId, Stamp};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, timeout_at};
 
-pub(crate) use self::context::{BatchLimits, ProposerContext};
 use self::departure::BatchPace;
-pub(crate) use self::pending::ProposeResult;
-use self::pending::{Pending, Ticket};
+use self::pending::{Pending, ProposeResult, Ticket};
 pub(crate) use self::send::write_as_leader;
 use self::worker::Worker;
+use crate::config::{Clock, RaftConfig};
 use crate::error::ProposeError;
 use crate::failure::Failure;
+use crate::leadership::current::Leadership;
+use crate::metrics::RaftMetrics;
+use crate::peers::Peers;
+use crate::state_machine::{LocalMachine, Raft};
+use crate::store::disk::DiskGauge;
 use crate::wire::Urgency;
 
 /// The largest command, bytes: the largest znode with room to spare.
@@ -54,18 +58,61 @@ const LARGE_MIN: usize = 16 << 10;
 /// Large runs that wait.
 const LARGE_QUEUE_MAX: usize = 256;
 
+/// The parts of the node that proposals, reads and membership changes use.
+#[derive(Clone)]
+pub(crate) struct NodeContext {
+    pub(crate) raft: Raft,
+    pub(crate) node: NodeId,
+    pub(crate) peers: Arc<Peers>,
+    pub(crate) leadership: watch::Receiver<Leadership>,
+    pub(crate) disk: Arc<DiskGauge>,
+    pub(crate) wall_clock: Clock,
+    pub(crate) metrics: Arc<RaftMetrics>,
+    pub(crate) local: Arc<LocalMachine>,
+}
+
+impl NodeContext {
+    /// The stamp of an entry proposed now.
+    pub(crate) fn stamp(&self) -> Stamp {
+        self.local.stamps().read(std::time::Instant::now(), (self.wall_clock)())
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BatchLimits {
+    pub(crate) queue_max: usize,
+    pub(crate) inflight_max: usize,
+    pub(crate) commands_max: usize,
+    pub(crate) bytes_max: usize,
+    /// How long a command waits for a leader to appear.
+    pub(crate) leader_wait: Duration,
+}
+
+impl BatchLimits {
+    pub(crate) fn new(config: &RaftConfig) -> Self {
+        Self {
+            queue_max: config.propose_queue_max,
+            inflight_max: config.propose_inflight_max,
+            commands_max: config.batch_commands_max,
+            bytes_max: config.batch_bytes_max,
+            leader_wait: config.timing.leader_wait(),
+        }
+    }
+}
+
 /// Puts runs into the queue. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Proposer {
     queue: mpsc::Sender<Pending>,
     large: mpsc::Sender<Pending>,
     failure: Failure,
+    closed: Arc<AtomicBool>,
 }
 
 impl Proposer {
     /// Returns the proposer and its workers, which end when openraft stops.
     pub(crate) fn new(
-        context: ProposerContext,
+        context: NodeContext,
         limits: BatchLimits,
         failure: Failure,
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
@@ -80,7 +127,12 @@ impl Proposer {
         let both = async move {
             tokio::join!(small, Worker::new(context, large_limits, pace, large_runs).run());
         };
-        (Self { queue, large, failure }, both)
+        (Self { queue, large, failure, closed: Arc::default() }, both)
+    }
+
+    /// Rejects the runs of this node's callers from now on.
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
     }
 
     /// Proposes a run of this node's callers, or one that a peer forwarded. A run must fit into one entry. Returns one
@@ -92,6 +144,9 @@ impl Proposer {
         deadline: Instant,
         forwarded: bool,
     ) -> ProposeResult {
+        if !forwarded && self.closed.load(Ordering::Acquire) {
+            return Err(ProposeError::ShuttingDown);
+        }
         if self.failure.is_set() {
             return Err(ProposeError::Failed);
         }

@@ -24,8 +24,8 @@ use tokio::sync::{Mutex, Notify, OwnedMutexGuard, watch};
 use crate::members::table::ClusterState;
 use crate::metrics::RaftMetrics;
 use crate::stamps::Stamps;
-use crate::store::background;
 use crate::store::disk::DiskGauge;
+use crate::store::run_in_background;
 use crate::store::snapshot::{SnapshotFile, SnapshotStore};
 use crate::type_config::{
     Committed, LogId, Payload, RaftEntry, SnapshotMeta, StoredMembership, TypeConfig,
@@ -158,10 +158,6 @@ impl LocalMachine {
         &self.metrics
     }
 
-    pub(crate) fn count_refused_snapshot(&self) {
-        self.metrics.snapshots_refused.inc();
-    }
-
     /// Resolves when the next snapshot is due.
     pub(crate) async fn snapshot_due(&self) {
         self.snapshot_due.notified().await;
@@ -192,7 +188,9 @@ impl LocalMachine {
                 self.stamps.applied(state.machine.now(), Some(by), Instant::now());
                 self.metrics.commands_applied.inc_by(applied.outcomes.len() as u64);
                 self.notify(|observer| observer.applied(&state.machine, &applied));
-                committed(applied)
+                let first = applied.revision.0 + 1 - applied.outcomes.len() as u64;
+                let outcomes = applied.outcomes.into_iter().zip((first..).map(Revision));
+                outcomes.map(|(outcome, revision)| Committed { outcome, revision }).collect()
             }
         };
         state.last = Some(entry.log_id);
@@ -232,14 +230,6 @@ impl LocalMachine {
         self.bytes_since_snapshot.store(0, Ordering::Relaxed);
         self.applied.send_replace(meta.last_log_id);
     }
-}
-
-/// Returns the outcome of each command with its revision.
-fn committed(applied: Applied) -> Vec<Committed> {
-    let first = applied.revision.0 + 1 - applied.outcomes.len() as u64;
-    let revisions = (first..).map(Revision);
-    let pairs = applied.outcomes.into_iter().zip(revisions);
-    pairs.map(|(outcome, revision)| Committed { outcome, revision }).collect()
 }
 
 pub(crate) type Raft = openraft::Raft<TypeConfig, StateMachine>;
@@ -353,7 +343,7 @@ impl RaftSnapshotBuilder<TypeConfig> for SnapshotBuilder {
         let began = Instant::now();
         let build =
             move || Ok::<_, io::Error>((store.build(&machine, meta, &disk)?, store.bytes()));
-        let (snapshot, bytes) = background::run("snapshot", build).await??;
+        let (snapshot, bytes) = run_in_background("snapshot", build).await??;
         self.metrics.snapshots_built.inc();
         self.metrics.snapshot_seconds.observe(began.elapsed().as_secs_f64());
         self.metrics.snapshot_bytes.set(bytes.cast_signed());

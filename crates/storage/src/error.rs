@@ -114,6 +114,20 @@ impl StoreError {
     }
 }
 
+/// # Errors
+/// [`StoreError::TooLarge`].
+pub(crate) fn check_len(
+    detail: &'static str,
+    value: &[u8],
+    bytes_max: usize,
+) -> Result<(), StoreError> {
+    let (bytes, bytes_max) = (value.len() as u64, bytes_max as u64);
+    if bytes > bytes_max {
+        return Err(StoreError::TooLarge { detail, bytes, bytes_max });
+    }
+    Ok(())
+}
+
 /// `result.at("writing", path)` adds the step and the path to an I/O error.
 pub(crate) trait At<T> {
     /// Converts the operating system's error to [`StoreError`].

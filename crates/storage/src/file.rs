@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 
-use crate::error::{At, StoreError};
+use crate::error::{At, StoreError, check_len};
 
 const MAGIC: [u8; 4] = *b"HFFL";
 const VERSION: u8 = 1;
@@ -36,13 +36,7 @@ const FIX: &str = "if it can be restored from a backup of this very node, do tha
 /// [`StoreError::TooLarge`]; [`StoreError::Full`] or [`StoreError::Io`], after which the file has the old or the new
 /// content.
 pub fn write_file(path: &Path, content: &[u8]) -> Result<(), StoreError> {
-    if content.len() > CONTENT_BYTES_MAX {
-        return Err(StoreError::TooLarge {
-            detail: "a small file",
-            bytes: content.len() as u64,
-            bytes_max: CONTENT_BYTES_MAX as u64,
-        });
-    }
+    check_len("a small file", content, CONTENT_BYTES_MAX)?;
     replace(path, &[&header(content), content]).map(drop)
 }
 

@@ -16,19 +16,16 @@ mod error;
 mod file;
 mod log;
 mod rebuildable;
-mod record;
 mod snapshot;
 
-pub use disk::free_bytes;
-pub use disk::{DirectoryDisk, Disk, FaultyDisk, OpenFaultyDisk, SegmentFile};
+pub use disk::{DirectoryDisk, Disk, FaultyDisk, OpenFaultyDisk, SegmentFile, free_bytes};
 pub use error::StoreError;
 pub use file::{create_dir, read_file, write_file};
 pub use log::{
-    CompletionCallback, LATENCY_BUCKETS, Log, LogOptions, QueueFull, QueueRoomCallback,
-    RecentSyncs, SLOW_SYNC,
+    CompletionCallback, LATENCY_BUCKETS, Log, LogOptions, META_BYTES_MAX, QueueFull,
+    QueueRoomCallback, RECORD_BYTES_MAX, RaftMeta, RecentSyncs, Record, SLOW_SYNC,
 };
 pub use rebuildable::{RebuildableDatabase, WriteBatch};
-pub use record::{META_BYTES_MAX, RECORD_BYTES_MAX, RaftMeta, Record};
 pub use snapshot::{
     PART_BYTES_MAX, Parts, RawSnapshot, SnapshotReader, SnapshotReceiver, SnapshotWriter,
     Snapshots, VerifiedSnapshot,

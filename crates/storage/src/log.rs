@@ -42,8 +42,8 @@ use self::sync_times::SyncTimes;
 use self::writer::Writer;
 use crate::disk::{DirectoryDisk, Disk, FaultyDisk};
 use crate::error::StoreError;
-use crate::record::{RaftMeta, Record};
 
+pub use self::change::{META_BYTES_MAX, RECORD_BYTES_MAX, RaftMeta, Record};
 pub use self::queue::{QueueFull, QueueRoomCallback};
 pub use self::sync_times::{LATENCY_BUCKETS, RecentSyncs, SLOW_SYNC};
 

@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 use sled::{Batch, Config, Db, IVec};
 
-use crate::error::{At, StoreError};
+use crate::error::{At, StoreError, check_len};
 use crate::file::{create_dir, sync_dir};
 
 const SEGMENT_BYTES: usize = 8 << 20;
@@ -115,7 +115,7 @@ impl RebuildableDatabase {
         for (key, value) in &batch.writes {
             match value {
                 Some(value) => {
-                    check_len(value)?;
+                    check_len("a value of a database", value, VALUE_BYTES_MAX)?;
                     changes.insert(key.as_slice(), value.as_ref());
                 }
                 None => changes.remove(key.as_slice()),
@@ -207,17 +207,6 @@ impl Drop for RebuildableDatabase {
 
 fn owned(value: &IVec) -> Bytes {
     Bytes::copy_from_slice(value)
-}
-
-fn check_len(value: &Bytes) -> Result<(), StoreError> {
-    if value.len() <= VALUE_BYTES_MAX {
-        return Ok(());
-    }
-    Err(StoreError::TooLarge {
-        detail: "a value of a database",
-        bytes: value.len() as u64,
-        bytes_max: VALUE_BYTES_MAX as u64,
-    })
 }
 
 /// Makes each file of a directory durable with `sync`, then the directory itself.

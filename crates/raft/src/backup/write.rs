@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 
 use super::{BackupEnd, BackupHead, FORMAT};
 use crate::node::RaftNode;
-use crate::store::background;
+use crate::store::run_in_background;
 
 /// Parts that the receiver of a stream has not taken. Then the thread of the backup waits.
 pub(crate) const QUEUE_MAX: usize = 2;
@@ -35,7 +35,7 @@ impl RaftNode {
             }
         };
         tokio::spawn(async move {
-            if let Err(error) = background::run("backup", work).await {
+            if let Err(error) = run_in_background("backup", work).await {
                 failed.send(Err(error)).await.ok();
             }
         });

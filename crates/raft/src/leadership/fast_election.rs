@@ -22,7 +22,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::leadership::contact::LeaderContact;
 use crate::leadership::current::Leadership;
-use crate::leadership::loss::LeaderLoss;
+use crate::peers::{IncomingConnections, Peers};
 use crate::state_machine::Raft;
 use crate::type_config::Vote;
 use crate::wire::{ConfirmLoss, LogIdDto, LossReply, Purpose};
@@ -39,8 +39,48 @@ const LEASE_SLACK: Duration = Duration::from_millis(10);
 /// After this many attempts openraft's own election timer takes over.
 const ATTEMPTS_MAX: u32 = 8;
 
-pub(crate) struct FastElection {
+/// Whether the process of the leader has ended, as far as this node sees. The connections of a dead process are closed, and
+/// the kernel refuses new ones at once. A leader that is paused, overloaded or cut off does neither: its connections stay
+/// open, or a new one gets no answer.
+pub(crate) struct LeaderLoss {
     raft: Raft,
+    leadership: watch::Receiver<Leadership>,
+    incoming: Arc<IncomingConnections>,
+    peers: Arc<Peers>,
+    /// When this process started.
+    started_at: Instant,
+}
+
+impl LeaderLoss {
+    pub(crate) fn new(
+        raft: Raft,
+        leadership: watch::Receiver<Leadership>,
+        incoming: Arc<IncomingConnections>,
+        peers: Arc<Peers>,
+    ) -> Arc<Self> {
+        Arc::new(Self { raft, leadership, incoming, peers, started_at: Instant::now() })
+    }
+
+    /// Whether the leader of this term is lost, and the last log entry of this node.
+    pub(crate) async fn judge(&self, call: &ConfirmLoss) -> LossReply {
+        let is_lost = self.leads(call) && self.is_gone(call.leader).await && self.leads(call);
+        let last = self.raft.data_metrics().borrow_watched().last_log;
+        let up_for = holdfast_types::millis(self.started_at.elapsed());
+        let uptime = u8::try_from(up_for.checked_ilog2().unwrap_or(0)).unwrap_or(u8::MAX);
+        LossReply { is_lost, last: last.map(Into::into), uptime }
+    }
+
+    fn leads(&self, call: &ConfirmLoss) -> bool {
+        let now = *self.leadership.borrow();
+        now.term == call.term && now.leader == Some(call.leader)
+    }
+
+    async fn is_gone(&self, leader: NodeId) -> bool {
+        !self.incoming.has(leader) && self.peers.is_refused(leader).await
+    }
+}
+
+pub(crate) struct FastElection {
     node: NodeId,
     contact: Arc<LeaderContact>,
     leadership: watch::Receiver<Leadership>,
@@ -73,8 +113,7 @@ impl FastElection {
         contact: Arc<LeaderContact>,
         lease: Duration,
     ) -> Self {
-        let (raft, leadership) = (loss.raft.clone(), loss.leadership.clone());
-        Self { raft, node, contact, leadership, lease, loss: loss.clone() }
+        Self { node, contact, leadership: loss.leadership.clone(), lease, loss: loss.clone() }
     }
 
     /// Starts an election whenever a connection of the leader has ended.
@@ -92,7 +131,7 @@ impl FastElection {
 
     async fn replace(&mut self, lost: NodeId) {
         let Some(heard_at) = self.contact.last(lost) else { return };
-        let metrics = self.raft.server_metrics().borrow_watched().clone();
+        let metrics = self.loss.raft.server_metrics().borrow_watched().clone();
         let voters: Vec<u64> = metrics.membership_config.voter_ids().collect();
         if !voters.contains(&self.node.0) || metrics.vote.leader_id.node_id != lost.0 {
             return;
@@ -118,7 +157,7 @@ impl FastElection {
                         "the leader has ended: starting an election"
                     );
                     let transfer = TransferLeaderRequest::new(lost.vote, self.node.0, None);
-                    if self.raft.handle_transfer_leader(transfer).await.is_err() {
+                    if self.loss.raft.handle_transfer_leader(transfer).await.is_err() {
                         return;
                     }
                     self.wait_for_election(lost).await;
@@ -180,7 +219,7 @@ impl FastElection {
             }
             let leader = lost.node.0;
             tracing::info!(leader, "the leader disconnected: starting an election");
-            if self.raft.trigger().elect(true).await.is_err() {
+            if self.loss.raft.trigger().elect(true).await.is_err() {
                 return;
             }
             // The next attempt reads the new state.

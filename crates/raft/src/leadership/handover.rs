@@ -14,7 +14,7 @@ use openraft::{Instant as _, ServerState};
 use tokio::time::{Instant, timeout};
 
 use crate::members::table::MemberTable;
-use crate::proposer::ProposerContext;
+use crate::proposer::NodeContext;
 use crate::wire::{Purpose, ReadStatus};
 
 /// The maximum time since the last acknowledgement of a follower that can become the successor.
@@ -35,7 +35,7 @@ const REQUEST_TIMEOUT: Duration = Duration::from_millis(500);
 /// Transfers leadership to the caught-up voter with the smallest `rank`; `None` excludes a voter. Returns after `bound`, or
 /// immediately if this node does not lead.
 pub(crate) async fn transfer_to_current_voter(
-    context: &ProposerContext,
+    context: &NodeContext,
     bound: Duration,
     rank: impl Fn(NodeId) -> Option<u8>,
 ) {
@@ -61,7 +61,7 @@ pub(crate) async fn transfer_to_current_voter(
 
 /// Waits for a voter that has every entry of this leader; `None` if this node does not lead, is the only voter, or has stopped.
 /// For [`PREFERENCE`], only connected voters with the smallest rank count.
-async fn choose(context: &ProposerContext, rank: &impl Fn(NodeId) -> Option<u8>) -> Option<NodeId> {
+async fn choose(context: &NodeContext, rank: &impl Fn(NodeId) -> Option<u8>) -> Option<NodeId> {
     let (began, mut changes) = (Instant::now(), context.raft.metrics());
     loop {
         let metrics = changes.borrow_and_update().clone();
@@ -97,10 +97,7 @@ async fn choose(context: &ProposerContext, rank: &impl Fn(NodeId) -> Option<u8>)
 }
 
 /// Transfers leadership to a follower with free disk space while this leader's disk is below its reserve.
-pub(crate) async fn transfer_while_disk_is_low(
-    context: ProposerContext,
-    members: Arc<MemberTable>,
-) {
+pub(crate) async fn transfer_while_disk_is_low(context: NodeContext, members: Arc<MemberTable>) {
     let mut low = context.disk.watch();
     while low.wait_for(|low| *low).await.is_ok() {
         if context.leadership.borrow().leader == Some(context.node) {
@@ -118,7 +115,7 @@ pub(crate) async fn transfer_while_disk_is_low(
 }
 
 async fn members_with_free_disk(
-    context: &ProposerContext,
+    context: &NodeContext,
     members: &BTreeSet<NodeId>,
 ) -> BTreeSet<NodeId> {
     let mut able = BTreeSet::new();

@@ -5,4 +5,3 @@ pub(crate) mod contact;
 pub(crate) mod current;
 pub(crate) mod fast_election;
 pub(crate) mod handover;
-pub(crate) mod loss;

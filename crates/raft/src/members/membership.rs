@@ -28,7 +28,7 @@ use self::plan::{RaftView, Step, next_step};
 use crate::leadership::contact::LeaderContact;
 use crate::leadership::current::Leadership;
 use crate::leadership::handover;
-use crate::proposer::{ProposerContext, write_as_leader};
+use crate::proposer::{NodeContext, write_as_leader};
 use crate::transport::handshake::PeerHandshake;
 use crate::type_config::{LeaderEpoch, TypeConfig};
 use crate::wire::{CheckPeer, Ping, Purpose};
@@ -71,7 +71,7 @@ impl MembershipProgress {
 }
 
 pub(crate) struct Membership {
-    pub(crate) context: ProposerContext,
+    pub(crate) context: NodeContext,
     pub(crate) handshake: Arc<PeerHandshake>,
     pub(crate) progress: MembershipProgress,
     pub(crate) contact: Arc<LeaderContact>,

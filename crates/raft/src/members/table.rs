@@ -10,7 +10,7 @@ use holdfast_types::{
     FeatureLevel, Incarnation, Member, MemberAddresses, NodeId, Retirement, Stamp,
 };
 
-use crate::start::initial_members::InitialMembersFile;
+use crate::start::identity::InitialMembersFile;
 
 /// What this module reads from the replicated state of this node.
 pub(crate) trait ClusterState: Send + Sync {

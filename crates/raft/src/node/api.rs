@@ -20,7 +20,7 @@ use crate::failure::StopReason;
 use crate::leadership::current::Leadership;
 use crate::leadership::handover;
 use crate::metrics::RaftMetrics;
-use crate::proposer::{ProposeResult, command_len, write_as_leader};
+use crate::proposer::{command_len, write_as_leader};
 use crate::status::{PeerStatus, RaftStatus, Role};
 use crate::type_config::{Committed, LeaderEpoch, LogId, TypeConfig};
 use crate::wire::{Purpose, ServiceRequest, Urgency};
@@ -42,20 +42,9 @@ impl RaftNode {
         urgency: Urgency,
         deadline: Instant,
     ) -> Result<Committed, ProposeError> {
-        let mut done = self.propose_run(vec![command], urgency, deadline).await?;
+        let run = vec![command];
+        let mut done = self.inner.proposer.propose(run, urgency, deadline.into(), false).await?;
         done.pop().ok_or(ProposeError::Unknown)
-    }
-
-    async fn propose_run(
-        &self,
-        commands: Vec<Command>,
-        urgency: Urgency,
-        deadline: Instant,
-    ) -> ProposeResult {
-        if self.inner.closing.load(Ordering::Acquire) {
-            return Err(ProposeError::ShuttingDown);
-        }
-        self.inner.proposer.propose(commands, urgency, deadline.into(), false).await
     }
 
     /// Proposes commands of one caller in order, on any node. Commands that fit share one entry; the rest is proposed when
@@ -71,8 +60,10 @@ impl RaftNode {
             Ok(runs) => runs,
             Err(error) => return (done, Some(error)),
         };
-        for commands in runs {
-            match self.propose_run(commands, Urgency::Immediate, deadline).await {
+        for run in runs {
+            let proposing =
+                self.inner.proposer.propose(run, Urgency::Immediate, deadline.into(), false);
+            match proposing.await {
                 Ok(committed) => done.extend(committed),
                 Err(error) => return (done, Some(error)),
             }

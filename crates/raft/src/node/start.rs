@@ -2,8 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use holdfast_storage::{Log, LogOptions};
 use holdfast_tls::PendingConnections;
@@ -15,7 +14,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::{Inner, RaftNode};
-use crate::barrier::{Barrier, BarrierContext};
+use crate::barrier::Barrier;
 use crate::config::{PeerListen, RaftConfig};
 use crate::dispatch::Dispatch;
 use crate::error::StartError;
@@ -23,19 +22,19 @@ use crate::failure::{Failure, StopReason};
 use crate::leadership::contact::LeaderContact;
 use crate::leadership::current::{Leadership, LeadershipMonitor};
 use crate::leadership::fast_election::FastElection;
+use crate::leadership::fast_election::LeaderLoss;
 use crate::leadership::handover;
-use crate::leadership::loss::LeaderLoss;
 use crate::members::membership::{Membership, MembershipProgress, ObservedNodes};
 use crate::members::table::MemberTable;
 use crate::metrics::RaftMetrics;
 use crate::network::NetworkFactory;
-use crate::peers::Peers;
-use crate::proposer::{BatchLimits, Proposer, ProposerContext};
+use crate::peers::{IncomingConnections, Peers};
+use crate::proposer::{BatchLimits, NodeContext, Proposer};
 use crate::start::bootstrap::{Bootstrap, list_ids};
 use crate::start::emptied::{ReadmissionCaller, ReadmissionRequest};
+use crate::start::identity::InitialMembersFile;
 use crate::start::identity::configured_id;
 use crate::start::identity::{DataDir, LOG_DIR, SNAPSHOT_DIR};
-use crate::start::initial_members::InitialMembersFile;
 use crate::start::join::{self, JoinRequest};
 use crate::state_machine::{LocalMachine, Observer, Raft, StateMachine};
 use crate::store::disk::{DiskGauge, DiskMonitor};
@@ -44,7 +43,6 @@ use crate::store::scrub::Scrub;
 use crate::store::snapshot::SnapshotStore;
 use crate::supervisor;
 use crate::transport::handshake::PeerHandshake;
-use crate::transport::incoming::IncomingConnections;
 use crate::transport::server;
 
 /// The open and verified parts of the data directory.
@@ -130,7 +128,7 @@ async fn build(
     handshake.acknowledged().start(raft.clone());
     let contact = Arc::new(LeaderContact::new());
     let leadership = leadership(&config, &raft, &local, &contact, &metrics, &mut tasks);
-    let context = ProposerContext {
+    let context = NodeContext {
         raft: raft.clone(),
         node: config.node,
         peers: peers.clone(),
@@ -143,7 +141,8 @@ async fn build(
     let limits = BatchLimits::new(&config);
     let (proposer, proposer_worker) = Proposer::new(context.clone(), limits, failure.clone());
     tasks.spawn(proposer_worker);
-    let (barrier, barrier_worker) = barrier(&context, limits.leader_wait, &local, &failure);
+    let (barrier, barrier_worker) =
+        Barrier::new(context.clone(), limits.leader_wait, failure.clone());
     tasks.spawn(barrier_worker);
     let bootstrap = Arc::new(bootstrap(&config, &opened, &context, &members, &failure)?);
 
@@ -168,7 +167,6 @@ async fn build(
         peer_address,
         election_max: config.timing.election_max,
         started: Instant::now(),
-        closing: AtomicBool::new(false),
         refuses_forwarded: Arc::default(),
         tasks: Mutex::new(tasks),
         data_dir: Mutex::new(Some(opened.data_dir)),
@@ -250,7 +248,7 @@ async fn disk(config: &RaftConfig, tasks: &mut JoinSet<()>) -> Arc<DiskGauge> {
 fn bootstrap(
     config: &RaftConfig,
     opened: &Opened,
-    context: &ProposerContext,
+    context: &NodeContext,
     members: &Arc<MemberTable>,
     failure: &Failure,
 ) -> Result<Bootstrap, StartError> {
@@ -300,25 +298,6 @@ async fn reject_unless_blank(mut log: LogStore) -> Result<(), StartError> {
         return Err(StartError::AlreadyBootstrapped);
     }
     Ok(())
-}
-
-fn barrier(
-    context: &ProposerContext,
-    leader_wait: Duration,
-    local: &LocalMachine,
-    failure: &Failure,
-) -> (Barrier, impl Future<Output = ()> + Send + 'static) {
-    let context = BarrierContext {
-        raft: context.raft.clone(),
-        node: context.node,
-        peers: context.peers.clone(),
-        leadership: context.leadership.clone(),
-        applied: local.applied(),
-        metrics: context.metrics.clone(),
-        disk: context.disk.clone(),
-        leader_wait,
-    };
-    Barrier::new(context, failure.clone())
 }
 
 async fn listen(config: &RaftConfig) -> Result<(TcpListener, SocketAddr), StartError> {

@@ -10,7 +10,7 @@ use openraft::raft::responder::ProgressResponder;
 use tokio::time::Instant;
 use tracing::Span;
 
-use super::context::ProposerContext;
+use super::NodeContext;
 use super::pending::Pending;
 use crate::error::{CallError, ProposeError};
 use crate::leadership::current;
@@ -29,19 +29,8 @@ pub(crate) enum Route {
 /// Runs that were certainly not appended and may be sent again.
 pub(crate) type Returned = Vec<Pending>;
 
-/// Sends a batch and answers its callers.
-pub(crate) async fn send_batch(
-    context: ProposerContext,
-    route: Route,
-    batch: Vec<Pending>,
-) -> Returned {
-    match route {
-        Route::Local => append_batch(&context, batch).await,
-        Route::Leader(leader) => forward_batch(&context, leader, batch).await,
-    }
-}
-
-async fn append_batch(context: &ProposerContext, batch: Vec<Pending>) -> Returned {
+/// Appends a batch to the log of this node, and answers its callers.
+pub(super) async fn append_batch(context: &NodeContext, batch: Vec<Pending>) -> Returned {
     let commands: Vec<_> =
         batch.iter().flat_map(|pending| pending.commands.iter().cloned()).collect();
     let entry = Entry { stamped_at: context.stamp(), commands };
@@ -61,8 +50,9 @@ async fn append_batch(context: &ProposerContext, batch: Vec<Pending>) -> Returne
     }
 }
 
-async fn forward_batch(
-    context: &ProposerContext,
+/// Sends a batch to the leader, and answers its callers.
+pub(super) async fn forward_batch(
+    context: &NodeContext,
     leader: NodeId,
     mut batch: Vec<Pending>,
 ) -> Returned {
@@ -108,7 +98,7 @@ fn forward_spans(leader: NodeId, batch: &[Pending]) -> Vec<Span> {
 }
 
 fn finish_forwarded(
-    context: &ProposerContext,
+    context: &NodeContext,
     pending: Pending,
     result: Result<Vec<Committed>, ProposeRefusal>,
 ) -> Option<Pending> {
@@ -144,7 +134,7 @@ enum WriteFailure {
 /// Appends an entry, and waits until this node has applied it, or no longer leads with a quorum. `spans` are the spans
 /// `commit` of the entry's traced runs.
 async fn write(
-    context: &ProposerContext,
+    context: &NodeContext,
     entry: Entry,
     leader: Option<LeaderEpoch>,
     spans: Spans,
@@ -185,7 +175,7 @@ async fn write(
 
 /// Appends one entry, if this node still leads in `epoch`. Never forwards it.
 pub(crate) async fn write_as_leader(
-    context: &ProposerContext,
+    context: &NodeContext,
     commands: Vec<Command>,
     epoch: LeaderEpoch,
 ) -> Result<Vec<Committed>, ProposeError> {
@@ -204,7 +194,7 @@ fn commands_in(batch: &[Pending]) -> usize {
     batch.iter().map(|pending| pending.commands.len()).sum()
 }
 
-fn answer_unknown(context: &ProposerContext, batch: Vec<Pending>) -> Returned {
+fn answer_unknown(context: &NodeContext, batch: Vec<Pending>) -> Returned {
     context.metrics.outcomes_unknown.inc_by(commands_in(&batch) as u64);
     answer_all(batch, &ProposeError::Unknown)
 }

@@ -13,11 +13,10 @@ use futures_util::stream::FuturesUnordered;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
-use super::context::{BatchLimits, ProposerContext};
-use super::departure::BatchPace;
-use super::departure::{BatchKind, Departures, SentBatch, WaitingRuns};
+use super::departure::{BatchKind, BatchPace, Departures, SentBatch, WaitingRuns};
 use super::pending::Pending;
-use super::send::{Returned, Route, send_batch};
+use super::send::{Returned, Route, append_batch, forward_batch};
+use super::{BatchLimits, NodeContext};
 use crate::error::ProposeError;
 use crate::leadership::current::Leadership;
 use crate::stamps::SettledTime;
@@ -26,7 +25,7 @@ use crate::stamps::SettledTime;
 const PAUSE: Duration = Duration::from_millis(25);
 
 pub(crate) struct Worker {
-    context: ProposerContext,
+    context: NodeContext,
     settled: watch::Receiver<SettledTime>,
     limits: BatchLimits,
     queue: mpsc::Receiver<Pending>,
@@ -48,7 +47,7 @@ struct ReturnedBatch {
 
 impl Worker {
     pub(crate) fn new(
-        context: ProposerContext,
+        context: NodeContext,
         limits: BatchLimits,
         pace: BatchPace,
         queue: mpsc::Receiver<Pending>,
@@ -75,7 +74,9 @@ impl Worker {
             tokio::select! {
                 Some(batch) = self.in_flight.next(), if !self.in_flight.is_empty() => {
                     self.departures.returned(batch.sent);
-                    self.take_back(batch);
+                    if !batch.returned.is_empty() {
+                        self.take_back(batch);
+                    }
                 }
                 pending = self.queue.recv(), if running && self.wants_another() => match pending {
                     Some(pending) => self.waiting.push_back(pending),
@@ -132,7 +133,13 @@ impl Worker {
                     let waited = now.saturating_duration_since(pending.since);
                     self.context.metrics.propose_wait_seconds.observe(waited.as_secs_f64());
                 }
-                let sending = send_batch(self.context.clone(), route, batch);
+                let context = self.context.clone();
+                let sending = async move {
+                    match route {
+                        Route::Local => append_batch(&context, batch).await,
+                        Route::Leader(leader) => forward_batch(&context, leader, batch).await,
+                    }
+                };
                 let paced = self.pace.clone().send(sending);
                 self.in_flight.push(Box::pin(async move {
                     ReturnedBatch { sent, leadership, returned: paced.await }
@@ -201,9 +208,6 @@ impl Worker {
     }
 
     fn take_back(&mut self, batch: ReturnedBatch) {
-        if batch.returned.is_empty() {
-            return;
-        }
         for pending in batch.returned.into_iter().rev() {
             if pending.ticket.put_back() {
                 self.waiting.push_front(pending);

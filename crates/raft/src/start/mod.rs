@@ -3,7 +3,6 @@
 pub(crate) mod bootstrap;
 pub(crate) mod emptied;
 pub(crate) mod identity;
-pub(crate) mod initial_members;
 pub(crate) mod join;
 pub(crate) mod new_cluster;
 pub(crate) mod stopped_node;

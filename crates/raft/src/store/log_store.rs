@@ -14,7 +14,7 @@ use std::ops::{Bound, RangeBounds, RangeInclusive};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use futures_util::{Stream, stream};
+use futures_util::{Stream, StreamExt as _, TryStreamExt as _, stream};
 use holdfast_codec::Kind;
 use holdfast_storage::{CompletionCallback, Log, QueueFull, RaftMeta, Record, StoreError};
 use holdfast_trace::Spans;
@@ -183,21 +183,6 @@ impl LogStore {
         }
     }
 
-    fn publish(&self, entries: impl Iterator<Item = RaftEntry>) -> io::Result<(Vec<Record>, u64)> {
-        let mut records = Vec::new();
-        for entry in entries {
-            let bytes = encode_record(&entry).map_err(io::Error::other)?;
-            let mut state = self.state.lock();
-            if state.last.is_none() {
-                state.base = entry.log_id.index;
-            }
-            state.last = Some(entry.log_id);
-            records.push(Record { index: entry.log_id.index, bytes: bytes.clone() });
-            state.cache.push(entry, &bytes);
-        }
-        Ok((records, self.state.lock().generation))
-    }
-
     fn durable(&self, end: u64, generation: u64) {
         let mut state = self.state.lock();
         if state.generation == generation {
@@ -286,7 +271,7 @@ impl RaftLogReader<TypeConfig> for LogStore {
                 Err(error) => Some((Err(error), (store, None))),
             }
         });
-        Box::pin(flatten(chunks))
+        Box::pin(chunks.map_ok(|entries| stream::iter(entries).map(Ok)).try_flatten())
     }
 }
 
@@ -329,14 +314,23 @@ impl RaftLogStorage<TypeConfig> for LogStore {
         I: IntoIterator<Item = RaftEntry> + OptionalSend,
         I::IntoIter: OptionalSend,
     {
-        let mut spans = Vec::new();
-        let entries = entries.into_iter().inspect(|entry| spans.extend(append_spans(entry)));
-        let (records, generation) = self.publish(entries)?;
+        let (mut spans, mut records) = (Vec::new(), Vec::new());
+        for entry in entries {
+            spans.extend(append_spans(&entry));
+            let bytes = encode_record(&entry).map_err(io::Error::other)?;
+            let mut state = self.state.lock();
+            if state.last.is_none() {
+                state.base = entry.log_id.index;
+            }
+            state.last = Some(entry.log_id);
+            records.push(Record { index: entry.log_id.index, bytes: bytes.clone() });
+            state.cache.push(entry, &bytes);
+        }
         let Some(end) = records.last().map(|record| record.index + 1) else {
             callback.io_completed(Ok(()));
             return Ok(());
         };
-        let store = self.clone();
+        let (store, generation) = (self.clone(), self.state.lock().generation);
         let done = Box::new(move |result: Result<(), StoreError>| {
             drop(spans);
             match result {
@@ -405,21 +399,6 @@ fn completion() -> (CompletionCallback, oneshot::Receiver<Result<(), StoreError>
     let (sender, receiver) = oneshot::channel();
     // The receiver may be dropped together with its runtime.
     (Box::new(move |result| drop(sender.send(result))), receiver)
-}
-
-/// Yields the entries of chunks one by one; ends after an error.
-fn flatten<S>(chunks: S) -> impl Stream<Item = io::Result<RaftEntry>>
-where
-    S: Stream<Item = io::Result<Vec<RaftEntry>>>,
-{
-    use futures_util::StreamExt;
-    chunks.flat_map(|chunk| {
-        let items: Vec<io::Result<RaftEntry>> = match chunk {
-            Ok(entries) => entries.into_iter().map(Ok).collect(),
-            Err(error) => vec![Err(error)],
-        };
-        stream::iter(items)
-    })
 }
 
 fn inclusive(range: &impl RangeBounds<u64>) -> Option<RangeInclusive<u64>> {

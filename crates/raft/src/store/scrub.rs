@@ -11,7 +11,7 @@ use holdfast_storage::{Log, StoreError};
 
 use crate::failure::Failure;
 use crate::metrics::RaftMetrics;
-use crate::store::background;
+use crate::store::run_in_background;
 use crate::store::snapshot::SnapshotStore;
 
 const BYTES_PER_SECOND: u64 = 8 << 20;
@@ -32,7 +32,7 @@ impl Scrub {
         loop {
             tokio::time::sleep(self.every).await;
             let (log, snapshots) = (self.log.clone(), self.snapshots.clone());
-            match background::run("scrub", move || scrub(&log, &snapshots)).await {
+            match run_in_background("scrub", move || scrub(&log, &snapshots)).await {
                 Ok(Ok(bytes)) => {
                     tracing::info!(bytes, "the files of this node are undamaged");
                     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

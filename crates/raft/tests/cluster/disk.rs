@@ -89,7 +89,7 @@ async fn with_full_disks_everywhere_writes_are_rejected_and_reads_continue() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn entries_written_between_two_checks_of_the_disk_count() {
-    let lab = Lab::start_with(3, |config| {
+    let lab = Lab::start_with(1, |config| {
         let free = config.disk_reserve_bytes + (16 << 10);
         config.free_bytes = Arc::new(move |_| Ok(free));
         config.disk_check = Duration::from_hours(1);

@@ -16,8 +16,7 @@
 
 use bytes::{Buf as _, BufMut as _, Bytes};
 
-use super::change::{Bounds, LogChange};
-use crate::record::{META_BYTES_MAX, RECORD_BYTES_MAX, RaftMeta, Record};
+use super::change::{Bounds, LogChange, META_BYTES_MAX, RECORD_BYTES_MAX, RaftMeta, Record};
 
 /// The first bytes of each segment; the sixth byte is the version.
 pub(super) const START: [u8; 8] = *b"HFLOG\x01\0\0";

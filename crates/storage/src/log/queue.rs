@@ -10,9 +10,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use bytes::Bytes;
 use parking_lot::{Condvar, Mutex};
 
+use super::change::{RaftMeta, Record};
 use super::{CompletionCallback, Log};
 use crate::error::StoreError;
-use crate::record::{RaftMeta, Record};
 
 /// A callback for the moment at which the queue has room.
 pub type QueueRoomCallback = Box<dyn FnOnce() + Send>;

@@ -9,11 +9,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::change::{Bounds, LogChange};
+use super::change::{Bounds, LogChange, RaftMeta, Record};
 use super::frame::{HEADER_BYTES, Position, Summary};
 use crate::disk::SegmentFile;
 use crate::error::StoreError;
-use crate::record::{RaftMeta, Record};
 
 /// The location of a record's frame.
 #[derive(Clone, Copy, Debug)]

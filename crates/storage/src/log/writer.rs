@@ -15,14 +15,13 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::change::{Bounds, LogChange};
+use super::change::{Bounds, LogChange, META_BYTES_MAX, RECORD_BYTES_MAX, RaftMeta, Record};
 use super::queue::Request;
 use super::recover::{NewestSegment, start_segment};
 use super::state::Location;
 use super::{CompletionCallback, Shared};
 use crate::disk::Disk;
-use crate::error::StoreError;
-use crate::record::{META_BYTES_MAX, RECORD_BYTES_MAX, RaftMeta, Record};
+use crate::error::{StoreError, check_len};
 
 /// The maximum number of frame bytes in one write.
 const WRITE_BYTES: usize = 1 << 20;
@@ -277,11 +276,4 @@ fn answer(done: CompletionCallback, result: Result<(), StoreError>) {
     if catch_unwind(AssertUnwindSafe(|| done(result))).is_err() {
         tracing::error!("a callback of the log panicked");
     }
-}
-
-fn check_len(detail: &'static str, bytes: &Bytes, bytes_max: usize) -> Result<(), StoreError> {
-    if bytes.len() <= bytes_max {
-        return Ok(());
-    }
-    Err(StoreError::TooLarge { detail, bytes: bytes.len() as u64, bytes_max: bytes_max as u64 })
 }

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use super::format::{self, Footer, HEADER, PART_BYTES_MAX, SectionKind};
 use super::{SnapshotReader, Snapshots};
-use crate::error::{At, StoreError};
+use crate::error::{At, StoreError, check_len};
 use crate::file::new_file;
 use crate::snapshot::SnapshotLocation;
 
@@ -111,13 +111,7 @@ impl SnapshotWriter {
     }
 
     fn section(&mut self, kind: SectionKind, body: &[u8]) -> Result<(), StoreError> {
-        if body.len() > PART_BYTES_MAX {
-            return Err(StoreError::TooLarge {
-                detail: "a part of a snapshot",
-                bytes: body.len() as u64,
-                bytes_max: PART_BYTES_MAX as u64,
-            });
-        }
+        check_len("a part of a snapshot", body, PART_BYTES_MAX)?;
         self.partial.write(&format::section_header(kind, body))?;
         self.partial.write(body)
     }
