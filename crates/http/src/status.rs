@@ -177,7 +177,7 @@ pub(crate) fn of_failure(failure: Failure, context: &ErrorContext<'_>) -> HttpEr
         Failure::Lagging => behind(false),
         Failure::Starting(why) => {
             let facts =
-                Facts { retry_after_ms: Some(holdfast_types::millis(LATER)), ..Facts::default() };
+                Facts { retry_after_ms: Some(holdfast_types::millis(SOON)), ..Facts::default() };
             Box::new(Problem::new(ErrorCode::Starting, why).facts(facts))
         }
         Failure::Compacted { restart_from } => compacted(restart_from),

@@ -1,12 +1,11 @@
 //! The commands of the replicated state machine. Its state changes only through [`Command`], a closed enum.
 
-use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use serde::de::{Deserializer, Error as _};
 use serde::{Deserialize, Serialize};
 
+use crate::nesting::nested;
 use crate::{
     Actor, Attempt, AuthChange, CallScope, ClockReading, ClusterId, Data, FeatureLevel,
     FencingToken, ForceRelease, HandOver, Incarnation, LeaseRecord, Limits, LockName, LockSet,
@@ -147,31 +146,6 @@ pub enum Command {
         #[serde(deserialize_with = "nested")]
         command: Box<Self>,
     },
-}
-
-/// The most values of one kind in one another. A written command or outcome has at most two in an outer one.
-const NESTED_MAX: u32 = 4;
-
-thread_local! {
-    /// The values that this thread is decoding the contents of.
-    static NESTED: Cell<u32> = const { Cell::new(0) };
-}
-
-/// Decodes a value in a value of the same type, at most [`NESTED_MAX`] deep: bytes of a damaged or hostile peer must not
-/// exhaust the stack.
-pub(crate) fn nested<'de, D, T>(deserializer: D) -> Result<Box<T>, D::Error>
-where
-    D: Deserializer<'de>,
-    T: Deserialize<'de>,
-{
-    let outer = NESTED.get();
-    if outer >= NESTED_MAX {
-        return Err(D::Error::custom("too many nested values"));
-    }
-    NESTED.set(outer + 1);
-    let value = T::deserialize(deserializer);
-    NESTED.set(outer);
-    value.map(Box::new)
 }
 
 /// A call that is executed once.

@@ -19,6 +19,7 @@ mod member;
 mod multi;
 mod name;
 mod namespace;
+mod nesting;
 mod operator;
 mod outcome;
 mod path;

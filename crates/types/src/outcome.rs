@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::command::nested;
+use crate::nesting::nested;
 use crate::{
     Attempt, AuthRejection, Bound, Cooldown, Data, FeatureLevel, FencingToken, HolderView,
     LockName, LockPolicy, MembershipRejection, Mode, NodeId, Owner, Perms, QuotaFull, QuotaKind,

@@ -153,6 +153,11 @@ pub const SLEEPS: &[Exception] = &[
         reason: "the clock is paused: the sleep is the time that a batch takes",
     },
     Exception {
+        path: "crates/http/src/cluster.rs",
+        function: "is_complete",
+        reason: "the clock is paused: the sleep is the time that a reader takes",
+    },
+    Exception {
         path: "tests/tidy/examples/mutations.rs",
         function: "wait",
         reason: "the step of the wait for a process, with a deadline",
@@ -314,9 +319,9 @@ pub mod limits {
     /// A file without its tests.
     pub const FILE: usize = 500;
     /// Files of the product: see the section "Size" of the architecture.
-    pub const FILES: usize = 778;
+    pub const FILES: usize = 729;
     /// Of them, files with fewer than 60 lines.
-    pub const SMALL_FILES: usize = 133;
+    pub const SMALL_FILES: usize = 77;
     /// A script without comments.
     pub const SCRIPT: usize = 70;
 }

@@ -8,7 +8,7 @@ use holdfast_api::parameters::{CALL_SESSION, REQUEST};
 use holdfast_api::{ErrorCode, Problem, Query};
 use holdfast_types::{QuotaKind, RequestNumber, SessionName};
 
-use crate::http::{HttpResponse, Method, SendError, StatusCode};
+use crate::http::{HttpResponse, Method, SendError};
 use crate::{Error, Loss};
 
 /// The path of transactions.
@@ -141,15 +141,11 @@ pub(crate) struct RetryAfter {
 
 impl RetryAfter {
     fn of(response: &HttpResponse, problem: Option<&Problem>) -> Option<Self> {
-        let is_busy = response.status == StatusCode::TOO_MANY_REQUESTS;
-        if !is_busy && response.status != StatusCode::SERVICE_UNAVAILABLE {
-            return None;
-        }
         let seconds: u32 = response.headers.get("retry-after")?.parse().ok()?;
         let bound = problem.and_then(|problem| problem.facts.bound.as_deref()).unwrap_or_default();
         Some(Self {
             time: Duration::from_secs(seconds.into()),
-            at_every_node: is_busy && bound.starts_with(QuotaKind::CallsPerSecond.as_str()),
+            at_every_node: bound.starts_with(QuotaKind::CallsPerSecond.as_str()),
         })
     }
 }
