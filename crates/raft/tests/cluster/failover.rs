@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use holdfast_raft::{ProposeError, ReadError, Timing, Urgency};
+use holdfast_types::{Actor, ClockReading, Command, NodeId};
 
 use crate::lab::{Lab, eventually, has_session, open_session, soon};
 
@@ -177,4 +178,27 @@ async fn a_leader_that_shuts_down_transfers_leadership_without_waiting_for_a_lea
         Err(ProposeError::ShuttingDown)
     );
     lab.open(after.node.0, "after").await.unwrap();
+}
+
+/// A leader whose clock is in no record may have to wait for the clocks of a majority (ADR 0025).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_shuts_down_prefers_a_voter_whose_clock_is_recorded() {
+    for _ in 0..4 {
+        let lab = Lab::start(3).await;
+        lab.registered().await;
+        let before = lab.epoch().await;
+        let recorded = (1..=3).rfind(|id| *id != before.node.0).unwrap();
+        let readings = [before.node, NodeId(recorded)].map(|node| {
+            let reading = ClockReading { wall: lab.node(recorded).wall_clock(), run: node.0 };
+            (node, reading)
+        });
+        let record = Command::RecordClocks { readings: readings.into(), jump: None };
+        let leader = lab.node(before.node.0);
+        leader.propose_as_leader(vec![record.by(Actor::Node)], before).await.unwrap();
+        leader.shutdown().await;
+        let successor = eventually("another leader", || {
+            lab.node(recorded).status().leader.filter(|leader| *leader != before.node)
+        });
+        assert_eq!(successor.await, NodeId(recorded));
+    }
 }
