@@ -105,14 +105,16 @@ impl Model {
             self.live_mut(&name).released.push((lock.clone(), gone.owner.clone()));
         }
         let Some(hold) = &gone.hold else { return };
-        let (now, delay) = (self.now, self.policy(&lock).lock_delay_ms > 0);
+        let (now, delay_ms) = (self.now, self.policy(&lock).lock_delay_ms);
         if let Some(until) = gone.min_hold.map(|ms| hold.since + ms).filter(|until| *until > now) {
             let cooldown_state = self.cooldown_state(&lock).get_or_insert_default();
             cooldown_state.kept_until = cooldown_state.kept_until.max(Some(until));
         }
-        if delay && is_unclean(cause) {
+        if delay_ms > 0 && is_unclean(cause) {
             let cooldown_state = self.cooldown_state(&lock).get_or_insert_default();
-            let (_, mut losers) = cooldown_state.lost.take().unwrap_or_default();
+            // A delay that is over has no part in the new one.
+            let running = cooldown_state.lost.take().filter(|(at, _)| at + delay_ms > now);
+            let (_, mut losers) = running.unwrap_or_default();
             let first = gone.numbers().into_iter().min().unwrap();
             losers.push(Loser { name, owner: gone.owner.clone(), token: hold.token, first });
             cooldown_state.lost = Some((now, losers));
