@@ -104,6 +104,12 @@ function connect() {
   });
   on("fragment", showFragment);
   on("status", ({ text, tone }) => say(text, tone));
+  on("full", (text) => {
+    disconnect();
+    // The next stream, when the reader returns to this tab, says that the page is live.
+    delay = 1000;
+    say(text, "warning");
+  });
   on("login", () => location.reload());
   on("alive", () => {});
   on("reconnect", () => again(0));

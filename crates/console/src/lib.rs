@@ -21,7 +21,7 @@ mod request;
 mod text;
 mod time;
 
-use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -33,7 +33,7 @@ use axum::http::request::Parts;
 use axum::http::{Extensions, HeaderValue, Method, Response, StatusCode};
 use axum::routing::get;
 use holdfast_api::{ErrorCode, Problem};
-use holdfast_types::{Stamp, SubjectName};
+use holdfast_types::Stamp;
 use http_body_util::{BodyExt as _, Limited};
 use maud::Markup;
 use parking_lot::Mutex;
@@ -42,6 +42,7 @@ use tower::Service as _;
 
 use crate::cookie::FormSecret;
 use crate::fields::{FormFields, link};
+use crate::live::LiveReader;
 use crate::page::{ConsolePage, PageReply};
 use crate::pages::CATALOG;
 use crate::request::{NotShown, PageRequest};
@@ -57,6 +58,8 @@ const PREFIX: &str = "/ui/";
 pub struct ConsoleSettings {
     /// Whether the connection of a request has TLS, from the extensions of the request.
     pub has_tls: fn(&Extensions) -> bool,
+    /// The address of the caller, from the extensions of the request.
+    pub address: fn(&Extensions) -> Option<IpAddr>,
     /// Becomes true when the node stops: live updates then end.
     pub stopping: watch::Receiver<bool>,
 }
@@ -65,21 +68,17 @@ pub struct ConsoleSettings {
 struct ConsoleState {
     api: Router,
     settings: ConsoleSettings,
-    streams: Arc<Semaphore>,
-    /// The live pages of each subject that has one.
-    pages_of_subjects: Mutex<BTreeMap<SubjectName, u64>>,
+    /// The reader of each live page.
+    live_readers: Mutex<Vec<LiveReader>>,
     /// One permit: renderings for live pages follow each other.
     rendering: Arc<Semaphore>,
 }
 
 /// Adds the console to the router of the API. `/` leads a browser to the console.
 pub fn router(api: Router, settings: ConsoleSettings) -> Router {
-    let streams = Arc::new(Semaphore::new(live::STREAMS_MAX));
     let rendering = Arc::new(Semaphore::new(1));
-    let pages_of_subjects = Mutex::default();
-    let console =
-        ConsoleState { api: api.clone(), settings, streams, pages_of_subjects, rendering };
-    let console = Arc::new(console);
+    let live_readers = Mutex::default();
+    let console = Arc::new(ConsoleState { api: api.clone(), settings, live_readers, rendering });
     let pages = Router::new()
         .route("/", get(first))
         .route("/ui", get(async || redirect("ui/")))
@@ -167,7 +166,7 @@ async fn answer(
         && let Some(page) = wanted_page(&request.fields)
     {
         request.is_update = true;
-        return live::stream(console, page, request).await;
+        return live::stream(console, page, request, &incoming.parts.extensions);
     }
     let acted = match path {
         "act" if is_post => change::make(CATALOG.actions, &request, incoming.parts).await,

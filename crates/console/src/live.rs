@@ -3,22 +3,22 @@
 //! A stream renders the pages of locks again when the state has changed, at most once in [`PACE`], and every page once in
 //! [`IDLE_PACE`]. It sends the region only if it differs. The streams of a node render one after the other, each in at most
 //! [`TURN_MAX`], with pauses of [`PAUSES`] times the rendering, so that open pages leave the processor to other callers.
-//! A node has at most [`STREAMS_MAX`] streams, which count in the quota `streams` of their readers. Each ends after [`STREAM_MAX`], and
-//! the script then opens the next one.
+//! A node has at most [`STREAMS_MAX`] streams, and [`STREAMS_OF_READER_MAX`] of one reader. Each ends after [`STREAM_MAX`], and the
+//! script then opens the next one.
 
-use std::collections::BTreeMap;
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
-use axum::http::{HeaderName, HeaderValue, Response, StatusCode};
+use axum::http::{Extensions, HeaderName, HeaderValue, Response, StatusCode};
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use futures_util::stream::unfold;
-use holdfast_api::{CallerBody, ClusterBody, ErrorCode, Problem, SubjectQuotasBody, quotas_path};
-use holdfast_types::{QuotaKind, SubjectName};
+use holdfast_api::{CallerBody, ClusterBody, ErrorCode, Problem};
+use holdfast_types::SubjectName;
 use serde::Serialize;
 use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
@@ -47,17 +47,24 @@ const ALIVE: Duration = Duration::from_secs(3);
 /// The longest life of one stream.
 const STREAM_MAX: Duration = Duration::from_mins(10);
 /// Streams of one node.
-pub(crate) const STREAMS_MAX: usize = 200;
+const STREAMS_MAX: usize = 200;
+/// Streams of one node that one reader has.
+const STREAMS_OF_READER_MAX: usize = STREAMS_MAX / 4;
 
-/// Answers `GET updates?page=PATH` with a stream.
-pub(crate) async fn stream(
+/// Answers `GET updates?page=PATH` with a stream. `extensions` are those of the request.
+pub(crate) fn stream(
     console: &Arc<ConsoleState>,
     page: &'static ConsolePage,
     request: PageRequest,
+    extensions: &Extensions,
 ) -> Response<Body> {
-    let place = match LivePlace::take(console, &request).await {
+    let reader = request.caller.subject.clone().map_or_else(
+        || LiveReader::Address((console.settings.address)(extensions)),
+        LiveReader::Subject,
+    );
+    let place = match LivePlace::take(console, reader) {
         Ok(place) => place,
-        Err(full) => return event_stream(Body::from(status(full, "warning"))),
+        Err(full) => return event_stream(Body::from(event("full", &full))),
     };
     let updates = LiveUpdates {
         page,
@@ -117,51 +124,46 @@ struct LiveUpdates {
     _place: LivePlace,
 }
 
-/// The place of a live page: one of the node, and one among the streams of its reader.
+/// Who opened a live page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum LiveReader {
+    Subject(SubjectName),
+    /// A caller without a subject; `None` if the address is unknown.
+    Address(Option<IpAddr>),
+}
+
+/// The place of a live page among those of its node and of its reader.
 struct LivePlace {
     console: Arc<ConsoleState>,
-    subject: Option<SubjectName>,
-    _permit: OwnedSemaphorePermit,
+    reader: LiveReader,
 }
 
 impl LivePlace {
     /// # Errors
-    /// What to tell the reader, if the node has too many live pages, or the reader as many streams as its quota allows. A quota
-    /// that the node cannot read in time does not count.
-    async fn take(
-        console: &Arc<ConsoleState>,
-        request: &PageRequest,
-    ) -> Result<Self, &'static str> {
-        const FULL: &str = "This node has too many live pages: load the page again to see changes.";
-        const QUOTA: &str = "You have as many streams as your quota allows: close one, or load the page again to see changes.";
-        let permit = console.streams.clone().try_acquire_owned().map_err(|_| FULL)?;
-        let place = |subject| Self { console: console.clone(), subject, _permit: permit };
-        let Some(subject) = request.caller.subject.clone() else { return Ok(place(None)) };
-        let target = quotas_path(Some(&subject));
-        let quotas = timeout(TURN_MAX, request.api.read::<SubjectQuotasBody>(&target)).await;
-        let of_streams =
-            |quotas: &BTreeMap<String, u64>| quotas.get(QuotaKind::Streams.as_str()).copied();
-        let (limit, used) = match &quotas {
-            Ok(Ok(body)) => (of_streams(&body.quotas), of_streams(&body.used).unwrap_or_default()),
-            Ok(Err(_)) | Err(_) => (None, 0),
-        };
-        let mut pages = console.pages_of_subjects.lock();
-        let count = pages.get(&subject).copied().unwrap_or_default();
-        if limit.is_some_and(|limit| used + count >= limit) {
-            return Err(QUOTA);
+    /// What to tell the reader, if the reader or the node has too many live pages.
+    fn take(console: &Arc<ConsoleState>, reader: LiveReader) -> Result<Self, String> {
+        let mut open = console.live_readers.lock();
+        let of_reader = open.iter().filter(|other| **other == reader).count();
+        let limits = [
+            (of_reader, STREAMS_OF_READER_MAX, "for each reader"),
+            (open.len(), STREAMS_MAX, "in all"),
+        ];
+        let full = limits.into_iter().find(|(count, limit, _)| count >= limit);
+        if let Some((_, limit, whose)) = full {
+            let reason = format!("a node has at most {limit} live pages {whose}");
+            return Err(format!("This page is not live: {reason}. Load it again to see changes."));
         }
-        pages.insert(subject.clone(), count + 1);
-        drop(pages);
-        Ok(place(Some(subject)))
+        open.push(reader.clone());
+        drop(open);
+        Ok(Self { console: console.clone(), reader })
     }
 }
 
 impl Drop for LivePlace {
     fn drop(&mut self) {
-        let Some(subject) = self.subject.take() else { return };
-        let mut pages = self.console.pages_of_subjects.lock();
-        if let Some(count @ 2..) = pages.remove(&subject) {
-            pages.insert(subject, count - 1);
+        let mut open = self.console.live_readers.lock();
+        if let Some(at) = open.iter().position(|other| *other == self.reader) {
+            open.swap_remove(at);
         }
     }
 }

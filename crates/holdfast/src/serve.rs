@@ -245,6 +245,7 @@ async fn node(
     #[cfg(feature = "console")]
     let console = config.has_console.then(|| holdfast_console::ConsoleSettings {
         has_tls: holdfast_http::has_tls,
+        address: holdfast_http::caller_address,
         stopping: front_ends.shutdown.subscribe(),
     });
     front_ends.start(|shutdown| {

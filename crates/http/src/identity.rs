@@ -57,6 +57,11 @@ pub fn has_tls(extensions: &Extensions) -> bool {
     extensions.get::<Peer>().is_some_and(|peer| peer.has_tls)
 }
 
+/// The address of the caller of a request, from the extensions of the request.
+pub fn caller_address(extensions: &Extensions) -> Option<IpAddr> {
+    extensions.get::<Peer>().map(|peer| peer.address)
+}
+
 /// Proves who calls.
 ///
 /// # Errors

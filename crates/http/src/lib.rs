@@ -49,7 +49,7 @@ mod unmatched;
 
 pub use config::HttpConfig;
 pub use description::description;
-pub use identity::has_tls;
+pub use identity::{caller_address, has_tls};
 pub use log_filter::LogFilter;
 pub use metrics::HttpMetrics;
 pub use server::{HttpListener, serve};

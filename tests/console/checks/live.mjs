@@ -88,6 +88,23 @@ export const checks = {
     });
   },
 
+  "a page without a place among the live pages says so, and asks for none until it is shown again": async (stage) => {
+    await stage.withPage({}, async (opened, page) => {
+      let streams = 0;
+      await page.route("**/ui/updates*", (route) => {
+        streams += 1;
+        return route.fulfill({ contentType: "text/event-stream", body: 'event: full\ndata: "This page is not live."\n\n' });
+      });
+      await opened.open(lockPage("shop/orders"));
+      const told = opened.status.filter({ hasText: "not live" });
+      await told.waitFor();
+      await page.waitForTimeout(3_000);
+      assert.equal(await told.count(), 1);
+      // The event `pageshow` may come after the first reply.
+      assert.ok(streams <= 2, `${streams} streams`);
+    });
+  },
+
   "after the death of the leader a page recovers without a reload, and says what happened": async (stage) => {
     const { cluster } = stage;
     const leader = await cluster.leader();

@@ -1,5 +1,6 @@
 //! Live updates of pages.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -8,6 +9,7 @@ use axum::body::Body;
 use axum::extract::Request;
 use axum::http::header::HOST;
 use http_body_util::BodyExt as _;
+use parking_lot::Mutex;
 use serde_json::json;
 
 use super::{Stub, api, problem};
@@ -92,9 +94,7 @@ async fn a_page_that_could_not_be_read_shows_the_new_leader_and_says_that_it_is_
         let fails = is_failing.load(Ordering::SeqCst) && target.starts_with("/v1/locks/");
         if fails { problem("unavailable", 503) } else { healthy(method, target) }
     });
-    let request = Request::get("/ui/updates?page=lock&name=a/b").header(HOST, "node1:7400");
-    let response = console.send(request.body(Body::empty()).expect("a request")).await;
-    let mut updates = response.into_body();
+    let mut updates = console.updates("lock&name=a/b").await;
     event_with(&mut updates, "event: fragment").await;
     fails.store(true, Ordering::SeqCst);
     console.leader.store(3, Ordering::SeqCst);
@@ -106,20 +106,28 @@ async fn a_page_that_could_not_be_read_shows_the_new_leader_and_says_that_it_is_
 }
 
 #[tokio::test]
-async fn live_pages_count_in_the_quota_of_streams_of_their_reader() {
-    let others = api("on", |_| true);
+async fn one_reader_has_at_most_a_quarter_of_the_live_pages_of_a_node() {
+    let subject = Arc::new(Mutex::new(None));
+    let (named, others) = (subject.clone(), api("off", |_| true));
+    let me = |subject: Option<&str>| json!({ "subject": subject, "credential": "none", "roles": [], "mode": "off" });
     let stub = Stub::new(move |method, target| match target {
-        "/v1/auth/quotas/ops" => {
-            let (quotas, used) = (json!({ "streams": 3 }), json!({ "streams": 1 }));
-            (200, json!({ "subject": "ops", "quotas": quotas, "used": used }))
-        }
+        "/v1/auth/me?stale" => (200, me(*named.lock())),
         _ => others(method, target),
     });
-    let mut open = [stub.updates("lock&name=a/b").await, stub.updates("lock&name=a/b").await];
-    for updates in &mut open {
-        event_with(updates, "event: fragment").await;
+    let open = async |(name, address): (Option<&'static str>, u8)| {
+        *subject.lock() = name;
+        let request = Request::get("/ui/updates?page=lock&name=a/b").header(HOST, "node1:7400");
+        let request = request.extension(IpAddr::from([10, 0, 0, address])).body(Body::empty());
+        stub.send(request.expect("a request")).await.into_body()
+    };
+    let mut places = Vec::new();
+    for reader in [(Some("ops"), 1), (Some("web"), 1), (None, 1), (None, 2)] {
+        for _ in 0..50 {
+            places.push(open(reader).await);
+        }
+        event_with(&mut open(reader).await, "at most 50 live pages for each reader").await;
     }
-    event_with(&mut stub.updates("lock&name=a/b").await, "as your quota allows").await;
-    drop(open);
-    event_with(&mut stub.updates("lock&name=a/b").await, "event: fragment").await;
+    event_with(&mut open((Some("ci"), 1)).await, "event: full").await;
+    places.truncate(199);
+    event_with(&mut open((Some("ci"), 1)).await, "event: fragment").await;
 }

@@ -11,7 +11,7 @@ use axum::extract::Request;
 use axum::http::header::{
     AUTHORIZATION, CONTENT_SECURITY_POLICY, COOKIE, HOST, LOCATION, ORIGIN, SET_COOKIE,
 };
-use axum::http::{Method, Response, StatusCode};
+use axum::http::{Extensions, Method, Response, StatusCode};
 use holdfast_console::{ConsoleSettings, router};
 use http_body_util::BodyExt as _;
 use parking_lot::Mutex;
@@ -55,7 +55,8 @@ impl Stub {
             }
         });
         let (stop, stopping) = tokio::sync::watch::channel(false);
-        let router = router(api, ConsoleSettings { has_tls: |_| false, stopping });
+        let address = |extensions: &Extensions| extensions.get().copied();
+        let router = router(api, ConsoleSettings { has_tls: |_| false, address, stopping });
         Self { router, calls, leader, _stop: stop }
     }
 
