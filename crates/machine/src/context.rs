@@ -23,7 +23,7 @@ pub(crate) struct ApplyContext<'a> {
     pub(crate) deleted: usize,
     /// Locks whose queues have changed, and whose waiters have not been granted since.
     pub(crate) locks_to_grant: BTreeSet<LockName>,
-    /// Sharded locks whose first waiter for any shard has changed, and requests something else than the one before.
+    /// Sharded locks whose first waiter for any shard has another request than before.
     pub(crate) sharded_to_offer: BTreeSet<LockName>,
     /// Znodes counted for new quotas. Bound: [`crate::tree::quota::COUNTED_MAX`].
     pub(crate) counted: u64,

@@ -5,7 +5,8 @@ use std::cell::Cell;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _};
 
-/// The most values of one kind in one another. A written command or outcome has at most two in an outer one.
+/// The most values in one another. The commands, replies and rejections that a thread decodes share the count. A written
+/// command or outcome has at most two in an outer one.
 const NESTED_MAX: u32 = 4;
 
 thread_local! {

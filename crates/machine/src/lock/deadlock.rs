@@ -19,6 +19,7 @@ use crate::lock::entry_name::EntryRecipe;
 use crate::lock::index::Lock;
 use crate::lock::lock_entry::LockEntry;
 use crate::lock::rank::{GrantRequest, Rank};
+use crate::lock::shard_moves::all_shards_with;
 
 /// Entries that one search reads. A key of an entry, and a shard, count as one.
 const STEPS_MAX: usize = 4_096;
@@ -30,7 +31,12 @@ type Agent<'a> = (SessionId, &'a Owner);
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum NewWait {
     /// A new entry in the queue.
-    NewEntry { request: GrantRequest, rank: Rank, any_shard: bool },
+    NewEntry {
+        request: GrantRequest,
+        rank: Rank,
+        /// The number of shards, if any of them will do. The sharded lock may not have it yet.
+        any_of: Option<u32>,
+    },
     /// The upgrade of the caller's hold with this sequence number.
     Upgrade(u64),
 }
@@ -40,8 +46,8 @@ pub(crate) enum NewWait {
 struct QueuePlace<'a> {
     request: GrantRequest,
     rank: &'a Rank,
-    /// Whether it waits for any shard of the lock.
-    any_shard: bool,
+    /// The number of shards, if it waits for any of them.
+    any_of: Option<u32>,
 }
 
 /// One wait of an agent.
@@ -170,8 +176,8 @@ impl<'a> DeadlockSearch<'a> {
         for (name, wanted) in wanted {
             let Some(lock) = machine.locks.get(name) else { continue };
             match wanted {
-                NewWait::NewEntry { request, rank, any_shard } => {
-                    let place = QueuePlace { request: *request, rank, any_shard: *any_shard };
+                NewWait::NewEntry { request, rank, any_of } => {
+                    let place = QueuePlace { request: *request, rank, any_of: *any_of };
                     search.waits_in_queues(0, true, (name, lock), place);
                 }
                 NewWait::Upgrade(sequence) => {
@@ -247,15 +253,15 @@ impl<'a> DeadlockSearch<'a> {
                 self.waits_to_be_alone(wait, name, lock, entry.sequence());
                 continue;
             }
-            let (request, any_shard) = (entry.request(), entry.any_shard);
-            let place = QueuePlace { request, rank: &entry.rank, any_shard };
+            let any_of = machine.shard_count_with(name).filter(|_| entry.any_shard);
+            let place = QueuePlace { request: entry.request(), rank: &entry.rank, any_of };
             let wait = self.waits_in_queues(at, false, (name, lock), place);
             // The caller would overtake this waiter.
             let overtaken = |(other, wanted): &(LockName, NewWait)| {
                 other == name
                     && matches!(wanted, NewWait::NewEntry { rank, .. } if *rank < entry.rank)
             };
-            if self.wanted.iter().any(overtaken) {
+            if let Some(wait) = wait.filter(|_| self.wanted.iter().any(overtaken)) {
                 self.block(wait, 0, u64::MAX);
             }
         }
@@ -292,25 +298,24 @@ impl<'a> DeadlockSearch<'a> {
         })
     }
 
-    /// Adds the wait of an entry in a queue, and returns it. A waiter for any shard is blocked if each of the shards is
-    /// blocked for it; the wait in its own queue is returned.
+    /// Adds the wait of an entry in a queue. A waiter for any shard is blocked if each of the shards is blocked for it.
+    /// Returns the wait in its own queue; `None` if the search ended before that queue.
     fn waits_in_queues(
         &mut self,
         agent: usize,
         new: bool,
         (name, lock): (&'a LockName, &'a Lock),
         place: QueuePlace<'_>,
-    ) -> usize {
+    ) -> Option<usize> {
         let wait = self.add_wait(agent, name, new);
-        let shards = Some(name).filter(|_| place.any_shard);
-        let Some(shards) = shards.and_then(|name| self.machine.all_shards_with(name)) else {
+        let Some(shards) = place.any_of.and_then(|count| all_shards_with(name, count)) else {
             self.waits_in_queue(wait, name, lock, place, false);
-            return wait;
+            return Some(wait);
         };
         if let Some(wait) = self.waits.get_mut(wait) {
             wait.slack = shards.len().saturating_sub(1) as u64;
         }
-        let mut in_own_queue = wait;
+        let mut in_own_queue = None;
         for shard in &shards {
             let indexed = self.machine.locks.named(shard).filter(|_| self.count_step());
             // A shard without any state is free.
@@ -325,7 +330,7 @@ impl<'a> DeadlockSearch<'a> {
                 other == shard && matches!(wanted, NewWait::NewEntry { .. })
             };
             if is_own {
-                in_own_queue = at_shard;
+                in_own_queue = Some(at_shard);
             } else if self.wanted.iter().any(is_wanted) {
                 self.block(at_shard, 0, u64::MAX);
             }
@@ -356,7 +361,7 @@ impl<'a> DeadlockSearch<'a> {
         place: QueuePlace<'_>,
         behind_all: bool,
     ) {
-        let QueuePlace { request, rank, any_shard } = place;
+        let QueuePlace { request, rank, any_of } = place;
         let (mut wanted, mut most, mut others) =
             (BTreeSet::from([(request.mode, request.recipe)]), request.permits, vec![]);
         let first_session = self.agents.first().map(|(session, _)| *session);
@@ -378,7 +383,7 @@ impl<'a> DeadlockSearch<'a> {
             }
             if ahead.any_shard {
                 // It is blocked exactly if an equal request for any shard is.
-                if !any_shard || ahead.request() != request {
+                if any_of.is_none() || ahead.request() != request {
                     others.push(&**ahead);
                 }
                 continue;

@@ -46,10 +46,10 @@ impl Machine {
         let exceeded = self.locks.enter(&mut self.tree, lock, &entry, node);
         ctx.emit(TreeEvent::Created { path: entry.path.clone() });
         ctx.soft_quota_exceeded(exceeded);
-        let names = self.attempt_names(lock);
+        let remembered = self.remembered_as(lock);
         self.sessions.set_queue_entries(entry.session, |count| count + 1);
         if let Some(session) = self.sessions.get_mut(entry.session) {
-            names.for_each(|name| session.ended_attempts.mark_reacquired(&name, &entry.owner));
+            session.ended_attempts.mark_reacquired(&remembered, &entry.owner);
         }
         let grant = self.granted(lock, &entry, ctx);
         (entry, grant)
@@ -79,13 +79,9 @@ impl Machine {
         let Some((entry, acl)) = self.locks.leave(&mut self.tree, key, ctx) else { return };
         ctx.emit(TreeEvent::Deleted { path: entry.path.clone(), acl });
         let owner = entry.owner.clone();
-        let names = self.attempt_names(&lock);
         self.sessions.set_queue_entries(key.session, |count| count.saturating_sub(1));
-        if let Some(session) = self.sessions.get_mut(key.session) {
-            let released = cause == LossCause::Released;
-            let newest = entry.claims.newest();
-            names.for_each(|name| session.ended_attempts.end(&name, &owner, newest, released));
-        }
+        let released = cause == LossCause::Released;
+        self.end_attempts(key.session, &lock, &owner, entry.claims.newest(), released);
         let (session, ticket) = (entry.session_name.clone(), entry.ticket);
         let Some(hold) = &entry.hold else {
             self.note_first_for_any_shard(&lock, &entry, ctx);

@@ -131,6 +131,9 @@ impl Machine {
                     hold.slots = hold.slots.iter().copied().take(left as usize).collect();
                 }
             });
+            if entry.hold.is_none() {
+                self.note_first_for_any_shard(lock, entry, ctx);
+            }
             self.grant_next(lock, ctx);
             return Ok(Released { hold_count: entry.claims.count(), changed: true });
         }
@@ -198,13 +201,10 @@ impl Machine {
         target: ReleaseTarget,
         lost: bool,
     ) {
-        let names = self.attempt_names(lock);
         match target {
             ReleaseTarget::Attempt(attempt) => self.end_attempt(session, lock, owner, attempt),
             ReleaseTarget::AnyEntry if lost => {
-                let Some(known) = self.sessions.get_mut(session) else { return };
-                let end = |name| known.ended_attempts.end(&name, owner, Attempt::UNNAMED, true);
-                names.for_each(end);
+                self.end_attempts(session, lock, owner, Attempt::UNNAMED, true);
             }
             ReleaseTarget::AnyEntry | ReleaseTarget::Hold(_) | ReleaseTarget::Permits(..) => {}
         }

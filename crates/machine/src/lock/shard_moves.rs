@@ -3,8 +3,8 @@
 //! A waiter that asked for any shard waits in the queue of one. When another shard has room and no waiter of its own, the
 //! first of the waiters of the other shards moves there: its znode goes to the other directory, and the entry keeps its
 //! ticket, by which its call finds it. A waiter for a named shard stays. A full tree keeps all waiters where they are.
-//! Bound: a release of a shard costs a few steps. Only a new first waiter, with another request than the one before,
-//! costs a step for each shard.
+//! Bound: a release of a shard costs a few steps. Only a first waiter with another request than before costs a step for
+//! each shard. Waiters that differ in their priority alone have different requests.
 
 use std::sync::Arc;
 
@@ -23,9 +23,8 @@ impl Machine {
         ctx: &mut ApplyContext<'_>,
     ) -> bool {
         let Some((from, waiter)) = self.waiter_of_other_shard(lock, ctx.now) else { return false };
-        let has_room = self.check_no_foreign_znode(lock).is_ok() && self.locks.tokens_left() > 0;
         let location = self.location_with_room(lock, waiter.mode, ctx);
-        let (true, Ok(location)) = (has_room, location) else { return false };
+        let (true, Ok(location)) = (self.locks.tokens_left() > 0, location) else { return false };
         let Some(node) = self.tree.get(&waiter.path).map(|node| (*node).clone()) else {
             return false;
         };
@@ -70,7 +69,7 @@ impl Machine {
         (from, waiter): (&LockName, &Arc<LockEntry>),
         now: Stamp,
     ) -> bool {
-        match self.locks.get(shard) {
+        let has_room = match self.locks.get(shard) {
             Some(free) => {
                 free.waiters.is_empty()
                     && free.is_out_of_cooldown(now)
@@ -78,18 +77,18 @@ impl Machine {
             }
             // A shard whose directory was deleted has the default policy.
             None => self.locks.get(from).is_some_and(|from| from.policy().limit.is_none()),
-        }
+        };
+        has_room && self.check_no_foreign_znode(shard).is_ok()
     }
 
-    /// The names of all shards of the lock that has this shard; `None` for a lock that is no shard.
-    pub(super) fn all_shards_with(&self, lock: &LockName) -> Option<Vec<LockName>> {
+    /// The number of shards of the lock that has this shard; `None` for a lock that is no shard.
+    pub(super) fn shard_count_with(&self, lock: &LockName) -> Option<u32> {
         let sharded = self.remembered_as(lock);
-        let count = self.shard_count(&sharded).filter(|_| sharded != *lock)?;
-        Some(shard_names(&sharded, count).collect())
+        self.shard_count(&sharded).filter(|_| sharded != *lock)
     }
 
-    /// Records that an entry no longer waits for any shard. If another waiter with another request is the first one now, the
-    /// shards are offered to it.
+    /// Records that an entry no longer waits for any shard with this request. If the first waiter has another request now,
+    /// the shards are offered to it.
     pub(super) fn note_first_for_any_shard(
         &self,
         lock: &LockName,
@@ -102,7 +101,7 @@ impl Machine {
         let sharded = self.remembered_as(lock);
         let first = self.locks.first_for_any_shard(&sharded);
         let differs = first.is_some_and(|(_, first)| {
-            first.precedence() > gone.precedence() && first.request() != gone.request()
+            first.precedence() >= gone.precedence() && first.request() != gone.request()
         });
         if differs {
             ctx.sharded_to_offer.insert(sharded);
@@ -138,6 +137,12 @@ impl Machine {
         let entry = self.locks.find(session, &own, owner, ticket)?;
         (entry.ticket == ticket).then_some((own, entry))
     }
+}
+
+/// The names of all shards of the lock that has this shard.
+pub(super) fn all_shards_with(lock: &LockName, count: u32) -> Option<Vec<LockName>> {
+    let sharded = LockName::new(ShardRequest::sharded_name(lock)?).ok()?;
+    Some(shard_names(&sharded, count).collect())
 }
 
 fn shard_names(sharded: &LockName, count: u32) -> impl Iterator<Item = LockName> {

@@ -9,7 +9,7 @@
 
 use std::collections::VecDeque;
 
-use holdfast_types::{Attempt, LockName, Owner};
+use holdfast_types::{Attempt, LockName, Owner, ShardRequest};
 use serde::{Deserialize, Serialize};
 
 /// A session's record of a lock that one of its owners left.
@@ -19,6 +19,8 @@ pub(crate) struct EndedAttempt {
     pub(crate) owner: Owner,
     /// True if the owner released the lock itself, and has not acquired it since.
     pub(crate) released: bool,
+    /// True if the lock had shards: the record is about each of them.
+    pub(crate) has_shards: bool,
     /// The newest attempt that is over; [`Attempt::UNNAMED`] if no attempt had a number.
     pub(crate) over: Attempt,
 }
@@ -50,37 +52,36 @@ impl EndedAttempts {
         self.records.iter().map(|record| record.over).fold(self.floor, Attempt::max)
     }
 
-    /// The newest attempt that is over for a lock and owner.
+    /// The newest attempt that is over for a lock and owner. The lock may be, or may have been, a shard of another one.
     pub(crate) fn over(&self, lock: &LockName, owner: &Owner) -> Attempt {
-        self.find(lock, owner).map_or(self.floor, |record| record.over.max(self.floor))
+        let sharded = ShardRequest::sharded_name(lock);
+        let of_shards = sharded.and_then(|sharded| self.find(sharded, owner));
+        let of_shards = of_shards.filter(|record| record.has_shards);
+        let records = self.find(lock.as_str(), owner).into_iter().chain(of_shards);
+        records.map(|record| record.over).fold(self.floor, Attempt::max)
     }
 
     /// True if the owner released this lock and has not acquired it since. False if the record is forgotten.
     pub(crate) fn has_released(&self, lock: &LockName, owner: &Owner) -> bool {
-        self.find(lock, owner).is_some_and(|record| record.released)
+        self.find(lock.as_str(), owner).is_some_and(|record| record.released)
     }
 
-    /// Ends the attempts of a lock and owner up to `over`. `released` is true if the owner released its entry itself.
-    pub(crate) fn end(&mut self, lock: &LockName, owner: &Owner, over: Attempt, released: bool) {
-        let old = self.take(lock, owner);
-        // The end of another entry of the owner does not undo a release.
-        let released = released || old.as_ref().is_some_and(|old| old.released);
-        let over = old.map_or(over, |old| old.over.max(over));
-        if over == Attempt::UNNAMED && !released {
-            return;
+    /// Ends the attempts of a lock and owner up to `ended.over`.
+    pub(crate) fn end(&mut self, mut ended: EndedAttempt) {
+        if let Some(old) = self.take(&ended.lock, &ended.owner) {
+            // The end of another entry of the owner does not undo a release.
+            ended.released |= old.released;
+            ended.has_shards |= old.has_shards;
+            ended.over = ended.over.max(old.over);
         }
-        let (lock, owner) = (lock.clone(), owner.clone());
-        self.push(EndedAttempt { lock, owner, released, over });
-    }
-
-    /// Ends one attempt of an owner that keeps its entry, or has no entry.
-    pub(crate) fn end_one(&mut self, lock: &LockName, owner: &Owner, attempt: Attempt) {
-        self.end(lock, owner, attempt, false);
+        if ended.over > Attempt::UNNAMED || ended.released {
+            self.push(ended);
+        }
     }
 
     /// Records that the owner has an entry again.
     pub(crate) fn mark_reacquired(&mut self, lock: &LockName, owner: &Owner) {
-        let at = self.position(lock, owner);
+        let at = self.position(lock.as_str(), owner);
         let Some(record) = at.and_then(|at| self.records.get_mut(at)) else { return };
         record.released = false;
         if record.over == Attempt::UNNAMED {
@@ -98,15 +99,17 @@ impl EndedAttempts {
     }
 
     fn take(&mut self, lock: &LockName, owner: &Owner) -> Option<EndedAttempt> {
-        self.records.remove(self.position(lock, owner)?)
+        self.records.remove(self.position(lock.as_str(), owner)?)
     }
 
-    fn find(&self, lock: &LockName, owner: &Owner) -> Option<&EndedAttempt> {
+    fn find(&self, lock: &str, owner: &Owner) -> Option<&EndedAttempt> {
         self.records.get(self.position(lock, owner)?)
     }
 
     /// Searches from the newest record, because a busy owner leaves the same lock repeatedly.
-    fn position(&self, lock: &LockName, owner: &Owner) -> Option<usize> {
-        self.records.iter().rposition(|record| record.owner == *owner && record.lock == *lock)
+    fn position(&self, lock: &str, owner: &Owner) -> Option<usize> {
+        self.records
+            .iter()
+            .rposition(|record| record.owner == *owner && record.lock.as_str() == lock)
     }
 }

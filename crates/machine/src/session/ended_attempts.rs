@@ -6,6 +6,7 @@ use holdfast_types::{
 
 use crate::Machine;
 use crate::context::ApplyContext;
+use crate::session::attempts::EndedAttempt;
 use crate::session::store::KnownSession;
 
 impl Machine {
@@ -19,10 +20,9 @@ impl Machine {
     ) -> Result<(), Rejection> {
         let Some(attempt) = attempt else { return Ok(()) };
         let newest = match self.sessions.named(session) {
-            Some(KnownSession::Open(id)) => self.sessions.get(id).and_then(|session| {
-                let names = self.attempt_names(lock);
-                names.map(|name| session.ended_attempts.over(&name, owner)).max()
-            }),
+            Some(KnownSession::Open(id)) => {
+                self.sessions.get(id).map(|session| session.ended_attempts.over(lock, owner))
+            }
             Some(KnownSession::Ended { .. }) => {
                 self.sessions.tombstone(session).map(|ended| ended.over)
             }
@@ -45,14 +45,6 @@ impl Machine {
         sharded.unwrap_or_else(|| lock.clone())
     }
 
-    /// Returns the names under which a session records the attempts for a lock. An attempt for a shard is also recorded for
-    /// the shard itself: a copy that names it may arrive when the sharded lock is a plain one.
-    pub(crate) fn attempt_names(&self, lock: &LockName) -> impl Iterator<Item = LockName> + use<> {
-        let remembered = self.remembered_as(lock);
-        let shard = (remembered != *lock).then(|| lock.clone());
-        std::iter::once(remembered).chain(shard)
-    }
-
     /// Ends an attempt that keeps no entry. A later copy of its acquire is rejected.
     pub(crate) fn end_attempt(
         &mut self,
@@ -61,9 +53,23 @@ impl Machine {
         owner: &Owner,
         attempt: Attempt,
     ) {
-        let names = self.attempt_names(lock);
+        self.end_attempts(session, lock, owner, attempt, false);
+    }
+
+    /// Ends the attempts of an owner up to `over`. `released` is true if the owner released its entry itself.
+    pub(crate) fn end_attempts(
+        &mut self,
+        session: SessionId,
+        lock: &LockName,
+        owner: &Owner,
+        over: Attempt,
+        released: bool,
+    ) {
+        let lock = self.remembered_as(lock);
+        let has_shards = self.locks.has_shards(lock.as_str());
         if let Some(session) = self.sessions.get_mut(session) {
-            names.for_each(|name| session.ended_attempts.end_one(&name, owner, attempt));
+            let owner = owner.clone();
+            session.ended_attempts.end(EndedAttempt { lock, owner, released, has_shards, over });
         }
     }
 

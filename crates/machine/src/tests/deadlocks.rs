@@ -10,6 +10,7 @@ use proptest::strategy::ValueTree;
 
 use super::random::{config, seeded_runner};
 use super::script_commands::{self, lock_name, session_name};
+use super::shards::run_line;
 use crate::lock::index::{Lock, StoredPolicy};
 use crate::lock::lock_entry::LockEntry;
 use crate::snapshot::part::Part;
@@ -168,8 +169,10 @@ pub(super) fn check_cycle(
         let queues = shards.into_iter().flat_map(|(count, sharded)| {
             (0..count).map(move |at| ShardRequest::shard_name(&sharded, at).unwrap())
         });
-        let mut waiters = queues.flat_map(|shard| undetected.lock(&shard, usize::MAX).waiters);
-        let in_a_shard = waiters.any(|one| (one.session.clone(), one.owner.clone()) == agents[at]);
+        let mut queues = queues.filter_map(|shard| undetected.locks.get(&shard));
+        let in_a_shard = queues.any(|queue| {
+            queue.waiters.values().any(|one| one.any_shard && agent(one) == agents[at])
+        });
         if !waits_for(&view, &agents[at], next, in_a_shard) {
             return Err(format!("{next:?} does not block {lock} in {cycle:?}: {view:?}"));
         }
@@ -178,7 +181,7 @@ pub(super) fn check_cycle(
 }
 
 /// Whether `waits` waits for a lock or an upgrade that `other` holds, or waits for ahead of it. `in_a_shard` is whether it
-/// waits for the lock in the queue of any shard.
+/// waits for any shard of the lock.
 fn waits_for(view: &LockView, waits: &Agent, other: &Agent, in_a_shard: bool) -> bool {
     let waiter = |one: &WaiterView| (one.session.clone(), one.owner.clone());
     let holder = |one: &HolderView| (one.session.clone(), one.owner.clone());
@@ -436,4 +439,33 @@ fn a_waiter_between_two_entries_of_an_agent_makes_it_wait_for_itself() {
     let hand_over = HandOver { lock: lock_name("b"), from, to, token: None };
     let handed_over = apply(Command::HandOver(hand_over));
     assert!(matches!(handed_over, Ok(Reply::HandedOver(_))), "{handed_over:?}");
+}
+
+/// The shards are plain locks until the acquire of `c`.
+#[test]
+fn the_first_acquire_of_a_sharded_lock_is_deadlocked_only_if_all_shards_are_blocked() {
+    let mut machine = Machine::new();
+    for line in
+        ["acquire s/0 a", "acquire s/1 b", "acquire x c", "acquire x a", "acquire s c shards=2"]
+    {
+        run_line(&mut machine, line).unwrap();
+    }
+    run_line(&mut machine, "release s/1 b").unwrap();
+    assert_eq!(machine.lock(&lock_name("s/1"), 9).holders[0].session, session_name("c"));
+}
+
+/// The holder of `s/1` waits for `w`, which can get `s/0`. The search ends among the waiters of `s/0`.
+#[test]
+fn an_overtaken_waiter_is_not_blocked_in_shards_that_the_search_does_not_reach() {
+    let mut machine = Machine::new();
+    let waiters = (0..5_000).map(|n| format!("acquire s w{n} shards=2 shard=0"));
+    let lines: Vec<String> =
+        ["acquire s a shards=2", "acquire s b shards=2", "acquire y w"].map(String::from).into();
+    let last = ["acquire s w shards=2", "acquire y b"].map(String::from);
+    let lines = lines.into_iter().chain(waiters).chain(last);
+    let commands = lines.map(|line| script_commands::Words::of(&line).command(&machine)).collect();
+    let applied = machine.apply(Entry { stamped_at: Stamp(0), commands });
+    assert!(applied.outcomes.iter().all(Result::is_ok));
+    let overtakes = run_line(&mut machine, "acquire s c shards=2 shard=1 priority=9");
+    assert!(matches!(overtakes, Ok(Reply::Acquired(EntryState::Waiting(_)))), "{overtakes:?}");
 }

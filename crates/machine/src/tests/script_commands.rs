@@ -52,7 +52,8 @@ impl<'a> Words<'a> {
     fn target(&self) -> ReleaseTarget {
         let hold = || self.number("token").map(|n| ReleaseTarget::Hold(FencingToken(n)));
         let attempt = self.attempt().map(ReleaseTarget::Attempt);
-        attempt.or_else(hold).unwrap_or_default()
+        let permits = self.number("permits").map(|n| ReleaseTarget::Permits(HoldName::Unnamed, n));
+        attempt.or_else(hold).or(permits).unwrap_or_default()
     }
 
     fn ttl(&self) -> Option<Ttl> {

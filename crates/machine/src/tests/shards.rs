@@ -10,6 +10,7 @@ use super::guarantees::ensure;
 use super::random::{config, seeded_runner};
 use super::script_commands::{Words, lock_name, open, session_name};
 use crate::Machine;
+use crate::session::attempts::EndedAttempts;
 
 const SESSIONS: usize = 6;
 
@@ -399,7 +400,7 @@ fn shards_are_independent_locks_up_to_their_maximum() {
 }
 
 /// Runs the line of a golden script.
-fn run_line(machine: &mut Machine, line: &str) -> Outcome {
+pub(super) fn run_line(machine: &mut Machine, line: &str) -> Outcome {
     let commands = vec![Words::of(line).command(machine)];
     let outcome = machine.apply(Entry { stamped_at: Stamp(0), commands }).outcomes.remove(0);
     machine.check_invariants().unwrap();
@@ -419,6 +420,54 @@ fn a_late_copy_acquires_nothing_after_the_shards_were_introduced_or_dropped() {
             run_line(&mut machine, &format!("policy stock shards={after}")).unwrap();
             assert_eq!(run_line(&mut machine, copied), over, "{before} to {after}, {release}");
         }
+    }
+}
+
+#[test]
+fn a_session_has_one_record_of_a_sharded_lock_and_none_of_its_shards() {
+    let mut machine = Machine::new();
+    let mut run = |line: String| run_line(&mut machine, &line);
+    for n in 0..EndedAttempts::COUNT_MAX {
+        run(format!("acquire stock{n} a shards=2 attempt=9")).unwrap();
+        run(format!("release stock{n} a attempt=9")).unwrap();
+    }
+    run("acquire other a attempt=1".into()).unwrap();
+}
+
+#[test]
+fn a_plain_lock_is_no_shard_of_the_plain_lock_above_it() {
+    let mut machine = Machine::new();
+    for line in ["acquire x a attempt=2", "release x a attempt=2", "acquire x/1 a attempt=1"] {
+        run_line(&mut machine, line).unwrap();
+    }
+}
+
+#[test]
+fn a_waiter_gets_another_shard_when_its_request_or_the_room_there_changes() {
+    let permits = [
+        "acquire s a shards=2 limit=2 permits=2",
+        "acquire s b shards=2 limit=2",
+        "acquire s c shards=2 limit=2 permits=2",
+    ];
+    let modes = [
+        "acquire s a shards=2 attempt=1",
+        "acquire s b shards=2 attempt=1",
+        "acquire s c shards=2 mode=shared",
+    ];
+    for (lines, change) in [
+        (permits, "release s c permits=1"),
+        (permits, "release s b permits=1"),
+        (permits, "policy s/1 limit=3"),
+        (modes, "acquire s b change=1 attempt=2 mode=shared shards=2"),
+        (modes, "release s b"),
+    ] {
+        let mut machine = Machine::new();
+        for line in lines.into_iter().chain([change]) {
+            run_line(&mut machine, line).unwrap();
+        }
+        let holders = machine.lock(&lock_name("s/1"), 9).holders;
+        let c = session_name("c");
+        assert!(holders.iter().any(|holder| holder.session == c), "{change}: {holders:?}");
     }
 }
 

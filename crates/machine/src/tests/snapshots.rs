@@ -214,7 +214,8 @@ fn corrupt_sessions_are_rejected() {
         },
         |s| {
             let (lock, owner) = (lock_name("a"), Owner::unnamed());
-            let left = EndedAttempt { lock, owner, released: true, over: Attempt(1) };
+            let left =
+                EndedAttempt { lock, owner, released: true, has_shards: false, over: Attempt(1) };
             s[0].ended_attempts.records = vec![left; 257].into();
         },
         |s| drop(s.remove(0)),

@@ -10,7 +10,7 @@
 //! | an option is out of bounds, or not one of a multi-lock | `OutOfBounds`, `LimitReached`, `ModeConflict` | `policy.rs` |
 //! | its session has expired, and no close acknowledged that | `Expired` | `session/commands.rs` |
 //! | it requires an incarnation of its session that has ended | `IncarnationEnded` | `session/commands.rs` |
-//! | it names another number of shards, or another shard than its owner has | `ShardsMismatch`, `AlreadyQueued` | `shards.rs` |
+//! | it names another number of shards, another shard than its owner has, or two shards of one lock | `ShardsMismatch`, `AlreadyQueued` | `shards.rs` |
 //! | it is a late copy: its attempt is over | `AttemptOver` | `session/ended_attempts.rs` |
 //! | its owner has an entry, and cannot nest or convert it | see there | `again.rs` |
 //! | a permit of its owner rejects re-entrance | `NotReentrant` | `owner_entries.rs` |

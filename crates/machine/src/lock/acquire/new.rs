@@ -115,9 +115,14 @@ impl Machine {
         acquire: &Acquire,
         new_entries: &[NewEntry<'_>],
     ) -> Result<(), Rejection> {
-        let (request, any_shard) = (GrantRequest::of(acquire), asks_for_any_shard(acquire));
+        let request = GrantRequest::of(acquire);
+        let any_of = |lock: &LockName| {
+            let shards = acquire.shards.filter(|_| asks_for_any_shard(acquire))?;
+            shards.count.or_else(|| self.shard_count_with(lock))
+        };
         let wait = |new: &NewEntry<'_>| {
-            (new.lock.clone(), NewWait::NewEntry { request, rank: new.position.rank, any_shard })
+            let (rank, any_of) = (new.position.rank, any_of(new.lock));
+            (new.lock.clone(), NewWait::NewEntry { request, rank, any_of })
         };
         let wanted: Vec<_> = new_entries.iter().map(wait).collect();
         self.check_deadlock(session, &acquire.owner, &wanted)
