@@ -13,6 +13,8 @@ use crate::{Error, Loss};
 
 /// The path of transactions.
 pub(crate) const TRANSACTIONS: &str = "/v1/txn";
+/// The maximum time of `Retry-After`: a proxy must not delay a release for hours. Nodes send at most 5 s.
+const RETRY_AFTER_MAX: Duration = Duration::from_mins(1);
 /// The maximum time until a node sends the headers of an event stream.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(6);
 
@@ -144,7 +146,7 @@ impl RetryAfter {
         let seconds: u32 = response.headers.get("retry-after")?.parse().ok()?;
         let bound = problem.and_then(|problem| problem.facts.bound.as_deref()).unwrap_or_default();
         Some(Self {
-            time: Duration::from_secs(seconds.into()),
+            time: Duration::from_secs(seconds.into()).min(RETRY_AFTER_MAX),
             at_every_node: bound.starts_with(QuotaKind::CallsPerSecond.as_str()),
         })
     }

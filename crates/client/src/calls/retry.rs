@@ -3,7 +3,8 @@
 //! A call that may have copies ([`Copies::Harmless`]) goes to the next node after a third of a second without an answer;
 //! the first answer counts. Any other call is at one node at a time. The result is [`Error::OutcomeUnknown`] only if no
 //! later answer settles the call. Bounds: one request in flight at each node for each call.
-//! A node with the header `Retry-After` in its answer gets the call again after that time, if the call has so much time.
+//! A node with the header `Retry-After` in its answer gets the call again after that time. A call without so much time ends
+//! at once, except a renewal.
 //! A node that rejects the access token has not executed the call. If the token is from a file and a node accepted it
 //! before, the call goes on within its time, because another program replaces the file.
 
@@ -35,11 +36,20 @@ pub(crate) fn retry_pause(failures: u32) -> Duration {
     RETRY_PAUSE * 2_u32.pow(failures.saturating_sub(1).min(RETRY_DOUBLINGS_MAX))
 }
 
+/// Resolves when a node accepts a call again. Without a wait it uses no timer, whose resolution is a millisecond.
+pub(crate) async fn accepted(retry_at: Instant) {
+    if Instant::now() < retry_at {
+        tokio::time::sleep_until(retry_at.into()).await;
+    }
+}
+
 /// The nodes that get the requests of a call, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallRoute {
     /// The answer is due at once and copies are harmless, so the next node gets a copy if this one is late.
     Copied,
+    /// As `Copied`, for a lease, which is renewed while it lasts, even before the `Retry-After` of a node.
+    Renewal,
     /// One node has the call as long as it answers pings.
     Alone,
     /// One node has the acquire if it answers the first ping. From then on, the keepalive of the session delivers the
@@ -65,12 +75,14 @@ pub(crate) struct Delivery<T> {
     pub(crate) result: Result<Answer<T>, Error>,
     /// Whether a request without an answer may still take effect later.
     pub(crate) in_doubt: bool,
+    /// No node accepts the call again before, by its `Retry-After`.
+    pub(crate) retry_at: Instant,
 }
 
 impl<T> Delivery<T> {
     pub(crate) fn map<U>(self, map: impl FnOnce(T) -> U) -> Delivery<U> {
         let result = self.result.map(|answer| Answer { body: map(answer.body), sent: answer.sent });
-        Delivery { result, in_doubt: self.in_doubt }
+        Delivery { result, in_doubt: self.in_doubt, retry_at: self.retry_at }
     }
 }
 
@@ -82,7 +94,8 @@ impl Delivery<HttpResponse> {
                 answer.body.json().map_err(|error| Error::UnexpectedResponse(error.to_string()))?;
             Ok(Answer { body, sent: answer.sent })
         };
-        Delivery { result: self.result.and_then(read), in_doubt: self.in_doubt }
+        let Self { result, in_doubt, retry_at } = self;
+        Delivery { result: result.and_then(read), in_doubt, retry_at }
     }
 }
 
@@ -99,7 +112,8 @@ impl Nodes {
         }
         let mut rounds = Rounds::new(self, call, budget, route);
         let result = rounds.run().await;
-        Delivery { result, in_doubt: rounds.is_in_doubt() }
+        let retry_at = rounds.turns.accepted_at(0..self.len());
+        Delivery { result, in_doubt: rounds.is_in_doubt(), retry_at }
     }
 
     /// Sends a read to each node except the one that answered last, and returns the first answer that `fits`.
@@ -143,7 +157,7 @@ impl Nodes {
             order.sort_by_key(|node| Some(*node) == after);
             order
         };
-        let mut turns = Turns::new(order(), self.len(), budget);
+        let mut turns = Turns::new(order(), self.len(), budget, false);
         loop {
             let Some(node) = turns.take() else {
                 return Err(Error::Unavailable(NO_NODE_TRIED.to_owned()));
@@ -158,8 +172,10 @@ impl Nodes {
                 }
             };
             turns.failed(node, retry_after, order);
-            tokio::time::sleep_until(turns.start_at.into()).await;
-            if Instant::now() >= until {
+            if turns.has_time() {
+                tokio::time::sleep_until(turns.start_at.into()).await;
+            }
+            if !turns.has_time() {
                 return Err(error);
             }
         }
@@ -169,6 +185,7 @@ impl Nodes {
 /// The nodes that get the next requests of a call, and when.
 struct Turns {
     budget: Budget,
+    is_renewal: bool,
     /// The nodes without a request in this round.
     untried: VecDeque<usize>,
     /// No request starts at the node before, by its `Retry-After`.
@@ -179,10 +196,23 @@ struct Turns {
 }
 
 impl Turns {
-    fn new(order: Vec<usize>, nodes: usize, budget: Budget) -> Self {
+    fn new(order: Vec<usize>, nodes: usize, budget: Budget, is_renewal: bool) -> Self {
         let now = Instant::now();
-        let not_before = vec![now; nodes];
-        Self { budget, untried: order.into(), not_before, start_at: now, pause: PAUSE_MIN }
+        let (untried, not_before) = (order.into(), vec![now; nodes]);
+        Self { budget, is_renewal, untried, not_before, start_at: now, pause: PAUSE_MIN }
+    }
+
+    /// The first moment at which one of these nodes accepts the request; without a node, now.
+    fn accepted_at(&self, nodes: impl IntoIterator<Item = usize>) -> Instant {
+        let accepted = nodes.into_iter().map(|node| self.not_before[node]).min();
+        accepted.unwrap_or_else(Instant::now)
+    }
+
+    /// Whether a request may start in the time of the call.
+    fn has_time(&self) -> bool {
+        let accepted = self.accepted_at(self.untried.iter().copied());
+        let start_until = self.budget.start_until;
+        Instant::now() < start_until && (self.is_renewal || accepted < start_until)
     }
 
     /// Takes the next node out of the round: the first that accepts the call now, or the earliest.
@@ -214,12 +244,11 @@ impl Turns {
         self.start_from(start_at);
     }
 
-    /// Schedules the next request, at the first moment at which a node accepts it. If the call has less time, a node gets it
-    /// after the maximum time of one request, so that a lease is renewed while it lasts.
+    /// Schedules the next request, at the first moment at which a node accepts it. If a renewal has less time, a node gets it
+    /// after the maximum time of one request.
     fn start_from(&mut self, earliest: Instant) {
         let Budget { per_node, start_until, .. } = self.budget;
-        let accepted = self.untried.iter().map(|node| self.not_before[*node]).min();
-        let start_at = accepted.unwrap_or(earliest).max(earliest);
+        let start_at = self.accepted_at(self.untried.iter().copied()).max(earliest);
         let last = start_until.min(earliest + per_node);
         self.start_at = if start_at <= start_until { start_at } else { last };
     }
@@ -252,7 +281,9 @@ struct Rounds<'a> {
 impl<'a> Rounds<'a> {
     fn new(nodes: &'a Nodes, call: &'a Call, budget: Budget, route: CallRoute) -> Self {
         let order = match route {
-            CallRoute::Copied | CallRoute::Alone | CallRoute::Queued => nodes.order(),
+            CallRoute::Copied | CallRoute::Renewal | CallRoute::Alone | CallRoute::Queued => {
+                nodes.order()
+            }
             CallRoute::Elsewhere | CallRoute::Parked => nodes.order_of_idle(),
         };
         Self {
@@ -260,7 +291,7 @@ impl<'a> Rounds<'a> {
             call,
             budget,
             route,
-            turns: Turns::new(order, nodes.len(), budget),
+            turns: Turns::new(order, nodes.len(), budget, route == CallRoute::Renewal),
             in_flight: Vec::new(),
             is_started: false,
             failures: vec![None; nodes.len()],
@@ -322,8 +353,9 @@ impl<'a> Rounds<'a> {
     }
 
     fn may_start(&self) -> bool {
-        let has_time = !self.is_started || Instant::now() < self.budget.start_until;
-        let may_copy = self.in_flight.is_empty() || self.route == CallRoute::Copied;
+        let has_time = !self.is_started || self.turns.has_time();
+        let may_copy = matches!(self.route, CallRoute::Copied | CallRoute::Renewal);
+        let may_copy = may_copy || self.in_flight.is_empty();
         has_time && may_copy && !self.turns.untried.is_empty()
     }
 
@@ -335,7 +367,9 @@ impl<'a> Rounds<'a> {
         }
         let (nodes, call, budget) = (self.nodes, self.call, self.budget);
         let attempt: Pin<Box<dyn Future<Output = _> + Send + 'a>> = match self.route {
-            CallRoute::Copied | CallRoute::Parked => Box::pin(nodes.attempt(call, budget, node)),
+            CallRoute::Copied | CallRoute::Renewal | CallRoute::Parked => {
+                Box::pin(nodes.attempt(call, budget, node))
+            }
             CallRoute::Alone => Box::pin(nodes.attempt_while_alive(call, budget, node, usize::MAX)),
             CallRoute::Queued | CallRoute::Elsewhere => {
                 Box::pin(nodes.attempt_while_alive(call, budget, node, 1))

@@ -15,7 +15,7 @@ use holdfast_types::{Attempt, Labels, Revision, SessionId, SessionName, Ttl, mil
 use crate::Error;
 use crate::calls::call::{Budget, Call, Copies, StreamedRead};
 use crate::calls::nodes::Nodes;
-use crate::calls::retry::{Answer, CallRoute, Delivery};
+use crate::calls::retry::{Answer, CallRoute, Delivery, accepted};
 use crate::clock::Moment;
 use crate::error::settled;
 use crate::http::{HttpResponse, Method, StreamedAnswer};
@@ -97,7 +97,7 @@ impl Calls {
         let per_node = (lease_left / RENEWAL_PART).clamp(PER_NODE_MIN, PER_NODE);
         let call = Call::new(Method::POST, keepalive_path(session)).copies(Copies::Harmless);
         let budget = Budget { per_node, start_until, until };
-        self.nodes.send(&call, budget, CallRoute::Copied).await.json().result
+        self.nodes.send(&call, budget, CallRoute::Renewal).await.json().result
     }
 
     /// Renews a session with a call that one node holds for `wait`, or until an event of the session's locks. Fails
@@ -176,8 +176,20 @@ impl Calls {
             let start_until = Instant::now() + timeout;
             Budget { per_node, start_until, until: start_until + per_node }
         };
-        let Delivery { result, in_doubt } = self.nodes.send(call, budget, route).await;
-        Delivery { result: result.map_err(|error| settled(error, in_doubt)), in_doubt }
+        let delivery = self.nodes.send(call, budget, route).await;
+        let result = delivery.result.map_err(|error| settled(error, delivery.in_doubt));
+        Delivery { result, ..delivery }
+    }
+
+    /// Repeats a call until its outcome is certain or `is_needed` returns false.
+    pub(crate) async fn send_until_certain(&self, call: &Call, is_needed: impl Fn() -> bool) {
+        loop {
+            let Delivery { result, retry_at, .. } = self.answer(call).await;
+            if !result.is_err_and(|error| error.is_uncertain()) || !is_needed() {
+                return;
+            }
+            accepted(retry_at).await;
+        }
     }
 
     /// Repeats a waiting call until a node answers it, `until` passes or `is_needed` returns false. `call` gets the
@@ -192,11 +204,13 @@ impl Calls {
         loop {
             let left = until.saturating_duration_since(Instant::now());
             let wait = whole_millis(left.min(WAIT_MAX));
-            let Delivery { result, in_doubt } = self.deliver(&call(wait).wait(wait)).await.json();
-            was_in_doubt |= in_doubt;
-            let may_repeat = Instant::now() < until && is_needed();
-            match result {
-                Err(error) if error.is_uncertain() && may_repeat => {}
+            let delivery = self.deliver(&call(wait).wait(wait)).await.json();
+            was_in_doubt |= delivery.in_doubt;
+            let retry_at = delivery.retry_at.max(Instant::now());
+            match delivery.result {
+                Err(error) if error.is_uncertain() && retry_at < until && is_needed() => {
+                    accepted(retry_at).await;
+                }
                 Ok(answer) => return Ok(answer.body),
                 Err(error) => return Err(settled(error, was_in_doubt)),
             }

@@ -5,13 +5,13 @@
 //! left behind. Bounds: one call for each acquire.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use holdfast_api::{ErrorCode, GrantAllBody, GrantBody};
 use holdfast_types::{Attempt, LockName};
 use tokio::sync::watch;
 
-use crate::calls::retry::{Answer, Delivery};
+use crate::calls::retry::{Answer, Delivery, accepted};
 use crate::clock::Moment;
 use crate::error::newest_attempt;
 use crate::locks::held_locks::HeldLocks;
@@ -48,12 +48,16 @@ impl ClientLockRequest {
         let mut is_granted_elsewhere = false;
         // Whether an earlier copy of the attempt has no answer.
         let mut in_doubt = false;
+        let mut retry_at = Instant::now();
         loop {
-            let wait = limit.next_call();
             let session = pending.session.session();
             pending.state = AcquireOutcome::InDoubt;
+            let send = async {
+                accepted(retry_at).await;
+                self.send(session, attempt, limit.next_call(), is_granted_elsewhere).await
+            };
             let delivery = tokio::select! {
-                delivery = self.send(session, attempt, wait, is_granted_elsewhere) => delivery,
+                delivery = send => delivery,
                 loss = session.ending() => return Err(Error::Lost(loss)),
                 // A renewal listed the locks as held: the node that holds the call is behind or frozen, so another node
                 // gets the call.
@@ -64,10 +68,11 @@ impl ClientLockRequest {
             };
             is_granted_elsewhere = false;
             in_doubt |= delivery.in_doubt;
+            retry_at = delivery.retry_at;
             match delivery.result {
                 Ok(answer) => return pending.granted(answer, self),
                 // The node died, held the call for the maximum time, or has no leader. The queue entry still exists.
-                Err(Error::OutcomeUnknown(_) | Error::Unavailable(_)) if !limit.is_over() => {}
+                Err(error) if error.is_uncertain() && !limit.is_over_at(retry_at) => {}
                 // Until its session ends, a waiter keeps its place and tries the token that the file has.
                 Err(error) if session.calls.nodes.may_get_token(&error) && !limit.is_over() => {}
                 Err(Error::Rejected(problem)) if let Some(newest) = newest_attempt(&problem) => {

@@ -38,12 +38,21 @@ impl WaitLimit {
 
     /// Returns the wait of the next call, in whole milliseconds, the unit of the API.
     pub(crate) fn next_call(self) -> Duration {
-        let left = self.until.map(|until| until.saturating_duration_since(Instant::now()));
-        Duration::from_millis(millis(left.unwrap_or(WAIT_MAX).min(WAIT_MAX)))
+        self.left_at(Instant::now())
     }
 
     pub(crate) fn is_over(self) -> bool {
         self.next_call().is_zero()
+    }
+
+    /// Whether the wait is over before a call at this moment.
+    pub(crate) fn is_over_at(self, moment: Instant) -> bool {
+        self.left_at(moment.max(Instant::now())).is_zero()
+    }
+
+    fn left_at(self, moment: Instant) -> Duration {
+        let left = self.until.map(|until| until.saturating_duration_since(moment));
+        Duration::from_millis(millis(left.unwrap_or(WAIT_MAX).min(WAIT_MAX)))
     }
 }
 

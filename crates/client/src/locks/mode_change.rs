@@ -6,13 +6,13 @@
 //! repeats it until the cluster confirms it. Bounds: one change of a hold at a time, with one call in flight.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use holdfast_api::GrantBody;
 use holdfast_types::{Attempt, FencingToken, Mode};
 use tokio::sync::OwnedMutexGuard;
 
-use crate::calls::retry::{Answer, Delivery};
+use crate::calls::retry::{Answer, Delivery, accepted};
 use crate::error::{is_hold_gone, newest_attempt};
 use crate::locks::hold::Hold;
 use crate::locks::lock_request::{ClientLockRequest, RequestedChange, WaitLimit};
@@ -44,9 +44,8 @@ impl Guard {
         let mut change = ModeChange::begin(&self.hold, &self.locks.request, self.mode(), turn);
         let mut is_renumbered = false;
         loop {
-            let wait = limit.next_call();
-            let Delivery { result, in_doubt } = tokio::select! {
-                delivery = change.call(Mode::Exclusive, wait) => delivery?,
+            let Delivery { result, in_doubt, retry_at } = tokio::select! {
+                delivery = change.call(Mode::Exclusive, limit) => delivery?,
                 () = session.closing.cancelled() => return Err(Error::Lost(Loss::SessionEnded)),
             };
             match result {
@@ -60,8 +59,8 @@ impl Guard {
                     let mode = answer.body.mode.as_str();
                     return Err(Error::Unavailable(format!("the lock kept the mode {mode}")));
                 }
-                Err(Error::OutcomeUnknown(_) | Error::Unavailable(_)) if !limit.is_over() => {}
-                Err(Error::Busy(_)) if !wait.is_zero() && !limit.is_over() => {}
+                Err(error) if error.is_uncertain() && !limit.is_over_at(retry_at) => {}
+                Err(Error::Busy(_)) if !limit.is_over() => {}
                 Err(Error::Rejected(problem))
                     if newest_attempt(&problem).is_some() && !is_renumbered =>
                 {
@@ -126,6 +125,8 @@ struct ModeChange {
     token: FencingToken,
     /// Each call of the change has a larger number.
     newest: Attempt,
+    /// No node accepts the next call before.
+    retry_at: Instant,
     is_over: bool,
     /// Excludes other changes of the hold. `None` only after the drop.
     turn: Option<OwnedMutexGuard<()>>,
@@ -141,25 +142,32 @@ impl ModeChange {
         let token = hold.token();
         hold.entry.enter(EntryStage::Converting(token));
         let newest = hold.entry.attempt().unwrap_or_default();
-        let (hold, request) = (hold.clone(), request.clone());
-        Self { hold, request, fallback, token, newest, is_over: false, turn: Some(turn) }
+        let (hold, request, turn) = (hold.clone(), request.clone(), Some(turn));
+        let retry_at = Instant::now();
+        Self { hold, request, fallback, token, newest, retry_at, is_over: false, turn }
     }
 
     /// Requests a mode once.
     ///
     /// # Errors
     /// The loss of the hold during the call.
-    async fn call(&mut self, mode: Mode, wait: Duration) -> Result<Delivery<GrantBody>, Error> {
+    async fn call(&mut self, mode: Mode, limit: WaitLimit) -> Result<Delivery<GrantBody>, Error> {
         let (session, entry) = (&self.hold.session, &self.hold.entry);
         let change = RequestedChange { mode: Some(mode), ..RequestedChange::default() };
         let by = numbers::next_after(self.newest);
-        let call = self.request.change_call(session.id(), entry.attempt(), by, &change, wait);
         let calls = session.calls.with_timeout(self.request.request_timeout);
         let mut is_granted_elsewhere = false;
         loop {
+            let send = async {
+                accepted(self.retry_at).await;
+                let (request, wait) = (&self.request, limit.next_call());
+                let call = request.change_call(session.id(), entry.attempt(), by, &change, wait);
+                calls.deliver_acquire(&call, is_granted_elsewhere).await
+            };
             tokio::select! {
-                delivery = calls.deliver_acquire(&call, is_granted_elsewhere) => {
+                delivery = send => {
                     let delivery = delivery.json();
+                    self.retry_at = delivery.retry_at;
                     if let Err(Error::Rejected(problem)) = &delivery.result {
                         // Another program of the session may have a larger number.
                         self.newest = newest_attempt(problem).unwrap_or(self.newest);
@@ -205,7 +213,7 @@ impl ModeChange {
     async fn complete_fallback(mut self) -> Result<(), Error> {
         let mut is_renumbered = false;
         loop {
-            let result = self.call(self.fallback, Duration::ZERO).await?.result;
+            let result = self.call(self.fallback, WaitLimit::none()).await?.result;
             if self.hold.entry.stage() == EntryStage::Leaving {
                 // The guard was released meanwhile.
                 self.is_over = true;
@@ -239,11 +247,13 @@ impl Drop for ModeChange {
             return;
         }
         let (hold, request) = (self.hold.clone(), self.request.clone());
-        let (fallback, token, newest) = (self.fallback, self.token, self.newest);
+        let (fallback, token) = (self.fallback, self.token);
+        let (newest, retry_at) = (self.newest, self.retry_at);
         let turn = self.turn.take();
         let session = hold.session.clone();
         let restore = async move {
-            let again = Self { hold, request, fallback, token, newest, is_over: false, turn };
+            let again =
+                Self { hold, request, fallback, token, newest, retry_at, is_over: false, turn };
             // The hold reports the result.
             drop(again.complete_fallback().await);
         };

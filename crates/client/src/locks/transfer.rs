@@ -18,7 +18,7 @@ use holdfast_types::{
 use thiserror::Error as ThisError;
 
 use crate::calls::call::Call;
-use crate::calls::retry::Delivery;
+use crate::calls::retry::{Delivery, RETRY_PAUSE};
 use crate::clock::Moment;
 use crate::error::{argument, is_hold_gone};
 use crate::http::Method;
@@ -99,7 +99,7 @@ impl Guard {
         let owned_by = self.entry.owner.as_ref();
         let query = release_query(Query::default(), &session.name, owned_by, target);
         let call = transfer_call(self.lock(), query, to, owner.as_ref());
-        let Delivery { result, in_doubt } =
+        let Delivery { result, in_doubt, .. } =
             session.calls.deliver(&call).await.json::<HandedOverBody>();
         match result {
             Ok(answer) => {
@@ -299,7 +299,10 @@ async fn lock_change(
     match session.calls.changes(&lock, since, wait, true).await {
         // The cluster no longer has the changes since this revision: the caller reads the lock again.
         Err(error) if is(&error, ErrorCode::RevisionCompacted) => Ok(()),
-        Err(Error::Unavailable(_) | Error::OutcomeUnknown(_)) | Ok(_) => Ok(()),
-        Err(error) => Err(error),
+        Err(error) if error.is_uncertain() => {
+            tokio::time::sleep(RETRY_PAUSE.min(wait)).await;
+            Ok(())
+        }
+        result => result.map(drop),
     }
 }

@@ -294,24 +294,29 @@ async fn restore_deleted(
 ) {
     // Consecutive rounds with a failed call.
     let mut failures: u32 = 0;
+    // A failed restoration is repeated: the watch does not report the deletion again.
+    let mut may_be_deleted = false;
     loop {
-        let changes = tokio::select! {
-            changes = record.calls.changes(&record.path, since, WAIT, true) => changes,
-            _loss = record.session.lost() => return,
-            () = leave.cancelled() => return,
-        };
-        let mut is_failed = changes.is_err();
-        let may_be_deleted = match changes {
-            Ok(body) => {
-                since = body.revision.max(since);
-                body.events.iter().any(|change| change.kind == ChangeKind::Deleted)
-            }
-            // The changes since then are unknown.
-            Err(_) => true,
-        };
+        let mut is_failed = false;
+        if !may_be_deleted {
+            let changes = tokio::select! {
+                changes = record.calls.changes(&record.path, since, WAIT, true) => changes,
+                _loss = record.session.lost() => return,
+                () = leave.cancelled() => return,
+            };
+            is_failed = changes.is_err();
+            may_be_deleted = match changes {
+                Ok(body) => {
+                    since = body.revision.max(since);
+                    body.events.iter().any(|change| change.kind == ChangeKind::Deleted)
+                }
+                // The changes since then are unknown.
+                Err(_) => true,
+            };
+        }
         if may_be_deleted {
             match record.restore().await {
-                Ok(revision) => since = revision.max(since),
+                Ok(revision) => (since, may_be_deleted) = (revision.max(since), false),
                 Err(Error::Lost(loss)) => return record.session.end(loss),
                 Err(_) => is_failed = true,
             }
@@ -320,6 +325,7 @@ async fn restore_deleted(
         if is_failed {
             tokio::select! {
                 () = tokio::time::sleep(retry_pause(failures)) => {}
+                _loss = record.session.lost() => return,
                 () = leave.cancelled() => return,
             }
         }

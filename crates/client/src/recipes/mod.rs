@@ -99,10 +99,9 @@ impl Drop for BarrierEntry {
         let withdraw = async move {
             for target in targets {
                 let call = Call::new(Method::DELETE, target);
-                while session.session().is_alive() {
-                    if !client.calls().send(&call).await.is_err_and(|error| error.is_uncertain()) {
-                        break;
-                    }
+                if session.session().is_alive() {
+                    let is_needed = || session.session().is_alive();
+                    client.calls().send_until_certain(&call, is_needed).await;
                 }
             }
         };

@@ -214,13 +214,9 @@ impl Session {
     fields(lock = %lock_names(&entries), session = %session.name, background = true)
 )]
 async fn release_until_certain(session: Arc<Session>, entries: Vec<Arc<ClientQueueEntry>>) {
-    while session.is_alive() || !session.is_own {
-        if !session.release(&entries).await.is_err_and(|error| error.is_uncertain()) {
-            break;
-        }
-        if !session.is_alive() && !session.users.borrow().client {
-            break;
-        }
+    if session.is_alive() || !session.is_own {
+        let is_needed = || session.is_alive() || (!session.is_own && session.users.borrow().client);
+        session.calls.send_until_certain(&release_call(&entries, &session.name), is_needed).await;
     }
     session.entries.remove_all(&entries);
 }

@@ -58,6 +58,30 @@ async fn a_membership_whose_watch_is_rejected_pauses_between_two_restorations() 
     drop(member);
 }
 
+/// The watch reports the deletion once.
+#[tokio::test]
+async fn a_membership_is_restored_although_the_first_restoration_fails() {
+    let (writes, watches) = (Arc::new(AtomicUsize::new(0)), AtomicUsize::new(0));
+    let counted = writes.clone();
+    let (address, _) = node(move |_, line| {
+        if line.starts_with("POST /v1/txn") {
+            return Some(match counted.fetch_add(1, Ordering::SeqCst) {
+                1 => problem_with("no-leader", 503, r#""retry_after_ms":5000"#),
+                _ => (200, r#"{"succeeded":true,"results":[],"revision":4}"#.to_owned()),
+            });
+        }
+        if line.starts_with("GET /v1/watch") {
+            let deleted = r#"{"events":[{"revision":5,"kind":"deleted","path":"/groups/web/a"}],"revision":5}"#;
+            let is_first = watches.fetch_add(1, Ordering::SeqCst) == 0;
+            return Some((if is_first { 200 } else { HANG }, deleted.to_owned()));
+        }
+        default_answer(line, "")
+    })
+    .await;
+    let _member = client([address]).group("web").join("a").await.unwrap();
+    until("it is restored", || writes.load(Ordering::SeqCst) == 3).await;
+}
+
 /// Nodes that answer a read with `busy` for the first `failures` times in total, and the time and the node of each read.
 async fn busy_nodes<const N: usize>(
     busy: (u16, String),
@@ -129,11 +153,81 @@ async fn a_quota_of_calls_counts_at_every_node() {
 }
 
 #[tokio::test]
-async fn a_call_ends_without_a_repetition_if_its_time_is_shorter_than_retry_after() {
-    let busy = problem_with("disk-full", 503, r#""retry_after_ms":5000"#);
-    let (result, reads) = read_at::<1>(Duration::from_millis(500), busy, usize::MAX).await;
-    assert!(matches!(result, Err(Error::Unavailable(_))), "{result:?}");
-    assert_eq!(reads.len(), 1);
+async fn a_call_ends_at_once_if_its_time_is_shorter_than_retry_after() {
+    for (timeout, ms) in [(Duration::from_millis(500), 5_000), (LONG, 60_000)] {
+        let busy = problem_with("disk-full", 503, &format!(r#""retry_after_ms":{ms}"#));
+        let (result, reads) = read_at::<1>(timeout, busy, usize::MAX).await;
+        let Err(Error::Unavailable(reason)) = result else { panic!("{result:?}") };
+        assert!(reason.contains("disk-full"), "{reason}");
+        assert_eq!(reads.len(), 1);
+        assert!(reads[0].0.elapsed() < LONG / 2, "{reads:?}");
+    }
+}
+
+/// A client with a short timeout of its calls, whose node answers the first call with this text by a `Retry-After` of a
+/// second; and the moments of these calls.
+async fn client_of_busy_node(
+    call: &'static str,
+    answer: impl Fn() -> String + Send + Sync + 'static,
+) -> (Client, Arc<Mutex<Vec<Instant>>>) {
+    let calls: Arc<Mutex<Vec<Instant>>> = Arc::default();
+    let recorded = calls.clone();
+    let (address, _) = node(move |_, line| {
+        if !line.contains(call) {
+            return if is_acquire(line) {
+                let upgradable = r#""mode":"upgradable""#;
+                Some((200, grant(7, 0, 30_000).replace(r#""mode":"exclusive""#, upgradable)))
+            } else {
+                default_answer(line, "")
+            };
+        }
+        let mut calls = recorded.lock().unwrap();
+        calls.push(Instant::now());
+        let is_first = calls.len() == 1;
+        let busy = || problem_with("no-leader", 503, r#""retry_after_ms":1000"#);
+        Some(if is_first { busy() } else { (200, answer()) })
+    })
+    .await;
+    let client = Client::builder([address]).request_timeout(Duration::from_millis(500));
+    (client.build().unwrap(), calls)
+}
+
+/// Asserts that the second call came after the `Retry-After` of the first one, and that there is no third one.
+fn assert_paused(calls: &Mutex<Vec<Instant>>) {
+    let calls = calls.lock().unwrap();
+    assert!(calls.len() == 2 && calls[1] - calls[0] >= Duration::from_secs(1), "{calls:?}");
+}
+
+#[tokio::test]
+async fn an_operation_that_outlasts_its_calls_waits_for_the_retry_after() {
+    let granted = || grant(8, 0, 30_000);
+    let (client, acquires) = client_of_busy_node("PUT /v1/locks/", granted).await;
+    drop(client.lock("job").timeout(LONG).acquire().await.unwrap());
+    assert_paused(&acquires);
+
+    let open = r#"{"latch":"l","count":1,"left":0,"open":true,"promised":0,"revision":3}"#;
+    let (client, waits) = client_of_busy_node("GET /v1/latches/", || open.to_owned()).await;
+    client.latch("l").wait(LONG).await.unwrap();
+    assert_paused(&waits);
+
+    let (client, upgrades) = client_of_busy_node("mode=exclusive", granted).await;
+    let mut guard = client.lock("job").upgradable().acquire().await.unwrap();
+    guard.upgrade(LONG).await.unwrap();
+    assert_paused(&upgrades);
+
+    let (client, releases) = client_of_busy_node("DELETE /v1/locks/", String::new).await;
+    drop(client.lock("job").try_acquire().await.unwrap());
+    until("the release is repeated", || releases.lock().unwrap().len() > 1).await;
+    assert_paused(&releases);
+}
+
+#[tokio::test]
+async fn a_wait_that_is_shorter_than_the_retry_after_ends_at_once() {
+    let (client, acquires) = client_of_busy_node("PUT /v1/locks/", || grant(8, 0, 30_000)).await;
+    let wait = Duration::from_millis(900);
+    let error = client.lock("job").timeout(wait).acquire().await.unwrap_err();
+    assert!(matches!(error, Error::Unavailable(_)), "{error:?}");
+    assert!(acquires.lock().unwrap()[0].elapsed() < wait, "{acquires:?}");
 }
 
 #[tokio::test]

@@ -289,7 +289,7 @@ fn a_process_that_cannot_be_killed_ends_the_candidacy_and_keeps_the_other_lock()
     }
     let start = |words: &[&str]| {
         let mut command = std::process::Command::new(&holdfast);
-        command.args(words).args(["--ttl", "1m", "--"]).arg(&escape);
+        command.args(words).arg("--").arg(&escape);
         command.args(["--reuid", "0", "sh", "-c", "echo $$; exec sleep 60"]);
         command.env("HOLDFAST_ADDR", format!("127.0.0.1:{}", cluster.port()));
         command.env_remove("HOLDFAST_SESSION").current_dir("/").uid(UNPRIVILEGED).gid(UNPRIVILEGED);
@@ -298,6 +298,7 @@ fn a_process_that_cannot_be_killed_ends_the_candidacy_and_keeps_the_other_lock()
     for (words, lost) in
         [(["elect", "db", "--forever"], "elections/db"), (["run", "one", "two"], "two")]
     {
+        let words = [&words[..], &["--ttl", "1m"]].concat();
         let mut program = start(&words);
         let process = program.next_stdout_line();
         cluster.client(&["unlock", lost, "--force", "--reason", "test"]).assert_code(0);
@@ -308,8 +309,9 @@ fn a_process_that_cannot_be_killed_ends_the_candidacy_and_keeps_the_other_lock()
     }
     let who = |lock: &str| cluster.client(&["who", lock]).stdout;
     assert!(who("one").starts_with("one is held"), "{}", who("one"));
-    // Without a loss, the lock is held until the process has ended.
-    let mut program = start(&["run", "three", "--grace", "300ms"]);
+    // Without a loss, the lock is held until the process has ended. After the attempts to kill it, which take 2 s, the
+    // deadline from before is so near that the command would get SIGTERM because of a loss.
+    let mut program = start(&["run", "three", "--ttl", "3s", "--grace", "1s"]);
     let process = program.next_stdout_line();
     program.signal(Signal::SIGTERM);
     let line = program.next_stderr_line();

@@ -173,6 +173,10 @@ impl<'run> Supervision<'run> {
                     if let CommandEnd::Alive(left) = &end
                         && self.keeps_lock(left)
                     {
+                        // The client renewed the lease during the kill.
+                        if let Some(moved) = self.guard.deadline_moment() {
+                            self.deadline_moved(moved);
+                        }
                         continue;
                     }
                     return end;
