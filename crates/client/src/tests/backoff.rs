@@ -10,7 +10,8 @@ async fn observing(
     events: impl Fn(usize) -> String + Send + Sync + 'static,
 ) -> (Observer, Arc<AtomicUsize>) {
     let (address, calls) = node(move |call, _| Some((200, events(call)))).await;
-    (client([address]).election("db").observe().unwrap(), calls)
+    let client = client([address]).request_timeout(Duration::from_millis(500));
+    (client.election("db").observe().unwrap(), calls)
 }
 
 #[tokio::test]

@@ -60,8 +60,7 @@ async fn a_guess_of_a_parameter_or_a_value_gets_the_right_words() {
 /// No hint shows a way into the hold of another caller.
 #[tokio::test]
 async fn a_caller_that_is_not_the_holder_is_told_to_ask_for_the_lock() {
-    let node = Node::start().await;
-    node.take("/v1/locks/imp?session=holder").await;
+    let node = Node::holding("/v1/locks/imp?session=holder").await;
     node.call("PUT", "/v1/sessions/me").await;
     let problem = node.call("DELETE", "/v1/locks/imp?session=me").await.problem(409, "not-holder");
     let hint = problem["hint"].as_str().unwrap();
@@ -126,8 +125,7 @@ async fn a_parameter_given_twice_or_without_a_value_is_rejected() {
 /// Many users first try POST to acquire a lock.
 #[tokio::test]
 async fn a_post_to_a_lock_and_an_empty_policy_change_are_rejected_with_the_right_call() {
-    let node = Node::start().await;
-    node.take("/v1/locks/held?session=me").await;
+    let node = Node::holding("/v1/locks/held?session=me").await;
     for (method, query) in [("POST", ""), ("POST", "?session=me&ttl=30s&wait=1s"), ("PATCH", "")] {
         let reply = node.call(method, &format!("/v1/locks/held{query}")).await;
         let hint = reply.problem(405, "method-not-allowed")["hint"].clone();

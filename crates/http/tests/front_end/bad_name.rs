@@ -107,8 +107,7 @@ async fn invalid_sessions_owners_attempts_and_label_keys_are_rejected() {
 
 #[tokio::test]
 async fn a_lock_name_below_a_held_lock_does_not_affect_that_lock() {
-    let node = Node::start().await;
-    node.take("/v1/locks/a?session=me").await;
+    let node = Node::holding("/v1/locks/a?session=me").await;
     let below = node.call("PUT", "/v1/locks/a/b?session=me").await;
     assert_eq!(below.status, 200, "{below:?}");
     assert_eq!(node.call("GET", "/v1/locks/a").await.json()["waiters"], 0);

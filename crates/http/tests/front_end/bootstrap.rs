@@ -5,8 +5,7 @@ use crate::node::Node;
 
 #[tokio::test]
 async fn the_first_administrator_does_not_end_the_holds_of_callers_without_a_credential() {
-    let node = Node::start().await;
-    node.take("/v1/locks/job?session=worker").await;
+    let node = Node::holding("/v1/locks/job?session=worker").await;
     let added = node.bootstrap("").await.json();
     assert_eq!(
         (&added["mode"], &added["sessions_without_credential"]),

@@ -59,8 +59,7 @@ async fn a_hold_ends_at_max_hold_and_its_session_lives_on() {
 
 #[tokio::test]
 async fn a_lock_in_cooldown_reports_the_cause_and_the_remaining_time() {
-    let node = Node::start().await;
-    node.take("/v1/locks/a?session=me&min_hold=10m").await;
+    let node = Node::holding("/v1/locks/a?session=me&min_hold=10m").await;
     assert_eq!(node.call("DELETE", "/v1/locks/a?session=me").await.status, 204);
     let reply = node.call("PUT", "/v1/locks/a?session=you").await;
     let problem = reply.problem(423, "lock-in-cooldown");
@@ -73,8 +72,7 @@ async fn a_lock_in_cooldown_reports_the_cause_and_the_remaining_time() {
 
 #[tokio::test]
 async fn a_waiter_with_a_higher_priority_is_granted_first_and_the_queue_shows_its_value() {
-    let node = Node::start().await;
-    node.take("/v1/locks/a?session=me").await;
+    let node = Node::holding("/v1/locks/a?session=me").await;
     let plain = node.begin("PUT", "/v1/locks/a?session=plain&wait=60s");
     node.until_waiters("a", 1).await;
     let urgent = node.begin("PUT", "/v1/locks/a?session=urgent&wait=60s&priority=9&value=job%207");
@@ -91,8 +89,7 @@ async fn a_waiter_with_a_higher_priority_is_granted_first_and_the_queue_shows_it
 
 #[tokio::test]
 async fn a_re_entry_with_reentrant_false_is_rejected() {
-    let node = Node::start().await;
-    node.take("/v1/locks/a?session=me&attempt=1").await;
+    let node = Node::holding("/v1/locks/a?session=me&attempt=1").await;
     let target = "/v1/locks/a?session=me&attempt=2&reentrant=false";
     node.call("PUT", target).await.problem(409, "not-reentrant");
     let again = node.call("PUT", "/v1/locks/a?session=me&attempt=2").await.json();
@@ -215,8 +212,7 @@ async fn a_lock_that_an_operator_breaks_is_granted_to_the_next_waiter() {
 
 #[tokio::test]
 async fn an_acquire_that_closes_a_deadlock_cycle_is_rejected() {
-    let node = Node::start().await;
-    node.take("/v1/locks/a?session=me").await;
+    let node = Node::holding("/v1/locks/a?session=me").await;
     node.take("/v1/locks/b?session=you").await;
     let waiting = node.begin("PUT", "/v1/locks/b?session=me&wait=60s");
     node.until_waiters("b", 1).await;
@@ -233,8 +229,7 @@ async fn an_acquire_that_closes_a_deadlock_cycle_is_rejected() {
 
 #[tokio::test]
 async fn a_multi_lock_is_granted_as_a_whole_with_a_token_for_each_lock() {
-    let node = Node::start().await;
-    node.take("/v1/locks/b/x?session=other").await;
+    let node = Node::holding("/v1/locks/b/x?session=other").await;
     let both = "/v1/locks?name=a&name=b/x&session=me&wait=60s";
     node.call("POST", "/v1/locks?name=a&name=b/x&session=me").await.problem(423, "lock-busy");
     assert_eq!(node.call("GET", "/v1/locks/a").await.json()["waiters"], 0);
@@ -334,8 +329,7 @@ async fn a_read_in_a_write_does_not_give_up_the_write() {
 
 #[tokio::test]
 async fn the_release_of_a_waiting_upgrade_ends_its_call() {
-    let node = Node::start().await;
-    node.take("/v1/locks/a?session=u&attempt=1&mode=upgradable").await;
+    let node = Node::holding("/v1/locks/a?session=u&attempt=1&mode=upgradable").await;
     node.take("/v1/locks/a?session=r&mode=shared").await;
     for (call, attempt) in [
         ("/v1/locks/a?session=u&wait=60s&attempt=2&mode=exclusive", 2),

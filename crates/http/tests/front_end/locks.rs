@@ -91,8 +91,7 @@ async fn a_waiter_gets_the_lock_when_the_holder_releases_it() {
 
 #[tokio::test]
 async fn a_waiter_leaves_the_queue_when_its_wait_times_out() {
-    let node = Node::start().await;
-    node.take("/v1/locks/a?session=me").await;
+    let node = Node::holding("/v1/locks/a?session=me").await;
     let reply = node.call("PUT", "/v1/locks/a?session=you&wait=100ms").await;
     let problem = reply.problem(423, "wait-timeout");
     assert_eq!(problem["holder"]["session"], "me");
@@ -102,8 +101,7 @@ async fn a_waiter_leaves_the_queue_when_its_wait_times_out() {
 
 #[tokio::test]
 async fn a_release_is_idempotent() {
-    let node = Node::start().await;
-    node.take("/v1/locks/a?session=me").await;
+    let node = Node::holding("/v1/locks/a?session=me").await;
     for _ in 0..2 {
         let reply = node.call("DELETE", "/v1/locks/a?session=me").await;
         assert_eq!((reply.status, reply.body.as_str()), (204, ""));
@@ -128,8 +126,7 @@ async fn each_attempt_is_counted_once_and_released_once() {
 
 #[tokio::test]
 async fn an_acquire_by_an_ended_attempt_is_rejected() {
-    let node = Node::start().await;
-    node.take("/v1/locks/a?session=me&attempt=1").await;
+    let node = Node::holding("/v1/locks/a?session=me&attempt=1").await;
     // A cancel may arrive before the call that it cancels.
     let reply = node.call("DELETE", "/v1/locks/a?session=me&attempt=9").await;
     assert_eq!((reply.status, reply.header("holdfast-hold-count")), (204, Some("1")));
@@ -185,8 +182,7 @@ async fn a_lock_that_was_never_acquired_is_free() {
 
 #[tokio::test]
 async fn a_stale_read_is_labelled_with_its_revision_and_the_last_leader_contact() {
-    let node = Node::start().await;
-    node.take("/v1/locks/a?session=me").await;
+    let node = Node::holding("/v1/locks/a?session=me").await;
     for target in ["/v1/locks/a?stale", "/v1/locks?stale=true", "/v1/sessions?stale"] {
         let reply = node.call("GET", target).await;
         assert_eq!(reply.status, 200, "{target}: {reply:?}");
@@ -222,14 +218,12 @@ async fn a_list_of_locks_is_returned_in_pages() {
 
 #[tokio::test]
 async fn the_leader_serves_a_call_with_redirect() {
-    let node = Node::start().await;
-    node.take("/v1/locks/a?session=me&redirect=true").await;
+    Node::holding("/v1/locks/a?session=me&redirect=true").await;
 }
 
 #[tokio::test]
 async fn a_waiter_without_a_session_leaves_the_queue_when_it_disconnects() {
-    let node = Node::start().await;
-    node.take("/v1/locks/a?session=me").await;
+    let node = Node::holding("/v1/locks/a?session=me").await;
     let waiting = node.begin("PUT", "/v1/locks/a?wait=60s");
     node.until_waiters("a", 1).await;
     waiting.abort();
@@ -238,8 +232,7 @@ async fn a_waiter_without_a_session_leaves_the_queue_when_it_disconnects() {
 
 #[tokio::test]
 async fn a_waiter_with_a_session_keeps_its_queue_position_after_a_disconnect() {
-    let node = Node::start().await;
-    node.take("/v1/locks/a?session=me").await;
+    let node = Node::holding("/v1/locks/a?session=me").await;
     let waiting = node.begin("PUT", "/v1/locks/a?session=you&wait=60s");
     node.until_waiters("a", 1).await;
     waiting.abort();
@@ -257,8 +250,7 @@ async fn a_waiter_with_a_session_keeps_its_queue_position_after_a_disconnect() {
 
 #[tokio::test]
 async fn an_acquire_with_queue_max_is_rejected_when_that_many_callers_wait() {
-    let node = Node::start().await;
-    node.take("/v1/locks/a?session=holder&queue_max=1").await;
+    let node = Node::holding("/v1/locks/a?session=holder&queue_max=1").await;
     let first = node.begin("PUT", "/v1/locks/a?session=first&wait=60s&queue_max=1");
     node.until_waiters("a", 1).await;
     let full = node.call("PUT", "/v1/locks/a?session=second&wait=60s&queue_max=1").await;

@@ -8,8 +8,7 @@ use crate::node::Node;
 
 #[tokio::test]
 async fn a_release_by_another_session_is_rejected_with_the_holder() {
-    let node = Node::start().await;
-    node.take("/v1/locks/a?session=me").await;
+    let node = Node::holding("/v1/locks/a?session=me").await;
     node.call("PUT", "/v1/sessions/you").await;
     let reply = node.call("DELETE", "/v1/locks/a?session=you").await;
     let problem = reply.problem(409, "not-holder");
@@ -34,8 +33,7 @@ async fn a_call_for_an_unknown_session_is_rejected_as_expired() {
 
 #[tokio::test]
 async fn calls_for_an_expired_session_are_rejected_until_the_loss_is_acknowledged() {
-    let node = Node::start().await;
-    node.take("/v1/locks/a?session=me&ttl=1s").await;
+    let node = Node::holding("/v1/locks/a?session=me&ttl=1s").await;
     node.until("the expiry", "/v1/locks/a", |reply| reply.json()["held"] == false).await;
     for (method, target) in [
         ("PUT", "/v1/locks/a?session=me"),
@@ -88,8 +86,7 @@ async fn a_waiter_beyond_the_bound_is_rejected_with_a_retry_delay() {
 
 #[tokio::test]
 async fn a_node_shutdown_ends_its_waits() {
-    let node = Node::start().await;
-    node.take("/v1/locks/a?session=me").await;
+    let node = Node::holding("/v1/locks/a?session=me").await;
     let waiting = node.begin("PUT", "/v1/locks/a?session=you&wait=60s");
     node.until_waiters("a", 1).await;
     node.service.drain().await;

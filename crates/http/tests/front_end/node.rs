@@ -78,6 +78,13 @@ impl Node {
         Self::start_with(default_http(), ServiceConfig::default()).await
     }
 
+    /// A node of which one call has acquired a lock.
+    pub(crate) async fn holding(target: &str) -> Self {
+        let node = Self::start().await;
+        node.take(target).await;
+        node
+    }
+
     /// Starts a node that leads its cluster of one, with another configuration.
     pub(crate) async fn start_with(http: HttpConfig, service: ServiceConfig) -> Self {
         let sockets = Sockets::bind();

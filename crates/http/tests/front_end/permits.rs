@@ -102,8 +102,7 @@ async fn row_41_permits_are_given_back_one_by_one_and_a_late_copy_gives_back_not
 
 #[tokio::test]
 async fn row_35_a_call_that_queues_answers_at_once_with_its_place() {
-    let node = Node::start().await;
-    node.take("/v1/locks/a?session=me&attempt=1").await;
+    let node = Node::holding("/v1/locks/a?session=me&attempt=1").await;
     let place = |session: &str| format!("/v1/locks/a?session={session}&attempt=1&ttl=1m&enqueue");
     for (session, position) in [("one", 1), ("two", 2)] {
         let reply = node.call("PUT", &place(session)).await;
@@ -136,8 +135,7 @@ async fn row_35_a_call_that_queues_answers_at_once_with_its_place() {
 
 #[tokio::test]
 async fn a_place_in_a_queue_ends_with_its_wait_or_its_session() {
-    let node = Node::start().await;
-    node.take("/v1/locks/a?session=me&attempt=1").await;
+    let node = Node::holding("/v1/locks/a?session=me&attempt=1").await;
     let short = node.call("PUT", "/v1/locks/a?session=one&attempt=1&wait=200ms&enqueue").await;
     assert_eq!(short.status, 202);
     node.until_waiters("a", 0).await;

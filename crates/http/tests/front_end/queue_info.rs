@@ -16,8 +16,7 @@ async fn acquire_stream(node: &Node, target: &str) -> Events {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiters_stream_reports_each_change_of_its_position_and_then_the_grant() {
-    let node = Node::start().await;
-    node.take("/v1/locks/a?session=me").await;
+    let node = Node::holding("/v1/locks/a?session=me").await;
     let mut one = acquire_stream(&node, "/v1/locks/a?session=one&wait=1m").await;
     assert!(
         one.head.contains("200 OK") && one.head.contains("x-accel-buffering: no"),
@@ -56,8 +55,7 @@ async fn a_waiters_stream_reports_each_change_of_its_position_and_then_the_grant
 /// A waiter learns that an operator removed it, and the metric of timeouts does not count it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_that_an_operator_removes_is_told_so() {
-    let node = Node::start().await;
-    node.take("/v1/locks/a?session=me").await;
+    let node = Node::holding("/v1/locks/a?session=me").await;
     let mut waiter = acquire_stream(&node, "/v1/locks/a?session=you&wait=1m").await;
     waiter.expect("queued").await;
     let ticket = node.call("GET", "/v1/locks/a").await.json()["queue"][0]["ticket"].clone();
@@ -70,8 +68,7 @@ async fn a_waiter_that_an_operator_removes_is_told_so() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_acquire_that_does_not_queue_gets_an_ordinary_response() {
-    let node = Node::start().await;
-    node.take("/v1/locks/a?session=me").await;
+    let node = Node::holding("/v1/locks/a?session=me").await;
     let busy = acquire_stream(&node, "/v1/locks/a?session=you").await;
     assert!(busy.head.starts_with("HTTP/1.1 423"), "{}", busy.head);
     let held = acquire_stream(&node, "/v1/locks/a?hold=connection").await;
@@ -85,8 +82,7 @@ async fn an_acquire_that_does_not_queue_gets_an_ordinary_response() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wait_that_ends_without_a_grant_sends_an_event_and_leaves_the_queue() {
-    let node = Node::start().await;
-    node.take("/v1/locks/a?session=me").await;
+    let node = Node::holding("/v1/locks/a?session=me").await;
     let mut waiter = acquire_stream(&node, "/v1/locks/a?session=you&wait=300ms").await;
     waiter.expect("queued").await;
     assert_eq!(waiter.expect("timeout").await["code"], "wait-timeout");
@@ -125,8 +121,7 @@ async fn a_connection_hold_lasts_as_long_as_its_connection() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_for_a_connection_hold_leaves_the_queue_when_it_disconnects() {
-    let node = Node::start().await;
-    node.take("/v1/locks/a?session=me").await;
+    let node = Node::holding("/v1/locks/a?session=me").await;
     let mut waiter = acquire_stream(&node, "/v1/locks/a?hold=connection&wait=1m").await;
     waiter.expect("queued").await;
     node.until_waiters("a", 1).await;
@@ -165,8 +160,7 @@ async fn a_node_shutdown_ends_connection_holds_and_releases_their_locks() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_keepalive_with_wait_returns_at_the_first_event_and_misses_none_between_calls() {
-    let node = Node::start().await;
-    node.take("/v1/locks/a?session=other").await;
+    let node = Node::holding("/v1/locks/a?session=other").await;
     node.call("PUT", "/v1/sessions/me").await;
     let quiet = node.call("POST", "/v1/sessions/me/keepalive?wait=0s").await.json();
     assert_eq!((&quiet["events"], quiet["session"].as_str()), (&json!([]), Some("me")));
@@ -324,8 +318,7 @@ async fn sort_by_contention_lists_the_locks_with_the_longest_queues_first() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_operator_can_close_a_session_with_a_reason() {
-    let node = Node::start().await;
-    node.take("/v1/locks/a?session=stuck").await;
+    let node = Node::holding("/v1/locks/a?session=stuck").await;
     node.call("DELETE", "/v1/sessions/stuck?force").await.problem(400, "invalid-argument");
     assert_eq!(node.call("DELETE", "/v1/sessions/stuck?force&reason=gone").await.status, 204);
     assert_eq!(node.call("GET", "/v1/locks/a").await.json()["held"], false);

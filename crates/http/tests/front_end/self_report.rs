@@ -32,8 +32,7 @@ async fn a_health_response_lists_each_check() {
 
 #[tokio::test]
 async fn calls_are_counted_by_route_and_without_lock_names() {
-    let node = Node::start().await;
-    node.take("/v1/locks/secret-name?session=me").await;
+    let node = Node::holding("/v1/locks/secret-name?session=me").await;
     node.call("PUT", "/v1/locks/secret-name?session=you").await;
     let reply = node.call("GET", "/metrics").await;
     assert!(reply.header("content-type").unwrap().starts_with("text/plain; version=0.0.4"));
@@ -101,8 +100,7 @@ async fn log_entries_commands_and_reads_are_counted() {
 
 #[tokio::test]
 async fn a_call_that_waits_is_not_counted_among_the_fast_ones() {
-    let node = Node::start().await;
-    node.take("/v1/locks/a?session=me").await;
+    let node = Node::holding("/v1/locks/a?session=me").await;
     node.call("PUT", "/v1/locks/a?session=you&wait=300ms").await.problem(423, "wait-timeout");
     let body = node.call("GET", "/metrics").await.body;
     for line in [

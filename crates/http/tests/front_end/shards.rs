@@ -143,8 +143,7 @@ async fn the_number_of_shards_can_change_only_while_no_shard_is_in_use() {
 
 #[tokio::test]
 async fn the_view_of_a_sharded_lock_shows_each_shard() {
-    let node = Node::start().await;
-    node.take("/v1/locks/stock?session=a&shards=3&shard=1").await;
+    let node = Node::holding("/v1/locks/stock?session=a&shards=3&shard=1").await;
     let _waits = node.begin("PUT", "/v1/locks/stock?session=b&shard=1&wait=60s");
     node.until_waiters("stock/1", 1).await;
     for target in ["/v1/locks/stock", "/v1/locks/stock?stale"] {
@@ -161,8 +160,7 @@ async fn the_view_of_a_sharded_lock_shows_each_shard() {
 
 #[tokio::test]
 async fn a_wait_timeout_names_the_shard() {
-    let node = Node::start().await;
-    node.take("/v1/locks/stock?session=a&shards=1").await;
+    let node = Node::holding("/v1/locks/stock?session=a&shards=1").await;
     let reply = node.call("PUT", "/v1/locks/stock?session=b&shards=1&wait=50ms").await;
     assert_eq!(reply.problem(423, "wait-timeout")["lock"], "stock/0");
     let lock = node.call("GET", "/v1/locks/stock/0").await.json();
@@ -171,8 +169,7 @@ async fn a_wait_timeout_names_the_shard() {
 
 #[tokio::test]
 async fn a_stream_names_the_shard_that_its_caller_waits_for_and_holds() {
-    let node = Node::start().await;
-    node.take("/v1/locks/stock?session=a&shards=1").await;
+    let node = Node::holding("/v1/locks/stock?session=a&shards=1").await;
     let target = "/v1/locks/stock?shards=1&wait=60s&hold=connection";
     let mut events = Events::begin(node.address, "PUT", target, None).await;
     assert_eq!(events.expect("queued").await["lock"], "stock/0");
