@@ -29,7 +29,9 @@ use holdfast_types::{
 /// The problem that the client receives.
 pub(crate) type HttpError = Box<Problem>;
 
-/// The retry delay for transient errors.
+/// The retry delay for errors that end with an election: the call has waited for it already.
+const AT_ONCE: Duration = Duration::ZERO;
+/// The retry delay for other transient errors.
 const SOON: Duration = Duration::from_secs(1);
 /// The retry delay for errors that an operator has to fix.
 const LATER: Duration = Duration::from_secs(5);
@@ -131,10 +133,10 @@ pub(crate) fn of_failure(failure: Failure, context: &ErrorContext<'_>) -> HttpEr
             let facts = Facts { parameter: Some("wait".to_owned()), ..Facts::default() };
             Box::new(Problem::new(ErrorCode::BadDuration, detail).hint(hint).facts(facts))
         }
-        Failure::NoLeader => transient(ErrorCode::NoLeader, "nothing was done", SOON),
+        Failure::NoLeader => transient(ErrorCode::NoLeader, "nothing was done", AT_ONCE),
         Failure::OutcomeUnknown => {
             let detail = "the call was proposed, and no result arrived in time";
-            transient(ErrorCode::OutcomeUnknown, detail, SOON)
+            transient(ErrorCode::OutcomeUnknown, detail, AT_ONCE)
         }
         Failure::UnexpectedReply => internal("the reply is not one of this command"),
         Failure::Overloaded { retry_after } => {
@@ -396,15 +398,13 @@ fn transient(
 
 /// The error of a node that lags behind other nodes.
 fn behind(disk_full: bool) -> HttpError {
-    let (code, detail) = if disk_full {
-        (
-            ErrorCode::DiskFull,
-            "the disk of this node is full, so the newest writes are missing here",
-        )
+    let mut problem = if disk_full {
+        let detail = "the disk of this node is full, so the newest writes are missing here";
+        transient(ErrorCode::DiskFull, detail, SOON)
     } else {
-        (ErrorCode::NoLeader, "this node has not caught up with the leader in time")
+        let detail = "this node has not caught up with the leader in time";
+        transient(ErrorCode::NoLeader, detail, AT_ONCE)
     };
-    let mut problem = transient(code, detail, SOON);
     problem.hint = Some("send the same call to another node".into());
     problem
 }

