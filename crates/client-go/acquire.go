@@ -130,7 +130,8 @@ func (a *acquisition) run(ctx context.Context) error {
 			isGrantedElsewhere, a.inDoubt = true, true
 		case hasTime && mayRepeat(d.err, a.until):
 			// The node died, held the call for the maximum time, or has no leader. The queue entry still exists.
-			sleep(ctx, time.Until(retryAt(d.err)))
+			isGrantedElsewhere = a.session.awaitRetry(ctx, a.entries[0], d.err)
+			a.inDoubt = a.inDoubt || isGrantedElsewhere
 		case hasTime && a.session.send.nodes.mayGetToken(d.err):
 			// Until its session ends, a waiter keeps its place and tries the token that the file has.
 		case isOver:
@@ -185,6 +186,14 @@ func (s *session) bound(ctx context.Context, e *entry) (context.Context, context
 		}
 	}()
 	return bounded, cancel
+}
+
+// awaitRetry waits until the call that failed may be sent again. It returns true earlier if a renewal lists the grant.
+func (s *session) awaitRetry(ctx context.Context, e *entry, failed error) bool {
+	bounded, stop := s.bound(ctx, e)
+	defer stop(nil)
+	sleep(bounded, time.Until(retryAt(failed)))
+	return errors.Is(context.Cause(bounded), errGrantedElsewhere)
 }
 
 // granted turns the grants of an answer into holds, if the session is alive.

@@ -14,6 +14,9 @@ const waitMax = 5 * time.Minute
 // retryAfterMax limits the header Retry-After: a proxy must not delay a release for hours. Nodes send at most 5 s.
 const retryAfterMax = time.Minute
 
+// callsPerSecond begins the name of a quota of the caller, which another node would count for the same call.
+const callsPerSecond = "calls_per_second"
+
 // A call is one call of the HTTP API.
 type call struct {
 	method string
@@ -158,7 +161,7 @@ type outcome struct {
 	err      error  // of rejected and oldToken
 	reason   string // of notDone and mayBeDone
 	problem  *Problem
-	// retryAfter: the node must not get the call again in this time. The limits of 429 count for the caller, so no node must.
+	// retryAfter: the node must not get the call again in this time. No node must if the limit is one of the caller.
 	retryAfter time.Duration
 	isOfCaller bool
 }
@@ -177,7 +180,7 @@ func classify(base string, r *response) outcome {
 		return outcome{kind: rejected, err: &UnexpectedResponseError{reason}}
 	}
 	failed := outcome{kind: notDone, reason: base + ": " + problem.Code + ": " + problem.Title, problem: problem}
-	failed.retryAfter, failed.isOfCaller = r.retryAfter(), r.status == http.StatusTooManyRequests
+	failed.retryAfter, failed.isOfCaller = r.retryAfter(), strings.HasPrefix(problem.Bound, callsPerSecond)
 	switch problem.Code {
 	case CodeLockBusy, CodeLockInCooldown, CodeWaitTimeout, CodeNotYet:
 		return outcome{kind: rejected, err: &BusyError{problem}}

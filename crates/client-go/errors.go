@@ -42,6 +42,7 @@ type Problem struct {
 	Holder    *Holder `json:"holder"`
 	Waiters   int     `json:"waiters"`
 	Needed    string  `json:"needed"` // the missing permission
+	Bound     string  `json:"bound"`  // the limit that the call reached
 
 	WaitedMS      int64 `json:"waited_ms"`
 	RetryAfterMS  int64 `json:"retry_after_ms"`

@@ -48,6 +48,8 @@ type modeChange struct {
 	fallback Mode
 	// newest: each call of the change has a larger number.
 	newest int64
+	// isGrantedElsewhere: a renewal listed the new token during a pause.
+	isGrantedElsewhere bool
 }
 
 // Upgrade makes an upgradable hold exclusive when the shared holders have left, ahead of the queue. It returns the new
@@ -150,7 +152,7 @@ func (m *modeChange) upgrade(ctx context.Context, until time.Time) (int64, error
 		case rejectedWith(d.err, CodeAttemptOver) != nil && !isRenumbered:
 			isRenumbered = true
 		case !isOver && mayRepeat(d.err, until):
-			sleep(ctx, time.Until(retryAt(d.err)))
+			m.pause(ctx, time.Until(retryAt(d.err)))
 		case isBusy && !isOver && busy.Code == CodeWaitTimeout:
 		case rejectedWith(d.err, CodeNotHolder, CodeAttemptOver) != nil:
 			return 0, m.gone()
@@ -176,18 +178,13 @@ func (m *modeChange) call(ctx context.Context, mode Mode, wait time.Duration) (d
 	m.newest = nextNumber(m.newest)
 	change := g.session.change(g.entry, m.newest, query{}.withDuration(paramWait, wait).with(paramMode, string(mode)))
 	change.wait = wait
-	isGrantedElsewhere, inDoubt := false, false
+	isGrantedElsewhere, inDoubt := m.isGrantedElsewhere, m.isGrantedElsewhere
+	m.isGrantedElsewhere = false
 	for {
-		bounded, stop := g.session.bound(ctx, g.entry)
-		stopAtLoss := context.AfterFunc(g.ctx, func() {
-			if g.Ensure() != nil {
-				stop(context.Cause(g.ctx))
-			}
-		})
+		bounded, stop := m.bound(ctx)
 		d := g.session.send.deliverAcquire(bounded, change, isGrantedElsewhere)
 		cause := context.Cause(bounded)
-		stopAtLoss()
-		stop(nil)
+		stop()
 		if d.err != nil && errors.Is(cause, errGrantedElsewhere) {
 			isGrantedElsewhere, inDoubt = true, true
 			continue
@@ -203,6 +200,29 @@ func (m *modeChange) call(ctx context.Context, mode Mode, wait time.Duration) (d
 		}
 		return d, &grant
 	}
+}
+
+// bound returns a context that also ends with the hold, and when a renewal lists the new token.
+func (m *modeChange) bound(ctx context.Context) (context.Context, func()) {
+	g := m.guard
+	bounded, stop := g.session.bound(ctx, g.entry)
+	stopAtLoss := context.AfterFunc(g.ctx, func() {
+		if g.Ensure() != nil {
+			stop(context.Cause(g.ctx))
+		}
+	})
+	return bounded, func() {
+		stopAtLoss()
+		stop(nil)
+	}
+}
+
+// pause waits before the next call, unless the hold is lost or a renewal lists the new token.
+func (m *modeChange) pause(ctx context.Context, d time.Duration) {
+	bounded, stop := m.bound(ctx)
+	defer stop()
+	sleep(bounded, d)
+	m.isGrantedElsewhere = errors.Is(context.Cause(bounded), errGrantedElsewhere)
 }
 
 // complete ends the change after the cluster granted the mode.
@@ -246,7 +266,7 @@ func (m *modeChange) fallBack(ctx context.Context) error {
 			m.fallBackInBackground()
 			return ctx.Err()
 		case isUncertain(d.err), errors.As(d.err, &wrong):
-			sleep(ctx, max(pauseMax, time.Until(retryAt(d.err))))
+			m.pause(ctx, max(pauseMax, time.Until(retryAt(d.err))))
 		case rejectedWith(d.err, CodeAttemptOver) != nil && renumbered == 0:
 			renumbered++
 		default:

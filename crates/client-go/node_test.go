@@ -433,20 +433,27 @@ func TestEachCallThatAcquiresOrChangesNamesTheIncarnation(t *testing.T) {
 	}
 }
 
+func refusal(bound string, retryAfterMS int) string {
+	return fmt.Sprintf(`{"code":"rate-limited","title":"no","retryable":true,"bound":%q,"retry_after_ms":%d}`, bound, retryAfterMS)
+}
+
 func TestACallIsRepeatedAfterTheTimeOfRetryAfter(t *testing.T) {
 	for _, test := range []struct {
 		name     string
 		status   int
+		bound    string
 		nodes    int
 		timeout  time.Duration
 		options  []LockOption
 		isPaused bool
 	}{
-		{"a node is unavailable", 503, 1, 0, nil, true},
-		{"another node is not", 503, 2, 0, nil, false},
-		{"a quota is used up", 429, 1, 0, nil, true},
-		{"it counts at each node", 429, 2, 0, nil, true},
-		{"the wait goes on after the request timeout", 503, 1, 500 * time.Millisecond, []LockOption{Wait(20 * time.Second)}, true},
+		{"a node is unavailable", 503, "", 1, 0, nil, true},
+		{"another node is not", 503, "", 2, 0, nil, false},
+		{"a node has as much as it allows", 429, "watches of one node", 1, 0, nil, true},
+		{"another node has not", 429, "watches of one node", 2, 0, nil, false},
+		{"a quota of calls is used up", 429, "calls_per_second of the subject", 1, 0, nil, true},
+		{"it counts at each node", 429, "calls_per_second of the subject", 2, 0, nil, true},
+		{"the wait goes on after the request timeout", 503, "", 1, 500 * time.Millisecond, []LockOption{Wait(20 * time.Second)}, true},
 	} {
 		test := test
 		t.Run(test.name, func(t *testing.T) {
@@ -457,7 +464,7 @@ func TestACallIsRepeatedAfterTheTimeOfRetryAfter(t *testing.T) {
 			s.others = func(c sentCall) (int, string) {
 				acquires = append(acquires, c.at)
 				if len(acquires) == 1 {
-					return test.status, `{"code":"rate-limited","title":"no","retryable":true,"retry_after_ms":1000}`
+					return test.status, refusal(test.bound, 1_000)
 				}
 				return s.grant(5, "")
 			}
@@ -486,7 +493,7 @@ func TestACallIsRepeatedAfterTheTimeOfRetryAfter(t *testing.T) {
 
 func TestACallFailsAtOnceIfRetryAfterIsBeyondItsTime(t *testing.T) {
 	node := startNode(t, func(sentCall) (int, string) {
-		return 429, `{"code":"rate-limited","title":"no","retryable":true,"retry_after_ms":3600000}`
+		return 429, refusal("", 3_600_000)
 	})
 	client := node.client(t, Config{RequestTimeout: 20 * time.Second})
 	began := time.Now()
@@ -497,5 +504,102 @@ func TestACallFailsAtOnceIfRetryAfterIsBeyondItsTime(t *testing.T) {
 	}
 	if sent := len(node.named("GET ")); sent != 1 {
 		t.Error(sent, "calls")
+	}
+}
+
+func TestTheNextCallBeginsAtANodeThatAcceptsIt(t *testing.T) {
+	full := startNode(t, func(sentCall) (int, string) { return 429, refusal("calls waiting on one node", 60_000) })
+	other := startNode(t, func(sentCall) (int, string) { return problemOf(503, CodeStarting, true) })
+	client := other.client(t, Config{Addresses: []string{full.address}, RequestTimeout: 500 * time.Millisecond})
+	client.calls.nodes.prefer(0)
+	if _, err := client.LockState(context.Background(), "orders"); err == nil {
+		t.Error("no error")
+	}
+	if order := client.calls.nodes.order(); order[0] != 1 || len(full.named("GET /v1/locks")) != 1 {
+		t.Error(order, full.named("GET "))
+	}
+}
+
+func TestAStreamOpensAtTheFirstNodeThatAcceptsIt(t *testing.T) {
+	for bound, isOfCaller := range map[string]bool{"watches of one node": false, "calls_per_second of the subject": true} {
+		stream := "id: 4\nevent: vacant\ndata: {\"revision\":4}\n\n"
+		isRefused, isStarting := false, true
+		full := startNode(t, func(sentCall) (int, string) {
+			if isRefused && isOfCaller {
+				return 200, stream
+			}
+			isRefused = true
+			return 429, refusal(bound, 3_000)
+		})
+		other := startNode(t, func(sentCall) (int, string) {
+			if isStarting && !isOfCaller {
+				isStarting = false
+				return problemOf(503, CodeStarting, true)
+			}
+			return 200, stream
+		})
+		client := other.client(t, Config{Addresses: []string{full.address}})
+		client.calls.nodes.prefer(0)
+		ctx, cancel := context.WithCancel(context.Background())
+		began := time.Now()
+		<-client.Election("db").Observe(ctx)
+		cancel()
+		if took := time.Since(began); took >= 3*time.Second != isOfCaller {
+			t.Error(bound, took)
+		}
+		if calls := full.named("GET /v1/elections"); len(calls) > 1 && !isOfCaller {
+			t.Error(bound, len(calls), "calls")
+		}
+	}
+}
+
+func TestAPauseOfAnAcquireEndsWhenARenewalListsTheGrant(t *testing.T) {
+	s := &script{leaseMS: 30_000}
+	refused, acquires := make(chan struct{}), 0
+	s.others = func(c sentCall) (int, string) {
+		if acquires++; acquires > 1 {
+			return s.grant(5, "")
+		}
+		close(refused)
+		return 503, refusal("", 20_000)
+	}
+	client := startNode(t, s.answer).client(t, Config{})
+	go func() {
+		<-refused
+		session, _ := client.session(context.Background(), 0)
+		session.mu.Lock()
+		defer session.mu.Unlock()
+		session.entries[0].notifyGranted()
+	}()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if _, guard, err := client.Lock(ctx, "orders", Wait(time.Minute)); err != nil || guard.Token() != 5 {
+		t.Error(err)
+	}
+}
+
+func TestAPauseOfAnUpgradeEndsWithTheHold(t *testing.T) {
+	s := &script{leaseMS: 30_000}
+	refused := make(chan struct{}, 9)
+	s.others = func(c sentCall) (int, string) {
+		if c.query.Has("change") {
+			refused <- struct{}{}
+			return 503, refusal("", 20_000)
+		}
+		return s.grant(5, "")
+	}
+	client := startNode(t, s.answer).client(t, Config{})
+	_, guard, err := client.Lock(context.Background(), "orders", InMode(Upgradable))
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		<-refused
+		guard.session.loseEntry(guard.entry, &loss{cause: CauseRevoked})
+	}()
+	began := time.Now()
+	var lost *LostError
+	if _, err := guard.Upgrade(context.Background(), time.Minute); !errors.As(err, &lost) || time.Since(began) > 10*time.Second {
+		t.Error(err, time.Since(began))
 	}
 }

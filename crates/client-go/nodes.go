@@ -92,6 +92,13 @@ func (n *node) rest() {
 	n.failures++
 }
 
+// restUntil records that the node refused a call until then. An answer ends the rest.
+func (n *node) restUntil(at time.Time) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.restsUntil = later(n.restsUntil, at)
+}
+
 // order returns the nodes in the order in which a call tries them: the leader first, those that rest last. While the
 // address of the leader is unknown, addresses without an answer come first, because the leader is one of them.
 func (n *nodes) order() []int {

@@ -190,11 +190,7 @@ func (r *rounds) start(ctx context.Context) {
 func (r *rounds) receive(result sentCopy) *delivery {
 	r.inFlight = slices.DeleteFunc(r.inFlight, func(other sentCopy) bool { return other.node == result.node })
 	outcome := result.outcome
-	for node := range r.notBefore {
-		if node == result.node || outcome.isOfCaller {
-			r.notBefore[node] = later(r.notBefore[node], time.Now().Add(outcome.retryAfter))
-		}
-	}
+	refuse(r.notBefore, result.node, outcome)
 	switch outcome.kind {
 	case succeeded, rejected:
 		r.won(result.node)
@@ -220,6 +216,16 @@ func (r *rounds) receive(result sentCopy) *delivery {
 		return &delivery{err: r.err(), inDoubt: true}
 	}
 	return nil
+}
+
+// refuse records when the node, or each node, may get the call again.
+func refuse(notBefore []time.Time, node int, o outcome) {
+	at := time.Now().Add(o.retryAfter)
+	for index, known := range notBefore {
+		if index == node || o.isOfCaller {
+			notBefore[index] = later(known, at)
+		}
+	}
 }
 
 // failed schedules the next request.
@@ -254,7 +260,11 @@ func (r *rounds) won(node int) {
 	}
 }
 
+// err returns the error of a call without an answer. The nodes that refused it come last in the next call.
 func (r *rounds) err() error {
+	for node, at := range r.notBefore {
+		r.nodes.all[node].restUntil(at)
+	}
 	reasons := slices.DeleteFunc(slices.Clone(r.failures), func(reason string) bool { return reason == "" })
 	reason := strings.Join(reasons, "; ")
 	if reason == "" {

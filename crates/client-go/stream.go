@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -35,6 +36,8 @@ type eventStream struct {
 	call  call
 	last  int64 // the id of the last event
 	node  int   // the node of the last stream; -1 before
+	// notBefore has when each node may get the call again.
+	notBefore []time.Time
 }
 
 // run passes each event to handle until the context ends, or the cluster rejects the stream, or handle returns an error.
@@ -56,18 +59,20 @@ func (s *eventStream) run(ctx context.Context, handle func(serverEvent) error) e
 			short = 0
 		}
 		select {
-		case <-time.After(max(retryPause(short), end.retryAfter)):
+		case <-time.After(max(retryPause(short), time.Until(s.retryAt()))):
 		case <-ctx.Done():
 		}
 	}
 	return ctx.Err()
 }
 
-// A streamEnd is the end of one stream, after which another node continues it.
-type streamEnd struct {
-	reason     string
-	retryAfter time.Duration
+// retryAt returns when the first node may get the call again.
+func (s *eventStream) retryAt() time.Time {
+	return slices.MinFunc(s.notBefore, time.Time.Compare)
 }
+
+// A streamEnd is the end of one stream, after which another node continues it.
+type streamEnd struct{ reason string }
 
 func (e *streamEnd) Error() string { return e.reason }
 
@@ -122,8 +127,14 @@ func (s *eventStream) open(ctx context.Context) (io.ReadCloser, error) {
 		}
 		order = append(rest, s.node)
 	}
+	if s.notBefore == nil {
+		s.notBefore = make([]time.Time, len(n.all))
+	}
 	end := &streamEnd{reason: "no node was tried"}
 	for _, index := range order {
+		if time.Now().Before(s.notBefore[index]) {
+			continue
+		}
 		body, result := s.openAt(ctx, index)
 		switch {
 		case body != nil:
@@ -138,10 +149,7 @@ func (s *eventStream) open(ctx context.Context) (io.ReadCloser, error) {
 		default:
 			end.reason = result.reason
 		}
-		end.retryAfter = max(end.retryAfter, result.retryAfter)
-		if result.isOfCaller {
-			break
-		}
+		refuse(s.notBefore, index, result)
 	}
 	return nil, end
 }

@@ -7,7 +7,8 @@ attempt up in the background, unless the cluster certainly has no entry of it.
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Awaitable, Callable, Dict, List, Optional, Set
+import contextlib
+from typing import Any, Awaitable, Callable, Dict, List, Optional, Set, TypeVar
 
 from . import _clock, codes
 from ._calls import WAIT_MAX, Call
@@ -16,7 +17,7 @@ from ._hold import Grant, HeldLocks, Hold
 from ._lease import HoldLimits
 from ._numbers import numbers
 from ._request import LockRequest
-from ._retry import Delivery, until_retry
+from ._retry import Delivery
 from ._send import whole_millis
 from ._session import Session
 from .errors import (
@@ -33,6 +34,8 @@ from .errors import (
     retry_at,
 )
 from .metrics import Metrics, report
+
+T = TypeVar("T")
 
 #: An acquire that waits for nothing tries this many sessions.
 _FRESH_SESSIONS_MAX = 3
@@ -132,7 +135,8 @@ class _Acquire:
             if error is None:
                 return self._granted(delivery)
             if self._may_repeat(error):
-                await self._session.unless_ending(until_retry(error))
+                is_granted_elsewhere = await is_granted_before_retry(self._session.ending, error, self._entries[0])
+                in_doubt |= is_granted_elsewhere
                 continue
             newest = newest_attempt(error)
             if newest is None:
@@ -220,17 +224,38 @@ async def deliver_until(
     end: "asyncio.Future[Loss]", session: Session, call: Call, is_granted_elsewhere: bool, entry: QueueEntry
 ) -> Optional[Delivery]:
     """Delivers a call of an entry. Raises the loss that resolves `end`; `None` if a renewal listed the entry's grant."""
-    delivery = asyncio.ensure_future(session.deliver(call, is_granted_elsewhere))
+    return await _unless_granted(end, session.deliver(call, is_granted_elsewhere), entry)
+
+
+async def is_granted_before_retry(
+    end: "asyncio.Future[Loss]", error: Error, entry: QueueEntry, at_least: float = 0.0
+) -> bool:
+    """Waits until the call that failed may be sent again, or the hold is lost. True as soon as a renewal listed the grant.
+
+    Raises the loss that resolves `end`.
+    """
+
+    async def pause() -> bool:
+        left = max(retry_at(error) - asyncio.get_running_loop().time(), at_least)
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(entry.lost.wait(), left)
+        return True
+
+    return await _unless_granted(end, pause(), entry) is None
+
+
+async def _unless_granted(end: "asyncio.Future[Loss]", work: Awaitable[T], entry: QueueEntry) -> Optional[T]:
+    task = asyncio.ensure_future(work)
     granted = asyncio.ensure_future(entry.granted_elsewhere.wait())
     try:
-        waits: Set["asyncio.Future[Any]"] = {delivery, granted, end}
+        waits: Set["asyncio.Future[Any]"] = {task, granted, end}
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        if delivery.done():
-            return delivery.result()
+        if task.done():
+            return task.result()
         if end.done():
             raise Lost(end.result())
         entry.granted_elsewhere.clear()
         return None
     finally:
-        delivery.cancel()
+        task.cancel()
         granted.cancel()

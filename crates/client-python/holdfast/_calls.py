@@ -19,6 +19,8 @@ Duration = Union[int, float, timedelta]
 WAIT_MAX = 300.0
 #: Limits the header `Retry-After`: a proxy must not delay a release for hours. Nodes send at most 5 s.
 _RETRY_AFTER_MAX = 60.0
+#: The beginning of the fact `bound` for a quota of the caller, which another node would count for the same call.
+_CALLS_PER_SECOND = "calls_per_second"
 _FOREVER = 10 * 365 * 86400.0
 
 
@@ -96,16 +98,22 @@ class RetryAfter:
     """The time in which the call must not be repeated, from the header `Retry-After`."""
 
     seconds: float = 0.0
-    #: The limits of 429 count for the caller, so no node must get the call. Otherwise it is this node only.
+    #: Whether the limit is one of the caller, so no node must get the call. Otherwise it is this node only.
     is_of_caller: bool = False
 
     @classmethod
-    def of(cls, response: Response) -> RetryAfter:
+    def of(cls, response: Response, problem: Optional[Problem]) -> RetryAfter:
         text = response.headers.get("retry-after", "")
         if response.status not in (429, 503) or not (text.isascii() and text.isdigit()):
             return cls()
+        bound = str(problem.facts.get("bound", "")) if problem else ""
         # `int` rejects thousands of digits.
-        return cls(min(float(text), _RETRY_AFTER_MAX), response.status == 429)
+        return cls(min(float(text), _RETRY_AFTER_MAX), bound.startswith(_CALLS_PER_SECOND))
+
+    def refuse(self, not_before: List[float], node: int, now: float) -> None:
+        """Records when the node, or each node, may get the call again."""
+        for other in range(len(not_before)) if self.is_of_caller else [node]:
+            not_before[other] = max(not_before[other], now + self.seconds)
 
 
 @dataclass(frozen=True)
@@ -148,17 +156,18 @@ def classify(base: str, response: Response) -> Outcome:
     if 200 <= response.status < 300:
         return response
     problem = response.problem()
+    retry_after = RetryAfter.of(response, problem)
     if problem is None:
         reason = f"{base} answered {response.status} without a problem document"
-        return MayBeDone(reason, RetryAfter.of(response)) if response.status >= 500 else Rejection(UnexpectedResponse(reason))
+        return MayBeDone(reason, retry_after) if response.status >= 500 else Rejection(UnexpectedResponse(reason))
     if problem.code in _BUSY:
         return Rejection(Busy(problem))
     if problem.code == codes.SESSION_EXPIRED:
         return Rejection(Lost(Loss("session-ended")))
     reason = f"{base}: {problem.code}: {problem.title}"
     if problem.code in (codes.OUTCOME_UNKNOWN, codes.INTERNAL):
-        return MayBeDone(reason, RetryAfter.of(response))
-    return NotDone(reason, RetryAfter.of(response)) if problem.retryable else Rejection(Rejected(problem))
+        return MayBeDone(reason, retry_after)
+    return NotDone(reason, retry_after) if problem.retryable else Rejection(Rejected(problem))
 
 
 def seconds(duration: Duration, name: str, minimum: float = 0.0) -> float:

@@ -40,6 +40,8 @@ class QueueEntry:
         self.limits = HoldLimits()
         #: Set when a renewal lists the lock as held while this entry still waits for the grant.
         self.granted_elsewhere = asyncio.Event()
+        #: Set when the loss of the hold is reported.
+        self.lost = asyncio.Event()
         #: Excludes other changes of the mode, so that the answers of two changes never mix.
         self.mode_change = asyncio.Lock()
         #: Called on the engine's thread after a loss, and after a release request.

@@ -12,12 +12,12 @@ import asyncio
 import contextlib
 from typing import AsyncIterator, Optional
 
-from ._acquire import WaitLimit, deliver_until
+from ._acquire import WaitLimit, deliver_until, is_granted_before_retry
 from ._entry import Stage
 from ._hold import Grant, Hold
 from ._lease import RETRY_PAUSE
 from ._numbers import numbers
-from ._retry import Delivery, until_retry
+from ._retry import Delivery
 from .errors import (
     Busy,
     Error,
@@ -76,6 +76,8 @@ class _ModeChange:
         self._token = hold.grant.token
         #: Each call of the change has a larger number.
         self._newest = hold.entry.attempt
+        #: Whether a renewal listed the new token during a pause.
+        self._is_granted_elsewhere = False
         #: Whether the mode of the hold is known.
         self._is_over = True
 
@@ -115,7 +117,7 @@ class _ModeChange:
                 # The cluster executed a later call of this hold, so this one changed nothing.
                 is_renumbered = True
             elif is_uncertain(error) and not limit.is_over(error):
-                await self._hold.session.unless_ending(until_retry(error))
+                await self._pause(self._hold.session.ending, error)
             elif isinstance(error, Busy) and wait > 0 and not limit.is_over():
                 continue
             elif newest_attempt(error) is not None and not is_renumbered:
@@ -139,8 +141,7 @@ class _ModeChange:
             if error is None:
                 return self._completed(self._fallback, delivery)
             if is_uncertain(error) or isinstance(error, UnexpectedResponse):
-                await asyncio.sleep(RETRY_PAUSE)
-                await until_retry(error)
+                await self._pause(self._hold.session.lost, error, RETRY_PAUSE)
                 continue
             if newest_attempt(error) is None or is_renumbered:
                 # The cluster no longer has the hold.
@@ -162,7 +163,7 @@ class _ModeChange:
         hold = self._hold
         by = numbers.after(self._newest)
         call = hold.request.change_call(hold.session.id, hold.entry.attempt, by, {"mode": mode}, wait)
-        is_granted_elsewhere = False
+        is_granted_elsewhere, self._is_granted_elsewhere = self._is_granted_elsewhere, False
         while True:
             # The fallback, which does not wait, still completes while the client closes.
             end = hold.session.ending if wait > 0 else hold.session.lost
@@ -176,6 +177,11 @@ class _ModeChange:
                 self._newest = newest or self._newest
                 return delivery
             is_granted_elsewhere = True
+
+    async def _pause(self, end: "asyncio.Future[Loss]", error: Error, at_least: float = 0.0) -> None:
+        """Waits until the call that failed may be sent again. Raises the loss of the hold."""
+        self._is_granted_elsewhere = await is_granted_before_retry(end, error, self._hold.entry, at_least)
+        self._hold.ensure()
 
     def _completed(self, mode: str, delivery: Delivery) -> None:
         body = delivery.checked().json()

@@ -58,6 +58,10 @@ class NodeState:
         self.rests_until = now + min(_REST_MIN * 2 ** min(self.failures, 4), _REST_MAX)
         self.failures += 1
 
+    def rest_until(self, until: float) -> None:
+        """Records that the node refused a call until then. An answer ends the rest."""
+        self.rests_until = max(self.rests_until, until)
+
 
 def order(states: Sequence[NodeState], preferred: int, leader: int, now: float) -> List[int]:
     """The nodes in the order in which a call tries them: the leader first, those that rest last.

@@ -144,6 +144,7 @@ async def watch_losses(session: Session) -> None:
 def _report(session: Session, entry: QueueEntry, loss: Loss) -> None:
     entry.lose(loss)
     entry.is_reported = True
+    entry.lost.set()
     level = logging.DEBUG if session.is_closed else logging.WARNING
     log.log(level, 'lock "%s" of session %s is lost: %s', entry.lock, session.name, loss)
     report(session.metrics.lost, entry.lock, loss.cause)

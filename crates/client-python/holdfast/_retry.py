@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
 
 from . import _clock
-from ._calls import Call, Copies, MayBeDone, NotDone, OldToken, Outcome, Rejection, Response, RetryAfter, get
+from ._calls import Call, Copies, MayBeDone, NotDone, OldToken, Outcome, Rejection, Response, get
 from ._nodes import COPY_AFTER, PING, Nodes
 from .errors import Error, OutcomeUnknown, Unavailable, retry_at
 
@@ -137,23 +137,17 @@ class _Rounds:
 
     def _unsuccessful(self, node: int, outcome: Outcome) -> None:
         if isinstance(outcome, NotDone):
-            self._block(node, outcome.retry_after)
+            outcome.retry_after.refuse(self._not_before, node, _now())
             self._failed(node, outcome.reason)
         elif isinstance(outcome, OldToken):
             self._failed(node, str(outcome.error))
             self._old_token = outcome.error
         elif isinstance(outcome, MayBeDone):
             self._lost_answer = True
-            self._block(node, outcome.retry_after)
+            outcome.retry_after.refuse(self._not_before, node, _now())
             # At the end of the time, an earlier answer of the node explains more than a request that had no time left.
             is_last = _now() >= self._budget.start_until
             self._failed(node, (self._failures[node] if is_last else None) or outcome.reason)
-
-    def _block(self, node: int, retry_after: RetryAfter) -> None:
-        """Records when the node, or each node, may get the call again."""
-        at = _now() + retry_after.seconds
-        for other in range(len(self._not_before)) if retry_after.is_of_caller else [node]:
-            self._not_before[other] = max(self._not_before[other], at)
 
     def _retry_at(self, nodes: Iterable[int]) -> float:
         """When the first of these nodes may get the call again."""
@@ -219,6 +213,9 @@ class _Rounds:
             self._nodes.prefer(node)
 
     def _error(self) -> Error:
+        """The error of a call without an answer. The nodes that refused it come last in the next call."""
+        for node, until in enumerate(self._not_before):
+            self._nodes.states[node].rest_until(until)
         reason = "; ".join(filter(None, self._failures)) or "no node was tried"
         at = min(self._not_before)
         # A read changes nothing, so a lost answer leaves no doubt.

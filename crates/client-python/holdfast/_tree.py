@@ -244,10 +244,12 @@ class Observer:
         until = loop.time() + core.calls.request_timeout
         if self._short_streams > 1:
             await asyncio.sleep(retry_pause(self._short_streams))
+        not_before = [0.0] * len(nodes)
         while True:
             error: Error = Unavailable("no node was tried")
-            pause = 0.2
             for node in sorted(nodes.order(), key=lambda node: node == self._node):
+                if not_before[node] > loop.time():
+                    continue
                 outcome = await nodes.open_stream(self._path, node, self._last, _HEAD_TIMEOUT)
                 if isinstance(outcome, Stream):
                     self._stream, self._node, self._opened_at = outcome, node, loop.time()
@@ -258,12 +260,11 @@ class Observer:
                     error = outcome.error
                 elif isinstance(outcome, (NotDone, MayBeDone)):
                     error = Unavailable(outcome.reason)
-                    pause = max(pause, outcome.retry_after.seconds)
-                    if outcome.retry_after.is_of_caller:
-                        break
-            if loop.time() + pause >= until:
+                    outcome.retry_after.refuse(not_before, node, loop.time())
+            retry_at = max(loop.time() + 0.2, min(not_before))
+            if retry_at >= until:
                 raise error
-            await asyncio.sleep(pause)
+            await asyncio.sleep(retry_at - loop.time())
 
     async def _event(self, core: Core) -> Optional[Dict[str, str]]:
         """The fields of the next event; `None` if the stream ended, its event is too long or its node stopped answering."""

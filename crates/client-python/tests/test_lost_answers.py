@@ -10,12 +10,31 @@ from typing import Any, Callable, List, Optional
 
 import holdfast
 import pytest
-from fake import EXPIRED, grant
+from fake import EXPIRED, grant, on_engine, request
 from holdfast import _engine, aio
+from holdfast._calls import get, path
+from holdfast._core import Core, Options, addresses
+from holdfast._tree import Observer
 from holdfast.errors import InvalidArgument, Loss, Lost, OutcomeUnknown, Unavailable
+from holdfast.metrics import Metrics
 from node import Answer, Node
 
 JOINED: Answer = (200, {"results": [{"stat": {"kind": "ephemeral"}}]})
+
+
+ONE_NODE = "watches of one node"
+SUBJECT = "calls_per_second of the subject"
+
+
+def refusal(status: int, bound: str, retry_after_ms: int) -> Answer:
+    facts = {"bound": bound, "retry_after_ms": retry_after_ms}
+    return status, {"code": "rate-limited", "title": "no", "retryable": True, **facts}
+
+
+def core_of(*nodes: Node) -> Core:
+    """A client of the nodes whose calls end after two seconds."""
+    at = addresses([node.address for node in nodes], False)
+    return Core(Options(at, None, "t", None, {}, 2.0, None, None, Metrics()))
 
 
 def losing(part: str, later: Answer, times: int = 1) -> Callable[[str], Answer]:
@@ -60,10 +79,20 @@ class TestLostAnswer:
 
 class TestRetryAfter:
     @pytest.mark.parametrize(
-        "status, nodes, options, is_paused",
-        [(503, 1, {}, True), (503, 2, {}, False), (429, 1, {}, True), (429, 2, {}, True), (503, 1, {"request_timeout": 0.5}, True)],
+        "status, bound, nodes, options, is_paused",
+        [
+            (503, "", 1, {}, True),
+            (503, "", 2, {}, False),
+            (429, ONE_NODE, 1, {}, True),
+            (429, ONE_NODE, 2, {}, False),
+            (429, SUBJECT, 1, {}, True),
+            (429, SUBJECT, 2, {}, True),
+            (503, "", 1, {"request_timeout": 0.5}, True),
+        ],
     )
-    def test_a_call_is_repeated_after_its_time(self, status: int, nodes: int, options: Any, is_paused: bool) -> None:
+    def test_a_call_is_repeated_after_its_time(
+        self, status: int, bound: str, nodes: int, options: Any, is_paused: bool
+    ) -> None:
         acquires: List[float] = []
 
         def answer(call: str) -> Answer:
@@ -72,7 +101,7 @@ class TestRetryAfter:
             acquires.append(time.monotonic())
             if len(acquires) > 1:
                 return 200, grant(5)
-            return status, {"code": "rate-limited", "title": "no", "retryable": True, "retry_after_ms": 1000}
+            return refusal(status, bound, 1000)
 
         with Node(answer) as one, Node(answer) as two:
             with holdfast.Client([one.address, two.address][:nodes], **options) as hf:
@@ -81,13 +110,74 @@ class TestRetryAfter:
         assert (acquires[1] - acquires[0] >= 1.0) == is_paused
 
     def test_a_call_fails_at_once_if_its_time_ends_before(self) -> None:
-        refusal = {"code": "rate-limited", "title": "no", "retryable": True, "retry_after_ms": 3_600_000}
-        with Node(lambda _: (429, refusal)) as node, holdfast.Client(node.address, request_timeout=20) as hf:
+        with Node(lambda _: refusal(429, "", 3_600_000)) as node, holdfast.Client(node.address, request_timeout=20) as hf:
             began = time.monotonic()
             with pytest.raises(Unavailable, match="rate-limited"):
                 hf.lock_state("a")
             assert time.monotonic() - began < 10
             assert node.count("GET") == 1
+
+    def test_the_next_call_begins_at_a_node_that_accepts_it(self) -> None:
+        with Node(lambda _: refusal(429, ONE_NODE, 60_000)) as full, Node(lambda _: refusal(503, "", 0)) as other:
+
+            async def run() -> List[int]:
+                core = core_of(full, other)
+                core.calls.nodes.prefer(0)
+                with pytest.raises(Unavailable):
+                    await core.json(get(path("locks", "a")))
+                return core.calls.nodes.order()
+
+            assert on_engine(run) == [1, 0]
+            assert full.count("GET /v1/locks") == 1
+
+    @pytest.mark.parametrize("bound", [ONE_NODE, SUBJECT])
+    def test_a_stream_opens_at_the_first_node_that_accepts_it(self, bound: str) -> None:
+        with Node(lambda _: refusal(429, bound, 60_000)) as full, Node(lambda _: refusal(503, "", 0)) as other:
+
+            async def run() -> None:
+                core, observer = core_of(full, other), Observer("e")
+                core.calls.nodes.prefer(0)
+                with pytest.raises(Unavailable):
+                    await observer.next(core)
+
+            on_engine(run)
+        assert full.count("/elections/") == 1
+        assert (other.count("/elections/") > 1) == (bound == ONE_NODE)
+
+    def test_a_pause_of_an_acquire_ends_when_a_renewal_lists_the_grant(self) -> None:
+        refused = threading.Event()
+
+        def answer(call: str) -> Answer:
+            if not call.startswith("PUT") or refused.is_set():
+                return 200, grant(5)
+            refused.set()
+            return refusal(503, "", 20_000)
+
+        with Node(answer) as node:
+
+            async def run() -> None:
+                core = core_of(node)
+                acquire = asyncio.ensure_future(core.acquire(request(wait=60.0)))
+                while not refused.is_set():
+                    await asyncio.sleep(0.01)
+                session = await core.session_for(None)
+                session.entries.all()[0].granted_elsewhere.set()
+                await (await asyncio.wait_for(acquire, 10)).release()
+
+            on_engine(run)
+
+    def test_a_pause_of_an_upgrade_ends_with_the_hold(self) -> None:
+        def answer(call: str) -> Answer:
+            if "change=" in call:
+                return refusal(503, "", 20_000)
+            return 200, grant(5) if call.startswith("PUT") else {}
+
+        with Node(answer) as node, holdfast.Client(node.address) as hf:
+            guard = hf.lock("a", mode="upgradable", max_hold=1).acquire()
+            began = time.monotonic()
+            with pytest.raises(Lost):
+                guard.upgrade(60)
+            assert time.monotonic() - began < 10
 
 
 class TestFork:

@@ -4,7 +4,7 @@
  * The call is repeated, at any node that answers, until the grant, the end of the wait or the end of the session. An
  * acquire that fails or is cancelled gives its attempt up in the background, now and for late copies.
  */
-import { LinkedAbort } from "./abort.js";
+import { LinkedAbort, type StopSignal } from "./abort.js";
 import type { ErrorCode } from "./codes.js";
 import { grantBodies, grantBody, type GrantBody } from "./bodies.js";
 import { untilRetry, WAIT_MAX } from "./calls.js";
@@ -123,21 +123,30 @@ class AcquireAttempt {
       }
       this.#inDoubt = wasInDoubt || delivery.inDoubt || isUncertain(result.error) || result.error instanceof UnexpectedResponseError;
       this.#mayRepeat(result.error);
-      await this.#session.wait((stop) => untilRetry(result.error, stop), this.#request.signal);
+      const pause = await this.#unlessStopped(async (stop) => {
+        await untilRetry(result.error, stop);
+        stop.throwIfAborted();
+      });
+      if (pause === "elsewhere") this.#inDoubt = true;
     }
   }
 
-  /** Sends one call. Rejects if the caller cancels the acquire or the session ends. */
+  /** Sends one call. */
   async #send(): Promise<Delivery | "elsewhere"> {
-    const { signal } = this.#request;
     const wait = Math.max(Math.min(Math.trunc(this.#until - monotonic()), WAIT_MAX), 0);
     const call = this.#call(wait);
     const route = wait === 0 ? "copied" : this.#isGrantedElsewhere ? "elsewhere" : "alone";
     this.#isGrantedElsewhere = false;
+    return await this.#unlessStopped((stop) => this.#session.deliverAt(call, route, stop));
+  }
+
+  /** The result of the work; "elsewhere" if a renewal listed the locks as held before. Rejects if the caller cancels the acquire or the session ends. */
+  async #unlessStopped<T>(work: (stop: StopSignal) => Promise<T>): Promise<T | "elsewhere"> {
+    const { signal } = this.#request;
     this.#elsewhere = new LinkedAbort();
     const stop = new LinkedAbort(this.#session.ending, this.#elsewhere, signal);
     try {
-      return await this.#session.deliverAt(call, route, stop);
+      return await work(stop);
     } catch (error) {
       if (signal?.aborted) throw signal.reason;
       if (this.#session.ending.aborted) throw this.#session.ending.reason;

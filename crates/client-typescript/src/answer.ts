@@ -22,12 +22,14 @@ export type Outcome =
 /** The time in which the call must not be repeated, from the header `Retry-After`. */
 export interface RetryAfter {
   readonly millis: number;
-  /** The limits of 429 count for the caller, so no node must get the call. Otherwise it is this node only. */
+  /** Whether the limit is one of the caller, so no node must get the call. Otherwise it is this node only. */
   readonly isOfCaller: boolean;
 }
 
 /** Limits the header: a proxy must not delay a release for hours. Nodes send at most 5 s. */
 const RETRY_AFTER_MAX = 60_000;
+/** The beginning of the fact `bound` for a quota of the caller, which another node would count for the same call. */
+const CALLS_PER_SECOND = "calls_per_second";
 
 const UNKNOWN: readonly string[] = ["outcome-unknown", "internal"] satisfies readonly ErrorCode[];
 const UNAUTHENTICATED: readonly string[] = ["token-expired", "unauthenticated"] satisfies readonly ErrorCode[];
@@ -37,24 +39,33 @@ const BUSY: readonly string[] = ["lock-busy", "lock-in-cooldown", "wait-timeout"
 export function classify(base: string, answer: HttpAnswer): Outcome {
   if (answer.status >= 200 && answer.status < 300) return { kind: "success", answer };
   const rejection = rejectionOf(answer);
+  const retryAfter = retryAfterOf(answer, rejection?.problem);
   if (rejection === undefined) {
     const reason = `${base} answered ${answer.status} without a problem document`;
-    if (answer.status >= 500) return { kind: "may-be-done", reason, retryAfter: retryAfterOf(answer) };
+    if (answer.status >= 500) return { kind: "may-be-done", reason, retryAfter };
     return { kind: "rejected", error: new UnexpectedResponseError(reason) };
   }
   const { code, title, retryable } = rejection.problem;
   const reason = `${base}: ${code}: ${title}`;
   if (BUSY.includes(code)) return { kind: "rejected", error: new BusyError(rejection) };
   if (code === ("session-expired" satisfies ErrorCode)) return { kind: "rejected", error: new LostError({ cause: "session-ended" }) };
-  if (UNKNOWN.includes(code)) return { kind: "may-be-done", reason, retryAfter: retryAfterOf(answer) };
-  if (retryable) return { kind: "not-done", reason, retryAfter: retryAfterOf(answer) };
+  if (UNKNOWN.includes(code)) return { kind: "may-be-done", reason, retryAfter };
+  if (retryable) return { kind: "not-done", reason, retryAfter };
   return { kind: "rejected", error: new RejectedError(rejection) };
 }
 
-function retryAfterOf(answer: HttpAnswer): RetryAfter {
+function retryAfterOf(answer: HttpAnswer, problem: Problem | undefined): RetryAfter {
   const isRefusal = answer.status === 429 || answer.status === 503;
   const seconds = isRefusal ? (numberHeader(answer, "retry-after") ?? 0) : 0;
-  return { millis: Math.min(seconds * 1_000, RETRY_AFTER_MAX), isOfCaller: answer.status === 429 };
+  const isOfCaller = String(problem?.bound).startsWith(CALLS_PER_SECOND);
+  return { millis: Math.min(seconds * 1_000, RETRY_AFTER_MAX), isOfCaller };
+}
+
+/** Records in `notBefore` when the node, or each node, may get the call again. */
+export function refuse(notBefore: number[], node: number, { millis, isOfCaller }: RetryAfter, now: number): void {
+  notBefore.forEach((known, other) => {
+    if (isOfCaller || other === node) notBefore[other] = Math.max(known, now + millis);
+  });
 }
 
 /** Parses the body as a JSON object. The caller names the type of the API. */

@@ -81,6 +81,12 @@ export class NodeStates {
     state.failures += 1;
   }
 
+  /** Records that the node refused a call until then. An answer ends the rest. */
+  restUntil(node: number, until: number): void {
+    const state = this.#node(node);
+    state.restsUntil = Math.max(state.restsUntil, until);
+  }
+
   answeredWithin(node: number, time: number, now: number): boolean {
     return now - this.#node(node).answeredAt < time;
   }

@@ -5,6 +5,7 @@
  * delivered twice, and missing events are reported as a gap. Bounds: one stream, and one event of `EVENT_MAX` characters.
  */
 import type { IncomingMessage } from "node:http";
+import { refuse } from "./answer.js";
 import { LinkedAbort, type StopSignal } from "./abort.js";
 import type { LeaderBody } from "./bodies.js";
 import { monotonic } from "./clock.js";
@@ -98,11 +99,13 @@ export class Observer implements AsyncIterableIterator<ElectionChange> {
   async #open(until: number, stop: StopSignal): Promise<ElectionStream> {
     const { nodes } = this.#sessions.calls;
     const headers = { accept: "text/event-stream", ...(this.#lastId === undefined ? {} : { "last-event-id": this.#lastId }) };
+    const notBefore = Array.from({ length: nodes.states.count }, () => 0);
     for (;;) {
-      let [reason, pause] = ["", 0];
+      let reason = "";
       const order = nodes.states.order(monotonic());
       const others = order.filter((node) => node !== this.#node);
       for (const node of [...others, ...order.filter((node) => node === this.#node)]) {
+        if ((notBefore[node] ?? 0) > monotonic()) continue;
         const response = await nodes.openAt(node, this.#path, headers, HEAD_TIMEOUT, stop);
         stop.throwIfAborted();
         if (!("kind" in response)) {
@@ -113,10 +116,10 @@ export class Observer implements AsyncIterableIterator<ElectionChange> {
         if (response.kind === "old-token") reason = response.error.message;
         if (response.kind === "success" || response.kind === "old-token") continue;
         reason = response.reason;
-        pause = Math.max(pause, response.retryAfter?.millis ?? 0);
-        if (response.retryAfter?.isOfCaller) break;
+        if (response.retryAfter) refuse(notBefore, node, response.retryAfter, monotonic());
       }
-      if (monotonic() + pause >= until) throw new UnavailableError(reason);
+      const pause = Math.min(...notBefore) - monotonic();
+      if (monotonic() + Math.max(pause, 0) >= until) throw new UnavailableError(reason);
       await this.#wait(stop, pause);
     }
   }

@@ -1,5 +1,5 @@
 /** The rounds of one call over the nodes, until one answers or the time is over. */
-import type { HttpAnswer, Outcome, RetryAfter } from "./answer.js";
+import { refuse, type HttpAnswer, type Outcome } from "./answer.js";
 import { LinkedAbort } from "./abort.js";
 import type { Budget, Call, Delivery, Route } from "./call.js";
 import { monotonic, now } from "./clock.js";
@@ -99,22 +99,14 @@ export class Rounds {
         return undefined;
       case "may-be-done":
         this.#lostAnswer = true;
-        this.#block(copy.node, outcome.retryAfter);
+        if (outcome.retryAfter) refuse(this.#notBefore, copy.node, outcome.retryAfter, monotonic());
         this.#failed(copy.node, outcome.reason);
         return undefined;
       case "not-done":
-        this.#block(copy.node, outcome.retryAfter);
+        if (outcome.retryAfter) refuse(this.#notBefore, copy.node, outcome.retryAfter, monotonic());
         this.#failed(copy.node, outcome.reason);
         return undefined;
     }
-  }
-
-  /** Records when the node, or each node, may get the call again. */
-  #block(node: number, { millis, isOfCaller }: RetryAfter = { millis: 0, isOfCaller: false }): void {
-    const at = monotonic() + millis;
-    this.#notBefore.forEach((known, other) => {
-      if (isOfCaller || other === node) this.#notBefore[other] = Math.max(known, at);
-    });
   }
 
   /** When the first of these nodes may get the call again. */
@@ -176,7 +168,9 @@ export class Rounds {
     return answer && { answer, sent: winner.sent };
   }
 
+  /** The error of a call without an answer. The nodes that refused it come last in the next call. */
   #error(): HoldfastError {
+    this.#notBefore.forEach((until, node) => this.#nodes.states.restUntil(node, until));
     const reason = [...this.#failures.values()].join("; ") || "no node was tried";
     const at = Math.min(...this.#notBefore);
     // A read changes nothing, so a lost answer leaves no doubt.

@@ -11,7 +11,7 @@ import type { Call, Delivery, Route } from "./call.js";
 import { answerOf, untilRetry, type Calls } from "./calls.js";
 import { monotonic, now } from "./clock.js";
 import { timerDelay } from "./duration.js";
-import { isUncertain, LostError, newestAttempt } from "./errors.js";
+import { isUncertain, LostError, newestAttempt, retryAt } from "./errors.js";
 import { Lease, type Acknowledged } from "./lease.js";
 import { releaseCall } from "./lock-options.js";
 import type { Loss } from "./loss.js";
@@ -214,9 +214,10 @@ export class Session {
     while (this.mayRelease) {
       const error = await this.calls.answer(call).then(() => undefined, (error: unknown) => error);
       if (!isUncertain(error)) return;
-      await untilRetry(error);
       // A session that is lost here may live for long: the release does not keep the process alive.
-      if (this.loss() !== undefined) await idle(RELEASE_PAUSE);
+      const isLost = this.loss() !== undefined;
+      if (isLost || this.#isClosing) await idle(Math.max(retryAt(error) - monotonic(), isLost ? RELEASE_PAUSE : 0));
+      else await untilRetry(error);
     }
   }
 

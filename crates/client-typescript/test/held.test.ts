@@ -7,7 +7,7 @@ import { classify } from "../dist/answer.js";
 import { DoubleBarrier } from "../dist/barriers.js";
 import type { Call, Delivery, Route } from "../dist/call.js";
 import { Calls } from "../dist/calls.js";
-import { now } from "../dist/clock.js";
+import { monotonic, now } from "../dist/clock.js";
 import { connectionOf } from "../dist/connection.js";
 import { Leadership } from "../dist/election.js";
 import { BusyError, LostError, UnavailableError } from "../dist/errors.js";
@@ -43,6 +43,8 @@ function opened({ method, target }: Call): Answer {
 class FakeCalls extends Calls {
   readonly sent: Call[] = [];
   ago = 0;
+  /** When the node accepts a call without an answer again. */
+  retryAt = 0;
 
   constructor(public answerOf: (call: Call) => Answer) {
     super(new Nodes(connectionOf({ addresses: ["127.0.0.1:1"] })), 10_000);
@@ -57,7 +59,7 @@ class FakeCalls extends Calls {
     const answer = this.answerOf(call);
     await Promise.resolve();
     stop?.throwIfAborted();
-    if (answer === undefined) return { result: { error: new UnavailableError("no route") }, inDoubt: false };
+    if (answer === undefined) return { result: { error: new UnavailableError("no route", this.retryAt) }, inDoubt: false };
     const [status, body] = answer;
     const outcome = classify("node", { status, headers: {}, body: Buffer.from(JSON.stringify(body)) });
     if (outcome.kind === "success") return { result: { answer: outcome.answer, sent: now() - this.ago }, inDoubt: false };
@@ -322,4 +324,15 @@ test("a transferred hold that is gone is not acquired", async () => {
   await assert.rejects(receive(fake.sessions, "a", { wait: 0 }), BusyError);
   assert.match(fake.calls.targets("PUT", "/locks/").join(" "), /^\S*&change=0$/);
   assert.deepEqual(fake.calls.targets("DELETE"), []);
+});
+
+test("the release of a lost session does not keep the process alive", async () => {
+  const fake = client((call) => (call.method === "DELETE" ? undefined : opened(call)), "s1");
+  const held = await fake.lockOne();
+  const timers = (): number => process.getActiveResourcesInfo().filter((name) => name === "Timeout").length;
+  fake.calls.retryAt = monotonic() + 20_000;
+  held.session.end({ cause: "not-renewed" });
+  held.session.releaseInBackground([held.entry]);
+  await released(fake.calls, 1);
+  assert.equal(timers(), 0);
 });

@@ -6,13 +6,18 @@ import { createServer } from "node:net";
 import type { AddressInfo, Socket } from "node:net";
 import { test } from "node:test";
 import { Client, LostError, OutcomeUnknownError, UnavailableError } from "holdfast";
+import { acquire } from "../dist/acquire.js";
+import { get } from "../dist/call.js";
 import { Calls } from "../dist/calls.js";
+import { monotonic } from "../dist/clock.js";
 import { connectionOf } from "../dist/connection.js";
 import { HttpClient, SendError } from "../dist/http.js";
+import { lockRequest } from "../dist/lock-options.js";
 import { Nodes } from "../dist/nodes.js";
 import { Observer } from "../dist/observer.js";
 import { LocalRenewals } from "../dist/renewer.js";
 import { Sessions } from "../dist/sessions.js";
+import { eventually } from "./cluster.js";
 import { EXPIRED, grant, withNode, withServer, type Answer } from "./node.js";
 
 /** Loses the answer to the first call that has this text. */
@@ -58,29 +63,34 @@ for (const what of ["force-releases", "release-requests"] as const) {
   });
 }
 
-function refusal(status: number, seconds: number): Answer {
+const ONE_NODE = "watches of one node";
+const SUBJECT = "calls_per_second of the subject";
+
+function refusal(status: number, seconds: number, bound?: string): Answer {
   return (_method, _url, response) => {
     response.statusCode = status;
     response.setHeader("retry-after", seconds);
-    return { code: "rate-limited", title: "no", retryable: true };
+    return { code: "rate-limited", title: "no", retryable: true, bound };
   };
 }
 
 const REFUSALS = [
   { name: "a node is unavailable", status: 503, nodes: 1, isPaused: true },
   { name: "another node is not", status: 503, nodes: 2, isPaused: false },
-  { name: "a quota is used up", status: 429, nodes: 1, isPaused: true },
-  { name: "it counts at each node", status: 429, nodes: 2, isPaused: true },
+  { name: "a node has as much as it allows", status: 429, bound: ONE_NODE, nodes: 1, isPaused: true },
+  { name: "another node has not", status: 429, bound: ONE_NODE, nodes: 2, isPaused: false },
+  { name: "a quota of calls is used up", status: 429, bound: SUBJECT, nodes: 1, isPaused: true },
+  { name: "it counts at each node", status: 429, bound: SUBJECT, nodes: 2, isPaused: true },
   { name: "the wait goes on after the request timeout", status: 503, nodes: 1, isPaused: true, requestTimeout: 500 },
 ];
 
-for (const { name, status, nodes, isPaused, requestTimeout } of REFUSALS) {
+for (const { name, status, bound, nodes, isPaused, requestTimeout } of REFUSALS) {
   test(`a call is repeated after the time of Retry-After (${name})`, async () => {
     const acquires: number[] = [];
     const answer: Answer = (method, url, response) => {
       if (method !== "PUT") return {};
       acquires.push(performance.now());
-      return acquires.length === 1 ? refusal(status, 1)(method, url, response) : grant();
+      return acquires.length === 1 ? refusal(status, 1, bound)(method, url, response) : grant();
     };
     await withNode(answer, async (_, __, first) => {
       await withNode(answer, async (client) => {
@@ -102,6 +112,58 @@ test("a call fails at once if the time of Retry-After is beyond its own", async 
     assert.equal(count(sent, "GET "), 1);
   }, { requestTimeout: "20s" });
 });
+
+test("the next call begins at a node that accepts it", async () => {
+  await withNode(refusal(429, 60, ONE_NODE), async (_, toFull, full) => {
+    await withNode(refusal(503, 0), async (_client, _sent, other) => {
+      const nodes = new Nodes(connectionOf({ addresses: [full, other] }));
+      nodes.states.prefer(0);
+      await assert.rejects(new Calls(nodes, 500).answer(get("/v1/locks/a")), UnavailableError);
+      assert.deepEqual(nodes.states.order(monotonic()), [1, 0]);
+      assert.equal(count(toFull, "GET /v1/locks/"), 1);
+      nodes.close();
+    });
+  });
+});
+
+test("a pause of an acquire ends when a renewal lists the grant", async () => {
+  const acquires: string[] = [];
+  const answer: Answer = (method, url, response) => {
+    if (method !== "PUT") return {};
+    return acquires.push(url) > 1 ? grant() : refusal(503, 20)(method, url, response);
+  };
+  await withNode(answer, async (_client, _sent, address) => {
+    const nodes = new Nodes(connectionOf({ addresses: [address] }));
+    const naming = { session: undefined, prefix: "t", ttl: undefined, labels: {} };
+    const sessions = new Sessions(new Calls(nodes, 10_000), naming, new LocalRenewals(nodes), {});
+    const began = performance.now();
+    const acquiring = acquire(sessions, lockRequest(["a"], { wait: "60s" }, "g-1"));
+    await eventually(() => acquires.length > 0, "an acquire");
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    for (const entry of (await sessions.live(undefined)).entries) entry.onGrantedElsewhere?.();
+    await acquiring;
+    assert.ok(performance.now() - began < 10_000);
+    nodes.close();
+  });
+});
+
+for (const bound of [ONE_NODE, SUBJECT]) {
+  test(`a stream opens at the first node that accepts it (${bound})`, async () => {
+    await withNode(refusal(429, 60, bound), async (_, toFull, full) => {
+      await withNode(refusal(503, 0), async (_client, toOther, other) => {
+        const nodes = new Nodes(connectionOf({ addresses: [full, other] }));
+        nodes.states.prefer(0);
+        const naming = { session: undefined, prefix: "t", ttl: undefined, labels: {} };
+        const observer = new Observer(new Sessions(new Calls(nodes, 2_000), naming, new LocalRenewals(nodes), {}), "/v1/elections/e");
+        await assert.rejects(observer.next(), UnavailableError);
+        await observer.return();
+        nodes.close();
+        assert.equal(count(toFull, "GET /v1/elections/"), 1);
+        assert.equal(count(toOther, "GET /v1/elections/") > 1, bound === ONE_NODE);
+      });
+    });
+  });
+}
 
 test("an answer that does not end is an error", async () => {
   const part = Buffer.alloc(1_024 * 1_024);

@@ -160,6 +160,8 @@ final class Acquire {
     private void awaitRetry(long at) throws InterruptedException {
         Stop stop = new Stop();
         entries.forEach(entry -> entry.begin(stop));
+        // A loss that came before stops nothing.
+        session.throwIfEnding();
         try (Pending.Work pause = session.pending.stoppable(stop)) {
             while (stop.reason() == null && Clock.left(at, session.clock.nanos()) > 0) {
                 try {
@@ -172,6 +174,8 @@ final class Acquire {
                 }
             }
         }
+        isGrantedElsewhere = stop.reason() == Stop.Reason.GRANTED_ELSEWHERE;
+        inDoubt |= isGrantedElsewhere;
     }
 
     /** A repeated call keeps the queue entry. */

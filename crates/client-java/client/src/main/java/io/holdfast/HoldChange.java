@@ -88,8 +88,11 @@ final class HoldChange {
     }
 
     /** Waits until the nodes accept the call again, or the hold is lost. */
-    private void awaitRetry(long at) throws InterruptedException {
+    void awaitRetry(long at) throws InterruptedException {
         Stop stop = entry.begin();
+        // A loss that came before stops nothing.
+        hold.ensure();
+        session.throwIfEnding();
         try (Pending.Work pause = session.pending.stoppable(stop)) {
             stop.await(Clock.left(at, session.clock.nanos()));
         }

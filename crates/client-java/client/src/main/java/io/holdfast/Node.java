@@ -38,4 +38,10 @@ final class Node {
         long rest = Math.min(REST_MAX, REST_MIN << Math.min(4, before.failures));
         health = new Health(before.answeredAt, now + rest, before.failures + 1);
     }
+
+    /** Records that the node refused a call until then. An answer ends the rest. */
+    void restUntil(long until) {
+        Health before = health;
+        health = new Health(before.answeredAt, Math.max(before.restsUntil, until), before.failures);
+    }
 }

@@ -26,21 +26,25 @@ record Outcome(Kind kind, Response response, HoldfastException error, String rea
      * The time in which a call must not be repeated, from the header {@code Retry-After}.
      *
      * @param nanos the time
-     * @param isOfCaller the limits of 429 count for the caller, so no node must get the call; otherwise it is one node
+     * @param isOfCaller whether the limit is one of the caller, so no node must get the call; otherwise it is one node
      */
     record RetryAfter(long nanos, boolean isOfCaller) {
         private static final RetryAfter NONE = new RetryAfter(0, false);
         /** Limits the header: a proxy must not delay a release for hours. Nodes send at most 5 s. */
         private static final long SECONDS_MAX = 60;
 
-        private static RetryAfter of(Response response) {
+        /** The beginning of the fact {@code bound} for a quota of the caller, which each node counts for the call. */
+        private static final String CALLS_PER_SECOND = "calls_per_second";
+
+        private static RetryAfter of(Response response, Json problem) {
             String text = response.header("Retry-After");
             boolean isRefusal = response.status() == 429 || response.status() == 503;
             if (!isRefusal || text == null || !text.matches("[0-9]+")) {
                 return NONE;
             }
             long seconds = text.length() > 2 ? SECONDS_MAX : Math.min(SECONDS_MAX, Long.parseLong(text));
-            return new RetryAfter(seconds * 1_000 * Clock.MILLI, response.status() == 429);
+            boolean isOfCaller = problem.textOr("bound", "").startsWith(CALLS_PER_SECOND);
+            return new RetryAfter(seconds * 1_000 * Clock.MILLI, isOfCaller);
         }
     }
 
@@ -72,8 +76,8 @@ record Outcome(Kind kind, Response response, HoldfastException error, String rea
         if (response.isSuccess()) {
             return new Outcome(Kind.SUCCESS, response, null, null, RetryAfter.NONE);
         }
-        RetryAfter retryAfter = RetryAfter.of(response);
         Json body = bodyOf(response);
+        RetryAfter retryAfter = RetryAfter.of(response, body);
         Problem problem = Problem.read(response, body);
         if (problem == null) {
             String reason = base + " answered " + response.status() + " without a problem document";

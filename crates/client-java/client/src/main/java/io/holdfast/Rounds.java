@@ -441,7 +441,9 @@ final class Rounds {
         }
     }
 
+    /** The error of a call without an answer. The nodes that refused it come last in the next call. */
     private HoldfastException error() {
+        notBefore.forEach(Node::restUntil);
         String reason = failures.isEmpty() ? "no node was tried" : String.join("; ", failures.values());
         HoldfastException unavailable = oldToken != null ? oldToken : new UnavailableException(reason);
         HoldfastException error = isInDoubt() ? new OutcomeUnknownException(reason) : unavailable;

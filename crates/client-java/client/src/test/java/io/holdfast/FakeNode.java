@@ -45,8 +45,8 @@ final class FakeNode implements AutoCloseable {
         static final Answer DROPPED = new Answer(-1, "");
 
         /** A refusal whose header Retry-After has these seconds, as that of a node. */
-        static Answer refused(int status, long seconds) {
-            String facts = "\"retryable\":true,\"retry_after_ms\":" + seconds * 1_000;
+        static Answer refused(int status, String bound, long seconds) {
+            String facts = "\"retryable\":true,\"bound\":\"" + bound + "\",\"retry_after_ms\":" + seconds * 1_000;
             return new Answer(status, "{\"code\":\"rate-limited\",\"title\":\"no\"," + facts + "}");
         }
 

@@ -34,6 +34,8 @@ import org.junit.jupiter.api.io.TempDir;
 class NodeTest {
     private static final Duration SHORT = Duration.ofMillis(500);
     private static final Duration LONG = Duration.ofSeconds(30);
+    private static final String ONE_NODE = "watches of one node";
+    private static final String SUBJECT = "calls_per_second of the subject";
 
     private FakeNode node;
 
@@ -413,25 +415,27 @@ class NodeTest {
 
     @Test
     void aCallIsRepeatedAfterTheTimeOfRetryAfter() throws InterruptedException {
-        boolean isNodePaused = secondCallAfter(503, 1, LONG) >= 1_000;
-        boolean isOtherNodePaused = secondCallAfter(503, 2, LONG) >= 1_000;
-        boolean isCallerPaused = secondCallAfter(429, 1, LONG) >= 1_000;
-        boolean isCallerPausedAtEachNode = secondCallAfter(429, 2, LONG) >= 1_000;
-        boolean isLongerWaitPaused = secondCallAfter(503, 1, SHORT) >= 1_000;
-        List<Boolean> found = List.of(
-                isNodePaused, isOtherNodePaused, isCallerPaused, isCallerPausedAtEachNode, isLongerWaitPaused);
-        assertEquals(List.of(true, false, true, true, true), found);
+        boolean isNodePaused = secondCallAfter(503, "", 1, LONG) >= 1_000;
+        boolean isOtherNodePaused = secondCallAfter(503, "", 2, LONG) >= 1_000;
+        boolean isFullNodePaused = secondCallAfter(429, ONE_NODE, 1, LONG) >= 1_000;
+        boolean isFreeNodePaused = secondCallAfter(429, ONE_NODE, 2, LONG) >= 1_000;
+        boolean isCallerPaused = secondCallAfter(429, SUBJECT, 1, LONG) >= 1_000;
+        boolean isCallerPausedAtEachNode = secondCallAfter(429, SUBJECT, 2, LONG) >= 1_000;
+        boolean isLongerWaitPaused = secondCallAfter(503, "", 1, SHORT) >= 1_000;
+        assertEquals(List.of(true, false), List.of(isNodePaused, isOtherNodePaused));
+        assertEquals(List.of(true, false), List.of(isFullNodePaused, isFreeNodePaused));
+        assertEquals(List.of(true, true, true), List.of(isCallerPaused, isCallerPausedAtEachNode, isLongerWaitPaused));
     }
 
     /** The milliseconds between a refusal of an acquire for one second, and its next copy. */
-    private long secondCallAfter(int status, int nodes, Duration requestTimeout) throws InterruptedException {
+    private long secondCallAfter(int status, String bound, int nodes, Duration requestTimeout) throws InterruptedException {
         List<Long> acquires = new CopyOnWriteArrayList<>();
         Function<Received, Answer> answers = call -> {
             if (!call.name().equals("PUT /v1/locks/orders")) {
                 return new Answer(200, "{}");
             }
             acquires.add(System.nanoTime());
-            return acquires.size() == 1 ? Answer.refused(status, 1) : node.grant(7, "");
+            return acquires.size() == 1 ? Answer.refused(status, bound, 1) : node.grant(7, "");
         };
         try (FakeNode one = node(answers); FakeNode two = FakeNode.of(answers)) {
             String[] addresses = Stream.of(one, two).limit(nodes).map(FakeNode::address).toArray(String[]::new);
@@ -444,13 +448,43 @@ class NodeTest {
 
     @Test
     void aCallFailsAtOnceIfTheTimeOfRetryAfterIsBeyondItsOwn() {
-        node(call -> Answer.refused(429, 3_600));
+        node(call -> Answer.refused(429, "", 3_600));
         Holdfast client = node.client(options -> options.requestTimeout(LONG));
         long began = System.nanoTime();
         var error = assertThrows(UnavailableException.class, () -> client.lockState("orders"));
         assertTrue(error.getMessage().contains("rate-limited"), error.getMessage());
         assertTrue(System.nanoTime() - began < 15_000_000_000L);
         assertEquals(1, node.calls("GET /v1/locks/orders").size());
+    }
+
+    @Test
+    void theNextCallBeginsAtANodeThatAcceptsIt() throws InterruptedException {
+        node(call -> Answer.refused(429, ONE_NODE, 60));
+        try (FakeNode other = FakeNode.of(call -> Answer.problem(503, "starting"))) {
+            Holdfast client = node.client(options -> options.requestTimeout(SHORT), node.address(), other.address());
+            Nodes nodes = client.sessions().use(null, true).calls.nodes;
+            Node full = nodes.order(0).stream().filter(one -> one.base.endsWith(node.address())).findFirst().orElseThrow();
+            nodes.prefer(full);
+            assertThrows(UnavailableException.class, () -> client.lockState("orders"));
+            assertEquals(List.of(false, true), nodes.order(client.clock().nanos()).stream().map(full::equals).toList());
+            assertEquals(1, node.calls("GET /v1/locks/orders").size());
+        }
+    }
+
+    @Test
+    void thePauseOfAnUpgradeSeesALossThatCameBefore() {
+        node(call -> node.grant(7, ""));
+        Holdfast client = node.client(options -> options);
+        Hold hold = client.lock("orders").tryAcquire().hold;
+        hold.session.lose(hold.entry, Loss.RELEASED_ELSEWHERE);
+        long at = client.clock().nanos() + LONG.toNanos();
+        assertEquals(Loss.Cause.RELEASED_ELSEWHERE, causeOf(() -> {
+            try {
+                new HoldChange(hold).awaitRetry(at);
+            } catch (InterruptedException e) {
+                throw new AssertionError(e);
+            }
+        }));
     }
 
     @Test
