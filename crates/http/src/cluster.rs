@@ -124,7 +124,8 @@ pub(crate) static UNSEAL_CLUSTER: Operation = Operation {
 pub(crate) static BACK_UP: Operation = Operation {
     summary: "Make a backup of the whole cluster",
     description: "The backup contains every change that was acknowledged before the call. Any node makes it, one at a time. A response \
-        without its last bytes is not a backup: holdfast backup verify checks the file. Keep it secret: it has the data of all \
+        without its last bytes is not a backup: holdfast backup verify checks the file. A reader that takes less than 64 KiB per \
+        second, with a minute to spare, gets such a response. Keep it secret: it has the data of all \
         znodes, the passwords of sessions and the hashes of access tokens.",
     answers: || {
         let answer = ResponseSpec::empty(StatusCode::OK, "The backup");

@@ -183,15 +183,17 @@ impl Dispatch {
         let entries: Result<Vec<_>, _> =
             append.records.iter().map(|record| decode_record(record)).collect();
         let mut entries = entries.map_err(|error| format!("not a log record: {error}"))?;
-        let truncated =
-            self.disk.is_low() && truncate_at_new_commands(&mut entries, self.log.last_index());
+        let last_index = self.log.last_index();
+        let truncated = self.disk.is_low() && truncate_at_new_commands(&mut entries, last_index);
         if truncated && entries.is_empty() {
             return disk_full();
         }
         let previous = append.previous.map(Into::into);
         refuse_error(self.log.check_leader(append.vote.into(), previous, &entries).await)?;
         let last = entries.last().map(|entry| entry.log_id.into());
-        self.disk.count(append.records.iter().map(Bytes::len).sum());
+        let kept = append.records.iter().zip(&entries);
+        let new = kept.filter(|(_, entry)| Some(entry.log_id.index) > last_index);
+        self.disk.count(new.map(|(record, _)| record.len()).sum());
         let committed = append.commit.map(|position| position.index);
         let request = AppendEntriesRequest {
             vote: append.vote.into(),

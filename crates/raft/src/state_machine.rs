@@ -255,8 +255,8 @@ impl StateMachine {
         let (machine, meta) = self.local.copy();
         self.local.bytes_since_snapshot.store(0, Ordering::Relaxed);
         let (store, disk) = (self.store.clone(), self.disk.clone());
-        let metrics = self.local.metrics.clone();
-        SnapshotBuilder { copy: Some((machine, meta)), store, disk, metrics, _guard: guard }
+        let local = self.local.clone();
+        SnapshotBuilder { copy: Some((machine, meta)), store, disk, local, _guard: guard }
     }
 }
 
@@ -328,7 +328,7 @@ pub(crate) struct SnapshotBuilder {
     copy: Option<(Machine, SnapshotMeta)>,
     store: SnapshotStore,
     disk: Arc<DiskGauge>,
-    metrics: Arc<RaftMetrics>,
+    local: Arc<LocalMachine>,
     _guard: OwnedMutexGuard<()>,
 }
 
@@ -344,9 +344,14 @@ impl RaftSnapshotBuilder<TypeConfig> for SnapshotBuilder {
         let build =
             move || Ok::<_, io::Error>((store.build(&machine, meta, &disk)?, store.bytes()));
         let (snapshot, bytes) = run_in_background("snapshot", build).await??;
-        self.metrics.snapshots_built.inc();
-        self.metrics.snapshot_seconds.observe(began.elapsed().as_secs_f64());
-        self.metrics.snapshot_bytes.set(bytes.cast_signed());
+        if matches!(snapshot.snapshot, SnapshotFile::Absent) {
+            self.local.snapshot_due.notify_one();
+            return Ok(snapshot);
+        }
+        let metrics = &self.local.metrics;
+        metrics.snapshots_built.inc();
+        metrics.snapshot_seconds.observe(began.elapsed().as_secs_f64());
+        metrics.snapshot_bytes.set(bytes.cast_signed());
         Ok(snapshot)
     }
 }

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use openraft::async_runtime::watch::WatchReceiver;
 use openraft::errors::Fatal;
@@ -10,7 +11,10 @@ use tokio::time::sleep;
 use crate::failure::Failure;
 use crate::state_machine::{LocalMachine, Raft};
 use crate::store::disk::DiskGauge;
-use crate::store::snapshot::{SPACE_PAUSE, SnapshotStore};
+use crate::store::snapshot::SnapshotStore;
+
+/// The time between two checks whether a snapshot has space.
+const SPACE_PAUSE: Duration = Duration::from_secs(5);
 
 /// Runs `serving` until the node fails; then stops openraft, so that the node neither votes nor leads.
 pub(crate) async fn until_failure(serving: impl Future<Output = ()>, raft: Raft, failure: Failure) {
@@ -66,11 +70,11 @@ impl Compactor {
 
     fn has_space(&self) -> bool {
         let stored = self.local.read(|machine| machine.counts().tree_bytes);
-        self.disk.has_space_for(snapshot_space(self.snapshots.bytes(), stored))
+        self.disk.has_space_for(snapshot_space(self.snapshots.bytes_expected(), stored))
     }
 }
 
-/// The space that the next snapshot may need: twice the previous one, or twice the bytes that clients store if these are more.
+/// The space that the next snapshot may need: twice the previous one, which a lack of space may have ended, or twice the bytes that clients store if these are more.
 fn snapshot_space(previous: u64, stored: u64) -> u64 {
     previous.max(stored).saturating_mul(2)
 }

@@ -32,9 +32,7 @@ use crate::peers::{IncomingConnections, Peers};
 use crate::proposer::{BatchLimits, NodeContext, Proposer};
 use crate::start::bootstrap::{Bootstrap, list_ids};
 use crate::start::emptied::{ReadmissionCaller, ReadmissionRequest};
-use crate::start::identity::InitialMembersFile;
-use crate::start::identity::configured_id;
-use crate::start::identity::{DataDir, LOG_DIR, SNAPSHOT_DIR};
+use crate::start::identity::{DataDir, InitialMembersFile, LOG_DIR, SNAPSHOT_DIR, configured_id};
 use crate::start::join::{self, JoinRequest};
 use crate::state_machine::{LocalMachine, Observer, Raft, StateMachine};
 use crate::store::disk::{DiskGauge, DiskMonitor};
@@ -123,7 +121,7 @@ async fn build(
     let (members, handshake) = members(&config, &opened, &local, &failure);
     let peers = Arc::new(Peers::new(&handshake, config.tls.as_ref()));
     let mut tasks = JoinSet::new();
-    let disk = disk(&config, &mut tasks).await;
+    let disk = disk(&config, &opened.log_store, &mut tasks).await;
     let raft = raft(&config, &opened, &local, &peers, &disk).await?;
     handshake.acknowledged().start(raft.clone());
     let contact = Arc::new(LeaderContact::new());
@@ -233,11 +231,12 @@ fn leadership(
 }
 
 /// Returns the gauge after a first check. A task keeps it current.
-async fn disk(config: &RaftConfig, tasks: &mut JoinSet<()>) -> Arc<DiskGauge> {
+async fn disk(config: &RaftConfig, log: &LogStore, tasks: &mut JoinSet<()>) -> Arc<DiskGauge> {
     let monitor = DiskMonitor {
         dir: config.data_dir.clone(),
         free_bytes: config.free_bytes.clone(),
         every: config.disk_check,
+        log: log.clone(),
     };
     let gauge = Arc::new(DiskGauge::new(config.disk_reserve_bytes));
     monitor.check(&gauge).await;

@@ -2,7 +2,7 @@
 //! After the loss of all disks it needs an operator, unless the configuration permits it.
 //!
 //! A node without a log requests the state of all members. When all are present and none has a log, the member with
-//! the lowest id is the *initiator*. It requests that all others store the initial members (`initial_members.rs`), and
+//! the lowest id is the *initiator*. It requests that all others store the initial members (`identity.rs`), and
 //! writes the first log entry after all have stored them. A node that has stored initial members, or has a log,
 //! accepts no other initiator. `decision.rs` holds the rules.
 //!
@@ -25,8 +25,9 @@ use crate::error::{CallError, StartError};
 use crate::failure::Failure;
 use crate::members::table::MemberTable;
 use crate::peers::Peers;
-use crate::start::identity::InitialMembersFile;
-use crate::start::identity::{INITIAL_MEMBERS_FILE, JOIN_FILE, create_data_dir};
+use crate::start::identity::{
+    INITIAL_MEMBERS_FILE, InitialMembersFile, JOIN_FILE, create_data_dir,
+};
 use crate::state_machine::Raft;
 use crate::transport::handshake::{ConnectedPeer, is_other_incarnation};
 use crate::wire::{AcceptMembers, BootstrapState, InitialMembers, Purpose, ReadBootstrapState};

@@ -23,8 +23,9 @@ use thiserror::Error;
 use crate::config::wall_clock;
 use crate::error::StartError;
 use crate::failure::Failure;
-use crate::start::identity::InitialMembersFile;
-use crate::start::identity::{self, Identity, LOCK_FILE, LOG_DIR, SNAPSHOT_DIR};
+use crate::start::identity::{
+    self, Identity, InitialMembersFile, LOCK_FILE, LOG_DIR, SNAPSHOT_DIR,
+};
 use crate::store::disk::DiskGauge;
 use crate::store::snapshot::SnapshotStore;
 use crate::type_config::{LeaderId, LogId, Membership, SnapshotMeta, StoredMembership};

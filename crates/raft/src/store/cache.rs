@@ -75,6 +75,13 @@ impl Cache {
         }
     }
 
+    /// The memory of the entries that are not yet readable from the log.
+    pub(crate) fn unreadable_bytes(&self) -> usize {
+        let newest = self.entries.iter().rev();
+        let unreadable = newest.take_while(|it| it.entry.log_id.index >= self.readable_end);
+        unreadable.map(|it| it.len).sum()
+    }
+
     pub(crate) fn first(&self) -> Option<u64> {
         (!self.entries.is_empty()).then_some(self.first)
     }
@@ -133,8 +140,9 @@ mod tests {
         assert_eq!(cache.first(), Some(3));
         cache.readable(5);
         assert_eq!(cache.first(), Some(5));
+        assert_eq!(cache.unreadable_bytes(), 3 * (1 + ENTRY_OVERHEAD));
         cache.readable(8);
-        assert_eq!(cache.first(), None);
+        assert_eq!((cache.first(), cache.unreadable_bytes()), (None, 0));
     }
 
     #[test]

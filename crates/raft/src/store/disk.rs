@@ -6,26 +6,25 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::watch;
 
 use crate::config::FreeBytes;
+use crate::store::log_store::LogStore;
 
 #[derive(Debug)]
 pub(crate) struct DiskGauge {
     /// At the last check, less the bytes written since; `u64::MAX` before the first check.
     free_bytes: AtomicU64,
     reserve: u64,
-    low: AtomicBool,
-    changed: watch::Sender<bool>,
+    low: watch::Sender<bool>,
 }
 
 impl DiskGauge {
     pub(crate) fn new(reserve: u64) -> Self {
-        let (free_bytes, low) = (AtomicU64::new(u64::MAX), AtomicBool::new(false));
-        Self { free_bytes, reserve, low, changed: watch::Sender::new(false) }
+        Self { free_bytes: AtomicU64::new(u64::MAX), reserve, low: watch::Sender::new(false) }
     }
 
     /// The free bytes, at least.
@@ -35,7 +34,7 @@ impl DiskGauge {
 
     /// Returns `true` if the free space is below the reserve.
     pub(crate) fn is_low(&self) -> bool {
-        self.low.load(Ordering::Relaxed)
+        *self.low.borrow()
     }
 
     /// Whether so many bytes fit above the reserve.
@@ -43,43 +42,57 @@ impl DiskGauge {
         self.free_bytes() >= self.reserve.saturating_add(bytes)
     }
 
+    /// Whether half of the reserve is free. A snapshot of this node may use the other half, because it makes space: the log is
+    /// purged after it.
+    pub(crate) fn has_half_of_reserve(&self) -> bool {
+        self.free_bytes() >= self.reserve / 2
+    }
+
     /// Watches the value of [`Self::is_low`].
     pub(crate) fn watch(&self) -> watch::Receiver<bool> {
-        self.changed.subscribe()
+        self.low.subscribe()
     }
 
     /// Counts bytes that this node is about to write.
     pub(crate) fn count(&self, bytes: usize) {
         let less = |free: u64| (free < u64::MAX).then(|| free.saturating_sub(bytes as u64));
-        if let Ok(free) = self.free_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less) {
-            self.compare(free.saturating_sub(bytes as u64));
+        if self.free_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok() {
+            self.compare();
         }
     }
 
-    fn update(&self, free: u64) {
+    pub(crate) fn update(&self, free: u64) {
         self.free_bytes.store(free, Ordering::Relaxed);
-        self.compare(free);
+        self.compare();
     }
 
-    fn compare(&self, free: u64) {
-        let (reserve, low) = (self.reserve, free < self.reserve);
-        if self.low.swap(low, Ordering::Relaxed) == low {
+    /// Compares the free space with the reserve. Several threads change it, so the lock of `low` orders the decisions.
+    fn compare(&self) {
+        let reserve = self.reserve;
+        if (self.free_bytes() < reserve) == self.is_low() {
             return;
         }
-        if low {
-            tracing::error!(
-                free,
-                reserve,
-                "free disk space is below the reserve: rejecting writes until space is freed"
-            );
-        } else {
-            tracing::info!(
-                free,
-                reserve,
-                "free disk space is above the reserve again: accepting writes"
-            );
-        }
-        self.changed.send_replace(low);
+        self.low.send_if_modified(|low| {
+            let free = self.free_bytes();
+            if (free < reserve) == *low {
+                return false;
+            }
+            *low = free < reserve;
+            if *low {
+                tracing::error!(
+                    free,
+                    reserve,
+                    "free disk space is below the reserve: rejecting writes until space is freed"
+                );
+            } else {
+                tracing::info!(
+                    free,
+                    reserve,
+                    "free disk space is above the reserve again: accepting writes"
+                );
+            }
+            true
+        });
     }
 }
 
@@ -88,14 +101,17 @@ pub(crate) struct DiskMonitor {
     pub(crate) dir: PathBuf,
     pub(crate) free_bytes: FreeBytes,
     pub(crate) every: Duration,
+    pub(crate) log: LogStore,
 }
 
 impl DiskMonitor {
     /// Checks once. After an error the gauge keeps its last value.
     pub(crate) async fn check(&self, gauge: &DiskGauge) {
         let (free_bytes, dir) = (self.free_bytes.clone(), self.dir.clone());
+        // Read before the free bytes: an entry that the log writes in between counts twice, instead of never.
+        let unwritten = self.log.unwritten_bytes();
         match tokio::task::spawn_blocking(move || free_bytes(&dir)).await {
-            Ok(Ok(free)) => gauge.update(free),
+            Ok(Ok(free)) => gauge.update(free.saturating_sub(unwritten)),
             Ok(Err(error)) => {
                 tracing::warn!(%error, "failed to read the free bytes of the disk");
             }
@@ -129,5 +145,19 @@ mod tests {
         assert_eq!(gauge.free_bytes(), 0);
         gauge.update(50);
         assert!(!gauge.is_low());
+    }
+
+    #[test]
+    fn simultaneous_changes_leave_the_state_of_the_last_one() {
+        let gauge = DiskGauge::new(50);
+        for _ in 0..200 {
+            gauge.update(100);
+            std::thread::scope(|scope| {
+                scope.spawn(|| gauge.count(60));
+                scope.spawn(|| gauge.update(100));
+                scope.spawn(|| gauge.count(60));
+            });
+            assert_eq!(gauge.is_low(), gauge.free_bytes() < 50);
+        }
     }
 }

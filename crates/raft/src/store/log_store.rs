@@ -88,6 +88,11 @@ impl LogStore {
         self.state.lock().last.map(|id| id.index)
     }
 
+    /// The bytes of the entries that the log has queued and not written, with some more for each.
+    pub(crate) fn unwritten_bytes(&self) -> u64 {
+        self.state.lock().cache.unreadable_bytes() as u64
+    }
+
     /// Checks that the entries of a leader do not contradict one that is known to be committed. Earlier leaders may contradict.
     ///
     /// # Errors

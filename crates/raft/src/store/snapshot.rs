@@ -9,6 +9,8 @@
 
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -33,9 +35,6 @@ const PAUSE_FACTOR: u32 = 4;
 /// The longest pause, for a thread that waits for a processor.
 const PAUSE_MAX: Duration = Duration::from_millis(5);
 
-/// The time between two checks whether a snapshot has space.
-pub(crate) const SPACE_PAUSE: Duration = Duration::from_secs(5);
-
 type Snapshot = SnapshotOf<TypeConfig, SnapshotFile>;
 
 /// The snapshot data that openraft passes between its components.
@@ -44,6 +43,8 @@ pub(crate) enum SnapshotFile {
     Stored(SnapshotReader),
     /// A verified snapshot of a peer.
     Received(Box<Loaded>),
+    /// The build had too little space. The position of this snapshot is before all others, so openraft ignores it.
+    Absent,
 }
 
 /// A peer's snapshot and its machine, before their installation.
@@ -73,7 +74,9 @@ impl SnapshotFile {
     pub(crate) fn into_pieces(self, bytes_max: usize) -> io::Result<Pieces> {
         match self {
             Self::Stored(reader) => Ok(Pieces { raw: reader.raw(), offset: 0, bytes_max }),
-            Self::Received(_) => Err(io::Error::other("a received snapshot cannot be forwarded")),
+            Self::Received(_) | Self::Absent => {
+                Err(io::Error::other("only a stored snapshot can be sent"))
+            }
         }
     }
 }
@@ -122,11 +125,13 @@ impl IncomingSnapshot {
 pub(crate) struct SnapshotStore {
     snapshots: Snapshots,
     failure: Failure,
+    /// The bytes of the last build if it ended for want of space; 0 otherwise.
+    abandoned_bytes: Arc<AtomicU64>,
 }
 
 impl SnapshotStore {
     pub(crate) fn open(dir: &Path, failure: Failure) -> Result<Self, StoreError> {
-        Ok(Self { snapshots: Snapshots::open(dir)?, failure })
+        Ok(Self { snapshots: Snapshots::open(dir)?, failure, abandoned_bytes: Arc::default() })
     }
 
     /// The current snapshot.
@@ -145,6 +150,11 @@ impl SnapshotStore {
         self.snapshots.latest().ok().flatten().map_or(0, |reader| reader.bytes())
     }
 
+    /// The bytes of the current snapshot, or those of an abandoned build if they are more.
+    pub(crate) fn bytes_expected(&self) -> u64 {
+        self.bytes().max(self.abandoned_bytes.load(Ordering::Relaxed))
+    }
+
     pub(crate) fn receive(
         &self,
         vote: Vote,
@@ -155,8 +165,8 @@ impl SnapshotStore {
         Ok(IncomingSnapshot { receiver, vote, meta })
     }
 
-    /// Writes a copy of the machine as the current snapshot. Blocks the thread, also while the disk is below its reserve: a
-    /// failure would stop the node.
+    /// Writes a copy of the machine as the current snapshot. Blocks the thread. When less than half of the reserve would be
+    /// free, it removes the partial file and returns [`SnapshotFile::Absent`]: an error would stop the node.
     pub(crate) fn build(
         &self,
         machine: &Machine,
@@ -164,13 +174,17 @@ impl SnapshotStore {
         disk: &DiskGauge,
     ) -> io::Result<Snapshot> {
         let mut writer = self.snapshots.begin(&name(&meta)).map_err(io::Error::other)?;
-        let mut began = Instant::now();
+        let (mut began, mut written) = (Instant::now(), 0);
         for part in machine.dump() {
             let bytes =
                 holdfast_codec::encode(Kind::SnapshotPart, &part).map_err(io::Error::other)?;
+            written += bytes.len() as u64;
             disk.count(bytes.len());
-            while disk.is_low() {
-                std::thread::sleep(SPACE_PAUSE);
+            if !disk.has_half_of_reserve() {
+                self.abandoned_bytes.store(written, Ordering::Relaxed);
+                tracing::warn!(written, "the disk has too little space for a snapshot");
+                let meta = SnapshotMeta::default();
+                return Ok(Snapshot { meta, snapshot: SnapshotFile::Absent });
             }
             writer.write_part(&bytes).map_err(io::Error::other)?;
             std::thread::sleep((began.elapsed() * PAUSE_FACTOR).min(PAUSE_MAX));
@@ -179,6 +193,7 @@ impl SnapshotStore {
         let dto = SnapshotMetaDto::from(&meta);
         let bytes = holdfast_codec::encode(Kind::SnapshotMeta, &dto).map_err(io::Error::other)?;
         let reader = writer.finish(&bytes).map_err(io::Error::other)?;
+        self.abandoned_bytes.store(0, Ordering::Relaxed);
         Ok(Snapshot { meta, snapshot: SnapshotFile::Stored(reader) })
     }
 
@@ -191,6 +206,7 @@ impl SnapshotStore {
         match file {
             SnapshotFile::Stored(reader) => self.install_stored(&reader, expected),
             SnapshotFile::Received(loaded) => loaded.publish(),
+            SnapshotFile::Absent => Err(io::Error::other("the snapshot was not built")),
         }
     }
 

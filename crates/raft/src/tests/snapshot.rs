@@ -1,12 +1,17 @@
-//! A complete but unloadable snapshot of a peer never replaces the current snapshot.
+//! An unloadable snapshot of a peer, or one without space, never replaces the current snapshot.
+
+use std::sync::Arc;
 
 use bytes::Bytes;
+use futures_util::FutureExt as _;
 use holdfast_codec::Kind;
 use holdfast_machine::Machine;
 use holdfast_storage::Snapshots;
 use holdfast_types::{Command, Entry, Incarnation, NodeId, Stamp};
+use openraft::storage::{RaftSnapshotBuilder as _, RaftStateMachine as _};
 
 use crate::failure::{Failure, StopReason};
+use crate::state_machine::{LocalMachine, StateMachine};
 use crate::store::disk::DiskGauge;
 use crate::store::snapshot::SnapshotStore;
 use crate::type_config::{LogId, SnapshotMeta, StoredMembership, Vote};
@@ -90,4 +95,31 @@ async fn a_snapshot_of_a_newer_holdfast_is_not_damage() {
     assert!(store.install(current.snapshot, &meta(10)).is_err());
     let Some(StopReason::OldProgram(why)) = failure.reason() else { panic!() };
     assert!(why.contains("cannot read the snapshot"), "{why}");
+}
+
+#[tokio::test]
+async fn a_snapshot_uses_half_of_the_reserve_and_without_space_is_due_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = SnapshotStore::open(dir.path(), Failure::new()).unwrap();
+    let disk = Arc::new(DiskGauge::new(2 << 20));
+    let local = Arc::new(LocalMachine::new(NodeId(4), 1 << 20, Arc::default()));
+    let mut machine = StateMachine::new(local.clone(), store.clone(), disk.clone());
+    let files = || std::fs::read_dir(dir.path()).unwrap().count();
+    let before = files();
+
+    disk.update(1 << 20);
+    let mut builder = machine.get_snapshot_builder().await;
+    let abandoned = builder.build_snapshot().await.unwrap();
+    assert_eq!(abandoned.meta, SnapshotMeta::default(), "not newer than any other");
+    assert_eq!((files(), local.metrics().snapshots_built.get()), (before, 0));
+    assert!(local.snapshot_due().now_or_never().is_some());
+    assert!(store.bytes_expected() > 0);
+    drop(builder);
+
+    disk.update(2 << 20);
+    disk.count(1 << 19);
+    assert!(disk.is_low());
+    machine.get_snapshot_builder().await.build_snapshot().await.unwrap();
+    assert!(store.current().unwrap().is_some());
+    assert_eq!(local.metrics().snapshots_built.get(), 1);
 }

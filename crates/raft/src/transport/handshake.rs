@@ -26,8 +26,7 @@ use crate::failure::{Failure, StopReason};
 use crate::leadership::acknowledged::AcknowledgedEntries;
 use crate::members::table::{MemberTable, Registration};
 use crate::start::emptied::{EmptiedMembers, ReadmissionCaller, ReadmissionRequest};
-use crate::start::identity::Identity;
-use crate::start::identity::InitialMembersFile;
+use crate::start::identity::{Identity, InitialMembersFile};
 use crate::start::join::JoinRequest;
 use crate::store::log_store::LogStore;
 use crate::wire::{

@@ -5,9 +5,20 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use holdfast_raft::{ProposeError, Urgency};
+use holdfast_raft::{ProposeError, RaftConfig, Urgency};
 
 use crate::lab::{Lab, eventually, has_session, open_session, soon};
+use crate::restart::away_for_too_long;
+
+/// The free bytes above the reserve of a node with [`little_space`].
+const LITTLE: u64 = 16 << 10;
+
+/// A disk that the node checks at its start only, so that later only what it writes counts.
+fn little_space(config: &mut RaftConfig) {
+    let free = config.disk_reserve_bytes + LITTLE;
+    config.free_bytes = Arc::new(move |_| Ok(free));
+    config.disk_check = Duration::from_hours(1);
+}
 
 fn set_free(lab: &Lab, id: u64, bytes: u64) {
     lab.free_bytes[&id].store(bytes, Ordering::Relaxed);
@@ -89,16 +100,43 @@ async fn with_full_disks_everywhere_writes_are_rejected_and_reads_continue() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn entries_written_between_two_checks_of_the_disk_count() {
-    let lab = Lab::start_with(1, |config| {
-        let free = config.disk_reserve_bytes + (16 << 10);
-        config.free_bytes = Arc::new(move |_| Ok(free));
-        config.disk_check = Duration::from_hours(1);
-    })
-    .await;
+    let lab = Lab::start_with(1, little_space).await;
     for n in 0..2_000 {
         if lab.open(1, &format!("s{n}")).await == Err(ProposeError::DiskFull) {
             return;
         }
     }
     panic!("the log grew beyond the free space");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn entries_of_the_leader_count_against_the_reserve_of_a_follower() {
+    let mut lab = Lab::start(3).await;
+    let leader = lab.leader().await;
+    let follower = lab.follower_of(leader);
+    lab.kill(follower).await;
+    lab.tune = little_space;
+    lab.boot(follower).await.unwrap();
+    lab.agree().await;
+    assert!(!lab.node(follower).status().disk_low);
+    for n in 0..500 {
+        lab.open(leader, &format!("s{n}")).await.unwrap();
+    }
+    low(&lab, follower, true).await;
+    assert!(!has_session(lab.node(follower), "s499"), "no entry was refused");
+    assert_eq!(lab.leader().await, leader);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_received_snapshot_counts_against_the_reserve() {
+    let (mut lab, leader, away) = away_for_too_long().await;
+    let bytes = lab.node(leader).metrics().snapshot_bytes.get().cast_unsigned();
+    assert!(bytes > LITTLE, "{bytes} bytes fit above the reserve");
+    lab.tune = little_space;
+    lab.boot(away).await.unwrap();
+    eventually("the snapshot", || {
+        (lab.node(away).metrics().snapshots_installed.get() > 0).then_some(())
+    })
+    .await;
+    assert!(lab.node(away).status().disk_low);
 }

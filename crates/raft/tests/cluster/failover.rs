@@ -202,3 +202,21 @@ async fn a_leader_that_shuts_down_prefers_a_voter_whose_clock_is_recorded() {
         assert_eq!(successor.await, NodeId(recorded));
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_command_waits_until_the_time_of_the_new_leader_is_settled() {
+    let lab = Lab::start(1).await;
+    let epoch = lab.epoch().await;
+    let node = lab.node(1);
+    node.settle_time(None);
+    let mut waiting = std::pin::pin!(lab.open(1, "waiting"));
+    tokio::select! {
+        biased;
+        _ = &mut waiting => panic!("executed before the time was settled"),
+        other = node.propose_as_leader(vec![open_session("other")], epoch) => drop(other.unwrap()),
+    }
+    assert!(!has_session(node, "waiting"));
+    node.settle_time(Some(epoch));
+    waiting.await.unwrap();
+    assert_eq!(lab.epoch().await, epoch);
+}

@@ -56,7 +56,7 @@ async fn a_restarted_node_catches_up_from_the_log() {
 }
 
 /// A cluster, its leader, and a stopped node that misses entries which the leader has purged.
-async fn away_for_too_long() -> (Lab, u64, u64) {
+pub(crate) async fn away_for_too_long() -> (Lab, u64, u64) {
     let mut lab = Lab::start_with(3, |config| {
         config.snapshot_log_bytes = 8 << 10;
         config.log_keep_entries = 1;
