@@ -252,13 +252,16 @@ async fn finish(
             exit_code(status)
         }
         CommandEnd::Alive(processes) => {
+            leave_held(guard);
             let free = "it is not released, and free when its session ends";
             Err(CommandFailure::failed(format!("{names}: {processes}; {free}")))
         }
         CommandEnd::Killed(killed) => {
             let lost = CommandFailure::Lost(format!("{}: {killed}", lost_locks(&guard)));
             // The release is safe only after the end of the command: some of several locks may not be lost.
-            if !killed.has_survivors() {
+            if killed.has_survivors() {
+                leave_held(guard);
+            } else {
                 acquirer.release_lost(guard).await;
             }
             Err(lost)
@@ -268,6 +271,11 @@ async fn finish(
             Err(failure)
         }
     }
+}
+
+/// Leaves locks to the end of their sessions, because a process may still write. A dropped guard would release them.
+fn leave_held(guard: MultiGuard) {
+    std::mem::forget(guard);
 }
 
 fn warn_unless_released(names: &str, released: Result<(), String>) {
