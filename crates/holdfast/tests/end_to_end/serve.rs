@@ -23,7 +23,7 @@ fn single(dir: &Path, port: u16, more: &str) -> String {
     file.display().to_string()
 }
 
-/// A node of its own cluster with its file, which is not started.
+/// The directory and the configuration of the only node of a cluster. The node is not started.
 struct Single {
     dir: TempDir,
     _ports: PortRange,

@@ -60,7 +60,7 @@ pub(crate) fn acquiring_session(
 }
 
 /// Checks the numbers of an acquire. Only a session that the caller names remembers its attempts: a copy of another call would be
-/// a new acquire. A change names an attempt of its session, and has a number of its own.
+/// a new acquire. A change names an attempt of its session, and has another number.
 pub(super) fn check_attempts(
     attempt: Option<Attempt>,
     change: Option<Attempt>,

@@ -227,7 +227,7 @@ async fn a_disconnect_cancels_the_call() {
     until_open(&server, 0).await;
 }
 
-/// A route that reports the arrival of a call, and answers it when it is told to.
+/// A route that reports the arrival of a call, and answers after a signal.
 fn slow() -> (Router, mpsc::UnboundedReceiver<&'static str>, watch::Sender<bool>) {
     let (come, comes) = mpsc::unbounded_channel();
     let (go, gone) = watch::channel(false);

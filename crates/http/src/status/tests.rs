@@ -83,19 +83,24 @@ fn a_session_expired_problem_has_a_recovery_hint() {
 
 #[test]
 fn transient_errors_have_a_retry_delay() {
-    for failure in [
-        Failure::NoLeader,
-        Failure::OutcomeUnknown,
-        Failure::DiskFull,
-        Failure::ShuttingDown,
-        Failure::Behind { disk_full: false },
-        Failure::Behind { disk_full: true },
-        Failure::Starting("waiting for node 3".to_owned()),
-        Failure::Overloaded { retry_after: Duration::from_secs(1) },
-        Failure::TooManyWaiters { limit: 7 },
+    for (failure, ms) in [
+        (Failure::NoLeader, 0),
+        (Failure::OutcomeUnknown, 0),
+        (Failure::Lagging, 0),
+        (Failure::Behind { disk_full: false }, 0),
+        (Failure::Behind { disk_full: true }, 1_000),
+        (Failure::DiskFull, 5_000),
+        (Failure::ShuttingDown, 1_000),
+        (Failure::Starting("waiting for node 3".to_owned()), 1_000),
+        (Failure::Overloaded { retry_after: Duration::from_secs(1) }, 1_000),
+        (Failure::TooManyWaiters { limit: 7 }, 1_000),
     ] {
         let problem = failed(failure);
-        assert!(problem.retryable && problem.facts.retry_after_ms.is_some(), "{problem:?}");
+        assert_eq!(
+            (problem.retryable, problem.facts.retry_after_ms),
+            (true, Some(ms)),
+            "{problem:?}"
+        );
     }
 }
 

@@ -72,7 +72,7 @@ struct DeadlockSearch<'a> {
     /// A hold that the search ignores.
     without: Option<(&'a LockName, u64)>,
     numbers: BTreeMap<Agent<'a>, usize>,
-    /// A wait for any shard has an agent of its own for each shard, which is not in `numbers`.
+    /// A wait for any shard has one more agent for each shard, which is not in `numbers`.
     agents: Vec<Agent<'a>>,
     waits: Vec<PendingWait<'a>>,
     /// For each agent, the waits that it blocks, and the permits that it takes from the slack of each.

@@ -230,7 +230,7 @@ fn a_waiting_permit_is_cancelled_alone() {
     assert_eq!(permits.held(), held(&[("me", 1, &[0, 1, 2])]));
 }
 
-/// Its client waits for the deletion of the znode before its own, and would take a deletion of its own for a lost session.
+/// The client waits for the deletion of the znode before its znode. If its znode were deleted, it would report a lost session.
 #[test]
 fn a_lower_limit_keeps_the_znode_of_a_waiting_zookeeper_client() {
     let mut permits = Permits(Machine::new());

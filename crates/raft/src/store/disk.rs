@@ -37,7 +37,7 @@ impl DiskGauge {
         *self.low.borrow()
     }
 
-    /// Whether so many bytes fit above the reserve.
+    /// Whether the reserve stays free after a write of these bytes.
     pub(crate) fn has_space_for(&self, bytes: u64) -> bool {
         self.free_bytes() >= self.reserve.saturating_add(bytes)
     }

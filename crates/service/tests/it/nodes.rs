@@ -117,7 +117,7 @@ pub(crate) async fn hold(service: &Service, name: &str, who: &str) -> Grant {
     take(service, acquire(name, Some(who), 30_000, NO_WAIT)).await.unwrap()
 }
 
-/// Acquires a lock in a task of its own. To abort the task disconnects the caller.
+/// Acquires a lock in another task. The caller disconnects if the task is aborted.
 pub(crate) fn spawn_take(
     service: &Service,
     acquire: Acquire,

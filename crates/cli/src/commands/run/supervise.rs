@@ -438,8 +438,8 @@ impl<'run> Supervision<'run> {
         CommandEnd::Exited(self.state.ended.unwrap_or(killed))
     }
 
-    /// Whether the lock is held beside processes that cannot be killed. It is until they end, until it is lost, or until
-    /// a signal requests the end once more.
+    /// Whether the lock stays held beside processes that cannot be killed: until they end, the lock is lost, or another
+    /// signal requests the end.
     fn keeps_lock(&mut self, left: &str) -> bool {
         let is_first = self.state.survivors.replace(left.to_owned()).is_none();
         if self.state.is_lost || self.watchdog.has_ended() {
