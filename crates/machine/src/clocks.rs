@@ -28,7 +28,7 @@ pub struct ClockRecord {
 }
 
 impl Machine {
-    /// The last record of the clocks; `None` in a new cluster, and below feature level 2.
+    /// The last record of the clocks; `None` in a new cluster.
     pub fn clocks(&self) -> Option<&ClockRecord> {
         self.clocks.as_ref()
     }

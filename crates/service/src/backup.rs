@@ -104,7 +104,7 @@ impl Service {
     /// Seals the cluster, and returns its seal: the first one, if it was sealed before.
     ///
     /// # Errors
-    /// A rejection without the right `cluster manage`, or below feature level 2; the errors of any write.
+    /// A rejection without the right `cluster manage`, or the errors of any write.
     pub async fn seal(&self, reason: Reason) -> Result<Response<Seal>, Failure> {
         self.require(Right::ClusterManage)?;
         self.propose(Command::Seal { reason }, Reply::into_sealed).await

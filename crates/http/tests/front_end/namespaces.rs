@@ -1,6 +1,6 @@
 //! Namespaces: what a subject of a namespace may read and change, and its calls per second.
 
-use crate::authorization::{as_token, guard, new_token};
+use crate::authorization::{as_token, guard, new_token, written};
 use crate::node::Node;
 
 /// Registers `team` with the subject `team/ci`, which has every permission there. Returns the tokens of the
@@ -213,7 +213,7 @@ async fn calls_above_the_rate_are_refused_and_renewals_are_not() {
 async fn wrong_namespaces_and_quotas_are_refused_before_anything_is_written() {
     let node = Node::start().await;
     let (admin, _) = with_namespace(&node, "locks=5").await;
-    let revision = node.service.revision();
+    let before = written(&node, &admin).await;
     for (method, target, status, code) in [
         ("PUT", "/v1/namespaces/locks", 400, "bad-name"),
         ("PUT", "/v1/namespaces/a%2Fb", 400, "bad-name"),
@@ -227,7 +227,7 @@ async fn wrong_namespaces_and_quotas_are_refused_before_anything_is_written() {
     ] {
         as_token(&node, &admin, method, target, "").await.problem(status, code);
     }
-    assert_eq!(node.service.revision(), revision);
+    assert_eq!(written(&node, &admin).await, before);
     let in_use = as_token(&node, &admin, "DELETE", "/v1/namespaces/team", "").await;
     let problem = in_use.problem(409, "namespace-in-use");
     assert!(problem["detail"].as_str().unwrap().contains("1 subjects"), "{problem}");

@@ -49,15 +49,14 @@ pub(crate) enum Part {
     Auth(Vec<AuthPart>),
     /// The audit trail, the oldest record first. It comes before the end.
     Audit(Vec<AuditRecord>),
-    /// The last backup. It comes between the audit trail and the end, only in a cluster of feature level 2 or higher.
+    /// The last backup. It comes between the audit trail and the end, only after the first backup.
     LastBackup(LastBackup),
     /// The seal, and the sessions that were closed under it. It comes between the last backup and the end, only in a sealed
     /// cluster.
     Seal(Seal, Vec<SessionId>),
-    /// The clocks of the members. They come between the seal and the end, only in a cluster of feature level 2 or higher.
+    /// The clocks of the members. They come between the seal and the end, only after the first record.
     Clocks(ClockRecord),
-    /// The records of leases, by session. They come between the clocks and the end, only in a cluster of feature level 2
-    /// or higher.
+    /// The records of leases, by session. They come between the clocks and the end, only if there are some.
     Leases(Vec<(SessionId, StoredLease)>),
     /// The evicted records of the audit trail, by class. They come between the authorization and the audit trail, only if
     /// there are some.

@@ -53,7 +53,7 @@ impl Service {
     /// znodes, at most half a minute.
     ///
     /// # Errors
-    /// A rejection without the right `cluster operate`, or below feature level 2; the errors of any write.
+    /// A rejection without the right `cluster operate`, or the errors of any write.
     pub async fn verify_state(&self) -> Result<Response<StateVerification>, Failure> {
         self.require(Right::ClusterOperate)?;
         let node = self.as_node();
