@@ -219,7 +219,9 @@ impl ServerAddresses {
     /// Keeps only the first server.
     #[must_use]
     pub(crate) fn only_first(mut self) -> Self {
-        self.nodes.truncate(1);
+        for addresses in [&mut self.nodes, &mut self.zookeeper] {
+            addresses.truncate(1);
+        }
         self.redis.truncate(1);
         self
     }

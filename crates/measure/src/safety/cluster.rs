@@ -123,12 +123,12 @@ impl FaultCluster {
         Ok(())
     }
 
-    /// Acquires and releases a lock at one node.
+    /// Acquires and releases a lock at one node. The client has no other address, so it waits for this node.
     async fn probe(&mut self, node: usize) -> Result<(), LockError> {
         self.probes += 1;
         let lock = format!("probe-{}", self.probes);
-        let connector =
-            self.participant.connector(self.addresses().starting_at(node), self.settings);
+        let address = self.addresses().starting_at(node).only_first();
+        let connector = self.participant.connector(address, self.settings);
         let probe = async {
             let mut client = connector.client().await?;
             let held = client.acquire(&lock, Duration::ZERO).await?;

@@ -63,16 +63,18 @@ impl LeaderLoss {
 
     /// Whether the leader of this term is lost, and the last log entry of this node.
     pub(crate) async fn judge(&self, call: &ConfirmLoss) -> LossReply {
-        let is_lost = self.leads(call) && self.is_gone(call.leader).await && self.leads(call);
+        let is_lost =
+            self.may_lead(call) && self.is_gone(call.leader).await && self.may_lead(call);
         let last = self.raft.data_metrics().borrow_watched().last_log;
         let up_for = holdfast_types::millis(self.started_at.elapsed());
         let uptime = u8::try_from(up_for.checked_ilog2().unwrap_or(0)).unwrap_or(u8::MAX);
         LossReply { is_lost, last: last.map(Into::into), uptime }
     }
 
-    fn leads(&self, call: &ConfirmLoss) -> bool {
+    /// Whether this node knows no other leader and no later term. A node that has just started knows no leader at all.
+    fn may_lead(&self, call: &ConfirmLoss) -> bool {
         let now = *self.leadership.borrow();
-        now.term == call.term && now.leader == Some(call.leader)
+        now.term <= call.term && now.leader.is_none_or(|leader| leader == call.leader)
     }
 
     async fn is_gone(&self, leader: NodeId) -> bool {

@@ -92,6 +92,28 @@ async fn a_majority_of_five_voters_replaces_the_leader_beside_another_lost_one()
     assert!(began.elapsed() < LEASE, "the lease had to expire");
 }
 
+/// A voter that has just started, and has had no message of the leader, also sees its end.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_voter_that_has_just_started_confirms_the_end_of_a_leader_that_it_never_knew() {
+    let mut lab = patient(3).await;
+    let before = lab.epoch().await;
+    let leader = before.node.0;
+    let started = lab.follower_of(leader);
+    end(&mut lab, started).await;
+    lab.open(leader, "without-it").await.unwrap();
+    lab.links.isolate(started, Flow::Open);
+    for (from, to) in [(leader, started), (started, leader)] {
+        lab.links.set(from, to, Flow::Refused);
+    }
+    lab.boot(started).await.unwrap();
+    assert_eq!(lab.node(started).leadership().borrow().leader, None);
+    let began = Instant::now();
+    end(&mut lab, leader).await;
+    let after = replaced(&lab, before).await;
+    assert!(began.elapsed() < LEASE, "the lease had to expire");
+    assert!(has_session(lab.node(after.node.0), "without-it"), "nothing acknowledged is lost");
+}
+
 /// One link refuses in both directions, or in either one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_that_one_follower_does_not_reach_keeps_its_leadership() {
