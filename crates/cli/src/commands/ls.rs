@@ -7,8 +7,8 @@ use holdfast_api::{LockBody, LocksBody};
 use holdfast_client::LockQuery;
 use holdfast_types::SessionName;
 
+use super::calls::StaleArgs;
 use super::lock_text::{cooldown_text, holders_text, holders_total, limit};
-use super::stale::StaleArgs;
 use crate::arguments::{ClusterArgs, list_length};
 use crate::exit::CommandFailure;
 use crate::output::{answer_rows, cell, short_time, table};

@@ -2,11 +2,9 @@
 //! and the output of one command. The crate `holdfast-cli` has those that only talk to a cluster.
 
 pub(crate) mod backup;
-pub(crate) mod completions;
 pub(crate) mod doctor;
 pub(crate) mod explain;
-pub(crate) mod init;
-pub(crate) mod join;
 pub(crate) mod manual;
+pub(crate) mod new_node;
 pub(crate) mod recover;
 pub(crate) mod restore;

@@ -1,13 +1,12 @@
 //! `holdfast top`: the locks in use. On a terminal a full screen with keys, otherwise one table of the most contended
 //! locks.
 //!
-//! Enter opens one lock, as `holdfast who --watch` does. `reading` reads the cluster, `view` has the state of the screen, `render` turns it into lines, `screen` writes them,
-//! and `live` connects the four.
+//! Enter opens one lock, as `holdfast who --watch` does. `reading` reads the cluster, `view` has the state of the screen, `render` turns it into lines,
+//! and `screen` writes them and connects the four.
 
-pub(super) mod live;
 mod reading;
 mod render;
-mod screen;
+pub(super) mod screen;
 mod view;
 
 pub(super) use view::TopView;
@@ -49,7 +48,7 @@ pub(crate) async fn run(args: TopArgs) -> Result<(), CommandFailure> {
     if format == Format::Table && std::io::stdout().is_terminal() {
         let client = args.cluster.quick_client()?;
         let view = TopView::new(args.limit.unwrap_or(usize::MAX));
-        return live::show(client, args.prefix, view).await;
+        return screen::show(client, args.prefix, view).await;
     }
     let query = Query::default()
         .with(&SORT, &"contention")
