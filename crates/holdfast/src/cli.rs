@@ -11,7 +11,7 @@ use holdfast_cli::exit::CommandFailure;
 use holdfast_cli::{ClientCommand, block_on, dev, output, terminal_text, without_empty_variables};
 
 use crate::cli_advice::advice;
-use crate::commands::{backup, doctor, explain, manual, new_node, recover, restore};
+use crate::commands::{backup, doctor, explain, new_node, recover, restore};
 use crate::serve;
 
 /// A self-hosted lock coordinator: locks in one HTTP call, with fencing tokens.
@@ -124,8 +124,8 @@ pub(crate) enum CliCommand {
     Join(new_node::JoinArgs),
     Explain(explain::ExplainArgs),
     #[command(hide = true)]
-    Manual(manual::ManualArgs),
-    Completions(manual::CompletionsArgs),
+    Manual(explain::ManualArgs),
+    Completions(explain::CompletionsArgs),
     Backup(backup::BackupArgs),
     Restore(restore::RestoreArgs),
     Recover(recover::RecoverArgs),
@@ -145,11 +145,11 @@ impl CliCommand {
             Self::Dev(args) => dev::run(&args),
             Self::Init(args) => new_node::init(&args),
             Self::Join(args) => new_node::join(&args),
-            Self::Explain(args) => explain::run(&args),
+            Self::Explain(args) => explain::explain(&args),
             Self::Manual(args) => {
-                manual::manual(&args, without_variable(command_line_within(HELP_WIDTH, |_| true)))
+                explain::manual(&args, without_variable(command_line_within(HELP_WIDTH, |_| true)))
             }
-            Self::Completions(args) => manual::completions(&args, &command_line()),
+            Self::Completions(args) => explain::completions(&args, &command_line()),
             Self::Backup(args) => block_on(backup::run(args)),
             Self::Restore(args) => block_on(restore::run(args)),
             Self::Recover(args) => block_on(recover::run(args)),

@@ -12,6 +12,7 @@ mod cli_advice;
 mod commands;
 mod config;
 mod diagnosis;
+mod front_ends;
 mod process;
 mod scheduled_backup;
 mod serve;

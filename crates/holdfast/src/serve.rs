@@ -5,36 +5,28 @@
 
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::Duration;
 
 use clap::Args;
 use holdfast_cli::arguments::key_value;
 use holdfast_cli::exit::CommandFailure;
 use holdfast_cli::output;
 use holdfast_cli::signals::StopSignals;
-use holdfast_http::{HttpConfig, HttpListener, HttpMetrics, LogFilter};
+use holdfast_http::{HttpListener, HttpMetrics, LogFilter};
 use holdfast_raft::{PeerListen, RaftConfig, StartError, Timing, readmitted_as};
 use holdfast_service::{Service, ServiceConfig, ServiceMetrics, StopReason};
 use holdfast_tls::{CallerFailures, TlsConfig, TlsMode};
 use holdfast_types::Address;
-use holdfast_zk::{ZkConfig, ZkListener, ZkMetrics};
+use holdfast_zk::{ZkListener, ZkMetrics};
 use prometheus_client::registry::Registry;
-use tokio::sync::{oneshot, watch};
-use tokio::task::{JoinError, JoinHandle};
+use tokio::sync::oneshot;
 
 use crate::certificates::{NodeTls, deny_certificates, reload_certificates};
 use crate::config::{Config, ConfigSources, ZooKeeperConfig};
-use crate::process::{COMMIT, connections_of_port, register_metrics, report_memory};
+use crate::front_ends::FrontEnds;
+use crate::process::{connections_of_port, register_metrics, report_memory};
 use crate::scheduled_backup::make_scheduled_backups;
 use crate::traces::TraceExport;
 use crate::{audit_sink, supervisor, telemetry};
-
-/// The time limit of a graceful shutdown.
-const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(20);
-
-/// Resolves when a front-end must shut down.
-type ShutdownSignal = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Run one node of a cluster.
 #[derive(Debug, Args)]
@@ -145,6 +137,7 @@ fn trace_export(config: &Config) -> Result<Option<TraceExport>, String> {
 fn summary(config: &Config) -> String {
     let tls = config.tls.zookeeper.as_ref();
     let zookeeper = config.zookeeper.as_ref().map(|zookeeper| with_tls(&zookeeper.listen, tls));
+    let traces = config.traces.as_ref().map(|traces| traces.endpoint.clone());
     let rows = [
         ("cluster", config.cluster.clone()),
         ("node", config.node.to_string()),
@@ -154,13 +147,9 @@ fn summary(config: &Config) -> String {
         ("zookeeper", zookeeper.unwrap_or_else(|| "off".to_owned())),
         ("console", if config.has_console { "on" } else { "off" }.to_owned()),
         ("data", config.data_dir.display().to_string()),
-        ("traces", traces_of(config)),
+        ("traces", traces.unwrap_or_else(|| "off".to_owned())),
     ];
     format!("the configuration is valid\n\n{}", output::facts(["setting", "value"], rows))
-}
-
-fn traces_of(config: &Config) -> String {
-    config.traces.as_ref().map_or_else(|| "off".to_owned(), |traces| traces.endpoint.clone())
 }
 
 fn with_tls(address: &Address, tls: Option<&TlsConfig>) -> String {
@@ -347,126 +336,6 @@ fn not_started(error: &StartError) -> CommandFailure {
     }
 }
 
-/// The running front-ends, their shutdown signal, and what all of them use.
-struct FrontEnds {
-    shutdown: watch::Sender<bool>,
-    running: Vec<JoinHandle<()>>,
-    service: Service,
-    connections_max: usize,
-    failures: CallerFailures,
-}
-
-impl FrontEnds {
-    fn new(service: Service, connections_max: usize, failures: CallerFailures) -> Self {
-        let shutdown = watch::Sender::default();
-        Self { shutdown, running: Vec::new(), service, connections_max, failures }
-    }
-
-    /// Starts the HTTP front-end, and the console if the configuration has it.
-    fn start_http(
-        &mut self,
-        config: &Config,
-        listener: HttpListener,
-        log_filter: LogFilter,
-        metrics: HttpMetrics,
-        registry: Registry,
-    ) {
-        let http_config = HttpConfig {
-            hosts: config.http_hosts.clone(),
-            listens_on_loopback: config.http_listen.is_loopback(),
-            commit: COMMIT.map(str::to_owned),
-            trace_sample: trace_sample(config),
-            connections_max: self.connections_max,
-            log_filter,
-            failures: self.failures.clone(),
-            ..HttpConfig::default()
-        };
-        #[cfg(feature = "console")]
-        let console = config.has_console.then(|| holdfast_console::ConsoleSettings {
-            has_tls: holdfast_http::has_tls,
-            address: holdfast_http::caller_address,
-            stopping: self.shutdown.subscribe(),
-        });
-        let extend = |api| {
-            #[cfg(feature = "console")]
-            if let Some(console) = console {
-                return holdfast_console::router(api, console);
-            }
-            api
-        };
-        let (to, registry) = (self.service.clone(), Arc::new(registry));
-        self.start(|shutdown| {
-            holdfast_http::serve(listener, http_config, to, metrics, registry, extend, shutdown)
-        });
-    }
-
-    fn start_zookeeper(
-        &mut self,
-        config: &Config,
-        zookeeper: &ZooKeeperConfig,
-        listener: ZkListener,
-        metrics: ZkMetrics,
-    ) {
-        let zk_config = ZkConfig {
-            requires_credential: zookeeper.requires_credential,
-            tick: zookeeper.tick,
-            connections_per_address_max: zookeeper.connections_per_address_max,
-            frame_bytes_max: zookeeper.frame_max,
-            words: zookeeper.words.clone(),
-            trace_sample: trace_sample(config),
-            data_dir: config.data_dir.clone(),
-            connections_max: self.connections_max,
-            failures: self.failures.clone(),
-            ..ZkConfig::default()
-        };
-        let to = self.service.clone();
-        self.start(|shutdown| holdfast_zk::serve(listener, zk_config, to, metrics, shutdown));
-    }
-
-    fn start<F>(&mut self, serve: impl FnOnce(ShutdownSignal) -> F)
-    where
-        F: Future<Output = ()> + Send + 'static,
-    {
-        let mut shutdown = self.shutdown.subscribe();
-        let signal = async move {
-            // A dropped sender also means shutdown.
-            drop(shutdown.wait_for(|shutdown| *shutdown).await);
-        };
-        self.running.push(tokio::spawn(serve(Box::pin(signal))));
-    }
-
-    /// Wakes the waiters first, so that pending calls do not delay a front-end; then stops the front-ends, then Raft and
-    /// the log.
-    async fn shut_down(self) -> Result<(), CommandFailure> {
-        let in_order = async {
-            self.service.drain().await;
-            self.shutdown.send_replace(true);
-            let ended = async {
-                for front_end in self.running {
-                    front_end.await?;
-                }
-                Ok::<(), JoinError>(())
-            };
-            let result = ended.await;
-            self.service.shutdown().await;
-            result
-        };
-        match tokio::time::timeout(SHUTDOWN_TIMEOUT, in_order).await {
-            Ok(Ok(())) => {
-                tracing::info!("stopped");
-                Ok(())
-            }
-            Ok(Err(error)) => Err(CommandFailure::failed(format!(
-                "a front-end failed during the shutdown: {error}"
-            ))),
-            Err(_) => {
-                tracing::warn!("the shutdown took longer than {SHUTDOWN_TIMEOUT:?}; stopping now");
-                Ok(())
-            }
-        }
-    }
-}
-
 /// Binds the socket of a listener. The error names the key to change.
 async fn listen(
     address: &Address,
@@ -494,11 +363,6 @@ async fn listen_for_zookeeper(
     let Some(zookeeper) = &config.zookeeper else { return Ok(None) };
     let listener = listen(&zookeeper.listen, "zookeeper", config).await?;
     Ok(Some((zookeeper, listener)))
-}
-
-/// The share of the calls that are traced.
-fn trace_sample(config: &Config) -> Option<f64> {
-    config.traces.as_ref().map(|traces| traces.sample)
 }
 
 fn raft_config(config: &Config, peer: PeerListen) -> RaftConfig {

@@ -15,7 +15,7 @@ use serde_json::json;
 use super::calls;
 use crate::arguments::{ClusterArgs, RecipeArgs, duration};
 use crate::exit::CommandFailure;
-use crate::output::{answer, answer_rows, table};
+use crate::output::{answer, answer_rows, table_or};
 
 #[derive(Debug, Args)]
 pub(crate) struct RecipeListArgs {
@@ -55,13 +55,10 @@ impl RecipeListArgs {
 }
 
 fn list_text(recipes: &[ListedRecipeBody]) -> String {
-    if recipes.is_empty() {
-        return "none".to_owned();
-    }
     let row = |recipe: &ListedRecipeBody| {
         [recipe.kind.as_str().to_owned(), recipe.name.to_string(), recipe.state_text()]
     };
-    table(["kind", "name", "state"], recipes.iter().map(row))
+    table_or("none", ["kind", "name", "state"], recipes.iter().map(row))
 }
 
 /// Count down to zero, and wait until a latch opens.

@@ -12,7 +12,7 @@ use super::calls::StaleArgs;
 use super::lock_text::labels_text;
 use crate::arguments::ClusterArgs;
 use crate::exit::CommandFailure;
-use crate::output::{answer, answer_rows, cell, facts, short_time, table, write_stderr};
+use crate::output::{answer, answer_rows, cell, facts, short_time, table_or, write_stderr};
 
 /// List, show and end sessions.
 #[derive(Debug, Subcommand)]
@@ -88,9 +88,6 @@ async fn sessions(client: &Client, stale: StaleArgs) -> Result<SessionsBody, Err
 }
 
 fn list(sessions: &[SessionBody]) -> String {
-    if sessions.is_empty() {
-        return "no sessions are open".to_owned();
-    }
     let rows = sessions.iter().map(|session| {
         [
             session.session.to_string(),
@@ -101,7 +98,8 @@ fn list(sessions: &[SessionBody]) -> String {
             cell(Some(labels_text(&session.session, &session.labels))),
         ]
     });
-    table(["session", "open for", "ttl", "holds", "waits", "labels"], rows)
+    let header = ["session", "open for", "ttl", "holds", "waits", "labels"];
+    table_or("no sessions are open", header, rows)
 }
 
 async fn show(OneSessionArgs { name, cluster }: &OneSessionArgs) -> Result<(), CommandFailure> {

@@ -143,13 +143,9 @@ impl ZnodeArgs {
     }
 
     async fn read(&self, target: String) -> Result<Vec<u8>, CommandFailure> {
-        self.send(Call::get(target)).await
-    }
-
-    async fn send(&self, call: Call) -> Result<Vec<u8>, CommandFailure> {
-        let creates = creates(&call);
-        let answer = self.cluster.client()?.call_raw(&self.with_user(call)).await;
-        let failed = |error| CommandFailure::of_tree_call(error, creates);
+        let call = self.with_user(Call::get(target));
+        let answer = self.cluster.client()?.call_raw(&call).await;
+        let failed = |error| CommandFailure::of_tree_call(error, false);
         answer.map(|answer| answer.body).map_err(failed)
     }
 

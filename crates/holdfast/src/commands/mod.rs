@@ -4,7 +4,6 @@
 pub(crate) mod backup;
 pub(crate) mod doctor;
 pub(crate) mod explain;
-pub(crate) mod manual;
 pub(crate) mod new_node;
 pub(crate) mod recover;
 pub(crate) mod restore;

@@ -163,22 +163,19 @@ impl Config {
         self.security == SecurityMode::Secure && self.open_client_listeners().next().is_some()
     }
 
-    /// The first listener that other machines can reach without TLS.
-    pub(crate) fn unprotected(&self) -> Option<&Address> {
-        let peer = (&self.peer_listen, self.tls.raft.as_ref());
-        let peer = Some(peer).filter(|(address, _)| !address.is_loopback());
-        let mut listeners = self.open_client_listeners().chain(peer);
-        let requires_tls =
-            |tls: Option<&TlsConfig>| tls.is_some_and(|tls| tls.mode == TlsMode::Require);
-        listeners.find(|(_, tls)| !requires_tls(*tls)).map(|(address, _)| address)
+    /// The listeners that other machines can reach.
+    fn open_listeners(&self) -> impl Iterator<Item = (&Address, Option<&TlsConfig>)> {
+        let peer = Some((&self.peer_listen, self.tls.raft.as_ref()));
+        let peer = peer.filter(|(address, _)| !address.is_loopback());
+        self.open_client_listeners().chain(peer)
     }
 
-    /// The first listener that other machines can reach, on which nothing accepts TLS.
-    fn without_tls(&self) -> Option<&Address> {
-        let peer = (&self.peer_listen, self.tls.raft.as_ref());
-        let peer = Some(peer).filter(|(address, _)| !address.is_loopback());
-        let mut listeners = self.open_client_listeners().chain(peer);
-        listeners.find(|(_, tls)| tls.is_none()).map(|(address, _)| address)
+    /// The first listener that other machines can reach without TLS.
+    pub(crate) fn unprotected(&self) -> Option<&Address> {
+        let requires_tls =
+            |tls: Option<&TlsConfig>| tls.is_some_and(|tls| tls.mode == TlsMode::Require);
+        let found = self.open_listeners().find(|(_, tls)| !requires_tls(*tls));
+        found.map(|(address, _)| address)
     }
 }
 
@@ -186,7 +183,10 @@ impl Config {
 pub(super) fn security(config: &Config) -> Result<(), ConfigError> {
     let unprotected = match config.security {
         SecurityMode::Secure => config.unprotected(),
-        SecurityMode::Migrating => config.without_tls(),
+        SecurityMode::Migrating => {
+            let found = config.open_listeners().find(|(_, tls)| tls.is_none());
+            found.map(|(address, _)| address)
+        }
         SecurityMode::Open => None,
     };
     unprotected.map_or(Ok(()), |address| Err(refusal(config, address)))

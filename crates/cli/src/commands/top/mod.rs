@@ -22,7 +22,7 @@ use holdfast_client::Call;
 use super::lock_text::sessions_text;
 use crate::arguments::{ClusterArgs, Format, list_length};
 use crate::exit::CommandFailure;
-use crate::output::{answer_rows, cell, short_time, table};
+use crate::output::{answer_rows, cell, short_time, table_or};
 
 /// The number of locks in the table without `--limit`.
 const COUNT_DEFAULT: usize = 20;
@@ -63,11 +63,8 @@ pub(crate) async fn run(args: TopArgs) -> Result<(), CommandFailure> {
 
 fn show(body: &ContentionBody) -> String {
     let in_use = body.locks.iter().filter(|explained| reading::is_shown(&explained.lock));
-    let rows: Vec<_> = in_use.map(row).collect();
-    if rows.is_empty() {
-        return "no locks are held or waited for".to_owned();
-    }
-    table(["lock", "queue", "held by", "for", "wait p50/p99", "hold p50/p99"], rows)
+    let header = ["lock", "queue", "held by", "for", "wait p50/p99", "hold p50/p99"];
+    table_or("no locks are held or waited for", header, in_use.map(row))
 }
 
 fn row(explained: &ExplainedBody) -> [String; 6] {
