@@ -1,7 +1,7 @@
 //! The commands that only talk to a cluster, with one row for each. The file of a command has its arguments, its help and
 //! its handler.
 //!
-//! A new command is a file and a row of `commands!`. docs/cli.md shows the commands in use.
+//! A new command is a function in the file of its noun and a row of `commands!`. docs/cli.md shows the commands in use.
 
 use std::ffi::OsStr;
 

@@ -1,6 +1,6 @@
 //! The command line, with one row for each command. The file of a command has its arguments, its help and its handler.
 //!
-//! A new command is a file and a row of `commands!`. docs/cli.md shows the commands in use.
+//! A new command is a function in the file of its noun and a variant of [`CliCommand`]. docs/cli.md shows the commands in use.
 
 use std::process::ExitCode;
 

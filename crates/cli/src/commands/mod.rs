@@ -1,4 +1,4 @@
-//! The commands: each file has the arguments, the help, the handler and the output of one command.
+//! The commands: each file has the arguments, the help, the handlers and the output of one command, or of a few of one noun.
 //!
 //! They send HTTP requests through the client crate. Replies go to stdout, everything else to stderr.
 

@@ -39,18 +39,18 @@ pub(super) enum NodeChange {
 
 /// Translates input to commands.
 #[derive(Debug)]
-pub(super) struct DevCommands {
+struct DevCommands {
     nodes: u64,
     /// The node that keys change.
     selected: Option<u64>,
 }
 
 impl DevCommands {
-    pub(super) fn new(nodes: u64) -> Self {
+    fn new(nodes: u64) -> Self {
         Self { nodes, selected: (nodes == 1).then_some(1) }
     }
 
-    pub(super) fn key_help(&self) -> String {
+    fn key_help(&self) -> String {
         let select = match self.nodes {
             1 => String::new(),
             nodes => format!("1-{nodes} select, "),
@@ -58,7 +58,7 @@ impl DevCommands {
         format!("keys: {select}k kill, p pause or resume, r restart, ? help, q stop")
     }
 
-    pub(super) fn line_help(&self) -> String {
+    fn line_help(&self) -> String {
         let last = self.nodes;
         format!("commands: kill N, pause N, resume N, restart N, help, stop; N is 1 to {last}")
     }
@@ -67,7 +67,7 @@ impl DevCommands {
     ///
     /// # Errors
     /// The key requires a selected node.
-    pub(super) fn press(&mut self, key: char) -> Result<Option<DevCommand>, String> {
+    fn press(&mut self, key: char) -> Result<Option<DevCommand>, String> {
         let command = match key {
             'k' => DevCommand::Change(NodeChange::Kill, self.selected()?),
             'p' => DevCommand::Change(NodeChange::PauseOrResume, self.selected()?),
@@ -87,7 +87,7 @@ impl DevCommands {
     ///
     /// # Errors
     /// The line is not a command.
-    pub(super) fn parse(&self, line: &str) -> Result<Option<DevCommand>, String> {
+    fn parse(&self, line: &str) -> Result<Option<DevCommand>, String> {
         let words: Vec<&str> = line.split_whitespace().collect();
         let command = match words.as_slice() {
             [] => return Ok(None),

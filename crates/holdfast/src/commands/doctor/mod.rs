@@ -141,7 +141,7 @@ impl Severity {
     }
 
     /// The tone of a verdict in the table.
-    pub(super) fn tone(verdict: &str) -> Option<Tone> {
+    fn tone(verdict: &str) -> Option<Tone> {
         match verdict {
             "ok" => Some(Tone::Good),
             "warn" => Some(Tone::Attention),
