@@ -1,9 +1,10 @@
 //! Where a copy of the audit trail goes: a file of JSON lines, or messages to a syslog server.
 //!
 //! Only the owner can read the file. Each batch opens it by its name, so a file that another program renames is replaced by a
-//! new one. Above its size, it is renamed to `NAME.1`, and the older ones to the next number; the oldest is deleted. A message has the form of RFC 5424, with the JSON of a record as the
-//! text. A Unix socket gets one datagram for each message, a TCP connection the octet counts of RFC 6587. TCP does not
-//! acknowledge messages: after a broken connection the last batch is sent again, and earlier ones can be missing.
+//! new one. Above its size, it is renamed to `NAME.1`, and the older ones to the next number; the oldest is deleted. A message
+//! has the form of RFC 5424, with the JSON of a record as the text. A Unix socket gets one datagram for each message, a TCP
+//! connection the octet counts of RFC 6587. TCP does not acknowledge messages: after a broken connection the last batch is
+//! sent again, and earlier ones can be missing.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};

@@ -1,5 +1,6 @@
 //! The commands that start or repair a node, or that explain the program: each file has the arguments, the help, the
-//! handlers and the output of one command, or of a few of one noun. The crate `holdfast-cli` has those that only talk to a cluster.
+//! handlers and the output of one command, or of a few of one noun. The crate `holdfast-cli` has those that only talk to a
+//! cluster.
 
 pub(crate) mod backup;
 pub(crate) mod doctor;

@@ -1,8 +1,8 @@
 //! `holdfast top`: the locks in use. On a terminal a full screen with keys, otherwise one table of the most contended
 //! locks.
 //!
-//! Enter opens one lock, as `holdfast who --watch` does. `reading` reads the cluster, `view` has the state of the screen, `render` turns it into lines,
-//! and `screen` writes them and connects the four.
+//! Enter opens one lock, as `holdfast who --watch` does. `reading` reads the cluster, `view` has the state of the screen,
+//! `render` turns it into lines, and `screen` writes them and connects the four.
 
 mod reading;
 mod render;

@@ -10,7 +10,7 @@ use holdfast_api::format_time;
 use holdfast_cli::arguments::OutputArgs;
 use holdfast_cli::exit::CommandFailure;
 use holdfast_cli::output::{answer, cell, facts, table_or};
-use holdfast_raft::{Backup, BackupError, BackupHead};
+use holdfast_raft::{Backup, BackupHead};
 use holdfast_service::LockFilter;
 use holdfast_tls::{AgeError, AgeIdentity, AgeReader, is_age};
 use holdfast_types::{FeatureLevel, LockName, LockView, NodeId, Revision, SessionName};
@@ -80,13 +80,12 @@ pub(crate) fn read_backup(path: &Path, identity: &IdentityArgs) -> Result<Backup
     if !is_encrypted {
         return Backup::read(source).map_err(|error| unusable(path, &error));
     }
-    let decrypted = AgeReader::new(source, &identity.read()?).map_err(|error| {
-        CommandFailure::failed(format!("{} is not a usable backup: {error}", path.display()))
-    })?;
+    let decrypted = AgeReader::new(source, &identity.read()?);
+    let decrypted = decrypted.map_err(|error| unusable(path, &error))?;
     Backup::read(decrypted).map_err(|error| unusable(path, &error))
 }
 
-pub(super) fn unusable(path: &Path, error: &BackupError) -> CommandFailure {
+pub(super) fn unusable(path: &Path, error: &dyn std::fmt::Display) -> CommandFailure {
     CommandFailure::failed(format!("{} is not a usable backup: {error}", path.display()))
 }
 
