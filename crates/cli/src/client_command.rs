@@ -1,7 +1,7 @@
 //! The commands that only talk to a cluster, with one row for each. The file of a command has its arguments, its help and
 //! its handler.
 //!
-//! A new command is a file and a row of `commands!`. docs/cli.md shows the commands in use.
+//! A new command is a function in the file of its noun and a row of `commands!`. docs/cli.md shows the commands in use.
 
 use std::ffi::OsStr;
 
@@ -9,9 +9,8 @@ use clap::builder::Resettable;
 use clap::{CommandFactory as _, FromArgMatches, Subcommand};
 
 use crate::commands::{
-    alarms, audit, auth, barrier, certs, cluster, counter, elect, fence, group, history, latch,
-    lock, ls, member, namespace, node, policy, recent, run, session, status, top, tree, unlock,
-    wait, who,
+    audit, auth, barrier, certs, cluster, elect, fence, group, holders, lock, ls, member,
+    namespace, policy, recent, recipes, run, session, status, top, tree, unlock, watch,
 };
 use crate::exit::CommandFailure;
 
@@ -55,9 +54,9 @@ commands! {
     #[command(subcommand)]
     Namespace(namespace::NamespaceCommand) => namespace::run,
     #[command(subcommand)]
-    Node(node::NodeCommand) => node::run,
+    Node(cluster::NodeCommand) => cluster::node,
     Status(status::StatusArgs) => status::run,
-    Alarms(alarms::AlarmsArgs) => alarms::run,
+    Alarms(status::AlarmsArgs) => status::alarms,
     #[command(alias = "acquire")]
     Lock(lock::LockArgs) => lock::run,
     Run(run::RunArgs) => run::run,
@@ -65,24 +64,24 @@ commands! {
     #[command(alias = "release")]
     Unlock(unlock::UnlockArgs) => unlock::run,
     Ls(ls::LsArgs) => ls::run,
-    Who(who::WhoArgs) => who::run,
+    Who(holders::WhoArgs) => holders::who,
     #[command(subcommand)]
     Fence(fence::FenceCommand) => fence::run,
     Top(top::TopArgs) => top::run,
     Recent(recent::RecentArgs) => recent::run,
-    History(history::HistoryArgs) => history::run,
-    Wait(wait::WaitArgs) => wait::run,
+    History(holders::HistoryArgs) => holders::history,
+    Wait(watch::WaitArgs) => watch::wait,
     #[command(subcommand)]
     Tree(tree::TreeCommand) => tree::run,
     #[command(subcommand)]
     Session(session::SessionCommand) => session::run,
     Policy(policy::PolicyArgs) => policy::run,
     #[command(subcommand)]
-    Latch(latch::LatchCommand) => latch::run,
+    Latch(recipes::LatchCommand) => recipes::latch,
     #[command(subcommand)]
     Barrier(barrier::BarrierCommand) => barrier::run,
     #[command(subcommand)]
-    Counter(counter::CounterCommand) => counter::run,
+    Counter(recipes::CounterCommand) => recipes::counter,
     #[command(subcommand)]
     Group(group::GroupCommand) => group::run,
 }

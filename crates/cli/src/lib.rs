@@ -3,7 +3,6 @@
 
 pub mod arguments;
 mod client_command;
-pub mod color;
 mod commands;
 pub mod dev;
 pub mod exit;
@@ -11,7 +10,6 @@ pub mod hints;
 pub mod output;
 pub mod owner_proof;
 pub mod signals;
-mod stderr;
 pub mod terminal_text;
 
 pub use client_command::{ClientCommand, block_on, internal_command, without_empty_variables};

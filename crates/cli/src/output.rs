@@ -2,25 +2,39 @@
 //!
 //! The first failed write to stdout is reported on stderr and sets exit code 1, so a full disk does not lose output
 //! silently. A closed pipe (`holdfast ls | head -1`) is not an error, except for a result that must be complete.
+//! One thread writes to stderr, so that a reader that does not read (a full pipe, a terminal after ^S) never keeps a command
+//! from renewing a lock, killing its program, or ending. Bounds: [`LINES_MAX`] lines wait; the queue drops further lines. A
+//! caller waits for its line at most [`WRITE_TIMEOUT`], and not at all while an earlier line is unwritten.
 
 use std::fmt::Display;
-use std::io::{self, ErrorKind, IsTerminal as _, Write};
-use std::sync::OnceLock;
+use std::io::{self, ErrorKind, IsTerminal as _, Write as _};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Condvar, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use comfy_table::{ColumnConstraint, ContentArrangement, Table, Width, presets};
+use nix::sys::signal::SigSet;
 use serde::Serialize;
 use tokio::sync::oneshot;
 
 use crate::arguments::Format;
 use crate::exit::CommandFailure;
-use crate::stderr;
 use crate::terminal_text::{self, data_for_terminal, for_terminal};
 
 /// The narrowest terminal for which tables and the help wrap.
 const WIDTH_MIN: u16 = 40;
 /// The kind of the first failed write to stdout.
 static FAILED: OnceLock<ErrorKind> = OnceLock::new();
+
+/// The maximum number of lines that wait for stderr.
+const LINES_MAX: usize = 64;
+const WRITE_TIMEOUT: Duration = Duration::from_millis(200);
+
+/// The queue of the thread that writes to stderr; `None` if the system has no thread for it.
+static LINES: LazyLock<Option<SyncSender<String>>> = LazyLock::new(start_stderr_thread);
+/// The number of lines in the queue, and of the one that is being written.
+static UNWRITTEN: Mutex<usize> = Mutex::new(0);
+static WRITTEN: Condvar = Condvar::new();
 
 /// Prints a result and a line end on stdout.
 pub fn print(text: &str) {
@@ -98,7 +112,50 @@ fn print_text(text: &str) {
 
 /// Prints progress or an error and a line end on stderr. A reader that does not read delays the caller by 200 ms, once.
 pub fn write_stderr(text: &str) {
-    stderr::print(text);
+    let is_stuck = *unwritten() > 0;
+    queue_stderr(text);
+    if !is_stuck {
+        flush_stderr();
+    }
+}
+
+/// Queues a line for stderr, and never waits.
+pub(crate) fn queue_stderr(line: &str) {
+    let Some(lines) = &*LINES else { return write_line(line) };
+    let mut unwritten = unwritten();
+    if lines.try_send(line.to_owned()).is_ok() {
+        *unwritten += 1;
+    }
+}
+
+/// Waits until all lines are written on stderr.
+pub(crate) fn flush_stderr() {
+    drop(WRITTEN.wait_timeout_while(unwritten(), WRITE_TIMEOUT, |unwritten| *unwritten > 0));
+}
+
+fn start_stderr_thread() -> Option<SyncSender<String>> {
+    let (lines, queue) = sync_channel::<String>(LINES_MAX);
+    let write_all = move || {
+        // A signal is for the threads that wait for it.
+        let _unblocked = SigSet::all().thread_block();
+        for line in queue {
+            write_line(&line);
+            *unwritten() -= 1;
+            WRITTEN.notify_all();
+        }
+    };
+    std::thread::Builder::new().spawn(write_all).ok().map(|_| lines)
+}
+
+fn write_line(line: &str) {
+    let line = if io::stderr().is_terminal() { for_terminal(line) } else { line.into() };
+    let mut out = io::stderr().lock();
+    drop(out.write_all(line.as_bytes()).and_then(|()| out.write_all(b"\n")));
+}
+
+/// Ignores poisoning: the number is changed in one step.
+fn unwritten() -> MutexGuard<'static, usize> {
+    UNWRITTEN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn print_json(value: &impl Serialize) {
@@ -187,6 +244,11 @@ pub fn table_or<const COLUMNS: usize>(
 ) -> String {
     let mut rows = rows.into_iter().peekable();
     if rows.peek().is_none() { empty.to_owned() } else { table(header, rows) }
+}
+
+/// Formats a table of names and values.
+pub fn facts<'f>(header: [&str; 2], rows: impl IntoIterator<Item = (&'f str, String)>) -> String {
+    table(header, rows.into_iter().map(|(name, value)| [name.to_owned(), value]))
 }
 
 /// Formats the cell of a table: a dash for an absent or empty value.

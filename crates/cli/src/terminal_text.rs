@@ -1,16 +1,20 @@
-//! Text for a terminal, cut and padded to its columns. A wide character, such as `鍵`, occupies two columns.
+//! Text for a terminal: its colors, and its width in columns. A wide character, such as `鍵`, occupies two columns.
 //!
 //! Foreign text, e.g. the data of a znode, may have characters that a terminal obeys or hides: they become
-//! visible. Files and pipes get the text as it is.
+//! visible. Files and pipes get the text as it is. `anstream` decides whether a stream gets colors: not if it is not a
+//! terminal, and not if `NO_COLOR` has a value (<https://no-color.org>).
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
+use anstream::stream::RawStream;
+use anstream::{AutoStream, ColorChoice};
+use anstyle::{AnsiColor, Style};
 use holdfast_types::is_hidden;
 use unicode_segmentation::UnicodeSegmentation as _;
 use unicode_width::UnicodeWidthStr as _;
 
-/// The colors of this program, and their end (`color.rs`).
+/// The colors of this program, and their end.
 const COLORS: [&str; 6] = ["\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[32m", "\x1b[33m"];
 
 /// Makes hidden characters visible, except line ends, tabs and the colors of this program.
@@ -75,6 +79,66 @@ pub fn right(text: &str, columns: usize) -> String {
     " ".repeat(columns.saturating_sub(width(&text))) + &text
 }
 
+/// The purpose of a text, which determines its color.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tone {
+    Plain,
+    Title,
+    /// Column headings and keys.
+    Hint,
+    Good,
+    /// A state that an operator may want to look at.
+    Attention,
+    Problem,
+}
+
+impl Tone {
+    fn style(self) -> Style {
+        match self {
+            Self::Plain => Style::new(),
+            Self::Title => Style::new().bold(),
+            Self::Hint => Style::new().dimmed(),
+            Self::Good => AnsiColor::Green.on_default(),
+            Self::Attention => AnsiColor::Yellow.on_default(),
+            Self::Problem => AnsiColor::Red.on_default(),
+        }
+    }
+
+    /// Adds the color to a text for a stream that removes colors if it does not want them.
+    pub fn paint(self, text: &str) -> String {
+        let style = self.style();
+        format!("{style}{text}{style:#}")
+    }
+}
+
+/// Adds colors to texts for one stream.
+#[derive(Clone, Copy, Debug)]
+pub struct Colors {
+    enabled: bool,
+}
+
+impl Colors {
+    pub fn of(stream: &impl RawStream) -> Self {
+        Self { enabled: AutoStream::choice(stream) != ColorChoice::Never }
+    }
+
+    pub fn paint(self, tone: Tone, text: &str) -> String {
+        if self.enabled { tone.paint(text) } else { text.to_owned() }
+    }
+}
+
+/// Colors the first word of each line of a table.
+pub fn color_first_words(table: &str, tone: impl Fn(&str) -> Option<Tone>) -> String {
+    let line = |line: &str| {
+        let (word, rest) = line.split_at(line.find(' ').unwrap_or(line.len()));
+        match tone(word) {
+            Some(tone) => tone.paint(word) + rest,
+            None => line.to_owned(),
+        }
+    };
+    table.lines().map(line).collect::<Vec<_>>().join("\n")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -90,7 +154,7 @@ mod tests {
 
     #[test]
     fn only_the_colors_of_this_program_pass() {
-        let ours = crate::color::Tone::Problem.paint("fail");
+        let ours = Tone::Problem.paint("fail");
         assert_eq!(for_terminal(&ours), ours);
         assert_eq!(for_terminal("\x1b[8mhidden\x1b[2J"), r"\u{1b}[8mhidden\u{1b}[2J");
     }
@@ -112,5 +176,20 @@ mod tests {
         assert_eq!(right("鍵", 4), "  鍵");
         let family = "👨‍👩‍👧";
         assert_eq!(truncate(&format!("{family}{family}x"), 4), format!("{family}…"));
+    }
+
+    #[test]
+    fn only_known_first_words_of_a_table_are_colored() {
+        let tone = |word: &str| (word == "fail").then_some(Tone::Problem);
+        let colored = color_first_words("check\nfail  disk", tone);
+        assert_eq!(colored, "check\n\u{1b}[31mfail\u{1b}[0m  disk");
+    }
+
+    #[test]
+    fn a_stream_without_colors_gets_the_plain_text() {
+        let paint = |enabled, tone| Colors { enabled }.paint(tone, "locks");
+        assert_eq!(paint(true, Tone::Title), "\u{1b}[1mlocks\u{1b}[0m");
+        assert_eq!(paint(true, Tone::Plain), "locks");
+        assert_eq!(paint(false, Tone::Title), "locks");
     }
 }

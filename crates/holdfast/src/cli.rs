@@ -1,6 +1,6 @@
 //! The command line, with one row for each command. The file of a command has its arguments, its help and its handler.
 //!
-//! A new command is a file and a row of `commands!`. docs/cli.md shows the commands in use.
+//! A new command is a function in the file of its noun and a variant of [`CliCommand`]. docs/cli.md shows the commands in use.
 
 use std::process::ExitCode;
 
@@ -11,7 +11,7 @@ use holdfast_cli::exit::CommandFailure;
 use holdfast_cli::{ClientCommand, block_on, dev, output, terminal_text, without_empty_variables};
 
 use crate::cli_advice::advice;
-use crate::commands::{backup, completions, doctor, explain, init, join, manual, recover, restore};
+use crate::commands::{backup, doctor, explain, new_node, recover, restore};
 use crate::serve;
 
 /// A self-hosted lock coordinator: locks in one HTTP call, with fencing tokens.
@@ -120,12 +120,12 @@ fn wrapped(text: &str, width: usize, indent: usize) -> String {
 pub(crate) enum CliCommand {
     Serve(serve::ServeArgs),
     Dev(dev::DevArgs),
-    Init(init::InitArgs),
-    Join(join::JoinArgs),
+    Init(new_node::InitArgs),
+    Join(new_node::JoinArgs),
     Explain(explain::ExplainArgs),
     #[command(hide = true)]
-    Manual(manual::ManualArgs),
-    Completions(completions::CompletionsArgs),
+    Manual(explain::ManualArgs),
+    Completions(explain::CompletionsArgs),
     Backup(backup::BackupArgs),
     Restore(restore::RestoreArgs),
     Recover(recover::RecoverArgs),
@@ -143,13 +143,13 @@ impl CliCommand {
         match self {
             Self::Serve(args) => serve::run(&args),
             Self::Dev(args) => dev::run(&args),
-            Self::Init(args) => init::run(&args),
-            Self::Join(args) => join::run(&args),
-            Self::Explain(args) => explain::run(&args),
+            Self::Init(args) => new_node::init(&args),
+            Self::Join(args) => new_node::join(&args),
+            Self::Explain(args) => explain::explain(&args),
             Self::Manual(args) => {
-                manual::run(&args, without_variable(command_line_within(HELP_WIDTH, |_| true)))
+                explain::manual(&args, without_variable(command_line_within(HELP_WIDTH, |_| true)))
             }
-            Self::Completions(args) => completions::run(&args, &command_line()),
+            Self::Completions(args) => explain::completions(&args, &command_line()),
             Self::Backup(args) => block_on(backup::run(args)),
             Self::Restore(args) => block_on(restore::run(args)),
             Self::Recover(args) => block_on(recover::run(args)),

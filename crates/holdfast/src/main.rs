@@ -12,13 +12,11 @@ mod cli_advice;
 mod commands;
 mod config;
 mod diagnosis;
-mod halted;
-mod memory;
-mod open_files;
-mod process_metrics;
+mod front_ends;
+mod process;
 mod scheduled_backup;
 mod serve;
-mod systemd;
+mod supervisor;
 mod telemetry;
 mod traces;
 

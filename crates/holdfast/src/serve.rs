@@ -5,37 +5,28 @@
 
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::Duration;
 
 use clap::Args;
 use holdfast_cli::arguments::key_value;
 use holdfast_cli::exit::CommandFailure;
 use holdfast_cli::output;
 use holdfast_cli::signals::StopSignals;
-use holdfast_http::{HttpConfig, HttpListener, HttpMetrics, LogFilter};
+use holdfast_http::{HttpListener, HttpMetrics, LogFilter};
 use holdfast_raft::{PeerListen, RaftConfig, StartError, Timing, readmitted_as};
 use holdfast_service::{Service, ServiceConfig, ServiceMetrics, StopReason};
 use holdfast_tls::{CallerFailures, TlsConfig, TlsMode};
 use holdfast_types::Address;
-use holdfast_zk::{ZkConfig, ZkListener, ZkMetrics};
+use holdfast_zk::{ZkListener, ZkMetrics};
 use prometheus_client::registry::Registry;
-use tokio::sync::{oneshot, watch};
-use tokio::task::JoinHandle;
+use tokio::sync::oneshot;
 
 use crate::certificates::{NodeTls, deny_certificates, reload_certificates};
 use crate::config::{Config, ConfigSources, ZooKeeperConfig};
-use crate::memory::report_memory;
-use crate::open_files::connections_of_port;
+use crate::front_ends::FrontEnds;
+use crate::process::{connections_of_port, register_metrics, report_memory};
 use crate::scheduled_backup::make_scheduled_backups;
 use crate::traces::TraceExport;
-use crate::{audit_sink, halted, process_metrics, systemd, telemetry};
-
-/// The time limit of a graceful shutdown.
-const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(20);
-
-/// Resolves when a front-end must shut down.
-type ShutdownSignal = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
+use crate::{audit_sink, supervisor, telemetry};
 
 /// Run one node of a cluster.
 #[derive(Debug, Args)]
@@ -120,7 +111,7 @@ fn stay(config: &Config, failure: &CommandFailure) {
     output::write_stderr(&format!("holdfast: {failure}; staying, because of --stay-when-halted"));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     if let Ok(runtime) = runtime {
-        runtime.block_on(halted::answer_probes(config, &failure.to_string()));
+        runtime.block_on(supervisor::answer_probes(config, &failure.to_string()));
     }
 }
 
@@ -146,6 +137,7 @@ fn trace_export(config: &Config) -> Result<Option<TraceExport>, String> {
 fn summary(config: &Config) -> String {
     let tls = config.tls.zookeeper.as_ref();
     let zookeeper = config.zookeeper.as_ref().map(|zookeeper| with_tls(&zookeeper.listen, tls));
+    let traces = config.traces.as_ref().map(|traces| traces.endpoint.clone());
     let rows = [
         ("cluster", config.cluster.clone()),
         ("node", config.node.to_string()),
@@ -155,14 +147,9 @@ fn summary(config: &Config) -> String {
         ("zookeeper", zookeeper.unwrap_or_else(|| "off".to_owned())),
         ("console", if config.has_console { "on" } else { "off" }.to_owned()),
         ("data", config.data_dir.display().to_string()),
-        ("traces", traces_of(config)),
+        ("traces", traces.unwrap_or_else(|| "off".to_owned())),
     ];
-    let rows = rows.map(|(name, value)| [name.to_owned(), value]);
-    format!("the configuration is valid\n\n{}", output::table(["setting", "value"], rows))
-}
-
-fn traces_of(config: &Config) -> String {
-    config.traces.as_ref().map_or_else(|| "off".to_owned(), |traces| traces.endpoint.clone())
+    format!("the configuration is valid\n\n{}", output::facts(["setting", "value"], rows))
 }
 
 fn with_tls(address: &Address, tls: Option<&TlsConfig>) -> String {
@@ -208,68 +195,56 @@ async fn node(
     let peer = peer.into_std().map_err(CommandFailure::failed)?;
     let zookeeper = listen_for_zookeeper(&config).await?;
 
-    let mut registry = Registry::default();
-    process_metrics::register(&mut registry);
-    let own = registry.sub_registry_with_prefix("holdfast");
-    let metrics = ServiceMetrics::register(own);
-    let http_metrics = HttpMetrics::register(own);
-    let zk_metrics = ZkMetrics::register(own);
-    let failures = CallerFailures::register(own);
-    if let Some(traces) = traces {
-        traces.register_metrics(own);
-    }
+    let mut metrics = NodeMetrics::register(traces);
     let raft = RaftConfig {
         bootstrap: args.bootstrap,
         tls: tls.raft.clone(),
-        failures: failures.clone(),
+        failures: metrics.failures.clone(),
         connections_max,
         ..raft_config(&config, PeerListen::Bound(peer))
     };
-    let service = Service::start(service_config(&config), raft, metrics).await;
+    let service = Service::start(service_config(&config), raft, metrics.service).await;
     let service = service.map_err(|error| not_started(&error))?;
     tracing::info!(cluster = config.cluster, http = %config.http_listen, peer = %config.peer_listen,
         data_dir = %config.data_dir.display(), "started");
-
-    service.register_raft_metrics(registry.sub_registry_with_prefix("holdfast"));
-
-    let http_config = HttpConfig {
-        connections_max,
-        log_filter,
-        failures: failures.clone(),
-        ..http_config(&config)
-    };
-    let mut front_ends = FrontEnds::default();
-    let (to, registry) = (service.clone(), Arc::new(registry));
+    service.register_raft_metrics(metrics.registry.sub_registry_with_prefix("holdfast"));
     start_background_tasks(&config, &tls, &service)?;
+
+    let mut front_ends = FrontEnds::new(service.clone(), connections_max, metrics.failures);
     let http = HttpListener { listener: http, tls: tls.http };
-    #[cfg(feature = "console")]
-    let console = config.has_console.then(|| holdfast_console::ConsoleSettings {
-        has_tls: holdfast_http::has_tls,
-        address: holdfast_http::caller_address,
-        stopping: front_ends.shutdown.subscribe(),
-    });
-    front_ends.start(|shutdown| {
-        let extend = |api| {
-            #[cfg(feature = "console")]
-            if let Some(console) = console {
-                return holdfast_console::router(api, console);
-            }
-            api
-        };
-        holdfast_http::serve(http, http_config, to, http_metrics, registry, extend, shutdown)
-    });
+    front_ends.start_http(&config, http, log_filter, metrics.http, metrics.registry);
     if let Some((zookeeper, listener)) = zookeeper {
         let listener = ZkListener { listener, tls: tls.zookeeper };
-        let zk_config = ZkConfig { connections_max, failures, ..zk_config(&config, zookeeper) };
-        let to = service.clone();
-        front_ends
-            .start(|shutdown| holdfast_zk::serve(listener, zk_config, to, zk_metrics, shutdown));
+        front_ends.start_zookeeper(&config, zookeeper, listener, metrics.zookeeper);
     }
-    let reporting = tokio::spawn(systemd::report(service.clone()));
+    let reporting = tokio::spawn(supervisor::report(service.clone()));
     until_stopped(&mut signals, args, &service).await?;
     reporting.abort();
-    systemd::stopping();
-    shut_down(service, front_ends).await
+    supervisor::stopping();
+    front_ends.shut_down().await
+}
+
+/// The metrics of this process.
+struct NodeMetrics {
+    registry: Registry,
+    service: ServiceMetrics,
+    http: HttpMetrics,
+    zookeeper: ZkMetrics,
+    failures: CallerFailures,
+}
+
+impl NodeMetrics {
+    fn register(traces: Option<&TraceExport>) -> Self {
+        let mut registry = Registry::default();
+        register_metrics(&mut registry);
+        let own = registry.sub_registry_with_prefix("holdfast");
+        let (service, http) = (ServiceMetrics::register(own), HttpMetrics::register(own));
+        let (zookeeper, failures) = (ZkMetrics::register(own), CallerFailures::register(own));
+        if let Some(traces) = traces {
+            traces.register_metrics(own);
+        }
+        Self { registry, service, http, zookeeper, failures }
+    }
 }
 
 /// Waits until a signal or the end of the parent process stops the node. Fails if the node cannot continue.
@@ -361,60 +336,6 @@ fn not_started(error: &StartError) -> CommandFailure {
     }
 }
 
-/// The running front-ends, and their shutdown signal.
-#[derive(Debug, Default)]
-struct FrontEnds {
-    shutdown: watch::Sender<bool>,
-    running: Vec<JoinHandle<()>>,
-}
-
-impl FrontEnds {
-    fn start<F>(&mut self, serve: impl FnOnce(ShutdownSignal) -> F)
-    where
-        F: Future<Output = ()> + Send + 'static,
-    {
-        let mut shutdown = self.shutdown.subscribe();
-        let signal = async move {
-            // A dropped sender also means shutdown.
-            drop(shutdown.wait_for(|shutdown| *shutdown).await);
-        };
-        self.running.push(tokio::spawn(serve(Box::pin(signal))));
-    }
-
-    /// Signals the shutdown and waits until all front-ends have ended.
-    async fn shut_down(self) -> Result<(), tokio::task::JoinError> {
-        self.shutdown.send_replace(true);
-        for front_end in self.running {
-            front_end.await?;
-        }
-        Ok(())
-    }
-}
-
-/// Wakes the waiters first, so that pending calls do not delay a front-end; then stops the front-ends, then Raft and
-/// the log.
-async fn shut_down(service: Service, front_ends: FrontEnds) -> Result<(), CommandFailure> {
-    let in_order = async {
-        service.drain().await;
-        let result = front_ends.shut_down().await;
-        service.shutdown().await;
-        result
-    };
-    match tokio::time::timeout(SHUTDOWN_TIMEOUT, in_order).await {
-        Ok(Ok(())) => {
-            tracing::info!("stopped");
-            Ok(())
-        }
-        Ok(Err(error)) => {
-            Err(CommandFailure::failed(format!("a front-end failed during the shutdown: {error}")))
-        }
-        Err(_) => {
-            tracing::warn!("the shutdown took longer than {SHUTDOWN_TIMEOUT:?}; stopping now");
-            Ok(())
-        }
-    }
-}
-
 /// Binds the socket of a listener. The error names the key to change.
 async fn listen(
     address: &Address,
@@ -442,34 +363,6 @@ async fn listen_for_zookeeper(
     let Some(zookeeper) = &config.zookeeper else { return Ok(None) };
     let listener = listen(&zookeeper.listen, "zookeeper", config).await?;
     Ok(Some((zookeeper, listener)))
-}
-
-/// The share of the calls that are traced.
-fn trace_sample(config: &Config) -> Option<f64> {
-    config.traces.as_ref().map(|traces| traces.sample)
-}
-
-fn http_config(config: &Config) -> HttpConfig {
-    HttpConfig {
-        hosts: config.http_hosts.clone(),
-        listens_on_loopback: config.http_listen.is_loopback(),
-        commit: process_metrics::COMMIT.map(str::to_owned),
-        trace_sample: trace_sample(config),
-        ..HttpConfig::default()
-    }
-}
-
-fn zk_config(config: &Config, zookeeper: &ZooKeeperConfig) -> ZkConfig {
-    ZkConfig {
-        requires_credential: zookeeper.requires_credential,
-        tick: zookeeper.tick,
-        connections_per_address_max: zookeeper.connections_per_address_max,
-        frame_bytes_max: zookeeper.frame_max,
-        words: zookeeper.words.clone(),
-        trace_sample: trace_sample(config),
-        data_dir: config.data_dir.clone(),
-        ..ZkConfig::default()
-    }
 }
 
 fn raft_config(config: &Config, peer: PeerListen) -> RaftConfig {

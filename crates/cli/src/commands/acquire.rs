@@ -13,9 +13,8 @@ use holdfast_client::{Client, ClientBuilder, Error, Hold, Lock, Loss, MultiGuard
 use holdfast_types::{LockName, Mode};
 use nix::sys::signal::Signal;
 
-use super::lock_text::holder_name;
+use super::lock_text::{holder_name, report_waiting};
 use super::outer_locks::{OuterLock, OuterLocks};
-use super::progress::report_waiting;
 use crate::arguments::{NodesArgs, duration, key_value};
 use crate::exit::{CommandFailure, NoAnswerEffect};
 use crate::output::{short_time, write_stderr};

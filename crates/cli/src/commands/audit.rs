@@ -16,7 +16,7 @@ use holdfast_client::{Call, Client, Error};
 use holdfast_types::{AuditAction, AuditClass, AuditHash, Credential, NodeId, SubjectName};
 use serde::Serialize;
 
-use super::stale::StaleArgs;
+use super::calls::StaleArgs;
 use crate::arguments::{ClusterArgs, Format, list_length};
 use crate::exit::CommandFailure;
 use crate::output::{answer, answer_rows, cell, check, table, table_or};

@@ -1,16 +1,25 @@
-//! `holdfast barrier`: arrives at a barrier, and enters and leaves double barriers.
+//! `holdfast barrier`: arrives at a barrier, and enters and leaves double barriers, whose members enter together and leave
+//! together.
+//!
+//! A member of a double barrier is a session that the caller names, not this process: one command enters, and another
+//! command leaves. For a wait longer than one call, the command repeats the call, which keeps the queue position.
 
-use std::time::Duration;
+use std::cell::Cell;
+use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
-use holdfast_types::RecipeKind;
+use holdfast_api::parameters::{TTL, recipe};
+use holdfast_api::{BarrierBody, LeftBody, Query, TrippedBody, double_barrier_path};
+use holdfast_client::http::Method;
+use holdfast_client::{Call, Client, Error, with_request_number};
+use holdfast_types::{RecipeKind, RecipeName, RequestNumber, Revision, SessionName, Ttl};
 
-use super::double_barrier::{self, BarrierMemberArgs, EnterArgs};
-use super::once;
-use super::recipe_list::RecipeListArgs;
+use super::calls;
+use super::outer_locks::OuterLocks;
+use super::recipes::RecipeListArgs;
 use crate::arguments::{RecipeArgs, duration};
 use crate::exit::CommandFailure;
-use crate::output::answer;
+use crate::output::{answer, table};
 use crate::signals::StopSignals;
 
 /// Wait until all parties have arrived; double barriers also wait until all have left.
@@ -31,9 +40,9 @@ pub(crate) enum BarrierCommand {
 pub(crate) async fn run(command: BarrierCommand) -> Result<(), CommandFailure> {
     match command {
         BarrierCommand::Arrive(args) => arrive(args).await,
-        BarrierCommand::Enter(args) => double_barrier::enter(args).await,
-        BarrierCommand::Leave(args) => double_barrier::leave(args).await,
-        BarrierCommand::Who(args) => double_barrier::who(&args).await,
+        BarrierCommand::Enter(args) => enter(args).await,
+        BarrierCommand::Leave(args) => leave(args).await,
+        BarrierCommand::Who(args) => who(&args).await,
         BarrierCommand::Ls(args) => {
             args.run(&[RecipeKind::Barrier, RecipeKind::DoubleBarrier]).await
         }
@@ -68,7 +77,158 @@ async fn arrive(args: ArriveArgs) -> Result<(), CommandFailure> {
         }
     };
     // The end of the session breaks the barrier for the waiting parties at once.
-    let passed = once::closing(&client, passed).await?;
+    let passed = calls::closing(&client, passed).await?;
     answer(cluster.format(), &passed, passed.index, &passed.index.to_string());
     Ok(())
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct EnterArgs {
+    /// The number of members.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    parties: u32,
+    /// The ttl of a session that does not exist yet. This command does not renew it.
+    #[arg(long, value_name = "TIME", value_parser = ttl)]
+    ttl: Option<Ttl>,
+    #[command(flatten)]
+    member: BarrierMemberArgs,
+}
+
+/// A member of a double barrier.
+#[derive(Debug, Args)]
+pub(crate) struct BarrierMemberArgs {
+    #[command(flatten)]
+    barrier: RecipeArgs,
+    /// The session of the member, which leaves when the session ends. `holdfast run` and `holdfast lock` set it.
+    #[arg(long, env = "HOLDFAST_SESSION", value_name = "SESSION")]
+    session: SessionName,
+    /// How long to wait for the other members.
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = duration)]
+    wait: Duration,
+}
+
+fn ttl(text: &str) -> Result<Ttl, String> {
+    Ttl::from_millis(holdfast_types::millis(duration(text)?)).map_err(|error| error.to_string())
+}
+
+fn path(args: &RecipeArgs) -> Result<String, CommandFailure> {
+    Ok(double_barrier_path(&RecipeName::new(&args.name).map_err(CommandFailure::usage)?))
+}
+
+async fn enter(EnterArgs { parties, ttl, member }: EnterArgs) -> Result<(), CommandFailure> {
+    let RecipeArgs { name, cluster } = &member.barrier;
+    let (path, client) = (path(&member.barrier)?, cluster.client()?);
+    let Some(live) = OuterLocks::live_session(&client, member.session.clone()).await? else {
+        return Err(CommandFailure::failed("name a session that lives, with --session"));
+    };
+    // From here on a signal leaves the barrier.
+    let mut signals = StopSignals::install().map_err(CommandFailure::failed)?;
+    let session = Query::default().with(&recipe::MEMBER, &live);
+    let arrival = session.clone().with(&recipe::PARTIES, &parties).with_some(&TTL, ttl.as_ref());
+    let (latest, until) = (Cell::new(RequestNumber(0)), Instant::now() + member.wait);
+    let arrive = |request| {
+        latest.set(request);
+        let arrival = arrival.clone().with(&recipe::ARRIVAL, &request);
+        let (client, path) = (&client, &path);
+        let call = move |wait| {
+            let query = arrival.clone().with(&recipe::WAIT, &wait);
+            Call::new(Method::PUT, query.target(path))
+        };
+        async move { client.call_until(until, call).await }
+    };
+    let entered = tokio::select! {
+        entered = with_request_number(arrive) => entered.map_err(CommandFailure::from),
+        signal = signals.next() => {
+            Err(CommandFailure::NotAcquired(format!("{signal} while waiting to enter {name}")))
+        }
+    };
+    if let Err(CommandFailure::NotAcquired(_)) = &entered {
+        // The other members no longer wait for this member, and a late copy of the arrival does not arrive. The second
+        // call leaves if the member has entered.
+        let leave = async {
+            let delete = async |query: Query| {
+                let call = Call::new(Method::DELETE, query.target(&path));
+                let _left = client.call::<LeftBody>(&call).await;
+            };
+            delete(session.with(&recipe::LEFT_ARRIVAL, &latest.get())).await;
+            if let Ok(entered) = leaving(&client, &path, &live).await {
+                delete(entered).await;
+            }
+        };
+        tokio::select! {
+            () = leave => {}
+            _second = signals.next() => {}
+        }
+    }
+    let passed: TrippedBody = entered?;
+    answer(cluster.format(), &passed, passed.index, &passed.index.to_string());
+    Ok(())
+}
+
+async fn leave(args: BarrierMemberArgs) -> Result<(), CommandFailure> {
+    let (path, cluster) = (path(&args.barrier)?, &args.barrier.cluster);
+    let client = cluster.client()?;
+    let leaving = leaving(&client, &path, &args.session).await?;
+    let call = |wait| {
+        let query = leaving.clone().with(&recipe::WAIT, &wait);
+        Call::new(Method::DELETE, query.target(&path))
+    };
+    let left: LeftBody = client.call_until(Instant::now() + args.wait, call).await?;
+    let text = if left.left { "left" } else { "was not inside" };
+    answer(cluster.format(), &left, text, text);
+    Ok(())
+}
+
+/// Returns the query with which a member leaves.
+async fn leaving(client: &Client, path: &str, member: &SessionName) -> Result<Query, Error> {
+    let body: BarrierBody = client.call(&Call::get(path)).await?;
+    let query = Query::default().with(&recipe::MEMBER, member);
+    Ok(query.with_some(&recipe::GENERATION, round_to_leave(&body, member).as_ref()))
+}
+
+/// Returns the round to leave. A member that waits is in none. The list of the members inside may be incomplete.
+fn round_to_leave(body: &BarrierBody, member: &SessionName) -> Option<Revision> {
+    body.round.filter(|_| !body.arrived.contains(member))
+}
+
+async fn who(args: &RecipeArgs) -> Result<(), CommandFailure> {
+    let body: BarrierBody = args.cluster.client()?.call(&Call::get(path(args)?)).await?;
+    let inside: Vec<&str> = body.inside.iter().map(SessionName::as_str).collect();
+    answer(args.cluster.format(), &body, inside.join("\n"), &show(&body));
+    Ok(())
+}
+
+fn show(body: &BarrierBody) -> String {
+    let row = |session: &SessionName, state: &str| [session.to_string(), state.to_owned()];
+    let inside = body.inside.iter().map(|session| row(session, "inside"));
+    let waiting = body.arrived.iter().map(|session| row(session, "waits to enter"));
+    let rows: Vec<_> = inside.chain(waiting).collect();
+    if rows.is_empty() {
+        return format!("{} has no members", body.barrier);
+    }
+    format!("{} of {} parties\n\n{}", body.barrier, body.parties, table(["session", "state"], rows))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_member_that_does_not_wait_leaves_the_current_round_alone() {
+        let name = |number: u32| SessionName::new(format!("s{number}")).unwrap();
+        let body = |round: Option<u64>| BarrierBody {
+            barrier: RecipeName::new("batch").unwrap(),
+            parties: 101,
+            generation: None,
+            arrived: vec![name(200)],
+            round: round.map(Revision),
+            inside: (1..=100).map(name).collect(),
+            revision: Revision(9),
+        };
+        let round = |member| round_to_leave(&body(Some(7)), &name(member));
+        assert_eq!(round(1), Some(Revision(7)));
+        assert_eq!(round(101), Some(Revision(7)), "it is inside, beyond the list");
+        assert_eq!(round(200), None, "it waits for the next round");
+        assert_eq!(round_to_leave(&body(None), &name(1)), None);
+    }
 }

@@ -1,21 +1,23 @@
-//! `holdfast cluster`: the leader, the feature level and the states of the cluster.
+//! `holdfast cluster`: the leader, the feature level and the states of the cluster. `holdfast node`: operations on single
+//! nodes; each address in `--addr` is one node.
 
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use holdfast_api::parameters::member::{LOG, LOG_FOR};
 use holdfast_api::{
-    ClusterBody, FeatureLevelBody, Query, SealBody, StateVerificationBody,
+    ClusterBody, FeatureLevelBody, NodeLogBody, Query, SealBody, StateVerificationBody,
     TransferredLeadershipBody, VerifiedMemberBody, VerifiedState, format_time, parameters,
 };
 use holdfast_client::Call;
 use holdfast_client::http::Method;
 use holdfast_types::{FeatureLevel, NodeId, Reason};
 
-use super::once;
-use crate::arguments::ClusterArgs;
-use crate::commands::member::node_id;
+use super::calls;
+use super::member::node_id;
+use crate::arguments::{ClusterArgs, Format, duration};
 use crate::exit::CommandFailure;
-use crate::output::{answer, cell, table};
+use crate::output::{answer, answer_rows, cell, short_time, table};
 
 /// How long the slowest node may hash its state.
 const VERIFY_TIMEOUT: Duration = Duration::from_secs(30);
@@ -98,7 +100,7 @@ async fn transfer(args: &TransferArgs) -> Result<(), CommandFailure> {
 async fn set_level(level: u64, cluster: &ClusterArgs) -> Result<(), CommandFailure> {
     let query = Query::default().with(&parameters::member::LEVEL, &level);
     let call = Call::new(Method::POST, query.target("/v1/cluster/level"));
-    let body: FeatureLevelBody = once::receive(&cluster.client()?, call).await?;
+    let body: FeatureLevelBody = calls::receive(&cluster.client()?, call).await?;
     let text = format!("the cluster has the feature level {}", body.level);
     answer(cluster.format(), &body, body.level, &text);
     Ok(())
@@ -127,7 +129,7 @@ async fn seal(args: &SealArgs) -> Result<(), CommandFailure> {
     let client = args.cluster.client()?;
     let body: SealBody = match client.cluster().await?.seal {
         Some(first) => first,
-        None => once::receive(&client, call).await?,
+        None => calls::receive(&client, call).await?,
     };
     let since = format_time(body.since.0);
     let text = format!("sealed since {since}: {}\n\nnext: holdfast backup", body.reason);
@@ -183,6 +185,58 @@ fn level_text(body: &ClusterBody, own: FeatureLevel) -> String {
     };
     let header = ["node", "version", "knows levels up to"];
     format!("the cluster has the feature level {level}\n\n{}\n\n{advice}", table(header, rows))
+}
+
+/// Operate the nodes in --addr.
+#[derive(Debug, Subcommand)]
+pub(crate) enum NodeCommand {
+    /// Change what the nodes log, for a time.
+    #[command(
+        after_help = "Without LEVEL, the configured filter applies again at once. A filter: info,holdfast_raft=debug"
+    )]
+    Log(NodeLogArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct NodeLogArgs {
+    /// error, warn, info, debug, trace, or a filter.
+    level: Option<String>,
+    /// The time after which the configured filter applies again.
+    #[arg(long = "for", value_name = "DURATION", default_value = "10m", value_parser = duration)]
+    lasts: Duration,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+pub(crate) async fn node(NodeCommand::Log(args): NodeCommand) -> Result<(), CommandFailure> {
+    let query = Query::default().with(&LOG_FOR, &args.lasts);
+    let query = args.level.iter().fold(query, |query, level| query.with(&LOG, level));
+    let call = Call::new(Method::PATCH, query.target("/v1/node"));
+    let nodes = &args.cluster.nodes;
+    // Reports a malformed address before the first change.
+    nodes.client()?;
+    let (mut changed, mut failed) = (Vec::new(), Vec::new());
+    for address in &nodes.addr {
+        // Another node must not answer for this one.
+        match nodes.only(address).client()?.call::<NodeLogBody>(&call).await {
+            Ok(body) => changed.push(body),
+            Err(error) => failed.push((address.as_str(), error)),
+        }
+    }
+    if !changed.is_empty() {
+        show_log_filters(args.cluster.format(), &changed);
+    }
+    if failed.is_empty() { Ok(()) } else { Err(nodes.failure(failed)) }
+}
+
+fn show_log_filters(format: Format, changed: &[NodeLogBody]) {
+    let ends = |of: &NodeLogBody| of.ends_in_ms.map_or_else(|| "-".to_owned(), short_time);
+    let rows = changed
+        .iter()
+        .map(|of| [of.node.to_string(), of.log.clone(), ends(of), of.configured.clone()]);
+    let text = table(["node", "log", "for", "configured"], rows);
+    let filters = changed.iter().map(|of| &of.log);
+    answer_rows(format, &changed, changed, filters, &text);
 }
 
 #[cfg(test)]

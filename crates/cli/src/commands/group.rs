@@ -18,7 +18,7 @@ use tokio::process::Command;
 use super::outer_locks::OuterLocks;
 use crate::arguments::{RecipeArgs, duration};
 use crate::exit::{CommandFailure, exit_code, not_started};
-use crate::output::{answer, answer_rows, print_in_thread, table, write_stderr};
+use crate::output::{answer, answer_rows, print_in_thread, table_or, write_stderr};
 use crate::signals::{ParentSignals, ReceivedSignal};
 
 /// The time limit for leaving the group.
@@ -83,10 +83,7 @@ async fn ls(RecipeArgs { name, cluster }: &RecipeArgs) -> Result<(), CommandFail
     };
     let rows: Vec<MemberRow> = members.into_iter().map(row).collect();
     let cells = rows.iter().map(|row| [row.session.clone(), row.value.clone()]);
-    let text = match rows.as_slice() {
-        [] => format!("{name} has no members"),
-        _ => table(["session", "value"], cells),
-    };
+    let text = table_or(&format!("{name} has no members"), ["session", "value"], cells);
     let body = MembersBody { group: name, members: &rows };
     answer_rows(cluster.format(), &body, &rows, rows.iter().map(|row| &row.value), &text);
     Ok(())

@@ -16,9 +16,10 @@ use super::acquire::{AcquireArgs, Acquirer, unless_stopped};
 use super::release_requests::ReleaseRequests;
 use crate::arguments::{ClusterArgs, Format};
 use crate::exit::CommandFailure;
-use crate::output::{answer, answer_rows, print_in_thread, short_time, write_stderr};
+use crate::output::{
+    answer, answer_rows, flush_stderr, print_in_thread, queue_stderr, short_time, write_stderr,
+};
 use crate::signals::JobSignals;
-use crate::stderr;
 
 /// Acquire one or several locks, print the fencing token, and hold until ^C.
 #[derive(Debug, Args)]
@@ -76,12 +77,12 @@ pub(crate) async fn run(args: LockArgs) -> Result<(), CommandFailure> {
     let print = async move {
         let printed = printing.await.is_ok_and(|printed| printed);
         if printed && !args.acquire.waiting.quiet {
-            stderr::queue(&holding);
+            queue_stderr(&holding);
         }
         printed
     };
     let end = hold(guard, &args.acquire, &acquirer, &mut signals, print).await;
-    stderr::flush();
+    flush_stderr();
     end
 }
 
@@ -158,7 +159,7 @@ async fn hold(
                 )));
             }
             _ = signals.next_stop() => break,
-            request = requests.next() => stderr::queue(&request),
+            request = requests.next() => queue_stderr(&request),
         }
     }
     let left = guard.remaining();

@@ -7,11 +7,11 @@ use holdfast_api::{LockBody, LocksBody};
 use holdfast_client::LockQuery;
 use holdfast_types::SessionName;
 
+use super::calls::StaleArgs;
 use super::lock_text::{cooldown_text, holders_text, holders_total, limit};
-use super::stale::StaleArgs;
 use crate::arguments::{ClusterArgs, list_length};
 use crate::exit::CommandFailure;
-use crate::output::{answer_rows, cell, short_time, table};
+use crate::output::{answer_rows, cell, short_time, table_or};
 
 /// The maximum number of tokens in a row.
 const TOKENS_MAX: usize = 3;
@@ -84,7 +84,9 @@ pub(crate) async fn run(args: LsArgs) -> Result<(), CommandFailure> {
     locks.truncate(args.limit.unwrap_or(usize::MAX));
     let body = LocksBody { locks, next_page_token: None, revision };
     let names = body.locks.iter().map(|lock| &lock.lock);
-    answer_rows(args.cluster.format(), &body, &body.locks, names, &show(&body.locks, &empty));
+    let header = ["lock", "mode", "token", "held by", "for", "waiting", "longest wait"];
+    let text = table_or(&empty, header, body.locks.iter().map(row));
+    answer_rows(args.cluster.format(), &body, &body.locks, names, &text);
     Ok(())
 }
 
@@ -103,14 +105,6 @@ fn empty_text(prefix: Option<&str>) -> String {
     let below = prefix.filter(|prefix| !prefix.is_empty());
     let below = below.map(|prefix| format!(" whose names start with \"{prefix}\""));
     format!("no locks{} are held, waited for or in cooldown", below.unwrap_or_default())
-}
-
-fn show(locks: &[LockBody], empty: &str) -> String {
-    if locks.is_empty() {
-        return empty.to_owned();
-    }
-    let header = ["lock", "mode", "token", "held by", "for", "waiting", "longest wait"];
-    table(header, locks.iter().map(row))
 }
 
 fn row(lock: &LockBody) -> [String; 7] {

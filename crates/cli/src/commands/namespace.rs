@@ -1,16 +1,18 @@
 //! `holdfast namespace`: names and quotas of the teams that share a cluster.
 
+use std::collections::BTreeMap;
+
 use clap::{Args, Subcommand};
 use holdfast_api::parameters::namespace::parameter;
-use holdfast_api::{NamespaceBody, NamespacesBody, Query, namespace_path};
+use holdfast_api::{NamespaceBody, NamespacesBody, Param, Query, namespace_path};
 use holdfast_client::Call;
 use holdfast_client::http::Method;
 use holdfast_types::{NamespaceName, QuotaKind};
 
-use super::once;
+use super::calls;
 use crate::arguments::ClusterArgs;
 use crate::exit::CommandFailure;
-use crate::output::{answer, answer_rows, table, table_or};
+use crate::output::{answer, answer_rows, cell, table, table_or};
 
 /// Give teams names of their own, with quotas.
 #[derive(Debug, Subcommand)]
@@ -53,18 +55,13 @@ pub(crate) async fn run(command: NamespaceCommand) -> Result<(), CommandFailure>
         NamespaceCommand::Show(args) => show(&args).await,
         NamespaceCommand::Set(args) => {
             let OneNamespaceArgs { namespace, cluster } = &args.namespace;
-            let query = args.quota.iter().fold(Query::default(), |query, (quota, limit)| {
-                match parameter(*quota) {
-                    Some(parameter) => query.with(&parameter, limit),
-                    None => query,
-                }
-            });
+            let query = quota_query(&args.quota, parameter);
             let call = Call::new(Method::PUT, query.target(&namespace_path(namespace)));
-            once::send(&cluster.client()?, call).await
+            calls::send(&cluster.client()?, call).await
         }
         NamespaceCommand::Rm(OneNamespaceArgs { namespace, cluster }) => {
             let call = Call::new(Method::DELETE, namespace_path(&namespace));
-            once::send(&cluster.client()?, call).await
+            calls::send(&cluster.client()?, call).await
         }
     }
 }
@@ -87,18 +84,33 @@ async fn ls(cluster: &ClusterArgs) -> Result<(), CommandFailure> {
 async fn show(args: &OneNamespaceArgs) -> Result<(), CommandFailure> {
     let call = Call::get(namespace_path(&args.namespace));
     let body: NamespaceBody = args.cluster.client()?.call(&call).await?;
-    let value = |value: Option<&u64>| value.map_or("-".to_owned(), u64::to_string);
-    let rows = QuotaKind::OF_NAMESPACE.into_iter().map(|quota| {
-        let name = quota.as_str();
-        [name.to_owned(), value(body.used.get(name)), value(body.quotas.get(name))]
-    });
-    let text = table(["quota", "used", "limit"], rows);
+    let text = quota_table(&QuotaKind::OF_NAMESPACE, &body.used, &body.quotas);
     answer(args.cluster.format(), &body, &body.namespace, &text);
     Ok(())
 }
 
 fn quota(text: &str) -> Result<(QuotaKind, u64), String> {
     quota_of(&QuotaKind::OF_NAMESPACE, text)
+}
+
+/// The query with the parameters of these quotas.
+pub(super) fn quota_query(
+    quotas: &[(QuotaKind, u64)],
+    parameter: impl Fn(QuotaKind) -> Option<Param>,
+) -> Query {
+    let limits = quotas.iter().filter_map(|(quota, limit)| Some((parameter(*quota)?, limit)));
+    limits.fold(Query::default(), |query, (parameter, limit)| query.with(&parameter, limit))
+}
+
+/// The use and the limit of each quota, by name.
+pub(super) fn quota_table(
+    kinds: &[QuotaKind],
+    used: &BTreeMap<String, u64>,
+    limits: &BTreeMap<String, u64>,
+) -> String {
+    let names = kinds.iter().map(|quota| quota.as_str());
+    let rows = names.map(|name| [name.to_owned(), cell(used.get(name)), cell(limits.get(name))]);
+    table(["quota", "used", "limit"], rows)
 }
 
 /// Reads `NAME=LIMIT`.

@@ -7,11 +7,11 @@ use holdfast_api::{CooldownBody, CountOrNone, PolicyBody};
 use holdfast_client::Client;
 use holdfast_types::{CooldownCause, LockName, LockPolicy, PolicyChange, QueueOrder, millis};
 
+use super::calls;
 use super::lock_text::cooldown_text;
-use super::once;
 use crate::arguments::{OneLockArgs, duration};
 use crate::exit::CommandFailure;
-use crate::output::{answer, short_time, table, write_stderr};
+use crate::output::{answer, facts, short_time, write_stderr};
 
 /// Show the policy of a lock, or change it for all callers at once.
 #[derive(Debug, Args)]
@@ -95,10 +95,9 @@ pub(crate) async fn run(args: PolicyArgs) -> Result<(), CommandFailure> {
         let body = client.lock_state(name).await?;
         body.policy.unwrap_or_else(|| PolicyBody::new(LockPolicy::DEFAULT))
     } else {
-        once::closing(&client, client.set_policy(name, &policy)).await?
+        calls::closing(&client, client.set_policy(name, &policy)).await?
     };
-    let text = table(["setting", "value"], settings(&body));
-    answer(cluster.format(), &body, body.order.as_str(), &text);
+    answer(cluster.format(), &body, body.order.as_str(), &policy_text(&body));
     if args.cooldown.is_some() {
         report_min_hold(&client, name).await;
     }
@@ -118,11 +117,11 @@ async fn report_min_hold(client: &Client, name: &LockName) {
     }
 }
 
-fn settings(body: &PolicyBody) -> [[String; 2]; 9] {
+fn policy_text(body: &PolicyBody) -> String {
     let time = |ms: u64| if ms == 0 { "off".to_owned() } else { short_time(ms) };
     let limit = body.limit.map_or_else(|| "none".to_owned(), |limit| limit.to_string());
     let deadlocks = if body.detect_deadlocks { "rejected" } else { "not detected" };
-    [
+    let rows = [
         ("limit", limit),
         ("shards", body.shards.map_or_else(|| "none".to_owned(), |shards| shards.to_string())),
         ("order", body.order.as_str().to_owned()),
@@ -132,8 +131,8 @@ fn settings(body: &PolicyBody) -> [[String; 2]; 9] {
         ("deadlocks", deadlocks.to_owned()),
         ("wait alarm", time(body.wait_alarm_ms.unwrap_or(0))),
         ("hold alarm", time(body.hold_alarm_ms.unwrap_or(0))),
-    ]
-    .map(|(setting, value)| [setting.to_owned(), value])
+    ];
+    facts(["setting", "value"], rows)
 }
 
 #[cfg(test)]

@@ -8,11 +8,11 @@ use holdfast_client::http::Method;
 use holdfast_client::{Call, Client, Error};
 use holdfast_types::{LockName, SessionName};
 
+use super::calls::StaleArgs;
 use super::lock_text::labels_text;
-use super::stale::StaleArgs;
 use crate::arguments::ClusterArgs;
 use crate::exit::CommandFailure;
-use crate::output::{answer, answer_rows, cell, short_time, table, write_stderr};
+use crate::output::{answer, answer_rows, cell, facts, short_time, table_or, write_stderr};
 
 /// List, show and end sessions.
 #[derive(Debug, Subcommand)]
@@ -88,9 +88,6 @@ async fn sessions(client: &Client, stale: StaleArgs) -> Result<SessionsBody, Err
 }
 
 fn list(sessions: &[SessionBody]) -> String {
-    if sessions.is_empty() {
-        return "no sessions are open".to_owned();
-    }
     let rows = sessions.iter().map(|session| {
         [
             session.session.to_string(),
@@ -101,12 +98,13 @@ fn list(sessions: &[SessionBody]) -> String {
             cell(Some(labels_text(&session.session, &session.labels))),
         ]
     });
-    table(["session", "open for", "ttl", "holds", "waits", "labels"], rows)
+    let header = ["session", "open for", "ttl", "holds", "waits", "labels"];
+    table_or("no sessions are open", header, rows)
 }
 
 async fn show(OneSessionArgs { name, cluster }: &OneSessionArgs) -> Result<(), CommandFailure> {
     let body = read(&cluster.quick_client()?, name).await?;
-    answer(cluster.format(), &body, body.incarnation, &facts(&body));
+    answer(cluster.format(), &body, body.incarnation, &session_text(&body));
     Ok(())
 }
 
@@ -118,7 +116,7 @@ async fn read(client: &Client, name: &SessionName) -> Result<SessionBody, Comman
     Ok(body?)
 }
 
-fn facts(body: &SessionBody) -> String {
+fn session_text(body: &SessionBody) -> String {
     let holds = body.holds.iter().map(|hold| format!("{} (token {})", hold.lock, hold.token));
     let holds: Vec<String> = holds.collect();
     let waits: Vec<&str> = body.waits.iter().map(LockName::as_str).collect();
@@ -131,7 +129,7 @@ fn facts(body: &SessionBody) -> String {
         ("holds", cell(Some(holds.join(", ")))),
         ("waits for", cell(Some(waits.join(", ")))),
     ];
-    table(["setting", "value"], rows.map(|(name, value)| [name.to_owned(), value]))
+    facts(["setting", "value"], rows)
 }
 
 /// Ends the session by its incarnation, which does not affect a later session of the same name.
@@ -161,7 +159,7 @@ mod tests {
         let json = r#"{"session":"me","incarnation":3,"ttl_ms":30000,"expires_in_ms":20000,"open_for_ms":61000,"anonymous":false,"labels":{"host":"web1"},"holds":[{"lock":"a/b","token":7}],"waits":["c"],"revision":8}"#;
         let body: SessionBody = serde_json::from_str(json).unwrap();
         let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(words(&facts(&body)).ends_with(
+        assert!(words(&session_text(&body)).ends_with(
             "open for 1m1s ttl 30s expires in 20s labels host=web1 holds a/b (token 7) waits for c"
         ));
         assert_eq!(words(list(&[body]).lines().last().unwrap()), "me 1m1s 30s 1 1 host=web1");

@@ -15,12 +15,12 @@ use holdfast_client::http::Method;
 use holdfast_client::{Call, Copies, Error, with_request_number};
 use holdfast_types::{SessionName, ZnodePath};
 
-use super::once;
+use super::calls;
 use super::watch::{self, WatchArgs};
 use crate::arguments::{ClusterArgs, UserArgs, duration};
 use crate::exit::CommandFailure;
 use crate::output::{
-    answer, answer_rows, check_complete, print_data, table, table_or, write_stderr,
+    answer, answer_rows, check_complete, facts, print_data, table_or, write_stderr,
 };
 
 /// Read, change and watch znodes.
@@ -143,13 +143,9 @@ impl ZnodeArgs {
     }
 
     async fn read(&self, target: String) -> Result<Vec<u8>, CommandFailure> {
-        self.send(Call::get(target)).await
-    }
-
-    async fn send(&self, call: Call) -> Result<Vec<u8>, CommandFailure> {
-        let creates = creates(&call);
-        let answer = self.cluster.client()?.call_raw(&self.with_user(call)).await;
-        let failed = |error| CommandFailure::of_tree_call(error, creates);
+        let call = self.with_user(Call::get(target));
+        let answer = self.cluster.client()?.call_raw(&call).await;
+        let failed = |error| CommandFailure::of_tree_call(error, false);
         answer.map(|answer| answer.body).map_err(failed)
     }
 
@@ -175,7 +171,7 @@ impl ZnodeArgs {
     async fn change(&self, call: Call) -> Result<Vec<u8>, CommandFailure> {
         let creates = creates(&call);
         let client = self.cluster.client()?;
-        let answer = once::closing(&client, client.call_once_raw(self.with_user(call))).await;
+        let answer = calls::closing(&client, client.call_once_raw(self.with_user(call))).await;
         let failed = |error| CommandFailure::of_tree_call(error, creates);
         answer.map(|answer| answer.body).map_err(failed)
     }
@@ -209,14 +205,13 @@ async fn get(node: &ZnodeArgs) -> Result<(), CommandFailure> {
 async fn stat(node: &ZnodeArgs) -> Result<(), CommandFailure> {
     let target = format!("{}?stat", tree_path(&node.znode_path()?));
     let body: ZnodeBody = node.read_json(target).await?;
-    let text = table(["fact", "value"], facts(&body));
-    answer(node.cluster.format(), &body, body.stat.version, &text);
+    answer(node.cluster.format(), &body, body.stat.version, &stat_text(&body));
     Ok(())
 }
 
-fn facts(body: &ZnodeBody) -> Vec<[String; 2]> {
+fn stat_text(body: &ZnodeBody) -> String {
     let stat = &body.stat;
-    let mut facts = vec![
+    let mut rows = vec![
         ("path", body.path.to_string()),
         ("kind", stat.kind.as_str().to_owned()),
         ("version", stat.version.to_string()),
@@ -227,9 +222,9 @@ fn facts(body: &ZnodeBody) -> Vec<[String; 2]> {
         ("created in", stat.created_revision.to_string()),
         ("modified in", stat.modified_revision.to_string()),
     ];
-    facts.extend(stat.session_number.map(|number| ("session number", number.to_string())));
-    facts.extend(stat.ttl_ms.map(|ms| ("ttl", format!("{ms}ms"))));
-    facts.into_iter().map(|(name, value)| [name.to_owned(), value]).collect()
+    rows.extend(stat.session_number.map(|number| ("session number", number.to_string())));
+    rows.extend(stat.ttl_ms.map(|ms| ("ttl", format!("{ms}ms"))));
+    facts(["fact", "value"], rows)
 }
 
 async fn ls(args: &TreeLsArgs) -> Result<(), CommandFailure> {

@@ -1,21 +1,22 @@
-//! `holdfast tree watch`: the changes below a path of the tree, one line each, until ^C.
+//! `holdfast tree watch`: the changes below a path of the tree, one line each, until ^C. `holdfast wait`: waits until a lock
+//! is free, or until it is held, without acquiring it.
 //!
-//! If the node fails, the watch continues at another node.
+//! If the node fails, the watch continues at another node. After a wait, the state may change again before the caller acts.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use holdfast_api::parameters::watch;
 use holdfast_api::{ChangeBody, Query, WatchBody};
 use holdfast_client::{Call, Client, Error};
-use holdfast_types::Revision;
+use holdfast_types::{Revision, ZnodePath};
 
-use crate::arguments::{ClusterArgs, UserArgs};
+use crate::arguments::{ClusterArgs, Format, OneLockArgs, UserArgs, duration};
 use crate::exit::CommandFailure;
 use crate::output::{answer, check};
 
 /// How long one call waits for a change.
-pub(super) const WAIT: Duration = Duration::from_secs(20);
+const WAIT: Duration = Duration::from_secs(20);
 
 #[derive(Debug, Args)]
 pub(crate) struct WatchArgs {
@@ -62,7 +63,7 @@ pub(crate) async fn run(args: WatchArgs) -> Result<(), CommandFailure> {
 }
 
 /// Returns the changes after `since`, or the next changes within `wait`; without `since` only the current revision.
-pub(super) async fn changes(
+async fn changes(
     client: &Client,
     query: Query,
     headers: Vec<(String, String)>,
@@ -93,9 +94,60 @@ fn line(change: &ChangeBody) -> String {
     line
 }
 
+/// A wait that is not longer also limits the time to look for a node.
+const SHORT: Duration = Duration::from_secs(3);
+
+/// Wait until a lock is free, or held, without acquiring it.
+#[derive(Debug, Args)]
+#[group(id = "wanted", multiple = false, args = ["free", "held"])]
+pub(crate) struct WaitArgs {
+    #[command(flatten)]
+    lock: OneLockArgs,
+    /// Until the lock is free, which is the default.
+    #[arg(long)]
+    free: bool,
+    /// Until the lock is held.
+    #[arg(long)]
+    held: bool,
+    /// How long to wait; by default without limit. Exit code 75 at a timeout.
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    wait: Option<Duration>,
+}
+
+pub(crate) async fn wait(args: WaitArgs) -> Result<(), CommandFailure> {
+    let OneLockArgs { name, cluster } = &args.lock;
+    let is_short = args.wait.is_some_and(|wait| wait <= SHORT);
+    let client = if is_short { cluster.quick_client() } else { cluster.client() }?;
+    let until = args.wait.map(|wait| Instant::now() + wait);
+    loop {
+        let body = client.lock_state(name).await?;
+        if body.held == args.held {
+            if matches!(cluster.format(), Format::Json | Format::Jsonl) {
+                answer(cluster.format(), &body, "", "");
+            }
+            return Ok(());
+        }
+        let left = until.map_or(WAIT, |until| until.saturating_duration_since(Instant::now()));
+        if left.is_zero() {
+            let wanted = if args.held { "held" } else { "free" };
+            return Err(CommandFailure::NotAcquired(format!("{name} is not {wanted} yet")));
+        }
+        let query = Query::default().with(&watch::PATH, &ZnodePath::of_lock(name));
+        changes(
+            &client,
+            query,
+            Vec::new(),
+            Some(body.revision.unwrap_or_default()),
+            left.min(WAIT),
+        )
+        .await?;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::client_command::parse;
 
     #[test]
     fn a_change_is_one_line() {
@@ -104,5 +156,13 @@ mod tests {
         assert_eq!(read(created), "12  created  /cfg/x");
         let granted = r#"{"revision":13,"kind":"granted","path":"/locks/a","lock":"a","token":4,"session":"me"}"#;
         assert_eq!(read(granted), "13  granted  /locks/a  token 4  me");
+    }
+
+    #[test]
+    fn a_wait_is_for_one_of_two_states() {
+        let args = parse::<WaitArgs>("wait a --free --wait 1s").unwrap();
+        assert!(args.free && !args.held && args.wait == Some(Duration::from_secs(1)));
+        assert!(!parse::<WaitArgs>("wait a").unwrap().held);
+        assert!(parse::<WaitArgs>("wait a --free --held").is_err());
     }
 }

@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 use std::io::stderr;
 use std::time::Duration;
 
-use crate::color::{Colors, Tone};
 use crate::output::write_stderr;
+use crate::terminal_text::{Colors, Tone};
 use holdfast_client::Client;
 use nix::sys::signal::Signal;
 use tokio::sync::mpsc;
 
-use super::command::NodeChange;
+use super::input::NodeChange;
 use super::supervisor::{DevCluster, NodeExit};
 
 /// The time between two reads of the leader from a restarted node.

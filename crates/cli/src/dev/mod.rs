@@ -2,17 +2,15 @@
 //!
 //! The nodes are ordinary `serve` processes with ordinary configuration files. The supervisor
 //! reports a dead node and does not restart it by itself, so failures are visible. `layout` has the directories, ports
-//! and files, `supervisor` starts and stops the processes, and `table` formats the output. `input` reads keys and lines,
-//! `command` translates them, and `console` applies them.
+//! and files, `supervisor` starts and stops the processes. `input` reads keys and lines and translates them to commands, and
+//! `console` applies them. The output when the cluster is ready is here. Scripts wait for its last line: `ready http://...`.
 
-mod command;
 mod console;
 mod input;
 mod layout;
 mod node_log;
 mod secure;
 mod supervisor;
-mod table;
 
 pub use layout::{DevDataDir, DevTls, Layout};
 pub use supervisor::DevCluster;
@@ -20,19 +18,18 @@ pub use supervisor::DevCluster;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::color::Tone;
 use crate::exit::CommandFailure;
-use crate::output::print;
+use crate::output::{cell, print, table};
 use crate::owner_proof::OwnerProof;
 use crate::signals::StopSignals;
+use crate::terminal_text::Tone;
 use clap::Args;
 use holdfast_api::{ClusterBody, IssuedTokenBody};
 use holdfast_client::Client;
 use serde_json::Map;
 
-use self::command::DevCommand;
 use self::console::DevConsole;
-use self::input::DevInputs;
+use self::input::{DevCommand, DevInputs};
 use self::secure::SecureFiles;
 
 /// The time limit for the nodes to start and elect a leader.
@@ -104,7 +101,7 @@ async fn supervise(args: &DevArgs) -> Result<(), CommandFailure> {
         None => Ok(()),
         Some(Err(reason)) => Err(CommandFailure::Failed(reason)),
         Some(Ok(view)) => {
-            print(&table::announce(&view, &cluster, data.is_temporary()));
+            print(&announce(&view, &cluster, data.is_temporary()));
             watch(&mut cluster, &mut signals, args.commands).await
         }
     };
@@ -180,10 +177,75 @@ async fn watch(
     }
 }
 
+/// The table of nodes, the variables that other commands need, example calls, and the ready line.
+fn announce(view: &ClusterBody, cluster: &DevCluster, temporary: bool) -> String {
+    let rows = view.nodes.iter().map(|node| {
+        [
+            node.id.to_string(),
+            cell(cluster.pid(node.id.0)),
+            node.role.clone(),
+            node.http.clone(),
+            node.peer.clone(),
+            node.zookeeper.clone(),
+        ]
+    });
+    let nodes = table(["node", "pid", "role", "http", "peer", "zookeeper"], rows);
+    let layout = cluster.layout();
+    let addresses: Vec<&str> = view.nodes.iter().map(|node| node.http.as_str()).collect();
+    let exports = exports(&addresses, layout.security().as_ref());
+    let scheme = if layout.security().is_some() { "https" } else { "http" };
+    let url = format!("{scheme}://{}", layout.http(1));
+    let calls = calls(&url, layout.security().as_ref());
+    let kept = if temporary { "removed at the end; keep it with --data DIR" } else { "kept" };
+    let dir = layout.dir().display();
+    let zookeeper = match layout.security() {
+        None => {
+            let addresses: Vec<_> = view.nodes.iter().map(|node| node.zookeeper.as_str()).collect();
+            format!("zkCli.sh -server {}\n", addresses.join(","))
+        }
+        // zkCli.sh needs a Java key store for TLS.
+        Some(_) => String::new(),
+    };
+    format!(
+        "{nodes}\n\n{exports}\n{calls}{zookeeper}\ndata and logs: {dir} ({kept}); stop with ^C\nready {url}"
+    )
+}
+
+/// The variables with which the other commands find this cluster.
+fn exports(addresses: &[&str], security: Option<&SecureFiles>) -> String {
+    let address = format!("export HOLDFAST_ADDR={}\n", addresses.join(","));
+    let Some(secure) = security else { return address };
+    let (ca, token) = (secure.ca(), &secure.token);
+    format!(
+        "{address}export HOLDFAST_CACERT={}\nexport HOLDFAST_ACCESS_TOKEN_FILE={}\n",
+        ca.display(),
+        token.display()
+    )
+}
+
+/// Calls for a shell. They name one session and one attempt, so that a repeated call never acquires a lost lock again.
+fn calls(url: &str, security: Option<&SecureFiles>) -> String {
+    let curl = match security {
+        None => "curl",
+        Some(_) => "curl --cacert $HOLDFAST_CACERT -H @$HOLDFAST_ACCESS_TOKEN_FILE",
+    };
+    let lock = format!("{url}/v1/locks/orders");
+    format!(
+        "ME=\"session=me-$(date +%s)&attempt=1\"   # a session of your own\n\
+         {curl} -X PUT    \"{lock}?$ME&wait=10s\"   # queue and acquire; JSON with \"token\"\n\
+         {curl} -X PUT    \"{lock}?$ME\"            # renew; 409 or 410 if the lock is lost\n\
+         {curl}           \"{lock}\"                # holders and queue\n\
+         {curl} -X DELETE \"{lock}?$ME\"            # release\n"
+    )
+}
+
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::path::Path;
+
     use clap::FromArgMatches as _;
+
+    use super::*;
 
     fn parse(line: &str) -> Result<DevArgs, String> {
         let command = DevArgs::augment_args(clap::Command::new("dev"));
@@ -198,5 +260,20 @@ mod tests {
         assert_eq!((args.nodes, args.port), (Some(5), 8400));
         assert!(parse("dev --nodes 4").unwrap_err().contains("use 1, 3 or 5"));
         assert!(parse("dev --nodes 0").unwrap_err().contains("use 1, 3 or 5"));
+    }
+
+    #[test]
+    fn another_shell_gets_the_variables_and_calls_of_the_cluster() {
+        let secure = SecureFiles::new(Path::new("/data"));
+        let shown = exports(&["127.0.0.1:8400", "127.0.0.1:8410"], Some(&secure));
+        assert_eq!(
+            shown,
+            "export HOLDFAST_ADDR=127.0.0.1:8400,127.0.0.1:8410\nexport HOLDFAST_CACERT=/data/pki/ca.pem\n\
+             export HOLDFAST_ACCESS_TOKEN_FILE=/data/admin.token\n"
+        );
+        assert_eq!(exports(&["127.0.0.1:8400"], None), "export HOLDFAST_ADDR=127.0.0.1:8400\n");
+        let calls = calls("https://127.0.0.1:8400", Some(&secure));
+        assert_eq!(calls.matches("--cacert $HOLDFAST_CACERT").count(), 4);
+        assert_eq!(calls.matches("?$ME").count(), 3);
     }
 }

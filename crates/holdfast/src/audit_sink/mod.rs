@@ -4,8 +4,7 @@
 //! directory, so a record can be written twice after a crash, and none is left out: records that were evicted before
 //! they were written are a line with `gap`. Bound: [`BATCH`] records in memory.
 
-mod file;
-mod syslog;
+mod target;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,8 +15,7 @@ use holdfast_api::{AuditGapBody, AuditGapLine, AuditRecordBody, Rfc3339Time};
 use holdfast_service::{AuditBatch, AuditSinkState, Service};
 use holdfast_types::{AuditClass, Stamp};
 
-use self::file::FileCopy;
-use self::syslog::SyslogCopy;
+use self::target::{CopyTarget, FileCopy, SyslogCopy};
 use crate::config::AuditConfig;
 
 /// Records that are written with one sync.
@@ -30,30 +28,6 @@ const RETRY: Duration = Duration::from_secs(1);
 struct AuditLine {
     at: Stamp,
     json: String,
-}
-
-/// Where the lines go.
-#[derive(Debug)]
-enum CopyTarget {
-    File(FileCopy),
-    Syslog(SyslogCopy),
-}
-
-impl CopyTarget {
-    /// Returns when the lines are durable, as far as the target can tell.
-    fn append(&mut self, lines: &[AuditLine]) -> io::Result<()> {
-        match self {
-            Self::File(file) => file.append(lines),
-            Self::Syslog(syslog) => syslog.append(lines),
-        }
-    }
-
-    fn name(&self) -> String {
-        match self {
-            Self::File(file) => file.name(),
-            Self::Syslog(syslog) => syslog.name(),
-        }
-    }
 }
 
 /// What a copy has.

@@ -4,17 +4,13 @@
 //! the rules that span several keys. Every error names the origin, the key and the correct form. docs/configuration.md
 //! lists the keys; a test compares it with `KEYS`.
 
-mod audit;
-mod backup;
 mod check;
-mod error;
 mod schema;
-mod security;
+mod sections;
 mod source;
 #[cfg(test)]
 mod tests;
 mod tls;
-mod traces;
 mod units;
 mod zookeeper;
 
@@ -26,15 +22,12 @@ use holdfast_raft::Timing;
 use holdfast_service::ServiceConfig;
 use holdfast_types::{Address, MemberAddresses, NodeId};
 
-pub(crate) use audit::{AuditConfig, SyslogTarget};
-pub(crate) use error::ConfigError;
-pub(crate) use security::SecurityMode;
-pub(crate) use source::ConfigSources;
+pub(crate) use check::SecurityMode;
+pub(crate) use sections::{AuditConfig, BackupConfig, SyslogTarget, TracesConfig};
+pub(crate) use source::{ConfigError, ConfigSources};
 pub(crate) use tls::ListenersTls;
-pub(crate) use traces::TracesConfig;
 pub(crate) use zookeeper::ZooKeeperConfig;
 
-pub(crate) use backup::BackupConfig;
 use source::ConfigLayers;
 use units::Scalar;
 
@@ -129,7 +122,7 @@ impl Config {
         let config = Self::read(&layers)?;
         check::members(&config)?;
         check::timing(&config)?;
-        security::check(&config)?;
+        check::security(&config)?;
         Ok(config)
     }
 
@@ -162,7 +155,7 @@ impl Config {
             http_listen: layers.optional("http.listen", units::address)?.unwrap_or(own_http),
             http_hosts: layers.or("http.hosts", units::hosts, Vec::new())?,
             tls: ListenersTls::read(layers)?,
-            security: layers.or("security.mode", security::mode, SecurityMode::Secure)?,
+            security: layers.or("security.mode", check::security_mode, SecurityMode::Secure)?,
             has_console: layers.or("console.enabled", units::boolean, true)?,
             zookeeper,
             peer_listen: layers.optional("raft.listen", units::address)?.unwrap_or(own_peer),

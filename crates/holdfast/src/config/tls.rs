@@ -4,8 +4,7 @@ use std::path::PathBuf;
 
 use holdfast_tls::{ClientCertificates, TlsConfig, TlsFiles, TlsMode, TlsVersion};
 
-use super::error::ConfigError;
-use super::source::ConfigLayers;
+use super::source::{ConfigError, ConfigLayers};
 use super::units;
 use super::units::Scalar;
 

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use holdfast_zk::{Words, ZkConfig};
 
-use super::error::ConfigError;
-use super::source::ConfigLayers;
+use super::source::{ConfigError, ConfigLayers};
 use super::units;
 use super::units::Scalar;
 use holdfast_types::{Address, MemberAddresses};

@@ -1,30 +1,24 @@
 //! `holdfast auth`: who may do what, and the access tokens that prove it.
 
-mod certificate;
-mod quota;
-mod role;
+mod credentials;
 mod subject;
-mod token;
 
 use clap::{Args, Subcommand, ValueEnum};
 use holdfast_api::parameters::auth::{AS, ASKED_PERMISSION, MODE};
 use holdfast_api::{
     AuthBody, CallerBody, FirstAdministratorBody, IssuedTokenBody, Query, VerdictBody,
 };
+use holdfast_client::Call;
 use holdfast_client::http::Method;
-use holdfast_client::{Call, Copies};
 use holdfast_types::{AuthMode, Permission, RoleName, SubjectName};
 use serde_json::Map;
 
-use self::certificate::CertificateCommand;
-use self::quota::QuotaCommand;
-use self::role::RoleCommand;
-use self::subject::SubjectCommand;
-use self::token::{OutArgs, TokenCommand, TokenPolicyArgs, show_issued};
-use super::once;
+use self::credentials::{CertificateCommand, OutArgs, TokenCommand, TokenPolicyArgs, show_issued};
+use self::subject::{QuotaCommand, RoleCommand, SubjectCommand};
+use super::calls;
 use crate::arguments::ClusterArgs;
 use crate::exit::CommandFailure;
-use crate::output::{answer, table, write_stderr};
+use crate::output::{answer, facts, table, write_stderr};
 use crate::owner_proof::{OwnerArgs, OwnerProof};
 
 /// Control who may do what.
@@ -141,12 +135,12 @@ pub(crate) async fn run(command: AuthCommand) -> Result<(), CommandFailure> {
         AuthCommand::Mode(args) => set_mode(&args).await,
         AuthCommand::Me(cluster) => me(&cluster).await,
         AuthCommand::Can(args) => can(&args).await,
-        AuthCommand::Token(command) => token::run(command).await,
-        AuthCommand::TokenPolicy(args) => token::policy(&args).await,
-        AuthCommand::Certificate(command) => certificate::run(command).await,
-        AuthCommand::Role(command) => role::run(command).await,
-        AuthCommand::Subject(command) => subject::run(command).await,
-        AuthCommand::Quota(command) => quota::run(command).await,
+        AuthCommand::Token(command) => credentials::token(command).await,
+        AuthCommand::TokenPolicy(args) => credentials::policy(&args).await,
+        AuthCommand::Certificate(command) => credentials::certificate(command).await,
+        AuthCommand::Role(command) => subject::role(command).await,
+        AuthCommand::Subject(command) => subject::subject(command).await,
+        AuthCommand::Quota(command) => subject::quota(command).await,
         AuthCommand::Recover(args) => recover(&args).await,
     }
 }
@@ -202,7 +196,7 @@ async fn status(cluster: &ClusterArgs) -> Result<(), CommandFailure> {
     let mut text = format!(
         "mode           {}{here}\nadministrator  {administrator}\naccess tokens  {}\nsessions       {} without a credential are in use",
         body.mode,
-        token::policy_text(body.token_policy),
+        credentials::policy_text(body.token_policy),
         body.sessions_without_credential
     );
     if !body.refusals.is_empty() {
@@ -224,7 +218,7 @@ async fn set_mode(args: &AuthModeArgs) -> Result<(), CommandFailure> {
     let client = args.cluster.client()?;
     // Reading the status needs another permission than setting the mode.
     let status = client.call::<AuthBody>(&Call::get("/v1/auth")).await;
-    once::send(&client, call).await?;
+    calls::send(&client, call).await?;
     let sessions = status.map_or(0, |status| status.sessions_without_credential);
     write_stderr(&mode_text(AuthMode::from(args.mode).as_str(), sessions, ""));
     Ok(())
@@ -235,14 +229,14 @@ async fn me(cluster: &ClusterArgs) -> Result<(), CommandFailure> {
     let subject = body.subject.as_ref().map_or("none", SubjectName::as_str);
     let roles: Vec<_> = body.roles.iter().map(RoleName::as_str).collect();
     let mut rows = vec![
-        ["subject".to_owned(), subject.to_owned()],
-        ["credential".to_owned(), body.credential.clone()],
-        ["roles".to_owned(), roles.join(", ")],
+        ("subject", subject.to_owned()),
+        ("credential", body.credential.clone()),
+        ("roles", roles.join(", ")),
     ];
-    rows.extend(body.namespace.as_ref().map(|name| ["namespace".to_owned(), name.to_string()]));
-    rows.extend(body.token.map(|token| ["access token".to_owned(), token.to_string()]));
-    rows.extend(body.expires_at.map(|at| ["expires".to_owned(), at.to_string()]));
-    answer(cluster.format(), &body, subject, &table(["caller", ""], rows));
+    rows.extend(body.namespace.as_ref().map(|name| ("namespace", name.to_string())));
+    rows.extend(body.token.map(|token| ("access token", token.to_string())));
+    rows.extend(body.expires_at.map(|at| ("expires", at.to_string())));
+    answer(cluster.format(), &body, subject, &facts(["caller", ""], rows));
     Ok(())
 }
 
@@ -279,11 +273,6 @@ async fn recover(args: &AuthRecoverArgs) -> Result<(), CommandFailure> {
     let recovered: IssuedTokenBody =
         proof.send(&args.cluster.nodes, "/v1/auth/recover", params).await?;
     show_issued(&args.cluster, &args.out, &recovered, &recovered)
-}
-
-/// A call that is not repeated after a lost answer: a copy would create a second secret.
-fn unrepeated(method: Method, target: impl Into<String>) -> Call {
-    Call::new(method, target).copies(Copies::Never)
 }
 
 /// Prints the number of closed sessions, if there are any.

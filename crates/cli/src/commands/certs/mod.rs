@@ -1,10 +1,9 @@
 //! `holdfast certs`: a CA and certificates for those who have none.
 //!
-//! `authority` creates certificates, `files` writes them, `renew` replaces those that expire soon, and this file has the
+//! `authority` creates and writes certificates, `renew` replaces those that expire soon, and this file has the
 //! other arguments and the output.
 
 mod authority;
-mod files;
 mod renew;
 
 use std::net::IpAddr;
@@ -15,9 +14,8 @@ use clap::{Args, Subcommand};
 use holdfast_tls::{CertificateInfo, certificates_of};
 use serde::Serialize;
 
-use self::authority::{Authority, CertificateOf};
-pub use self::files::write_file;
-use self::files::{Pair, read, write_pair};
+pub use self::authority::write_file;
+use self::authority::{Authority, CertificateOf, Pair, read, write_pair};
 use crate::arguments::{self, Format, OutputArgs};
 use crate::exit::CommandFailure;
 use crate::output::{answer_rows, print, table};

@@ -6,8 +6,7 @@ use std::time::SystemTime;
 use clap::Args;
 use holdfast_tls::CertificateInfo;
 
-use super::authority::CertificateOf;
-use super::files::write_pair;
+use super::authority::{CertificateOf, write_pair};
 use super::{
     CLIENT_DAYS, NODE_DAYS, ShownCertificate, cluster_name, infos_of, open_authority, show_table,
 };

@@ -12,7 +12,7 @@ use holdfast_types::{Address, NodeId, Reason, VotingRole, Zone};
 
 use super::node_id;
 use crate::arguments::{ClusterArgs, Format, duration};
-use crate::commands::once;
+use crate::commands::calls;
 use crate::exit::CommandFailure;
 use crate::output::{answer, write_stderr};
 
@@ -177,7 +177,7 @@ impl ChangeArgs {
         if is_unique || self.dry_run {
             client.call_raw(&call).await?;
         } else {
-            once::send_also_sealed(&client, call).await?;
+            calls::send_also_sealed(&client, call).await?;
         }
         if self.dry_run {
             write_stderr("the checks passed; nothing was changed");
@@ -217,7 +217,7 @@ impl AddArgs {
         let response = if self.change.dry_run {
             client.call_raw(&call).await?
         } else {
-            once::send_also_sealed(&client, call).await?
+            calls::send_also_sealed(&client, call).await?
         };
         let body = response.json();
         let body: InvitedMemberBody =

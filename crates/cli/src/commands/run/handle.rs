@@ -21,7 +21,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::CommandArgs;
-use super::descendants::{
+use super::processes::{
     ProcessInfo, is_stopped, kill_listed, live_descendants, names, parent, terminate,
     without_nested,
 };

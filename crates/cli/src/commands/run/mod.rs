@@ -3,12 +3,11 @@
 //! The command never runs without the lock: this process and a separate watchdog both schedule the kill. stdin, stdout
 //! and stderr belong to the command; progress goes to stderr before the command starts.
 
-mod descendants;
 mod handle;
 mod launcher;
+mod processes;
 mod protocol;
 mod supervise;
-mod terminal;
 mod timeline;
 mod watchdog;
 
@@ -24,9 +23,8 @@ use self::supervise::{CommandEnd, Supervision};
 use super::acquire::{AcquireArgs, Acquirer, lost_locks, unless_stopped};
 use crate::arguments::{NodesArgs, duration};
 use crate::exit::{CommandFailure, exit_code};
-use crate::output::write_stderr;
+use crate::output::{flush_stderr, write_stderr};
 use crate::signals::JobSignals;
-use crate::stderr;
 
 pub(crate) use launcher::{LAUNCHER, launch};
 pub(crate) use watchdog::{WATCHDOG, WatchdogArgs, watchdog};
@@ -207,7 +205,7 @@ async fn run_once(
     let round = RunRound::of_grant(&end);
     let end = finish(args, guard, &acquirer, end, signals).await;
     let round = if signals.stop_received() { RunRound::Last } else { round };
-    stderr::flush();
+    flush_stderr();
     (with_lost_exit(args, end), round)
 }
 

@@ -9,19 +9,19 @@ use holdfast_api::election_of;
 use holdfast_client::{Hold, Loss, Moment, MultiGuard};
 use nix::sys::signal::Signal;
 
-use super::descendants::names;
 use super::handle::{CommandWatchdog, KillOutcome};
+use super::processes::{give_terminal_to, names, take_terminal_back_from};
 use super::protocol::{CommandEnvironment, WatchdogOrder, WatchdogReport};
 use super::timeline::{KillStep, KillTimeline, StopTimeline};
 use super::watchdog::reached;
-use super::{OnLoss, RunArgs, terminal};
+use super::{OnLoss, RunArgs};
 use crate::commands::acquire::{loss, lost_locks};
 use crate::commands::lock::token_lines;
 use crate::commands::outer_locks::{HELD, OuterLocks};
 use crate::commands::release_requests::ReleaseRequests;
 use crate::exit::CommandFailure;
+use crate::output::queue_stderr;
 use crate::signals::{JobSignals, ReceivedSignal, leads_session};
-use crate::stderr;
 
 /// A stop until SIGCONT that took less time did not happen: the kernel ignores it in a process group without a shell.
 const NOT_STOPPED: Duration = Duration::from_millis(5);
@@ -203,7 +203,7 @@ impl<'run> Supervision<'run> {
                     if self.timeline.is_some() {
                         return self.kill_because_of_loss().await;
                     }
-                    stderr::queue(&format!(
+                    queue_stderr(&format!(
                         "holdfast: {lock} is lost ({loss}), and the command continues without it (--on-loss ignore)"
                     ));
                     self.state.is_lost = true;
@@ -234,14 +234,14 @@ impl<'run> Supervision<'run> {
         let processes = self.watchdog.terminate_all();
         if is_loss {
             let (names, loss) = (self.args.acquire.names(), loss(self.guard));
-            stderr::queue(&format!("holdfast: {names} is about to be lost ({loss}): SIGTERM"));
+            queue_stderr(&format!("holdfast: {names} is about to be lost ({loss}): SIGTERM"));
             self.state.terminated = true;
             return;
         }
         self.stop.terminate_at = None;
         if !processes.is_empty() && !self.state.stop_received {
             let left = names(&processes);
-            stderr::queue(&format!(
+            queue_stderr(&format!(
                 "holdfast: the command left processes running, SIGTERM to {left}"
             ));
         }
@@ -290,7 +290,7 @@ impl<'run> Supervision<'run> {
             }
             Some(_) => {}
             None => {
-                stderr::queue(
+                queue_stderr(
                     "holdfast: the watchdog of the command was killed, so the command is killed, too",
                 );
                 return Some(self.kill_rest().await);
@@ -342,13 +342,13 @@ impl<'run> Supervision<'run> {
         };
         let own_group = self.watchdog.own_group();
         if let Some(group) =
-            own_group.filter(|group| signal != Signal::SIGTSTP && terminal::give_to(*group))
+            own_group.filter(|group| signal != Signal::SIGTSTP && give_terminal_to(*group))
         {
             self.state.has_terminal = Some(group);
         } else if !self.suspend(signal) && signal != Signal::SIGTSTP {
             let wants =
                 "holdfast: the command is stopped: it wants the terminal, but is in the background";
-            return stderr::queue(wants);
+            return queue_stderr(wants);
         }
         match own_group {
             Some(group) => drop(nix::sys::signal::killpg(group, Signal::SIGCONT)),
@@ -364,7 +364,7 @@ impl<'run> Supervision<'run> {
         {
             return wake;
         }
-        if let Some(group) = self.watchdog.own_group().filter(|group| terminal::give_to(*group)) {
+        if let Some(group) = self.watchdog.own_group().filter(|group| give_terminal_to(*group)) {
             state.has_terminal = Some(group);
             let _ended = nix::sys::signal::killpg(group, Signal::SIGCONT);
         }
@@ -384,7 +384,7 @@ impl<'run> Supervision<'run> {
 
     fn take_terminal_back(&mut self) {
         if let Some(group) = self.state.has_terminal.take() {
-            terminal::take_back_from(group);
+            take_terminal_back_from(group);
         }
     }
 
@@ -392,7 +392,7 @@ impl<'run> Supervision<'run> {
     fn report_request(&mut self, request: String) {
         let signal = self.args.command.on_release_request.0;
         let sent = signal.map(|signal| format!(": {signal}")).unwrap_or_default();
-        stderr::queue(&(request + &sent));
+        queue_stderr(&(request + &sent));
         if let Some(signal) = signal {
             self.watchdog.signal_group(signal);
         }
@@ -446,7 +446,7 @@ impl<'run> Supervision<'run> {
             return false;
         }
         if is_first {
-            stderr::queue(&format!(
+            queue_stderr(&format!(
                 "holdfast: {left}; {} is held until it ends, or until another signal ends holdfast run",
                 self.args.acquire.names()
             ));

@@ -28,12 +28,13 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::net::unix::pipe;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::descendants::{WATCHDOG_NAME, kill_listed, live_descendants, terminate, without_nested};
 use super::launcher::LAUNCHER;
+use super::processes::{
+    WATCHDOG_NAME, is_orphaned_group, kill_listed, live_descendants, terminate, without_nested,
+};
 use super::protocol::{
     CommandEnvironment, WatchdogOrder, WatchdogReport, from_ms, inherited, line, parse, to_ms,
 };
-use super::terminal::is_orphaned_group;
 use crate::arguments::{CredentialArgs, NodesArgs};
 use crate::exit::CommandFailure;
 

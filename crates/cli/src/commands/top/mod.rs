@@ -1,13 +1,12 @@
 //! `holdfast top`: the locks in use. On a terminal a full screen with keys, otherwise one table of the most contended
 //! locks.
 //!
-//! Enter opens one lock, as `holdfast who --watch` does. `reading` reads the cluster, `view` has the state of the screen, `render` turns it into lines, `screen` writes them,
-//! and `live` connects the four.
+//! Enter opens one lock, as `holdfast who --watch` does. `reading` reads the cluster, `view` has the state of the screen,
+//! `render` turns it into lines, and `screen` writes them and connects the four.
 
-pub(super) mod live;
 mod reading;
 mod render;
-mod screen;
+pub(super) mod screen;
 mod view;
 
 pub(super) use view::TopView;
@@ -23,7 +22,7 @@ use holdfast_client::Call;
 use super::lock_text::sessions_text;
 use crate::arguments::{ClusterArgs, Format, list_length};
 use crate::exit::CommandFailure;
-use crate::output::{answer_rows, cell, short_time, table};
+use crate::output::{answer_rows, cell, short_time, table_or};
 
 /// The number of locks in the table without `--limit`.
 const COUNT_DEFAULT: usize = 20;
@@ -49,7 +48,7 @@ pub(crate) async fn run(args: TopArgs) -> Result<(), CommandFailure> {
     if format == Format::Table && std::io::stdout().is_terminal() {
         let client = args.cluster.quick_client()?;
         let view = TopView::new(args.limit.unwrap_or(usize::MAX));
-        return live::show(client, args.prefix, view).await;
+        return screen::show(client, args.prefix, view).await;
     }
     let query = Query::default()
         .with(&SORT, &"contention")
@@ -64,11 +63,8 @@ pub(crate) async fn run(args: TopArgs) -> Result<(), CommandFailure> {
 
 fn show(body: &ContentionBody) -> String {
     let in_use = body.locks.iter().filter(|explained| reading::is_shown(&explained.lock));
-    let rows: Vec<_> = in_use.map(row).collect();
-    if rows.is_empty() {
-        return "no locks are held or waited for".to_owned();
-    }
-    table(["lock", "queue", "held by", "for", "wait p50/p99", "hold p50/p99"], rows)
+    let header = ["lock", "queue", "held by", "for", "wait p50/p99", "hold p50/p99"];
+    table_or("no locks are held or waited for", header, in_use.map(row))
 }
 
 fn row(explained: &ExplainedBody) -> [String; 6] {

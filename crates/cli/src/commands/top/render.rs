@@ -7,8 +7,8 @@ use holdfast_types::Stamp;
 
 use super::reading::{TopLock, TopNodes};
 use super::view::{OpenedLock, TopView};
-use crate::color::Tone;
 use crate::output::{cell, short_time};
+use crate::terminal_text::Tone;
 use crate::terminal_text::{for_terminal, left, right, truncate, width};
 
 /// The width from which on all columns are shown.

@@ -1,21 +1,34 @@
-//! The full screen of a terminal: raw mode and the alternate screen, until the value is dropped.
+//! The screen of `holdfast top` on a terminal, and its loop: draws after each reading, key and change of size.
+//!
+//! The terminal is in raw mode and on the alternate screen until the [`Screen`] is dropped. A task reads the cluster, so a
+//! slow node does not delay the keys. Queue: readings (1).
 
 use std::io::{self, Stdout, Write as _};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use crossterm::cursor::{Hide, MoveTo, Show};
+use crossterm::event::{Event, EventStream};
 use crossterm::style::Print;
 use crossterm::terminal::{
     BeginSynchronizedUpdate, Clear, ClearType, EndSynchronizedUpdate, EnterAlternateScreen,
     LeaveAlternateScreen, disable_raw_mode, enable_raw_mode, size,
 };
 use crossterm::{execute, queue};
+use futures_util::StreamExt as _;
+use holdfast_client::Client;
+use holdfast_types::{LockName, Stamp};
+use tokio::sync::{mpsc, watch};
 
-use super::render::ToneLine;
-use crate::color::Colors;
+use super::reading::{TopReading, read_repeatedly};
+use super::render::{ToneLine, page, render};
+use super::view::TopView;
+use crate::exit::CommandFailure;
+use crate::signals::StopSignals;
+use crate::terminal_text::Colors;
 
 /// The screen of the terminal of stdout. Dropping it restores the terminal.
 #[derive(Debug)]
-pub(super) struct Screen {
+struct Screen {
     stdout: Stdout,
     colors: Colors,
 }
@@ -25,7 +38,7 @@ impl Screen {
     ///
     /// # Errors
     /// The terminal rejects the mode.
-    pub(super) fn open() -> io::Result<Self> {
+    fn open() -> io::Result<Self> {
         let stdout = io::stdout();
         let colors = Colors::of(&stdout);
         enable_raw_mode()?;
@@ -38,7 +51,7 @@ impl Screen {
     ///
     /// # Errors
     /// The terminal does not report them.
-    pub(super) fn size() -> io::Result<(usize, usize)> {
+    fn size() -> io::Result<(usize, usize)> {
         size().map(|(columns, lines)| (usize::from(columns), usize::from(lines)))
     }
 
@@ -46,7 +59,7 @@ impl Screen {
     ///
     /// # Errors
     /// The terminal cannot be written to.
-    pub(super) fn draw(&mut self, lines: &[ToneLine]) -> io::Result<()> {
+    fn draw(&mut self, lines: &[ToneLine]) -> io::Result<()> {
         queue!(self.stdout, BeginSynchronizedUpdate)?;
         for (line, (tone, text)) in (0..).zip(lines) {
             let text = self.colors.paint(*tone, text);
@@ -63,4 +76,62 @@ impl Drop for Screen {
         drop(execute!(self.stdout, Show, LeaveAlternateScreen));
         drop(disable_raw_mode());
     }
+}
+
+/// Shows the locks, or the lock that the view has opened, until `q`, ^C or a stop signal.
+///
+/// # Errors
+/// The terminal cannot be used.
+pub(crate) async fn show(
+    client: Client,
+    prefix: Option<String>,
+    view: TopView,
+) -> Result<(), CommandFailure> {
+    let mut signals = StopSignals::install().map_err(CommandFailure::failed)?;
+    let (sender, readings) = mpsc::channel(1);
+    let (opened, wanted) = watch::channel(view.opened_lock().cloned());
+    let reader = tokio::spawn(read_repeatedly(client, prefix, wanted, sender));
+    let shown = tokio::select! {
+        shown = draw_repeatedly(view, readings, &opened) => shown,
+        _ = signals.next() => Ok(()),
+    };
+    reader.abort();
+    shown.map_err(|error| CommandFailure::failed(format!("the terminal cannot be used: {error}")))
+}
+
+/// Draws until a key ends the program or the terminal disconnects.
+async fn draw_repeatedly(
+    mut view: TopView,
+    mut readings: mpsc::Receiver<TopReading>,
+    opened: &watch::Sender<Option<LockName>>,
+) -> io::Result<()> {
+    let mut screen = Screen::open()?;
+    let mut events = EventStream::new();
+    loop {
+        let (columns, height) = Screen::size()?;
+        screen.draw(&render(&view, columns, height))?;
+        tokio::select! {
+            Some(reading) = readings.recv() => view.update(reading, now()),
+            event = events.next() => match event.transpose()? {
+                None => return Ok(()),
+                Some(Event::Key(key)) => {
+                    if view.press(key, page(&view, height)).is_break() {
+                        return Ok(());
+                    }
+                    opened.send_if_modified(|lock| {
+                        let is_other = lock.as_ref() != view.opened_lock();
+                        *lock = view.opened_lock().cloned();
+                        is_other
+                    });
+                }
+                // A change of the size is drawn.
+                Some(_) => {}
+            },
+        }
+    }
+}
+
+fn now() -> Stamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Stamp(holdfast_types::millis(since))
 }

@@ -11,7 +11,7 @@ use holdfast_client::http::Method;
 use holdfast_types::ZnodePath;
 
 use crate::arguments::{ClusterArgs, UserArgs};
-use crate::commands::once;
+use crate::commands::calls;
 use crate::exit::CommandFailure;
 use crate::output::{answer, answer_rows, cell, table, table_or};
 
@@ -115,7 +115,7 @@ impl OneTreeQuotaArgs {
         let target = query.target(&tree_quota_path(&rooted(&self.path)?));
         let call = Call { headers: self.call.user.headers(), ..Call::new(method, target) };
         let client = self.call.cluster.client()?;
-        let changed = once::closing(&client, client.call_once_raw(call)).await;
+        let changed = calls::closing(&client, client.call_once_raw(call)).await;
         changed.map(drop).map_err(CommandFailure::of_tree_quota_call)
     }
 }

@@ -1,8 +1,7 @@
 //! `holdfast backup`: makes a backup of a running cluster, and checks and shows the files.
 //!
-//! `file` writes a file that is complete or absent, and encrypts it, `show` has the checks, and `body` the output.
+//! `file` writes a file that is complete or absent, and encrypts it, and `show` has the checks and the output.
 
-mod body;
 mod file;
 mod show;
 
@@ -17,8 +16,8 @@ use holdfast_cli::output::{answer, print, print_bytes};
 use holdfast_raft::BackupHead;
 use holdfast_tls::{AgeIdentity, AgeRecipient};
 
-use self::body::BackupBody;
 pub(crate) use self::file::{Encryption, NewFile};
+use self::show::BackupBody;
 pub(crate) use self::show::{IdentityArgs, read_backup};
 
 /// The interval of the progress on a terminal.

@@ -8,7 +8,7 @@ use holdfast_api::{AlarmBody, AlarmsBody, ClusterBody, NodeBody};
 use holdfast_cli::output::short_time;
 use holdfast_service::{AlarmKind, CLOCK_OFFSET_MAX};
 
-use super::finding::Finding;
+use super::Finding;
 use super::probe::{ProbedAddress, ProbedNode};
 
 /// Runs the checks that neither wait nor change state. `own_version` is the version of this program.

@@ -1,28 +1,24 @@
 //! `holdfast doctor`: checks each address, then the cluster, then acquires and releases a probe lock through every node.
 //!
 //! Each problem comes with the next step. The exit code is 1 if a check failed. The nodes find the conditions of the cluster,
-//! as alarms; a check of its own has only what no node can see. `probe` reads the state of the nodes, `checks` evaluates it,
-//! and `round_trip` acquires the probe lock. Bounds: every call has a timeout of seconds.
+//! as alarms; a check of its own has only what no node can see. `probe` reads the state of the nodes and acquires the
+//! probe lock, and `checks` evaluates the state. Bounds: every call has a timeout of seconds.
 
 mod checks;
-mod finding;
 mod probe;
-mod round_trip;
-
-use std::time::Duration;
 
 use clap::Args;
 use holdfast_api::ClusterBody;
 use holdfast_cli::arguments::{ClusterArgs, Format, NodesArgs, PROBE};
-use holdfast_cli::color::color_first_words;
 use holdfast_cli::exit::CommandFailure;
-use holdfast_cli::output::{answer_rows, cell, print, short_time, table};
+use holdfast_cli::output::{answer_rows, cell, print, table};
+use holdfast_cli::terminal_text::{Tone, color_first_words};
 use holdfast_types::LockName;
+use serde::Serialize;
 use tokio::task::JoinSet;
 
 use self::checks::{best_view, check_all};
-use self::finding::{DoctorReport, Severity};
-use self::probe::{ProbedAddress, Prober};
+use self::probe::{ProbedAddress, Prober, round_trip, without_leader};
 
 /// Check each node and the whole cluster; print each problem with the next step.
 #[derive(Debug, Args)]
@@ -48,11 +44,10 @@ pub(crate) async fn run(args: DoctorArgs) -> Result<(), CommandFailure> {
     let mut findings = check_all(&nodes, env!("CARGO_PKG_VERSION"));
     let has_leader = best_view(&nodes).is_some_and(|view| view.leader.is_some());
     if !args.look_only && !has_leader {
-        findings.push(round_trip::without_leader());
+        findings.push(without_leader());
     } else if !args.look_only {
         for node in nodes.iter().filter(|probed| probed.node.is_ok()) {
-            let finding =
-                round_trip::through(&node.address, &args.cluster.nodes, &args.probe).await;
+            let finding = round_trip(&node.address, &args.cluster.nodes, &args.probe).await;
             findings.push(finding.at(&node.address));
         }
     }
@@ -127,9 +122,87 @@ fn show(format: Format, report: &DoctorReport) {
     answer_rows(format, report, &report.checks, [""], &text);
 }
 
-fn precise_time(duration: Duration) -> String {
-    match holdfast_types::millis(duration) {
-        0..10 => format!("{:.1}ms", duration.as_secs_f64() * 1_000.0),
-        ms => short_time(ms),
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Severity {
+    Ok,
+    /// The cluster works, but an operator should act.
+    Warn,
+    Fail,
+}
+
+impl Severity {
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Warn => "warn",
+            Self::Fail => "fail",
+        }
+    }
+
+    /// The tone of a verdict in the table.
+    fn tone(verdict: &str) -> Option<Tone> {
+        match verdict {
+            "ok" => Some(Tone::Good),
+            "warn" => Some(Tone::Attention),
+            "fail" => Some(Tone::Problem),
+            _ => None,
+        }
+    }
+}
+
+/// One row of the table.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Finding {
+    pub(super) check: &'static str,
+    /// The address; `None` for a check of the whole cluster.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) at: Option<String>,
+    pub(super) verdict: Severity,
+    pub(super) found: String,
+    /// The next step for the operator.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) next: Option<String>,
+}
+
+impl Finding {
+    pub(super) fn ok(check: &'static str, found: impl Into<String>) -> Self {
+        Self { check, at: None, verdict: Severity::Ok, found: found.into(), next: None }
+    }
+
+    pub(super) fn warn(
+        check: &'static str,
+        found: impl Into<String>,
+        next: impl Into<String>,
+    ) -> Self {
+        Self { verdict: Severity::Warn, next: Some(next.into()), ..Self::ok(check, found) }
+    }
+
+    pub(super) fn fail(
+        check: &'static str,
+        found: impl Into<String>,
+        next: impl Into<String>,
+    ) -> Self {
+        Self { verdict: Severity::Fail, next: Some(next.into()), ..Self::ok(check, found) }
+    }
+
+    /// Attaches an address to the finding.
+    pub(super) fn at(self, address: &str) -> Self {
+        Self { at: Some(address.to_owned()), ..self }
+    }
+}
+
+/// All findings of a run.
+#[derive(Debug, Serialize)]
+struct DoctorReport {
+    /// The worst severity of the findings.
+    pub(super) verdict: Severity,
+    checks: Vec<Finding>,
+}
+
+impl DoctorReport {
+    fn of(checks: Vec<Finding>) -> Self {
+        let verdict = checks.iter().map(|check| check.verdict).max().unwrap_or(Severity::Ok);
+        Self { verdict, checks }
     }
 }

@@ -1,13 +1,22 @@
-//! Reads the state of the node at one address, without retries at other addresses.
+//! Reads the state of the node at one address, without retries at other addresses; and acquires and releases the probe lock
+//! through one node, and measures each step.
+//!
+//! Each round trip has its own session and removes its state. Concurrent doctors wait for each other.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use holdfast_api::{AlarmsBody, ClusterBody, HealthBody, JsonBody, VersionBody};
+use holdfast_cli::arguments::NodesArgs;
+use holdfast_cli::hints::common_hint;
+use holdfast_cli::holder_name;
 use holdfast_cli::output::short_time;
 use holdfast_client::http::{
     ClientTls, HttpClient, HttpRequest, HttpResponse, Method, Scheme, base_url,
 };
-use holdfast_client::{AccessToken, EndpointError};
+use holdfast_client::{AccessToken, EndpointError, Error};
+use holdfast_types::LockName;
+
+use super::Finding;
 
 /// The time limit of one call.
 const CALL_TIMEOUT: Duration = Duration::from_millis(1_500);
@@ -140,9 +149,91 @@ fn now_ms() -> i64 {
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
+/// The TTL of the session, which bounds the hold of a killed doctor.
+const TTL: Duration = Duration::from_secs(10);
+/// The time limit of each step, and of the wait for the probe lock.
+const STEP_TIMEOUT: Duration = Duration::from_secs(5);
+/// The longest normal round trip; a slower one is a warning.
+const SLOW: Duration = Duration::from_secs(1);
+const CHECK: &str = "round trip";
+
+pub(super) async fn round_trip(address: &str, nodes: &NodesArgs, probe: &LockName) -> Finding {
+    match measure(address, nodes, probe).await {
+        Ok(steps) => judge(&steps),
+        Err(error) => failed(&error, probe),
+    }
+}
+
+/// The finding for a cluster in which no acquire can succeed.
+pub(super) fn without_leader() -> Finding {
+    let next = "fix the problems above first";
+    Finding::fail(CHECK, "not tried, because the cluster has no leader", next)
+}
+
+fn judge(steps: &[(&str, Duration)]) -> Finding {
+    let total: Duration = steps.iter().map(|(_, took)| *took).sum();
+    let times: Vec<String> =
+        steps.iter().map(|(step, took)| format!("{step} {}", precise_time(*took))).collect();
+    let found = times.join(", ");
+    if total > SLOW {
+        let next = "every step waits for the disks of a majority: check them, and the network between the nodes";
+        return Finding::warn(CHECK, found, next);
+    }
+    Finding::ok(CHECK, found)
+}
+
+fn failed(error: &Error, probe: &LockName) -> Finding {
+    if let Some(holder) = error.holder() {
+        let found = format!("{probe} is held by {}", holder_name(holder));
+        return Finding::warn(CHECK, found, "wait, or choose another lock with --probe");
+    }
+    let next = "fix the problems above first, then read the node's log";
+    let found = if let Error::Unavailable(reason) | Error::OutcomeUnknown(reason) = error {
+        format!("no answer in time: {reason}")
+    } else {
+        error.to_string()
+    };
+    Finding::fail(CHECK, found, common_hint(error).unwrap_or(next.into()))
+}
+
+async fn measure(
+    address: &str,
+    nodes: &NodesArgs,
+    probe: &LockName,
+) -> Result<Vec<(&'static str, Duration)>, Error> {
+    let client = nodes.only(address).client_with(|builder| {
+        builder.ttl(TTL).session_prefix("doctor").request_timeout(STEP_TIMEOUT)
+    });
+    let client = client.map_err(|error| Error::InvalidArgument(error.to_string()))?;
+    let mut steps = Vec::new();
+    let mut start = Instant::now();
+    let mut done = |step| {
+        steps.push((step, start.elapsed()));
+        start = Instant::now();
+    };
+    let session = client.session().await?;
+    done("session");
+    let guard = client.lock(probe.as_str()).timeout(STEP_TIMEOUT).acquire().await?;
+    done("acquire");
+    guard.release().await?;
+    done("release");
+    drop(session);
+    client.close().await?;
+    done("close");
+    Ok(steps)
+}
+
+fn precise_time(duration: Duration) -> String {
+    match holdfast_types::millis(duration) {
+        0..10 => format!("{:.1}ms", duration.as_secs_f64() * 1_000.0),
+        ms => short_time(ms),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::commands::doctor::Severity;
 
     #[test]
     fn a_date_in_seconds_bounds_the_offset_of_the_clock() {
@@ -150,5 +241,14 @@ mod tests {
         let offset = ClockOffset::of(100_000, 100_200, 100_300);
         assert_eq!(offset, ClockOffset { at_least: -300, at_most: 800 });
         assert!(ClockOffset::of(160_000, 100_200, 100_300).at_least > 59_000);
+    }
+
+    #[test]
+    fn a_slow_round_trip_is_a_warning() {
+        let steps =
+            |ms| [("session", Duration::from_micros(900)), ("acquire", Duration::from_millis(ms))];
+        assert_eq!(judge(&steps(12)).found, "session 0.9ms, acquire 12ms");
+        assert_eq!(judge(&steps(12)).verdict, Severity::Ok);
+        assert_eq!(judge(&steps(3_000)).verdict, Severity::Warn);
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum as _};
 use holdfast_cli::arguments::{Format, OutputArgs, cluster_name, node_id};
 use holdfast_cli::exit::CommandFailure;
-use holdfast_cli::output::{answer, table};
+use holdfast_cli::output::{answer, facts};
 use holdfast_raft::{NewCluster, RestoreError, RestoreFailure, RestoredCluster};
 use holdfast_types::{NodeId, RestoreSource};
 use serde::Serialize;
@@ -195,7 +195,7 @@ pub(crate) fn print(
         sessions_ended: sessions - restored.sessions,
         fence_marks: plan.marks,
     };
-    let facts = [
+    let rows = [
         ("cluster", body.cluster.clone()),
         ("cluster id", body.cluster_id.clone()),
         ("node", body.node.to_string()),
@@ -206,11 +206,10 @@ pub(crate) fn print(
         ("sessions ended", body.sessions_ended.to_string()),
     ];
     let marks = body.fence_marks.iter().map(|mark| ("fence mark", mark.to_string()));
-    let rows = facts.into_iter().chain(marks).map(|(name, value)| [name.to_owned(), value]);
     let never = if body.sessions_kept > 0 { NEVER_UNSEAL } else { "" };
     let text = format!(
         "{}\n\n{never}next: start it with a configuration whose only member is node {node}: holdfast serve --config FILE",
-        table(["fact", "value"], rows)
+        facts(["fact", "value"], rows.into_iter().chain(marks))
     );
     answer(output.format, &body, body.last_token, &text);
 }

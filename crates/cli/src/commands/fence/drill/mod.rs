@@ -4,8 +4,7 @@
 //! acquire the real lock, and the second session holds it while it writes, so the drill does not disturb other
 //! holders.
 
-mod database;
-mod endpoint;
+mod store;
 
 use std::time::Duration;
 
@@ -14,8 +13,7 @@ use holdfast_client::{Client, Error, FencingToken, Guard};
 use holdfast_types::LockName;
 use serde_json::json;
 
-use self::database::DrilledDatabase;
-use self::endpoint::Endpoint;
+use self::store::{DrilledStore, WriteResult};
 use crate::arguments::{ClusterArgs, Format, text_or_file};
 use crate::exit::CommandFailure;
 use crate::output::{answer, print};
@@ -24,9 +22,6 @@ use crate::output::{answer, print};
 const WAIT: Duration = Duration::from_secs(10);
 /// The exit code of an unclear result.
 const UNCLEAR: u8 = 3;
-/// The placeholder for the number of the token.
-pub(super) const TOKEN: &str = "{token}";
-
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("store").args(["url", "postgres"]).required(true))]
 #[command(group = ArgGroup::new("write").args(["table", "sql"]))]
@@ -77,26 +72,6 @@ fn header(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// The store's reply to a write.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum WriteResult {
-    Accepted(String),
-    /// The store reported an error of the caller.
-    Rejected(String),
-    /// The store failed, redirected the call, or did not reply.
-    Failed(String),
-}
-
-impl std::fmt::Display for WriteResult {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Accepted(answer) => write!(f, "accepted ({answer})"),
-            Self::Rejected(answer) => write!(f, "rejected ({answer})"),
-            Self::Failed(reason) => write!(f, "no verdict ({reason})"),
-        }
-    }
-}
-
 /// The results of the writes, in their order.
 #[derive(Debug)]
 struct DrillWrites {
@@ -111,56 +86,6 @@ enum DrillVerdict {
     Guarded,
     NotGuarded(String),
     Unclear(String),
-}
-
-/// The store under test.
-enum DrilledStore<'a> {
-    Http(Endpoint<'a>),
-    Postgres(Box<DrilledDatabase<'a>>),
-}
-
-impl<'a> DrilledStore<'a> {
-    fn of(args: &'a DrillArgs) -> Result<Self, CommandFailure> {
-        match (&args.url, &args.postgres) {
-            (Some(url), _) => Endpoint::new(url, args).map(Self::Http),
-            (None, Some(url)) => {
-                DrilledDatabase::new(url, args).map(|store| Self::Postgres(Box::new(store)))
-            }
-            (None, None) => Err(CommandFailure::usage("name the store with --url or --postgres")),
-        }
-    }
-
-    async fn write(&self, token: Option<FencingToken>) -> WriteResult {
-        match self {
-            Self::Http(endpoint) => endpoint.write(token).await,
-            Self::Postgres(database) => database.write(token).await,
-        }
-    }
-
-    /// The options that can fix a rejected write of the current holder.
-    fn options(&self) -> &'static str {
-        match self {
-            Self::Http(_) => "see --resource, --method, --body and --header",
-            Self::Postgres(_) => "see --lock, --resource and --sql",
-        }
-    }
-
-    /// A write with a token, in words.
-    fn request(&self, token: FencingToken) -> String {
-        match self {
-            Self::Http(endpoint) => endpoint.request(token),
-            Self::Postgres(_) => format!("the statements with token {token}"),
-        }
-    }
-
-    /// Returns the fix for an accepted stale write.
-    async fn fix(&self) -> String {
-        match self {
-            Self::Http(_) => "the endpoint must compare Fencing-Token where the data is written, and answer 412: \
-                docs/fencing/http.md".to_owned(),
-            Self::Postgres(database) => database.fix().await,
-        }
-    }
 }
 
 pub(super) async fn run(args: &DrillArgs) -> Result<(), CommandFailure> {

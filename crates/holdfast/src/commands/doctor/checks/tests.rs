@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use holdfast_types::NodeId;
 
-use super::super::finding::{DoctorReport, Severity};
 use super::super::probe::ClockOffset;
+use super::super::{DoctorReport, Severity};
 use super::*;
 
 /// The view of a cluster of three nodes with node 1 as the leader.

@@ -1,16 +1,22 @@
-//! The descendants of a process, read from `/proc`, and signals to them.
+//! The processes of a job: the descendants of a process, read from `/proc`, signals to them, and the process group that has
+//! the terminal.
 //!
 //! A descendant of the same PID namespace cannot leave this set: `run` and its watchdog are child subreapers, so an
 //! orphan becomes their child, whatever its process group, session or user is. A process that another service starts
 //! (systemd, a container engine, cron, the server of `ssh host cmd`) is no descendant, and an orphan in another PID
 //! namespace (`nsenter`) becomes the child of that namespace's first process.
+//!
+//! The command is a member of the process group of `run`, so it has the terminal whenever `run` is in the foreground.
+//! A command that moves into its own group, e.g. `timeout`, gets the terminal when it asks for it, and `run` takes the
+//! terminal back when the command stops or ends.
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::fs::File;
 
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::unistd::{Pid, getpgid, getpgrp, getppid, getsid, tcgetpgrp, tcsetpgrp};
 
 /// The name that the watchdog of a nested `holdfast run` has in `/proc`. At most 15 bytes.
 pub(super) const WATCHDOG_NAME: &str = "holdfast-watch";
@@ -174,6 +180,37 @@ fn processes() -> Vec<ProcessInfo> {
         ProcessInfo::parse(&String::from_utf8_lossy(&stat))
     };
     entries.into_iter().flatten().filter_map(stat).collect()
+}
+
+/// Gives the terminal to another process group of the session. Returns `false` if this process is not in the
+/// foreground, so that it cannot.
+pub(super) fn give_terminal_to(group: Pid) -> bool {
+    move_foreground(getpgrp(), group)
+}
+
+/// Takes the terminal back from a group that [`give_terminal_to`] gave it to.
+pub(super) fn take_terminal_back_from(group: Pid) {
+    let _was_given = move_foreground(group, getpgrp());
+}
+
+/// Whether the process group of this process is orphaned: no process of the session outside the group, usually a shell
+/// with job control, is the parent of a member. ^Z does not stop such a group.
+pub(super) fn is_orphaned_group() -> bool {
+    let group = getpgrp();
+    let mut ancestor = Some(getppid());
+    while let Some(member) = ancestor.filter(|process| getpgid(Some(*process)) == Ok(group)) {
+        ancestor = parent(member);
+    }
+    ancestor.is_none_or(|outside| getsid(Some(outside)) != getsid(None))
+}
+
+fn move_foreground(from: Pid, to: Pid) -> bool {
+    let Ok(terminal) = File::options().read(true).write(true).open("/dev/tty") else {
+        return false;
+    };
+    from != to
+        && tcgetpgrp(&terminal).is_ok_and(|foreground| foreground == from)
+        && tcsetpgrp(&terminal, to).is_ok()
 }
 
 #[cfg(test)]

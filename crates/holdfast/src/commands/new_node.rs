@@ -1,6 +1,7 @@
-//! `holdfast join`: prepares the machine of an invited member.
+//! `holdfast init` and `holdfast join`: prepare the data directory of a new node. They call no node.
 //!
-//! It writes the configuration file and the data directory of the new node from its join token. It calls no node.
+//! `init` writes an operator's permission for a new cluster. `join` writes the configuration file and the data directory of an
+//! invited member from its join token.
 
 use std::fs;
 use std::io::Read as _;
@@ -9,12 +10,33 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use holdfast_api::JoinToken;
 use holdfast_cli::exit::CommandFailure;
-use holdfast_cli::output;
-use holdfast_cli::write_file;
+use holdfast_cli::{output, write_file};
 use holdfast_raft::{JoinRequest, write_join_request};
 use holdfast_tls::TlsFiles;
 use holdfast_types::{MemberAddresses, NodeId};
 use toml::Value;
+
+/// Permit one node with an empty data directory to create a new cluster.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Run it once, for one node of a new cluster, before or after its start. Never run it when a cluster has lost its data \
+                  directories: bring them back, or restore a backup."
+)]
+pub(crate) struct InitArgs {
+    /// The data directory of the node.
+    #[arg(long, env = "HOLDFAST_DATA_DIR", value_name = "DIR")]
+    data_dir: PathBuf,
+}
+
+/// Writes the file.
+///
+/// # Errors
+/// [`CommandFailure::Failed`] if the directory belongs to a cluster, or cannot be written.
+pub(crate) fn init(args: &InitArgs) -> Result<(), CommandFailure> {
+    holdfast_raft::permit_new_cluster(&args.data_dir).map_err(CommandFailure::failed)?;
+    output::print("the node may create a new cluster: it does so when all members run");
+    Ok(())
+}
 
 /// Prepare this machine for an invited member.
 #[derive(Debug, Args)]
@@ -46,7 +68,7 @@ pub(crate) struct JoinArgs {
 ///
 /// # Errors
 /// [`CommandFailure::Usage`] for a damaged token, [`CommandFailure::Failed`] if a file cannot be written.
-pub(crate) fn run(args: &JoinArgs) -> Result<(), CommandFailure> {
+pub(crate) fn join(args: &JoinArgs) -> Result<(), CommandFailure> {
     let token: JoinToken = read(&args.token)?.parse().map_err(CommandFailure::usage)?;
     if args.config.exists() {
         let detail = format!("{} exists: name a new file with --config", args.config.display());

@@ -1,25 +1,27 @@
-//! `holdfast auth token`: access tokens. `holdfast auth token-policy`: the lifetimes of new ones.
+//! `holdfast auth token` and `token-policy`: access tokens, and the lifetimes of new ones. `holdfast auth certificate`:
+//! certificates that no port accepts.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use holdfast_api::parameters::auth::{
-    CLOSE_SESSIONS, DEFAULT_TTL, GRACE, MAX_TTL, NEVER, NEW_TOKEN_TTL, SUBJECT, TOKEN_TTL,
+    CLOSE_SESSIONS, DEFAULT_TTL, DENY_REASON, GRACE, MAX_TTL, NEVER, NEW_TOKEN_TTL, SUBJECT,
+    TOKEN_TTL,
 };
 use holdfast_api::{
-    AccessTokensBody, AuthBody, IssuedTokenBody, Query, TokenPolicyBody, access_token_path,
-    format_duration,
+    AccessTokensBody, AuthBody, DeniedCertificatesBody, IssuedTokenBody, Query, TokenPolicyBody,
+    access_token_path, denied_certificate_path, format_duration,
 };
 use holdfast_client::http::Method;
 use holdfast_client::{Call, Copies};
-use holdfast_types::{AccessTokenId, SubjectName};
+use holdfast_types::{AccessTokenId, CertificateId, Reason, SubjectName};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{show_closed, unrepeated};
+use super::show_closed;
 use crate::arguments::{ClusterArgs, duration};
-use crate::commands::once;
+use crate::commands::calls;
 use crate::exit::CommandFailure;
 use crate::output::{answer, answer_rows, check_complete, table_or};
 
@@ -124,10 +126,10 @@ pub(crate) struct TokenPolicyArgs {
     cluster: ClusterArgs,
 }
 
-pub(super) async fn run(command: TokenCommand) -> Result<(), CommandFailure> {
+pub(super) async fn token(command: TokenCommand) -> Result<(), CommandFailure> {
     match command {
         TokenCommand::New(args) => new(&args).await,
-        TokenCommand::Ls(cluster) => ls(&cluster).await,
+        TokenCommand::Ls(cluster) => list_tokens(&cluster).await,
         TokenCommand::Rotate(args) => rotate(&args).await,
         TokenCommand::Rm(args) => rm(&args).await,
     }
@@ -138,7 +140,7 @@ async fn new(args: &NewTokenArgs) -> Result<(), CommandFailure> {
     let query = Query::default().with(&SUBJECT, &args.subject);
     let query = query.with_some(&TOKEN_TTL, args.ttl.as_ref()).with_flag(&NEVER, args.never);
     let call = Call::new(Method::POST, query.target("/v1/auth/tokens")).copies(Copies::Never);
-    let issued: IssuedTokenBody = once::receive(&args.cluster.client()?, call).await?;
+    let issued: IssuedTokenBody = calls::receive(&args.cluster.client()?, call).await?;
     show_issued(&args.cluster, &args.out, &issued, &issued)
 }
 
@@ -148,19 +150,20 @@ async fn rotate(args: &RotateTokenArgs) -> Result<(), CommandFailure> {
     let query = query.with_some(&NEW_TOKEN_TTL, args.ttl.as_ref()).with_flag(&NEVER, args.never);
     let path = format!("{}/rotate", access_token_path(args.id));
     let call = Call::new(Method::POST, query.target(&path)).copies(Copies::Never);
-    let issued: IssuedTokenBody = once::receive(&args.cluster.client()?, call).await?;
+    let issued: IssuedTokenBody = calls::receive(&args.cluster.client()?, call).await?;
     show_issued(&args.cluster, &args.out, &issued, &issued)
 }
 
 async fn rm(args: &DeleteTokenArgs) -> Result<(), CommandFailure> {
     let query = Query::default().with_flag(&CLOSE_SESSIONS, args.sessions);
-    let call = unrepeated(Method::DELETE, query.target(&access_token_path(args.id)));
+    let target = query.target(&access_token_path(args.id));
+    let call = Call::new(Method::DELETE, target).copies(Copies::Never);
     let closed = args.cluster.client()?.call(&call).await?;
     show_closed(&args.cluster, &closed);
     Ok(())
 }
 
-async fn ls(cluster: &ClusterArgs) -> Result<(), CommandFailure> {
+async fn list_tokens(cluster: &ClusterArgs) -> Result<(), CommandFailure> {
     let body: AccessTokensBody = cluster.client()?.call(&Call::get("/v1/auth/tokens")).await?;
     let rows = body.tokens.iter().map(|token| {
         let expires = match token.expires_at {
@@ -185,7 +188,7 @@ pub(super) async fn policy(args: &TokenPolicyArgs) -> Result<(), CommandFailure>
         let query = Query::default().with_some(&DEFAULT_TTL, args.default_ttl.as_ref());
         let query = query.with_some(&MAX_TTL, args.max_ttl.as_ref());
         let call = Call::new(Method::PUT, query.target("/v1/auth/token-policy"));
-        return once::send(&client, call).await;
+        return calls::send(&client, call).await;
     }
     let body: AuthBody = client.call(&Call::get("/v1/auth")).await?;
     let text = policy_text(body.token_policy);
@@ -243,4 +246,61 @@ fn token_id(text: &str) -> Result<AccessTokenId, String> {
     text.parse().map_err(|()| {
         "the id of an access token has 13 characters: holdfast auth token ls lists them".to_owned()
     })
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum CertificateCommand {
+    /// Deny a certificate: its connections end, and no port accepts a new one.
+    Deny(DenyArgs),
+    /// End the denial of a certificate.
+    Allow(OneCertificateArgs),
+    /// List the denied certificates.
+    Ls(ClusterArgs),
+}
+
+/// One certificate.
+#[derive(Debug, Args)]
+pub(crate) struct OneCertificateArgs {
+    /// Its serial number, or sha256: and its fingerprint, as openssl x509 -serial -fingerprint -sha256 shows them.
+    #[arg(value_name = "SERIAL|sha256:HEX")]
+    certificate: CertificateId,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DenyArgs {
+    /// The reason, for the list and the audit trail.
+    #[arg(long)]
+    reason: Reason,
+    #[command(flatten)]
+    one: OneCertificateArgs,
+}
+
+pub(super) async fn certificate(command: CertificateCommand) -> Result<(), CommandFailure> {
+    let (args, call) = match command {
+        CertificateCommand::Deny(DenyArgs { reason, one }) => {
+            let query = Query::default().with(&DENY_REASON, &reason);
+            let target = query.target(&denied_certificate_path(&one.certificate));
+            (one, Call::new(Method::PUT, target))
+        }
+        CertificateCommand::Allow(one) => {
+            let target = denied_certificate_path(&one.certificate);
+            (one, Call::new(Method::DELETE, target))
+        }
+        CertificateCommand::Ls(cluster) => return list_certificates(&cluster).await,
+    };
+    calls::send(&args.cluster.client()?, call).await
+}
+
+async fn list_certificates(cluster: &ClusterArgs) -> Result<(), CommandFailure> {
+    let call = Call::get("/v1/auth/denied-certificates");
+    let body: DeniedCertificatesBody = cluster.client()?.call(&call).await?;
+    let rows = body.certificates.iter().map(|denied| {
+        [denied.certificate.clone(), denied.denied_at.to_string(), denied.reason.clone()]
+    });
+    let text = table_or("no denied certificates", ["certificate", "denied", "reason"], rows);
+    let ids = body.certificates.iter().map(|denied| &denied.certificate);
+    answer_rows(cluster.format(), &body, &body.certificates, ids, &text);
+    Ok(())
 }
