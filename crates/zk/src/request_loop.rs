@@ -21,13 +21,12 @@ use tracing::{Instrument as _, Span};
 
 use crate::connection_table::ConnectionGuard;
 use crate::context::Shutdown;
-use crate::disconnect::Disconnect;
+use crate::errors::Disconnect;
 use crate::frame_reader::FrameReader;
 use crate::identity::{Identities, NotProved};
-use crate::op_kind::OpKind;
-use crate::ops::operation::{ConnectionContext, ReplyFormat, StreamCall, ZkOperation};
-use crate::ops::translate;
-use crate::pending::{PendingRequest, PendingRequests, RequestInfo};
+use crate::metrics::OpKind;
+use crate::ops::{ConnectionContext, ReplyFormat, StreamCall, ZkOperation, translate};
+use crate::reply_loop::{PendingRequest, PendingRequests, RequestInfo};
 
 /// Writes in one call of the service.
 const WRITES_MAX: usize = 64;
