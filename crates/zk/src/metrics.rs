@@ -148,8 +148,8 @@ const KINDS: &[(i32, &str, &str)] = &[
 ];
 
 impl OpKind {
-    pub(crate) const COUNT: usize = KINDS.len();
-    pub(crate) const OTHER: Self = Self(KINDS.len() - 1);
+    const COUNT: usize = KINDS.len();
+    const OTHER: Self = Self(KINDS.len() - 1);
 
     pub(crate) fn of(op: i32) -> Self {
         KINDS.iter().position(|(number, ..)| *number == op).map_or(Self::OTHER, Self)
@@ -160,7 +160,7 @@ impl OpKind {
         KINDS.get(self.0).is_some_and(|(number, ..)| *number == op::PING)
     }
 
-    pub(crate) fn index(self) -> usize {
+    fn index(self) -> usize {
         self.0
     }
 

@@ -247,7 +247,7 @@ impl PendingRequests {
         found
     }
 
-    pub(crate) fn remove_all(&self) -> VecDeque<PendingRequest> {
+    fn remove_all(&self) -> VecDeque<PendingRequest> {
         std::mem::take(&mut *self.requests.lock())
     }
 

@@ -277,7 +277,7 @@ pub(crate) struct EntrySpans<'a> {
 
 impl EntrySpans<'_> {
     /// The span of a request; disabled if it is not traced.
-    pub(crate) fn of_request(&self, kind: OpKind) -> Span {
+    fn of_request(&self, kind: OpKind) -> Span {
         if !self.sampler.is_some_and(Sampler::draw) {
             return Span::none();
         }
@@ -292,7 +292,7 @@ impl EntrySpans<'_> {
     }
 
     /// The span of writes that arrived together; disabled if they are not traced. `first_kind` is the kind of the first one.
-    pub(crate) fn of_writes(&self, first_kind: OpKind, writes: &[(i64, Multi)]) -> Span {
+    fn of_writes(&self, first_kind: OpKind, writes: &[(i64, Multi)]) -> Span {
         let span = self.of_request(first_kind);
         if !span.is_disabled() {
             span.record("writes", writes.len());

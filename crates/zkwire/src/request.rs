@@ -205,7 +205,7 @@ impl Request {
 
 impl SetWatches {
     /// 105 if there are watches that 101 cannot carry, else 101.
-    pub(crate) fn op(&self) -> i32 {
+    fn op(&self) -> i32 {
         let persistent = !self.persistent.is_empty() || !self.recursive.is_empty();
         if persistent { op::SET_WATCHES2 } else { op::SET_WATCHES }
     }
