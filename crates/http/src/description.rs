@@ -12,23 +12,19 @@ mod reference;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use bytes::Bytes;
 use holdfast_api::{Absent, Param};
 use serde_json::Value;
 
 use crate::operation::{Method, Operation};
 use crate::state::Documentation;
 
+pub use openapi::description;
+
 pub(crate) const DOCUMENTATION: Documentation = Documentation {
     openapi: description,
     page: html::docs_page,
     error_page: |code| html::error_page(code).into(),
 };
-
-/// The body of `/openapi.json`: an OpenAPI 3.1 document as JSON text. Rendered once.
-pub fn description() -> Bytes {
-    openapi::document()
-}
 
 /// The address of the node in the examples.
 const ADDRESS: &str = "localhost:7400";

@@ -215,9 +215,9 @@ fn metrics(call: &CallContext<'_>) -> HandlerResult {
     encode(&mut text, &call.state.registry)
         .map_err(|error| internal(format!("cannot encode the metrics: {error}")))?;
     if accepts(&call.parts.headers, "application/openmetrics-text") {
-        return Ok(Reply::text_as(OPENMETRICS, text));
+        return Ok(Reply::made(OPENMETRICS, text.into()));
     }
-    Ok(Reply::text_as(PROMETHEUS, prometheus_text(&text)))
+    Ok(Reply::made(PROMETHEUS, prometheus_text(&text).into()))
 }
 
 /// Converts OpenMetrics text to the text format of Prometheus 0.0.4, for scrapers that do not ask for OpenMetrics. The samples are

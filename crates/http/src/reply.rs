@@ -66,11 +66,6 @@ impl Reply {
         Self::empty(status).with_body(TEXT, text.into())
     }
 
-    /// Text of another media type.
-    pub(crate) fn text_as(media: &'static str, text: String) -> Self {
-        Self::empty(StatusCode::OK).with_body(HeaderValue::from_static(media), text.into())
-    }
-
     /// A body that exists already, with its media type.
     pub(crate) fn made(media: &'static str, body: Bytes) -> Self {
         Self::empty(StatusCode::OK).with_body(HeaderValue::from_static(media), body)

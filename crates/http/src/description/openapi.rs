@@ -43,8 +43,8 @@ const STALE: [Header; 2] = [
     ),
 ];
 
-/// The document as JSON text, rendered once.
-pub(super) fn document() -> Bytes {
+/// The body of `/openapi.json`: an OpenAPI 3.1 document as JSON text. Rendered once.
+pub fn description() -> Bytes {
     // Encoding text and numbers never fails.
     static DOCUMENT: LazyLock<Bytes> =
         LazyLock::new(|| serde_json::to_vec(&make()).unwrap_or_default().into());

@@ -40,15 +40,12 @@ async fn read(call: &mut CallContext<'_>) -> HandlerResult {
     let lock = call.lock()?;
     let ReadParams { stale } = call.params()?;
     if !stale {
-        return explain(call, lock).await;
+        let explained = call.service().explain(&lock);
+        let body = |lock, revision| explained_body(lock, call.now(), revision);
+        return call.ok(explained, body).await;
     }
     let read = call.service().lock(&lock, read_mode(stale));
     call.ok(read, |view, revision| LockBody::new(view, call.now(), Some(revision))).await
-}
-
-async fn explain(call: &CallContext<'_>, lock: LockName) -> HandlerResult {
-    let explained = call.service().explain(&lock);
-    call.ok(explained, |lock, revision| explained_body(lock, call.now(), revision)).await
 }
 
 fn explained_body(explained: Explanation, now: Stamp, revision: Revision) -> ExplainedBody {
