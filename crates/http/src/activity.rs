@@ -189,10 +189,7 @@ impl ObservedIo {
             self.lines.body_follows(body);
         }
         let fresh = buffer.filled().get(before..).unwrap_or_default();
-        let (passed, refused) = match self.lines.scan(fresh) {
-            Scanned::Passed(passed) => (passed, false),
-            Scanned::Refused(passed) => (passed, true),
-        };
+        let Scanned { passed, refused } = self.lines.scan(fresh);
         if refused {
             self.refused = true;
             buffer.set_filled(before + passed);

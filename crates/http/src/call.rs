@@ -335,23 +335,14 @@ impl CallContext<'_> {
     pub(crate) fn now(&self) -> Stamp {
         self.state.service.log_time()
     }
-
-    /// Whether `Accept` names `text/plain` and not JSON.
-    pub(crate) fn wants_text(&self) -> bool {
-        accepts_text(&self.parts.headers)
-    }
-
-    /// Whether `Accept` names a media type.
-    pub(crate) fn accepts(&self, media: &str) -> bool {
-        accepts(&self.parts.headers, media)
-    }
 }
 
 pub(crate) fn read_mode(stale: bool) -> ReadMode {
     if stale { ReadMode::Stale } else { ReadMode::Linearizable }
 }
 
-fn accepts_text(headers: &HeaderMap) -> bool {
+/// Whether `Accept` names `text/plain` and not JSON.
+pub(crate) fn accepts_text(headers: &HeaderMap) -> bool {
     accepts(headers, "text/plain") && !accepts(headers, "application/json")
 }
 

@@ -27,14 +27,13 @@ use holdfast_types::{
 use self::observe::observe;
 use crate::access::{CallAccess, LOCK_ACQUIRE, LOCK_READ};
 use crate::body::BodyKind;
-use crate::call::{CallContext, HandlerResult, ReadParams, read_mode};
+use crate::call::{CallContext, HandlerResult, ReadParams, accepts, accepts_text, read_mode};
 use crate::late_copies::LateCopies;
 use crate::locks::acquiring::{ACQUIRE_ERRORS, GRANTED_TOKEN, acquiring_session, grant_reply};
 use crate::locks::release::{RELEASE_ERRORS, release_target};
 use crate::operation::{Content, Example, Header, Method, Operation, ResponseSpec, handler};
-use crate::reply::Reply;
+use crate::reply::{EVENT_STREAM, LAST_EVENT_ID, Reply};
 use crate::routes::ELECTION;
-use crate::sse::{EVENT_STREAM, LAST_EVENT_ID};
 use crate::status::HttpError;
 
 const LAST_EVENT: Header = Header::text(
@@ -169,12 +168,12 @@ fn value(value: Option<String>, body: &[u8], is_text: bool) -> Result<Option<Str
 async fn read(call: &mut CallContext<'_>) -> HandlerResult {
     let (election, lock) = election(call)?;
     let ReadParams { stale } = call.params()?;
-    if call.accepts(EVENT_STREAM) {
+    if accepts(&call.parts.headers, EVENT_STREAM) {
         return observe(call, (election, lock), read_mode(stale)).await;
     }
     let read = call.service().lock(&lock, read_mode(stale));
     let Response { value: view, revision, leader_contact } = call.run(read).await?;
-    let reply = if call.wants_text() {
+    let reply = if accepts_text(&call.parts.headers) {
         let value = view.holder().and_then(|holder| holder.value.clone());
         let value = value.map(|value| format!("{}\n", String::from_utf8_lossy(&value)));
         Reply::text(StatusCode::OK, value.unwrap_or_default())

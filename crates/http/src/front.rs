@@ -27,10 +27,11 @@ use crate::call::{CallContext, HandlerResult};
 use crate::identity::Peer;
 use crate::metrics::RouteMetrics;
 use crate::operation::{Operation, Scope};
+use crate::precondition::number_call;
 use crate::reply::Reply;
 use crate::state::HttpState;
 use crate::status::HttpError;
-use crate::{head, idempotency, identity};
+use crate::{head, identity};
 
 static NODE: HeaderName = HeaderName::from_static(HOLDFAST_NODE);
 static LEADER: HeaderName = HeaderName::from_static(HOLDFAST_LEADER);
@@ -65,7 +66,7 @@ pub(crate) async fn answer(
     if reply.status == StatusCode::UNAUTHORIZED {
         refuse_slowly(&call, reply.code).await;
     }
-    let mut response = add_common_headers(&call, reply);
+    let mut response = response(&call, reply);
     if !trace.is_disabled() {
         finish_trace(&trace, &call, &mut response);
     }
@@ -170,7 +171,7 @@ async fn handle(
     // A transaction has its parameters in the body.
     if operation.late_copies.is_executed_once() && operation.body != BodyKind::Txn {
         let body = call.body.clone();
-        idempotency::number(call, operation.id, &body)?;
+        number_call(call, operation.id, &body)?;
     }
     (operation.handler)(call).await.map_err(|problem| with_next_step(problem, operation, call))
 }
@@ -231,12 +232,20 @@ async fn admit(
     Ok(())
 }
 
-/// Adds the headers of every response.
-fn add_common_headers(call: &CallContext<'_>, reply: Reply) -> Response<Body> {
-    let service = &call.state.service;
-    let revision = reply.revision.unwrap_or_else(|| service.revision());
-    let mut response = reply.into_response();
+/// The response, with the headers that every response has.
+fn response(call: &CallContext<'_>, reply: Reply) -> Response<Body> {
+    /// The number of these headers.
+    const HEADERS: usize = 6;
+    let Reply { status, revision, headers: own, body, stream, .. } = reply;
+    let mut response = Response::new(stream.unwrap_or_else(|| Body::from(body)));
+    *response.status_mut() = status;
     let headers = response.headers_mut();
+    headers.reserve(own.len() + HEADERS);
+    for (name, value) in own {
+        headers.append(name, value);
+    }
+    let service = &call.state.service;
+    let revision = revision.unwrap_or_else(|| service.revision());
     headers.insert(&NODE, service.node().0.into());
     let leader = service.leader();
     headers.insert(&LEADER, leader.map_or(HeaderValue::from_static("none"), |node| node.0.into()));

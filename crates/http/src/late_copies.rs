@@ -20,7 +20,7 @@ pub(crate) enum LateCopies {
     TokenOrTicket,
     /// The `incarnation` of a session.
     Incarnation,
-    /// A `session` and a `request`: the call is executed once ([`crate::idempotency::number`]).
+    /// A `session` and a `request`: the call is executed once ([`crate::precondition::number_call`]).
     Request,
     /// As `Request`, but the session does not remember the response, because it has a secret.
     SecretRequest,

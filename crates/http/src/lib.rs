@@ -1,7 +1,7 @@
 //! The HTTP front-end: it turns requests into methods of the service, and their results into status, headers and JSON.
 //!
 //! A call is an `operation::Operation` with its parameters and its handler. A file has the calls on one noun, a folder
-//! those on a large one: `locks` has one file for each call. `operations` lists all calls; the router, the OpenAPI
+//! those on a large one: in `locks` a large call has a file of its own. `operations` lists all calls; the router, the OpenAPI
 //! document and the page `/docs` are derived from that list. `status` maps every failure to
 //! its status code. When a client disconnects, the future of its call is dropped.
 //!
@@ -21,15 +21,12 @@ mod description;
 mod elections;
 mod front;
 mod head;
-mod idempotency;
 mod identity;
 mod late_copies;
 mod lines;
 mod locks;
-mod log_filter;
 mod members;
 mod metrics;
-mod namespaces;
 mod node;
 mod operation;
 mod operations;
@@ -41,16 +38,14 @@ mod routes;
 mod server;
 mod session_names;
 mod sessions;
-mod sse;
 mod state;
 mod status;
 mod tree;
 mod unmatched;
 
-pub use config::HttpConfig;
+pub use config::{HttpConfig, LogFilter};
 pub use description::description;
 pub use identity::{caller_address, has_tls};
-pub use log_filter::LogFilter;
 pub use metrics::HttpMetrics;
 pub use server::{HttpListener, serve};
 pub use status::explanation;

@@ -31,11 +31,11 @@ enum Region {
 
 /// The result of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Scanned {
-    /// The reader may pass on this many bytes. The bytes after them wait until the length of the body is known.
-    Passed(usize),
-    /// The reader may pass on this many bytes; the next byte is a bare LF.
-    Refused(usize),
+pub(crate) struct Scanned {
+    /// The reader may pass on this many bytes.
+    pub(crate) passed: usize,
+    /// The next byte is a bare LF. Otherwise the bytes after the passed ones wait until the length of the body is known.
+    pub(crate) refused: bool,
 }
 
 /// The scanner of one connection.
@@ -74,21 +74,21 @@ impl Lines {
             }
             let Some(line) = memchr(b'\n', rest) else {
                 self.read(rest);
-                return Scanned::Passed(bytes.len());
+                return Scanned { passed: bytes.len(), refused: false };
             };
             self.read(&rest[..line]);
             if !self.after_cr {
-                return Scanned::Refused(at + line);
+                return Scanned { passed: at + line, refused: true };
             }
             at += line + 1;
             let head_ended = self.empty && self.region == Region::Head;
             self.region = self.after_line();
             (self.after_cr, self.empty) = (false, true);
             if head_ended {
-                return Scanned::Passed(at);
+                break;
             }
         }
-        Scanned::Passed(at)
+        Scanned { passed: at, refused: false }
     }
 
     /// Reads bytes of the present line, without its LF.
@@ -148,18 +148,14 @@ mod tests {
         for piece in pieces {
             let mut rest = *piece;
             while !rest.is_empty() {
-                match lines.scan(rest) {
-                    Scanned::Refused(count) => {
-                        passed.extend_from_slice(&rest[..count]);
-                        return (passed, true);
-                    }
-                    Scanned::Passed(count) => {
-                        passed.extend_from_slice(&rest[..count]);
-                        rest = &rest[count..];
-                        if lines.region == Region::Head && passed.ends_with(b"\r\n\r\n") {
-                            bodies.next().into_iter().for_each(|body| lines.body_follows(*body));
-                        }
-                    }
+                let scanned = lines.scan(rest);
+                passed.extend_from_slice(&rest[..scanned.passed]);
+                if scanned.refused {
+                    return (passed, true);
+                }
+                rest = &rest[scanned.passed..];
+                if lines.region == Region::Head && passed.ends_with(b"\r\n\r\n") {
+                    bodies.next().into_iter().for_each(|body| lines.body_follows(*body));
                 }
             }
         }

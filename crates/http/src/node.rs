@@ -15,7 +15,7 @@ use prometheus_client::encoding::text::encode;
 
 use crate::access::CallAccess;
 use crate::body::BodyKind;
-use crate::call::{CallContext, HandlerResult};
+use crate::call::{CallContext, HandlerResult, accepts};
 use crate::operation::{Content, Example, Method, Operation, ResponseSpec, Scope, handler};
 use crate::reply::Reply;
 use crate::routes;
@@ -214,10 +214,10 @@ fn metrics(call: &CallContext<'_>) -> HandlerResult {
     let mut text = String::new();
     encode(&mut text, &call.state.registry)
         .map_err(|error| internal(format!("cannot encode the metrics: {error}")))?;
-    if call.accepts("application/openmetrics-text") {
-        return Ok(Reply::text_as(OPENMETRICS, text));
+    if accepts(&call.parts.headers, "application/openmetrics-text") {
+        return Ok(Reply::made(OPENMETRICS, text.into()));
     }
-    Ok(Reply::text_as(PROMETHEUS, prometheus_text(&text)))
+    Ok(Reply::made(PROMETHEUS, prometheus_text(&text).into()))
 }
 
 /// Converts OpenMetrics text to the text format of Prometheus 0.0.4, for scrapers that do not ask for OpenMetrics. The samples are

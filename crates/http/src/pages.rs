@@ -11,7 +11,7 @@ use holdfast_api::{ErrorCode, unescape_path};
 use serde_json::json;
 
 use crate::access::CallAccess;
-use crate::call::{CallContext, HandlerResult};
+use crate::call::{CallContext, HandlerResult, accepts};
 use crate::identity::{Peer, has_tls};
 use crate::operation::{Content, Operation, ResponseSpec, Scope};
 use crate::reply::Reply;
@@ -88,7 +88,7 @@ fn explain(call: &CallContext<'_>) -> HandlerResult {
     let name = unescape_path(raw).unwrap_or_default();
     let code: ErrorCode =
         name.parse().map_err(|error| problem(ErrorCode::NotFound, format!("{error}")))?;
-    if !call.accepts("text/html") {
+    if !accepts(&call.parts.headers, "text/html") {
         return Ok(Reply::text(StatusCode::OK, explanation(code)));
     }
     Ok(html_reply((call.state.documentation.error_page)(code), POLICY))
@@ -131,7 +131,6 @@ mod tests {
     use axum::http::header::ACCEPT;
 
     use super::*;
-    use crate::call::accepts;
 
     #[test]
     fn html_is_returned_if_the_accept_header_lists_it() {

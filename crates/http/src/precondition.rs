@@ -1,10 +1,17 @@
-//! `If-Match` and `If-None-Match`: the required version of a znode or a counter before a change.
+//! What must hold before a change is executed.
+//!
+//! `If-Match` and `If-None-Match` require a version. A request number, from the parameter `request` or the header
+//! `Idempotency-Key`, requires that no call with it was executed. A session remembers the response.
 
 use axum::http::header::{IF_MATCH, IF_NONE_MATCH};
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use holdfast_api::parameters::{CALL_SESSION, REQUEST};
+use holdfast_api::{ErrorCode, IDEMPOTENCY_KEY, ParamError, ParamValue as _, Problem};
+use holdfast_types::{CallScope, NumberedCall, RequestNumber, SessionName};
+use sha1::{Digest as _, Sha1};
 
-use holdfast_api::{ErrorCode, Problem};
-
+use crate::call::CallContext;
+use crate::head::only;
 use crate::status::HttpError;
 
 /// The condition on the znode before a change.
@@ -26,8 +33,8 @@ impl Precondition {
     /// # Errors
     /// `invalid-argument` for several conditions, lists, weak tags, and tags other than a version.
     pub(crate) fn of(headers: &HeaderMap) -> Result<Self, HttpError> {
-        let matching = only(headers, &IF_MATCH)?;
-        let differing = only(headers, &IF_NONE_MATCH)?;
+        let matching = condition(headers, &IF_MATCH)?;
+        let differing = condition(headers, &IF_NONE_MATCH)?;
         match (matching, differing) {
             (None, None) => Ok(Self::None),
             (Some(b"*"), None) => Ok(Self::Exists),
@@ -55,7 +62,7 @@ impl Precondition {
                 "write If-Match: \"0\" for a counter that was never changed",
             ));
         }
-        let Some(tag) = only(headers, &IF_MATCH)? else { return Ok(None) };
+        let Some(tag) = condition(headers, &IF_MATCH)? else { return Ok(None) };
         version(tag).map(Some)
     }
 
@@ -90,7 +97,7 @@ pub(crate) fn tag(version: impl std::fmt::Display) -> HeaderValue {
     HeaderValue::try_from(format!("\"{version}\"")).unwrap_or(HeaderValue::from_static("\"0\""))
 }
 
-fn only<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Result<Option<&'h [u8]>, HttpError> {
+fn condition<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Result<Option<&'h [u8]>, HttpError> {
     let mut values = headers.get_all(name).iter();
     let first = values.next().map(|value| value.as_bytes().trim_ascii());
     if values.next().is_some() {
@@ -113,6 +120,79 @@ fn version<T: std::str::FromStr>(tag: &[u8]) -> Result<T, HttpError> {
 
 fn refused(detail: &'static str, hint: &'static str) -> HttpError {
     Box::new(Problem::new(ErrorCode::InvalidArgument, detail).hint(hint))
+}
+
+/// Returns the request number. Quotes around the header's value are removed.
+///
+/// # Errors
+/// `invalid-argument` if the parameter and the header are both given.
+pub(crate) fn request_number(
+    call: &CallContext<'_>,
+    param: Option<RequestNumber>,
+) -> Result<Option<RequestNumber>, HttpError> {
+    let header = only(&call.parts.headers, &HeaderName::from_static(IDEMPOTENCY_KEY))?;
+    Ok(one_number(param, header)?)
+}
+
+/// Executes the changes of a call once, if it has a request number. `body` is the body of the call.
+///
+/// # Errors
+/// The errors of [`request_number`], and `invalid-argument` for a request number without a session.
+pub(crate) fn number_call(
+    call: &mut CallContext<'_>,
+    operation: &str,
+    body: &[u8],
+) -> Result<(), HttpError> {
+    let (session, request) = (call.param(&CALL_SESSION)?, call.param(&REQUEST)?);
+    let Some(request) = request_number(call, request)? else { return Ok(()) };
+    let session = remembering(session)?;
+    call.log_fields.session = Some(session.clone());
+    let scope = scope(call, operation, body);
+    call.execute_once(NumberedCall { session, request, scope });
+    Ok(())
+}
+
+/// A fingerprint of what the call does: two different calls never get each other's response.
+fn scope(call: &CallContext<'_>, operation: &str, body: &[u8]) -> CallScope {
+    let (uri, headers) = (&call.parts.uri, &call.parts.headers);
+    let header = |name| headers.get(name).map_or(&[][..], |value| value.as_bytes());
+    let parts = [
+        operation.as_bytes(),
+        uri.path().as_bytes(),
+        uri.query().unwrap_or_default().as_bytes(),
+        header(IF_MATCH),
+        header(IF_NONE_MATCH),
+        body,
+    ];
+    let mut hash = Sha1::new();
+    for part in parts {
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part);
+    }
+    let bytes = hash.finalize();
+    CallScope(bytes.iter().take(16).fold(0, |scope, byte| (scope << 8) | u128::from(*byte)))
+}
+
+fn one_number(
+    param: Option<RequestNumber>,
+    header: Option<&str>,
+) -> Result<Option<RequestNumber>, ParamError> {
+    let Some(text) = header else { return Ok(param) };
+    let quoted = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
+    let header = RequestNumber::parse(&REQUEST, quoted.unwrap_or(text))?;
+    if param.is_some() {
+        let detail = "the request number is given twice: as 'request' and as Idempotency-Key";
+        return Err(ParamError::invalid("request", detail).hint("give it once"));
+    }
+    Ok(Some(header))
+}
+
+fn remembering(session: Option<SessionName>) -> Result<SessionName, ParamError> {
+    session.ok_or_else(|| {
+        let detail = "a request number requires a session, which remembers the response";
+        ParamError::invalid("session", detail)
+            .hint("add ?session=ID of an open session, or leave the request number out")
+    })
 }
 
 #[cfg(test)]
@@ -146,5 +226,18 @@ mod tests {
         assert!(of(&[(IF_MATCH, "*"), (IF_NONE_MATCH, "*")]).is_err());
         assert!(of(&[(IF_MATCH, "\"1\""), (IF_MATCH, "\"2\"")]).is_err());
         assert!(Precondition::Absent.version().is_err());
+    }
+
+    #[test]
+    fn a_request_number_needs_a_session_and_is_rejected_if_given_twice() {
+        assert_eq!(remembering(None).unwrap_err().parameter.as_deref(), Some("session"));
+        let number = Some(RequestNumber(7));
+        assert_eq!(one_number(None, Some("7")).unwrap(), number);
+        assert_eq!(one_number(None, Some("\"7\"")).unwrap(), number);
+        assert_eq!(one_number(number, None).unwrap(), number);
+        assert!(one_number(number, Some("7")).unwrap_err().detail.contains("given twice"));
+        for wrong in ["a", "", "0", "-1", "9223372036854775808", "7 8"] {
+            assert!(one_number(None, Some(wrong)).is_err(), "{wrong}");
+        }
     }
 }

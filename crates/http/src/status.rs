@@ -5,12 +5,9 @@
 //! gets 423 because `curl --retry` repeats 408, 429 and 503, but not 423, 409 and 412. So curl retries on an
 //! unavailable cluster and never on a busy lock.
 
-mod auth;
+mod administration;
 mod lock;
-mod member;
 mod node;
-mod quota;
-mod recipe;
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -126,7 +123,7 @@ pub(crate) fn of_failure(failure: Failure, context: &ErrorContext<'_>) -> HttpEr
         Failure::WaitTimeout { lock, waited, removed } => {
             wait_timeout(*lock, waited, removed, context)
         }
-        Failure::NotYet { what, waited } => recipe::not_yet(what, waited),
+        Failure::NotYet { what, waited } => lock::not_yet(what, waited),
         Failure::WaitTooLong { max } => {
             let detail = format!("wait: one wait is at most {}", format_duration(max));
             let hint = "to wait longer, send the call again after the wait";
@@ -143,10 +140,10 @@ pub(crate) fn of_failure(failure: Failure, context: &ErrorContext<'_>) -> HttpEr
             transient(ErrorCode::RateLimited, "nothing was done", retry_after)
         }
         Failure::RateLimited { owner, limit, retry_after } => {
-            quota::rate_limited(&owner, limit, retry_after)
+            administration::rate_limited(&owner, limit, retry_after)
         }
         Failure::CallerLimited(full) => {
-            let mut problem = quota::full(ErrorCode::RateLimited, &full);
+            let mut problem = administration::full(ErrorCode::RateLimited, &full);
             problem.facts.retry_after_ms = Some(holdfast_types::millis(SOON));
             problem
         }
@@ -159,9 +156,9 @@ pub(crate) fn of_failure(failure: Failure, context: &ErrorContext<'_>) -> HttpEr
             problem(ErrorCode::PayloadTooLarge, "the call is larger than one log entry may be")
         }
         Failure::UnsafeChange { detail, can_be_forced } => {
-            member::unsafe_change(detail, can_be_forced)
+            administration::unsafe_change(detail, can_be_forced)
         }
-        Failure::LevelNotReady(detail) => member::level_not_ready(detail),
+        Failure::LevelNotReady(detail) => administration::level_not_ready(detail),
         Failure::ShuttingDown => shutting_down(),
         Failure::TooManyStreams { limit } | Failure::TooManyWatches { limit } => {
             let limit = u64::try_from(limit).unwrap_or(u64::MAX);
@@ -230,14 +227,14 @@ fn of_rejection(rejection: Rejection, context: &ErrorContext<'_>) -> HttpError {
             problem
         }
         Rejection::Tree(rejection) => node::of_rejection(rejection),
-        Rejection::Recipe(rejection) => recipe::of_rejection(rejection),
-        Rejection::Auth(rejection) => auth::of_rejection(rejection),
-        Rejection::Membership(rejection) => member::of_rejection(rejection),
+        Rejection::Recipe(rejection) => lock::of_recipe_rejection(rejection),
+        Rejection::Auth(rejection) => administration::of_auth_rejection(rejection),
+        Rejection::Membership(rejection) => administration::of_membership_rejection(rejection),
         Rejection::LimitReached { bound, limit } => of_bound(bound, limit),
-        Rejection::QuotaFull(full) => quota::full(ErrorCode::QuotaExceeded, &full),
+        Rejection::QuotaFull(full) => administration::full(ErrorCode::QuotaExceeded, &full),
         Rejection::OutOfBounds { what } => lock::out_of_bounds(what, context),
-        Rejection::LevelTooLow { needed } => member::level_too_low(needed),
-        Rejection::LevelStep { level } => member::not_one_level(level),
+        Rejection::LevelTooLow { needed } => administration::level_too_low(needed),
+        Rejection::LevelStep { level } => administration::not_one_level(level),
         Rejection::Sealed(seal) => sealed(*seal),
         Rejection::OtherSeal { present } => other_seal(present),
         Rejection::NodeIdTaken | Rejection::OtherCluster => unexpected(&rejection),

@@ -17,15 +17,15 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::connection_table::ConnectionGuard;
 use crate::context::{ServerContext, Shutdown};
-use crate::disconnect::Disconnect;
+use crate::errors::Disconnect;
 use crate::four_letter;
 use crate::frame_reader::{FrameReadError, FrameReader, Opening};
-use crate::handshake::{HandshakeError, RequestedSession, Session, send};
+use crate::handshake::{
+    HANDSHAKE_FRAME_MAX, HandshakeError, ProvisionalConnection, RequestedSession, Session, send,
+};
 use crate::identity::Identities;
-use crate::ops::operation::ConnectionContext;
-use crate::pending::PendingRequests;
-use crate::provisional::{HANDSHAKE_FRAME_MAX, ProvisionalConnection};
-use crate::reply_loop::ReplyLoop;
+use crate::ops::ConnectionContext;
+use crate::reply_loop::{PendingRequests, ReplyLoop};
 use crate::request_loop::{EntrySpans, RequestLoop};
 
 /// Bytes that the server reads and drops after its last reply: closing a socket with unread bytes could discard the

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 
-use crate::op_kind::OpKind;
+use crate::metrics::OpKind;
 
 /// Counts and latencies since the start or the last reset.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

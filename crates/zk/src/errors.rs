@@ -1,13 +1,19 @@
-//! The ZooKeeper error of every failure and rejection of the service, in two tables without a default.
+//! The ZooKeeper error of every failure and rejection of the service, in two tables without a default, and why a connection
+//! ends after its handshake.
 //!
 //! The connection closes without a reply if the outcome is unknown, or if another node could serve the request. The
 //! client then treats every request without a reply as unknown, connects to another node and keeps its session. An error
 //! reply would let the requests that the client pipelined behind it be executed. `paths.rs` has the errors of paths.
 
-use holdfast_service::Failure;
-use holdfast_types::{Bound, LockRejection, Rejection, SessionRejection, TreeRejection};
-use holdfast_zkwire::ErrorCode;
+use std::io;
 
+use holdfast_service::{Failure, StreamEnd};
+use holdfast_types::{Bound, LockRejection, Rejection, SessionRejection, TreeRejection};
+use holdfast_zkwire::{DecodeError, ErrorCode, FrameError};
+
+use crate::frame_reader::FrameReadError;
+
+/// An error reply, or the end of the connection without one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ErrorReply {
     /// The connection stays open.
@@ -130,6 +136,55 @@ fn limit_code(bound: Bound) -> ErrorCode {
         | Bound::CertificatesOfSubject
         | Bound::DeniedCertificates
         | Bound::Namespaces => ErrorCode::QuotaExceeded,
+    }
+}
+
+/// Why a connection ends after its handshake.
+#[derive(Debug)]
+pub(crate) enum Disconnect {
+    /// The client closed the connection.
+    ByClient,
+    /// The client sent nothing for as long as its session timeout.
+    Timeout,
+    /// The client does not read from its socket.
+    WriteTimeout,
+    Socket(io::Error),
+    /// The length of a frame is invalid.
+    Frame(FrameError),
+    /// A frame has no complete header.
+    Header(DecodeError),
+    /// The last reply was an error that ends the connection.
+    Error(ErrorCode),
+    /// The outcome of a request is unknown, or this node cannot serve it.
+    Unavailable,
+    /// The stream of the session ended.
+    Stream(StreamEnd),
+}
+
+impl Disconnect {
+    /// The value of the log field `end`.
+    pub(crate) const fn name(&self) -> &'static str {
+        match self {
+            Self::ByClient => "closed",
+            Self::Timeout => "timeout",
+            Self::WriteTimeout => "write-timeout",
+            Self::Socket(_) => "socket",
+            Self::Frame(_) => "frame",
+            Self::Header(_) => "header",
+            Self::Error(_) => "error",
+            Self::Unavailable => "unavailable",
+            Self::Stream(_) => "session",
+        }
+    }
+}
+
+impl From<FrameReadError> for Disconnect {
+    fn from(error: FrameReadError) -> Self {
+        match error {
+            FrameReadError::Closed => Self::ByClient,
+            FrameReadError::Socket(error) => Self::Socket(error),
+            FrameReadError::Frame(error) => Self::Frame(error),
+        }
     }
 }
 

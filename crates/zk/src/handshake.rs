@@ -1,21 +1,33 @@
 //! The handshake of a connection: opens a session, or takes over the session of an earlier connection.
+//!
+//! ZooKeeper clients send their credentials after the response to their first frame. Where a credential is required, the
+//! session is provisional until one of them proves a subject ([`ProvisionalConnection`]).
 
 use std::net::SocketAddr;
+use std::time::Instant;
 
 use bytes::Bytes;
 use holdfast_service::{
     Attachment, ConnectionPlace, Failure, Outbox, Service, SessionKey, SessionStream,
 };
 use holdfast_types::{Labels, Password, Rejection, Revision, SessionId, SessionRejection, Ttl};
-use holdfast_zkwire::{ConnectRequest, ConnectResponse, DecodeError};
-use tokio::io::{AsyncWrite, AsyncWriteExt};
+use holdfast_zkwire::{
+    ConnectRequest, ConnectResponse, DecodeError, ErrorCode, Request, Response, decode_request,
+    encode_reply,
+};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
 
-use crate::config::ZkConfig;
-use crate::context::ServerContext;
-use crate::frame_reader::FrameReadError;
-use crate::identity::NotProved;
+use crate::connection_table::ConnectionGuard;
+use crate::context::{ServerContext, ZkConfig};
+use crate::frame_reader::{FrameReadError, FrameReader};
+use crate::identity::{Identities, NotProved};
+use crate::metrics::OpKind;
+use crate::request_loop::reply_xid;
 use crate::values;
+
+/// The largest frame of a client that has proved nothing, bytes. Credentials are shorter.
+pub(crate) const HANDSHAKE_FRAME_MAX: usize = 8 * 1024;
 
 /// The session of a connection.
 pub(crate) struct Session {
@@ -162,6 +174,76 @@ impl From<NotProved> for HandshakeError {
             NotProved::AuthFailed => Self::AuthFailed,
             NotProved::Unavailable(failure) => Self::Unavailable(failure),
         }
+    }
+}
+
+/// A connection whose session waits for a credential: no request of the client reaches the log. The connection rejects
+/// everything that needs a session. It answers the pings of a new session, which only this connection knows. Those of an
+/// older one would tell its client that the session lives, and nothing renews it.
+///
+/// Bounds: one request at a time, of at most [`HANDSHAKE_FRAME_MAX`] bytes, until the deadline of the handshake.
+pub(crate) struct ProvisionalConnection<'a, R, W> {
+    pub(crate) frames: &'a mut FrameReader<R>,
+    pub(crate) writer: &'a mut W,
+    pub(crate) config: &'a ZkConfig,
+    pub(crate) service: &'a Service,
+    pub(crate) guard: &'a ConnectionGuard,
+    pub(crate) identities: &'a mut Identities,
+    /// No connection had the session before.
+    pub(crate) is_new: bool,
+}
+
+impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> ProvisionalConnection<'_, R, W> {
+    /// Reads requests until an access token proves a subject. Returns the reply to that request, to be sent when the session
+    /// is open.
+    pub(crate) async fn prove(&mut self) -> Result<Bytes, HandshakeError> {
+        loop {
+            let frame = self.frames.next().await.map_err(HandshakeError::Read)?;
+            let received_at = Instant::now();
+            let (header, request) = decode_request(frame).map_err(HandshakeError::Undecodable)?;
+            self.guard.count_request();
+            if matches!(request, Ok(Request::Ping)) && !self.is_new {
+                continue;
+            }
+            let is_close = matches!(request, Ok(Request::CloseSession));
+            let (reply, proves) = match request {
+                Ok(Request::Auth { scheme, auth, .. }) => (
+                    Ok(Response::Empty),
+                    self.authenticate(&scheme, &auth.unwrap_or_default()).await?,
+                ),
+                Ok(Request::Ping | Request::CloseSession) => (Ok(Response::Empty), false),
+                Ok(_) => (Err(ErrorCode::NoAuth), false),
+                Err(_) => (Err(ErrorCode::MarshallingError), false),
+            };
+            let xid = reply_xid(header);
+            let bytes = encode_reply(xid, 0, reply.as_ref().map_err(|code| *code));
+            self.guard.count_reply(OpKind::of(header.op), xid, 0, received_at.elapsed());
+            if proves {
+                return Ok(bytes);
+            }
+            send(self.writer, &bytes, self.config).await;
+            if is_close {
+                return Err(HandshakeError::Ended);
+            }
+        }
+    }
+
+    /// Whether the credentials prove a subject.
+    async fn authenticate(
+        &mut self,
+        scheme: &str,
+        credentials: &[u8],
+    ) -> Result<bool, HandshakeError> {
+        let proved = async {
+            match Identities::access_token(scheme, credentials)? {
+                Some(token) => {
+                    self.identities.act_as(Identities::actor_of(token, self.service).await?);
+                    Ok(true)
+                }
+                None => Ok(self.identities.authenticate(scheme, credentials).map(|()| false)?),
+            }
+        };
+        proved.await.map_err(|not_proved: NotProved| not_proved.into())
     }
 }
 

@@ -6,10 +6,9 @@
 //! ```
 //!
 //! - `server` accepts connections and enforces their limits; `connection` serves one of them.
-//! - `provisional` waits for the credential of a connection that needs one.
+//! - `handshake` opens the session, and waits for the credential of a connection that needs one.
 //! - `request_loop` reads requests in order; `reply_loop` writes replies and watch events in the order of the outbox.
-//! - `ops` has the operations of the protocol, one file for each group. `paths` and `errors` have the errors of
-//!   ZooKeeper; `values` converts values.
+//! - `ops` has the operations of the protocol. `paths` and `errors` have the errors of ZooKeeper; `values` converts values.
 //! - `four_letter` answers the status commands of monitoring.
 //!
 //! `zkwire` encodes and decodes the bytes. The order of replies and watch events, sessions and leases belong to `service`.
@@ -18,27 +17,22 @@
 //! a length checked before anything is allocated. Further requests wait in the client's socket. Replies and events wait
 //! in the stream's outbox, bounded by [`ZkConfig::stream`].
 
-mod config;
 mod connection;
 mod connection_table;
 mod context;
-mod disconnect;
 mod errors;
 mod four_letter;
 mod frame_reader;
 mod handshake;
 mod identity;
 mod metrics;
-mod op_kind;
 mod ops;
 mod paths;
-mod pending;
-mod provisional;
 mod reply_loop;
 mod request_loop;
 mod server;
 mod values;
 
-pub use config::{Words, ZkConfig};
+pub use context::{Words, ZkConfig};
 pub use metrics::ZkMetrics;
 pub use server::{ZkListener, serve};

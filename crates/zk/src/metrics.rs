@@ -1,4 +1,4 @@
-//! Metrics of the front-end: connections, and requests and latencies by operation.
+//! Metrics of the front-end: connections, and requests and latencies by kind of operation.
 //!
 //! The counters of each operation are cached, so that a request takes no lock of the metrics library. The number of
 //! series is bounded: operations are a closed list, and nothing is counted by path, session or address.
@@ -7,13 +7,12 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use holdfast_service::LATENCY_BUCKETS;
+use holdfast_zkwire::op;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
-
-use crate::op_kind::OpKind;
 
 type Series = [(&'static str, &'static str); 1];
 
@@ -110,10 +109,72 @@ impl ZkMetrics {
     }
 }
 
+/// The kind of an operation, for metrics, `cons` and log lines. The list is closed: unknown operations share the last kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OpKind(usize);
+
+/// Number, name in metrics, and letters in `cons`.
+const KINDS: &[(i32, &str, &str)] = &[
+    (op::CREATE, "create", "CREA"),
+    (op::DELETE, "delete", "DELE"),
+    (op::EXISTS, "exists", "EXIS"),
+    (op::GET_DATA, "getData", "GETD"),
+    (op::SET_DATA, "setData", "SETD"),
+    (op::GET_ACL, "getACL", "GETA"),
+    (op::SET_ACL, "setACL", "SETA"),
+    (op::GET_CHILDREN, "getChildren", "GETC"),
+    (op::SYNC, "sync", "SYNC"),
+    (op::PING, "ping", "PING"),
+    (op::GET_CHILDREN2, "getChildren2", "GETC"),
+    (op::CHECK, "check", "CHEC"),
+    (op::MULTI, "multi", "MULT"),
+    (op::CREATE2, "create2", "CREA"),
+    (op::RECONFIG, "reconfig", "RECO"),
+    (op::CHECK_WATCHES, "checkWatches", "CHKW"),
+    (op::REMOVE_WATCHES, "removeWatches", "REMW"),
+    (op::CREATE_CONTAINER, "createContainer", "CREA"),
+    (op::CREATE_TTL, "createTTL", "CREA"),
+    (op::MULTI_READ, "multiRead", "MLTR"),
+    (op::AUTH, "auth", "AUTH"),
+    (op::SET_WATCHES, "setWatches", "SETW"),
+    (op::SASL, "sasl", "SASL"),
+    (op::GET_EPHEMERALS, "getEphemerals", "GETE"),
+    (op::GET_ALL_CHILDREN_NUMBER, "getAllChildrenNumber", "GACN"),
+    (op::SET_WATCHES2, "setWatches2", "STW2"),
+    (op::ADD_WATCH, "addWatch", "ADDW"),
+    (op::WHO_AM_I, "whoAmI", "HOMI"),
+    (op::CLOSE_SESSION, "closeSession", "CLOS"),
+    (i32::MIN, "other", "NA"),
+];
+
+impl OpKind {
+    const COUNT: usize = KINDS.len();
+    const OTHER: Self = Self(KINDS.len() - 1);
+
+    pub(crate) fn of(op: i32) -> Self {
+        KINDS.iter().position(|(number, ..)| *number == op).map_or(Self::OTHER, Self)
+    }
+
+    /// Whether it only renews the session.
+    pub(crate) fn is_ping(self) -> bool {
+        KINDS.get(self.0).is_some_and(|(number, ..)| *number == op::PING)
+    }
+
+    fn index(self) -> usize {
+        self.0
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        KINDS.get(self.0).map_or("other", |(_, name, _)| name)
+    }
+
+    pub(crate) fn letters(self) -> &'static str {
+        KINDS.get(self.0).map_or("NA", |(_, _, letters)| letters)
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use holdfast_zkwire::op;
-
     use super::*;
 
     #[test]
@@ -134,5 +195,13 @@ mod tests {
         ] {
             assert!(text.contains(line), "{line} is missing in\n{text}");
         }
+    }
+
+    #[test]
+    fn operations_are_known_by_their_number_and_the_rest_are_other() {
+        assert_eq!(OpKind::of(op::CREATE2).name(), "create2");
+        assert_eq!(OpKind::of(op::CLOSE_SESSION).letters(), "CLOS");
+        assert_eq!(OpKind::of(99), OpKind::OTHER);
+        assert_eq!(OpKind::OTHER.name(), "other");
     }
 }

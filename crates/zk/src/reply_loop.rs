@@ -1,24 +1,24 @@
-//! The loop of a connection that writes replies and watch events, in the order of the outbox.
+//! The loop of a connection that writes replies and watch events, in the order of the outbox; and the requests of the
+//! connection whose replies are not written yet, in order.
 //!
-//! It writes as much as the outbox holds with one call of the socket. Bounds: the bytes being written are at most one
+//! The loop writes as much as the outbox holds with one call of the socket. Bounds: the bytes being written are at most one
 //! reply and [`CHUNK`].
 
+use std::collections::VecDeque;
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use holdfast_service::{Outbox, Outgoing, StreamAnswer, StreamEnd, StreamReply};
 use holdfast_zkwire::{ErrorCode, Response, append_event, append_reply, op};
+use parking_lot::Mutex;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 
 use crate::connection_table::ConnectionGuard;
-use crate::disconnect::Disconnect;
-use crate::metrics::ZkMetrics;
-use crate::op_kind::OpKind;
-use crate::ops::operation::ReplyFormat;
-use crate::ops::reply::{Reply, reply};
-use crate::pending::{PendingRequest, PendingRequests, RequestInfo};
+use crate::errors::{Disconnect, ErrorReply};
+use crate::metrics::{OpKind, ZkMetrics};
+use crate::ops::{ReplyFormat, reply};
 use crate::values;
 
 /// Replies and events are written together up to this many bytes.
@@ -154,15 +154,15 @@ impl<W: AsyncWrite + Unpin> ReplyLoop<'_, W> {
         let Some(PendingRequest { info, format }) = self.pending.remove(tag) else { return };
         let zxid = if info.kind == OpKind::of(op::AUTH) { 0 } else { values::zxid(revision) };
         match reply(format, result) {
-            Reply::Done(response) => self.append_response(&info, zxid, &response),
-            Reply::Failed(code) => self.append_error(&info, zxid, code),
-            Reply::FailedAndDisconnect(code) => {
+            Ok(response) => self.append_response(&info, zxid, &response),
+            Err(ErrorReply::Reply(code)) => self.append_error(&info, zxid, code),
+            Err(ErrorReply::ReplyAndDisconnect(code)) => {
                 // ZooKeeper rejects an unknown operation before it reads its own state.
                 let zxid = if code == ErrorCode::Unimplemented { NO_ZXID } else { zxid };
                 self.append_error(&info, zxid, code);
                 self.disconnect = Some(Disconnect::Error(code));
             }
-            Reply::Disconnect => self.disconnect = Some(Disconnect::Unavailable),
+            Err(ErrorReply::Disconnect) => self.disconnect = Some(Disconnect::Unavailable),
         }
     }
 
@@ -207,5 +207,58 @@ impl<W: AsyncWrite + Unpin> ReplyLoop<'_, W> {
             }
         }
         self.disconnect = Some(Disconnect::Stream(reason));
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct PendingRequest {
+    pub(crate) info: RequestInfo,
+    pub(crate) format: ReplyFormat,
+}
+
+#[derive(Debug)]
+pub(crate) struct RequestInfo {
+    /// Numbers the requests of the connection from 1.
+    pub(crate) tag: i64,
+    /// The client's number, which the reply repeats.
+    pub(crate) xid: i32,
+    pub(crate) kind: OpKind,
+    pub(crate) received_at: Instant,
+}
+
+/// Shared by the loop that reads requests and the loop that writes replies.
+#[derive(Debug, Default)]
+pub(crate) struct PendingRequests {
+    requests: Mutex<VecDeque<PendingRequest>>,
+    removed: Notify,
+}
+
+impl PendingRequests {
+    pub(crate) fn push(&self, request: PendingRequest) {
+        self.requests.lock().push_back(request);
+    }
+
+    pub(crate) fn remove(&self, tag: i64) -> Option<PendingRequest> {
+        let mut requests = self.requests.lock();
+        let at = requests.iter().position(|request| request.info.tag == tag)?;
+        let found = requests.remove(at);
+        drop(requests);
+        self.removed.notify_one();
+        found
+    }
+
+    fn remove_all(&self) -> VecDeque<PendingRequest> {
+        std::mem::take(&mut *self.requests.lock())
+    }
+
+    /// Resolves when the requests up to `tag` were removed.
+    pub(crate) async fn removed_through(&self, tag: i64) {
+        loop {
+            let removed = self.removed.notified();
+            if self.requests.lock().front().is_none_or(|first| first.info.tag > tag) {
+                return;
+            }
+            removed.await;
+        }
     }
 }

@@ -21,13 +21,12 @@ use tracing::{Instrument as _, Span};
 
 use crate::connection_table::ConnectionGuard;
 use crate::context::Shutdown;
-use crate::disconnect::Disconnect;
+use crate::errors::Disconnect;
 use crate::frame_reader::FrameReader;
 use crate::identity::{Identities, NotProved};
-use crate::op_kind::OpKind;
-use crate::ops::operation::{ConnectionContext, ReplyFormat, StreamCall, ZkOperation};
-use crate::ops::translate;
-use crate::pending::{PendingRequest, PendingRequests, RequestInfo};
+use crate::metrics::OpKind;
+use crate::ops::{ConnectionContext, ReplyFormat, StreamCall, ZkOperation, translate};
+use crate::reply_loop::{PendingRequest, PendingRequests, RequestInfo};
 
 /// Writes in one call of the service.
 const WRITES_MAX: usize = 64;
@@ -278,7 +277,7 @@ pub(crate) struct EntrySpans<'a> {
 
 impl EntrySpans<'_> {
     /// The span of a request; disabled if it is not traced.
-    pub(crate) fn of_request(&self, kind: OpKind) -> Span {
+    fn of_request(&self, kind: OpKind) -> Span {
         if !self.sampler.is_some_and(Sampler::draw) {
             return Span::none();
         }
@@ -293,7 +292,7 @@ impl EntrySpans<'_> {
     }
 
     /// The span of writes that arrived together; disabled if they are not traced. `first_kind` is the kind of the first one.
-    pub(crate) fn of_writes(&self, first_kind: OpKind, writes: &[(i64, Multi)]) -> Span {
+    fn of_writes(&self, first_kind: OpKind, writes: &[(i64, Multi)]) -> Span {
         let span = self.of_request(first_kind);
         if !span.is_disabled() {
             span.record("writes", writes.len());

@@ -15,10 +15,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::config::ZkConfig;
 use crate::connection::serve_connection;
 use crate::connection_table::ConnectionTable;
-use crate::context::{ServerContext, Shutdown};
+use crate::context::{ServerContext, Shutdown, ZkConfig};
 use crate::metrics::ZkMetrics;
 
 /// Pause after a failed accept: the cause (no file descriptor left) may last.

@@ -13,10 +13,9 @@
 //! - Invalid UTF-8 decodes as U+FFFD, which no path may contain. Any byte except 0 is true.
 //! - A null is an error only where ZooKeeper rejects it; elsewhere it decodes as empty.
 
+mod codes;
 mod connect;
 mod create;
-mod error_code;
-mod event;
 mod frame;
 mod jute;
 mod multi;
@@ -24,28 +23,22 @@ mod records;
 mod reply;
 mod request;
 mod watch;
-mod words;
 
-pub mod op;
-
+pub use codes::{ErrorCode, op, xid};
 pub use connect::{ConnectRequest, ConnectResponse, PASSWORD_LEN};
 pub use create::{Create, CreateMode, CreateOp};
-pub use error_code::ErrorCode;
-pub use event::{
-    SessionState, WatchEventType, WatchedEvent, append_event, decode_event, encode_event,
-};
-pub use frame::{FRAME_MAX_DEFAULT, FrameError, LENGTH_LEN, frame_len};
+pub use frame::{FRAME_MAX_DEFAULT, FourLetterWord, FrameError, LENGTH_LEN, frame_len};
 pub use jute::DecodeError;
 pub use multi::{MultiOp, MultiResult, ReadOp, ReadResult};
 pub use records::{Acl, AuthId, STAT_LEN, Stat, perms};
 pub use reply::{
     ReplyHeader, ReplyKind, Response, append_reply, decode_reply, decode_reply_header, encode_reply,
 };
-pub use request::{
-    Reconfig, Request, RequestHeader, SetWatches, decode_request, encode_request, xid,
+pub use request::{Reconfig, Request, RequestHeader, SetWatches, decode_request, encode_request};
+pub use watch::{
+    AddWatchMode, SessionState, WatchEventType, WatchedEvent, WatcherType, append_event,
+    decode_event, encode_event,
 };
-pub use watch::{AddWatchMode, WatcherType};
-pub use words::FourLetterWord;
 
 /// The most memory of a decoded value for each byte of its frame. The worst case is the reply to a multi of deletions,
 /// with nine bytes each.

@@ -13,7 +13,7 @@ use holdfast_api::{
 use holdfast_types::{AcquireOptions, SessionName};
 use serde_json::{Map, Value, json};
 
-use super::example::{self, ExampleCall};
+use super::{ExampleCall, recorded_answer};
 use crate::body::BodyKind;
 use crate::operation::{Content, Header, Operation, ResponseSpec, Scope};
 use crate::operations::OPERATIONS;
@@ -43,8 +43,8 @@ const STALE: [Header; 2] = [
     ),
 ];
 
-/// The document as JSON text, rendered once.
-pub(super) fn document() -> Bytes {
+/// The body of `/openapi.json`: an OpenAPI 3.1 document as JSON text. Rendered once.
+pub fn description() -> Bytes {
     // Encoding text and numbers never fails.
     static DOCUMENT: LazyLock<Bytes> =
         LazyLock::new(|| serde_json::to_vec(&make()).unwrap_or_default().into());
@@ -219,7 +219,7 @@ fn responses(operation: &Operation, schemas: &mut Schemas, problem: &Value) -> V
         let answer = answer.with(stale);
         let mut written = response(&answer, schemas);
         if let (Some(example), Some(media)) =
-            (example::response(operation), written.pointer_mut("/content/application~1json"))
+            (recorded_answer(operation), written.pointer_mut("/content/application~1json"))
         {
             media["example"] = example.clone();
         }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use holdfast_api::{ErrorCode, Form, Param};
 
-use super::example::ExampleCall;
+use super::ExampleCall;
 use super::html::request_line;
 use crate::operation::Operation;
 use crate::operations::OPERATIONS;

@@ -14,7 +14,7 @@ use holdfast_service::{
 use holdfast_types::{LockName, LockView, Revision, ZnodePath};
 
 use crate::call::{CallContext, HandlerResult};
-use crate::sse::{self, EventSource, last_event_id};
+use crate::reply::{EventSource, event_stream, event_text, last_event_id, numbered_event};
 use crate::state::{ShutdownPhase, begun};
 use crate::status::{ErrorContext, HttpError, denied, of_failure, shutting_down};
 
@@ -48,7 +48,7 @@ pub(super) async fn observe(
             call.run(call.service().lock(&stream.lock, read)).await?;
         stream.first = Some(stream.begin(view, revision));
     }
-    Ok(sse::stream("leaders follow", call.state.config.stream_comment, place, stream))
+    Ok(event_stream("leaders follow", call.state.config.stream_comment, place, stream))
 }
 
 fn watch(
@@ -117,7 +117,7 @@ impl ElectionStream {
         // This node's state is never older than its reported changes.
         match self.service.lock(&self.lock, ReadMode::Stale).await {
             Ok(Response { value: view, revision, .. }) => {
-                let gap = sse::event("gap", &GapBody { until: revision });
+                let gap = event_text("gap", &GapBody { until: revision });
                 format!("{gap}{}", self.begin(view, revision))
             }
             Err(failure) => {
@@ -155,7 +155,7 @@ impl ElectionStream {
             WatchItem::Bookmark { revision } if self.changed.is_none() => {
                 self.seen = self.seen.max(revision);
                 let body = serde_json::json!({ "revision": self.seen });
-                return Some(sse::numbered(self.seen, "bookmark", &body));
+                return Some(numbered_event(self.seen, "bookmark", &body));
             }
             WatchItem::Compacted { .. } => self.gap = true,
             WatchItem::Denied(rejection) => {
@@ -172,12 +172,12 @@ impl ElectionStream {
     fn event(&self, revision: Revision) -> String {
         let (election, leader) = (self.election.clone(), self.leader.clone());
         let name = if leader.is_some() { "leader" } else { "vacant" };
-        sse::numbered(revision, name, &LeadershipBody { election, leader, revision })
+        numbered_event(revision, name, &LeadershipBody { election, leader, revision })
     }
 
     /// The last event: a problem without an id, so that the client resumes from its last id.
     fn end(&mut self, problem: &HttpError) -> String {
         self.ended = true;
-        sse::event("reconnect", problem)
+        event_text("reconnect", problem)
     }
 }

@@ -20,16 +20,16 @@ use holdfast_types::{
 };
 
 use super::acquire_stream::{queued_body, stream};
-use super::acquiring::{ACQUIRE_ERRORS, GRANTED_TOKEN, acquiring_session, grant_body, grant_reply};
-use super::durable::DurableHold;
+use super::acquiring::{
+    ACQUIRE_ERRORS, DurableHold, GRANTED_TOKEN, acquiring_session, grant_body, grant_reply,
+};
 use crate::access::CallAccess;
 use crate::body::BodyKind;
-use crate::call::{CallContext, HandlerResult};
+use crate::call::{CallContext, HandlerResult, accepts};
 use crate::late_copies::LateCopies;
 use crate::operation::{Content, Example, Header, Method, Operation, ResponseSpec, handler};
-use crate::reply::Reply;
+use crate::reply::{EVENT_STREAM, Reply};
 use crate::routes::LOCK;
-use crate::sse::EVENT_STREAM;
 use crate::status::HttpError;
 
 const PLACE: Header = Header::text("location", "The path of the lock, with its queue");
@@ -144,7 +144,7 @@ async fn acquire(call: &mut CallContext<'_>) -> HandlerResult {
         let place = enqueue(call, acquire).await;
         return place.map_err(|problem| with_queue_max_hint(problem, params.queue_max));
     }
-    if for_connection || call.accepts(EVENT_STREAM) {
+    if for_connection || accepts(&call.parts.headers, EVENT_STREAM) {
         return stream(call, acquire, for_connection).await;
     }
     let granted = call.run(call.service().acquire(acquire)).await;

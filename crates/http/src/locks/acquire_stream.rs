@@ -22,7 +22,7 @@ use super::acquiring::grant_body;
 use crate::activity::Activity;
 use crate::call::{CallContext, HandlerResult};
 use crate::late_copies::LateCopies;
-use crate::sse::{self, EventSource};
+use crate::reply::{EventSource, event_stream, event_text};
 use crate::status::{ErrorContext, internal, of_failure};
 
 struct AcquireStream {
@@ -69,7 +69,7 @@ pub(super) async fn stream(
     let (next, phase) = (Some(first), Phase::Waiting(pending));
     let stream = AcquireStream { service, lock, is_sharded, session, for_connection, next, phase };
     let comment = call.state.config.stream_comment;
-    let reply = sse::stream("events follow", comment, place, stream);
+    let reply = event_stream("events follow", comment, place, stream);
     Ok(match token {
         Some(token) => reply.with_header(HeaderName::from_static(FENCING_TOKEN), token.0.into()),
         None => reply,
@@ -112,7 +112,7 @@ impl AcquireStream {
     fn progress(&mut self, progress: AcquireProgress) -> String {
         match progress {
             AcquireProgress::Queued(position) => {
-                sse::event("queued", &queued_body(*position, self.service.log_time()))
+                event_text("queued", &queued_body(*position, self.service.log_time()))
             }
             AcquireProgress::Done(done) => match *done {
                 Ok(response) => self.granted(response),
@@ -133,7 +133,7 @@ impl AcquireStream {
         }
         let requested = std::mem::replace(&mut self.lock, grant.lock.clone());
         let whole = self.is_sharded.then_some(&requested);
-        sse::event("granted", &grant_body(granted, whole, self.service.log_time()))
+        event_text("granted", &grant_body(granted, whole, self.service.log_time()))
     }
 
     fn failed(&mut self, failure: Failure) -> String {
@@ -154,13 +154,13 @@ impl AcquireStream {
             let has = |name: &str| name == known && session.is_some();
             problem.hint = Some(LateCopies::Attempt.after_unknown_outcome(has).into());
         }
-        sse::event(name, &problem)
+        event_text(name, &problem)
     }
 
     fn hold_event(&mut self, event: HoldEvent) -> String {
         let cause = match event {
             HoldEvent::Renewed { expires_in } => {
-                return sse::event("renewed", &RenewedBody { expires_in_ms: millis(expires_in) });
+                return event_text("renewed", &RenewedBody { expires_in_ms: millis(expires_in) });
             }
             HoldEvent::Over(HoldEnd::Lost(cause)) => cause.as_str(),
             HoldEvent::Over(HoldEnd::Unconfirmed) => "unconfirmed",
@@ -169,10 +169,10 @@ impl AcquireStream {
         };
         let Phase::Held(_, token, session) = std::mem::replace(&mut self.phase, Phase::Ended)
         else {
-            return sse::event("lost", &internal("nothing was held"));
+            return event_text("lost", &internal("nothing was held"));
         };
         let (lock, cause) = (self.lock.clone(), cause.to_owned());
-        sse::event("lost", &LostBody { lock, token, session, cause })
+        event_text("lost", &LostBody { lock, token, session, cause })
     }
 }
 

@@ -19,7 +19,7 @@ use super::acquiring::{ACQUIRE_ERRORS, acquiring_session};
 use super::release::RELEASE_ERRORS;
 use crate::access::{CallAccess, LOCK_ACQUIRE};
 use crate::body::BodyKind;
-use crate::call::{CallContext, HandlerResult};
+use crate::call::{CallContext, HandlerResult, accepts_text};
 use crate::late_copies::LateCopies;
 use crate::operation::{Content, Example, Method, Operation, ResponseSpec, handler};
 use crate::reply::Reply;
@@ -108,7 +108,7 @@ async fn acquire(call: &mut CallContext<'_>) -> HandlerResult {
     let granted = granted.map_err(|problem| with_queue_max_hint(problem, params.queue_max))?;
     let Response { value: Granted { grant, others, waited, expires_in }, revision, .. } = granted;
     let grants = std::iter::once(grant).chain(others);
-    if call.wants_text() {
+    if accepts_text(&call.parts.headers) {
         let line = |grant: Grant| format!("{} {}\n", grant.lock, grant.token);
         let tokens: String = grants.map(line).collect();
         return Ok(Reply::text(StatusCode::OK, tokens).at(revision));

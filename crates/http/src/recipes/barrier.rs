@@ -1,6 +1,5 @@
-//! Barriers: `/v1/barriers/{name}`. The last arrival lets all members pass in one step.
-//!
-//! Double barriers share the parameters and the handlers.
+//! Barriers and double barriers. The last arrival at a barrier (`/v1/barriers/{name}`) lets all members pass in one step. The members
+//! of a double barrier (`/v1/double-barriers/{name}`) enter together, and leave together.
 
 use std::time::Duration;
 
@@ -8,7 +7,9 @@ use holdfast_api::parameters::recipe::{
     ARRIVAL, GENERATION, LEFT_ARRIVAL, MEMBER, MEMBER_OWNER, PARTIES, WAIT,
 };
 use holdfast_api::parameters::{INCARNATION, LABELS, TTL};
-use holdfast_api::{BarrierBody, CallParams as _, ErrorCode, Schemas, TrippedBody, params};
+use holdfast_api::{
+    BarrierBody, CallParams as _, ErrorCode, LeftBody, Schemas, TrippedBody, params,
+};
 use holdfast_types::{
     Arrive, BarrierKind, Labels, LeaveBarrier, OpenSession, Owner, RecipeName, RequestNumber,
     Revision, SessionId, SessionName, Ttl, millis,
@@ -17,10 +18,10 @@ use holdfast_types::{
 use crate::access::{RECIPE_READ, RECIPE_USE};
 use crate::body::BodyKind;
 use crate::call::{CallContext, HandlerResult, ReadParams, read_mode};
-use crate::idempotency;
 use crate::late_copies::LateCopies;
 use crate::operation::{Example, Method, Operation, ResponseSpec, handler};
-use crate::routes::BARRIER;
+use crate::precondition::request_number;
+use crate::routes::{BARRIER, DOUBLE_BARRIER};
 
 pub(crate) static ARRIVE: Operation = Operation {
     summary: "Arrive at a barrier and wait for the others",
@@ -63,7 +64,7 @@ pub(crate) static LEAVE: Operation = Operation {
 };
 
 params! {
-    pub(super) struct ArriveParams {
+    struct ArriveParams {
         parties: u32 = PARTIES,
         session: SessionName = MEMBER,
         incarnation: Option<SessionId> = INCARNATION,
@@ -74,7 +75,7 @@ params! {
         labels: Labels = LABELS,
     }
 
-    pub(super) struct LeaveParams {
+    struct LeaveParams {
         session: SessionName = MEMBER,
         owner: Option<Owner> = MEMBER_OWNER,
         generation: Option<Revision> = GENERATION,
@@ -84,18 +85,18 @@ params! {
 }
 
 impl LeaveParams {
-    pub(super) fn command(self, barrier_kind: BarrierKind, name: RecipeName) -> LeaveBarrier {
+    fn command(self, barrier_kind: BarrierKind, name: RecipeName) -> LeaveBarrier {
         let Self { session, owner, generation, request, .. } = self;
         let owner = owner.unwrap_or_else(Owner::unnamed);
         LeaveBarrier { barrier_kind, name, session, owner, generation, request }
     }
 }
 
-pub(super) async fn arrive(call: &mut CallContext<'_>, barrier_kind: BarrierKind) -> HandlerResult {
+async fn arrive(call: &mut CallContext<'_>, barrier_kind: BarrierKind) -> HandlerResult {
     let name = call.recipe()?;
     let params: ArriveParams = call.params()?;
     let ArriveParams { parties, session, incarnation, owner, request, ttl, wait, labels } = params;
-    let request = idempotency::request_number(call, request)?;
+    let request = request_number(call, request)?;
     call.log_fields.session = Some(session.clone());
     call.log_fields.wait = wait;
     let wait_ms = (!wait.is_zero()).then(|| millis(wait));
@@ -111,7 +112,7 @@ pub(super) async fn arrive(call: &mut CallContext<'_>, barrier_kind: BarrierKind
     call.ok(call.service().arrive(arrive), |tripped, _| TrippedBody::new(name, &tripped)).await
 }
 
-pub(super) async fn read(call: &mut CallContext<'_>, barrier_kind: BarrierKind) -> HandlerResult {
+async fn read(call: &mut CallContext<'_>, barrier_kind: BarrierKind) -> HandlerResult {
     let name = call.recipe()?;
     let ReadParams { stale } = call.params()?;
     let read = call.service().barrier(barrier_kind, &name, read_mode(stale));
@@ -124,6 +125,65 @@ async fn leave(call: &mut CallContext<'_>) -> HandlerResult {
     call.log_fields.session = Some(params.session.clone());
     let leave = params.command(BarrierKind::Barrier, name);
     call.no_content(call.service().leave_barrier(leave, Duration::ZERO)).await
+}
+
+pub(crate) static ENTER: Operation = Operation {
+    summary: "Enter a double barrier together",
+    params: ArriveParams::LIST,
+    late_copies: LateCopies::Arrival,
+    body: BodyKind::LISTS,
+    example: Example { query: "parties=1&session=me&wait=10s", body: "" },
+    answers: || ResponseSpec::ok("All members are inside", Schemas::of::<TrippedBody>),
+    errors: &[
+        ErrorCode::NotYet,
+        ErrorCode::SessionExpired,
+        ErrorCode::QuotaExceeded,
+        ErrorCode::TooManyWaiters,
+        ErrorCode::CountMismatch,
+    ],
+    ..Operation::change("enterDoubleBarrier", Method::Put, &DOUBLE_BARRIER, RECIPE_USE, |call| {
+        Box::pin(arrive(call, BarrierKind::Double))
+    })
+};
+
+pub(crate) static READ_DOUBLE: Operation = Operation {
+    summary: "Read the members that wait at a double barrier, and those inside",
+    params: ReadParams::LIST,
+    answers: || ResponseSpec::ok("The double barrier", Schemas::of::<BarrierBody>),
+    ..Operation::read("readDoubleBarrier", &DOUBLE_BARRIER, RECIPE_READ, |call| {
+        Box::pin(read(call, BarrierKind::Double))
+    })
+};
+
+pub(crate) static LEAVE_DOUBLE: Operation = Operation {
+    summary: "Leave a double barrier together",
+    description: "The response is 200 when all members have left.",
+    params: LeaveParams::LIST,
+    late_copies: LateCopies::Generation,
+    answers: || ResponseSpec::ok("All members are outside", Schemas::of::<LeftBody>),
+    errors: &[
+        ErrorCode::NotFound,
+        ErrorCode::NotYet,
+        ErrorCode::SessionExpired,
+        ErrorCode::TooManyWaiters,
+    ],
+    ..Operation::change(
+        "leaveDoubleBarrier",
+        Method::Delete,
+        &DOUBLE_BARRIER,
+        RECIPE_USE,
+        handler!(leave_double),
+    )
+};
+
+async fn leave_double(call: &mut CallContext<'_>) -> HandlerResult {
+    let barrier = call.recipe()?;
+    let params: LeaveParams = call.params()?;
+    let wait = params.wait;
+    call.log_fields.session = Some(params.session.clone());
+    call.log_fields.wait = wait;
+    let leave = params.command(BarrierKind::Double, barrier.clone());
+    call.ok(call.service().leave_barrier(leave, wait), |left, _| LeftBody { barrier, left }).await
 }
 
 #[cfg(test)]

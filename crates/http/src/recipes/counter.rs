@@ -7,7 +7,7 @@ use holdfast_service::Response;
 use holdfast_types::{ChangeCounter, CounterChange, CounterView, RecipeName, Revision};
 
 use crate::access::{RECIPE_DELETE, RECIPE_READ, RECIPE_USE};
-use crate::call::{CallContext, HandlerResult, ReadParams, read_mode};
+use crate::call::{CallContext, HandlerResult, ReadParams, accepts_text, read_mode};
 use crate::operation::{Content, Header, Method, Operation, ResponseSpec, handler};
 use crate::precondition::{Precondition, tag};
 use crate::reply::Reply;
@@ -129,7 +129,7 @@ fn counter_reply(
     revision: Revision,
 ) -> Reply {
     let etag = tag(view.version);
-    let reply = if call.wants_text() {
+    let reply = if accepts_text(&call.parts.headers) {
         Reply::text(StatusCode::OK, format!("{}\n", view.value))
     } else {
         Reply::json(StatusCode::OK, &CounterBody::new(counter, view))

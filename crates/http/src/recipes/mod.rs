@@ -1,11 +1,10 @@
-//! Latches, barriers, double barriers and counters: one file for each recipe. This file has their list, `GET /v1/recipes`.
+//! Latches, barriers and counters: one file for each kind of recipe. This file has their list, `GET /v1/recipes`.
 //!
 //! A waiting call returns 200 when the awaited event has happened and 423 when the wait times out. It returns 409 when
 //! the event can no longer happen.
 
 pub(crate) mod barrier;
 pub(crate) mod counter;
-pub(crate) mod double_barrier;
 pub(crate) mod latch;
 
 use holdfast_api::parameters::recipe::{RECIPE_KIND, RECIPE_PREFIX};

@@ -12,7 +12,7 @@ use holdfast_api::{
 use holdfast_service::{HoldChange, HoldNotice, ListenReply, ListenRequest, SessionRenewal};
 use holdfast_types::{Revision, SessionName, Stamp};
 
-use super::open_close::session_reply;
+use super::session_reply;
 use crate::access::CallAccess;
 use crate::body::BodyKind;
 use crate::call::{CallContext, HandlerResult};

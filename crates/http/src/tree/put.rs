@@ -1,28 +1,31 @@
-//! `PUT /v1/tree/{path}`: create a znode, or replace its data.
+//! `PUT /v1/tree/{path}`: create a znode, or replace its data or, with `acl` without a value, its access list.
 //!
 //! A PUT without a precondition is one log entry that carries both commands: replace the data if the znode exists,
 //! create it otherwise. Large data would be in that entry twice, so the handler tries one command and then the other.
 
 use std::time::Duration;
 
-use axum::http::StatusCode;
+use axum::http::{StatusCode, header};
 use holdfast_api::parameters::tree::{ACL, CONTAINER, EPHEMERAL, PARENTS, SESSION, TTL};
 use holdfast_api::{
-    CallParams as _, ErrorCode, Facts, ParamError, Problem, Schemas, ZnodeBody, params,
+    CallParams as _, ErrorCode, Facts, Param, ParamError, ParamField, ParamList, ParamValue as _,
+    Problem, RawParams, Schemas, ZnodeBody, params,
 };
 use holdfast_service::ReadMode;
 use holdfast_types::{
-    Caller, Condition, Data, Multi, Op, OpReply, Revision, SessionName, ZnodePath,
+    AclEntry, Caller, Condition, Data, Multi, Op, OpReply, Revision, SessionName, ZnodePath,
 };
 
-use super::acl::{self, AclParam};
-use super::new_znode::{KindParams, NewZnode};
-use super::{ETAG, IF_MATCH, LOCATION, caller, change, created, stat_reply, unexpected_reply};
+use super::{
+    ETAG, IF_MATCH, KindParams, LOCATION, NewZnode, caller, change, created, stat_reply,
+    unexpected_reply,
+};
 use crate::access::TREE_WRITE;
 use crate::body::BodyKind;
 use crate::call::{CallContext, HandlerResult};
 use crate::operation::{Example, Header, Method, Operation, ResponseSpec, handler};
-use crate::precondition::{Precondition, contradiction};
+use crate::precondition::{Precondition, contradiction, tag};
+use crate::reply::Reply;
 use crate::routes::TREE;
 use crate::status::HttpError;
 
@@ -81,7 +84,7 @@ async fn put(call: &mut CallContext<'_>) -> HandlerResult {
     let mut params: PutParams = call.params()?;
     let caller = caller(call, params.session.take());
     match put_kind(params, caller.session.is_some())? {
-        PutKind::ReplaceAcl => acl::replace(call, path, caller).await,
+        PutKind::ReplaceAcl => replace_acl(call, path, caller).await,
         PutKind::Create(new) => create(call, path, caller, new).await,
         PutKind::CreateOrReplace(new) => create_or_replace(call, path, caller, new).await,
     }
@@ -99,7 +102,7 @@ fn put_kind(params: PutParams, has_session: bool) -> Result<PutKind, ParamError>
     let PutParams { ephemeral, container, ttl, acl, parents, .. } = params;
     let acl = match acl {
         AclParam::InBody => {
-            acl::check_alone(&[
+            check_alone(&[
                 ("ephemeral", ephemeral),
                 ("container", container),
                 ("ttl", ttl.is_some()),
@@ -228,6 +231,58 @@ fn root_exists() -> HttpError {
     let facts = Facts { path: Some(ZnodePath::root()), ..Facts::default() };
     let problem = Problem::new(ErrorCode::ZnodeExists, "the root always exists");
     Box::new(problem.hint("name a znode in the path of the call: /v1/tree/NAME").facts(facts))
+}
+
+/// The parameter `acl` of a `PUT`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum AclParam {
+    Absent,
+    /// `?acl` without a value: the call replaces the list of a znode.
+    InBody,
+    /// `?acl=ENTRY`: the list of a new znode.
+    Entries(Vec<AclEntry>),
+}
+
+impl ParamField for AclParam {
+    fn read(param: &Param, fields: &RawParams<'_>) -> Result<Self, ParamError> {
+        if fields.bare(param.name) {
+            return Ok(Self::InBody);
+        }
+        let entries = Vec::read(param, fields)?;
+        Ok(if entries.is_empty() { Self::Absent } else { Self::Entries(entries) })
+    }
+}
+
+/// Replaces the access list; the body is `{"acl": [...]}`. `auth:` entries are stored as the caller's identities, so a `GET` returns those.
+async fn replace_acl(call: &CallContext<'_>, path: ZnodePath, caller: Caller) -> HandlerResult {
+    let acl = acl_entries(&call.body)?;
+    let version = Precondition::of(&call.parts.headers)?.version()?;
+    match change(call, caller, Op::SetAcl { path: path.clone(), acl, version }).await? {
+        (OpReply::AclSet { stat }, revision) => {
+            let reply = Reply::json(StatusCode::OK, &ZnodeBody::new(path, stat, revision));
+            Ok(reply.at(revision).with_header(header::ETAG, tag(stat.aversion)))
+        }
+        _ => Err(unexpected_reply()),
+    }
+}
+
+fn acl_entries(body: &[u8]) -> Result<Vec<AclEntry>, ParamError> {
+    const BODY: ParamList = ParamList::of_call(&[ACL]).of("an access list");
+    let mut fields = RawParams::default();
+    fields.merge_json(body, &BODY)?;
+    fields.values(ACL.name).map(|text| AclEntry::parse(&ACL, text)).collect()
+}
+
+/// Checks that a call which replaces a list has no parameter for creating a znode.
+///
+/// # Errors
+/// [`ParamError`] names the first of `given` that is set.
+fn check_alone(given: &[(&str, bool)]) -> Result<(), ParamError> {
+    let Some((param, _)) = given.iter().find(|(_, given)| *given) else { return Ok(()) };
+    let detail = format!("'{param}' and 'acl' without a value exclude each other");
+    Err(ParamError::invalid(param, detail).hint(format!(
+        "leave {param} out to replace the access list, or create a znode with acl=scheme:id:perms"
+    )))
 }
 
 #[cfg(test)]

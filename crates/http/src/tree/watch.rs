@@ -21,11 +21,13 @@ use tokio::sync::watch as signal;
 use tokio::time::Instant;
 
 use crate::access::CallAccess;
-use crate::call::{CallContext, HandlerResult};
+use crate::call::{CallContext, HandlerResult, accepts};
 use crate::operation::{Content, Example, Header, Operation, ResponseSpec, handler};
-use crate::reply::Reply;
+use crate::reply::{
+    EVENT_STREAM, EventSource, LAST_EVENT_ID, Reply, event_stream, event_text, last_event_id,
+    numbered_event,
+};
 use crate::routes::WATCH;
-use crate::sse::{self, EVENT_STREAM, EventSource, LAST_EVENT_ID, last_event_id};
 use crate::state::{ShutdownPhase, begun};
 use crate::status::{HttpError, compacted, denied, shutting_down};
 
@@ -76,11 +78,12 @@ async fn watch(call: &mut CallContext<'_>) -> HandlerResult {
     // A client that reconnects repeats its first URL, so `Last-Event-ID` takes precedence over `since`.
     let since = last_event_id(headers)?.or(since);
     let request = WatchRequest { filter, since };
-    let place = if call.accepts(EVENT_STREAM) { call.stream_place()? } else { None };
+    let place =
+        if accepts(&call.parts.headers, EVENT_STREAM) { call.stream_place()? } else { None };
     let watch = call.watch(request)?;
-    if call.accepts(EVENT_STREAM) {
+    if accepts(&call.parts.headers, EVENT_STREAM) {
         let stream = Stream { watch, shutdown: call.state.shutdown.clone(), ended: false };
-        return Ok(sse::stream("changes follow", call.state.config.stream_comment, place, stream));
+        return Ok(event_stream("changes follow", call.state.config.stream_comment, place, stream));
     }
     call.log_fields.wait = wait;
     let resume = since.unwrap_or_else(|| call.service().revision());
@@ -166,9 +169,9 @@ impl EventSource for Stream {
 impl Stream {
     fn text(&mut self, WatchedItem { resume, item }: WatchedItem) -> String {
         match ClientEvent::from(item) {
-            ClientEvent::Change(change) => sse::numbered(resume, change.kind.as_str(), &change),
+            ClientEvent::Change(change) => numbered_event(resume, change.kind.as_str(), &change),
             ClientEvent::Bookmark => {
-                sse::numbered(resume, "bookmark", &serde_json::json!({ "revision": resume }))
+                numbered_event(resume, "bookmark", &serde_json::json!({ "revision": resume }))
             }
             ClientEvent::Compacted(restart_from) => self.end("compacted", &compacted(restart_from)),
             ClientEvent::Denied(rejection) => self.end("denied", &denied(rejection)),
@@ -179,7 +182,7 @@ impl Stream {
     /// Returns the last event: a problem without an id, so that the client continues after the last received change.
     fn end(&mut self, name: &str, problem: &HttpError) -> String {
         self.ended = true;
-        sse::event(name, problem)
+        event_text(name, problem)
     }
 }
 

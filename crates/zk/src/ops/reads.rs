@@ -1,15 +1,16 @@
 //! Reads: `exists`, `getData`, `getChildren`, `getChildren2`, `getACL`, `getAllChildrenNumber`, `getEphemerals` and
-//! `multiRead`.
+//! `multiRead`; and the operations of watches: `addWatch`, `checkWatches`, `removeWatches` and `setWatches`.
 //!
-//! The first half translates the requests, the second half the results.
+//! The first half translates the requests, the second half the results. A watch at a path that no node can have is accepted
+//! and never fires.
 
-use holdfast_service::{StreamAnswer, StreamRead};
+use holdfast_service::{StreamAnswer, StreamRead, WatchKind, WatchMode, WatchSet};
 use holdfast_types::{Multi, Rejection, Stat, ZnodePath};
-use holdfast_zkwire::{ErrorCode, ReadOp, ReadResult, Response};
-
-use super::operation::{
-    ConnectionContext, MultiReadItem, ReadFormat, ReplyFormat, StreamCall, ZkOperation,
+use holdfast_zkwire::{
+    AddWatchMode, ErrorCode, ReadOp, ReadResult, Response, SetWatches, WatcherType,
 };
+
+use super::{ConnectionContext, MultiReadItem, ReadFormat, ReplyFormat, StreamCall, ZkOperation};
 use crate::errors::error_code;
 use crate::{paths, values};
 
@@ -93,6 +94,57 @@ fn at(path: &str, format: ReadFormat, context: &ConnectionContext) -> ReadFormat
         Some(members) => ReadFormat::WithData(members, format.into()),
         None => format,
     }
+}
+
+pub(crate) fn add_watch(path: &str, mode: AddWatchMode) -> ZkOperation {
+    let mode = match mode {
+        AddWatchMode::Persistent => WatchMode::Persistent,
+        AddWatchMode::PersistentRecursive => WatchMode::PersistentRecursive,
+        AddWatchMode::Unknown(_) => return ZkOperation::error(ErrorCode::MarshallingError),
+    };
+    match paths::to_read(path) {
+        Some(path) => ZkOperation::new(StreamCall::AddWatch(path, mode), ReplyFormat::AddWatch),
+        None => ZkOperation::fixed(Ok(Response::AddWatch)),
+    }
+}
+
+pub(crate) fn check_watches(path: &str, kind: WatcherType) -> ZkOperation {
+    existing(path, kind, StreamCall::CheckWatches)
+}
+
+pub(crate) fn remove_watches(path: &str, kind: WatcherType) -> ZkOperation {
+    existing(path, kind, StreamCall::RemoveWatches)
+}
+
+fn existing(
+    path: &str,
+    kind: WatcherType,
+    call: fn(ZnodePath, WatchKind) -> StreamCall,
+) -> ZkOperation {
+    let kind = match kind {
+        WatcherType::Children => WatchKind::Child,
+        WatcherType::Data => WatchKind::Data,
+        WatcherType::Any => WatchKind::Any,
+        WatcherType::Unknown(_) => return ZkOperation::error(ErrorCode::MarshallingError),
+    };
+    match paths::to_read(path) {
+        Some(path) => ZkOperation::new(call(path, kind), ReplyFormat::WatchExists),
+        None => ZkOperation::error(ErrorCode::NoWatcher),
+    }
+}
+
+pub(crate) fn set_watches(watches: SetWatches) -> ZkOperation {
+    let valid = |paths: Vec<String>| paths.iter().filter_map(|path| paths::to_read(path)).collect();
+    let SetWatches { relative_zxid, data, exist, child, persistent, recursive } = watches;
+    let set = WatchSet {
+        data: valid(data),
+        exist: valid(exist),
+        child: valid(child),
+        persistent: valid(persistent),
+        persistent_recursive: valid(recursive),
+    };
+    let since = values::revision(relative_zxid);
+    ZkOperation::new(StreamCall::SetWatches(since, set), ReplyFormat::Empty)
 }
 
 /// The reply to one read. `reply_loop` counts descendants. A result of another kind is a bug of this server.

@@ -9,7 +9,7 @@ use holdfast_types::{AclEntry, Create, CreateKind, Multi, Op, OpReply};
 use holdfast_zkwire as wire;
 use holdfast_zkwire::{CreateMode, CreateOp, ErrorCode, MultiOp, MultiResult, Response};
 
-use super::operation::{ReplyFormat, StreamCall, WriteFormat, ZkOperation};
+use super::{ReplyFormat, StreamCall, WriteFormat, ZkOperation};
 use crate::paths::{self, Placeholder};
 use crate::values;
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::*;
 
 fn parsed() -> Value {
-    serde_json::from_slice(&document()).unwrap()
+    serde_json::from_slice(&description()).unwrap()
 }
 
 #[test]

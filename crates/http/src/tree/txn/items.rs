@@ -18,7 +18,7 @@ use holdfast_types::{
 };
 use serde_json::{Value, json};
 
-use crate::tree::new_znode::{KindParams, NewZnode};
+use crate::tree::{KindParams, NewZnode};
 
 const DATA: Param = Param::text_or_empty("data", "The data as text; may be empty");
 const DATA_BASE64: Param =

@@ -1,14 +1,19 @@
-//! Denied calls, and rejected changes of subjects, roles and access tokens.
+//! Errors of what administrators set: permissions, roles and access tokens; quotas of namespaces and subjects; members and the
+//! feature level.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
 
 use holdfast_api::{ErrorCode, Facts, Problem};
 use holdfast_types::{
-    AuthRejection, Forbidden, LockName, NamespaceItems, NamespaceName, OtherNamespace, RoleName,
-    SessionName, SessionRejection, SubjectName,
+    AuthRejection, FeatureLevel, Forbidden, LockName, Member, MembershipRejection, NamespaceItems,
+    NamespaceName, OtherNamespace, QuotaFull, QuotaKind, QuotaOwner, RoleName, SessionName,
+    SessionRejection, SubjectName,
 };
 
 use super::{HttpError, unexpected};
 
-pub(super) fn of_rejection(rejection: AuthRejection) -> HttpError {
+pub(super) fn of_auth_rejection(rejection: AuthRejection) -> HttpError {
     match rejection {
         AuthRejection::NoCredential => {
             let hint = "send an access token: curl -H @FILE, or holdfast --access-token-file FILE, or HOLDFAST_ACCESS_TOKEN; \
@@ -154,4 +159,138 @@ fn about(
     hint: impl Into<std::borrow::Cow<'static, str>>,
 ) -> HttpError {
     Box::new(Problem::new(code, detail).hint(hint))
+}
+
+/// The owner makes too many calls.
+pub(super) fn rate_limited(
+    owner: &QuotaOwner,
+    limit: NonZeroU32,
+    retry_after: Duration,
+) -> HttpError {
+    let detail = format!("{owner} makes more than {limit} calls per second");
+    let facts = Facts {
+        retry_after_ms: Some(holdfast_types::millis(retry_after).max(1)),
+        bound: Some(bound_of(QuotaKind::CallsPerSecond, owner).into()),
+        limit: Some(limit.get().into()),
+        ..Facts::default()
+    };
+    let hint = hint_of_quota(QuotaKind::CallsPerSecond, owner);
+    Box::new(Problem::new(ErrorCode::RateLimited, detail).hint(hint).facts(facts))
+}
+
+/// A quota has no room.
+pub(super) fn full(code: ErrorCode, full: &QuotaFull) -> HttpError {
+    let QuotaFull { owner, quota, limit, used } = full;
+    let detail = format!("{quota} of {owner}: at most {limit}, and {used} are in use");
+    let bound = Some(bound_of(*quota, owner).into());
+    let facts = Facts { bound, limit: Some(*limit), ..Facts::default() };
+    let hint = hint_of_quota(*quota, owner);
+    Box::new(Problem::new(code, detail).hint(hint).facts(facts))
+}
+
+fn bound_of(quota: QuotaKind, owner: &QuotaOwner) -> String {
+    let owner = match owner {
+        QuotaOwner::Namespace(_) => "namespace",
+        QuotaOwner::Subject(_) => "subject",
+    };
+    format!("{quota} of the {owner}")
+}
+
+fn hint_of_quota(quota: QuotaKind, owner: &QuotaOwner) -> String {
+    let command = match owner {
+        QuotaOwner::Namespace(namespace) => format!("holdfast namespace set {namespace}"),
+        QuotaOwner::Subject(subject) => {
+            format!("holdfast auth subject set {subject} --quota {quota}=LIMIT")
+        }
+    };
+    let first = match quota {
+        QuotaKind::CallsPerSecond => "call less often",
+        QuotaKind::Streams | QuotaKind::Connections => "close some, or use another node",
+        QuotaKind::Locks
+        | QuotaKind::QueueEntries
+        | QuotaKind::WaitersPerLock
+        | QuotaKind::Sessions
+        | QuotaKind::Znodes
+        | QuotaKind::Bytes
+        | QuotaKind::Recipes => "release or delete something",
+    };
+    format!("{first}, or ask an administrator: {command}")
+}
+
+pub(super) fn of_membership_rejection(rejection: MembershipRejection) -> HttpError {
+    use ErrorCode::{MembershipInProgress, MembershipUnsafe, NotFound};
+    let (code, detail, hint) = match rejection {
+        MembershipRejection::InProgress { node } => (
+            MembershipInProgress,
+            format!("the change of node {node} is unfinished"),
+            format!("wait for it, or end it: holdfast member remove {node} --reason TEXT"),
+        ),
+        MembershipRejection::NoMember { node } => (
+            NotFound,
+            format!("no member has the id {node}"),
+            "list the members: holdfast member ls".to_owned(),
+        ),
+        MembershipRejection::Retired { node } => (
+            NotFound,
+            format!("node {node} has left the cluster, and its id is never used again"),
+            "list the members: holdfast member ls".to_owned(),
+        ),
+        MembershipRejection::AddressInUse { address, node } => (
+            MembershipUnsafe,
+            format!("node {node} has the address {address}"),
+            format!("use another address, or replace the member: holdfast member replace {node}"),
+        ),
+        MembershipRejection::LastVoter => (
+            MembershipUnsafe,
+            "the cluster would have no voter".to_owned(),
+            "add another voter first: holdfast member add".to_owned(),
+        ),
+        MembershipRejection::TooMany { voters } => {
+            let (what, most) = if voters {
+                ("voters", Member::VOTERS_MAX)
+            } else {
+                ("members", Member::COUNT_MAX)
+            };
+            let detail = format!("a cluster has at most {most} {what}");
+            (MembershipUnsafe, detail, "remove a member first: holdfast member remove".to_owned())
+        }
+        MembershipRejection::HasRole { node, role } => (
+            MembershipUnsafe,
+            format!("node {node} is a {} already", role.as_str()),
+            "list the members: holdfast member ls".to_owned(),
+        ),
+        MembershipRejection::UnequalRoles { replaces, role } => (
+            MembershipUnsafe,
+            format!("node {replaces} is a {0}, and only a {0} replaces it", role.as_str()),
+            format!("to remove it without a successor: holdfast member remove {replaces}"),
+        ),
+        MembershipRejection::NotJoined { node } => (
+            MembershipUnsafe,
+            format!("node {node} has not joined yet"),
+            "start it with its join token first, or remove it".to_owned(),
+        ),
+    };
+    Box::new(Problem::new(code, detail).hint(hint))
+}
+
+pub(super) fn unsafe_change(detail: String, can_be_forced: bool) -> HttpError {
+    let problem = Problem::new(ErrorCode::MembershipUnsafe, detail);
+    Box::new(if can_be_forced { problem.hint("add ?force") } else { problem })
+}
+
+pub(super) fn level_too_low(needed: FeatureLevel) -> HttpError {
+    let detail = format!("the call needs the feature level {needed}");
+    let hint =
+        format!("when every node runs a program that knows it: holdfast cluster level {needed}");
+    Box::new(Problem::new(ErrorCode::LevelTooLow, detail).hint(hint))
+}
+
+pub(super) fn not_one_level(present: FeatureLevel) -> HttpError {
+    let detail = format!("the cluster has the feature level {present}, and it changes by one");
+    level_not_ready(detail)
+}
+
+pub(super) fn level_not_ready(detail: String) -> HttpError {
+    let hint = "holdfast cluster level shows the programs of all nodes";
+    Box::new(Problem::new(ErrorCode::LevelNotReady, detail).hint(hint))
 }

@@ -1,7 +1,13 @@
-//! The example of each call: a curl line, and the answer of a real node.
+//! Renders the documentation of the API from the operations: the OpenAPI document, the page `/docs`, and a page for
+//! each error code.
 //!
-//! `responses.json` has the recorded answers. The test `front_end/examples.rs` sends every call to a node, compares the
-//! answers, and rewrites the file with `HOLDFAST_REWRITE=1`.
+//! This file has the example of each call: a curl line, and the answer of a real node. `responses.json` has the recorded answers.
+//! The test `front_end/examples.rs` sends every call to a node, compares them, and rewrites the file with `HOLDFAST_REWRITE=1`.
+
+mod html;
+mod openapi;
+#[cfg(test)]
+mod reference;
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -10,23 +16,32 @@ use holdfast_api::{Absent, Param};
 use serde_json::Value;
 
 use crate::operation::{Method, Operation};
+use crate::state::Documentation;
+
+pub use openapi::description;
+
+pub(crate) const DOCUMENTATION: Documentation = Documentation {
+    openapi: description,
+    page: html::docs_page,
+    error_page: |code| html::error_page(code).into(),
+};
 
 /// The address of the node in the examples.
 const ADDRESS: &str = "localhost:7400";
 
 /// The method, the target and the body of an example call.
-pub(super) struct ExampleCall {
-    pub(super) method: &'static str,
+struct ExampleCall {
+    method: &'static str,
     /// The path and the query.
-    pub(super) target: String,
+    target: String,
     /// Empty for a call without a body.
-    pub(super) body: &'static str,
+    body: &'static str,
     /// Whether the call needs a permission in every mode, so that the line sends a credential.
     needs_credential: bool,
 }
 
 impl ExampleCall {
-    pub(super) fn of(operation: &Operation) -> Self {
+    fn of(operation: &Operation) -> Self {
         let path = match &operation.route.name {
             Some(param) => {
                 operation.route.pattern.replace(&format!("{{{}}}", param.name), example_of(param))
@@ -41,7 +56,7 @@ impl ExampleCall {
     }
 
     /// The curl line, without the options that are defaults.
-    pub(super) fn curl(&self) -> String {
+    fn curl(&self) -> String {
         let method = match self.method {
             method if method == Method::Get.as_str() => String::new(),
             method => format!(" -X {method}"),
@@ -56,9 +71,10 @@ impl ExampleCall {
 }
 
 /// The recorded answer; `None` if the call answers with something other than JSON.
-pub(super) fn response(operation: &Operation) -> Option<&'static Value> {
-    static RESPONSES: LazyLock<BTreeMap<String, Value>> =
-        LazyLock::new(|| serde_json::from_str(include_str!("responses.json")).unwrap_or_default());
+fn recorded_answer(operation: &Operation) -> Option<&'static Value> {
+    static RESPONSES: LazyLock<BTreeMap<String, Value>> = LazyLock::new(|| {
+        serde_json::from_str(include_str!("description/responses.json")).unwrap_or_default()
+    });
     RESPONSES.get(operation.id)
 }
 

@@ -1,28 +1,14 @@
 //! The requests of a client after the connect exchange, with the kind of reply to each.
 //!
-//! Paths, flags and modes are not validated. `decode` and `encode` have the layouts of the bodies.
+//! Paths, flags and modes are not validated. `layout` has the layouts of the bodies.
 
-mod decode;
-mod encode;
+mod layout;
 
 use bytes::Bytes;
 
-pub use decode::decode_request;
-pub use encode::encode_request;
+pub use layout::{decode_request, encode_request};
 
 use crate::{Acl, AddWatchMode, Create, CreateOp, MultiOp, ReadOp, ReplyKind, WatcherType, op};
-
-/// Request numbers with a fixed meaning. Every other number is the client's own; the reply repeats it.
-pub mod xid {
-    /// A watch event.
-    pub const EVENT: i32 = -1;
-    /// A ping and its reply.
-    pub const PING: i32 = -2;
-    /// An authentication and its reply.
-    pub const AUTH: i32 = -4;
-    /// `setWatches` after a reconnect, and its reply.
-    pub const SET_WATCHES: i32 = -8;
-}
 
 /// The header of every request.
 ///
@@ -219,7 +205,7 @@ impl Request {
 
 impl SetWatches {
     /// 105 if there are watches that 101 cannot carry, else 101.
-    pub(crate) fn op(&self) -> i32 {
+    fn op(&self) -> i32 {
         let persistent = !self.persistent.is_empty() || !self.recursive.is_empty();
         if persistent { op::SET_WATCHES2 } else { op::SET_WATCHES }
     }

@@ -1,8 +1,11 @@
-//! `POST /v1/txn`: check conditions and change nodes, all or nothing. `lists` reads the body, `items` parses its
-//! items.
+//! `POST /v1/txn`: check conditions and change nodes, all or nothing. `items` parses the conditions and the operations.
+//!
+//! Bound: [`ITEMS_MAX`] items of the three lists; the reader stops at the first item above it and keeps nothing of the rest.
 
 mod items;
-mod lists;
+
+use std::cell::Cell;
+use std::fmt;
 
 use axum::http::StatusCode;
 use bytes::Bytes;
@@ -15,14 +18,16 @@ use holdfast_service::{Failure, Response};
 use holdfast_types::{
     Bound, Condition, Multi, MultiReply, Op, Rejection, Right, SessionName, ZnodePath,
 };
+use serde::de::{
+    DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor,
+};
 
-use self::lists::{Lists, Unread};
 use super::caller;
 use crate::access::CallAccess;
 use crate::body::BodyKind;
 use crate::call::{CallContext, HandlerResult};
-use crate::idempotency;
 use crate::operation::{Example, Method, Operation, ResponseSpec, handler};
+use crate::precondition::number_call;
 use crate::reply::Reply;
 use crate::routes::TXN;
 use crate::status::{HttpError, problem};
@@ -105,7 +110,7 @@ async fn transact(call: &mut CallContext<'_>) -> HandlerResult {
     let body = std::mem::take(&mut call.body);
     let mut lists = lists(call, body.clone()).await?;
     call.add_params(std::mem::take(&mut lists.rest))?;
-    idempotency::number(call, "transact", &body)?;
+    number_call(call, "transact", &body)?;
     drop(body);
     if let Some(redirect) = call.redirect_to_leader() {
         return Ok(redirect);
@@ -141,7 +146,7 @@ async fn lists(call: &CallContext<'_>, body: Bytes) -> Result<Lists, HttpError> 
     read.map_err(|unread| match unread {
         Unread::Malformed(error) => error.into(),
         Unread::TooMany => {
-            let (bound, limit) = (Bound::OpsOfMulti, lists::ITEMS_MAX as u64);
+            let (bound, limit) = (Bound::OpsOfMulti, ITEMS_MAX as u64);
             call.error(Failure::Rejected(Rejection::LimitReached { bound, limit }))
         }
     })
@@ -174,6 +179,140 @@ fn each<T>(
 
 fn paths(ops: &[Op]) -> Vec<ZnodePath> {
     ops.iter().map(path_of).cloned().collect()
+}
+
+/// The maximum number of conditions and operations of a transaction. An item has up to a hundred times its bytes in memory.
+const ITEMS_MAX: usize = 1_000;
+
+/// The body before its items are parsed.
+#[derive(Debug, Default)]
+struct Lists {
+    conditions: Option<Vec<JsonPairs>>,
+    then: Option<Vec<JsonPairs>>,
+    otherwise: Option<Vec<JsonPairs>>,
+    /// The remaining parameters of the call.
+    rest: JsonPairs,
+}
+
+/// Why a body is not a transaction.
+#[derive(Debug)]
+enum Unread {
+    /// The lists have more than [`ITEMS_MAX`] items.
+    TooMany,
+    Malformed(ParamError),
+}
+
+impl From<ParamError> for Unread {
+    fn from(error: ParamError) -> Self {
+        Self::Malformed(error)
+    }
+}
+
+impl Lists {
+    /// Reads a body.
+    ///
+    /// # Errors
+    /// [`Unread`].
+    fn read(body: &[u8]) -> Result<Self, Unread> {
+        let left = Cell::new(Some(ITEMS_MAX));
+        let mut json = serde_json::Deserializer::from_slice(body);
+        let read = ListsReader { left: &left }.deserialize(&mut json);
+        let lists = read.and_then(|lists| json.end().map(|()| lists)).map_err(|error| {
+            if left.get().is_none() {
+                return Unread::TooMany;
+            }
+            let detail = format!("the body is not a transaction: {error}");
+            ParamError::new(ErrorCode::InvalidArgument, detail).hint(FORM).into()
+        })?;
+        let is_empty =
+            [&lists.conditions, &lists.then, &lists.otherwise].iter().all(|l| l.is_none());
+        if is_empty && lists.rest.keys().all(|key| TxnParams::LIST.takes(key)) {
+            let detail = "a transaction without 'if', 'then' and 'else' does nothing";
+            return Err(ParamError::new(ErrorCode::InvalidArgument, detail).hint(FORM).into());
+        }
+        Ok(lists)
+    }
+}
+
+/// Reads the object. `left` is how many more items the lists may have; `None` once they had one more.
+struct ListsReader<'a> {
+    left: &'a Cell<Option<usize>>,
+}
+
+impl<'de> DeserializeSeed<'de> for ListsReader<'_> {
+    type Value = Lists;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Lists, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for ListsReader<'_> {
+    type Value = Lists;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Lists, A::Error> {
+        let mut lists = Lists::default();
+        while let Some(key) = map.next_key::<String>()? {
+            let (list, name) = match key.as_str() {
+                "if" => (&mut lists.conditions, "if"),
+                "then" => (&mut lists.then, "then"),
+                "else" => (&mut lists.otherwise, "else"),
+                _ => {
+                    let value = map.next_value()?;
+                    lists.rest.push(key, value).map_err(A::Error::custom)?;
+                    continue;
+                }
+            };
+            if list.is_some() {
+                return Err(A::Error::duplicate_field(name));
+            }
+            *list = map.next_value_seed(ListReader { left: self.left })?;
+        }
+        Ok(lists)
+    }
+}
+
+/// Reads one list, or `null`.
+struct ListReader<'a> {
+    left: &'a Cell<Option<usize>>,
+}
+
+impl<'de> DeserializeSeed<'de> for ListReader<'_> {
+    type Value = Option<Vec<JsonPairs>>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for ListReader<'_> {
+    type Value = Option<Vec<JsonPairs>>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of objects")
+    }
+
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+        let mut items = Vec::new();
+        while let Some(left) = self.left.get().filter(|left| *left > 0) {
+            let Some(item) = seq.next_element()? else { return Ok(Some(items)) };
+            items.push(item);
+            self.left.set(Some(left - 1));
+        }
+        if seq.next_element::<IgnoredAny>()?.is_some() {
+            self.left.set(None);
+            return Err(A::Error::custom("too many items"));
+        }
+        Ok(Some(items))
+    }
 }
 
 #[cfg(test)]

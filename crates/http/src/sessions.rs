@@ -1,19 +1,22 @@
-//! The life of a session: `POST /v1/sessions` and `PUT /v1/sessions/{id}` open one, `DELETE /v1/sessions/{id}` closes it.
+//! Sessions: `POST /v1/sessions` and `PUT /v1/sessions/{id}` open one, `DELETE` closes it, and `GET` reads it or lists all.
 //!
-//! With `force` an operator closes the session of another client.
+//! `keep_alive` renews sessions. With `force` an operator closes the session of another client.
+
+pub(crate) mod keep_alive;
 
 use axum::http::{HeaderValue, StatusCode, header};
 use holdfast_api::parameters::session::{CLOSED_INCARNATION, FORCE, OPEN_ATTEMPT, REASON};
 use holdfast_api::parameters::{INCARNATION, LABELS, TTL};
 use holdfast_api::{
-    CallParams as _, ErrorCode, ParamError, Schemas, SessionBody, params, session_path,
+    CallParams as _, ErrorCode, ParamError, Schemas, SessionBody, SessionsBody, params,
+    session_path,
 };
 use holdfast_service::{Response, SessionLease, generate_session_name};
 use holdfast_types::{Attempt, Labels, OpenSession, Reason, Right, SessionId, Ttl};
 
 use crate::access::CallAccess;
 use crate::body::BodyKind;
-use crate::call::{CallContext, HandlerResult};
+use crate::call::{CallContext, HandlerResult, PageParams, ReadParams, read_mode};
 use crate::late_copies::LateCopies;
 use crate::operation::{Example, Header, Method, Operation, ResponseSpec, handler};
 use crate::reply::Reply;
@@ -129,7 +132,7 @@ async fn open_session(
 }
 
 /// The session as JSON: 201 with its path if the call opened it, otherwise 200.
-pub(super) fn session_reply(call: &CallContext<'_>, response: Response<SessionLease>) -> Reply {
+fn session_reply(call: &CallContext<'_>, response: Response<SessionLease>) -> Reply {
     let Response { value, revision, leader_contact } = response;
     let SessionLease { view, created, expires_in } = value;
     let location = session_path(&view.session);
@@ -167,6 +170,35 @@ fn operator_reason(params: CloseParams) -> Result<Option<Reason>, ParamError> {
         }
         (_, reason) => Ok(reason),
     }
+}
+
+pub(crate) static READ: Operation = Operation {
+    summary: "Read what a session holds and waits for",
+    params: ReadParams::LIST,
+    answers: || ResponseSpec::ok("The session", Schemas::of::<SessionBody>),
+    errors: &[ErrorCode::SessionExpired],
+    ..Operation::read("readSession", &SESSION, CallAccess::Subject, handler!(read))
+};
+
+pub(crate) static LIST: Operation = Operation {
+    summary: "List all sessions, in order of their ids",
+    description: "If there are more, the answer has a next_page_token for the parameter page_token of the next call.",
+    params: PageParams::LIST,
+    answers: || ResponseSpec::ok("A page of sessions", Schemas::of::<SessionsBody>),
+    ..Operation::read("listSessions", &SESSIONS, CallAccess::Subject, handler!(list))
+};
+
+async fn read(call: &mut CallContext<'_>) -> HandlerResult {
+    let session = call.session()?;
+    let ReadParams { stale } = call.params()?;
+    let response = call.run(call.service().session(&session, read_mode(stale))).await?;
+    Ok(session_reply(call, response))
+}
+
+async fn list(call: &mut CallContext<'_>) -> HandlerResult {
+    let PageParams { limit, page_token, stale } = call.params()?;
+    let sessions = call.service().sessions(page_token.as_deref(), limit, read_mode(stale));
+    call.ok(sessions, |page, _| SessionsBody::new(page, call.now())).await
 }
 
 #[cfg(test)]
