@@ -8,9 +8,6 @@ use holdfast_lab::{Program, eventually};
 use crate::desk::Desk;
 
 const PAGE: &str = "docs/how-to/load-balancer.md";
-/// If this variable is set, a missing balancer fails the tests instead of skipping them.
-const REQUIRE: &str = "HOLDFAST_REQUIRE_BALANCERS";
-
 /// Paths that a careless proxy changes: the node must see them as they are.
 const PATHS: [&str; 5] = ["a%2Fb", "a//b", "a/../b", "a%20b", "a%3Fb"];
 
@@ -28,13 +25,15 @@ fn curl(port: u16, arguments: &[&str], path: &str) -> Command {
 }
 
 impl Balanced {
-    /// Starts the balancer with the configuration of the page. `None`, with a printed line, if it is not installed.
+    /// Starts the balancer with the configuration of the page. `None`, with a printed line, if it is not installed;
+    /// with `HOLDFAST_REQUIRE_HAPROXY` or `HOLDFAST_REQUIRE_NGINX` the test then fails.
     fn start(program: &str, arguments: &[&str], change: fn(&str) -> String) -> Option<Self> {
         let folders = std::env::split_paths(&std::env::var_os("PATH")?).collect::<Vec<_>>();
         let folders = folders.into_iter().chain(["/usr/sbin", "/sbin"].map(PathBuf::from));
         let Some(found) = folders.map(|folder| folder.join(program)).find(|path| path.is_file())
         else {
-            assert!(std::env::var_os(REQUIRE).is_none(), "{program} is not installed");
+            let required = format!("HOLDFAST_REQUIRE_{}", program.to_uppercase());
+            assert!(std::env::var_os(required).is_none(), "{program} is not installed");
             eprintln!("SKIPPED: no {program} found; install it: apt-get install {program}");
             return None;
         };
