@@ -1,4 +1,6 @@
-//! One request for a page: who reads, its fields, and the time.
+//! What a page and an action are, and the request that they are rendered from: who reads, its fields, and the time.
+//!
+//! A page is a static [`ConsolePage`], an action a static [`ConsoleAction`]; `pages` lists them.
 
 use std::collections::BTreeMap;
 
@@ -6,14 +8,118 @@ use axum::http::StatusCode;
 use axum::http::header::HOST;
 use axum::http::request::Parts;
 use axum::http::uri::Authority;
+use futures_util::future::BoxFuture;
 use holdfast_api::{CallerBody, ErrorCode, Problem, VerdictBody, escape_query};
-use holdfast_types::{LockName, Right, Stamp};
+use holdfast_types::{LockName, Revision, Right, Stamp};
+use maud::{Markup, html};
 use parking_lot::Mutex;
 
-use crate::call::{ApiCalls, ApiResult, problem};
-use crate::cookie::{self, FormSecret};
-use crate::fields::{FormFields, link};
+use crate::call::{ApiCall, ApiCalls, ApiResult, problem};
+use crate::form::{FormFields, FormSecret, link, token_of};
 use crate::{ConsoleState, Incoming};
+
+/// The pages and the actions of the console.
+#[derive(Debug)]
+pub(crate) struct PageCatalog {
+    /// In the order of the navigation.
+    pub(crate) pages: &'static [&'static ConsolePage],
+    pub(crate) actions: &'static [&'static ConsoleAction],
+}
+
+/// A page: its path below `/ui/`, and how it is rendered.
+#[derive(Debug)]
+pub(crate) struct ConsolePage {
+    /// One component; empty for the first page.
+    pub(crate) path: &'static str,
+    /// In the navigation and in the title.
+    pub(crate) title: &'static str,
+    pub(crate) in_navigation: bool,
+    pub(crate) render: for<'a> fn(&'a PageRequest) -> BoxFuture<'a, ApiResult<PageContent>>,
+}
+
+impl ConsolePage {
+    /// The relative link.
+    pub(crate) fn link(&self) -> &'static str {
+        if self.path.is_empty() { "./" } else { self.path }
+    }
+}
+
+/// What a page shows.
+#[derive(Debug, Default)]
+pub(crate) struct PageContent {
+    pub(crate) title: String,
+    /// Above the live region: filters and links. An update leaves it alone.
+    pub(crate) above: Markup,
+    /// The live region.
+    pub(crate) live: Markup,
+    /// Below the live region: forms and examples.
+    pub(crate) below: Markup,
+    /// The revision of the live region; `None` for figures without one.
+    pub(crate) revision: Option<Revision>,
+}
+
+impl PageContent {
+    /// The live region as its own element, as in the page and as in an update.
+    pub(crate) fn live_region(&self) -> Markup {
+        html! {
+            div id="live" data-revision=[self.revision] { (self.live) }
+        }
+    }
+}
+
+/// An action of a page.
+#[derive(Debug)]
+pub(crate) struct ConsoleAction {
+    /// In the field `do`.
+    pub(crate) name: &'static str,
+    /// Reads the state, and plans the change from the fields.
+    pub(crate) plan: for<'a> fn(&'a PageRequest) -> BoxFuture<'a, ApiResult<PlannedChange>>,
+}
+
+/// A change with its effect, before it is made.
+#[derive(Debug)]
+pub(crate) struct PlannedChange {
+    /// Such as `Force-release orders`.
+    pub(crate) title: String,
+    /// The text of the button.
+    pub(crate) button: &'static str,
+    /// What happens to whom.
+    pub(crate) effect: Markup,
+    /// The call, without its reason.
+    pub(crate) call: ApiCall,
+    /// Whether the call takes a reason, which is then required.
+    pub(crate) takes_reason: bool,
+    /// A text that the reader must type first, for a change that is hard to undo.
+    pub(crate) typed: Option<String>,
+    /// The page that the reader came from.
+    pub(crate) back: String,
+    /// Whether the response has a secret, which is shown once instead of the notice.
+    pub(crate) has_secret: bool,
+}
+
+impl PlannedChange {
+    /// A change without a reason, a text to type and a secret.
+    pub(crate) fn new(
+        title: String,
+        button: &'static str,
+        effect: Markup,
+        call: ApiCall,
+        back: String,
+    ) -> Self {
+        let (takes_reason, typed, has_secret) = (false, None, false);
+        Self { title, button, effect, call, takes_reason, typed, back, has_secret }
+    }
+}
+
+/// The result of a page or an action.
+#[derive(Debug)]
+pub(crate) enum PageReply {
+    /// A title and the content of the frame.
+    Page(StatusCode, String, Markup),
+    Whole(Markup),
+    /// A relative link.
+    Redirect(String),
+}
 
 /// The longest name of a host with its port, bytes.
 const HOST_MAX: usize = 261;
@@ -58,7 +164,7 @@ impl PageRequest {
     ) -> Result<Self, NotShown> {
         let Incoming { parts, form, secret, now } = *incoming;
         let has_tls = (console.settings.has_tls)(&parts.extensions);
-        let token = cookie::token_of(parts, has_tls);
+        let token = token_of(parts, has_tls);
         let api = ApiCalls::new(console.api.clone(), parts, token);
         let caller = match api.read::<CallerBody>("/v1/auth/me?stale").await {
             Ok(caller) => caller,
