@@ -244,7 +244,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 
 /// A file of the console.
 #[derive(Debug)]
-pub(crate) struct Asset {
+struct Asset {
     name: &'static str,
     media: &'static str,
     text: &'static str,
@@ -263,11 +263,13 @@ static ASSETS: [Asset; 2] = [
     },
 ];
 
-pub(crate) fn asset(name: &str) -> Option<&'static Asset> {
+fn asset(name: &str) -> Option<&'static Asset> {
     ASSETS.iter().find(|asset| asset.name == name)
 }
 
-pub(crate) fn asset_reply(asset: &Asset, asked: &HeaderMap) -> Response<Body> {
+/// The reply to a request for a file of the console; `None` for any other path.
+pub(crate) fn asset_reply(name: &str, asked: &HeaderMap) -> Option<Response<Body>> {
+    let asset = asset(name)?;
     let tag = tag(asset.text);
     let is_known = asked.get(IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == tag.as_bytes());
     let body = if is_known { Body::empty() } else { Body::from(asset.text) };
@@ -283,7 +285,7 @@ pub(crate) fn asset_reply(asset: &Asset, asked: &HeaderMap) -> Response<Body> {
         headers.insert(ETAG, tag);
     }
     protect(headers);
-    response
+    Some(response)
 }
 
 fn tag(text: &str) -> String {
@@ -314,14 +316,14 @@ mod tests {
 
     #[test]
     fn a_browser_that_has_a_file_receives_only_its_tag() {
-        let script = asset("console.js").unwrap();
-        let first = asset_reply(script, &HeaderMap::new());
+        let reply = |asked: &HeaderMap| asset_reply("console.js", asked).unwrap();
+        let first = reply(&HeaderMap::new());
         let tag = first.headers()[ETAG].clone();
         let mut asked = HeaderMap::new();
         asked.insert(IF_NONE_MATCH, tag);
-        assert_eq!(asset_reply(script, &asked).status(), StatusCode::NOT_MODIFIED);
+        assert_eq!(reply(&asked).status(), StatusCode::NOT_MODIFIED);
         asked.insert(IF_NONE_MATCH, HeaderValue::from_static("\"other\""));
-        assert_eq!(asset_reply(script, &asked).status(), StatusCode::OK);
+        assert_eq!(reply(&asked).status(), StatusCode::OK);
     }
 
     #[test]

@@ -98,8 +98,8 @@ async fn first(State(console): State<Arc<ConsoleState>>, request: Request) -> Re
 async fn serve(State(console): State<Arc<ConsoleState>>, request: Request) -> Response<Body> {
     let (parts, body) = request.into_parts();
     let path = parts.uri.path().strip_prefix(PREFIX).unwrap_or_default();
-    if let Some(asset) = layout::asset(path) {
-        return layout::asset_reply(asset, &parts.headers);
+    if let Some(reply) = layout::asset_reply(path, &parts.headers) {
+        return reply;
     }
     let form = Limited::new(body, FORM_BYTES_MAX).collect();
     let form = match tokio::time::timeout(FORM_TIMEOUT, form).await {

@@ -145,13 +145,13 @@ const LOOK_EVERY: Duration = Duration::from_secs(10);
 
 /// The end of the certificate of the other side; without a certificate it never ends.
 #[derive(Clone, Debug)]
-pub struct CertificateExpiry(pub(crate) Option<KnownCertificate>);
+pub struct CertificateExpiry(Option<KnownCertificate>);
 
 #[derive(Clone, Debug)]
-pub(crate) struct KnownCertificate {
-    pub(crate) not_after: SystemTime,
-    pub(crate) ids: [CertificateId; 2],
-    pub(crate) denied: DeniedCertificates,
+struct KnownCertificate {
+    not_after: SystemTime,
+    ids: [CertificateId; 2],
+    denied: DeniedCertificates,
 }
 
 impl CertificateExpiry {
@@ -170,7 +170,7 @@ impl CertificateExpiry {
         known.denied.denies(known.ids).await;
     }
 
-    pub(crate) fn is_denied(&self) -> bool {
+    fn is_denied(&self) -> bool {
         self.0.as_ref().is_some_and(|known| known.denied.has(&known.ids))
     }
 }
@@ -199,12 +199,12 @@ impl DeniedCertificates {
         });
     }
 
-    pub(crate) fn has(&self, certificate: &[CertificateId; 2]) -> bool {
+    fn has(&self, certificate: &[CertificateId; 2]) -> bool {
         certificate.iter().any(|id| self.0.borrow().contains(id))
     }
 
     /// Resolves when the certificate is denied.
-    pub(crate) async fn denies(self, certificate: [CertificateId; 2]) {
+    async fn denies(self, certificate: [CertificateId; 2]) {
         let mut changes = self.0.subscribe();
         let is_denied =
             |denied: &BTreeSet<CertificateId>| certificate.iter().any(|id| denied.contains(id));

@@ -60,14 +60,14 @@ async fn render(request: &PageRequest) -> ApiResult<PageContent> {
 
 /// The health of a cluster in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct ClusterHealth {
-    pub(super) sentence: String,
+struct ClusterHealth {
+    sentence: String,
     /// `good`, `warning` or `bad`.
-    pub(super) tone: &'static str,
+    tone: &'static str,
 }
 
 impl ClusterHealth {
-    pub(super) fn of(cluster: &ClusterBody) -> Self {
+    fn of(cluster: &ClusterBody) -> Self {
         let voters = cluster.nodes.iter().filter(|node| node.votes);
         let (healthy, all) = voters.fold((0_usize, 0_usize), |(healthy, all), node| {
             (healthy + usize::from(node.healthy), all + 1)
