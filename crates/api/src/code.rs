@@ -273,7 +273,7 @@ impl FromStr for ErrorCode {
     fn from_str(name: &str) -> Result<Self, UnknownCode> {
         let found = Self::ALL.iter().copied().find(|code| code.as_str() == name);
         found.ok_or_else(|| {
-            let nearest = crate::param_error::nearest(name, Self::ALL.iter().map(|c| c.as_str()))
+            let nearest = crate::nearest(name, Self::ALL.iter().map(|c| c.as_str()))
                 .and_then(|near| Self::ALL.iter().copied().find(|code| code.as_str() == near));
             let name = &name[..name.floor_char_boundary(64)];
             UnknownCode { name: name.to_owned(), nearest }

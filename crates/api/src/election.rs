@@ -193,7 +193,7 @@ fn shown(value: Option<&Data>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::path::election_path;
+    use crate::election_path;
 
     fn name(text: &str) -> LockName {
         LockName::new(text).unwrap()

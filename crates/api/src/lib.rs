@@ -19,25 +19,19 @@ mod lock;
 mod member;
 mod name_note;
 mod param;
-mod param_error;
-mod param_guess;
 mod param_list;
 mod param_value;
 pub mod parameters;
-mod path;
 mod policy;
 mod problem;
-mod query;
 mod raw_params;
 mod recipe;
 #[cfg(feature = "schema")]
 mod schema;
 mod session;
-mod session_events;
+mod target;
 mod time_of_day;
-mod tree_quota;
-mod txn;
-mod watch;
+mod tree;
 mod znode;
 
 pub use acl::{format_acl_entry, parse_acl_entry};
@@ -77,20 +71,11 @@ pub use member::{
     TransferredLeadershipBody, VerifiedMemberBody, VerifiedState,
 };
 pub use param::{Absent, Form, Param};
-pub use param_error::{ParamError, nearest};
-pub use param_list::{ParamList, object_schema};
+pub use param_list::{ParamList, nearest, object_schema};
 pub use param_value::{CallParams, CountOrNone, ParamField, ParamValue, missing};
 pub use parameters::{KEEPALIVE_SESSIONS_MAX, LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX, WAIT_MAX};
-pub use path::{
-    RECIPES_PATH, TREE_QUOTAS_PATH, access_token_path, barrier_path, counter_path,
-    denied_certificate_path, double_barrier_path, election_path, fence_path, force_release_path,
-    history_path, keepalive_path, latch_path, lock_path, namespace_path, policy_path, quotas_path,
-    release_request_path, role_path, session_path, subject_path, transfer_path, tree_path,
-    tree_quota_path,
-};
 pub use policy::{CooldownBody, PolicyBody, ShardBody};
-pub use problem::{Facts, Problem};
-pub use query::Query;
+pub use problem::{Facts, ParamError, Problem};
 pub use raw_params::{JsonPairs, RawParams};
 pub use recipe::{
     BarrierBody, BreachCauseBody, CounterBody, LatchBody, LatchCountBody, LeftBody,
@@ -98,14 +83,22 @@ pub use recipe::{
 };
 #[cfg(feature = "schema")]
 pub use schema::Schemas;
-pub use session::{HoldBody, SessionBody, SessionsBody};
-pub use session_events::{
-    EventBody, EventKind, GapBody, KeepaliveBody, KeepaliveManyBody, SessionEventsBody,
+pub use session::{
+    EventBody, EventKind, GapBody, HoldBody, KeepaliveBody, KeepaliveManyBody, SessionBody,
+    SessionEventsBody, SessionsBody,
+};
+pub use target::{
+    Query, RECIPES_PATH, TREE_QUOTAS_PATH, access_token_path, barrier_path, counter_path,
+    denied_certificate_path, double_barrier_path, election_path, fence_path, force_release_path,
+    history_path, keepalive_path, latch_path, lock_path, namespace_path, policy_path, quotas_path,
+    release_request_path, role_path, session_path, subject_path, transfer_path, tree_path,
+    tree_quota_path,
 };
 pub use time_of_day::{Rfc3339Time, parse_time};
-pub use tree_quota::{TreeQuotaBody, TreeQuotaLimits, TreeQuotaUse, TreeQuotasBody};
-pub use txn::{OpBody, TxnBody, path_of};
-pub use watch::{ChangeBody, ChangeKind, WatchBody};
+pub use tree::{
+    ChangeBody, ChangeKind, OpBody, TreeQuotaBody, TreeQuotaLimits, TreeQuotaUse, TreeQuotasBody,
+    TxnBody, WatchBody, path_of,
+};
 pub use znode::{
     AclBody, ChildBody, ChildrenBody, StatBody, SubtreeBody, ZnodeBody, ZnodeKindBody,
 };

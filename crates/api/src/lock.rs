@@ -132,7 +132,7 @@ pub struct HolderBody {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slots: Vec<u32>,
     /// Whether the holder waits for an upgrade to exclusive mode.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub upgrading: bool,
     /// When `max_hold` or a release request that revokes ends the hold, milliseconds from now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -482,11 +482,6 @@ fn one() -> u32 {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
 fn is_zero(n: &u8) -> bool {
     *n == 0
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
-fn is_false(flag: &bool) -> bool {
-    !*flag
 }
 
 /// Milliseconds from a stamp to now; 0 if this clock is behind the leader's.

@@ -13,9 +13,7 @@ use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::Value;
 
 use crate::param::Form;
-use crate::param_guess::hint_of_unknown;
-use crate::param_list::ParamList;
-use crate::{ErrorCode, EscapeError, ParamError, unescape_query};
+use crate::{ErrorCode, EscapeError, ParamError, ParamList, unescape_query};
 
 /// The prefix of a label's key: `label.host=web3`.
 const LABEL: &str = "label.";
@@ -294,7 +292,7 @@ fn not_a_flag(key: &str, text: &str) -> ParamError {
 
 fn unknown(key: &str, list: &ParamList) -> ParamError {
     let listed = list.listed();
-    let hint = match hint_of_unknown(key, list) {
+    let hint = match list.hint_of_unknown(key) {
         Some(hint) if hint.ends_with('?') => format!("{hint} {listed}"),
         Some(hint) => format!("{hint}; {listed}"),
         None => listed,

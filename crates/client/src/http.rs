@@ -7,7 +7,6 @@ mod answer;
 mod connection;
 mod pool;
 mod request;
-mod tls;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -133,7 +132,7 @@ impl HttpClient {
     /// # Errors
     /// [`EndpointError::Setup`] for certificates that are not in PEM form, and if the system has no CAs but needs them.
     pub fn with_tls(connect_timeout: Duration, tls: &ClientTls) -> Result<Self, EndpointError> {
-        Ok(Self::with_connector(connect_timeout, Some(tls::connector(tls)?)))
+        Ok(Self::with_connector(connect_timeout, Some(pool::connector(tls)?)))
     }
 
     fn with_connector(connect_timeout: Duration, tls: Option<TlsConnector>) -> Self {

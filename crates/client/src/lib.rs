@@ -77,7 +77,6 @@ pub mod blocking;
 mod calls;
 mod client;
 mod clock;
-mod durable;
 mod election;
 mod error;
 pub mod http;
@@ -97,7 +96,7 @@ pub use calls::send::Download;
 pub use client::{Client, ClientBuilder};
 pub use clock::Moment;
 pub use election::{Election, Leadership};
-pub use error::Error;
+pub use error::{Error, Loss};
 /// The bodies and the error codes of the HTTP API, which some methods return.
 pub use holdfast_api as api;
 pub use holdfast_api::{ElectionBody, LeaderBody};
@@ -106,13 +105,11 @@ pub use holdfast_types::{
     SessionName, ZnodePath,
 };
 pub use http::EndpointError;
-pub use locks::guard::Guard;
+pub use locks::guard::{Guard, MultiGuard};
 pub use locks::hold::Hold;
 pub use locks::hold_limits::ReleaseRequest;
 pub use locks::lock::{Lock, Many, MultiLock, One};
 pub use locks::lock_calls::LockQuery;
-pub use locks::loss::Loss;
-pub use locks::multi_guard::MultiGuard;
 pub use locks::transfer::TransferError;
 pub use numbers::with_request_number;
 pub use observer::{ElectionChange, Observer};

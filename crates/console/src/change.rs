@@ -10,10 +10,9 @@ use holdfast_types::{Reason, Revision};
 use maud::{Markup, html};
 
 use crate::call::{ApiAnswer, ApiCall, ApiResult, problem};
-use crate::fields::{FormFields, link};
+use crate::form::{FormFields, link};
 use crate::layout::{problem_box, snippet};
-use crate::page::{ConsoleAction, PageReply, PlannedChange};
-use crate::request::PageRequest;
+use crate::page::{ConsoleAction, PageReply, PageRequest, PlannedChange};
 use crate::text::visible;
 
 /// Fields that the pages of actions use themselves.

@@ -3,23 +3,19 @@
 //! The console is a client of the API inside its process. The API authorizes, limits and records every call, so that `curl` can
 //! do all that the console can. All links are relative: a proxy may serve the console below any prefix.
 //!
-//! A page is a file of `pages`; its state is a `request::PageRequest`. `change` has the one form of all actions, `live` the
+//! A page is a file of `pages`; its state is a `page::PageRequest`. `change` has the one form of all actions, `live` the
 //! updates. Bounds: `live::STREAMS_MAX` streams of updates, `FORM_BYTES_MAX` bytes of a form.
 
-mod assets;
 mod call;
 mod change;
-mod cookie;
-mod fields;
+mod form;
 mod layout;
 mod live;
 mod login;
 mod page;
 mod pages;
 mod plot;
-mod request;
 mod text;
-mod time;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -40,12 +36,10 @@ use parking_lot::Mutex;
 use tokio::sync::{Semaphore, watch};
 use tower::Service as _;
 
-use crate::cookie::FormSecret;
-use crate::fields::{FormFields, link};
+use crate::form::{FormFields, FormSecret, link};
 use crate::live::LiveReader;
-use crate::page::{ConsolePage, PageReply};
+use crate::page::{ConsolePage, NotShown, PageReply, PageRequest};
 use crate::pages::CATALOG;
-use crate::request::{NotShown, PageRequest};
 
 /// The longest form.
 const FORM_BYTES_MAX: usize = 16 * 1024;
@@ -104,8 +98,8 @@ async fn first(State(console): State<Arc<ConsoleState>>, request: Request) -> Re
 async fn serve(State(console): State<Arc<ConsoleState>>, request: Request) -> Response<Body> {
     let (parts, body) = request.into_parts();
     let path = parts.uri.path().strip_prefix(PREFIX).unwrap_or_default();
-    if let Some(asset) = assets::find(path) {
-        return assets::reply(asset, &parts.headers);
+    if let Some(reply) = layout::asset_reply(path, &parts.headers) {
+        return reply;
     }
     let form = Limited::new(body, FORM_BYTES_MAX).collect();
     let form = match tokio::time::timeout(FORM_TIMEOUT, form).await {
@@ -127,7 +121,7 @@ async fn serve(State(console): State<Arc<ConsoleState>>, request: Request) -> Re
     if let Some(cookie) = secret.set_cookie() {
         response.headers_mut().append(SET_COOKIE, cookie);
     }
-    assets::protect(response.headers_mut());
+    layout::protect(response.headers_mut());
     response
 }
 

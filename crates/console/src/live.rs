@@ -25,9 +25,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::call::{ApiResult, ClusterPlace, problem};
-use crate::page::{ConsolePage, PageContent};
-use crate::request::{PageRequest, is_of_credential};
-use crate::time::without_counts;
+use crate::page::{ConsolePage, PageContent, PageRequest, is_of_credential};
+use crate::text::without_counts;
 use crate::{ConsoleState, layout, wall_clock};
 
 /// The shortest time between two renderings.

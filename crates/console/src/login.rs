@@ -12,11 +12,10 @@ use holdfast_types::{AccessTokenId, Stamp};
 use maud::{Markup, html};
 
 use crate::call::{ApiCall, ApiCalls, ApiResult};
-use crate::cookie::{
-    DERIVED, FormSecret, GIVEN, cookie_name, has_derived_token, set_cookie, token_of,
+use crate::form::{
+    DERIVED, FormFields, FormSecret, GIVEN, cookie_name, has_derived_token, set_cookie, token_of,
 };
-use crate::fields::FormFields;
-use crate::request::is_of_credential;
+use crate::page::is_of_credential;
 use crate::{ConsoleState, layout};
 
 /// The longest time without a new login.

@@ -7,7 +7,6 @@
 //! in flight of the HTTP layer. `docs/fencing.md` explains the rules; `docs/fencing/` has a page for each store.
 
 mod claim;
-mod error;
 #[cfg(feature = "files")]
 pub mod files;
 #[cfg(feature = "http")]
@@ -22,8 +21,7 @@ pub mod redis;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 
-pub use claim::Claim;
-pub use error::FenceError;
+pub use claim::{Claim, FenceError};
 pub use holdfast_types::FencingToken;
 pub use recipes::{
     CONDITIONAL_UPDATE_SQL, IdentifierError, guard_table_for_sql, guard_table_sql, schema_sql,

@@ -118,7 +118,7 @@ pub fn create_dir(dir: &Path) -> Result<(), StoreError> {
 }
 
 /// Returns the directory of a path; the current directory for a bare name.
-pub(crate) fn parent(path: &Path) -> &Path {
+fn parent(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),

@@ -18,12 +18,15 @@ mod log;
 mod rebuildable;
 mod snapshot;
 
-pub use disk::{DirectoryDisk, Disk, FaultyDisk, OpenFaultyDisk, SegmentFile, free_bytes};
+pub use disk::{
+    DirectoryDisk, Disk, FaultyDisk, LATENCY_BUCKETS, OpenFaultyDisk, RecentSyncs, SLOW_SYNC,
+    SegmentFile, free_bytes,
+};
 pub use error::StoreError;
 pub use file::{create_dir, read_file, write_file};
 pub use log::{
-    CompletionCallback, LATENCY_BUCKETS, Log, LogOptions, META_BYTES_MAX, QueueFull,
-    QueueRoomCallback, RECORD_BYTES_MAX, RaftMeta, RecentSyncs, Record, SLOW_SYNC,
+    CompletionCallback, Log, LogOptions, META_BYTES_MAX, QueueFull, QueueRoomCallback,
+    RECORD_BYTES_MAX, RaftMeta, Record,
 };
 pub use rebuildable::{RebuildableDatabase, WriteBatch};
 pub use snapshot::{

@@ -22,7 +22,6 @@ mod frame;
 mod queue;
 mod recover;
 mod state;
-mod sync_times;
 mod writer;
 
 use std::fmt;
@@ -38,14 +37,12 @@ use prometheus_client::metrics::histogram::Histogram;
 
 use self::queue::{Queue, Request};
 use self::state::LogState;
-use self::sync_times::SyncTimes;
 use self::writer::Writer;
-use crate::disk::{DirectoryDisk, Disk, FaultyDisk};
+use crate::disk::{DirectoryDisk, Disk, FaultyDisk, RecentSyncs, SyncTimes};
 use crate::error::StoreError;
 
 pub use self::change::{META_BYTES_MAX, RECORD_BYTES_MAX, RaftMeta, Record};
 pub use self::queue::{QueueFull, QueueRoomCallback};
-pub use self::sync_times::{LATENCY_BUCKETS, RecentSyncs, SLOW_SYNC};
 
 /// The accepted values of [`LogOptions::segment_bytes`].
 const SEGMENT_BYTES: RangeInclusive<usize> = 4 << 10..=1 << 30;

@@ -19,10 +19,9 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::certificate::CertificateInfo;
-use crate::expiry::DeniedCertificates;
 use crate::failures::FailureReason;
 use crate::files::{FileVersions, TlsError, TlsFiles, TlsMaterial, client_verifier, provider};
-use crate::stream::MaybeTlsStream;
+use crate::stream::{DeniedCertificates, MaybeTlsStream};
 
 /// The time for the handshake of a connection.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);

@@ -4,8 +4,7 @@
 //! A file has a header with the key of the file, encrypted to the recipient, and chunks of [`CHUNK`] bytes. Each chunk is
 //! authenticated, and the last one is marked, so a shortened file is an error. Bound: one chunk in memory.
 
-mod read;
-mod write;
+mod stream;
 
 use std::fmt;
 use std::str::FromStr;
@@ -19,8 +18,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use thiserror::Error;
 
-pub use read::AgeReader;
-pub use write::AgeWriter;
+pub use stream::{AgeReader, AgeWriter};
 
 /// The bytes of a chunk before its encryption.
 const CHUNK: usize = 64 << 10;

@@ -10,21 +10,17 @@
 mod acceptor;
 mod age;
 mod certificate;
-mod client;
-mod expiry;
+mod connector;
 mod failures;
 mod files;
-mod peer;
 mod pending;
 mod stream;
 
 pub use acceptor::{AcceptError, ClientCertificates, TlsAcceptor, TlsConfig, TlsMode, TlsVersion};
 pub use age::{AgeError, AgeIdentity, AgeReader, AgeRecipient, AgeWriter, is_age};
 pub use certificate::{CertificateInfo, certificates_of};
-pub use client::TlsConnector;
-pub use expiry::{CertificateExpiry, DeniedCertificates};
+pub use connector::{PeerTls, TlsConnector};
 pub use failures::{CallerFailures, FailureReason, NodePort};
 pub use files::{TlsError, TlsFiles};
-pub use peer::PeerTls;
 pub use pending::{PENDING_MAX, PENDING_PER_SOURCE_MAX, PendingConnection, PendingConnections};
-pub use stream::MaybeTlsStream;
+pub use stream::{CertificateExpiry, DeniedCertificates, MaybeTlsStream};

@@ -8,15 +8,12 @@ mod acl;
 mod address;
 mod audit;
 mod auth;
+mod cluster;
 mod command;
-mod data;
 mod event;
 mod ids;
-mod level;
 mod limits;
 mod lock_set;
-mod member;
-mod multi;
 mod name;
 mod namespace;
 mod nesting;
@@ -31,10 +28,8 @@ mod reply;
 #[cfg(feature = "schema")]
 mod schema;
 mod session;
-mod session_name;
-mod sharding;
-mod subtree_quota;
 mod time;
+mod tree;
 mod view;
 
 pub use acl::{AccessList, AclEntry, Identity, Perms};
@@ -49,24 +44,20 @@ pub use auth::{
     OWNER_PROOF_FILE, OtherNamespace, Permission, PermissionError, Right, SecretHash,
     TokenLifetime, TokenPolicy, built_in_role,
 };
+pub use cluster::{
+    FeatureLevel, Invitation, Member, MemberAddresses, MembershipChange, MembershipRejection,
+    PendingChange, Retirement, Seal, VotingRole,
+};
 pub use command::{
     Acquire, AcquireOptions, Cancel, Command, Entry, HoldName, NumberedCall, Release, ReleaseTarget,
 };
-pub use data::Data;
-pub use data::{CONTAINER_OWNER, Stat, TTL_OWNER};
 pub use event::{Applied, Event, LockEvent, LossCause, SessionEvent, TreeEvent};
 pub use ids::{
     Attempt, CallScope, ClusterId, FencingToken, Incarnation, NodeId, Password, RequestNumber,
     Revision, SessionId, Ticket,
 };
-pub use level::{FeatureLevel, Seal};
 pub use limits::{Bound, Limits};
-pub use lock_set::{LockSet, LockSetError};
-pub use member::{
-    Invitation, Member, MemberAddresses, MembershipChange, MembershipRejection, PendingChange,
-    Retirement, VotingRole,
-};
-pub use multi::{Caller, Condition, Create, CreateKind, Multi, Op};
+pub use lock_set::{LockSet, LockSetError, ShardChoice, ShardRequest, ShardView};
 pub use name::{
     Labels, LockName, NameError, NamespaceName, Owner, Reason, RecipeName, RequestId, RoleName,
     SessionName, SubjectName, Zone, is_hidden,
@@ -81,7 +72,10 @@ pub use outcome::{
 };
 pub use path::ZnodePath;
 pub use policy::{Cooldown, CooldownCause, LockPolicy, Mode, PolicyChange, QueueOrder};
-pub use quota::{QuotaFull, QuotaKind, QuotaOwner, Quotas, is_nearly_full};
+pub use quota::{
+    QuotaFull, QuotaKind, QuotaOwner, QuotaZnodes, Quotas, SubtreeLimits, SubtreeQuotaView,
+    is_nearly_full,
+};
 pub use recent_metric::{RecentMetric, RecentUnit};
 pub use recipe::{
     Arrive, Arrived, BarrierKind, BarrierView, Breach, BreachCause, CancelArrival, ChangeCounter,
@@ -89,12 +83,12 @@ pub use recipe::{
     RecipeKind, RecipeRejection, RecipeReply, RecipeState, RecipeView, Tripped,
 };
 pub use reply::ArriveReply;
-pub use session::{LeaseRecord, OpenSession, SessionEnd};
-pub use session_name::SessionScope;
-pub use sharding::{ShardChoice, ShardRequest, ShardView};
-pub use subtree_quota::{QuotaZnodes, SubtreeLimits, SubtreeQuotaView};
+pub use session::{LeaseRecord, OpenSession, SessionEnd, SessionScope};
 pub use time::{
     ClockReading, Stamp, TimeJump, Ttl, TtlError, date_of, format_time, micros, millis,
+};
+pub use tree::{
+    CONTAINER_OWNER, Caller, Condition, Create, CreateKind, Data, Multi, Op, Stat, TTL_OWNER,
 };
 pub use view::{
     FenceView, HolderDetails, HolderView, LockView, NodeView, Page, SessionStatus, SessionView,

@@ -24,108 +24,62 @@ impl Reply {
             (self, None)
         }
     }
+}
 
+/// Defines methods that return the value of one variant.
+macro_rules! variants {
+    ($reply:ident: $($(#[$doc:meta])* $method:ident, $variant:pat => $value:expr, $type:ty;)*) => {
+        impl $reply {$(
+            $(#[$doc])*
+            pub fn $method(self) -> Option<$type> {
+                if let $variant = self { Some($value) } else { None }
+            }
+        )*}
+    };
+}
+
+variants! { Reply:
     /// The reply to [`crate::Command::Acquire`].
-    pub fn into_entry_state(self) -> Option<EntryState> {
-        if let Self::Acquired(state) = self { Some(state) } else { None }
-    }
-
-    pub fn into_released(self) -> Option<Released> {
-        if let Self::Released(released) = self { Some(released) } else { None }
-    }
-
+    into_entry_state, Self::Acquired(state) => state, EntryState;
+    into_released, Self::Released(released) => released, Released;
     /// The number of queue entries that a break removed.
-    pub fn into_force_released(self) -> Option<u32> {
-        if let Self::ForceReleased { places } = self { Some(places) } else { None }
-    }
-
+    into_force_released, Self::ForceReleased { places } => places, u32;
     /// The number of holders that a release request names.
-    pub fn into_release_requested(self) -> Option<u32> {
-        if let Self::ReleaseRequested { holders } = self { Some(holders) } else { None }
-    }
-
-    pub fn into_handed_over(self) -> Option<Grant> {
-        if let Self::HandedOver(grant) = self { Some(grant) } else { None }
-    }
-
-    pub fn into_policy(self) -> Option<LockPolicy> {
-        if let Self::PolicySet { policy } = self { Some(policy) } else { None }
-    }
-
+    into_release_requested, Self::ReleaseRequested { holders } => holders, u32;
+    into_handed_over, Self::HandedOver(grant) => grant, Grant;
+    into_policy, Self::PolicySet { policy } => policy, LockPolicy;
     /// The last session that was opened before the change.
-    pub fn into_auth_changed(self) -> Option<SessionId> {
-        if let Self::AuthChanged { newest_session } = self { Some(newest_session) } else { None }
-    }
-
+    into_auth_changed, Self::AuthChanged { newest_session } => newest_session, SessionId;
     /// The id of an invited member.
-    pub fn into_member_invited(self) -> Option<NodeId> {
-        if let Self::MemberInvited { node } = self { Some(node) } else { None }
-    }
-
-    pub fn into_membership_changed(self) -> Option<()> {
-        matches!(self, Self::MembershipChanged).then_some(())
-    }
-
-    pub fn into_level_set(self) -> Option<()> {
-        matches!(self, Self::LevelSet).then_some(())
-    }
-
-    pub fn into_session_claimed(self) -> Option<()> {
-        matches!(self, Self::SessionClaimed).then_some(())
-    }
-
-    pub fn into_backup_recorded(self) -> Option<()> {
-        matches!(self, Self::BackupRecorded).then_some(())
-    }
-
-    pub fn into_verification_started(self) -> Option<()> {
-        matches!(self, Self::VerificationStarted).then_some(())
-    }
-
-    pub fn into_sealed(self) -> Option<Seal> {
-        if let Self::Sealed(seal) = self { Some(seal) } else { None }
-    }
-
-    pub fn into_unsealed(self) -> Option<()> {
-        matches!(self, Self::Unsealed).then_some(())
-    }
-
-    pub fn into_session_opened(self) -> Option<SessionOpenedReply> {
-        if let Self::SessionOpened(opened) = self { Some(opened) } else { None }
-    }
-
-    pub fn into_session_attached(self) -> Option<SessionName> {
-        if let Self::SessionAttached { session, .. } = self { Some(session) } else { None }
-    }
-
-    pub fn into_session_ended(self) -> Option<()> {
-        matches!(self, Self::SessionEnded).then_some(())
-    }
-
-    pub fn into_operation_recorded(self) -> Option<()> {
-        matches!(self, Self::OperationRecorded).then_some(())
-    }
-
+    into_member_invited, Self::MemberInvited { node } => node, NodeId;
+    into_membership_changed, Self::MembershipChanged => (), ();
+    into_level_set, Self::LevelSet => (), ();
+    into_session_claimed, Self::SessionClaimed => (), ();
+    into_backup_recorded, Self::BackupRecorded => (), ();
+    into_verification_started, Self::VerificationStarted => (), ();
+    into_sealed, Self::Sealed(seal) => seal, Seal;
+    into_unsealed, Self::Unsealed => (), ();
+    into_session_opened, Self::SessionOpened(opened) => opened, SessionOpenedReply;
+    into_session_attached, Self::SessionAttached { session, .. } => session, SessionName;
+    into_session_ended, Self::SessionEnded => (), ();
+    into_operation_recorded, Self::OperationRecorded => (), ();
     /// The number of sessions that the command closed.
-    pub fn into_sessions_ended(self) -> Option<u64> {
-        if let Self::SessionsEnded { count } = self { Some(count) } else { None }
-    }
+    into_sessions_ended, Self::SessionsEnded { count } => count, u64;
+    into_multi, Self::Multi(multi) => multi, MultiReply;
+    into_recipe, Self::Recipe(reply) => reply, RecipeReply;
+}
 
-    pub fn into_multi(self) -> Option<MultiReply> {
-        if let Self::Multi(multi) = self { Some(multi) } else { None }
-    }
-
-    pub fn into_recipe(self) -> Option<RecipeReply> {
-        if let Self::Recipe(reply) = self { Some(reply) } else { None }
-    }
+variants! { RecipeReply:
+    /// Returns the latch, and whether the command created it.
+    into_latch, Self::Latch { view, created } => (view, created), (LatchView, bool);
+    /// Returns whether the recipe existed.
+    into_deleted, Self::Deleted { existed } => existed, bool;
+    into_leave_barrier, Self::LeftBarrier(left) => left, LeaveBarrierReply;
+    /// The reply to [`crate::Recipe::CancelArrival`] if the caller passed before the cancel.
+    into_tripped, Self::Tripped(passed) => passed, Tripped;
 }
 
 impl RecipeReply {
-    /// Returns the latch, and whether the command created it.
-    pub fn into_latch(self) -> Option<(LatchView, bool)> {
-        if let Self::Latch { view, created } = self { Some((view, created)) } else { None }
-    }
-
     /// Returns the remaining count, and whether the key was counted.
     pub fn into_counted(self) -> Option<(u32, bool)> {
         if let Self::Counted { left, counted } = self {
@@ -135,11 +89,6 @@ impl RecipeReply {
         } else {
             None
         }
-    }
-
-    /// Returns whether the recipe existed.
-    pub fn into_deleted(self) -> Option<bool> {
-        if let Self::Deleted { existed } = self { Some(existed) } else { None }
     }
 
     /// The counter after the change; the inner value is `None` if the change deleted it.
@@ -159,14 +108,5 @@ impl RecipeReply {
         } else {
             None
         }
-    }
-
-    pub fn into_leave_barrier(self) -> Option<LeaveBarrierReply> {
-        if let Self::LeftBarrier(left) = self { Some(left) } else { None }
-    }
-
-    /// The reply to [`crate::Recipe::CancelArrival`] if the caller passed before the cancel.
-    pub fn into_tripped(self) -> Option<Tripped> {
-        if let Self::Tripped(passed) = self { Some(passed) } else { None }
     }
 }

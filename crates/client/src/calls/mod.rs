@@ -3,6 +3,5 @@
 pub(crate) mod access_token;
 pub(crate) mod call;
 pub(crate) mod nodes;
-pub(crate) mod numbered;
 pub(crate) mod retry;
 pub(crate) mod send;

@@ -1,4 +1,4 @@
-//! The connections to one address. A call takes one, or opens another, and puts it back after its answer.
+//! The connections to one address, with or without TLS. A call takes one, or opens another, and puts it back after its answer.
 //!
 //! Bounds: [`IDLE_MAX`] idle connections, each for at most [`IDLE_FOR`]: a node closes them soon after.
 
@@ -9,12 +9,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use http::Uri;
+use rustls::ClientConfig;
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls_platform_verifier::BuilderVerifierExt;
 use tokio::net::{TcpStream, lookup_host};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_rustls::TlsConnector;
 
 use crate::http::connection::{Connection, Socket};
-use crate::http::{SendError, reason_of, tls};
+use crate::http::{ClientTls, EndpointError, SendError, reason_of};
 
 const IDLE_MAX: usize = 512;
 const IDLE_FOR: Duration = Duration::from_mins(1);
@@ -94,7 +98,9 @@ impl Pool {
         let socket: Box<dyn Socket> = match &self.tls {
             None => Box::new(stream),
             Some((connector, name)) => {
-                tls::connect(connector, name, stream).await.map_err(|error| failed(&error))?
+                let name = ServerName::try_from(name.clone()).map_err(|error| failed(&error))?;
+                let stream = connector.connect(name, stream).await;
+                Box::new(stream.map_err(|error| failed(&error))?)
             }
         };
         Ok(Connection::over(socket))
@@ -144,6 +150,46 @@ async fn close_idle(pool: Weak<Pool>) {
             return;
         }
     }
+}
+
+/// Reads the certificates of a client.
+///
+/// # Errors
+/// A certificate that is not in PEM form, or no CAs of the system.
+pub(super) fn connector(tls: &ClientTls) -> Result<TlsConnector, EndpointError> {
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let builder =
+        ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let builder = builder.map_err(setup)?;
+    let builder = match &tls.ca {
+        Some(pem) => builder.with_root_certificates(roots(pem)?),
+        None => builder.with_platform_verifier().map_err(setup)?,
+    };
+    let config = match &tls.identity {
+        Some(pem) => {
+            let key = PrivateKeyDer::from_pem_slice(pem).map_err(setup)?;
+            builder.with_client_auth_cert(certificates(pem)?, key).map_err(setup)?
+        }
+        None => builder.with_no_client_auth(),
+    };
+    Ok(TlsConnector::from(Arc::new(config)))
+}
+
+fn roots(pem: &[u8]) -> Result<rustls::RootCertStore, EndpointError> {
+    let mut roots = rustls::RootCertStore::empty();
+    for certificate in certificates(pem)? {
+        roots.add(certificate).map_err(setup)?;
+    }
+    Ok(roots)
+}
+
+/// Reads all certificates of a text in PEM form.
+fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, EndpointError> {
+    CertificateDer::pem_slice_iter(pem).collect::<Result<_, _>>().map_err(setup)
+}
+
+fn setup(error: impl std::fmt::Display) -> EndpointError {
+    EndpointError::Setup(error.to_string())
 }
 
 #[cfg(test)]

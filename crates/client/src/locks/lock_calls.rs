@@ -1,21 +1,23 @@
-//! Calls about a lock that need no guard: read, release, hand over, force-release, request a release, set the policy, list.
+//! Calls about a lock that need no guard: read, release, hand over, force-release, request a release, set the policy, list; and
+//! durable holds, which have neither a session nor a renewal and last until a release with their token.
 
 use std::time::Duration;
 
 use holdfast_api::parameters::lock::{
-    AGEING, ASKED_TOKEN, COOLDOWN, DEADLINE, DETECT_DEADLOCKS, ENDED_TOKEN, FORCE_REASON, HELD,
-    HOLD_ALARM, LIST_SESSION, LOCK_DELAY, ORDER, POLICY_LIMIT, POLICY_SHARDS, PREFIX,
-    REQUEST_REASON, REQUESTED_OWNER, REQUESTED_SESSION, REVOKE, WAIT_ALARM, WAITING,
+    AGEING, ASKED_TOKEN, COOLDOWN, DEADLINE, DETECT_DEADLOCKS, DURABLE_REASON, ENDED_TOKEN,
+    FORCE_REASON, HELD, HOLD, HOLD_ALARM, LIST_SESSION, LOCK_DELAY, ORDER, POLICY_LIMIT,
+    POLICY_SHARDS, PREFIX, RELEASED_HOLD, REQUEST_REASON, REQUESTED_OWNER, REQUESTED_SESSION,
+    REVOKE, WAIT_ALARM, WAITING,
 };
-use holdfast_api::parameters::{LIMIT, PAGE_TOKEN, STALE};
+use holdfast_api::parameters::{ATTEMPT, LIMIT, OWNER, PAGE_TOKEN, RELEASED_TOKEN, STALE, WAIT};
 use holdfast_api::{
-    CountOrNone, ForceReleasedBody, HandedOverBody, LIST_LIMIT_MAX, LockBody, LocksBody,
+    CountOrNone, ForceReleasedBody, GrantBody, HandedOverBody, LIST_LIMIT_MAX, LockBody, LocksBody,
     PolicyBody, Query, ReleaseRequestedBody, force_release_path, lock_path, named_owner,
     policy_path, release_request_path,
 };
 use holdfast_types::{
-    FencingToken, HoldName, LockName, PolicyChange, Reason, ReleaseTarget, RequestRelease,
-    Revision, SessionName,
+    Attempt, FencingToken, HoldName, LockName, Owner, PolicyChange, Reason, ReleaseTarget,
+    RequestRelease, Revision, SessionName,
 };
 
 use crate::calls::call::{Call, Copies};
@@ -23,7 +25,7 @@ use crate::http::Method;
 use crate::locks::lock_request::LOCKS_PATH;
 use crate::locks::queue_entry::{release_permits_call, release_query};
 use crate::locks::transfer::transfer_call;
-use crate::numbers::with_request_number;
+use crate::numbers::{with_attempt, with_request_number};
 use crate::{Client, Error};
 
 /// Which locks to list, for [`Client::locks`]. By default all of them, in pages of the largest size.
@@ -232,4 +234,48 @@ impl Client {
 /// A call that names no hold may concern a later one if it arrives late.
 fn copies_of_hold(token: Option<&FencingToken>) -> Copies {
     if token.is_some() { Copies::Repeatable } else { Copies::Never }
+}
+
+impl Client {
+    /// Acquires a lock with a durable hold, or returns the hold that the owner has. It outlasts this program: store the
+    /// token, which alone releases it. A copy of the call that arrives after the release acquires nothing.
+    ///
+    /// # Errors
+    /// [`Error::Rejected`] with the holder if the lock is held for the whole `wait`; otherwise see [`Error`].
+    pub async fn hold_durably(
+        &self,
+        lock: &LockName,
+        owner: &Owner,
+        reason: &Reason,
+        wait: Duration,
+    ) -> Result<GrantBody, Error> {
+        let send = async |attempt| {
+            let query = Query::default()
+                .with(&HOLD, &"durable")
+                .with(&OWNER, owner)
+                .with(&ATTEMPT, &attempt)
+                .with(&DURABLE_REASON, reason)
+                .with_some(&WAIT, Some(&wait).filter(|wait| !wait.is_zero()));
+            let call = Call::new(Method::PUT, query.target(&lock_path(lock))).wait(wait);
+            self.calls().json(&call).await
+        };
+        with_attempt(Attempt::UNNAMED, send).await
+    }
+
+    /// Releases the durable hold that has this token. A repeated call has no further effect.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn release_durable(
+        &self,
+        lock: &LockName,
+        owner: &Owner,
+        token: FencingToken,
+    ) -> Result<(), Error> {
+        let query = Query::default()
+            .with(&RELEASED_HOLD, &"durable")
+            .with(&OWNER, owner)
+            .with(&RELEASED_TOKEN, &token);
+        self.calls().send(&Call::new(Method::DELETE, query.target(&lock_path(lock)))).await
+    }
 }

@@ -8,8 +8,6 @@ pub(crate) mod hold_limits;
 pub(crate) mod lock;
 pub(crate) mod lock_calls;
 pub(crate) mod lock_request;
-pub(crate) mod loss;
 pub(crate) mod mode_change;
-pub(crate) mod multi_guard;
 pub(crate) mod queue_entry;
 pub(crate) mod transfer;

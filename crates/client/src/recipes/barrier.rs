@@ -1,16 +1,19 @@
-//! Barriers, which release a fixed number of parties together.
+//! Barriers, which release a fixed number of parties together, and double barriers, which they enter and leave together.
 
 use std::time::{Duration, Instant};
 
 use holdfast_api::parameters::{INCARNATION, recipe};
-use holdfast_api::{BarrierBody, Query, TrippedBody, barrier_path};
-use holdfast_types::RequestNumber;
+use holdfast_api::{
+    BarrierBody, LeftBody, Query, TrippedBody, barrier_path, double_barrier_path, format_duration,
+};
+use holdfast_types::{Owner, RequestNumber};
 
-use super::{BarrierEntry, checked_name, unique_owner};
+use super::checked_name;
 use crate::calls::call::Call;
+use crate::error::argument;
 use crate::http::Method;
-use crate::numbers;
-use crate::{Client, Error, Loss};
+use crate::sessions::session::SessionUse;
+use crate::{Client, Error, Loss, numbers};
 
 /// A barrier; see [`Client::barrier`].
 ///
@@ -53,8 +56,51 @@ impl Barrier {
     }
 }
 
+/// A place at a barrier. Dropping it gives up the place in the background, unless `disarm` was called.
+#[derive(Debug)]
+struct BarrierEntry {
+    client: Client,
+    session: Option<SessionUse>,
+    /// Path and query of the `DELETE` that gives up the place.
+    target: String,
+    /// The number of an arrival that may still wait, or may not have arrived.
+    arrival: Option<RequestNumber>,
+}
+
+impl BarrierEntry {
+    /// Drops the place without a call, because the cluster no longer has it.
+    fn disarm(mut self) {
+        self.session = None;
+    }
+}
+
+impl Drop for BarrierEntry {
+    fn drop(&mut self) {
+        let Some(session) = self.session.take() else { return };
+        let client = self.client.clone();
+        let withdrawal = self.arrival.map(|arrival| {
+            let query = Query::default().with(&recipe::LEFT_ARRIVAL, &arrival).target("");
+            format!("{}{}", self.target, query.replacen('?', "&", 1))
+        });
+        let targets = withdrawal.into_iter().chain([std::mem::take(&mut self.target)]);
+        let targets: Vec<String> = targets.collect();
+        let (pending, runtime) =
+            (session.session().pending.clone(), session.session().runtime.clone());
+        let withdraw = async move {
+            for target in targets {
+                let call = Call::new(Method::DELETE, target);
+                if session.session().is_alive() {
+                    let is_needed = || session.session().is_alive();
+                    client.calls().send_until_certain(&call, is_needed).await;
+                }
+            }
+        };
+        pending.spawn_on(withdraw, &runtime);
+    }
+}
+
 /// Arrives at a barrier or a double barrier. Also returns the place: dropping it leaves.
-pub(super) async fn arrive(
+async fn arrive(
     client: &Client,
     path: String,
     parties: u32,
@@ -64,9 +110,10 @@ pub(super) async fn arrive(
     let session = session_use.session().clone();
     // Dropped after the withdrawal of the entry has begun.
     let _wait = session.pending.token();
-    let party = Query::default()
-        .with(&recipe::MEMBER, &session.name)
-        .with(&recipe::MEMBER_OWNER, &unique_owner()?);
+    // Several arrivals of one program are separate parties.
+    let owner = Owner::new(format!("a-{:016x}", numbers::bits()?)).map_err(argument)?;
+    let party =
+        Query::default().with(&recipe::MEMBER, &session.name).with(&recipe::MEMBER_OWNER, &owner);
     let target = party.target(&path);
     let request = numbers::next_request(RequestNumber(0));
     let mut entry = BarrierEntry {
@@ -104,6 +151,90 @@ pub(super) async fn arrive(
                 entry.disarm();
             }
             Err(error)
+        }
+    }
+}
+
+/// A double barrier; see [`Client::double_barrier`].
+///
+/// ```no_run
+/// # async fn example(client: holdfast_client::Client) -> Result<(), holdfast_client::Error> {
+/// use std::time::Duration;
+/// let inside = client.double_barrier("batch", 3).enter(Duration::from_secs(60)).await?;
+/// // All three are inside.
+/// inside.leave(Duration::from_secs(60)).await
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct DoubleBarrier {
+    pub(super) client: Client,
+    pub(super) name: String,
+    pub(super) parties: u32,
+}
+
+impl DoubleBarrier {
+    /// Waits until enough other parties enter. Each call is a separate party. Dropping the future gives up the place
+    /// and does not affect the other parties.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] if the others did not arrive in time; [`Error::Rejected`] if the present parties named another
+    /// party count; otherwise see [`Error`].
+    pub async fn enter(&self, timeout: Duration) -> Result<DoubleBarrierGuard, Error> {
+        let path = double_barrier_path(&checked_name(&self.name)?);
+        let (tripped, entry) = arrive(&self.client, path, self.parties, timeout).await?;
+        Ok(DoubleBarrierGuard { tripped, entry })
+    }
+
+    /// Returns the parties that wait to enter and the parties inside.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn state(&self) -> Result<BarrierBody, Error> {
+        self.client.calls().get(double_barrier_path(&checked_name(&self.name)?)).await
+    }
+}
+
+/// A place inside a double barrier. Dropping it leaves in the background. If the process dies, the place ends with its
+/// session.
+#[derive(Debug)]
+#[must_use = "dropping it leaves"]
+pub struct DoubleBarrierGuard {
+    tripped: TrippedBody,
+    entry: BarrierEntry,
+}
+
+impl DoubleBarrierGuard {
+    /// The answer to [`DoubleBarrier::enter`].
+    pub fn tripped(&self) -> &TrippedBody {
+        &self.tripped
+    }
+
+    /// Leaves, and waits until all parties have left.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] if others are still inside after the timeout; this party has left in any case. Otherwise see
+    /// [`Error`].
+    pub async fn leave(self, timeout: Duration) -> Result<(), Error> {
+        let BarrierEntry { client, session, target, .. } = &self.entry;
+        let round = self.tripped.generation;
+        let until = Instant::now() + timeout;
+        let call = |wait: Duration| {
+            let wait = match wait {
+                Duration::ZERO => String::new(),
+                wait => format!("&wait={}", format_duration(wait)),
+            };
+            Call::new(Method::DELETE, format!("{target}&generation={round}{wait}"))
+        };
+        let is_needed = || session.as_ref().is_some_and(|session| session.session().is_alive());
+        loop {
+            match client.calls().repeat_until::<LeftBody>(until, is_needed, call).await {
+                Err(Error::Busy(_)) if Instant::now() < until => {}
+                Err(error) if error.is_uncertain() => return Err(error),
+                result => {
+                    self.entry.disarm();
+                    return result.map(drop);
+                }
+            }
         }
     }
 }

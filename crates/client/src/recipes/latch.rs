@@ -48,7 +48,10 @@ impl Latch {
     /// [`Error::Rejected`] if the latch does not exist; otherwise see [`Error`].
     pub async fn count_down(&self, key: impl AsRef<str>) -> Result<u32, Error> {
         let key = RequestId::new(key).map_err(argument)?;
-        self.send_count_down(Query::default().with(&recipe::KEY, &key)).await
+        let query = Query::default().with(&recipe::KEY, &key);
+        let target = query.target(&latch_path(&checked_name(&self.name)?));
+        let body: LatchCountBody = self.client.call_once(Call::new(Method::POST, target)).await?;
+        Ok(body.left)
     }
 
     /// Counts down for this key when the client's session ends, unless the key was counted before. The session ends
@@ -74,13 +77,6 @@ impl Latch {
         };
         session.session().numbered_calls.send(send).await?;
         Ok(session)
-    }
-
-    async fn send_count_down(&self, query: Query) -> Result<u32, Error> {
-        let target = query.target(&latch_path(&checked_name(&self.name)?));
-        let call = Call::new(Method::POST, target);
-        let body: LatchCountBody = self.client.call_once(call).await?;
-        Ok(body.left)
     }
 
     /// Waits until the latch is open; a timeout of zero only reads the latch.

@@ -6,23 +6,16 @@
 
 mod barrier;
 mod counter;
-mod double_barrier;
 mod group;
 mod latch;
 
-use holdfast_api::Query;
-use holdfast_api::parameters::recipe::LEFT_ARRIVAL;
-use holdfast_types::{NameError, Owner, RecipeName, RequestNumber};
+use holdfast_types::RecipeName;
 
-use crate::calls::call::Call;
 use crate::error::argument;
-use crate::http::Method;
-use crate::sessions::session::SessionUse;
-use crate::{Client, Error, numbers};
+use crate::{Client, Error};
 
-pub use barrier::Barrier;
+pub use barrier::{Barrier, DoubleBarrier, DoubleBarrierGuard};
 pub use counter::Counter;
-pub use double_barrier::{DoubleBarrier, DoubleBarrierGuard};
 pub use group::{Group, GroupMember, Membership};
 pub use latch::Latch;
 
@@ -55,56 +48,4 @@ impl Client {
 
 fn checked_name(name: &str) -> Result<RecipeName, Error> {
     RecipeName::new(name).map_err(argument)
-}
-
-/// Builds the owner of one arrival, so that several arrivals of one program are separate parties.
-fn unique_owner() -> Result<Owner, Error> {
-    unique("a", Owner::new)
-}
-
-fn unique<T>(prefix: &str, new: impl Fn(String) -> Result<T, NameError>) -> Result<T, Error> {
-    new(format!("{prefix}-{:016x}", numbers::bits()?)).map_err(argument)
-}
-
-/// A place at a barrier. Dropping it gives up the place in the background, unless `disarm` was called.
-#[derive(Debug)]
-struct BarrierEntry {
-    client: Client,
-    session: Option<SessionUse>,
-    /// Path and query of the `DELETE` that gives up the place.
-    target: String,
-    /// The number of an arrival that may still wait, or may not have arrived.
-    arrival: Option<RequestNumber>,
-}
-
-impl BarrierEntry {
-    /// Drops the place without a call, because the cluster no longer has it.
-    fn disarm(mut self) {
-        self.session = None;
-    }
-}
-
-impl Drop for BarrierEntry {
-    fn drop(&mut self) {
-        let Some(session) = self.session.take() else { return };
-        let client = self.client.clone();
-        let withdrawal = self.arrival.map(|arrival| {
-            let query = Query::default().with(&LEFT_ARRIVAL, &arrival).target("");
-            format!("{}{}", self.target, query.replacen('?', "&", 1))
-        });
-        let targets = withdrawal.into_iter().chain([std::mem::take(&mut self.target)]);
-        let targets: Vec<String> = targets.collect();
-        let (pending, runtime) =
-            (session.session().pending.clone(), session.session().runtime.clone());
-        let withdraw = async move {
-            for target in targets {
-                let call = Call::new(Method::DELETE, target);
-                if session.session().is_alive() {
-                    let is_needed = || session.session().is_alive();
-                    client.calls().send_until_certain(&call, is_needed).await;
-                }
-            }
-        };
-        pending.spawn_on(withdraw, &runtime);
-    }
 }

@@ -13,13 +13,13 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::calls::numbered::NumberedCalls;
 use crate::calls::send::{Calls, SessionSettings, timer};
 use crate::clock::Moment;
 use crate::error::argument;
 use crate::locks::queue_entry::{
     ClientQueueEntry, EntryStage, QueueEntries, lock_names, release_call,
 };
+use crate::numbers::NumberedCalls;
 use crate::sessions::lease::{Acknowledged, Lease};
 use crate::{Error, Loss, numbers};
 

@@ -10,8 +10,7 @@ use maud::{Markup, html};
 
 use crate::call::{ApiCall, ApiResult};
 use crate::layout::missing;
-use crate::page::{ConsoleAction, ConsolePage, PageContent, PlannedChange};
-use crate::request::PageRequest;
+use crate::page::{ConsoleAction, ConsolePage, PageContent, PageRequest, PlannedChange};
 use crate::text::visible;
 
 pub(super) static PAGE: ConsolePage = ConsolePage {

@@ -12,12 +12,10 @@ use holdfast_types::{Right, Stamp};
 use maud::{Markup, html};
 
 use crate::call::{ApiCall, ApiResult, problem};
-use crate::fields::link;
+use crate::form::link;
 use crate::layout::{missing, problem_box};
-use crate::page::{ConsoleAction, ConsolePage, PageContent, PlannedChange};
-use crate::request::PageRequest;
-use crate::text::{count, name, visible};
-use crate::time::at;
+use crate::page::{ConsoleAction, ConsolePage, PageContent, PageRequest, PlannedChange};
+use crate::text::{at, count, name, visible};
 
 pub(super) static PAGE: ConsolePage = ConsolePage {
     path: "access",

@@ -6,11 +6,9 @@ use holdfast_types::Stamp;
 use maud::{Markup, html};
 
 use crate::call::ApiResult;
-use crate::fields::{FormFields, link};
-use crate::page::{ConsolePage, PageContent};
-use crate::request::PageRequest;
-use crate::text::{count, name, visible};
-use crate::time::at;
+use crate::form::{FormFields, link};
+use crate::page::{ConsolePage, PageContent, PageRequest};
+use crate::text::{at, count, name, visible};
 
 pub(super) static PAGE: ConsolePage = ConsolePage {
     path: "audit",

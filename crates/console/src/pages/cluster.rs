@@ -11,12 +11,10 @@ use maud::{Markup, html};
 
 use super::overview::health;
 use crate::call::{ApiCall, ApiResult, problem};
-use crate::fields::link;
+use crate::form::link;
 use crate::layout::problem_box;
-use crate::page::{ConsoleAction, ConsolePage, PageContent, PlannedChange};
-use crate::request::PageRequest;
-use crate::text::{grouped, name, size, visible};
-use crate::time::until;
+use crate::page::{ConsoleAction, ConsolePage, PageContent, PageRequest, PlannedChange};
+use crate::text::{grouped, name, size, until, visible};
 
 pub(super) static PAGE: ConsolePage = ConsolePage {
     path: "cluster",

@@ -8,10 +8,9 @@ use holdfast_api::{ChangeBody, ErrorCode, WatchBody, escape_query};
 use maud::{Markup, html};
 
 use crate::call::ApiResult;
-use crate::fields::{FormFields, link};
+use crate::form::{FormFields, link};
 use crate::layout::problem_box;
-use crate::page::{ConsolePage, PageContent};
-use crate::request::PageRequest;
+use crate::page::{ConsolePage, PageContent, PageRequest};
 use crate::text::{count, name};
 
 pub(super) static PAGE: ConsolePage = ConsolePage {

@@ -8,12 +8,10 @@ use holdfast_types::{LockName, Stamp};
 use maud::{Markup, html};
 
 use crate::call::ApiResult;
-use crate::fields::link;
+use crate::form::link;
 use crate::layout::{missing, problem_box, snippet};
-use crate::page::{ConsolePage, PageContent};
-use crate::request::PageRequest;
-use crate::text::name;
-use crate::time::{at, before, since, span};
+use crate::page::{ConsolePage, PageContent, PageRequest};
+use crate::text::{at, before, name, since, span};
 
 pub(super) static PAGE: ConsolePage = ConsolePage {
     path: "fence",

@@ -12,11 +12,9 @@ use holdfast_types::{LockName, LockPolicy, Right};
 use maud::{Markup, html};
 
 use crate::call::{ApiCall, ApiResult, problem};
-use crate::fields::link;
-use crate::page::{ConsoleAction, PlannedChange};
-use crate::request::PageRequest;
-use crate::text::{count, name, visible};
-use crate::time::{measured, span};
+use crate::form::link;
+use crate::page::{ConsoleAction, PageRequest, PlannedChange};
+use crate::text::{count, measured, name, span, visible};
 
 pub(super) static FORCE_RELEASE: ConsoleAction =
     ConsoleAction { name: "force-release", plan: |request| force_release(request).boxed() };

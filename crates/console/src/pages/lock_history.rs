@@ -7,12 +7,11 @@ use holdfast_types::{LockName, SessionName, Stamp, format_time};
 use maud::{Markup, html};
 
 use crate::call::ApiResult;
-use crate::fields::link;
+use crate::form::link;
 use crate::layout::{missing, problem_box};
+use crate::page::PageRequest;
 use crate::plot::{TimelineBar, timeline};
-use crate::request::PageRequest;
-use crate::text::{count, name};
-use crate::time::{at, before, span};
+use crate::text::{at, before, count, name, span};
 
 /// The time that the timeline shows.
 const HOUR_MS: u64 = 3_600_000;

@@ -7,7 +7,7 @@ use maud::{Markup, html};
 
 use crate::call::ApiCall;
 use crate::layout::snippet;
-use crate::request::PageRequest;
+use crate::page::PageRequest;
 
 pub(super) fn section(request: &PageRequest, lock: &LockName) -> Markup {
     let has_credential = request.api.has_credential();

@@ -7,12 +7,10 @@ use holdfast_types::{Revision, Stamp};
 use maud::{Markup, html};
 
 use crate::call::{ApiCall, ApiCalls, ApiResult};
-use crate::fields::{FormFields, link};
+use crate::form::{FormFields, link};
 use crate::layout::snippet;
-use crate::page::{ConsolePage, PageContent};
-use crate::request::PageRequest;
-use crate::text::{count, name, visible};
-use crate::time::{before, since};
+use crate::page::{ConsolePage, PageContent, PageRequest};
+use crate::text::{before, count, name, since, visible};
 
 pub(super) static PAGE: ConsolePage = ConsolePage {
     path: "locks",

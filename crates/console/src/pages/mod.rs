@@ -15,7 +15,6 @@ mod lock_snippets;
 mod locks;
 mod one_lock;
 mod overview;
-mod plots;
 mod recipes;
 mod sessions;
 mod tree;

@@ -11,11 +11,9 @@ use super::lock_actions::{self, LockRights};
 use super::locks::labels;
 use super::{lock_history, lock_snippets};
 use crate::call::ApiResult;
-use crate::fields::link;
-use crate::page::{ConsolePage, PageContent};
-use crate::request::PageRequest;
-use crate::text::{count, grouped, name, visible};
-use crate::time::{after, before, measured, since, until};
+use crate::form::link;
+use crate::page::{ConsolePage, PageContent, PageRequest};
+use crate::text::{after, before, count, grouped, measured, name, since, until, visible};
 
 pub(super) static PAGE: ConsolePage = ConsolePage {
     path: "lock",

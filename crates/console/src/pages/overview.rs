@@ -1,16 +1,19 @@
-//! The first page: the health of the cluster in one sentence, its alarms, and the locks that hurt.
+//! The first page: the health of the cluster in one sentence, its alarms, the figures of the last 15 minutes that this node
+//! remembers, and the locks with the longest queues and the oldest holders.
 
 use futures_util::FutureExt as _;
-use holdfast_api::{AlarmsBody, ClusterBody, ContentionBody, LockBody, LocksBody};
+use holdfast_api::{
+    AlarmsBody, ClusterBody, ContentionBody, LockBody, LocksBody, RecentBody, RecentFigureBody,
+};
+use holdfast_types::{RecentMetric, RecentUnit};
 use maud::{Markup, html};
 
 use super::locks::{first_call, lock_table, oldest_hold, sort_descending};
-use super::plots;
 use crate::call::ApiResult;
 use crate::layout::missing;
-use crate::page::{ConsolePage, PageContent};
-use crate::request::PageRequest;
-use crate::text::{count, visible};
+use crate::page::{ConsolePage, PageContent, PageRequest};
+use crate::plot::curve;
+use crate::text::{count, grouped, measured, visible};
 
 pub(super) static PAGE: ConsolePage = ConsolePage {
     path: "",
@@ -43,7 +46,7 @@ async fn render(request: &PageRequest) -> ApiResult<PageContent> {
             Ok(alarms) => (alarm_list(alarms)),
             Err(problem) => (missing("the alarms", problem)),
         }
-        (plots::section(request).await)
+        (plots(request).await)
         (contended(request, contention))
         (oldest(request, held))
     };
@@ -57,14 +60,14 @@ async fn render(request: &PageRequest) -> ApiResult<PageContent> {
 
 /// The health of a cluster in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct ClusterHealth {
-    pub(super) sentence: String,
+struct ClusterHealth {
+    sentence: String,
     /// `good`, `warning` or `bad`.
-    pub(super) tone: &'static str,
+    tone: &'static str,
 }
 
 impl ClusterHealth {
-    pub(super) fn of(cluster: &ClusterBody) -> Self {
+    fn of(cluster: &ClusterBody) -> Self {
         let voters = cluster.nodes.iter().filter(|node| node.votes);
         let (healthy, all) = voters.fold((0_usize, 0_usize), |(healthy, all), node| {
             (healthy + usize::from(node.healthy), all + 1)
@@ -155,8 +158,70 @@ fn oldest(request: &PageRequest, held: LocksBody) -> Markup {
     }
 }
 
+/// One value for five seconds.
+const FIGURES: &str = "/v1/recent?last=15m&step=5s";
+/// The values of 15 minutes.
+const PLOT_VALUES: usize = 180;
+
+const PLOTS: [(RecentMetric, &str); 6] = [
+    (RecentMetric::Grants, "Grants"),
+    (RecentMetric::LocksHeld, "Held locks"),
+    (RecentMetric::LockWaiters, "Waiters"),
+    (RecentMetric::WaitP50, "Median wait"),
+    (RecentMetric::WaitP99, "99th percentile of waits"),
+    (RecentMetric::SessionsExpired, "Expired sessions"),
+];
+
+async fn plots(request: &PageRequest) -> Markup {
+    let figures: ApiResult<RecentBody> = request.api.read(FIGURES).await;
+    html! {
+        section id="plots" aria-labelledby="plots-title" {
+            h2 id="plots-title" { "The last 15 minutes" }
+            @match &figures {
+                Ok(body) => div class="cards" { @for (metric, title) in PLOTS { (plot(body, metric, title)) } },
+                Err(problem) => (missing("the figures", problem)),
+            }
+        }
+    }
+}
+
+fn plot(body: &RecentBody, metric: RecentMetric, title: &str) -> Markup {
+    let Some(figure) = body.figures.iter().find(|figure| figure.metric == metric) else {
+        return html! {};
+    };
+    let RecentFigureBody { unit, values, .. } = figure;
+    let most = values.iter().flatten().copied().max();
+    let newest = values.iter().rev().find_map(|value| *value);
+    // A node that started later has nothing on the left.
+    let missing = PLOT_VALUES.saturating_sub(values.len());
+    let points: Vec<_> = std::iter::repeat_n(None, missing)
+        .chain(values.iter().map(|value| value.map(f64::from)))
+        .collect();
+    let text = |value: Option<u32>| {
+        value.map_or_else(|| "none".to_owned(), |value| in_words(*unit, value))
+    };
+    let label =
+        format!("{title} in the last 15 minutes: newest {}, most {}", text(newest), text(most));
+    html! {
+        article id={ "plot-" (metric.as_str()) } data-newest=[newest] data-most=[most] {
+            p { strong { (title) } " " (text(newest)) span.quiet { ", most " (text(most)) } }
+            (curve(&label, &points))
+        }
+    }
+}
+
+fn in_words(unit: RecentUnit, value: u32) -> String {
+    match unit {
+        RecentUnit::PerSecond => format!("{} a second", grouped(value.into())),
+        RecentUnit::Count => grouped(value.into()),
+        RecentUnit::Milliseconds => measured(value.into()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use holdfast_types::NodeId;
+
     use super::*;
 
     fn cluster(leader: &str, healthy: [bool; 3]) -> ClusterBody {
@@ -189,5 +254,19 @@ mod tests {
         assert_eq!(of("2", [true, false, false]).1, "bad");
         let (sentence, tone) = of("null", [true; 3]);
         assert!(sentence.contains("no node leads") && tone == "bad", "{sentence}");
+    }
+
+    #[test]
+    fn a_plot_names_its_newest_and_its_largest_value_and_begins_on_the_right() {
+        let values = vec![Some(3), Some(1_200), None];
+        let figures = vec![RecentFigureBody::new(RecentMetric::WaitP99, values)];
+        let body = RecentBody { node: NodeId(1), ends_at: None, interval_ms: 5_000, figures };
+        let text = plot(&body, RecentMetric::WaitP99, "Waits").into_string();
+        assert!(text.contains("newest 1200 ms, most 1200 ms"), "{text}");
+        assert!(text.contains(r#"data-newest="1200" data-most="1200""#), "{text}");
+        assert_eq!(text.matches("<polyline").count(), 1, "{text}");
+        let first = 600.0 / 179.0 * 177.0;
+        assert!(text.contains(&format!("points=\"{first:.2},")), "{text}");
+        assert_eq!(plot(&body, RecentMetric::Grants, "Grants").into_string(), "");
     }
 }

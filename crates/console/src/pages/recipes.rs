@@ -12,12 +12,10 @@ use holdfast_types::{LockName, RecipeName, Revision, Stamp};
 use maud::{Markup, html};
 
 use crate::call::{ApiResult, problem};
-use crate::fields::link;
+use crate::form::link;
 use crate::layout::problem_box;
-use crate::page::{ConsolePage, PageContent};
-use crate::request::PageRequest;
-use crate::text::{count, name, visible};
-use crate::time::{before, since};
+use crate::page::{ConsolePage, PageContent, PageRequest};
+use crate::text::{before, count, name, since, visible};
 
 pub(super) static PAGE: ConsolePage = ConsolePage {
     path: "recipes",

@@ -8,12 +8,10 @@ use maud::{Markup, html};
 
 use super::locks::labels;
 use crate::call::{ApiCall, ApiCalls, ApiResult, problem};
-use crate::fields::link;
+use crate::form::link;
 use crate::layout::snippet;
-use crate::page::{ConsoleAction, ConsolePage, PageContent, PlannedChange};
-use crate::request::PageRequest;
-use crate::text::{count, name};
-use crate::time::{after, before, since, span, until};
+use crate::page::{ConsoleAction, ConsolePage, PageContent, PageRequest, PlannedChange};
+use crate::text::{after, before, count, name, since, span, until};
 
 pub(super) static LIST: ConsolePage = ConsolePage {
     path: "sessions",

@@ -7,12 +7,10 @@ use holdfast_types::{LockName, Stamp, ZnodePath};
 use maud::{Markup, html};
 
 use crate::call::{ApiCall, ApiResult, problem};
-use crate::fields::link;
+use crate::form::link;
 use crate::layout::missing;
-use crate::page::{ConsolePage, PageContent};
-use crate::request::PageRequest;
-use crate::text::{count, name, visible};
-use crate::time::{at, span};
+use crate::page::{ConsolePage, PageContent, PageRequest};
+use crate::text::{at, count, name, span, visible};
 
 pub(super) static PAGE: ConsolePage = ConsolePage {
     path: "tree",

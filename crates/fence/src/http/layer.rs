@@ -15,10 +15,8 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response};
 use http_body_util::{Either, Full};
 use tower::{Layer, Service};
 
-use super::call_order::{CallOrder, RunningCall};
-use super::marks::Marks;
-use super::problem::FenceRejection;
-use super::{FENCING_TOKEN, Fence};
+use super::marks::{CallOrder, Marks, RunningCall};
+use super::{FENCING_TOKEN, Fence, FenceRejection};
 use crate::FenceError;
 
 /// How long a newer holder waits for the calls of older holders by default.

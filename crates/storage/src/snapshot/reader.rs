@@ -10,8 +10,10 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 
-use super::SnapshotLocation;
-use super::format::{self, FOOTER_LEN, Footer, HEADER, SECTION_HEADER_LEN, SectionKind};
+use super::{
+    FOOTER_LEN, Footer, HEADER, SECTION_HEADER_LEN, SectionKind, SnapshotLocation, body_len,
+    section_header,
+};
 use crate::error::{At, QUARANTINE, StoreError};
 use crate::file::{drop_cached_pages, later_version};
 
@@ -197,13 +199,13 @@ impl OpenFile {
         }
         let header = self.exact(offset, SECTION_HEADER_LEN)?;
         let header = header.first_chunk().ok_or_else(damaged)?;
-        let len = format::body_len(kind, header).ok_or_else(damaged)?;
+        let len = body_len(kind, header).ok_or_else(damaged)?;
         let end = body_offset + len as u64;
         if end > self.len {
             return Err(damaged());
         }
         let body = self.exact(body_offset, len)?;
-        if format::section_header(kind, &body) != *header {
+        if section_header(kind, &body) != *header {
             return Err(damaged());
         }
         Ok((body, end))

@@ -7,11 +7,12 @@ use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use super::format::{self, Footer, HEADER, PART_BYTES_MAX, SectionKind};
-use super::{SnapshotReader, Snapshots};
+use super::{
+    Footer, HEADER, PART_BYTES_MAX, SectionKind, SnapshotLocation, SnapshotReader, Snapshots,
+    section_header,
+};
 use crate::error::{At, StoreError, check_len};
 use crate::file::new_file;
-use crate::snapshot::SnapshotLocation;
 
 const SYNC_BYTES: u64 = 4 << 20;
 
@@ -112,7 +113,7 @@ impl SnapshotWriter {
 
     fn section(&mut self, kind: SectionKind, body: &[u8]) -> Result<(), StoreError> {
         check_len("a part of a snapshot", body, PART_BYTES_MAX)?;
-        self.partial.write(&format::section_header(kind, body))?;
+        self.partial.write(&section_header(kind, body))?;
         self.partial.write(body)
     }
 }

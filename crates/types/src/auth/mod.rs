@@ -3,10 +3,9 @@
 //! A *subject* is who calls: a person or a program. It has roles. A role has permissions ([`Permission`]). An access token
 //! or a client certificate proves a subject. Everything that no permission allows is denied.
 
-mod certificate_id;
+mod credential;
 mod permission;
 mod right;
-mod token;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -16,10 +15,9 @@ use crate::{
     LockName, NameError, NamespaceName, Quotas, Reason, RoleName, SessionName, Stamp, SubjectName,
 };
 
-pub use certificate_id::{CertificateId, NotCertificateId};
+pub use credential::{AccessTokenId, CertificateId, NotCertificateId, TokenLifetime, TokenPolicy};
 pub use permission::{NamePattern, Permission, PermissionError};
 pub use right::Right;
-pub use token::{AccessTokenId, TokenLifetime, TokenPolicy};
 
 /// The file of a data directory with the proof that a caller owns the directory. The caller writes it, and the node deletes it.
 pub const OWNER_PROOF_FILE: &str = "owner-proof";

@@ -1,29 +1,28 @@
-//! TLS between nodes: both sides give a certificate of the cluster's CA.
+//! TLS between nodes, and from a client to a port.
 //!
-//! The certificate of a node is checked against the CA, not against a host name: the handshake of the peers then compares
-//! its names with the node that it must be.
+//! Between nodes, both sides give a certificate of the cluster's CA. The certificate of a node is checked against the CA, not
+//! against a host name: the handshake of the peers then compares its names with the node that it must be. A client checks the
+//! name of the server.
 
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use arc_swap::ArcSwap;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{WantsClientCert, verify_server_cert_signed_by_trust_anchor};
 use rustls::crypto::{verify_tls12_signature, verify_tls13_signature};
 use rustls::server::ParsedCertificate;
 use rustls::sign::SingleCertAndKey;
-use rustls::{
-    ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
-    client::verify_server_cert_signed_by_trust_anchor,
-};
+use rustls::{ClientConfig, ConfigBuilder, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 use tokio::net::TcpStream;
 
 use crate::acceptor::{AcceptError, ClientCertificates, TlsAcceptor, TlsConfig, TlsMode};
 use crate::certificate::CertificateInfo;
-use crate::expiry::DeniedCertificates;
-use crate::files::{TlsError, TlsMaterial, provider};
-use crate::stream::MaybeTlsStream;
+use crate::files::{TlsError, TlsFiles, TlsMaterial, certificates, provider, read_roots};
+use crate::stream::{DeniedCertificates, MaybeTlsStream};
 
 /// Accepts connections of other nodes, and connects to them. Clones share it.
 #[derive(Clone)]
@@ -168,5 +167,56 @@ impl ServerCertVerifier for NodeVerifier {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         provider().signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// Connects to servers whose certificates a CA has signed. Clones share the session tickets.
+#[derive(Clone)]
+pub struct TlsConnector(Arc<ClientConfig>);
+
+impl std::fmt::Debug for TlsConnector {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("TlsConnector")
+    }
+}
+
+fn trusting(ca: &Path) -> Result<ConfigBuilder<ClientConfig, WantsClientCert>, TlsError> {
+    let builder = ClientConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()
+        .map_err(|error| TlsError::unusable(ca, &error))?;
+    Ok(builder.with_root_certificates(read_roots(ca)?))
+}
+
+impl TlsConnector {
+    /// Reads the certificates of the CAs, in PEM form.
+    ///
+    /// # Errors
+    /// [`TlsError`] for a file without certificates.
+    pub fn open(ca: &Path) -> Result<Self, TlsError> {
+        Ok(Self(Arc::new(trusting(ca)?.with_no_client_auth())))
+    }
+
+    /// Also gives a certificate of the caller.
+    ///
+    /// # Errors
+    /// [`TlsError`] for the first file that cannot be used.
+    pub fn open_as(ca: &Path, certificate: &Path, key: &Path) -> Result<Self, TlsError> {
+        let (certificate, key) = (certificate.to_owned(), key.to_owned());
+        let files = TlsFiles { certificate, key, ca: None };
+        let chain = certificates(&files.certificate)?;
+        let config = trusting(ca)?.with_client_auth_cert(chain, files.read_key()?);
+        let unusable = |error: rustls::Error| TlsError::unusable(&files.certificate, &error);
+        Ok(Self(Arc::new(config.map_err(unusable)?)))
+    }
+
+    /// Runs the handshake with the server `host`, a DNS name or an IP address.
+    ///
+    /// # Errors
+    /// The reason why the server is not trusted, or the error of the connection.
+    pub async fn connect(&self, host: &str, stream: TcpStream) -> io::Result<MaybeTlsStream> {
+        let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
+        let connector = tokio_rustls::TlsConnector::from(self.0.clone());
+        let stream = connector.connect(name, stream).await?;
+        Ok(MaybeTlsStream::tls(stream.into()))
     }
 }

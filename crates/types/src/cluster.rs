@@ -1,11 +1,20 @@
-//! The members of the cluster, and the commands that change them.
+//! The cluster as a part of the replicated state: its members, their changes, its feature level, and its seal.
 //!
-//! The replicated state says who the members are and what is to change. The leader makes the Raft membership equal to it,
-//! and then proposes [`MembershipChange::Finish`]. At most one change is unfinished at a time. An id is never reused.
+//! The state says who the members are and what is to change. The leader makes the Raft membership equal to it, and then
+//! proposes [`MembershipChange::Finish`]. At most one change is unfinished at a time. An id is never reused.
+//!
+//! The feature level says which commands the log may have and which fields snapshots have. A member joins only if its program
+//! knows the level, so no member meets a command that it does not know.
+//!
+//! | level | since | adds |
+//! |---|---|---|
+//! | 1 | 0.1 | everything |
+
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Address, Incarnation, NodeId, Reason, SecretHash, Stamp, Zone};
+use crate::{Address, Incarnation, NodeId, Reason, Revision, SecretHash, Stamp, SubjectName, Zone};
 
 /// The advertised addresses of a member.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -205,4 +214,32 @@ pub enum MembershipRejection {
         replaces: NodeId,
         role: VotingRole,
     },
+}
+
+/// A feature level, from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct FeatureLevel(pub u16);
+
+impl FeatureLevel {
+    pub const FIRST: Self = Self(1);
+    /// The highest level that this program knows.
+    pub const NEWEST: Self = Self(1);
+}
+
+impl fmt::Display for FeatureLevel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+/// Why a cluster is sealed. A sealed cluster keeps its sessions, locks and tree unchanged until it is unsealed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Seal {
+    /// The revision of the command that sealed the cluster. It names this seal.
+    pub revision: Revision,
+    pub since: Stamp,
+    /// The subject that sealed the cluster; `None` without a credential.
+    pub by: Option<SubjectName>,
+    pub reason: Reason,
 }
