@@ -45,7 +45,8 @@
 //!   are grants.
 //! - No lock without a cooldown has a first waiter that could hold it. A multi-lock entry counts only if the entry of
 //!   each of its locks is first and could hold.
-//! - A shard that a waiter of another shard could hold has waiters of its own (`shard_moves.rs`), except in a full tree.
+//! - A shard that a waiter of another shard could hold has waiters of its own (`shard_moves.rs`), except in a full tree. An
+//!   owner with several entries has all of them in one shard.
 //! - Each waiter gets its rank once, and the queue is in rank order (`rank.rs`). An entry of a ZooKeeper client or a
 //!   multi-lock is never overtaken.
 //! - The index equals the state of the znodes, field by field.
@@ -78,3 +79,4 @@ mod shards;
 pub(crate) mod timers;
 mod views;
 pub(crate) mod wait_deadlines;
+mod wait_graph;

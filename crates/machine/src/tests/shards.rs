@@ -533,3 +533,73 @@ fn a_waiter_for_any_shard_is_deadlocked_only_if_all_shards_are_blocked() {
     waits(run_line(&mut machine, "acquire x a")).unwrap();
     waits(run_line(&mut machine, "acquire s c shards=2 shard=0")).unwrap_err();
 }
+
+/// In a semaphore, each attempt has an entry.
+#[test]
+fn all_attempts_of_an_owner_wait_for_one_shard() {
+    let holders = |machine: &Machine, at| {
+        let holders = machine.lock(&lock_name(&format!("s/{at}")), 9).holders;
+        holders.iter().map(|holder| holder.session.to_string()).collect::<Vec<_>>()
+    };
+    // The owner holds a shard, or waits in the queue of one.
+    for (lines, release, first) in [
+        (&["acquire s a shards=2 limit=1 attempt=1"][..], "release s/0 a attempt=1", "a"),
+        (
+            &[
+                "acquire s x shards=2 limit=1",
+                "acquire s/1 b limit=1",
+                "acquire s a shards=2 attempt=1",
+            ],
+            "release s/0 x",
+            "a",
+        ),
+    ] {
+        for second in ["acquire s a shards=2 attempt=2", "acquire s/0 a attempt=2"] {
+            let mut machine = Machine::new();
+            for line in lines.iter().chain(&["acquire s/1 b limit=1", second, "release s/1 b"]) {
+                run_line(&mut machine, line).unwrap();
+            }
+            assert!(holders(&machine, 1).is_empty(), "{second}");
+            run_line(&mut machine, release).unwrap();
+            assert_eq!((holders(&machine, 0), holders(&machine, 1)), (vec![first.into()], vec![]));
+        }
+    }
+    // The waiter behind one that stays gets the room in another shard at once.
+    let mut machine = Machine::new();
+    for line in [
+        "acquire s a shards=2 limit=3 permits=2",
+        "acquire s b shards=2 limit=3",
+        "acquire s e shards=2 limit=3 permits=2",
+        "acquire s c shards=2 limit=3 permits=3 attempt=1",
+        "acquire s d shards=2 limit=3 permits=2",
+        "release s e",
+        "acquire s c shards=2 limit=3 permits=2 attempt=2",
+    ] {
+        run_line(&mut machine, line).unwrap();
+    }
+    assert_eq!(holders(&machine, 1), ["b", "d"]);
+}
+
+/// A shard without a directory has no limit. `g` waits for a shard with one, `f` for a shard without one.
+#[test]
+fn a_shard_that_only_the_next_waiter_can_hold_is_offered_when_the_first_one_leaves() {
+    for leaves in ["release s g", "release s y"] {
+        let mut machine = Machine::new();
+        for line in [
+            "policy s shards=4",
+            "policy s/0 limit=1",
+            "acquire s a shard=0",
+            "acquire s b shard=1",
+            "acquire s x shard=2",
+            "acquire s y shard=3",
+            "acquire s g shards=4",
+            "acquire s f shards=4",
+            "delete /locks/s/2 recursive",
+            leaves,
+        ] {
+            run_line(&mut machine, line).unwrap();
+        }
+        let holders = machine.lock(&lock_name("s/2"), 9).holders;
+        assert!(holders.iter().any(|holder| holder.session == session_name("f")), "{leaves}");
+    }
+}
