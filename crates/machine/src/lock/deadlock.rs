@@ -1,13 +1,12 @@
 //! Detects deadlocks: rejects a caller that would wait for itself through other waits.
 //!
-//! An agent is an owner of a session. It waits for the holders that block it and for the waiters before it. A session
-//! also waits for each waiting session that is nested in it: `holdfast run` waits for its command. A waiter for any shard
-//! is blocked only if every shard is. On a semaphore, holders block only if the remaining permits cannot suffice. A new
-//! acquire or a hand-over that closes a cycle is rejected: agents that wait only for one another, along a chain of waits
-//! from the caller back to it. Entries of ZooKeeper clients count but are never rejected, because their protocol has no
-//! error for it. Timeouts are ignored: a wait or a hold with a deadline counts like any other. Bounds: a search reads
-//! [`STEPS_MAX`] entries and misses larger cycles; a rejection names [`LockRejection::CYCLE_MAX`] entries. A caller that
-//! blocks and overtakes no agent needs no search.
+//! An agent is an owner of a session. It waits for the holders that block it, for the waiters before it, and for the
+//! sessions nested in it: `holdfast run` waits for its command. A waiter for any shard is blocked only if every shard is. On
+//! a semaphore, holders block only if the remaining permits cannot suffice. A new acquire or a hand-over that closes a cycle
+//! is rejected (`wait_graph.rs`). Entries of ZooKeeper clients count but are never rejected, because their protocol has no
+//! error for it. Timeouts are ignored. Bounds: a search reads [`STEPS_MAX`] entries and misses larger cycles; a rejection
+//! names [`LockRejection::CYCLE_MAX`] entries. A caller that blocks no agent, and overtakes none in its queue, needs no search:
+//! its place before waiters of other shards is ignored.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
