@@ -35,7 +35,7 @@
 //!
 //! # Invariants
 //!
-//! `invariants.rs` and `rebuild.rs` check them after each command of the tests and when a snapshot is loaded.
+//! `invariants.rs` checks them after each command of the tests and when a snapshot is loaded.
 //!
 //! - An exclusive holder is the only one, and there is at most one upgradable holder.
 //! - Permits stay within the limit, and no slot is held twice.
@@ -67,12 +67,10 @@ pub(crate) mod holders;
 pub(crate) mod index;
 mod invariants;
 pub(crate) mod lock_entry;
-mod multi_lock;
 mod operator;
 mod owner_entries;
 mod policy;
 pub(crate) mod rank;
-mod rebuild;
 mod release;
 mod shard_moves;
 mod shards;
