@@ -1,6 +1,6 @@
 //! Invariants that hold after each command. Tests, the simulator and the snapshot loader check them.
 //!
-//! A check reads the whole state. It rebuilds the lock index from the znodes and compares both (`lock/rebuild.rs`).
+//! A check reads the whole state. It rebuilds the lock index from the znodes and compares both (`lock/invariants.rs`).
 
 use std::collections::BTreeMap;
 

@@ -6,7 +6,6 @@
 //! [`AuditRecord::DETAILS_MAX`] bytes and a few names.
 
 pub(crate) mod describe;
-mod details;
 pub(crate) mod trail;
 
 use holdfast_types::{
@@ -14,8 +13,7 @@ use holdfast_types::{
     Command, Credential, Event, Outcome, Reason, Reply, RestoreItem, Revision, SubjectName,
 };
 
-use self::describe::Described;
-use self::details::Details;
+use self::describe::{Described, Details};
 use crate::Machine;
 use crate::lock::bypass::multi_on_locks;
 use crate::tree::multi::Requester;

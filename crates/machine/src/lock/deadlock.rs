@@ -1,14 +1,14 @@
 //! Detects deadlocks: rejects a caller that would wait for itself through other waits.
 //!
-//! An agent is an owner of a session. It waits for the holders that block it and for the waiters before it. A session
-//! also waits for each waiting session that is nested in it: `holdfast run` waits for its command. A waiter for any shard
-//! is blocked only if every shard is. On a semaphore, holders block only if the remaining permits cannot suffice. A new
-//! acquire or a hand-over that closes a cycle is rejected. Entries of ZooKeeper clients count but are never rejected,
-//! because their protocol has no error for it. Timeouts are ignored: a wait or a hold with a deadline counts like any
-//! other. Bounds: a search reads [`STEPS_MAX`] entries and misses larger cycles; a rejection names
-//! [`LockRejection::CYCLE_MAX`] entries. A caller that blocks and overtakes no agent needs no search.
+//! An agent is an owner of a session. It waits for the holders that block it, for the waiters before it, and for the
+//! sessions nested in it: `holdfast run` waits for its command. A waiter for any shard is blocked only if every shard is. On
+//! a semaphore, holders block only if the remaining permits cannot suffice. A new acquire or a hand-over that closes a cycle
+//! is rejected (`wait_graph.rs`). Entries of ZooKeeper clients count but are never rejected, because their protocol has no
+//! error for it. Timeouts are ignored. Bounds: a search reads [`STEPS_MAX`] entries and misses larger cycles; a rejection
+//! names [`LockRejection::CYCLE_MAX`] entries. A caller that blocks no agent, and overtakes none in its queue, needs no search:
+//! its place before waiters of other shards is ignored.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -20,6 +20,7 @@ use crate::lock::index::Lock;
 use crate::lock::lock_entry::LockEntry;
 use crate::lock::rank::{GrantRequest, Rank};
 use crate::lock::shard_moves::all_shards_with;
+use crate::lock::wait_graph::WaitGraph;
 
 /// Entries that one search reads. A key of an entry, and a shard, count as one.
 const STEPS_MAX: usize = 4_096;
@@ -50,19 +51,6 @@ struct QueuePlace<'a> {
     any_of: Option<u32>,
 }
 
-/// One wait of an agent.
-#[derive(Debug)]
-struct PendingWait<'a> {
-    agent: usize,
-    lock: &'a LockName,
-    /// Permits of a semaphore that may stay held without blocking this wait, or shards that may stay blocked; 0 on a lock.
-    slack: u64,
-    /// The wait that the caller would add.
-    new: bool,
-    /// The agent that makes this wait impossible to satisfy.
-    stuck_on: Option<usize>,
-}
-
 /// The graph of waits found so far. Agent 0 is the caller, or the receiver of a hand-over.
 #[derive(Debug)]
 struct DeadlockSearch<'a> {
@@ -74,9 +62,7 @@ struct DeadlockSearch<'a> {
     numbers: BTreeMap<Agent<'a>, usize>,
     /// A wait for any shard has one more agent for each shard, which is not in `numbers`.
     agents: Vec<Agent<'a>>,
-    waits: Vec<PendingWait<'a>>,
-    /// For each agent, the waits that it blocks, and the permits that it takes from the slack of each.
-    blocks: Vec<Vec<(usize, u64)>>,
+    graph: WaitGraph<'a>,
     steps: usize,
 }
 
@@ -168,8 +154,7 @@ impl<'a> DeadlockSearch<'a> {
             without,
             numbers: BTreeMap::new(),
             agents: Vec::new(),
-            waits: Vec::new(),
-            blocks: Vec::new(),
+            graph: WaitGraph::default(),
             steps: 0,
         };
         search.number(first);
@@ -181,7 +166,7 @@ impl<'a> DeadlockSearch<'a> {
                     search.waits_in_queues(0, true, (name, lock), place);
                 }
                 NewWait::Upgrade(sequence) => {
-                    let wait = search.add_wait(0, name, true);
+                    let wait = search.graph.add_wait(0, name, true);
                     search.waits_to_be_alone(wait, name, lock, *sequence);
                 }
             }
@@ -203,16 +188,15 @@ impl<'a> DeadlockSearch<'a> {
         if let Some(number) = self.numbers.get(&agent) {
             return *number;
         }
-        let number = self.agents.len();
-        self.agents.push(agent);
-        self.blocks.push(Vec::new());
+        let number = self.add_agent(agent);
         self.numbers.insert(agent, number);
         number
     }
 
-    fn add_wait(&mut self, agent: usize, lock: &'a LockName, new: bool) -> usize {
-        self.waits.push(PendingWait { agent, lock, slack: 0, new, stuck_on: None });
-        self.waits.len() - 1
+    fn add_agent(&mut self, agent: Agent<'a>) -> usize {
+        self.agents.push(agent);
+        self.graph.add_agent();
+        self.agents.len() - 1
     }
 
     /// Counts one step. Returns false beyond the bound.
@@ -221,12 +205,14 @@ impl<'a> DeadlockSearch<'a> {
         self.steps <= STEPS_MAX
     }
 
+    fn agent_of(&self, wait: usize) -> Option<Agent<'a>> {
+        self.agents.get(self.graph.agent_of(wait)?).copied()
+    }
+
     /// Records that an agent blocks a wait. An agent never blocks its own wait.
     fn block(&mut self, wait: usize, agent: usize, weight: u64) {
-        let agent_of_wait = self.waits.get(wait).and_then(|wait| self.agents.get(wait.agent));
-        let own = agent_of_wait.is_none_or(|waits| self.agents.get(agent) == Some(waits));
-        if let Some(blocks) = self.blocks.get_mut(agent).filter(|_| !own) {
-            blocks.push((wait, weight));
+        if self.agent_of(wait).is_some_and(|waits| self.agents.get(agent) != Some(&waits)) {
+            self.graph.block(wait, agent, weight);
         }
     }
 
@@ -249,7 +235,7 @@ impl<'a> DeadlockSearch<'a> {
                 continue;
             };
             if entry.converts() {
-                let wait = self.add_wait(at, name, false);
+                let wait = self.graph.add_wait(at, name, false);
                 self.waits_to_be_alone(wait, name, lock, entry.sequence());
                 continue;
             }
@@ -279,7 +265,7 @@ impl<'a> DeadlockSearch<'a> {
             }
             if let Some(lock) = self.lock_waited_for((nested, owner)) {
                 let nested = self.number((nested, owner));
-                let wait = self.add_wait(at, lock, false);
+                let wait = self.graph.add_wait(at, lock, false);
                 self.block(wait, nested, u64::MAX);
             }
         }
@@ -307,23 +293,21 @@ impl<'a> DeadlockSearch<'a> {
         (name, lock): (&'a LockName, &'a Lock),
         place: QueuePlace<'_>,
     ) -> Option<usize> {
-        let wait = self.add_wait(agent, name, new);
+        let wait = self.graph.add_wait(agent, name, new);
         let Some(shards) = place.any_of.and_then(|count| all_shards_with(name, count)) else {
             self.waits_in_queue(wait, name, lock, place, false);
             return Some(wait);
         };
-        if let Some(wait) = self.waits.get_mut(wait) {
-            wait.slack = shards.len().saturating_sub(1) as u64;
-        }
+        self.graph.set_slack(wait, shards.len().saturating_sub(1) as u64);
         let mut in_own_queue = None;
         for shard in &shards {
             let indexed = self.machine.locks.named(shard).filter(|_| self.count_step());
             // A shard without any state is free.
             let Some((shard, indexed)) = indexed else { break };
             let Some(identity) = self.agents.get(agent).copied() else { break };
-            self.agents.push(identity);
-            self.blocks.push(vec![(wait, 1)]);
-            let at_shard = self.add_wait(self.agents.len() - 1, shard, false);
+            let in_shard = self.add_agent(identity);
+            self.graph.block(wait, in_shard, 1);
+            let at_shard = self.graph.add_wait(in_shard, shard, false);
             let is_own = shard == name;
             // The caller would wait in the queue of this shard, which is granted before the waiters of other queues.
             let is_wanted = |(other, wanted): &(LockName, NewWait)| {
@@ -365,8 +349,7 @@ impl<'a> DeadlockSearch<'a> {
         let (mut wanted, mut most, mut others) =
             (BTreeSet::from([(request.mode, request.recipe)]), request.permits, vec![]);
         let first_session = self.agents.first().map(|(session, _)| *session);
-        let agent_of_wait =
-            self.waits.get(wait).and_then(|wait| self.agents.get(wait.agent)).copied();
+        let agent_of_wait = self.agent_of(wait);
         let is_own = |entry: &'a LockEntry| agent_of_wait == Some((entry.session, &entry.owner));
         let mut own_ahead = agent_of_wait.is_some_and(|agent| self.holds(agent, name));
         let end = if behind_all { Bound::Unbounded } else { Bound::Excluded(*rank) };
@@ -391,14 +374,16 @@ impl<'a> DeadlockSearch<'a> {
             wanted.insert((ahead.mode, ahead.recipe()));
             most = most.max(ahead.permits);
         }
-        if let (Some(limit), Some(wait)) = (lock.policy().limit, self.waits.get_mut(wait)) {
-            wait.slack = limit.saturating_sub(most).into();
+        if let Some(limit) = lock.policy().limit {
+            self.graph.set_slack(wait, limit.saturating_sub(most).into());
         }
         for holder in self.holders(name, lock) {
             if !self.count_step() {
                 return;
             }
             let weight = match lock.policy().limit {
+                // A ZooKeeper client holds a semaphore alone, with the permits of an earlier limit.
+                Some(_) if holder.recipe() != EntryRecipe::Own => u64::MAX,
                 Some(_) => holder.permits.into(),
                 None if wanted
                     .iter()
@@ -462,52 +447,23 @@ impl<'a> DeadlockSearch<'a> {
         by_mode || holder.makes_wait(recipe)
     }
 
-    /// Finds the cycle that a new wait closes, or any cycle through the receiver of a hand-over. The search is
-    /// breadth-first: a wait on a stuck agent is stuck, until a wait of agent 0 is. A wait for any shard, or for some of the
-    /// permits, is stuck only if agent 0 alone makes it so: the search misses agents that only wait for one another.
-    fn cycle(mut self) -> Option<Vec<Blocked>> {
-        let mut via: BTreeMap<usize, usize> = BTreeMap::new();
-        let mut stuck = VecDeque::from([0]);
-        while let Some(agent) = stuck.pop_front() {
-            for (at, weight) in self.blocks.get_mut(agent).map(std::mem::take).unwrap_or_default() {
-                let Some(wait) = self.waits.get_mut(at).filter(|w| w.stuck_on.is_none()) else {
-                    continue;
-                };
-                if wait.slack >= weight {
-                    wait.slack -= weight;
-                    continue;
-                }
-                wait.stuck_on = Some(agent);
-                match (wait.agent, wait.new) {
-                    (0, new) if new || self.wanted.is_empty() => return Some(self.named(at, &via)),
-                    (0, _) => {}
-                    (other, _) if via.contains_key(&other) => {}
-                    (other, _) => {
-                        via.insert(other, at);
-                        stuck.push_back(other);
-                    }
-                }
-            }
-        }
-        None
-    }
-
-    /// Returns the waits of a cycle, starting with the caller's; at most [`LockRejection::CYCLE_MAX`].
-    fn named(&self, first: usize, via: &BTreeMap<usize, usize>) -> Vec<Blocked> {
+    /// Returns the waits of the cycle that a new wait closes, or of any cycle through the receiver of a hand-over. They start
+    /// with the caller's, and are at most [`LockRejection::CYCLE_MAX`].
+    fn cycle(self) -> Option<Vec<Blocked>> {
+        let Self { machine, agents, graph, wanted, .. } = self;
         let mut cycle = Vec::new();
-        let mut at = Some(first);
-        while let Some(wait) = at.and_then(|at| self.waits.get(at))
-            && cycle.len() < LockRejection::CYCLE_MAX
-        {
-            if let Some((session, owner)) = self.agents.get(wait.agent)
-                && let Some(session) = self.machine.session_name(*session)
-            {
-                // The wait for any shard is followed by the wait for the last one that is blocked.
-                cycle.pop_if(|(last, of, _): &mut Blocked| *last == session && *of == **owner);
-                cycle.push((session, (*owner).clone(), wait.lock.clone()));
+        for (agent, lock) in graph.cycle(!wanted.is_empty())? {
+            if cycle.len() == LockRejection::CYCLE_MAX {
+                break;
             }
-            at = wait.stuck_on.and_then(|agent| via.get(&agent).copied());
+            if let Some((session, owner)) = agents.get(agent)
+                && let Some(session) = machine.session_name(*session)
+            {
+                // The wait for any shard is followed by the wait for one of them.
+                cycle.pop_if(|(last, of, _): &mut Blocked| *last == session && *of == **owner);
+                cycle.push((session, (*owner).clone(), lock.clone()));
+            }
         }
-        cycle
+        Some(cycle)
     }
 }

@@ -1,4 +1,4 @@
-//! Adds entries to queues, removes them, and grants locks.
+//! Adds entries to queues, removes them, and grants locks, a multi-lock as a whole.
 //!
 //! This file keeps three promises. Promise 1: holders are compatible. Promise 2: tokens only grow. Promise 4: no first
 //! waiter waits for a lock that it could hold, unless the lock is in cooldown. Each command that changes a queue
@@ -7,7 +7,8 @@
 use std::sync::Arc;
 
 use holdfast_types::{
-    Bound, FencingToken, Grant, LockEvent, LockName, LossCause, Rejection, SessionId, TreeEvent,
+    Bound, FencingToken, Grant, LockEvent, LockName, LossCause, Rejection, SessionId, Stamp,
+    TreeEvent,
 };
 
 use crate::Machine;
@@ -141,12 +142,51 @@ impl Machine {
         may_hold.then(|| Arc::clone(next))
     }
 
-    pub(crate) fn grant(
-        &mut self,
+    /// Returns the keys of the other entries of a multi-lock; none for a single lock.
+    pub(crate) fn other_entries_of_multi_lock(
+        &self,
         lock: &LockName,
-        next: &Arc<LockEntry>,
-        ctx: &mut ApplyContext<'_>,
-    ) {
+        entry: &LockEntry,
+    ) -> Vec<SessionLockKey> {
+        let others = entry.multi_lock().filter(|other| *other != lock);
+        let key = |other: &LockName| {
+            let found = self.locks.find(entry.session, other, &entry.owner, entry.ticket)?;
+            found.same_multi_lock(entry).then(|| SessionLockKey::of(other, found))
+        };
+        others.filter_map(key).collect()
+    }
+
+    /// Whether all entries of a multi-lock are first in their queues and can be granted now.
+    ///
+    /// A multi-lock has one entry in the queue of each lock, under one ticket. Its entries rank behind all waiters and are
+    /// never overtaken. Until they are granted, a lock in which its entry is first is reserved. One command adds all entries
+    /// (`acquire/new.rs`), so all queues order multi-locks the same way. Multi-locks therefore never deadlock with each
+    /// other, and smaller ones do not starve larger ones. Removing a waiting entry removes all; a held entry is released
+    /// alone.
+    fn can_grant_multi_lock(&self, entry: &LockEntry, now: Stamp) -> bool {
+        entry.multi_lock().all(|name| {
+            self.locks.get(name).is_some_and(|lock| {
+                let first = lock.waiters.get_min().map(|(_, first)| first);
+                first.is_some_and(|first| {
+                    first.same_multi_lock(entry) && lock.has_room_for(first.request())
+                }) && lock.is_out_of_cooldown(now)
+            })
+        })
+    }
+
+    /// Grants all entries of a multi-lock. The caller has checked [`Machine::can_grant_multi_lock`].
+    fn grant_multi_lock(&mut self, entry: &LockEntry, ctx: &mut ApplyContext<'_>) {
+        for name in entry.multi_lock() {
+            self.end_cooldown_if_over(name, ctx);
+            let first = self.locks.get(name).and_then(|lock| lock.waiters.get_min());
+            if let Some(first) = first.map(|(_, first)| Arc::clone(first)) {
+                self.grant(name, &first, ctx);
+            }
+            ctx.locks_to_grant.insert(name.clone());
+        }
+    }
+
+    fn grant(&mut self, lock: &LockName, next: &Arc<LockEntry>, ctx: &mut ApplyContext<'_>) {
         let Some(hold) = self.hold_for(lock, next, ctx) else { return };
         let granted = Arc::new(LockEntry { hold: Some(Box::new(hold)), ..(**next).clone() });
         self.locks.replace(&mut self.tree, lock, next, &granted);
@@ -226,5 +266,25 @@ impl Machine {
         if anonymous && self.has_no_entries(session) {
             self.end_session(session, LossCause::SessionClosed, ctx);
         }
+    }
+}
+
+impl LockEntry {
+    pub(crate) fn is_of_multi_lock(&self) -> bool {
+        self.multi_lock.is_some()
+    }
+
+    /// The locks of the entry's multi-lock in name order; empty for a single lock.
+    pub(crate) fn multi_lock(&self) -> impl Iterator<Item = &LockName> {
+        self.multi_lock.iter().flat_map(|locks| locks.iter())
+    }
+
+    /// Whether one multi-lock acquire added both entries.
+    pub(crate) fn same_multi_lock(&self, other: &Self) -> bool {
+        self.is_of_multi_lock()
+            && self.ticket == other.ticket
+            && self.session == other.session
+            && self.owner == other.owner
+            && self.multi_lock == other.multi_lock
     }
 }

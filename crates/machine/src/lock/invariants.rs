@@ -1,19 +1,21 @@
-//! Invariants of every lock: compatible holders, the grant of the first waiter, tokens, and the order of the queue.
+//! Invariants of every lock: compatible holders, the grant of the first waiter, tokens, and the order of the queue. The index
+//! equals the one that is rebuilt from the znodes, also to load a snapshot.
 //!
-//! These are promises 1, 2 and 4. The state does not store the policy at the time of a grant. A limit that was lowered
+//! The first ones are promises 1, 2 and 4. The state does not store the policy at the time of a grant. A limit that was lowered
 //! later is therefore no violation here; the model in the tests checks that case.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
-use holdfast_types::{LockName, Mode, Revision};
+use holdfast_types::{LockName, Mode, Revision, SessionId, ZnodePath};
 
 use crate::Machine;
 use crate::invariants::ensure;
 use crate::lock::entry_name::EntryRecipe;
-use crate::lock::index::{Lock, SessionLockKey};
+use crate::lock::index::{Lock, LockIndex, SessionLockKey};
 use crate::lock::lock_entry::LockEntry;
+use crate::tree::znode::{LockDirectory, Znode, ZnodeKind};
 
 impl Machine {
     pub(crate) fn check_locks(&self) -> Result<(), String> {
@@ -181,4 +183,85 @@ fn check_order(name: &LockName, lock: &Lock) -> Result<(), String> {
 
 fn in_time(granted_in: Revision, holder: &LockEntry, now: Revision) -> bool {
     granted_in.0 >= holder.ticket.0 && granted_in <= now
+}
+
+/// The index that the znodes describe, and the number of queue entries of each session.
+type Rebuilt = (LockIndex, BTreeMap<SessionId, u32>);
+
+impl Machine {
+    /// Builds the index from the znodes alone.
+    ///
+    /// # Errors
+    /// An entry contradicts its znode, lies outside a lock's directory, or repeats a sequence number or an acquire
+    /// revision.
+    pub(crate) fn rebuild_locks(&self) -> Result<Rebuilt, String> {
+        let mut locks = self.locks.without_locks();
+        let mut counts = BTreeMap::new();
+        for (path, node) in self.tree.iter() {
+            if let (Some(lock_directory), Some(lock)) = (node.lock_directory(), path.as_lock())
+                && lock_directory.is_of_lock()
+            {
+                let LockDirectory { last_token, stored_policy, cooldowns, .. } =
+                    lock_directory.clone();
+                locks.restore_lock(
+                    lock,
+                    Lock { last_token, stored_policy, cooldowns, ..Lock::new(path.clone()) },
+                );
+            }
+        }
+        for (path, node) in self.tree.iter() {
+            if let Some(entry) = node.entry() {
+                self.rebuild_entry(&mut locks, path, node, entry)?;
+                *counts.entry(entry.session).or_default() += 1;
+            }
+        }
+        Ok((locks, counts))
+    }
+
+    fn rebuild_entry(
+        &self,
+        locks: &mut LockIndex,
+        path: &ZnodePath,
+        node: &Znode,
+        entry: &Arc<LockEntry>,
+    ) -> Result<(), String> {
+        let Some(directory) = path.parent() else {
+            return Err("the root is a queue entry".to_owned());
+        };
+        let counter = self.tree.get(&directory).map_or(0, Znode::counter);
+        let name = self.sessions.get(entry.session).map(|session| &session.name);
+        let sound = node.kind == ZnodeKind::Ephemeral(entry.session)
+            && entry.path == *path
+            && entry.ticket.0 == node.czxid.0
+            && entry.since == node.ctime
+            && entry.requested_in >= node.czxid
+            && entry.requested_in <= self.revision
+            && entry.sequence() < counter
+            && name == Some(&entry.session_name);
+        ensure(sound, || format!("{path} contradicts its queue entry"))?;
+        let outside = || format!("queue entry {path} is outside a lock's directory");
+        let lock = directory.as_lock().ok_or_else(outside)?;
+        let own = locks.restore_entry(&lock, &directory, entry);
+        ensure(own, || format!("{path} repeats a sequence number or an acquire revision"))
+    }
+
+    pub(crate) fn check_index(&self, rebuilt: &LockIndex) -> Result<(), String> {
+        match self.locks.difference(rebuilt) {
+            Some(part) => Err(format!("the lock index differs from the znodes: {part}")),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn check_queue_entry_counts(
+        &self,
+        counts: &BTreeMap<SessionId, u32>,
+    ) -> Result<(), String> {
+        for session in self.sessions.iter() {
+            let counted = counts.get(&session.id).copied().unwrap_or(0);
+            ensure(session.queue_entries == counted, || {
+                format!("session {} has a wrong number of queue entries", session.name)
+            })?;
+        }
+        Ok(())
+    }
 }

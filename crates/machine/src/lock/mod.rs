@@ -35,7 +35,7 @@
 //!
 //! # Invariants
 //!
-//! `invariants.rs` and `rebuild.rs` check them after each command of the tests and when a snapshot is loaded.
+//! `invariants.rs` checks them after each command of the tests and when a snapshot is loaded.
 //!
 //! - An exclusive holder is the only one, and there is at most one upgradable holder.
 //! - Permits stay within the limit, and no slot is held twice.
@@ -45,7 +45,8 @@
 //!   are grants.
 //! - No lock without a cooldown has a first waiter that could hold it. A multi-lock entry counts only if the entry of
 //!   each of its locks is first and could hold.
-//! - A shard that a waiter of another shard could hold has waiters of its own (`shard_moves.rs`), except in a full tree.
+//! - A shard that a waiter of another shard could hold has waiters of its own (`shard_moves.rs`), except in a full tree. An
+//!   owner with several entries has all of them in one shard.
 //! - Each waiter gets its rank once, and the queue is in rank order (`rank.rs`). An entry of a ZooKeeper client or a
 //!   multi-lock is never overtaken.
 //! - The index equals the state of the znodes, field by field.
@@ -66,15 +67,14 @@ pub(crate) mod holders;
 pub(crate) mod index;
 mod invariants;
 pub(crate) mod lock_entry;
-mod multi_lock;
 mod operator;
 mod owner_entries;
 mod policy;
 pub(crate) mod rank;
-mod rebuild;
 mod release;
 mod shard_moves;
 mod shards;
 pub(crate) mod timers;
 mod views;
 pub(crate) mod wait_deadlines;
+mod wait_graph;

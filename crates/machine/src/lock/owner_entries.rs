@@ -82,16 +82,19 @@ impl Machine {
         }
     }
 
-    /// Rejects another permit for an owner if one of its calls rejects re-entrance.
+    /// Rejects another permit for an owner if one of its calls rejects re-entrance. Returns the oldest of its entries.
     pub(super) fn check_reentrance(
         &self,
         session: Option<SessionId>,
         acquire: &Acquire,
-    ) -> Result<(), Rejection> {
-        let (Some(session), Some(lock)) = (session, acquire.locks.single()) else { return Ok(()) };
-        let mut own = self.entries_of_owner(session, lock, &acquire.owner);
+    ) -> Result<Option<Arc<LockEntry>>, Rejection> {
+        let (Some(session), Some(lock)) = (session, acquire.locks.single()) else {
+            return Ok(None);
+        };
+        let mut own = self.entries_of_owner(session, lock, &acquire.owner).peekable();
+        let oldest = own.peek().map(|oldest| Arc::clone(oldest));
         let rejects =
             |entry: &Arc<LockEntry>| !(acquire.options.reentrant && entry.options().reentrant);
-        if own.any(rejects) { Err(LockRejection::NotReentrant.into()) } else { Ok(()) }
+        if own.any(rejects) { Err(LockRejection::NotReentrant.into()) } else { Ok(oldest) }
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! A waiter that asked for any shard waits in the queue of one. When another shard has room and no waiter of its own, the
 //! first of the waiters of the other shards moves there: its znode goes to the other directory, and the entry keeps its
-//! ticket, by which its call finds it. A waiter for a named shard stays. A full tree keeps all waiters where they are.
+//! ticket, by which its call finds it. A waiter for a named shard stays, and so do all waiters of an owner with several
+//! entries. A full tree keeps all waiters where they are.
 //! Bound: a release of a shard costs a few steps. Only a first waiter with another request than before costs a step for
 //! each shard. Waiters that differ in their priority alone have different requests.
 
@@ -41,6 +42,7 @@ impl Machine {
         ctx.emit(TreeEvent::Created { path: moved.path.clone() });
         ctx.soft_quota_exceeded(exceeded);
         self.granted(lock, &moved, ctx);
+        self.note_first_for_any_shard(&from, &waiter, ctx);
         ctx.locks_to_grant.insert(from);
         true
     }
@@ -87,8 +89,20 @@ impl Machine {
         self.shard_count(&sharded).filter(|_| sharded != *lock)
     }
 
+    /// Keeps a waiter for any shard in its queue from now on: its owner has a second entry there, and has at most one shard.
+    pub(super) fn keep_in_queue(
+        &mut self,
+        shard: &LockName,
+        waiter: &Arc<LockEntry>,
+        ctx: &mut ApplyContext<'_>,
+    ) {
+        self.update_entry(shard, waiter, |entry| entry.any_shard = false);
+        self.note_first_for_any_shard(shard, waiter, ctx);
+        self.grant_next(shard, ctx);
+    }
+
     /// Records that an entry no longer waits for any shard with this request. If the first waiter has another request now,
-    /// the shards are offered to it.
+    /// or could hold a shard without a limit and the entry could not, the shards are offered to it.
     pub(super) fn note_first_for_any_shard(
         &self,
         lock: &LockName,
@@ -100,8 +114,10 @@ impl Machine {
         }
         let sharded = self.remembered_as(lock);
         let first = self.locks.first_for_any_shard(&sharded);
-        let differs = first.is_some_and(|(_, first)| {
-            first.precedence() >= gone.precedence() && first.request() != gone.request()
+        let differs = first.is_some_and(|(from, first)| {
+            let more = first.request() != gone.request()
+                || self.is_semaphore(lock) && !self.is_semaphore(from);
+            first.precedence() >= gone.precedence() && more
         });
         if differs {
             ctx.sharded_to_offer.insert(sharded);

@@ -6,7 +6,7 @@ use holdfast_types::{Recipe, RecipeName, Revision, SessionId};
 use imbl::OrdMap;
 
 use super::arrivals::BarrierMember;
-use super::double::BarrierRound;
+use super::barriers::BarrierRound;
 use super::{Barrier, DoubleBarrierState, Latch};
 use crate::Machine;
 use crate::invariants::ensure;

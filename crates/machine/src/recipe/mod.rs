@@ -6,9 +6,8 @@
 //! exists until it is deleted.
 
 mod arrivals;
-mod barrier;
+mod barriers;
 mod counter;
-mod double;
 mod invariants;
 mod latch;
 pub(crate) mod parts;
@@ -30,8 +29,7 @@ pub(crate) use parts::RecipePart;
 pub use reads::{ArrivalState, RecipeFilter};
 pub use waits::ArrivalWait;
 
-pub(crate) use barrier::Barrier;
-pub(crate) use double::DoubleBarrierState;
+pub(crate) use barriers::{Barrier, DoubleBarrierState};
 pub(crate) use latch::Latch;
 use waits::ArrivalDeadlines;
 

@@ -10,7 +10,7 @@ use imbl::OrdMap;
 use serde::{Deserialize, Serialize};
 
 use super::arrivals::BarrierMember;
-use super::double::BarrierRound;
+use super::barriers::BarrierRound;
 use super::waits::ArrivalDeadlines;
 use super::{Barrier, DoubleBarrierState, Latch, Participation, Recipes};
 

@@ -9,7 +9,7 @@ use holdfast_types::{
 use imbl::OrdMap;
 
 use super::arrivals::count;
-use super::double::BarrierRound;
+use super::barriers::BarrierRound;
 use super::{Participation, Recipes};
 use crate::Machine;
 use crate::reads::SCAN_MAX;

@@ -1,4 +1,4 @@
-//! The first answers to calls, so that a copy of a call has no second effect.
+//! The first answers to calls, so that a copy of a call has no second effect: a numbered call is executed once.
 //!
 //! Bounds: `memo_per_session_max` and [`Memo::MAX`] answers, and [`Memo::BYTES_MAX`] except for the last answer. The
 //! oldest answer is forgotten first. A forgotten number raises the floor: no call up to it is executed again.
@@ -7,11 +7,13 @@ use std::collections::VecDeque;
 use std::hash::Hasher as _;
 
 use holdfast_types::{
-    CallScope, MultiReply, OpReply, Outcome, Reply, RequestNumber, Revision, SessionRejection,
-    ZnodePath,
+    CallScope, MultiReply, NumberedCall, OpReply, Outcome, Rejection, Reply, RequestNumber,
+    Revision, SessionId, SessionRejection, ZnodePath,
 };
 use serde::{Deserialize, Serialize};
 
+use crate::Machine;
+use crate::context::ApplyContext;
 use crate::digest::DigestHasher;
 
 /// A call whose answer a session remembers.
@@ -128,7 +130,7 @@ impl Memo {
     }
 
     /// The first answer to a call; `None` if the call is new or forgotten.
-    pub(crate) fn recall(&self, call: AnsweredCall) -> Option<&RememberedAnswer> {
+    fn recall(&self, call: AnsweredCall) -> Option<&RememberedAnswer> {
         self.answers.iter().find(|answer| answer.call == call)
     }
 
@@ -143,7 +145,7 @@ impl Memo {
     ///
     /// # Errors
     /// The number belongs to another call, or may belong to a forgotten one.
-    pub(crate) fn recall_request(
+    fn recall_request(
         &self,
         request: RequestNumber,
         scope: CallScope,
@@ -237,4 +239,46 @@ impl Memo {
 /// The number of a call; 0 if it has none.
 fn number(answer: &RememberedAnswer) -> RequestNumber {
     answer.call.request().map_or(RequestNumber(0), |(number, _)| number)
+}
+
+impl Machine {
+    /// Runs a command, once if the call has a number. The session of the call must be open.
+    pub(crate) fn once(
+        &mut self,
+        call: Option<NumberedCall>,
+        ctx: &mut ApplyContext<'_>,
+        run: impl FnOnce(&mut Self, &mut ApplyContext<'_>) -> Outcome,
+    ) -> Outcome {
+        let Some(NumberedCall { session, request, scope }) = call else { return run(self, ctx) };
+        let session = self.open_session_named(&session)?;
+        if let Some(first) = self.recalled_request(session, request, scope)? {
+            return first;
+        }
+        self.check_room_for_reply(session)?;
+        let outcome = run(self, ctx);
+        self.remember(session, AnsweredCall::Request(request, scope), outcome.clone());
+        outcome
+    }
+
+    /// The outcome of a copy of a numbered call; `None` if the call is new.
+    pub(crate) fn recalled_request(
+        &self,
+        session: SessionId,
+        request: RequestNumber,
+        scope: CallScope,
+    ) -> Result<Option<Outcome>, Rejection> {
+        let Some(session) = self.sessions.get(session) else { return Ok(None) };
+        Ok(session.memo.recall_request(request, scope)?.map(RememberedAnswer::repeated))
+    }
+
+    /// The outcome of a copy of a call; `None` if the call is new or forgotten.
+    pub(crate) fn recalled(&self, session: SessionId, call: AnsweredCall) -> Option<Outcome> {
+        self.sessions.get(session)?.memo.recall(call).map(RememberedAnswer::repeated)
+    }
+
+    /// Remembers the answer of this command to a call.
+    pub(crate) fn remember(&mut self, session: SessionId, call: AnsweredCall, outcome: Outcome) {
+        let answer = RememberedAnswer { call, outcome, revision: self.revision };
+        self.sessions.remember(session, answer, self.limits.memo_per_session_max);
+    }
 }

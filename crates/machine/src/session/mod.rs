@@ -11,7 +11,6 @@ mod end;
 mod ended_attempts;
 pub(crate) mod lease_records;
 pub(crate) mod memo;
-mod once;
 pub(crate) mod store;
 mod subject_counts;
 pub(crate) mod subject_use;

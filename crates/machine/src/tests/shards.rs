@@ -1,6 +1,8 @@
 //! Sharded locks in random histories, against a naive model of one queue for each shard. Each shard has at most one
 //! holder, each owner one entry, and no owner queues while a shard is free.
 
+use std::collections::BTreeMap;
+
 use holdfast_types::LockRejection;
 use holdfast_types::*;
 use proptest::prelude::*;
@@ -532,4 +534,139 @@ fn a_waiter_for_any_shard_is_deadlocked_only_if_all_shards_are_blocked() {
     let mut machine = start();
     waits(run_line(&mut machine, "acquire x a")).unwrap();
     waits(run_line(&mut machine, "acquire s c shards=2 shard=0")).unwrap_err();
+}
+
+/// In a semaphore, each attempt has an entry.
+#[test]
+fn all_attempts_of_an_owner_wait_for_one_shard() {
+    let holders = |machine: &Machine, at| {
+        let holders = machine.lock(&lock_name(&format!("s/{at}")), 9).holders;
+        holders.iter().map(|holder| holder.session.to_string()).collect::<Vec<_>>()
+    };
+    // The owner holds a shard, or waits in the queue of one.
+    for (lines, release, first) in [
+        (&["acquire s a shards=2 limit=1 attempt=1"][..], "release s/0 a attempt=1", "a"),
+        (
+            &[
+                "acquire s x shards=2 limit=1",
+                "acquire s/1 b limit=1",
+                "acquire s a shards=2 attempt=1",
+            ],
+            "release s/0 x",
+            "a",
+        ),
+    ] {
+        for second in ["acquire s a shards=2 attempt=2", "acquire s/0 a attempt=2"] {
+            let mut machine = Machine::new();
+            for line in lines.iter().chain(&["acquire s/1 b limit=1", second, "release s/1 b"]) {
+                run_line(&mut machine, line).unwrap();
+            }
+            assert!(holders(&machine, 1).is_empty(), "{second}");
+            run_line(&mut machine, release).unwrap();
+            assert_eq!((holders(&machine, 0), holders(&machine, 1)), (vec![first.into()], vec![]));
+        }
+    }
+    // The waiter behind one that stays gets the room in another shard at once.
+    let mut machine = Machine::new();
+    for line in [
+        "acquire s a shards=2 limit=3 permits=2",
+        "acquire s b shards=2 limit=3",
+        "acquire s e shards=2 limit=3 permits=2",
+        "acquire s c shards=2 limit=3 permits=3 attempt=1",
+        "acquire s d shards=2 limit=3 permits=2",
+        "release s e",
+        "acquire s c shards=2 limit=3 permits=2 attempt=2",
+    ] {
+        run_line(&mut machine, line).unwrap();
+    }
+    assert_eq!(holders(&machine, 1), ["b", "d"]);
+}
+
+/// A shard without a directory has no limit. `g` waits for a shard with one, `f` for a shard without one.
+#[test]
+fn a_shard_that_only_the_next_waiter_can_hold_is_offered_when_the_first_one_leaves() {
+    for leaves in ["release s g", "release s y"] {
+        let mut machine = Machine::new();
+        for line in [
+            "policy s shards=4",
+            "policy s/0 limit=1",
+            "acquire s a shard=0",
+            "acquire s b shard=1",
+            "acquire s x shard=2",
+            "acquire s y shard=3",
+            "acquire s g shards=4",
+            "acquire s f shards=4",
+            "delete /locks/s/2 recursive",
+            leaves,
+        ] {
+            run_line(&mut machine, line).unwrap();
+        }
+        let holders = machine.lock(&lock_name("s/2"), 9).holders;
+        assert!(holders.iter().any(|holder| holder.session == session_name("f")), "{leaves}");
+    }
+}
+
+/// A line of a history of attempts in three shards, of which some have a limit.
+fn attempt_line() -> impl Strategy<Value = String> {
+    let (session, shard, number) = (0..4_usize, 0..3_usize, 1..4_u32);
+    let any =
+        (session.clone(), number.clone(), 0..2_u8, prop::option::weighted(0.2, shard.clone()));
+    prop_oneof![
+        6 => any.prop_map(|(session, permits, priority, shard)| {
+            let shard = shard.map_or(String::new(), |shard| format!("shard={shard}"));
+            let permits = if permits > 1 { format!("permits={permits}") } else { String::new() };
+            format!("acquire s s{session} shards=3 attempt=N {permits} priority={priority} {shard}")
+        }),
+        1 => (session.clone(), shard.clone())
+            .prop_map(|(session, shard)| format!("acquire s/{shard} s{session} attempt=N")),
+        3 => session.clone().prop_map(|session| format!("release s s{session}")),
+        1 => session.prop_map(|session| format!("close s{session}")),
+        1 => (shard.clone(), number).prop_map(|(shard, limit)| format!("policy s/{shard} limit={limit}")),
+        1 => shard.clone().prop_map(|shard| format!("policy s/{shard} limit=none")),
+        1 => shard.prop_map(|shard| format!("delete /locks/s/{shard} recursive")),
+    ]
+}
+
+/// After each command: no owner has entries in two shards, and no shard is free for the first waiter for any shard.
+fn run_attempts(lines: &[String]) -> Result<(), String> {
+    let mut machine = Machine::new();
+    let names = [0, 1, 2].map(|at| lock_name(&format!("s/{at}")));
+    let setting = ["policy s shards=3", "policy s/0 limit=1", "policy s/1 limit=3"];
+    let lines = setting.iter().map(|line| (*line).to_owned()).chain(lines.iter().cloned());
+    for (at, line) in lines.enumerate() {
+        run_line(&mut machine, &line.replace('N', &at.to_string())).ok();
+        let shards = names.each_ref().map(|name| machine.locks.get(name));
+        let mut owners = BTreeMap::new();
+        let mut first = None;
+        for (shard, lock) in shards.iter().enumerate() {
+            let waiters = || lock.iter().flat_map(|lock| lock.waiters.values());
+            let holders = lock.iter().flat_map(|lock| lock.holders.iter());
+            for entry in waiters().chain(holders) {
+                let of_owner = *owners.entry(entry.session).or_insert(shard);
+                ensure(of_owner == shard, &format!("{line}: one shard of {}", entry.session_name))?;
+            }
+            let any = waiters().filter(|waiter| waiter.any_shard).map(|waiter| (shard, waiter));
+            first = first.into_iter().chain(any).min_by_key(|(_, waiter)| waiter.precedence());
+        }
+        let Some((own, waiter)) = first else { continue };
+        for (shard, lock) in shards.iter().enumerate().filter(|(shard, _)| *shard != own) {
+            let is_free = match lock {
+                Some(lock) => lock.waiters.is_empty() && lock.has_room_for(waiter.request()),
+                None => shards[own].is_none_or(|own| own.policy().limit.is_none()),
+            };
+            ensure(!is_free, &format!("{line}: s/{shard} is not free for {waiter:?}"))?;
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn no_owner_has_two_shards_and_no_shard_is_free_for_the_first_waiter(
+        lines in prop::collection::vec(attempt_line(), 1..60),
+    ) {
+        prop_assert_eq!(run_attempts(&lines).err(), None);
+    }
 }

@@ -1,9 +1,12 @@
-//! Changes existing znodes: delete, set data, set the access list, check a version. The checks follow ZooKeeper.
+//! Changes existing znodes: delete, set data, set the access list, check a version, and sweep. The checks follow ZooKeeper.
 //!
-//! Bound: the recursive deletes of one command remove at most [`DELETED_MAX`] znodes.
+//! A sweep removes containers that have been empty long enough, and znodes whose TTL has expired. The node index finds them
+//! without a scan. A container that never had a child stays longer, because its creator may be about to use it. A znode
+//! with a TTL is swept when it has no children and its data has not changed for that time. Bounds: the recursive deletes of
+//! one command remove at most [`DELETED_MAX`] znodes, and a sweep [`SWEEP_MAX`].
 
 use holdfast_types::{
-    AclEntry, Bound, Data, LossCause, OpReply, Perms, Rejection, TreeEvent, TreeRejection,
+    AclEntry, Bound, Data, LossCause, OpReply, Perms, Rejection, Stamp, TreeEvent, TreeRejection,
     ZnodePath,
 };
 
@@ -14,10 +17,16 @@ use crate::tree::BUILT_IN;
 use crate::tree::acl;
 use crate::tree::create::reserved;
 use crate::tree::multi::Requester;
-use crate::tree::znode::{LockDirectory, Znode};
+use crate::tree::znode::{LockDirectory, NodeIndexKey, Znode};
 
 /// The largest number of znodes that the recursive deletes of one command remove.
 pub(crate) const DELETED_MAX: usize = 10_000;
+
+/// The largest number of znodes that one command removes, regardless of its `count_max`.
+const SWEEP_MAX: u32 = 10_000;
+
+/// The factor by which a container that never had a child stays longer.
+const UNUSED_WAITS: u64 = 5;
 
 impl Machine {
     /// Deletes a znode without children. A queue entry leaves its queue.
@@ -227,5 +236,44 @@ fn matching(path: &ZnodePath, expected: Option<i32>, actual: i32) -> Result<(), 
             Err(Rejection::Tree(TreeRejection::BadVersion { path: path.clone(), actual }))
         }
         Some(_) | None => Ok(()),
+    }
+}
+
+impl Machine {
+    /// Removes expired znodes: first containers that had children, then containers that never had any, then znodes with
+    /// a TTL; the longest expired first. Returns their number. A directory that a sweep empties is idle from now.
+    pub(crate) fn sweep(
+        &mut self,
+        empty_before: Stamp,
+        count_max: u32,
+        ctx: &mut ApplyContext<'_>,
+    ) -> u32 {
+        for swept in 0..count_max.min(SWEEP_MAX) {
+            let Some(path) = self.due(empty_before, ctx.now).cloned() else { return swept };
+            let Some(directory) = path.parent() else { return swept };
+            self.remove_node(&directory, &path, ctx);
+        }
+        count_max.min(SWEEP_MAX)
+    }
+
+    /// True if a sweep at `now` of containers empty since before `empty_before` would remove a znode.
+    pub fn anything_to_sweep(&self, empty_before: Stamp, now: Stamp) -> bool {
+        self.due(empty_before, now).is_some()
+    }
+
+    fn due(&self, empty_before: Stamp, now: Stamp) -> Option<&ZnodePath> {
+        let idle = now.0.saturating_sub(empty_before.0);
+        let unused_before = empty_before.0.saturating_sub((UNUSED_WAITS - 1).saturating_mul(idle));
+        let is_due = |order: &NodeIndexKey| match *order {
+            NodeIndexKey::Idle(since) => since < empty_before,
+            NodeIndexKey::Unused(since) => since.0 < unused_before,
+            NodeIndexKey::Due(end) => end <= now,
+            NodeIndexKey::OfSession(_) => false,
+        };
+        [NodeIndexKey::Idle(Stamp(0)), NodeIndexKey::Unused(Stamp(0)), NodeIndexKey::Due(Stamp(0))]
+            .into_iter()
+            .filter_map(|order| self.tree.node_indexes.first_from(order))
+            .find(|(order, _)| is_due(order))
+            .map(|(_, path)| path)
     }
 }

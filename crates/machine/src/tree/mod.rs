@@ -11,9 +11,7 @@ pub(crate) mod key;
 pub(crate) mod multi;
 pub(crate) mod node_index;
 pub(crate) mod quota;
-mod quota_reads;
 pub(crate) mod reads;
-mod sweep;
 mod walk;
 pub(crate) mod znode;
 

@@ -1,8 +1,9 @@
-//! Reads of the tree under the access lists. Bound: a page reads at most [`SCAN_MAX`] znodes.
+//! Reads of the tree under the access lists, and of the quotas of subtrees. Bound: a page reads at most [`SCAN_MAX`] znodes or
+//! quotas.
 
 use holdfast_types::{
     AclEntry, Data, Identity, NodeView, Page, Perms, Rejection, Revision, SessionId, Stat,
-    TreeRejection, ZnodePath,
+    SubtreeQuotaView, TreeRejection, ZnodePath,
 };
 
 use crate::tree::Tree;
@@ -206,4 +207,44 @@ impl Machine {
 
 fn with_length_of(data: &[u8], node: &Znode) -> Stat {
     Stat { data_length: i32::try_from(data.len()).unwrap_or(i32::MAX), ..node.stat() }
+}
+
+impl Machine {
+    /// The quota of a subtree, without an access check.
+    pub fn subtree_quota(&self, path: &ZnodePath) -> Option<SubtreeQuotaView> {
+        self.tree.quotas.get(path)
+    }
+
+    /// A page of the quotas for whose path `is_visible` holds, by path, after one. A page may be short or empty, and still
+    /// have a `next`.
+    pub fn subtree_quotas(
+        &self,
+        after: Option<&ZnodePath>,
+        limit: usize,
+        is_visible: impl Fn(&ZnodePath) -> bool,
+    ) -> Page<SubtreeQuotaView> {
+        let mut page = Page { items: Vec::new(), next: None, revision: self.revision };
+        let mut last: Option<ZnodePath> = None;
+        for (read, quota) in self.tree.quotas.after(after).enumerate() {
+            if page.items.len() >= limit || read >= SCAN_MAX {
+                page.next = last.map(|path| path.to_string());
+                break;
+            }
+            last = Some(quota.path.clone());
+            if is_visible(&quota.path) {
+                page.items.push(quota);
+            }
+        }
+        page
+    }
+
+    /// The quotas of which a soft limit is exceeded, by path.
+    pub fn quotas_above_soft_limit(&self) -> impl Iterator<Item = SubtreeQuotaView> + use<'_> {
+        self.tree.quotas.above_soft()
+    }
+
+    /// The quotas of which a hard limit is nearly reached, by path.
+    pub fn quotas_near_hard_limit(&self) -> impl Iterator<Item = SubtreeQuotaView> + use<'_> {
+        self.tree.quotas.near_hard()
+    }
 }

@@ -29,6 +29,7 @@ struct NewEntry<'a> {
     position: EntryPosition,
     /// The policy to set with the entry, in a new lock.
     stored_policy: Option<StoredPolicy>,
+    any_shard: bool,
     multi_lock: Option<Arc<LockSet>>,
 }
 
@@ -50,12 +51,16 @@ impl Machine {
         ctx: &mut ApplyContext<'_>,
     ) -> Result<EntryState, Rejection> {
         let locks = &acquire.locks;
-        self.check_reentrance(session, acquire)?;
+        let oldest = self.check_reentrance(session, acquire)?;
+        // Another attempt of an owner waits for the shard of the others.
+        let any_shard = oldest.is_none() && asks_for_any_shard(acquire);
         let multi_lock = locks.is_multi_lock().then(|| Arc::new(locks.clone()));
         let mut new_entries = Vec::with_capacity(locks.count());
         for lock in locks.iter() {
-            let new = self.check_lock_of_new_entry(lock, acquire, multi_lock.clone(), ctx);
-            new_entries.push(new.map_err(|why| in_lock(locks, lock, why))?);
+            let checked = self.check_lock_of_new_entry(lock, acquire, ctx);
+            let (position, stored_policy) = checked.map_err(|why| in_lock(locks, lock, why))?;
+            let multi_lock = multi_lock.clone();
+            new_entries.push(NewEntry { lock, position, stored_policy, any_shard, multi_lock });
         }
         if session.is_none() {
             self.check_room_for_session()?;
@@ -71,6 +76,11 @@ impl Machine {
             deadlock?;
             let session = self.renew_or_open_session(session, open, acquire.attempt, ctx);
             let (entry, grant) = self.add_entry(new, location, session, acquire, ctx);
+            if let Some(oldest) = oldest.filter(|oldest| oldest.any_shard && oldest.hold.is_none())
+            {
+                self.keep_in_queue(new.lock, &oldest, ctx);
+                return Ok(self.state_of(&self.present(locks, &[entry]), false));
+            }
             let waiting = || EntryState::Waiting(vec![self.queued_of(new.lock, &entry)]);
             return Ok(grant.map_or_else(waiting, |grant| EntryState::Holding(vec![grant])));
         }
@@ -90,13 +100,12 @@ impl Machine {
     }
 
     /// The checks of one lock. Its position in the queue stays the same until the entry is added.
-    fn check_lock_of_new_entry<'a>(
+    fn check_lock_of_new_entry(
         &self,
-        lock: &'a LockName,
+        lock: &LockName,
         acquire: &Acquire,
-        multi_lock: Option<Arc<LockSet>>,
         ctx: &ApplyContext<'_>,
-    ) -> Result<NewEntry<'a>, Rejection> {
+    ) -> Result<(EntryPosition, Option<StoredPolicy>), Rejection> {
         self.check_no_foreign_znode(lock)?;
         let stored_policy = self.policy_for(lock, acquire)?;
         let position = self.locks.position(lock, GrantRequest::of(acquire), ctx.now);
@@ -105,7 +114,7 @@ impl Machine {
         if !position.is_admitted && (!acquire.wait || is_full()) {
             return Err(self.busy(lock, None));
         }
-        Ok(NewEntry { lock, position, stored_policy, multi_lock })
+        Ok((position, stored_policy))
     }
 
     /// Rejects new entries that would close a deadlock cycle.
@@ -116,12 +125,12 @@ impl Machine {
         new_entries: &[NewEntry<'_>],
     ) -> Result<(), Rejection> {
         let request = GrantRequest::of(acquire);
-        let any_of = |lock: &LockName| {
-            let shards = acquire.shards.filter(|_| asks_for_any_shard(acquire))?;
-            shards.count.or_else(|| self.shard_count_with(lock))
+        let any_of = |new: &NewEntry<'_>| {
+            let shards = acquire.shards.filter(|_| new.any_shard)?;
+            shards.count.or_else(|| self.shard_count_with(new.lock))
         };
         let wait = |new: &NewEntry<'_>| {
-            let (rank, any_of) = (new.position.rank, any_of(new.lock));
+            let (rank, any_of) = (new.position.rank, any_of(new));
             (new.lock.clone(), NewWait::NewEntry { request, rank, any_of })
         };
         let wanted: Vec<_> = new_entries.iter().map(wait).collect();
@@ -172,7 +181,7 @@ impl Machine {
             wait_ms: call.wait_ms,
             permits: request.permits,
             never_overtaken: request.never_overtaken,
-            any_shard: asks_for_any_shard(acquire),
+            any_shard: new.any_shard,
             options: boxed_unless_plain(acquire.options.clone()),
             multi_lock: new.multi_lock.clone(),
             ..LockEntry::new(location.path, rank, owner, claims, ctx)

@@ -1,9 +1,9 @@
-//! The model's deadlock search: a fixed point over all waiters.
+//! The model's deadlock search: the largest set of agents that wait only for one another, found by removal from all.
 
 use holdfast_types::LockRejection;
 use holdfast_types::*;
 
-use super::locks::{entry, lock_of};
+use super::locks::{Reader, entry, lock_of};
 use super::{Model, Node};
 
 /// A session id and owner.
@@ -41,47 +41,67 @@ impl Model {
         own.any(|node| self.is_deadlocked(node))
     }
 
-    /// Whether an entry is never granted if its agent releases nothing before.
+    /// Whether the agent of an entry is in a cycle that the entry closes: no agent of a set is granted anything before one
+    /// of them releases, and a chain of their waits leads from the entry back to its agent.
     fn is_deadlocked(&self, node: &Node) -> bool {
         let waits = |node: &&Node| node.entry.as_ref().is_some_and(super::QueueEntry::waits);
-        let waiting: Vec<&Node> = self.nodes.iter().filter(waits).collect();
-        let mut blocked = vec![agent(node)];
+        let mut waiting: Vec<&Node> = self.nodes.iter().filter(waits).collect();
         loop {
-            let more = waiting.iter().map(|other| (agent(other), other));
-            let mut more = more.filter(|(agent, _)| !blocked.contains(agent));
-            match more.find(|(_, other)| self.is_blocked_by(other, &blocked)) {
-                Some((agent, _)) => blocked.push(agent),
-                None => return self.is_blocked_by(node, &blocked),
+            let blocked: Vec<Agent> = waiting.iter().map(|other| agent(other)).collect();
+            waiting.retain(|other| self.is_blocked_by(other, &blocked));
+            if waiting.len() == blocked.len() {
+                break;
             }
         }
+        let mut leading_back = vec![agent(node)];
+        loop {
+            let known = |other: &&&Node| leading_back.contains(&agent(other));
+            let leads = |other: &&&Node| !self.in_the_way_of(other, &leading_back).is_empty();
+            match waiting.iter().filter(|other| !known(other)).find(leads) {
+                Some(other) => leading_back.push(agent(other)),
+                None => break,
+            }
+        }
+        let is_in = waiting.iter().any(|other| other.path == node.path);
+        is_in && !self.in_the_way_of(node, &leading_back).is_empty()
+    }
+
+    /// The holders and the earlier waiters among these agents for which an entry waits, even if they do not suffice to
+    /// block it.
+    fn in_the_way_of<'a>(&'a self, node: &'a Node, agents: &[Agent]) -> Vec<&'a Node> {
+        let (lock, own) = (lock_of(node), entry(node));
+        let is_one = |other: &&Node| agent(other) != agent(node) && agents.contains(&agent(other));
+        let holders = self.holders(&lock).into_iter().filter(is_one);
+        if own.hold.is_some() {
+            return holders.collect();
+        }
+        let ahead = self.waiters(&lock).into_iter().take_while(|other| other.path != node.path);
+        let has_limit = self.policy(&lock).limit.is_some();
+        let holders = holders.filter(|holder| {
+            let shares = match (entry(holder).held, own.mode) {
+                (Mode::Shared, Mode::Shared | Mode::Upgradable) => true,
+                (Mode::Upgradable, Mode::Shared) => !entry(holder).waits(),
+                _ => false,
+            };
+            has_limit || !shares || own.reader.waits_for(holder)
+        });
+        ahead.filter(is_one).chain(holders).collect()
     }
 
     /// Whether an entry is never granted if the agents in `blocked` never release.
     fn is_blocked_by(&self, node: &Node, blocked: &[Agent]) -> bool {
-        let (lock, own) = (lock_of(node), entry(node));
-        let is_blocked =
-            |other: &&Node| agent(other) != agent(node) && blocked.contains(&agent(other));
-        // The holds that remain after all other agents have released.
-        let kept: Vec<&Node> = self.holders(&lock).into_iter().filter(is_blocked).collect();
-        if own.hold.is_some() {
-            return !kept.is_empty();
+        let in_the_way = self.in_the_way_of(node, blocked);
+        // All other agents release their permits. A ZooKeeper client shares none.
+        let may_share = |other: &&&Node| {
+            let other = entry(other);
+            other.hold.is_some() && other.reader == Reader::Own
+        };
+        match self.policy(&lock_of(node)).limit {
+            Some(limit) if in_the_way.iter().all(|other| may_share(&other)) => {
+                let held: u32 = in_the_way.iter().map(|other| entry(other).permits).sum();
+                held + entry(node).permits > limit
+            }
+            Some(_) | None => !in_the_way.is_empty(),
         }
-        let waiters = self.waiters(&lock);
-        let mut ahead = waiters.into_iter().take_while(|other| other.path != node.path);
-        if ahead.any(|other| is_blocked(&other)) {
-            return true;
-        }
-        if let Some(limit) = self.policy(&lock).limit {
-            let permits: u32 = kept.iter().map(|other| entry(other).permits).sum();
-            return permits + own.permits > limit;
-        }
-        if kept.iter().any(|other| own.reader.waits_for(other)) {
-            return true;
-        }
-        kept.into_iter().map(entry).any(|other| match (other.held, own.mode) {
-            (Mode::Shared, Mode::Shared | Mode::Upgradable) => false,
-            (Mode::Upgradable, Mode::Shared) => other.waits(),
-            _ => true,
-        })
     }
 }
