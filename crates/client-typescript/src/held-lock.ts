@@ -65,20 +65,20 @@ export class HeldLock {
     return Math.max(Math.min(this.entry.limits.deadline, this.session.lease.deadline) - now(), 0);
   }
 
-  /** Ends the use of the session after a release. */
-  released(): void {
+  /** Counts a release that the cluster has confirmed. */
+  countRelease(): void {
     this.session.metrics.released?.(this.lock, Math.round(monotonic() - this.#since));
-    this.#unuse();
   }
 
-  /** Ends the use of the session without a release. */
+  /** Ends the use of the session. */
   left(): void {
     this.#unuse();
   }
 
   #onLost(error: LostError): void {
     debug("lock %s of session %s is lost: %s", this.lock, this.session.name, error.lossCause);
-    this.session.metrics.lost?.(this.lock, error.lossCause);
+    // The close of the client is no loss for the program.
+    if (!this.session.isClosing) this.session.metrics.lost?.(this.lock, error.lossCause);
     if (isEndedByClient(error.lossCause)) this.session.releaseInBackground([this.entry]);
     else this.session.entries.delete(this.entry);
     this.#unuse();
@@ -107,9 +107,9 @@ export async function releaseAll(held: readonly HeldLock[]): Promise<void> {
     return;
   }
   try {
-    await first.session.release(left.map((lock) => lock.entry));
+    await first.session.release(left.map((lock) => lock.entry), () => left.forEach((lock) => lock.countRelease()));
   } finally {
-    for (const lock of left) lock.released();
+    for (const lock of left) lock.left();
   }
   if (lost !== undefined) throw lost;
 }

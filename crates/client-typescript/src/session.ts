@@ -190,35 +190,48 @@ export class Session {
     this.#renewal.reportWithin(millis);
   }
 
-  /** Releases the locks of one attempt. After an uncertain outcome the release continues in the background. */
-  async release(entries: readonly QueueEntry[]): Promise<void> {
+  /** Whether the client closes, or has closed. */
+  get isClosing(): boolean {
+    return this.#isClosing;
+  }
+
+  /**
+   * Releases the locks of one attempt. After an uncertain outcome the release continues in the background. Calls `confirmed`
+   * when the cluster has confirmed it.
+   */
+  async release(entries: readonly QueueEntry[], confirmed: () => void): Promise<void> {
     const call = this.#releaseCall(entries);
     if (call === undefined) return;
     try {
       await this.track(this.calls.answer(call));
       this.#remove(entries);
+      confirmed();
     } catch (error) {
-      if (isUncertain(error)) this.releaseInBackground(entries);
+      if (isUncertain(error)) this.releaseInBackground(entries, confirmed);
       else this.#remove(entries);
       throw error;
     }
   }
 
   /** Releases the locks of one attempt, until the outcome is certain. */
-  releaseInBackground(entries: readonly QueueEntry[]): void {
-    void this.track(this.#releaseUntilCertain(entries));
+  releaseInBackground(entries: readonly QueueEntry[], confirmed?: () => void): void {
+    void this.track(this.#releaseUntilCertain(entries, confirmed));
   }
 
-  /** Sends a release until its outcome is certain, the session is over in the cluster or the client is closed. */
-  async sendUntilCertain(call: Call): Promise<void> {
+  /**
+   * Sends a release until its outcome is certain, the session is over in the cluster or the client is closed. Returns whether
+   * the cluster has confirmed it.
+   */
+  async sendUntilCertain(call: Call): Promise<boolean> {
     while (this.mayRelease) {
       const error = await this.calls.answer(call).then(() => undefined, (error: unknown) => error);
-      if (!isUncertain(error)) return;
+      if (!isUncertain(error)) return error === undefined;
       // A session that is lost here may live for long: the release does not keep the process alive.
       const isLost = this.loss() !== undefined;
       if (isLost || this.#isClosing) await idle(Math.max(retryAt(error) - monotonic(), isLost ? RELEASE_PAUSE : 0));
       else await untilRetry(error);
     }
+    return false;
   }
 
   /** Ends the session for this client, and closes it, which releases everything that it holds. */
@@ -289,11 +302,11 @@ export class Session {
     this.#timer = setTimeout(() => this.check(), timerDelay(Math.min(next - now(), CHECK_EVERY)));
   }
 
-  async #releaseUntilCertain(entries: readonly QueueEntry[]): Promise<void> {
+  async #releaseUntilCertain(entries: readonly QueueEntry[], confirmed?: () => void): Promise<void> {
     const unuse = this.use();
     try {
       const call = this.#releaseCall(entries);
-      if (call !== undefined) await this.sendUntilCertain(call);
+      if (call !== undefined && (await this.sendUntilCertain(call))) confirmed?.();
       this.#remove(entries);
     } finally {
       unuse();

@@ -1,7 +1,7 @@
 /** Calls that end early or late: what they leave in the cluster, and in the client. A local server plays the node. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { LostError, UnexpectedResponseError, type Client } from "holdfast";
+import { LostError, OutcomeUnknownError, RejectedError, UnexpectedResponseError, type Client, type Metrics } from "holdfast";
 import { raiseMark } from "holdfast/pg";
 import { eventually } from "./cluster.js";
 import { grant, withNode, type Answer } from "./node.js";
@@ -118,6 +118,30 @@ test("a leave that is cancelled still leaves the double barrier", async () => {
     await eventually(() => deletes().length === 2, "the call without a wait");
     assert.ok(deletes()[1]?.endsWith("&generation=4"), deletes()[1]);
   });
+});
+
+test("a release counts when the cluster has confirmed it, and the close of the client counts no loss", async () => {
+  const counted: string[] = [];
+  const metrics: Metrics = { released: (lock) => counted.push(`${lock} released`), lost: (lock, cause) => counted.push(`${lock} ${cause}`) };
+  let releases: "lost" | "forbidden" | "confirmed" = "lost";
+  const answer: Answer = (method, url, response) => {
+    if (method === "PUT") return grant({ lock: url.includes("/locks/b") ? "b" : "a" });
+    if (releases === "lost") response.destroy();
+    if (releases === "forbidden") response.statusCode = 403;
+    return releases === "lost" ? undefined : { code: "forbidden", title: "The permission is missing" };
+  };
+  await withNode(answer, async (client) => {
+    const [a, b, c] = [await client.lock("a"), await client.lock("b"), await client.lock("b")];
+    await assert.rejects(a.release(), OutcomeUnknownError);
+    assert.deepEqual(counted, []);
+    releases = "confirmed";
+    await eventually(() => counted.length > 0, "the release in the background");
+    releases = "forbidden";
+    await assert.rejects(b.release(), RejectedError);
+    await client.close().catch(() => {});
+    assert.equal(c.lost?.lossCause, "session-ended");
+    assert.deepEqual(counted, ["a released"]);
+  }, { metrics, requestTimeout: "300ms" });
 });
 
 test("only a holder that is alone raises the mark of a store to its token", async () => {
