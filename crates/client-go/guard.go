@@ -106,11 +106,8 @@ func (h *holding) watch() *loss {
 // lost reports the loss of one hold, and releases what the client ended while the cluster would keep it.
 func (h *holding) lost(e *entry, lost *loss) {
 	h.session.mu.Lock()
-	token, isLeaving, isClosed := e.grant.Token, e.stage == stageLeaving, h.session.isClosed
+	token, isClosed := e.grant.Token, h.session.isClosed
 	h.session.mu.Unlock()
-	if isLeaving || h.isOver.Load() {
-		return
-	}
 	h.cancel(lostError(e, token, lost))
 	if isClosed {
 		return // The program has closed its client, and needs no report.
@@ -199,24 +196,34 @@ func (h *holding) ReportProgress() error {
 func (h *holding) Release() error {
 	h.releasing.Lock()
 	defer h.releasing.Unlock()
-	before := h.Ensure()
-	if h.isOver.Swap(true) {
+	if h.isOver.Load() {
 		return nil
 	}
+	var lost *LostError
+	if errors.As(h.Ensure(), &lost) {
+		h.session.reportLosses() // The watcher may be late, and reports no loss of a hold that is being released.
+	}
+	h.isOver.Store(true)
 	defer h.session.leave()
 	h.cancel(ErrReleased)
-	var lost *LostError
-	if errors.As(before, &lost) {
+	if lost != nil {
 		h.session.releaseInBackground(h.entries)
 		return lost
 	}
-	err := h.session.release(context.Background(), h.entries)
+	err := h.release(context.Background())
 	switch {
 	case isUncertain(err):
-		h.session.releaseInBackground(h.entries)
+		h.session.inBackground(h.release, func() { h.session.remove(h.entries) })
 	case rejectedWith(err, CodeNotHolder) != nil:
 		return lostError(h.entries[0], h.entries[0].grant.Token, &loss{cause: CauseReleasedElsewhere})
-	case err == nil:
+	}
+	return err
+}
+
+// release releases the locks, and counts that if the cluster confirms it.
+func (h *holding) release(ctx context.Context) error {
+	err := h.session.release(ctx, h.entries)
+	if err == nil {
 		for _, e := range h.entries {
 			h.client.metrics.Released(e.lock, time.Since(h.since))
 		}

@@ -11,7 +11,7 @@ type Metrics interface {
 	AcquireFailed(lock string, err error)
 	// Lost reports a loss.
 	Lost(lock string, cause Cause)
-	// Released reports a release by the guard, and how long the lock was held.
+	// Released reports that the cluster has confirmed the release of a guard, and how long the lock was held.
 	Released(lock string, held time.Duration)
 	// Renewed reports a renewal of the session, and whether the cluster acknowledged it.
 	Renewed(session string, isAcknowledged bool)

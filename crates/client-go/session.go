@@ -298,7 +298,7 @@ func (s *session) reportLosses() (time.Duration, bool) {
 	at := now()
 	next, over := s.lease.check(at)
 	for _, e := range s.entries {
-		if e.stage == stageWaiting || e.isReported || e.onLoss == nil {
+		if e.stage == stageWaiting || e.stage == stageLeaving || e.isReported || e.onLoss == nil {
 			continue
 		}
 		deadline, lost := s.check(e, at)
