@@ -190,9 +190,9 @@ func (h *holding) ReportProgress() error {
 }
 
 // Release releases the lock, and returns when the release is certain. It returns a *LostError if the lock was lost before.
-// If no node answers in time, it returns the error and continues in the background, at most until the session ends. A
-// repeated call returns nil. The release of a lost lock of a named session goes on until its outcome is certain, because the
-// session may live in the cluster.
+// If no node answers in time, or another server answers, it returns the error and continues in the background, at most until
+// the session ends. A repeated call returns nil. The release of a lost lock of a named session goes on until its outcome is
+// certain, because the session may live in the cluster.
 func (h *holding) Release() error {
 	h.releasing.Lock()
 	defer h.releasing.Unlock()
@@ -212,7 +212,7 @@ func (h *holding) Release() error {
 	}
 	err := h.release(context.Background())
 	switch {
-	case isUncertain(err):
+	case isUnclear(err):
 		h.session.inBackground(h.release, func() { h.session.remove(h.entries) })
 	case rejectedWith(err, CodeNotHolder) != nil:
 		return lostError(h.entries[0], h.entries[0].grant.Token, &loss{cause: CauseReleasedElsewhere})

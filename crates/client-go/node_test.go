@@ -545,6 +545,29 @@ func newCounter() *counter { return &counter{counted: make(chan string, 9)} }
 
 func (c *counter) Released(lock string, _ time.Duration) { c.counted <- lock + " released" }
 func (c *counter) Lost(lock string, cause Cause)         { c.counted <- lock + " " + string(cause) }
+func (c *counter) Renewed(_ string, isAcknowledged bool) {
+	c.counted <- fmt.Sprint("renewed ", isAcknowledged)
+}
+
+func TestTheCloseOfAClientCountsNoLossAndNoFailedRenewal(t *testing.T) {
+	s, counter := &script{leaseMS: 30_000}, newCounter()
+	s.others = func(c sentCall) (int, string) { return s.grant(5, "") }
+	node := startNode(t, s.answer)
+	client := node.client(t, Config{Metrics: counter})
+	ctx, _, err := client.Lock(context.Background(), "orders")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for len(node.named("POST /v1/sessions/")) == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	client.Close()
+	<-ctx.Done()
+	time.Sleep(100 * time.Millisecond) // a count would come at once
+	if len(counter.counted) > 0 {
+		t.Error("counted ", <-counter.counted)
+	}
+}
 
 func TestAReleaseCountsWhenTheClusterHasConfirmedIt(t *testing.T) {
 	s, counter, status := &script{leaseMS: 30_000}, newCounter(), dropped
@@ -574,6 +597,34 @@ func TestAReleaseCountsWhenTheClusterHasConfirmedIt(t *testing.T) {
 	node.change(func() { status = http.StatusForbidden })
 	if err := release(); rejectedWith(err, CodeForbidden) == nil || len(counter.counted) > 0 {
 		t.Error(err)
+	}
+}
+
+func TestAReleaseThatAnotherServerAnswersGoesOn(t *testing.T) {
+	for _, status := range []int{http.StatusOK, http.StatusNotFound} {
+		s, counter, body := &script{leaseMS: 30_000}, newCounter(), "<html>Welcome</html>"
+		s.others = func(c sentCall) (int, string) {
+			switch {
+			case strings.HasPrefix(c.name, "PUT "):
+				return s.grant(5, "")
+			case body == "":
+				return http.StatusNoContent, ""
+			}
+			return status, body
+		}
+		node := startNode(t, s.answer)
+		_, guard, err := node.client(t, Config{Metrics: counter, Session: "nightly"}).Lock(context.Background(), "orders")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var wrong *UnexpectedResponseError
+		if err := guard.Release(); !errors.As(err, &wrong) {
+			t.Error(status, err)
+		}
+		node.change(func() { body = "" })
+		if counted := within(t, 20*time.Second, counter.counted); counted != "orders released" {
+			t.Error("counted ", counted)
+		}
 	}
 }
 

@@ -232,8 +232,8 @@ func (s *session) startLeaving(entries []*entry) {
 func (s *session) release(ctx context.Context, entries []*entry) error {
 	defer s.track()()
 	s.startLeaving(entries)
-	err := s.send.do(ctx, releaseCall(s.name, entries), nil)
-	if ctx.Err() == nil && !isUncertain(err) {
+	err := s.send.deliver(ctx, releaseCall(s.name, entries)).withoutFields()
+	if ctx.Err() == nil && !isUnclear(err) {
 		s.remove(entries)
 	}
 	return err
@@ -256,7 +256,7 @@ func (s *session) inBackground(release func(context.Context) error, done func())
 		ctx := s.client.ctx
 		for failures := 1; ; failures++ {
 			err := release(ctx)
-			if !isUncertain(err) || !s.isAlive() && s.isOwn || sleep(ctx, max(retryPause(failures), time.Until(retryAt(err)))) != nil {
+			if !isUnclear(err) || !s.isAlive() && s.isOwn || sleep(ctx, max(retryPause(failures), time.Until(retryAt(err)))) != nil {
 				return
 			}
 		}
