@@ -33,7 +33,7 @@ public interface Metrics {
     default void lost(String lock, Loss.Cause cause) {}
 
     /**
-     * A guard released a lock.
+     * The cluster has confirmed that a guard released its lock.
      *
      * @param lock the name
      * @param held the time since the grant
