@@ -6,12 +6,13 @@
  */
 import { setMaxListeners } from "node:events";
 import { LinkedAbort, type StopSignal } from "./abort.js";
+import { json } from "./answer.js";
 import { sessionBody, type SessionBody } from "./bodies.js";
 import type { Call, Delivery, Route } from "./call.js";
-import { answerOf, untilRetry, type Calls } from "./calls.js";
+import { answerOf, type Calls } from "./calls.js";
 import { monotonic, now } from "./clock.js";
 import { timerDelay } from "./duration.js";
-import { isUncertain, LostError, newestAttempt, retryAt } from "./errors.js";
+import { isUncertain, isUnclear, LostError, newestAttempt, retryAt } from "./errors.js";
 import { Lease, type Acknowledged } from "./lease.js";
 import { releaseCall } from "./lock-options.js";
 import type { Loss } from "./loss.js";
@@ -24,7 +25,7 @@ import type { Renewals, RenewalReport, SessionRenewals } from "./renewer.js";
 import { idle, sleep } from "./sleep.js";
 import { labelQuery, sessionPath, target } from "./target.js";
 
-/** The pause between two releases in a session that is lost here. */
+/** The pause between two releases in a session that is lost here, and after an answer of another server. */
 const RELEASE_PAUSE = 200;
 /** The timers of Node stand still while the machine is suspended, so deadlines are checked at least this often. */
 const CHECK_EVERY = 1_000;
@@ -203,11 +204,11 @@ export class Session {
     const call = this.#releaseCall(entries);
     if (call === undefined) return;
     try {
-      await this.track(this.calls.answer(call));
+      await this.track(this.#send(call));
       this.#remove(entries);
       confirmed();
     } catch (error) {
-      if (isUncertain(error)) this.releaseInBackground(entries, confirmed);
+      if (isUnclear(error)) this.releaseInBackground(entries, confirmed);
       else this.#remove(entries);
       throw error;
     }
@@ -224,14 +225,21 @@ export class Session {
    */
   async sendUntilCertain(call: Call): Promise<boolean> {
     while (this.mayRelease) {
-      const error = await this.calls.answer(call).then(() => undefined, (error: unknown) => error);
-      if (!isUncertain(error)) return error === undefined;
+      const error = await this.#send(call).then(() => undefined, (error: unknown) => error);
+      if (!isUnclear(error)) return error === undefined;
       // A session that is lost here may live for long: the release does not keep the process alive.
       const isLost = this.loss() !== undefined;
-      if (isLost || this.#isClosing) await idle(Math.max(retryAt(error) - monotonic(), isLost ? RELEASE_PAUSE : 0));
-      else await untilRetry(error);
+      const pause = Math.max(retryAt(error) - monotonic(), isLost || !isUncertain(error) ? RELEASE_PAUSE : 0);
+      if (isLost || this.#isClosing) await idle(pause);
+      else await sleep(pause);
     }
     return false;
+  }
+
+  /** Sends a call whose answer has no fields. Another server may answer with a page. */
+  async #send(call: Call): Promise<void> {
+    const answer = await this.calls.answer(call);
+    if (answer.body.length > 0) json(answer);
   }
 
   /** Ends the session for this client, and closes it, which releases everything that it holds. */

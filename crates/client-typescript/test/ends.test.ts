@@ -120,29 +120,33 @@ test("a leave that is cancelled still leaves the double barrier", async () => {
   });
 });
 
-test("a release counts when the cluster has confirmed it, and the close of the client counts no loss", async () => {
-  const counted: string[] = [];
-  const metrics: Metrics = { released: (lock) => counted.push(`${lock} released`), lost: (lock, cause) => counted.push(`${lock} ${cause}`) };
-  let releases: "lost" | "forbidden" | "confirmed" = "lost";
-  const answer: Answer = (method, url, response) => {
-    if (method === "PUT") return grant({ lock: url.includes("/locks/b") ? "b" : "a" });
-    if (releases === "lost") response.destroy();
-    if (releases === "forbidden") response.statusCode = 403;
-    return releases === "lost" ? undefined : { code: "forbidden", title: "The permission is missing" };
-  };
-  await withNode(answer, async (client) => {
-    const [a, b, c] = [await client.lock("a"), await client.lock("b"), await client.lock("b")];
-    await assert.rejects(a.release(), OutcomeUnknownError);
-    assert.deepEqual(counted, []);
-    releases = "confirmed";
-    await eventually(() => counted.length > 0, "the release in the background");
-    releases = "forbidden";
-    await assert.rejects(b.release(), RejectedError);
-    await client.close().catch(() => {});
-    assert.equal(c.lost?.lossCause, "session-ended");
-    assert.deepEqual(counted, ["a released"]);
-  }, { metrics, requestTimeout: "300ms" });
-});
+for (const releases of ["lost", "page", "not found"]) {
+  test(`a release counts when the cluster has confirmed it, and the close of the client counts no loss (${releases})`, async () => {
+    const counted: string[] = [];
+    const metrics: Metrics = { released: (lock) => counted.push(`${lock} released`), lost: (lock, cause) => counted.push(`${lock} ${cause}`) };
+    let mode = releases;
+    const answer: Answer = (method, url, response) => {
+      if (method === "PUT") return grant({ lock: url.includes("/locks/b") ? "b" : "a" });
+      if (mode === "lost") response.destroy();
+      if (mode === "not found") response.statusCode = 404;
+      if (mode === "page") response.end("<html>Welcome</html>");
+      if (mode === "forbidden") response.statusCode = 403;
+      return mode === "lost" || mode === "page" ? undefined : mode === "not found" ? {} : { code: "forbidden", title: "no" };
+    };
+    await withNode(answer, async (client) => {
+      const [a, b, c] = [await client.lock("a"), await client.lock("b"), await client.lock("b")];
+      await assert.rejects(a.release(), releases === "lost" ? OutcomeUnknownError : UnexpectedResponseError);
+      assert.deepEqual(counted, []);
+      mode = "confirmed";
+      await eventually(() => counted.length > 0, "the release in the background");
+      mode = "forbidden";
+      await assert.rejects(b.release(), RejectedError);
+      await client.close();
+      assert.equal(c.lost?.lossCause, "session-ended");
+      assert.deepEqual(counted, ["a released"]);
+    }, { session: "nightly", metrics, requestTimeout: "300ms" });
+  });
+}
 
 test("only a holder that is alone raises the mark of a store to its token", async () => {
   const floors: unknown[] = [];
