@@ -187,10 +187,14 @@ class HeldLocks:
                 report(self.session.metrics.released, hold.entry.lock, _clock.now() - self._since)
 
     def _is_kept_by_the_cluster(self) -> bool:
-        """Whether the cluster may keep a lost lock, of which no release is on its way."""
+        """Whether the cluster may keep a lost lock, of which no release is on its way.
+
+        An owner's hold has another token after the upgrade by another guard.
+        """
         losses = [(hold, loss) for hold in self.holds if (loss := hold.loss())]
+        kept = (*ENDED_BY_CLIENT, "released-elsewhere")
         return any(
-            loss.cause == "not-renewed" or (loss.cause in ENDED_BY_CLIENT and hold.entry.stage is not Stage.LEAVING)
+            loss.cause == "not-renewed" or (loss.cause in kept and hold.entry.stage is not Stage.LEAVING)
             for hold, loss in losses
         )
 

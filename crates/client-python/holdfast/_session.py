@@ -15,7 +15,7 @@ from typing import Any, Awaitable, Callable, Coroutine, Iterator, Mapping, Optio
 from . import _clock, _engine
 from ._calls import Call, Response
 from ._entry import QueueEntries, QueueEntry, Stage, release_call
-from ._lease import RETRY_PAUSE, Acknowledged, Lease
+from ._lease import Acknowledged, Lease, retry_pause
 from ._numbers import jitter, numbers
 from ._request import SessionId
 from ._retry import Delivery, until_retry
@@ -243,6 +243,7 @@ class Session:
             self.start_release(self._release_until_certain(entries, confirmed))
 
     async def _release_until_certain(self, entries: Sequence[QueueEntry], confirmed: Callable[[], None]) -> None:
+        wrong_answers = 0
         try:
             while self.may_release():
                 try:
@@ -251,7 +252,8 @@ class Session:
                 except Error as error:
                     if not is_unclear(error):
                         return
-                    await until_retry(error, 0.0 if is_uncertain(error) else RETRY_PAUSE)
+                    wrong_answers += not is_uncertain(error)
+                    await until_retry(error, retry_pause(wrong_answers) if wrong_answers else 0.0)
         finally:
             self.entries.remove(entries)
             self.unuse()

@@ -87,11 +87,12 @@ export class HeldLock {
 }
 
 /**
- * Releases locks that the clock has lost in the background, once: the client has no word of the cluster, which keeps them
- * while another program renews the session.
+ * Releases lost locks in the background, once, if the cluster may keep them: those that the clock has lost, while another
+ * program renews the session, and those of an owner whose other guard has upgraded the hold, which has another token now.
  */
 function releaseLate(held: readonly HeldLock[]): void {
-  const late = held.filter(({ entry, lost }) => lost?.lossCause === "not-renewed" && entry.stage !== "leaving");
+  const isKept = ({ lost }: HeldLock): boolean => lost?.lossCause === "not-renewed" || lost?.lossCause === "released-elsewhere";
+  const late = held.filter((lock) => lock.entry.stage !== "leaving" && isKept(lock));
   const [first] = late;
   if (first?.session.mayRelease) first.session.releaseInBackground(late.map(({ entry }) => entry));
 }

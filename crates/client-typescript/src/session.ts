@@ -25,8 +25,9 @@ import type { Renewals, RenewalReport, SessionRenewals } from "./renewer.js";
 import { idle, sleep } from "./sleep.js";
 import { labelQuery, sessionPath, target } from "./target.js";
 
-/** The pause between two releases in a session that is lost here, and after an answer of another server. */
+/** The pause between two releases in a session that is lost here. Each answer of another server doubles it. */
 const RELEASE_PAUSE = 200;
+const RELEASE_DOUBLINGS_MAX = 6;
 /** The timers of Node stand still while the machine is suspended, so deadlines are checked at least this often. */
 const CHECK_EVERY = 1_000;
 
@@ -224,12 +225,13 @@ export class Session {
    * the cluster has confirmed it.
    */
   async sendUntilCertain(call: Call): Promise<boolean> {
-    while (this.mayRelease) {
+    for (let wrongAnswers = 0; this.mayRelease; ) {
       const error = await this.#send(call).then(() => undefined, (error: unknown) => error);
       if (!isUnclear(error)) return error === undefined;
       // A session that is lost here may live for long: the release does not keep the process alive.
       const isLost = this.loss() !== undefined;
-      const pause = Math.max(retryAt(error) - monotonic(), isLost || !isUncertain(error) ? RELEASE_PAUSE : 0);
+      if (!isUncertain(error)) wrongAnswers = Math.min(wrongAnswers + 1, RELEASE_DOUBLINGS_MAX);
+      const pause = Math.max(retryAt(error) - monotonic(), isLost || wrongAnswers > 0 ? RELEASE_PAUSE * 2 ** wrongAnswers : 0);
       if (isLost || this.#isClosing) await idle(pause);
       else await sleep(pause);
     }

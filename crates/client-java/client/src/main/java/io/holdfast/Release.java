@@ -44,7 +44,7 @@ final class Release {
             count.run();
         } else if (error.hasCode(Codes.NOT_HOLDER)) {
             throw new LostException(Loss.RELEASED_ELSEWHERE);
-        } else if (isStrict || !error.isUncertain()) {
+        } else if (isStrict || !error.isUnclear()) {
             throw error;
         }
     }
