@@ -26,7 +26,7 @@ final class GuardedMetrics implements Metrics {
     }
 
     @Override
-    public void acquireFailed(String lock, HoldfastException error) {
+    public void acquireFailed(String lock, Exception error) {
         run(() -> metrics.acquireFailed(lock, error));
     }
 

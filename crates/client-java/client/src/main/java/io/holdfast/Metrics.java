@@ -17,12 +17,12 @@ public interface Metrics {
     default void acquired(String lock, Duration waited) {}
 
     /**
-     * An acquire failed.
+     * An acquire ended without a grant.
      *
      * @param lock the name
-     * @param error the error
+     * @param error a {@link HoldfastException}, or an {@link InterruptedException}
      */
-    default void acquireFailed(String lock, HoldfastException error) {}
+    default void acquireFailed(String lock, Exception error) {}
 
     /**
      * A held lock was lost.

@@ -524,6 +524,21 @@ class NodeTest {
     }
 
     @Test
+    void anAcquireThatIsInterruptedCountsAsAFailure() {
+        BlockingQueue<String> counted = new LinkedBlockingQueue<>();
+        node(call -> Answer.NONE);
+        Holdfast client = node.client(options -> options.metrics(new Metrics() {
+            @Override
+            public void acquireFailed(String lock, Exception error) {
+                counted.add(lock + " " + error.getClass().getSimpleName());
+            }
+        }));
+        Thread.currentThread().interrupt();
+        assertThrows(InterruptedException.class, client.lock("orders")::acquire);
+        assertEquals(List.of("orders InterruptedException"), List.copyOf(counted));
+    }
+
+    @Test
     void aLossThatTheReleaseFindsFirstIsCounted() throws InterruptedException {
         BlockingQueue<String> counted = new LinkedBlockingQueue<>();
         node(call -> node.grant(7, ""));
