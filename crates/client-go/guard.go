@@ -207,28 +207,35 @@ func (h *holding) Release() error {
 	defer h.session.leave()
 	h.cancel(ErrReleased)
 	if lost != nil {
-		h.session.releaseInBackground(h.entries)
+		h.releaseInBackground()
 		return lost
 	}
 	err := h.release(context.Background())
 	switch {
 	case isUnclear(err):
-		h.session.inBackground(h.release, func() { h.session.remove(h.entries) })
+		h.releaseInBackground()
 	case rejectedWith(err, CodeNotHolder) != nil:
 		return lostError(h.entries[0], h.entries[0].grant.Token, &loss{cause: CauseReleasedElsewhere})
 	}
 	return err
 }
 
-// release releases the locks, and counts that if the cluster confirms it.
+// release releases the locks. If the cluster confirms it, it counts those that were not lost before.
 func (h *holding) release(ctx context.Context) error {
-	err := h.session.release(ctx, h.entries)
-	if err == nil {
-		for _, e := range h.entries {
+	if err := h.session.release(ctx, h.entries); err != nil {
+		return err
+	}
+	for _, e := range h.entries {
+		if !h.session.isReported(e) {
 			h.client.metrics.Released(e.lock, time.Since(h.since))
 		}
 	}
-	return err
+	return nil
+}
+
+func (h *holding) releaseInBackground() {
+	h.session.startLeaving(h.entries)
+	h.session.inBackground(h.release, func() { h.session.remove(h.entries) })
 }
 
 // Token returns the fencing token to send with every write under the lock. An upgrade replaces it.

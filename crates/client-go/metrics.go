@@ -2,8 +2,8 @@ package holdfast
 
 import "time"
 
-// Metrics receives what a client counts, once for each lock of an acquire, for example for Prometheus or OpenTelemetry. Its methods are called from several
-// goroutines and must return at once.
+// Metrics receives what a client counts, once for each lock of an acquire, for example for Prometheus or OpenTelemetry. Its
+// methods are called from several goroutines and must return at once.
 type Metrics interface {
 	// Acquired reports a grant, and how long the caller waited for it.
 	Acquired(lock string, waited time.Duration)

@@ -648,6 +648,29 @@ func TestALossThatTheReleaseFindsFirstIsCounted(t *testing.T) {
 	}
 }
 
+func TestTheReleaseOfAMultiLockCountsEachLockAsLostOrAsReleased(t *testing.T) {
+	s, counter := &script{leaseMS: 30_000}, newCounter()
+	s.others = func(c sentCall) (int, string) {
+		_, first := s.grant(5, "")
+		return http.StatusOK, `{"grants":[` + first + `,` + strings.Replace(first, "orders", "stock", 1) + `]}`
+	}
+	client := startNode(t, s.answer).client(t, Config{Metrics: counter})
+	_, guard, err := client.LockMany(context.Background(), []string{"orders", "stock"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	guard.session.loseEntry(guard.entries[0], &loss{cause: CauseForceReleased})
+	var lost *LostError
+	if err := guard.Release(); !errors.As(err, &lost) {
+		t.Error(err)
+	}
+	for _, wanted := range []string{"orders force-released", "stock released"} {
+		if counted := within(t, 20*time.Second, counter.counted); counted != wanted {
+			t.Error("counted ", counted)
+		}
+	}
+}
+
 func TestAStreamOpensAtTheFirstNodeThatAcceptsIt(t *testing.T) {
 	for bound, isOfCaller := range map[string]bool{"watches of one node": false, "calls_per_second of the subject": true} {
 		stream := "id: 4\nevent: vacant\ndata: {\"revision\":4}\n\n"

@@ -220,6 +220,13 @@ func (s *session) loseEntry(e *entry, lost *loss) {
 	signal(s.checked)
 }
 
+// isReported reports whether the loss of a hold was reported.
+func (s *session) isReported(e *entry) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return e.isReported
+}
+
 func (s *session) startLeaving(entries []*entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -3,7 +3,9 @@ package io.holdfast;
 import java.time.Duration;
 
 /**
- * Receives what the client does, once for each lock of an acquire, for counters and timers. The methods must return quickly and throw nothing. */
+ * Receives what the client does, once for each lock of an acquire, for counters and timers. The methods must return quickly
+ * and throw nothing.
+ */
 public interface Metrics {
     /** Counts nothing. */
     Metrics NONE = new Metrics() {};

@@ -25,14 +25,13 @@ final class Release {
             // The thread of the deadlines may be late, and reports no loss of a hold that is being released.
             session.reportLosses();
         }
-        Runnable count = () -> held.forEach(hold -> session.metrics.released(hold.entry.lock, hold.age()));
+        List<Hold> kept = held.stream().filter(hold -> session.lossOf(hold.entry) == null).toList();
+        Runnable count = () -> kept.forEach(hold -> session.metrics.released(hold.entry.lock, hold.age()));
         HoldfastException error = null;
         try {
             // A caller that lost the lock must not wait for a cluster that it may not reach.
             error = before == null ? session.release(entries) : null;
-            if (before != null) {
-                session.releaseInBackground(entries);
-            } else if (error != null && error.isUnclear()) {
+            if (before != null || error != null && error.isUnclear()) {
                 session.releaseInBackground(entries, count);
             }
         } finally {
