@@ -87,9 +87,7 @@ func (a *acquisition) acquire(ctx context.Context) error {
 
 // giveUp forgets entries without a guard, and releases those that a failed call may have left in the cluster.
 func (s *session) giveUp(entries []*entry, inDoubt bool, err error) {
-	var wrong *UnexpectedResponseError
-	isCertain := !inDoubt && !isUncertain(err) && !errors.As(err, &wrong)
-	if isCertain {
+	if !inDoubt && !isUnclear(err) {
 		s.remove(entries)
 	} else {
 		s.releaseInBackground(entries)

@@ -335,6 +335,24 @@ func TestSemaphoreAndOwners(t *testing.T) {
 	}
 }
 
+func TestALockIsFreeAfterBothReleasesAlthoughOneGuardOfItsOwnerUpgradedIt(t *testing.T) {
+	a, b := newClient(t, shared, holdfast.Config{TTL: 3 * time.Second}), newClient(t, shared, holdfast.Config{})
+	options := []holdfast.LockOption{holdfast.Owner("importer"), holdfast.InMode(holdfast.Upgradable)}
+	_, first := mustLock(t, a, "upgraded", options...)
+	ctx, second := mustLock(t, a, "upgraded", options...)
+	if _, err := first.Upgrade(background(t), time.Second); err != nil {
+		t.Fatal(err)
+	}
+	awaitLoss(t, ctx, 20*time.Second)
+	if err := second.Release(); err == nil {
+		t.Error("the second guard has an old token")
+	}
+	if err := first.Release(); err != nil {
+		t.Error(err)
+	}
+	mustLock(t, b, "upgraded")
+}
+
 func TestMultiLock(t *testing.T) {
 	a, b := newClient(t, shared, holdfast.Config{}), newClient(t, shared, holdfast.Config{})
 	ctx, both, err := a.LockMany(background(t), []string{"account/9", "account/7"}, holdfast.Wait(5*time.Second))

@@ -215,7 +215,13 @@ func unexpected(format string, args ...any) error {
 	return &UnexpectedResponseError{fmt.Sprintf(format, args...)}
 }
 
-// isUncertain reports whether a release that failed must be repeated.
+// isUnclear reports whether a release that failed must be repeated, also because another server answered it.
+func isUnclear(err error) bool {
+	var wrong *UnexpectedResponseError
+	return isUncertain(err) || errors.As(err, &wrong)
+}
+
+// isUncertain reports whether the call may succeed later, or may have taken effect.
 func isUncertain(err error) bool {
 	var unavailable *UnavailableError
 	var unknown *OutcomeUnknownError

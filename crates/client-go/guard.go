@@ -106,11 +106,8 @@ func (h *holding) watch() *loss {
 // lost reports the loss of one hold, and releases what the client ended while the cluster would keep it.
 func (h *holding) lost(e *entry, lost *loss) {
 	h.session.mu.Lock()
-	token, isLeaving, isClosed := e.grant.Token, e.stage == stageLeaving, h.session.isClosed
+	token, isClosed := e.grant.Token, h.session.isClosed
 	h.session.mu.Unlock()
-	if isLeaving || h.isOver.Load() {
-		return
-	}
 	h.cancel(lostError(e, token, lost))
 	if isClosed {
 		return // The program has closed its client, and needs no report.
@@ -193,35 +190,52 @@ func (h *holding) ReportProgress() error {
 }
 
 // Release releases the lock, and returns when the release is certain. It returns a *LostError if the lock was lost before.
-// If no node answers in time, it returns the error and continues in the background, at most until the session ends. A
-// repeated call returns nil. The release of a lost lock of a named session goes on until its outcome is certain, because the
-// session may live in the cluster.
+// If no node answers in time, or another server answers, it returns the error and continues in the background, at most until
+// the session ends. A repeated call returns nil. The release of a lost lock of a named session goes on until its outcome is
+// certain, because the session may live in the cluster.
 func (h *holding) Release() error {
 	h.releasing.Lock()
 	defer h.releasing.Unlock()
-	before := h.Ensure()
-	if h.isOver.Swap(true) {
+	if h.isOver.Load() {
 		return nil
 	}
+	var lost *LostError
+	if errors.As(h.Ensure(), &lost) {
+		h.session.reportLosses() // The watcher may be late, and reports no loss of a hold that is being released.
+	}
+	h.isOver.Store(true)
 	defer h.session.leave()
 	h.cancel(ErrReleased)
-	var lost *LostError
-	if errors.As(before, &lost) {
-		h.session.releaseInBackground(h.entries)
+	if lost != nil {
+		h.releaseInBackground()
 		return lost
 	}
-	err := h.session.release(context.Background(), h.entries)
+	err := h.release(context.Background())
 	switch {
-	case isUncertain(err):
-		h.session.releaseInBackground(h.entries)
+	case isUnclear(err):
+		h.releaseInBackground()
 	case rejectedWith(err, CodeNotHolder) != nil:
 		return lostError(h.entries[0], h.entries[0].grant.Token, &loss{cause: CauseReleasedElsewhere})
-	case err == nil:
-		for _, e := range h.entries {
+	}
+	return err
+}
+
+// release releases the locks. If the cluster confirms it, it counts those that were not lost before.
+func (h *holding) release(ctx context.Context) error {
+	if err := h.session.release(ctx, h.entries); err != nil {
+		return err
+	}
+	for _, e := range h.entries {
+		if !h.session.isReported(e) {
 			h.client.metrics.Released(e.lock, time.Since(h.since))
 		}
 	}
-	return err
+	return nil
+}
+
+func (h *holding) releaseInBackground() {
+	h.session.startLeaving(h.entries)
+	h.session.inBackground(h.release, func() { h.session.remove(h.entries) })
 }
 
 // Token returns the fencing token to send with every write under the lock. An upgrade replaces it.

@@ -2,8 +2,8 @@ package holdfast
 
 import "time"
 
-// Metrics receives what a client counts, once for each lock of an acquire, for example for Prometheus or OpenTelemetry. Its methods are called from several
-// goroutines and must return at once.
+// Metrics receives what a client counts, once for each lock of an acquire, for example for Prometheus or OpenTelemetry. Its
+// methods are called from several goroutines and must return at once.
 type Metrics interface {
 	// Acquired reports a grant, and how long the caller waited for it.
 	Acquired(lock string, waited time.Duration)
@@ -11,7 +11,7 @@ type Metrics interface {
 	AcquireFailed(lock string, err error)
 	// Lost reports a loss.
 	Lost(lock string, cause Cause)
-	// Released reports a release by the guard, and how long the lock was held.
+	// Released reports that the cluster has confirmed the release of a guard, and how long the lock was held.
 	Released(lock string, held time.Duration)
 	// Renewed reports a renewal of the session, and whether the cluster acknowledged it.
 	Renewed(session string, isAcknowledged bool)

@@ -255,7 +255,6 @@ func (m *modeChange) gone() error {
 func (m *modeChange) fallBack(ctx context.Context) error {
 	for renumbered := 0; ; {
 		d, grant := m.call(ctx, m.fallback, 0)
-		var wrong *UnexpectedResponseError
 		switch {
 		case m.guard.Ensure() != nil:
 			m.end()
@@ -265,7 +264,7 @@ func (m *modeChange) fallBack(ctx context.Context) error {
 		case ctx.Err() != nil:
 			m.fallBackInBackground()
 			return ctx.Err()
-		case isUncertain(d.err), errors.As(d.err, &wrong):
+		case isUnclear(d.err):
 			m.pause(ctx, max(pauseMax, time.Until(retryAt(d.err))))
 		case rejectedWith(d.err, CodeAttemptOver) != nil && renumbered == 0:
 			renumbered++

@@ -520,6 +520,157 @@ func TestTheNextCallBeginsAtANodeThatAcceptsIt(t *testing.T) {
 	}
 }
 
+func TestANodeThatRefusedACallComesLastAfterTheAnswerOfAnother(t *testing.T) {
+	full := startNode(t, func(sentCall) (int, string) { return 429, refusal("calls waiting on one node", 60_000) })
+	other := startNode(t, func(sentCall) (int, string) { return 200, `{"lock":"orders","holders":[],"revision":1}` })
+	client := other.client(t, Config{Addresses: []string{full.address}})
+	for range make([]int, 3) {
+		client.calls.nodes.prefer(0) // as the leader, which each call tries first
+		if _, err := client.LockState(context.Background(), "orders"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if sent := len(full.named("GET /v1/locks")); sent != 1 {
+		t.Error(sent, "calls at the node that refused the first one")
+	}
+}
+
+// A counter has the releases and the losses that a client counts.
+type counter struct {
+	noMetrics
+	counted chan string
+}
+
+func newCounter() *counter { return &counter{counted: make(chan string, 9)} }
+
+func (c *counter) Released(lock string, _ time.Duration) { c.counted <- lock + " released" }
+func (c *counter) Lost(lock string, cause Cause)         { c.counted <- lock + " " + string(cause) }
+func (c *counter) Renewed(_ string, isAcknowledged bool) {
+	c.counted <- fmt.Sprint("renewed ", isAcknowledged)
+}
+
+func TestTheCloseOfAClientCountsNoLossAndNoFailedRenewal(t *testing.T) {
+	s, counter := &script{leaseMS: 30_000}, newCounter()
+	s.others = func(c sentCall) (int, string) { return s.grant(5, "") }
+	node := startNode(t, s.answer)
+	client := node.client(t, Config{Metrics: counter})
+	ctx, _, err := client.Lock(context.Background(), "orders")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for len(node.named("POST /v1/sessions/")) == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	client.Close()
+	<-ctx.Done()
+	time.Sleep(100 * time.Millisecond) // a count would come at once
+	if len(counter.counted) > 0 {
+		t.Error("counted ", <-counter.counted)
+	}
+}
+
+func TestAReleaseCountsWhenTheClusterHasConfirmedIt(t *testing.T) {
+	s, counter, status := &script{leaseMS: 30_000}, newCounter(), dropped
+	s.others = func(c sentCall) (int, string) {
+		if strings.HasPrefix(c.name, "PUT ") {
+			return s.grant(5, "")
+		}
+		return status, `{"code":"forbidden","title":"no"}`
+	}
+	node := startNode(t, s.answer)
+	client := node.client(t, Config{Metrics: counter, RequestTimeout: 300 * time.Millisecond})
+	release := func() error {
+		_, guard, err := client.Lock(context.Background(), "orders")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return guard.Release()
+	}
+	expectUnknown(t, release())
+	if len(counter.counted) > 0 {
+		t.Error("counted ", <-counter.counted)
+	}
+	node.change(func() { status = http.StatusOK })
+	if counted := within(t, 20*time.Second, counter.counted); counted != "orders released" {
+		t.Error("counted ", counted)
+	}
+	node.change(func() { status = http.StatusForbidden })
+	if err := release(); rejectedWith(err, CodeForbidden) == nil || len(counter.counted) > 0 {
+		t.Error(err)
+	}
+}
+
+func TestAReleaseThatAnotherServerAnswersGoesOn(t *testing.T) {
+	for _, status := range []int{http.StatusOK, http.StatusNotFound} {
+		s, counter, body := &script{leaseMS: 30_000}, newCounter(), "<html>Welcome</html>"
+		s.others = func(c sentCall) (int, string) {
+			switch {
+			case strings.HasPrefix(c.name, "PUT "):
+				return s.grant(5, "")
+			case body == "":
+				return http.StatusNoContent, ""
+			}
+			return status, body
+		}
+		node := startNode(t, s.answer)
+		_, guard, err := node.client(t, Config{Metrics: counter, Session: "nightly"}).Lock(context.Background(), "orders")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var wrong *UnexpectedResponseError
+		if err := guard.Release(); !errors.As(err, &wrong) {
+			t.Error(status, err)
+		}
+		node.change(func() { body = "" })
+		if counted := within(t, 20*time.Second, counter.counted); counted != "orders released" {
+			t.Error("counted ", counted)
+		}
+	}
+}
+
+func TestALossThatTheReleaseFindsFirstIsCounted(t *testing.T) {
+	s, counter := &script{leaseMS: 30_000}, newCounter()
+	s.others = func(c sentCall) (int, string) { return s.grant(5, "") }
+	client := startNode(t, s.answer).client(t, Config{Metrics: counter})
+	ctx, guard, err := client.Lock(context.Background(), "orders")
+	if err != nil {
+		t.Fatal(err)
+	}
+	guard.session.mu.Lock()
+	guard.entry.limits.lost = &loss{cause: CauseForceReleased} // The watcher is not awake yet.
+	guard.session.mu.Unlock()
+	var lost *LostError
+	if err := guard.Release(); !errors.As(err, &lost) || !errors.As(context.Cause(ctx), &lost) {
+		t.Error(err, context.Cause(ctx))
+	}
+	if counted := within(t, 20*time.Second, counter.counted); counted != "orders force-released" {
+		t.Error("counted ", counted)
+	}
+}
+
+func TestTheReleaseOfAMultiLockCountsEachLockAsLostOrAsReleased(t *testing.T) {
+	s, counter := &script{leaseMS: 30_000}, newCounter()
+	s.others = func(c sentCall) (int, string) {
+		_, first := s.grant(5, "")
+		return http.StatusOK, `{"grants":[` + first + `,` + strings.Replace(first, "orders", "stock", 1) + `]}`
+	}
+	client := startNode(t, s.answer).client(t, Config{Metrics: counter})
+	_, guard, err := client.LockMany(context.Background(), []string{"orders", "stock"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	guard.session.loseEntry(guard.entries[0], &loss{cause: CauseForceReleased})
+	var lost *LostError
+	if err := guard.Release(); !errors.As(err, &lost) {
+		t.Error(err)
+	}
+	for _, wanted := range []string{"orders force-released", "stock released"} {
+		if counted := within(t, 20*time.Second, counter.counted); counted != wanted {
+			t.Error("counted ", counted)
+		}
+	}
+}
+
 func TestAStreamOpensAtTheFirstNodeThatAcceptsIt(t *testing.T) {
 	for bound, isOfCaller := range map[string]bool{"watches of one node": false, "calls_per_second of the subject": true} {
 		stream := "id: 4\nevent: vacant\ndata: {\"revision\":4}\n\n"

@@ -92,11 +92,11 @@ func (s *session) poll(events *sessionEvents) {
 	d := s.send.parkKeepAlive(s.ctx, s.name, events.since, wait, deadline.left(at))
 	var body eventsBody
 	err := d.decode(&body)
-	s.client.metrics.Renewed(s.name, err == nil)
 	var lost *LostError
 	switch {
 	case s.ctx.Err() != nil:
 	case err == nil:
+		s.client.metrics.Renewed(s.name, true)
 		events.failures = 0
 		if s.acknowledge(acknowledgement{d.sent, body.held()}) == nil {
 			events.deliver(known, &body, d.sent)
@@ -122,11 +122,11 @@ func (s *session) renew(events *sessionEvents) {
 	d := s.send.keepAlive(s.ctx, s.name, deadline.left(at))
 	var body sessionBody
 	err := d.decode(&body)
-	s.client.metrics.Renewed(s.name, err == nil)
 	var lost *LostError
 	switch {
 	case s.ctx.Err() != nil:
 	case err == nil:
+		s.client.metrics.Renewed(s.name, true)
 		held := millis(body.ExpiresInMS)
 		if s.acknowledge(acknowledgement{d.sent, held}) == nil {
 			events.reconcile(known, body.Holds, held)
@@ -134,6 +134,7 @@ func (s *session) renew(events *sessionEvents) {
 	case errors.As(err, &lost):
 		s.endIfOver(err)
 	default:
+		s.client.metrics.Renewed(s.name, false)
 		s.client.log.Debug("holdfast: renewal failed", "session", s.name, "error", err)
 		s.mu.Lock()
 		s.lease.renewalFailed(renewalFailure(err), now())

@@ -191,6 +191,9 @@ func (r *rounds) receive(result sentCopy) *delivery {
 	r.inFlight = slices.DeleteFunc(r.inFlight, func(other sentCopy) bool { return other.node == result.node })
 	outcome := result.outcome
 	refuse(r.notBefore, result.node, outcome)
+	for node, at := range r.notBefore {
+		r.nodes.all[node].restUntil(at) // Until then, it comes last in each call.
+	}
 	switch outcome.kind {
 	case succeeded, rejected:
 		r.won(result.node)
@@ -260,11 +263,8 @@ func (r *rounds) won(node int) {
 	}
 }
 
-// err returns the error of a call without an answer. The nodes that refused it come last in the next call.
+// err returns the error of a call without an answer.
 func (r *rounds) err() error {
-	for node, at := range r.notBefore {
-		r.nodes.all[node].restUntil(at)
-	}
 	reasons := slices.DeleteFunc(slices.Clone(r.failures), func(reason string) bool { return reason == "" })
 	reason := strings.Join(reasons, "; ")
 	if reason == "" {

@@ -2,6 +2,7 @@ package holdfast
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"time"
 )
@@ -79,6 +80,14 @@ func (d delivery) decode(into any) error {
 		return d.err
 	}
 	return decode(d.response.body, into)
+}
+
+// withoutFields returns the error of a call whose answer has no fields. Another server may answer with a page.
+func (d delivery) withoutFields() error {
+	if d.err == nil && len(d.response.body) > 0 && !json.Valid(d.response.body) {
+		return unexpected("undecodable answer")
+	}
+	return d.err
 }
 
 // repeatUntil repeats a waiting call until a node answers it or until passes. makeCall gets the wait of each copy.

@@ -220,6 +220,13 @@ func (s *session) loseEntry(e *entry, lost *loss) {
 	signal(s.checked)
 }
 
+// isReported reports whether the loss of a hold was reported.
+func (s *session) isReported(e *entry) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return e.isReported
+}
+
 func (s *session) startLeaving(entries []*entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -232,8 +239,8 @@ func (s *session) startLeaving(entries []*entry) {
 func (s *session) release(ctx context.Context, entries []*entry) error {
 	defer s.track()()
 	s.startLeaving(entries)
-	err := s.send.do(ctx, releaseCall(s.name, entries), nil)
-	if ctx.Err() == nil && !isUncertain(err) {
+	err := s.send.deliver(ctx, releaseCall(s.name, entries)).withoutFields()
+	if ctx.Err() == nil && !isUnclear(err) {
 		s.remove(entries)
 	}
 	return err
@@ -256,7 +263,7 @@ func (s *session) inBackground(release func(context.Context) error, done func())
 		ctx := s.client.ctx
 		for failures := 1; ; failures++ {
 			err := release(ctx)
-			if !isUncertain(err) || !s.isAlive() && s.isOwn || sleep(ctx, max(retryPause(failures), time.Until(retryAt(err)))) != nil {
+			if !isUnclear(err) || !s.isAlive() && s.isOwn || sleep(ctx, max(retryPause(failures), time.Until(retryAt(err)))) != nil {
 				return
 			}
 		}
@@ -298,7 +305,7 @@ func (s *session) reportLosses() (time.Duration, bool) {
 	at := now()
 	next, over := s.lease.check(at)
 	for _, e := range s.entries {
-		if e.stage == stageWaiting || e.isReported || e.onLoss == nil {
+		if e.stage == stageWaiting || e.stage == stageLeaving || e.isReported || e.onLoss == nil {
 			continue
 		}
 		deadline, lost := s.check(e, at)

@@ -30,6 +30,7 @@ from .errors import (
     UnexpectedResponse,
     is_hold_gone,
     is_uncertain,
+    is_unclear,
     newest_attempt,
     retry_at,
 )
@@ -67,7 +68,7 @@ async def acquire(session_for: SessionFor, request: LockRequest, limit: WaitLimi
     began = _clock.now()
     try:
         held = await _acquire_in_live_session(session_for, request, limit)
-    except Error as error:
+    except (Error, asyncio.CancelledError) as error:
         for lock in request.locks:
             report(metrics.acquire_failed, lock, error)
         raise
@@ -140,8 +141,7 @@ class _Acquire:
                 continue
             newest = newest_attempt(error)
             if newest is None:
-                unclear = in_doubt or is_uncertain(error) or isinstance(error, UnexpectedResponse)
-                self._leaves_nothing = not unclear
+                self._leaves_nothing = not (in_doubt or is_unclear(error))
                 raise error
             in_doubt = False
             self._renumber(newest)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Callable, List, Mapping, Optional, Tuple, Union
 
-from . import _clock
+from . import _clock, codes
 from ._calls import Call, Copies, Parameters, path, query
 from ._entry import QueueEntry, Stage
 from ._lease import ENDED_BY_CLIENT, ReleaseRequest
+from ._renewal import report_losses
 from ._request import LockRequest
 from ._session import FORKED, Session
-from .errors import Error, InvalidArgument, Loss, Lost, Rejected, is_uncertain
+from .errors import Error, InvalidArgument, Loss, Lost, is_unclear
 from .metrics import report
 
 
@@ -149,24 +150,28 @@ class HeldLocks:
         if self.session.is_of_parent:
             self.is_over = True
             raise Lost(FORKED, self.holds[0].entry.lock, self.holds[0].grant.token)
-        self.is_over = True
         lost = self.loss()
+        if lost:
+            # The watch may be late, and reports no loss of a hold that is being released.
+            report_losses(self.session)
+        self.is_over = True
         entries = [hold.entry for hold in self.holds]
         try:
             if self._is_kept_by_the_cluster() and self.session.may_release():
-                self.session.release_in_background(entries)
+                self.session.release_in_background(entries, self._count_release)
             elif lost and len(entries) == 1:
                 # The cluster has no hold any more, or its release or the end of the session is on its way.
                 self.session.entries.remove(entries)
             else:
                 await self.session.release(entries)
+                self._count_release()
         except Error as error:
-            if is_uncertain(error):
-                self.session.release_in_background(entries)
+            if is_unclear(error):
+                self.session.release_in_background(entries, self._count_release)
             if lost is None:
-                raise Lost(Loss("released-elsewhere")) if isinstance(error, Rejected) else error
+                raise Lost(Loss("released-elsewhere")) if error.code == codes.NOT_HOLDER else error
         except BaseException:
-            self.session.release_in_background(entries)
+            self.session.release_in_background(entries, self._count_release)
             raise
         finally:
             for hold in self.holds:
@@ -174,14 +179,22 @@ class HeldLocks:
             self.session.unuse()
         if lost:
             raise lost
-        for lock in self.holds:
-            report(self.session.metrics.released, lock.entry.lock, _clock.now() - self._since)
+
+    def _count_release(self) -> None:
+        """Counts each lock that the cluster has released, but not those that were lost before."""
+        for hold in self.holds:
+            if not hold.entry.is_reported:
+                report(self.session.metrics.released, hold.entry.lock, _clock.now() - self._since)
 
     def _is_kept_by_the_cluster(self) -> bool:
-        """Whether the cluster may keep a lost lock, of which no release is on its way."""
+        """Whether the cluster may keep a lost lock, of which no release is on its way.
+
+        An owner's hold has another token after the upgrade by another guard.
+        """
         losses = [(hold, loss) for hold in self.holds if (loss := hold.loss())]
+        kept = (*ENDED_BY_CLIENT, "released-elsewhere")
         return any(
-            loss.cause == "not-renewed" or (loss.cause in ENDED_BY_CLIENT and hold.entry.stage is not Stage.LEAVING)
+            loss.cause == "not-renewed" or (loss.cause in kept and hold.entry.stage is not Stage.LEAVING)
             for hold, loss in losses
         )
 

@@ -26,9 +26,9 @@ from .errors import (
     Lost,
     Rejected,
     Unavailable,
-    UnexpectedResponse,
     is_hold_gone,
     is_uncertain,
+    is_unclear,
     newest_attempt,
 )
 
@@ -140,7 +140,7 @@ class _ModeChange:
             error = delivery.error
             if error is None:
                 return self._completed(self._fallback, delivery)
-            if is_uncertain(error) or isinstance(error, UnexpectedResponse):
+            if is_unclear(error):
                 await self._pause(self._hold.session.lost, error, RETRY_PAUSE)
                 continue
             if newest_attempt(error) is None or is_renumbered:

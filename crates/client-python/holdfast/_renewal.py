@@ -113,6 +113,7 @@ def _acknowledged(session: Session, delivery: Delivery) -> Optional[Dict[str, An
         return None
     except Error as error:
         session.renewal_failed(error)
+        report(session.metrics.renewed, session.name, False)
         return None
     report(session.metrics.renewed, session.name, True)
     return body
@@ -122,23 +123,29 @@ async def watch_losses(session: Session) -> None:
     """Reports each loss to its guard, and ends each hold that the client has ended but the cluster would keep."""
     while True:
         session.limits_changed.clear()
-        now = _clock.now()
-        over = session.loss(now)
-        nearest = session.lease.deadline
-        entries = session.entries.all()
-        for entry in entries:
-            if entry.is_reported or entry.stage not in (Stage.HELD, Stage.CONVERTING):
-                continue
-            check = entry.limits.check(now)
-            loss = check if isinstance(check, Loss) else over
-            if loss:
-                _report(session, entry, loss)
-            elif check is not None and not isinstance(check, Loss):
-                nearest = min(nearest, check)
+        over = session.loss()
+        nearest = report_losses(session)
         if over:
             return session.report_end()
-        pause = nearest - now
-        await _wait(session.limits_changed, min(pause, _CLOCK_CHECK) if entries else pause)
+        pause = nearest - _clock.now()
+        await _wait(session.limits_changed, min(pause, _CLOCK_CHECK) if session.entries.all() else pause)
+
+
+def report_losses(session: Session) -> float:
+    """Reports each new loss. Returns the next deadline."""
+    now = _clock.now()
+    over = session.loss(now)
+    nearest = session.lease.deadline
+    for entry in session.entries.all():
+        if entry.is_reported or entry.stage not in (Stage.HELD, Stage.CONVERTING):
+            continue
+        check = entry.limits.check(now)
+        loss = check if isinstance(check, Loss) else over
+        if loss:
+            _report(session, entry, loss)
+        elif check is not None and not isinstance(check, Loss):
+            nearest = min(nearest, check)
+    return nearest
 
 
 def _report(session: Session, entry: QueueEntry, loss: Loss) -> None:
@@ -147,7 +154,8 @@ def _report(session: Session, entry: QueueEntry, loss: Loss) -> None:
     entry.lost.set()
     level = logging.DEBUG if session.is_closed else logging.WARNING
     log.log(level, 'lock "%s" of session %s is lost: %s', entry.lock, session.name, loss)
-    report(session.metrics.lost, entry.lock, loss.cause)
+    if not session.is_closed:
+        report(session.metrics.lost, entry.lock, loss.cause)
     if entry.on_lost:
         entry.on_lost()
     if loss.cause in ENDED_BY_CLIENT and entry.stage is not Stage.LEAVING:

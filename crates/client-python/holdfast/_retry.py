@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
 
 from . import _clock
-from ._calls import Call, Copies, MayBeDone, NotDone, OldToken, Outcome, Rejection, Response, get
+from ._calls import Call, Copies, MayBeDone, NotDone, OldToken, Outcome, Rejection, Response, RetryAfter, get
 from ._nodes import COPY_AFTER, PING, Nodes
 from .errors import Error, OutcomeUnknown, Unavailable, retry_at
 
@@ -82,9 +82,9 @@ async def send(nodes: Nodes, call: Call, budget: Budget, route: Route) -> Delive
     return await _Rounds(nodes, call, budget, route).run()
 
 
-async def until_retry(error: Error) -> None:
+async def until_retry(error: Error, at_least: float = 0.0) -> None:
     """Waits until the call that failed may be sent again."""
-    await asyncio.sleep(retry_at(error) - _now())
+    await asyncio.sleep(max(retry_at(error) - _now(), at_least))
 
 
 class _Rounds:
@@ -137,17 +137,23 @@ class _Rounds:
 
     def _unsuccessful(self, node: int, outcome: Outcome) -> None:
         if isinstance(outcome, NotDone):
-            outcome.retry_after.refuse(self._not_before, node, _now())
+            self._refused(node, outcome.retry_after)
             self._failed(node, outcome.reason)
         elif isinstance(outcome, OldToken):
             self._failed(node, str(outcome.error))
             self._old_token = outcome.error
         elif isinstance(outcome, MayBeDone):
             self._lost_answer = True
-            outcome.retry_after.refuse(self._not_before, node, _now())
+            self._refused(node, outcome.retry_after)
             # At the end of the time, an earlier answer of the node explains more than a request that had no time left.
             is_last = _now() >= self._budget.start_until
             self._failed(node, (self._failures[node] if is_last else None) or outcome.reason)
+
+    def _refused(self, node: int, retry_after: RetryAfter) -> None:
+        """Records when the node may get the call again. Until then it comes last in each call."""
+        retry_after.refuse(self._not_before, node, _now())
+        for state, until in zip(self._nodes.states, self._not_before):
+            state.rest_until(until)
 
     def _retry_at(self, nodes: Iterable[int]) -> float:
         """When the first of these nodes may get the call again."""
@@ -213,9 +219,7 @@ class _Rounds:
             self._nodes.prefer(node)
 
     def _error(self) -> Error:
-        """The error of a call without an answer. The nodes that refused it come last in the next call."""
-        for node, until in enumerate(self._not_before):
-            self._nodes.states[node].rest_until(until)
+        """The error of a call without an answer."""
         reason = "; ".join(filter(None, self._failures)) or "no node was tried"
         at = min(self._not_before)
         # A read changes nothing, so a lost answer leaves no doubt.

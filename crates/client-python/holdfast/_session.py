@@ -15,12 +15,12 @@ from typing import Any, Awaitable, Callable, Coroutine, Iterator, Mapping, Optio
 from . import _clock, _engine
 from ._calls import Call, Response
 from ._entry import QueueEntries, QueueEntry, Stage, release_call
-from ._lease import Acknowledged, Lease
+from ._lease import Acknowledged, Lease, retry_pause
 from ._numbers import jitter, numbers
 from ._request import SessionId
 from ._retry import Delivery, until_retry
 from ._send import Calls, NumberedCalls, answer_of_numbered
-from .errors import Error, Loss, Lost, is_uncertain, newest_attempt
+from .errors import Error, Loss, Lost, is_uncertain, is_unclear, newest_attempt
 from ._within import unless_lost, within
 from .metrics import Metrics
 
@@ -220,30 +220,40 @@ class Session:
             entry.stage = Stage.LEAVING
         with self.pending():
             try:
-                await self.calls.send(release_call(entries, self.name))
+                response = await self.calls.send(release_call(entries, self.name))
+                if response.body:
+                    response.json()  # Another server may answer with a page.
             except Error as error:
-                if not is_uncertain(error):
+                if not is_unclear(error):
                     self.entries.remove(entries)
                 raise
             self.entries.remove(entries)
 
-    def release_in_background(self, entries: Sequence[QueueEntry]) -> None:
-        """Releases entries until the outcome is certain, the cluster has none of them or the client is closed."""
+    def release_in_background(
+        self, entries: Sequence[QueueEntry], confirmed: Callable[[], None] = lambda: None
+    ) -> None:
+        """Releases entries until the outcome is certain, the cluster has none of them or the client is closed.
+
+        Calls `confirmed` if the cluster confirms the release.
+        """
         for entry in entries:
             entry.stage = Stage.LEAVING
         if entries:
             self.use()
-            self.start_release(self._release_until_certain(entries))
+            self.start_release(self._release_until_certain(entries, confirmed))
 
-    async def _release_until_certain(self, entries: Sequence[QueueEntry]) -> None:
+    async def _release_until_certain(self, entries: Sequence[QueueEntry], confirmed: Callable[[], None]) -> None:
+        wrong_answers = 0
         try:
             while self.may_release():
                 try:
-                    return await self.release(entries)
+                    await self.release(entries)
+                    return confirmed()
                 except Error as error:
-                    if not is_uncertain(error):
+                    if not is_unclear(error):
                         return
-                    await until_retry(error)
+                    wrong_answers += not is_uncertain(error)
+                    await until_retry(error, retry_pause(wrong_answers) if wrong_answers else 0.0)
         finally:
             self.entries.remove(entries)
             self.unuse()

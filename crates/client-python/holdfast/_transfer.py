@@ -27,9 +27,9 @@ from .errors import (
     OutcomeUnknown,
     Problem,
     Rejected,
-    UnexpectedResponse,
     is_hold_gone,
     is_uncertain,
+    is_unclear,
     retry_at,
 )
 
@@ -70,7 +70,7 @@ async def _transfer(held: HeldLocks, to: str, owner: Optional[str]) -> int:
 async def _is_kept(session: Session, delivery: Delivery) -> bool:
     """Whether the cluster certainly rejected the transfer, and the hold continues."""
     error = delivery.error
-    if delivery.in_doubt or error is None or is_uncertain(error) or isinstance(error, UnexpectedResponse):
+    if delivery.in_doubt or error is None or is_unclear(error):
         return False
     if isinstance(error, Lost):
         # One of the two sessions has ended; a renewal shows whether it is this one.

@@ -168,8 +168,13 @@ class InvalidArgument(Error, ValueError):
 
 
 def is_uncertain(error: BaseException) -> bool:
-    """Whether a release that failed with this error must be repeated."""
+    """Whether the call may succeed later, or may have taken effect."""
     return isinstance(error, (Unavailable, OutcomeUnknown))
+
+
+def is_unclear(error: BaseException) -> bool:
+    """Whether a release that failed must be repeated, also because another server answered it."""
+    return is_uncertain(error) or isinstance(error, UnexpectedResponse)
 
 
 def retry_at(error: BaseException) -> float:

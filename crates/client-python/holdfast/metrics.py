@@ -21,7 +21,7 @@ class Metrics:
         """A held lock was lost."""
 
     def released(self, lock: str, held: float) -> None:
-        """A guard released a lock, `held` seconds after the grant."""
+        """The cluster has confirmed that a guard released its lock, `held` seconds after the grant."""
 
     def renewed(self, session: str, acknowledged: bool) -> None:
         """A renewal was acknowledged, or failed."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, List, Optional, Tuple
 
 #: A status and a body; `None` closes the connection after the request. The header `Retry-After` has the whole seconds of
 #: the fact `retry_after_ms`, as that of a node.
-Answer = Optional[Tuple[int, Dict[str, Any]]]
+Answer = Optional[Tuple[int, Any]]
 
 SESSION = {"incarnation": 7, "expires_in_ms": 30000, "revision": 3, "holds": []}
 

@@ -249,12 +249,12 @@ class TestLateRelease:
 
         assert on_engine(run) == 3
 
-    @pytest.mark.parametrize("named, loss", [(None, "not-renewed"), ("nightly", "session-ended"), ("nightly", "released-elsewhere")])
+    @pytest.mark.parametrize("named, loss", [(None, "not-renewed"), ("nightly", "session-ended"), ("nightly", "force-released")])
     def test_no_other_loss_sends_it(self, named: Optional[str], loss: str) -> None:
         async def run() -> List[str]:
             fake = Fake(opened, named)
             held = await fake.core.acquire(request())
-            if loss == "released-elsewhere":
+            if loss == "force-released":
                 held.holds[0].lose(Loss(loss))
             else:
                 held.session.end(Loss(loss))

@@ -174,6 +174,19 @@ def test_an_owner_enters_its_own_hold(hf: holdfast.Client, name: str) -> None:
     assert not hf.lock_state(name)["held"]
 
 
+def test_a_lock_is_free_after_both_releases_although_one_guard_of_its_owner_upgraded_it(
+    hf: holdfast.Client, other: holdfast.Client, name: str
+) -> None:
+    lock = hf.lock(name, owner="importer", mode="upgradable", ttl=3)
+    first, second = lock.acquire(), lock.acquire()
+    first.upgrade(5)
+    assert second.lost.wait(20)
+    with pytest.raises(holdfast.Lost):
+        second.release()
+    first.release()
+    other.lock(name, wait=20).acquire().release()
+
+
 def test_modes(hf: holdfast.Client, name: str) -> None:
     reader = hf.lock(name, mode="shared").acquire()
     editor = hf.lock(name, mode="upgradable", wait=0).acquire()

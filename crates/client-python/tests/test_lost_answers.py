@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import queue
 import threading
 import time
 from typing import Any, Callable, List, Optional
@@ -15,7 +16,7 @@ from holdfast import _engine, aio
 from holdfast._calls import get, path
 from holdfast._core import Core, Options, addresses
 from holdfast._tree import Observer
-from holdfast.errors import InvalidArgument, Loss, Lost, OutcomeUnknown, Unavailable
+from holdfast.errors import InvalidArgument, Loss, Lost, OutcomeUnknown, Rejected, Unavailable, UnexpectedResponse
 from holdfast.metrics import Metrics
 from node import Answer, Node
 
@@ -128,6 +129,19 @@ class TestRetryAfter:
                 return core.calls.nodes.order()
 
             assert on_engine(run) == [1, 0]
+            assert full.count("GET /v1/locks") == 1
+
+    def test_a_node_that_refused_a_call_comes_last_after_the_answer_of_another(self) -> None:
+        with Node(lambda _: refusal(429, ONE_NODE, 60_000)) as full, Node(lambda _: (200, {})) as other:
+
+            async def run() -> None:
+                core = core_of(full, other)
+                for _ in range(3):
+                    # As the leader, which each call tries first.
+                    core.calls.nodes.prefer(0)
+                    await core.json(get(path("locks", "a")))
+
+            on_engine(run)
             assert full.count("GET /v1/locks") == 1
 
     @pytest.mark.parametrize("bound", [ONE_NODE, SUBJECT])
@@ -277,21 +291,83 @@ class TestClose:
             assert [getattr(error, "loss", error) for error in errors] == [Loss("session-ended", "the client was closed")]
 
 
+class Counted(holdfast.Metrics):
+    """Counts releases and losses."""
+
+    def __init__(self) -> None:
+        self.counted: "queue.Queue[str]" = queue.Queue()
+
+    def released(self, lock: str, held: float) -> None:
+        self.counted.put(f"{lock} released")
+
+    def lost(self, lock: str, cause: str) -> None:
+        self.counted.put(f"{lock} {cause}")
+
+    def acquire_failed(self, lock: str, error: BaseException) -> None:
+        self.counted.put(f"{lock} {type(error).__name__}")
+
+
 class TestMetrics:
+    @pytest.mark.parametrize("unclear", [None, (200, "<html>"), (404, "<html>")])
+    def test_a_release_counts_when_the_cluster_has_confirmed_it(self, unclear: Answer) -> None:
+        answers: List[Answer] = [unclear]
+        answer: Callable[[str], Answer] = lambda call: (200, grant(5)) if call.startswith("PUT") else answers[-1]
+        metrics = Counted()
+        with Node(answer) as node:
+            with holdfast.Client(node.address, session="nightly", request_timeout=0.5, metrics=metrics) as hf:
+                guard = hf.lock("a").acquire()
+                with pytest.raises((OutcomeUnknown, UnexpectedResponse)):
+                    guard.release()
+                assert metrics.counted.empty()
+                answers.append((200, {}))
+                assert metrics.counted.get(timeout=20) == "a released"
+                answers.append((403, {"code": "forbidden", "title": "no"}))
+                with pytest.raises(Rejected):
+                    hf.lock("a").acquire().release()
+        assert metrics.counted.empty()
+
+    def test_a_loss_that_the_release_finds_first_is_counted(self) -> None:
+        metrics = Counted()
+        with Node(lambda _: (200, grant(5))) as node, holdfast.Client(node.address, metrics=metrics) as hf:
+            guard = hf.lock("a").acquire()
+            guard._first.entry.lose(Loss("force-released"))  # The watch is not awake yet.
+            with pytest.raises(Lost):
+                guard.release()
+            assert metrics.counted.get(timeout=20) == "a force-released"
+            assert guard.lost.is_set()
+
+    def test_the_close_of_a_client_counts_no_loss(self) -> None:
+        metrics = Counted()
+        with Node(lambda _: (200, grant(5))) as node, holdfast.Client(node.address, metrics=metrics) as hf:
+            guard = hf.lock("a").acquire()
+            hf.close()
+            assert guard.lost.wait(20) == Loss("session-ended", "the client was closed")
+        assert metrics.counted.empty()
+
+    def test_a_cancelled_acquire_is_counted_as_a_failure(self) -> None:
+        metrics = Counted()
+
+        async def run(node: Node) -> None:
+            async with aio.Client(node.address, metrics=metrics) as hf:
+                acquire = asyncio.ensure_future(hf.lock("a").acquire())
+                while not node.count("PUT /v1/locks/a"):
+                    await asyncio.sleep(0.01)
+                acquire.cancel()
+                await asyncio.wait({acquire})
+
+        with Node(lambda call: node.hold() if call.startswith("PUT") else (200, {})) as node:
+            asyncio.run(run(node))
+        assert metrics.counted.get(timeout=20) == "a CancelledError"
+
     def test_an_acquire_without_a_session_is_counted_as_a_failure(self) -> None:
-        failed: List[str] = []
-
-        class Counted(holdfast.Metrics):
-            def acquire_failed(self, lock: str, error: BaseException) -> None:
-                failed.append(f"{lock}: {type(error).__name__}")
-
-        with holdfast.Client("127.0.0.1:1", request_timeout=0.2, metrics=Counted()) as hf:
+        metrics = Counted()
+        with holdfast.Client("127.0.0.1:1", request_timeout=0.2, metrics=metrics) as hf:
             with pytest.raises(Unavailable):
                 hf.lock("a").acquire()
-        with Node(lambda _: EXPIRED) as node, holdfast.Client(node.address, session="nightly", metrics=Counted()) as hf:
+        with Node(lambda _: EXPIRED) as node, holdfast.Client(node.address, session="nightly", metrics=metrics) as hf:
             with pytest.raises(Lost):
                 hf.lock("b").acquire()
-        assert failed == ["a: Unavailable", "b: Lost"]
+        assert [metrics.counted.get(), metrics.counted.get()] == ["a Unavailable", "b Lost"]
 
     def test_an_error_of_the_program_loses_no_lock(self, caplog: pytest.LogCaptureFixture) -> None:
         class Broken(holdfast.Metrics):

@@ -10,7 +10,7 @@ import { grantBodies, grantBody, type GrantBody } from "./bodies.js";
 import { untilRetry, WAIT_MAX } from "./calls.js";
 import type { Call, Delivery } from "./call.js";
 import { monotonic, now } from "./clock.js";
-import { BusyError, isUncertain, LostError, newestAttempt, retryAt, UnavailableError, UnexpectedResponseError } from "./errors.js";
+import { BusyError, isUncertain, isUnclear, LostError, newestAttempt, retryAt, UnavailableError, UnexpectedResponseError } from "./errors.js";
 import { HeldLock } from "./held-lock.js";
 import { HoldLimits } from "./limits.js";
 import { acquireCall, changeCall, type LockRequest } from "./lock-options.js";
@@ -121,7 +121,7 @@ class AcquireAttempt {
         const grants = this.#entries.length === 1 ? [grantBody(result.answer)] : grantBodies(result.answer);
         return this.#granted(grants, result.sent, unuse);
       }
-      this.#inDoubt = wasInDoubt || delivery.inDoubt || isUncertain(result.error) || result.error instanceof UnexpectedResponseError;
+      this.#inDoubt = wasInDoubt || delivery.inDoubt || isUnclear(result.error);
       this.#mayRepeat(result.error);
       const pause = await this.#unlessStopped(async (stop) => {
         await untilRetry(result.error, stop);

@@ -162,6 +162,11 @@ export function isUncertain(error: unknown): error is UnavailableError | Outcome
   return error instanceof UnavailableError || error instanceof OutcomeUnknownError;
 }
 
+/** @internal Whether a release that failed must be repeated, also because another server answered it. */
+export function isUnclear(error: unknown): boolean {
+  return isUncertain(error) || error instanceof UnexpectedResponseError;
+}
+
 /** @internal When the call that failed may be sent again, on the monotonic clock: nodes may have sent `Retry-After`. */
 export function retryAt(error: unknown): number {
   return isUncertain(error) ? error.retryAt : 0;

@@ -65,20 +65,20 @@ export class HeldLock {
     return Math.max(Math.min(this.entry.limits.deadline, this.session.lease.deadline) - now(), 0);
   }
 
-  /** Ends the use of the session after a release. */
-  released(): void {
+  /** Counts a release that the cluster has confirmed. */
+  countRelease(): void {
     this.session.metrics.released?.(this.lock, Math.round(monotonic() - this.#since));
-    this.#unuse();
   }
 
-  /** Ends the use of the session without a release. */
+  /** Ends the use of the session. */
   left(): void {
     this.#unuse();
   }
 
   #onLost(error: LostError): void {
     debug("lock %s of session %s is lost: %s", this.lock, this.session.name, error.lossCause);
-    this.session.metrics.lost?.(this.lock, error.lossCause);
+    // The close of the client is no loss for the program.
+    if (!this.session.isClosing) this.session.metrics.lost?.(this.lock, error.lossCause);
     if (isEndedByClient(error.lossCause)) this.session.releaseInBackground([this.entry]);
     else this.session.entries.delete(this.entry);
     this.#unuse();
@@ -87,11 +87,12 @@ export class HeldLock {
 }
 
 /**
- * Releases locks that the clock has lost in the background, once: the client has no word of the cluster, which keeps them
- * while another program renews the session.
+ * Releases lost locks in the background, once, if the cluster may keep them: those that the clock has lost, while another
+ * program renews the session, and those of an owner whose other guard has upgraded the hold, which has another token now.
  */
 function releaseLate(held: readonly HeldLock[]): void {
-  const late = held.filter(({ entry, lost }) => lost?.lossCause === "not-renewed" && entry.stage !== "leaving");
+  const isKept = ({ lost }: HeldLock): boolean => lost?.lossCause === "not-renewed" || lost?.lossCause === "released-elsewhere";
+  const late = held.filter((lock) => lock.entry.stage !== "leaving" && isKept(lock));
   const [first] = late;
   if (first?.session.mayRelease) first.session.releaseInBackground(late.map(({ entry }) => entry));
 }
@@ -107,9 +108,9 @@ export async function releaseAll(held: readonly HeldLock[]): Promise<void> {
     return;
   }
   try {
-    await first.session.release(left.map((lock) => lock.entry));
+    await first.session.release(left.map((lock) => lock.entry), () => left.forEach((lock) => lock.countRelease()));
   } finally {
-    for (const lock of left) lock.released();
+    for (const lock of left) lock.left();
   }
   if (lost !== undefined) throw lost;
 }

@@ -11,7 +11,7 @@ export interface Metrics {
   acquired?(lock: string, waitedMs: number): void;
   /** An acquire failed. */
   acquireFailed?(lock: string, error: unknown): void;
-  /** A lock was released by its guard. */
+  /** The cluster has confirmed that a guard released its lock. */
   released?(lock: string, heldMs: number): void;
   /** A held lock was lost. */
   lost?(lock: string, cause: LossCause): void;

@@ -10,7 +10,7 @@ import { grantBody, type GrantBody } from "./bodies.js";
 import type { Delivery } from "./call.js";
 import { untilRetry, WAIT_MAX } from "./calls.js";
 import { monotonic, now } from "./clock.js";
-import { BusyError, InvalidArgumentError, isRejectedWith, isUncertain, LostError, newestAttempt, retryAt, UnavailableError, UnexpectedResponseError } from "./errors.js";
+import { BusyError, InvalidArgumentError, isRejectedWith, isUncertain, isUnclear, LostError, newestAttempt, retryAt, UnavailableError } from "./errors.js";
 import type { HeldLock } from "./held-lock.js";
 import { changeCall, type Mode } from "./lock-options.js";
 import { numberAfter } from "./numbers.js";
@@ -82,9 +82,8 @@ export class ModeChange {
       const { result } = await this.#call(this.#fallback, 0);
       if ("answer" in result) return this.#completed(this.#fallback, grantBody(result.answer), result.sent);
       const { error } = result;
-      const isUnclear = isUncertain(error) || error instanceof UnexpectedResponseError;
-      if (!isUnclear && !this.#mayRepeat(error, false)) throw this.#held.gone();
-      if (isUnclear) await sleep(Math.max(FALLBACK_PAUSE, retryAt(error) - monotonic()), this.#held.signal);
+      if (!isUnclear(error) && !this.#mayRepeat(error, false)) throw this.#held.gone();
+      if (isUnclear(error)) await sleep(Math.max(FALLBACK_PAUSE, retryAt(error) - monotonic()), this.#held.signal);
     }
   }
 

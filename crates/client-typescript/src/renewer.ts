@@ -148,11 +148,12 @@ export class SessionRenewer {
       this.stop();
       return true;
     }
-    const body = sessionBody<KeepaliveBody>(result.answer);
-    this.#since = body.events === undefined ? this.#since : (body.revision ?? this.#since);
-    this.#held = (body.waited_ms ?? 0) + (body.expires_in_ms ?? 0);
-    this.#deadline = Math.max(this.#deadline, result.sent + this.#held);
-    this.#report({ kind: "renewed", sent: result.sent, answered: now(), body });
+    const report = { kind: "renewed", sent: result.sent, answered: now(), body: sessionBody<KeepaliveBody>(result.answer) } as const;
+    const { since = this.#since, held, deadline } = renewed(report);
+    this.#since = since;
+    this.#held = held;
+    this.#deadline = Math.max(this.#deadline, deadline);
+    this.#report(report);
     return true;
   }
 
@@ -164,6 +165,13 @@ export class SessionRenewer {
     };
     return { signal, onSocket };
   }
+}
+
+/** What a renewal changes of its session. */
+export function renewed({ sent, body }: Extract<RenewalReport, { kind: "renewed" }>): { since?: number; held: number; deadline: number } {
+  const held = (body.waited_ms ?? 0) + (body.expires_in_ms ?? 0);
+  const isCurrent = body.events !== undefined && body.revision !== undefined;
+  return { ...(isCurrent ? { since: body.revision } : {}), held, deadline: sent + held };
 }
 
 /** Renews the sessions of one client. */

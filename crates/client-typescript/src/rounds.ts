@@ -1,5 +1,5 @@
 /** The rounds of one call over the nodes, until one answers or the time is over. */
-import { refuse, type HttpAnswer, type Outcome } from "./answer.js";
+import { refuse, type HttpAnswer, type Outcome, type RetryAfter } from "./answer.js";
 import { LinkedAbort } from "./abort.js";
 import type { Budget, Call, Delivery, Route } from "./call.js";
 import { monotonic, now } from "./clock.js";
@@ -98,15 +98,18 @@ export class Rounds {
         this.#failed(copy.node, outcome.error.message);
         return undefined;
       case "may-be-done":
-        this.#lostAnswer = true;
-        if (outcome.retryAfter) refuse(this.#notBefore, copy.node, outcome.retryAfter, monotonic());
-        this.#failed(copy.node, outcome.reason);
-        return undefined;
       case "not-done":
-        if (outcome.retryAfter) refuse(this.#notBefore, copy.node, outcome.retryAfter, monotonic());
+        this.#lostAnswer ||= outcome.kind === "may-be-done";
+        if (outcome.retryAfter) this.#refused(copy.node, outcome.retryAfter);
         this.#failed(copy.node, outcome.reason);
         return undefined;
     }
+  }
+
+  /** Records when the node may get the call again. Until then it comes last in each call. */
+  #refused(node: number, retryAfter: RetryAfter): void {
+    refuse(this.#notBefore, node, retryAfter, monotonic());
+    this.#notBefore.forEach((until, other) => this.#nodes.states.restUntil(other, until));
   }
 
   /** When the first of these nodes may get the call again. */
@@ -168,9 +171,8 @@ export class Rounds {
     return answer && { answer, sent: winner.sent };
   }
 
-  /** The error of a call without an answer. The nodes that refused it come last in the next call. */
+  /** The error of a call without an answer. */
   #error(): HoldfastError {
-    this.#notBefore.forEach((until, node) => this.#nodes.states.restUntil(node, until));
     const reason = [...this.#failures.values()].join("; ") || "no node was tried";
     const at = Math.min(...this.#notBefore);
     // A read changes nothing, so a lost answer leaves no doubt.

@@ -6,12 +6,13 @@
  */
 import { setMaxListeners } from "node:events";
 import { LinkedAbort, type StopSignal } from "./abort.js";
+import { json } from "./answer.js";
 import { sessionBody, type SessionBody } from "./bodies.js";
 import type { Call, Delivery, Route } from "./call.js";
-import { answerOf, untilRetry, type Calls } from "./calls.js";
+import { answerOf, type Calls } from "./calls.js";
 import { monotonic, now } from "./clock.js";
 import { timerDelay } from "./duration.js";
-import { isUncertain, LostError, newestAttempt, retryAt } from "./errors.js";
+import { isUncertain, isUnclear, LostError, newestAttempt, retryAt } from "./errors.js";
 import { Lease, type Acknowledged } from "./lease.js";
 import { releaseCall } from "./lock-options.js";
 import type { Loss } from "./loss.js";
@@ -24,8 +25,9 @@ import type { Renewals, RenewalReport, SessionRenewals } from "./renewer.js";
 import { idle, sleep } from "./sleep.js";
 import { labelQuery, sessionPath, target } from "./target.js";
 
-/** The pause between two releases in a session that is lost here. */
+/** The pause between two releases in a session that is lost here. Each answer of another server doubles it. */
 const RELEASE_PAUSE = 200;
+const RELEASE_DOUBLINGS_MAX = 6;
 /** The timers of Node stand still while the machine is suspended, so deadlines are checked at least this often. */
 const CHECK_EVERY = 1_000;
 
@@ -190,35 +192,56 @@ export class Session {
     this.#renewal.reportWithin(millis);
   }
 
-  /** Releases the locks of one attempt. After an uncertain outcome the release continues in the background. */
-  async release(entries: readonly QueueEntry[]): Promise<void> {
+  /** Whether the client closes, or has closed. */
+  get isClosing(): boolean {
+    return this.#isClosing;
+  }
+
+  /**
+   * Releases the locks of one attempt. After an uncertain outcome the release continues in the background. Calls `confirmed`
+   * when the cluster has confirmed it.
+   */
+  async release(entries: readonly QueueEntry[], confirmed: () => void): Promise<void> {
     const call = this.#releaseCall(entries);
     if (call === undefined) return;
     try {
-      await this.track(this.calls.answer(call));
+      await this.track(this.#send(call));
       this.#remove(entries);
+      confirmed();
     } catch (error) {
-      if (isUncertain(error)) this.releaseInBackground(entries);
+      if (isUnclear(error)) this.releaseInBackground(entries, confirmed);
       else this.#remove(entries);
       throw error;
     }
   }
 
   /** Releases the locks of one attempt, until the outcome is certain. */
-  releaseInBackground(entries: readonly QueueEntry[]): void {
-    void this.track(this.#releaseUntilCertain(entries));
+  releaseInBackground(entries: readonly QueueEntry[], confirmed?: () => void): void {
+    void this.track(this.#releaseUntilCertain(entries, confirmed));
   }
 
-  /** Sends a release until its outcome is certain, the session is over in the cluster or the client is closed. */
-  async sendUntilCertain(call: Call): Promise<void> {
-    while (this.mayRelease) {
-      const error = await this.calls.answer(call).then(() => undefined, (error: unknown) => error);
-      if (!isUncertain(error)) return;
+  /**
+   * Sends a release until its outcome is certain, the session is over in the cluster or the client is closed. Returns whether
+   * the cluster has confirmed it.
+   */
+  async sendUntilCertain(call: Call): Promise<boolean> {
+    for (let wrongAnswers = 0; this.mayRelease; ) {
+      const error = await this.#send(call).then(() => undefined, (error: unknown) => error);
+      if (!isUnclear(error)) return error === undefined;
       // A session that is lost here may live for long: the release does not keep the process alive.
       const isLost = this.loss() !== undefined;
-      if (isLost || this.#isClosing) await idle(Math.max(retryAt(error) - monotonic(), isLost ? RELEASE_PAUSE : 0));
-      else await untilRetry(error);
+      if (!isUncertain(error)) wrongAnswers = Math.min(wrongAnswers + 1, RELEASE_DOUBLINGS_MAX);
+      const pause = Math.max(retryAt(error) - monotonic(), isLost || wrongAnswers > 0 ? RELEASE_PAUSE * 2 ** wrongAnswers : 0);
+      if (isLost || this.#isClosing) await idle(pause);
+      else await sleep(pause);
     }
+    return false;
+  }
+
+  /** Sends a call whose answer has no fields. Another server may answer with a page. */
+  async #send(call: Call): Promise<void> {
+    const answer = await this.calls.answer(call);
+    if (answer.body.length > 0) json(answer);
   }
 
   /** Ends the session for this client, and closes it, which releases everything that it holds. */
@@ -289,11 +312,11 @@ export class Session {
     this.#timer = setTimeout(() => this.check(), timerDelay(Math.min(next - now(), CHECK_EVERY)));
   }
 
-  async #releaseUntilCertain(entries: readonly QueueEntry[]): Promise<void> {
+  async #releaseUntilCertain(entries: readonly QueueEntry[], confirmed?: () => void): Promise<void> {
     const unuse = this.use();
     try {
       const call = this.#releaseCall(entries);
-      if (call !== undefined) await this.sendUntilCertain(call);
+      if (call !== undefined && (await this.sendUntilCertain(call))) confirmed?.();
       this.#remove(entries);
     } finally {
       unuse();

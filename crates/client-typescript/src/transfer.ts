@@ -16,6 +16,7 @@ import {
   InvalidArgumentError,
   isRejectedWith,
   isUncertain,
+  isUnclear,
   LostError,
   OutcomeUnknownError,
   RejectedError,
@@ -78,7 +79,7 @@ function tokenIn(answer: HttpAnswer): number | UnexpectedResponseError {
 
 /** Whether the cluster certainly rejected the transfer, and the hold continues. */
 async function isKept(session: Session, { inDoubt }: Delivery, error: HoldfastError): Promise<boolean> {
-  if (inDoubt || isUncertain(error) || error instanceof UnexpectedResponseError) return false;
+  if (inDoubt || isUnclear(error)) return false;
   if (!(error instanceof LostError)) return !isRejectedWith(error, "not-holder");
   // One of the two sessions has ended; a renewal shows whether it is this one.
   const renewal = { method: "POST", target: `${sessionPath(session.name)}/keepalive`, copies: "harmless" } as const;

@@ -2,14 +2,14 @@
  * Renews sessions on a worker thread, which a blocked event loop of the caller does not stop.
  *
  * The worker has separate connections. Its reports arrive as messages. `drain` reads them without the event loop, so that
- * `ensure()` sees a renewal and a loss while the loop is blocked.
+ * `ensure()` sees a renewal and a loss while the loop is blocked. Another worker replaces one that ends. Bounds: one worker.
  */
 import { join } from "node:path";
 import { MessageChannel, receiveMessageOnPort, Worker, type MessagePort } from "node:worker_threads";
 import { sharedClock, type ClockState } from "./clock.js";
 import type { Connection } from "./connection.js";
 import { UnavailableError } from "./errors.js";
-import type { Renewals, RenewedSession, RenewalReport, SessionRenewals } from "./renewer.js";
+import { renewed, type Renewals, type RenewedSession, type RenewalReport, type SessionRenewals } from "./renewer.js";
 
 export interface WorkerSetup {
   readonly connection: Connection;
@@ -32,44 +32,53 @@ export interface WorkerReport {
 /** The first message of the worker. */
 export const READY = "ready";
 
+/** The pause before another thread replaces one that ended: short beside the shortest time-to-live, 1 s. */
+const RESTART_PAUSE = 100;
+
+/** A session of the worker, as its last report left it. */
+interface KnownSession {
+  session: RenewedSession;
+  readonly report: (report: RenewalReport) => void;
+}
+
+/** One worker thread and the port to it. */
+interface RenewalThread {
+  readonly worker: Worker;
+  readonly port: MessagePort;
+  /** Rejects if the thread ends before it renews anything. */
+  readonly ready: Promise<void>;
+  readonly isReady: () => void;
+}
+
 export class WorkerRenewals implements Renewals {
-  readonly #worker: Worker;
-  readonly #port: MessagePort;
-  readonly #reports = new Map<number, (report: RenewalReport) => void>();
+  readonly #connection: Connection;
+  readonly #sessions = new Map<number, KnownSession>();
   readonly #used = new Set<number>();
-  readonly #ready: Promise<void>;
+  #thread: RenewalThread | undefined;
   #lastId = 0;
+  #isClosed = false;
 
   constructor(connection: Connection) {
-    const { port1, port2 } = new MessageChannel();
-    const setup: WorkerSetup = { connection, clock: sharedClock(), port: port2 };
-    this.#worker = new Worker(join(__dirname, "worker.js"), { workerData: setup, transferList: [port2], name: "holdfast" });
-    this.#port = port1;
-    this.#ready = new Promise((resolve, reject) => {
-      this.#port.once("message", () => resolve());
-      this.#worker.once("error", (error) => reject(new UnavailableError(`the renewal thread failed: ${error.message}`)));
-    });
-    this.#ready.catch(() => {});
-    this.#port.on("message", (message: WorkerReport | typeof READY) => this.#deliver(message));
-    this.#worker.on("error", (error) => this.#failed(error));
-    this.#worker.unref();
-    this.#port.unref();
+    this.#connection = connection;
+    this.#started();
   }
 
   /** The thread has started. A caller that blocks its event loop after its first lock is then renewed already. */
   async ready(): Promise<void> {
     this.#setUsed(0, true);
-    await this.#ready.finally(() => this.#setUsed(0, false));
+    await this.#started().ready.finally(() => this.#setUsed(0, false));
   }
 
   add(session: RenewedSession, report: (report: RenewalReport) => void): SessionRenewals {
     this.#lastId += 1;
     const id = this.#lastId;
-    this.#reports.set(id, report);
+    this.#sessions.set(id, { session, report });
     this.#send({ id, do: "add", session });
     return {
       use: (deadline) => {
         this.#setUsed(id, true);
+        this.#extend(id, { deadline });
+        this.#started();
         this.#send({ id, do: "use", deadline });
       },
       unuse: () => {
@@ -79,43 +88,98 @@ export class WorkerRenewals implements Renewals {
       reportWithin: (millis) => this.#send({ id, do: "report-within", millis }),
       stop: () => {
         this.#setUsed(id, false);
-        this.#reports.delete(id);
+        this.#sessions.delete(id);
         this.#send({ id, do: "stop" });
       },
     };
   }
 
   drain(): void {
+    if (this.#thread !== undefined) this.#drain(this.#thread.port);
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#thread?.port.close();
+    void this.#thread?.worker.terminate();
+    this.#thread = undefined;
+  }
+
+  /** Returns the thread. Starts one if there is none, which renews every known session. */
+  #started(): RenewalThread {
+    if (this.#thread !== undefined) return this.#thread;
+    const { port1: port, port2 } = new MessageChannel();
+    const setup: WorkerSetup = { connection: this.#connection, clock: sharedClock(), port: port2 };
+    const worker = new Worker(join(__dirname, "worker.js"), { workerData: setup, transferList: [port2], name: "holdfast" });
+    let reason = "the renewal thread ended";
+    let isReady = (): void => {};
+    const ready = new Promise<void>((resolve, reject) => {
+      isReady = resolve;
+      worker.once("error", (error) => (reason = `the renewal thread failed: ${error.message}`));
+      worker.once("exit", () => {
+        reject(new UnavailableError(reason));
+        this.#ended(worker, port, reason);
+      });
+    });
+    ready.catch(() => {});
+    port.on("message", (message: WorkerReport | typeof READY) => this.#deliver(message));
+    worker.unref();
+    this.#thread = { worker, port, ready, isReady };
+    this.#refer();
+    for (const [id, { session }] of this.#sessions) {
+      this.#send({ id, do: "add", session });
+      if (this.#used.has(id)) this.#send({ id, do: "use", deadline: session.deadline });
+    }
+    return this.#thread;
+  }
+
+  /** Starts another thread if a session is in use. If that fails, too, the deadlines of the sessions report the loss. */
+  #ended(worker: Worker, port: MessagePort, reason: string): void {
+    if (this.#isClosed || this.#thread?.worker !== worker) return;
+    this.#drain(port);
+    port.close();
+    this.#thread = undefined;
+    for (const [id, { report }] of [...this.#sessions]) if (this.#used.has(id)) report({ kind: "failed", reason });
+    setTimeout(() => {
+      if (this.#used.size > 0 && !this.#isClosed) this.#started();
+    }, RESTART_PAUSE);
+  }
+
+  #send(command: RenewalCommand): void {
+    this.#thread?.port.postMessage(command);
+  }
+
+  #drain(port: MessagePort): void {
     for (;;) {
-      const received = receiveMessageOnPort(this.#port);
+      const received = receiveMessageOnPort(port);
       if (received === undefined) return;
       this.#deliver(received.message as WorkerReport | typeof READY);
     }
   }
 
-  close(): void {
-    this.#port.close();
-    void this.#worker.terminate();
-  }
-
-  #send(command: RenewalCommand): void {
-    this.#port.postMessage(command);
-  }
-
   #deliver(message: WorkerReport | typeof READY): void {
-    if (message !== READY) this.#reports.get(message.id)?.(message.report);
+    if (message === READY) return this.#thread?.isReady();
+    const { id, report } = message;
+    if (report.kind === "renewed") this.#extend(id, renewed(report));
+    this.#sessions.get(id)?.report(report);
+  }
+
+  /** Stores what another thread needs to renew the session. */
+  #extend(id: number, { deadline, ...more }: Partial<RenewedSession>): void {
+    const known = this.#sessions.get(id);
+    if (known === undefined) return;
+    known.session = { ...known.session, ...more, deadline: Math.max(known.session.deadline, deadline ?? 0) };
   }
 
   /** A session in use keeps the process alive. */
   #setUsed(id: number, isUsed: boolean): void {
     if (isUsed) this.#used.add(id);
     else this.#used.delete(id);
-    if (this.#used.size > 0) this.#port.ref();
-    else this.#port.unref();
+    this.#refer();
   }
 
-  /** Without the worker nothing renews: the deadlines of the sessions report the loss. */
-  #failed(error: Error): void {
-    for (const report of this.#reports.values()) report({ kind: "failed", reason: `the renewal thread failed: ${error.message}` });
+  #refer(): void {
+    if (this.#used.size > 0) this.#thread?.port.ref();
+    else this.#thread?.port.unref();
   }
 }

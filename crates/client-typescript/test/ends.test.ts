@@ -1,7 +1,7 @@
 /** Calls that end early or late: what they leave in the cluster, and in the client. A local server plays the node. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { LostError, UnexpectedResponseError, type Client } from "holdfast";
+import { LostError, OutcomeUnknownError, RejectedError, UnexpectedResponseError, type Client, type Metrics } from "holdfast";
 import { raiseMark } from "holdfast/pg";
 import { eventually } from "./cluster.js";
 import { grant, withNode, type Answer } from "./node.js";
@@ -119,6 +119,34 @@ test("a leave that is cancelled still leaves the double barrier", async () => {
     assert.ok(deletes()[1]?.endsWith("&generation=4"), deletes()[1]);
   });
 });
+
+for (const releases of ["lost", "page", "not found"]) {
+  test(`a release counts when the cluster has confirmed it, and the close of the client counts no loss (${releases})`, async () => {
+    const counted: string[] = [];
+    const metrics: Metrics = { released: (lock) => counted.push(`${lock} released`), lost: (lock, cause) => counted.push(`${lock} ${cause}`) };
+    let mode = releases;
+    const answer: Answer = (method, url, response) => {
+      if (method === "PUT") return grant({ lock: url.includes("/locks/b") ? "b" : "a" });
+      if (mode === "lost") response.destroy();
+      if (mode === "not found") response.statusCode = 404;
+      if (mode === "page") response.end("<html>Welcome</html>");
+      if (mode === "forbidden") response.statusCode = 403;
+      return mode === "lost" || mode === "page" ? undefined : mode === "not found" ? {} : { code: "forbidden", title: "no" };
+    };
+    await withNode(answer, async (client) => {
+      const [a, b, c] = [await client.lock("a"), await client.lock("b"), await client.lock("b")];
+      await assert.rejects(a.release(), releases === "lost" ? OutcomeUnknownError : UnexpectedResponseError);
+      assert.deepEqual(counted, []);
+      mode = "confirmed";
+      await eventually(() => counted.length > 0, "the release in the background");
+      mode = "forbidden";
+      await assert.rejects(b.release(), RejectedError);
+      await client.close();
+      assert.equal(c.lost?.lossCause, "session-ended");
+      assert.deepEqual(counted, ["a released"]);
+    }, { session: "nightly", metrics, requestTimeout: "300ms" });
+  });
+}
 
 test("only a holder that is alone raises the mark of a store to its token", async () => {
   const floors: unknown[] = [];

@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { after, afterEach, before, describe, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
+import type { Worker } from "node:worker_threads";
 import { Client, HoldfastError, LostError, UnavailableError, type ClientOptions } from "holdfast";
 import { Cluster, skip } from "./cluster.js";
 
@@ -98,6 +99,52 @@ describe("with faults", { skip }, () => {
     assert.equal(guard.lost?.lossCause, "force-released");
     if (forced.exitCode === null) await once(forced, "exit");
   });
+
+  for (const isUsed of [true, false]) {
+    test(`another worker thread renews after the end of one (with a lock: ${isUsed})`, async () => {
+      const [threads, a] = await withFirstThread({ ttl: "2s", worker: true });
+      const guard = await a.lock("thread-ends");
+      if (!isUsed) await guard.release();
+      await threads.shift()?.terminate();
+      const [same, other] = [await a.lock("thread-ends-same"), await a.lock("thread-ends-other", { ttl: "1s" })];
+      await sleep(4_000);
+      for (const lock of isUsed ? [guard, same, other] : [same, other]) lock.ensure();
+      assert.equal(threads.length, 1, "one thread for one that ended");
+      await client().forceRelease("thread-ends-same", { reason: "maintenance" });
+      await once(same.signal, "abort");
+      await a.close();
+    });
+  }
+
+  test("without a worker thread, locks are lost in time, and calls fail with the reason", async () => {
+    const renewed: boolean[] = [];
+    const [threads, a] = await withFirstThread({ ttl: "2s", worker: true, metrics: { renewed: (_, isAcknowledged) => renewed.push(isAcknowledged) } });
+    const guard = await a.lock("no-thread");
+    const kill = (thread: Worker): unknown => thread.terminate();
+    process.on("worker", kill);
+    try {
+      await threads[0]?.terminate();
+      await assert.rejects(a.lock("no-thread-other", { ttl: "1s" }), (error) => error instanceof UnavailableError && /renewal thread ended/.test(error.message));
+      await once(guard.signal, "abort");
+      assert.equal(guard.lost?.lossCause, "not-renewed");
+      assert.match(guard.lost?.reason ?? "", /renewal thread ended/);
+      assert.ok(renewed.includes(false));
+    } finally {
+      process.off("worker", kill);
+    }
+    const next = await a.lock("no-thread", { wait: "10s" });
+    await sleep(3_000);
+    next.ensure();
+  });
+
+  /** Returns a client of a cluster, and the threads that its process has started since. */
+  async function withFirstThread(options: ClientOptions): Promise<[Worker[], Client]> {
+    const threads: Worker[] = [];
+    process.on("worker", (thread) => threads.push(thread));
+    const created = client(options);
+    await (await created.lock("thread")).release();
+    return [threads, created];
+  }
 
   for (const args of [[], ["--no-worker"]]) {
     test(`a process that is paused for longer than its time-to-live reports the loss when it resumes ${args.join("")}`, async () => {

@@ -294,11 +294,11 @@ test("a place in a double barrier that the clock has lost ends, too", async () =
   await eventually(() => fake.calls.targets("DELETE", "generation=4").length === 2, "the place ends");
 });
 
-for (const [name, cause] of [[undefined, "not-renewed"], ["nightly", "session-ended"], ["nightly", "released-elsewhere"]] as const) {
+for (const [name, cause] of [[undefined, "not-renewed"], ["nightly", "session-ended"], ["nightly", "force-released"]] as const) {
   test(`no late release of a guard with the loss ${cause} in ${name ?? "a generated session"}`, async () => {
     const fake = client(opened, name);
     const held = await fake.lockOne();
-    if (cause === "released-elsewhere") held.entry.lose({ cause }, held.session.lease, now());
+    if (cause === "force-released") held.entry.lose({ cause }, held.session.lease, now());
     else held.session.end({ cause });
     await assert.rejects(releaseAll([held]), LostError);
     await new Promise((resolve) => setImmediate(resolve));

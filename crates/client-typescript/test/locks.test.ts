@@ -103,6 +103,17 @@ describe("against a cluster of three nodes", { skip }, () => {
     });
   }
 
+  test("a lock is free after the releases of two guards of one owner, one of which has upgraded it", async () => {
+    const a = client({ ttl: "3s" });
+    const options = { owner: "carol", mode: "upgradable" } as const;
+    const [first, second] = [await a.lock("nested", options), await a.lock("nested", options)];
+    await first.upgrade();
+    await eventually(() => second.lost !== undefined, "the second guard has an old token");
+    await assert.rejects(second.release(), LostError);
+    await first.release();
+    await (await client().lock("nested", { wait: "10s" })).release();
+  });
+
   test("withLock returns the result, and reports a loss that the work did not see", async () => {
     const a = client();
     assert.equal(await a.withLock("work", ({ token }) => token > 0), true);

@@ -35,7 +35,7 @@ class PrometheusMetrics(Metrics):
         self._acquire.observe(waited)
 
     def acquire_failed(self, lock: str, error: BaseException) -> None:
-        kind = re.sub("(?<=.)(?=[A-Z])", "-", type(error).__name__).lower()
+        kind = re.sub("(?<=.)(?=[A-Z])", "-", type(error).__name__.removesuffix("Error")).lower()
         self._failures.labels(kind).inc()
 
     def lost(self, lock: str, cause: str) -> None:

@@ -22,7 +22,7 @@ final class Description {
             int.class, "integer",
             boolean.class, "flag",
             Metrics.class, "metrics",
-            HoldfastException.class, "error");
+            Exception.class, "error");
 
     private Description() {}
 

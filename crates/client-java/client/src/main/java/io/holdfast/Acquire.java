@@ -68,7 +68,7 @@ final class Acquire {
             Duration waited = Duration.ofNanos(client.clock().nanos() - started);
             locks.forEach(lock -> client.metrics().acquired(lock, waited));
             return holds;
-        } catch (HoldfastException e) {
+        } catch (HoldfastException | InterruptedException e) {
             locks.forEach(lock -> client.metrics().acquireFailed(lock, e));
             throw e;
         }

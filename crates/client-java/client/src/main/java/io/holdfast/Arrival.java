@@ -76,7 +76,7 @@ final class Arrival {
     }
 
     private static boolean mayRemain(HoldfastException error) {
-        return error != null && (error.isUncertain() || error instanceof UnexpectedResponseException);
+        return error != null && error.isUnclear();
     }
 
     /** Gives the place up in the background. */

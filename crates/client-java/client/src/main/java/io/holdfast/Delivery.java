@@ -55,9 +55,14 @@ record Delivery(Response response, long sent, HoldfastException error, boolean i
         return new Delivery(null, sent, wrong, true);
     }
 
+    /** The same result, or an error if another server answered with a page. */
+    Delivery expectingNoFields() {
+        return response == null || response.body().length == 0 ? this : expecting(body -> true);
+    }
+
     /** Whether a node rejected the call, and no copy of it can have had an effect. */
     boolean isCertainlyRejected() {
-        return error != null && !inDoubt && !error.isUncertain() && !(error instanceof UnexpectedResponseException);
+        return error != null && !inDoubt && !error.isUnclear();
     }
 
     /** Returns the answer, or throws the error. */

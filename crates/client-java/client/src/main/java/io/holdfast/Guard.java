@@ -303,8 +303,8 @@ public final class Guard implements AutoCloseable {
     }
 
     /**
-     * Releases the lock and waits for the confirmation; a second call does nothing. If the cluster cannot be reached, the
-     * release continues in the background.
+     * Releases the lock and waits for the confirmation; a second call does nothing. If the cluster cannot be reached, or
+     * another server answers, the release continues in the background.
      *
      * @throws LostException if the lock was lost before
      * @throws HoldfastException if the release is not confirmed
@@ -317,6 +317,7 @@ public final class Guard implements AutoCloseable {
      * As {@link #release}, but throws nothing if the release is only not confirmed yet: the work was done under the lock.
      *
      * @throws LostException if the lock was lost before
+     * @throws RejectedException if the cluster rejects the release: the lock may stay held
      */
     @Override
     public void close() {

@@ -2,7 +2,7 @@ package io.holdfast;
 
 import java.time.Duration;
 
-/** Passes what the client does to the metrics of the caller. An exception there is logged, and changes no hold. */
+/** Passes what the client does to the metrics of the caller. An exception or an error there is logged, and changes no hold. */
 final class GuardedMetrics implements Metrics {
     private static final System.Logger LOG = System.getLogger("io.holdfast");
 
@@ -15,7 +15,7 @@ final class GuardedMetrics implements Metrics {
     private static void run(Runnable callback) {
         try {
             callback.run();
-        } catch (RuntimeException e) {
+        } catch (Throwable e) {
             LOG.log(System.Logger.Level.WARNING, "a callback of the metrics failed", e);
         }
     }
@@ -26,7 +26,7 @@ final class GuardedMetrics implements Metrics {
     }
 
     @Override
-    public void acquireFailed(String lock, HoldfastException error) {
+    public void acquireFailed(String lock, Exception error) {
         run(() -> metrics.acquireFailed(lock, error));
     }
 

@@ -64,9 +64,14 @@ public abstract sealed class HoldfastException extends RuntimeException
         return false;
     }
 
-    /** Whether a release that failed with this error must be repeated. */
+    /** Whether the call may succeed later, or may have taken effect. */
     boolean isUncertain() {
         return false;
+    }
+
+    /** Whether a release that failed must be repeated, also because another server answered it. */
+    boolean isUnclear() {
+        return isUncertain() || this instanceof UnexpectedResponseException;
     }
 
     boolean hasCode(String code) {

@@ -3,7 +3,9 @@ package io.holdfast;
 import java.time.Duration;
 
 /**
- * Receives what the client does, once for each lock of an acquire, for counters and timers. The methods must return quickly and throw nothing. */
+ * Receives what the client does, once for each lock of an acquire, for counters and timers. The methods must return quickly
+ * and throw nothing.
+ */
 public interface Metrics {
     /** Counts nothing. */
     Metrics NONE = new Metrics() {};
@@ -17,12 +19,12 @@ public interface Metrics {
     default void acquired(String lock, Duration waited) {}
 
     /**
-     * An acquire failed.
+     * An acquire ended without a grant.
      *
      * @param lock the name
-     * @param error the error
+     * @param error a {@link HoldfastException}, or an {@link InterruptedException}
      */
-    default void acquireFailed(String lock, HoldfastException error) {}
+    default void acquireFailed(String lock, Exception error) {}
 
     /**
      * A held lock was lost.
@@ -33,7 +35,7 @@ public interface Metrics {
     default void lost(String lock, Loss.Cause cause) {}
 
     /**
-     * A guard released a lock.
+     * The cluster has confirmed that a guard released its lock.
      *
      * @param lock the name
      * @param held the time since the grant

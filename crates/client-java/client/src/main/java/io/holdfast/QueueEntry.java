@@ -3,6 +3,7 @@ package io.holdfast;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.Semaphore;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Consumer;
 import java.util.function.UnaryOperator;
@@ -54,7 +55,7 @@ final class QueueEntry {
     /** The turn to change the hold. The thread that takes it may leave the release to a background task. */
     final Semaphore changeTurn = new Semaphore(1);
     /** Whether the loss was reported to the listeners. */
-    boolean isLossReported;
+    final AtomicBoolean isLossReported = new AtomicBoolean();
 
     QueueEntry(String lock, String owner, long attempt, boolean isSharded) {
         this.lock = lock;

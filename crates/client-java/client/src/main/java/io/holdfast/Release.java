@@ -21,24 +21,29 @@ final class Release {
             entries.add(hold.entry);
             before = before == null ? session.lossOf(hold.entry) : before;
         }
+        if (before != null) {
+            // The thread of the deadlines may be late, and reports no loss of a hold that is being released.
+            session.reportLosses();
+        }
+        List<Hold> kept = held.stream().filter(hold -> session.lossOf(hold.entry) == null).toList();
+        Runnable count = () -> kept.forEach(hold -> session.metrics.released(hold.entry.lock, hold.age()));
         HoldfastException error = null;
         try {
             // A caller that lost the lock must not wait for a cluster that it may not reach.
             error = before == null ? session.release(entries) : null;
-            if (before != null || error != null && error.isUncertain()) {
-                session.releaseInBackground(entries);
+            if (before != null || error != null && error.isUnclear()) {
+                session.releaseInBackground(entries, count);
             }
         } finally {
             held.forEach(Hold::endUse);
         }
         if (before != null) {
             throw new LostException(before);
-        }
-        held.forEach(hold -> session.metrics.released(hold.entry.lock, hold.age()));
-        if (error instanceof RejectedException) {
+        } else if (error == null) {
+            count.run();
+        } else if (error.hasCode(Codes.NOT_HOLDER)) {
             throw new LostException(Loss.RELEASED_ELSEWHERE);
-        }
-        if (error != null && (isStrict || !error.isUncertain())) {
+        } else if (isStrict || !error.isUnclear()) {
             throw error;
         }
     }

@@ -372,6 +372,8 @@ final class Rounds {
         Outcome.RetryAfter retry = outcome.retryAfter();
         notBefore.replaceAll((node, at) ->
                 node == copy.node || retry.isOfCaller() ? Math.max(at, now + retry.nanos()) : at);
+        // Until then, the node comes last in each call.
+        notBefore.forEach(Node::restUntil);
         switch (outcome.kind()) {
             case SUCCESS -> {
                 // A ping needs no credential.
@@ -441,9 +443,8 @@ final class Rounds {
         }
     }
 
-    /** The error of a call without an answer. The nodes that refused it come last in the next call. */
+    /** The error of a call without an answer. */
     private HoldfastException error() {
-        notBefore.forEach(Node::restUntil);
         String reason = failures.isEmpty() ? "no node was tried" : String.join("; ", failures.values());
         HoldfastException unavailable = oldToken != null ? oldToken : new UnavailableException(reason);
         HoldfastException error = isInDoubt() ? new OutcomeUnknownException(reason) : unavailable;

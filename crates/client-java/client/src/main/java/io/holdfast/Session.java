@@ -231,8 +231,8 @@ final class Session {
         }
     }
 
-    /** Returns the next deadline. */
-    private long reportLosses() {
+    /** Reports each new loss. Returns the next deadline. */
+    long reportLosses() {
         long next = lease.get().deadline();
         for (QueueEntry entry : entries.all()) {
             Loss loss = lossOf(entry);
@@ -241,8 +241,7 @@ final class Session {
                 next = Math.min(next, entry.limits().next());
             } else if (stage == QueueEntry.Stage.WAITING) {
                 entry.stop(Stop.Reason.LOST);
-            } else if (stage != QueueEntry.Stage.LEAVING && !entry.isLossReported) {
-                entry.isLossReported = true;
+            } else if (stage != QueueEntry.Stage.LEAVING && !entry.isLossReported.getAndSet(true)) {
                 report(entry, loss);
             }
         }
@@ -279,8 +278,8 @@ final class Session {
     HoldfastException release(List<QueueEntry> released) {
         released.forEach(entry -> entry.enter(QueueEntry.Stage.LEAVING));
         try (Pending.Work release = pending.begin()) {
-            HoldfastException error = calls.send(releaseCall(released)).error();
-            if (error == null || !error.isUncertain()) {
+            HoldfastException error = calls.send(releaseCall(released)).expectingNoFields().error();
+            if (error == null || !error.isUnclear()) {
                 forget(released);
             }
             return error;
@@ -296,9 +295,16 @@ final class Session {
 
     /** Releases entries in the background, until the outcome is certain. */
     void releaseInBackground(List<QueueEntry> released) {
+        releaseInBackground(released, () -> { });
+    }
+
+    /** As {@link #releaseInBackground(List)}. Runs {@code confirmed} if the cluster confirms the release. */
+    void releaseInBackground(List<QueueEntry> released, Runnable confirmed) {
         released.forEach(entry -> entry.enter(QueueEntry.Stage.LEAVING));
         inBackground(() -> {
-            untilCertain(() -> release(released));
+            if (untilCertain(() -> release(released))) {
+                confirmed.run();
+            }
             forget(released);
         });
     }
@@ -306,14 +312,15 @@ final class Session {
     /**
      * Repeats a release until its outcome is certain or the client is closed. The end of a generated session ends its
      * holds, so the repetition stops. A named session that this client did not renew may live in the cluster, because
-     * another program renews it. A copy of a release is harmless, however late it arrives.
+     * another program renews it. A copy of a release is harmless, however late it arrives. Returns whether the cluster has
+     * confirmed it.
      */
-    void untilCertain(Supplier<HoldfastException> release) {
+    boolean untilCertain(Supplier<HoldfastException> release) {
         for (int failures = 1; ; failures++) {
             HoldfastException error = release.get();
             boolean isOver = isFinished || isOwn && !isAlive();
-            if (error == null || !error.isUncertain() || isOver) {
-                return;
+            if (error == null || !error.isUnclear() || isOver) {
+                return error == null;
             }
             pauseUnlessFinished(Math.max(Lease.retryPause(failures), Clock.left(error.retryAt, clock.nanos())));
         }

@@ -198,7 +198,7 @@ class AnswersTest {
         Holdfast client = node.client(options -> options.metrics(new Metrics() {
             @Override
             public void acquired(String lock, Duration waited) {
-                throw new IllegalStateException("no registry");
+                throw new NoClassDefFoundError("no registry");
             }
 
             @Override

@@ -110,7 +110,7 @@ final class FakeNode implements AutoCloseable {
                 throw new IOException(e);
             }
         }
-        Long retryAfter = answer.body.isEmpty() ? null : Json.parse(answer.body).number("retry_after_ms");
+        Long retryAfter = answer.body.startsWith("{") ? Json.parse(answer.body).number("retry_after_ms") : null;
         if (retryAfter != null) {
             exchange.getResponseHeaders().set("Retry-After", String.valueOf(retryAfter / 1_000));
         }

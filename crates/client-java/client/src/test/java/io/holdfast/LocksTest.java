@@ -164,6 +164,18 @@ class LocksTest {
     }
 
     @Test
+    void aLockIsFreeAfterBothReleasesAlthoughOneGuardOfItsOwnerUpgradedIt() throws Exception {
+        LockRequest request = one.lock("upgraded").owner("importer").ttl(seconds(3)).upgradable();
+        Guard first = request.acquire();
+        Guard second = request.acquire();
+        first.upgrade(seconds(20));
+        second.lost().toCompletableFuture().get(20, TimeUnit.SECONDS);
+        assertThrows(LostException.class, second::close);
+        first.close();
+        two.lock("upgraded").waitAtMost(seconds(20)).acquire().close();
+    }
+
+    @Test
     void sharedUpgradableAndExclusive() throws Exception {
         Guard reader = one.lock("h").shared().acquire();
         Guard editor = two.lock("h").upgradable().acquire();

@@ -19,6 +19,7 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.BooleanSupplier;
 import java.util.function.Consumer;
 import java.util.function.Function;
@@ -469,6 +470,84 @@ class NodeTest {
             assertEquals(List.of(false, true), nodes.order(client.clock().nanos()).stream().map(full::equals).toList());
             assertEquals(1, node.calls("GET /v1/locks/orders").size());
         }
+    }
+
+    @Test
+    void aNodeThatRefusedACallComesLastAfterTheAnswerOfAnother() throws InterruptedException {
+        node(call -> Answer.refused(429, ONE_NODE, 60));
+        try (FakeNode other = FakeNode.of(call -> new Answer(200, "{\"lock\":\"orders\",\"holders\":[],\"revision\":1}"))) {
+            Holdfast client = node.client(options -> options, node.address(), other.address());
+            Nodes nodes = client.sessions().use(null, true).calls.nodes;
+            Node full = nodes.order(0).stream().filter(one -> one.base.endsWith(node.address())).findFirst().orElseThrow();
+            for (int call = 0; call < 3; call++) {
+                // As the leader, which each call tries first.
+                nodes.prefer(full);
+                client.lockState("orders");
+            }
+            assertEquals(1, node.calls("GET /v1/locks/orders").size());
+        }
+    }
+
+    /** Counts releases and losses. */
+    private static Metrics counting(BlockingQueue<String> counted) {
+        return new Metrics() {
+            @Override
+            public void released(String lock, Duration held) {
+                counted.add(lock + " released");
+            }
+
+            @Override
+            public void lost(String lock, Loss.Cause cause) {
+                counted.add(lock + " " + cause);
+            }
+        };
+    }
+
+    @Test
+    void aReleaseCountsWhenTheClusterHasConfirmedIt() throws InterruptedException {
+        BlockingQueue<String> counted = new LinkedBlockingQueue<>();
+        AtomicReference<Answer> answer = new AtomicReference<>();
+        node(call -> call.name().startsWith("PUT") ? node.grant(7, "") : answer.get());
+        Holdfast client = node.client(options -> options.session("nightly").requestTimeout(SHORT).metrics(counting(counted)));
+        Answer page = new Answer(200, "<html>Welcome</html>");
+        for (Answer unclear : List.of(Answer.DROPPED, page, new Answer(404, page.body()))) {
+            answer.set(unclear);
+            Guard guard = client.lock("orders").tryAcquire();
+            assertTrue(assertThrows(HoldfastException.class, guard::release).isUnclear());
+            assertTrue(counted.isEmpty());
+            answer.set(new Answer(204, ""));
+            assertEquals("orders released", counted.poll(20, TimeUnit.SECONDS));
+        }
+        answer.set(Answer.problem(403, "forbidden"));
+        assertThrows(RejectedException.class, client.lock("orders").tryAcquire()::close);
+        assertTrue(counted.isEmpty());
+    }
+
+    @Test
+    void anAcquireThatIsInterruptedCountsAsAFailure() {
+        BlockingQueue<String> counted = new LinkedBlockingQueue<>();
+        node(call -> Answer.NONE);
+        Holdfast client = node.client(options -> options.metrics(new Metrics() {
+            @Override
+            public void acquireFailed(String lock, Exception error) {
+                counted.add(lock + " " + error.getClass().getSimpleName());
+            }
+        }));
+        Thread.currentThread().interrupt();
+        assertThrows(InterruptedException.class, client.lock("orders")::acquire);
+        assertEquals(List.of("orders InterruptedException"), List.copyOf(counted));
+    }
+
+    @Test
+    void aLossThatTheReleaseFindsFirstIsCounted() throws InterruptedException {
+        BlockingQueue<String> counted = new LinkedBlockingQueue<>();
+        node(call -> node.grant(7, ""));
+        Guard guard = node.client(options -> options.metrics(counting(counted))).lock("orders").tryAcquire();
+        // The thread of the deadlines sleeps.
+        guard.hold.entry.limit(limits -> limits.lose(Loss.RELEASED_ELSEWHERE, guard.hold.session.clock.nanos()));
+        assertEquals(Loss.Cause.RELEASED_ELSEWHERE, causeOf(guard::release));
+        assertEquals("orders RELEASED_ELSEWHERE", counted.poll(20, TimeUnit.SECONDS));
+        assertTrue(guard.lost().toCompletableFuture().isDone());
     }
 
     @Test

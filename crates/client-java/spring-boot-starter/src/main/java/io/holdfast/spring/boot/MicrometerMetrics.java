@@ -1,6 +1,5 @@
 package io.holdfast.spring.boot;
 
-import io.holdfast.HoldfastException;
 import io.holdfast.Loss;
 import io.holdfast.Metrics;
 import io.micrometer.core.instrument.MeterRegistry;
@@ -34,7 +33,7 @@ public final class MicrometerMetrics implements Metrics, MeterBinder {
     }
 
     @Override
-    public void acquireFailed(String lock, HoldfastException error) {
+    public void acquireFailed(String lock, Exception error) {
         String name = error.getClass().getSimpleName().replace("Exception", "");
         String kind = name.replaceAll("(?<=.)(?=[A-Z])", "-").toLowerCase(Locale.ROOT);
         meters.counter("holdfast.client.acquire.failures", "error", kind).increment();
