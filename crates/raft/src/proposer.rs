@@ -27,12 +27,14 @@ mod pending;
 mod send;
 mod worker;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use holdfast_codec::Kind;
 use holdfast_types::{Command, NodeId, Stamp};
+use openraft::async_runtime::watch::WatchReceiver;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, timeout_at};
 
@@ -75,6 +77,28 @@ impl NodeContext {
     /// The stamp of an entry proposed now.
     pub(crate) fn stamp(&self) -> Stamp {
         self.local.stamps().read(std::time::Instant::now(), (self.wall_clock)())
+    }
+
+    /// The voters whose disks are below their reserves, if this leader can therefore write nothing: its own disk is low, or
+    /// no majority is left without them. The leader learns of a peer's disk from the rejection of an entry. openraft
+    /// sends that entry again and again, so it also learns when the peer has space.
+    pub(crate) fn full_disks(&self) -> Option<BTreeSet<NodeId>> {
+        let mut low = self.peers.low_disks();
+        let own = self.disk.is_low();
+        if own {
+            low.insert(self.node);
+        }
+        if low.is_empty() {
+            return None;
+        }
+        let membership = self.raft.server_metrics().borrow_watched().membership_config.clone();
+        low.retain(|node| membership.voter_ids().any(|id| id == node.0));
+        let has_majority = |voters: &BTreeSet<u64>| {
+            let with_space = voters.iter().filter(|id| !low.contains(&NodeId(**id)));
+            with_space.count() > voters.len() / 2
+        };
+        let can_write = !own && membership.get_joint_config().iter().all(has_majority);
+        (!can_write).then_some(low)
     }
 }
 

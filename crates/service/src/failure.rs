@@ -49,8 +49,8 @@ pub enum Failure {
     CallerLimited(Box<QuotaFull>),
     /// Too many calls are parked on this node. Nothing was done.
     TooManyWaiters { limit: usize },
-    /// Free disk space is below the reserve. Nothing was done; reads and renewals continue.
-    DiskFull,
+    /// Free disk space is below the reserve on the members that the text names. Nothing was done; reads and renewals continue.
+    DiskFull(String),
     /// The command is larger than a log entry may be. Nothing was done.
     TooLarge,
     /// This node lags behind the leader, so the read would be stale. Use another node.
@@ -132,7 +132,6 @@ impl fmt::Display for Failure {
             Self::RateLimited { .. } => "the caller makes too many calls",
             Self::CallerLimited(_) => "the caller has too many connections or streams",
             Self::TooManyWaiters { .. } => "too many calls are parked on this node",
-            Self::DiskFull => "free disk space is below the reserve",
             Self::TooLarge => "the command is too large",
             Self::Behind { .. } | Self::Lagging => "this node is behind the leader",
             Self::TooManyStreams { .. } => "too many streams are open on this node",
@@ -141,9 +140,10 @@ impl fmt::Display for Failure {
             Self::Compacted { .. } => "the requested changes were compacted",
             Self::ShuttingDown => "this node is shutting down",
             Self::UnsafeChange { detail, .. } => return f.write_str(detail),
-            Self::LevelNotReady(why) | Self::Starting(why) | Self::Failed(why) => {
-                return f.write_str(why);
-            }
+            Self::LevelNotReady(why)
+            | Self::Starting(why)
+            | Self::Failed(why)
+            | Self::DiskFull(why) => return f.write_str(why),
         })
     }
 }

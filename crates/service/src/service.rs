@@ -287,7 +287,7 @@ impl Service {
             ProposeError::NoLeader => self.no_leader(),
             ProposeError::Unknown => Failure::OutcomeUnknown,
             ProposeError::Overloaded => Failure::Overloaded { retry_after: Duration::from_secs(1) },
-            ProposeError::DiskFull => Failure::DiskFull,
+            ProposeError::DiskFull { .. } => Failure::DiskFull(error.to_string()),
             ProposeError::TooLarge => Failure::TooLarge,
             // Nothing was done, so the caller can retry at another node.
             ProposeError::ShuttingDown | ProposeError::Failed => Failure::ShuttingDown,

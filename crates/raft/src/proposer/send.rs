@@ -79,7 +79,7 @@ pub(super) async fn forward_batch(
         Ok(results) if results.len() == batch.len() => {
             let pairs = batch.into_iter().zip(results);
             pairs
-                .filter_map(|(pending, result)| finish_forwarded(context, pending, result))
+                .filter_map(|(pending, result)| finish_forwarded(context, leader, pending, result))
                 .collect()
         }
         // The leader did nothing.
@@ -99,6 +99,7 @@ fn forward_spans(leader: NodeId, batch: &[Pending]) -> Vec<Span> {
 
 fn finish_forwarded(
     context: &NodeContext,
+    leader: NodeId,
     pending: Pending,
     result: Result<Vec<Committed>, ProposeRefusal>,
 ) -> Option<Pending> {
@@ -110,7 +111,8 @@ fn finish_forwarded(
         Ok(_) => ProposeError::Unknown,
         Err(ProposeRefusal::NotLeader) => return Some(pending),
         Err(ProposeRefusal::Overloaded) => ProposeError::Overloaded,
-        Err(ProposeRefusal::DiskFull) => ProposeError::DiskFull,
+        Err(ProposeRefusal::DiskFull) => ProposeError::DiskFull { members: [leader].into() },
+        Err(ProposeRefusal::DisksFull(members)) => ProposeError::DiskFull { members },
         Err(ProposeRefusal::TooLarge) => ProposeError::TooLarge,
         Err(ProposeRefusal::Unknown) => {
             context.metrics.outcomes_unknown.inc();
@@ -179,8 +181,8 @@ pub(crate) async fn write_as_leader(
     commands: Vec<Command>,
     epoch: LeaderEpoch,
 ) -> Result<Vec<Committed>, ProposeError> {
-    if context.disk.is_low() {
-        return Err(ProposeError::DiskFull);
+    if let Some(members) = context.full_disks() {
+        return Err(ProposeError::DiskFull { members });
     }
     let entry = Entry { stamped_at: context.stamp(), commands };
     write(context, entry, Some(epoch), Spans::default()).await.map_err(|failure| match failure {

@@ -118,8 +118,10 @@ impl Worker {
                 self.pause();
                 return;
             };
-            if route == Route::Local && self.context.disk.is_low() {
-                first.answer(Err(ProposeError::DiskFull));
+            if route == Route::Local
+                && let Some(members) = self.context.full_disks()
+            {
+                first.answer(Err(ProposeError::DiskFull { members }));
                 continue;
             }
             let batch = self.pack(first, route);

@@ -12,9 +12,10 @@ mod vote;
 pub use calls::Urgency;
 pub(crate) use calls::{
     AcceptMembers, Append, AppendReply, BootstrapState, CheckPeer, CommandRun, ConfirmLoss,
-    InitialMembers, LossReply, PeerCall, Ping, Propose, ProposeRefusal, ReadBootstrapState,
-    ReadIndex, ReadStatus, Reply, Request, RequestBody, RequestPreVote, RequestVote,
-    ServiceRequest, SnapshotBegin, SnapshotEnd, SnapshotPiece, StatusDto, TransferLeader,
+    DISK_LOW, InitialMembers, LossReply, PeerCall, Ping, Propose, ProposeRefusal,
+    ReadBootstrapState, ReadIndex, ReadStatus, Reply, Request, RequestBody, RequestPreVote,
+    RequestVote, ServiceRequest, SnapshotBegin, SnapshotEnd, SnapshotPiece, StatusDto,
+    TransferLeader,
 };
 pub(crate) use entry::{LogIdDto, SnapshotMetaDto, decode_record, encode_record};
 #[cfg(test)]

@@ -403,7 +403,7 @@ fn end_after(failure: &Failure) -> Option<StreamEnd> {
         Failure::ShuttingDown | Failure::Failed(_) => Some(StreamEnd::ShuttingDown),
         Failure::Rejected(_)
         | Failure::Overloaded { .. }
-        | Failure::DiskFull
+        | Failure::DiskFull(_)
         | Failure::UnsafeChange { .. }
         | Failure::LevelNotReady(_)
         | Failure::TooLarge
