@@ -23,13 +23,12 @@ use crate::apply_observer::ApplyObserver;
 use crate::audit::sink::AuditSinkState;
 use crate::auth::refusals::Refusals;
 use crate::config::ServiceConfig;
-use crate::context::{ReadMode, RequestContext, Response};
-use crate::digests::entry_log::StateCheck;
-use crate::failure::Failure;
+use crate::digests::StateCheck;
 use crate::health::alarms::{ClockFacts, ListenerCertificate, MemoryUse};
 use crate::metrics::ServiceMetrics;
 use crate::quotas::local_uses::{CallRates, LocalUses};
 use crate::recent::RecentRows;
+use crate::request::{Failure, ReadMode, RequestContext, Response};
 use crate::stream::RenewalQueue;
 
 pub(crate) struct ServiceParts {

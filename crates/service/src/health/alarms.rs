@@ -14,7 +14,7 @@ use holdfast_types::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::digests::entry_log::StateCheck;
+use crate::digests::StateCheck;
 
 mod kind;
 

@@ -24,8 +24,7 @@ use super::message::{
 use super::order::{Attachment, LockedStream, SeesChange, StreamEntry, Streams};
 use super::watch_table::WatchFlags;
 use crate::auth::authorization::{allows, credential_ended};
-use crate::context::Principal;
-use crate::failure::Failure;
+use crate::request::{Failure, Principal};
 use crate::service::Service;
 use crate::waiting::close_session_within;
 

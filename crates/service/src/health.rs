@@ -1,9 +1,15 @@
-//! Whether this node should keep running, and whether it should receive traffic.
+//! Whether this node should keep running, and whether it should receive traffic. The alarms, and the checks behind their facts,
+//! have files of their own.
+
+pub(crate) mod alarm_facts;
+pub(crate) mod alarms;
+pub(crate) mod clock_check;
+pub(crate) mod quota_warnings;
 
 use std::time::Duration;
 
-use crate::digests::entry_log::StateCheck;
-use crate::health::alarms::{AlarmSeverity, disk_low, no_leader};
+use self::alarms::{AlarmSeverity, disk_low, no_leader};
+use crate::digests::StateCheck;
 use crate::service::Service;
 
 /// A node that has not applied a committed change for longer than this should receive no calls.
