@@ -170,7 +170,7 @@ impl Service {
         .await
     }
 
-    pub(super) async fn propose_recipe<T>(
+    async fn propose_recipe<T>(
         &self,
         recipe: Recipe,
         extract: impl FnOnce(RecipeReply) -> Option<T>,

@@ -187,7 +187,7 @@ pub struct ConnectionHold {
 }
 
 impl ConnectionHold {
-    pub(crate) fn new(service: Service, granted: &Granted, permit: WaiterPermit) -> Self {
+    fn new(service: Service, granted: &Granted, permit: WaiterPermit) -> Self {
         let grant = granted.grant.clone();
         let parked = service.observer().lock_waiters.park(grant.ticket);
         let wait = Wait::until(&service, Instant::now() + granted.expires_in)

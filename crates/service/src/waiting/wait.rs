@@ -137,27 +137,6 @@ async fn finished(renewals: &mut Option<WaiterRenewals>) -> (Instant, Result<Ren
     finished
 }
 
-impl Service {
-    /// Runs the checks that need no proposal. A no-wait call takes no permit.
-    pub(crate) fn admit(&self, wait: Duration) -> Result<Option<WaiterPermit>, Failure> {
-        let max = self.config().wait_max;
-        if wait > max {
-            return Err(Failure::WaitTooLong { max });
-        }
-        if self.is_draining() {
-            return Err(Failure::ShuttingDown);
-        }
-        if wait.is_zero() {
-            return Ok(None);
-        }
-        if self.raft().cannot_catch_up() {
-            // The wait would end long after the grant.
-            return Err(Failure::Behind { disk_full: true });
-        }
-        self.observer().waiter_permits.take().map(Some)
-    }
-}
-
 /// The pause between two attempts to propose the command.
 const RETRY_AFTER: Duration = Duration::from_millis(250);
 /// The longest pause between two attempts to close a session. Each attempt is an entry of the log.
