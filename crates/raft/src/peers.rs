@@ -15,9 +15,8 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
 
 use crate::error::CallError;
-use crate::transport::channel::PeerChannel;
+use crate::transport::channel::{PeerChannel, Reachability};
 use crate::transport::handshake::PeerHandshake;
-use crate::transport::reachability::Reachability;
 use crate::wire::{PeerCall, Purpose};
 
 const PURPOSES: [Purpose; 5] =

@@ -10,10 +10,9 @@ use openraft::raft::responder::ProgressResponder;
 use tokio::time::Instant;
 use tracing::Span;
 
-use super::NodeContext;
-use super::pending::Pending;
+use super::{NodeContext, Pending};
 use crate::error::{CallError, ProposeError};
-use crate::leadership::current;
+use crate::leadership;
 use crate::type_config::{Batch, Committed, LeaderEpoch, TypeConfig};
 use crate::wire::{CommandRun, Propose, ProposeRefusal, Purpose};
 
@@ -27,7 +26,7 @@ pub(crate) enum Route {
 }
 
 /// Runs that were certainly not appended and may be sent again.
-pub(crate) type Returned = Vec<Pending>;
+pub(super) type Returned = Vec<Pending>;
 
 /// Appends a batch to the log of this node, and answers its callers.
 pub(super) async fn append_batch(context: &NodeContext, batch: Vec<Pending>) -> Returned {
@@ -68,7 +67,7 @@ pub(super) async fn forward_batch(
     let traces = spans.iter().map(holdfast_trace::context_of).collect();
     let call = Propose { runs, traces };
     let deadline = deadline.unwrap_or_else(Instant::now);
-    let ended = current::ended(context.leadership.clone(), leader);
+    let ended = leadership::ended(context.leadership.clone(), leader);
     let results = tokio::select! {
         results = context.peers.call(leader, Purpose::Calls, call, deadline) => results,
         () = ended => Err(CallError::Unknown("the leader changed".into())),
@@ -156,7 +155,7 @@ async fn write(
     request.await.map_err(|_| WriteFailure::Never(ProposeError::ShuttingDown))?;
     let written = tokio::select! {
         written = receiver => written,
-        () = current::ended(context.leadership.clone(), context.node) => {
+        () = leadership::ended(context.leadership.clone(), context.node) => {
             return Err(WriteFailure::Unknown);
         }
     };

@@ -14,8 +14,9 @@ use holdfast_types::{ClusterId, Command, FeatureLevel, Incarnation, NodeId};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::entry::{LogIdDto, SnapshotMetaDto};
-use super::vote::{TransferDto, TransferReplyDto, VoteDto, VoteReplyDto, VoteRequestDto};
+use super::openraft_types::{
+    LogIdDto, SnapshotMetaDto, TransferDto, TransferReplyDto, VoteDto, VoteReplyDto, VoteRequestDto,
+};
 use crate::type_config::{Committed, TypeConfig};
 
 type AppendResponse = openraft::raft::AppendEntriesResponse<TypeConfig>;

@@ -5,9 +5,8 @@
 //! append-only.
 
 mod calls;
-mod entry;
 mod hello;
-mod vote;
+mod openraft_types;
 
 pub use calls::Urgency;
 pub(crate) use calls::{
@@ -17,14 +16,13 @@ pub(crate) use calls::{
     RequestVote, ServiceRequest, SnapshotBegin, SnapshotEnd, SnapshotPiece, StatusDto,
     TransferLeader,
 };
-pub(crate) use entry::{LogIdDto, SnapshotMetaDto, decode_record, encode_record};
 #[cfg(test)]
 pub(crate) use hello::ProtocolRange;
 pub(crate) use hello::{
     Hello, HelloAccepted, HelloReply, InvitationRefusal, JOIN_SECRET, LOG_END, MUST_HAVE,
     PROTOCOLS, Purpose, READMISSION, Refusal,
 };
-pub(crate) use vote::VoteDto;
+pub(crate) use openraft_types::{LogIdDto, SnapshotMetaDto, VoteDto, decode_record, encode_record};
 
 #[cfg(test)]
 mod tests;
