@@ -151,7 +151,9 @@ pub(crate) fn of_failure(failure: Failure, context: &ErrorContext<'_>) -> HttpEr
             let limit = u64::try_from(limit).unwrap_or(u64::MAX);
             too_many_waiters("calls waiting on one node", limit)
         }
-        Failure::DiskFull => transient(ErrorCode::DiskFull, "nothing was done", LATER),
+        Failure::DiskFull(why) => {
+            transient(ErrorCode::DiskFull, format!("nothing was done: {why}"), LATER)
+        }
         Failure::TooLarge => {
             problem(ErrorCode::PayloadTooLarge, "the call is larger than one log entry may be")
         }

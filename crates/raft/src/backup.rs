@@ -1,27 +1,34 @@
 //! Backups: the state of a cluster at one revision as a stream of bytes (`docs/contributing/formats/backup.md`).
 //!
 //! The parts of a snapshot stand between a head, which names the origin, and an end with a SHA-256. A stream without its
-//! end is not a backup. `write` builds the stream from a frozen machine, `read` checks every byte and loads the machine.
+//! end is not a backup. This file builds the stream from a frozen machine, `read` checks every byte and loads the machine.
 //!
-//! Bounds: one part in memory, and [`write::QUEUE_MAX`] parts that the receiver of the stream has not taken.
+//! Bounds: one part in memory, and [`QUEUE_MAX`] parts that the receiver of the stream has not taken.
 
 mod read;
-mod write;
 
 use std::fmt::{self, Write as _};
+use std::io;
 
-use holdfast_machine::Machine;
+use bytes::Bytes;
+use holdfast_codec::Kind;
+use holdfast_machine::{DIGEST_SCHEMA, Machine, SnapshotPart};
 use holdfast_types::{ClusterId, FeatureLevel, NodeId, Revision, Stamp};
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 use thiserror::Error;
+use tokio::sync::mpsc;
+
+use crate::node::RaftNode;
+use crate::store::run_in_background;
 
 /// The version of the bytes. A reader rejects later ones.
-pub(crate) const FORMAT: u16 = 1;
+const FORMAT: u16 = 1;
 
 /// The origin and the sizes of a backup. `format` is the first field of every version.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BackupHead {
-    pub(crate) format: u16,
+    format: u16,
     /// The name of the cluster.
     pub cluster: String,
     pub cluster_id: Option<ClusterId>,
@@ -103,6 +110,101 @@ impl fmt::Display for BackupPart {
             Self::WholeState => f.write_str("the state"),
             Self::End => f.write_str("the end of the backup"),
         }
+    }
+}
+
+/// Parts that the receiver of a stream has not taken. Then the thread of the backup waits.
+const QUEUE_MAX: usize = 2;
+
+impl RaftNode {
+    /// Streams a machine of this node as a backup. `cluster` is the name of the cluster. The work ends when the receiver is
+    /// dropped.
+    pub fn stream_backup(
+        &self,
+        machine: Machine,
+        cluster: String,
+    ) -> mpsc::Receiver<io::Result<Bytes>> {
+        let (sender, receiver) = mpsc::channel(QUEUE_MAX);
+        let (node, made_at) = (self.node(), self.wall_clock());
+        let failed = sender.clone();
+        let work = move || {
+            for bytes in write(&machine, cluster, node, made_at) {
+                if sender.blocking_send(bytes).is_err() {
+                    return;
+                }
+            }
+        };
+        tokio::spawn(async move {
+            if let Err(error) = run_in_background("backup", work).await {
+                failed.send(Err(error)).await.ok();
+            }
+        });
+        receiver
+    }
+}
+
+/// The bytes of a backup. An error ends them early, without an end.
+fn write(
+    machine: &Machine,
+    cluster: String,
+    node: NodeId,
+    made_at: Stamp,
+) -> impl Iterator<Item = io::Result<Bytes>> + use<> {
+    let counts = machine.counts();
+    let head = BackupHead {
+        format: FORMAT,
+        cluster,
+        cluster_id: machine.cluster_id(),
+        level: machine.level(),
+        revision: machine.revision(),
+        last_token: counts.grants,
+        sessions: counts.sessions,
+        locks_held: counts.locks_held,
+        znodes: counts.znodes,
+        made_at,
+        node,
+        build: env!("CARGO_PKG_VERSION").to_owned(),
+        digest_schema: DIGEST_SCHEMA,
+        state_digest: machine.state_digest(),
+    };
+    let stages = std::iter::once(Stage::Head(Box::new(head)))
+        .chain(machine.dump().map(Stage::Part))
+        .chain([Stage::End]);
+    stages.scan(Some(Written::default()), |written, stage| {
+        let mut before = written.take()?;
+        let bytes = before.encode(&stage);
+        *written = bytes.is_ok().then_some(before);
+        Some(bytes)
+    })
+}
+
+enum Stage {
+    Head(Box<BackupHead>),
+    Part(SnapshotPart),
+    End,
+}
+
+/// The bytes so far.
+#[derive(Default)]
+struct Written {
+    bytes: u64,
+    hash: Sha256,
+}
+
+impl Written {
+    fn encode(&mut self, stage: &Stage) -> io::Result<Bytes> {
+        let encoded = match stage {
+            Stage::Head(head) => holdfast_codec::encode(Kind::BackupHead, head),
+            Stage::Part(part) => holdfast_codec::encode(Kind::SnapshotPart, part),
+            Stage::End => {
+                let sha256 = self.hash.clone().finalize().into();
+                holdfast_codec::encode(Kind::BackupEnd, &BackupEnd { bytes: self.bytes, sha256 })
+            }
+        };
+        let bytes = encoded.map_err(io::Error::other)?;
+        self.bytes += bytes.len() as u64;
+        self.hash.update(&bytes);
+        Ok(bytes.into())
     }
 }
 

@@ -19,9 +19,9 @@ use tracing::{Instrument as _, Span};
 use crate::barrier::Barrier;
 use crate::error::ProposeError;
 use crate::failure::Failure;
-use crate::leadership::contact::LeaderContact;
+use crate::leadership::LeaderContact;
 use crate::leadership::fast_election::LeaderLoss;
-use crate::members::table::{MemberTable, Registration};
+use crate::members::{MemberTable, Registration};
 use crate::peers::{IncomingConnections, Peers};
 use crate::proposer::Proposer;
 use crate::start::bootstrap::Bootstrap;
@@ -32,9 +32,9 @@ use crate::store::snapshot::{IncomingSnapshot, SnapshotStore};
 use crate::transport::handshake::ConnectedPeer;
 use crate::type_config::{Committed, Payload, RaftEntry};
 use crate::wire::{
-    AcceptMembers, Append, AppendReply, CheckPeer, CommandRun, ConfirmLoss, PeerCall, Ping,
-    Propose, ProposeRefusal, Purpose, ReadBootstrapState, ReadIndex, ReadStatus, Reply, Request,
-    RequestBody, RequestPreVote, RequestVote, ServiceRequest, SnapshotBegin, SnapshotEnd,
+    AcceptMembers, Append, AppendReply, CheckPeer, CommandRun, ConfirmLoss, DISK_LOW, PeerCall,
+    Ping, Propose, ProposeRefusal, Purpose, ReadBootstrapState, ReadIndex, ReadStatus, Reply,
+    Request, RequestBody, RequestPreVote, RequestVote, ServiceRequest, SnapshotBegin, SnapshotEnd,
     SnapshotPiece, StatusDto, TransferLeader, VoteDto, decode_record,
 };
 
@@ -255,7 +255,7 @@ impl Dispatch {
             let proposing = async move {
                 let CommandRun { commands, urgency } = run;
                 let proposed = self.proposer.propose(commands, urgency, deadline, true).await;
-                proposed.map_err(|error| propose_refusal(&error))
+                proposed.map_err(propose_refusal)
             };
             proposing.instrument(forwarded_span(trace))
         });
@@ -303,7 +303,7 @@ fn refuse_error<T, E: ToString>(result: Result<T, E>) -> CallResult<T> {
 }
 
 fn disk_full<T>() -> CallResult<T> {
-    Err("the peer's disk is below its reserve".into())
+    Err(DISK_LOW.into())
 }
 
 /// Keeps the entries that a full disk still accepts: existing entries, which a new leader sends again, and the new
@@ -319,14 +319,14 @@ fn truncate_at_new_commands(entries: &mut Vec<RaftEntry>, last: Option<u64>) -> 
     commands.is_some()
 }
 
-fn propose_refusal(error: &ProposeError) -> ProposeRefusal {
+fn propose_refusal(error: ProposeError) -> ProposeRefusal {
     match error {
         // Not appended; another node may lead in the meantime.
         ProposeError::NoLeader | ProposeError::ShuttingDown | ProposeError::Failed => {
             ProposeRefusal::NotLeader
         }
         ProposeError::Overloaded => ProposeRefusal::Overloaded,
-        ProposeError::DiskFull => ProposeRefusal::DiskFull,
+        ProposeError::DiskFull { members } => ProposeRefusal::DisksFull(members),
         ProposeError::TooLarge => ProposeRefusal::TooLarge,
         ProposeError::Unknown => ProposeRefusal::Unknown,
     }

@@ -3,6 +3,7 @@
 //! Retries depend on one distinction: a command was certainly not appended, or its outcome is unknown. No error
 //! contains an openraft type.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use holdfast_storage::StoreError;
@@ -22,9 +23,9 @@ pub enum ProposeError {
     /// The queue is full. Back off, then retry.
     #[error("too many commands are waiting: back off, then retry")]
     Overloaded,
-    /// The leader's disk is below its reserve. Free space on it; then retry.
-    #[error("the leader's disk is below its reserve: free space, then retry")]
-    DiskFull,
+    /// The disks of these members are below their reserves, so the leader cannot write. Free space on them; then retry.
+    #[error("free disk space is below the reserve on {}: free space, then retry", listed(members))]
+    DiskFull { members: BTreeSet<NodeId> },
     /// The command exceeds the limit of a log entry. Send less data.
     #[error("the command is too large for a log entry: send less data")]
     TooLarge,
@@ -34,6 +35,10 @@ pub enum ProposeError {
     /// This node has failed, e.g. because of its disk. Use another node.
     #[error("this node has failed: use another node")]
     Failed,
+}
+
+fn listed(members: &BTreeSet<NodeId>) -> String {
+    members.iter().map(|id| format!("node {id}")).collect::<Vec<_>>().join(" and ")
 }
 
 /// The reason for a failed linearizable read. A retry is always safe.

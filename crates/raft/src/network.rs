@@ -26,8 +26,8 @@ use crate::peers::Peers;
 use crate::store::snapshot::SnapshotFile;
 use crate::type_config::TypeConfig;
 use crate::wire::{
-    Append, PeerCall, Purpose, RequestPreVote, RequestVote, SnapshotBegin, SnapshotEnd,
-    SnapshotMetaDto, SnapshotPiece, TransferLeader, encode_record,
+    Append, AppendReply, DISK_LOW, PeerCall, Purpose, RequestPreVote, RequestVote, SnapshotBegin,
+    SnapshotEnd, SnapshotMetaDto, SnapshotPiece, TransferLeader, encode_record,
 };
 
 /// The timeout of an append with entries.
@@ -93,7 +93,12 @@ impl Network {
         let deadline = Instant::now() + bound;
         self.peers.call(self.target, purpose, call, deadline).await.map_err(|error| match error {
             // After `Unreachable` openraft pauses before the next call.
-            CallError::Refused(reason) | CallError::NotSent(reason) => unreachable(&reason),
+            CallError::Refused(reason) | CallError::NotSent(reason) => {
+                if reason == DISK_LOW {
+                    self.peers.record_disk(self.target, true);
+                }
+                unreachable(&reason)
+            }
             CallError::Unknown(reason) => network(&reason),
         })
     }
@@ -112,6 +117,7 @@ impl Network {
             self.call(Purpose::Snapshot, SnapshotPiece(piece), PIECE_BOUND).await?;
         }
         let vote = self.call(Purpose::Snapshot, SnapshotEnd, SNAPSHOT_BOUND).await?;
+        self.peers.record_disk(self.target, false);
         Ok(SnapshotResponse::new(vote.into()))
     }
 }
@@ -137,6 +143,8 @@ impl RaftNetworkV2<TypeConfig> for Network {
         let reply = self.call(self.append, append, bound).await?;
         if is_heartbeat {
             self.round_trip_seconds.observe(began.elapsed().as_secs_f64());
+        } else if reply == AppendReply::Success {
+            self.peers.record_disk(self.target, false);
         }
         let reply = reply.into();
         let is_conflict = matches!(reply, AppendEntriesResponse::Conflict);

@@ -2,7 +2,7 @@
 //!
 //! Bound: the members, and those that left since the start of the process.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,9 +15,8 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
 
 use crate::error::CallError;
-use crate::transport::channel::PeerChannel;
+use crate::transport::channel::{PeerChannel, Reachability};
 use crate::transport::handshake::PeerHandshake;
-use crate::transport::reachability::Reachability;
 use crate::wire::{PeerCall, Purpose};
 
 const PURPOSES: [Purpose; 5] =
@@ -37,12 +36,19 @@ pub(crate) struct Peers {
     tls: Option<PeerTls>,
     channels: Mutex<BTreeMap<(NodeId, Purpose), Arc<PeerChannel>>>,
     reachability: Mutex<BTreeMap<NodeId, Arc<Reachability>>>,
+    /// The peers that rejected this node's last entries or snapshot, because their disks are below the reserve.
+    low_disks: Mutex<BTreeSet<NodeId>>,
 }
 
 impl Peers {
     pub(crate) fn new(handshake: &Arc<PeerHandshake>, tls: Option<&PeerTls>) -> Self {
-        let (channels, reachability) = (Mutex::default(), Mutex::default());
-        Self { handshake: handshake.clone(), tls: tls.cloned(), channels, reachability }
+        Self {
+            handshake: handshake.clone(),
+            tls: tls.cloned(),
+            channels: Mutex::default(),
+            reachability: Mutex::default(),
+            low_disks: Mutex::default(),
+        }
     }
 
     pub(crate) fn handshake(&self) -> &PeerHandshake {
@@ -78,6 +84,21 @@ impl Peers {
     /// The address and the reason of the last failed attempt to reach a peer, and how long it has been failing.
     pub(crate) fn failure(&self, of: NodeId) -> Option<(String, Duration)> {
         self.reachability.lock().get(&of)?.failure()
+    }
+
+    /// Records whether the disk of a peer rejects entries.
+    pub(crate) fn record_disk(&self, of: NodeId, is_low: bool) {
+        let mut low = self.low_disks.lock();
+        if is_low {
+            low.insert(of)
+        } else {
+            low.remove(&of)
+        };
+    }
+
+    /// The peers whose disks reject entries, as far as this node has sent them any.
+    pub(crate) fn low_disks(&self) -> BTreeSet<NodeId> {
+        self.low_disks.lock().clone()
     }
 
     /// Calls a peer; connects first if necessary.

@@ -23,32 +23,35 @@
 //! command of at most [`COMMAND_BYTES_MAX`].
 
 mod departure;
-mod pending;
 mod send;
 mod worker;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
 use holdfast_codec::Kind;
 use holdfast_types::{Command, NodeId, Stamp};
+use openraft::async_runtime::watch::WatchReceiver;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, timeout_at};
+use tracing::Span;
 
 use self::departure::BatchPace;
-use self::pending::{Pending, ProposeResult, Ticket};
-pub(crate) use self::send::write_as_leader;
 use self::worker::Worker;
 use crate::config::{Clock, RaftConfig};
 use crate::error::ProposeError;
 use crate::failure::Failure;
-use crate::leadership::current::Leadership;
+use crate::leadership::Leadership;
 use crate::metrics::RaftMetrics;
 use crate::peers::Peers;
 use crate::state_machine::{LocalMachine, Raft};
 use crate::store::disk::DiskGauge;
+use crate::type_config::Committed;
 use crate::wire::Urgency;
+
+pub(crate) use self::send::write_as_leader;
 
 /// The largest command, bytes: the largest znode with room to spare.
 pub(crate) const COMMAND_BYTES_MAX: usize = 2 << 20;
@@ -75,6 +78,28 @@ impl NodeContext {
     /// The stamp of an entry proposed now.
     pub(crate) fn stamp(&self) -> Stamp {
         self.local.stamps().read(std::time::Instant::now(), (self.wall_clock)())
+    }
+
+    /// The voters whose disks are below their reserves, if this leader can therefore write nothing: its own disk is low, or
+    /// no majority is left without them. The leader learns of a peer's disk from the rejection of an entry. openraft
+    /// sends that entry again and again, so it also learns when the peer has space.
+    pub(crate) fn full_disks(&self) -> Option<BTreeSet<NodeId>> {
+        let mut low = self.peers.low_disks();
+        let own = self.disk.is_low();
+        if own {
+            low.insert(self.node);
+        }
+        if low.is_empty() {
+            return None;
+        }
+        let membership = self.raft.server_metrics().borrow_watched().membership_config.clone();
+        low.retain(|node| membership.voter_ids().any(|id| id == node.0));
+        let has_majority = |voters: &BTreeSet<u64>| {
+            let with_space = voters.iter().filter(|id| !low.contains(&NodeId(**id)));
+            with_space.count() > voters.len() / 2
+        };
+        let can_write = !own && membership.get_joint_config().iter().all(has_majority);
+        (!can_write).then_some(low)
     }
 }
 
@@ -197,5 +222,89 @@ pub(crate) fn command_len(command: &Command) -> Result<usize, ProposeError> {
     match holdfast_codec::encoded_len(Kind::Batch, command) {
         Ok(bytes) if bytes <= COMMAND_BYTES_MAX => Ok(bytes),
         Ok(_) | Err(_) => Err(ProposeError::TooLarge),
+    }
+}
+
+type ProposeResult = Result<Vec<Committed>, ProposeError>;
+
+const WAITING: u8 = 0;
+const IN_FLIGHT: u8 = 1;
+const WITHDRAWN: u8 = 2;
+const ABANDONED: u8 = 3;
+
+/// Decides between the caller, which may withdraw a waiting run, and the worker, which may send it.
+#[derive(Debug, Default)]
+struct Ticket(AtomicU8);
+
+impl Ticket {
+    /// The worker sends the run; false if the caller withdrew it.
+    fn take(&self) -> bool {
+        self.change(WAITING, IN_FLIGHT)
+    }
+
+    /// The worker returns a run that was certainly not appended; false if its caller has gone.
+    fn put_back(&self) -> bool {
+        self.change(IN_FLIGHT, WAITING)
+    }
+
+    /// The caller withdraws the run; false if it is in flight. A run in flight is then not sent a second time.
+    fn withdraw(&self) -> bool {
+        self.change(WAITING, WITHDRAWN) || {
+            self.change(IN_FLIGHT, ABANDONED);
+            false
+        }
+    }
+
+    fn change(&self, from: u8, to: u8) -> bool {
+        self.0.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+}
+
+/// A run in the queue, with the caller that waits for its result.
+struct Pending {
+    commands: Vec<Command>,
+    urgency: Urgency,
+    deadline: Instant,
+    /// A peer forwarded the run: it is proposed on this node or not at all.
+    forwarded: bool,
+    /// Bytes of the commands in an entry.
+    bytes: usize,
+    since: Instant,
+    ticket: Arc<Ticket>,
+    /// The span `propose`; disabled if the call is not traced.
+    span: Span,
+    reply: oneshot::Sender<ProposeResult>,
+}
+
+impl Pending {
+    fn may_wait(&self) -> bool {
+        self.urgency == Urgency::MayWait
+    }
+
+    /// Sends the result to the caller, which may have gone.
+    fn answer(self, result: ProposeResult) {
+        self.reply.send(result).ok();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_caller_withdraws_only_a_run_that_is_not_in_flight() {
+        let ticket = Ticket::default();
+        assert!(ticket.take());
+        assert!(ticket.put_back());
+        assert!(ticket.withdraw());
+        assert!(!ticket.take());
+    }
+
+    #[test]
+    fn a_run_in_flight_whose_caller_is_gone_is_not_sent_again() {
+        let ticket = Ticket::default();
+        assert!(ticket.take());
+        assert!(!ticket.withdraw());
+        assert!(!ticket.put_back());
     }
 }

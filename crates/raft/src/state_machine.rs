@@ -21,7 +21,7 @@ use openraft::storage::{EntryResponder, RaftSnapshotBuilder, RaftStateMachine};
 use parking_lot::RwLock;
 use tokio::sync::{Mutex, Notify, OwnedMutexGuard, watch};
 
-use crate::members::table::ClusterState;
+use crate::members::ClusterState;
 use crate::metrics::RaftMetrics;
 use crate::stamps::Stamps;
 use crate::store::disk::DiskGauge;

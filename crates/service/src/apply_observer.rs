@@ -19,8 +19,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::config::ServiceConfig;
-use crate::digests::entry_log::DigestLog;
-use crate::digests::state_digests::StateDigests;
+use crate::digests::{DigestLog, StateDigests};
 use crate::health::quota_warnings::{StoredBytesWarning, soft_limit_crossed};
 use crate::history::contention::Contention;
 use crate::history::hold_history::HistoryBounds;

@@ -15,8 +15,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use crate::auth::authorization::{CredentialWatch, credential_ended};
-use crate::context::{ReadMode, Response};
-use crate::failure::Failure;
+use crate::request::{Failure, ReadMode, Response};
 use crate::service::Service;
 
 /// The bytes of a backup. The node makes no other backup until the drop of the value.

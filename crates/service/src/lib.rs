@@ -15,13 +15,10 @@ mod audit;
 mod auth;
 mod backup;
 mod config;
-mod context;
 mod digests;
-mod failure;
 mod health;
 mod history;
 mod leases;
-mod listen;
 mod locks;
 mod members;
 mod metrics;
@@ -29,6 +26,7 @@ mod quotas;
 mod recent;
 mod recent_sampler;
 mod recipes;
+mod request;
 mod service;
 mod service_call;
 mod session;
@@ -40,23 +38,19 @@ mod waiting;
 mod watch;
 
 pub use audit::sink::AuditSinkState;
-pub use audit::trail::AuditBatch;
-pub use audit::trail::{AuditPage, AuditQuery};
+pub use audit::{AuditBatch, AuditPage, AuditQuery};
 pub use auth::access_token::{AccessTokenSecret, NotAccessToken};
 pub use auth::administration::{AuthStatus, FirstAdministrator, IssuedToken, KnownCaller, Verdict};
 pub use auth::refusals::RefusalCount;
 pub use backup::BackupStream;
 pub use config::ServiceConfig;
-pub use context::{Principal, ReadMode, RequestContext, Response};
 pub use digests::verification::StateVerification;
-pub use failure::{Failure, NotYet};
 pub use health::alarm_facts::{AlarmsView, ReportedAlarm};
 pub use health::alarms::{
     Alarm, AlarmKind, AlarmSeverity, CLOCK_OFFSET_MAX, ListenerCertificate, MemoryUse,
 };
-pub use health::readiness::{Check, Health};
+pub use health::{Check, Health};
 pub use history::contention::{DurationHistogram, LockTimes, WaitEstimate};
-pub use history::explain::{ContendedLock, Explanation, LockHistory};
 pub use history::hold_history::{HistoryRequest, PastHold};
 pub use history::hold_notice::{HoldChange, HoldNotice};
 pub use holdfast_machine::{
@@ -64,23 +58,23 @@ pub use holdfast_machine::{
 };
 pub use holdfast_raft::{LATENCY_BUCKETS, StopReason};
 pub use leases::renewal::SessionRenewal;
-pub use listen::{ListenReply, ListenRequest};
 pub use locks::acquire::Granted;
-pub use locks::connection_hold::{ConnectionHold, HoldEnd, HoldEvent};
-pub use locks::pending_acquire::{AcquireProgress, PendingAcquire};
+pub use locks::pending_acquire::{
+    AcquireProgress, ConnectionHold, HoldEnd, HoldEvent, PendingAcquire,
+};
 pub use locks::queue_positions::QueuePosition;
-pub use locks::read::{FenceMode, TokenCheck};
+pub use locks::read::{ContendedLock, Explanation, FenceMode, LockHistory, TokenCheck};
 pub use members::changes::{ChangeMode, InvitedMember, MemberUpdate, NewMember};
-pub use members::cluster::{ClusterMember, ClusterView, MemberRole};
+pub use members::{ClusterMember, ClusterView, MemberRole};
 pub use metrics::{ServiceMetrics, WAIT_BUCKETS};
 pub use quotas::local_uses::{ConnectionPlace, LocalUse};
-pub use quotas::namespaces::NamespaceView;
-pub use quotas::subject_limits::SubjectLimits;
+pub use quotas::{NamespaceView, SubjectLimits};
 pub use recent::{RecentFigures, RecentValues};
 pub use recipes::{CountedDown, CreatedLatch};
+pub use request::{Failure, NotYet, Principal, ReadMode, RequestContext, Response};
 pub use service::Service;
 pub use service_call::LeaseView;
-pub use session::{SessionLease, generate_session_name};
+pub use session::{ListenReply, ListenRequest, SessionLease, generate_session_name};
 pub use stream::{
     Attachment, Notice, NoticeKind, Outbox, Outgoing, SessionKey, SessionStream, StreamAnswer,
     StreamEnd, StreamLimits, StreamRead, StreamReply, StreamView, WatchCounts, WatchKind,

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::FutureExt as _;
 use holdfast_machine::Machine;
-use holdfast_raft::{Committed, ProposeError, RaftNode, ReadError, StopReason, Urgency};
+use holdfast_raft::{Committed, ProposeError, RaftNode, ReadError, Urgency};
 use holdfast_types::{
     AuthChange, ClockReading, Command, MembershipChange, NodeId, NumberedCall, Rejection, Reply,
     Revision, SessionRejection, Stamp,
@@ -23,14 +23,14 @@ use crate::apply_observer::ApplyObserver;
 use crate::audit::sink::AuditSinkState;
 use crate::auth::refusals::Refusals;
 use crate::config::ServiceConfig;
-use crate::context::{ReadMode, RequestContext, Response};
-use crate::digests::entry_log::StateCheck;
-use crate::failure::Failure;
+use crate::digests::StateCheck;
 use crate::health::alarms::{ClockFacts, ListenerCertificate, MemoryUse};
 use crate::metrics::ServiceMetrics;
 use crate::quotas::local_uses::{CallRates, LocalUses};
 use crate::recent::RecentRows;
+use crate::request::{Failure, ReadMode, RequestContext, Response};
 use crate::stream::RenewalQueue;
+use crate::waiting::WaiterPermit;
 
 pub(crate) struct ServiceParts {
     pub(crate) raft: RaftNode,
@@ -85,30 +85,6 @@ impl fmt::Debug for Service {
 }
 
 impl Service {
-    /// Resolves with the reason when the node cannot continue.
-    pub async fn wait_failed(&self) -> StopReason {
-        let mut diverged = self.parts.diverged.subscribe();
-        tokio::select! {
-            reason = self.parts.raft.wait_failed() => reason,
-            found = diverged.wait_for(Option::is_some) => {
-                let reason = found.ok().and_then(|reason| reason.clone());
-                StopReason::Failed(reason.unwrap_or_default())
-            }
-        }
-    }
-
-    /// The reason why the node cannot continue, if it cannot.
-    pub(crate) fn failed(&self) -> Option<String> {
-        let diverged = self.parts.diverged.borrow().clone();
-        diverged.or_else(|| self.parts.raft.failed().map(|reason| reason.to_string()))
-    }
-
-    /// Stops the node permanently.
-    pub(crate) fn fail(&self, reason: String) {
-        tracing::error!(reason, "this node must stop");
-        self.parts.diverged.send_replace(Some(reason));
-    }
-
     pub fn node(&self) -> NodeId {
         self.parts.node
     }
@@ -181,6 +157,25 @@ impl Service {
     /// The deadline of an operation that begins now.
     pub(crate) fn deadline(&self) -> Instant {
         Instant::now() + self.parts.config.request_timeout
+    }
+
+    /// Runs the checks that need no proposal. A no-wait call takes no permit.
+    pub(crate) fn admit(&self, wait: Duration) -> Result<Option<WaiterPermit>, Failure> {
+        let max = self.config().wait_max;
+        if wait > max {
+            return Err(Failure::WaitTooLong { max });
+        }
+        if self.is_draining() {
+            return Err(Failure::ShuttingDown);
+        }
+        if wait.is_zero() {
+            return Ok(None);
+        }
+        if self.raft().cannot_catch_up() {
+            // The wait would end long after the grant.
+            return Err(Failure::Behind { disk_full: true });
+        }
+        self.observer().waiter_permits.take().map(Some)
     }
 
     /// Proposes commands in their order; see [`RaftNode::propose_in_order`].
@@ -287,7 +282,7 @@ impl Service {
             ProposeError::NoLeader => self.no_leader(),
             ProposeError::Unknown => Failure::OutcomeUnknown,
             ProposeError::Overloaded => Failure::Overloaded { retry_after: Duration::from_secs(1) },
-            ProposeError::DiskFull => Failure::DiskFull,
+            ProposeError::DiskFull { .. } => Failure::DiskFull(error.to_string()),
             ProposeError::TooLarge => Failure::TooLarge,
             // Nothing was done, so the caller can retry at another node.
             ProposeError::ShuttingDown | ProposeError::Failed => Failure::ShuttingDown,

@@ -21,8 +21,8 @@ use holdfast_types::{
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::failure::Failure;
 use crate::health::alarms::Alarm;
+use crate::request::Failure;
 use crate::service::Service;
 
 /// The pause between two attempts of a call to the leader, unless the leader changes.

@@ -10,11 +10,10 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::apply_observer::{AnswerPeer, ApplyObserver};
+use crate::auth::access_token::random_bytes;
 use crate::auth::refusals::Refusals;
 use crate::config::ServiceConfig;
-use crate::context::RequestContext;
-use crate::digests::entry_check;
-use crate::digests::entry_log::StateCheck;
+use crate::digests::{StateCheck, entry_check};
 use crate::health::clock_check;
 use crate::leases::leader_timers;
 use crate::leases::restart_time::RestartTime;
@@ -23,9 +22,9 @@ use crate::metrics::ServiceMetrics;
 use crate::quotas::local_uses::{CallRates, LocalUses};
 use crate::recent::RecentRows;
 use crate::recent_sampler;
+use crate::request::RequestContext;
 use crate::service::{Service, ServiceParts};
 use crate::service_call::unavailable;
-use crate::session::random_bytes;
 use crate::stream::{RenewalQueue, StreamEnd, renew_streams};
 
 impl Service {

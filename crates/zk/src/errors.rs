@@ -41,7 +41,7 @@ pub(crate) fn error_reply(failure: &Failure) -> ErrorReply {
         | Failure::CallerLimited(_)
         | Failure::TooManyWaiters { .. } => ErrorReply::Reply(ErrorCode::ThrottledOp),
         Failure::TooLarge => ErrorReply::Reply(ErrorCode::BadArguments),
-        Failure::UnsafeChange { .. } | Failure::LevelNotReady(_) | Failure::DiskFull => {
+        Failure::UnsafeChange { .. } | Failure::LevelNotReady(_) | Failure::DiskFull(_) => {
             ErrorReply::Reply(ErrorCode::SystemError)
         }
         Failure::WaitTimeout { .. }

@@ -89,7 +89,7 @@ fn transient_errors_have_a_retry_delay() {
         (Failure::Lagging, 0),
         (Failure::Behind { disk_full: false }, 0),
         (Failure::Behind { disk_full: true }, 1_000),
-        (Failure::DiskFull, 5_000),
+        (Failure::DiskFull("free disk space is below the reserve on node 2".to_owned()), 5_000),
         (Failure::ShuttingDown, 1_000),
         (Failure::Starting("waiting for node 3".to_owned()), 1_000),
         (Failure::Overloaded { retry_after: Duration::from_secs(1) }, 1_000),

@@ -30,7 +30,7 @@ fn machine(sessions: u64) -> Machine {
 }
 
 fn backup(machine: &Machine) -> Vec<Vec<u8>> {
-    let chunks = write::write(machine, "c".to_owned(), NodeId(2), Stamp(5_000));
+    let chunks = write(machine, "c".to_owned(), NodeId(2), Stamp(5_000));
     chunks.map(|bytes| bytes.unwrap().to_vec()).collect()
 }
 

@@ -20,8 +20,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use crate::leadership::contact::LeaderContact;
-use crate::leadership::current::Leadership;
+use crate::leadership::{LeaderContact, Leadership};
 use crate::peers::{IncomingConnections, Peers};
 use crate::state_machine::Raft;
 use crate::type_config::Vote;

@@ -13,7 +13,7 @@ use openraft::async_runtime::watch::WatchReceiver;
 use openraft::{Instant as _, ServerState};
 use tokio::time::{Instant, timeout};
 
-use crate::members::table::MemberTable;
+use crate::members::MemberTable;
 use crate::proposer::NodeContext;
 use crate::wire::{Purpose, ReadStatus};
 

@@ -25,9 +25,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use self::automatic::{AutomaticChange, AutomaticFacts};
 use self::plan::{RaftView, Step, next_step};
-use crate::leadership::contact::LeaderContact;
-use crate::leadership::current::Leadership;
-use crate::leadership::handover;
+use crate::leadership::{LeaderContact, Leadership, handover};
 use crate::proposer::{NodeContext, write_as_leader};
 use crate::transport::handshake::PeerHandshake;
 use crate::type_config::{LeaderEpoch, TypeConfig};

@@ -17,11 +17,10 @@ use tokio::time::timeout;
 use super::RaftNode;
 use crate::error::{CallError, ProposeError, ReadError};
 use crate::failure::StopReason;
-use crate::leadership::current::Leadership;
-use crate::leadership::handover;
+use crate::leadership::{Leadership, handover};
 use crate::metrics::RaftMetrics;
+use crate::node::{PeerStatus, RaftStatus, Role};
 use crate::proposer::{command_len, write_as_leader};
-use crate::status::{PeerStatus, RaftStatus, Role};
 use crate::type_config::{Committed, LeaderEpoch, LogId, TypeConfig};
 use crate::wire::{Purpose, ServiceRequest, Urgency};
 

@@ -10,10 +10,9 @@ use openraft::raft::responder::ProgressResponder;
 use tokio::time::Instant;
 use tracing::Span;
 
-use super::NodeContext;
-use super::pending::Pending;
+use super::{NodeContext, Pending};
 use crate::error::{CallError, ProposeError};
-use crate::leadership::current;
+use crate::leadership;
 use crate::type_config::{Batch, Committed, LeaderEpoch, TypeConfig};
 use crate::wire::{CommandRun, Propose, ProposeRefusal, Purpose};
 
@@ -27,7 +26,7 @@ pub(crate) enum Route {
 }
 
 /// Runs that were certainly not appended and may be sent again.
-pub(crate) type Returned = Vec<Pending>;
+pub(super) type Returned = Vec<Pending>;
 
 /// Appends a batch to the log of this node, and answers its callers.
 pub(super) async fn append_batch(context: &NodeContext, batch: Vec<Pending>) -> Returned {
@@ -68,7 +67,7 @@ pub(super) async fn forward_batch(
     let traces = spans.iter().map(holdfast_trace::context_of).collect();
     let call = Propose { runs, traces };
     let deadline = deadline.unwrap_or_else(Instant::now);
-    let ended = current::ended(context.leadership.clone(), leader);
+    let ended = leadership::ended(context.leadership.clone(), leader);
     let results = tokio::select! {
         results = context.peers.call(leader, Purpose::Calls, call, deadline) => results,
         () = ended => Err(CallError::Unknown("the leader changed".into())),
@@ -79,7 +78,7 @@ pub(super) async fn forward_batch(
         Ok(results) if results.len() == batch.len() => {
             let pairs = batch.into_iter().zip(results);
             pairs
-                .filter_map(|(pending, result)| finish_forwarded(context, pending, result))
+                .filter_map(|(pending, result)| finish_forwarded(context, leader, pending, result))
                 .collect()
         }
         // The leader did nothing.
@@ -99,6 +98,7 @@ fn forward_spans(leader: NodeId, batch: &[Pending]) -> Vec<Span> {
 
 fn finish_forwarded(
     context: &NodeContext,
+    leader: NodeId,
     pending: Pending,
     result: Result<Vec<Committed>, ProposeRefusal>,
 ) -> Option<Pending> {
@@ -110,7 +110,8 @@ fn finish_forwarded(
         Ok(_) => ProposeError::Unknown,
         Err(ProposeRefusal::NotLeader) => return Some(pending),
         Err(ProposeRefusal::Overloaded) => ProposeError::Overloaded,
-        Err(ProposeRefusal::DiskFull) => ProposeError::DiskFull,
+        Err(ProposeRefusal::DiskFull) => ProposeError::DiskFull { members: [leader].into() },
+        Err(ProposeRefusal::DisksFull(members)) => ProposeError::DiskFull { members },
         Err(ProposeRefusal::TooLarge) => ProposeError::TooLarge,
         Err(ProposeRefusal::Unknown) => {
             context.metrics.outcomes_unknown.inc();
@@ -154,7 +155,7 @@ async fn write(
     request.await.map_err(|_| WriteFailure::Never(ProposeError::ShuttingDown))?;
     let written = tokio::select! {
         written = receiver => written,
-        () = current::ended(context.leadership.clone(), context.node) => {
+        () = leadership::ended(context.leadership.clone(), context.node) => {
             return Err(WriteFailure::Unknown);
         }
     };
@@ -179,8 +180,8 @@ pub(crate) async fn write_as_leader(
     commands: Vec<Command>,
     epoch: LeaderEpoch,
 ) -> Result<Vec<Committed>, ProposeError> {
-    if context.disk.is_low() {
-        return Err(ProposeError::DiskFull);
+    if let Some(members) = context.full_disks() {
+        return Err(ProposeError::DiskFull { members });
     }
     let entry = Entry { stamped_at: context.stamp(), commands };
     write(context, entry, Some(epoch), Spans::default()).await.map_err(|failure| match failure {

@@ -14,17 +14,16 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
 use super::departure::{BatchKind, BatchPace, Departures, SentBatch, WaitingRuns};
-use super::pending::Pending;
 use super::send::{Returned, Route, append_batch, forward_batch};
-use super::{BatchLimits, NodeContext};
+use super::{BatchLimits, NodeContext, Pending};
 use crate::error::ProposeError;
-use crate::leadership::current::Leadership;
+use crate::leadership::Leadership;
 use crate::stamps::SettledTime;
 
 /// Between two attempts, unless the leader or its settled time changes.
 const PAUSE: Duration = Duration::from_millis(25);
 
-pub(crate) struct Worker {
+pub(super) struct Worker {
     context: NodeContext,
     settled: watch::Receiver<SettledTime>,
     limits: BatchLimits,
@@ -46,7 +45,7 @@ struct ReturnedBatch {
 }
 
 impl Worker {
-    pub(crate) fn new(
+    pub(super) fn new(
         context: NodeContext,
         limits: BatchLimits,
         pace: BatchPace,
@@ -65,7 +64,7 @@ impl Worker {
         }
     }
 
-    pub(crate) async fn run(mut self) {
+    pub(super) async fn run(mut self) {
         loop {
             self.send_batches();
             let paused = self.paused_until;
@@ -118,8 +117,10 @@ impl Worker {
                 self.pause();
                 return;
             };
-            if route == Route::Local && self.context.disk.is_low() {
-                first.answer(Err(ProposeError::DiskFull));
+            if route == Route::Local
+                && let Some(members) = self.context.full_disks()
+            {
+                first.answer(Err(ProposeError::DiskFull { members }));
                 continue;
             }
             let batch = self.pack(first, route);

@@ -23,7 +23,7 @@ use tokio::time::{Instant, sleep};
 use self::decision::{CreatePermission, LocalState, NextStep, PeerState, decide};
 use crate::error::{CallError, StartError};
 use crate::failure::Failure;
-use crate::members::table::MemberTable;
+use crate::members::MemberTable;
 use crate::peers::Peers;
 use crate::start::identity::{
     INITIAL_MEMBERS_FILE, InitialMembersFile, JOIN_FILE, create_data_dir,

@@ -20,14 +20,12 @@ use holdfast_types::{
 use parking_lot::Mutex;
 use tokio::time::timeout;
 
-use super::frame::read_frame;
-use super::frame::{HELLO_BOUND, Stranger, read_hello, reply, write};
+use super::frame::{HELLO_BOUND, Stranger, read_frame, read_hello, reply, write};
 use crate::failure::{Failure, StopReason};
 use crate::leadership::acknowledged::AcknowledgedEntries;
-use crate::members::table::{MemberTable, Registration};
-use crate::start::emptied::{EmptiedMembers, ReadmissionCaller, ReadmissionRequest};
+use crate::members::{MemberTable, Registration};
 use crate::start::identity::{Identity, InitialMembersFile};
-use crate::start::join::JoinRequest;
+use crate::start::join::{EmptiedMembers, JoinRequest, ReadmissionCaller, ReadmissionRequest};
 use crate::store::log_store::LogStore;
 use crate::wire::{
     Hello, HelloAccepted, HelloReply, InvitationRefusal, JOIN_SECRET, LOG_END, MUST_HAVE,
@@ -538,7 +536,7 @@ pub(crate) mod tests {
 
     use super::*;
     use crate::leadership::acknowledged::Replication;
-    use crate::members::table::ClusterState;
+    use crate::members::ClusterState;
     use crate::wire::{InitialMembers, ProtocolRange};
 
     /// The log has registered node 2. Nodes 3 and 4 are members without a registered directory, node 5 has left, and node 6

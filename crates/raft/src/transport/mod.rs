@@ -24,7 +24,6 @@ pub(crate) mod channel;
 pub(crate) mod connection;
 pub(crate) mod frame;
 pub(crate) mod handshake;
-pub(crate) mod reachability;
 pub(crate) mod server;
 
 /// The most requests of one connection at once, on either side.

@@ -6,7 +6,7 @@
 //!
 //! A new call is a struct, and one row at the end of the table in this file.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use holdfast_trace::TraceContext;
@@ -14,8 +14,9 @@ use holdfast_types::{ClusterId, Command, FeatureLevel, Incarnation, NodeId};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::entry::{LogIdDto, SnapshotMetaDto};
-use super::vote::{TransferDto, TransferReplyDto, VoteDto, VoteReplyDto, VoteRequestDto};
+use super::openraft_types::{
+    LogIdDto, SnapshotMetaDto, TransferDto, TransferReplyDto, VoteDto, VoteReplyDto, VoteRequestDto,
+};
 use crate::type_config::{Committed, TypeConfig};
 
 type AppendResponse = openraft::raft::AppendEntriesResponse<TypeConfig>;
@@ -190,19 +191,24 @@ pub enum Urgency {
     MayWait,
 }
 
+/// The reason with which a node rejects entries and snapshots while its disk is below its reserve. The leader compares it.
+pub(crate) const DISK_LOW: &str = "the peer's disk is below its reserve";
+
 /// The reason for a forwarded run without an application. Append-only.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum ProposeRefusal {
     /// Not appended: the peer does not lead.
     NotLeader,
     /// Not appended: the peer's queue is full.
     Overloaded,
-    /// Not appended: the peer's disk is below its reserve.
+    /// Not appended: the peer's disk is below its reserve. Programs before `DisksFull` send it.
     DiskFull,
     /// Not appended: a command is too large.
     TooLarge,
     /// The run may or may not take effect.
     Unknown,
+    /// Not appended: the disks of these members are below their reserves, so no majority can append.
+    DisksFull(BTreeSet<NodeId>),
 }
 
 /// Requests the position that a read must see, after a quorum has confirmed the leadership.

@@ -5,25 +5,24 @@
 //! append-only.
 
 mod calls;
-mod entry;
 mod hello;
-mod vote;
+mod openraft_types;
 
 pub use calls::Urgency;
 pub(crate) use calls::{
     AcceptMembers, Append, AppendReply, BootstrapState, CheckPeer, CommandRun, ConfirmLoss,
-    InitialMembers, LossReply, PeerCall, Ping, Propose, ProposeRefusal, ReadBootstrapState,
-    ReadIndex, ReadStatus, Reply, Request, RequestBody, RequestPreVote, RequestVote,
-    ServiceRequest, SnapshotBegin, SnapshotEnd, SnapshotPiece, StatusDto, TransferLeader,
+    DISK_LOW, InitialMembers, LossReply, PeerCall, Ping, Propose, ProposeRefusal,
+    ReadBootstrapState, ReadIndex, ReadStatus, Reply, Request, RequestBody, RequestPreVote,
+    RequestVote, ServiceRequest, SnapshotBegin, SnapshotEnd, SnapshotPiece, StatusDto,
+    TransferLeader,
 };
-pub(crate) use entry::{LogIdDto, SnapshotMetaDto, decode_record, encode_record};
 #[cfg(test)]
 pub(crate) use hello::ProtocolRange;
 pub(crate) use hello::{
     Hello, HelloAccepted, HelloReply, InvitationRefusal, JOIN_SECRET, LOG_END, MUST_HAVE,
     PROTOCOLS, Purpose, READMISSION, Refusal,
 };
-pub(crate) use vote::VoteDto;
+pub(crate) use openraft_types::{LogIdDto, SnapshotMetaDto, VoteDto, decode_record, encode_record};
 
 #[cfg(test)]
 mod tests;

@@ -267,6 +267,11 @@ fn replies_keep_their_bytes() {
         Ok(vec![Err(ProposeRefusal::Unknown)]),
         "4846010a1c000000b5367b8a09000000000000000000000001000000000000000100000004000000",
     );
+    golden_reply::<Propose>(
+        Ok(vec![Err(ProposeRefusal::DisksFull([NodeId(2)].into()))]),
+        "4846010a2c0000000dc783090900000000000000000000000100000000000000010000000500000001\
+         000000000000000200000000000000",
+    );
     golden_reply::<ReadIndex>(
         Ok(7),
         "4846010a140000008fea12fb0900000000000000000000000700000000000000",

@@ -1,11 +1,13 @@
 //! Full disks: below the reserve a node rejects appends, everything else continues, and the node recovers
 //! automatically.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use holdfast_raft::{ProposeError, RaftConfig, Urgency};
+use holdfast_types::NodeId;
 
 use crate::lab::{Lab, eventually, has_session, open_session, soon};
 use crate::restart::away_for_too_long;
@@ -81,11 +83,12 @@ async fn with_full_disks_everywhere_writes_are_rejected_and_reads_continue() {
         low(&lab, id, true).await;
     }
     for id in 1..=3 {
-        assert_eq!(lab.open(id, "refused").await, Err(ProposeError::DiskFull), "through {id}");
+        let refused = lab.open(id, "refused").await;
+        assert!(is_refused_by(&refused, before.node), "through {id}: {refused:?}");
         lab.node(id).read_barrier(soon()).await.unwrap();
     }
     let own = lab.node(before.node.0).propose_as_leader(vec![open_session("own")], before).await;
-    assert_eq!(own, Err(ProposeError::DiskFull));
+    assert!(is_refused_by(&own, before.node), "{own:?}");
     lab.node(before.node.0).confirm_leadership(soon()).await.unwrap();
     for id in 1..=3 {
         set_free(&lab, id, 1 << 40);
@@ -98,11 +101,48 @@ async fn with_full_disks_everywhere_writes_are_rejected_and_reads_continue() {
     assert!(!has_session(lab.node(before.node.0), "refused"));
 }
 
+/// A write that both followers reject stays undecided. From then on the leader rejects writes before they are in a log.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn with_full_disks_of_most_voters_the_leader_rejects_writes_at_once_and_names_them() {
+    let lab = Lab::start(3).await;
+    lab.registered().await;
+    let leader = lab.epoch().await;
+    let members: BTreeSet<_> = (1..=3).map(NodeId).filter(|id| *id != leader.node).collect();
+    for id in &members {
+        set_free(&lab, id.0, 0);
+        low(&lab, id.0, true).await;
+    }
+    let deadline = Instant::now() + Duration::from_millis(500);
+    let node = lab.node(leader.node.0);
+    let undecided = node.propose(open_session("undecided"), Urgency::Immediate, deadline).await;
+    assert_eq!(undecided, Err(ProposeError::Unknown));
+    let full = ProposeError::DiskFull { members: members.clone() };
+    for id in 1..=3 {
+        let sent = Instant::now();
+        assert_eq!(lab.open(id, "refused").await, Err(full.clone()), "through {id}");
+        assert!(sent.elapsed() < Duration::from_secs(2), "through {id}: {:?}", sent.elapsed());
+        lab.node(id).read_barrier(soon()).await.unwrap();
+    }
+    let own = node.propose_as_leader(vec![open_session("own")], leader).await;
+    assert_eq!(own, Err(full));
+    // One follower with space is a majority with the leader.
+    set_free(&lab, members.first().unwrap().0, 1 << 40);
+    eventually("the undecided write", || has_session(node, "undecided").then_some(())).await;
+    for id in 1..=3 {
+        lab.node(id).propose(open_session("after"), Urgency::Immediate, soon()).await.unwrap();
+    }
+    assert!(!has_session(node, "refused") && lab.epoch().await == leader);
+}
+
+fn is_refused_by<T>(result: &Result<T, ProposeError>, node: NodeId) -> bool {
+    matches!(result, Err(ProposeError::DiskFull { members }) if members.contains(&node))
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn entries_written_between_two_checks_of_the_disk_count() {
     let lab = Lab::start_with(1, little_space).await;
     for n in 0..2_000 {
-        if lab.open(1, &format!("s{n}")).await == Err(ProposeError::DiskFull) {
+        if is_refused_by(&lab.open(1, &format!("s{n}")).await, NodeId(1)) {
             return;
         }
     }

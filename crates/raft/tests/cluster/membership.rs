@@ -5,14 +5,14 @@
 use std::sync::atomic::Ordering;
 
 use futures_util::future::join_all;
-use holdfast_lab::Flow;
+use holdfast_lab::{Flow, until_some};
 use holdfast_machine::Machine;
-use holdfast_raft::{RaftNode, StopReason, Urgency};
+use holdfast_raft::{ProposeError, RaftNode, StopReason, Urgency};
 use holdfast_types::{Address, MemberAddresses, MembershipChange, NodeId, Reason, VotingRole};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::lab::{Lab, eventually, has_session, open_session, soon};
+use crate::lab::{LONG, Lab, eventually, has_session, open_session, soon};
 
 fn remove(node: u64) -> MembershipChange {
     MembershipChange::Remove { node: NodeId(node), reason: Reason::new("moved").unwrap() }
@@ -331,7 +331,12 @@ async fn cut_while_the_voters_change(part: Part) {
         Part::WithOther => Some(leader),
     };
     if let Some(serves) = serves {
-        write(&lab, serves, "meanwhile").await;
+        // The leader learns that the disks have space when a voter accepts the entry that it has rejected.
+        let written = until_some("the leader to know of the space", LONG, async || {
+            let written = lab.open(serves, "meanwhile").await;
+            (!matches!(written, Err(ProposeError::DiskFull { .. }))).then_some(written)
+        });
+        written.await.unwrap().outcome.unwrap();
     } else {
         let after = Proposal::start(lab.node(leader), "after-the-cut");
         eventually("a leader without a quorum", || {

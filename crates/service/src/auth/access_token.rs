@@ -13,8 +13,7 @@ use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 use thiserror::Error;
 
-use crate::failure::Failure;
-use crate::session::random_bytes;
+use crate::request::Failure;
 
 const SECRET_LEN: usize = 43;
 const CHECKSUM_LEN: usize = 6;
@@ -90,6 +89,12 @@ impl fmt::Debug for AccessTokenSecret {
 
 fn checksum(body: &str) -> String {
     URL_SAFE_NO_PAD.encode(crc32c::crc32c(body.as_bytes()).to_be_bytes())
+}
+
+pub(crate) fn random_bytes<const N: usize>() -> Result<[u8; N], Failure> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).map_err(|error| Failure::Failed(error.to_string()))?;
+    Ok(bytes)
 }
 
 #[cfg(test)]

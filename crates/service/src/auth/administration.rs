@@ -17,8 +17,7 @@ use tokio::sync::watch;
 
 use crate::auth::access_token::AccessTokenSecret;
 use crate::auth::refusals::RefusalCount;
-use crate::context::{ReadMode, Response};
-use crate::failure::Failure;
+use crate::request::{Failure, ReadMode, Response};
 use crate::service::Service;
 
 /// Sessions read at once, because `apply` waits meanwhile.

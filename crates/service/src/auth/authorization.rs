@@ -14,8 +14,7 @@ use holdfast_types::{
 use tokio::sync::watch;
 
 use crate::auth::access_token::AccessTokenSecret;
-use crate::context::{Principal, RequestContext};
-use crate::failure::Failure;
+use crate::request::{Failure, Principal, RequestContext};
 use crate::service::Service;
 
 impl Service {

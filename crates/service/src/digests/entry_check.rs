@@ -10,9 +10,8 @@ use std::time::{Duration, Instant};
 use holdfast_machine::DIGEST_SCHEMA;
 use holdfast_types::{Actor, NodeId, Revision};
 
-use crate::digests::entry_log::DigestAt;
-use crate::digests::entry_log::StateCheck;
-use crate::failure::Failure;
+use crate::digests::{DigestAt, StateCheck};
+use crate::request::Failure;
 use crate::service::Service;
 use crate::service_call::{NodeDigests, ReadDigests};
 

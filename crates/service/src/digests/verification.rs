@@ -8,8 +8,7 @@ use std::time::{Duration, Instant};
 use holdfast_machine::DIGEST_SCHEMA;
 use holdfast_types::{Command, NodeId, Reply, Revision, Right};
 
-use crate::context::Response;
-use crate::failure::Failure;
+use crate::request::{Failure, Response};
 use crate::service::Service;
 use crate::service_call::{ReadStateDigest, ServiceCall as _};
 

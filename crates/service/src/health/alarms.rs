@@ -14,7 +14,7 @@ use holdfast_types::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::digests::entry_log::StateCheck;
+use crate::digests::StateCheck;
 
 mod kind;
 
@@ -131,14 +131,6 @@ pub struct MemoryUse {
     pub limit: u64,
 }
 
-impl MemoryUse {
-    /// The share of the limit that is used, per cent.
-    fn percent(self) -> u64 {
-        let percent = u128::from(self.resident) * 100 / u128::from(self.limit.max(1));
-        u64::try_from(percent).unwrap_or(u64::MAX)
-    }
-}
-
 /// What is used of a limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct QuotaUse {
@@ -234,100 +226,103 @@ pub(crate) fn alarms_of(facts: &AlarmFacts) -> Vec<Alarm> {
     found.into_iter().flatten().collect()
 }
 
+/// The severity and the fact of an alarm; `None` if its condition is not met.
 fn raised(kind: AlarmKind, facts: &AlarmFacts) -> Option<(AlarmSeverity, String)> {
-    use AlarmSeverity::{Critical, Warning};
+    let critical = |detail: Option<String>| Some((AlarmSeverity::Critical, detail?));
+    let warning = |detail: Option<String>| Some((AlarmSeverity::Warning, detail?));
     match kind {
         AlarmKind::NoLeader => {
             let AlarmFacts { node, leader, has_quorum, waiting_for, .. } = facts;
-            Some((Critical, no_leader(*node, *leader, *has_quorum, waiting_for.as_deref())?))
+            critical(no_leader(*node, *leader, *has_quorum, waiting_for.as_deref()))
         }
         AlarmKind::Diverged => {
             let detail = |at| format!("the states of the nodes differ at revision {at}");
-            Some((Critical, facts.differs_at.map(detail)?))
+            critical(facts.differs_at.map(detail))
         }
-        AlarmKind::OneFailureLeft => Some((Critical, one_failure_left(facts)?)),
-        AlarmKind::MemberSilent => {
-            let silent = facts.followers.iter().filter(|follower| follower.is_silent());
-            Some((Warning, named(silent.map(silence), "no acknowledgement")?))
-        }
-        AlarmKind::MemberLagging => {
-            let behind = facts.followers.iter().filter(|follower| !follower.is_silent());
-            Some((Warning, named(behind.filter_map(FollowerFacts::lags), "behind the leader")?))
-        }
+        AlarmKind::OneFailureLeft => critical(one_failure_left(facts)),
+        AlarmKind::MemberSilent => warning(silent_members(&facts.followers)),
+        AlarmKind::MemberLagging => warning(lagging_members(&facts.followers)),
         AlarmKind::DiskLow => disk_low(facts.disk_free, facts.disk_reserve),
-        AlarmKind::LogSyncSlow => Some((Warning, log_sync_slow(facts.syncs)?)),
-        AlarmKind::CertificateExpires => {
-            let left = facts.certificates.iter().map(|of| Expiring {
-                name: of.listener.to_owned(),
-                within: of.expires_at.duration_since(facts.now).unwrap_or_default(),
-            });
-            expires(left, "the certificate of a listener")
-        }
-        AlarmKind::TlsReloadFailed => {
-            let failed = facts
-                .certificates
-                .iter()
-                .filter_map(|of| Some(format!("{}: {}", of.listener, of.reload_error.as_ref()?)));
-            Some((Critical, named(failed, "")?))
-        }
+        AlarmKind::LogSyncSlow => warning(log_sync_slow(facts.syncs)),
+        AlarmKind::CertificateExpires => expiring_certificates(facts),
+        AlarmKind::TlsReloadFailed => critical(failed_reloads(&facts.certificates)),
         AlarmKind::TokenExpires => {
-            let what = "the last access token of a privileged subject";
-            expires(facts.tokens.iter().cloned(), what)
+            expires(&facts.tokens, "the last access token of a privileged subject")
         }
-        AlarmKind::QuotaNear => {
-            let near = facts.quotas.iter().filter(|quota| quota.is_near());
-            let detail =
-                near.map(|quota| format!("{} {} of {}", quota.name, quota.used, quota.limit));
-            Some((Warning, named(detail, "")?))
-        }
-        AlarmKind::HistoryGap => Some((Warning, facts.history_gap?.to_owned())),
+        AlarmKind::QuotaNear => warning(near_quotas(&facts.quotas)),
+        AlarmKind::HistoryGap => warning(facts.history_gap.map(str::to_owned)),
         AlarmKind::OpenMode => {
             let detail = |address| format!("other machines reach {address} without TLS");
-            Some((Warning, facts.unprotected.as_ref().map(detail)?))
+            warning(facts.unprotected.as_ref().map(detail))
         }
-        AlarmKind::ClockSkew => Some((Warning, clock_skew(&facts.clocks)?)),
-        AlarmKind::BackupOld => Some((Warning, backup_old(facts.backup?)?)),
-        AlarmKind::Unverified => {
-            let detail = "no majority has confirmed the state of this node since its start";
-            (facts.state_check == StateCheck::Unverified).then(|| (Warning, detail.to_owned()))
-        }
-        AlarmKind::Sealed => Some((Warning, sealed(facts)?)),
-        AlarmKind::ForeignRecipe => Some((Warning, foreign_recipe(facts)?)),
-        AlarmKind::MemberAddress => Some((Warning, member_address(facts)?)),
+        AlarmKind::ClockSkew => warning(clock_skew(&facts.clocks)),
+        AlarmKind::BackupOld => warning(facts.backup.and_then(backup_old)),
+        AlarmKind::Unverified => warning(unverified(facts.state_check)),
+        AlarmKind::Sealed => warning(facts.seal.as_ref().map(sealed)),
+        AlarmKind::ForeignRecipe => warning(facts.foreign.as_ref().map(foreign_recipe)),
+        AlarmKind::MemberAddress => warning(member_address(facts)),
         AlarmKind::MemoryHigh => memory_high(facts.memory?),
-        AlarmKind::BackupFailed => Some((Warning, facts.backup_failure.clone()?)),
-        AlarmKind::TimeBehind => Some((Warning, time_behind(facts.clocks.behind_ms?)?)),
-        AlarmKind::AuditBehind => Some((Warning, named(facts.audit_sinks.iter().cloned(), "")?)),
-        AlarmKind::AuditEvicted => Some((Warning, audit_evicted(&facts.audit_evicted)?)),
-        AlarmKind::DurableHoldOld => Some((Warning, durable_holds(&facts.durable_holds)?)),
-        AlarmKind::TreeQuotaSoft => Some((Warning, soft_quotas(&facts.soft_quotas)?)),
-        AlarmKind::LockWaitLong => Some((Warning, long_waits(&facts.long_waits)?)),
-        AlarmKind::LockHoldOld => Some((Warning, old_holds(&facts.old_holds)?)),
+        AlarmKind::BackupFailed => warning(facts.backup_failure.clone()),
+        AlarmKind::TimeBehind => warning(facts.clocks.behind_ms.and_then(time_behind)),
+        AlarmKind::AuditBehind => warning(named(facts.audit_sinks.iter().cloned(), "")),
+        AlarmKind::AuditEvicted => warning(audit_evicted(&facts.audit_evicted)),
+        AlarmKind::DurableHoldOld => warning(durable_holds(&facts.durable_holds)),
+        AlarmKind::TreeQuotaSoft => warning(soft_quotas(&facts.soft_quotas)),
+        AlarmKind::LockWaitLong => warning(long_waits(&facts.long_waits)),
+        AlarmKind::LockHoldOld => warning(old_holds(&facts.old_holds)),
     }
 }
 
+fn silent_members(followers: &[FollowerFacts]) -> Option<String> {
+    let silent = followers.iter().filter(|follower| follower.is_silent());
+    named(silent.map(silence), "no acknowledgement")
+}
+
+fn lagging_members(followers: &[FollowerFacts]) -> Option<String> {
+    let others = followers.iter().filter(|follower| !follower.is_silent());
+    named(others.filter_map(FollowerFacts::lags), "behind the leader")
+}
+
+fn expiring_certificates(facts: &AlarmFacts) -> Option<(AlarmSeverity, String)> {
+    let left = facts.certificates.iter().map(|of| Expiring {
+        name: of.listener.to_owned(),
+        within: of.expires_at.duration_since(facts.now).unwrap_or_default(),
+    });
+    expires(&left.collect::<Vec<_>>(), "the certificate of a listener")
+}
+
+fn failed_reloads(certificates: &[ListenerCertificate]) -> Option<String> {
+    let failed = certificates
+        .iter()
+        .filter_map(|of| Some(format!("{}: {}", of.listener, of.reload_error.as_ref()?)));
+    named(failed, "")
+}
+
+fn near_quotas(quotas: &[QuotaUse]) -> Option<String> {
+    let near = quotas.iter().filter(|quota| quota.is_near());
+    named(near.map(|QuotaUse { name, used, limit }| format!("{name} {used} of {limit}")), "")
+}
+
+fn unverified(check: StateCheck) -> Option<String> {
+    let detail = "no majority has confirmed the state of this node since its start";
+    (check == StateCheck::Unverified).then(|| detail.to_owned())
+}
+
 /// What expires soon, or has expired, which is critical.
-fn expires(items: impl Iterator<Item = Expiring>, what: &str) -> Option<(AlarmSeverity, String)> {
-    let soon: Vec<_> = items.filter(|of| of.within <= EXPIRES_WITHIN).collect();
-    let is_over = soon.iter().any(Expiring::is_over);
+fn expires(items: &[Expiring], what: &str) -> Option<(AlarmSeverity, String)> {
+    let is_over = items.iter().any(Expiring::is_over);
     let severity = if is_over { AlarmSeverity::Critical } else { AlarmSeverity::Warning };
-    Some((severity, named(soon.iter().map(Expiring::when), what)?))
+    let soon = items.iter().filter(|of| of.within <= EXPIRES_WITHIN);
+    Some((severity, named(soon.map(Expiring::when), what)?))
 }
 
-fn sealed(facts: &AlarmFacts) -> Option<String> {
-    let (Seal { by, reason, .. }, age) = facts.seal.as_ref()?;
+fn sealed((Seal { by, reason, .. }, age): &(Seal, Duration)) -> String {
     let by = by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
-    Some(format!("sealed{by} {} ago: {reason}", days(*age)))
+    format!("sealed{by} {} ago: {reason}", days(*age))
 }
 
-fn clock_skew(clocks: &ClockFacts) -> Option<String> {
-    let wrong = clocks.offsets.iter().filter(|(_, ms)| ms.unsigned_abs() > CLOCK_OFFSET_MAX);
-    named(wrong.map(|(node, ms)| clock_offset(*node, *ms)), "")
-}
-
-fn foreign_recipe(facts: &AlarmFacts) -> Option<String> {
-    let (path, count) = facts.foreign.as_ref()?;
-    Some(format!("{count} znodes of clients that do not see HTTP callers, first {path}"))
+fn foreign_recipe((path, count): &(ZnodePath, usize)) -> String {
+    format!("{count} znodes of clients that do not see HTTP callers, first {path}")
 }
 
 fn member_address(facts: &AlarmFacts) -> Option<String> {
@@ -335,14 +330,14 @@ fn member_address(facts: &AlarmFacts) -> Option<String> {
     named(wrong, "no answer")
 }
 
-fn memory_high(memory: MemoryUse) -> Option<(AlarmSeverity, String)> {
-    let percent = memory.percent();
+fn memory_high(MemoryUse { resident, limit }: MemoryUse) -> Option<(AlarmSeverity, String)> {
+    let percent = u128::from(resident) * 100 / u128::from(limit.max(1));
     let severity = match percent {
         MEMORY_CRITICAL.. => AlarmSeverity::Critical,
         MEMORY_HIGH.. => AlarmSeverity::Warning,
         _ => return None,
     };
-    let [resident, limit] = [memory.resident, memory.limit].map(|bytes| bytes >> 20);
+    let [resident, limit] = [resident, limit].map(|bytes| bytes >> 20);
     Some((severity, format!("{resident} MiB resident, {percent} % of the limit of {limit} MiB")))
 }
 
@@ -412,23 +407,24 @@ fn time_behind(ms: i64) -> Option<String> {
     (ms > BEHIND_MAX).then(detail)
 }
 
-fn clock_offset(node: NodeId, ms: i64) -> String {
-    let direction = if ms > 0 { "ahead of" } else { "behind" };
-    let tenths = ms.unsigned_abs() / 100;
-    let (seconds, tenths) = (tenths / 10, tenths % 10);
-    format!("the clock of node {node} is {seconds}.{tenths} s {direction} the leader's")
+fn clock_skew(clocks: &ClockFacts) -> Option<String> {
+    let wrong = clocks.offsets.iter().filter(|(_, ms)| ms.unsigned_abs() > CLOCK_OFFSET_MAX);
+    let detail = wrong.map(|(node, ms)| {
+        let direction = if *ms > 0 { "ahead of" } else { "behind" };
+        let tenths = ms.unsigned_abs() / 100;
+        let (seconds, tenths) = (tenths / 10, tenths % 10);
+        format!("the clock of node {node} is {seconds}.{tenths} s {direction} the leader's")
+    });
+    named(detail, "")
 }
 
 fn backup_old(ExpectedBackup { every, age }: ExpectedBackup) -> Option<String> {
-    match age {
-        None => Some(format!("no backup, expected every {}", days(every))),
-        Some(age) if age > every => Some(format!(
-            "the last backup was made {} ago, expected every {}",
-            days(age),
-            days(every)
-        )),
-        Some(_) => None,
-    }
+    let made = match age {
+        None => "no backup".to_owned(),
+        Some(age) if age > every => format!("the last backup was made {} ago", days(age)),
+        Some(_) => return None,
+    };
+    Some(format!("{made}, expected every {}", days(every)))
 }
 
 /// Why a node is not in contact with the leader and a majority.

@@ -214,8 +214,12 @@ impl LeaderTimers {
             return;
         }
         // Without an outcome, these sessions are renewed through the log until their next renewal.
+        let records = leases.clone();
         if let Err(error) = self.propose(vec![Command::RecordLeases { leases }], epoch).await {
             tracing::debug!(%error, "failed to record leases");
+            if error == ProposeError::Unknown {
+                self.service.observer().leases.lock().records_are_undecided(&records);
+            }
         }
     }
 

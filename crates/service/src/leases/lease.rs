@@ -38,6 +38,8 @@ struct RunningLease {
     fresh: bool,
     /// How much of the TTL the last record has.
     recorded: Duration,
+    /// A record of this lease has no known outcome: the log may get it later.
+    has_undecided_record: bool,
 }
 
 impl RunningLease {
@@ -166,6 +168,16 @@ impl Leases {
         due.into_iter().filter_map(record).collect()
     }
 
+    /// Notes that these records have no known outcome. Until their next renewals, the sessions are renewed only through the
+    /// log, even if an expiry that was certainly not proposed gives them another TTL.
+    pub(crate) fn records_are_undecided(&mut self, records: &[LeaseRecord]) {
+        for record in records {
+            if let Some(lease) = self.live.get_mut(&record.session) {
+                lease.has_undecided_record |= lease.generation == record.generation;
+            }
+        }
+    }
+
     /// Ends a leadership; `None` if this node did not lead.
     pub(crate) fn end_leadership(&mut self, leadership: Option<LeaderEpoch>) {
         *self = Self { ended: leadership.max(self.ended), ..Self::default() };
@@ -190,8 +202,15 @@ impl Leases {
         let promised = self.live.get(&id).filter(|lease| lease.phase.has_promised_deadline());
         let promised = promised.map(|lease| lease.deadline);
         let deadline = promised.unwrap_or(now).max(now + ttl.as_duration());
-        let (phase, fresh, recorded) = (LeasePhase::Running, false, Duration::ZERO);
-        let lease = RunningLease { ttl, generation, deadline, phase, fresh, recorded };
+        let lease = RunningLease {
+            ttl,
+            generation,
+            deadline,
+            phase: LeasePhase::Running,
+            fresh: false,
+            recorded: Duration::ZERO,
+            has_undecided_record: false,
+        };
         self.live.insert(id, lease);
         if promised.is_none() {
             self.due.push(Reverse((deadline, id)));
@@ -266,14 +285,18 @@ impl Leases {
     /// Until the log has decided, the session is renewed only through the log. A repeated expiry has no further effect.
     pub(crate) fn disarm(&mut self, id: SessionId, outcome: ExpiryOutcome, now: Instant) {
         let Some(lease) = self.live.get_mut(&id) else { return };
-        lease.phase =
-            match (lease.phase, outcome) {
-                (LeasePhase::Running | LeasePhase::Recorded, _) => return,
-                (_, ExpiryOutcome::Applied)
-                | (LeasePhase::Expiring, ExpiryOutcome::NotProposed) => LeasePhase::Running,
-                (_, ExpiryOutcome::Unknown)
-                | (LeasePhase::Undecided, ExpiryOutcome::NotProposed) => LeasePhase::Undecided,
-            };
+        lease.phase = match (lease.phase, outcome) {
+            (LeasePhase::Running | LeasePhase::Recorded, _) => return,
+            (LeasePhase::Expiring, ExpiryOutcome::NotProposed) if lease.has_undecided_record => {
+                LeasePhase::Recorded
+            }
+            (_, ExpiryOutcome::Applied) | (LeasePhase::Expiring, ExpiryOutcome::NotProposed) => {
+                LeasePhase::Running
+            }
+            (_, ExpiryOutcome::Unknown) | (LeasePhase::Undecided, ExpiryOutcome::NotProposed) => {
+                LeasePhase::Undecided
+            }
+        };
         lease.deadline = now + lease.ttl.as_duration();
         self.due.push(Reverse((lease.deadline, id)));
     }
@@ -391,6 +414,25 @@ mod tests {
         assert_eq!(leases.overdue(t0 + seconds(33), 10), [(A, 1)]);
         leases.disarm(A, ExpiryOutcome::Applied, t0 + seconds(34));
         assert_eq!(leases.renew(A, t0 + seconds(34)), Renewal::Renewed);
+    }
+
+    #[test]
+    fn a_lease_with_an_undecided_record_is_renewed_only_through_the_log() {
+        let t0 = Instant::now();
+        let mut leases = active(t0);
+        let records = leases.records(|id| id == A, t0 + seconds(5), 1);
+        leases.records_are_undecided(&records);
+        assert_eq!(leases.overdue(t0 + seconds(10), 10), [(A, 1)]);
+        leases.disarm(A, ExpiryOutcome::NotProposed, t0 + seconds(10));
+        assert_eq!(leases.renew(A, t0 + seconds(11)), Renewal::Expiring, "the log may get it");
+        assert_eq!(leases.remaining(A, t0 + seconds(11)), Some(seconds(9)));
+        leases.touch(A, ttl(10), 2, t0 + seconds(12));
+        leases.records_are_undecided(&records);
+        assert_eq!(
+            leases.renew(A, t0 + seconds(13)),
+            Renewal::Renewed,
+            "a record of an older lease"
+        );
     }
 
     #[test]

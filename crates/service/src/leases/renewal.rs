@@ -15,9 +15,8 @@ use holdfast_types::{
     Ttl,
 };
 
-use crate::context::Response;
-use crate::failure::{Failure, session_ended};
 use crate::leases::lease::Renewal;
+use crate::request::{Failure, Response, session_ended};
 use crate::service::Service;
 use crate::service_call::{CallFailure, LeaseView, ReadLeases, Renew, Renewed, SessionToRenew};
 
@@ -220,7 +219,7 @@ mod tests {
     use holdfast_types::{Address, AuthMode, MemberAddresses, NodeId, OpenSession, SubjectName};
 
     use super::*;
-    use crate::context::{Principal, RequestContext};
+    use crate::request::{Principal, RequestContext};
     use crate::{ServiceConfig, ServiceMetrics};
 
     /// The leader renews through the log for a caller that it has checked; `apply` must not see a caller without a

@@ -10,10 +10,9 @@ use holdfast_types::{
 use tokio::sync::oneshot;
 use tracing::{Instrument as _, Span};
 
-use crate::context::Response;
-use crate::failure::Failure;
 use crate::locks::queue_positions::PositionWatcher;
 use crate::locks::queued::QueuedAcquire;
+use crate::request::{Failure, Response};
 use crate::service::Service;
 use crate::waiting::UnansweredSessionGuard;
 

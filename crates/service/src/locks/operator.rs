@@ -7,8 +7,7 @@ use holdfast_types::{
     SessionName, millis,
 };
 
-use crate::context::Response;
-use crate::failure::Failure;
+use crate::request::{Failure, Response};
 use crate::service::Service;
 
 /// The longest delay of a change of the log's filter.

@@ -12,9 +12,8 @@ use holdfast_types::{
 };
 use tracing::Instrument as _;
 
-use crate::context::Response;
-use crate::failure::Failure;
 use crate::locks::read::WAITERS_SHOWN;
+use crate::request::{Failure, Response};
 use crate::service::Service;
 use crate::waiting::{
     AbandonedEntryGuard, Parked, QueueEvent, Wait, WaitEvent, WaiterPermit, WakeUp,

@@ -1,15 +1,24 @@
-//! Reading locks, releasing them, and changing their policy.
+//! Reading locks, why one is not free, and their past holds; releasing locks, and changing their policy.
+//!
+//! An explanation combines the state machine, the leader's leases and this node's own records. The node calls the leader once, for
+//! at most a second; without a reply, leases are omitted.
 
-use holdfast_machine::LockFilter;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use holdfast_machine::{BlockingLink, LockFilter, LockUrgency, Machine};
 use holdfast_types::{
-    Command, FenceView, FencingToken, Grant, HandOver, LockName, LockPolicy, LockView, Page,
-    PolicyChange, Release, ReleaseTarget, Released, Reply, RequestRelease, Right,
+    Blocked, Command, FenceView, FencingToken, Grant, HandOver, HolderView, LockName, LockPolicy,
+    LockRejection, LockView, Page, PolicyChange, Rejection, Release, ReleaseTarget, Released,
+    Reply, RequestRelease, Revision, Right,
 };
 
 use crate::auth::authorization::allows;
-use crate::context::{ReadMode, Response};
-use crate::failure::Failure;
+use crate::history::contention::LockTimes;
+use crate::history::hold_history::{HistoryRequest, PastHold};
+use crate::request::{Failure, ReadMode, Response};
 use crate::service::Service;
+use crate::service_call::LeaseView;
 
 /// The tokens that a fence check accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,6 +130,125 @@ fn is_not_overtaken(token: FencingToken, view: FenceView) -> bool {
     match view.current {
         Some(_) => token >= view.floor,
         None => view.highest.is_none_or(|highest| token >= highest),
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct Explanation {
+    /// Holders and waiters.
+    pub view: LockView,
+    /// The leases of the holders, in their order; `None` if no leader replied.
+    pub leases: Vec<Option<LeaseView>>,
+    /// The lock that the holder waits for, the holder of that lock, and so on.
+    pub chain: Vec<BlockingLink>,
+    /// Waits and holds, as recorded by this node.
+    pub times: Option<LockTimes>,
+}
+
+/// The holds of a lock, as recorded by one node.
+#[derive(Clone, Debug)]
+pub struct LockHistory {
+    pub lock: LockName,
+    /// The current holders; with `at`, only the holders that held the lock at that time.
+    pub holders: Vec<HolderView>,
+    /// Past holds, the newest first.
+    pub holds: Vec<PastHold>,
+    /// Every hold that ended after this revision is included.
+    pub complete_after: Revision,
+}
+
+#[derive(Clone, Debug)]
+pub struct ContendedLock {
+    pub view: LockView,
+    pub times: Option<LockTimes>,
+}
+
+impl Service {
+    /// Returns the lock history of this node, including everything applied so far.
+    ///
+    /// # Errors
+    /// [`Failure::Overloaded`] if the history thread does not reply in time; otherwise the errors of any read.
+    pub async fn history(
+        &self,
+        request: HistoryRequest,
+        mode: ReadMode,
+    ) -> Result<Response<LockHistory>, Failure> {
+        let (lock, at) = (request.lock.clone(), request.at);
+        let view = self.lock(&lock, mode).await?;
+        let found = self.observer().hold_recorder.query(request);
+        let found = tokio::time::timeout_at(self.deadline().into(), found);
+        let Ok(Some(found)) = found.await else {
+            return Err(Failure::Overloaded { retry_after: Duration::from_secs(1) });
+        };
+        let held_at_that_time = |holder: &HolderView| at.is_none_or(|at| holder.granted_at <= at);
+        Ok(view.map(|view| {
+            let holders = view.holders.into_iter().filter(held_at_that_time).collect();
+            let (holds, complete_after) = (found.holds, found.complete_after);
+            LockHistory { lock, holders, holds, complete_after }
+        }))
+    }
+
+    /// Returns the holders and waiters of a lock, and why it is not free. Linearizable.
+    pub async fn explain(&self, lock: &LockName) -> Result<Response<Explanation>, Failure> {
+        let read_lock = |machine: &Machine| {
+            let rights = self.enforced_rights(machine)?;
+            self.check(machine, Right::LockRead, lock.as_str())?;
+            let chain = machine.blocking_chain(lock).into_iter();
+            // The rest of a chain stays hidden behind the first lock that the caller may not read.
+            let is_visible =
+                |link: &BlockingLink| allows(rights, Right::LockRead, link.waits_for.as_str());
+            Ok((machine.lock(lock, WAITERS_SHOWN), chain.take_while(is_visible).collect()))
+        };
+        let read = self.read(ReadMode::Linearizable, read_lock).await?;
+        let Response { value: (view, chain), revision, .. } = read;
+        let leases = self.leases_of_holders(&view).await;
+        let times = self.observer().contention.of(lock);
+        Ok(Response::new(Explanation { view, leases, chain, times }, revision))
+    }
+
+    /// Cuts the cycle of a deadlock before the first lock that the caller may not read.
+    pub(crate) fn hide_unreadable(&self, rejection: &mut Rejection) {
+        if let Rejection::Lock(LockRejection::Deadlock { cycle }) = rejection {
+            let readable = self.raft().read(|machine| {
+                let rights = self.enforced_rights(machine).ok()?;
+                let is_readable =
+                    |(_, _, lock): &&Blocked| allows(rights, Right::LockRead, lock.as_str());
+                Some(cycle.iter().take_while(is_readable).count())
+            });
+            cycle.truncate(readable.unwrap_or(0));
+        } else if let Rejection::Lock(LockRejection::OfMultiLock { why, .. }) = rejection {
+            self.hide_unreadable(why);
+        }
+    }
+
+    /// Returns the most urgent locks. Among [`LockUrgency::Waiters`], the locks with the longest recent waits are the last.
+    pub async fn most_urgent_locks(
+        &self,
+        prefix: String,
+        urgency: LockUrgency,
+        limit: usize,
+        mode: ReadMode,
+    ) -> Result<Response<Vec<ContendedLock>>, Failure> {
+        let lately = match urgency {
+            LockUrgency::Waiters => self.observer().contention.busiest(&prefix, limit),
+            LockUrgency::LongestWait | LockUrgency::OldestHold => Vec::new(),
+        };
+        let filter = LockFilter { prefix, ..LockFilter::default() };
+        let read = self.read(mode, |machine| {
+            let rights = self.enforced_rights(machine)?;
+            let is_visible = |lock: &LockName| allows(rights, Right::LockRead, lock.as_str());
+            let mut views = machine.most_urgent(&filter, urgency, limit, is_visible);
+            let shown: BTreeSet<_> = views.iter().map(|view| view.lock.clone()).collect();
+            let others = lately.iter().filter(|lock| !shown.contains(*lock) && is_visible(lock));
+            let room = limit.saturating_sub(views.len());
+            views.extend(others.take(room).map(|lock| machine.lock_in_list(lock)));
+            Ok(views)
+        });
+        let known = |view: LockView| ContendedLock {
+            times: self.observer().contention.of(&view.lock),
+            view,
+        };
+        Ok(read.await?.map(|views| views.into_iter().map(known).collect()))
     }
 }
 

@@ -13,12 +13,11 @@ use holdfast_types::{
     VotingRole, Zone,
 };
 
-use crate::context::Response;
-use crate::failure::Failure;
+use crate::auth::access_token::random_bytes;
 use crate::members::checks::{VoterChange, VotersView};
+use crate::request::{Failure, Response};
 use crate::service::Service;
 use crate::service_call::TransferLeadership;
-use crate::session::random_bytes;
 
 /// An invitation can be used for this long.
 const INVITATION_TTL: Duration = Duration::from_hours(1);

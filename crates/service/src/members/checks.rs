@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use holdfast_types::NodeId;
 
-use crate::failure::Failure;
+use crate::request::Failure;
 
 /// What the checks read: who votes, and which nodes work.
 #[derive(Clone, Debug, Default)]

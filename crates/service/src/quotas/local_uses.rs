@@ -1,7 +1,7 @@
 //! What subjects and namespaces use on this node only: connections, event streams, and calls per second.
 //!
 //! The algorithm of the rate is GCRA (ITU-T I.371), of the library `governor`: an owner may save up the calls of one second.
-//! Bounds: one count for each subject with a connection or stream, of which `subject_limits.rs` limits the number; one
+//! Bounds: one count for each subject with a connection or stream, of which `quotas.rs` limits the number; one
 //! limiter for each registered namespace and each subject.
 
 use std::collections::BTreeMap;

@@ -15,8 +15,7 @@ use holdfast_types::{
 };
 
 use super::parked::{ParkedRecipeCall, RecipeTopic};
-use crate::context::Response;
-use crate::failure::{Failure, NotYet};
+use crate::request::{Failure, NotYet, Response};
 use crate::service::Service;
 use crate::waiting::{AbandonedEntryGuard, Wait, WaitEvent, WaiterPermit, WakeUp};
 

@@ -9,7 +9,7 @@ use holdfast_types::{Identity, Rejection, Revision, Stat, TreeRejection, ZnodePa
 use super::message::{NoticeKind, StreamAnswer, StreamRead, WatchMode, WatchSet};
 use super::order::LockedStream;
 use super::watch_table::WatchFlags;
-use crate::failure::Failure;
+use crate::request::Failure;
 
 impl LockedStream<'_> {
     /// Reads this node's state. With `watch`, arms the watch of the read.

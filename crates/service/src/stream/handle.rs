@@ -24,8 +24,7 @@ use super::message::{
 use super::order::{Attachment, LockedStream, SeesChange, StreamEntry, Streams};
 use super::watch_table::WatchFlags;
 use crate::auth::authorization::{allows, credential_ended};
-use crate::context::Principal;
-use crate::failure::Failure;
+use crate::request::{Failure, Principal};
 use crate::service::Service;
 use crate::waiting::close_session_within;
 
@@ -403,7 +402,7 @@ fn end_after(failure: &Failure) -> Option<StreamEnd> {
         Failure::ShuttingDown | Failure::Failed(_) => Some(StreamEnd::ShuttingDown),
         Failure::Rejected(_)
         | Failure::Overloaded { .. }
-        | Failure::DiskFull
+        | Failure::DiskFull(_)
         | Failure::UnsafeChange { .. }
         | Failure::LevelNotReady(_)
         | Failure::TooLarge

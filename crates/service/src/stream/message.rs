@@ -3,7 +3,7 @@
 use holdfast_machine::Descendants;
 use holdfast_types::{AclEntry, Data, OpReply, Rejection, Revision, Stat, ZnodePath};
 
-use crate::failure::Failure;
+use crate::request::Failure;
 
 /// A read of this node's state. `Data` and `Children` arm a watch only if the node exists; `Exists` always arms it.
 #[derive(Clone, Debug, PartialEq, Eq)]

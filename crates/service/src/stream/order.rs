@@ -25,9 +25,8 @@ use parking_lot::Mutex;
 
 use super::message::{Notice, NoticeKind, StreamAnswer, StreamEnd, StreamReply, WatchKind};
 use super::outbox::{OutboxQueue, StreamLimits};
-use super::watch_table::FiredChange;
-use super::watch_table::{FiredWatch, StreamNumber, WatchFlags, WatchTable};
-use crate::failure::{Failure, session_ended};
+use super::watch_table::{FiredChange, FiredWatch, StreamNumber, WatchFlags, WatchTable};
+use crate::request::{Failure, session_ended};
 
 /// The number of paths of ended streams that one call sweeps, because `apply` waits meanwhile.
 const SWEPT_PATHS: usize = 64;

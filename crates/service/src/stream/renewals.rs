@@ -14,7 +14,7 @@ use holdfast_types::SessionId;
 
 use super::liveness::Liveness;
 use super::message::StreamEnd;
-use crate::failure::Failure;
+use crate::request::Failure;
 use crate::service::Service;
 use crate::service_call::SessionToRenew;
 

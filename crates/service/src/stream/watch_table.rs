@@ -14,7 +14,7 @@ use holdfast_machine::Machine;
 use holdfast_types::{AccessList, Identity, Perms, Rejection, TreeRejection, ZnodePath};
 
 use super::message::{NoticeKind, WatchKind, WatchMode};
-use crate::watch::is_visible;
+use crate::watch::{ancestors, is_visible};
 
 /// The number of a stream on this node. Never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -292,19 +292,6 @@ impl WatchTable {
             self.put(stream, path, arms, arms.without(once));
         }
     }
-}
-
-/// Returns the directories above a path, from the nearest to the root.
-pub(crate) fn ancestors(path: &str) -> impl Iterator<Item = &str> {
-    let mut rest = path;
-    std::iter::from_fn(move || {
-        let (above, name) = rest.rsplit_once('/')?;
-        if name.is_empty() {
-            return None;
-        }
-        rest = if above.is_empty() { "/" } else { above };
-        Some(rest)
-    })
 }
 
 /// A change that fires a watch. A stream shows its client those of znodes that the client may read, as in ZooKeeper from

@@ -6,16 +6,14 @@
 //! queue entry; if the caller's node fails, the leader cancels it ([`OrphanedWaits`]).
 //! Bound: `ServiceConfig::waiters_max` permits on one node, shared by all kinds of waits.
 
-mod disconnect;
 mod orphans;
 mod parked;
 mod wait;
 
-pub(crate) use self::disconnect::{
-    AbandonedEntryGuard, UnansweredSessionGuard, close_session_within,
-};
 pub(crate) use self::orphans::{OrphanedWaits, WaitSource};
 pub(crate) use self::parked::{
     AppliedWaiters, Parked, ParkedCalls, QueueEvent, WaiterPermit, WaiterPermits, WakeUp,
 };
-pub(crate) use self::wait::{Wait, WaitEvent};
+pub(crate) use self::wait::{
+    AbandonedEntryGuard, UnansweredSessionGuard, Wait, WaitEvent, close_session_within,
+};

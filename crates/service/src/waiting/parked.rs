@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
-use crate::failure::Failure;
+use crate::request::Failure;
 
 /// Events buffered in one mailbox.
 const EVENTS_MAX: usize = 2;

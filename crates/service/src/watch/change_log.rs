@@ -12,10 +12,9 @@ use holdfast_types::{
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::filter::WatchFilter;
-use super::watchers::{Watcher, Watchers};
-use crate::failure::Failure;
+use super::watchers::{WatchFilter, Watcher, Watchers};
 use crate::history::hold_notice::{BreakReasons, HoldChange, HoldNotice};
+use crate::request::Failure;
 
 /// The maximum number of changes copied for a watcher at once.
 const BATCH_MAX: usize = 256;

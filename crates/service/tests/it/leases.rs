@@ -134,32 +134,36 @@ async fn a_new_leader_gives_every_session_its_full_ttl() {
     assert!(left_at.elapsed() >= Duration::from_millis(2_900), "after {:?}", left_at.elapsed());
 }
 
-/// An expiry that is in the log, and cannot be committed, may still take effect. Until the log has decided, no renewal
-/// is acknowledged. Both followers' disks are full: they reject entries and continue to confirm the leader.
+/// An expiry or a record that is in the log, and cannot be committed, may still take effect. Until the log has decided, no
+/// renewal is acknowledged. Both followers' disks are full: they reject entries and continue to confirm the leader. The first
+/// entry that they reject is the expiry of the session with the short TTL, and the record of the one with the longer TTL.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_renewal_is_acknowledged_while_an_expiry_is_undecided() {
-    let nodes = Nodes::start(3).await;
-    let leader = nodes.leader().await;
-    take(&leader, acquire("a", Some("me"), 3_000, NO_WAIT)).await.unwrap();
-    let full = |bytes: u64| {
-        for (service, free) in nodes.services.iter().zip(&nodes.free) {
-            if service.node() != leader.node() {
-                free.store(bytes, Ordering::Relaxed);
+    let refuses_renewals = async |ttl_ms| {
+        let nodes = Nodes::start(3).await;
+        let leader = nodes.leader().await;
+        take(&leader, acquire("a", Some("me"), ttl_ms, NO_WAIT)).await.unwrap();
+        let full = |bytes: u64| {
+            for (service, free) in nodes.services.iter().zip(&nodes.free) {
+                if service.node() != leader.node() {
+                    free.store(bytes, Ordering::Relaxed);
+                }
             }
-        }
+        };
+        full(0);
+        // The lease runs out, and the proposal of the entry times out after ten seconds without an outcome.
+        tokio::time::sleep(Duration::from_millis(14_500)).await;
+        let renewed = keep_alive(&leader, "me").await;
+        assert!(matches!(renewed, Err(Failure::NoLeader)), "{ttl_ms} ms: {renewed:?}");
+        assert_eq!(leader.leader(), Some(leader.node()), "it still leads");
+        full(1 << 40);
+        until(&leader, "a", |view| view.holder().is_none()).await;
+        assert!(matches!(
+            renew(&leader, "me").await,
+            Err(Rejection::Session(SessionRejection::Expired { .. }))
+        ));
     };
-    full(0);
-    // The lease runs out, and the proposal of the expiry times out after ten seconds without an outcome.
-    tokio::time::sleep(Duration::from_millis(14_500)).await;
-    let renewed = keep_alive(&leader, "me").await;
-    assert!(matches!(renewed, Err(Failure::NoLeader)), "{renewed:?}");
-    assert_eq!(leader.leader(), Some(leader.node()), "it still leads");
-    full(1 << 40);
-    until(&leader, "a", |view| view.holder().is_none()).await;
-    assert!(matches!(
-        renew(&leader, "me").await,
-        Err(Rejection::Session(SessionRejection::Expired { .. }))
-    ));
+    tokio::join!(refuses_renewals(1_500), refuses_renewals(3_000));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -22,9 +22,9 @@ pub const CLOCK_OFFSET_MAX: u64 = 500;
 /// The largest delay of the log's time without an alarm, milliseconds.
 pub(super) const BEHIND_MAX: i64 = 5_000;
 /// Resident memory from this percentage of the limit on is high. The rest is for a snapshot and for calls in flight.
-pub(super) const MEMORY_HIGH: u64 = 80;
+pub(super) const MEMORY_HIGH: u128 = 80;
 /// From this percentage on, the kernel may end the process at any time.
-pub(super) const MEMORY_CRITICAL: u64 = 92;
+pub(super) const MEMORY_CRITICAL: u128 = 92;
 /// How long an eviction from the audit trail raises an alarm, milliseconds.
 pub(super) const EVICTED_FOR: u64 = 86_400_000;
 /// The most things that one alarm names.

@@ -1,4 +1,6 @@
-//! Reading the audit trail, and waiting for its next record: for callers, and for the durable copies of the trail.
+//! The audit trail: reading it, and waiting for its next record, for callers and for its durable copies (`audit/sink.rs`).
+
+pub(crate) mod sink;
 
 use std::time::{Duration, Instant};
 
@@ -8,9 +10,8 @@ use holdfast_types::{
 };
 use tokio::sync::watch;
 
-use crate::audit::sink::AuditSinkState;
-use crate::context::{ReadMode, Response};
-use crate::failure::Failure;
+use self::sink::AuditSinkState;
+use crate::request::{Failure, ReadMode, Response};
 use crate::service::Service;
 use crate::waiting::{Wait, WaitEvent};
 

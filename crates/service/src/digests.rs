@@ -1,11 +1,22 @@
-//! The digests that this node recorded. All nodes apply the same entries, so they record at the same revisions.
+//! The digests that this node keeps, by which nodes find that they have diverged.
 //!
-//! Bounds: the last [`DIGESTS_MAX`] digests at fixed revisions, for nodes that are far apart. For a node that starts, the
-//! digests of the last [`RECENT_MAX`] entries.
+//! All nodes apply the same entries, so they record the digests of entries at the same revisions. For `holdfast cluster verify`,
+//! each takes a copy of its whole state after the same entry, and a thread hashes the copy.
+//!
+//! Bounds: the last [`DIGESTS_MAX`] digests of entries at fixed revisions, for nodes that are far apart, and those of the last
+//! [`RECENT_MAX`] entries, for a node that starts; [`STATE_DIGESTS_MAX`] digests of states, and [`RUNNING_MAX`] threads. A further
+//! request has no digest.
+
+pub(crate) mod entry_check;
+pub(crate) mod verification;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
-use holdfast_types::Revision;
+use holdfast_machine::Machine;
+use holdfast_types::{Applied, Event, Revision};
+use parking_lot::Mutex;
+use tokio::sync::Semaphore;
 
 /// A digest is kept at the first entry that reaches the next multiple of this many revisions.
 const DIGEST_INTERVAL: u64 = 1_024;
@@ -70,6 +81,55 @@ fn push(digests: &mut VecDeque<DigestAt>, most: usize, digest: DigestAt) {
         digests.pop_front();
     }
     digests.push_back(digest);
+}
+
+const STATE_DIGESTS_MAX: usize = 8;
+const RUNNING_MAX: usize = 2;
+
+#[derive(Debug)]
+pub(crate) struct StateDigests {
+    /// By the revisions of the commands that requested them, oldest first.
+    computed: Arc<Mutex<VecDeque<(Revision, u64)>>>,
+    /// A permit for each thread.
+    threads: Arc<Semaphore>,
+}
+
+impl StateDigests {
+    pub(crate) fn new() -> Self {
+        Self { computed: Arc::default(), threads: Arc::new(Semaphore::new(RUNNING_MAX)) }
+    }
+
+    /// Runs inside the apply step.
+    pub(crate) fn on_applied(&self, machine: &Machine, applied: &Applied) {
+        for (revision, event) in &applied.events {
+            if *event == Event::VerifyState {
+                self.compute(*revision, machine.clone());
+            }
+        }
+    }
+
+    pub(crate) fn get(&self, requested_in: Revision) -> Option<u64> {
+        let computed = self.computed.lock();
+        computed.iter().find(|(revision, _)| *revision == requested_in).map(|(_, digest)| *digest)
+    }
+
+    fn compute(&self, requested_in: Revision, machine: Machine) {
+        let Ok(permit) = self.threads.clone().try_acquire_owned() else { return };
+        let computed = self.computed.clone();
+        let named = std::thread::Builder::new().name("state-digest".to_owned());
+        let spawned = named.spawn(move || {
+            let _permit = permit;
+            let digest = machine.state_digest();
+            let mut computed = computed.lock();
+            computed.push_back((requested_in, digest));
+            if computed.len() > STATE_DIGESTS_MAX {
+                computed.pop_front();
+            }
+        });
+        if let Err(error) = spawned {
+            tracing::warn!(%error, "cannot start the thread that computes the digest of the state");
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,9 @@
 //! The members as this node knows them: those of the replicated state, with the addresses of the configuration where the
-//! state has none.
+//! state has none. The leader's changes of openraft's membership are in `membership`.
 //!
 //! Every reader asks this table at the time of use, so an applied change holds at once.
+
+pub(crate) mod membership;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! The failures of the service's calls.
+//! What all calls of the service share: the caller, the freshness of a read, the response with its position in the log, and the
+//! reasons of a failure.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -6,9 +7,74 @@ use std::time::Duration;
 
 use holdfast_machine::Machine;
 use holdfast_types::{
-    AuthRejection, LatchView, LockView, LossCause, QuotaFull, QuotaOwner, Rejection, Revision,
-    SessionName, SessionRejection, SessionStatus, TreeRejection,
+    Actor, AuthRejection, CertificateName, Identity, LatchView, LockView, LossCause, QuotaFull,
+    QuotaOwner, Rejection, Revision, SessionName, SessionRejection, SessionStatus, TreeRejection,
 };
+
+/// The caller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Principal {
+    /// Whose permissions the call has.
+    pub actor: Actor,
+    /// The certificate that proves the subject of the actor; `None` for other actors.
+    pub certificate: Option<CertificateName>,
+    /// The proven identities, for the access lists of znodes. `world:anyone` is implied.
+    pub identities: Vec<Identity>,
+}
+
+impl Principal {
+    pub fn anonymous() -> Self {
+        Self::of(Actor::Anonymous)
+    }
+
+    pub fn of(actor: Actor) -> Self {
+        Self { actor, certificate: None, identities: Vec::new() }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct RequestContext {
+    pub principal: Principal,
+    /// Identifies the request in logs.
+    pub request_id: String,
+}
+
+impl RequestContext {
+    pub fn anonymous() -> Self {
+        Self { principal: Principal::anonymous(), request_id: String::new() }
+    }
+}
+
+/// How fresh a read must be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadMode {
+    /// The read sees every write acknowledged before it began.
+    Linearizable,
+    /// The read returns this node's state, labelled with its age.
+    Stale,
+}
+
+/// A value with the position in the log at which it was true.
+#[derive(Clone, Debug)]
+pub struct Response<T> {
+    pub value: T,
+    /// The revision of the write, or of the state that the read returned.
+    pub revision: Revision,
+    /// For stale reads: the time since this node's last contact with a leader.
+    pub leader_contact: Option<Duration>,
+}
+
+impl<T> Response<T> {
+    /// The response to a write or a linearizable read.
+    pub(crate) fn new(value: T, revision: Revision) -> Self {
+        Self { value, revision, leader_contact: None }
+    }
+
+    pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Response<U> {
+        let Self { value, revision, leader_contact } = self;
+        Response { value: change(value), revision, leader_contact }
+    }
+}
 
 /// The reason why a call failed, and the caller's options.
 #[derive(Clone, Debug)]
@@ -49,8 +115,8 @@ pub enum Failure {
     CallerLimited(Box<QuotaFull>),
     /// Too many calls are parked on this node. Nothing was done.
     TooManyWaiters { limit: usize },
-    /// Free disk space is below the reserve. Nothing was done; reads and renewals continue.
-    DiskFull,
+    /// Free disk space is below the reserve on the members that the text names. Nothing was done; reads and renewals continue.
+    DiskFull(String),
     /// The command is larger than a log entry may be. Nothing was done.
     TooLarge,
     /// This node lags behind the leader, so the read would be stale. Use another node.
@@ -132,7 +198,6 @@ impl fmt::Display for Failure {
             Self::RateLimited { .. } => "the caller makes too many calls",
             Self::CallerLimited(_) => "the caller has too many connections or streams",
             Self::TooManyWaiters { .. } => "too many calls are parked on this node",
-            Self::DiskFull => "free disk space is below the reserve",
             Self::TooLarge => "the command is too large",
             Self::Behind { .. } | Self::Lagging => "this node is behind the leader",
             Self::TooManyStreams { .. } => "too many streams are open on this node",
@@ -141,9 +206,10 @@ impl fmt::Display for Failure {
             Self::Compacted { .. } => "the requested changes were compacted",
             Self::ShuttingDown => "this node is shutting down",
             Self::UnsafeChange { detail, .. } => return f.write_str(detail),
-            Self::LevelNotReady(why) | Self::Starting(why) | Self::Failed(why) => {
-                return f.write_str(why);
-            }
+            Self::LevelNotReady(why)
+            | Self::Starting(why)
+            | Self::Failed(why)
+            | Self::DiskFull(why) => return f.write_str(why),
         })
     }
 }

@@ -1,25 +1,52 @@
-//! Opening a session for a connection, or attaching a session to it with the session's password.
+//! Streams: connections that act for a session, with one ordered outbox to the client. This file opens a session for a connection,
+//! attaches one to it with the session's password, and lists the streams and watches of the node.
 //!
-//! Both are commands. The revision of the command, the *attachment*, names the connection that acts for the session. A
-//! stream starts after this node has applied everything that the client has seen.
+//! The front-end translates bytes. Opening and attaching are commands. The revision of the command, the *attachment*, names the
+//! connection that acts for the session. A stream starts after this node has applied everything that the client has seen.
+//!
+//! ```text
+//! front-end ─ Service::open_stream_session | attach_session ─► Attached ─ Service::stream ─► SessionStream, Outbox
+//! request ──► SessionStream::read | write | … ─► order ─► Outbox ─► reply, notice, end
+//! apply ────► ApplyObserver ─► Streams::on_event ─► order ─┘
+//! ```
+//!
+//! Bounds: `ServiceConfig` bounds the streams and watches of a node, [`StreamLimits`] those of one stream.
 
+mod arming;
+mod handle;
+mod liveness;
+mod message;
+mod order;
+mod outbox;
+mod renewals;
+mod watch_table;
+
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use holdfast_machine::Machine;
 use holdfast_types::{
     Actor, Command, Labels, OpenSession, Password, Reply, Revision, SessionId, SessionName,
-    SessionOpenedReply, Ttl,
+    SessionOpenedReply, Ttl, ZnodePath,
 };
 
-use super::handle::SessionStream;
-use super::liveness::{Liveness, slack};
-use super::order::Attachment;
-use super::outbox::{Outbox, StreamLimits};
-use crate::context::Response;
-use crate::failure::Failure;
+use self::liveness::{Liveness, slack};
+use self::order::RegisteredStream;
+use crate::auth::access_token::random_bytes;
+use crate::request::{Failure, Response};
 use crate::service::Service;
-use crate::session::random_bytes;
+
+pub use handle::SessionStream;
+pub(crate) use liveness::RenewalQueue;
+pub use message::{
+    Notice, NoticeKind, Outgoing, StreamAnswer, StreamEnd, StreamRead, StreamReply, WatchKind,
+    WatchMode, WatchSet,
+};
+pub use order::Attachment;
+pub(crate) use order::Streams;
+pub use outbox::{Outbox, StreamLimits};
+pub(crate) use renewals::run as renew_streams;
 
 /// What a client needs to take its session to another connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -182,4 +209,71 @@ fn lease_ttl(ttl: Ttl) -> Ttl {
 
 fn stream_session_name(id: SessionId) -> Result<SessionName, Failure> {
     SessionName::new(format!("zk-{:x}", id.0)).map_err(|error| Failure::Failed(error.to_string()))
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StreamView {
+    pub session: SessionId,
+    /// The revision of the attachment.
+    pub attachment: Revision,
+    pub since: Instant,
+    /// A persistent watch counts twice.
+    pub watches: usize,
+    /// Items in the outbox.
+    pub queued: usize,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WatchCounts {
+    /// Streams with at least one watch.
+    pub streams: usize,
+    pub paths: usize,
+    /// A persistent watch counts twice.
+    pub watches: usize,
+}
+
+impl Service {
+    /// Returns the streams of this node, the oldest first.
+    pub fn streams_list(&self) -> Vec<StreamView> {
+        let registry = self.observer().streams.registry.lock();
+        let view = |(number, stream): (&_, &RegisteredStream)| StreamView {
+            session: stream.session,
+            attachment: stream.attachment,
+            since: stream.since,
+            watches: registry.table.len_of(*number),
+            queued: stream.queue.len(),
+        };
+        registry.streams.iter().map(view).collect()
+    }
+
+    /// Returns the numbers of watching streams, watched paths and watches. O(1).
+    pub fn watch_counts(&self) -> WatchCounts {
+        let registry = self.observer().streams.registry.lock();
+        let table = &registry.table;
+        WatchCounts { streams: table.streams(), paths: table.paths(), watches: table.len() }
+    }
+
+    /// Returns the watched paths by session. `apply` waits while they are copied.
+    pub fn watches_by_session(&self) -> BTreeMap<SessionId, Vec<ZnodePath>> {
+        let registry = self.observer().streams.registry.lock();
+        let mut found: BTreeMap<SessionId, Vec<ZnodePath>> = BTreeMap::new();
+        for (number, stream) in &registry.streams {
+            let mut paths = registry.table.paths_of(*number).cloned().peekable();
+            if paths.peek().is_some() {
+                found.entry(stream.session).or_default().extend(paths);
+            }
+        }
+        found
+    }
+
+    /// Returns the watching sessions by path.
+    pub fn watches_by_path(&self) -> BTreeMap<ZnodePath, Vec<SessionId>> {
+        let mut found: BTreeMap<ZnodePath, Vec<SessionId>> = BTreeMap::new();
+        for (session, paths) in self.watches_by_session() {
+            for path in paths {
+                found.entry(path).or_default().push(session);
+            }
+        }
+        found
+    }
 }

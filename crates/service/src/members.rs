@@ -1,9 +1,13 @@
-//! The cluster, its feature level, and the metrics of this node. A cluster view calls all members in
+//! The members of the cluster, its feature level, and the metrics of this node. A cluster view calls all members in
 //! parallel, with a timeout.
 //!
 //! Any node accepts a change of the level. It asks every member first, because a node whose program does not know the
 //! level could not apply the commands of that level. A member that joins later proves in its handshake that its program
 //! knows the level.
+
+pub(crate) mod changes;
+pub(crate) mod checks;
+pub(crate) mod leader_priority;
 
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
@@ -16,10 +20,9 @@ use holdfast_types::{
 };
 use prometheus_client::registry::Registry;
 
-use crate::context::Response;
-use crate::failure::Failure;
-use crate::members::changes::pending_text;
-use crate::quotas::subject_limits::rate_of;
+use self::changes::pending_text;
+use crate::quotas::rate_of;
+use crate::request::{Failure, Response};
 use crate::service::Service;
 use crate::service_call::{HostReport, NodeReport, ReadHost, ReadReport};
 

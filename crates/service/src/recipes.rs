@@ -1,5 +1,11 @@
-//! Calls on latches and counters, and reads of barriers: one command or one read each. The wait for a latch writes nothing: its
-//! call is parked until this node applies the change that opens the latch.
+//! Latches and counters, and reads of barriers, for callers of any protocol: one command or one read each. Arrivals at barriers
+//! have a file of their own.
+//!
+//! Changes are commands, and the state machine decides when a latch or a barrier opens. A waiting call writes nothing: it is parked
+//! on this node (`recipes/parked.rs`), and takes a waiter permit, like a call that waits for a lock.
+
+mod barriers;
+mod parked;
 
 use std::time::{Duration, Instant};
 
@@ -10,12 +16,13 @@ use holdfast_types::{
     Revision, Right, SessionName,
 };
 
-use super::parked::RecipeTopic;
+use self::parked::RecipeTopic;
 use crate::auth::authorization::allows;
-use crate::context::{ReadMode, Response};
-use crate::failure::{Failure, NotYet};
+use crate::request::{Failure, NotYet, ReadMode, Response};
 use crate::service::Service;
 use crate::waiting::{Wait, WaitEvent};
+
+pub(crate) use self::parked::RecipeWaiters;
 
 #[derive(Clone, Copy, Debug)]
 pub struct CreatedLatch {
@@ -163,7 +170,7 @@ impl Service {
         .await
     }
 
-    pub(super) async fn propose_recipe<T>(
+    async fn propose_recipe<T>(
         &self,
         recipe: Recipe,
         extract: impl FnOnce(RecipeReply) -> Option<T>,

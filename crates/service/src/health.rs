@@ -1,9 +1,17 @@
-//! Whether this node should keep running, and whether it should receive traffic.
+//! Whether this node should keep running, and whether it should receive traffic. The alarms, and the checks behind their facts,
+//! have files of their own.
+
+pub(crate) mod alarm_facts;
+pub(crate) mod alarms;
+pub(crate) mod clock_check;
+pub(crate) mod quota_warnings;
 
 use std::time::Duration;
 
-use crate::digests::entry_log::StateCheck;
-use crate::health::alarms::{AlarmSeverity, disk_low, no_leader};
+use holdfast_raft::StopReason;
+
+use self::alarms::{AlarmSeverity, disk_low, no_leader};
+use crate::digests::StateCheck;
 use crate::service::Service;
 
 /// A node that has not applied a committed change for longer than this should receive no calls.
@@ -34,6 +42,30 @@ pub struct Health {
 }
 
 impl Service {
+    /// Resolves with the reason when the node cannot continue.
+    pub async fn wait_failed(&self) -> StopReason {
+        let mut diverged = self.parts.diverged.subscribe();
+        tokio::select! {
+            reason = self.parts.raft.wait_failed() => reason,
+            found = diverged.wait_for(Option::is_some) => {
+                let reason = found.ok().and_then(|reason| reason.clone());
+                StopReason::Failed(reason.unwrap_or_default())
+            }
+        }
+    }
+
+    /// The reason why the node cannot continue, if it cannot.
+    pub(crate) fn failed(&self) -> Option<String> {
+        let diverged = self.parts.diverged.borrow().clone();
+        diverged.or_else(|| self.parts.raft.failed().map(|reason| reason.to_string()))
+    }
+
+    /// Stops the node permanently.
+    pub(crate) fn fail(&self, reason: String) {
+        tracing::error!(reason, "this node must stop");
+        self.parts.diverged.send_replace(Some(reason));
+    }
+
     pub fn health(&self) -> Health {
         let status = self.raft().status();
         let storage = Check::of("storage", self.failed(), "the log is intact");

@@ -1,4 +1,13 @@
-//! One watcher's stream of changes, with bookmarks while there are no changes.
+//! Watching the tree and the locks without a session: changes in log order, since a revision, with bookmarks while there are none.
+//!
+//! A watcher that requests discarded changes, or falls behind the change log, receives the revision to restart from.
+//! Watches of sessions are in `stream`.
+//!
+//! Bounds: `ServiceConfig::history_events_max` changes and `history_bytes_max` bytes; `watch_streams_max` watchers,
+//! each with at most [`change_log::BATCH_MAX`] copied changes.
+
+mod change_log;
+mod watchers;
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -8,11 +17,16 @@ use futures_util::FutureExt as _;
 use holdfast_machine::{ActorRights, Machine};
 use holdfast_types::{Perms, Rejection, Revision, Right};
 
-use super::change_log::{ReadChanges, WatchItem, WatchedItem, WatcherHandle, ZnodeChangeKind};
-use super::filter::{WatchFilter, may_be_listed};
+use self::change_log::{ReadChanges, WatcherHandle};
+use self::watchers::may_be_listed;
 use crate::auth::authorization::{CredentialWatch, allows, credential_ended};
-use crate::failure::Failure;
+use crate::request::Failure;
 use crate::service::Service;
+
+pub(crate) use change_log::ChangeLog;
+pub use change_log::{WatchItem, WatchedItem, ZnodeChangeKind};
+pub use watchers::WatchFilter;
+pub(crate) use watchers::{ancestors, is_visible};
 
 #[derive(Clone, Debug)]
 pub struct WatchRequest {

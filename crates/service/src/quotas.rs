@@ -1,7 +1,8 @@
-//! The limits of the caller on this node: calls a second, connections and event streams.
-//!
-//! The state has the limits ([`QuotaKind`]); each node counts for itself. Renewals of sessions are never limited. Bound:
-//! one count for each subject with a connection or stream.
+//! The quotas of subjects and namespaces: their limits in the state ([`QuotaKind`]), and the limits of the caller on this node:
+//! calls a second, connections and event streams, which each node counts for itself. Renewals of sessions are never limited.
+//! Bound: one count for each subject with a connection or stream.
+
+pub(crate) mod local_uses;
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -9,12 +10,12 @@ use std::time::Duration;
 
 use holdfast_machine::Machine;
 use holdfast_types::{
-    Actor, AuthRejection, QuotaFull, QuotaKind, QuotaOwner, Rejection, Right, SubjectName,
+    Actor, AuthRejection, NamespaceName, QuotaFull, QuotaKind, QuotaOwner, Quotas, Rejection,
+    Right, SubjectName,
 };
 
-use crate::context::{ReadMode, Response};
-use crate::failure::Failure;
-use crate::quotas::local_uses::{ConnectionPlace, LocalUse};
+use self::local_uses::{ConnectionPlace, LocalUse};
+use crate::request::{Failure, ReadMode, Response};
 use crate::service::Service;
 
 /// How long the refusal of a call takes.
@@ -189,4 +190,55 @@ pub(crate) fn rate_of(machine: &Machine, owner: &QuotaOwner) -> Option<NonZeroU3
         QuotaOwner::Subject(subject) => machine.subject_limit(subject, quota)?,
     };
     NonZeroU32::new(u32::try_from(limit).ok()?)
+}
+
+/// A namespace at one revision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamespaceView {
+    pub namespace: NamespaceName,
+    pub quotas: Quotas,
+    pub used: BTreeMap<QuotaKind, u64>,
+}
+
+impl Service {
+    /// The namespaces, by name.
+    ///
+    /// # Errors
+    /// [`AuthRejection::Forbidden`] without the right to read; otherwise the errors of any read.
+    pub async fn namespaces(&self) -> Result<Response<Vec<NamespaceView>>, Failure> {
+        self.read(ReadMode::Linearizable, |machine| {
+            self.check(machine, Right::AuthRead, "")?;
+            Ok(machine.namespaces().map(|(name, quotas)| view(machine, name, quotas)).collect())
+        })
+        .await
+    }
+
+    /// One namespace. A subject of the namespace may read it without a permission.
+    ///
+    /// # Errors
+    /// [`AuthRejection::NoNamespace`]; otherwise as [`Service::namespaces`].
+    pub async fn namespace(
+        &self,
+        namespace: NamespaceName,
+    ) -> Result<Response<NamespaceView>, Failure> {
+        self.read(ReadMode::Linearizable, |machine| {
+            let subject = self.subject_in(machine);
+            let own = subject.and_then(|subject| machine.namespace_of(subject));
+            if own != Some(&namespace) {
+                self.check(machine, Right::AuthRead, "")?;
+            }
+            match machine.namespace_quotas(&namespace) {
+                Some(quotas) => Ok(view(machine, &namespace, quotas)),
+                None => Err(Rejection::from(AuthRejection::NoNamespace { namespace })),
+            }
+        })
+        .await
+    }
+}
+
+fn view(machine: &Machine, namespace: &NamespaceName, quotas: &Quotas) -> NamespaceView {
+    let used = QuotaKind::OF_NAMESPACE
+        .into_iter()
+        .filter_map(|quota| Some((quota, machine.namespace_used(namespace, quota)?)));
+    NamespaceView { namespace: namespace.clone(), quotas: quotas.clone(), used: used.collect() }
 }
