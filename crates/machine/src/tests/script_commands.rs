@@ -501,3 +501,11 @@ pub(super) fn multi_of(line: &str) -> Command {
     }
     Command::Multi(multi)
 }
+
+/// Runs the line of a golden script.
+pub(super) fn run_line(machine: &mut Machine, line: &str) -> Outcome {
+    let commands = vec![Words::of(line).command(machine)];
+    let outcome = machine.apply(Entry { stamped_at: Stamp(0), commands }).outcomes.remove(0);
+    machine.check_invariants().unwrap();
+    outcome
+}

@@ -10,9 +10,8 @@ use proptest::strategy::ValueTree;
 
 use super::guarantees::ensure;
 use super::random::{config, seeded_runner};
-use super::script_commands::{Words, lock_name, open, session_name};
+use super::script_commands::{lock_name, open, run_line, session_name};
 use crate::Machine;
-use crate::session::attempts::EndedAttempts;
 
 const SESSIONS: usize = 6;
 
@@ -144,19 +143,19 @@ impl Model {
     }
 }
 
-fn name(n: usize) -> SessionName {
+pub(super) fn name(n: usize) -> SessionName {
     session_name(&format!("s{n}"))
 }
 
-fn resource() -> LockName {
+pub(super) fn resource() -> LockName {
     lock_name("stock")
 }
 
-fn shard(n: usize) -> LockName {
+pub(super) fn shard(n: usize) -> LockName {
     ShardRequest::shard_name(&resource(), n as u32).unwrap()
 }
 
-fn acquire(session: usize, shards: Option<ShardRequest>, wait: bool) -> Command {
+pub(super) fn acquire(session: usize, shards: Option<ShardRequest>, wait: bool) -> Command {
     let plain = Acquire::new(resource(), open(name(session).as_str()), Owner::unnamed());
     Command::Acquire(Acquire { shards, wait, ..plain })
 }
@@ -342,268 +341,6 @@ fn seeded_owners_have_one_shard() {
     let waited: usize =
         (0..50).map(|_| run(&steps.new_tree(&mut runner).unwrap().current()).unwrap()).sum();
     assert!(waited > 50, "only {waited} waits in all histories");
-}
-
-/// A waiter for any shard stands in the queue of one. A call that waits finds the entry by its ticket, wherever it is.
-#[test]
-fn a_waiter_for_any_shard_gets_the_first_that_becomes_free() {
-    let mut machine = Machine::new();
-    let any = |n, wait| {
-        let shards = ShardRequest { count: Some(2), choice: ShardChoice::Any };
-        acquire(n, Some(shards), wait)
-    };
-    let apply = |machine: &mut Machine, command| {
-        let applied = machine.apply(Entry { stamped_at: Stamp(0), commands: vec![command] });
-        machine.check_invariants().unwrap();
-        let loaded = Machine::load(machine.dump()).unwrap();
-        assert_eq!(loaded.state_digest(), machine.state_digest());
-        applied.outcomes.into_iter().next().unwrap()
-    };
-    apply(&mut machine, any(0, false)).unwrap();
-    apply(&mut machine, any(1, false)).unwrap();
-    let Ok(Reply::Acquired(EntryState::Waiting(queued))) = apply(&mut machine, any(2, true)) else {
-        panic!("it waits")
-    };
-    let Queued { lock, ticket, requested_in, .. } = queued[0].clone();
-    assert_eq!(lock, shard(0));
-    let (owner, target) = (Owner::unnamed(), ReleaseTarget::AnyEntry);
-    let locks = shard(1).into();
-    let release = Release { locks, session: name(1), owner: owner.clone(), target };
-    apply(&mut machine, Command::Release(release)).unwrap();
-    let state = machine.entry_state(&shard(0).into(), &name(2), &owner, Some(ticket));
-    let grant = state.and_then(EntryState::into_single_grant).unwrap();
-    assert_eq!((&grant.lock, grant.ticket, grant.token.0), (&shard(1), ticket, 3));
-    let cancel = Cancel { lock, session: name(2), owner, ticket, requested_in };
-    let outcome = apply(&mut machine, Command::Cancel(cancel));
-    assert!(matches!(outcome, Ok(Reply::Acquired(EntryState::Holding(_)))), "{outcome:?}");
-    assert_eq!(machine.lock(&shard(0), 9).waiters_total, 0);
-}
-
-/// At the maximum number of shards each acquire gets another shard, and the next one queues at the first.
-#[test]
-fn shards_are_independent_locks_up_to_their_maximum() {
-    let mut machine = Machine::new();
-    let count = LockPolicy::SHARDS_MAX;
-    let shards = Some(ShardRequest { count: Some(count), choice: ShardChoice::Any });
-    for n in 0..=count as usize {
-        let commands = vec![acquire(n, shards, true)];
-        let applied = machine.apply(Entry { stamped_at: Stamp(0), commands });
-        match applied.outcomes.into_iter().next() {
-            Some(Ok(Reply::Acquired(EntryState::Holding(grant)))) => {
-                assert_eq!(grant[0].lock, shard(n));
-            }
-            Some(Ok(Reply::Acquired(EntryState::Waiting(queued)))) => {
-                assert_eq!((n as u32, &queued[0].lock), (count, &shard(0)));
-            }
-            other => panic!("{other:?}"),
-        }
-    }
-    assert_eq!(machine.lock(&resource(), 1).shards.len() as u32, count);
-}
-
-/// Runs the line of a golden script.
-pub(super) fn run_line(machine: &mut Machine, line: &str) -> Outcome {
-    let commands = vec![Words::of(line).command(machine)];
-    let outcome = machine.apply(Entry { stamped_at: Stamp(0), commands }).outcomes.remove(0);
-    machine.check_invariants().unwrap();
-    outcome
-}
-
-#[test]
-fn a_late_copy_acquires_nothing_after_the_shards_were_introduced_or_dropped() {
-    let over = Err(Rejection::Lock(LockRejection::AttemptOver { newest: Attempt(5) }));
-    for (before, after) in [("none", "2"), ("2", "none"), ("2", "4")] {
-        for release in ["release stock/1 a attempt=5", "release stock/1 a token=1"] {
-            let mut machine = Machine::new();
-            let copied = "acquire stock/1 a attempt=5";
-            for line in [format!("policy stock shards={before}").as_str(), copied, release] {
-                run_line(&mut machine, line).unwrap();
-            }
-            run_line(&mut machine, &format!("policy stock shards={after}")).unwrap();
-            assert_eq!(run_line(&mut machine, copied), over, "{before} to {after}, {release}");
-        }
-    }
-}
-
-#[test]
-fn a_session_has_one_record_of_a_sharded_lock_and_none_of_its_shards() {
-    let mut machine = Machine::new();
-    let mut run = |line: String| run_line(&mut machine, &line);
-    for n in 0..EndedAttempts::COUNT_MAX {
-        run(format!("acquire stock{n} a shards=2 attempt=9")).unwrap();
-        run(format!("release stock{n} a attempt=9")).unwrap();
-    }
-    run("acquire other a attempt=1".into()).unwrap();
-}
-
-#[test]
-fn a_plain_lock_is_no_shard_of_the_plain_lock_above_it() {
-    let mut machine = Machine::new();
-    for line in ["acquire x a attempt=2", "release x a attempt=2", "acquire x/1 a attempt=1"] {
-        run_line(&mut machine, line).unwrap();
-    }
-}
-
-#[test]
-fn a_waiter_gets_another_shard_when_its_request_or_the_room_there_changes() {
-    let permits = [
-        "acquire s a shards=2 limit=2 permits=2",
-        "acquire s b shards=2 limit=2",
-        "acquire s c shards=2 limit=2 permits=2",
-    ];
-    let modes = [
-        "acquire s a shards=2 attempt=1",
-        "acquire s b shards=2 attempt=1",
-        "acquire s c shards=2 mode=shared",
-    ];
-    for (lines, change) in [
-        (permits, "release s c permits=1"),
-        (permits, "release s b permits=1"),
-        (permits, "policy s/1 limit=3"),
-        (modes, "acquire s b change=1 attempt=2 mode=shared shards=2"),
-        (modes, "release s b"),
-    ] {
-        let mut machine = Machine::new();
-        for line in lines.into_iter().chain([change]) {
-            run_line(&mut machine, line).unwrap();
-        }
-        let holders = machine.lock(&lock_name("s/1"), 9).holders;
-        let c = session_name("c");
-        assert!(holders.iter().any(|holder| holder.session == c), "{change}: {holders:?}");
-    }
-}
-
-#[test]
-fn no_acquire_and_no_hand_over_gives_an_owner_a_second_shard() {
-    let mut machine = Machine::new();
-    let mut run = |line| run_line(&mut machine, line);
-    let queued = |lock| LockRejection::AlreadyQueued { lock: lock_name(lock) };
-    let rejected = |lock| Err(Rejection::Lock(queued(lock)));
-    for line in ["acquire stock a shards=3", "acquire stock b shards=3"] {
-        run(line).unwrap();
-    }
-    assert_eq!(run("acquire stock/2 a"), rejected("stock/0"));
-    assert_eq!(run("hand_over stock/1 b a"), rejected("stock/0"));
-    let why = Box::new(queued("stock/2").into());
-    let of_multi_lock = LockRejection::OfMultiLock { lock: lock_name("stock/1"), why };
-    assert_eq!(run("acquire stock/1,stock/2 c"), Err(of_multi_lock.into()));
-    // Its own shard, another owner, a lock that is no shard, and a receiver without a shard.
-    for line in [
-        "acquire stock/0 a",
-        "acquire stock/2 a owner=t",
-        "acquire stock/3 a",
-        "acquire other c",
-        "hand_over stock/1 b c",
-    ] {
-        run(line).unwrap();
-    }
-}
-
-#[test]
-fn a_waiter_for_any_shard_is_deadlocked_only_if_all_shards_are_blocked() {
-    let waits = |outcome: Outcome| match outcome {
-        Ok(Reply::Acquired(EntryState::Waiting(_))) => Ok(()),
-        Err(Rejection::Lock(LockRejection::Deadlock { cycle })) => {
-            let named = |(session, _, lock): &Blocked| format!("{session} {lock}");
-            Err(cycle.iter().map(named).collect::<Vec<_>>())
-        }
-        other => panic!("{other:?}"),
-    };
-    let start = || {
-        let mut machine = Machine::new();
-        for line in ["acquire s a shards=2", "acquire s b shards=2", "acquire x c"] {
-            run_line(&mut machine, line).unwrap();
-        }
-        machine
-    };
-    let mut machine = start();
-    waits(run_line(&mut machine, "acquire x a")).unwrap();
-    // The shard with the fewest entries is the one of a, which waits for c.
-    waits(run_line(&mut machine, "acquire s c shards=2")).unwrap();
-    run_line(&mut machine, "release s b").unwrap();
-    let view = machine.lock(&lock_name("s/1"), 9);
-    assert_eq!(view.holders[0].session, session_name("c"));
-    // All shards are blocked before.
-    let mut machine = start();
-    waits(run_line(&mut machine, "acquire x a")).unwrap();
-    waits(run_line(&mut machine, "acquire x b")).unwrap();
-    let cycle = waits(run_line(&mut machine, "acquire s c shards=2")).unwrap_err();
-    assert_eq!(cycle, ["c s/1", "b x"]);
-    // A waiter for a named shard waits for that one alone.
-    waits(run_line(&mut machine, "acquire s d shards=2")).unwrap();
-    let mut machine = start();
-    waits(run_line(&mut machine, "acquire x a")).unwrap();
-    waits(run_line(&mut machine, "acquire s c shards=2 shard=0")).unwrap_err();
-}
-
-/// In a semaphore, each attempt has an entry.
-#[test]
-fn all_attempts_of_an_owner_wait_for_one_shard() {
-    let holders = |machine: &Machine, at| {
-        let holders = machine.lock(&lock_name(&format!("s/{at}")), 9).holders;
-        holders.iter().map(|holder| holder.session.to_string()).collect::<Vec<_>>()
-    };
-    // The owner holds a shard, or waits in the queue of one.
-    for (lines, release, first) in [
-        (&["acquire s a shards=2 limit=1 attempt=1"][..], "release s/0 a attempt=1", "a"),
-        (
-            &[
-                "acquire s x shards=2 limit=1",
-                "acquire s/1 b limit=1",
-                "acquire s a shards=2 attempt=1",
-            ],
-            "release s/0 x",
-            "a",
-        ),
-    ] {
-        for second in ["acquire s a shards=2 attempt=2", "acquire s/0 a attempt=2"] {
-            let mut machine = Machine::new();
-            for line in lines.iter().chain(&["acquire s/1 b limit=1", second, "release s/1 b"]) {
-                run_line(&mut machine, line).unwrap();
-            }
-            assert!(holders(&machine, 1).is_empty(), "{second}");
-            run_line(&mut machine, release).unwrap();
-            assert_eq!((holders(&machine, 0), holders(&machine, 1)), (vec![first.into()], vec![]));
-        }
-    }
-    // The waiter behind one that stays gets the room in another shard at once.
-    let mut machine = Machine::new();
-    for line in [
-        "acquire s a shards=2 limit=3 permits=2",
-        "acquire s b shards=2 limit=3",
-        "acquire s e shards=2 limit=3 permits=2",
-        "acquire s c shards=2 limit=3 permits=3 attempt=1",
-        "acquire s d shards=2 limit=3 permits=2",
-        "release s e",
-        "acquire s c shards=2 limit=3 permits=2 attempt=2",
-    ] {
-        run_line(&mut machine, line).unwrap();
-    }
-    assert_eq!(holders(&machine, 1), ["b", "d"]);
-}
-
-/// A shard without a directory has no limit. `g` waits for a shard with one, `f` for a shard without one.
-#[test]
-fn a_shard_that_only_the_next_waiter_can_hold_is_offered_when_the_first_one_leaves() {
-    for leaves in ["release s g", "release s y"] {
-        let mut machine = Machine::new();
-        for line in [
-            "policy s shards=4",
-            "policy s/0 limit=1",
-            "acquire s a shard=0",
-            "acquire s b shard=1",
-            "acquire s x shard=2",
-            "acquire s y shard=3",
-            "acquire s g shards=4",
-            "acquire s f shards=4",
-            "delete /locks/s/2 recursive",
-            leaves,
-        ] {
-            run_line(&mut machine, line).unwrap();
-        }
-        let holders = machine.lock(&lock_name("s/2"), 9).holders;
-        assert!(holders.iter().any(|holder| holder.session == session_name("f")), "{leaves}");
-    }
 }
 
 /// A line of a history of attempts in three shards, of which some have a limit.

@@ -62,8 +62,7 @@ impl LeaderLoss {
 
     /// Whether the leader of this term is lost, and the last log entry of this node.
     pub(crate) async fn judge(&self, call: &ConfirmLoss) -> LossReply {
-        let is_lost =
-            self.may_lead(call) && self.is_gone(call.leader).await && self.may_lead(call);
+        let is_lost = self.may_lead(call) && self.is_gone(call.leader).await && self.may_lead(call);
         let last = self.raft.data_metrics().borrow_watched().last_log;
         let up_for = holdfast_types::millis(self.started_at.elapsed());
         let uptime = u8::try_from(up_for.checked_ilog2().unwrap_or(0)).unwrap_or(u8::MAX);

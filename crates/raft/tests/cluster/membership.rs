@@ -282,6 +282,15 @@ enum Part {
     WithOther,
 }
 
+/// Writes as soon as the leader knows that the disks have space: a voter then accepts the entry that it has rejected.
+async fn write_with_space(lab: &Lab, through: u64, session: &str) {
+    let written = until_some("the leader to know of the space", LONG, async || {
+        let written = lab.open(through, session).await;
+        (!matches!(written, Err(ProposeError::DiskFull { .. }))).then_some(written)
+    });
+    written.await.unwrap().outcome.unwrap();
+}
+
 /// Followers with full disks keep the change unfinished: they receive heartbeats, and reject a command and all entries after it.
 async fn cut_while_the_voters_change(part: Part) {
     let mut lab = Lab::start(4).await;
@@ -331,12 +340,7 @@ async fn cut_while_the_voters_change(part: Part) {
         Part::WithOther => Some(leader),
     };
     if let Some(serves) = serves {
-        // The leader learns that the disks have space when a voter accepts the entry that it has rejected.
-        let written = until_some("the leader to know of the space", LONG, async || {
-            let written = lab.open(serves, "meanwhile").await;
-            (!matches!(written, Err(ProposeError::DiskFull { .. }))).then_some(written)
-        });
-        written.await.unwrap().outcome.unwrap();
+        write_with_space(&lab, serves, "meanwhile").await;
     } else {
         let after = Proposal::start(lab.node(leader), "after-the-cut");
         eventually("a leader without a quorum", || {

@@ -1,0 +1,215 @@
+//! Deadlocks in single cases, and the bounds of the search.
+
+use holdfast_types::LockRejection;
+use holdfast_types::*;
+
+use super::script_commands::{self, lock_name, run_line, session_name};
+use crate::Machine;
+
+/// A reported cycle is cut at its bound. A cycle beyond the bound of the search is not detected.
+#[test]
+fn a_reported_cycle_and_the_search_for_one_are_bounded() {
+    let ring = |length: usize| {
+        let mut machine = Machine::new();
+        let acquire = |machine: &mut Machine, lock: usize, session: usize| {
+            let lock = lock_name(&format!("l{lock}"));
+            let acquire =
+                Acquire::new(lock, script_commands::open(&format!("s{session}")), Owner::unnamed());
+            let commands = vec![Command::Acquire(acquire)];
+            machine.apply(Entry { stamped_at: Stamp(0), commands }).outcomes.remove(0)
+        };
+        for n in 0..length {
+            acquire(&mut machine, n, n).unwrap();
+        }
+        for n in 1..length {
+            acquire(&mut machine, n, n - 1).unwrap();
+        }
+        acquire(&mut machine, 0, length - 1)
+    };
+    let Err(Rejection::Lock(LockRejection::Deadlock { cycle })) = ring(3) else {
+        panic!("no deadlock detected")
+    };
+    let locks: Vec<_> =
+        cycle.iter().map(|(session, _, lock)| format!("{session} {lock}")).collect();
+    assert_eq!(locks, ["s2 l0", "s0 l1", "s1 l2"]);
+    let Err(Rejection::Lock(LockRejection::Deadlock { cycle })) = ring(500) else {
+        panic!("no deadlock detected")
+    };
+    assert_eq!(cycle.len(), LockRejection::CYCLE_MAX);
+    assert!(matches!(ring(5_000), Ok(Reply::Acquired(EntryState::Waiting(_)))));
+}
+
+/// `s1~n` works for `s1`, as a `holdfast run` below another one.
+#[test]
+fn a_session_waits_for_the_sessions_that_are_nested_in_it() {
+    let run = |steps: &[(&str, &str)]| {
+        let mut machine = Machine::new();
+        let outcomes = steps.iter().map(|(session, lock)| {
+            let open = script_commands::open(session);
+            let acquire = Acquire::new(lock_name(lock), open, Owner::unnamed());
+            let commands = vec![Command::Acquire(acquire)];
+            machine.apply(Entry { stamped_at: Stamp(0), commands }).outcomes.remove(0)
+        });
+        let outcomes: Vec<Outcome> = outcomes.collect();
+        let last = outcomes.last().cloned().unwrap();
+        assert!(outcomes[..outcomes.len() - 1].iter().all(Result::is_ok), "{outcomes:?}");
+        last
+    };
+    let open = |name| (name, "own");
+    let cycle = run(&[
+        ("s1", "a"),
+        ("s2", "b"),
+        open("s1~1"),
+        ("s1~1~1", "c"),
+        ("s2~2", "a"),
+        ("s1~1~1", "b"),
+    ]);
+    let Err(Rejection::Lock(LockRejection::Deadlock { cycle })) = cycle else {
+        panic!("no deadlock detected: {cycle:?}")
+    };
+    let waits: Vec<_> =
+        cycle.iter().map(|(session, _, lock)| format!("{session} {lock}")).collect();
+    assert_eq!(waits, ["s1~1~1 b", "s2 a", "s2~2 a", "s1 b"]);
+    // A running nested command, a nested command of another session, and a session with a similar name.
+    for steps in [
+        &[("s1", "a"), ("s2", "b"), ("s2~2", "c"), ("s3~2", "a"), ("s1~1", "b")][..],
+        &[("s1", "a"), ("s2", "b"), ("s22~2", "a"), ("s1~1", "b")],
+        &[("s1", "a"), ("s1~1", "a")],
+    ] {
+        let waits = matches!(run(steps), Ok(Reply::Acquired(EntryState::Waiting(_))));
+        assert!(waits, "{steps:?}");
+    }
+}
+
+/// `s1` waits for `s1~0`, which waits for `s2`. The search also reads whether `s1~1` waits.
+#[test]
+fn the_search_reads_no_more_keys_of_a_nested_session_than_its_bound() {
+    for (entries, is_found) in [(10, true), (5_000, false)] {
+        let mut machine = Machine::new();
+        let mut acquire = |session: &str, lock: &str, owner: &str| {
+            let owner =
+                if owner.is_empty() { Owner::unnamed() } else { Owner::new(owner).unwrap() };
+            let open = script_commands::open(session);
+            let acquire = Command::Acquire(Acquire::new(lock_name(lock), open, owner));
+            let entry = Entry { stamped_at: Stamp(0), commands: vec![acquire] };
+            machine.apply(entry).outcomes.remove(0)
+        };
+        acquire("s1", "x", "").unwrap();
+        acquire("s2", "z", "").unwrap();
+        for n in 0..entries {
+            acquire("s1~1", &format!("a{n}"), "other").unwrap();
+        }
+        acquire("s1~0", "z", "").unwrap();
+        let outcome = acquire("s2", "x", "");
+        let found = matches!(outcome, Err(Rejection::Lock(LockRejection::Deadlock { .. })));
+        assert_eq!(found, is_found, "{outcome:?}");
+    }
+}
+
+/// `s1` waits for itself: its ZooKeeper entry is behind `s3`, which is behind its multi-lock. A hand-over to `s1` closes
+/// another cycle, but `s1` was in one before.
+#[test]
+fn a_waiter_between_two_entries_of_an_agent_makes_it_wait_for_itself() {
+    let mut machine = Machine::new();
+    let mut apply = |command| {
+        machine.apply(Entry { stamped_at: Stamp(0), commands: vec![command] }).outcomes.remove(0)
+    };
+    let mut acquire = |session: &str, locks: &[&str]| {
+        let open = script_commands::open(session);
+        let acquire = Acquire::new(script_commands::lock_set(locks), open, Owner::unnamed());
+        apply(Command::Acquire(acquire)).unwrap();
+    };
+    acquire("s2", &["a"]);
+    acquire("s5", &["b"]);
+    acquire("s4", &["a", "b"]);
+    acquire("s1", &["a", "s"]);
+    acquire("s3", &["a"]);
+    let create =
+        script_commands::create("/locks/a/m-lock-", CreateKind::Ephemeral, true, Vec::new());
+    apply(script_commands::multi(script_commands::of_session("s1"), vec![create])).unwrap();
+    let [from, to] = ["s5", "s1"].map(|name| (session_name(name), Owner::unnamed()));
+    let hand_over = HandOver { lock: lock_name("b"), from, to, token: None };
+    let handed_over = apply(Command::HandOver(hand_over));
+    assert!(matches!(handed_over, Ok(Reply::HandedOver(_))), "{handed_over:?}");
+}
+
+/// The shards are plain locks until the acquire of `c`.
+#[test]
+fn the_first_acquire_of_a_sharded_lock_is_deadlocked_only_if_all_shards_are_blocked() {
+    let mut machine = Machine::new();
+    for line in
+        ["acquire s/0 a", "acquire s/1 b", "acquire x c", "acquire x a", "acquire s c shards=2"]
+    {
+        run_line(&mut machine, line).unwrap();
+    }
+    run_line(&mut machine, "release s/1 b").unwrap();
+    assert_eq!(machine.lock(&lock_name("s/1"), 9).holders[0].session, session_name("c"));
+}
+
+/// The holder of `s/1` waits for `w`, which can get `s/0`. The search ends among the waiters of `s/0`.
+#[test]
+fn an_overtaken_waiter_is_not_blocked_in_shards_that_the_search_does_not_reach() {
+    let mut machine = Machine::new();
+    let waiters = (0..5_000).map(|n| format!("acquire s w{n} shards=2 shard=0"));
+    let lines: Vec<String> =
+        ["acquire s a shards=2", "acquire s b shards=2", "acquire y w"].map(String::from).into();
+    let last = ["acquire s w shards=2", "acquire y b"].map(String::from);
+    let lines = lines.into_iter().chain(waiters).chain(last);
+    let commands = lines.map(|line| script_commands::Words::of(&line).command(&machine)).collect();
+    let applied = machine.apply(Entry { stamped_at: Stamp(0), commands });
+    assert!(applied.outcomes.iter().all(Result::is_ok));
+    let overtakes = run_line(&mut machine, "acquire s c shards=2 shard=1 priority=9");
+    assert!(matches!(overtakes, Ok(Reply::Acquired(EntryState::Waiting(_)))), "{overtakes:?}");
+}
+
+/// Of any two shards or permits, `w` gets the one that is given back first.
+#[test]
+fn agents_that_wait_only_for_one_another_are_deadlocked() {
+    for any in ["shards=2", "limit=2"] {
+        let mut machine = Machine::new();
+        let mut run = |line: &str| run_line(&mut machine, &line.replace("ANY", any));
+        for line in [
+            "acquire s a ANY",
+            "acquire s b ANY",
+            "acquire x c",
+            "acquire y w",
+            "acquire z b",
+            "acquire s w ANY",
+            "acquire y b",
+        ] {
+            run(line).unwrap();
+        }
+        run("acquire z c").unwrap();
+        run("release z c").unwrap();
+        run("acquire x a").unwrap();
+        let Err(Rejection::Lock(LockRejection::Deadlock { cycle })) = run("acquire z c") else {
+            panic!("no deadlock detected: {any}")
+        };
+        let sessions: Vec<_> = cycle.iter().map(|(session, ..)| session.as_str()).collect();
+        assert_eq!(sessions, ["c", "b", "w", "a"], "{any}");
+        // A caller that waits for a deadlock, and for which none of its agents waits, is not in it.
+        for line in ["policy z deadlocks=false", "acquire z c", "acquire q d", "acquire q e"] {
+            run(line).unwrap();
+        }
+        assert!(matches!(run("acquire y d"), Ok(Reply::Acquired(EntryState::Waiting(_)))));
+    }
+}
+
+/// A ZooKeeper client holds a semaphore alone, whatever the limit becomes.
+#[test]
+fn a_raised_limit_leaves_a_zookeeper_client_in_the_way_of_every_waiter() {
+    let mut machine = Machine::new();
+    for line in [
+        "open z",
+        "policy s limit=1",
+        "create /locks/s/m-lock- ephemeral sequential session=z",
+        "policy s limit=2",
+        "acquire x a",
+        "create /locks/x/m-lock- ephemeral sequential session=z",
+    ] {
+        run_line(&mut machine, line).unwrap();
+    }
+    let outcome = run_line(&mut machine, "acquire s a limit=2");
+    let is_deadlock = matches!(outcome, Err(Rejection::Lock(LockRejection::Deadlock { .. })));
+    assert!(is_deadlock, "{outcome:?}");
+}
