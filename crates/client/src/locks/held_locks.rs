@@ -6,6 +6,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use holdfast_api::ErrorCode;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -14,6 +15,7 @@ use crate::locks::hold::{Hold, first_deadline, first_loss};
 use crate::locks::lock_request::{ClientLockRequest, RequestedChange};
 use crate::locks::queue_entry::{ClientQueueEntry, lock_names};
 use crate::sessions::session::{Session, SessionUse};
+use crate::tree::is;
 use crate::{Error, Loss};
 
 /// Dropping the value releases its locks in the background.
@@ -114,7 +116,9 @@ impl HeldLocks {
         }
         match (before, released) {
             (Err(loss), _) => Err(Error::Lost(loss)),
-            (Ok(_), Err(Error::Rejected(_))) => Err(Error::Lost(Loss::ReleasedElsewhere)),
+            (Ok(_), Err(error)) if is(&error, ErrorCode::NotHolder) => {
+                Err(Error::Lost(Loss::ReleasedElsewhere))
+            }
             (Ok(_), released) => released,
         }
     }

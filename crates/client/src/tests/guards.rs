@@ -81,6 +81,39 @@ async fn a_released_guard_is_released_once() {
     assert_eq!(released(&lines), 1);
 }
 
+/// A client of two nodes that grant every acquire, and of which the first one answers each `DELETE` with this; and the number of
+/// releases at the second one.
+async fn releasing(status: u16, body: &str) -> (Client, Arc<AtomicUsize>) {
+    let body = body.to_owned();
+    let releases = Arc::new(AtomicUsize::new(0));
+    let counter = releases.clone();
+    let granted = |line: &str| is_acquire(line).then(|| (200, grant(7, 0, 30_000)));
+    let (first, _) = node(move |_, line| match line.starts_with("DELETE ") {
+        true => Some((status, body.clone())),
+        false => granted(line).or_else(|| default_answer(line, "")),
+    })
+    .await;
+    let (second, _) = node(move |_, line| {
+        counter.fetch_add(usize::from(line.starts_with("DELETE /v1/locks/")), Ordering::SeqCst);
+        granted(line).or_else(|| default_answer(line, ""))
+    })
+    .await;
+    let client = Client::builder([first, second]).named_session("me").build().unwrap();
+    client.prefer(0);
+    (client, releases)
+}
+
+#[tokio::test]
+async fn a_release_that_the_cluster_rejects_is_no_loss() {
+    let (client, _) = releasing(403, &problem("forbidden", 403, false).1).await;
+    let released = acquire(&client).await.unwrap().release().await;
+    assert!(matches!(released, Err(Error::Rejected(_))), "{released:?}");
+
+    let (client, _) = releasing(409, &problem("not-holder", 409, false).1).await;
+    let released = acquire(&client).await.unwrap().release().await;
+    assert!(matches!(released, Err(Error::Lost(Loss::ReleasedElsewhere))), "{released:?}");
+}
+
 #[tokio::test]
 async fn dropping_a_release_future_releases_the_lock_in_the_background() {
     let (client, lines) = granting("").await;
