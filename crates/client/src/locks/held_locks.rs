@@ -107,7 +107,7 @@ impl HeldLocks {
         let mut released = Ok(());
         for (session, entries) in self.by_acquire() {
             let one = session.release(&entries).await;
-            if !one.as_ref().is_err_and(Error::is_uncertain) {
+            if !one.as_ref().is_err_and(Error::is_unclear) {
                 let is_left =
                     |hold: &Hold| entries.iter().any(|left| Arc::ptr_eq(left, &hold.entry));
                 self.holds.retain(|hold| !is_left(hold));
