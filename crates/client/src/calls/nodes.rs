@@ -2,9 +2,9 @@
 //! answers.
 //!
 //! Every answer names its node and the leader, and calls try the leader first: another node would forward them. A node that
-//! gave no answer rests for seconds, and so does an address behind which another server answers: calls try the other nodes
-//! first. The first node of a process is random, so one frozen node does not delay all processes alike. Bounds: one ping in
-//! flight for each call that waits at a node.
+//! gave no answer rests for seconds, and so does an address behind which another server answers. One with `Retry-After` in its
+//! answer rests until then. Calls try the other nodes first. The first node of a process is random, so one frozen node does not
+//! delay all processes alike. Bounds: one ping in flight for each call that waits at a node.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -215,8 +215,8 @@ impl Nodes {
         error.is_unauthenticated() && self.has_accepted() && self.http.read_token_again()
     }
 
-    /// Returns the outcome of an answer that does not confirm the call. An address behind which another server
-    /// answers comes last for seconds.
+    /// Returns the outcome of an answer that does not confirm the call. A node with `Retry-After` in its answer comes last until
+    /// then, and an address behind which another server answers comes last for seconds.
     fn unconfirmed<T>(&self, node: usize, response: &HttpResponse) -> AttemptOutcome<T> {
         let outcome = classify(self.base(node), response);
         if matches!(outcome, AttemptOutcome::Rejected(Error::UnexpectedResponse(_))) {
@@ -229,11 +229,17 @@ impl Nodes {
             AttemptOutcome::Rejected(error) if self.may_get_token(&error) => {
                 AttemptOutcome::OldToken(error)
             }
+            AttemptOutcome::NotDone(_, Some(after)) | AttemptOutcome::MayBeDone(_, Some(after)) => {
+                if !after.at_every_node {
+                    self.all[node].health().rests_until = Some(Instant::now() + after.time);
+                }
+                outcome
+            }
             AttemptOutcome::Success(_)
             | AttemptOutcome::Rejected(_)
-            | AttemptOutcome::NotDone(..)
+            | AttemptOutcome::NotDone(_, None)
             | AttemptOutcome::OldToken(_)
-            | AttemptOutcome::MayBeDone(..) => outcome,
+            | AttemptOutcome::MayBeDone(_, None) => outcome,
         }
     }
 
