@@ -90,9 +90,14 @@ impl Error {
         matches!(self, Self::Busy(_) | Self::Unavailable(_) | Self::OutcomeUnknown(_))
     }
 
-    /// Whether a release that failed must be repeated.
+    /// Whether the call may succeed later, or may have taken effect.
     pub(crate) fn is_uncertain(&self) -> bool {
         matches!(self, Self::Unavailable(_) | Self::OutcomeUnknown(_))
+    }
+
+    /// Whether a release that failed must be repeated, also because another server answered it.
+    pub(crate) fn is_unclear(&self) -> bool {
+        self.is_uncertain() || matches!(self, Self::UnexpectedResponse(_))
     }
 }
 

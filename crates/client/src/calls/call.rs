@@ -5,8 +5,9 @@
 use std::time::{Duration, Instant};
 
 use holdfast_api::parameters::{CALL_SESSION, REQUEST};
-use holdfast_api::{ErrorCode, Problem, Query};
+use holdfast_api::{ErrorCode, HOLDFAST_NODE, Problem, Query};
 use holdfast_types::{QuotaKind, RequestNumber, SessionName};
+use serde::de::IgnoredAny;
 
 use crate::http::{HttpResponse, Method, SendError};
 use crate::{Error, Loss};
@@ -80,6 +81,15 @@ impl Call {
         let named = if self.target.contains('?') { named.replacen('?', "&", 1) } else { named };
         let copies = if self.copies == Copies::Never { Copies::Never } else { Copies::Harmless };
         Self { target: format!("{}{named}", self.target), copies, ..self }
+    }
+
+    /// Whether a successful answer confirms the call. A node answers a change with JSON, or without a body; another server,
+    /// e.g. a proxy, may answer with a page.
+    pub(crate) fn is_confirmed_by(&self, response: &HttpResponse) -> bool {
+        self.method == Method::GET
+            || response.body.is_empty()
+            || response.headers.get(HOLDFAST_NODE).is_some()
+            || serde_json::from_slice::<IgnoredAny>(&response.body).is_ok()
     }
 
     /// Whether the cluster executes the call once for a request number. A transaction has the number in its body.
@@ -159,7 +169,7 @@ impl<T> AttemptOutcome<T> {
     }
 }
 
-/// Classifies an unsuccessful answer by its meaning for the call.
+/// Classifies an unsuccessful answer, or one of another server, by its meaning for the call.
 pub(crate) fn classify<T>(base: &str, response: &HttpResponse) -> AttemptOutcome<T> {
     use ErrorCode::{
         Internal, LockBusy, LockInCooldown, NotYet, OutcomeUnknown, SessionExpired, WaitTimeout,
@@ -167,7 +177,8 @@ pub(crate) fn classify<T>(base: &str, response: &HttpResponse) -> AttemptOutcome
     let problem = response.problem();
     let retry_after = RetryAfter::of(response, problem.as_ref());
     let Some(problem) = problem else {
-        let reason = format!("{base} answered {} without a problem document", response.status);
+        let missing = if response.status.is_success() { "JSON" } else { "a problem document" };
+        let reason = format!("{base} answered {} without {missing}", response.status);
         return if response.status.is_server_error() {
             AttemptOutcome::MayBeDone(reason, retry_after)
         } else {

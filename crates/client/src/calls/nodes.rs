@@ -2,8 +2,9 @@
 //! answers.
 //!
 //! Every answer names its node and the leader, and calls try the leader first: another node would forward them. A node that
-//! gave no answer rests for seconds: calls try the other nodes first. The first node of a process is random, so one frozen
-//! node does not delay all processes alike. Bounds: one ping in flight for each call that waits at a node.
+//! gave no answer rests for seconds, and so does an address behind which another server answers. One with `Retry-After` in its
+//! answer rests until then. Calls try the other nodes first. The first node of a process is random, so one frozen node does not
+//! delay all processes alike. Bounds: one ping in flight for each call that waits at a node.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -214,16 +215,31 @@ impl Nodes {
         error.is_unauthenticated() && self.has_accepted() && self.http.read_token_again()
     }
 
-    fn check_token<T>(&self, outcome: AttemptOutcome<T>) -> AttemptOutcome<T> {
+    /// Returns the outcome of an answer that does not confirm the call. A node with `Retry-After` in its answer comes last until
+    /// then, and an address behind which another server answers comes last for seconds.
+    fn unconfirmed<T>(&self, node: usize, response: &HttpResponse) -> AttemptOutcome<T> {
+        let outcome = classify(self.base(node), response);
+        if matches!(outcome, AttemptOutcome::Rejected(Error::UnexpectedResponse(_))) {
+            self.rest(node);
+            return outcome;
+        }
+        self.answered(node);
+        self.learn(node, &response.headers);
         match outcome {
             AttemptOutcome::Rejected(error) if self.may_get_token(&error) => {
                 AttemptOutcome::OldToken(error)
             }
+            AttemptOutcome::NotDone(_, Some(after)) | AttemptOutcome::MayBeDone(_, Some(after)) => {
+                if !after.at_every_node {
+                    self.all[node].health().rests_until = Some(Instant::now() + after.time);
+                }
+                outcome
+            }
             AttemptOutcome::Success(_)
             | AttemptOutcome::Rejected(_)
-            | AttemptOutcome::NotDone(..)
+            | AttemptOutcome::NotDone(_, None)
             | AttemptOutcome::OldToken(_)
-            | AttemptOutcome::MayBeDone(..) => outcome,
+            | AttemptOutcome::MayBeDone(_, None) => outcome,
         }
     }
 
@@ -244,17 +260,14 @@ impl Nodes {
             timeout: budget.per_node.min(left),
         };
         match self.http.send(request).await {
-            Ok(response) => {
+            Ok(response) if response.status.is_success() && call.is_confirmed_by(&response) => {
                 self.answered(node);
                 self.learn(node, &response.headers);
-                if response.status.is_success() {
-                    // A ping needs no credential.
-                    self.accepted.fetch_or(call.target != PING, Ordering::Relaxed);
-                    AttemptOutcome::Success(response)
-                } else {
-                    self.check_token(classify(base, &response))
-                }
+                // A ping needs no credential.
+                self.accepted.fetch_or(call.target != PING, Ordering::Relaxed);
+                AttemptOutcome::Success(response)
             }
+            Ok(response) => self.unconfirmed(node, &response),
             Err(error) => {
                 self.rest(node);
                 AttemptOutcome::of(base, &error)
@@ -342,7 +355,7 @@ impl Nodes {
             Ok(Ok(body)) => {
                 let StreamedAnswer { status, headers, .. } = stream;
                 let answer = HttpResponse { status, headers, body };
-                self.check_token(classify(base, &answer))
+                self.unconfirmed(node, &answer)
             }
             Ok(Err(_)) | Err(_) => {
                 AttemptOutcome::NotDone(format!("{base}: no answer in time"), None)

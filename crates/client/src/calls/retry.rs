@@ -323,7 +323,10 @@ impl<'a> Rounds<'a> {
                     return Ok(Answer { body, sent });
                 }
                 AttemptOutcome::Rejected(error) => {
-                    self.won(node);
+                    // Another server may answer in the place of the node.
+                    if !error.is_unclear() {
+                        self.won(node);
+                    }
                     return Err(error);
                 }
                 AttemptOutcome::NotDone(reason, retry_after) => {

@@ -15,7 +15,7 @@ use holdfast_types::{Attempt, Labels, Revision, SessionId, SessionName, Ttl, mil
 use crate::Error;
 use crate::calls::call::{Budget, Call, Copies, StreamedRead};
 use crate::calls::nodes::Nodes;
-use crate::calls::retry::{Answer, CallRoute, Delivery, accepted};
+use crate::calls::retry::{Answer, CallRoute, Delivery, accepted, retry_pause};
 use crate::clock::Moment;
 use crate::error::settled;
 use crate::http::{HttpResponse, Method, StreamedAnswer};
@@ -82,8 +82,15 @@ impl Calls {
     ) -> Result<(), Error> {
         let query = Query::default().with_some(&CLOSED_INCARNATION, incarnation.as_ref());
         let copies = if incarnation.is_some() { Copies::Harmless } else { Copies::Repeatable };
-        let call = Call::new(Method::DELETE, query.target(&session_path(session)));
-        self.send(&call.copies(copies)).await
+        let call = Call::new(Method::DELETE, query.target(&session_path(session))).copies(copies);
+        for _ in 1..self.nodes.len() {
+            match self.send(&call).await {
+                // The next copy goes to another address.
+                Err(Error::UnexpectedResponse(_)) => {}
+                closed => return closed,
+            }
+        }
+        self.send(&call).await
     }
 
     /// Renews a session within `lease_left`.
@@ -183,12 +190,18 @@ impl Calls {
 
     /// Repeats a call until its outcome is certain or `is_needed` returns false.
     pub(crate) async fn send_until_certain(&self, call: &Call, is_needed: impl Fn() -> bool) {
+        // The number of answers of other servers, which come at once.
+        let mut foreign: u32 = 0;
         loop {
             let Delivery { result, retry_at, .. } = self.answer(call).await;
-            if !result.is_err_and(|error| error.is_uncertain()) || !is_needed() {
+            let Some(error) = result.err().filter(|error| error.is_unclear() && is_needed()) else {
                 return;
-            }
+            };
             accepted(retry_at).await;
+            if !error.is_uncertain() {
+                foreign = foreign.saturating_add(1);
+                tokio::time::sleep(retry_pause(foreign)).await;
+            }
         }
     }
 

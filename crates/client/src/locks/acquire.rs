@@ -275,5 +275,5 @@ fn max_hold_of(
 
 /// Whether a failed call certainly left no state in the cluster.
 pub(crate) fn leaves_nothing_behind(error: &Error, in_doubt: bool) -> bool {
-    !in_doubt && !error.is_uncertain() && !matches!(error, Error::UnexpectedResponse(_))
+    !in_doubt && !error.is_unclear()
 }

@@ -101,8 +101,9 @@ impl Guard {
     /// Releases the lock and waits for the confirmation.
     ///
     /// # Errors
-    /// [`Error::Lost`] if the lock was lost before; otherwise see [`Error`]. In any case the lock is free once the
-    /// session's time-to-live has passed without a renewal.
+    /// [`Error::Lost`] if the lock was lost before. If no node answers in time, or another server answers, the release continues
+    /// in the background. Otherwise see [`Error`]. In any case the lock is free once the session's time-to-live has passed
+    /// without a renewal.
     pub async fn release(mut self) -> Result<(), Error> {
         self.locks.release().await
     }

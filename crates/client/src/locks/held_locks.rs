@@ -6,6 +6,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use holdfast_api::ErrorCode;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -14,6 +15,7 @@ use crate::locks::hold::{Hold, first_deadline, first_loss};
 use crate::locks::lock_request::{ClientLockRequest, RequestedChange};
 use crate::locks::queue_entry::{ClientQueueEntry, lock_names};
 use crate::sessions::session::{Session, SessionUse};
+use crate::tree::is;
 use crate::{Error, Loss};
 
 /// Dropping the value releases its locks in the background.
@@ -105,7 +107,7 @@ impl HeldLocks {
         let mut released = Ok(());
         for (session, entries) in self.by_acquire() {
             let one = session.release(&entries).await;
-            if !one.as_ref().is_err_and(Error::is_uncertain) {
+            if !one.as_ref().is_err_and(Error::is_unclear) {
                 let is_left =
                     |hold: &Hold| entries.iter().any(|left| Arc::ptr_eq(left, &hold.entry));
                 self.holds.retain(|hold| !is_left(hold));
@@ -114,7 +116,9 @@ impl HeldLocks {
         }
         match (before, released) {
             (Err(loss), _) => Err(Error::Lost(loss)),
-            (Ok(_), Err(Error::Rejected(_))) => Err(Error::Lost(Loss::ReleasedElsewhere)),
+            (Ok(_), Err(error)) if is(&error, ErrorCode::NotHolder) => {
+                Err(Error::Lost(Loss::ReleasedElsewhere))
+            }
             (Ok(_), released) => released,
         }
     }

@@ -367,7 +367,7 @@ impl Lock {
         };
         match guard.release().await {
             Err(Error::Lost(loss)) => Err(Error::Lost(loss)),
-            // The work was done under the lock, so its result counts; the release continues in the background.
+            // The work was done under the lock, so its result counts. The release continues, unless the cluster rejected it.
             Ok(()) | Err(_) => Ok(done),
         }
     }

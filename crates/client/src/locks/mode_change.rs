@@ -12,7 +12,7 @@ use holdfast_api::GrantBody;
 use holdfast_types::{Attempt, FencingToken, Mode};
 use tokio::sync::OwnedMutexGuard;
 
-use crate::calls::retry::{Answer, Delivery, accepted};
+use crate::calls::retry::{Answer, Delivery, RETRY_PAUSE, accepted};
 use crate::error::{is_hold_gone, newest_attempt};
 use crate::locks::hold::Hold;
 use crate::locks::lock_request::{ClientLockRequest, RequestedChange, WaitLimit};
@@ -221,9 +221,9 @@ impl ModeChange {
             }
             match result {
                 Ok(answer) => return self.completed(self.fallback, answer).map(drop),
-                Err(
-                    Error::Unavailable(_) | Error::OutcomeUnknown(_) | Error::UnexpectedResponse(_),
-                ) => {}
+                Err(error) if error.is_unclear() => {
+                    self.retry_at = self.retry_at.max(Instant::now() + RETRY_PAUSE);
+                }
                 Err(Error::Rejected(problem))
                     if newest_attempt(&problem).is_some() && !is_renumbered =>
                 {

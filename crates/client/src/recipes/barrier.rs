@@ -229,7 +229,7 @@ impl DoubleBarrierGuard {
         loop {
             match client.calls().repeat_until::<LeftBody>(until, is_needed, call).await {
                 Err(Error::Busy(_)) if Instant::now() < until => {}
-                Err(error) if error.is_uncertain() => return Err(error),
+                Err(error) if error.is_unclear() => return Err(error),
                 result => {
                     self.entry.disarm();
                     return result.map(drop);

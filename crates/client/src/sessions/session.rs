@@ -195,7 +195,7 @@ impl Session {
         }
         let _release = self.pending.token();
         let released = self.calls.send(&release_call(entries, &self.name)).await;
-        if !released.as_ref().is_err_and(Error::is_uncertain) {
+        if !released.as_ref().is_err_and(Error::is_unclear) {
             self.entries.remove_all(entries);
         }
         released

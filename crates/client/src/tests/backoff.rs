@@ -142,6 +142,19 @@ async fn another_node_gets_the_call_at_once() {
 }
 
 #[tokio::test]
+async fn a_node_with_a_retry_after_comes_last_in_the_next_calls() {
+    let busy = problem_with("shutting-down", 503, r#""retry_after_ms":60000"#);
+    let (addresses, reads) = busy_nodes::<2>(busy, 1).await;
+    let client = client(addresses);
+    for _ in 0..2 {
+        client.prefer(0);
+        client.lock_state(&LockName::new("job").unwrap()).await.unwrap();
+    }
+    let nodes: Vec<usize> = reads.lock().unwrap().iter().map(|(_, node)| *node).collect();
+    assert_eq!(nodes, [0, 1, 1]);
+}
+
+#[tokio::test]
 async fn a_quota_of_calls_counts_at_every_node() {
     for owner in ["namespace", "subject"] {
         let facts = format!(r#""bound":"calls_per_second of the {owner}","retry_after_ms":20"#);

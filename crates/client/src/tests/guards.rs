@@ -81,6 +81,108 @@ async fn a_released_guard_is_released_once() {
     assert_eq!(released(&lines), 1);
 }
 
+/// A client of two nodes that grant every acquire, and of which the first one answers each `DELETE` with this; and the number of
+/// releases at the second one.
+async fn releasing(status: u16, body: &str) -> (Client, Arc<AtomicUsize>) {
+    let body = body.to_owned();
+    let releases = Arc::new(AtomicUsize::new(0));
+    let counter = releases.clone();
+    let granted = |line: &str| is_acquire(line).then(|| (200, grant(7, 0, 30_000)));
+    let (first, _) = node(move |_, line| match line.starts_with("DELETE ") {
+        true => Some((status, body.clone())),
+        false => granted(line).or_else(|| default_answer(line, "")),
+    })
+    .await;
+    let (second, _) = node(move |_, line| {
+        counter.fetch_add(usize::from(line.starts_with("DELETE /v1/locks/")), Ordering::SeqCst);
+        granted(line).or_else(|| default_answer(line, ""))
+    })
+    .await;
+    let client = Client::builder([first, second]).named_session("me").build().unwrap();
+    client.prefer(0);
+    (client, releases)
+}
+
+/// Answers of another server.
+const PAGES: [(u16, &str); 2] = [(200, "<html>Welcome</html>"), (404, "<html>Not found</html>")];
+
+#[tokio::test]
+async fn a_release_and_a_close_that_another_server_answers_continue_at_another_node() {
+    for (status, page) in PAGES {
+        let (client, releases) = releasing(status, page).await;
+        let released = acquire(&client).await.unwrap().release().await;
+        assert!(matches!(released, Err(Error::UnexpectedResponse(_))), "{status}: {released:?}");
+        until("it is released", || releases.load(Ordering::SeqCst) == 1).await;
+
+        let (client, releases) = releasing(status, page).await;
+        drop(acquire(&client).await.unwrap());
+        until("the dropped one is released", || releases.load(Ordering::SeqCst) == 1).await;
+
+        let (client, _) = releasing(status, page).await;
+        client.close_session(&SessionName::new("me").unwrap()).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_leave_that_another_server_answers_continues_in_the_background() {
+    for (status, page) in PAGES {
+        let left = Arc::new(AtomicUsize::new(0));
+        let counter = left.clone();
+        let (address, _) = node(move |_, line| {
+            let tripped = r#"{"barrier":"b","generation":4,"index":0,"parties":1,"revision":1}"#;
+            Some(match line {
+                line if line.starts_with("PUT /v1/double-barriers/") => (200, tripped.to_owned()),
+                line if !line.starts_with("DELETE /v1/double-") => return default_answer(line, ""),
+                line if line.contains("wait=") => (status, page.to_owned()),
+                _ => {
+                    counter.fetch_add(1, Ordering::SeqCst);
+                    (200, "{}".to_owned())
+                }
+            })
+        })
+        .await;
+        let inside = client([address]).double_barrier("b", 1).enter(Duration::from_secs(1)).await;
+        let left_at_once = inside.unwrap().leave(Duration::from_mins(1)).await;
+        let is_foreign = matches!(left_at_once, Err(Error::UnexpectedResponse(_)));
+        assert!(is_foreign, "{status}: {left_at_once:?}");
+        until("the place is free", || left.load(Ordering::SeqCst) == 1).await;
+    }
+}
+
+#[tokio::test]
+async fn a_page_of_another_server_confirms_no_end() {
+    for (status, page) in PAGES {
+        let (address, _) = node(move |_, line| match line.starts_with("DELETE ") {
+            true => Some((status, page.to_owned())),
+            false => default_answer(line, ""),
+        })
+        .await;
+        let client = client([address]);
+        let _open = client.session().await.unwrap();
+        let (job, me) = (LockName::new("job").unwrap(), SessionName::new("me").unwrap());
+        let foreign = |result: Result<(), Error>| {
+            assert!(matches!(result, Err(Error::UnexpectedResponse(_))), "{status}: {result:?}");
+        };
+        foreign(client.release(&job, &me).await);
+        foreign(client.release_permits(&job, &me, 1).await);
+        foreign(client.counter("c").delete().await);
+        foreign(client.latch("l").delete().await);
+        foreign(client.close_session(&me).await);
+        foreign(client.close().await);
+    }
+}
+
+#[tokio::test]
+async fn a_release_that_the_cluster_rejects_is_no_loss() {
+    let (client, _) = releasing(403, &problem("forbidden", 403, false).1).await;
+    let released = acquire(&client).await.unwrap().release().await;
+    assert!(matches!(released, Err(Error::Rejected(_))), "{released:?}");
+
+    let (client, _) = releasing(409, &problem("not-holder", 409, false).1).await;
+    let released = acquire(&client).await.unwrap().release().await;
+    assert!(matches!(released, Err(Error::Lost(Loss::ReleasedElsewhere))), "{released:?}");
+}
+
 #[tokio::test]
 async fn dropping_a_release_future_releases_the_lock_in_the_background() {
     let (client, lines) = granting("").await;
