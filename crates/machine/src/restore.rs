@@ -41,7 +41,7 @@ const AHEAD_MAX: u64 = 10 * 365 * 24 * 3600 * 1000;
 /// The moment of a restore, as its machine knows it. The counters of tokens, revisions and sessions continue there.
 ///
 /// Counters stay below 2^53, so 53 bits must serve the order of restores, and the difference between restores whose clocks
-/// read the same. [`RestorePoint::after`] adds three parts:
+/// read the same. `RestorePoint::after` adds three parts:
 ///
 /// - 2^12 for each millisecond since 2026, a hundred times more than a cluster mints. A restore by a sane clock 18 minutes
 ///   later is above everything that an earlier one has minted, whichever backups both had. 2^53 are reached in 2095.

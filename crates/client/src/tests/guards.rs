@@ -88,9 +88,11 @@ async fn releasing(status: u16, body: &str) -> (Client, Arc<AtomicUsize>) {
     let releases = Arc::new(AtomicUsize::new(0));
     let counter = releases.clone();
     let granted = |line: &str| is_acquire(line).then(|| (200, grant(7, 0, 30_000)));
-    let (first, _) = node(move |_, line| match line.starts_with("DELETE ") {
-        true => Some((status, body.clone())),
-        false => granted(line).or_else(|| default_answer(line, "")),
+    let (first, _) = node(move |_, line| {
+        if line.starts_with("DELETE ") {
+            return Some((status, body.clone()));
+        }
+        granted(line).or_else(|| default_answer(line, ""))
     })
     .await;
     let (second, _) = node(move |_, line| {
@@ -110,8 +112,8 @@ const PAGES: [(u16, &str); 2] = [(200, "<html>Welcome</html>"), (404, "<html>Not
 async fn a_release_and_a_close_that_another_server_answers_continue_at_another_node() {
     for (status, page) in PAGES {
         let (client, releases) = releasing(status, page).await;
-        let released = acquire(&client).await.unwrap().release().await;
-        assert!(matches!(released, Err(Error::UnexpectedResponse(_))), "{status}: {released:?}");
+        let ended = acquire(&client).await.unwrap().release().await;
+        assert!(matches!(ended, Err(Error::UnexpectedResponse(_))), "{status}: {ended:?}");
         until("it is released", || releases.load(Ordering::SeqCst) == 1).await;
 
         let (client, releases) = releasing(status, page).await;
@@ -152,9 +154,11 @@ async fn a_leave_that_another_server_answers_continues_in_the_background() {
 #[tokio::test]
 async fn a_page_of_another_server_confirms_no_end() {
     for (status, page) in PAGES {
-        let (address, _) = node(move |_, line| match line.starts_with("DELETE ") {
-            true => Some((status, page.to_owned())),
-            false => default_answer(line, ""),
+        let (address, _) = node(move |_, line| {
+            if line.starts_with("DELETE ") {
+                return Some((status, page.to_owned()));
+            }
+            default_answer(line, "")
         })
         .await;
         let client = client([address]);

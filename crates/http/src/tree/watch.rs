@@ -41,7 +41,7 @@ const RESUME: Header = Header::text(
 const ACCESS: CallAccess = CallAccess::AnyOf {
     rights: &[Right::TreeRead, Right::LockRead],
     names: "whether the path or the prefix is below /locks",
-    decided_in: "crates/service/src/watch/reader.rs: check_watch",
+    decided_in: "crates/service/src/watch.rs: check_watch",
 };
 
 pub(crate) static OPERATION: Operation = Operation {
