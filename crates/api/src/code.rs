@@ -9,6 +9,8 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::nearest;
+
 macro_rules! codes {
     ($($variant:ident, $name:literal, $retryable:literal, $title:literal, $explanation:literal;)*) => {
         /// Why a call failed. Printed as its name, such as `lock-busy`.
@@ -273,8 +275,8 @@ impl FromStr for ErrorCode {
     fn from_str(name: &str) -> Result<Self, UnknownCode> {
         let found = Self::ALL.iter().copied().find(|code| code.as_str() == name);
         found.ok_or_else(|| {
-            let nearest = crate::nearest(name, Self::ALL.iter().map(|c| c.as_str()))
-                .and_then(|near| Self::ALL.iter().copied().find(|code| code.as_str() == near));
+            let near = nearest(name, Self::ALL.iter().map(|c| c.as_str()));
+            let nearest = Self::ALL.iter().copied().find(|code| near == Some(code.as_str()));
             let name = &name[..name.floor_char_boundary(64)];
             UnknownCode { name: name.to_owned(), nearest }
         })

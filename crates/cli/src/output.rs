@@ -2,6 +2,7 @@
 //!
 //! The first failed write to stdout is reported on stderr and sets exit code 1, so a full disk does not lose output
 //! silently. A closed pipe (`holdfast ls | head -1`) is not an error, except for a result that must be complete.
+//!
 //! One thread writes to stderr, so that a reader that does not read (a full pipe, a terminal after ^S) never keeps a command
 //! from renewing a lock, killing its program, or ending. Bounds: `LINES_MAX` lines wait; the queue drops further lines. A
 //! caller waits for its line at most `WRITE_TIMEOUT`, and not at all while an earlier line is unwritten.

@@ -1,4 +1,5 @@
-//! The front-ends of a node for HTTP and ZooKeeper clients: their start, and the end of the node in the reverse order.
+//! The front-ends of a node for HTTP and ZooKeeper clients: their start, and the end of the node: first the front-ends, then
+//! the service.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -111,7 +112,7 @@ impl FrontEnds {
 
     /// Wakes the waiters first, so that pending calls do not delay a front-end; then stops the front-ends, then Raft and
     /// the log.
-    pub(crate) async fn shut_down(self) -> Result<(), CommandFailure> {
+    pub(crate) async fn end_node(self) -> Result<(), CommandFailure> {
         let in_order = async {
             self.service.drain().await;
             self.shutdown.send_replace(true);

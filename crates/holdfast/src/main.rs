@@ -16,7 +16,7 @@ mod front_ends;
 mod process;
 mod scheduled_backup;
 mod serve;
-mod supervisor;
+mod systemd_and_probes;
 mod telemetry;
 mod traces;
 

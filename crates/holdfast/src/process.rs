@@ -91,8 +91,8 @@ fn float(value: u64) -> f64 {
     value as f64
 }
 
-/// The interval of the measurement.
-const EVERY: Duration = Duration::from_secs(5);
+/// The interval between two measurements of the memory.
+const MEMORY_EVERY: Duration = Duration::from_secs(5);
 /// The mount of the control groups.
 const CGROUPS: &str = "/sys/fs/cgroup";
 
@@ -101,7 +101,8 @@ const STATE_FACTOR: u64 = 4;
 
 /// Reports the memory of this process to the service. Warns if clients may store more than fits.
 pub(crate) async fn report_memory(service: Service, tree_bytes_max: u64) {
-    if let Some(MemoryUse { limit, .. }) = measure().filter(|of| is_small(of.limit, tree_bytes_max))
+    if let Some(MemoryUse { limit, .. }) =
+        measure_memory().filter(|of| is_small(of.limit, tree_bytes_max))
     {
         let (limit_mib, tree_bytes_mib) = (limit >> 20, tree_bytes_max >> 20);
         tracing::warn!(
@@ -111,8 +112,8 @@ pub(crate) async fn report_memory(service: Service, tree_bytes_max: u64) {
         );
     }
     loop {
-        service.set_memory(measure());
-        tokio::time::sleep(EVERY).await;
+        service.set_memory(measure_memory());
+        tokio::time::sleep(MEMORY_EVERY).await;
     }
 }
 
@@ -120,10 +121,10 @@ fn is_small(limit: u64, tree_bytes_max: u64) -> bool {
     limit < tree_bytes_max.saturating_mul(STATE_FACTOR)
 }
 
-fn measure() -> Option<MemoryUse> {
+fn measure_memory() -> Option<MemoryUse> {
     let machine = nix::sys::sysinfo::sysinfo().ok()?.ram_total();
     let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    let limit = limit(&groups, machine, |file| std::fs::read_to_string(file).ok());
+    let limit = memory_limit(&groups, machine, |file| std::fs::read_to_string(file).ok());
     Some(MemoryUse { resident: resident()?, limit })
 }
 
@@ -136,7 +137,7 @@ fn resident() -> Option<u64> {
 
 /// The limit of the process whose `/proc/self/cgroup` has this text. A group cannot use more than those around it. In a container the
 /// path can be unknown: its group is then the root of the mount.
-fn limit(groups: &str, machine: u64, read: impl Fn(&Path) -> Option<String>) -> u64 {
+fn memory_limit(groups: &str, machine: u64, read: impl Fn(&Path) -> Option<String>) -> u64 {
     let limits = groups.lines().filter_map(|line| {
         let mut fields = line.splitn(3, ':').skip(1);
         let (controllers, path) = (fields.next()?, fields.next()?);
@@ -169,7 +170,8 @@ pub(crate) fn connections_of_port(config: &Config) -> usize {
     let limit = raise_limit();
     let own = OWN_FILES + config.snapshot_log / LOG_BYTES_OF_FILE;
     let ports = if config.zookeeper.is_some() { 3 } else { 2 };
-    let (connections, wanted) = (share(limit, own, ports), HttpConfig::default().connections_max);
+    let (connections, wanted) =
+        (connections_share(limit, own, ports), HttpConfig::default().connections_max);
     if connections < wanted {
         tracing::warn!(
             limit,
@@ -193,7 +195,7 @@ fn raise_limit() -> u64 {
 }
 
 /// The connections of each port if the node keeps `own` files, at most half of the limit.
-fn share(limit: u64, own: u64, ports: u64) -> usize {
+fn connections_share(limit: u64, own: u64, ports: u64) -> usize {
     let left = limit - own.min(limit / 2);
     usize::try_from(left / ports).unwrap_or(usize::MAX)
 }
@@ -224,7 +226,7 @@ mod tests {
     const GIB: u64 = 1 << 30;
 
     fn limit_with(groups: &str, files: &[(&str, &str)]) -> u64 {
-        limit(groups, 8 * GIB, |path| {
+        memory_limit(groups, 8 * GIB, |path| {
             let found = files.iter().find(|(file, _)| Path::new(file) == path);
             found.map(|(_, text)| (*text).to_owned())
         })
@@ -274,15 +276,15 @@ mod tests {
 
     #[test]
     fn this_process_has_memory_and_a_limit() {
-        let MemoryUse { resident, limit } = measure().unwrap();
+        let MemoryUse { resident, limit } = measure_memory().unwrap();
         assert!(resident > 1 << 20 && limit > resident, "{resident} of {limit}");
     }
 
     #[test]
     fn the_ports_share_what_the_node_leaves() {
-        assert_eq!(share(1 << 20, 528, 3), ((1 << 20) - 528) / 3);
-        assert_eq!(share(4_096, 528, 2), (4_096 - 528) / 2);
-        assert_eq!(share(1_024, 528, 3), 170, "half of a low limit");
-        assert_eq!(share(256, 528, 2), 64);
+        assert_eq!(connections_share(1 << 20, 528, 3), ((1 << 20) - 528) / 3);
+        assert_eq!(connections_share(4_096, 528, 2), (4_096 - 528) / 2);
+        assert_eq!(connections_share(1_024, 528, 3), 170, "half of a low limit");
+        assert_eq!(connections_share(256, 528, 2), 64);
     }
 }

@@ -26,7 +26,7 @@ use crate::front_ends::FrontEnds;
 use crate::process::{connections_of_port, register_metrics, report_memory};
 use crate::scheduled_backup::make_scheduled_backups;
 use crate::traces::TraceExport;
-use crate::{audit_sink, supervisor, telemetry};
+use crate::{audit_sink, systemd_and_probes, telemetry};
 
 /// Run one node of a cluster.
 #[derive(Debug, Args)]
@@ -111,7 +111,7 @@ fn stay(config: &Config, failure: &CommandFailure) {
     output::write_stderr(&format!("holdfast: {failure}; staying, because of --stay-when-halted"));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     if let Ok(runtime) = runtime {
-        runtime.block_on(supervisor::answer_probes(config, &failure.to_string()));
+        runtime.block_on(systemd_and_probes::answer_probes(config, &failure.to_string()));
     }
 }
 
@@ -217,11 +217,11 @@ async fn node(
         let listener = ZkListener { listener, tls: tls.zookeeper };
         front_ends.start_zookeeper(&config, zookeeper, listener, metrics.zookeeper);
     }
-    let reporting = tokio::spawn(supervisor::report(service.clone()));
+    let reporting = tokio::spawn(systemd_and_probes::report(service.clone()));
     until_stopped(&mut signals, args, &service).await?;
     reporting.abort();
-    supervisor::stopping();
-    front_ends.shut_down().await
+    systemd_and_probes::report_stopping();
+    front_ends.end_node().await
 }
 
 /// The metrics of this process.

@@ -1,9 +1,8 @@
 //! The HTTP front-end: it turns requests into methods of the service, and their results into status, headers and JSON.
 //!
-//! A call is an `operation::Operation` with its parameters and its handler. A file has the calls on one noun, a folder
+//! A call is an `operation::Operation` with its parameters and its handler. A file has the calls on one noun or a few, a folder
 //! those on a large one: in `locks` a large call has a file of its own. `operations` lists all calls; the router, the OpenAPI
-//! document and the page `/docs` are derived from that list. `status` maps every failure to
-//! its status code. When a client disconnects, the future of its call is dropped.
+//! document and the page `/docs` are derived from that list. `status` maps every failure to its status code. When a client disconnects, the future of its call is dropped.
 //!
 //! Bounds: at most [`HttpConfig::connections_max`] connections; further ones get 503 and are closed. One connection has
 //! at most one call in flight. [`HttpConfig`] bounds heads, bodies, idle times, large bodies and watches. A stream

@@ -52,7 +52,7 @@ pub(crate) static OPERATIONS: &[&Operation] = &[
     &recipes::barrier::ARRIVE,
     &recipes::barrier::READ,
     &recipes::barrier::LEAVE,
-    &recipes::barrier::ENTER,
+    &recipes::barrier::ENTER_DOUBLE,
     &recipes::barrier::READ_DOUBLE,
     &recipes::barrier::LEAVE_DOUBLE,
     &recipes::counter::READ,

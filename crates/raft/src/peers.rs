@@ -11,7 +11,7 @@ use holdfast_tls::PeerTls;
 use holdfast_types::NodeId;
 use parking_lot::Mutex;
 use tokio::net::TcpStream;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, timeout};
 
 use crate::error::CallError;
@@ -37,7 +37,7 @@ pub(crate) struct Peers {
     channels: Mutex<BTreeMap<(NodeId, Purpose), Arc<PeerChannel>>>,
     reachability: Mutex<BTreeMap<NodeId, Arc<Reachability>>>,
     /// The peers that rejected this node's last entries or snapshot, because their disks are below the reserve.
-    low_disks: Mutex<BTreeSet<NodeId>>,
+    pub(crate) low_disks: watch::Sender<BTreeSet<NodeId>>,
 }
 
 impl Peers {
@@ -47,7 +47,7 @@ impl Peers {
             tls: tls.cloned(),
             channels: Mutex::default(),
             reachability: Mutex::default(),
-            low_disks: Mutex::default(),
+            low_disks: watch::Sender::default(),
         }
     }
 
@@ -88,17 +88,8 @@ impl Peers {
 
     /// Records whether the disk of a peer rejects entries.
     pub(crate) fn record_disk(&self, of: NodeId, is_low: bool) {
-        let mut low = self.low_disks.lock();
-        if is_low {
-            low.insert(of)
-        } else {
-            low.remove(&of)
-        };
-    }
-
-    /// The peers whose disks reject entries, as far as this node has sent them any.
-    pub(crate) fn low_disks(&self) -> BTreeSet<NodeId> {
-        self.low_disks.lock().clone()
+        self.low_disks
+            .send_if_modified(|low| if is_low { low.insert(of) } else { low.remove(&of) });
     }
 
     /// Calls a peer; connects first if necessary.

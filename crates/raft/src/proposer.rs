@@ -84,7 +84,7 @@ impl NodeContext {
     /// no majority is left without them. The leader learns of a peer's disk from the rejection of an entry. openraft
     /// sends that entry again and again, so it also learns when the peer has space.
     pub(crate) fn full_disks(&self) -> Option<BTreeSet<NodeId>> {
-        let mut low = self.peers.low_disks();
+        let mut low = self.peers.low_disks.borrow().clone();
         let own = self.disk.is_low();
         if own {
             low.insert(self.node);

@@ -5,9 +5,10 @@
 //! the previous snapshot.
 //!
 //! A damaged current snapshot is an error. An older snapshot cannot replace it, because the log before the current one
-//! is purged. Memory: one part at a time. Format: `docs/contributing/formats/storage.md`.
+//! is purged. Memory: one part at a time.
 //!
-//! A file has a header and sections; the last section is the footer. Numbers are little endian.
+//! The format (also in `docs/contributing/formats/storage.md`): a header and sections, of which the last one is the footer.
+//! Numbers are little endian.
 //!
 //! ```text
 //! header   "HFSNAP" 1 0

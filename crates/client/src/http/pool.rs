@@ -1,4 +1,5 @@
 //! The connections to one address, with or without TLS. A call takes one, or opens another, and puts it back after its answer.
+//! This file also reads the certificates of a client.
 //!
 //! Bounds: [`IDLE_MAX`] idle connections, each for at most [`IDLE_FOR`]: a node closes them soon after.
 

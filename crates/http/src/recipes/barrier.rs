@@ -127,7 +127,7 @@ async fn leave(call: &mut CallContext<'_>) -> HandlerResult {
     call.no_content(call.service().leave_barrier(leave, Duration::ZERO)).await
 }
 
-pub(crate) static ENTER: Operation = Operation {
+pub(crate) static ENTER_DOUBLE: Operation = Operation {
     summary: "Enter a double barrier together",
     params: ArriveParams::LIST,
     late_copies: LateCopies::Arrival,

@@ -1,4 +1,4 @@
-//! Latches, barriers and counters: one file for each kind of recipe. This file has their list, `GET /v1/recipes`.
+//! Latches, barriers, also double ones, and counters: one file for each noun. This file has their list, `GET /v1/recipes`.
 //!
 //! A waiting call returns 200 when the awaited event has happened and 423 when the wait times out. It returns 409 when
 //! the event can no longer happen.

@@ -45,12 +45,13 @@
 //!   are grants.
 //! - No lock without a cooldown has a first waiter that could hold it. A multi-lock entry counts only if the entry of
 //!   each of its locks is first and could hold.
-//! - A shard that a waiter of another shard could hold has waiters of its own (`shard_moves.rs`), except in a full tree. An
-//!   owner with several entries has all of them in one shard.
 //! - Each waiter gets its rank once, and the queue is in rank order (`rank.rs`). An entry of a ZooKeeper client or a
 //!   multi-lock is never overtaken.
 //! - The index equals the state of the znodes, field by field.
 //! - Tokens stay below 2^53. At the end of the counter waiters stay queued and new acquires are rejected.
+//!
+//! The random histories of `tests/shards.rs` check two more. A shard that a waiter of another shard could hold has waiters of
+//! its own (`shard_moves.rs`), except in a full tree. An owner with several entries has all of them in one shard.
 
 mod acquire;
 pub(crate) mod bypass;

@@ -4,8 +4,8 @@
 //! first of the waiters of the other shards moves there: its znode goes to the other directory, and the entry keeps its
 //! ticket, by which its call finds it. A waiter for a named shard stays, and so do all waiters of an owner with several
 //! entries. A full tree keeps all waiters where they are.
-//! Bound: a release of a shard costs a few steps. Only a first waiter with another request than before costs a step for
-//! each shard. Waiters that differ in their priority alone have different requests.
+//! Bound: a release of a shard costs a few steps. A step for each shard is the cost of a first waiter that differs
+//! from the one before: in its request, or because it leaves a shard without a limit to the next one. Waiters that differ in their priority alone have different requests.
 
 use std::sync::Arc;
 

@@ -2,7 +2,7 @@
 //!
 //! `apply` selects the shard, so concurrent callers do not select the same free one. The number of shards is part of
 //! the policy, stored with the first entry in any shard. An acquire with another number is rejected, as is an acquire
-//! of the sharded lock as one lock. An owner has one entry across all shards. A shard is granted like any other lock.
+//! of the sharded lock as one lock. All entries of an owner are in one shard. A shard is granted like any other lock.
 //! Bound: [`LockPolicy::SHARDS_MAX`] shards.
 
 use holdfast_types::{

@@ -4,12 +4,13 @@
 //! changes, or [`PAUSE`] has passed, so that it does not flood a cluster without a leader. It does not pause if the leader
 //! has changed since the batch left.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
+use holdfast_types::NodeId;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
@@ -26,6 +27,8 @@ const PAUSE: Duration = Duration::from_millis(25);
 pub(super) struct Worker {
     context: NodeContext,
     settled: watch::Receiver<SettledTime>,
+    /// Wakes the worker when a peer begins or ends to reject entries for its disk.
+    low_disks: watch::Receiver<BTreeSet<NodeId>>,
     limits: BatchLimits,
     queue: mpsc::Receiver<Pending>,
     /// Runs taken from the queue but not in flight, oldest first: returned ones, and ones that may wait.
@@ -53,6 +56,7 @@ impl Worker {
     ) -> Self {
         Self {
             settled: context.local.stamps().settled(),
+            low_disks: context.peers.low_disks.subscribe(),
             context,
             limits,
             queue,
@@ -93,6 +97,7 @@ impl Worker {
                     self.paused_until = None;
                 }
                 Ok(()) = self.settled.changed(), if paused.is_some() => self.paused_until = None,
+                Ok(()) = self.low_disks.changed() => {}
             }
         }
     }
@@ -104,6 +109,7 @@ impl Worker {
                 let Ok(pending) = self.queue.try_recv() else { break };
                 self.waiting.push_back(pending);
             }
+            self.refuse_without_space();
             let now = Instant::now();
             if self.due().is_none_or(|due| due > now) {
                 return;
@@ -117,12 +123,6 @@ impl Worker {
                 self.pause();
                 return;
             };
-            if route == Route::Local
-                && let Some(members) = self.context.full_disks()
-            {
-                first.answer(Err(ProposeError::DiskFull { members }));
-                continue;
-            }
             let batch = self.pack(first, route);
             if !batch.is_empty() {
                 let may_wait = batch.iter().all(Pending::may_wait);
@@ -146,6 +146,18 @@ impl Worker {
                     ReturnedBatch { sent, leadership, returned: paced.await }
                 }));
             }
+        }
+    }
+
+    /// Rejects the waiting runs while this leader can write nothing: batches in flight may not return before it can.
+    fn refuse_without_space(&mut self) {
+        let leadership = *self.context.leadership.borrow();
+        if self.route(leadership) != Some(Route::Local) {
+            return;
+        }
+        let Some(members) = self.context.full_disks() else { return };
+        while let Some(pending) = self.next() {
+            pending.answer(Err(ProposeError::DiskFull { members: members.clone() }));
         }
     }
 

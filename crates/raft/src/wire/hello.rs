@@ -25,7 +25,7 @@ pub(crate) type Extensions = Vec<(u16, Bytes)>;
 /// The secret of an invitation, in the hello of a node that joins a cluster.
 pub(crate) const JOIN_SECRET: u16 = 1;
 
-/// The request of a node whose data directory was emptied, in a hello without a log (`emptied.rs`).
+/// The request of a node whose data directory was emptied, in a hello without a log (`start/join.rs`).
 pub(crate) const READMISSION: u16 = 2;
 
 /// The last entry that the receiver of the message must have, as a little-endian number (`acknowledged.rs`).

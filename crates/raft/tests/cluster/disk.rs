@@ -6,9 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use holdfast_lab::Flow;
 use holdfast_raft::{ProposeError, RaftConfig, Urgency};
 use holdfast_types::NodeId;
 
+use crate::fast_election::patient;
 use crate::lab::{Lab, eventually, has_session, open_session, soon};
 use crate::restart::away_for_too_long;
 
@@ -132,6 +134,46 @@ async fn with_full_disks_of_most_voters_the_leader_rejects_writes_at_once_and_na
         lab.node(id).propose(open_session("after"), Urgency::Immediate, soon()).await.unwrap();
     }
     assert!(!has_session(node, "refused") && lab.epoch().await == leader);
+}
+
+/// Batches that are in flight when the voters begin to reject do not return before one of them has space. As many as may be in
+/// flight keep no other write waiting, small or large.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn writes_behind_undecided_batches_are_rejected_with_full_disks_of_most_voters() {
+    let lab = patient(3).await;
+    let leader = lab.epoch().await;
+    let members: BTreeSet<_> = (1..=3).map(NodeId).filter(|id| *id != leader.node).collect();
+    let node = lab.node(leader.node.0);
+    for id in &members {
+        lab.links.set(leader.node.0, id.0, Flow::BlackHole);
+    }
+    let propose = |session: String| {
+        let (node, command) = (node.clone(), open_session(&session));
+        tokio::spawn(async move { node.propose(command, Urgency::Immediate, soon()).await })
+    };
+    let mut undecided = Vec::new();
+    for n in 0..3 {
+        let last = node.status().last_log_index;
+        undecided.push(propose(format!("undecided{n}")));
+        let is_appended = || (node.status().last_log_index > last).then_some(());
+        eventually("a batch in flight", is_appended).await;
+    }
+    let waiting = propose("waiting".to_owned());
+    for id in &members {
+        set_free(&lab, id.0, 0);
+        low(&lab, id.0, true).await;
+    }
+    lab.links.heal();
+    let full = ProposeError::DiskFull { members: members.clone() };
+    assert_eq!(waiting.await.unwrap(), Err(full.clone()));
+    assert_eq!(propose("behind".to_owned()).await.unwrap(), Err(full));
+    for id in &members {
+        set_free(&lab, id.0, 1 << 40);
+    }
+    for written in undecided {
+        written.await.unwrap().unwrap();
+    }
+    assert_eq!(lab.epoch().await, leader, "no election was needed");
 }
 
 fn is_refused_by<T>(result: &Result<T, ProposeError>, node: NodeId) -> bool {

@@ -17,7 +17,7 @@ use crate::lab::{Lab, eventually, has_session, open_session, soon};
 const LEASE: Duration = Duration::from_secs(30);
 
 /// A cluster whose timeouts are long from the restart of its nodes on.
-async fn patient(count: u64) -> Lab {
+pub(crate) async fn patient(count: u64) -> Lab {
     let mut lab = Lab::start(count).await;
     lab.registered().await;
     lab.kill_all().await;

@@ -213,13 +213,11 @@ impl LeaderTimers {
         if leases.is_empty() {
             return;
         }
-        // Without an outcome, these sessions are renewed through the log until their next renewal.
         let records = leases.clone();
         if let Err(error) = self.propose(vec![Command::RecordLeases { leases }], epoch).await {
             tracing::debug!(%error, "failed to record leases");
-            if error == ProposeError::Unknown {
-                self.service.observer().leases.lock().records_are_undecided(&records);
-            }
+            let is_undecided = error == ProposeError::Unknown;
+            self.service.observer().leases.lock().records_failed(&records, is_undecided);
         }
     }
 

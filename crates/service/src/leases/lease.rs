@@ -168,12 +168,18 @@ impl Leases {
         due.into_iter().filter_map(record).collect()
     }
 
-    /// Notes that these records have no known outcome. Until their next renewals, the sessions are renewed only through the
-    /// log, even if an expiry that was certainly not proposed gives them another TTL.
-    pub(crate) fn records_are_undecided(&mut self, records: &[LeaseRecord]) {
+    /// Notes that these records are not known to be in the log. A session whose record is certainly not in it is renewed in
+    /// memory again. If the log may get it later, the session is renewed only through the log until its next renewal, even if an
+    /// expiry that was certainly not proposed gives it another TTL.
+    pub(crate) fn records_failed(&mut self, records: &[LeaseRecord], is_undecided: bool) {
         for record in records {
-            if let Some(lease) = self.live.get_mut(&record.session) {
-                lease.has_undecided_record |= lease.generation == record.generation;
+            let lease = self.live.get_mut(&record.session);
+            let Some(lease) = lease.filter(|lease| lease.generation == record.generation) else {
+                continue;
+            };
+            lease.has_undecided_record |= is_undecided;
+            if lease.phase == LeasePhase::Recorded && !lease.has_undecided_record {
+                lease.phase = LeasePhase::Running;
             }
         }
     }
@@ -421,18 +427,30 @@ mod tests {
         let t0 = Instant::now();
         let mut leases = active(t0);
         let records = leases.records(|id| id == A, t0 + seconds(5), 1);
-        leases.records_are_undecided(&records);
+        leases.records_failed(&records, true);
+        leases.records_failed(&records, false);
         assert_eq!(leases.overdue(t0 + seconds(10), 10), [(A, 1)]);
         leases.disarm(A, ExpiryOutcome::NotProposed, t0 + seconds(10));
         assert_eq!(leases.renew(A, t0 + seconds(11)), Renewal::Expiring, "the log may get it");
         assert_eq!(leases.remaining(A, t0 + seconds(11)), Some(seconds(9)));
         leases.touch(A, ttl(10), 2, t0 + seconds(12));
-        leases.records_are_undecided(&records);
+        leases.records_failed(&records, true);
         assert_eq!(
             leases.renew(A, t0 + seconds(13)),
             Renewal::Renewed,
             "a record of an older lease"
         );
+    }
+
+    #[test]
+    fn a_lease_whose_record_was_refused_is_renewed_in_memory_again() {
+        let t0 = Instant::now();
+        let mut leases = active(t0);
+        let records = leases.records(|id| id == A, t0 + seconds(5), 1);
+        assert_eq!(leases.renew(A, t0 + seconds(6)), Renewal::Expiring, "it is on its way");
+        leases.records_failed(&records, false);
+        assert_eq!(leases.renew(A, t0 + seconds(7)), Renewal::Renewed);
+        assert_eq!(leases.remaining(A, t0 + seconds(7)), Some(seconds(10)));
     }
 
     #[test]

@@ -1,5 +1,4 @@
-//! `holdfast backup verify` and `holdfast backup show`: both read the whole file and start no node. A backup in the output of
-//! commands.
+//! `holdfast backup verify` and `holdfast backup show`: both read the whole file and start no node.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read};

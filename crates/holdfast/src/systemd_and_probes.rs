@@ -1,5 +1,5 @@
-//! What a supervisor learns from a node: systemd (`Type=notify`) its readiness, a status text and signs of life, and the
-//! probes of Kubernetes that it has stopped itself.
+//! What a node reports to the program that manages it: its readiness, a status text and signs of life to systemd
+//! (`Type=notify`), and to the probes of Kubernetes that it has stopped itself.
 //!
 //! A node is ready when its front-ends listen, so that a start does not wait for other members. The watchdog gets a sign
 //! of life only after the thread of the log has answered. Without `NOTIFY_SOCKET` nothing is reported. A node that stopped
@@ -43,7 +43,7 @@ pub(crate) async fn report(service: Service) {
 }
 
 /// Reports that the shutdown has begun.
-pub(crate) fn stopping() {
+pub(crate) fn report_stopping() {
     notify(NotifyState::Stopping);
 }
 
