@@ -535,6 +535,22 @@ func TestANodeThatRefusedACallComesLastAfterTheAnswerOfAnother(t *testing.T) {
 	}
 }
 
+func TestAnAnswerEndsTheRestAlthoughALaterCallFails(t *testing.T) {
+	client := startNode(t, func(sentCall) (int, string) { return 0, "" }).client(t, Config{Addresses: []string{"127.0.0.1:1"}})
+	nodes, read := client.calls.nodes, get("/v1/locks/orders", nil)
+	r := nodes.newRounds(&read, budget{time.Second, time.Now().Add(time.Minute), time.Now().Add(time.Minute)}, copied)
+	r.receive(sentCopy{node: 0, outcome: outcome{kind: notDone, retryAfter: time.Minute}})
+	if !nodes.all[0].rests(time.Now()) {
+		t.Error("the node that refused a call does not rest")
+	}
+	nodes.all[0].answered() // another call
+	r.receive(sentCopy{node: 1, outcome: outcome{kind: notDone}})
+	r.receive(sentCopy{node: 1, outcome: outcome{kind: notDone, retryAfter: time.Minute}})
+	if nodes.all[0].rests(time.Now()) || !nodes.all[1].rests(time.Now()) {
+		t.Error("the rests after the answers of the other node")
+	}
+}
+
 // A counter has the releases and the losses that a client counts.
 type counter struct {
 	noMetrics
