@@ -568,18 +568,25 @@ func (c *counter) Renewed(_ string, isAcknowledged bool) {
 func TestTheCloseOfAClientCountsNoLossAndNoFailedRenewal(t *testing.T) {
 	s, counter := &script{leaseMS: 30_000}, newCounter()
 	s.others = func(c sentCall) (int, string) { return s.grant(5, "") }
-	node := startNode(t, s.answer)
-	client := node.client(t, Config{Metrics: counter})
-	ctx, _, err := client.Lock(context.Background(), "orders")
+	renewing := make(chan struct{}, 9)
+	client := startNode(t, func(c sentCall) (int, string) {
+		switch {
+		case !strings.HasSuffix(c.name, "/keepalive"):
+		case c.query.Has("wait"):
+			return problemOf(http.StatusServiceUnavailable, CodeStarting, true)
+		default:
+			renewing <- struct{}{}
+		}
+		return s.answer(c)
+	}).client(t, Config{Metrics: counter})
+	_, guard, err := client.Lock(context.Background(), "orders")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for len(node.named("POST /v1/sessions/")) == 0 {
-		time.Sleep(time.Millisecond)
-	}
+	within(t, 20*time.Second, renewing)
 	client.Close()
-	<-ctx.Done()
-	time.Sleep(100 * time.Millisecond) // a count would come at once
+	within(t, 20*time.Second, guard.session.ctx.Done()) // after each report of a loss
+	within(t, 20*time.Second, guard.session.checked)    // The renewal signals at its end.
 	if len(counter.counted) > 0 {
 		t.Error("counted ", <-counter.counted)
 	}
