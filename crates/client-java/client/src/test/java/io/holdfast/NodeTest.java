@@ -488,6 +488,27 @@ class NodeTest {
         }
     }
 
+    @Test
+    void anAnswerEndsTheRestOfANodeBeforeAnotherAnswers() throws InterruptedException {
+        node(call -> Answer.refused(429, ONE_NODE, 60));
+        AtomicReference<Runnable> answered = new AtomicReference<>();
+        Function<Received, Answer> answers = call -> {
+            answered.get().run();
+            return new Answer(200, "{\"lock\":\"orders\",\"holders\":[],\"revision\":1}");
+        };
+        try (FakeNode other = FakeNode.of(answers)) {
+            Holdfast client = node.client(options -> options, node.address(), other.address());
+            Nodes nodes = client.sessions().use(null, true).calls.nodes;
+            Node full = nodes.order(0).stream().filter(one -> one.base.endsWith(node.address())).findFirst().orElseThrow();
+            // The answer to another call.
+            answered.set(() -> full.answered(client.clock().nanos()));
+            nodes.prefer(full);
+            client.lockState("orders");
+            assertEquals(1, node.calls("GET /v1/locks/orders").size());
+            assertFalse(full.rests(client.clock().nanos()));
+        }
+    }
+
     /** Counts releases and losses. */
     private static Metrics counting(BlockingQueue<String> counted) {
         return new Metrics() {
