@@ -25,6 +25,8 @@ type Tripped struct {
 	Parties    int   `json:"parties"`
 }
 
+func (t *Tripped) isComplete() bool { return t.Parties > 0 }
+
 // Wait arrives, and waits for the other parties. Each call is a separate party. A party that does not wait to the end breaks
 // the barrier: the others get a *RejectedError with the code barrier-broken.
 func (b *Barrier) Wait(ctx context.Context, wait time.Duration) (*Tripped, error) {
@@ -146,7 +148,7 @@ func (p *barrierPlace) leaveInBackground(names ...query) {
 	p.session.inBackground(func(ctx context.Context) error {
 		for len(names) > 0 {
 			leave := call{method: http.MethodDelete, path: p.path, query: names[0], copies: repeatable}
-			if err := p.client.calls.do(ctx, leave, nil); isUncertain(err) {
+			if err := p.client.calls.do(ctx, leave, nil); isUnclear(err) {
 				return err
 			}
 			names = names[1:]

@@ -1,6 +1,7 @@
 package holdfast
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -215,7 +216,8 @@ func unexpected(format string, args ...any) error {
 	return &UnexpectedResponseError{fmt.Sprintf(format, args...)}
 }
 
-// isUnclear reports whether a release that failed must be repeated, also because another server answered it.
+// isUnclear reports whether no node certainly rejected the call that failed: it is uncertain, or another server answered it. The
+// client then repeats the call, or gives up what the call may have left.
 func isUnclear(err error) bool {
 	var wrong *UnexpectedResponseError
 	return isUncertain(err) || errors.As(err, &wrong)
@@ -285,6 +287,9 @@ func isUnauthenticated(err error) bool {
 func decode(body []byte, into any) error {
 	if err := json.Unmarshal(body, into); err != nil {
 		return unexpected("undecodable answer: %v", err)
+	}
+	if !bytes.HasPrefix(bytes.TrimSpace(body), []byte("{")) {
+		return unexpected("the answer is no object") // Unmarshal decodes null, too.
 	}
 	if checked, isChecked := into.(interface{ isComplete() bool }); isChecked && !checked.isComplete() {
 		return unexpected("the answer lacks fields")

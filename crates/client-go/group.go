@@ -47,7 +47,7 @@ func (g *Group) Join(ctx context.Context, value string) (*Membership, error) {
 	}
 	m := &Membership{session: s, path: g.directory() + "/" + s.name}
 	if err := m.write(ctx, value); err != nil {
-		if ctx.Err() != nil || isUncertain(err) {
+		if ctx.Err() != nil || isUnclear(err) {
 			m.deleteInBackground()
 		}
 		s.leave()
@@ -80,8 +80,8 @@ func (m *Membership) SetValue(ctx context.Context, value string) error {
 	return m.write(ctx, value)
 }
 
-// Leave leaves the group. If no node answers before the end of ctx, the client continues in the background, or the membership
-// ends with the session. A repeated call returns nil.
+// Leave leaves the group. If no node answers before the end of ctx, or another server answers, the client continues in the
+// background, or the membership ends with the session. A repeated call returns nil.
 func (m *Membership) Leave(ctx context.Context) error {
 	m.mu.Lock()
 	wasOver := m.isOver
@@ -95,7 +95,7 @@ func (m *Membership) Leave(ctx context.Context) error {
 		return nil
 	}
 	err := m.delete(ctx)
-	if err != nil && ctx.Err() != nil || isUncertain(err) {
+	if err != nil && ctx.Err() != nil || isUnclear(err) {
 		m.deleteInBackground()
 	}
 	return err

@@ -535,6 +535,22 @@ func TestANodeThatRefusedACallComesLastAfterTheAnswerOfAnother(t *testing.T) {
 	}
 }
 
+func TestAnAnswerEndsTheRestAlthoughALaterCallFails(t *testing.T) {
+	client := startNode(t, func(sentCall) (int, string) { return 0, "" }).client(t, Config{Addresses: []string{"127.0.0.1:1"}})
+	nodes, read := client.calls.nodes, get("/v1/locks/orders", nil)
+	r := nodes.newRounds(&read, budget{time.Second, time.Now().Add(time.Minute), time.Now().Add(time.Minute)}, copied)
+	r.receive(sentCopy{node: 0, outcome: outcome{kind: notDone, retryAfter: time.Minute}})
+	if !nodes.all[0].rests(time.Now()) {
+		t.Error("the node that refused a call does not rest")
+	}
+	nodes.all[0].answered() // another call
+	r.receive(sentCopy{node: 1, outcome: outcome{kind: notDone}})
+	r.receive(sentCopy{node: 1, outcome: outcome{kind: notDone, retryAfter: time.Minute}})
+	if nodes.all[0].rests(time.Now()) || !nodes.all[1].rests(time.Now()) {
+		t.Error("the rests after the answers of the other node")
+	}
+}
+
 // A counter has the releases and the losses that a client counts.
 type counter struct {
 	noMetrics
@@ -552,18 +568,25 @@ func (c *counter) Renewed(_ string, isAcknowledged bool) {
 func TestTheCloseOfAClientCountsNoLossAndNoFailedRenewal(t *testing.T) {
 	s, counter := &script{leaseMS: 30_000}, newCounter()
 	s.others = func(c sentCall) (int, string) { return s.grant(5, "") }
-	node := startNode(t, s.answer)
-	client := node.client(t, Config{Metrics: counter})
-	ctx, _, err := client.Lock(context.Background(), "orders")
+	renewing := make(chan struct{}, 9)
+	client := startNode(t, func(c sentCall) (int, string) {
+		switch {
+		case !strings.HasSuffix(c.name, "/keepalive"):
+		case c.query.Has("wait"):
+			return problemOf(http.StatusServiceUnavailable, CodeStarting, true)
+		default:
+			renewing <- struct{}{}
+		}
+		return s.answer(c)
+	}).client(t, Config{Metrics: counter})
+	_, guard, err := client.Lock(context.Background(), "orders")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for len(node.named("POST /v1/sessions/")) == 0 {
-		time.Sleep(time.Millisecond)
-	}
+	within(t, 20*time.Second, renewing)
 	client.Close()
-	<-ctx.Done()
-	time.Sleep(100 * time.Millisecond) // a count would come at once
+	within(t, 20*time.Second, guard.session.ctx.Done()) // after each report of a loss
+	within(t, 20*time.Second, guard.session.checked)    // The renewal signals at its end.
 	if len(counter.counted) > 0 {
 		t.Error("counted ", <-counter.counted)
 	}
@@ -601,8 +624,12 @@ func TestAReleaseCountsWhenTheClusterHasConfirmedIt(t *testing.T) {
 }
 
 func TestAReleaseThatAnotherServerAnswersGoesOn(t *testing.T) {
-	for _, status := range []int{http.StatusOK, http.StatusNotFound} {
-		s, counter, body := &script{leaseMS: 30_000}, newCounter(), "<html>Welcome</html>"
+	for _, wrongBody := range []string{"200 <html>Welcome</html>", "404 <html>Welcome</html>", "200 null", "200 []"} {
+		s, counter := &script{leaseMS: 30_000}, newCounter()
+		status, body := http.StatusOK, wrongBody[4:]
+		if wrongBody[0] == '4' {
+			status = http.StatusNotFound
+		}
 		s.others = func(c sentCall) (int, string) {
 			switch {
 			case strings.HasPrefix(c.name, "PUT "):
@@ -619,7 +646,7 @@ func TestAReleaseThatAnotherServerAnswersGoesOn(t *testing.T) {
 		}
 		var wrong *UnexpectedResponseError
 		if err := guard.Release(); !errors.As(err, &wrong) {
-			t.Error(status, err)
+			t.Error(wrongBody, err)
 		}
 		node.change(func() { body = "" })
 		if counted := within(t, 20*time.Second, counter.counted); counted != "orders released" {
@@ -628,24 +655,144 @@ func TestAReleaseThatAnotherServerAnswersGoesOn(t *testing.T) {
 	}
 }
 
+func TestAPlaceIsLeftAgainAfterTheAnswerOfAnotherServer(t *testing.T) {
+	s, left, pages := &script{leaseMS: 30_000}, make(chan url.Values, 9), 0
+	s.others = func(c sentCall) (int, string) {
+		switch {
+		case pages > 0:
+			pages--
+			return http.StatusOK, "<html>Welcome</html>"
+		case c.name == "PUT /v1/barriers/start":
+			return http.StatusOK, "{}"
+		case strings.HasPrefix(c.name, "DELETE "):
+			left <- c.query
+		case c.name == "POST /v1/txn":
+			left <- nil
+			return http.StatusOK, `{"results":[]}`
+		}
+		return http.StatusOK, `{"generation":3,"index":0,"parties":1}`
+	}
+	node := startNode(t, s.answer)
+	client, background := node.client(t, Config{}), context.Background()
+	var wrong *UnexpectedResponseError
+	expectWrong := func(err error) {
+		t.Helper()
+		if !errors.As(err, &wrong) {
+			t.Error(err)
+		}
+	}
+	_, err := client.Barrier("start", 2).Wait(background, time.Second) // {}
+	expectWrong(err)
+	for _, isNumbered := range []bool{true, false} {
+		if query := within(t, 20*time.Second, left); query.Has("request") != isNumbered {
+			t.Error(query)
+		}
+	}
+	node.change(func() { pages = 2 }) // The arrival, and the first of its withdrawals.
+	_, err = client.Barrier("start", 2).Wait(background, time.Second)
+	expectWrong(err)
+	for _, isNumbered := range []bool{true, false} {
+		if query := within(t, 20*time.Second, left); query.Has("request") != isNumbered {
+			t.Error(query)
+		}
+	}
+	guard, err := client.DoubleBarrier("batch", 1).Enter(background, time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	node.change(func() { pages = 1 })
+	expectWrong(guard.Leave(background, time.Second))
+	if query := within(t, 20*time.Second, left); query.Get("generation") != "3" {
+		t.Error(query)
+	}
+	member, err := client.Group("web").Join(background, "10.0.0.1:80")
+	if err != nil {
+		t.Fatal(err)
+	}
+	within(t, 20*time.Second, left)
+	node.change(func() { pages = 1 })
+	expectWrong(member.Leave(background))
+	within(t, 20*time.Second, left)
+}
+
+func TestAPageConfirmsNoCloseOfASession(t *testing.T) {
+	s := &script{leaseMS: 30_000}
+	s.others = func(sentCall) (int, string) { return s.grant(5, "") }
+	client := startNode(t, func(c sentCall) (int, string) {
+		if strings.HasPrefix(c.name, "DELETE /v1/sessions/") {
+			return http.StatusOK, "<html>Welcome</html>"
+		}
+		return s.answer(c)
+	}).client(t, Config{})
+	if _, _, err := client.Lock(context.Background(), "orders"); err != nil {
+		t.Fatal(err)
+	}
+	var wrong *UnexpectedResponseError
+	if err := client.Close(); !errors.As(err, &wrong) {
+		t.Error(err)
+	}
+}
+
+func TestAPausedReleaseIsRepeatedAtTheCloseOfItsClient(t *testing.T) {
+	s, refused, isBack := &script{leaseMS: 30_000}, make(chan struct{}, 9), false
+	released := 0
+	s.others = func(c sentCall) (int, string) {
+		switch {
+		case strings.HasPrefix(c.name, "PUT "):
+			return s.grant(5, "")
+		case isBack:
+			released++
+			return http.StatusNoContent, ""
+		}
+		refused <- struct{}{}
+		return http.StatusServiceUnavailable, refusal("", 60_000)
+	}
+	node := startNode(t, s.answer)
+	client := node.client(t, Config{Session: "nightly"})
+	_, guard, err := client.Lock(context.Background(), "orders")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := guard.Release(); !isUncertain(err) {
+		t.Error(err)
+	}
+	for range []int{1, 2} {
+		within(t, 20*time.Second, refused)
+	}
+	node.change(func() { isBack = true })
+	client.Close()
+	node.change(func() {
+		if released != 1 {
+			t.Error("releases after Close:", released)
+		}
+	})
+}
+
 func TestALossThatTheReleaseFindsFirstIsCounted(t *testing.T) {
-	s, counter := &script{leaseMS: 30_000}, newCounter()
-	s.others = func(c sentCall) (int, string) { return s.grant(5, "") }
+	s, counter, released := &script{leaseMS: 30_000}, newCounter(), make(chan struct{}, 1)
+	s.others = func(c sentCall) (int, string) {
+		if strings.HasPrefix(c.name, "PUT ") {
+			return s.grant(5, "")
+		}
+		released <- struct{}{}
+		return http.StatusNoContent, ""
+	}
 	client := startNode(t, s.answer).client(t, Config{Metrics: counter})
 	ctx, guard, err := client.Lock(context.Background(), "orders")
 	if err != nil {
 		t.Fatal(err)
 	}
 	guard.session.mu.Lock()
-	guard.entry.limits.lost = &loss{cause: CauseForceReleased} // The watcher is not awake yet.
+	guard.entry.limits.lost = &loss{cause: CauseReleasedElsewhere} // The watcher is not awake yet.
 	guard.session.mu.Unlock()
 	var lost *LostError
 	if err := guard.Release(); !errors.As(err, &lost) || !errors.As(context.Cause(ctx), &lost) {
 		t.Error(err, context.Cause(ctx))
 	}
-	if counted := within(t, 20*time.Second, counter.counted); counted != "orders force-released" {
+	if counted := within(t, 20*time.Second, counter.counted); counted != "orders released-elsewhere" {
 		t.Error("counted ", counted)
 	}
+	within(t, 20*time.Second, released) // The cluster may have a claim of the guard.
 }
 
 func TestTheReleaseOfAMultiLockCountsEachLockAsLostOrAsReleased(t *testing.T) {

@@ -190,9 +190,8 @@ func (r *rounds) start(ctx context.Context) {
 func (r *rounds) receive(result sentCopy) *delivery {
 	r.inFlight = slices.DeleteFunc(r.inFlight, func(other sentCopy) bool { return other.node == result.node })
 	outcome := result.outcome
-	refuse(r.notBefore, result.node, outcome)
-	for node, at := range r.notBefore {
-		r.nodes.all[node].restUntil(at) // Until then, it comes last in each call.
+	for _, node := range refuse(r.notBefore, result.node, outcome) {
+		r.nodes.all[node].restUntil(r.notBefore[node]) // Until then, it comes last in each call.
 	}
 	switch outcome.kind {
 	case succeeded, rejected:
@@ -221,14 +220,16 @@ func (r *rounds) receive(result sentCopy) *delivery {
 	return nil
 }
 
-// refuse records when the node, or each node, may get the call again.
-func refuse(notBefore []time.Time, node int, o outcome) {
+// refuse records when the node, or each node, may get the call again. It returns the nodes that refuse the call until then.
+func refuse(notBefore []time.Time, node int, o outcome) (refusing []int) {
 	at := time.Now().Add(o.retryAfter)
 	for index, known := range notBefore {
-		if index == node || o.isOfCaller {
+		if o.retryAfter > 0 && (index == node || o.isOfCaller) {
 			notBefore[index] = later(known, at)
+			refusing = append(refusing, index)
 		}
 	}
+	return refusing
 }
 
 // failed schedules the next request.

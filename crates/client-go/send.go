@@ -2,7 +2,6 @@ package holdfast
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"time"
 )
@@ -70,24 +69,19 @@ func settled(err error, inDoubt bool) error {
 	return err
 }
 
-// do sends a call, and decodes its answer unless into is nil.
+// do sends a call, and decodes its answer. A nil into is an answer without fields.
 func (s sender) do(ctx context.Context, c call, into any) error {
 	return s.deliver(ctx, c).decode(into)
 }
 
 func (d delivery) decode(into any) error {
-	if d.err != nil || into == nil {
+	if d.err != nil || into == nil && len(d.response.body) == 0 {
 		return d.err
 	}
-	return decode(d.response.body, into)
-}
-
-// withoutFields returns the error of a call whose answer has no fields. Another server may answer with a page.
-func (d delivery) withoutFields() error {
-	if d.err == nil && len(d.response.body) > 0 && !json.Valid(d.response.body) {
-		return unexpected("undecodable answer")
+	if into == nil {
+		into = &struct{}{} // Another server may answer with a page.
 	}
-	return d.err
+	return decode(d.response.body, into)
 }
 
 // repeatUntil repeats a waiting call until a node answers it or until passes. makeCall gets the wait of each copy.

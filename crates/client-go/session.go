@@ -239,7 +239,7 @@ func (s *session) startLeaving(entries []*entry) {
 func (s *session) release(ctx context.Context, entries []*entry) error {
 	defer s.track()()
 	s.startLeaving(entries)
-	err := s.send.deliver(ctx, releaseCall(s.name, entries)).withoutFields()
+	err := s.send.deliver(ctx, releaseCall(s.name, entries)).decode(nil)
 	if ctx.Err() == nil && !isUnclear(err) {
 		s.remove(entries)
 	}
@@ -260,11 +260,15 @@ func (s *session) inBackground(release func(context.Context) error, done func())
 	go func() {
 		defer end()
 		defer done()
-		ctx := s.client.ctx
+		ctx, pausable := s.client.ctx, s.client.ending
 		for failures := 1; ; failures++ {
 			err := release(ctx)
-			if !isUnclear(err) || !s.isAlive() && s.isOwn || sleep(ctx, max(retryPause(failures), time.Until(retryAt(err)))) != nil {
+			if !isUnclear(err) || !s.isAlive() && s.isOwn || ctx.Err() != nil {
 				return
+			}
+			if sleep(pausable, max(retryPause(failures), time.Until(retryAt(err)))) != nil {
+				// Close waits for the release, so the next one is sent at once, and the pauses are short again.
+				pausable, failures = ctx, 0
 			}
 		}
 	}()

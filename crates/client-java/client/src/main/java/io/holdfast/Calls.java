@@ -154,7 +154,7 @@ final class Calls {
     /** Closes a session. With its incarnation, a late copy of the call closes no later session of the same name. */
     Delivery close(String session, long incarnation) {
         Call.Target target = Call.Target.of("/v1/sessions/", session).with(Parameter.INCARNATION, incarnation);
-        return send(Call.of("DELETE", target.toString()).harmless());
+        return send(Call.of("DELETE", target.toString()).harmless()).expectingNoFields();
     }
 
     /** Waits for an event by repeated calls until {@code until}. The calls must name the same request. */

@@ -40,11 +40,11 @@ public final class Counter {
      * @param value the new value
      */
     public void set(long value) {
-        client.once("PUT", () -> target().with(Parameter.VALUE, value)).orThrow();
+        client.once("PUT", () -> target().with(Parameter.VALUE, value)).expectingNoFields().orThrow();
     }
 
     /** Deletes the counter, which resets it to 0. */
     public void delete() {
-        client.once("DELETE", this::target).orThrow();
+        client.once("DELETE", this::target).expectingNoFields().orThrow();
     }
 }

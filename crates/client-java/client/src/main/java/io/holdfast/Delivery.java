@@ -1,5 +1,6 @@
 package io.holdfast;
 
+import java.util.Map;
 import java.util.function.Predicate;
 
 /**
@@ -55,9 +56,9 @@ record Delivery(Response response, long sent, HoldfastException error, boolean i
         return new Delivery(null, sent, wrong, true);
     }
 
-    /** The same result, or an error if another server answered with a page. */
+    /** The same result, or an error if another server answered with a page. The answer is empty, or an object. */
     Delivery expectingNoFields() {
-        return response == null || response.body().length == 0 ? this : expecting(body -> true);
+        return response == null || response.body().length == 0 ? this : expecting(body -> body.value() instanceof Map);
     }
 
     /** Whether a node rejected the call, and no copy of it can have had an effect. */

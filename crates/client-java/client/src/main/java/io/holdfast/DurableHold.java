@@ -30,7 +30,8 @@ final class DurableHold {
     }
 
     static void release(Calls calls, String lock, String owner, long token) {
-        calls.send(Call.of("DELETE", target(lock, owner).with(Parameter.TOKEN, token).toString()).harmless()).orThrow();
+        String target = target(lock, owner).with(Parameter.TOKEN, token).toString();
+        calls.send(Call.of("DELETE", target).harmless()).expectingNoFields().orThrow();
     }
 
     private static Call.Target target(String lock, String owner) {

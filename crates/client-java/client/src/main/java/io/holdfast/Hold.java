@@ -13,9 +13,9 @@ final class Hold {
     final long grantedFrom;
     /** The end by max_hold, which the cluster enforces. It moves only to earlier moments. */
     private volatile long clusterEnd;
-    private final AtomicBoolean isInUse = new AtomicBoolean(true);
+    private final AtomicBoolean isReleased = new AtomicBoolean();
 
-    /** The hold is a user of the session until {@link #endUse}. */
+    /** The hold is a user of the session until {@link #endUse}, or the end of the release. */
     Hold(Session session, QueueEntry entry, Grant grant, long grantedFrom) {
         this.session = session;
         this.entry = entry;
@@ -46,9 +46,14 @@ final class Hold {
     }
 
     void endUse() {
-        if (isInUse.compareAndSet(true, false)) {
+        if (beginEnd()) {
             session.removeUser();
         }
+    }
+
+    /** Returns true once: to the thread that ends the hold, and then removes it as a user of the session. */
+    boolean beginEnd() {
+        return isReleased.compareAndSet(false, true);
     }
 
     Duration age() {
@@ -56,7 +61,7 @@ final class Hold {
     }
 
     boolean isReleased() {
-        return !isInUse.get();
+        return isReleased.get();
     }
 
     /** Throws the loss, also after the release. */

@@ -69,7 +69,10 @@ public abstract sealed class HoldfastException extends RuntimeException
         return false;
     }
 
-    /** Whether a release that failed must be repeated, also because another server answered it. */
+    /**
+     * Whether no node certainly rejected the call that failed: it is uncertain, or another server answered it. The client
+     * then repeats the call, or gives up what the call may have left.
+     */
     boolean isUnclear() {
         return isUncertain() || this instanceof UnexpectedResponseException;
     }

@@ -23,7 +23,7 @@ public final class Latch {
      * @throws RejectedException if one with another count exists
      */
     public void create(int count) {
-        client.once("PUT", () -> target().with(Parameter.COUNT, count)).orThrow();
+        client.once("PUT", () -> target().with(Parameter.COUNT, count)).expectingNoFields().orThrow();
     }
 
     /**
@@ -59,11 +59,11 @@ public final class Latch {
         if (read.isStopped()) {
             throw new LostException(Loss.SESSION_ENDED);
         }
-        read.orThrow();
+        read.expecting(body -> body.number("left") != null).orThrow();
     }
 
     /** Deletes the latch. Callers that wait for it get {@link RejectedException}. */
     public void delete() {
-        client.once("DELETE", this::target).orThrow();
+        client.once("DELETE", this::target).expectingNoFields().orThrow();
     }
 }

@@ -21,7 +21,7 @@ public final class Membership implements AutoCloseable {
             membership.write(value);
             return membership;
         } catch (HoldfastException e) {
-            if (e.isUncertain()) {
+            if (e.isUnclear()) {
                 membership.deleteInBackground();
             }
             session.removeUser();
@@ -62,8 +62,8 @@ public final class Membership implements AutoCloseable {
     }
 
     /**
-     * Leaves the group and waits for the confirmation; a second call does nothing. If no node answers, the client continues
-     * in the background, or the membership ends with the session.
+     * Leaves the group and waits for the confirmation; a second call does nothing. If no node answers, or another
+     * server answers, the client continues in the background, or the membership ends with the session.
      *
      * @throws HoldfastException if the end is not confirmed
      */
@@ -72,7 +72,7 @@ public final class Membership implements AutoCloseable {
             return;
         }
         HoldfastException error = session.isAlive() ? delete() : null;
-        if (error != null && error.isUncertain()) {
+        if (error != null && error.isUnclear()) {
             deleteInBackground();
         }
         session.removeUser();
@@ -82,7 +82,7 @@ public final class Membership implements AutoCloseable {
     }
 
     private HoldfastException delete() {
-        return change("\"then\":[{\"delete\":" + Json.quoted(path) + "}]").error();
+        return change("\"then\":[{\"delete\":" + Json.quoted(path) + "}]").expectingNoFields().error();
     }
 
     private void deleteInBackground() {
@@ -95,7 +95,7 @@ public final class Membership implements AutoCloseable {
         try {
             leave();
         } catch (HoldfastException e) {
-            if (!e.isUncertain()) {
+            if (!e.isUnclear()) {
                 throw e;
             }
         }

@@ -42,6 +42,8 @@ final class Node {
     /** Records that the node refused a call until then. An answer ends the rest. */
     void restUntil(long until) {
         Health before = health;
-        health = new Health(before.answeredAt, Math.max(before.restsUntil, until), before.failures);
+        if (until > before.restsUntil) {
+            health = new Health(before.answeredAt, until, before.failures);
+        }
     }
 }

@@ -50,9 +50,8 @@ final class Pending {
         all.forEach(work -> work.stop.fire(Stop.Reason.LOST));
     }
 
-    /** Stops the waits, and returns when all work has ended, or after {@code nanos}. */
+    /** Returns when all work has ended, or after {@code nanos}. */
     void settle(Clock clock, long nanos) {
-        stop();
         long until = Clock.plus(clock.nanos(), nanos);
         long seen = changed.version();
         while (!all.isEmpty() && Clock.left(until, clock.nanos()) > 0) {

@@ -9,8 +9,7 @@ final class Release {
 
     /** Releases holds of one acquire. With {@code isStrict}, throws also if the release is not confirmed. */
     static void of(List<Hold> holds, boolean isStrict) {
-        List<Hold> held = new ArrayList<>(holds);
-        held.removeIf(Hold::isReleased);
+        List<Hold> held = holds.stream().filter(Hold::beginEnd).toList();
         if (held.isEmpty()) {
             return;
         }
@@ -25,8 +24,9 @@ final class Release {
             // The thread of the deadlines may be late, and reports no loss of a hold that is being released.
             session.reportLosses();
         }
-        List<Hold> kept = held.stream().filter(hold -> session.lossOf(hold.entry) == null).toList();
-        Runnable count = () -> kept.forEach(hold -> session.metrics.released(hold.entry.lock, hold.age()));
+        Runnable count = () -> held.stream()
+                .filter(hold -> !hold.entry.isLossReported.get())
+                .forEach(hold -> session.metrics.released(hold.entry.lock, hold.age()));
         HoldfastException error = null;
         try {
             // A caller that lost the lock must not wait for a cluster that it may not reach.
@@ -35,7 +35,7 @@ final class Release {
                 session.releaseInBackground(entries, count);
             }
         } finally {
-            held.forEach(Hold::endUse);
+            held.forEach(hold -> session.removeUser());
         }
         if (before != null) {
             throw new LostException(before);

@@ -369,11 +369,7 @@ final class Rounds {
         }
         String base = copy.node.base;
         Outcome outcome = thrown == null ? Outcome.of(base, response) : Transport.failed(base, thrown);
-        Outcome.RetryAfter retry = outcome.retryAfter();
-        notBefore.replaceAll((node, at) ->
-                node == copy.node || retry.isOfCaller() ? Math.max(at, now + retry.nanos()) : at);
-        // Until then, the node comes last in each call.
-        notBefore.forEach(Node::restUntil);
+        refused(copy.node, outcome.retryAfter(), now);
         switch (outcome.kind()) {
             case SUCCESS -> {
                 // A ping needs no credential.
@@ -386,6 +382,20 @@ final class Rounds {
             case REJECTED -> rejected(copy, outcome.error(), now);
             case NOT_DONE -> failed(copy.node, outcome.reason(), now);
             case MAY_BE_DONE -> unanswered(copy.node, outcome.reason(), now);
+        }
+    }
+
+    /** Records when the node, or each node, may get the call again. Until then, it comes last in each call. */
+    private void refused(Node node, Outcome.RetryAfter retry, long now) {
+        if (retry.nanos() > 0) {
+            notBefore.replaceAll((other, at) -> {
+                if (other != node && !retry.isOfCaller()) {
+                    return at;
+                }
+                long until = Math.max(at, now + retry.nanos());
+                other.restUntil(until);
+                return until;
+            });
         }
     }
 

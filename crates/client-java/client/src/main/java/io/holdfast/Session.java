@@ -316,23 +316,37 @@ final class Session {
      * confirmed it.
      */
     boolean untilCertain(Supplier<HoldfastException> release) {
+        boolean isClosing = false;
         for (int failures = 1; ; failures++) {
             HoldfastException error = release.get();
             boolean isOver = isFinished || isOwn && !isAlive();
             if (error == null || !error.isUnclear() || isOver) {
                 return error == null;
             }
-            pauseUnlessFinished(Math.max(Lease.retryPause(failures), Clock.left(error.retryAt, clock.nanos())));
+            pause(Math.max(Lease.retryPause(failures), Clock.left(error.retryAt, clock.nanos())), isClosing);
+            if (!isClosing && pending.isClosing()) {
+                // The close waits for the release, so the next one is sent at once, and the pauses are short again.
+                isClosing = true;
+                failures = 0;
+            }
         }
     }
 
-    private void pauseUnlessFinished(long nanos) {
+    /** Returns after {@code nanos}, at the end of the threads, or when the client begins to close. */
+    private void pause(long nanos, boolean isClosing) {
         long until = Clock.plus(clock.nanos(), nanos);
         long seen = changed.version();
-        while (!isFinished && Clock.left(until, clock.nanos()) > 0) {
+        while (!isFinished && pending.isClosing() == isClosing && Clock.left(until, clock.nanos()) > 0) {
             changed.awaitUninterruptibly(seen, Clock.left(until, clock.nanos()));
             seen = changed.version();
         }
+    }
+
+    /** Stops the waits and the pauses of releases. Returns when all work has ended, or after the request timeout. */
+    void settle() {
+        pending.stop();
+        changed.fire();
+        pending.settle(clock, calls.timeout);
     }
 
     /** Runs a release in the background. */

@@ -108,14 +108,14 @@ final class Sessions {
     private static void close(Session session) {
         session.abandon();
         boolean isToClose = session.isOwn && session.isAlive();
-        List<QueueEntry> held = isToClose ? session.entries.held() : List.of();
-        if (isToClose) {
-            // The close releases the holds, so the log and the metrics have no loss. Only the guards report it.
-            held.forEach(entry -> entry.enter(QueueEntry.Stage.LEAVING));
-        } else if (!session.isOwn) {
+        if (!session.isOwn) {
             // Its waits leave nothing in the cluster. If no node answers, the entries end with the session.
-            session.pending.settle(session.clock, session.calls.timeout);
+            session.settle();
         }
+        // The caller closes the holds, so the log and the metrics have no loss. Only the guards report it.
+        List<QueueEntry> held = session.entries.held().stream()
+                .filter(entry -> session.lossOf(entry) == null && !entry.isLossReported.getAndSet(true))
+                .toList();
         session.end(Loss.SESSION_ENDED);
         held.forEach(entry -> session.background.run(() -> entry.lost.complete(Loss.SESSION_ENDED)));
         session.pending.stop();

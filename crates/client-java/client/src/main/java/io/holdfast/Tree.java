@@ -78,7 +78,7 @@ public final class Tree {
      * @param path the path
      */
     public void delete(String path) {
-        client.once("DELETE", () -> target(path)).orThrow();
+        client.once("DELETE", () -> target(path)).expectingNoFields().orThrow();
     }
 
     /**
@@ -89,7 +89,7 @@ public final class Tree {
      * @throws RejectedException with {@code version-mismatch} if the znode has another version
      */
     public void deleteIf(String path, long version) {
-        client.once("DELETE", () -> target(path), call -> ifMatch(call, version)).orThrow();
+        client.once("DELETE", () -> target(path), call -> ifMatch(call, version)).expectingNoFields().orThrow();
     }
 
     private static Call ifMatch(Call call, Long version) {

@@ -166,6 +166,8 @@ class LocksTest {
     @Test
     void aLockIsFreeAfterBothReleasesAlthoughOneGuardOfItsOwnerUpgradedIt() throws Exception {
         LockRequest request = one.lock("upgraded").owner("importer").ttl(seconds(3)).upgradable();
+        // The session lives on, so its end frees no lock.
+        Guard beside = one.lock("beside-upgraded").ttl(seconds(3)).acquire();
         Guard first = request.acquire();
         Guard second = request.acquire();
         first.upgrade(seconds(20));
@@ -173,6 +175,7 @@ class LocksTest {
         assertThrows(LostException.class, second::close);
         first.close();
         two.lock("upgraded").waitAtMost(seconds(20)).acquire().close();
+        beside.close();
     }
 
     @Test

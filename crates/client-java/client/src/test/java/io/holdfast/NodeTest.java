@@ -3,6 +3,7 @@ package io.holdfast;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -36,6 +37,7 @@ class NodeTest {
     private static final Duration SHORT = Duration.ofMillis(500);
     private static final Duration LONG = Duration.ofSeconds(30);
     private static final String ONE_NODE = "watches of one node";
+    private static final Answer PAGE = new Answer(200, "<html>Welcome</html>");
     private static final String SUBJECT = "calls_per_second of the subject";
 
     private FakeNode node;
@@ -488,6 +490,27 @@ class NodeTest {
         }
     }
 
+    @Test
+    void anAnswerEndsTheRestOfANodeBeforeAnotherAnswers() throws InterruptedException {
+        node(call -> Answer.refused(429, ONE_NODE, 60));
+        AtomicReference<Runnable> answered = new AtomicReference<>();
+        Function<Received, Answer> answers = call -> {
+            answered.get().run();
+            return new Answer(200, "{\"lock\":\"orders\",\"holders\":[],\"revision\":1}");
+        };
+        try (FakeNode other = FakeNode.of(answers)) {
+            Holdfast client = node.client(options -> options, node.address(), other.address());
+            Nodes nodes = client.sessions().use(null, true).calls.nodes;
+            Node full = nodes.order(0).stream().filter(one -> one.base.endsWith(node.address())).findFirst().orElseThrow();
+            // The answer to another call.
+            answered.set(() -> full.answered(client.clock().nanos()));
+            nodes.prefer(full);
+            client.lockState("orders");
+            assertEquals(1, node.calls("GET /v1/locks/orders").size());
+            assertFalse(full.rests(client.clock().nanos()));
+        }
+    }
+
     /** Counts releases and losses. */
     private static Metrics counting(BlockingQueue<String> counted) {
         return new Metrics() {
@@ -509,8 +532,9 @@ class NodeTest {
         AtomicReference<Answer> answer = new AtomicReference<>();
         node(call -> call.name().startsWith("PUT") ? node.grant(7, "") : answer.get());
         Holdfast client = node.client(options -> options.session("nightly").requestTimeout(SHORT).metrics(counting(counted)));
-        Answer page = new Answer(200, "<html>Welcome</html>");
-        for (Answer unclear : List.of(Answer.DROPPED, page, new Answer(404, page.body()))) {
+        List<Answer> answers = List.of(
+                Answer.DROPPED, PAGE, new Answer(404, PAGE.body()), new Answer(200, "null"), new Answer(200, "[]"));
+        for (Answer unclear : answers) {
             answer.set(unclear);
             Guard guard = client.lock("orders").tryAcquire();
             assertTrue(assertThrows(HoldfastException.class, guard::release).isUnclear());
@@ -539,15 +563,144 @@ class NodeTest {
     }
 
     @Test
-    void aLossThatTheReleaseFindsFirstIsCounted() throws InterruptedException {
+    void twoThreadsThatCloseOneGuardReleaseItOnce() throws Exception {
+        BlockingQueue<String> counted = new LinkedBlockingQueue<>();
+        CountDownLatch isReleasing = new CountDownLatch(1);
+        CountDownLatch mayAnswer = new CountDownLatch(1);
+        node(call -> {
+            if (call.name().startsWith("PUT")) {
+                return node.grant(7, "");
+            }
+            isReleasing.countDown();
+            await(mayAnswer);
+            return new Answer(204, "");
+        });
+        Guard guard = node.client(options -> options.metrics(counting(counted))).lock("orders").tryAcquire();
+        CompletableFuture<Void> first = CompletableFuture.runAsync(guard::close);
+        isReleasing.await();
+        CompletableFuture<Void> second = CompletableFuture.runAsync(guard::close);
+        try {
+            second.get(5, TimeUnit.SECONDS);
+        } finally {
+            mayAnswer.countDown();
+        }
+        first.get();
+        assertEquals(List.of("orders released"), List.copyOf(counted));
+        assertEquals(1, node.calls("DELETE /v1/locks/orders").size());
+        assertEquals(0, guard.hold.session.users());
+    }
+
+    private static void await(CountDownLatch latch) {
+        try {
+            latch.await();
+        } catch (InterruptedException e) {
+            throw new AssertionError(e);
+        }
+    }
+
+    @Test
+    void theCloseOfAClientCountsNoLossOfANamedSession() throws Exception {
         BlockingQueue<String> counted = new LinkedBlockingQueue<>();
         node(call -> node.grant(7, ""));
+        Holdfast client = node.client(options -> options.session("closed").metrics(counting(counted)));
+        Guard guard = client.lock("orders").tryAcquire();
+        Thread deadlines = Thread.getAllStackTraces().keySet().stream()
+                .filter(thread -> thread.getName().equals("holdfast-deadlines-closed")).findFirst().orElseThrow();
+        client.close();
+        assertEquals(Loss.SESSION_ENDED, guard.lost().toCompletableFuture().get(20, TimeUnit.SECONDS));
+        deadlines.join();
+        // The thread stores each loss that it reports.
+        assertNull(guard.hold.entry.limits().loss(client.clock().nanos()));
+        assertTrue(counted.isEmpty());
+    }
+
+    @Test
+    void aPausedReleaseIsRepeatedAtTheCloseOfItsClient() throws Exception {
+        CountDownLatch refusals = new CountDownLatch(2);
+        AtomicReference<Answer> answer = new AtomicReference<>(Answer.refused(503, "", 60));
+        AtomicInteger released = new AtomicInteger();
+        node(call -> {
+            if (call.name().startsWith("PUT")) {
+                return node.grant(7, "");
+            }
+            refusals.countDown();
+            released.addAndGet(answer.get().status() == 204 ? 1 : 0);
+            return answer.get();
+        });
+        Holdfast client = node.client(options -> options.session("nightly"));
+        client.lock("orders").tryAcquire().close();
+        refusals.await();
+        answer.set(new Answer(204, ""));
+        client.close();
+        assertEquals(1, released.get());
+    }
+
+    @Test
+    void aPlaceIsLeftAgainAfterTheAnswerOfAnotherServer() throws Exception {
+        AtomicInteger pages = new AtomicInteger();
+        BlockingQueue<String> left = new LinkedBlockingQueue<>();
+        node(call -> {
+            if (pages.getAndUpdate(count -> Math.max(0, count - 1)) > 0) {
+                return PAGE;
+            } else if (call.name().equals("PUT /v1/barriers/start")) {
+                return new Answer(200, "{}");
+            } else if (call.name().startsWith("DELETE")) {
+                left.add(call.query().containsKey("request") ? "numbered" : call.query().getOrDefault("generation", "any"));
+            } else if (call.name().equals("POST /v1/txn")) {
+                left.add("txn");
+                return new Answer(200, "{\"results\":[]}");
+            }
+            return new Answer(200, "{\"generation\":3,\"index\":0,\"parties\":1}");
+        });
+        Holdfast client = node.client(options -> options);
+        // The second time: the arrival, and the first of its withdrawals.
+        for (int wrong : new int[] {0, 2}) {
+            pages.set(wrong);
+            assertThrows(UnexpectedResponseException.class, () -> client.barrier("start", 2).await(SHORT));
+            assertEquals("numbered", left.poll(20, TimeUnit.SECONDS));
+            assertEquals("any", left.poll(20, TimeUnit.SECONDS));
+        }
+        DoubleBarrier.Inside inside = client.doubleBarrier("batch", 1).enter(SHORT);
+        pages.set(1);
+        assertThrows(UnexpectedResponseException.class, () -> inside.leave(SHORT));
+        assertEquals("3", left.poll(20, TimeUnit.SECONDS));
+        Membership membership = client.group("web").join("10.0.0.1:80");
+        assertEquals("txn", left.poll(20, TimeUnit.SECONDS));
+        pages.set(1);
+        membership.close();
+        assertEquals("txn", left.poll(20, TimeUnit.SECONDS));
+    }
+
+    @Test
+    void aPageConfirmsNoChange() {
+        node(call -> PAGE);
+        Holdfast client = node.client(options -> options.requestTimeout(SHORT));
+        List<Executable> changes = List.of(
+                () -> client.tree().delete("/a"),
+                () -> client.counter("n").delete(),
+                () -> client.latch("ready").delete(),
+                () -> client.latch("ready").await(Duration.ZERO));
+        changes.forEach(change -> assertThrows(UnexpectedResponseException.class, change));
+    }
+
+    @Test
+    void aLossThatTheReleaseFindsFirstIsCounted() throws Exception {
+        BlockingQueue<String> counted = new LinkedBlockingQueue<>();
+        CountDownLatch released = new CountDownLatch(1);
+        node(call -> {
+            if (call.name().startsWith("DELETE")) {
+                released.countDown();
+            }
+            return node.grant(7, "");
+        });
         Guard guard = node.client(options -> options.metrics(counting(counted))).lock("orders").tryAcquire();
         // The thread of the deadlines sleeps.
         guard.hold.entry.limit(limits -> limits.lose(Loss.RELEASED_ELSEWHERE, guard.hold.session.clock.nanos()));
         assertEquals(Loss.Cause.RELEASED_ELSEWHERE, causeOf(guard::release));
         assertEquals("orders RELEASED_ELSEWHERE", counted.poll(20, TimeUnit.SECONDS));
-        assertTrue(guard.lost().toCompletableFuture().isDone());
+        assertEquals(Loss.RELEASED_ELSEWHERE, guard.lost().toCompletableFuture().get(20, TimeUnit.SECONDS));
+        // The cluster may have a claim of the guard.
+        released.await();
     }
 
     @Test
