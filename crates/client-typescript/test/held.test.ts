@@ -1,6 +1,8 @@
 /** What the client makes of the answers of a cluster, without a cluster: a function answers each call. */
 import assert from "node:assert/strict";
-import { test } from "node:test";
+import { once } from "node:events";
+import { mock, test } from "node:test";
+import threads from "node:worker_threads";
 import type { StopSignal } from "../dist/abort.js";
 import { acquire } from "../dist/acquire.js";
 import { classify } from "../dist/answer.js";
@@ -21,6 +23,7 @@ import { Nodes } from "../dist/nodes.js";
 import type { Renewals, RenewalReport } from "../dist/renewer.js";
 import { Sessions } from "../dist/sessions.js";
 import { receive } from "../dist/transfer.js";
+import { WorkerRenewals } from "../dist/worker-renewals.js";
 import { eventually } from "./cluster.js";
 
 /** A status and a body; undefined if no node answers. */
@@ -335,4 +338,28 @@ test("the release of a lost session does not keep the process alive", async () =
   held.session.releaseInBackground([held.entry]);
   await released(fake.calls, 1);
   assert.equal(timers(), 0);
+});
+
+test("a process that cannot start a thread reports failed renewals, and starts one later after growing pauses", async () => {
+  const starts = mock.method(threads, "Worker", () => {
+    throw new Error("no more threads");
+  });
+  const renewals = new WorkerRenewals(connectionOf({ addresses: ["127.0.0.1:1"] }));
+  try {
+    await assert.rejects(renewals.ready(), (error) => error instanceof UnavailableError && /no more threads/.test(error.message));
+    const reasons: unknown[] = [];
+    const session = renewals.add({ name: "s", since: 3, held: 30_000, deadline: now() + 30_000 }, (report) => reasons.push("reason" in report && report.reason));
+    const before = starts.mock.callCount();
+    session.use(now() + 30_000);
+    await new Promise((resolve) => setTimeout(resolve, 1_500));
+    assert.ok(starts.mock.callCount() >= before + 2);
+    assert.ok(starts.mock.callCount() <= before + 5, `${starts.mock.callCount()} starts`);
+    assert.match(String(reasons.at(-1)), /no more threads/);
+    starts.mock.restore();
+    await once(process, "worker");
+    await renewals.ready();
+  } finally {
+    starts.mock.restore();
+    renewals.close();
+  }
 });
