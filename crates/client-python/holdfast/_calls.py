@@ -73,6 +73,11 @@ class Response:
             raise UnexpectedResponse("the body is no JSON object")
         return body
 
+    def check_body(self) -> None:
+        """Raises unless the body is empty or a JSON object: another server may answer with a page."""
+        if self.body:
+            self.json()
+
     def problem(self) -> Optional[Problem]:
         """The problem document of an unsuccessful answer, if the node sent one."""
         try:

@@ -147,7 +147,7 @@ class SessionPoll:
             return
         target = path("locks", lock) + query({"session": self._session.name, "owner": owner, "token": token})
         try:
-            await self._session.calls.with_timeout(timeout).send(Call("DELETE", target, copies=Copies.HARMLESS))
+            await self._session.calls.with_timeout(timeout).confirm(Call("DELETE", target, copies=Copies.HARMLESS))
         except Error:
             pass  # The next examination finds the hold again.
 

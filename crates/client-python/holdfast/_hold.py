@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Callable, List, Mapping, Optional, Tuple, Union
 
-from . import _clock, codes
+from . import _clock
 from ._calls import Call, Copies, Parameters, path, query
 from ._entry import QueueEntry, Stage
 from ._lease import ENDED_BY_CLIENT, ReleaseRequest
 from ._renewal import report_losses
 from ._request import LockRequest
 from ._session import FORKED, Session
-from .errors import Error, InvalidArgument, Loss, Lost, is_unclear
+from .errors import Error, InvalidArgument, Loss, Lost, is_hold_gone, is_unclear
 from .metrics import report
 
 
@@ -169,7 +169,7 @@ class HeldLocks:
             if is_unclear(error):
                 self.session.release_in_background(entries, self._count_release)
             if lost is None:
-                raise Lost(Loss("released-elsewhere")) if error.code == codes.NOT_HOLDER else error
+                raise Lost(Loss("released-elsewhere")) if is_hold_gone(error) else error
         except BaseException:
             self.session.release_in_background(entries, self._count_release)
             raise

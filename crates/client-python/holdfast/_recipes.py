@@ -10,9 +10,8 @@ from ._calls import Call, Copies, Parameters, get, millis, path, query
 from ._core import Core
 from ._hold import Hold
 from ._numbers import numbers, random_name
-from ._retry import until_retry
 from ._session import FORKED, Session
-from .errors import Busy, Error, Loss, Lost, Rejected, is_hold_gone, is_uncertain, newest_attempt, newest_request
+from .errors import Busy, Loss, Lost, Rejected, is_hold_gone, newest_attempt, newest_request
 
 
 @dataclass(frozen=True)
@@ -163,20 +162,10 @@ class Arrival:
         names: List[Parameters] = [{"request": self._request}, {"generation": self._round.generation} if self._round else {}]
         try:
             for name in names:
-                await self._delete(name)
+                call = Call("DELETE", self._path + query({**self._party, **name}), copies=Copies.HARMLESS)
+                await self._session.until_certain(lambda: self._core.calls.confirm(call))
         finally:
             self._session.unuse()
-
-    async def _delete(self, name: Parameters) -> None:
-        while self._session.may_release():
-            try:
-                target = self._path + query({**self._party, **name})
-                await self._core.calls.send(Call("DELETE", target, copies=Copies.HARMLESS))
-                return
-            except Error as error:
-                if not is_uncertain(error):
-                    return
-                await until_retry(error)
 
 
 async def arrive(core: Core, kind: str, name: str, parties: int, wait: float) -> Arrival:
@@ -242,7 +231,7 @@ async def hold_durably(core: Core, lock: str, owner: str, reason: str, wait: flo
 
 async def release_durable(core: Core, lock: str, owner: str, token: int) -> None:
     target = path("locks", lock) + query({"hold": "durable", "owner": owner, "token": token})
-    await core.calls.send(Call("DELETE", target, copies=Copies.HARMLESS))
+    await core.calls.confirm(Call("DELETE", target, copies=Copies.HARMLESS))
 
 
 async def request_release(

@@ -82,9 +82,9 @@ async def send(nodes: Nodes, call: Call, budget: Budget, route: Route) -> Delive
     return await _Rounds(nodes, call, budget, route).run()
 
 
-async def until_retry(error: Error, at_least: float = 0.0) -> None:
+async def until_retry(error: Error) -> None:
     """Waits until the call that failed may be sent again."""
-    await asyncio.sleep(max(retry_at(error) - _now(), at_least))
+    await asyncio.sleep(retry_at(error) - _now())
 
 
 class _Rounds:

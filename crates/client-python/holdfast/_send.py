@@ -47,6 +47,10 @@ class Calls:
         """Sends a call within the request timeout, plus the wait of the call."""
         return (await self.deliver(call)).checked()
 
+    async def confirm(self, call: Call) -> None:
+        """Sends a call whose answer has no fields. Another server may answer with a page."""
+        (await self.send(call)).check_body()
+
     async def deliver(self, call: Call) -> Delivery:
         may_copy = call.copies is Copies.HARMLESS and call.wait == 0
         return await self._deliver_at(call, Route.COPIED if may_copy else Route.ALONE)
@@ -99,7 +103,7 @@ class Calls:
     async def close_session(self, session: str, incarnation: int) -> None:
         """Closes a session. A late copy of the call closes no later session of the same name."""
         target = path("sessions", session) + query({"incarnation": incarnation})
-        await self.send(Call("DELETE", target, copies=Copies.HARMLESS))
+        await self.confirm(Call("DELETE", target, copies=Copies.HARMLESS))
 
     async def keep_alive(self, session: str, left: float) -> Delivery:
         """Renews a session whose lease has this much time left."""

@@ -18,9 +18,9 @@ from ._entry import QueueEntries, QueueEntry, Stage, release_call
 from ._lease import Acknowledged, Lease, retry_pause
 from ._numbers import jitter, numbers
 from ._request import SessionId
-from ._retry import Delivery, until_retry
+from ._retry import Delivery
 from ._send import Calls, NumberedCalls, answer_of_numbered
-from .errors import Error, Loss, Lost, is_uncertain, is_unclear, newest_attempt
+from .errors import Error, Loss, Lost, is_uncertain, is_unclear, newest_attempt, retry_at
 from ._within import unless_lost, within
 from .metrics import Metrics
 
@@ -65,6 +65,8 @@ class Session:
         self.lost: "asyncio.Future[Loss]" = asyncio.get_running_loop().create_future()
         #: Resolved when every wait must end: the session is over, or the client closes.
         self.ending: "asyncio.Future[Loss]" = asyncio.get_running_loop().create_future()
+        #: Resolved, and replaced, when the pauses of releases end.
+        self._pause_end: "asyncio.Future[None]" = asyncio.get_running_loop().create_future()
         self._pending = 0
         self._settled = asyncio.Event()
         self._settled.set()
@@ -98,7 +100,9 @@ class Session:
         """Sends a call that the cluster executes once. Ends the session if the cluster has ended it."""
 
         async def send(request: int) -> Response:
-            return answer_of_numbered(await self.deliver(call(request)))
+            response = answer_of_numbered(await self.deliver(call(request)))
+            response.check_body()
+            return response
 
         return await self.numbered_calls.send(send)
 
@@ -137,8 +141,11 @@ class Session:
         self.limits_changed.set()
 
     def _end_waits(self, loss: Loss) -> None:
+        """Ends the waits, and repeats the releases that pause at once."""
         if not self.ending.done():
             self.ending.set_result(loss)
+        self._pause_end.set_result(None)
+        self._pause_end = self._pause_end.get_loop().create_future()
 
     async def leave(self, limit: float) -> None:
         """Stops the use of a session that others may use. Its waits leave nothing in the cluster. Its holds stay there."""
@@ -220,9 +227,7 @@ class Session:
             entry.stage = Stage.LEAVING
         with self.pending():
             try:
-                response = await self.calls.send(release_call(entries, self.name))
-                if response.body:
-                    response.json()  # Another server may answer with a page.
+                await self.calls.confirm(release_call(entries, self.name))
             except Error as error:
                 if not is_unclear(error):
                     self.entries.remove(entries)
@@ -243,18 +248,29 @@ class Session:
             self.start_release(self._release_until_certain(entries, confirmed))
 
     async def _release_until_certain(self, entries: Sequence[QueueEntry], confirmed: Callable[[], None]) -> None:
-        wrong_answers = 0
         try:
-            while self.may_release():
-                try:
-                    await self.release(entries)
-                    return confirmed()
-                except Error as error:
-                    if not is_unclear(error):
-                        return
-                    wrong_answers += not is_uncertain(error)
-                    await until_retry(error, retry_pause(wrong_answers) if wrong_answers else 0.0)
+            if await self.until_certain(lambda: self.release(entries)):
+                confirmed()
         finally:
             self.entries.remove(entries)
             self.unuse()
+
+    async def until_certain(self, release: Callable[[], Awaitable[None]]) -> bool:
+        """Repeats a release until the outcome is certain, the session is over in the cluster or the client is closed.
+
+        Returns whether the cluster has confirmed it.
+        """
+        wrong_answers = 0
+        while self.may_release():
+            try:
+                await release()
+                return True
+            except Error as error:
+                if not is_unclear(error):
+                    return False
+                wrong_answers += not is_uncertain(error)
+                pause = retry_pause(wrong_answers) if wrong_answers else 0.0
+                until_retry = retry_at(error) - asyncio.get_running_loop().time()
+                await asyncio.wait({self._pause_end}, timeout=max(until_retry, pause))
+        return False
 

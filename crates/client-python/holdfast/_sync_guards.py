@@ -14,7 +14,7 @@ from ._hold import HeldLocks, release_permits
 from ._lease import ReleaseRequest
 from ._request import LockRequest
 from ._session import log
-from .errors import Error, Loss, Lost
+from .errors import Error, Loss, Lost, is_unclear
 
 if TYPE_CHECKING:
     from typing_extensions import Literal
@@ -36,7 +36,7 @@ def _release(guard: AnyGuard) -> None:
 
 
 def _leave(guard: AnyGuard, body: Body, error: _Exc) -> None:
-    """Releases after a body. The error of the body counts more than a loss, which becomes its context."""
+    """Releases after a body. The error of the body counts more than that of the release. A loss becomes its context."""
     body_error = body.end(error)
     try:
         guard.release()
@@ -45,7 +45,9 @@ def _leave(guard: AnyGuard, body: Body, error: _Exc) -> None:
             raise lost from error
         guard._attach_loss(body_error, lost)
     except Error as unconfirmed:
-        # The body was done under the lock. The release continues in the background.
+        if body_error is None and not is_unclear(unconfirmed):
+            raise
+        # The body was done under the lock. A release with an uncertain outcome continues in the background.
         log.warning("the release of %r is not confirmed: %s", guard, unconfirmed)
 
 

@@ -75,7 +75,11 @@ async def _is_kept(session: Session, delivery: Delivery) -> bool:
     if isinstance(error, Lost):
         # One of the two sessions has ended; a renewal shows whether it is this one.
         renewal = await session.calls.keep_alive(session.name, session.lease.deadline - _clock.now())
-        return renewal.error is None
+        try:
+            renewal.checked().check_body()
+        except Error:
+            return False
+        return True
     return not is_hold_gone(error)
 
 

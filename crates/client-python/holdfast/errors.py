@@ -173,7 +173,7 @@ def is_uncertain(error: BaseException) -> bool:
 
 
 def is_unclear(error: BaseException) -> bool:
-    """Whether a release that failed must be repeated, also because another server answered it."""
+    """Whether the outcome of the call is uncertain, or another server has answered it."""
     return is_uncertain(error) or isinstance(error, UnexpectedResponse)
 
 

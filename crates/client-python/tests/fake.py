@@ -20,6 +20,8 @@ T = TypeVar("T")
 Answer = Tuple[int, Dict[str, Any]]
 
 EXPIRED = (410, {"code": "session-expired", "title": "The session has ended"})
+#: The answer of another server.
+PAGE: Any = (200, [])
 NOT_HOLDER = (409, {"code": "not-holder", "title": "The session does not hold the lock"})
 
 

@@ -7,7 +7,7 @@ import threading
 from typing import Any, List, Optional, Tuple
 
 import pytest
-from fake import EXPIRED, NOT_HOLDER, Answer, Fake, grant, on_engine, opened, request
+from fake import EXPIRED, NOT_HOLDER, PAGE, Answer, Fake, grant, on_engine, opened, request
 from holdfast import _clock, _groups, _mode, _recipes, _transfer
 from holdfast._calls import Call
 from holdfast._engine import Engine
@@ -18,7 +18,8 @@ from holdfast._numbers import numbers
 from holdfast._renewal import _poll
 from holdfast._request import LockRequest
 from holdfast._sync_recipes import DoubleBarrier
-from holdfast.errors import Busy, InvalidArgument, Loss, Lost
+from holdfast._within import within
+from holdfast.errors import Busy, InvalidArgument, Loss, Lost, UnexpectedResponse
 
 
 class TestEndOfAHold:
@@ -279,6 +280,71 @@ class TestLateRelease:
 
         waiting, late = on_engine(run)
         assert "&wait=" in waiting and late.startswith("/v1/double-barriers/b?session=nightly&owner=a-")
+
+    @pytest.mark.parametrize("way", ["leave", "drop"])
+    def test_a_page_of_another_server_ends_no_place_in_a_double_barrier(self, way: str) -> None:
+        pages: List[Answer] = [PAGE, PAGE]
+
+        def answer(call: Call) -> Answer:
+            if call.method == "DELETE" and pages:
+                return pages.pop()
+            tripped = {"index": 0, "parties": 1, "generation": 4}
+            return (200, tripped) if call.method == "PUT" and "barriers" in call.target else opened(call)
+
+        async def run() -> List[str]:
+            fake = Fake(answer)
+            arrival = await _recipes.arrive(fake.core, "double-barriers", "b", 1, 5.0)
+            if way == "leave":
+                with pytest.raises(UnexpectedResponse):
+                    await arrival.leave(5.0)
+            else:
+                arrival.leave_in_background()
+            await (await fake.core.session_for()).settled()
+            return fake.calls.targets("DELETE")
+
+        _, page, withdrawn, left = on_engine(run)
+        assert page == withdrawn and "&request=" in withdrawn and left.endswith("&generation=4")
+
+    @pytest.mark.parametrize("loss", [None, Loss("not-renewed")])
+    def test_the_close_of_the_client_repeats_a_paused_one_at_once(
+        self, loss: Optional[Loss], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        pauses: List[int] = []
+
+        def long_pause(failures: int) -> float:
+            pauses.append(failures)
+            return 60.0
+
+        monkeypatch.setattr("holdfast._session.retry_pause", long_pause)
+
+        async def run() -> int:
+            fake = Fake(lambda call: PAGE if call.method == "DELETE" else opened(call), "nightly")
+            held = await fake.core.acquire(request())
+            if loss:
+                held.session.end(loss)
+            held.release_in_background()
+            while not pauses:
+                await asyncio.sleep(0.01)
+            sent = len(fake.calls.targets("DELETE"))
+            object.__setattr__(fake.calls, "answer", opened)
+            await within(5.0, fake.core.close())
+            return len(fake.calls.targets("DELETE")) - sent
+
+        assert on_engine(run) == 1
+
+    def test_a_guard_whose_owner_has_upgraded_the_hold_by_another_guard_releases_its_claim_once(self) -> None:
+        async def run() -> List[str]:
+            fake = Fake(opened)
+            held = await fake.core.acquire(request())
+            held.holds[0].lose(Loss("released-elsewhere"))
+            with pytest.raises(Lost):
+                await held.release()
+            await held.release()
+            await held.session.settled()
+            return fake.calls.targets("DELETE")
+
+        (release,) = on_engine(run)
+        assert "&attempt=" in release
 
     def test_a_release_that_is_cancelled_before_it_starts_is_sent(self) -> None:
         engine, gate, began = Engine(), threading.Event(), threading.Event()

@@ -78,6 +78,20 @@ class TestLostAnswer:
             assert node.count(f"POST /v1/{what}/a") == 2
 
 
+class TestRejectedRelease:
+    @pytest.mark.parametrize("code, error", [("forbidden", Rejected), ("not-holder", Lost), ("attempt-over", Lost)])
+    def test_with_reports_it_but_not_in_place_of_the_error_of_the_body(self, code: str, error: Any) -> None:
+        rejected: Answer = (409, {"code": code, "title": "no"})
+        with Node(lambda call: rejected if call.startswith("DELETE") else (200, grant(5))) as node:
+            with holdfast.Client(node.address, session="nightly") as hf:
+                with pytest.raises(error):
+                    with hf.lock("a"):
+                        pass
+                with pytest.raises(ZeroDivisionError):
+                    with hf.lock("a"):
+                        raise ZeroDivisionError
+
+
 class TestRetryAfter:
     @pytest.mark.parametrize(
         "status, bound, nodes, options, is_paused",

@@ -71,8 +71,14 @@ export function refuse(notBefore: number[], node: number, { millis, isOfCaller }
 /** Parses the body as a JSON object. The caller names the type of the API. */
 export function json<T extends object>(answer: HttpAnswer): T {
   const body = parsed(answer.body.toString("utf8"));
-  if (typeof body !== "object" || body === null) throw new UnexpectedResponseError("a body that is no JSON object");
+  if (typeof body !== "object" || body === null || Array.isArray(body)) throw new UnexpectedResponseError("a body that is no JSON object");
   return body as T;
+}
+
+/** Throws unless the body is empty or a JSON object: another server may answer with a page. */
+export function checkBody(answer: HttpAnswer): HttpAnswer {
+  if (answer.body.length > 0) json(answer);
+  return answer;
 }
 
 function parsed(text: string): unknown {

@@ -6,7 +6,7 @@ import { connectionOf, DEFAULT_ADDRESS, type ConnectionOptions } from "./connect
 import { holdDurably, releaseDurable, type DurableHoldOptions } from "./durable.js";
 import { toMillis, toMillisIfSet, type Duration } from "./duration.js";
 import { Election } from "./election.js";
-import { BusyError, HoldfastError, LostError } from "./errors.js";
+import { isUnclear, LostError } from "./errors.js";
 import { Group } from "./group.js";
 import { Guard, MultiGuard } from "./guard.js";
 import { lockRequest, type LockOptions, type MultiLockOptions } from "./lock-options.js";
@@ -220,7 +220,7 @@ async function runUnder<T>(guard: Guard, work: Work<T>): Promise<T> {
     await guard.release();
   } catch (error) {
     // The work was done under the lock, so its result counts; an uncertain release continues in the background.
-    if (error instanceof LostError || !(error instanceof HoldfastError) || error instanceof BusyError) throw error;
+    if (!isUnclear(error)) throw error;
   }
   return result;
 }

@@ -33,5 +33,5 @@ export async function holdDurably(calls: Calls, lock: string, options: DurableHo
 }
 
 export async function releaseDurable(calls: Calls, lock: string, owner: string, token: number): Promise<void> {
-  await calls.answer({ method: "DELETE", target: target(namedPath("locks", lock), { hold: "durable", owner, token }), copies: "harmless" });
+  await calls.confirm({ method: "DELETE", target: target(namedPath("locks", lock), { hold: "durable", owner, token }), copies: "harmless" });
 }

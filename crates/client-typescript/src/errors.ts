@@ -162,7 +162,7 @@ export function isUncertain(error: unknown): error is UnavailableError | Outcome
   return error instanceof UnavailableError || error instanceof OutcomeUnknownError;
 }
 
-/** @internal Whether a release that failed must be repeated, also because another server answered it. */
+/** @internal Whether the outcome of the call is uncertain, or another server has answered it. */
 export function isUnclear(error: unknown): boolean {
   return isUncertain(error) || error instanceof UnexpectedResponseError;
 }

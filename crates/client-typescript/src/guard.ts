@@ -1,4 +1,5 @@
 /** A held lock of the caller. Only a grant creates a guard, and a lost guard stays lost. */
+import { checkBody } from "./answer.js";
 import { answerOf } from "./calls.js";
 import { now } from "./clock.js";
 import { InvalidArgumentError, isRejectedWith, LostError } from "./errors.js";
@@ -137,7 +138,7 @@ export class Guard {
     const query = { session: session.name, owner: entry.owner, token: grant.token, permits };
     await session.numberedCalls.send(async (request) => {
       const path = target(namedPath("locks", entry.lock), { ...query, request });
-      answerOf(await session.deliverAt({ method: "DELETE", target: path, copies: "harmless" }, "copied"));
+      checkBody(answerOf(await session.deliverAt({ method: "DELETE", target: path, copies: "harmless" }, "copied")).answer);
     });
     this.#held.grant = { ...grant, permits: left, slots: grant.slots?.slice(0, left) ?? [] };
   }

@@ -131,7 +131,7 @@ export class Reconciliation {
     if ([...this.session.entries].some((entry) => entry.covers(lock) && entry.owner === owner)) return;
     const query = { session: this.session.name, owner, token };
     // If no node answers, the next examination finds the hold again.
-    await calls.answer({ method: "DELETE", target: target(namedPath("locks", lock), query), copies: "harmless" }).catch(() => {});
+    await calls.confirm({ method: "DELETE", target: target(namedPath("locks", lock), query), copies: "harmless" }).catch(() => {});
   }
 
   #isHold(holder: LockHolderBody, token: number): boolean {

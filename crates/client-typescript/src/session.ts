@@ -6,7 +6,6 @@
  */
 import { setMaxListeners } from "node:events";
 import { LinkedAbort, type StopSignal } from "./abort.js";
-import { json } from "./answer.js";
 import { sessionBody, type SessionBody } from "./bodies.js";
 import type { Call, Delivery, Route } from "./call.js";
 import { answerOf, type Calls } from "./calls.js";
@@ -22,7 +21,7 @@ import { numberAfter } from "./numbers.js";
 import type { QueueEntry } from "./queue-entry.js";
 import { Reconciliation } from "./reconciliation.js";
 import type { Renewals, RenewalReport, SessionRenewals } from "./renewer.js";
-import { idle, sleep } from "./sleep.js";
+import { sleep } from "./sleep.js";
 import { labelQuery, sessionPath, target } from "./target.js";
 
 /** The pause between two releases in a session that is lost here. Each answer of another server doubles it. */
@@ -53,6 +52,8 @@ export class Session {
   /** Whether the client has stopped to use a named session. */
   #isLeft = false;
   #timer: NodeJS.Timeout | undefined;
+  /** Ends the pauses of releases. */
+  #pauses = new LinkedAbort();
   /** Waits and releases in progress. */
   readonly #pending = new Set<Promise<unknown>>();
 
@@ -205,7 +206,7 @@ export class Session {
     const call = this.#releaseCall(entries);
     if (call === undefined) return;
     try {
-      await this.track(this.#send(call));
+      await this.track(this.calls.confirm(call));
       this.#remove(entries);
       confirmed();
     } catch (error) {
@@ -226,22 +227,22 @@ export class Session {
    */
   async sendUntilCertain(call: Call): Promise<boolean> {
     for (let wrongAnswers = 0; this.mayRelease; ) {
-      const error = await this.#send(call).then(() => undefined, (error: unknown) => error);
+      const error = await this.calls.confirm(call).then(() => undefined, (error: unknown) => error);
       if (!isUnclear(error)) return error === undefined;
       // A session that is lost here may live for long: the release does not keep the process alive.
       const isLost = this.loss() !== undefined;
       if (!isUncertain(error)) wrongAnswers = Math.min(wrongAnswers + 1, RELEASE_DOUBLINGS_MAX);
       const pause = Math.max(retryAt(error) - monotonic(), isLost || wrongAnswers > 0 ? RELEASE_PAUSE * 2 ** wrongAnswers : 0);
-      if (isLost || this.#isClosing) await idle(pause);
-      else await sleep(pause);
+      await sleep(pause, this.#pauses, !isLost && !this.#isClosing);
     }
     return false;
   }
 
-  /** Sends a call whose answer has no fields. Another server may answer with a page. */
-  async #send(call: Call): Promise<void> {
-    const answer = await this.calls.answer(call);
-    if (answer.body.length > 0) json(answer);
+  /** Repeats the releases that pause, at once, because the session has ended or the client closes. */
+  #endPauses(): void {
+    const ended = this.#pauses;
+    this.#pauses = new LinkedAbort();
+    ended.abort();
   }
 
   /** Ends the session for this client, and closes it, which releases everything that it holds. */
@@ -255,6 +256,7 @@ export class Session {
   async leave(): Promise<void> {
     this.#isClosing = true;
     this.#ending.abort(new LostError({ cause: "session-ended" }));
+    this.#endPauses();
     // If no node answers, the entries end with the session.
     const until = monotonic() + this.calls.requestTimeout;
     while (this.#pending.size > 0 && monotonic() < until) {
@@ -269,7 +271,7 @@ export class Session {
   /** A late copy of the call closes no later session of the name. */
   async #close(): Promise<void> {
     const query = { incarnation: this.incarnation };
-    await this.calls.answer({ method: "DELETE", target: target(sessionPath(this.name), query), copies: "harmless" });
+    await this.calls.confirm({ method: "DELETE", target: target(sessionPath(this.name), query), copies: "harmless" });
   }
 
   #receive(report: RenewalReport): void {
@@ -298,6 +300,7 @@ export class Session {
     debug("session %s is over", this.name);
     this.#isOver = true;
     this.#ending.abort(new LostError(this.lease.loss(now()) ?? { cause: "session-ended" }));
+    this.#endPauses();
     this.#renewal.stop();
     clearTimeout(this.#timer);
     // The cluster may keep the session, because a node renews it for a waiting call.

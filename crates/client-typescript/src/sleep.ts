@@ -2,13 +2,8 @@
 import type { StopSignal } from "./abort.js";
 import { timerDelay } from "./duration.js";
 
-/** Resolves after `millis`, unless the process ends before. */
-export async function idle(millis: number): Promise<void> {
-  await new Promise<void>((resolve) => setTimeout(resolve, millis).unref());
-}
-
-/** Resolves after `millis`, or when `stop` is aborted. Never rejects. */
-export async function sleep(millis: number, stop?: StopSignal): Promise<void> {
+/** Resolves after `millis`, or when `stop` is aborted. Never rejects. `isKeptAlive`: the process ends no earlier. */
+export async function sleep(millis: number, stop?: StopSignal, isKeptAlive = true): Promise<void> {
   if (stop?.aborted) return;
   await new Promise<void>((resolve) => {
     const done = (): void => {
@@ -17,6 +12,7 @@ export async function sleep(millis: number, stop?: StopSignal): Promise<void> {
       resolve();
     };
     const timer = setTimeout(done, timerDelay(millis));
+    if (!isKeptAlive) timer.unref();
     stop?.addEventListener("abort", done);
   });
 }

@@ -84,7 +84,7 @@ async function isKept(session: Session, { inDoubt }: Delivery, error: HoldfastEr
   // One of the two sessions has ended; a renewal shows whether it is this one.
   const renewal = { method: "POST", target: `${sessionPath(session.name)}/keepalive`, copies: "harmless" } as const;
   const calls = session.calls.withTimeout(Math.max(session.lease.deadline - now(), 0));
-  return await calls.answer(renewal).then(() => true, () => false);
+  return await calls.confirm(renewal).then(() => true, () => false);
 }
 
 function reason({ inDoubt }: Delivery, error: HoldfastError, { lock, grant }: HeldLock): HoldfastError {

@@ -6,7 +6,7 @@
  */
 import { join } from "node:path";
 import { MessageChannel, receiveMessageOnPort, Worker, type MessagePort } from "node:worker_threads";
-import { sharedClock, type ClockState } from "./clock.js";
+import { monotonic, sharedClock, type ClockState } from "./clock.js";
 import type { Connection } from "./connection.js";
 import { UnavailableError } from "./errors.js";
 import { renewed, type Renewals, type RenewedSession, type RenewalReport, type SessionRenewals } from "./renewer.js";
@@ -32,8 +32,13 @@ export interface WorkerReport {
 /** The first message of the worker. */
 export const READY = "ready";
 
-/** The pause before another thread replaces one that ended: short beside the shortest time-to-live, 1 s. */
+/**
+ * The pause before another thread replaces one that ended: short beside the shortest time-to-live, 1 s. It doubles up to
+ * `RESTART_PAUSE_MAX` until a thread has lived for `STABLE_AFTER`.
+ */
 const RESTART_PAUSE = 100;
+const RESTART_PAUSE_MAX = 3_200;
+const STABLE_AFTER = 5_000;
 
 /** A session of the worker, as its last report left it. */
 interface KnownSession {
@@ -45,6 +50,7 @@ interface KnownSession {
 interface RenewalThread {
   readonly worker: Worker;
   readonly port: MessagePort;
+  readonly startedAt: number;
   /** Rejects if the thread ends before it renews anything. */
   readonly ready: Promise<void>;
   readonly isReady: () => void;
@@ -55,18 +61,20 @@ export class WorkerRenewals implements Renewals {
   readonly #sessions = new Map<number, KnownSession>();
   readonly #used = new Set<number>();
   #thread: RenewalThread | undefined;
+  #restart: NodeJS.Timeout | undefined;
+  #restartPause = RESTART_PAUSE;
   #lastId = 0;
   #isClosed = false;
 
   constructor(connection: Connection) {
     this.#connection = connection;
-    this.#started();
+    void this.#started();
   }
 
   /** The thread has started. A caller that blocks its event loop after its first lock is then renewed already. */
   async ready(): Promise<void> {
     this.#setUsed(0, true);
-    await this.#started().ready.finally(() => this.#setUsed(0, false));
+    await this.#started().finally(() => this.#setUsed(0, false));
   }
 
   add(session: RenewedSession, report: (report: RenewalReport) => void): SessionRenewals {
@@ -78,7 +86,7 @@ export class WorkerRenewals implements Renewals {
       use: (deadline) => {
         this.#setUsed(id, true);
         this.#extend(id, { deadline });
-        this.#started();
+        void this.#started();
         this.#send({ id, do: "use", deadline });
       },
       unuse: () => {
@@ -100,17 +108,29 @@ export class WorkerRenewals implements Renewals {
 
   close(): void {
     this.#isClosed = true;
+    clearTimeout(this.#restart);
     this.#thread?.port.close();
     void this.#thread?.worker.terminate();
     this.#thread = undefined;
   }
 
-  /** Returns the thread. Starts one if there is none, which renews every known session. */
-  #started(): RenewalThread {
-    if (this.#thread !== undefined) return this.#thread;
+  /** Starts a thread if there is none, which renews every known session. Rejects if none can start; a caller may ignore that. */
+  #started(): Promise<void> {
+    if (this.#thread !== undefined) return this.#thread.ready;
     const { port1: port, port2 } = new MessageChannel();
     const setup: WorkerSetup = { connection: this.#connection, clock: sharedClock(), port: port2 };
-    const worker = new Worker(join(__dirname, "worker.js"), { workerData: setup, transferList: [port2], name: "holdfast" });
+    let worker: Worker;
+    try {
+      worker = new Worker(join(__dirname, "worker.js"), { workerData: setup, transferList: [port2], name: "holdfast" });
+    } catch (error) {
+      // E.g. the process has as many threads as its limits allow.
+      for (const end of [port, port2]) end.close();
+      const reason = `no renewal thread can start: ${String(error)}`;
+      this.#failed(reason);
+      const ready = Promise.reject<void>(new UnavailableError(reason));
+      ready.catch(() => {});
+      return ready;
+    }
     let reason = "the renewal thread ended";
     let isReady = (): void => {};
     const ready = new Promise<void>((resolve, reject) => {
@@ -124,25 +144,33 @@ export class WorkerRenewals implements Renewals {
     ready.catch(() => {});
     port.on("message", (message: WorkerReport | typeof READY) => this.#deliver(message));
     worker.unref();
-    this.#thread = { worker, port, ready, isReady };
+    this.#thread = { worker, port, startedAt: monotonic(), ready, isReady };
     this.#refer();
     for (const [id, { session }] of this.#sessions) {
       this.#send({ id, do: "add", session });
       if (this.#used.has(id)) this.#send({ id, do: "use", deadline: session.deadline });
     }
-    return this.#thread;
+    return ready;
   }
 
-  /** Starts another thread if a session is in use. If that fails, too, the deadlines of the sessions report the loss. */
   #ended(worker: Worker, port: MessagePort, reason: string): void {
     if (this.#isClosed || this.#thread?.worker !== worker) return;
     this.#drain(port);
     port.close();
+    if (monotonic() - this.#thread.startedAt >= STABLE_AFTER) this.#restartPause = RESTART_PAUSE;
     this.#thread = undefined;
+    this.#failed(reason);
+  }
+
+  /** Starts another thread later if a session is in use then. If none starts, the deadlines of the sessions report the loss. */
+  #failed(reason: string): void {
     for (const [id, { report }] of [...this.#sessions]) if (this.#used.has(id)) report({ kind: "failed", reason });
-    setTimeout(() => {
-      if (this.#used.size > 0 && !this.#isClosed) this.#started();
-    }, RESTART_PAUSE);
+    clearTimeout(this.#restart);
+    this.#restart = setTimeout(() => {
+      if (this.#used.size > 0 && !this.#isClosed) void this.#started();
+    }, this.#restartPause);
+    this.#restartPause = Math.min(this.#restartPause * 2, RESTART_PAUSE_MAX);
+    this.#refer();
   }
 
   #send(command: RenewalCommand): void {
@@ -179,7 +207,9 @@ export class WorkerRenewals implements Renewals {
   }
 
   #refer(): void {
-    if (this.#used.size > 0) this.#thread?.port.ref();
-    else this.#thread?.port.unref();
+    for (const handle of [this.#thread?.port, this.#restart]) {
+      if (this.#used.size > 0) handle?.ref();
+      else handle?.unref();
+    }
   }
 }

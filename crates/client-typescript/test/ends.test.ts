@@ -148,6 +148,18 @@ for (const releases of ["lost", "page", "not found"]) {
   });
 }
 
+test("withLock reports a rejected release, but not in place of the error of the work", async () => {
+  const answer: Answer = (method, _url, response) => {
+    if (method === "PUT") return grant();
+    response.statusCode = 403;
+    return { code: "forbidden", title: "no" };
+  };
+  await withNode(answer, async (client) => {
+    await assert.rejects(client.withLock("a", () => "done"), RejectedError);
+    await assert.rejects(client.withLock("a", () => Promise.reject(new Error("the work failed"))), /the work failed/);
+  });
+});
+
 test("only a holder that is alone raises the mark of a store to its token", async () => {
   const floors: unknown[] = [];
   const connection = { query: async (_: string, values: unknown[] = []) => void floors.push(values[2]) };

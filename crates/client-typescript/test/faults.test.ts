@@ -24,6 +24,7 @@ describe("with faults", { skip }, () => {
   });
 
   afterEach(async () => {
+    process.removeAllListeners("worker");
     await Promise.all([1, 2, 3].map((node) => cluster.command(`resume ${node}`)));
     await cluster.settled();
   });

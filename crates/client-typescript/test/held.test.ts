@@ -1,6 +1,8 @@
 /** What the client makes of the answers of a cluster, without a cluster: a function answers each call. */
 import assert from "node:assert/strict";
-import { test } from "node:test";
+import { once } from "node:events";
+import { mock, test } from "node:test";
+import threads from "node:worker_threads";
 import type { StopSignal } from "../dist/abort.js";
 import { acquire } from "../dist/acquire.js";
 import { classify } from "../dist/answer.js";
@@ -10,7 +12,7 @@ import { Calls } from "../dist/calls.js";
 import { monotonic, now } from "../dist/clock.js";
 import { connectionOf } from "../dist/connection.js";
 import { Leadership } from "../dist/election.js";
-import { BusyError, LostError, UnavailableError } from "../dist/errors.js";
+import { BusyError, LostError, UnavailableError, UnexpectedResponseError } from "../dist/errors.js";
 import { Group } from "../dist/group.js";
 import { Guard, MultiGuard } from "../dist/guard.js";
 import { releaseAll, type HeldLock } from "../dist/held-lock.js";
@@ -21,6 +23,7 @@ import { Nodes } from "../dist/nodes.js";
 import type { Renewals, RenewalReport } from "../dist/renewer.js";
 import { Sessions } from "../dist/sessions.js";
 import { receive } from "../dist/transfer.js";
+import { WorkerRenewals } from "../dist/worker-renewals.js";
 import { eventually } from "./cluster.js";
 
 /** A status and a body; undefined if no node answers. */
@@ -28,6 +31,8 @@ type Answer = readonly [number, object] | undefined;
 
 const EXPIRED: Answer = [410, { code: "session-expired", title: "The session has ended" }];
 const NOT_HOLDER: Answer = [409, { code: "not-holder", title: "The session does not hold the lock" }];
+/** The answer of another server. */
+const PAGE: Answer = [200, []];
 
 function grant(token: number, more: object = {}) {
   return { lock: "a", mode: "exclusive", token, min_valid_token: token, session: "s", waited_ms: 0, expires_in_ms: 30_000, ...more };
@@ -260,6 +265,32 @@ test("a named session releases a guard that the clock has lost, until the outcom
   assert.equal(fake.calls.targets("DELETE").length, 3);
 });
 
+test("a guard whose owner has upgraded the hold by another guard releases its claim once", async () => {
+  const fake = client();
+  const held = await fake.lockOne();
+  held.entry.lose({ cause: "released-elsewhere" }, held.session.lease, now());
+  for (let times = 0; times < 2; times += 1) await assert.rejects(new Guard(held).release(), LostError);
+  await released(fake.calls, 1);
+  assert.deepEqual(fake.calls.targets("DELETE"), [`/v1/locks/a?session=${held.session.name}&owner=g-1&attempt=${held.entry.attempt}`]);
+});
+
+for (const isLost of [false, true]) {
+  test(`the close of the client repeats a paused release at once (lost: ${isLost})`, async () => {
+    const fake = client(opened, "nightly");
+    const held = await fake.lockOne();
+    fake.calls.retryAt = monotonic() + 60_000;
+    if (isLost) held.session.end({ cause: "not-renewed" });
+    fake.calls.answerOf = () => undefined;
+    held.session.releaseInBackground([held.entry]);
+    await released(fake.calls, 1);
+    fake.calls.answerOf = opened;
+    const began = monotonic();
+    await fake.sessions.close();
+    assert.equal(fake.calls.targets("DELETE", "/locks/").length, 2);
+    assert.ok(monotonic() - began < 5_000);
+  });
+}
+
 test("a named session releases a lost multi-lock with one call", async () => {
   const fake = client((call) => (call.method === "POST" ? [200, { grants: [grant(5), grant(6, { lock: "b" })] }] : opened(call)), "nightly");
   const held = await fake.lock({}, "b");
@@ -335,4 +366,50 @@ test("the release of a lost session does not keep the process alive", async () =
   held.session.releaseInBackground([held.entry]);
   await released(fake.calls, 1);
   assert.equal(timers(), 0);
+});
+
+test("a paused release does not keep the process alive after the end of the session", async () => {
+  const fake = client((call) => (call.method === "DELETE" ? undefined : opened(call)));
+  const held = await fake.lockOne();
+  const timers = (): number => process.getActiveResourcesInfo().filter((name) => name === "Timeout").length;
+  fake.calls.retryAt = monotonic() + 20_000;
+  held.session.releaseInBackground([held.entry]);
+  await released(fake.calls, 1);
+  held.session.end({ cause: "session-ended" });
+  assert.equal(timers(), 0);
+});
+
+test("a page of another server ends no place in a double barrier, and closes no session", async () => {
+  const fake = client((call) => {
+    if (call.target.includes("barriers")) return call.method === "PUT" ? [200, { index: 0, parties: 1, generation: 4 }] : PAGE;
+    return call.method === "DELETE" ? PAGE : opened(call);
+  });
+  const place = await new DoubleBarrier(fake.sessions, "b", 1).enter();
+  await assert.rejects(place.leave(), UnexpectedResponseError);
+  await eventually(() => fake.calls.targets("DELETE", "generation=4").length > 2, "the leave is repeated");
+  await assert.rejects(fake.sessions.close(), UnexpectedResponseError);
+});
+
+test("a process that cannot start a thread reports failed renewals, and starts one later after growing pauses", async () => {
+  const starts = mock.method(threads, "Worker", () => {
+    throw new Error("no more threads");
+  });
+  const renewals = new WorkerRenewals(connectionOf({ addresses: ["127.0.0.1:1"] }));
+  try {
+    await assert.rejects(renewals.ready(), (error) => error instanceof UnavailableError && /no more threads/.test(error.message));
+    const reasons: unknown[] = [];
+    const session = renewals.add({ name: "s", since: 3, held: 30_000, deadline: now() + 30_000 }, (report) => reasons.push("reason" in report && report.reason));
+    const before = starts.mock.callCount();
+    session.use(now() + 30_000);
+    await new Promise((resolve) => setTimeout(resolve, 1_500));
+    assert.ok(starts.mock.callCount() >= before + 2);
+    assert.ok(starts.mock.callCount() <= before + 5, `${starts.mock.callCount()} starts`);
+    assert.match(String(reasons.at(-1)), /no more threads/);
+    starts.mock.restore();
+    await once(process, "worker");
+    await renewals.ready();
+  } finally {
+    starts.mock.restore();
+    renewals.close();
+  }
 });

@@ -107,11 +107,14 @@ describe("against a cluster of three nodes", { skip }, () => {
     const a = client({ ttl: "3s" });
     const options = { owner: "carol", mode: "upgradable" } as const;
     const [first, second] = [await a.lock("nested", options), await a.lock("nested", options)];
+    // Without it, the session could end, and free the lock, before the other client acquires it.
+    const other = await a.lock("nested-other");
     await first.upgrade();
     await eventually(() => second.lost !== undefined, "the second guard has an old token");
     await assert.rejects(second.release(), LostError);
     await first.release();
     await (await client().lock("nested", { wait: "10s" })).release();
+    await other.release();
   });
 
   test("withLock returns the result, and reports a loss that the work did not see", async () => {
