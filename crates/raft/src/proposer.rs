@@ -81,8 +81,8 @@ impl NodeContext {
     }
 
     /// The voters whose disks are below their reserves, if this leader can therefore write nothing: its own disk is low, or
-    /// no majority is left without them. The leader learns of a peer's disk from the rejection of an entry. openraft
-    /// sends that entry again and again, so it also learns when the peer has space.
+    /// no majority is left without them. The leader knows a peer's disk from the rejection of an entry. openraft
+    /// repeats that entry until the peer has space and accepts it.
     pub(crate) fn full_disks(&self) -> Option<BTreeSet<NodeId>> {
         let mut low = self.peers.low_disks.borrow().clone();
         let own = self.disk.is_low();

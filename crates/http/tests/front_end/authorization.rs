@@ -51,7 +51,7 @@ pub(crate) async fn guard(node: &Node) -> Tokens {
 }
 
 /// What callers have written: the znodes, the number of audited changes, and the open sessions. The revision also grows by
-/// records that a node writes of its own accord.
+/// records that a node writes about itself.
 pub(crate) async fn written(node: &Node, admin: &str) -> [String; 3] {
     let watch = as_token(node, admin, "GET", "/v1/watch?prefix=/&since=0&wait=0s", "").await;
     let audit = as_token(node, admin, "GET", "/v1/audit?limit=1", "").await.json();

@@ -2,7 +2,7 @@
 //!
 //! A wait is blocked if blocked agents take more than its slack, and an agent is blocked if one of its waits is. The
 //! blocked agents are the largest set for which this is true: they wait only for one another. An agent outside of the set
-//! goes on. Cost: a few steps for each agent, wait and block.
+//! can proceed. Cost: a few steps for each agent, wait and block.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -99,7 +99,7 @@ impl<'a> WaitGraph<'a> {
         }
     }
 
-    /// Finds the blocked agents. First all that wait count as blocked. An agent without a blocked wait then goes on, and
+    /// Finds the blocked agents. First all that wait count as blocked. An agent without a blocked wait then proceeds, and
     /// takes nothing from any slack.
     fn find_blocked_waits(&mut self) {
         for (at, weight) in self.blocks.iter().flatten() {
