@@ -136,12 +136,14 @@ async fn a_new_leader_gives_every_session_its_full_ttl() {
 
 /// An expiry or a record that is in the log, and cannot be committed, may still take effect. Until the log has decided, no
 /// renewal is acknowledged. Both followers' disks are full: they reject entries and continue to confirm the leader. The first
-/// entry that they reject is the expiry of the session with the short TTL, and the record of the one with the longer TTL.
+/// entry that they reject is the expiry of the session with the short TTL, and the record of the one with the longer TTL. A
+/// record of the clocks must not be the first: the leader would refuse the others at once, and renew the leases.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_renewal_is_acknowledged_while_an_expiry_is_undecided() {
     let refuses_renewals = async |ttl_ms| {
         let nodes = Nodes::start(3).await;
         let leader = nodes.leader().await;
+        until_quiet(&leader).await;
         take(&leader, acquire("a", Some("me"), ttl_ms, NO_WAIT)).await.unwrap();
         let full = |bytes: u64| {
             for (service, free) in nodes.services.iter().zip(&nodes.free) {

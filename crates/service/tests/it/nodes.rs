@@ -172,6 +172,20 @@ pub(crate) async fn until_waiting(service: &Service, name: &str, waiters: u32) -
     until(service, name, |view| view.waiters_total == waiters).await
 }
 
+/// Waits until the node has applied nothing for 3 s. A new leader first records the clocks: it asks the members until all
+/// reply, at least once a second.
+pub(crate) async fn until_quiet(service: &Service) {
+    let deadline = Instant::now() + DEADLINE;
+    let (mut revision, mut since) = (service.revision(), Instant::now());
+    while since.elapsed() < Duration::from_secs(3) {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        if service.revision() != revision {
+            (revision, since) = (service.revision(), Instant::now());
+        }
+        assert!(Instant::now() < deadline, "the node still applies entries: {revision:?}");
+    }
+}
+
 pub(crate) fn rejection<T: std::fmt::Debug>(result: Result<T, Failure>) -> Rejection {
     match result.unwrap_err() {
         Failure::Rejected(rejection) => rejection,
