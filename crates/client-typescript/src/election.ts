@@ -36,7 +36,8 @@ export class Election {
 
   /** Returns the leader, if there is one. */
   async leader(): Promise<Leader | undefined> {
-    const { leader } = await this.#sessions.calls.json<{ leader?: LeaderBody | null }>(get(namedPath("elections", this.name)));
+    const call = get(namedPath("elections", this.name));
+    const { leader } = await this.#sessions.calls.json<{ election: string; leader?: LeaderBody | null }>(call, { election: "string" });
     return leader ? toLeader(leader) : undefined;
   }
 

@@ -4,7 +4,7 @@
  */
 import type { GrantBody } from "./bodies.js";
 import { monotonic, now } from "./clock.js";
-import { LostError } from "./errors.js";
+import { isRejectedWith, LostError } from "./errors.js";
 import { isEndedByClient } from "./loss.js";
 import { debug } from "./metrics.js";
 import type { QueueEntry } from "./queue-entry.js";
@@ -28,6 +28,10 @@ export class HeldLock {
       isUsed = false;
     };
     entry.onLost = (error) => this.#onLost(error);
+    entry.onUpgraded = ({ token, min_valid_token }) => {
+      this.grant = { ...this.grant, token, min_valid_token };
+      [entry.token, entry.heldSince] = [token, now()];
+    };
   }
 
   get lock(): string {
@@ -88,7 +92,7 @@ export class HeldLock {
 
 /**
  * Releases lost locks in the background, once, if the cluster may keep them: those that the clock has lost, while another
- * program renews the session, and those of an owner whose other guard has upgraded the hold, which has another token now.
+ * program renews the session, and those of an owner for whom another program has upgraded the hold, which has another token now.
  */
 function releaseLate(held: readonly HeldLock[]): void {
   const isKept = ({ lost }: HeldLock): boolean => lost?.lossCause === "not-renewed" || lost?.lossCause === "released-elsewhere";
@@ -109,6 +113,9 @@ export async function releaseAll(held: readonly HeldLock[]): Promise<void> {
   }
   try {
     await first.session.release(left.map((lock) => lock.entry), () => left.forEach((lock) => lock.countRelease()));
+  } catch (error) {
+    if (!isRejectedWith(error, "not-holder", "attempt-over")) throw error;
+    throw lost ?? new LostError({ cause: "released-elsewhere" }, error.problem.lock ?? first.lock);
   } finally {
     for (const lock of left) lock.left();
   }

@@ -24,6 +24,8 @@ export class QueueEntry {
   releaseRequest: ReleaseRequest | undefined;
   /** Repeats the acquire or the change at another node, because a renewal listed the grant. */
   onGrantedElsewhere: (() => void) | undefined;
+  /** Called when another guard of the owner has upgraded the hold, which then has the token of this grant. */
+  onUpgraded: ((grant: GrantBody) => void) | undefined;
   /** Called once with the loss of the hold. */
   onLost: ((error: LostError) => void) | undefined;
   readonly requestListeners = new Set<(request: ReleaseRequest) => void>();
@@ -59,6 +61,11 @@ export class QueueEntry {
   /** Whether a grant of the lock may be for this entry. */
   awaits(lock: string): boolean {
     return this.covers(lock) && (this.stage === "waiting" || this.stage === "converting");
+  }
+
+  /** Whether both entries are attempts of one hold. */
+  sharesHold(other: QueueEntry): boolean {
+    return other !== this && other.owner === this.owner && other.holds(this.lock, this.token);
   }
 
   /** Enters the hold of a grant. The times of the grant count from `countedFrom`. */

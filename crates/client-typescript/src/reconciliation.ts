@@ -41,7 +41,7 @@ export class Reconciliation {
     const calls = this.session.calls.withTimeout(held / READ_PART);
     if (body.gap !== undefined) for (const entry of this.#heldBefore(sent)) void this.#readReleaseRequest(calls, entry);
     const isListed = (entry: QueueEntry): boolean => body.holds.some((hold) => entry.holds(hold.lock, hold.token));
-    for (const entry of this.#heldBefore(sent)) if (!isListed(entry)) void this.#verify(calls, entry);
+    for (const entry of this.#heldBefore(sent)) if (!isListed(entry) && this.#isSettled(entry)) void this.#verify(calls, entry);
     this.#examineUnguarded(calls, body.holds, held);
   }
 
@@ -64,6 +64,11 @@ export class Reconciliation {
     return [...this.session.entries].filter((entry) => entry.stage === "held" && entry.heldSince < sent);
   }
 
+  /** Whether no other guard of the owner changes the hold, which may replace its token. */
+  #isSettled(entry: QueueEntry): boolean {
+    return ![...this.session.entries].some((other) => other.stage === "converting" && entry.sharesHold(other));
+  }
+
   /** Reads an open release request from the lock after a gap in the events. */
   async #readReleaseRequest(calls: Calls, entry: QueueEntry): Promise<void> {
     const sent = now();
@@ -76,7 +81,7 @@ export class Reconciliation {
   async #verify(calls: Calls, entry: QueueEntry): Promise<void> {
     const { token } = entry;
     const isHolder = await this.#isHolder(calls, entry.lock, token);
-    if (!isHolder && entry.stage === "held" && entry.token === token) {
+    if (!isHolder && entry.stage === "held" && entry.token === token && this.#isSettled(entry)) {
       this.session.drain();
       entry.lose({ cause: "released-elsewhere" }, this.session.lease, now());
     }

@@ -40,8 +40,9 @@ function grant(token: number, more: object = {}) {
 
 /** The answers of a cluster in which nothing special happens. */
 function opened({ method, target }: Call): Answer {
+  if (method === "DELETE") return [204, {}];
   if (target.startsWith("/v1/sessions/")) return [200, { incarnation: 7, expires_in_ms: 30_000, revision: 3, holds: [] }];
-  return [200, method === "DELETE" ? {} : grant(5)];
+  return [200, grant(5)];
 }
 
 /** Calls that a function answers. The requests were sent `ago` before their answers. */
@@ -51,7 +52,7 @@ class FakeCalls extends Calls {
   /** When the node accepts a call without an answer again. */
   retryAt = 0;
 
-  constructor(public answerOf: (call: Call) => Answer) {
+  constructor(public answerOf: (call: Call) => Answer | Promise<Answer>) {
     super(new Nodes(connectionOf({ addresses: ["127.0.0.1:1"] })), 10_000);
   }
 
@@ -61,8 +62,7 @@ class FakeCalls extends Calls {
 
   override async deliverAt(call: Call, _route: Route, stop?: StopSignal): Promise<Delivery> {
     this.sent.push(call);
-    const answer = this.answerOf(call);
-    await Promise.resolve();
+    const answer = await this.answerOf(call);
     stop?.throwIfAborted();
     if (answer === undefined) return { result: { error: new UnavailableError("no route", this.retryAt) }, inDoubt: false };
     const [status, body] = answer;
@@ -265,7 +265,33 @@ test("a named session releases a guard that the clock has lost, until the outcom
   assert.equal(fake.calls.targets("DELETE").length, 3);
 });
 
-test("a guard whose owner has upgraded the hold by another guard releases its claim once", async () => {
+test("the other guards of an owner get the new token of an upgrade, also if a renewal lists it before the answer", async () => {
+  const fake = client();
+  const [first, second, stranger] = [await fake.lockOne({ mode: "upgradable" }), await fake.lockOne(), await fake.lockOne({ owner: "other" })];
+  stranger.entry.token = 4;
+  let answer = (_: Answer): void => {};
+  fake.calls.answerOf = ({ method, target }) => {
+    if (method === "GET") return [200, { lock: "a", holders: [{ session: first.session.name, token: 6 }, { session: first.session.name, token: 4 }], holders_total: 2 }];
+    return target.includes("change=") ? new Promise((resolve) => (answer = resolve)) : opened({ method, target } as Call);
+  };
+  const upgraded = new Guard(first).upgrade();
+  await eventually(() => fake.calls.targets("PUT", "change=").length === 1, "the upgrade");
+  const renewed = (): void => {
+    const holds = [{ lock: "a", token: 6 }, { lock: "a", token: 4 }];
+    fake.renewals.report({ kind: "renewed", sent: now(), answered: now(), body: { session: "s", incarnation: 7, ttl_ms: 30_000, expires_in_ms: 30_000, holds } });
+  };
+  renewed();
+  for (let turns = 0; turns < 3; turns += 1) await new Promise((resolve) => setImmediate(resolve));
+  answer([200, grant(6)]);
+  await upgraded;
+  renewed();
+  for (const held of [first, second]) assert.deepEqual([held.lost, held.grant.token, held.grant.min_valid_token], [undefined, 6, 6]);
+  assert.deepEqual([second.grant.mode, stranger.grant.token, fake.calls.targets("GET")], ["exclusive", 5, []]);
+  fake.calls.answerOf = opened;
+  await fake.sessions.close();
+});
+
+test("a guard whose owner has upgraded the hold in another program releases its claim once", async () => {
   const fake = client();
   const held = await fake.lockOne();
   held.entry.lose({ cause: "released-elsewhere" }, held.session.lease, now());
