@@ -44,6 +44,8 @@ class QueueEntry:
         self.lost = asyncio.Event()
         #: Excludes other changes of the mode, so that the answers of two changes never mix.
         self.mode_change = asyncio.Lock()
+        #: Called when another guard of the owner has upgraded the hold, with the body of its grant.
+        self.on_upgraded: Callable[[Mapping[str, Any]], None] = lambda _: None
         #: Called on the engine's thread after a loss, and after a release request.
         self.on_lost: Optional[Callable[[], None]] = None
         self.on_request: Optional[Callable[[], None]] = None
@@ -146,6 +148,15 @@ class QueueEntries:
 
     def has_owner(self, lock: str, owner: Optional[str]) -> bool:
         return any(entry.covers(lock) and entry.owner == owner for entry in self._all)
+
+    def others_of_hold(self, entry: QueueEntry) -> List[QueueEntry]:
+        """The entries of the owner's other guards, which have the same hold."""
+        token = entry.token or 0
+        return [e for e in self.of_hold(entry.lock, token) if e is not entry and e.owner == entry.owner]
+
+    def is_settled(self, entry: QueueEntry, token: int) -> bool:
+        """Whether the hold has this token, and no guard of the owner changes it, which may replace the token."""
+        return entry.is_held_as(token) and all(e.stage is Stage.HELD for e in self.others_of_hold(entry))
 
     def is_shared(self, entry: QueueEntry) -> bool:
         """Whether another guard of this program has the same hold."""

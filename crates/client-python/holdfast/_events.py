@@ -81,9 +81,10 @@ class SessionPoll:
         """Compares the holds of the guards with those that the cluster lists."""
         listed = {(str(hold["lock"]), int(hold["token"])) for hold in holds}
         for entry, token in known:
-            if (entry.lock, token) in listed or not entry.is_held_as(token):
+            entries = self._session.entries
+            if (entry.lock, token) in listed or not entries.is_settled(entry, token):
                 continue
-            if not await self._is_holder(entry.lock, token, held / _READ_PART) and entry.is_held_as(token):
+            if not await self._is_holder(entry.lock, token, held / _READ_PART) and entries.is_settled(entry, token):
                 entry.lose(Loss("released-elsewhere"))
                 self._session.limits_changed.set()
         self._unguarded = {hold: at for hold, at in self._unguarded.items() if hold in listed}
@@ -109,7 +110,7 @@ class SessionPoll:
 
     async def _read_lock(self, lock: str, timeout: float) -> Optional[Dict[str, Any]]:
         try:
-            return await self._session.calls.with_timeout(timeout).json(get(path("locks", lock)))
+            return await self._session.calls.with_timeout(timeout).json(get(path("locks", lock)), holders=list)
         except Error:
             return None
 
