@@ -59,6 +59,7 @@ type grantBody struct {
 // isComplete: a hold without a token would be no hold.
 func (g *grantBody) isComplete() bool { return g.Lock != "" && g.Token > 0 }
 
+// A transferBody is the token of a receiver, or of a durable hold.
 type transferBody struct {
 	Token int64 `json:"token"`
 }

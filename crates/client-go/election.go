@@ -98,7 +98,7 @@ func (e *Election) Leader(ctx context.Context) (*Leader, error) {
 	var state struct {
 		Leader *Leader `json:"leader"`
 	}
-	if err := e.client.calls.do(ctx, get(resource("elections", e.name), nil), &state); err != nil {
+	if err := e.client.calls.do(ctx, get(resource("elections", e.name), nil), &state, "election"); err != nil {
 		return nil, err
 	}
 	if state.Leader == nil {

@@ -52,12 +52,13 @@ func (s *session) held() []knownHold {
 	return known
 }
 
-// isHeld reports whether a hold is neither lost nor about to change.
+// isHeld reports whether a hold is neither lost nor about to change, also by another guard of the owner.
 func (s *session) isHeld(k knownHold) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_, _, lost := k.entry.limits.check(now())
-	return k.entry.stage == stageHeld && k.entry.grant.Token == k.token && lost == nil
+	isChanging := slices.ContainsFunc(s.othersOfHold(k.entry), func(e *entry) bool { return e.stage == stageConverting })
+	return k.entry.stage == stageHeld && k.entry.grant.Token == k.token && lost == nil && !isChanging
 }
 
 func (p *sessionEvents) untilExamination(wait time.Duration, at moment) time.Duration {
@@ -229,7 +230,7 @@ func (s *session) isHolder(k knownHold, timeout time.Duration) bool {
 		return false
 	}
 	// A node lists only the first of many holders, so the token identifies the hold.
-	err := calls.do(s.ctx, get(resource("fence", k.entry.lock), query{}.withNumber(paramToken, k.token)), nil)
+	err := calls.do(s.ctx, get(resource("fence", k.entry.lock), query{}.withNumber(paramToken, k.token)), &struct{}{})
 	return rejectedWith(err, CodeStaleToken) == nil
 }
 

@@ -212,6 +212,16 @@ func (s *session) remove(entries []*entry) {
 	s.entries = slices.DeleteFunc(s.entries, func(e *entry) bool { return slices.Contains(entries, e) })
 }
 
+// othersOfHold returns the entries of the owner's other guards, which have the same hold. The caller has locked the mutex.
+func (s *session) othersOfHold(of *entry) (others []*entry) {
+	for _, e := range s.entries {
+		if e != of && e.owner == of.owner && e.covers(of.lock) && e.holds(of.grant.Token) {
+			others = append(others, e)
+		}
+	}
+	return others
+}
+
 // loseEntry marks a hold as lost. The first loss stays.
 func (s *session) loseEntry(e *entry, lost *loss) {
 	s.mu.Lock()
