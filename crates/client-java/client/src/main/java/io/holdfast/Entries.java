@@ -34,6 +34,13 @@ final class Entries {
         return all.stream().filter(entry -> entry.holds(token) && entry.covers(lock)).toList();
     }
 
+    /** The entries of the owner's other guards, which have the same hold. */
+    List<QueueEntry> othersOfHold(QueueEntry entry) {
+        return ofHold(entry.lock, entry.token()).stream()
+                .filter(other -> other != entry && Objects.equals(other.owner, entry.owner))
+                .toList();
+    }
+
     /** The entries that wait for a grant of the lock, also by a conversion. */
     List<QueueEntry> awaiting(String lock) {
         return all.stream().filter(entry -> entry.covers(lock) && entry.awaitsGrant()).toList();

@@ -298,7 +298,7 @@ public final class Guard implements AutoCloseable {
                         .with(Parameter.PERMITS, permits)
                         .with(Parameter.REQUEST, request)
                         .toString()).harmless())));
-        released.expectingNoFields().orThrow();
+        released.expectingEnd().orThrow();
         hold.grant = hold.grant.withPermits(left);
     }
 

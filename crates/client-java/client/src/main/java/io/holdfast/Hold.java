@@ -22,7 +22,13 @@ final class Hold {
         this.grant = grant;
         this.grantedFrom = grantedFrom;
         this.clusterEnd = entry.limits().maxUntil();
+        entry.onUpgraded = this::upgraded;
         session.addUser();
+    }
+
+    private void upgraded(Grant by) {
+        grant = grant.withToken(by.token(), by.minValidToken());
+        entry.state.updateAndGet(now -> new QueueEntry.State(now.stage(), by.token()));
     }
 
     /** Stores a grant in its entry. {@code mode} is the mode of this guard. */

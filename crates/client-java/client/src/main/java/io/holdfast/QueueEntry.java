@@ -48,6 +48,8 @@ final class QueueEntry {
     private final AtomicReference<HoldLimits> limits = new AtomicReference<>(HoldLimits.none());
     /** Stops the call of this entry that is in progress. */
     private final AtomicReference<Stop> stop = new AtomicReference<>();
+    /** Called when another guard of the owner has upgraded the hold. */
+    volatile Consumer<Grant> onUpgraded = grant -> { };
     /** Completed in the background, so that a slow listener delays nothing. */
     final CompletableFuture<Loss> lost = new CompletableFuture<>();
     final AtomicReference<ReleaseRequest> releaseRequest = new AtomicReference<>();
