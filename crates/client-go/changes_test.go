@@ -156,55 +156,47 @@ func TestAMultiLockThatTheClusterNoLongerHasIsLost(t *testing.T) {
 	}
 }
 
-func TestTheOtherGuardsOfTheOwnerGetTheNewTokenOfAnUpgrade(t *testing.T) {
-	upgrading, answered := make(chan struct{}), make(chan struct{})
-	address := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		status, body := http.StatusOK, goodAnswer(r.Method+" "+r.URL.String())
-		switch {
-		case strings.HasSuffix(r.URL.Path, "/keepalive"):
-			<-r.Context().Done()
-			return
-		case r.URL.Query().Has("change"):
-			close(upgrading)
-			<-answered
-			body = `{"lock":"orders","mode":"exclusive","token":6,"min_valid_token":6,"expires_in_ms":30000}`
-		case r.Method == http.MethodGet:
-			body = `{"lock":"orders","holders":[{"session":"nightly","token":6}],"holders_total":1}`
-		case r.Method == http.MethodDelete:
-			status, body = http.StatusNoContent, ""
+func TestTheOtherGuardsOfAHoldGetTheNewToken(t *testing.T) {
+	for _, way := range []string{"upgrade", "acquire", "renewal"} {
+		s := &script{leaseMS: 30_000}
+		s.others = func(c sentCall) (int, string) {
+			switch {
+			case c.query.Get("owner") == "p":
+				return s.grant(4, `,"ticket":2`)
+			case c.query.Get("mode") == "exclusive" || !c.query.Has("mode"):
+				return s.grant(6, `,"ticket":1`)
+			}
+			return s.grant(5, `,"ticket":1`)
 		}
-		w.WriteHeader(status)
-		fmt.Fprint(w, body)
-	})
-	client, err := New(Config{Addresses: []string{address}, Session: "nightly"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	background := context.Background()
-	_, first, firstErr := client.Lock(background, "orders", InMode(Upgradable), Owner("o"))
-	_, second, secondErr := client.Lock(background, "orders", InMode(Shared), Owner("o"))
-	if err := errors.Join(firstErr, secondErr); err != nil {
-		t.Fatal(err)
-	}
-	upgraded := make(chan error, 1)
-	go func() {
-		_, err := first.Upgrade(background, 0)
-		upgraded <- err
-	}()
-	within(t, 20*time.Second, upgrading)
-	// A renewal lists the new token before the upgrade has its answer.
-	events := &sessionEvents{session: first.session}
-	listed := []holdBody{{Lock: "orders", Token: 6}}
-	events.reconcile(first.session.held(), listed, 30*time.Second)
-	close(answered)
-	if err := within(t, 20*time.Second, upgraded); err != nil {
-		t.Fatal(err)
-	}
-	events.reconcile(first.session.held(), listed, 30*time.Second)
-	for guard, mode := range map[*Guard]Mode{first: Exclusive, second: Shared} {
-		if guard.Ensure() != nil || guard.Token() != 6 || guard.MinValidToken() != 6 || guard.Mode() != mode {
-			t.Error(guard, guard.Mode())
+		node := startNode(t, s.answer)
+		client, background := node.client(t, Config{}), context.Background()
+		lock := func(owner string, mode Mode) *Guard {
+			_, guard, err := client.Lock(background, "orders", InMode(mode), Owner(owner))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return guard
+		}
+		first, second, other := lock("o", Upgradable), lock("o", Shared), lock("p", Shared)
+		switch way {
+		case "upgrade":
+			if _, err := first.Upgrade(background, 0); err != nil {
+				t.Error(err)
+			}
+		case "acquire":
+			lock("o", Exclusive)
+		case "renewal":
+			listed := []holdBody{{Lock: "orders", Ticket: 1, Token: 6}, {Lock: "orders", Ticket: 2, Token: 4}}
+			events := &sessionEvents{session: first.session}
+			events.reconcile(first.session.held(), listed, 30*time.Second)
+		}
+		for _, guard := range []*Guard{first, second} {
+			if guard.Ensure() != nil || guard.Token() != 6 {
+				t.Error(way, guard)
+			}
+		}
+		if other.Token() != 4 || len(node.named("GET")) > 0 {
+			t.Error(way, other, node.named("GET"))
 		}
 	}
 }

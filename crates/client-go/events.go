@@ -52,13 +52,12 @@ func (s *session) held() []knownHold {
 	return known
 }
 
-// isHeld reports whether a hold is neither lost nor about to change, also by another guard of the owner.
+// isHeld reports whether a hold is neither lost nor about to change.
 func (s *session) isHeld(k knownHold) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_, _, lost := k.entry.limits.check(now())
-	isChanging := slices.ContainsFunc(s.othersOfHold(k.entry), func(e *entry) bool { return e.stage == stageConverting })
-	return k.entry.stage == stageHeld && k.entry.grant.Token == k.token && lost == nil && !isChanging
+	return k.entry.stage == stageHeld && k.entry.grant.Token == k.token && lost == nil
 }
 
 func (p *sessionEvents) untilExamination(wait time.Duration, at moment) time.Duration {
@@ -152,6 +151,9 @@ func (p *sessionEvents) reconcile(known []knownHold, listed []holdBody, held tim
 	s, timeout := p.session, held/readPart
 	isListed := func(lock string, token int64) bool {
 		return slices.ContainsFunc(listed, func(h holdBody) bool { return h.Lock == lock && h.Token == token })
+	}
+	for _, hold := range listed {
+		s.followUpgrade(hold.Lock, hold.Ticket, hold.Token)
 	}
 	for _, k := range known {
 		if !isListed(k.entry.lock, k.token) && s.isHeld(k) && !s.isHolder(k, timeout) && s.isHeld(k) {

@@ -229,13 +229,11 @@ func (m *modeChange) complete(mode Mode, grant *grantBody, sent moment) error {
 	if lost := g.session.acknowledge(grant.acknowledgement(sent)); lost != nil {
 		return lostError(g.entry, grant.Token, lost)
 	}
+	g.session.followUpgrade(grant.Lock, grant.Ticket, grant.Token)
 	g.session.mu.Lock()
 	defer g.session.mu.Unlock()
 	// The answer has the strongest mode of the owner's guards, and each guard keeps its mode.
 	g.entry.limits.endBy(grant, 0, sent)
-	for _, e := range g.session.othersOfHold(g.entry) {
-		e.grant.Token, e.grant.MinValidToken = grant.Token, grant.MinValidToken
-	}
 	grant.Mode, grant.Shard = mode, g.entry.grant.Shard
 	g.entry.grant = *grant
 	if g.entry.stage != stageLeaving {

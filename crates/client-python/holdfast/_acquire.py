@@ -189,6 +189,7 @@ class _Acquire:
 
     def _hold(self, entry: QueueEntry, grant: Dict[str, Any], delivery: Delivery) -> Hold:
         request, progress = self._request, self._request.progress_timeout
+        self._session.entries.follow_upgrade(grant)
         entry.limits = HoldLimits(progress, None if progress is None else _clock.now() + progress)
         entry.granted(grant, request.max_hold, delivery.counted_from(grant))
         # The sender chose the mode of a transferred hold.

@@ -81,10 +81,9 @@ class SessionPoll:
         """Compares the holds of the guards with those that the cluster lists."""
         listed = {(str(hold["lock"]), int(hold["token"])) for hold in holds}
         for entry, token in known:
-            entries = self._session.entries
-            if (entry.lock, token) in listed or not entries.is_settled(entry, token):
+            if (entry.lock, token) in listed or not entry.is_held_as(token) or any(map(entry.follow_upgrade, holds)):
                 continue
-            if not await self._is_holder(entry.lock, token, held / _READ_PART) and entries.is_settled(entry, token):
+            if not await self._is_holder(entry.lock, token, held / _READ_PART) and entry.is_held_as(token):
                 entry.lose(Loss("released-elsewhere"))
                 self._session.limits_changed.set()
         self._unguarded = {hold: at for hold, at in self._unguarded.items() if hold in listed}

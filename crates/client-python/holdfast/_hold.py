@@ -85,10 +85,8 @@ class Hold:
         self.session.limits_changed.set()
         return Lost(self.loss() or loss, self.entry.lock, self.grant.token)
 
-    def _upgraded(self, grant: Mapping[str, Any]) -> None:
-        token, floor = int(grant["token"]), int(grant.get("min_valid_token", grant["token"]))
-        self.grant = replace(self.grant, token=token, min_valid_token=floor)
-        self.entry.token = token
+    def _upgraded(self, token: int) -> None:
+        self.grant = replace(self.grant, token=token)
 
     def _check(self) -> Union[Loss, float]:
         if self.session.is_of_parent:
@@ -200,7 +198,7 @@ class HeldLocks:
     def _is_kept_by_the_cluster(self) -> bool:
         """Whether the cluster may keep a lost lock, of which no release is on its way.
 
-        An owner's hold has another token after an upgrade by another program.
+        It may also have a hold of which it does not list the token of the guard.
         """
         losses = [(hold, loss) for hold in self.holds if (loss := hold.loss())]
         kept = (*ENDED_BY_CLIENT, "released-elsewhere")

@@ -199,8 +199,7 @@ class _ModeChange:
         body = delivery.checked().json()
         counted_from = delivery.counted_from(body)
         self._hold.session.acknowledge(counted_from, body.get("expires_in_ms") or 0)
-        for other in self._hold.session.entries.others_of_hold(self._hold.entry):
-            other.on_upgraded(body)
+        self._hold.session.entries.follow_upgrade(body)
         self._hold.grant = Grant.of(body, mode)
         self._hold.entry.granted(body, self._hold.request.max_hold, counted_from)
         self._hold.session.limits_changed.set()

@@ -201,7 +201,7 @@ async def set_value(hold: Hold, value: str) -> None:
                 raise hold.lose(Loss("released-elsewhere"))
             raise error
         body = delivery.checked().json(**GRANT)
-        if body["token"] != hold.grant.token:
+        if body["token"] != hold.grant.token and not hold.entry.follow_upgrade(body):
             raise hold.lose(Loss("released-elsewhere"))
         return session.acknowledge(delivery.counted_from(body), body.get("expires_in_ms") or 0)
 

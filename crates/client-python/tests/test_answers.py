@@ -333,7 +333,7 @@ class TestLateRelease:
 
         assert on_engine(run) == 1
 
-    def test_a_guard_whose_owner_has_upgraded_the_hold_by_another_guard_releases_its_claim_once(self) -> None:
+    def test_a_guard_whose_token_the_cluster_no_longer_lists_releases_its_claim_once(self) -> None:
         async def run() -> List[str]:
             fake = Fake(opened)
             held = await fake.core.acquire(request())

@@ -5,6 +5,7 @@ import type { HolderFields } from "./errors.js";
 export interface HoldBody {
   readonly lock: string;
   readonly token: number;
+  readonly ticket?: number;
 }
 
 export interface SessionBody {
@@ -37,6 +38,8 @@ export interface GrantBody {
   readonly lock: string;
   readonly mode: "exclusive" | "shared" | "upgradable";
   readonly token: number;
+  /** Stays the same while the hold continues: an upgrade replaces only the token. */
+  readonly ticket?: number;
   readonly min_valid_token: number;
   readonly session: string;
   readonly expires_in_ms?: number;

@@ -28,10 +28,7 @@ export class HeldLock {
       isUsed = false;
     };
     entry.onLost = (error) => this.#onLost(error);
-    entry.onUpgraded = ({ token, min_valid_token }) => {
-      this.grant = { ...this.grant, token, min_valid_token };
-      [entry.token, entry.heldSince] = [token, now()];
-    };
+    entry.onUpgraded = (token) => (this.grant = { ...this.grant, token });
   }
 
   get lock(): string {
@@ -92,7 +89,7 @@ export class HeldLock {
 
 /**
  * Releases lost locks in the background, once, if the cluster may keep them: those that the clock has lost, while another
- * program renews the session, and those of an owner for whom another program has upgraded the hold, which has another token now.
+ * program renews the session, and those of which the cluster lists no hold with the token of the guard.
  */
 function releaseLate(held: readonly HeldLock[]): void {
   const isKept = ({ lost }: HeldLock): boolean => lost?.lossCause === "not-renewed" || lost?.lossCause === "released-elsewhere";

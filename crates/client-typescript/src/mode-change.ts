@@ -160,8 +160,7 @@ export class ModeChange {
     // The hold may have been lost or released since the call was sent.
     this.#held.ensure();
     this.#held.grant = { ...this.#held.grant, ...grant, mode };
-    const others = [...session.entries].filter((other) => entry.sharesHold(other));
-    for (const other of others) other.onUpgraded?.(grant);
+    session.followUpgrade(grant);
     // The requested `maxHold` counts from the acquire, so its end is known.
     entry.granted(grant, undefined, countedFrom, now());
     session.check();

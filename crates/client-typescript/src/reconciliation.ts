@@ -40,8 +40,8 @@ export class Reconciliation {
     for (const event of body.events ?? []) this.#deliverEvent(event, countedFrom, answered);
     const calls = this.session.calls.withTimeout(held / READ_PART);
     if (body.gap !== undefined) for (const entry of this.#heldBefore(sent)) void this.#readReleaseRequest(calls, entry);
-    const isListed = (entry: QueueEntry): boolean => body.holds.some((hold) => entry.holds(hold.lock, hold.token));
-    for (const entry of this.#heldBefore(sent)) if (!isListed(entry) && this.#isSettled(entry)) void this.#verify(calls, entry);
+    const isListed = (entry: QueueEntry): boolean => body.holds.some((hold) => entry.holds(hold.lock, hold.token) || entry.followUpgrade(hold, now()));
+    for (const entry of this.#heldBefore(sent)) if (!isListed(entry)) void this.#verify(calls, entry);
     this.#examineUnguarded(calls, body.holds, held);
   }
 
@@ -64,11 +64,6 @@ export class Reconciliation {
     return [...this.session.entries].filter((entry) => entry.stage === "held" && entry.heldSince < sent);
   }
 
-  /** Whether no other guard of the owner changes the hold, which may replace its token. */
-  #isSettled(entry: QueueEntry): boolean {
-    return ![...this.session.entries].some((other) => other.stage === "converting" && entry.sharesHold(other));
-  }
-
   /** Reads an open release request from the lock after a gap in the events. */
   async #readReleaseRequest(calls: Calls, entry: QueueEntry): Promise<void> {
     const sent = now();
@@ -81,7 +76,7 @@ export class Reconciliation {
   async #verify(calls: Calls, entry: QueueEntry): Promise<void> {
     const { token } = entry;
     const isHolder = await this.#isHolder(calls, entry.lock, token);
-    if (!isHolder && entry.stage === "held" && entry.token === token && this.#isSettled(entry)) {
+    if (!isHolder && entry.stage === "held" && entry.token === token) {
       this.session.drain();
       entry.lose({ cause: "released-elsewhere" }, this.session.lease, now());
     }

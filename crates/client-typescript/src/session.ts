@@ -6,7 +6,7 @@
  */
 import { setMaxListeners } from "node:events";
 import { LinkedAbort, type StopSignal } from "./abort.js";
-import { sessionBody, type SessionBody } from "./bodies.js";
+import { sessionBody, type HoldBody, type SessionBody } from "./bodies.js";
 import type { Call, Delivery, Route } from "./call.js";
 import { answerOf, type Calls } from "./calls.js";
 import { monotonic, now } from "./clock.js";
@@ -139,6 +139,11 @@ export class Session {
     const delivery = await this.calls.deliverAt(call, route, stop);
     if ("error" in delivery.result && delivery.result.error instanceof LostError) this.end({ cause: delivery.result.error.lossCause });
     return delivery;
+  }
+
+  /** Continues the other guards of a granted hold under its token. */
+  followUpgrade(grant: HoldBody): void {
+    for (const entry of this.entries) entry.followUpgrade(grant, now());
   }
 
   /** Sees the reports of another thread without the event loop. */

@@ -265,33 +265,26 @@ test("a named session releases a guard that the clock has lost, until the outcom
   assert.equal(fake.calls.targets("DELETE").length, 3);
 });
 
-test("the other guards of an owner get the new token of an upgrade, also if a renewal lists it before the answer", async () => {
-  const fake = client();
-  const [first, second, stranger] = [await fake.lockOne({ mode: "upgradable" }), await fake.lockOne(), await fake.lockOne({ owner: "other" })];
-  stranger.entry.token = 4;
-  let answer = (_: Answer): void => {};
-  fake.calls.answerOf = ({ method, target }) => {
-    if (method === "GET") return [200, { lock: "a", holders: [{ session: first.session.name, token: 6 }, { session: first.session.name, token: 4 }], holders_total: 2 }];
-    return target.includes("change=") ? new Promise((resolve) => (answer = resolve)) : opened({ method, target } as Call);
-  };
-  const upgraded = new Guard(first).upgrade();
-  await eventually(() => fake.calls.targets("PUT", "change=").length === 1, "the upgrade");
-  const renewed = (): void => {
-    const holds = [{ lock: "a", token: 6 }, { lock: "a", token: 4 }];
-    fake.renewals.report({ kind: "renewed", sent: now(), answered: now(), body: { session: "s", incarnation: 7, ttl_ms: 30_000, expires_in_ms: 30_000, holds } });
-  };
-  renewed();
-  for (let turns = 0; turns < 3; turns += 1) await new Promise((resolve) => setImmediate(resolve));
-  answer([200, grant(6)]);
-  await upgraded;
-  renewed();
-  for (const held of [first, second]) assert.deepEqual([held.lost, held.grant.token, held.grant.min_valid_token], [undefined, 6, 6]);
-  assert.deepEqual([second.grant.mode, stranger.grant.token, fake.calls.targets("GET")], ["exclusive", 5, []]);
-  fake.calls.answerOf = opened;
-  await fake.sessions.close();
-});
+for (const way of ["upgrade", "acquire", "renewal"]) {
+  test(`the other guards of a hold get the new token (${way})`, async () => {
+    const fake = client((call) => {
+      const isUpgraded = call.target.includes("mode=exclusive");
+      return call.method === "PUT" && call.target.includes("/locks/") ? [200, grant(isUpgraded ? 6 : 5, { ticket: 1 })] : opened(call);
+    });
+    const [first, second, other] = [await fake.lockOne({ mode: "upgradable" }), await fake.lockOne(), await fake.lockOne({ owner: "other" })];
+    other.entry.ticket = 2;
+    const holds = [{ lock: "a", ticket: 1, token: 6 }, { lock: "a", ticket: 2, token: 5 }];
+    const body = { session: "s", incarnation: 7, ttl_ms: 30_000, expires_in_ms: 30_000, holds };
+    if (way === "upgrade") await new Guard(first).upgrade();
+    else if (way === "acquire") await fake.lockOne({ mode: "exclusive" });
+    else fake.renewals.report({ kind: "renewed", sent: now() + 1, answered: now(), body });
+    for (const held of [first, second]) assert.deepEqual([held.lost, held.grant.token, held.entry.token], [undefined, 6, 6]);
+    assert.deepEqual([other.grant.token, fake.calls.targets("GET")], [5, []]);
+    await fake.sessions.close();
+  });
+}
 
-test("a guard whose owner has upgraded the hold in another program releases its claim once", async () => {
+test("a guard whose token the cluster no longer lists releases its claim once", async () => {
   const fake = client();
   const held = await fake.lockOne();
   held.entry.lose({ cause: "released-elsewhere" }, held.session.lease, now());

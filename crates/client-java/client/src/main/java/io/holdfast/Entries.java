@@ -34,11 +34,9 @@ final class Entries {
         return all.stream().filter(entry -> entry.holds(token) && entry.covers(lock)).toList();
     }
 
-    /** The entries of the owner's other guards, which have the same hold. */
-    List<QueueEntry> othersOfHold(QueueEntry entry) {
-        return ofHold(entry.lock, entry.token()).stream()
-                .filter(other -> other != entry && Objects.equals(other.owner, entry.owner))
-                .toList();
+    /** Continues the guards of a granted or listed hold under its token. */
+    void followUpgrade(Json hold) {
+        all.forEach(entry -> entry.followUpgrade(hold.text("lock"), hold.number("ticket"), hold.numberOr("token", 0)));
     }
 
     /** The entries that wait for a grant of the lock, also by a conversion. */

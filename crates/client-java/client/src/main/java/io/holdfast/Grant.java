@@ -36,8 +36,8 @@ record Grant(long token, long minValidToken, Mode mode, int permits, List<Intege
         return new Grant(token, minValidToken, mode, left, slots.subList(0, Math.min(left, slots.size())), shard);
     }
 
-    Grant withToken(long other, long otherMinValid) {
-        return new Grant(other, otherMinValid, mode, permits, slots, shard);
+    Grant withToken(long other) {
+        return new Grant(other, minValidToken, mode, permits, slots, shard);
     }
 
     Grant withMode(Mode other) {

@@ -26,9 +26,11 @@ final class Hold {
         session.addUser();
     }
 
-    private void upgraded(Grant by) {
-        grant = grant.withToken(by.token(), by.minValidToken());
-        entry.state.updateAndGet(now -> new QueueEntry.State(now.stage(), by.token()));
+    private void upgraded(long token) {
+        Grant before = grant;
+        if (before.token() != token) {
+            grant = before.withToken(token);
+        }
     }
 
     /** Stores a grant in its entry. {@code mode} is the mode of this guard. */
@@ -37,6 +39,8 @@ final class Hold {
         long end = HoldLimits.end(grant.number("ends_in_ms"), options.maxHold, countedFrom);
         entry.limit(before -> HoldLimits.of(progress, end, session.clock.nanos()));
         entry.grantedAs(grant.text("lock"));
+        entry.ticket = grant.number("ticket");
+        session.entries.followUpgrade(grant);
         entry.hold(grant.numberOr("token", 0));
         session.limitsChanged(entry);
         return new Hold(session, entry, Grant.read(grant, mode), countedFrom);

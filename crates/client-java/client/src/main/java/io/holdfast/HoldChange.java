@@ -266,9 +266,8 @@ final class HoldChange {
     private long completed(Mode mode, Delivery delivery) {
         Json body = delivery.json();
         hold.endBy(body, session.acknowledgeGrant(body, delivery.sent()));
-        Grant granted = Grant.read(body, mode).withShard(hold.grant.shard());
-        session.entries.othersOfHold(entry).forEach(other -> other.onUpgraded.accept(granted));
-        hold.grant = granted;
+        session.entries.followUpgrade(body);
+        hold.grant = Grant.read(body, mode).withShard(hold.grant.shard());
         entry.state.updateAndGet(now -> now.stage() == QueueEntry.Stage.LEAVING
                 ? now : new QueueEntry.State(QueueEntry.Stage.HELD, hold.grant.token()));
         return hold.grant.token();

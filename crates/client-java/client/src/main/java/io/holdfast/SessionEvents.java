@@ -101,6 +101,7 @@ final class SessionEvents {
     void reconcile(List<KnownHold> known, List<Json> listed, long held) {
         Calls calls = session.calls.withTimeout(held / READ_PART);
         Set<String> keys = new HashSet<>();
+        listed.forEach(session.entries::followUpgrade);
         listed.forEach(hold -> keys.add(key(hold.text("lock"), hold.numberOr("token", 0))));
         for (KnownHold hold : known) {
             boolean isListed = keys.contains(key(hold.entry.lock, hold.token));
@@ -118,13 +119,7 @@ final class SessionEvents {
 
     private boolean isHeldHere(KnownHold hold) {
         QueueEntry.State now = hold.entry.state.get();
-        // Another guard of the owner may change the hold, which may replace its token.
-        boolean isChanging = session.entries.othersOfHold(hold.entry).stream()
-                .anyMatch(other -> other.stage() == QueueEntry.Stage.CONVERTING);
-        return now.stage() == QueueEntry.Stage.HELD
-                && now.token() == hold.token
-                && session.lossOf(hold.entry) == null
-                && !isChanging;
+        return now.stage() == QueueEntry.Stage.HELD && now.token() == hold.token && session.lossOf(hold.entry) == null;
     }
 
     private void examine(Calls calls, String lock, long token, long againAfter) {

@@ -143,42 +143,37 @@ class ChangesTest {
     }
 
     @Test
-    void theOtherGuardsOfTheOwnerGetTheNewTokenOfAnUpgrade() throws Exception {
-        CountDownLatch isUpgrading = new CountDownLatch(1);
-        CountDownLatch mayAnswer = new CountDownLatch(1);
-        Holdfast client = client("nightly", call -> {
-            if (call.query().containsKey("change")) {
-                isUpgrading.countDown();
-                await(mayAnswer);
-                return node.grant(6, ",\"min_valid_token\":6");
+    void theOtherGuardsOfAHoldGetTheNewToken() throws Exception {
+        for (String way : List.of("upgrade", "acquire", "renewal")) {
+            Holdfast client = client(null, call -> {
+                if ("p".equals(call.query().get("owner"))) {
+                    return node.grant(4, ",\"ticket\":2");
+                }
+                boolean isExclusive = call.query().getOrDefault("mode", "exclusive").equals("exclusive");
+                return node.grant(isExclusive ? 6 : 5, ",\"ticket\":1");
+            });
+            Guard first = client.lock("orders").owner("o").upgradable().tryAcquire();
+            Guard second = client.lock("orders").owner("o").shared().tryAcquire();
+            Guard other = client.lock("orders").owner("p").shared().tryAcquire();
+            switch (way) {
+                case "upgrade" -> first.upgrade(Duration.ZERO);
+                case "acquire" -> client.lock("orders").owner("o").tryAcquire();
+                default -> {
+                    SessionEvents events = new SessionEvents(first.hold.session);
+                    List<Json> listed = List.of(
+                            Json.parse("{\"lock\":\"orders\",\"ticket\":1,\"token\":6}"),
+                            Json.parse("{\"lock\":\"orders\",\"ticket\":2,\"token\":4}"));
+                    events.reconcile(events.knownHolds(), listed, TimeUnit.SECONDS.toNanos(30));
+                }
             }
-            String holders = "[{\"session\":\"nightly\",\"token\":6}]";
-            return call.name().startsWith("GET")
-                    ? new Answer(200, "{\"lock\":\"orders\",\"holders\":" + holders + ",\"holders_total\":1}")
-                    : node.grant(5, "");
-        });
-        Guard first = client.lock("orders").owner("o").upgradable().tryAcquire();
-        Guard second = client.lock("orders").owner("o").shared().tryAcquire();
-        CompletableFuture<Long> upgraded = CompletableFuture.supplyAsync(() -> {
-            try {
-                return first.upgrade(Duration.ZERO);
-            } catch (InterruptedException e) {
-                throw new AssertionError(e);
+            for (Guard guard : List.of(first, second)) {
+                guard.ensure();
+                assertEquals(6, guard.token(), way);
+                assertEquals(6, guard.hold.entry.token(), way);
             }
-        });
-        isUpgrading.await();
-        // A renewal lists the new token before the upgrade has its answer.
-        SessionEvents events = new SessionEvents(first.hold.session);
-        List<Json> listed = List.of(Json.parse("{\"lock\":\"orders\",\"token\":6}"));
-        events.reconcile(events.knownHolds(), listed, TimeUnit.SECONDS.toNanos(30));
-        mayAnswer.countDown();
-        assertEquals(6, upgraded.get());
-        events.reconcile(events.knownHolds(), listed, TimeUnit.SECONDS.toNanos(30));
-        for (Guard guard : List.of(first, second)) {
-            guard.ensure();
-            assertEquals(6, guard.token());
-            assertEquals(6, guard.minValidToken());
-            assertEquals(guard == first ? Mode.EXCLUSIVE : Mode.SHARED, guard.mode());
+            assertEquals(4, other.token());
+            assertTrue(node.calls("GET /v1/locks/orders").isEmpty());
+            node.close();
         }
     }
 }
