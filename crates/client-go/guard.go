@@ -240,7 +240,7 @@ func (h *holding) releaseInBackground() {
 	h.session.inBackground(h.release, func() { h.session.remove(h.entries) })
 }
 
-// Token returns the fencing token to send with every write under the lock. An upgrade replaces it.
+// Token returns the fencing token to send with every write under the lock. An upgrade replaces it in every guard of the hold.
 func (g *Guard) Token() int64 { return g.grant().Token }
 
 // MinValidToken returns the smallest token of the lock that was valid at the grant: the floor of a shared holder.

@@ -30,7 +30,7 @@ export class Guard {
     return this.#held.session.name;
   }
 
-  /** The fencing token to send with every write under the lock. An upgrade replaces it. */
+  /** The fencing token to send with every write under the lock. An upgrade replaces it in every guard of the hold. */
   get token(): number {
     return this.#held.grant.token;
   }
