@@ -212,6 +212,7 @@ func (a *acquisition) granted(d delivery) error {
 		if lost := a.session.acknowledge(grants[i].acknowledgement(d.sent)); lost != nil {
 			return &LostError{Cause: lost.cause, Reason: lost.reason}
 		}
+		a.session.followUpgrade(grants[i].Lock, grants[i].Ticket, grants[i].Token)
 	}
 	a.session.mu.Lock()
 	defer a.session.mu.Unlock()

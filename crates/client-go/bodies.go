@@ -18,9 +18,9 @@ type sessionBody struct {
 func (b *sessionBody) isComplete() bool { return b.Session != "" && b.Incarnation > 0 }
 
 type holdBody struct {
-	Lock  string `json:"lock"`
-	Owner string `json:"owner"`
-	Token int64  `json:"token"`
+	Lock   string `json:"lock"`
+	Token  int64  `json:"token"`
+	Ticket int64  `json:"ticket"` // stays the same while the hold continues: an upgrade replaces only the token
 }
 
 type eventsBody struct {
@@ -47,6 +47,7 @@ type grantBody struct {
 	Lock          string `json:"lock"`
 	Mode          Mode   `json:"mode"`
 	Token         int64  `json:"token"`
+	Ticket        int64  `json:"ticket"`
 	MinValidToken int64  `json:"min_valid_token"`
 	ExpiresInMS   int64  `json:"expires_in_ms"`
 	EndsInMS      *int64 `json:"ends_in_ms"`
@@ -59,6 +60,7 @@ type grantBody struct {
 // isComplete: a hold without a token would be no hold.
 func (g *grantBody) isComplete() bool { return g.Lock != "" && g.Token > 0 }
 
+// A transferBody is the token of a receiver, or of a durable hold.
 type transferBody struct {
 	Token int64 `json:"token"`
 }

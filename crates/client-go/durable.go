@@ -14,9 +14,7 @@ func (c *Client) HoldDurably(ctx context.Context, name, owner, reason string, wa
 	if err := checkName("a lock", name); err != nil {
 		return 0, err
 	}
-	var body struct {
-		Token int64 `json:"token"`
-	}
+	var body transferBody
 	// A late copy of the call acquires nothing after the release, because its attempt is then over.
 	hold := func(after int64) error {
 		q := durable(owner).with(paramReason, reason).withNumber(paramAttempt, nextNumber(after)).withDuration(paramWait, wait)

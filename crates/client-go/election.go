@@ -98,7 +98,7 @@ func (e *Election) Leader(ctx context.Context) (*Leader, error) {
 	var state struct {
 		Leader *Leader `json:"leader"`
 	}
-	if err := e.client.calls.do(ctx, get(resource("elections", e.name), nil), &state); err != nil {
+	if err := e.client.calls.do(ctx, get(resource("elections", e.name), nil), &state, "election"); err != nil {
 		return nil, err
 	}
 	if state.Leader == nil {
@@ -163,7 +163,7 @@ func (g *Guard) SetValue(ctx context.Context, value string) error {
 	defer change.end()
 	d, grant := g.session.changeOnce(ctx, g.entry, query{}.with(paramValue, value))
 	switch {
-	case d.err == nil && grant.Token == g.Token():
+	case d.err == nil && (grant.Token == g.Token() || g.session.followUpgrade(grant.Lock, grant.Ticket, grant.Token)):
 		g.session.acknowledge(grant.acknowledgement(d.sent))
 		return nil
 	case d.err == nil, rejectedWith(d.err, CodeNotHolder, CodeAttemptOver) != nil:

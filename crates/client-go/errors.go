@@ -283,13 +283,20 @@ func isUnauthenticated(err error) bool {
 	return rejectedWith(err, CodeUnauthenticated, CodeTokenExpired) != nil
 }
 
-// decode decodes an answer. A body with a method isComplete must have its fields: another server may answer {}.
-func decode(body []byte, into any) error {
+// decode decodes an answer, which must have the fields, and those of isComplete: another server may answer {}.
+func decode(body []byte, into any, fields ...string) error {
 	if err := json.Unmarshal(body, into); err != nil {
 		return unexpected("undecodable answer: %v", err)
 	}
 	if !bytes.HasPrefix(bytes.TrimSpace(body), []byte("{")) {
 		return unexpected("the answer is no object") // Unmarshal decodes null, too.
+	}
+	var present map[string]any
+	json.Unmarshal(body, &present)
+	for _, field := range fields {
+		if present[field] == nil {
+			return unexpected("the answer lacks the field %s", field)
+		}
 	}
 	if checked, isChecked := into.(interface{ isComplete() bool }); isChecked && !checked.isComplete() {
 		return unexpected("the answer lacks fields")

@@ -152,6 +152,9 @@ func (p *sessionEvents) reconcile(known []knownHold, listed []holdBody, held tim
 	isListed := func(lock string, token int64) bool {
 		return slices.ContainsFunc(listed, func(h holdBody) bool { return h.Lock == lock && h.Token == token })
 	}
+	for _, hold := range listed {
+		s.followUpgrade(hold.Lock, hold.Ticket, hold.Token)
+	}
 	for _, k := range known {
 		if !isListed(k.entry.lock, k.token) && s.isHeld(k) && !s.isHolder(k, timeout) && s.isHeld(k) {
 			s.loseEntry(k.entry, &loss{cause: CauseReleasedElsewhere})
@@ -229,7 +232,7 @@ func (s *session) isHolder(k knownHold, timeout time.Duration) bool {
 		return false
 	}
 	// A node lists only the first of many holders, so the token identifies the hold.
-	err := calls.do(s.ctx, get(resource("fence", k.entry.lock), query{}.withNumber(paramToken, k.token)), nil)
+	err := calls.do(s.ctx, get(resource("fence", k.entry.lock), query{}.withNumber(paramToken, k.token)), &struct{}{})
 	return rejectedWith(err, CodeStaleToken) == nil
 }
 

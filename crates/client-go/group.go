@@ -136,7 +136,7 @@ func (m *Membership) change(ctx context.Context, transaction map[string]any) ([]
 			} `json:"stat"`
 		} `json:"results"`
 	}
-	err := m.session.sendNumbered(ctx, m.session.send, &body, func(number int64) (call, error) {
+	err := m.session.sendNumbered(ctx, m.session.send, &body, []string{"results"}, func(number int64) (call, error) {
 		transaction["request"] = number
 		text, err := json.Marshal(transaction)
 		return call{method: http.MethodPost, path: "/v1/txn", body: text, copies: harmless}, err
@@ -181,7 +181,7 @@ func (g *Group) sessions(ctx context.Context) ([]string, error) {
 			} `json:"children"`
 			NextPageToken string `json:"next_page_token"`
 		}
-		err := g.client.calls.do(ctx, get(treePath(g.directory()), q), &page)
+		err := g.client.calls.do(ctx, get(treePath(g.directory()), q), &page, "children")
 		if rejectedWith(err, CodeNotFound) != nil {
 			return sessions, nil
 		}
@@ -207,7 +207,11 @@ func (g *Group) value(ctx context.Context, path string) (value string, isMember 
 	if d.err != nil {
 		return "", false, d.err
 	}
-	return string(d.response.body), d.response.header.Get("Holdfast-Kind") == "ephemeral", nil
+	kind := d.response.header.Get("Holdfast-Kind")
+	if kind == "" {
+		return "", false, unexpected("the answer has no kind of a znode")
+	}
+	return string(d.response.body), kind == "ephemeral", nil
 }
 
 // A GroupWatch receives the members of a group.

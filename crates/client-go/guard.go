@@ -211,11 +211,13 @@ func (h *holding) Release() error {
 		return lost
 	}
 	err := h.release(context.Background())
-	switch {
-	case isUnclear(err):
+	if isUnclear(err) {
 		h.releaseInBackground()
-	case rejectedWith(err, CodeNotHolder) != nil:
-		return lostError(h.entries[0], h.entries[0].grant.Token, &loss{cause: CauseReleasedElsewhere})
+	}
+	if gone := rejectedWith(err, CodeNotHolder, CodeAttemptOver); gone != nil {
+		at := slices.IndexFunc(h.entries, func(e *entry) bool { return e.lock == gone.Lock })
+		e := h.entries[max(at, 0)]
+		return lostError(e, e.grant.Token, &loss{cause: CauseReleasedElsewhere})
 	}
 	return err
 }
@@ -238,7 +240,7 @@ func (h *holding) releaseInBackground() {
 	h.session.inBackground(h.release, func() { h.session.remove(h.entries) })
 }
 
-// Token returns the fencing token to send with every write under the lock. An upgrade replaces it.
+// Token returns the fencing token to send with every write under the lock. An upgrade replaces it in every guard of the hold.
 func (g *Guard) Token() int64 { return g.grant().Token }
 
 // MinValidToken returns the smallest token of the lock that was valid at the grant: the floor of a shared holder.

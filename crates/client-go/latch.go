@@ -28,7 +28,7 @@ type LatchState struct {
 func (l *Latch) Create(ctx context.Context, count int) (*LatchState, error) {
 	var state LatchState
 	q := query{}.withNumber(paramCount, int64(count))
-	if err := l.change(ctx, http.MethodPut, q, &state); err != nil {
+	if err := l.change(ctx, http.MethodPut, q, &state, "left"); err != nil {
 		return nil, err
 	}
 	return &state, nil
@@ -39,18 +39,18 @@ func (l *Latch) CountDown(ctx context.Context, key string) (int, error) {
 	var body struct {
 		Left int `json:"left"`
 	}
-	err := l.change(ctx, http.MethodPost, query{}.with(paramKey, key), &body)
+	err := l.change(ctx, http.MethodPost, query{}.with(paramKey, key), &body, "left")
 	return body.Left, err
 }
 
 // Delete deletes the latch. Waiting callers get a *RejectedError.
 func (l *Latch) Delete(ctx context.Context) error { return l.change(ctx, http.MethodDelete, nil, nil) }
 
-func (l *Latch) change(ctx context.Context, method string, q query, into any) error {
+func (l *Latch) change(ctx context.Context, method string, q query, into any, fields ...string) error {
 	if err := checkName("a latch", l.name); err != nil {
 		return err
 	}
-	return l.client.once(ctx, call{method: method, path: resource("latches", l.name), query: q}, into)
+	return l.client.once(ctx, call{method: method, path: resource("latches", l.name), query: q}, into, fields...)
 }
 
 // Wait waits until the latch is open. After the wait it returns a *BusyError, and after Close a *LostError.
@@ -65,7 +65,7 @@ func (l *Latch) Wait(ctx context.Context, wait time.Duration) (*LatchState, erro
 		var state LatchState
 		err := l.client.calls.repeatUntil(bounded, until, func(wait time.Duration) call {
 			return get(resource("latches", l.name), query{}.withDuration(paramWait, wait))
-		}, &state)
+		}, &state, "open")
 		var busy *BusyError
 		if errors.As(err, &busy) && time.Now().Before(until) {
 			continue
@@ -109,7 +109,7 @@ func (n *Counter) Get(ctx context.Context) (int64, error) {
 		return 0, err
 	}
 	var body counterBody
-	err := n.client.calls.do(ctx, get(resource("counters", n.name), nil), &body)
+	err := n.client.calls.do(ctx, get(resource("counters", n.name), nil), &body, "value")
 	return body.Value, err
 }
 
@@ -118,6 +118,6 @@ func (n *Counter) change(ctx context.Context, method string, q query) (int64, er
 		return 0, err
 	}
 	var body counterBody
-	err := n.client.once(ctx, call{method: method, path: resource("counters", n.name), query: q}, &body)
+	err := n.client.once(ctx, call{method: method, path: resource("counters", n.name), query: q}, &body, "value")
 	return body.Value, err
 }

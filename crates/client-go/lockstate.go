@@ -55,7 +55,7 @@ func (c *Client) ForceRelease(ctx context.Context, name string, token int64, rea
 		Ended int `json:"ended"`
 	}
 	q := query{}.with(paramReason, reason)
-	err := c.changeHolds(ctx, resource("force-releases", name), token, q, &body)
+	err := c.changeHolds(ctx, resource("force-releases", name), token, q, &body, "ended")
 	return body.Ended, err
 }
 
@@ -73,15 +73,15 @@ func (c *Client) RequestRelease(ctx context.Context, name string, token int64, r
 	var body struct {
 		Asked int `json:"asked"`
 	}
-	err := c.changeHolds(ctx, resource("release-requests", name), token, q, &body)
+	err := c.changeHolds(ctx, resource("release-requests", name), token, q, &body, "asked")
 	return body.Asked, err
 }
 
 // changeHolds sends a call that concerns the hold with a token, or every hold of a lock.
-func (c *Client) changeHolds(ctx context.Context, path string, token int64, q query, into any) error {
+func (c *Client) changeHolds(ctx context.Context, path string, token int64, q query, into any, field string) error {
 	change := call{method: http.MethodPost, path: path, query: q.withNumber(paramToken, token), copies: never}
 	if token != 0 {
 		change.copies = harmless
 	}
-	return c.calls.do(ctx, change, into)
+	return c.calls.do(ctx, change, into, field)
 }

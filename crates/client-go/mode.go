@@ -157,10 +157,7 @@ func (m *modeChange) upgrade(ctx context.Context, until time.Time) (int64, error
 		case rejectedWith(d.err, CodeNotHolder, CodeAttemptOver) != nil:
 			return 0, m.gone()
 		case !d.inDoubt && ProblemOf(d.err) != nil && !isUncertain(d.err):
-			// The cluster certainly changed nothing.
-			m.convert(stageHeld)
-			m.end()
-			return 0, d.err
+			return 0, m.rejected(d.err, false)
 		default:
 			// The cluster may still have granted the upgrade.
 			err := d.err
@@ -232,6 +229,7 @@ func (m *modeChange) complete(mode Mode, grant *grantBody, sent moment) error {
 	if lost := g.session.acknowledge(grant.acknowledgement(sent)); lost != nil {
 		return lostError(g.entry, grant.Token, lost)
 	}
+	g.session.followUpgrade(grant.Lock, grant.Ticket, grant.Token)
 	g.session.mu.Lock()
 	defer g.session.mu.Unlock()
 	// The answer has the strongest mode of the owner's guards, and each guard keeps its mode.
@@ -251,10 +249,33 @@ func (m *modeChange) gone() error {
 	return m.guard.Ensure()
 }
 
-// fallBack requests the fallback until the cluster confirms it, and continues in the background at the end of the context.
+// rejected ends the change: the hold continues. A call in doubt may have made it weaker.
+func (m *modeChange) rejected(err error, inDoubt bool) error {
+	defer m.end()
+	m.convert(stageHeld)
+	m.guard.session.mu.Lock()
+	defer m.guard.session.mu.Unlock()
+	if inDoubt {
+		m.guard.entry.grant.Mode = m.fallback
+	}
+	return err
+}
+
+// fallBack requests the fallback until the cluster confirms or rejects it, and continues in the background at the end of the
+// context. The end of the context, or the first moment of Close, ends a pause.
 func (m *modeChange) fallBack(ctx context.Context) error {
+	inDoubt := false
 	for renumbered := 0; ; {
+		pausable, unbind := ctx, func() {}
+		if ending := m.guard.session.ending; ending.Err() == nil {
+			pausable, unbind = bind(ctx, ending)
+		}
 		d, grant := m.call(ctx, m.fallback, 0)
+		if isUnclear(d.err) && ctx.Err() == nil {
+			m.pause(pausable, max(pauseMax, time.Until(retryAt(d.err))))
+		}
+		unbind()
+		inDoubt = inDoubt || d.inDoubt || isUnclear(d.err)
 		switch {
 		case m.guard.Ensure() != nil:
 			m.end()
@@ -265,11 +286,12 @@ func (m *modeChange) fallBack(ctx context.Context) error {
 			m.fallBackInBackground()
 			return ctx.Err()
 		case isUnclear(d.err):
-			m.pause(ctx, max(pauseMax, time.Until(retryAt(d.err))))
 		case rejectedWith(d.err, CodeAttemptOver) != nil && renumbered == 0:
 			renumbered++
-		default:
+		case rejectedWith(d.err, CodeNotHolder, CodeAttemptOver) != nil:
 			return m.gone()
+		default:
+			return m.rejected(d.err, inDoubt)
 		}
 	}
 }

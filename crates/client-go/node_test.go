@@ -53,6 +53,9 @@ func startNode(t *testing.T, answer func(sentCall) (status int, body string)) *f
 		if json.Unmarshal([]byte(body), &problem) == nil && problem.RetryAfterMS > 0 {
 			w.Header().Set("Retry-After", fmt.Sprint(problem.RetryAfterMS/1_000))
 		}
+		if r.Method == http.MethodDelete && status == http.StatusOK && strings.HasPrefix(body, "{") {
+			status, body = http.StatusNoContent, ""
+		}
 		w.WriteHeader(status)
 		fmt.Fprint(w, body)
 	}))
@@ -297,7 +300,7 @@ func TestAReceiverAdoptsTheHoldWithACallThatNeverAcquires(t *testing.T) {
 		case c.name == "PUT /v1/locks/orders":
 			return s.grant(reads, `,"ends_in_ms":60000`)
 		}
-		return http.StatusOK, "{}"
+		return http.StatusOK, `{"revision":2}`
 	}
 	node := startNode(t, s.answer)
 	_, guard, err := node.client(t, Config{Session: "nightly"}).ReceiveTransfer(context.Background(), "orders")

@@ -53,8 +53,8 @@ func (n *numberedCalls) end(over *numberedCall) {
 
 // once sends a change that the cluster executes once, with the client's session and a new request number. If the cluster
 // certainly did not execute it because the number is over, once sends it again with a larger number.
-func (s *session) once(ctx context.Context, send sender, c call, into any) error {
-	return s.sendNumbered(ctx, send, into, func(number int64) (call, error) {
+func (s *session) once(ctx context.Context, send sender, c call, into any, fields ...string) error {
+	return s.sendNumbered(ctx, send, into, fields, func(number int64) (call, error) {
 		copied := c
 		copied.query = c.query.with(paramSession, s.name).with(paramRequest, strconv.FormatInt(number, 10))
 		copied.copies = harmless
@@ -62,7 +62,9 @@ func (s *session) once(ctx context.Context, send sender, c call, into any) error
 	})
 }
 
-func (s *session) sendNumbered(ctx context.Context, send sender, into any, numbered func(int64) (call, error)) error {
+func (s *session) sendNumbered(
+	ctx context.Context, send sender, into any, fields []string, numbered func(int64) (call, error),
+) error {
 	after := int64(0)
 	for {
 		started, err := s.numbered.begin(ctx, after)
@@ -73,7 +75,7 @@ func (s *session) sendNumbered(ctx context.Context, send sender, into any, numbe
 		if err == nil {
 			d := send.deliver(ctx, change)
 			s.endIfOver(d.err)
-			err = d.outcomeOfOnce(into)
+			err = d.outcomeOfOnce(into, fields)
 		}
 		s.numbered.end(started)
 		newest, isOver := newestRequest(err)
@@ -86,20 +88,20 @@ func (s *session) sendNumbered(ctx context.Context, send sender, into any, numbe
 
 // outcomeOfOnce decodes the answer to a numbered call. The end of the session hides whether an earlier copy of the call was
 // executed.
-func (d delivery) outcomeOfOnce(into any) error {
+func (d delivery) outcomeOfOnce(into any, fields []string) error {
 	var lost *LostError
 	if d.inDoubt && errors.As(d.err, &lost) {
 		return &OutcomeUnknownError{Reason: "the session ended before the answer, so read the state"}
 	}
-	return d.decode(into)
+	return d.decode(into, fields...)
 }
 
 // once sends a numbered change by the client's session.
-func (c *Client) once(ctx context.Context, change call, into any) error {
+func (c *Client) once(ctx context.Context, change call, into any, fields ...string) error {
 	session, err := c.session(ctx, 0)
 	if err != nil {
 		return err
 	}
 	defer session.leave()
-	return session.once(ctx, c.calls, change, into)
+	return session.once(ctx, c.calls, change, into, fields...)
 }

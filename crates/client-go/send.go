@@ -69,23 +69,29 @@ func settled(err error, inDoubt bool) error {
 	return err
 }
 
-// do sends a call, and decodes its answer. A nil into is an answer without fields.
-func (s sender) do(ctx context.Context, c call, into any) error {
-	return s.deliver(ctx, c).decode(into)
+// do sends a call, and decodes its answer, which must have the fields. A nil into is the end of something.
+func (s sender) do(ctx context.Context, c call, into any, fields ...string) error {
+	return s.deliver(ctx, c).decode(into, fields...)
 }
 
-func (d delivery) decode(into any) error {
-	if d.err != nil || into == nil && len(d.response.body) == 0 {
+// decode decodes the answer. A node confirms an end with 204, or with the field left for a double barrier.
+func (d delivery) decode(into any, fields ...string) error {
+	switch {
+	case d.err != nil:
 		return d.err
+	case into != nil:
+		return decode(d.response.body, into, fields...)
+	case d.response.status == http.StatusNoContent:
+		return nil
 	}
-	if into == nil {
-		into = &struct{}{} // Another server may answer with a page.
+	var body struct {
+		Left bool `json:"left"`
 	}
-	return decode(d.response.body, into)
+	return decode(d.response.body, &body, "left")
 }
 
 // repeatUntil repeats a waiting call until a node answers it or until passes. makeCall gets the wait of each copy.
-func (s sender) repeatUntil(ctx context.Context, until time.Time, makeCall func(time.Duration) call, into any) error {
+func (s sender) repeatUntil(ctx context.Context, until time.Time, makeCall func(time.Duration) call, into any, fields ...string) error {
 	wasInDoubt := false
 	for {
 		wait := min(max(time.Until(until), 0), waitMax).Truncate(time.Millisecond)
@@ -99,7 +105,7 @@ func (s sender) repeatUntil(ctx context.Context, until time.Time, makeCall func(
 		if d.err != nil {
 			return settled(d.err, wasInDoubt)
 		}
-		return d.decode(into)
+		return d.decode(into, fields...)
 	}
 }
 

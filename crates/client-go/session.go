@@ -212,6 +212,23 @@ func (s *session) remove(entries []*entry) {
 	s.entries = slices.DeleteFunc(s.entries, func(e *entry) bool { return slices.Contains(entries, e) })
 }
 
+// followUpgrade continues the guards of the hold with this ticket under the token of an upgrade by another guard or program of
+// the owner. The ticket 0 is none. It reports whether a guard has the hold.
+func (s *session) followUpgrade(lock string, ticket, token int64) (isHeld bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range s.entries {
+		if ticket == 0 || e.grant.Ticket != ticket || !e.covers(lock) {
+			continue
+		}
+		isHeld = true
+		if e.stage == stageHeld {
+			e.grant.Token = max(e.grant.Token, token)
+		}
+	}
+	return isHeld
+}
+
 // loseEntry marks a hold as lost. The first loss stays.
 func (s *session) loseEntry(e *entry, lost *loss) {
 	s.mu.Lock()

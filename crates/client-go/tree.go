@@ -53,7 +53,7 @@ func (c *Client) putOnce(ctx context.Context, put call) (int64, error) {
 	var stat struct {
 		Version int64 `json:"version"`
 	}
-	err := c.once(ctx, put, &stat)
+	err := c.once(ctx, put, &stat, "version")
 	return stat.Version, err
 }
 

@@ -28,7 +28,7 @@ func (c *Client) Watch(ctx context.Context, prefix string) (*Watch, error) {
 		Revision int64 `json:"revision"`
 	}
 	q := query{}.with(paramPrefix, prefix)
-	if err := c.calls.do(ctx, get("/v1/watch", q.with(paramWait, "0s")), &present); err != nil {
+	if err := c.calls.do(ctx, get("/v1/watch", q.with(paramWait, "0s")), &present, "revision"); err != nil {
 		return nil, err
 	}
 	return c.WatchSince(ctx, prefix, present.Revision), nil

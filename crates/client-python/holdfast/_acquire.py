@@ -11,15 +11,16 @@ import contextlib
 from typing import Any, Awaitable, Callable, Dict, List, Optional, Set, TypeVar
 
 from . import _clock, codes
-from ._calls import WAIT_MAX, Call
+from ._calls import WAIT_MAX, Call, with_fields
 from ._entry import QueueEntry
-from ._hold import Grant, HeldLocks, Hold
+from ._hold import GRANT, Grant, HeldLocks, Hold
 from ._lease import HoldLimits
 from ._numbers import numbers
 from ._request import LockRequest
 from ._retry import Delivery
 from ._send import whole_millis
 from ._session import Session
+from ._within import within
 from .errors import (
     Busy,
     Error,
@@ -172,11 +173,12 @@ class _Acquire:
 
     def _granted(self, delivery: Delivery) -> HeldLocks:
         """Turns the grants into holds, if the session is alive."""
-        body = delivery.checked().json()
-        grants: List[Dict[str, Any]] = body["grants"] if len(self._entries) > 1 else [body]
-        by_lock = {str(grant["lock"]): grant for grant in grants}
+        answer = delivery.checked()
+        bodies = answer.json(grants=list)["grants"] if len(self._entries) > 1 else [answer.json()]
+        grants = [with_fields(body, **GRANT) for body in bodies]
+        by_lock = {grant["lock"]: grant for grant in grants}
         if self._request.is_sharded:
-            self._entries[0].granted_as(str(body["lock"]))
+            self._entries[0].granted_as(grants[0]["lock"])
         if set(by_lock) != {entry.lock for entry in self._entries}:
             raise UnexpectedResponse("the answer has other locks than the request")
         for grant in grants:
@@ -187,6 +189,7 @@ class _Acquire:
 
     def _hold(self, entry: QueueEntry, grant: Dict[str, Any], delivery: Delivery) -> Hold:
         request, progress = self._request, self._request.progress_timeout
+        self._session.entries.follow_upgrade(grant)
         entry.limits = HoldLimits(progress, None if progress is None else _clock.now() + progress)
         entry.granted(grant, request.max_hold, delivery.counted_from(grant))
         # The sender chose the mode of a transferred hold.
@@ -228,17 +231,21 @@ async def deliver_until(
 
 
 async def is_granted_before_retry(
-    end: "asyncio.Future[Loss]", error: Error, entry: QueueEntry, at_least: float = 0.0
+    end: "asyncio.Future[Loss]",
+    error: Error,
+    entry: QueueEntry,
+    at_least: float = 0.0,
+    stop: "Optional[asyncio.Future[None]]" = None,
 ) -> bool:
     """Waits until the call that failed may be sent again, or the hold is lost. True as soon as a renewal listed the grant.
 
-    Raises the loss that resolves `end`.
+    Raises the loss that resolves `end`. `stop` ends the time early.
     """
 
     async def pause() -> bool:
         left = max(retry_at(error) - asyncio.get_running_loop().time(), at_least)
         with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(entry.lost.wait(), left)
+            await within(max(left, 0.0), entry.lost.wait(), stop=stop)
         return True
 
     return await _unless_granted(end, pause(), entry) is None

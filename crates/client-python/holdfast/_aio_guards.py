@@ -65,7 +65,7 @@ class Guard(SingleGuardBase[Signal[Loss], Signal[ReleaseRequest]]):
         await _release(self)
 
     async def reenter(self) -> Guard:
-        """Another guard with the same token. The cluster releases the lock after the last release."""
+        """Another guard of the same hold. The cluster releases the lock after the last release."""
         self.ensure()
         hold = self._first
         held = await self._client._call(

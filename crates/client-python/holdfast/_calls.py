@@ -64,19 +64,18 @@ class Response:
     headers: Mapping[str, str]
     body: bytes = b""
 
-    def json(self) -> Dict[str, Any]:
+    def json(self, **fields: type) -> Dict[str, Any]:
+        """The body as a JSON object with fields of these types: another server may answer with a page, or with `{}`."""
         try:
             body = json.loads(self.body)
         except ValueError as error:
             raise UnexpectedResponse(str(error)) from None
-        if not isinstance(body, dict):
-            raise UnexpectedResponse("the body is no JSON object")
-        return body
+        return with_fields(body, **fields)
 
-    def check_body(self) -> None:
-        """Raises unless the body is empty or a JSON object: another server may answer with a page."""
-        if self.body:
-            self.json()
+    def check_end(self) -> None:
+        """Raises unless a node confirms an end: with 204, or with `left` for a double barrier."""
+        if self.status != 204:
+            self.json(left=bool)
 
     def problem(self) -> Optional[Problem]:
         """The problem document of an unsuccessful answer, if the node sent one."""
@@ -96,6 +95,15 @@ class Response:
             request_id=self.headers.get("holdfast-request-id"),
             facts=body,
         )
+
+
+def with_fields(body: Any, **fields: type) -> Dict[str, Any]:
+    if not isinstance(body, dict):
+        raise UnexpectedResponse("the body is no JSON object")
+    for name, kind in fields.items():
+        if type(body.get(name)) is not kind:
+            raise UnexpectedResponse(f"no {name} in the body")
+    return body
 
 
 @dataclass(frozen=True)

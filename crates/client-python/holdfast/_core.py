@@ -10,7 +10,7 @@ from typing import Any, Awaitable, Dict, List, Mapping, Optional, Tuple, TypeVar
 
 from . import _http
 from ._acquire import WaitLimit, acquire
-from ._calls import Call, base_url, check_name
+from ._calls import Call, Response, base_url, check_name
 from ._hold import HeldLocks
 from ._nodes import Nodes
 from ._numbers import jitter, random_name
@@ -131,18 +131,17 @@ class Core:
 
         return await acquire(same, request, WaitLimit(0.0), self._options.metrics)
 
-    async def json(self, call: Call) -> Dict[str, Any]:
-        return await self.calls.json(call)
+    async def json(self, call: Call, **fields: type) -> Dict[str, Any]:
+        return await self.calls.json(call, **fields)
 
-    async def send_once(self, call: Call) -> Tuple[Dict[str, Any], Mapping[str, str]]:
-        """Sends a change that the cluster executes once, and returns the JSON answer and its headers."""
+    async def send_once(self, call: Call) -> Response:
+        """Sends a change that the cluster executes once."""
         session = await self.session_for()
         session.use()
         try:
-            response = await session.send_numbered(lambda request: call.numbered(session.name, request))
+            return await session.send_numbered(lambda request: call.numbered(session.name, request))
         finally:
             session.unuse()
-        return (response.json() if response.body else {}), response.headers
 
     async def close(self) -> None:
         """Closes generated sessions. Leaves named sessions."""

@@ -44,6 +44,10 @@ class QueueEntry:
         self.lost = asyncio.Event()
         #: Excludes other changes of the mode, so that the answers of two changes never mix.
         self.mode_change = asyncio.Lock()
+        #: The number of the hold, which an upgrade keeps.
+        self.ticket: Optional[int] = None
+        #: Called with the new token when another guard or program of the owner has upgraded the hold.
+        self.on_upgraded: Callable[[int], None] = lambda _: None
         #: Called on the engine's thread after a loss, and after a release request.
         self.on_lost: Optional[Callable[[], None]] = None
         self.on_request: Optional[Callable[[], None]] = None
@@ -67,7 +71,18 @@ class QueueEntry:
         ends_in = grant.get("ends_in_ms")
         left = None if ends_in is None else ends_in / 1000
         self.change_limits(lambda limits: limits.ending(max_hold, left, counted_from))
+        self.ticket = grant.get("ticket")
         self.hold(int(grant["token"]))
+
+    def follow_upgrade(self, hold: Mapping[str, Any]) -> bool:
+        """Continues the hold with this ticket under the token of an upgrade. False if the entry has another hold."""
+        ticket, token = hold.get("ticket"), int(hold["token"])
+        if ticket is None or ticket != self.ticket or not self.covers(hold["lock"]):
+            return False
+        if self.stage is Stage.HELD and token > (self.token or 0):
+            self.token = token
+            self.on_upgraded(token)
+        return True
 
     def hold(self, token: int) -> None:
         self.token = token
@@ -146,6 +161,11 @@ class QueueEntries:
 
     def has_owner(self, lock: str, owner: Optional[str]) -> bool:
         return any(entry.covers(lock) and entry.owner == owner for entry in self._all)
+
+    def follow_upgrade(self, grant: Mapping[str, Any]) -> None:
+        """Continues the other guards of a granted hold under its token."""
+        for entry in self._all:
+            entry.follow_upgrade(grant)
 
     def is_shared(self, entry: QueueEntry) -> bool:
         """Whether another guard of this program has the same hold."""

@@ -81,7 +81,7 @@ class SessionPoll:
         """Compares the holds of the guards with those that the cluster lists."""
         listed = {(str(hold["lock"]), int(hold["token"])) for hold in holds}
         for entry, token in known:
-            if (entry.lock, token) in listed or not entry.is_held_as(token):
+            if (entry.lock, token) in listed or not entry.is_held_as(token) or any(map(entry.follow_upgrade, holds)):
                 continue
             if not await self._is_holder(entry.lock, token, held / _READ_PART) and entry.is_held_as(token):
                 entry.lose(Loss("released-elsewhere"))
@@ -109,7 +109,7 @@ class SessionPoll:
 
     async def _read_lock(self, lock: str, timeout: float) -> Optional[Dict[str, Any]]:
         try:
-            return await self._session.calls.with_timeout(timeout).json(get(path("locks", lock)))
+            return await self._session.calls.with_timeout(timeout).json(get(path("locks", lock)), holders=list)
         except Error:
             return None
 

@@ -15,7 +15,7 @@ from ._calls import Call, Copies, get, query
 from ._core import Core
 from ._session import FORKED, Session
 from ._tree import Change, Gap, Watch, tree_path
-from .errors import Error, InvalidArgument, Loss, Lost, Rejected
+from .errors import Error, InvalidArgument, Loss, Lost, Rejected, UnexpectedResponse
 
 #: The members of one page of a list.
 _PAGE = 1000
@@ -94,7 +94,7 @@ class MembershipRecord:
             body = json.dumps({**transaction, **exists, "request": request}).encode()
             return Call("POST", "/v1/txn", body=body, copies=Copies.HARMLESS)
 
-        return (await session.send_numbered(call)).json()
+        return (await session.send_numbered(call)).json(results=list)
 
 
 async def join(core: Core, group: str, value: str) -> MembershipRecord:
@@ -125,7 +125,7 @@ async def _sessions(core: Core, group: str) -> List[str]:
     while True:
         target = tree_path(_directory(group)) + query({"children": True, "limit": _PAGE, "page_token": token})
         try:
-            body = await core.json(get(target))
+            body = await core.json(get(target), children=list)
         except Rejected as error:
             if error.code == codes.NOT_FOUND:
                 return sessions
@@ -143,7 +143,10 @@ async def _value(core: Core, znode: str) -> Optional[str]:
         if error.code == codes.NOT_FOUND:
             return None
         raise
-    return response.body.decode(errors="replace") if response.headers.get("holdfast-kind") == "ephemeral" else None
+    kind = response.headers.get("holdfast-kind")
+    if kind is None:
+        raise UnexpectedResponse("the answer has no header holdfast-kind")
+    return response.body.decode(errors="replace") if kind == "ephemeral" else None
 
 
 class GroupWatch:

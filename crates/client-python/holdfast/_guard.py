@@ -113,7 +113,7 @@ class SingleGuardBase(GuardBase[LostT, RequestT]):
 
     @property
     def token(self) -> int:
-        """The fencing token to send with every write under the lock. An upgrade replaces it."""
+        """The fencing token to send with every write under the lock. An upgrade replaces it in every guard of the hold."""
         return self._first.grant.token
 
     @property

@@ -16,6 +16,10 @@ from .errors import Error, InvalidArgument, Loss, Lost, is_hold_gone, is_unclear
 from .metrics import report
 
 
+#: The fields of a grant's body. A hold without a token would be no hold.
+GRANT = {"lock": str, "token": int, "waited_ms": int}
+
+
 @dataclass(frozen=True)
 class Grant:
     """What the cluster granted. A change of the mode replaces it."""
@@ -51,6 +55,7 @@ class Hold:
         self.grant = grant
         self.request = request
         self.is_released = False
+        entry.on_upgraded = self._upgraded
         #: Set before the call that transfers the hold.
         self.is_transferred = False
 
@@ -79,6 +84,9 @@ class Hold:
         self.entry.lose(loss)
         self.session.limits_changed.set()
         return Lost(self.loss() or loss, self.entry.lock, self.grant.token)
+
+    def _upgraded(self, token: int) -> None:
+        self.grant = replace(self.grant, token=token)
 
     def _check(self) -> Union[Loss, float]:
         if self.session.is_of_parent:
@@ -169,7 +177,8 @@ class HeldLocks:
             if is_unclear(error):
                 self.session.release_in_background(entries, self._count_release)
             if lost is None:
-                raise Lost(Loss("released-elsewhere")) if is_hold_gone(error) else error
+                lock = error.problem.facts.get("lock") if error.problem else None
+                raise Lost(Loss("released-elsewhere"), lock or entries[0].lock) if is_hold_gone(error) else error
         except BaseException:
             self.session.release_in_background(entries, self._count_release)
             raise
@@ -189,7 +198,7 @@ class HeldLocks:
     def _is_kept_by_the_cluster(self) -> bool:
         """Whether the cluster may keep a lost lock, of which no release is on its way.
 
-        An owner's hold has another token after the upgrade by another guard.
+        It may also have a hold of which it does not list the token of the guard.
         """
         losses = [(hold, loss) for hold in self.holds if (loss := hold.loss())]
         kept = (*ENDED_BY_CLIENT, "released-elsewhere")
@@ -222,5 +231,5 @@ async def release_permits(hold: Hold, permits: int) -> None:
         target = path("locks", hold.entry.lock) + query({**of, "request": request})
         return Call("DELETE", target, copies=Copies.HARMLESS)
 
-    await session.send_numbered(call)
+    (await session.send_numbered(call)).check_end()
     hold.grant = replace(hold.grant, permits=left, slots=hold.grant.slots[:left])

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from dataclasses import replace
 from typing import AsyncIterator, Optional
 
 from ._acquire import WaitLimit, deliver_until, is_granted_before_retry
 from ._entry import Stage
-from ._hold import Grant, Hold
+from ._hold import GRANT, Grant, Hold
 from ._lease import RETRY_PAUSE
 from ._numbers import numbers
 from ._retry import Delivery
@@ -73,7 +74,6 @@ class _ModeChange:
         self._hold = hold
         #: Not stronger than the current mode, so the cluster always grants it.
         self._fallback = hold.grant.mode
-        self._token = hold.grant.token
         #: Each call of the change has a larger number.
         self._newest = hold.entry.attempt
         #: Whether a renewal listed the new token during a pause.
@@ -108,7 +108,7 @@ class _ModeChange:
             delivery = await self._call("exclusive", wait)
             error = delivery.error
             if error is None:
-                granted = delivery.checked().json().get("mode")
+                granted = delivery.checked().json()["mode"]
                 if granted == "exclusive":
                     return self._completed("exclusive", delivery)
                 if is_renumbered:
@@ -133,22 +133,27 @@ class _ModeChange:
                 raise error
 
     async def _complete_fallback(self) -> None:
-        """Requests the fallback until the cluster confirms it."""
-        is_renumbered = False
+        """Requests the fallback until the cluster confirms it. Raises the rejection of the cluster, which ends no hold."""
+        is_renumbered = in_doubt = False
         while True:
+            pause_end = self._hold.session.pause_end
             delivery = await self._call(self._fallback, 0.0)
             error = delivery.error
             if error is None:
                 return self._completed(self._fallback, delivery)
+            in_doubt |= delivery.in_doubt or is_unclear(error)
             if is_unclear(error):
-                await self._pause(self._hold.session.lost, error, RETRY_PAUSE)
-                continue
-            if newest_attempt(error) is None or is_renumbered:
-                # The cluster no longer has the hold.
-                self._is_over = True
-                self._hold.lose(Loss("released-elsewhere"))
+                await self._pause(self._hold.session.lost, error, RETRY_PAUSE, pause_end)
+            elif newest_attempt(error) is not None and not is_renumbered:
+                is_renumbered = True
+            elif is_hold_gone(error) or isinstance(error, Lost):
+                raise self._gone()
+            else:
+                if in_doubt:
+                    # An earlier call may have made the hold weaker.
+                    self._hold.grant = replace(self._hold.grant, mode=self._fallback)
+                self._unchanged()
                 raise error
-            is_renumbered = True
 
     async def _fall_back(self) -> None:
         try:
@@ -169,31 +174,39 @@ class _ModeChange:
             end = hold.session.ending if wait > 0 else hold.session.lost
             delivery = await deliver_until(end, hold.session, call, is_granted_elsewhere, hold.entry)
             if delivery is not None:
+                delivery = delivery.expecting(**GRANT, mode=str)
                 if hold.entry.stage is Stage.LEAVING:
                     self._is_over = True
-                    raise Lost(hold.loss() or Loss("released-elsewhere"), hold.entry.lock, self._token)
+                    raise Lost(hold.loss() or Loss("released-elsewhere"), hold.entry.lock, hold.grant.token)
                 # Another program of the session may have a larger number.
                 newest = newest_attempt(delivery.error) if delivery.error else None
                 self._newest = newest or self._newest
                 return delivery
             is_granted_elsewhere = True
 
-    async def _pause(self, end: "asyncio.Future[Loss]", error: Error, at_least: float = 0.0) -> None:
-        """Waits until the call that failed may be sent again. Raises the loss of the hold."""
-        self._is_granted_elsewhere = await is_granted_before_retry(end, error, self._hold.entry, at_least)
+    async def _pause(
+        self,
+        end: "asyncio.Future[Loss]",
+        error: Error,
+        at_least: float = 0.0,
+        stop: "Optional[asyncio.Future[None]]" = None,
+    ) -> None:
+        """Waits until the call that failed may be sent again. Raises the loss of the hold. `stop` ends the time early."""
+        self._is_granted_elsewhere = await is_granted_before_retry(end, error, self._hold.entry, at_least, stop)
         self._hold.ensure()
 
     def _completed(self, mode: str, delivery: Delivery) -> None:
         body = delivery.checked().json()
         counted_from = delivery.counted_from(body)
         self._hold.session.acknowledge(counted_from, body.get("expires_in_ms") or 0)
+        self._hold.session.entries.follow_upgrade(body)
         self._hold.grant = Grant.of(body, mode)
         self._hold.entry.granted(body, self._hold.request.max_hold, counted_from)
         self._hold.session.limits_changed.set()
         self._is_over = True
 
     def _unchanged(self) -> None:
-        self._hold.entry.hold(self._token)
+        self._hold.entry.stage = Stage.HELD
         self._is_over = True
 
     def _gone(self) -> Lost:

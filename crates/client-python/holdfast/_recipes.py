@@ -6,9 +6,9 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any, Dict, List, Optional
 
-from ._calls import Call, Copies, Parameters, get, millis, path, query
+from ._calls import Call, Copies, Parameters, Response, get, millis, path, query
 from ._core import Core
-from ._hold import Hold
+from ._hold import GRANT, Hold
 from ._numbers import numbers, random_name
 from ._session import FORKED, Session
 from .errors import Busy, Loss, Lost, Rejected, is_hold_gone, newest_attempt, newest_request
@@ -23,25 +23,30 @@ class Count:
 
 
 async def change_counter(core: Core, name: str, method: str, parameters: Parameters) -> Count:
-    body, _ = await core.send_once(Call(method, path("counters", name) + query(parameters)))
-    return Count(int(body["value"]), int(body["version"])) if body else Count(0, 0)
+    return _count(await core.send_once(Call(method, path("counters", name) + query(parameters))))
 
 
 async def read_counter(core: Core, name: str) -> Count:
-    body = await core.json(get(path("counters", name)))
-    return Count(int(body["value"]), int(body["version"]))
+    return _count(await core.calls.send(get(path("counters", name))))
+
+
+def _count(answer: Response) -> Count:
+    body = answer.json(value=int, version=int)
+    return Count(body["value"], body["version"])
 
 
 async def create_latch(core: Core, name: str, count: int) -> int:
     """Returns the count that is left."""
-    body, _ = await core.send_once(Call("PUT", path("latches", name) + query({"count": count})))
-    return int(body["left"])
+    return _left(await core.send_once(Call("PUT", path("latches", name) + query({"count": count}))))
 
 
 async def count_down(core: Core, name: str, key: str) -> int:
     """Returns the count that was left after the first call for the key."""
-    body, _ = await core.send_once(Call("POST", path("latches", name) + query({"key": key})))
-    return int(body["left"])
+    return _left(await core.send_once(Call("POST", path("latches", name) + query({"key": key}))))
+
+
+def _left(answer: Response) -> int:
+    return int(answer.json(left=int)["left"])
 
 
 async def wait_for_latch(core: Core, name: str, wait: float) -> None:
@@ -53,7 +58,7 @@ async def wait_for_latch(core: Core, name: str, wait: float) -> None:
 
     while True:
         try:
-            await core.unless_closing(core.calls.repeat_until(until, lambda: True, call))
+            _left(await core.unless_closing(core.calls.repeat_until(until, lambda: True, call)))
             return
         except Busy:
             if loop.time() >= until:
@@ -61,7 +66,7 @@ async def wait_for_latch(core: Core, name: str, wait: float) -> None:
 
 
 async def delete(core: Core, kind: str, name: str) -> None:
-    await core.send_once(Call("DELETE", path(kind, name)))
+    (await core.send_once(Call("DELETE", path(kind, name)))).check_end()
 
 
 @dataclass(frozen=True)
@@ -104,7 +109,7 @@ class Arrival:
             else:
                 self._session.unuse()
             raise
-        self._round = Tripped(int(body["index"]), int(body["parties"]), int(body["generation"]))
+        self._round = Tripped(body["index"], body["parties"], body["generation"])
 
     @property
     def round(self) -> Tripped:
@@ -125,8 +130,8 @@ class Arrival:
         try:
             while True:
                 try:
-                    await self._session.unless_ending(self._core.calls.repeat_until(until, self._is_alive, call))
-                    return
+                    left = await self._session.unless_ending(self._core.calls.repeat_until(until, self._is_alive, call))
+                    return left.check_end()
                 except Busy:
                     if loop.time() >= until:
                         raise
@@ -151,7 +156,8 @@ class Arrival:
             parameters: Parameters = {**self._party, "parties": parties, "request": self._request, "wait": millis(left)}
             return Call("PUT", self._path + query(parameters), wait=left, copies=Copies.HARMLESS)
 
-        return await self._session.unless_ending(self._core.calls.repeat_until(until, self._is_alive, call))
+        arrived = await self._session.unless_ending(self._core.calls.repeat_until(until, self._is_alive, call))
+        return arrived.json(index=int, parties=int, generation=int)
 
     def _is_alive(self) -> bool:
         return self._session.loss() is None
@@ -194,20 +200,20 @@ async def set_value(hold: Hold, value: str) -> None:
             if is_hold_gone(error) or isinstance(error, Busy):
                 raise hold.lose(Loss("released-elsewhere"))
             raise error
-        body = delivery.checked().json()
-        if body.get("token") != hold.grant.token:
+        body = delivery.checked().json(**GRANT)
+        if body["token"] != hold.grant.token and not hold.entry.follow_upgrade(body):
             raise hold.lose(Loss("released-elsewhere"))
         return session.acknowledge(delivery.counted_from(body), body.get("expires_in_ms") or 0)
 
 
 async def lock_state(core: Core, lock: str) -> Dict[str, Any]:
-    return await core.json(get(path("locks", lock)))
+    return await core.json(get(path("locks", lock)), holders=list)
 
 
 async def force_release(core: Core, lock: str, reason: str, token: Optional[int]) -> int:
     """Returns the number of holds that ended. With a token, a late copy of the call affects no later holder."""
     target = path("force-releases", lock) + query({"reason": reason, "token": token})
-    body = await core.json(Call("POST", target, copies=_copies_for(token)))
+    body = await core.json(Call("POST", target, copies=_copies_for(token)), ended=int)
     return int(body["ended"])
 
 
@@ -218,7 +224,7 @@ async def hold_durably(core: Core, lock: str, owner: str, reason: str, wait: flo
         parameters: Parameters = {"hold": "durable", "owner": owner, "reason": reason, "attempt": numbers.after(after)}
         target = path("locks", lock) + query({**parameters, "wait": millis(wait) if wait else None})
         try:
-            body = await core.json(Call("PUT", target, wait=wait, copies=Copies.HARMLESS))
+            body = await core.json(Call("PUT", target, wait=wait, copies=Copies.HARMLESS), token=int)
         except Rejected as error:
             newest = newest_attempt(error)
             if newest is None or after:
@@ -245,7 +251,7 @@ async def request_release(
         "token": token,
     }
     target = path("release-requests", lock) + query(parameters)
-    body = await core.json(Call("POST", target, copies=_copies_for(token)))
+    body = await core.json(Call("POST", target, copies=_copies_for(token)), asked=int)
     return int(body["asked"])
 
 

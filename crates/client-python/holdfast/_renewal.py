@@ -17,7 +17,7 @@ from ._events import SessionPoll
 from ._lease import ENDED_BY_CLIENT
 from ._numbers import jitter
 from ._retry import Delivery
-from ._session import Session, log
+from ._session import SESSION, Session, log
 from ._within import within
 from .errors import Error, Loss, Lost
 from .metrics import report
@@ -81,7 +81,7 @@ async def _poll(session: Session, poll: SessionPoll) -> None:
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         if not call.done():
             return
-        delivery = call.result()
+        delivery = call.result().expecting(**SESSION)
     finally:
         call.cancel()
         idle.cancel()
@@ -95,6 +95,7 @@ async def _poll(session: Session, poll: SessionPoll) -> None:
 async def _renew(session: Session, poll: SessionPoll) -> None:
     known = session.entries.held()
     delivery = await session.calls.keep_alive(session.name, session.lease.deadline - _clock.now())
+    delivery = delivery.expecting(**SESSION)
     if delivery.error and not isinstance(delivery.error, Lost):
         log.debug("renewal of session %s failed: %s", session.name, delivery.error)
         session.renewal_failed(delivery.error)

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
 
 from . import _clock
 from ._calls import Call, Copies, MayBeDone, NotDone, OldToken, Outcome, Rejection, Response, RetryAfter, get
 from ._nodes import COPY_AFTER, PING, Nodes
-from .errors import Error, OutcomeUnknown, Unavailable, retry_at
+from .errors import Error, OutcomeUnknown, Unavailable, UnexpectedResponse, retry_at
 
 #: The first and the maximum pause between two rounds over all nodes.
 _PAUSE_MIN = 0.02
@@ -66,6 +66,15 @@ class Delivery:
     def counted_from(self, body: Mapping[str, Any]) -> float:
         """The moment from which the times in the answer count: the cluster cannot have counted them from earlier."""
         return float(self.sent + body.get("waited_ms", 0) / 1000)
+
+    def expecting(self, **fields: type) -> Delivery:
+        """The same, or an error if the body of the answer lacks a field of this type."""
+        try:
+            if self.response:
+                self.response.json(**fields)
+            return self
+        except UnexpectedResponse as error:
+            return replace(self, response=None, error=error, in_doubt=True)
 
     def checked(self) -> Response:
         """The answer, or raises the error."""

@@ -40,16 +40,16 @@ class Calls:
     def with_timeout(self, request_timeout: float) -> "Calls":
         return Calls(self.nodes, request_timeout)
 
-    async def json(self, call: Call) -> Dict[str, Any]:
-        return (await self.send(call)).json()
+    async def json(self, call: Call, **fields: type) -> Dict[str, Any]:
+        return (await self.send(call)).json(**fields)
 
     async def send(self, call: Call) -> Response:
         """Sends a call within the request timeout, plus the wait of the call."""
         return (await self.deliver(call)).checked()
 
     async def confirm(self, call: Call) -> None:
-        """Sends a call whose answer has no fields. Another server may answer with a page."""
-        (await self.send(call)).check_body()
+        """Sends a call that ends something."""
+        (await self.send(call)).check_end()
 
     async def deliver(self, call: Call) -> Delivery:
         may_copy = call.copies is Copies.HARMLESS and call.wait == 0
@@ -74,7 +74,7 @@ class Calls:
 
     async def repeat_until(
         self, until: float, is_needed: Callable[[], bool], call: Callable[[float], Call]
-    ) -> Dict[str, Any]:
+    ) -> Response:
         """Repeats a waiting call until a node answers it, `until` passes or `is_needed` returns false.
 
         `call` gets the wait of each copy, and must name the same request each time.
@@ -87,7 +87,7 @@ class Calls:
             in_doubt |= delivery.in_doubt
             error = delivery.error
             if error is None:
-                return delivery.checked().json()
+                return delivery.checked()
             if not (is_uncertain(error) and max(loop.time(), retry_at(error)) < until and is_needed()):
                 raise settled(error, in_doubt)
             await until_retry(error)

@@ -29,6 +29,8 @@ log = logging.getLogger("holdfast")
 T = TypeVar("T")
 
 _IDLE_AFTER = 0.5
+#: The fields of a session's body.
+SESSION = {"incarnation": int, "holds": list}
 #: The loss in a forked child, which must not use the connections of its parent.
 FORKED = Loss("session-ended", "the session belongs to the parent process")
 
@@ -65,8 +67,8 @@ class Session:
         self.lost: "asyncio.Future[Loss]" = asyncio.get_running_loop().create_future()
         #: Resolved when every wait must end: the session is over, or the client closes.
         self.ending: "asyncio.Future[Loss]" = asyncio.get_running_loop().create_future()
-        #: Resolved, and replaced, when the pauses of releases end.
-        self._pause_end: "asyncio.Future[None]" = asyncio.get_running_loop().create_future()
+        #: Resolved, and replaced, when the calls that pause are repeated at once.
+        self.pause_end: "asyncio.Future[None]" = asyncio.get_running_loop().create_future()
         self._pending = 0
         self._settled = asyncio.Event()
         self._settled.set()
@@ -79,7 +81,7 @@ class Session:
         if delivery.error and (newest := newest_attempt(delivery.error)) is not None:
             # An earlier session of this name had a larger number.
             delivery = await calls.open_session(name, numbers.after(newest), ttl, labels)
-        return cls(calls, name, is_own, delivery.checked().json(), delivery.sent, metrics)
+        return cls(calls, name, is_own, delivery.checked().json(**SESSION), delivery.sent, metrics)
 
     @property
     def is_of_parent(self) -> bool:
@@ -100,9 +102,7 @@ class Session:
         """Sends a call that the cluster executes once. Ends the session if the cluster has ended it."""
 
         async def send(request: int) -> Response:
-            response = answer_of_numbered(await self.deliver(call(request)))
-            response.check_body()
-            return response
+            return answer_of_numbered(await self.deliver(call(request)))
 
         return await self.numbered_calls.send(send)
 
@@ -144,8 +144,8 @@ class Session:
         """Ends the waits, and repeats the releases that pause at once."""
         if not self.ending.done():
             self.ending.set_result(loss)
-        self._pause_end.set_result(None)
-        self._pause_end = self._pause_end.get_loop().create_future()
+        self.pause_end.set_result(None)
+        self.pause_end = self.pause_end.get_loop().create_future()
 
     async def leave(self, limit: float) -> None:
         """Stops the use of a session that others may use. Its waits leave nothing in the cluster. Its holds stay there."""
@@ -262,6 +262,7 @@ class Session:
         """
         wrong_answers = 0
         while self.may_release():
+            pause_end = self.pause_end
             try:
                 await release()
                 return True
@@ -271,6 +272,8 @@ class Session:
                 wrong_answers += not is_uncertain(error)
                 pause = retry_pause(wrong_answers) if wrong_answers else 0.0
                 until_retry = retry_at(error) - asyncio.get_running_loop().time()
-                await asyncio.wait({self._pause_end}, timeout=max(until_retry, pause))
+                await asyncio.wait({pause_end}, timeout=max(until_retry, pause))
+                if pause_end.done():
+                    wrong_answers = 0
         return False
 

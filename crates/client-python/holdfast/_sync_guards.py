@@ -66,7 +66,7 @@ class Guard(SingleGuardBase[Signal[Loss], Signal[ReleaseRequest]]):
         _release(self)
 
     def reenter(self) -> Guard:
-        """Another guard with the same token. The cluster releases the lock after the last release."""
+        """Another guard of the same hold. The cluster releases the lock after the last release."""
         self.ensure()
         hold = self._first
         held = self._client._call(

@@ -17,7 +17,7 @@ from ._entry import Stage
 from ._hold import HeldLocks, Hold
 from ._request import LockRequest
 from ._retry import Delivery
-from ._session import Session
+from ._session import SESSION, Session
 from .errors import (
     Busy,
     Error,
@@ -54,7 +54,7 @@ async def _transfer(held: HeldLocks, to: str, owner: Optional[str]) -> int:
         if (error := delivery.error) and not await _is_kept(session, delivery):
             raise _reason(delivery, error)
         if error is None:
-            token = int(delivery.checked().json()["token"])
+            token = int(delivery.checked().json(token=int)["token"])
     except BaseException:
         held.leave()
         session.release_in_background([hold.entry])
@@ -76,7 +76,7 @@ async def _is_kept(session: Session, delivery: Delivery) -> bool:
         # One of the two sessions has ended; a renewal shows whether it is this one.
         renewal = await session.calls.keep_alive(session.name, session.lease.deadline - _clock.now())
         try:
-            renewal.checked().check_body()
+            renewal.checked().json(**SESSION)
         except Error:
             return False
         return True
@@ -104,7 +104,7 @@ async def receive(core: Core, request: LockRequest) -> HeldLocks:
     session.use()
     try:
         while True:
-            body = await core.json(get(path("locks", lock)))
+            body = await core.json(get(path("locks", lock)), holders=list)
             token = _token_of(body, session, request.owner)
             if token is not None:
                 if session.entries.has_owner(lock, request.owner):
@@ -131,7 +131,7 @@ def _token_of(body: Dict[str, Any], session: Session, owner: Optional[str]) -> O
 async def _changed(session: Session, lock: str, since: int, wait: float) -> None:
     """Waits for a change of the lock after a revision. Raises the loss of the session."""
     target = "/v1/watch" + query({"path": f"/locks/{lock}", "since": since, "wait": millis(wait)})
-    error = (await session.unless_ending(session.calls.deliver(get(target, wait)))).error
+    error = (await session.unless_ending(session.calls.deliver(get(target, wait)))).expecting(revision=int).error
     # Without the changes since this revision, the caller reads the lock again.
     if error and not is_uncertain(error) and error.code != codes.REVISION_COMPACTED:
         raise error

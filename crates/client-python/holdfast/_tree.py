@@ -84,7 +84,7 @@ def selection(prefix: Optional[str], path: Optional[str]) -> Parameters:
 
 
 async def leader(core: Core, election: str) -> Optional[Leader]:
-    body = await core.json(get(path("elections", election)))
+    body = await core.json(get(path("elections", election)), election=str)
     return _leader_of(body)
 
 
@@ -105,15 +105,16 @@ async def read(core: Core, znode: str) -> Optional[Znode]:
 async def write(core: Core, znode: str, data: bytes, conditions: Mapping[str, str], parents: bool) -> int:
     """Creates the znode or replaces its data, and returns its version."""
     target = tree_path(znode) + query({"parents": True if parents else None})
-    body, _ = await core.send_once(Call("PUT", target, conditions, data))
-    return int(body["version"])
+    written = await core.send_once(Call("PUT", target, conditions, data))
+    return int(written.json(version=int)["version"])
 
 
 async def remove(core: Core, znode: str, conditions: Mapping[str, str], recursive: bool) -> int:
     """Deletes the znode, and returns the number of deleted znodes."""
     target = tree_path(znode) + query({"recursive": True if recursive else None})
-    _, headers = await core.send_once(Call("DELETE", target, conditions))
-    return int(headers.get("holdfast-deleted", "1"))
+    removed = await core.send_once(Call("DELETE", target, conditions))
+    removed.check_end()
+    return int(removed.headers.get("holdfast-deleted", "1"))
 
 
 class Watch:
@@ -126,7 +127,8 @@ class Watch:
     async def start(self, core: Core) -> int:
         """The revision from which the watch begins."""
         if self._since is None:
-            body = await core.unless_closing(core.json(get("/v1/watch" + query({**self._selection, "wait": "0ms"}))))
+            call = get("/v1/watch" + query({**self._selection, "wait": "0ms"}))
+            body = await core.unless_closing(core.json(call, revision=int))
             self._since = int(body["revision"])
         return self._since
 
@@ -135,7 +137,7 @@ class Watch:
         while not self._pending:
             parameters: Parameters = {**self._selection, "since": since, "wait": millis(_POLL)}
             try:
-                body = await core.unless_closing(core.json(get("/v1/watch" + query(parameters), _POLL)))
+                body = await core.unless_closing(core.json(get("/v1/watch" + query(parameters), _POLL), events=list, revision=int))
             except Rejected as error:
                 if error.code != codes.REVISION_COMPACTED or error.problem is None:
                     raise

@@ -81,10 +81,10 @@ def on_engine(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
 
 def opened(call: Call) -> Answer:
     """The answers of a cluster in which nothing special happens."""
+    if call.method == "DELETE":
+        return 204, {}
     if call.target.startswith("/v1/sessions/"):
         return 200, {"incarnation": 7, "expires_in_ms": 30000, "revision": 3, "holds": []}
-    if call.method == "DELETE":
-        return 200, {}
     return 200, grant(5)
 
 

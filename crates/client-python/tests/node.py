@@ -7,7 +7,7 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Callable, List, Optional, Tuple
 
-#: A status and a body; `None` closes the connection after the request. The header `Retry-After` has the whole seconds of
+#: A status and a body, as JSON or as bytes; `None` closes the connection after the request. The header `Retry-After` has the whole seconds of
 #: the fact `retry_after_ms`, as that of a node.
 Answer = Optional[Tuple[int, Any]]
 
@@ -15,12 +15,12 @@ SESSION = {"incarnation": 7, "expires_in_ms": 30000, "revision": 3, "holds": []}
 
 
 class Node:
-    """Answers each call by a function of its method and target. Holds keepalives, and opens sessions by itself."""
+    """Answers each call by a function of its method and target. Without `has_all`, holds keepalives and opens sessions."""
 
-    def __init__(self, answer: Callable[[str], Answer]) -> None:
+    def __init__(self, answer: Callable[[str], Answer], has_all: bool = False) -> None:
         #: The method and the target of each call but keepalives.
         self.calls: List[str] = []
-        self._answer = answer
+        self._answer, self._has_all = answer, has_all
         self._over = threading.Event()
         node = self
 
@@ -33,10 +33,12 @@ class Node:
                 if answer is None:
                     self.close_connection = True
                     return
-                body = json.dumps(answer[1]).encode()
-                self.send_response(answer[0])
-                self.send_header("content-length", str(len(body)))
-                if "retry_after_ms" in answer[1]:
+                is_end = self.command == "DELETE" and answer[0] == 200 and isinstance(answer[1], dict)
+                body = answer[1] if isinstance(answer[1], bytes) else b"" if is_end else json.dumps(answer[1]).encode()
+                self.send_response(204 if is_end else answer[0])
+                if not is_end:
+                    self.send_header("content-length", str(len(body)))
+                if not isinstance(answer[1], bytes) and "retry_after_ms" in answer[1]:
                     self.send_header("retry-after", str(answer[1]["retry_after_ms"] // 1000))
                 self.end_headers()
                 self.wfile.write(body)
@@ -51,6 +53,8 @@ class Node:
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
 
     def _answer_to(self, call: str) -> Answer:
+        if self._has_all:
+            return self._answer(call)
         if "/keepalive" in call:
             self._over.wait()
             return None

@@ -7,6 +7,7 @@ import threading
 from typing import Any, List, Optional, Tuple
 
 import pytest
+from node import SESSION
 from fake import EXPIRED, NOT_HOLDER, PAGE, Answer, Fake, grant, on_engine, opened, request
 from holdfast import _clock, _groups, _mode, _recipes, _transfer
 from holdfast._calls import Call
@@ -72,7 +73,7 @@ class TestReleaseRequest:
             held = await fake.core.acquire(request())
             event = {"kind": "release-requested", "lock": "a", "token": 5, "wanted_in_ms": 9000, "revoke": True}
             held_by = [{"lock": "a", "token": 5}]
-            answer = {"waited_ms": 2000, "expires_in_ms": 30000, "events": [event], "holds": held_by}
+            answer = {**SESSION, "waited_ms": 2000, "events": [event], "holds": held_by}
             object.__setattr__(fake.calls, "keepalive", answer)
             object.__setattr__(fake.calls, "ago", 6.0)
             now = _clock.now()
@@ -332,7 +333,7 @@ class TestLateRelease:
 
         assert on_engine(run) == 1
 
-    def test_a_guard_whose_owner_has_upgraded_the_hold_by_another_guard_releases_its_claim_once(self) -> None:
+    def test_a_guard_whose_token_the_cluster_no_longer_lists_releases_its_claim_once(self) -> None:
         async def run() -> List[str]:
             fake = Fake(opened)
             held = await fake.core.acquire(request())

@@ -8,18 +8,64 @@ from dataclasses import replace
 from typing import AsyncIterator, List, Optional, Tuple, Union
 
 import pytest
-from fake import Answer, Fake, grant, on_engine, opened, request
+from fake import PAGE, Answer, Fake, grant, on_engine, opened, request
 from holdfast import _groups, _mode, _recipes
 from holdfast._calls import Call
 from holdfast._core import Core, Options
 from holdfast._entry import Stage
+from holdfast._events import SessionPoll
 from holdfast._guard import EnteredGuards
 from holdfast._http import Node as HttpNode
 from holdfast._http import SendError
 from holdfast._lease import RETRY_PAUSE
+from holdfast._request import LockRequest
 from holdfast._tree import Gap, Leader, Observer
-from holdfast.errors import Lost, Unavailable
+from holdfast._within import within
+from holdfast.errors import Loss, Lost, Rejected, Unavailable, UnexpectedResponse
 from holdfast.metrics import Metrics
+
+
+FORBIDDEN: Answer = (403, {"code": "forbidden", "title": "no"})
+
+
+class TestRelease:
+    def test_one_in_flight_at_the_close_that_another_server_answers_is_repeated_at_once(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("holdfast._session.retry_pause", lambda _: 60.0)
+
+        async def run() -> int:
+            fake = Fake(opened, "nightly")
+            held = await fake.core.acquire(request())
+
+            def answer(call: Call) -> Answer:
+                # The client closes while the release is in flight.
+                closing.append(asyncio.ensure_future(fake.core.close()))
+                object.__setattr__(fake.calls, "answer", opened)
+                return 200, PAGE[1]
+
+            closing: List["asyncio.Future[None]"] = []
+            object.__setattr__(fake.calls, "answer", answer)
+            held.session.release_in_background([held.holds[0].entry])
+            while not closing:
+                await asyncio.sleep(0)
+            await within(5.0, closing[0])
+            return len(fake.calls.targets("DELETE"))
+
+        assert on_engine(run) == 2
+
+    def test_a_multi_lock_that_the_cluster_no_longer_has_is_lost(self) -> None:
+        async def run() -> Optional[str]:
+            grants = {"grants": [grant(5), {**grant(6), "lock": "b"}]}
+            gone = (409, {"code": "not-holder", "title": "no", "lock": "b"})
+            fake = Fake(lambda call: gone if call.method == "DELETE" else (200, grants) if call.method == "POST" else opened(call))
+            held = await fake.core.acquire(LockRequest.of(["a", "b"], {}))
+            with pytest.raises(Lost) as lost:
+                await held.release()
+            assert lost.value.cause == "released-elsewhere"
+            return lost.value.lock
+
+        assert on_engine(run) == "b"
 
 
 class TestModeChange:
@@ -53,6 +99,79 @@ class TestModeChange:
             return changes, grant_now.mode, grant_now.token
 
         assert on_engine(run) == (["exclusive", "upgradable", "exclusive"], "exclusive", 6)
+
+    def test_a_rejected_fallback_of_an_upgrade_ends_no_hold(self) -> None:
+        async def run() -> Tuple[Optional[Loss], str, str]:
+            answers: List[Answer] = [PAGE, FORBIDDEN, (200, grant(6))]
+            fake = Fake(lambda call: answers.pop(0) if "change=" in call.target else opened(call))
+            held = await fake.core.acquire(request(mode="upgradable"))
+            with pytest.raises(Rejected):
+                await _mode.upgrade(held.holds[0], 0.0)
+            loss, mode = held.holds[0].loss(), held.holds[0].grant.mode
+            await _mode.upgrade(held.holds[0], 0.0)
+            await held.release()
+            return loss, mode, held.holds[0].grant.mode
+
+        assert on_engine(run) == (None, "upgradable", "exclusive")
+
+    @pytest.mark.parametrize("earlier, mode", [([], "exclusive"), ([PAGE], "shared")])
+    def test_a_rejected_downgrade_ends_no_hold(self, earlier: List[Answer], mode: str) -> None:
+        async def run() -> Tuple[Optional[Loss], str]:
+            answers = [*earlier, FORBIDDEN]
+            fake = Fake(lambda call: answers.pop(0) if "change=" in call.target else opened(call))
+            held = await fake.core.acquire(request())
+            with pytest.raises(Rejected):
+                await _mode.downgrade(held.holds[0], "shared")
+            loss = held.holds[0].loss()
+            await held.release()
+            return loss, held.holds[0].grant.mode
+
+        assert on_engine(run) == (None, mode)
+
+    def test_the_close_of_the_client_ends_the_pause_of_a_fallback(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("holdfast._mode.RETRY_PAUSE", 60.0)
+
+        async def run() -> int:
+            answers: List[Optional[Answer]] = [PAGE, None, (200, grant(5, mode="upgradable"))]
+            fake = Fake(lambda call: answers.pop(0) if "change=" in call.target else opened(call), "nightly")
+            held = await fake.core.acquire(request(mode="upgradable"))
+            upgrade = asyncio.ensure_future(_mode.upgrade(held.holds[0], 0.0))
+            while len(answers) > 1:
+                await asyncio.sleep(0.01)
+            await within(5.0, fake.core.close())
+            with pytest.raises(UnexpectedResponse):
+                await upgrade
+            return len(answers)
+
+        assert on_engine(run) == 0
+
+    @pytest.mark.parametrize("way", ["upgrade", "acquire", "renewal"])
+    def test_the_other_guards_of_the_hold_get_the_new_token(self, way: str) -> None:
+        def answer(call: Call) -> Answer:
+            if call.method != "PUT" or "/locks/" not in call.target:
+                return opened(call)
+            if "owner=p" in call.target:
+                return 200, grant(4, ticket=2)
+            return 200, grant(6 if "mode=exclusive" in call.target else 5, ticket=1)
+
+        async def run() -> Tuple[List[Tuple[Optional[Loss], int, Optional[int]]], int, List[str]]:
+            fake = Fake(answer)
+            first = await fake.core.acquire(request(mode="upgradable", owner="o"))
+            second = await fake.core.acquire(request(mode="shared", owner="o"))
+            other = await fake.core.acquire(request(mode="shared", owner="p"))
+            if way == "upgrade":
+                await _mode.upgrade(first.holds[0], 0.0)
+            elif way == "acquire":
+                await (await fake.core.acquire(request(mode="exclusive", owner="o"))).release()
+            else:
+                listed = [{"lock": "a", "ticket": 1, "token": 6}, {"lock": "a", "ticket": 2, "token": 4}]
+                await SessionPoll(first.session).reconcile(first.session.entries.held(), listed, 30.0)
+            seen = [(held.holds[0].loss(), held.holds[0].grant.token, held.holds[0].entry.token) for held in (first, second)]
+            for held in (first, second, other):
+                await held.release()
+            return seen, other.holds[0].grant.token, fake.calls.targets("GET")
+
+        assert on_engine(run) == ([(None, 6, 6)] * 2, 4, [])
 
     def test_a_downgrade_pauses_after_an_answer_that_is_not_from_a_node(self) -> None:
         async def run() -> float:

@@ -68,17 +68,27 @@ export function refuse(notBefore: number[], node: number, { millis, isOfCaller }
   });
 }
 
-/** Parses the body as a JSON object. The caller names the type of the API. */
-export function json<T extends object>(answer: HttpAnswer): T {
-  const body = parsed(answer.body.toString("utf8"));
+/** The types of the fields that a body must have. */
+export type Fields<T> = { readonly [name in keyof T]?: "integer" | "string" | "boolean" | "array" };
+
+/** Parses the body as a JSON object with these fields: another server may answer with a page, or with `{}`. */
+export function json<T extends object>(answer: HttpAnswer, fields: Fields<T>): T {
+  return withFields(parsed(answer.body.toString("utf8")), fields);
+}
+
+export function withFields<T extends object>(body: unknown, fields: Fields<T>): T {
   if (typeof body !== "object" || body === null || Array.isArray(body)) throw new UnexpectedResponseError("a body that is no JSON object");
+  for (const [name, type] of Object.entries(fields)) {
+    const value: unknown = (body as Record<string, unknown>)[name];
+    const found = Number.isSafeInteger(value) ? "integer" : Array.isArray(value) ? "array" : typeof value;
+    if (found !== type) throw new UnexpectedResponseError(`no ${name} in the body`);
+  }
   return body as T;
 }
 
-/** Throws unless the body is empty or a JSON object: another server may answer with a page. */
-export function checkBody(answer: HttpAnswer): HttpAnswer {
-  if (answer.body.length > 0) json(answer);
-  return answer;
+/** Throws unless a node confirms an end: with 204, or with `left` for a double barrier. */
+export function checkEnd(answer: HttpAnswer): void {
+  if (answer.status !== 204) json<{ left: boolean }>(answer, { left: "boolean" });
 }
 
 function parsed(text: string): unknown {

@@ -3,7 +3,7 @@
  * fails or is cancelled is withdrawn in the background.
  */
 import type { StopSignal } from "./abort.js";
-import { json } from "./answer.js";
+import { checkEnd, json } from "./answer.js";
 import { monotonic } from "./clock.js";
 import { BusyError, newestRequest, RejectedError } from "./errors.js";
 import { numberAfter, randomName } from "./numbers.js";
@@ -86,7 +86,7 @@ export class DoubleBarrierPlace {
       ({ method: "DELETE", target: withQuery(base, { generation: this.tripped.generation, ...waitQuery(wait) }), copies: "repeatable" }) as const;
     for (;;) {
       try {
-        await session.wait((stop) => session.calls.repeatUntil(until, () => session.loss() === undefined, call, stop), options.signal);
+        checkEnd(await session.wait((stop) => session.calls.repeatUntil(until, () => session.loss() === undefined, call, stop), options.signal));
         return unuse();
       } catch (error) {
         if (error instanceof BusyError && monotonic() < until) continue;
@@ -125,7 +125,7 @@ async function arriveIn(
     const call = (wait: number) =>
       ({ method: "PUT", target: withQuery(place.base, { parties, request, ...waitQuery(wait) }), copies: "harmless" }) as const;
     const send = (stop: StopSignal) => session.calls.repeatUntil(until, () => session.loss() === undefined, call, stop);
-    return json<Tripped>(await session.wait(send, signal));
+    return json<Tripped>(await session.wait(send, signal), { index: "integer", parties: "integer", generation: "integer" });
   };
   try {
     const tripped = await attempt().catch((error: unknown) => {

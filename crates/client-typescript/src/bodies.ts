@@ -1,10 +1,11 @@
 /** The bodies of the HTTP API that this client reads: only the fields that it uses. */
-import { json, type HttpAnswer } from "./answer.js";
-import { UnexpectedResponseError, type HolderFields } from "./errors.js";
+import { json, withFields, type Fields, type HttpAnswer } from "./answer.js";
+import type { HolderFields } from "./errors.js";
 
 export interface HoldBody {
   readonly lock: string;
   readonly token: number;
+  readonly ticket?: number;
 }
 
 export interface SessionBody {
@@ -37,6 +38,8 @@ export interface GrantBody {
   readonly lock: string;
   readonly mode: "exclusive" | "shared" | "upgradable";
   readonly token: number;
+  /** Stays the same while the hold continues: an upgrade replaces only the token. */
+  readonly ticket?: number;
   readonly min_valid_token: number;
   readonly session: string;
   readonly expires_in_ms?: number;
@@ -79,32 +82,22 @@ export interface LeaderBody {
 
 /** Reads the body of a session. Another JSON document is no answer of a node. */
 export function sessionBody<T extends SessionBody>(answer: HttpAnswer): T {
-  const body = json<T>(answer);
-  if (!Number.isSafeInteger(body.incarnation) || !Array.isArray(body.holds)) throw new UnexpectedResponseError("no session in the body");
-  return body;
+  return json<SessionBody>(answer, { incarnation: "integer", holds: "array" }) as T;
 }
 
 /** Reads the state of a lock. */
 export function lockBody(answer: HttpAnswer): LockBody {
-  const body = json<LockBody>(answer);
-  if (!Array.isArray(body.holders)) throw new UnexpectedResponseError("no lock in the body");
-  return body;
+  return json<LockBody>(answer, { holders: "array" });
 }
+
+const GRANT: Fields<GrantBody> = { lock: "string", token: "integer", waited_ms: "integer" };
 
 /** Reads a grant. A hold without a token would not be a hold. */
 export function grantBody(answer: HttpAnswer): GrantBody {
-  return checkedGrant(json<GrantBody>(answer));
+  return json(answer, GRANT);
 }
 
 /** Reads the grants of a multi-lock. */
 export function grantBodies(answer: HttpAnswer): readonly GrantBody[] {
-  const grants = json<{ grants?: readonly GrantBody[] }>(answer).grants;
-  if (!Array.isArray(grants)) throw new UnexpectedResponseError("no grants in the body");
-  return grants.map(checkedGrant);
-}
-
-function checkedGrant(grant: GrantBody): GrantBody {
-  const isGrant = Number.isSafeInteger(grant.token) && Number.isSafeInteger(grant.waited_ms) && typeof grant.lock === "string";
-  if (!isGrant) throw new UnexpectedResponseError("no grant in the body");
-  return grant;
+  return json<{ grants: readonly unknown[] }>(answer, { grants: "array" }).grants.map((grant) => withFields(grant, GRANT));
 }

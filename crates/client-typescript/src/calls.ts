@@ -1,6 +1,6 @@
 /** The time limits of each call, and the calls that repeat themselves. */
 import type { StopSignal } from "./abort.js";
-import { checkBody, json as parse, type HttpAnswer } from "./answer.js";
+import { checkEnd, json as parse, type Fields, type HttpAnswer } from "./answer.js";
 import type { Budget, Call, Delivery, Route } from "./call.js";
 import { monotonic } from "./clock.js";
 import { isUncertain, newestRequest, OutcomeUnknownError, retryAt } from "./errors.js";
@@ -45,14 +45,14 @@ export class Calls {
     return answerOf(await this.deliver(call, signal)).answer;
   }
 
-  /** Sends a call whose answer has no fields. */
+  /** Sends a call that ends something. */
   async confirm(call: Call): Promise<void> {
-    checkBody(await this.answer(call));
+    checkEnd(await this.answer(call));
   }
 
-  /** Sends a call, and parses its answer as JSON. */
-  async json<T extends object>(call: Call, signal?: StopSignal): Promise<T> {
-    return parse<T>(await this.answer(call, signal));
+  /** Sends a call, and parses its answer as JSON with these fields. */
+  async json<T extends object>(call: Call, fields: Fields<T>, signal?: StopSignal): Promise<T> {
+    return parse<T>(await this.answer(call, signal), fields);
   }
 
   /** Repeats a waiting call until a node answers it, `until` passes or `isNeeded` returns false. */
@@ -63,7 +63,7 @@ export class Calls {
       const delivery = await this.deliver({ ...call(wait), wait }, signal);
       wasInDoubt ||= delivery.inDoubt;
       const { result } = settled(delivery, wasInDoubt);
-      if ("answer" in result) return checkBody(result.answer);
+      if ("answer" in result) return result.answer;
       const { error } = result;
       if (!isUncertain(error) || Math.max(monotonic(), error.retryAt) >= until || !isNeeded()) throw error;
       await untilRetry(error, signal);

@@ -20,7 +20,8 @@ export async function holdDurably(calls: Calls, lock: string, options: DurableHo
   const wait = toMillisIfSet(options.wait, "wait") ?? 0;
   const hold = async (after: bigint) => {
     const query = { hold: "durable", owner, reason, attempt: numberAfter(after), ...waitQuery(wait) };
-    return (await calls.json<{ token: number }>({ method: "PUT", target: target(namedPath("locks", lock), query), copies: "harmless", wait })).token;
+    const call = { method: "PUT", target: target(namedPath("locks", lock), query), copies: "harmless", wait } as const;
+    return (await calls.json<{ token: number }>(call, { token: "integer" })).token;
   };
   try {
     return await hold(0n);

@@ -2,6 +2,7 @@
 import { acquire } from "./acquire.js";
 import { grantBody, type LeaderBody } from "./bodies.js";
 import { get, type Delivery } from "./call.js";
+import { now } from "./clock.js";
 import { isRejectedWith, newestAttempt } from "./errors.js";
 import { Guard } from "./guard.js";
 import type { HeldLock } from "./held-lock.js";
@@ -36,7 +37,8 @@ export class Election {
 
   /** Returns the leader, if there is one. */
   async leader(): Promise<Leader | undefined> {
-    const { leader } = await this.#sessions.calls.json<{ leader?: LeaderBody | null }>(get(namedPath("elections", this.name)));
+    const call = get(namedPath("elections", this.name));
+    const { leader } = await this.#sessions.calls.json<{ election: string; leader?: LeaderBody | null }>(call, { election: "string" });
     return leader ? toLeader(leader) : undefined;
   }
 
@@ -70,7 +72,7 @@ export class Leadership extends Guard {
     if (newest !== undefined) ({ result } = await send(newest));
     if ("error" in result) throw isRejectedWith(result.error, "not-holder", "attempt-over") ? this.#leading.gone() : result.error;
     const grant = grantBody(result.answer);
-    if (grant.token !== this.token) throw this.#leading.gone();
+    if (grant.token !== this.token && !entry.followUpgrade(grant, now())) throw this.#leading.gone();
     session.acknowledge({ countedFrom: result.sent + grant.waited_ms, held: grant.expires_in_ms ?? 0 });
   }
 

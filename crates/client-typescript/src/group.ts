@@ -8,7 +8,7 @@ import type { StopSignal } from "./abort.js";
 import { header, json } from "./answer.js";
 import { answerOf, type Calls } from "./calls.js";
 import { get } from "./call.js";
-import { InvalidArgumentError, isRejectedWith, isUncertain, LostError } from "./errors.js";
+import { InvalidArgumentError, isRejectedWith, isUncertain, LostError, UnexpectedResponseError } from "./errors.js";
 import type { Session } from "./session.js";
 import type { Sessions } from "./sessions.js";
 import { checkedName, target, treePath } from "./target.js";
@@ -136,7 +136,7 @@ export class Membership {
       // A number of a request may exceed 2^53, which JSON.stringify cannot write.
       const body = Buffer.from(`${text.slice(0, -1)},"request":${request}}`);
       const call = { method: "POST", target: "/v1/txn", copies: "harmless", body } as const;
-      return json<TransactionBody>(answerOf(await session.deliverAt(call, "copied")).answer);
+      return json<TransactionBody>(answerOf(await session.deliverAt(call, "copied")).answer, { results: "array" });
     });
   }
 }
@@ -233,7 +233,7 @@ async function sessionsIn(calls: Calls, directory: string, stop?: StopSignal): P
   const sessions: string[] = [];
   for (let token: string | undefined; ; ) {
     const path = target(treePath(directory), { children: true, limit: PAGE, page_token: token });
-    const page: ChildrenBody | undefined = await unlessMissing(calls.json<ChildrenBody>(get(path), stop));
+    const page: ChildrenBody | undefined = await unlessMissing(calls.json<ChildrenBody>(get(path), { children: "array" }, stop));
     if (page === undefined) return sessions;
     sessions.push(...page.children.filter(({ kind }) => kind === "ephemeral").map(({ name }) => name));
     token = page.next_page_token;
@@ -244,7 +244,10 @@ async function sessionsIn(calls: Calls, directory: string, stop?: StopSignal): P
 /** Reads the value of a member; undefined if the znode is no membership. */
 async function valueOf(calls: Calls, path: string, stop?: StopSignal): Promise<string | undefined> {
   const answer = await unlessMissing(calls.answer(get(treePath(path)), stop));
-  return answer !== undefined && header(answer, "holdfast-kind") === "ephemeral" ? answer.body.toString("utf8") : undefined;
+  if (answer === undefined) return undefined;
+  const kind = header(answer, "holdfast-kind");
+  if (kind === undefined) throw new UnexpectedResponseError("a znode without a kind");
+  return kind === "ephemeral" ? answer.body.toString("utf8") : undefined;
 }
 
 async function unlessMissing<T>(answer: Promise<T>): Promise<T | undefined> {

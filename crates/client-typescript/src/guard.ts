@@ -1,8 +1,8 @@
 /** A held lock of the caller. Only a grant creates a guard, and a lost guard stays lost. */
-import { checkBody } from "./answer.js";
+import { checkEnd } from "./answer.js";
 import { answerOf } from "./calls.js";
 import { now } from "./clock.js";
-import { InvalidArgumentError, isRejectedWith, LostError } from "./errors.js";
+import { InvalidArgumentError, type LostError } from "./errors.js";
 import { releaseAll, type HeldLock } from "./held-lock.js";
 import type { Mode } from "./lock-options.js";
 import { ModeChange } from "./mode-change.js";
@@ -30,7 +30,7 @@ export class Guard {
     return this.#held.session.name;
   }
 
-  /** The fencing token to send with every write under the lock. An upgrade replaces it. */
+  /** The fencing token to send with every write under the lock. An upgrade replaces it in every guard of the hold. */
   get token(): number {
     return this.#held.grant.token;
   }
@@ -138,19 +138,14 @@ export class Guard {
     const query = { session: session.name, owner: entry.owner, token: grant.token, permits };
     await session.numberedCalls.send(async (request) => {
       const path = target(namedPath("locks", entry.lock), { ...query, request });
-      checkBody(answerOf(await session.deliverAt({ method: "DELETE", target: path, copies: "harmless" }, "copied")).answer);
+      checkEnd(answerOf(await session.deliverAt({ method: "DELETE", target: path, copies: "harmless" }, "copied")).answer);
     });
     this.#held.grant = { ...grant, permits: left, slots: grant.slots?.slice(0, left) ?? [] };
   }
 
   /** Releases the lock. Throws a `LostError` if it was lost before. A repeated call does nothing. */
   async release(): Promise<void> {
-    try {
-      await releaseAll([this.#held]);
-    } catch (error) {
-      if (!isRejectedWith(error, "not-holder", "attempt-over")) throw error;
-      throw new LostError({ cause: "released-elsewhere" }, this.lock, this.token);
-    }
+    await releaseAll([this.#held]);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

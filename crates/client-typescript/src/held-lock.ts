@@ -4,7 +4,7 @@
  */
 import type { GrantBody } from "./bodies.js";
 import { monotonic, now } from "./clock.js";
-import { LostError } from "./errors.js";
+import { isRejectedWith, LostError } from "./errors.js";
 import { isEndedByClient } from "./loss.js";
 import { debug } from "./metrics.js";
 import type { QueueEntry } from "./queue-entry.js";
@@ -28,6 +28,7 @@ export class HeldLock {
       isUsed = false;
     };
     entry.onLost = (error) => this.#onLost(error);
+    entry.onUpgraded = (token) => (this.grant = { ...this.grant, token });
   }
 
   get lock(): string {
@@ -88,7 +89,7 @@ export class HeldLock {
 
 /**
  * Releases lost locks in the background, once, if the cluster may keep them: those that the clock has lost, while another
- * program renews the session, and those of an owner whose other guard has upgraded the hold, which has another token now.
+ * program renews the session, and those of which the cluster lists no hold with the token of the guard.
  */
 function releaseLate(held: readonly HeldLock[]): void {
   const isKept = ({ lost }: HeldLock): boolean => lost?.lossCause === "not-renewed" || lost?.lossCause === "released-elsewhere";
@@ -109,6 +110,9 @@ export async function releaseAll(held: readonly HeldLock[]): Promise<void> {
   }
   try {
     await first.session.release(left.map((lock) => lock.entry), () => left.forEach((lock) => lock.countRelease()));
+  } catch (error) {
+    if (!isRejectedWith(error, "not-holder", "attempt-over")) throw error;
+    throw lost ?? new LostError({ cause: "released-elsewhere" }, error.problem.lock ?? first.lock);
   } finally {
     for (const lock of left) lock.left();
   }

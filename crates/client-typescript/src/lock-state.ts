@@ -33,7 +33,7 @@ export async function lockState(calls: Calls, lock: string): Promise<LockState> 
 
 export async function forceRelease(calls: Calls, lock: string, reason: string, token: number | undefined): Promise<number> {
   const path = target(namedPath("force-releases", lock), { reason, token });
-  return (await calls.json<{ ended: number }>({ method: "POST", target: path, copies: copiesOf(token) })).ended;
+  return (await calls.json<{ ended: number }>({ method: "POST", target: path, copies: copiesOf(token) }, { ended: "integer" })).ended;
 }
 
 export async function requestRelease(calls: Calls, lock: string, options: ReleaseRequestOptions): Promise<number> {
@@ -41,7 +41,7 @@ export async function requestRelease(calls: Calls, lock: string, options: Releas
   const deadline = toMillisIfSet(options.deadline, "deadline");
   const query = { reason, deadline: deadline === undefined ? undefined : apiDuration(deadline), revoke: revoke === true ? true : undefined, token };
   const path = target(namedPath("release-requests", lock), query);
-  return (await calls.json<{ asked: number }>({ method: "POST", target: path, copies: copiesOf(token) })).asked;
+  return (await calls.json<{ asked: number }>({ method: "POST", target: path, copies: copiesOf(token) }, { asked: "integer" })).asked;
 }
 
 /** Without a token, a repeated call would affect a holder that came after the first one. */

@@ -11,6 +11,7 @@ import type { Delivery } from "./call.js";
 import { untilRetry, WAIT_MAX } from "./calls.js";
 import { monotonic, now } from "./clock.js";
 import { BusyError, InvalidArgumentError, isRejectedWith, isUncertain, isUnclear, LostError, newestAttempt, retryAt, UnavailableError } from "./errors.js";
+import type { HoldfastError, UnexpectedResponseError } from "./errors.js";
 import type { HeldLock } from "./held-lock.js";
 import { changeCall, type Mode } from "./lock-options.js";
 import { numberAfter } from "./numbers.js";
@@ -20,6 +21,22 @@ const STRENGTH: Readonly<Record<Mode, number>> = { shared: 0, upgradable: 1, exc
 
 /** The minimum pause between two calls for the fallback. */
 const FALLBACK_PAUSE = 200;
+
+/** The result of one call. */
+interface Changed {
+  readonly result: { readonly grant: GrantBody; readonly sent: number } | { readonly error: HoldfastError };
+  readonly inDoubt: boolean;
+}
+
+/** Another server may answer without a grant. */
+function changed({ result, inDoubt }: Delivery): Changed {
+  if ("error" in result) return { result, inDoubt };
+  try {
+    return { result: { grant: grantBody(result.answer), sent: result.sent }, inDoubt };
+  } catch (error) {
+    return { result: { error: error as UnexpectedResponseError }, inDoubt: true };
+  }
+}
 
 export class ModeChange {
   readonly #held: HeldLock;
@@ -49,10 +66,7 @@ export class ModeChange {
     for (;;) {
       const left = Math.max(Math.min(Math.trunc(until - monotonic()), WAIT_MAX), 0);
       const { result, inDoubt } = await this.#call("exclusive", left);
-      if ("answer" in result) {
-        const grant = grantBody(result.answer);
-        if (grant.mode === "exclusive") return this.#completed("exclusive", grant, result.sent);
-      }
+      if ("grant" in result && result.grant.mode === "exclusive") return this.#completed("exclusive", result.grant, result.sent);
       const error = "error" in result ? result.error : new UnavailableError("the lock kept its mode");
       if (this.#mayRepeat(error, Math.max(monotonic(), retryAt(error)) >= until)) {
         await this.#held.session.wait((stop) => untilRetry(error, stop), this.#held.signal);
@@ -76,19 +90,28 @@ export class ModeChange {
     await new ModeChange(held, mode).#completeFallback();
   }
 
-  /** Asks for the fallback until the cluster confirms it. */
+  /** Asks for the fallback until the cluster confirms it. Throws the rejection of the cluster, which ends no hold. */
   async #completeFallback(): Promise<void> {
-    for (;;) {
-      const { result } = await this.#call(this.#fallback, 0);
-      if ("answer" in result) return this.#completed(this.#fallback, grantBody(result.answer), result.sent);
+    for (let wasInDoubt = false; ; ) {
+      const { pauses } = this.#held.session;
+      const { result, inDoubt } = await this.#call(this.#fallback, 0);
+      if ("grant" in result) return this.#completed(this.#fallback, result.grant, result.sent);
       const { error } = result;
-      if (!isUnclear(error) && !this.#mayRepeat(error, false)) throw this.#held.gone();
-      if (isUnclear(error)) await sleep(Math.max(FALLBACK_PAUSE, retryAt(error) - monotonic()), this.#held.signal);
+      wasInDoubt ||= inDoubt || isUnclear(error);
+      if (isUnclear(error)) {
+        const stop = new LinkedAbort(this.#held.signal, pauses);
+        await sleep(Math.max(FALLBACK_PAUSE, retryAt(error) - monotonic()), stop).finally(() => stop.unlink());
+      } else if (!this.#mayRepeat(error, true)) {
+        // An earlier call may have made the hold weaker.
+        if (wasInDoubt) this.#held.grant = { ...this.#held.grant, mode: this.#fallback };
+        this.#unchanged();
+        throw error;
+      }
     }
   }
 
   /** Sends one call. Throws if the hold is lost meanwhile. */
-  async #call(mode: Mode, wait: number): Promise<Delivery> {
+  async #call(mode: Mode, wait: number): Promise<Changed> {
     const { session, entry, signal } = this.#held;
     const by = numberAfter(this.#newest);
     const call = changeCall(entry.lock, session, entry.owner, entry.attempt, by, { mode }, wait);
@@ -100,7 +123,7 @@ export class ModeChange {
       // The fallback, which does not wait, still completes while the client closes.
       const stop = new LinkedAbort(signal, elsewhere, wait > 0 ? session.ending : undefined);
       try {
-        return await session.deliverAt(call, route, stop);
+        return changed(await session.deliverAt(call, route, stop));
       } catch (error) {
         if (signal.aborted) throw signal.reason;
         if (wait > 0 && session.ending.aborted) {
@@ -137,6 +160,7 @@ export class ModeChange {
     // The hold may have been lost or released since the call was sent.
     this.#held.ensure();
     this.#held.grant = { ...this.#held.grant, ...grant, mode };
+    session.followUpgrade(grant);
     // The requested `maxHold` counts from the acquire, so its end is known.
     entry.granted(grant, undefined, countedFrom, now());
     session.check();

@@ -1,5 +1,5 @@
 /** Calls of the client's session that the cluster executes once, however many copies arrive. */
-import { checkBody, type HttpAnswer } from "./answer.js";
+import type { HttpAnswer } from "./answer.js";
 import type { Call } from "./call.js";
 import { answerOf } from "./calls.js";
 import { LostError, OutcomeUnknownError } from "./errors.js";
@@ -19,7 +19,7 @@ export async function sendOnce(sessions: Sessions, call: Omit<Call, "copies">): 
         if (inDoubt && "error" in result && result.error instanceof LostError) {
           throw new OutcomeUnknownError("the session ended, and the first answer was lost, so read the state");
         }
-        return checkBody(answerOf(delivery).answer);
+        return answerOf(delivery).answer;
       });
     } catch (error) {
       // The session ended while it was idle, so the call was not executed.

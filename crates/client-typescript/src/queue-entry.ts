@@ -4,7 +4,7 @@
  * A guard and the renewal of its session share the entry. Its attempt and its owner name it in the cluster, so each
  * guard releases only its hold.
  */
-import type { GrantBody } from "./bodies.js";
+import type { GrantBody, HoldBody } from "./bodies.js";
 import { LostError } from "./errors.js";
 import type { Lease } from "./lease.js";
 import { HoldLimits } from "./limits.js";
@@ -24,6 +24,10 @@ export class QueueEntry {
   releaseRequest: ReleaseRequest | undefined;
   /** Repeats the acquire or the change at another node, because a renewal listed the grant. */
   onGrantedElsewhere: (() => void) | undefined;
+  /** The number of the hold, which an upgrade keeps. */
+  ticket: number | undefined;
+  /** Called with the new token when another guard or program of the owner has upgraded the hold. */
+  onUpgraded: ((token: number) => void) | undefined;
   /** Called once with the loss of the hold. */
   onLost: ((error: LostError) => void) | undefined;
   readonly requestListeners = new Set<(request: ReleaseRequest) => void>();
@@ -61,8 +65,19 @@ export class QueueEntry {
     return this.covers(lock) && (this.stage === "waiting" || this.stage === "converting");
   }
 
+  /** Continues the hold with this ticket under the token of an upgrade. Returns false if this entry has another hold. */
+  followUpgrade({ lock, ticket, token }: HoldBody, now: number): boolean {
+    if (ticket === undefined || ticket !== this.ticket || !this.covers(lock)) return false;
+    if (this.stage === "held" && token > this.token) {
+      this.enterHold(token, now);
+      this.onUpgraded?.(token);
+    }
+    return true;
+  }
+
   /** Enters the hold of a grant. The times of the grant count from `countedFrom`. */
   granted(grant: GrantBody, maxHold: number | undefined, countedFrom: number, now: number): void {
+    this.ticket = grant.ticket;
     this.limits.endWithin(maxHold, grant.ends_in_ms, countedFrom);
     this.enterHold(grant.token, now);
   }

@@ -1,5 +1,5 @@
 /** Latches and counters. Every change has a request number, so a late copy of a call has no effect. */
-import { bigField, json, type HttpAnswer } from "./answer.js";
+import { bigField, checkEnd, json, type HttpAnswer } from "./answer.js";
 import { get } from "./call.js";
 import { monotonic } from "./clock.js";
 import { toMillisIfSet, type Duration } from "./duration.js";
@@ -37,13 +37,12 @@ export class Latch {
 
   /** Creates the latch, unless one with the same count exists. */
   async create(count: number): Promise<void> {
-    await sendOnce(this.#sessions, { method: "PUT", target: target(this.#path, { count }) });
+    leftOf(await sendOnce(this.#sessions, { method: "PUT", target: target(this.#path, { count }) }));
   }
 
   /** Counts the key, unless it was counted before. Returns the count that is left. */
   async countDown(key: string): Promise<number> {
-    const answer = await sendOnce(this.#sessions, { method: "POST", target: target(this.#path, { key }) });
-    return json<{ left: number }>(answer).left;
+    return leftOf(await sendOnce(this.#sessions, { method: "POST", target: target(this.#path, { key }) }));
   }
 
   /** Waits until the latch is open. Fails with `BusyError` if it is not in time. */
@@ -52,7 +51,7 @@ export class Latch {
     const call = (wait: number) => get(target(this.#path, waitQuery(wait)));
     for (;;) {
       try {
-        await this.#sessions.wait((stop) => this.#sessions.calls.repeatUntil(until, () => true, call, stop), options.signal);
+        leftOf(await this.#sessions.wait((stop) => this.#sessions.calls.repeatUntil(until, () => true, call, stop), options.signal));
         return;
       } catch (error) {
         if (!(error instanceof BusyError) || monotonic() >= until) throw error;
@@ -62,8 +61,12 @@ export class Latch {
 
   /** Deletes the latch. Callers that wait for it get a `RejectedError`. */
   async delete(): Promise<void> {
-    await sendOnce(this.#sessions, { method: "DELETE", target: this.#path });
+    checkEnd(await sendOnce(this.#sessions, { method: "DELETE", target: this.#path }));
   }
+}
+
+function leftOf(answer: HttpAnswer): number {
+  return json<{ left: number }>(answer, { left: "integer" }).left;
 }
 
 /** The value of a counter, and the version for a conditional change. */
@@ -104,12 +107,12 @@ export class Counter {
 
   /** Deletes the counter, which is then 0 again. */
   async delete(): Promise<void> {
-    await sendOnce(this.#sessions, { method: "DELETE", target: this.#path });
+    checkEnd(await sendOnce(this.#sessions, { method: "DELETE", target: this.#path }));
   }
 }
 
 function stateOf(answer: HttpAnswer): CounterState {
   const value = bigField(answer.body.toString("utf8"), "value");
   if (value === undefined) throw new UnexpectedResponseError("a counter without a value");
-  return { value, version: json<{ version: number }>(answer).version };
+  return { value, version: json<{ version: number }>(answer, { version: "integer" }).version };
 }

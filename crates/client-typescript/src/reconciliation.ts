@@ -40,7 +40,7 @@ export class Reconciliation {
     for (const event of body.events ?? []) this.#deliverEvent(event, countedFrom, answered);
     const calls = this.session.calls.withTimeout(held / READ_PART);
     if (body.gap !== undefined) for (const entry of this.#heldBefore(sent)) void this.#readReleaseRequest(calls, entry);
-    const isListed = (entry: QueueEntry): boolean => body.holds.some((hold) => entry.holds(hold.lock, hold.token));
+    const isListed = (entry: QueueEntry): boolean => body.holds.some((hold) => entry.holds(hold.lock, hold.token) || entry.followUpgrade(hold, now()));
     for (const entry of this.#heldBefore(sent)) if (!isListed(entry)) void this.#verify(calls, entry);
     this.#examineUnguarded(calls, body.holds, held);
   }

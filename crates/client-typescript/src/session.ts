@@ -6,7 +6,7 @@
  */
 import { setMaxListeners } from "node:events";
 import { LinkedAbort, type StopSignal } from "./abort.js";
-import { sessionBody, type SessionBody } from "./bodies.js";
+import { sessionBody, type HoldBody, type SessionBody } from "./bodies.js";
 import type { Call, Delivery, Route } from "./call.js";
 import { answerOf, type Calls } from "./calls.js";
 import { monotonic, now } from "./clock.js";
@@ -141,6 +141,11 @@ export class Session {
     return delivery;
   }
 
+  /** Continues the other guards of a granted hold under its token. */
+  followUpgrade(grant: HoldBody): void {
+    for (const entry of this.entries) entry.followUpgrade(grant, now());
+  }
+
   /** Sees the reports of another thread without the event loop. */
   drain(): void {
     this.#renewals.drain();
@@ -227,15 +232,22 @@ export class Session {
    */
   async sendUntilCertain(call: Call): Promise<boolean> {
     for (let wrongAnswers = 0; this.mayRelease; ) {
+      const pauses = this.#pauses;
       const error = await this.calls.confirm(call).then(() => undefined, (error: unknown) => error);
       if (!isUnclear(error)) return error === undefined;
       // A session that is lost here may live for long: the release does not keep the process alive.
       const isLost = this.loss() !== undefined;
       if (!isUncertain(error)) wrongAnswers = Math.min(wrongAnswers + 1, RELEASE_DOUBLINGS_MAX);
       const pause = Math.max(retryAt(error) - monotonic(), isLost || wrongAnswers > 0 ? RELEASE_PAUSE * 2 ** wrongAnswers : 0);
-      await sleep(pause, this.#pauses, !isLost && !this.#isClosing);
+      await sleep(pause, pauses, !isLost && !this.#isClosing);
+      if (pauses.aborted) wrongAnswers = 0;
     }
     return false;
+  }
+
+  /** Aborted, and replaced, when the calls that pause are repeated at once. */
+  get pauses(): StopSignal {
+    return this.#pauses;
   }
 
   /** Repeats the releases that pause, at once, because the session has ended or the client closes. */

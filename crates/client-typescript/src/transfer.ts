@@ -6,7 +6,7 @@
  */
 import { adopt } from "./acquire.js";
 import { json, type HttpAnswer } from "./answer.js";
-import { lockBody, type LockBody } from "./bodies.js";
+import { lockBody, sessionBody, type LockBody } from "./bodies.js";
 import { get, type Delivery } from "./call.js";
 import { WAIT_MAX } from "./calls.js";
 import { monotonic, now } from "./clock.js";
@@ -21,7 +21,7 @@ import {
   OutcomeUnknownError,
   RejectedError,
   retryAt,
-  UnexpectedResponseError,
+  type UnexpectedResponseError,
   type HoldfastError,
 } from "./errors.js";
 import type { HeldLock } from "./held-lock.js";
@@ -69,12 +69,10 @@ export async function transfer(held: HeldLock, to: string, owner: string | undef
 /** The token of the receiver. Another server may answer without one. */
 function tokenIn(answer: HttpAnswer): number | UnexpectedResponseError {
   try {
-    const { token } = json<{ token?: number }>(answer);
-    if (typeof token === "number") return token;
-  } catch {
-    // The body is no JSON.
+    return json<{ token: number }>(answer, { token: "integer" }).token;
+  } catch (error) {
+    return error as UnexpectedResponseError;
   }
-  return new UnexpectedResponseError("the answer to a transfer has no token");
 }
 
 /** Whether the cluster certainly rejected the transfer, and the hold continues. */
@@ -84,7 +82,7 @@ async function isKept(session: Session, { inDoubt }: Delivery, error: HoldfastEr
   // One of the two sessions has ended; a renewal shows whether it is this one.
   const renewal = { method: "POST", target: `${sessionPath(session.name)}/keepalive`, copies: "harmless" } as const;
   const calls = session.calls.withTimeout(Math.max(session.lease.deadline - now(), 0));
-  return await calls.confirm(renewal).then(() => true, () => false);
+  return await calls.answer(renewal).then(sessionBody).then(() => true, () => false);
 }
 
 function reason({ inDoubt }: Delivery, error: HoldfastError, { lock, grant }: HeldLock): HoldfastError {
@@ -133,7 +131,7 @@ function tokenOf(body: LockBody, session: Session, owner: string | undefined): n
 async function lockChange(session: Session, lock: string, since: number, wait: number, signal: AbortSignal | undefined): Promise<void> {
   const call = { ...get(target("/v1/watch", { path: `/locks/${lock}`, since, ...waitQuery(wait) })), wait };
   try {
-    await session.wait((stop) => session.calls.answer(call, stop), signal);
+    await session.wait((stop) => session.calls.json<{ revision: number }>(call, { revision: "integer" }, stop), signal);
   } catch (error) {
     // Without the changes since this revision, the caller reads the lock again.
     if (!isUncertain(error) && !isRejectedWith(error, "revision-compacted")) throw error;

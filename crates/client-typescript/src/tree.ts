@@ -1,5 +1,5 @@
 /** The tree of znodes: read, write, compare-and-set and delete. */
-import { header, json, numberHeader } from "./answer.js";
+import { checkEnd, header, json, numberHeader } from "./answer.js";
 import { get } from "./call.js";
 import { isRejectedWith, UnexpectedResponseError } from "./errors.js";
 import { sendOnce } from "./once.js";
@@ -50,14 +50,14 @@ export class Tree {
     const isCreated = version === undefined || version === -1;
     const call = { method: "PUT", target: target(treePath(path), { parents: parents && isCreated ? true : undefined }), headers } as const;
     const answer = await sendOnce(this.#sessions, { ...call, body: Buffer.from(data) });
-    return json<{ version: number }>(answer).version;
+    return json<{ version: number }>(answer, { version: "integer" }).version;
   }
 
   /** Deletes a znode once; with `version` only that version. */
   async delete(path: string, options: { readonly version?: number | undefined; readonly recursive?: boolean | undefined } = {}): Promise<void> {
     const { version, recursive } = options;
     const headers: Record<string, string> = version === undefined ? {} : { "if-match": `"${version}"` };
-    await sendOnce(this.#sessions, { method: "DELETE", target: target(treePath(path), { recursive: recursive ? true : undefined }), headers });
+    checkEnd(await sendOnce(this.#sessions, { method: "DELETE", target: target(treePath(path), { recursive: recursive ? true : undefined }), headers }));
   }
 }
 

@@ -15,7 +15,10 @@ export type TreeChange =
   /** Changes up to this revision are missing: read the state again. */
   | { readonly kind: "gap"; readonly revision: number };
 
-type TreeChangeBody = Exclude<TreeChange, { readonly kind: "gap" }>;
+interface WatchBody {
+  readonly events: readonly Exclude<TreeChange, { readonly kind: "gap" }>[];
+  readonly revision: number;
+}
 
 /**
  * An iterator of changes. After an `UnavailableError`, another call of `next` continues from the same point. A `LostError`
@@ -75,9 +78,9 @@ export class Watcher implements AsyncIterableIterator<TreeChange> {
     }
   }
 
-  async #poll(wait: number): Promise<{ events: readonly TreeChangeBody[]; revision: number }> {
+  async #poll(wait: number): Promise<WatchBody> {
     const query = { ...this.#query, since: this.#since, wait: "0s", ...waitQuery(wait) };
     const call = { ...get(target("/v1/watch", query)), wait };
-    return await this.#sessions.wait((stop) => this.#sessions.calls.json(call, stop), this.#over.signal);
+    return await this.#sessions.wait((stop) => this.#sessions.calls.json<WatchBody>(call, { events: "array", revision: "integer" }, stop), this.#over.signal);
   }
 }

@@ -40,8 +40,9 @@ function grant(token: number, more: object = {}) {
 
 /** The answers of a cluster in which nothing special happens. */
 function opened({ method, target }: Call): Answer {
+  if (method === "DELETE") return [204, {}];
   if (target.startsWith("/v1/sessions/")) return [200, { incarnation: 7, expires_in_ms: 30_000, revision: 3, holds: [] }];
-  return [200, method === "DELETE" ? {} : grant(5)];
+  return [200, grant(5)];
 }
 
 /** Calls that a function answers. The requests were sent `ago` before their answers. */
@@ -51,7 +52,7 @@ class FakeCalls extends Calls {
   /** When the node accepts a call without an answer again. */
   retryAt = 0;
 
-  constructor(public answerOf: (call: Call) => Answer) {
+  constructor(public answerOf: (call: Call) => Answer | Promise<Answer>) {
     super(new Nodes(connectionOf({ addresses: ["127.0.0.1:1"] })), 10_000);
   }
 
@@ -61,8 +62,7 @@ class FakeCalls extends Calls {
 
   override async deliverAt(call: Call, _route: Route, stop?: StopSignal): Promise<Delivery> {
     this.sent.push(call);
-    const answer = this.answerOf(call);
-    await Promise.resolve();
+    const answer = await this.answerOf(call);
     stop?.throwIfAborted();
     if (answer === undefined) return { result: { error: new UnavailableError("no route", this.retryAt) }, inDoubt: false };
     const [status, body] = answer;
@@ -265,7 +265,26 @@ test("a named session releases a guard that the clock has lost, until the outcom
   assert.equal(fake.calls.targets("DELETE").length, 3);
 });
 
-test("a guard whose owner has upgraded the hold by another guard releases its claim once", async () => {
+for (const way of ["upgrade", "acquire", "renewal"]) {
+  test(`the other guards of a hold get the new token (${way})`, async () => {
+    const fake = client((call) => {
+      const isUpgraded = call.target.includes("mode=exclusive");
+      return call.method === "PUT" && call.target.includes("/locks/") ? [200, grant(isUpgraded ? 6 : 5, { ticket: 1 })] : opened(call);
+    });
+    const [first, second, other] = [await fake.lockOne({ mode: "upgradable" }), await fake.lockOne(), await fake.lockOne({ owner: "other" })];
+    other.entry.ticket = 2;
+    const holds = [{ lock: "a", ticket: 1, token: 6 }, { lock: "a", ticket: 2, token: 5 }];
+    const body = { session: "s", incarnation: 7, ttl_ms: 30_000, expires_in_ms: 30_000, holds };
+    if (way === "upgrade") await new Guard(first).upgrade();
+    else if (way === "acquire") await fake.lockOne({ mode: "exclusive" });
+    else fake.renewals.report({ kind: "renewed", sent: now() + 1, answered: now(), body });
+    for (const held of [first, second]) assert.deepEqual([held.lost, held.grant.token, held.entry.token], [undefined, 6, 6]);
+    assert.deepEqual([other.grant.token, fake.calls.targets("GET")], [5, []]);
+    await fake.sessions.close();
+  });
+}
+
+test("a guard whose token the cluster no longer lists releases its claim once", async () => {
   const fake = client();
   const held = await fake.lockOne();
   held.entry.lose({ cause: "released-elsewhere" }, held.session.lease, now());

@@ -42,6 +42,7 @@ export async function withNode(
     if (url.includes("/keepalive")) return;
     sent.push(`${method} ${url}`);
     const body = url.startsWith("/v1/sessions/") ? SESSION : answer(method, url, response);
+    if (method === "DELETE" && response.statusCode === 200) response.statusCode = 204;
     if (body !== undefined) response.writeHead(response.statusCode, { "content-type": "application/json" }).end(JSON.stringify(body));
   };
   await withServer(listener, async (address) => {

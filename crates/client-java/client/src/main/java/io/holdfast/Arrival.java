@@ -64,7 +64,7 @@ final class Arrival {
             if (arrived.isStopped()) {
                 session.throwIfEnding();
             }
-            arrived = arrived.expecting(body -> body.numberOr("parties", 0) > 0);
+            arrived = arrived.expectingNumbers("generation", "index", "parties");
             mayRemain = mayRemain(arrived.error());
             return arrived;
         } finally {
@@ -84,7 +84,7 @@ final class Arrival {
     private void withdraw(Call.Target... targets) {
         List<Call> calls = Stream.of(targets).map(target -> Call.of("DELETE", target.toString())).toList();
         session.inBackground(() ->
-                calls.forEach(call -> session.untilCertain(() -> client.calls().send(call).expectingNoFields().error())));
+                calls.forEach(call -> session.untilCertain(() -> client.calls().send(call).expectingEnd().error())));
     }
 
     /** Leaves the round, and waits until all parties have left. A leave without a certain outcome goes on in the background. */
@@ -103,7 +103,7 @@ final class Arrival {
                     session.throwIfEnding();
                 }
             } while (left.error() instanceof BusyException && clock.nanos() < until);
-            left = left.expectingNoFields();
+            left = left.expectingEnd();
             mayRemain = mayRemain(left.error());
             left.orThrow();
         } finally {

@@ -72,8 +72,9 @@ final class Calls {
                 && transport.readTokenAgain();
     }
 
-    Json json(Call call) {
-        return send(call).json();
+    /** Reads the state of a lock. */
+    Delivery read(String lock) {
+        return send(Call.get(Call.Target.of("/v1/locks/", lock).toString())).expectingList("holders");
     }
 
     /** Sends a call within the request timeout, plus its wait. {@code stop} may be null. */
@@ -154,7 +155,7 @@ final class Calls {
     /** Closes a session. With its incarnation, a late copy of the call closes no later session of the same name. */
     Delivery close(String session, long incarnation) {
         Call.Target target = Call.Target.of("/v1/sessions/", session).with(Parameter.INCARNATION, incarnation);
-        return send(Call.of("DELETE", target.toString()).harmless()).expectingNoFields();
+        return send(Call.of("DELETE", target.toString()).harmless()).expectingEnd();
     }
 
     /** Waits for an event by repeated calls until {@code until}. The calls must name the same request. */

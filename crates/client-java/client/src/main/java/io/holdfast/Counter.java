@@ -10,6 +10,10 @@ public final class Counter {
         this.name = Names.recipe(name);
     }
 
+    private static long valueOf(Delivery delivery) {
+        return delivery.expectingNumbers("value").json().numberOr("value", 0);
+    }
+
     private Call.Target target() {
         return Call.Target.of("/v1/counters/", name);
     }
@@ -20,7 +24,7 @@ public final class Counter {
      * @return 0 before the first change
      */
     public long get() {
-        return client.calls().json(Call.get(target().toString())).numberOr("value", 0);
+        return valueOf(client.calls().send(Call.get(target().toString())));
     }
 
     /**
@@ -31,7 +35,7 @@ public final class Counter {
      * @throws RejectedException if the result does not fit 64 bits
      */
     public long add(long amount) {
-        return client.once("POST", () -> target().with(Parameter.ADD, amount)).json().numberOr("value", 0);
+        return valueOf(client.once("POST", () -> target().with(Parameter.ADD, amount)));
     }
 
     /**
@@ -40,11 +44,11 @@ public final class Counter {
      * @param value the new value
      */
     public void set(long value) {
-        client.once("PUT", () -> target().with(Parameter.VALUE, value)).expectingNoFields().orThrow();
+        valueOf(client.once("PUT", () -> target().with(Parameter.VALUE, value)));
     }
 
     /** Deletes the counter, which resets it to 0. */
     public void delete() {
-        client.once("DELETE", this::target).expectingNoFields().orThrow();
+        client.once("DELETE", this::target).expectingEnd().orThrow();
     }
 }

@@ -1,7 +1,8 @@
 package io.holdfast;
 
-import java.util.Map;
+import java.util.List;
 import java.util.function.Predicate;
+import java.util.stream.Stream;
 
 /**
  * The result of a call: an answer, an error, or neither if the caller stopped it.
@@ -56,9 +57,20 @@ record Delivery(Response response, long sent, HoldfastException error, boolean i
         return new Delivery(null, sent, wrong, true);
     }
 
-    /** The same result, or an error if another server answered with a page. The answer is empty, or an object. */
-    Delivery expectingNoFields() {
-        return response == null || response.body().length == 0 ? this : expecting(body -> body.value() instanceof Map);
+    /** As {@link #expecting}: the answer has these numbers. */
+    Delivery expectingNumbers(String... members) {
+        return expecting(body -> Stream.of(members).allMatch(member -> body.number(member) != null));
+    }
+
+    /** As {@link #expecting}: the answer has this list. */
+    Delivery expectingList(String member) {
+        return expecting(body -> body.get(member).value() instanceof List);
+    }
+
+    /** As {@link #expecting}: a node confirms an end with 204, or with {@code left} for a double barrier. */
+    Delivery expectingEnd() {
+        boolean isEnd = response == null || response.status() == 204;
+        return isEnd ? this : expecting(body -> body.get("left").value() instanceof Boolean);
     }
 
     /** Whether a node rejected the call, and no copy of it can have had an effect. */

@@ -18,7 +18,7 @@ final class DurableHold {
         Delivery granted = newest < 0
                 ? first
                 : calls.deliver(call(lock, owner, reason, nanos, Numbers.next(newest)), null);
-        return granted.json().numberOr("token", 0);
+        return granted.expectingNumbers("token").json().numberOr("token", 0);
     }
 
     private static Call call(String lock, String owner, String reason, long wait, long attempt) {
@@ -31,7 +31,7 @@ final class DurableHold {
 
     static void release(Calls calls, String lock, String owner, long token) {
         String target = target(lock, owner).with(Parameter.TOKEN, token).toString();
-        calls.send(Call.of("DELETE", target).harmless()).expectingNoFields().orThrow();
+        calls.send(Call.of("DELETE", target).harmless()).expectingEnd().orThrow();
     }
 
     private static Call.Target target(String lock, String owner) {

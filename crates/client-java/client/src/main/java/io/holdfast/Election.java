@@ -77,7 +77,8 @@ public final class Election {
     }
 
     private Json read() {
-        return client.calls().json(Call.get(Call.Target.of("/v1/elections/", name).toString()));
+        Delivery read = client.calls().send(Call.get(Call.Target.of("/v1/elections/", name).toString()));
+        return read.expecting(body -> body.text("election") != null).json();
     }
 
     /**

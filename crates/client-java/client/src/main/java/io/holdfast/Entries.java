@@ -34,6 +34,11 @@ final class Entries {
         return all.stream().filter(entry -> entry.holds(token) && entry.covers(lock)).toList();
     }
 
+    /** Continues the guards of a granted or listed hold under its token. */
+    void followUpgrade(Json hold) {
+        all.forEach(entry -> entry.followUpgrade(hold.text("lock"), hold.number("ticket"), hold.numberOr("token", 0)));
+    }
+
     /** The entries that wait for a grant of the lock, also by a conversion. */
     List<QueueEntry> awaiting(String lock) {
         return all.stream().filter(entry -> entry.covers(lock) && entry.awaitsGrant()).toList();

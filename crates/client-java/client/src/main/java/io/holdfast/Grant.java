@@ -36,6 +36,14 @@ record Grant(long token, long minValidToken, Mode mode, int permits, List<Intege
         return new Grant(token, minValidToken, mode, left, slots.subList(0, Math.min(left, slots.size())), shard);
     }
 
+    Grant withToken(long other) {
+        return new Grant(other, minValidToken, mode, permits, slots, shard);
+    }
+
+    Grant withMode(Mode other) {
+        return new Grant(token, minValidToken, other, permits, slots, shard);
+    }
+
     Grant withShard(Integer of) {
         return new Grant(token, minValidToken, mode, permits, slots, of);
     }

@@ -99,7 +99,10 @@ public final class Group {
             return;
         }
         Response response = read.orThrow();
-        if ("ephemeral".equals(response.header("Holdfast-Kind"))) {
+        String kind = response.header("Holdfast-Kind");
+        if (kind == null) {
+            throw new UnexpectedResponseException("a znode without a kind");
+        } else if (kind.equals("ephemeral")) {
             members.put(session, new String(response.body(), StandardCharsets.UTF_8));
         }
     }
@@ -117,7 +120,7 @@ public final class Group {
             if (read.error() != null && read.error().hasCode(Codes.NOT_FOUND)) {
                 return sessions;
             }
-            Json body = read.json();
+            Json body = read.expectingList("children").json();
             body.list("children").stream()
                     .filter(child -> child.textOr("kind", "").equals("ephemeral"))
                     .forEach(child -> sessions.add(child.text("name")));

@@ -24,7 +24,7 @@ public final class Guard implements AutoCloseable {
     }
 
     /**
-     * The fencing token to send with every write under the lock. An upgrade replaces it.
+     * The fencing token to send with every write under the lock. An upgrade replaces it in every guard of the hold.
      *
      * @return a positive number below 2^53, larger than every earlier token of the cluster
      */
@@ -298,7 +298,7 @@ public final class Guard implements AutoCloseable {
                         .with(Parameter.PERMITS, permits)
                         .with(Parameter.REQUEST, request)
                         .toString()).harmless())));
-        released.expectingNoFields().orThrow();
+        released.expectingEnd().orThrow();
         hold.grant = hold.grant.withPermits(left);
     }
 

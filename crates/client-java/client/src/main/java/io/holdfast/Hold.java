@@ -22,7 +22,15 @@ final class Hold {
         this.grant = grant;
         this.grantedFrom = grantedFrom;
         this.clusterEnd = entry.limits().maxUntil();
+        entry.onUpgraded = this::upgraded;
         session.addUser();
+    }
+
+    private void upgraded(long token) {
+        Grant before = grant;
+        if (before.token() != token) {
+            grant = before.withToken(token);
+        }
     }
 
     /** Stores a grant in its entry. {@code mode} is the mode of this guard. */
@@ -31,6 +39,8 @@ final class Hold {
         long end = HoldLimits.end(grant.number("ends_in_ms"), options.maxHold, countedFrom);
         entry.limit(before -> HoldLimits.of(progress, end, session.clock.nanos()));
         entry.grantedAs(grant.text("lock"));
+        entry.ticket = grant.number("ticket");
+        session.entries.followUpgrade(grant);
         entry.hold(grant.numberOr("token", 0));
         session.limitsChanged(entry);
         return new Hold(session, entry, Grant.read(grant, mode), countedFrom);

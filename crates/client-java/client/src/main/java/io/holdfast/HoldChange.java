@@ -163,6 +163,8 @@ final class HoldChange {
         session.inBackground(() -> {
             try {
                 completeFallback(mode);
+            } catch (HoldfastException e) {
+                // The hold reports the result.
             } finally {
                 entry.changeTurn.release();
             }
@@ -170,11 +172,13 @@ final class HoldChange {
         isFallingBack = true;
     }
 
-    /** Requests a mode that the cluster always grants, until the cluster confirms it. */
+    /** Requests a mode until the cluster confirms it. Throws the rejection of the cluster, which ends no hold. */
     private void completeFallback(Mode mode) {
         int renumbered = 0;
+        boolean inDoubt = false;
         while (true) {
             hold.ensure();
+            boolean wasClosing = session.pending.isClosing();
             Delivery delivery = checked(entry, session.checked(session.calls.send(call(mode, 0))));
             if (entry.stage() == QueueEntry.Stage.LEAVING) {
                 throw new LostException(Loss.RELEASED_ELSEWHERE);
@@ -189,11 +193,16 @@ final class HoldChange {
             newest = Math.max(newest, named);
             boolean isFromNode = !(error instanceof UnexpectedResponseException);
             boolean mayRepeat = error.isUncertain() || !isFromNode || named >= 0 && renumbered++ == 0;
-            if (!mayRepeat) {
+            inDoubt |= delivery.inDoubt() || error.isUnclear();
+            if (!mayRepeat && isGone(error)) {
                 throw gone();
+            } else if (!mayRepeat) {
+                // An earlier call may have made the hold weaker.
+                hold.grant = inDoubt ? hold.grant.withMode(mode) : hold.grant;
+                restoreStage();
+                throw error;
             }
-            long left = Clock.left(error.retryAt, session.clock.nanos());
-            Signal.sleepUninterruptibly(isFromNode ? left : PAUSE);
+            session.pause(isFromNode ? Clock.left(error.retryAt, session.clock.nanos()) : PAUSE, wasClosing);
         }
     }
 
@@ -257,6 +266,7 @@ final class HoldChange {
     private long completed(Mode mode, Delivery delivery) {
         Json body = delivery.json();
         hold.endBy(body, session.acknowledgeGrant(body, delivery.sent()));
+        session.entries.followUpgrade(body);
         hold.grant = Grant.read(body, mode).withShard(hold.grant.shard());
         entry.state.updateAndGet(now -> now.stage() == QueueEntry.Stage.LEAVING
                 ? now : new QueueEntry.State(QueueEntry.Stage.HELD, hold.grant.token()));

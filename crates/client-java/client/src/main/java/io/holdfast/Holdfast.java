@@ -201,7 +201,7 @@ public final class Holdfast implements AutoCloseable {
      * @return the state; a lock that was never acquired is free
      */
     public LockState lockState(String name) {
-        return LockState.read(calls.json(Call.get(Call.Target.of("/v1/locks/", Names.lock(name)).toString())));
+        return LockState.read(calls.read(Names.lock(name)).json());
     }
 
     /**
@@ -231,7 +231,7 @@ public final class Holdfast implements AutoCloseable {
 
     private long forceRelease(String name, Long token, String reason) {
         Call.Target target = Call.Target.of("/v1/force-releases/", Names.lock(name)).with(Parameter.REASON, reason);
-        return changeHolds(target, token).numberOr("ended", 0);
+        return changeHolds(target, token, "ended");
     }
 
     /**
@@ -268,13 +268,14 @@ public final class Holdfast implements AutoCloseable {
                 .with(Parameter.REASON, reason)
                 .with(Parameter.DEADLINE, deadline)
                 .with(Parameter.REVOKE, revoke ? "true" : null);
-        return changeHolds(target, token).numberOr("asked", 0);
+        return changeHolds(target, token, "asked");
     }
 
     /** Sends a call that concerns the hold with a token, or every hold of a lock if the token is null. */
-    private Json changeHolds(Call.Target target, Long token) {
+    private long changeHolds(Call.Target target, Long token, String count) {
         Call.Copies copies = token == null ? Call.Copies.NEVER : Call.Copies.HARMLESS;
-        return calls.json(Call.of("POST", target.with(Parameter.TOKEN, token).toString()).with(copies));
+        Call call = Call.of("POST", target.with(Parameter.TOKEN, token).toString()).with(copies);
+        return calls.send(call).expectingNumbers(count).json().numberOr(count, 0);
     }
 
     /**

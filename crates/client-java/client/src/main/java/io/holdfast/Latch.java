@@ -23,7 +23,7 @@ public final class Latch {
      * @throws RejectedException if one with another count exists
      */
     public void create(int count) {
-        client.once("PUT", () -> target().with(Parameter.COUNT, count)).expectingNoFields().orThrow();
+        client.once("PUT", () -> target().with(Parameter.COUNT, count)).expectingNumbers("left").orThrow();
     }
 
     /**
@@ -34,7 +34,7 @@ public final class Latch {
      */
     public long countDown(String key) {
         Names.flat("the key", key, 64);
-        return client.once("POST", () -> target().with(Parameter.KEY, key)).json().numberOr("left", 0);
+        return client.once("POST", () -> target().with(Parameter.KEY, key)).expectingNumbers("left").json().numberOr("left", 0);
     }
 
     /**
@@ -59,11 +59,11 @@ public final class Latch {
         if (read.isStopped()) {
             throw new LostException(Loss.SESSION_ENDED);
         }
-        read.expecting(body -> body.number("left") != null).orThrow();
+        read.expectingNumbers("left").orThrow();
     }
 
     /** Deletes the latch. Callers that wait for it get {@link RejectedException}. */
     public void delete() {
-        client.once("DELETE", this::target).expectingNoFields().orThrow();
+        client.once("DELETE", this::target).expectingEnd().orThrow();
     }
 }

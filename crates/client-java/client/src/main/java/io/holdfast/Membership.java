@@ -82,7 +82,7 @@ public final class Membership implements AutoCloseable {
     }
 
     private HoldfastException delete() {
-        return change("\"then\":[{\"delete\":" + Json.quoted(path) + "}]").expectingNoFields().error();
+        return change("\"then\":[{\"delete\":" + Json.quoted(path) + "}]").error();
     }
 
     private void deleteInBackground() {
@@ -120,6 +120,6 @@ public final class Membership implements AutoCloseable {
         return session.numbered.send(request -> {
             byte[] body = (named + ",\"request\":" + request + "}").getBytes(StandardCharsets.UTF_8);
             return session.checked(session.calls.send(Call.of("POST", "/v1/txn").with(body).harmless()));
-        });
+        }).expectingList("results");
     }
 }

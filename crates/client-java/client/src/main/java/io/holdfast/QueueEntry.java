@@ -6,6 +6,7 @@ import java.util.concurrent.Semaphore;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Consumer;
+import java.util.function.LongConsumer;
 import java.util.function.UnaryOperator;
 
 /**
@@ -48,6 +49,10 @@ final class QueueEntry {
     private final AtomicReference<HoldLimits> limits = new AtomicReference<>(HoldLimits.none());
     /** Stops the call of this entry that is in progress. */
     private final AtomicReference<Stop> stop = new AtomicReference<>();
+    /** The number of the hold, which an upgrade keeps; null before the grant. */
+    volatile Long ticket;
+    /** Called with the new token when another guard or program of the owner has upgraded the hold. */
+    volatile LongConsumer onUpgraded = token -> { };
     /** Completed in the background, so that a slow listener delays nothing. */
     final CompletableFuture<Loss> lost = new CompletableFuture<>();
     final AtomicReference<ReleaseRequest> releaseRequest = new AtomicReference<>();
@@ -100,6 +105,18 @@ final class QueueEntry {
     boolean holds(long token) {
         State now = state.get();
         return now.token == token && (now.stage == Stage.HELD || now.stage == Stage.CONVERTING);
+    }
+
+    /** Continues the hold with this ticket under the token of an upgrade. */
+    void followUpgrade(String granted, Long number, long token) {
+        if (number == null || !number.equals(ticket) || granted == null || !covers(granted)) {
+            return;
+        }
+        State now = state.updateAndGet(before -> before.stage == Stage.HELD && before.token < token
+                ? new State(Stage.HELD, token) : before);
+        if (now.stage == Stage.HELD) {
+            onUpgraded.accept(now.token);
+        }
     }
 
     boolean awaitsGrant() {

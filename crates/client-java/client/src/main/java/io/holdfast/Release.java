@@ -41,7 +41,7 @@ final class Release {
             throw new LostException(before);
         } else if (error == null) {
             count.run();
-        } else if (error.hasCode(Codes.NOT_HOLDER)) {
+        } else if (HoldChange.isGone(error)) {
             throw new LostException(Loss.RELEASED_ELSEWHERE);
         } else if (isStrict || !error.isUnclear()) {
             throw error;

@@ -278,7 +278,7 @@ final class Session {
     HoldfastException release(List<QueueEntry> released) {
         released.forEach(entry -> entry.enter(QueueEntry.Stage.LEAVING));
         try (Pending.Work release = pending.begin()) {
-            HoldfastException error = calls.send(releaseCall(released)).expectingNoFields().error();
+            HoldfastException error = calls.send(releaseCall(released)).expectingEnd().error();
             if (error == null || !error.isUnclear()) {
                 forget(released);
             }
@@ -333,7 +333,7 @@ final class Session {
     }
 
     /** Returns after {@code nanos}, at the end of the threads, or when the client begins to close. */
-    private void pause(long nanos, boolean isClosing) {
+    void pause(long nanos, boolean isClosing) {
         long until = Clock.plus(clock.nanos(), nanos);
         long seen = changed.version();
         while (!isFinished && pending.isClosing() == isClosing && Clock.left(until, clock.nanos()) > 0) {

@@ -101,6 +101,7 @@ final class SessionEvents {
     void reconcile(List<KnownHold> known, List<Json> listed, long held) {
         Calls calls = session.calls.withTimeout(held / READ_PART);
         Set<String> keys = new HashSet<>();
+        listed.forEach(session.entries::followUpgrade);
         listed.forEach(hold -> keys.add(key(hold.text("lock"), hold.numberOr("token", 0))));
         for (KnownHold hold : known) {
             boolean isListed = keys.contains(key(hold.entry.lock, hold.token));
@@ -158,7 +159,7 @@ final class SessionEvents {
     private void readReleaseRequests(List<KnownHold> known, long timeout) {
         Calls calls = session.calls.withTimeout(timeout);
         for (KnownHold hold : known) {
-            Delivery read = read(calls, hold.entry.lock);
+            Delivery read = calls.read(hold.entry.lock);
             Json holder = holderIn(read, hold.token);
             if (holder == null || holder.get("release_request").isNull()) {
                 continue;
@@ -173,7 +174,7 @@ final class SessionEvents {
 
     /** Whether the session holds the lock under this token. If no node answers, the lease decides. */
     private boolean isHolder(Calls calls, String lock, long token) {
-        Delivery read = read(calls, lock);
+        Delivery read = calls.read(lock);
         if (read.error() != null || holderIn(read, token) != null) {
             return true;
         }
@@ -184,10 +185,6 @@ final class SessionEvents {
         // A node lists only the first of many holders, so the token identifies the hold.
         String fence = Call.Target.of("/v1/fence/", lock).with(Parameter.TOKEN, token).toString();
         return !(calls.send(Call.get(fence)).error() instanceof RejectedException);
-    }
-
-    private static Delivery read(Calls calls, String lock) {
-        return calls.send(Call.get(Call.Target.of("/v1/locks/", lock).toString()));
     }
 
     /** The holder with this token, or null. */
@@ -201,7 +198,7 @@ final class SessionEvents {
 
     /** Releases a hold without a guard of a generated session, if its owner was generated for a guard. */
     private void releaseStray(Calls calls, String lock, long token) {
-        Json holder = holderIn(read(calls, lock), token);
+        Json holder = holderIn(calls.read(lock), token);
         String owner = holder == null ? null : holder.text("owner");
         boolean isStray = owner != null
                 && owner.startsWith("g-")

@@ -36,7 +36,7 @@ final class Transfer {
                     .with(Parameter.TO_OWNER, toOwner)
                     .toString();
             Delivery delivery = hold.session.calls.send(Call.of("POST", target))
-                    .expecting(body -> body.numberOr("token", 0) > 0);
+                    .expectingNumbers("token");
             return delivery.error() == null ? sent(hold, delivery) : failed(hold, to, delivery);
         } finally {
             entry.changeTurn.release();
@@ -76,7 +76,7 @@ final class Transfer {
         // One of the two sessions has ended; a renewal shows whether it is this one.
         String renewal = Call.Target.of("/v1/sessions/", session.name) + "/keepalive";
         long left = Clock.left(session.lease().deadline(), session.clock.nanos());
-        return session.calls.withTimeout(left).send(Call.of("POST", renewal).harmless()).expectingNoFields().error() == null;
+        return session.calls.withTimeout(left).send(Call.of("POST", renewal).harmless()).expectingList("holds").error() == null;
     }
 
     private static HoldfastException reason(Delivery delivery, HoldfastException error) {
@@ -168,7 +168,7 @@ final class Transfer {
         Stop stop = new Stop();
         HoldfastException error;
         try (Pending.Work receive = session.pending.stoppable(stop)) {
-            error = session.calls.deliver(Call.get(target).waiting(wait), stop).error();
+            error = session.calls.deliver(Call.get(target).waiting(wait), stop).expectingNumbers("revision").error();
             if (error != null) {
                 stop.await(Math.min(wait, Clock.left(error.retryAt, session.clock.nanos())));
             }

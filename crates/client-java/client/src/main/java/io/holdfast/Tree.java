@@ -36,8 +36,10 @@ public final class Tree {
         }
         Response response = read.orThrow();
         String tag = response.header("ETag");
-        long version = tag == null ? 0 : Long.parseLong(tag.replace("\"", ""));
-        return Optional.of(new Znode(response.body(), version));
+        if (tag == null || !tag.matches("\"[0-9]{1,18}\"")) {
+            throw new UnexpectedResponseException("a znode without a version");
+        }
+        return Optional.of(new Znode(response.body(), Long.parseLong(tag.replace("\"", ""))));
     }
 
     /**
@@ -69,7 +71,7 @@ public final class Tree {
                 "PUT",
                 () -> target(path).with(Parameter.PARENTS, version == null ? "true" : null),
                 call -> ifMatch(call.with(data), version));
-        return stored.json().numberOr("version", 0);
+        return stored.expectingNumbers("version").json().numberOr("version", 0);
     }
 
     /**
@@ -78,7 +80,7 @@ public final class Tree {
      * @param path the path
      */
     public void delete(String path) {
-        client.once("DELETE", () -> target(path)).expectingNoFields().orThrow();
+        client.once("DELETE", () -> target(path)).expectingEnd().orThrow();
     }
 
     /**
@@ -89,7 +91,7 @@ public final class Tree {
      * @throws RejectedException with {@code version-mismatch} if the znode has another version
      */
     public void deleteIf(String path, long version) {
-        client.once("DELETE", () -> target(path), call -> ifMatch(call, version)).expectingNoFields().orThrow();
+        client.once("DELETE", () -> target(path), call -> ifMatch(call, version)).expectingEnd().orThrow();
     }
 
     private static Call ifMatch(Call call, Long version) {

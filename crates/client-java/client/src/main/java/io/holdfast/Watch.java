@@ -55,7 +55,7 @@ public final class Watch implements AutoCloseable {
     /** Starts a watch that misses no change after this call. */
     static Watch after(Holdfast client, Parameter parameter, String path, Listener listener) {
         Watch watch = new Watch(client, parameter, path, listener);
-        watch.since = client.calls().json(watch.poll(null, 0)).number("revision");
+        watch.since = client.calls().send(watch.poll(null, 0)).expectingNumbers("revision").json().number("revision");
         watch.thread.start();
         return watch;
     }
@@ -100,7 +100,7 @@ public final class Watch implements AutoCloseable {
             since = null;
             return error.hasCode(Codes.REVISION_COMPACTED) ? null : error;
         }
-        Json body = delivery.json();
+        Json body = delivery.expectingNumbers("revision").json();
         if (isStart) {
             listener.missed();
         }

@@ -130,7 +130,7 @@ class NodeTest {
             // At the first call, the hold has ended since the read.
             case "PUT /v1/locks/orders" -> reads.get() == 1
                     ? Answer.problem(409, "not-holder") : node.grant(reads.get(), ",\"ends_in_ms\":10000");
-            default -> new Answer(200, "{}");
+            default -> new Answer(200, "{\"revision\":2}");
         });
         Guard guard = node.client(options -> options.session("nightly")).lock("orders").receiveTransfer();
         assertEquals(2, guard.token());
@@ -320,7 +320,7 @@ class NodeTest {
         AtomicInteger reads = new AtomicInteger();
         node(call -> call.name().equals("GET /v1/watch")
                 ? new Answer(200, "{\"events\":[],\"revision\":5}")
-                : new Answer(200, "{\"leader\":{\"session\":\"s\",\"token\":7,\"value\":\""
+                : new Answer(200, "{\"election\":\"db\",\"leader\":{\"session\":\"s\",\"token\":7,\"value\":\""
                         + (reads.incrementAndGet() == 1 ? "old" : "new") + "\"}}"));
         BlockingQueue<String> values = new LinkedBlockingQueue<>();
         try (Watch watch = node.client(options -> options).election("db")

@@ -47,7 +47,7 @@ class RecipesTest {
     /** Waits until a number of parties has arrived. */
     private void awaitArrivals(String barrier, int parties) throws InterruptedException {
         Call read = Call.get(Call.Target.of("/v1/barriers/", barrier).toString());
-        while (one.calls().json(read).list("arrived").size() < parties) {
+        while (one.calls().send(read).json().list("arrived").size() < parties) {
             TestCluster.sleep(Duration.ofMillis(50));
         }
     }

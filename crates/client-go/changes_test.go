@@ -1,0 +1,202 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// changing answers each change in turn, and grants everything else.
+func changing(s *script, mode Mode, answers ...func() (int, string)) {
+	s.others = func(c sentCall) (int, string) {
+		if !c.query.Has("change") {
+			return s.grant(5, fmt.Sprintf(`,"mode":%q`, mode))
+		}
+		answer := answers[0]
+		answers = answers[1:]
+		return answer()
+	}
+}
+
+func page() (int, string)      { return http.StatusOK, "<html>Welcome</html>" }
+func forbidden() (int, string) { return problemOf(http.StatusForbidden, CodeForbidden, false) }
+
+func TestARejectedFallbackOfAnUpgradeEndsNoHold(t *testing.T) {
+	s := &script{leaseMS: 30_000}
+	changing(s, Upgradable, page, forbidden, func() (int, string) { return s.grant(6, "") })
+	_, guard, err := startNode(t, s.answer).client(t, Config{}).Lock(context.Background(), "orders", InMode(Upgradable))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := guard.Upgrade(context.Background(), 0); rejectedWith(err, CodeForbidden) == nil {
+		t.Error(err)
+	}
+	if guard.Ensure() != nil || guard.Mode() != Upgradable {
+		t.Error(guard)
+	}
+	if token, err := guard.Upgrade(context.Background(), 0); err != nil || token != 6 {
+		t.Error(token, err)
+	}
+}
+
+func TestARejectedDowngradeEndsNoHold(t *testing.T) {
+	for mode, answers := range map[Mode][]func() (int, string){Exclusive: {forbidden}, Shared: {page, forbidden}} {
+		s := &script{leaseMS: 30_000}
+		changing(s, Exclusive, answers...)
+		_, guard, err := startNode(t, s.answer).client(t, Config{}).Lock(context.Background(), "orders")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := guard.Downgrade(context.Background(), Shared); rejectedWith(err, CodeForbidden) == nil {
+			t.Error(err)
+		}
+		if guard.Ensure() != nil || guard.Mode() != mode {
+			t.Error(guard, guard.Mode())
+		}
+	}
+}
+
+func TestTheCloseOfTheClientEndsThePauseOfAFallback(t *testing.T) {
+	s, refused := &script{leaseMS: 30_000}, make(chan struct{})
+	upgrading := make(chan struct{})
+	changing(s, Upgradable, func() (int, string) {
+		close(upgrading)
+		return noAnswer, ""
+	}, func() (int, string) {
+		close(refused)
+		return http.StatusServiceUnavailable, refusal("", 50_000)
+	}, func() (int, string) { return s.grant(5, `,"mode":"upgradable"`) })
+	node := startNode(t, s.answer)
+	client := node.client(t, Config{Session: "nightly"})
+	_, guard, err := client.Lock(context.Background(), "orders", InMode(Upgradable))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cancelled, cancel := context.WithCancel(context.Background())
+	upgraded := make(chan error, 1)
+	go func() {
+		_, err := guard.Upgrade(cancelled, time.Minute)
+		upgraded <- err
+	}()
+	within(t, 20*time.Second, upgrading)
+	cancel()
+	within(t, 20*time.Second, refused) // The fallback pauses in the background.
+	began := time.Now()
+	client.Close()
+	if time.Since(began) > 5*time.Second || len(node.named("PUT /v1/locks")) != 4 {
+		t.Error(time.Since(began), node.named("PUT /v1/locks"))
+	}
+	if err := within(t, time.Second, upgraded); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+func TestAReleaseInFlightAtCloseThatAnotherServerAnswersIsRepeatedAtOnce(t *testing.T) {
+	inFlight, last, releases := make(chan struct{}), make(chan struct{}), 0
+	address := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/keepalive") {
+			<-r.Context().Done()
+			return
+		}
+		status, body := http.StatusNoContent, ""
+		switch {
+		case r.Method == http.MethodDelete && releases < 5:
+			if releases++; releases == 5 {
+				close(inFlight)
+				<-last
+			}
+			status, body = page()
+		case r.Method != http.MethodDelete:
+			status, body = http.StatusOK, goodAnswer(r.Method+" "+r.URL.String())
+		}
+		w.WriteHeader(status)
+		fmt.Fprint(w, body)
+	})
+	client, err := New(Config{Addresses: []string{address}, Session: "nightly"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, guard, err := client.Lock(context.Background(), "orders")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := guard.Release(); !isUnclear(err) {
+		t.Error(err)
+	}
+	within(t, 20*time.Second, inFlight)
+	began := time.Now()
+	time.AfterFunc(200*time.Millisecond, func() { close(last) })
+	client.Close()
+	if time.Since(began) > 2*time.Second {
+		t.Error(time.Since(began))
+	}
+}
+
+func TestAMultiLockThatTheClusterNoLongerHasIsLost(t *testing.T) {
+	s := &script{leaseMS: 30_000}
+	s.others = func(c sentCall) (int, string) {
+		if strings.HasPrefix(c.name, "DELETE ") {
+			return http.StatusConflict, `{"code":"not-holder","title":"no","lock":"stock"}`
+		}
+		_, first := s.grant(5, "")
+		return http.StatusOK, `{"grants":[` + first + `,` + strings.Replace(first, "orders", "stock", 1) + `]}`
+	}
+	client := startNode(t, s.answer).client(t, Config{})
+	_, guard, err := client.LockMany(context.Background(), []string{"orders", "stock"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lost *LostError
+	if err := guard.Release(); !errors.As(err, &lost) || lost.Cause != CauseReleasedElsewhere || lost.Lock != "stock" {
+		t.Error(err)
+	}
+}
+
+func TestTheOtherGuardsOfAHoldGetTheNewToken(t *testing.T) {
+	for _, way := range []string{"upgrade", "acquire", "renewal"} {
+		s := &script{leaseMS: 30_000}
+		s.others = func(c sentCall) (int, string) {
+			switch {
+			case c.query.Get("owner") == "p":
+				return s.grant(4, `,"ticket":2`)
+			case c.query.Get("mode") == "exclusive" || !c.query.Has("mode"):
+				return s.grant(6, `,"ticket":1`)
+			}
+			return s.grant(5, `,"ticket":1`)
+		}
+		node := startNode(t, s.answer)
+		client, background := node.client(t, Config{}), context.Background()
+		lock := func(owner string, mode Mode) *Guard {
+			_, guard, err := client.Lock(background, "orders", InMode(mode), Owner(owner))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return guard
+		}
+		first, second, other := lock("o", Upgradable), lock("o", Shared), lock("p", Shared)
+		switch way {
+		case "upgrade":
+			if _, err := first.Upgrade(background, 0); err != nil {
+				t.Error(err)
+			}
+		case "acquire":
+			lock("o", Exclusive)
+		case "renewal":
+			listed := []holdBody{{Lock: "orders", Ticket: 1, Token: 6}, {Lock: "orders", Ticket: 2, Token: 4}}
+			events := &sessionEvents{session: first.session}
+			events.reconcile(first.session.held(), listed, 30*time.Second)
+		}
+		for _, guard := range []*Guard{first, second} {
+			if guard.Ensure() != nil || guard.Token() != 6 {
+				t.Error(way, guard)
+			}
+		}
+		if other.Token() != 4 || len(node.named("GET")) > 0 {
+			t.Error(way, other, node.named("GET"))
+		}
+	}
+}

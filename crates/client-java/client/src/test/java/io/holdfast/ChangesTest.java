@@ -1,0 +1,179 @@
+package io.holdfast;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.holdfast.FakeNode.Answer;
+import io.holdfast.FakeNode.Received;
+import java.time.Duration;
+import java.util.ArrayDeque;
+import java.util.List;
+import java.util.Queue;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.Function;
+import java.util.function.Supplier;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+
+/** Changes and releases that the cluster rejects, or that another server answers. */
+@Timeout(60)
+class ChangesTest {
+    private static final Answer PAGE = new Answer(200, "<html>Welcome</html>");
+    private static final Answer FORBIDDEN = Answer.problem(403, "forbidden");
+
+    private FakeNode node;
+
+    @AfterEach
+    void close() {
+        node.close();
+    }
+
+    /** Answers each change in turn, and grants everything else. */
+    private Holdfast changing(String session, List<Supplier<Answer>> answers) {
+        Queue<Supplier<Answer>> left = new ArrayDeque<>(answers);
+        return client(session, call -> call.query().containsKey("change") ? left.remove().get() : node.grant(5, ""));
+    }
+
+    private Holdfast client(String session, Function<Received, Answer> answers) {
+        node = FakeNode.of(answers);
+        return node.client(options -> session == null ? options : options.session(session));
+    }
+
+    private static boolean within5Seconds(long since) {
+        return System.nanoTime() - since < TimeUnit.SECONDS.toNanos(5);
+    }
+
+    @Test
+    void aRejectedFallbackOfAnUpgradeEndsNoHold() throws Exception {
+        CountDownLatch isRejected = new CountDownLatch(1);
+        Holdfast client = changing(null, List.of(() -> PAGE, () -> {
+            isRejected.countDown();
+            return FORBIDDEN;
+        }, () -> node.grant(6, "")));
+        Guard guard = client.lock("orders").upgradable().tryAcquire();
+        assertThrows(UnexpectedResponseException.class, () -> guard.upgrade(Duration.ZERO));
+        isRejected.await();
+        // It waits for the end of the fallback.
+        assertEquals(6, guard.upgrade(Duration.ZERO));
+        assertEquals(Mode.EXCLUSIVE, guard.mode());
+    }
+
+    @Test
+    void aRejectedDowngradeEndsNoHold() {
+        for (Mode mode : List.of(Mode.EXCLUSIVE, Mode.SHARED)) {
+            Holdfast client = changing(null, mode == Mode.SHARED ? List.of(() -> PAGE, () -> FORBIDDEN) : List.of(() -> FORBIDDEN));
+            Guard guard = client.lock("orders").tryAcquire();
+            assertThrows(RejectedException.class, () -> guard.downgrade(Mode.SHARED));
+            guard.ensure();
+            assertEquals(mode, guard.mode());
+            node.close();
+        }
+    }
+
+    @Test
+    void theCloseOfTheClientEndsThePauseOfAFallback() throws Exception {
+        CountDownLatch isRefused = new CountDownLatch(1);
+        Holdfast client = changing("nightly", List.of(() -> PAGE, () -> {
+            isRefused.countDown();
+            return Answer.refused(503, "", 50);
+        }, () -> node.grant(5, "")));
+        Guard guard = client.lock("orders").upgradable().tryAcquire();
+        assertThrows(UnexpectedResponseException.class, () -> guard.upgrade(Duration.ZERO));
+        isRefused.await();
+        long began = System.nanoTime();
+        client.close();
+        assertTrue(within5Seconds(began));
+        assertEquals(4, node.calls("PUT /v1/locks/orders").size());
+    }
+
+    @Test
+    void aReleaseInFlightAtTheCloseThatAnotherServerAnswersIsRepeatedAtOnce() throws Exception {
+        AtomicInteger releases = new AtomicInteger();
+        CountDownLatch isInFlight = new CountDownLatch(1);
+        CountDownLatch mayAnswer = new CountDownLatch(1);
+        Holdfast client = client("nightly", call -> {
+            if (!call.name().startsWith("DELETE")) {
+                return node.grant(5, "");
+            } else if (releases.incrementAndGet() == 5) {
+                isInFlight.countDown();
+                await(mayAnswer);
+            }
+            return releases.get() <= 5 ? PAGE : new Answer(204, "");
+        });
+        Guard guard = client.lock("orders").tryAcquire();
+        assertThrows(UnexpectedResponseException.class, guard::release);
+        isInFlight.await();
+        CompletableFuture<Void> closed = CompletableFuture.runAsync(client::close);
+        while (!guard.hold.session.pending.isClosing()) {
+            Thread.onSpinWait();
+        }
+        long began = System.nanoTime();
+        mayAnswer.countDown();
+        closed.get();
+        assertEquals(6, releases.get());
+        assertTrue(System.nanoTime() - began < TimeUnit.SECONDS.toNanos(1));
+    }
+
+    private static void await(CountDownLatch latch) {
+        try {
+            latch.await();
+        } catch (InterruptedException e) {
+            throw new AssertionError(e);
+        }
+    }
+
+    @Test
+    void aMultiLockThatTheClusterNoLongerHasIsLost() throws Exception {
+        for (String code : List.of("not-holder", "attempt-over")) {
+            Holdfast client = client(null, call -> {
+                String grants = node.grant(5, "").body() + "," + node.grant(6, "").body().replace("orders", "stock");
+                return call.name().startsWith("DELETE")
+                        ? Answer.problem(409, code) : new Answer(200, "{\"grants\":[" + grants + "]}");
+            });
+            MultiGuard guard = client.lockAll("orders", "stock").acquire();
+            LostException lost = assertThrows(LostException.class, guard::release);
+            assertEquals(Loss.RELEASED_ELSEWHERE, lost.loss());
+            node.close();
+        }
+    }
+
+    @Test
+    void theOtherGuardsOfAHoldGetTheNewToken() throws Exception {
+        for (String way : List.of("upgrade", "acquire", "renewal")) {
+            Holdfast client = client(null, call -> {
+                if ("p".equals(call.query().get("owner"))) {
+                    return node.grant(4, ",\"ticket\":2");
+                }
+                boolean isExclusive = call.query().getOrDefault("mode", "exclusive").equals("exclusive");
+                return node.grant(isExclusive ? 6 : 5, ",\"ticket\":1");
+            });
+            Guard first = client.lock("orders").owner("o").upgradable().tryAcquire();
+            Guard second = client.lock("orders").owner("o").shared().tryAcquire();
+            Guard other = client.lock("orders").owner("p").shared().tryAcquire();
+            switch (way) {
+                case "upgrade" -> first.upgrade(Duration.ZERO);
+                case "acquire" -> client.lock("orders").owner("o").tryAcquire();
+                default -> {
+                    SessionEvents events = new SessionEvents(first.hold.session);
+                    List<Json> listed = List.of(
+                            Json.parse("{\"lock\":\"orders\",\"ticket\":1,\"token\":6}"),
+                            Json.parse("{\"lock\":\"orders\",\"ticket\":2,\"token\":4}"));
+                    events.reconcile(events.knownHolds(), listed, TimeUnit.SECONDS.toNanos(30));
+                }
+            }
+            for (Guard guard : List.of(first, second)) {
+                guard.ensure();
+                assertEquals(6, guard.token(), way);
+                assertEquals(6, guard.hold.entry.token(), way);
+            }
+            assertEquals(4, other.token());
+            assertTrue(node.calls("GET /v1/locks/orders").isEmpty());
+            node.close();
+        }
+    }
+}
