@@ -75,7 +75,7 @@ pub const RELEASED_ATTEMPT: Param = Param::number(
 pub const RELEASED_TOKEN: Param = Param::number(
     "token",
     (1, FencingToken::END - 1),
-    "The token of the hold to release. A copy of the call that arrives after the end of that hold changes nothing",
+    "A token that the hold has or had. A copy of the call that arrives after the end of that hold changes nothing",
 );
 pub const TTL: Param = Param::duration(
     "ttl",

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use holdfast_types::{
-    FencingToken, Labels, LockName, LossCause, Owner, Page, ReleaseRequest, Revision, SessionId,
-    SessionName, SessionView, Stamp, SubjectName, Ttl,
+    FencingToken, Labels, LockName, LossCause, Owner, Page, ReleaseRequest, Revision, SessionHold,
+    SessionId, SessionName, SessionView, Stamp, SubjectName, Ticket, Ttl,
 };
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +17,10 @@ use crate::lock::{age, named_owner};
 pub struct HoldBody {
     /// The lock.
     pub lock: LockName,
-    /// The token of the hold.
+    /// The number of the queue entry, which stays the same from the arrival to the release.
+    #[serde(default)]
+    pub ticket: Ticket,
+    /// The present token of the hold: an upgrade replaces it.
     pub token: FencingToken,
 }
 
@@ -63,7 +66,7 @@ impl SessionBody {
     }
 
     fn listed(view: SessionView, now: Stamp) -> Self {
-        let hold = |(lock, token)| HoldBody { lock, token };
+        let hold = |SessionHold { lock, ticket, token }| HoldBody { lock, ticket, token };
         Self {
             session: view.session,
             incarnation: view.id,
@@ -254,12 +257,16 @@ mod tests {
             opened_at: Stamp(500),
             labels: Labels::default(),
             subject: None,
-            holds: vec![(LockName::new("a/b").unwrap(), FencingToken(7))],
+            holds: vec![SessionHold {
+                lock: LockName::new("a/b").unwrap(),
+                ticket: Ticket(6),
+                token: FencingToken(7),
+            }],
             waits: vec![LockName::new("c").unwrap()],
         };
         let body = SessionBody::new(view, Duration::from_secs(20), Stamp(1_500), Revision(8));
         let json = serde_json::to_string(&body).unwrap();
-        let expected = r#"{"session":"me","incarnation":3,"ttl_ms":30000,"expires_in_ms":20000,"open_for_ms":1000,"anonymous":false,"labels":{},"holds":[{"lock":"a/b","token":7}],"waits":["c"],"revision":8}"#;
+        let expected = r#"{"session":"me","incarnation":3,"ttl_ms":30000,"expires_in_ms":20000,"open_for_ms":1000,"anonymous":false,"labels":{},"holds":[{"lock":"a/b","ticket":6,"token":7}],"waits":["c"],"revision":8}"#;
         assert_eq!(json, expected);
         assert_eq!(serde_json::from_str::<SessionBody>(&json).unwrap(), body);
     }

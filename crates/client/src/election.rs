@@ -166,7 +166,7 @@ impl Guard {
             loss = self.hold.lost() => return Err(Error::Lost(loss)),
         };
         let loss = match result {
-            Ok(answer) if answer.body.token == self.token() => {
+            Ok(answer) if answer.body.ticket == self.grant().ticket => {
                 let held = Duration::from_millis(answer.body.expires_in_ms.unwrap_or(0));
                 session.acknowledge(Acknowledged { counted_from: answer.sent, held })?;
                 *self.locks.request = request;

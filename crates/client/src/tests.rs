@@ -82,9 +82,10 @@ async fn unused_address() -> String {
     TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().to_string()
 }
 
+/// The grant of a hold, whose ticket is 5.
 fn grant(token: u64, waited_ms: u64, expires_in_ms: u64) -> String {
     format!(
-        r#"{{"lock":"job","mode":"exclusive","token":{token},"session":"me","expires_in_ms":{expires_in_ms},
+        r#"{{"lock":"job","mode":"exclusive","token":{token},"ticket":5,"session":"me","expires_in_ms":{expires_in_ms},
         "renewed":false,"waited_ms":{waited_ms},"waiters":0,"hold_count":1,"revision":1}}"#
     )
 }

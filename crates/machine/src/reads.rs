@@ -3,15 +3,17 @@
 //! Bound: a page reads at most [`SCAN_MAX`] locks, so a filter with few matches does not delay `apply`.
 
 use std::ops::Bound;
+use std::sync::Arc;
 
 use holdfast_types::{
     Command, FenceView, FencingToken, HolderView, Limits, LockName, LockView, Mode, Page, Revision,
-    SessionEnd, SessionId, SessionName, SessionStatus, SessionView, Stamp, SubjectName, Ttl,
-    ZnodePath,
+    SessionEnd, SessionHold, SessionId, SessionName, SessionStatus, SessionView, Stamp,
+    SubjectName, Ttl, ZnodePath,
 };
 
 use crate::Machine;
 use crate::lock::index::Lock;
+use crate::lock::lock_entry::LockEntry;
 use crate::session::store::{KnownSession, Session};
 
 /// The largest number of locks read for one page. A page may therefore be short or empty, and still have a `next`.
@@ -168,15 +170,15 @@ impl Machine {
             Some(KnownSession::Ended { .. }) | None => SessionId(0),
         };
         let mut keys: Vec<(&LockName, bool)> = self
-            .entries_with_token(id)
-            .filter(|(lock, token)| {
+            .entries_of_session(id)
+            .map(|(lock, entry)| (lock, entry.hold.is_some()))
+            .filter(|(lock, holds)| {
                 lock.as_str().starts_with(&filter.prefix)
                     && after.is_none_or(|after| lock.as_str() > after)
-                    && (!filter.held || filter.waiting || token.is_some())
-                    && (!filter.waiting || filter.held || token.is_none())
+                    && (!filter.held || filter.waiting || *holds)
+                    && (!filter.waiting || filter.held || !*holds)
                     && is_visible(lock)
             })
-            .map(|(lock, token)| (lock, token.is_some()))
             .collect();
         if filter.held && filter.waiting {
             let waits: Vec<_> = keys.iter().filter(|c| !c.1).map(|c| c.0.clone()).collect();
@@ -246,10 +248,11 @@ impl Machine {
 
     fn session_view(&self, session: &Session, entries_max: usize) -> SessionView {
         let (mut holds, mut waits) = (Vec::new(), Vec::new());
-        for (lock, token) in self.entries_with_token(session.id).take(entries_max) {
-            match token {
-                Some(token) => holds.push((lock.clone(), token)),
-                None => waits.push(lock.clone()),
+        for (lock, entry) in self.entries_of_session(session.id).take(entries_max) {
+            let (lock, ticket) = (lock.clone(), entry.ticket);
+            match entry.token() {
+                Some(token) => holds.push(SessionHold { lock, ticket, token }),
+                None => waits.push(lock),
             }
         }
         SessionView {
@@ -266,14 +269,13 @@ impl Machine {
         }
     }
 
-    /// The locks of a session's queue entries, each with its token if it is held.
-    fn entries_with_token(
+    fn entries_of_session(
         &self,
         session: SessionId,
-    ) -> impl Iterator<Item = (&LockName, Option<FencingToken>)> {
+    ) -> impl Iterator<Item = (&LockName, &Arc<LockEntry>)> {
         self.locks.keys_of(session).filter_map(|key| {
             let entry = self.locks.get(&key.lock)?.entry(&key.rank)?;
-            Some((&key.lock, entry.token()))
+            Some((&key.lock, entry))
         })
     }
 

@@ -91,6 +91,6 @@ pub use tree::{
     CONTAINER_OWNER, Caller, Condition, Create, CreateKind, Data, Multi, Op, Stat, TTL_OWNER,
 };
 pub use view::{
-    FenceView, HolderDetails, HolderView, LockView, NodeView, Page, SessionStatus, SessionView,
-    WaiterView,
+    FenceView, HolderDetails, HolderView, LockView, NodeView, Page, SessionHold, SessionStatus,
+    SessionView, WaiterView,
 };

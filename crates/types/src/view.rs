@@ -138,8 +138,16 @@ pub struct SessionView {
     pub labels: Labels,
     /// The subject that opened the session; `None` if it had no credential.
     pub subject: Option<SubjectName>,
-    pub holds: Vec<(LockName, FencingToken)>,
+    pub holds: Vec<SessionHold>,
     pub waits: Vec<LockName>,
+}
+
+/// A lock that a session holds. An upgrade changes the token, not the ticket.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionHold {
+    pub lock: LockName,
+    pub ticket: Ticket,
+    pub token: FencingToken,
 }
 
 /// The tokens of a lock, for the check whether a token is still valid.

@@ -18,7 +18,7 @@ use crate::locks::held_locks::HeldLocks;
 use crate::locks::hold::Hold;
 use crate::locks::hold_limits::HoldLimits;
 use crate::locks::lock_request::{ClientLockRequest, RequestedChange, WaitLimit};
-use crate::locks::queue_entry::{ClientQueueEntry, EntryStage};
+use crate::locks::queue_entry::ClientQueueEntry;
 use crate::numbers;
 use crate::sessions::lease::{Acknowledged, deadline};
 use crate::sessions::session::{Session, SessionUse};
@@ -127,7 +127,7 @@ impl ClientLockRequest {
 }
 
 impl Guard {
-    /// Re-enters the lock: returns another guard with the same token. The cluster releases the lock after the last
+    /// Re-enters the lock: returns another guard of the same hold. The cluster releases the lock after the last
     /// release.
     ///
     /// # Errors
@@ -139,7 +139,7 @@ impl Guard {
     pub async fn reenter(&self) -> Result<Guard, Error> {
         self.ensure()?;
         let guard = self.locks.request.reentry(self.mode()).acquire_one(&self.session).await?;
-        if guard.token() != self.token() {
+        if guard.grant().ticket != self.grant().ticket {
             self.entry.lose(Loss::ReleasedElsewhere);
             return Err(Error::Lost(Loss::ReleasedElsewhere));
         }
@@ -253,10 +253,11 @@ fn new_hold(
         // Another guard of the owner may have a stronger mode, which ends with that guard.
         grant.mode = request.mode.unwrap_or_default();
     }
-    entry.enter(EntryStage::Held(grant.token));
+    session.entries.follow_upgrade(&grant.lock, grant.ticket, grant.token);
+    let grant = Arc::new(watch::Sender::new(Arc::new(grant)));
+    entry.hold(&grant);
     let limits = HoldLimits::new(request.progress_timeout, max_hold, Moment::now());
     session.entries.limit(&entry, limits);
-    let grant = Arc::new(watch::Sender::new(Arc::new(grant)));
     Hold { session: session.clone(), entry, grant }
 }
 

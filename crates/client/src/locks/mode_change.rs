@@ -66,7 +66,9 @@ impl Guard {
                 {
                     is_renumbered = true;
                 }
-                Err(error) if is_hold_gone(&error) => return Err(change.gone()),
+                Err(error) if is_hold_gone(&error) => {
+                    return Err(change.gone(Loss::ReleasedElsewhere));
+                }
                 Err(error @ (Error::Busy(_) | Error::Rejected(_))) if !in_doubt => {
                     change.rejected();
                     return Err(error);
@@ -84,17 +86,11 @@ impl Guard {
     /// upgradable to shared.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if the mode is not weaker; [`Error::Lost`] if the lock is lost.
+    /// [`Error::InvalidArgument`] if the mode is stronger; [`Error::Lost`] if the lock is lost. After [`Error::Rejected`] the hold
+    /// continues, and the cluster may keep the stronger mode: repeat the call.
     pub async fn downgrade(&mut self, to: Mode) -> Result<(), Error> {
         let turn = turn(&self.hold).await?;
-        if self.mode() == to {
-            return Ok(());
-        }
-        let is_weaker = matches!(
-            (self.mode(), to),
-            (Mode::Exclusive, Mode::Upgradable | Mode::Shared) | (Mode::Upgradable, Mode::Shared)
-        );
-        if !is_weaker {
+        if to.is_stronger_than(self.mode()) {
             let (from, to) = (self.mode().as_str(), to.as_str());
             return Err(Error::InvalidArgument(format!(
                 "{to} is not weaker than {from}: use upgrade()"
@@ -105,8 +101,8 @@ impl Guard {
 }
 
 /// Waits until no other change of the mode is in progress, e.g. the fallback of a dropped upgrade. The mode of the hold is
-/// final only then.
-async fn turn(hold: &Hold) -> Result<OwnedMutexGuard<()>, Error> {
+/// final only then, and so is the token.
+pub(crate) async fn turn(hold: &Hold) -> Result<OwnedMutexGuard<()>, Error> {
     let turn = tokio::select! {
         turn = hold.entry.mode_change.clone().lock_owned() => turn,
         loss = hold.lost() => return Err(Error::Lost(loss)),
@@ -190,6 +186,7 @@ impl ModeChange {
         let counted_from = sent.plus(Duration::from_millis(grant.waited_ms));
         let held = Duration::from_millis(grant.expires_in_ms.unwrap_or(0));
         self.hold.session.acknowledge(Acknowledged { counted_from, held })?;
+        self.hold.session.entries.follow_upgrade(&grant.lock, grant.ticket, token);
         self.hold.grant.send_replace(Arc::new(grant));
         self.hold.entry.enter(EntryStage::Held(token));
         self.is_over = true;
@@ -197,13 +194,13 @@ impl ModeChange {
     }
 
     /// Ends the change: the cluster no longer has the hold.
-    fn gone(&mut self) -> Error {
+    fn gone(&mut self, loss: Loss) -> Error {
         self.is_over = true;
-        self.hold.entry.lose(Loss::ReleasedElsewhere);
-        Error::Lost(Loss::ReleasedElsewhere)
+        self.hold.entry.lose(loss.clone());
+        Error::Lost(loss)
     }
 
-    /// Ends the change: the cluster certainly changed nothing.
+    /// Ends the change: the cluster rejected it, and the hold continues.
     fn rejected(&mut self) {
         self.hold.entry.enter(EntryStage::Held(self.token));
         self.is_over = true;
@@ -229,10 +226,15 @@ impl ModeChange {
                 {
                     is_renumbered = true;
                 }
+                Err(error) if is_hold_gone(&error) => {
+                    return Err(self.gone(Loss::ReleasedElsewhere));
+                }
+                Err(Error::Lost(loss)) => return Err(self.gone(loss)),
                 Err(error) => {
-                    // The cluster no longer has the hold.
-                    self.is_over = true;
-                    self.hold.entry.lose(Loss::ReleasedElsewhere);
+                    // An earlier call may have been executed. A renewal lists the token.
+                    let mode = self.fallback;
+                    self.hold.grant.send_modify(|grant| Arc::make_mut(grant).mode = mode);
+                    self.rejected();
                     return Err(error);
                 }
             }

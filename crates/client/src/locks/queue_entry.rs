@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use holdfast_api::parameters::lock::{NAMES, RELEASED_PERMITS, RELEASED_SESSION};
 use holdfast_api::parameters::{OWNER, RELEASED_ATTEMPT, RELEASED_TOKEN, REQUEST};
-use holdfast_api::{Query, lock_path};
+use holdfast_api::{GrantBody, Query, lock_path};
 use holdfast_types::{
     Attempt, FencingToken, HoldName, LockName, Owner, ReleaseTarget, RequestNumber, SessionName,
-    ShardRequest,
+    ShardRequest, Ticket,
 };
 use tokio::sync::{Notify, watch};
 
@@ -46,8 +46,10 @@ pub(crate) struct ClientQueueEntry {
     /// [`Attempt::UNNAMED`] for a hold that another session handed over.
     attempt: AtomicU64,
     stage: Mutex<EntryStage>,
-    /// The token of the latest hold.
-    token: Mutex<Option<FencingToken>>,
+    /// The token of a hold that another session handed over.
+    transferred: Option<FencingToken>,
+    /// The latest grant, shared with every view of the hold; empty before the grant.
+    grant: OnceLock<Arc<watch::Sender<Arc<GrantBody>>>>,
     pub(crate) limits: watch::Sender<HoldLimits>,
     /// Locked during a change of the mode, so that the answers of two changes never mix.
     pub(crate) mode_change: Arc<tokio::sync::Mutex<()>>,
@@ -71,7 +73,8 @@ impl ClientQueueEntry {
             owner,
             attempt: AtomicU64::new(attempt.0),
             stage: Mutex::new(EntryStage::Waiting),
-            token: Mutex::new(None),
+            transferred: None,
+            grant: OnceLock::new(),
             limits: watch::Sender::default(),
             mode_change: Arc::default(),
             granted_elsewhere: Notify::new(),
@@ -81,8 +84,8 @@ impl ClientQueueEntry {
 
     /// Creates the entry of a hold that another session transferred.
     pub(crate) fn transferred(lock: LockName, owner: Option<Owner>, token: FencingToken) -> Self {
-        let token = Mutex::new(Some(token));
-        Self { token, ..Self::new(lock, owner, Attempt::UNNAMED, false) }
+        let transferred = Some(token);
+        Self { transferred, ..Self::new(lock, owner, Attempt::UNNAMED, false) }
     }
 
     /// Stores the name of the granted shard.
@@ -111,10 +114,13 @@ impl ClientQueueEntry {
     }
 
     pub(crate) fn enter(&self, stage: EntryStage) {
-        if let EntryStage::Held(token) | EntryStage::Converting(token) = stage {
-            *unpoisoned(&self.token) = Some(token);
-        }
         *unpoisoned(&self.stage) = stage;
+    }
+
+    /// Becomes the entry of a hold, whose views share the grant.
+    pub(crate) fn hold(&self, grant: &Arc<watch::Sender<Arc<GrantBody>>>) {
+        self.grant.get_or_init(|| grant.clone());
+        self.enter(EntryStage::Held(grant.borrow().token));
     }
 
     fn holds(&self, token: FencingToken) -> bool {
@@ -143,7 +149,8 @@ impl ClientQueueEntry {
 
     /// The target of a release of this entry alone: it never releases a later hold.
     fn release_target(&self) -> ReleaseTarget {
-        let hold = || unpoisoned(&self.token).map(ReleaseTarget::Hold);
+        let token = self.grant.get().map(|grant| grant.borrow().token);
+        let hold = || token.or(self.transferred).map(ReleaseTarget::Hold);
         self.attempt().map(ReleaseTarget::Attempt).or_else(hold).unwrap_or_default()
     }
 }
@@ -286,6 +293,19 @@ impl QueueEntries {
             EntryStage::Waiting | EntryStage::Converting(_) | EntryStage::Leaving => None,
         };
         all.iter().filter_map(token).collect()
+    }
+
+    /// Continues the guards of a hold under the token of an upgrade by another guard or program of the owner.
+    pub(crate) fn follow_upgrade(&self, lock: &LockName, ticket: Ticket, token: FencingToken) {
+        for entry in self.all().iter().filter(|entry| entry.covers(lock)) {
+            let Some(grant) = entry.grant.get() else { continue };
+            let mut stage = unpoisoned(&entry.stage);
+            let is_older = matches!(*stage, EntryStage::Held(held) if held < token);
+            if is_older && grant.borrow().ticket == ticket {
+                *stage = EntryStage::Held(token);
+                grant.send_modify(|grant| Arc::make_mut(grant).token = token);
+            }
+        }
     }
 
     /// Returns the entries of one hold: each guard that re-entered it has one.

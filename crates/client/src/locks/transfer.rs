@@ -26,6 +26,7 @@ use crate::locks::acquire::leaves_nothing_behind;
 use crate::locks::held_locks::HeldLocks;
 use crate::locks::hold_limits::HoldLimits;
 use crate::locks::lock_request::{ClientLockRequest, HoldOptions};
+use crate::locks::mode_change::turn;
 use crate::locks::queue_entry::{ClientQueueEntry, EntryStage, release_query};
 use crate::sessions::session::{Session, SessionUse};
 use crate::tree::is;
@@ -84,7 +85,7 @@ impl Guard {
         to: &SessionName,
         owner: Option<&str>,
     ) -> Result<FencingToken, TransferError> {
-        self.ensure().map_err(|loss| TransferError::without_guard(Error::Lost(loss)))?;
+        let _turn = turn(&self.hold).await.map_err(TransferError::without_guard)?;
         let owner = match owner.map(Owner::new).transpose() {
             Ok(owner) => owner,
             Err(error) => return Err(TransferError::kept(argument(error), self)),
@@ -154,7 +155,7 @@ impl Guard {
                 ))
             }
             Error::Rejected(problem) if problem.code == ErrorCode::NotHolder => {
-                self.forget();
+                // The drop releases the hold, in case another program gave it another token.
                 return TransferError::without_guard(Error::Lost(Loss::ReleasedElsewhere));
             }
             other @ (Error::Busy(_)
@@ -179,7 +180,7 @@ impl Guard {
             attempt,
             false,
         ));
-        renewed.enter(EntryStage::Held(self.token()));
+        renewed.hold(grant);
         session.entries.add(renewed.clone());
         session.entries.limit(&renewed, limits);
         let hold = Hold { session: session.clone(), entry: renewed, grant: grant.clone() };

@@ -2,16 +2,16 @@
 //!
 //! Events (a loss with its cause, a release request) reach the guards immediately. Each answer also lists the session's
 //! holds, and that list resolves every difference. A guard without a listed hold is lost, and the client never acquires
-//! it again. A listed hold for which an acquire waits makes the acquire repeat its call at another node. A listed hold
-//! without a client entry (a late copy of a call) is released. Bounds: one call in flight; one record for each hold
-//! without a guard.
+//! it again. If its hold has another token, another guard or program upgraded it: the guard continues with that token. A
+//! listed hold for which an acquire waits makes the acquire repeat its call at another node. A listed hold without a
+//! client entry (a late copy of a call) is released. Bounds: one call in flight; one record for each hold without a guard.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_api::{
-    EventBody, EventKind, FenceBody, HoldBody, HolderBody, LockBody, Query, SessionEventsBody,
-    fence_path, lock_path,
+    ErrorCode, EventBody, EventKind, FenceBody, HoldBody, HolderBody, LockBody, Query,
+    SessionEventsBody, fence_path, lock_path,
 };
 use holdfast_types::{FencingToken, LockName, LossCause, ReleaseTarget, Revision};
 
@@ -25,6 +25,7 @@ use crate::locks::queue_entry::{
     ClientQueueEntry, EntryStage, HoldMatch, is_generated_owner, release_query,
 };
 use crate::sessions::session::Session;
+use crate::tree::is;
 use crate::{Error, Loss};
 
 /// A read of one lock may take this fraction of the remaining lease.
@@ -127,6 +128,9 @@ impl SessionPoll {
         let is_listed = |lock: &LockName, token: FencingToken| {
             listed.iter().any(|hold| hold.lock == *lock && hold.token == token)
         };
+        for hold in listed {
+            session.entries.follow_upgrade(&hold.lock, hold.ticket, hold.token);
+        }
         for (entry, token) in known_holds {
             let is_held_here = || entry.stage() == EntryStage::Held(*token) && !entry.is_lost();
             if !is_listed(entry.lock(), *token)
@@ -264,7 +268,10 @@ async fn is_holder(calls: &Calls, session: &Session, lock: &LockName, token: Fen
         // A node lists only the first of many holders, so the token identifies the hold.
         Ok(_) => {
             let target = format!("{}?token={token}", fence_path(lock));
-            !matches!(calls.get::<FenceBody>(target).await, Err(Error::Rejected(_)))
+            !calls
+                .get::<FenceBody>(target)
+                .await
+                .is_err_and(|error| is(&error, ErrorCode::StaleToken))
         }
         Err(_) => true,
     }

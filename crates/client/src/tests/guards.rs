@@ -271,8 +271,11 @@ async fn a_reentry_has_the_same_owner_and_token() {
 
 #[tokio::test]
 async fn a_lost_lock_is_not_reentered() {
-    let (address, _) =
-        lock_node(|call| Some((200, grant(if call == 0 { 7 } else { 8 }, 0, 30_000)))).await;
+    let (address, _) = lock_node(|call| {
+        let later = grant(8, 0, 30_000).replace(r#""ticket":5"#, r#""ticket":6"#);
+        Some((200, if call == 0 { grant(7, 0, 30_000) } else { later }))
+    })
+    .await;
     let guard = acquire(&client([address])).await.unwrap();
     assert!(matches!(guard.reenter().await, Err(Error::Lost(Loss::ReleasedElsewhere))));
     assert_eq!(guard.ensure(), Err(Loss::ReleasedElsewhere));

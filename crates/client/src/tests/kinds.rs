@@ -152,13 +152,13 @@ async fn dropping_an_upgrade_future_reverts_the_upgrade_in_the_background() {
 async fn a_downgrade_detects_that_the_cluster_no_longer_has_the_hold() {
     let (address, _) = node(|_, line| match line {
         line if !is_acquire(line) => default_answer(line, ""),
-        line if line.contains("mode=shared") => Some(problem("mode-conflict", 409, false)),
+        line if line.contains("mode=shared") => Some(problem("not-holder", 409, false)),
         _ => Some((200, granted(7, "exclusive"))),
     })
     .await;
     let mut guard = acquire(&client([address])).await.unwrap();
     let refused = guard.downgrade(Mode::Shared).await.unwrap_err();
-    assert!(matches!(refused, Error::Rejected(_)), "{refused:?}");
+    assert!(matches!(refused, Error::Lost(Loss::ReleasedElsewhere)), "{refused:?}");
     assert_eq!(guard.ensure(), Err(Loss::ReleasedElsewhere));
 }
 
@@ -180,8 +180,12 @@ async fn max_hold_counts_from_the_sending_and_not_from_a_clock_that_is_behind() 
 }
 
 /// A guard of a node that is behind, so its renewals list no holds; and the number of renewals. A read of the lock
-/// returns another holder, then this one if `listed`, out of `total`. `valid` is the validity of the token at the node.
-async fn lagging(listed: bool, total: u32, valid: bool) -> (Guard, Arc<AtomicUsize>) {
+/// returns another holder, then this one if `listed`, out of `total`. `refusal` is the answer to a check of the token, unless it is valid.
+async fn lagging(
+    listed: bool,
+    total: u32,
+    refusal: Option<(&'static str, u16)>,
+) -> (Guard, Arc<AtomicUsize>) {
     let renewals = Arc::new(AtomicUsize::new(0));
     let counter = renewals.clone();
     let holder = |session: &str, token: u64| {
@@ -198,10 +202,10 @@ async fn lagging(listed: bool, total: u32, valid: bool) -> (Guard, Arc<AtomicUsi
     let (address, _) = node(move |_, line| {
         Some(match line {
             line if is_acquire(line) => (200, granted(7, "shared").replace("30000", "900")),
-            line if line.starts_with("GET /v1/fence/job?token=7") && valid => {
-                (200, fence.to_owned())
-            }
-            line if line.starts_with("GET /v1/fence/") => problem("stale-token", 412, false),
+            line if line.starts_with("GET /v1/fence/job?token=7") => match refusal {
+                Some((code, status)) => problem(code, status, false),
+                None => (200, fence.to_owned()),
+            },
             line if line.starts_with("GET /v1/locks/") => (200, lock.clone()),
             line if line.starts_with("DELETE") => (204, String::new()),
             line => {
@@ -217,17 +221,18 @@ async fn lagging(listed: bool, total: u32, valid: bool) -> (Guard, Arc<AtomicUsi
 
 #[tokio::test]
 async fn a_holder_that_is_not_the_first_is_still_a_holder() {
-    for (listed, total) in [(true, 2), (false, 300)] {
-        let (guard, renewals) = lagging(listed, total, true).await;
+    let forbidden = Some(("forbidden", 403));
+    for (listed, total, refusal) in [(true, 2, None), (false, 300, None), (false, 300, forbidden)] {
+        let (guard, renewals) = lagging(listed, total, refusal).await;
         until("renewals", || renewals.load(Ordering::SeqCst) >= 3).await;
-        assert_eq!(guard.ensure(), Ok(()), "listed: {listed}");
+        assert_eq!(guard.ensure(), Ok(()), "listed: {listed}, {refusal:?}");
     }
 }
 
 #[tokio::test]
 async fn a_hold_that_is_neither_listed_nor_valid_is_lost() {
-    for (total, valid) in [(1, true), (300, false)] {
-        let (guard, _) = lagging(false, total, valid).await;
+    for (total, refusal) in [(1, None), (300, Some(("stale-token", 412)))] {
+        let (guard, _) = lagging(false, total, refusal).await;
         let lost = tokio::time::timeout(Duration::from_secs(10), guard.lost()).await;
         assert_eq!(lost.unwrap(), Loss::ReleasedElsewhere, "of {total}");
     }

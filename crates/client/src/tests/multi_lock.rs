@@ -176,6 +176,17 @@ async fn a_hand_over_with_an_unknown_outcome_is_released() {
     until("it is released", || requests(&lines, "&attempt=") >= 2).await;
 }
 
+/// The hold may have a newer token, by an upgrade of another program.
+#[tokio::test]
+async fn a_hand_over_of_a_token_that_is_not_the_present_one_releases_the_hold() {
+    let (client, lines) = handing(|_| Some(problem("not-holder", 409, false))).await;
+    let guard = client.lock("job").acquire().await.unwrap();
+    let failure = guard.transfer(&to(), None).await.unwrap_err();
+    let is_lost = matches!(failure.error, Error::Lost(Loss::ReleasedElsewhere));
+    assert!(is_lost && failure.guard.is_none(), "{failure:?}");
+    until("it is released", || requests(&lines, "&attempt=") >= 2).await;
+}
+
 #[tokio::test]
 async fn a_leader_replaces_its_value_and_never_acquires_the_leadership_again() {
     let lines: Arc<Mutex<Vec<String>>> = Arc::default();
@@ -183,7 +194,9 @@ async fn a_leader_replaces_its_value_and_never_acquires_the_leadership_again() {
     let (address, _) = node(move |_, line| {
         recorded.lock().unwrap().push(line.to_owned());
         Some(match line {
-            line if line.contains("value=c") => (200, grant(9, 0, 30_000)),
+            line if line.contains("value=c") => {
+                (200, grant(9, 0, 30_000).replace(r#""ticket":5"#, r#""ticket":6"#))
+            }
             line if line.starts_with("PUT /v1/locks/") => (200, grant(7, 0, 30_000)),
             line if line.starts_with("DELETE") => (204, String::new()),
             _ => (200, session(r#"{"lock":"job","token":7}"#, 30_000)),

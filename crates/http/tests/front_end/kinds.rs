@@ -26,6 +26,33 @@ async fn shared_holders_hold_together_and_an_upgrade_to_exclusive_gets_a_new_tok
     assert_eq!((&kept["mode"], &kept["token"]), (&json!("shared"), &grant["token"]));
 }
 
+/// A receiver of a transfer knows the token alone. Its upgrade may be in flight when it releases the lock.
+#[tokio::test]
+async fn a_token_from_before_an_upgrade_releases_the_hold_and_no_later_one() {
+    let node = Node::start().await;
+    let given = node.take("/v1/locks/a?session=me&mode=upgradable").await;
+    node.call("PUT", "/v1/sessions/you").await;
+    let hand = format!("/v1/transfers/a?session=me&token={given}&to=you");
+    let received = node.call("POST", &hand).await.json()["token"].clone();
+    let upgrade = "/v1/locks/a?session=you&change=0&attempt=1&mode=exclusive";
+    let upgraded = node.call("PUT", upgrade).await.json();
+    assert!(upgraded["token"].as_u64() > received.as_u64(), "{upgraded}");
+    let listed = json!({ "lock": "a", "ticket": upgraded["ticket"], "token": upgraded["token"] });
+    assert_eq!(node.call("GET", "/v1/sessions/you").await.json()["holds"], json!([listed]));
+    let release = |token: u64| format!("/v1/locks/a?session=you&token={token}");
+    let held = async || node.call("GET", "/v1/locks/a").await.json()["held"].clone();
+    assert_eq!(node.call("DELETE", &release(given)).await.status, 204);
+    assert_eq!(held().await, true, "the token of the giver");
+    let received = received.as_u64().unwrap();
+    assert_eq!(node.call("DELETE", &release(received)).await.status, 204);
+    assert_eq!(held().await, false);
+    node.take("/v1/locks/a?session=you").await;
+    for token in [received, upgraded["token"].as_u64().unwrap()] {
+        assert_eq!(node.call("DELETE", &release(token)).await.status, 204);
+    }
+    assert_eq!(held().await, true, "a late copy ends no later hold");
+}
+
 #[tokio::test]
 async fn a_semaphore_grants_slots_and_its_limit_can_be_raised_while_callers_wait() {
     let node = Node::start().await;

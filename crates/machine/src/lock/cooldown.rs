@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Machine;
 use crate::context::ApplyContext;
-use crate::lock::lock_entry::LockEntry;
+use crate::lock::lock_entry::{Hold, LockEntry};
 
 /// The cooldowns of a lock. Invariant: a stored value has at least one of them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -48,15 +48,17 @@ pub(crate) struct LockDelay {
 pub(crate) struct LostHold {
     pub(crate) session: SessionName,
     owner: Owner,
+    first_token: FencingToken,
     token: FencingToken,
     /// The oldest attempt: of nested attempts, the one that is released last.
     attempt: Attempt,
 }
 
 impl LostHold {
-    fn of(entry: &LockEntry, token: FencingToken) -> Self {
+    fn of(entry: &LockEntry, hold: &Hold) -> Self {
         let (session, owner) = (entry.session_name.clone(), entry.owner.clone());
-        Self { session, owner, token, attempt: entry.claims.oldest() }
+        let Hold { first_token, token, .. } = *hold;
+        Self { session, owner, first_token, token, attempt: entry.claims.oldest() }
     }
 
     /// Whether a release by an owner of its session means the hold.
@@ -66,7 +68,7 @@ impl LostHold {
             ReleaseTarget::Attempt(attempt)
             | ReleaseTarget::Permits(HoldName::Attempt(attempt), _) => attempt == self.attempt,
             ReleaseTarget::Hold(token) | ReleaseTarget::Permits(HoldName::Token(token), _) => {
-                token == self.token
+                (self.first_token..=self.token).contains(&token)
             }
         };
         is_named && *owner == self.owner
@@ -176,7 +178,7 @@ impl Machine {
         let mut cooldowns = indexed.cooldowns();
         cooldowns.min_hold = cooldowns.min_hold.max(min_hold);
         if let Some(ms) = delay_ms {
-            cooldowns.add_loss(LostHold::of(gone, hold.token), ctx.now, ms);
+            cooldowns.add_loss(LostHold::of(gone, hold), ctx.now, ms);
         }
         self.set_cooldowns(lock, cooldowns, ctx);
     }

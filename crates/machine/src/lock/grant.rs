@@ -227,8 +227,10 @@ impl Machine {
             Some((holders, Some(_))) => holders.free_slots(entry.permits),
             Some((_, None)) | None => Arc::default(),
         };
+        let token = self.locks.mint()?;
         Some(Hold {
-            token: self.locks.mint()?,
+            token,
+            first_token: token,
             granted_at: ctx.now,
             granted_in: ctx.revision,
             mode: entry.mode,

@@ -56,7 +56,7 @@ impl Machine {
             return Err(format!("a holder of {name} has no hold"));
         };
         let sound = Some(hold.token) <= lock.last_token
-            && hold.token.0 >= 1
+            && (1..=hold.token.0).contains(&hold.first_token.0)
             && in_time(hold.granted_in, holder, self.revision)
             && hold.since <= hold.granted_at
             && hold

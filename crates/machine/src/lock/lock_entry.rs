@@ -77,6 +77,8 @@ impl AnyShardWaiter {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct Hold {
     pub(crate) token: FencingToken,
+    /// The token of the first grant; an upgrade replaces `token` alone.
+    pub(crate) first_token: FencingToken,
     pub(crate) granted_at: Stamp,
     pub(crate) granted_in: Revision,
     pub(crate) mode: Mode,
@@ -197,6 +199,11 @@ impl LockEntry {
 
     pub(crate) fn token(&self) -> Option<FencingToken> {
         self.hold.as_ref().map(|hold| hold.token)
+    }
+
+    /// Whether a release by its owner means the hold. A release that was sent before an upgrade has an earlier token.
+    pub(crate) fn is_named_by(&self, token: FencingToken) -> bool {
+        self.hold.as_ref().is_some_and(|hold| (hold.first_token..=hold.token).contains(&token))
     }
 
     /// True for a waiter, and for a holder that waits for another mode.

@@ -78,7 +78,7 @@ impl Machine {
         match name {
             HoldName::Unnamed => self.unnamed_entry(session, lock, owner),
             HoldName::Attempt(attempt) => own.find(|entry| entry.claims.contains(attempt)),
-            HoldName::Token(token) => own.find(|entry| entry.token() == Some(token)),
+            HoldName::Token(token) => own.find(|entry| entry.is_named_by(token)),
         }
     }
 

@@ -100,7 +100,7 @@ impl Machine {
                 return self.release_permits(lock, &entry, name, permits, ctx);
             }
             ReleaseTarget::Hold(token) => {
-                own.iter().filter(|entry| entry.token() == Some(token)).collect()
+                own.iter().filter(|entry| entry.is_named_by(token)).collect()
             }
             ReleaseTarget::AnyEntry if is_semaphore => own.iter().collect(),
             ReleaseTarget::AnyEntry => vec![first],

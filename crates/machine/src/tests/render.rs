@@ -377,7 +377,7 @@ pub(super) fn lock(view: &LockView) -> Vec<String> {
 }
 
 pub(super) fn session(view: &SessionView) -> Vec<String> {
-    let holds = view.holds.iter().map(|(lock, token)| format!(" {lock}={token}"));
+    let holds = view.holds.iter().map(|hold| format!(" {}={}", hold.lock, hold.token));
     let waits = view.waits.iter().map(|lock| format!(" {lock}"));
     vec![format!(
         "{} #{} ttl={} generation={} since={}{}{} holds:{} waits:{}",

@@ -115,7 +115,7 @@ fn the_digests_of_a_schema_are_fixed() {
     let machine = machine();
     assert_eq!(
         (DIGEST_SCHEMA, machine.digest(), machine.state_digest()),
-        (1, 14_524_874_613_863_986_426, 4_808_656_855_403_097_522)
+        (1, 14_524_874_613_863_986_426, 17_508_291_167_111_853_749)
     );
 }
 
@@ -369,6 +369,7 @@ fn corrupt_auth(item: &mut AuthPart, number: u64) {
 fn hold(number: u64) -> Hold {
     Hold {
         token: FencingToken(number),
+        first_token: FencingToken(number),
         granted_at: Stamp(0),
         granted_in: Revision(number),
         mode: Mode::Exclusive,

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use holdfast_service::{Failure, SessionRenewal};
+use holdfast_service::{Failure, ReadMode, SessionRenewal};
 use holdfast_types::{Rejection, SessionRejection};
 
 use crate::nodes::*;
@@ -58,12 +58,35 @@ async fn a_keepalive_lists_the_holds_of_its_revision() {
         let lock = format!("a-{turn}");
         take(&leader, acquire(&lock, Some("me"), 30_000, NO_WAIT)).await.unwrap();
         let renewed = keep_alive(&follower, "me").await.unwrap();
-        let held = renewed.value.view.holds.iter().map(|(lock, _)| lock.as_str());
+        let held = renewed.value.view.holds.iter().map(|hold| hold.lock.as_str());
         assert_eq!(held.collect::<Vec<_>>(), [lock.as_str()], "at {:?}", renewed.revision);
         release(&leader, &lock, "me").await.unwrap();
         let renewed = keep_alive(&follower, "me").await.unwrap();
         assert!(renewed.value.view.holds.is_empty(), "{:?}", renewed.value.view);
     }
+}
+
+/// A full disk refuses each write at once, and so the record of a silent session: its renewals need no log. Between half of the TTL
+/// and the expiry, which is refused, too, the leader has tried to write a record: it tries once a second of the lease's time.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_whose_record_was_refused_is_renewed_in_memory() {
+    /// Of four seconds: a record is due after two, and then tried within a second and a tick.
+    const LEFT: Duration = Duration::from_millis(700);
+    let nodes = Nodes::start(1).await;
+    let node = &nodes.services[0];
+    take(node, acquire("a", Some("me"), 4_000, NO_WAIT)).await.unwrap();
+    nodes.free[0].store(0, Ordering::Relaxed);
+    let began = Instant::now();
+    while !matches!(release(node, "b", "me").await, Err(Failure::DiskFull(_))) {
+        assert!(began.elapsed() < DEADLINE, "the node writes on a full disk");
+    }
+    keep_alive(node, "me").await.unwrap();
+    let left = async || node.session(&session("me"), ReadMode::Linearizable).await.unwrap();
+    while left().await.value.expires_in > LEFT {
+        assert!(began.elapsed() < DEADLINE, "the lease does not run");
+    }
+    let renewed = keep_alive(node, "me").await.unwrap();
+    assert!(renewed.value.expires_in > LEFT, "{:?}", renewed.value.expires_in);
 }
 
 /// After a change of the leader, many sessions of one call are renewed through the log.

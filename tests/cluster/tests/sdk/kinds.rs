@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use holdfast_client::{Client, Error, LockName, Loss, Mode, blocking};
+use holdfast_client::api::GrantBody;
+use holdfast_client::http::Method;
+use holdfast_client::{Call, Client, Error, LockName, Loss, Mode, blocking};
 use holdfast_lab::{Cluster, DEADLINE, until};
 
 use crate::program::addresses;
@@ -101,6 +103,52 @@ async fn an_upgrade_that_is_dropped_leaves_the_hold_as_it_was() {
     drop(editor);
     let free = other.lock("page").timeout(DEADLINE).acquire().await;
     free.expect("given back").release().await.expect("released");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_guard_of_a_hold_continues_under_the_token_of_an_upgrade() {
+    let cluster = Cluster::three().await;
+    let client = client(&cluster);
+    let ttl = Duration::from_secs(1);
+    let outer = client.lock("page").upgradable().ttl(ttl).acquire().await.expect("held");
+    let mut inner = outer.reenter().await.expect("the same hold");
+    let token = inner.upgrade(DEADLINE).await.expect("alone");
+    assert_eq!((outer.token(), outer.mode()), (token, Mode::Upgradable));
+    let lost = tokio::time::timeout(ttl * 2, async { tokio::join!(outer.lost(), inner.lost()) });
+    let lost = lost.await;
+    assert!(lost.is_err(), "{lost:?}");
+    inner.release().await.expect("released");
+    outer.ensure().expect("the hold continues");
+    outer.release().await.expect("released");
+    client.lock("page").try_acquire().await.expect("free").release().await.expect("released");
+}
+
+/// Another program of the session upgrades a hold that was transferred: the guard knows the token, and no attempt.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_received_guard_follows_an_upgrade_of_another_program_and_releases_the_hold_at_once() {
+    let cluster = Cluster::three().await;
+    let (giver, receiver) = (client(&cluster), client(&cluster));
+    let session = receiver.session().await.expect("open");
+    let upgrade = async |attempt: u64| {
+        let name = session.name();
+        let target =
+            format!("/v1/locks/page?session={name}&change=0&attempt={attempt}&mode=exclusive");
+        let grant: GrantBody = giver.call(&Call::new(Method::PUT, target)).await.expect("upgraded");
+        grant.token
+    };
+    for (round, waits) in [(1, true), (2, false)] {
+        let given = giver.lock("page").upgradable().acquire().await.expect("held");
+        given.transfer(session.name(), None).await.expect("transferred");
+        let received = receiver.lock("page").timeout(DEADLINE).receive_transfer().await;
+        let received = received.expect("asked").expect("given");
+        let token = upgrade(u64::MAX / 4 + 1_000 * round).await;
+        if waits {
+            until("the token", DEADLINE, || async { received.token() == token }).await;
+            received.ensure().expect("it continues");
+        }
+        received.release().await.expect("released");
+    }
+    giver.lock("page").try_acquire().await.expect("free").release().await.expect("released");
 }
 
 #[tokio::test(flavor = "multi_thread")]

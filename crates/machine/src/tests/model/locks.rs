@@ -237,9 +237,18 @@ impl Model {
         let entry = self.find_mut(&next.path).entry.as_mut().unwrap();
         let before = entry.hold.take();
         let since = before.as_ref().map_or(now, |hold| hold.since);
+        let first_token = before.as_ref().map_or(token, |hold| hold.first_token);
         let release_request = before.and_then(|hold| hold.release_request);
         let (granted_at, granted_in) = (now, revision);
-        entry.hold = Some(Hold { token, granted_at, granted_in, since, slots, release_request });
+        entry.hold = Some(Hold {
+            token,
+            first_token,
+            granted_at,
+            granted_in,
+            since,
+            slots,
+            release_request,
+        });
         entry.held = entry.mode;
         self.find_mut(&directory(lock)).last_token = token;
         let session = self.session_of(next).name.clone();
@@ -268,6 +277,8 @@ impl Model {
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::tests) struct Hold {
     pub(in crate::tests) token: u64,
+    /// The token of the first grant; a conversion grants again.
+    pub(super) first_token: u64,
     pub(super) granted_at: u64,
     pub(super) granted_in: u64,
     /// The stamp of the first grant; a conversion grants again.
@@ -280,6 +291,11 @@ pub(in crate::tests) struct Hold {
 impl QueueEntry {
     pub(in crate::tests) fn token(&self) -> Option<u64> {
         self.hold.as_ref().map(|hold| hold.token)
+    }
+
+    /// Whether it is a token of the hold, the present or an earlier one.
+    pub(super) fn had(&self, token: u64) -> bool {
+        self.hold.as_ref().is_some_and(|hold| hold.first_token <= token && token <= hold.token)
     }
 
     /// Equal ranks are ordered by arrival.

@@ -369,7 +369,7 @@ impl Model {
                 own.into_iter().find(|node| claims(node, number)).into_iter().collect()
             }
             ReleaseTarget::Hold(token) | ReleaseTarget::Permits(HoldName::Token(token), _) => {
-                own.into_iter().filter(|node| entry(node).token() == Some(token.0)).collect()
+                own.into_iter().filter(|node| entry(node).had(token.0)).collect()
             }
         };
         meant.into_iter().cloned().collect()

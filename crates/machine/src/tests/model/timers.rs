@@ -21,7 +21,7 @@ pub(super) struct CooldownState {
 struct Loser {
     name: SessionName,
     owner: Owner,
-    token: u64,
+    tokens: (u64, u64),
     first: Attempt,
 }
 
@@ -116,7 +116,8 @@ impl Model {
             let running = cooldown_state.lost.take().filter(|(at, _)| at + delay_ms > now);
             let (_, mut losers) = running.unwrap_or_default();
             let first = gone.numbers().into_iter().min().unwrap();
-            losers.push(Loser { name, owner: gone.owner.clone(), token: hold.token, first });
+            let tokens = (hold.first_token, hold.token);
+            losers.push(Loser { name, owner: gone.owner.clone(), tokens, first });
             cooldown_state.lost = Some((now, losers));
         }
     }
@@ -137,7 +138,9 @@ impl Model {
                     ReleaseTarget::Attempt(number)
                     | ReleaseTarget::Permits(HoldName::Attempt(number), _) => number == loser.first,
                     ReleaseTarget::Hold(token)
-                    | ReleaseTarget::Permits(HoldName::Token(token), _) => token.0 == loser.token,
+                    | ReleaseTarget::Permits(HoldName::Token(token), _) => {
+                        loser.tokens.0 <= token.0 && token.0 <= loser.tokens.1
+                    }
                 }
         };
         self.acknowledge(lock, is_meant)
