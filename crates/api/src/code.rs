@@ -140,7 +140,7 @@ codes! {
          semaphore, or another number of permits than the session already has. Nothing was done. All callers of one \
          semaphore must send the same limit, or none; PATCH /v1/policies/{name} changes it.";
     ShardsMismatch, "shards-mismatch", false, "The lock has another number of shards",
-        "The call names another number of shards than the lock has, or a shard that does not exist, or acquires a \
+        "The call names another number of shards than the lock has, or a shard that does not exist, or uses a \
          sharded lock as one lock, or the reverse. Nothing was done. The problem names the number. All callers of a \
          sharded lock must send the same number, or only shard; PATCH /v1/policies/{name} changes the number while no shard has a \
          holder or a waiter.";

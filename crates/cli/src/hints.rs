@@ -9,14 +9,14 @@ use holdfast_api::ErrorCode;
 use holdfast_client::Error;
 
 /// The next step after a rejection, for every command.
-const COMMON: [(ErrorCode, &str); 9] = [
+const COMMON: [(ErrorCode, &str); 10] = [
     (
         ErrorCode::LimitMismatch,
         "holdfast lock NAME --permits N/LIMIT creates a semaphore, and holdfast policy NAME --limit N changes the limit",
     ),
     (
         ErrorCode::ShardsMismatch,
-        "holdfast policy NAME --shards N changes the number of an unused lock",
+        "add --shards N with the number of the lock, or name one shard, such as NAME/0; holdfast policy NAME --shards N changes the number of an unused lock",
     ),
     (ErrorCode::Deadlock, "release the locks of this session, then acquire again"),
     (
@@ -24,6 +24,7 @@ const COMMON: [(ErrorCode, &str); 9] = [
         "ask for it: holdfast unlock NAME --ask; or as operator: holdfast unlock NAME --force --reason TEXT",
     ),
     (ErrorCode::BarrierBroken, "every party must arrive again"),
+    (ErrorCode::CounterOverflow, "holdfast counter set NAME NUMBER sets another value"),
     (
         ErrorCode::MembershipInProgress,
         "holdfast member ls shows it; holdfast member remove ID cancels the join of a node",
@@ -126,6 +127,10 @@ mod tests {
         }
         let limit = rejected(ErrorCode::LimitMismatch, "add limit=N");
         assert!(common_hint(&limit).unwrap().contains("--permits N/LIMIT"));
+        let shards = rejected(ErrorCode::ShardsMismatch, "send that number of shards");
+        assert!(common_hint(&shards).unwrap().contains("--shards N"));
+        let overflow = rejected(ErrorCode::CounterOverflow, "PUT another value first");
+        assert!(common_hint(&overflow).unwrap().starts_with("holdfast counter set"));
         let holder = rejected(ErrorCode::NotHolder, "POST /v1/release-requests");
         assert!(tree_hint(&holder, false).unwrap().starts_with("ask for it: holdfast unlock"));
         assert!(

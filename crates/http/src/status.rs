@@ -228,7 +228,7 @@ fn of_rejection(rejection: Rejection, context: &ErrorContext<'_>) -> HttpError {
             problem.facts.at = Some(at);
             problem
         }
-        Rejection::Tree(rejection) => node::of_rejection(rejection),
+        Rejection::Tree(rejection) => node::of_rejection(rejection, context),
         Rejection::Recipe(rejection) => lock::of_recipe_rejection(rejection),
         Rejection::Auth(rejection) => administration::of_auth_rejection(rejection),
         Rejection::Membership(rejection) => administration::of_membership_rejection(rejection),

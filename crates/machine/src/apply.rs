@@ -114,7 +114,7 @@ impl Machine {
                 self.run_timers(&lock, ctx);
                 Ok(Reply::TimersRun { ended: ctx.ended_holds })
             }
-            Command::ForceRelease(release) => Ok(self.force_release(release, ctx)),
+            Command::ForceRelease(release) => self.force_release(release, ctx),
             Command::RequestRelease(request) => self.request_release(request, ctx),
             Command::HandOver(hand_over) => self.hand_over(hand_over, ctx),
             Command::Bootstrap { cluster_id, level, members } => {

@@ -153,8 +153,8 @@ name! {
     Reason, "the reason", 256, check_controls
 }
 name! {
-    /// Identifies a change across its retries, so that a retry gets the first reply.
-    RequestId, "the request id", 64, check_flat
+    /// The key of a latch, which counts it once.
+    RequestId, "the latch key", 64, check_flat
 }
 
 name! {

@@ -195,6 +195,10 @@ async fn force_release(
     reason: &Reason,
 ) -> Result<(), CommandFailure> {
     let mut body = client.lock_state(lock).await?;
+    if !body.shards.is_empty() {
+        // The cluster rejects it with the number of shards.
+        client.force_release(lock, None, reason).await?;
+    }
     // Holders with a larger token are later ones.
     let newest = body.last_token.unwrap_or_default();
     if body.holders.is_empty() {

@@ -121,6 +121,11 @@ pub(crate) async fn wait(args: WaitArgs) -> Result<(), CommandFailure> {
     let until = args.wait.map(|wait| Instant::now() + wait);
     loop {
         let body = client.lock_state(name).await?;
+        if let count @ 1.. = body.shards.len() {
+            return Err(CommandFailure::failed(format!(
+                "{name} has {count} shards: wait for one of them, such as {name}/0"
+            )));
+        }
         if body.held == args.held {
             if matches!(cluster.format(), Format::Json | Format::Jsonl) {
                 answer(cluster.format(), &body, "", "");

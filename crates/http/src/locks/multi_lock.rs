@@ -142,14 +142,17 @@ async fn release(call: &mut CallContext<'_>) -> HandlerResult {
 /// The distinct locks of a call: from one to the maximum of a multi-lock.
 fn checked_names(names: Vec<LockName>) -> Result<LockSet, ParamError> {
     let repeated = (1..names.len()).find(|index| names[..*index].contains(&names[*index]));
-    let detail = match repeated {
-        Some(index) => format!("'name' states '{}' twice", names[index]),
-        None if names.is_empty() => "'name' is required".to_owned(),
-        None => format!("'name' is given more than {} times", LockSet::MAX),
+    let (detail, hint) = match repeated {
+        Some(index) => (format!("'name' states '{}' twice", names[index]), "name each lock once"),
+        None if names.is_empty() => {
+            ("'name' is required".to_owned(), "name each lock once: ?name=a&name=b")
+        }
+        None => (
+            format!("'name' is given more than {} times", LockSet::MAX),
+            "acquire fewer locks together",
+        ),
     };
-    LockSet::new(names).map_err(|LockSetError| {
-        ParamError::invalid("name", detail).hint("name each lock once: ?name=a&name=b")
-    })
+    LockSet::new(names).map_err(|LockSetError| ParamError::invalid("name", detail).hint(hint))
 }
 
 #[cfg(test)]
@@ -167,6 +170,9 @@ mod tests {
         for query in ["", "name=a&name=b&name=a", many(17).as_str()] {
             let error = read(query).unwrap_err();
             assert_eq!(error.parameter.as_deref(), Some("name"), "{query}");
+            // The command line shows a parameter of a hint as an option.
+            let has_parameter = error.hint.is_some_and(|hint| hint.contains("?name="));
+            assert_eq!(has_parameter, query.is_empty(), "{query}");
         }
         assert_eq!(read("name=a&name=").unwrap_err().code, ErrorCode::BadName);
     }

@@ -153,7 +153,12 @@ pub(crate) static REQUESTED: Operation = Operation {
         let about = "The number of holders that were asked";
         ResponseSpec::ok(about, Schemas::of::<ReleaseRequestedBody>)
     },
-    errors: &[ErrorCode::NotHolder, ErrorCode::SessionExpired, ErrorCode::NotFound],
+    errors: &[
+        ErrorCode::NotHolder,
+        ErrorCode::SessionExpired,
+        ErrorCode::NotFound,
+        ErrorCode::ShardsMismatch,
+    ],
     late_copies: LateCopies::Token,
     ..Operation::change(
         "requestRelease",
@@ -208,7 +213,7 @@ pub(crate) static FORCED: Operation = Operation {
         let about = "The number of holds that ended";
         ResponseSpec::ok(about, Schemas::of::<ForceReleasedBody>)
     },
-    errors: &[ErrorCode::NotFound],
+    errors: &[ErrorCode::NotFound, ErrorCode::ShardsMismatch],
     late_copies: LateCopies::TokenOrTicket,
     ..Operation::change(
         "forceRelease",

@@ -27,6 +27,7 @@ pub(crate) static OPERATION: Operation = Operation {
         ErrorCode::Deadlock,
         ErrorCode::QuotaExceeded,
         ErrorCode::LimitMismatch,
+        ErrorCode::ShardsMismatch,
         ErrorCode::SessionExpired,
     ],
     late_copies: LateCopies::Token,

@@ -3,9 +3,9 @@
 use holdfast_api::{ErrorCode, Facts, Problem};
 use holdfast_types::{Perms, QuotaKind, TreeRejection, ZnodePath};
 
-use super::{HttpError, internal};
+use super::{ErrorContext, HttpError, internal};
 
-pub(super) fn of_rejection(rejection: TreeRejection) -> HttpError {
+pub(super) fn of_rejection(rejection: TreeRejection, context: &ErrorContext<'_>) -> HttpError {
     match rejection {
         TreeRejection::NoZnode { path } => {
             let detail = format!("znode '{path}' does not exist");
@@ -37,7 +37,7 @@ pub(super) fn of_rejection(rejection: TreeRejection) -> HttpError {
             let detail = format!("'{path}' is reserved");
             about(path, ErrorCode::BadName, detail, "choose another name")
         }
-        TreeRejection::NotAllowed { path, needed } => forbidden(path, needed),
+        TreeRejection::NotAllowed { path, needed } => forbidden(path, needed, context),
         TreeRejection::BadAcl { path } => bad_acl(path),
         TreeRejection::QuotaExceeded { path, quota, limit, used } => {
             quota_exceeded(path, quota, limit, used)
@@ -66,7 +66,7 @@ fn bad_acl(path: ZnodePath) -> HttpError {
     problem
 }
 
-fn forbidden(path: ZnodePath, needed: Perms) -> HttpError {
+fn forbidden(path: ZnodePath, needed: Perms, context: &ErrorContext<'_>) -> HttpError {
     let what = match needed {
         Perms::READ => "read it",
         Perms::WRITE => "write it",
@@ -75,7 +75,12 @@ fn forbidden(path: ZnodePath, needed: Perms) -> HttpError {
         _ => "read or change its access list",
     };
     let detail = format!("the access list of '{path}' does not allow this caller to {what}");
-    let hint = "send the credentials of an identity in the list: curl -u name:password";
+    let hint = match context.lock {
+        Some(_) => {
+            "a call for a lock is world:anyone: give it the permission with PUT /v1/tree/locks/NAME?acl, or use a ZooKeeper client"
+        }
+        None => "send the credentials of an identity in the list: curl -u name:password",
+    };
     let mut problem = about(path, ErrorCode::Forbidden, detail, hint);
     problem.facts.needed = Some(needed.to_string());
     problem

@@ -43,6 +43,24 @@ async fn a_node_rejects_callers_that_its_access_list_does_not_name() {
     node.call("DELETE", "/v1/tree/mine/below").await.problem(403, "forbidden");
 }
 
+/// A credential of an identity in the list does not help in a call for a lock.
+#[tokio::test]
+async fn a_rejected_call_for_a_lock_has_a_hint_that_helps() {
+    let node = Node::start().await;
+    let made = call_as(&node, ME, "PUT", "/v1/tree/locks/mine?acl=auth::cdrwa", "").await;
+    assert_eq!(made.status, 201, "{made:?}");
+    for (method, target) in [
+        ("PUT", "/v1/locks/mine?session=s"),
+        ("PUT", "/v1/locks/mine/below?session=s"),
+        ("POST", "/v1/locks?name=mine&name=other&session=s"),
+        ("PATCH", "/v1/policies/mine?cooldown=1s"),
+    ] {
+        let problem = call_as(&node, ME, method, target, "").await.problem(403, "forbidden");
+        let hint = problem["hint"].as_str().unwrap();
+        assert!(hint.contains("world:anyone") && !hint.contains("curl -u"), "{target}: {hint}");
+    }
+}
+
 #[tokio::test]
 async fn an_access_list_is_read_and_replaced_at_its_version_and_an_invalid_one_is_rejected() {
     let node = Node::start().await;

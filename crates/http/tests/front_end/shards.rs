@@ -42,6 +42,27 @@ async fn row_30_an_acquire_gets_a_free_shard_and_a_repeated_acquire_gets_the_sam
     assert_eq!(name_and_shard(&other.await.unwrap().json()), (&json!("stock/1"), &json!(1)));
 }
 
+/// Such a call of an operator once reported 0 holds, while a shard was held.
+#[tokio::test]
+async fn a_sharded_lock_is_asked_and_force_released_by_shard_and_its_holder_transfers_its_own() {
+    let node = Node::start().await;
+    node.take("/v1/locks/stock?session=a&shards=2").await;
+    assert_eq!(node.call("PUT", "/v1/sessions/b").await.status, 201);
+    for target in [
+        "/v1/force-releases/stock?reason=stuck",
+        "/v1/release-requests/stock",
+        "/v1/transfers/stock?session=b&to=a",
+    ] {
+        let problem = node.call("POST", target).await.problem(409, "shards-mismatch");
+        assert_eq!(problem["shards"], 2, "{problem}");
+        assert!(problem["hint"].as_str().unwrap().contains("NAME/0"), "{problem}");
+    }
+    let transfer = node.call("POST", "/v1/transfers/stock?session=a&to=b").await;
+    assert_eq!(transfer.status, 200, "{transfer:?}");
+    let ended = node.call("POST", "/v1/force-releases/stock/0?reason=stuck").await.json();
+    assert_eq!(ended["ended"], 1);
+}
+
 #[tokio::test]
 async fn row_30_a_waiter_without_a_named_shard_gets_the_first_that_becomes_free() {
     let node = Node::start().await;

@@ -55,6 +55,8 @@ impl Machine {
     ) -> Outcome {
         let HandOver { lock, from: (from_session, owner), to: (to_session, to_owner), token } =
             hand_over;
+        let lock = self.lock_of_owner(self.open_session_named(&from_session)?, lock, &owner);
+        self.check_not_sharded(&lock)?;
         let holder = self.holder_of(&lock, &from_session, &owner, token)?;
         let found = self.locks.find(to, &lock, &to_owner, Ticket(0)).cloned();
         if let Some(itself) = found.as_ref().filter(|found| found.path == holder.path) {

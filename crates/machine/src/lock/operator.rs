@@ -1,7 +1,8 @@
 //! Operator actions on a lock: break entries, and request holders to release it.
 //!
 //! A release request that revokes ends the hold at its deadline. A repeated request replaces the earlier one only if it
-//! is stricter, so a repetition does not postpone the deadline. Bound: one step for each entry of the lock.
+//! is stricter, so a repetition does not postpone the deadline. A sharded lock is no lock: the caller names a shard. Bound: one step for
+//! each entry of the lock.
 
 use std::sync::Arc;
 
@@ -22,8 +23,9 @@ impl Machine {
         &mut self,
         release: ForceRelease,
         ctx: &mut ApplyContext<'_>,
-    ) -> Reply {
+    ) -> Outcome {
         let ForceRelease { lock, what, reason } = release;
+        self.check_not_sharded(&lock)?;
         let entries = self.locks.get(&lock).map_or(Vec::new(), |indexed| indexed.matching(what));
         for entry in &entries {
             ctx.emit(LockEvent::BrokenByOperator {
@@ -41,7 +43,7 @@ impl Machine {
             self.end_min_hold_and_cooldown(&lock, ctx);
         }
         self.grant_next(&lock, ctx);
-        Reply::ForceReleased { places: u32::try_from(entries.len()).unwrap_or(u32::MAX) }
+        Ok(Reply::ForceReleased { places: u32::try_from(entries.len()).unwrap_or(u32::MAX) })
     }
 
     /// Requests holders to release the lock.
@@ -54,6 +56,7 @@ impl Machine {
         if !(1..=RequestRelease::DEADLINE_MAX_MS).contains(&deadline_ms) {
             return Err(Rejection::OutOfBounds { what: OutOfBounds::Deadline });
         }
+        self.check_not_sharded(&lock)?;
         let mut holders: Vec<Arc<LockEntry>> = match holder {
             Some((session, owner)) if token.is_none() => {
                 vec![self.holder_of(&lock, &session, &owner, None)?]

@@ -156,6 +156,26 @@ fn no_acquire_and_no_hand_over_gives_an_owner_a_second_shard() {
 }
 
 #[test]
+fn an_operator_names_one_shard_and_a_holder_transfers_its_own() {
+    let mut machine = Machine::new();
+    let mut run = |line| run_line(&mut machine, line);
+    for line in ["acquire stock a shards=3", "acquire stock b shards=3", "open c"] {
+        run(line).unwrap();
+    }
+    let mismatch = Err(Rejection::Lock(LockRejection::ShardsMismatch { shards: Some(3) }));
+    for line in
+        ["break stock reason=stuck", "request_release stock deadline=1000", "hand_over stock c b"]
+    {
+        assert_eq!(run(line), mismatch, "{line}");
+    }
+    let places = |outcome| matches!(outcome, Ok(Reply::ForceReleased { places: 1 }));
+    assert!(places(run("break stock/0 reason=stuck")));
+    run("hand_over stock b c").unwrap();
+    let holder = machine.lock(&lock_name("stock/1"), 9).holders.remove(0);
+    assert_eq!(holder.session, session_name("c"));
+}
+
+#[test]
 fn a_waiter_for_any_shard_is_deadlocked_only_if_all_shards_are_blocked() {
     let waits = |outcome: Outcome| match outcome {
         Ok(Reply::Acquired(EntryState::Waiting(_))) => Ok(()),
