@@ -2,6 +2,7 @@
 //!
 //! [`Copies`] decides whether the client may send a call to two nodes.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use holdfast_api::parameters::{CALL_SESSION, REQUEST};
@@ -9,7 +10,7 @@ use holdfast_api::{ErrorCode, HOLDFAST_NODE, Problem, Query};
 use holdfast_types::{QuotaKind, RequestNumber, SessionName};
 use serde::de::IgnoredAny;
 
-use crate::http::{HttpResponse, Method, SendError};
+use crate::http::{HttpResponse, Method, SendError, StatusCode};
 use crate::{Error, Loss};
 
 /// The path of transactions.
@@ -83,13 +84,14 @@ impl Call {
         Self { target: format!("{}{named}", self.target), copies, ..self }
     }
 
-    /// Whether a successful answer confirms the call. A node answers a change with JSON, or without a body; another server,
-    /// e.g. a proxy, may answer with a page.
+    /// Whether a successful answer confirms the call. A node answers a change with fields or with 204; another server, e.g. a
+    /// proxy, may answer with a page or with `{}`.
     pub(crate) fn is_confirmed_by(&self, response: &HttpResponse) -> bool {
+        let fields = || serde_json::from_slice::<BTreeMap<String, IgnoredAny>>(&response.body);
         self.method == Method::GET
-            || response.body.is_empty()
             || response.headers.get(HOLDFAST_NODE).is_some()
-            || serde_json::from_slice::<IgnoredAny>(&response.body).is_ok()
+            || response.status == StatusCode::NO_CONTENT
+            || fields().is_ok_and(|fields| !fields.is_empty())
     }
 
     /// Whether the cluster executes the call once for a request number. A transaction has the number in its body.

@@ -106,7 +106,14 @@ async fn releasing(status: u16, body: &str) -> (Client, Arc<AtomicUsize>) {
 }
 
 /// Answers of another server.
-const PAGES: [(u16, &str); 2] = [(200, "<html>Welcome</html>"), (404, "<html>Not found</html>")];
+const PAGES: [(u16, &str); 6] = [
+    (200, "<html>Welcome</html>"),
+    (404, "<html>Not found</html>"),
+    (200, ""),
+    (200, "{}"),
+    (200, "[7]"),
+    (200, "null"),
+];
 
 #[tokio::test]
 async fn a_release_and_a_close_that_another_server_answers_continue_at_another_node() {
@@ -138,7 +145,7 @@ async fn a_leave_that_another_server_answers_continues_in_the_background() {
                 line if line.contains("wait=") => (status, page.to_owned()),
                 _ => {
                     counter.fetch_add(1, Ordering::SeqCst);
-                    (200, "{}".to_owned())
+                    (200, r#"{"left":true}"#.to_owned())
                 }
             })
         })

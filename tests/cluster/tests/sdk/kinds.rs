@@ -137,16 +137,16 @@ async fn a_received_guard_follows_an_upgrade_of_another_program_and_releases_the
         grant.token
     };
     for (round, waits) in [(1, true), (2, false)] {
-        let given = giver.lock("page").upgradable().acquire().await.expect("held");
-        given.transfer(session.name(), None).await.expect("transferred");
-        let received = receiver.lock("page").timeout(DEADLINE).receive_transfer().await;
-        let received = received.expect("asked").expect("given");
+        let held = giver.lock("page").upgradable().acquire().await.expect("held");
+        held.transfer(session.name(), None).await.expect("transferred");
+        let answer = receiver.lock("page").timeout(DEADLINE).receive_transfer().await;
+        let guard = answer.expect("asked").expect("given");
         let token = upgrade(u64::MAX / 4 + 1_000 * round).await;
         if waits {
-            until("the token", DEADLINE, || async { received.token() == token }).await;
-            received.ensure().expect("it continues");
+            until("the token", DEADLINE, || async { guard.token() == token }).await;
+            guard.ensure().expect("it continues");
         }
-        received.release().await.expect("released");
+        guard.release().await.expect("released");
     }
     giver.lock("page").try_acquire().await.expect("free").release().await.expect("released");
 }
