@@ -1,12 +1,12 @@
 //! Detects deadlocks: rejects a caller that would wait for itself through other waits.
 //!
 //! An agent is an owner of a session. It waits for the holders that block it, for the waiters before it, and for the
-//! sessions nested in it: `holdfast run` waits for its command. A waiter for any shard is blocked only if every shard is. On
-//! a semaphore, holders block only if the remaining permits cannot suffice. A new acquire or a hand-over that closes a cycle
-//! is rejected (`wait_graph.rs`). Entries of ZooKeeper clients count but are never rejected, because their protocol has no
-//! error for it. Timeouts are ignored. Bounds: a search reads [`STEPS_MAX`] entries and misses larger cycles; a rejection
-//! names [`LockRejection::CYCLE_MAX`] entries. A caller that blocks no agent, and overtakes none in its queue, needs no search:
-//! its place before waiters of other shards is ignored.
+//! sessions nested in it: `holdfast run` waits for its command. A waiter for any shard is blocked only if every shard is
+//! that can serve it. On a semaphore, holders block only if the remaining permits cannot suffice. An acquire or a hand-over
+//! that closes a cycle is rejected (`wait_graph.rs`), also a cycle of an earlier wait of its owner. Entries of ZooKeeper
+//! clients count but are never rejected, because their protocol has no error for it. Timeouts are ignored. Bounds: a search
+//! reads [`STEPS_MAX`] entries and misses larger cycles; a rejection names [`LockRejection::CYCLE_MAX`] entries. A caller that
+//! blocks no agent, and precedes no waiter, needs no search. A change of a policy and a deletion are never rejected.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -18,6 +18,7 @@ use crate::Machine;
 use crate::lock::entry_name::EntryRecipe;
 use crate::lock::index::Lock;
 use crate::lock::lock_entry::LockEntry;
+use crate::lock::policy::check_servable;
 use crate::lock::rank::{GrantRequest, Rank};
 use crate::lock::shard_moves::all_shards_with;
 use crate::lock::wait_graph::WaitGraph;
@@ -37,8 +38,10 @@ pub(crate) enum NewWait {
         rank: Rank,
         /// The number of shards, if any of them will do. The sharded lock may not have it yet.
         any_of: Option<u32>,
+        /// Whether the lock is granted to it at once: it waits for no agent, but takes permits from waiters behind it.
+        is_admitted: bool,
     },
-    /// The upgrade of the caller's hold with this sequence number.
+    /// The upgrade to exclusive of the caller's hold with this sequence number, even if it is granted at once.
     Upgrade(u64),
 }
 
@@ -79,27 +82,43 @@ impl Machine {
         };
         let wanted: Vec<_> = wanted.iter().filter(searched).cloned().collect();
         let overtakes = |(lock, wanted): &(LockName, NewWait)| match wanted {
-            NewWait::NewEntry { rank, .. } => self.is_before_a_waiter(lock, rank),
+            NewWait::NewEntry { request, rank, .. } => self.is_before_others(lock, rank, *request),
             NewWait::Upgrade(_) => false,
         };
         let unnamed = Owner::unnamed();
-        let waited_for = session.is_some_and(|session| {
+        let is_waited_for = |session| {
             let outer = self.sessions.outer_of(session).map(|outer| (outer, &unnamed));
             self.is_waited_for(std::iter::once((session, owner)).chain(outer))
-        });
-        if wanted.is_empty() || !(waited_for || wanted.iter().any(overtakes)) {
+        };
+        if wanted.is_empty()
+            || !(wanted.iter().any(overtakes) || session.is_some_and(is_waited_for))
+        {
             return Ok(());
         }
         // No live session has the number 0.
         let caller = (session.unwrap_or(SessionId(0)), owner);
-        match DeadlockSearch::of(self, caller, &wanted, None).cycle() {
-            Some(cycle) => Err(Rejection::Lock(LockRejection::Deadlock { cycle })),
-            None => Ok(()),
+        self.check_cycle(caller, &wanted, None)
+    }
+
+    /// Rejects a cycle that a new wait closes, or any cycle through the caller or receiver that did not exist before.
+    fn check_cycle(
+        &self,
+        agent: Agent<'_>,
+        wanted: &[(LockName, NewWait)],
+        handed_over: Option<(&LockName, u64)>,
+    ) -> Result<(), Rejection> {
+        match DeadlockSearch::of(self, agent, wanted, None).cycle() {
+            Some((is_new, cycle))
+                if is_new
+                    || DeadlockSearch::of(self, agent, &[], handed_over).cycle().is_none() =>
+            {
+                Err(Rejection::Lock(LockRejection::Deadlock { cycle }))
+            }
+            Some(_) | None => Ok(()),
         }
     }
 
-    /// Rejects a hand-over that closes a cycle through the receiver. A cycle that existed before the hand-over does not
-    /// count.
+    /// Rejects a hand-over that closes a cycle through the receiver.
     pub(crate) fn check_handover_deadlock(
         &self,
         lock: &LockName,
@@ -110,18 +129,22 @@ impl Machine {
             return Ok(());
         }
         let agent = (receiver.session, &receiver.owner);
-        let Some(cycle) = DeadlockSearch::of(self, agent, &[], None).cycle() else { return Ok(()) };
-        let handed_over = Some((lock, receiver.sequence()));
-        let before = DeadlockSearch::of(self, agent, &[], handed_over).cycle();
-        if before.is_some() {
-            return Ok(());
-        }
-        Err(Rejection::Lock(LockRejection::Deadlock { cycle }))
+        self.check_cycle(agent, &[], Some((lock, receiver.sequence())))
     }
 
-    fn is_before_a_waiter(&self, lock: &LockName, rank: &Rank) -> bool {
+    /// Whether a new place is before a waiter that its agent may keep waiting longer than the agents before it do. A waiter
+    /// for any shard with an equal request waits as long as the new entry does.
+    pub(super) fn is_before_others(
+        &self,
+        lock: &LockName,
+        rank: &Rank,
+        request: GrantRequest,
+    ) -> bool {
         let last = self.locks.get(lock).and_then(|lock| lock.waiters.get_max());
+        let for_any_shard = || self.locks.first_for_any_shard(&self.remembered_as(lock));
         last.is_some_and(|(last, _)| last > rank)
+            || self.locks.has_any_shard_waiter()
+                && for_any_shard().is_some_and(|(_, waiter)| waiter.request() != request)
     }
 
     /// Whether another agent may wait for one of these.
@@ -161,7 +184,8 @@ impl<'a> DeadlockSearch<'a> {
         for (name, wanted) in wanted {
             let Some(lock) = machine.locks.get(name) else { continue };
             match wanted {
-                NewWait::NewEntry { request, rank, any_of } => {
+                NewWait::NewEntry { is_admitted: true, .. } => {}
+                NewWait::NewEntry { request, rank, any_of, .. } => {
                     let place = QueuePlace { request: *request, rank, any_of: *any_of };
                     search.waits_in_queues(0, true, (name, lock), place);
                 }
@@ -241,15 +265,7 @@ impl<'a> DeadlockSearch<'a> {
             }
             let any_of = machine.shard_count_with(name).filter(|_| entry.any_shard);
             let place = QueuePlace { request: entry.request(), rank: &entry.rank, any_of };
-            let wait = self.waits_in_queues(at, false, (name, lock), place);
-            // The caller would overtake this waiter.
-            let overtaken = |(other, wanted): &(LockName, NewWait)| {
-                other == name
-                    && matches!(wanted, NewWait::NewEntry { rank, .. } if *rank < entry.rank)
-            };
-            if let Some(wait) = wait.filter(|_| self.wanted.iter().any(overtaken)) {
-                self.block(wait, 0, u64::MAX);
-            }
+            self.waits_in_queues(at, false, (name, lock), place);
         }
     }
 
@@ -284,43 +300,36 @@ impl<'a> DeadlockSearch<'a> {
         })
     }
 
-    /// Adds the wait of an entry in a queue. A waiter for any shard is blocked if each of the shards is blocked for it.
-    /// Returns the wait in its own queue; `None` if the search ended before that queue.
+    /// Adds the wait of an entry in a queue. A waiter for any shard is blocked if each of the shards is blocked for it, or
+    /// never admits it.
     fn waits_in_queues(
         &mut self,
         agent: usize,
         new: bool,
         (name, lock): (&'a LockName, &'a Lock),
         place: QueuePlace<'_>,
-    ) -> Option<usize> {
+    ) {
         let wait = self.graph.add_wait(agent, name, new);
         let Some(shards) = place.any_of.and_then(|count| all_shards_with(name, count)) else {
-            self.waits_in_queue(wait, name, lock, place, false);
-            return Some(wait);
+            return self.waits_in_queue(wait, name, lock, place, false);
         };
-        self.graph.set_slack(wait, shards.len().saturating_sub(1) as u64);
-        let mut in_own_queue = None;
+        let mut others = shards.len().saturating_sub(1) as u64;
+        self.graph.set_slack(wait, others);
         for shard in &shards {
             let indexed = self.machine.locks.named(shard).filter(|_| self.count_step());
             // A shard without any state is free.
             let Some((shard, indexed)) = indexed else { break };
+            if check_servable(indexed.policy(), place.request).is_err() {
+                others = others.saturating_sub(1);
+                self.graph.set_slack(wait, others);
+                continue;
+            }
             let Some(identity) = self.agents.get(agent).copied() else { break };
             let in_shard = self.add_agent(identity);
             self.graph.block(wait, in_shard, 1);
             let at_shard = self.graph.add_wait(in_shard, shard, false);
-            let is_own = shard == name;
-            // The caller would wait in the queue of this shard, which is granted before the waiters of other queues.
-            let is_wanted = |(other, wanted): &(LockName, NewWait)| {
-                other == shard && matches!(wanted, NewWait::NewEntry { .. })
-            };
-            if is_own {
-                in_own_queue = Some(at_shard);
-            } else if self.wanted.iter().any(is_wanted) {
-                self.block(at_shard, 0, u64::MAX);
-            }
-            self.waits_in_queue(at_shard, shard, indexed, place, !is_own);
+            self.waits_in_queue(at_shard, shard, indexed, place, shard != name);
         }
-        in_own_queue
     }
 
     /// Returns the holders of a lock, without the ignored hold.
@@ -336,7 +345,8 @@ impl<'a> DeadlockSearch<'a> {
     /// Adds the agents that block an entry in a queue. An earlier waiter without another entry can only wait for this
     /// lock. Its blockers therefore count as blockers of the entry, and the waiter itself is not searched. This
     /// shortcut does not apply behind another entry of the agent: a ZooKeeper client may hold a lock, or wait for it, and
-    /// wait for it again.
+    /// wait for it again. An earlier waiter with other entries counts as the holder that it becomes, and so does the caller.
+    /// The largest request before such a place is searched, because it waits for the places before it alone.
     fn waits_in_queue(
         &mut self,
         wait: usize,
@@ -346,8 +356,18 @@ impl<'a> DeadlockSearch<'a> {
         behind_all: bool,
     ) {
         let QueuePlace { request, rank, any_of } = place;
-        let (mut wanted, mut most, mut others) =
-            (BTreeSet::from([(request.mode, request.recipe)]), request.permits, vec![]);
+        let mut wanted = BTreeSet::from([(request.mode, request.recipe)]);
+        let (mut earlier, mut last_writer, mut largest) = (vec![], None, None);
+        let new = self.wanted.iter().find_map(|(other, wanted)| match wanted {
+            // A waiter that is kept in this queue is in it.
+            NewWait::NewEntry { request, rank, .. }
+                if other == name && !lock.waiters.contains_key(rank) =>
+            {
+                Some((*rank, self.agents.first().copied()?, *request))
+            }
+            NewWait::NewEntry { .. } | NewWait::Upgrade(_) => None,
+        });
+        let mut new = new.filter(|(new, ..)| behind_all || new < rank);
         let first_session = self.agents.first().map(|(session, _)| *session);
         let agent_of_wait = self.agent_of(wait);
         let is_own = |entry: &'a LockEntry| agent_of_wait == Some((entry.session, &entry.owner));
@@ -357,23 +377,35 @@ impl<'a> DeadlockSearch<'a> {
             if !self.count_step() {
                 break;
             }
+            if new.is_some_and(|(new, ..)| new < ahead.rank) {
+                earlier.extend(largest.take().into_iter().chain(new.take()));
+            }
+            let place = (ahead.rank, (ahead.session, &ahead.owner), ahead.request());
             own_ahead |= is_own(ahead);
             let session = self.machine.sessions.get(ahead.session);
             let has_other_entries = session.is_some_and(|session| session.queue_entries > 1);
-            if has_other_entries || own_ahead || Some(ahead.session) == first_session {
-                others.push(&**ahead);
+            // A waiter for any shard is blocked exactly if an equal request for any shard is.
+            let is_equal = any_of.is_some() && ahead.request() == request;
+            if has_other_entries
+                || own_ahead
+                || Some(ahead.session) == first_session
+                || ahead.any_shard && !is_equal
+            {
+                earlier.extend(largest.take().into_iter().chain([place]));
                 continue;
             }
             if ahead.any_shard {
-                // It is blocked exactly if an equal request for any shard is.
-                if any_of.is_none() || ahead.request() != request {
-                    others.push(&**ahead);
-                }
                 continue;
             }
+            if !ahead.request().is_beside_readers() {
+                last_writer = Some(ahead.rank);
+            }
             wanted.insert((ahead.mode, ahead.recipe()));
-            most = most.max(ahead.permits);
+            largest = largest.filter(|(.., of)| of.permits >= ahead.permits).or(Some(place));
         }
+        earlier.extend(new.map(|_| largest.take()).into_iter().flatten().chain(new));
+        let most = largest.map_or(0, |(.., of): (_, _, GrantRequest)| of.permits);
+        let most = most.max(request.permits);
         if let Some(limit) = lock.policy().limit {
             self.graph.set_slack(wait, limit.saturating_sub(most).into());
         }
@@ -395,8 +427,18 @@ impl<'a> DeadlockSearch<'a> {
             };
             self.blocked_by(wait, holder, weight);
         }
-        for other in others {
-            self.blocked_by(wait, other, u64::MAX);
+        for (rank, agent, GrantRequest { mode, recipe, permits, .. }) in earlier {
+            let is_reader = (mode, recipe) == (Mode::Shared, EntryRecipe::Own);
+            let is_beside =
+                request.is_beside_readers() && last_writer.is_none_or(|writer| writer < rank);
+            let weight = match lock.policy().limit {
+                Some(_) if recipe == EntryRecipe::Own => permits.into(),
+                // It also waits for the agents for which the reader waits.
+                None if is_beside && is_reader => continue,
+                Some(_) | None => u64::MAX,
+            };
+            let agent = self.number(agent);
+            self.block(wait, agent, weight);
         }
     }
 
@@ -439,20 +481,20 @@ impl<'a> DeadlockSearch<'a> {
             (Mode::Exclusive, _) | (_, Mode::Exclusive) | (Mode::Upgradable, Mode::Upgradable) => {
                 true
             }
-            (Mode::Upgradable, Mode::Shared) => {
+            (Mode::Shared | Mode::Upgradable, Mode::Shared) | (Mode::Shared, Mode::Upgradable) => {
                 holder.converts() || self.wanted.iter().any(upgrades)
             }
-            (Mode::Shared, Mode::Shared | Mode::Upgradable) => false,
         };
         by_mode || holder.makes_wait(recipe)
     }
 
-    /// Returns the waits of the cycle that a new wait closes, or of any cycle through the receiver of a hand-over. They start
-    /// with the caller's, and are at most [`LockRejection::CYCLE_MAX`].
-    fn cycle(self) -> Option<Vec<Blocked>> {
-        let Self { machine, agents, graph, wanted, .. } = self;
+    /// Returns the waits of a cycle, and whether a new wait closes it; of an earlier wait only if no new one does. They
+    /// start with the caller's, and are at most [`LockRejection::CYCLE_MAX`].
+    fn cycle(self) -> Option<(bool, Vec<Blocked>)> {
+        let Self { machine, agents, graph, .. } = self;
         let mut cycle = Vec::new();
-        for (agent, lock) in graph.cycle(!wanted.is_empty())? {
+        let (is_new, waits) = graph.cycle()?;
+        for (agent, lock) in waits {
             if cycle.len() == LockRejection::CYCLE_MAX {
                 break;
             }
@@ -464,6 +506,6 @@ impl<'a> DeadlockSearch<'a> {
                 cycle.push((session, (*owner).clone(), lock.clone()));
             }
         }
-        Some(cycle)
+        Some((is_new, cycle))
     }
 }

@@ -79,6 +79,7 @@ impl Machine {
         let lock = key.lock.clone();
         let Some((entry, acl)) = self.locks.leave(&mut self.tree, key, ctx) else { return };
         ctx.emit(TreeEvent::Deleted { path: entry.path.clone(), acl });
+        self.note_deleted_znode(&entry.path, ctx);
         let owner = entry.owner.clone();
         self.sessions.set_queue_entries(key.session, |count| count.saturating_sub(1));
         let released = cause == LossCause::Released;

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use holdfast_types::{
-    AcquireOptions, Bound, Data, FencingToken, HandOver, LockName, LockRejection, LossCause,
+    AcquireOptions, Bound, Data, FencingToken, HandOver, LockName, LockRejection, LossCause, Mode,
     ModeConflictReason, Outcome, Owner, Perms, Rejection, Reply, SessionId, SessionName, Ticket,
 };
 
@@ -150,7 +150,9 @@ impl Machine {
         let Some(indexed) = self.locks.get(lock) else {
             return Err(LockRejection::NotHeld.into());
         };
-        let mode = holder.hold.as_ref().map_or(holder.mode, |hold| hold.mode);
+        let held = holder.hold.as_ref().map_or(holder.mode, |hold| hold.mode);
+        // A reader of ZooKeeper holds a semaphore alone, too.
+        let mode = indexed.policy().limit.map_or(held, |_| Mode::Exclusive);
         let request = GrantRequest {
             mode,
             permits: holder.permits,

@@ -150,6 +150,10 @@ impl LockIndex {
         self.waiting
     }
 
+    pub(crate) fn has_any_shard_waiter(&self) -> bool {
+        !self.any_shard_waiters.is_empty()
+    }
+
     /// The first waiter for any shard of a lock, with the shard in whose queue it waits.
     pub(crate) fn first_for_any_shard(
         &self,

@@ -8,13 +8,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
-use holdfast_types::{LockName, Mode, Revision, SessionId, ZnodePath};
+use holdfast_types::{LockName, LockPolicy, Mode, Revision, SessionId, ZnodePath};
 
 use crate::Machine;
 use crate::invariants::ensure;
 use crate::lock::entry_name::EntryRecipe;
 use crate::lock::index::{Lock, LockIndex, SessionLockKey};
 use crate::lock::lock_entry::LockEntry;
+use crate::lock::policy::check_servable;
 use crate::tree::znode::{LockDirectory, Znode, ZnodeKind};
 
 impl Machine {
@@ -44,6 +45,7 @@ impl Machine {
         ensure(entries.all(|entry| entry.mode == entry.claims.mode()), || {
             format!("an entry of {name} does not have the strongest mode of its claims")
         })?;
+        check_all_servable(name, lock)?;
         lock.holders.iter().try_for_each(|holder| self.check_holder(name, lock, holder))?;
         check_compatible(name, lock)?;
         self.check_turn(name, lock)?;
@@ -138,6 +140,19 @@ impl Machine {
         }
         Ok(())
     }
+}
+
+/// The policy admits the request of each entry of the HTTP API. A holder may have more permits than a limit that was lowered
+/// later.
+fn check_all_servable(name: &LockName, lock: &Lock) -> Result<(), String> {
+    let mut entries = lock.holders.iter().chain(lock.waiters.values());
+    let all = entries.all(|entry| {
+        let held = entry.hold.as_ref().map_or(0, |_| entry.permits);
+        let limit = lock.policy().limit.map(|limit| limit.max(held));
+        let policy = LockPolicy { limit, ..*lock.policy() };
+        entry.recipe() != EntryRecipe::Own || check_servable(&policy, entry.request()).is_ok()
+    });
+    ensure(all, || format!("{name} never grants the request of one of its entries"))
 }
 
 /// Promise 1: an exclusive holder is the only one, at most one holder is upgradable, and no slot is held twice.

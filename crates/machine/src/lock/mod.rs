@@ -38,6 +38,7 @@
 //! `invariants.rs` checks them after each command of the tests and when a snapshot is loaded.
 //!
 //! - An exclusive holder is the only one, and there is at most one upgradable holder.
+//! - The policy of a lock admits the request of each entry of an HTTP caller (`policy.rs`).
 //! - Permits stay within the limit, and no slot is held twice.
 //! - In a semaphore each attempt has its own entry (`owner_entries.rs`).
 //! - An entry has the strongest mode of its claims (`claims.rs`), or waits for it as an upgradable holder.
@@ -70,7 +71,7 @@ mod invariants;
 pub(crate) mod lock_entry;
 mod operator;
 mod owner_entries;
-mod policy;
+pub(crate) mod policy;
 pub(crate) mod rank;
 mod release;
 mod shard_moves;

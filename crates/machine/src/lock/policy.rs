@@ -16,6 +16,7 @@ use crate::context::{ApplyContext, limit_reached};
 use crate::lock::entry_name::EntryRecipe;
 use crate::lock::index::{Lock, SessionLockKey, StoredPolicy};
 use crate::lock::lock_entry::LockEntry;
+use crate::lock::rank::GrantRequest;
 use crate::tree::multi::Requester;
 
 impl Machine {
@@ -114,20 +115,23 @@ impl Machine {
             }
             Some(_) | None => (current_limit, None),
         };
-        let permits = acquire.permits.unwrap_or(1);
-        match limit {
-            Some(limit) if permits > limit => Err(limit_reached(Bound::Permits, limit)),
-            Some(_) if acquire.mode.is_some_and(|mode| mode != Mode::Exclusive) => {
-                Err(Rejection::Lock(LockRejection::ModeConflict {
-                    mode: Mode::Exclusive,
-                    why: ModeConflictReason::NoOtherMode,
-                }))
-            }
-            None if permits > 1 => {
-                Err(Rejection::Lock(LockRejection::LimitMismatch { limit: None }))
-            }
-            Some(_) | None => Ok(stored_policy),
+        let policy = LockPolicy { limit, ..LockPolicy::DEFAULT };
+        check_servable(&policy, GrantRequest::of(acquire)).map(|()| stored_policy)
+    }
+}
+
+/// Rejects the request of an HTTP caller that a lock with this policy never grants.
+pub(crate) fn check_servable(policy: &LockPolicy, request: GrantRequest) -> Result<(), Rejection> {
+    let LockPolicy { limit, shards, .. } = *policy;
+    match limit {
+        _ if shards.is_some() => Err(LockRejection::ShardsMismatch { shards }.into()),
+        Some(limit) if request.permits > limit => Err(limit_reached(Bound::Permits, limit)),
+        Some(_) if request.mode != Mode::Exclusive => {
+            let (mode, why) = (Mode::Exclusive, ModeConflictReason::NoOtherMode);
+            Err(LockRejection::ModeConflict { mode, why }.into())
         }
+        None if request.permits > 1 => Err(LockRejection::LimitMismatch { limit }.into()),
+        Some(_) | None => Ok(()),
     }
 }
 

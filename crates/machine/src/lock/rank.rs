@@ -29,6 +29,11 @@ impl GrantRequest {
         }
     }
 
+    /// Whether an HTTP caller's shared holders admit it.
+    pub(crate) fn is_beside_readers(self) -> bool {
+        self.mode != Mode::Exclusive && self.recipe == EntryRecipe::Own
+    }
+
     /// The request of an entry that a ZooKeeper client creates. It is alone on a semaphore, too.
     pub(crate) fn of_tree(recipe: EntryRecipe, policy: &LockPolicy) -> Self {
         let permits = policy.limit.unwrap_or(1);

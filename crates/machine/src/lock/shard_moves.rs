@@ -2,19 +2,23 @@
 //!
 //! A waiter that asked for any shard waits in the queue of one. When another shard has room and no waiter of its own, the
 //! first of the waiters of the other shards moves there: its znode goes to the other directory, and the entry keeps its
-//! ticket, by which its call finds it. A waiter for a named shard stays, and so do all waiters of an owner with several
-//! entries. A full tree keeps all waiters where they are.
-//! Bound: a release of a shard costs a few steps. A step for each shard is the cost of a first waiter that differs
-//! from the one before: in its request, or because it leaves a shard without a limit to the next one. Waiters that differ in their priority alone have different requests.
+//! ticket, by which its call finds it. The policy of the other shard must admit the request, as for a new acquire. A shard
+//! whose directory was deleted gets the limit of the waiter's queue. A waiter for a named shard stays, and so do all waiters
+//! of an owner with several entries. A full tree keeps all waiters where they are.
+//! Bound: a release of a shard costs a few steps. A step for each shard is the cost of a first waiter whose request differs
+//! from that of the one before. Waiters that differ in their priority alone have different requests.
 
 use std::sync::Arc;
 
-use holdfast_types::{LockName, Owner, SessionId, ShardRequest, Stamp, Ticket, TreeEvent};
+use holdfast_types::{
+    LockName, LockPolicy, Owner, SessionId, ShardRequest, Stamp, Ticket, TreeEvent, ZnodePath,
+};
 
 use crate::Machine;
 use crate::context::ApplyContext;
-use crate::lock::index::SessionLockKey;
+use crate::lock::index::{SessionLockKey, StoredPolicy};
 use crate::lock::lock_entry::LockEntry;
+use crate::lock::policy::check_servable;
 
 impl Machine {
     /// Grants a shard without waiters to a waiter of another one. Returns false if there is none.
@@ -24,6 +28,7 @@ impl Machine {
         ctx: &mut ApplyContext<'_>,
     ) -> bool {
         let Some((from, waiter)) = self.waiter_of_other_shard(lock, ctx.now) else { return false };
+        let limit = self.locks.get(&from).and_then(|from| from.policy().limit);
         let location = self.location_with_room(lock, waiter.mode, ctx);
         let (true, Ok(location)) = (self.locks.tokens_left() > 0, location) else { return false };
         let Some(node) = self.tree.get(&waiter.path).map(|node| (*node).clone()) else {
@@ -34,6 +39,12 @@ impl Machine {
         for directory in &location.missing {
             self.make_directory(directory, None, ctx);
         }
+        if limit.is_some() && self.locks.get(lock).is_none() {
+            let policy = LockPolicy { limit, ..LockPolicy::DEFAULT };
+            let stored_policy = StoredPolicy { policy, kept: false };
+            let directory = ZnodePath::of_lock(lock);
+            self.locks.set_policy(&mut self.tree, lock, &directory, stored_policy);
+        }
         let mut moved = LockEntry { path: location.path, ..(*waiter).clone() };
         moved.rank.sequence = location.sequence;
         moved.hold = self.hold_for(lock, &moved, ctx).map(Box::new);
@@ -42,7 +53,6 @@ impl Machine {
         ctx.emit(TreeEvent::Created { path: moved.path.clone() });
         ctx.soft_quota_exceeded(exceeded);
         self.granted(lock, &moved, ctx);
-        self.note_first_for_any_shard(&from, &waiter, ctx);
         ctx.locks_to_grant.insert(from);
         true
     }
@@ -57,30 +67,32 @@ impl Machine {
             return None;
         }
         let sharded = self.remembered_as(lock);
-        let first @ (from, waiter) = self.locks.first_for_any_shard(&sharded)?;
+        let (from, waiter) = self.locks.first_for_any_shard(&sharded)?;
         let index = ShardRequest::shard_index(&sharded, lock);
         let is_shard = index.is_some_and(|index| Some(index) < self.shard_count(&sharded));
-        let is_free = is_shard && self.is_free_for(lock, first, now);
+        let is_free = is_shard && self.is_free_for(lock, waiter, now);
         is_free.then(|| (from.clone(), Arc::clone(waiter)))
     }
 
     /// Whether a shard has no waiters, and could be held now by a waiter of another one.
-    fn is_free_for(
-        &self,
-        shard: &LockName,
-        (from, waiter): (&LockName, &Arc<LockEntry>),
-        now: Stamp,
-    ) -> bool {
-        let has_room = match self.locks.get(shard) {
-            Some(free) => {
-                free.waiters.is_empty()
-                    && free.is_out_of_cooldown(now)
-                    && free.has_room_for(waiter.request())
-            }
-            // A shard whose directory was deleted has the default policy.
-            None => self.locks.get(from).is_some_and(|from| from.policy().limit.is_none()),
-        };
+    fn is_free_for(&self, shard: &LockName, waiter: &LockEntry, now: Stamp) -> bool {
+        let has_room = self.locks.get(shard).is_none_or(|free| {
+            free.waiters.is_empty()
+                && free.is_out_of_cooldown(now)
+                && check_servable(free.policy(), waiter.request()).is_ok()
+                && free.has_room_for(waiter.request())
+        });
         has_room && self.check_no_foreign_znode(shard).is_ok()
+    }
+
+    /// Notes the shard that a deleted znode may have kept from the waiters of other shards: as its directory, in it, or in
+    /// its `leases`. The caller then grants the noted locks.
+    pub(crate) fn note_deleted_znode(&self, path: &ZnodePath, ctx: &mut ApplyContext<'_>) {
+        if self.locks.has_any_shard_waiter() {
+            let paths = std::iter::successors(Some(path.clone()), ZnodePath::parent).take(3);
+            let locks = paths.filter_map(|path| path.as_lock());
+            ctx.locks_to_grant.extend(locks.filter(|lock| self.shard_count_with(lock).is_some()));
+        }
     }
 
     /// The number of shards of the lock that has this shard; `None` for a lock that is no shard.
@@ -102,7 +114,7 @@ impl Machine {
     }
 
     /// Records that an entry no longer waits for any shard with this request. If the first waiter has another request now,
-    /// or could hold a shard without a limit and the entry could not, the shards are offered to it.
+    /// the shards are offered to it.
     pub(super) fn note_first_for_any_shard(
         &self,
         lock: &LockName,
@@ -114,10 +126,8 @@ impl Machine {
         }
         let sharded = self.remembered_as(lock);
         let first = self.locks.first_for_any_shard(&sharded);
-        let differs = first.is_some_and(|(from, first)| {
-            let more = first.request() != gone.request()
-                || self.is_semaphore(lock) && !self.is_semaphore(from);
-            first.precedence() >= gone.precedence() && more
+        let differs = first.is_some_and(|(_, first)| {
+            first.precedence() >= gone.precedence() && first.request() != gone.request()
         });
         if differs {
             ctx.sharded_to_offer.insert(sharded);
@@ -135,7 +145,7 @@ impl Machine {
 
     /// A shard that the first waiter for any shard could hold.
     fn shard_for_first(&self, sharded: &LockName, now: Stamp) -> Option<LockName> {
-        let first = self.locks.first_for_any_shard(sharded)?;
+        let (_, first) = self.locks.first_for_any_shard(sharded)?;
         let mut shards = shard_names(sharded, self.shard_count(sharded)?);
         shards.find(|shard| self.is_free_for(shard, first, now))
     }

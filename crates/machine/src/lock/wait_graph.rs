@@ -63,18 +63,21 @@ impl<'a> WaitGraph<'a> {
         }
     }
 
-    /// Finds a cycle of blocked waits that begins with a wait of agent 0, or with a new one. Returns the agents with their
-    /// locks. The search is breadth-first, from agent 0 back along the blocked waits. An agent within the slack of a wait is
-    /// in the cycle only if no agent beyond it is.
-    pub(super) fn cycle(mut self, of_new: bool) -> Option<Vec<(usize, &'a LockName)>> {
+    /// Finds a cycle of blocked waits that begins with a new wait of agent 0, otherwise with another one. Returns whether it
+    /// is a new one, and the agents with their locks. The search is breadth-first, from agent 0 back along the blocked waits.
+    /// An agent within the slack of a wait is in the cycle only if no agent beyond it is.
+    pub(super) fn cycle(mut self) -> Option<(bool, Vec<(usize, &'a LockName)>)> {
         self.find_blocked_waits();
+        let mut of_earlier = None;
         let mut via: BTreeMap<usize, usize> = BTreeMap::new();
         let (mut leading_back, mut within_slack) = (VecDeque::from([0]), VecDeque::new());
         loop {
             let (agent, blocks) = if let Some(agent) = leading_back.pop_front() {
                 (agent, self.blocks.get_mut(agent).map(std::mem::take).unwrap_or_default())
             } else {
-                let (agent, at) = within_slack.pop_front()?;
+                let Some((agent, at)) = within_slack.pop_front() else {
+                    return of_earlier.map(|at| (false, self.chain(at, &via)));
+                };
                 (agent, vec![(at, u64::MAX)])
             };
             for (at, weight) in blocks {
@@ -87,8 +90,8 @@ impl<'a> WaitGraph<'a> {
                 }
                 wait.leads_to = Some(agent);
                 match (wait.agent, wait.new) {
-                    (0, new) if new || !of_new => return Some(self.chain(at, &via)),
-                    (0, _) => {}
+                    (0, true) => return Some((true, self.chain(at, &via))),
+                    (0, false) => of_earlier = of_earlier.or(Some(at)),
                     (other, _) if via.contains_key(&other) => {}
                     (other, _) => {
                         via.insert(other, at);

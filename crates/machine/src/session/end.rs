@@ -2,7 +2,7 @@
 //!
 //! All its entries and ephemerals are removed before any queue is granted, so no entry of the session is granted again.
 
-use holdfast_types::{LossCause, SessionEnd, SessionEvent, SessionId, TreeEvent};
+use holdfast_types::{LossCause, SessionEnd, SessionEvent, SessionId};
 
 use crate::Machine;
 use crate::context::ApplyContext;
@@ -32,13 +32,13 @@ impl Machine {
         for lock in locks {
             self.grant_next(&lock, ctx);
         }
+        self.grant_stale(ctx);
     }
 
     pub(crate) fn remove_ephemerals(&mut self, id: SessionId, ctx: &mut ApplyContext<'_>) {
         for path in self.tree.node_indexes.ephemerals_of(id) {
             if let Some(directory) = path.parent() {
-                let acl = self.tree.remove(&directory, &path, ctx.revision, ctx.now);
-                ctx.emit(TreeEvent::Deleted { path, acl });
+                self.remove_node(&directory, &path, ctx);
             }
         }
     }

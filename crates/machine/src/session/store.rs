@@ -113,6 +113,11 @@ pub(crate) struct Sessions {
     pub(super) subjects: SubjectUses,
 }
 
+/// Whether a session with this name works for another one.
+pub(crate) fn is_nested(name: &SessionName) -> bool {
+    name.without_subject().contains(NESTED)
+}
+
 impl Sessions {
     /// The largest number of tombstones forgotten for each new one. It bounds the work of a command after the limit was
     /// lowered.
@@ -316,7 +321,7 @@ impl Sessions {
     }
 
     fn add_nested(&mut self, name: &SessionName, id: SessionId) {
-        if name.without_subject().contains(NESTED) {
+        if is_nested(name) {
             self.nested.insert(name.clone(), id);
         }
     }

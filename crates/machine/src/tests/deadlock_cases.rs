@@ -70,6 +70,12 @@ fn a_session_waits_for_the_sessions_that_are_nested_in_it() {
     let waits: Vec<_> =
         cycle.iter().map(|(session, _, lock)| format!("{session} {lock}")).collect();
     assert_eq!(waits, ["s1~1~1 b", "s2 a", "s2~2 a", "s1 b"]);
+    // The acquire opens the nested session.
+    let cycle = run(&[("s1", "a"), ("s2", "b"), ("s2", "a"), ("s1~1", "b")]);
+    let Err(Rejection::Lock(LockRejection::Deadlock { cycle })) = cycle else {
+        panic!("no deadlock detected: {cycle:?}")
+    };
+    assert_eq!(cycle.len(), 3, "{cycle:?}");
     // A running nested command, a nested command of another session, and a session with a similar name.
     for steps in [
         &[("s1", "a"), ("s2", "b"), ("s2~2", "c"), ("s3~2", "a"), ("s1~1", "b")][..],
@@ -212,4 +218,194 @@ fn a_raised_limit_leaves_a_zookeeper_client_in_the_way_of_every_waiter() {
     let outcome = run_line(&mut machine, "acquire s a limit=2");
     let is_deadlock = matches!(outcome, Err(Rejection::Lock(LockRejection::Deadlock { .. })));
     assert!(is_deadlock, "{outcome:?}");
+}
+
+/// Runs lines that succeed. Returns the cycle for which the last one is rejected, if it is.
+fn cycle_of(lines: &[&str]) -> Option<Vec<String>> {
+    let mut machine = Machine::new();
+    let (last, before) = lines.split_last().unwrap();
+    for line in before {
+        run_line(&mut machine, line).unwrap();
+    }
+    let unchanged = machine.clone();
+    let outcome = run_line(&mut machine, last);
+    machine.check_invariants().unwrap();
+    let Err(Rejection::Lock(LockRejection::Deadlock { cycle })) = outcome else {
+        outcome.unwrap();
+        return None;
+    };
+    assert_eq!(machine.counts(), unchanged.counts(), "{last} changes nothing");
+    Some(cycle.iter().map(|(session, _, lock)| format!("{session} {lock}")).collect())
+}
+
+/// The first attempt of `a` could get `s/1`, until the second one keeps it in `s/0`. `x` holds a permit there, and waits for `a`.
+#[test]
+fn a_second_attempt_that_keeps_the_first_in_one_shard_may_close_a_cycle() {
+    let start = [
+        "acquire s x shards=2 limit=3",
+        "acquire s/1 y limit=3",
+        "acquire l a",
+        "acquire s a shards=2 limit=3 permits=3 attempt=1",
+    ];
+    for second in [
+        "acquire s a shards=2 limit=3 attempt=2",
+        "acquire s/0 a attempt=2",
+        // This one is granted at once, before the first.
+        "acquire s a shards=2 limit=3 attempt=2 priority=1",
+        "acquire s a shards=2 limit=3 attempt=2 priority=1 nowait",
+    ] {
+        let lines: Vec<_> = start.into_iter().chain(["acquire l x", second]).collect();
+        assert_eq!(cycle_of(&lines), Some(vec!["a s/0".into(), "x l".into()]), "{second}");
+        if second.ends_with("nowait") {
+            continue;
+        }
+        let lines: Vec<_> = start.into_iter().chain([second, "acquire l x"]).collect();
+        assert_eq!(cycle_of(&lines), Some(vec!["x l".into(), "a s/0".into()]), "{second}");
+    }
+    // No agent of the shard waits for `a`.
+    let lines: Vec<_> =
+        start.into_iter().chain(["acquire l y", "acquire s a shards=2 attempt=2"]).collect();
+    assert_eq!(cycle_of(&lines), None);
+}
+
+/// `a` waits for `m` of `b`, and then overtakes `b` in the queue of `q`.
+#[test]
+fn a_second_wait_or_grant_of_an_agent_may_close_a_cycle_of_its_first_wait() {
+    let cycle = Some(vec!["a m".to_owned(), "b q".to_owned()]);
+    for (first, of_b, last) in [
+        ("acquire q c", "acquire q b", "acquire q a priority=9"),
+        // These are granted at once.
+        ("acquire q c mode=shared", "acquire q b", "acquire q a mode=shared priority=9"),
+        ("acquire q c limit=3", "acquire q b permits=3", "acquire q a priority=9"),
+        ("acquire q c limit=3", "acquire q b permits=3", "acquire q a priority=9 nowait"),
+    ] {
+        let lines = [first, "acquire m b", "acquire m a", of_b, last];
+        assert_eq!(cycle_of(&lines), cycle, "{last}");
+        // The wait of another owner of the session is none of this one.
+        let other = "acquire m a owner=t";
+        assert_eq!(cycle_of(&[first, "acquire m b", other, of_b, last]), None, "{last}");
+    }
+    // `b` reads `q` only after the cooldown, and then not beside the exclusive hold of `a`.
+    let lines = [
+        "policy q cooldown=1000",
+        "acquire q a mode=shared",
+        "acquire m b",
+        "acquire q b mode=shared",
+        "acquire m a",
+        "acquire q a mode=exclusive change=0",
+    ];
+    assert_eq!(cycle_of(&lines), cycle);
+    // Beside the permit of `a`, there is room for `b` after `c`.
+    let lines = [
+        "acquire q c limit=3 permits=2",
+        "acquire m b",
+        "acquire m a",
+        "acquire q b permits=2",
+        "acquire q a priority=9",
+    ];
+    assert_eq!(cycle_of(&lines), None);
+    // The first attempt of `a` waits behind `b`, and the second one before it. There is room for all.
+    let lines = [
+        "acquire q c limit=3 permits=3",
+        "acquire q b priority=1",
+        "acquire q a attempt=1",
+        "acquire q a attempt=2 priority=2",
+    ];
+    assert_eq!(cycle_of(&lines), None);
+    // `x` goes on, and then there is room for `a` and `b`.
+    let lines = [
+        "acquire q c limit=3 permits=3",
+        "acquire q x permits=3 priority=9",
+        "acquire m b",
+        "acquire m a",
+        "acquire q b",
+        "acquire q a priority=5",
+    ];
+    assert_eq!(cycle_of(&lines), None);
+    // `x` goes on, and then `a` and `b` both read.
+    let lines = [
+        "acquire q c mode=shared",
+        "acquire q x priority=9",
+        "acquire m b",
+        "acquire m a",
+        "acquire q b mode=shared",
+        "acquire q a mode=shared priority=5",
+    ];
+    assert_eq!(cycle_of(&lines), None);
+    // `b` waits for the other upgradable holder alone.
+    let lines = [
+        "acquire q c mode=upgradable",
+        "acquire m b",
+        "acquire m a",
+        "acquire q b mode=upgradable",
+        "acquire q a mode=shared priority=9",
+    ];
+    assert_eq!(cycle_of(&lines), None);
+    // `a` was in a cycle before.
+    let lines = [
+        "policy n deadlocks=false",
+        "acquire n a",
+        "acquire m b",
+        "acquire m a",
+        "acquire n b",
+        "acquire q c",
+        "acquire q b",
+        "acquire q a priority=9",
+    ];
+    assert_eq!(cycle_of(&lines), None);
+}
+
+/// `c` would wait in the queue of `s/0`, before `w`, which waits for any shard in the queue of `s/1`.
+#[test]
+fn a_place_before_waiters_of_other_shards_may_close_a_cycle() {
+    let lines = [
+        "open c",
+        "policy s shards=2",
+        "acquire s/0 h limit=3",
+        "acquire s/0 k limit=3 permits=2",
+        "acquire s/1 g",
+        "acquire y w",
+        "acquire s w shards=2",
+        "acquire y h",
+        "acquire y g",
+        "acquire s/0 c permits=3",
+    ];
+    assert_eq!(cycle_of(&lines), Some(vec!["c s/0".into(), "h y".into(), "w s/0".into()]));
+    // `g` goes on, and `w` gets `s/1`.
+    let lines: Vec<_> = lines.into_iter().filter(|line| *line != "acquire y g").collect();
+    assert_eq!(cycle_of(&lines), None);
+    // `c` takes a permit of `s/1` at once, which leaves too few for `w`. It waits for `w` elsewhere.
+    let lines = [
+        "policy s shards=2",
+        "acquire s/0 h limit=3",
+        "acquire s/1 g limit=3",
+        "acquire y w",
+        "acquire s w shards=2 permits=3",
+        "acquire y h",
+        "acquire y c",
+        "acquire s/1 c",
+    ];
+    assert_eq!(cycle_of(&lines), Some(vec!["c y".into(), "w s/1".into()]));
+    let lines: Vec<_> = lines.into_iter().filter(|line| *line != "acquire y h").collect();
+    assert_eq!(cycle_of(&lines), None);
+}
+
+/// `w` cannot hold `s/1`, so it waits for `s/0` alone.
+#[test]
+fn a_shard_that_never_admits_a_waiter_does_not_save_it_from_a_deadlock() {
+    for (other, request) in [
+        ("acquire s/1 y limit=1", "mode=shared"),
+        ("acquire s/1 y limit=1", "permits=2"),
+        ("acquire s/1 y", "permits=2"),
+    ] {
+        let first =
+            if request == "mode=shared" { "acquire s/0 x" } else { "acquire s/0 x limit=2" };
+        let last = format!("acquire s w shards=2 {request}");
+        let lines = ["policy s shards=2", first, other, "acquire l w", "acquire l x", &last];
+        assert_eq!(
+            cycle_of(&lines),
+            Some(vec!["w s/0".into(), "x l".into()]),
+            "{other}, {request}"
+        );
+    }
 }

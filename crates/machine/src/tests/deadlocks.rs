@@ -102,11 +102,8 @@ fn is_blocked_by(
     let Some(limit) = lock.policy().limit.filter(|_| !entry.converts()) else {
         return waits_for_one_of(searched, lock, entry, blocked);
     };
-    // The permits that are held after all other agents have released.
-    let kept = in_the_way(searched, lock, entry, blocked).map(|other| match other.hold {
-        Some(_) => other.permits,
-        None => limit,
-    });
+    // The permits that these agents hold after all other agents have released.
+    let kept = in_the_way(searched, lock, entry, blocked).map(|other| other.permits);
     kept.sum::<u32>() + entry.permits > limit
 }
 
@@ -131,6 +128,10 @@ fn in_the_way<'a>(
     let is_own_queue = lock.waiters.values().any(|other| other.path == entry.path);
     let is_ahead = move |other: &&Arc<LockEntry>| {
         let is_before = other.rank < entry.rank;
+        let is_beside = other.mode == Mode::Shared && entry.mode != Mode::Exclusive;
+        if lock.policy().limit.is_none() && is_beside {
+            return false;
+        }
         !entry.converts() && if is_own_queue { is_before } else { ignored != Some(&agent(other)) }
     };
     let is_incompatible = |holder: &&Arc<LockEntry>| {
@@ -165,8 +166,8 @@ fn without_detection(machine: &Machine) -> Machine {
 }
 
 /// Whether an acquire must be rejected because it would close a cycle, and whether it may be: applies it, without the
-/// detection if that rejects it, and searches the state. A cycle may be missed if the caller is in it only as a waiter
-/// before the waiters of other shards.
+/// detection if that rejects it, and searches the state. A cycle of an earlier wait of the caller counts, if it had none. A
+/// cycle may be missed if the caller is in it only as a waiter before the waiters of other shards.
 fn closes_cycle(machine: &Machine, stamp: Stamp, acquire: &Acquire) -> (bool, bool) {
     let acquired = |mut machine: Machine| {
         let commands = vec![Command::Acquire(acquire.clone())];
@@ -183,12 +184,14 @@ fn closes_cycle(machine: &Machine, stamp: Stamp, acquire: &Acquire) -> (bool, bo
     let named = acquire.locks.first();
     let is_named =
         |lock: &LockName| lock == named || ShardRequest::sharded_name(lock) == Some(named.as_str());
-    let waits_for_itself =
-        |searched: Searched<'_>| waits_for_itself(searched, &caller).iter().any(is_named);
-    let may_reject = matches!(outcome, Ok(Reply::Acquired(EntryState::Waiting(_))))
-        && waits_for_itself(Searched(&after, None))
-        && !waits_for_itself(Searched(machine, None));
-    (may_reject && waits_for_itself(Searched(&after, Some(&caller))), may_reject)
+    let before = waits_for_itself(Searched(machine, None), &caller);
+    let closes = |after| {
+        let after = waits_for_itself(after, &caller);
+        let is_new = after.iter().any(is_named) && !before.iter().any(is_named);
+        is_new || before.is_empty() && !after.is_empty()
+    };
+    let may_reject = outcome.is_ok() && closes(Searched(&after, None));
+    (may_reject && closes(Searched(&after, Some(&caller))), may_reject)
 }
 
 /// Checks a reported cycle: each agent waits for a lock that the next one blocks, and the last one waits for the
@@ -250,32 +253,45 @@ fn waits_for(view: &LockView, waits: &Agent, other: &Agent, in_a_shard: bool) ->
 
 #[derive(Clone, Debug)]
 enum Step {
-    Acquire { lock: usize, session: usize, owner: bool, mode: usize, permits: u32, priority: u8 },
-    Release { lock: usize, session: usize, owner: bool },
+    Acquire {
+        lock: usize,
+        session: usize,
+        owner: bool,
+        mode: usize,
+        permits: u32,
+        priority: u8,
+        named: bool,
+    },
+    Release {
+        lock: usize,
+        session: usize,
+        owner: bool,
+    },
     Close(usize),
 }
 
 const LOCKS: [&str; 7] = ["a", "b", "c", "sem", "urgent", "sharded", "permits"];
 
 fn step() -> impl Strategy<Value = Step> {
-    let acquire =
-        (0..7_usize, 0..5_usize, prop::bool::weighted(0.2), 0..5_usize, 1..3_u32, 0..3_u8);
+    let other = || prop::bool::weighted(0.2);
+    let acquire = (0..7_usize, 0..5_usize, other(), 0..5_usize, 1..3_u32, 0..3_u8, any::<bool>());
     prop_oneof![
-        8 => acquire.prop_map(|(lock, session, owner, mode, permits, priority)| {
-            Step::Acquire { lock, session, owner, mode, permits, priority }
+        8 => acquire.prop_map(|(lock, session, owner, mode, permits, priority, named)| {
+            Step::Acquire { lock, session, owner, mode, permits, priority, named }
         }),
-        1 => (0..7_usize, 0..5_usize, prop::bool::weighted(0.2))
+        1 => (0..7_usize, 0..5_usize, other())
             .prop_map(|(lock, session, owner)| Step::Release { lock, session, owner }),
         1 => (0..5_usize).prop_map(Step::Close),
     ]
 }
 
 impl Step {
-    fn command(&self) -> Command {
+    /// In a semaphore, a named attempt has an entry of its own.
+    fn command(&self, attempt: u64) -> Command {
         let session = |n: usize| format!("s{n}");
         let owner = |other: bool| if other { Owner::new("t").unwrap() } else { Owner::unnamed() };
         match *self {
-            Self::Acquire { lock, session: n, owner: other, mode, permits, priority } => {
+            Self::Acquire { lock, session: n, owner: other, mode, permits, priority, named } => {
                 let [_, shared, upgradable] = Mode::ALL;
                 let mode =
                     [None, None, Some(shared), Some(upgradable), Some(Mode::Exclusive)][mode];
@@ -292,8 +308,9 @@ impl Step {
                     permits: semaphore.then_some(permits),
                     limit: semaphore.then_some(if LOCKS[lock] == "sem" { 3 } else { 2 }),
                     shards: ["sharded", "permits"].contains(&LOCKS[lock]).then_some(shards),
+                    attempt: (semaphore && named).then_some(Attempt(attempt)),
                     options: AcquireOptions {
-                        priority: if LOCKS[lock] == "urgent" { priority } else { 0 },
+                        priority: if LOCKS[lock] == "urgent" || semaphore { priority } else { 0 },
                         ..AcquireOptions::PLAIN
                     },
                     ..plain
@@ -318,7 +335,7 @@ fn run(steps: &[Step]) -> Result<usize, String> {
     let mut machine = Machine::new();
     let mut found = 0;
     for (now, step) in steps.iter().enumerate() {
-        let (stamp, command) = (Stamp(now as u64), step.command());
+        let (stamp, command) = (Stamp(now as u64), step.command(now as u64 + 1));
         let (must_reject, may_reject) = match &command {
             Command::Acquire(acquire) => closes_cycle(&machine, stamp, acquire),
             _ => (false, false),

@@ -3,7 +3,7 @@
 use holdfast_types::LockRejection;
 use holdfast_types::*;
 
-use super::script_commands::{create, lock_name, multi, of_session, open, session_name};
+use super::script_commands::{create, lock_name, multi, of_session, open, run_line, session_name};
 use crate::Machine;
 
 struct Permits(Machine);
@@ -248,4 +248,21 @@ fn a_lower_limit_keeps_the_znode_of_a_waiting_zookeeper_client() {
     }
     permits.release("a", ReleaseTarget::AnyEntry).unwrap();
     assert_eq!(permits.held(), held(&[("z", 2, &[0, 1, 2, 3])]));
+}
+
+/// It holds the semaphore alone, and the receiver holds the same permits.
+#[test]
+fn a_hand_over_of_a_zookeeper_reader_on_a_semaphore_gives_no_shared_hold() {
+    let mut machine = Machine::new();
+    for line in [
+        "policy s limit=2",
+        "open z",
+        "create /locks/s/r__READ__ ephemeral sequential session=z",
+        "open n",
+        "hand_over s z n",
+    ] {
+        run_line(&mut machine, line).unwrap();
+    }
+    let holder = machine.lock(&lock_name("s"), 9).holders.remove(0);
+    assert_eq!((holder.mode, holder.permits), (Mode::Exclusive, 2));
 }

@@ -3,7 +3,7 @@
 use holdfast_types::LockRejection;
 use holdfast_types::*;
 
-use super::script_commands::{lock_name, run_line, session_name};
+use super::script_commands::{Words, lock_name, run_line, session_name};
 use super::shards::{acquire, name, resource, shard};
 use crate::Machine;
 use crate::session::attempts::EndedAttempts;
@@ -258,26 +258,180 @@ fn all_attempts_of_an_owner_wait_for_one_shard() {
     assert_eq!(holders(&machine, 1), ["b", "d"]);
 }
 
-/// A shard without a directory has no limit. `g` waits for a shard with one, `f` for a shard without one.
+/// The sessions that hold a shard of `s`.
+fn holders_of(machine: &Machine, shard: &str) -> Vec<String> {
+    let holders = machine.lock(&lock_name(shard), 9).holders;
+    holders.iter().map(|holder| holder.session.to_string()).collect()
+}
+
+/// A free shard goes to a waiter for any shard only if a new acquire with its request could hold it.
 #[test]
-fn a_shard_that_only_the_next_waiter_can_hold_is_offered_when_the_first_one_leaves() {
-    for leaves in ["release s g", "release s y"] {
+fn no_waiter_moves_to_a_shard_that_rejects_its_request() {
+    for (shards, request, holder) in [
+        ("acquire s/1 y limit=1", "mode=shared", ""),
+        ("acquire s/1 y limit=1", "mode=upgradable", ""),
+        ("acquire s/1 y limit=1", "", "w"),
+        ("acquire s/1 y", "mode=shared", "w"),
+        ("acquire s/1 y limit=1", "permits=2", ""),
+        ("acquire s/1 y", "permits=2", ""),
+        ("acquire s/1 y limit=2 permits=2", "permits=2", "w"),
+    ] {
         let mut machine = Machine::new();
+        let limit = if request.starts_with("permits") { "limit=2 permits=2" } else { "" };
         for line in [
-            "policy s shards=4",
-            "policy s/0 limit=1",
-            "acquire s a shard=0",
-            "acquire s b shard=1",
-            "acquire s x shard=2",
-            "acquire s y shard=3",
-            "acquire s g shards=4",
-            "acquire s f shards=4",
-            "delete /locks/s/2 recursive",
-            leaves,
+            "policy s shards=2",
+            &format!("acquire s/0 x {limit}"),
+            shards,
+            &format!("acquire s w shards=2 {request}"),
+            "release s/1 y",
         ] {
             run_line(&mut machine, line).unwrap();
+            machine.check_invariants().unwrap();
         }
-        let holders = machine.lock(&lock_name("s/2"), 9).holders;
-        assert!(holders.iter().any(|holder| holder.session == session_name("f")), "{leaves}");
+        assert_eq!(holders_of(&machine, "s/1").join(","), holder, "{shards}, {request}");
+        // A new acquire with the same request gets it exactly if the waiter does.
+        let again = run_line(&mut machine, &format!("acquire s/1 n {request}"));
+        assert_eq!(again.is_ok(), !holder.is_empty(), "{shards}, {request}: {again:?}");
+        run_line(&mut machine, "release s/0 x").unwrap();
+        let own = if holder.is_empty() { "w" } else { "" };
+        assert_eq!(holders_of(&machine, "s/0").join(","), own, "{shards}, {request}");
+    }
+}
+
+/// `s/1` is in cooldown while it becomes a sharded lock.
+#[test]
+fn no_waiter_moves_to_a_shard_that_is_a_sharded_lock() {
+    let mut machine = Machine::new();
+    for line in [
+        "policy s/1 lock_delay=10",
+        "acquire s x shards=2",
+        "acquire s y shards=2",
+        "acquire s w shards=2",
+        "break s/1 reason=test",
+        "policy s/1 shards=2",
+        "policy s/1 lock_delay=0",
+    ] {
+        run_line(&mut machine, line).unwrap();
+        machine.check_invariants().unwrap();
+    }
+    assert_eq!(holders_of(&machine, "s/1"), [""; 0]);
+    run_line(&mut machine, "release s x").unwrap();
+    assert_eq!(holders_of(&machine, "s/0"), ["w"]);
+}
+
+/// As if its acquire had named the limit.
+#[test]
+fn a_waiter_of_a_semaphore_brings_the_limit_to_a_shard_that_was_deleted() {
+    let mut machine = Machine::new();
+    for line in [
+        "acquire s x shards=2 limit=2 permits=2",
+        "acquire s y shards=2 limit=2 permits=2",
+        "acquire s w shards=2 limit=2 permits=2",
+        "delete /locks/s/1 recursive",
+    ] {
+        run_line(&mut machine, line).unwrap();
+        machine.check_invariants().unwrap();
+    }
+    assert_eq!(holders_of(&machine, "s/1"), ["w"]);
+    assert_eq!(machine.lock(&lock_name("s/1"), 9).policy.limit, Some(2));
+    run_line(&mut machine, "release s w").unwrap();
+    run_line(&mut machine, "acquire s n shards=2 limit=2").unwrap();
+    assert_eq!(holders_of(&machine, "s/1"), ["n"]);
+}
+
+/// `w` waits for any shard in the queue of `s/0`, and gets `s/1` with the last line of each case.
+#[test]
+fn each_end_of_what_keeps_a_shard_offers_it_to_the_waiters_of_the_others() {
+    let held = [
+        "release s y",
+        "release s y attempt=1",
+        "release s/1 y token=2",
+        "acquire s y shards=2 attempt=2; release s y attempt=1; release s y attempt=2",
+        "close y",
+        "expire y",
+        "end y",
+        "seal; close y; unseal",
+        "break s/1 reason=test",
+        "break s/1 reason=test sequence=0",
+        "request_release s/1 session=y deadline=5 revoke; at 5; due s/1",
+        "open n; hand_over s/1 y n; release s n",
+        "delete /locks/s/1/0000000000__WRIT__0000000000__lock__0000000000",
+        "delete /locks/s/1 recursive",
+    ];
+    let in_cooldown = [
+        "close y",
+        "release s y",
+        "at 10; due s/1",
+        "policy s/1 lock_delay=0",
+        "delete /locks/s/1",
+        "delete /locks/s/1 recursive",
+    ];
+    let reserved = ["release s/1,other y", "close y", "break s/1 reason=test sequence=0"];
+    let ended_otherwise = [
+        ("acquire s y shards=2 max_hold=5", "at 5; due s/1"),
+        ("acquire s y shards=2 min_hold=5", "release s y; at 5; due s/1"),
+        ("acquire s y shards=2 anonymous", "release s y"),
+        ("acquire s/1 y limit=1", "release s y"),
+        ("acquire s/1,other y", "release s/1,other y"),
+        (
+            "create /locks/s/1; open y; create /locks/s/1/m-lock- ephemeral sequential session=y",
+            "close y",
+        ),
+    ];
+    // A client that does not see HTTP callers enters beside another ZooKeeper client.
+    let foreign = [
+        ("x ephemeral", "delete /locks/s/1/x"),
+        ("x ephemeral", "delete /locks/s/1 recursive"),
+        ("x ephemeral", "close z"),
+        ("lock-0000000007", "delete /locks/s/1/lock-0000000007"),
+        ("lock-0000000007 ttl=5", "at 6; sweep before=0"),
+        ("leases/x ephemeral", "delete /locks/s/1/leases/x"),
+        ("leases/x ephemeral", "delete /locks/s/1/leases recursive"),
+        ("leases/x ephemeral", "expire z"),
+        ("leases/lock-0000000007 ttl=5", "at 6; sweep before=0"),
+        ("leases/x- ephemeral sequential", "delete /locks/s/1/leases/x-0000000000"),
+        ("leases/x- ephemeral sequential", "delete /locks/s/1 recursive"),
+        ("leases/x- ephemeral sequential", "end z"),
+        ("leases/x- ephemeral sequential", "break s/1/leases reason=test"),
+    ];
+    let client = "create /locks/s/1; create /locks/s/1/leases; open y; open z; \
+        create /locks/s/1/m-lock- ephemeral sequential session=y";
+    let cases = held.map(|ends| ("acquire s y shards=2 attempt=1".to_owned(), ends.to_owned()));
+    let in_cooldown = in_cooldown.map(|ends| {
+        let first = "policy s/1 lock_delay=10; acquire s y shards=2";
+        (first.to_owned(), format!("break s/1 reason=test; {ends}"))
+    });
+    let reserved =
+        reserved.map(|ends| ("acquire other o; acquire s/1,other y".to_owned(), ends.to_owned()));
+    let foreign = foreign.map(|(znode, ends)| {
+        (client.to_owned(), format!("create /locks/s/1/{znode} session=z; close y; {ends}"))
+    });
+    let otherwise = ended_otherwise.map(|(first, ends)| (first.to_owned(), ends.to_owned()));
+    let cases =
+        cases.into_iter().chain(in_cooldown).chain(reserved).chain(foreign).chain(otherwise);
+    for (first, ends) in cases {
+        let mut machine = Machine::new();
+        let mut stamp = Stamp(0);
+        let ends: Vec<_> = ends.split("; ").collect();
+        let start = ["policy s shards=2", "acquire s/0 x"].into_iter().chain(first.split("; "));
+        let lines = start.chain(["acquire s w shards=2"]).chain(ends.iter().copied());
+        let last = lines.clone().count() - 1;
+        for (at, line) in lines.enumerate() {
+            let command = match line.split_once(' ').unwrap_or((line, "")) {
+                ("at", ms) => {
+                    stamp = Stamp(ms.parse().unwrap());
+                    continue;
+                }
+                ("seal", _) => Command::Seal { reason: Reason::new("test").unwrap() },
+                ("unseal", _) => Command::Unseal { seal: machine.sealed().unwrap().revision },
+                _ => Words::of(line).command(&machine),
+            };
+            let entry = Entry { stamped_at: stamp, commands: vec![command] };
+            let outcome = machine.apply(entry).outcomes.remove(0);
+            assert!(outcome.is_ok(), "{first} | {ends:?}: {line}: {outcome:?}");
+            machine.check_invariants().unwrap();
+            let is_granted = holders_of(&machine, "s/1").contains(&"w".to_owned());
+            assert_eq!(is_granted, at == last, "{first} | {ends:?}: {line}");
+        }
     }
 }

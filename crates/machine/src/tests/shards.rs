@@ -12,6 +12,7 @@ use super::guarantees::ensure;
 use super::random::{config, seeded_runner};
 use super::script_commands::{lock_name, open, run_line, session_name};
 use crate::Machine;
+use crate::lock::policy::check_servable;
 
 const SESSIONS: usize = 6;
 
@@ -346,13 +347,13 @@ fn seeded_owners_have_one_shard() {
 /// A line of a history of attempts in three shards, of which some have a limit.
 fn attempt_line() -> impl Strategy<Value = String> {
     let (session, shard, number) = (0..4_usize, 0..3_usize, 1..4_u32);
-    let any =
-        (session.clone(), number.clone(), 0..2_u8, prop::option::weighted(0.2, shard.clone()));
+    let request = ["", "", "", "mode=shared", "mode=shared", "permits=2", "permits=3"];
+    let request = prop::sample::select(request.to_vec());
+    let any = (session.clone(), request, 0..2_u8, prop::option::weighted(0.2, shard.clone()));
     prop_oneof![
-        6 => any.prop_map(|(session, permits, priority, shard)| {
+        6 => any.prop_map(|(session, request, priority, shard)| {
             let shard = shard.map_or(String::new(), |shard| format!("shard={shard}"));
-            let permits = if permits > 1 { format!("permits={permits}") } else { String::new() };
-            format!("acquire s s{session} shards=3 attempt=N {permits} priority={priority} {shard}")
+            format!("acquire s s{session} shards=3 attempt=N {request} priority={priority} {shard}")
         }),
         1 => (session.clone(), shard.clone())
             .prop_map(|(session, shard)| format!("acquire s/{shard} s{session} attempt=N")),
@@ -388,8 +389,12 @@ fn run_attempts(lines: &[String]) -> Result<(), String> {
         let Some((own, waiter)) = first else { continue };
         for (shard, lock) in shards.iter().enumerate().filter(|(shard, _)| *shard != own) {
             let is_free = match lock {
-                Some(lock) => lock.waiters.is_empty() && lock.has_room_for(waiter.request()),
-                None => shards[own].is_none_or(|own| own.policy().limit.is_none()),
+                Some(lock) => {
+                    lock.waiters.is_empty()
+                        && check_servable(lock.policy(), waiter.request()).is_ok()
+                        && lock.has_room_for(waiter.request())
+                }
+                None => true,
             };
             ensure(!is_free, &format!("{line}: s/{shard} is not free for {waiter:?}"))?;
         }

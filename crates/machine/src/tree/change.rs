@@ -42,9 +42,8 @@ impl Machine {
             return Err(TreeRejection::NotEmpty { path: path.clone() }.into());
         }
         self.remove_with_entry(&directory, path, ctx);
-        if let Some(lock) = directory.as_lock() {
-            self.grant_next(&lock, ctx);
-        }
+        ctx.locks_to_grant.extend(directory.as_lock());
+        self.grant_stale(ctx);
         Ok(OpReply::Deleted { count: 1 })
     }
 
@@ -72,8 +71,6 @@ impl Machine {
         }
         ctx.deleted += deleted.len();
         for path in deleted.iter().rev() {
-            // Waiters for any shard may have a shard that was deleted.
-            ctx.locks_to_grant.extend(path.as_lock().filter(|lock| self.locks.get(lock).is_some()));
             if let Some(directory) = path.parent() {
                 self.remove_with_entry(&directory, path, ctx);
             }
@@ -226,6 +223,7 @@ impl Machine {
         }
         let acl = self.tree.remove(directory, path, ctx.revision, ctx.now);
         ctx.emit(TreeEvent::Deleted { path: path.clone(), acl });
+        self.note_deleted_znode(path, ctx);
     }
 }
 
@@ -248,12 +246,16 @@ impl Machine {
         count_max: u32,
         ctx: &mut ApplyContext<'_>,
     ) -> u32 {
-        for swept in 0..count_max.min(SWEEP_MAX) {
-            let Some(path) = self.due(empty_before, ctx.now).cloned() else { return swept };
-            let Some(directory) = path.parent() else { return swept };
+        let mut swept = 0;
+        while swept < count_max.min(SWEEP_MAX)
+            && let Some(path) = self.due(empty_before, ctx.now).cloned()
+            && let Some(directory) = path.parent()
+        {
             self.remove_node(&directory, &path, ctx);
+            swept += 1;
         }
-        count_max.min(SWEEP_MAX)
+        self.grant_stale(ctx);
+        swept
     }
 
     /// True if a sweep at `now` of containers empty since before `empty_before` would remove a znode.

@@ -109,7 +109,7 @@ impl Machine {
             // Another call waits for this entry, so a no-wait acquire must not change it.
             return Err(self.busy(lock, Some(entry)));
         }
-        if matches!(update.conversion, Conversion::Up(_)) && !is_granted {
+        if update.conversion == Conversion::Up(Mode::Exclusive) {
             let wanted = [(lock.clone(), NewWait::Upgrade(entry.sequence()))];
             self.check_deadlock(Some(entry.session), &entry.owner, &wanted)?;
         }

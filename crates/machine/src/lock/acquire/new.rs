@@ -19,6 +19,7 @@ use crate::lock::entry_name::own_name;
 use crate::lock::index::{EntryPosition, Lock, StoredPolicy};
 use crate::lock::lock_entry::{LockEntry, SessionOwner, boxed_unless_plain};
 use crate::lock::rank::GrantRequest;
+use crate::session::store::is_nested;
 use crate::tree::create::{check_counter, child_path};
 use crate::tree::multi::Requester;
 use crate::tree::znode::{Znode, ZnodeKind};
@@ -68,17 +69,25 @@ impl Machine {
         self.check_room_for_entries(session, locks.count())?;
         // The search runs before the first change; its rejection has the lowest precedence.
         let waits = new_entries.iter().any(|new| !new.position.is_admitted);
-        let deadlock =
-            if waits { self.check_no_deadlock(session, acquire, &new_entries) } else { Ok(()) };
+        let kept = oldest.filter(|oldest| oldest.any_shard && oldest.hold.is_none());
         let open = &acquire.open;
+        let deadlock = if session.is_none() && waits && is_nested(&open.session) {
+            // The session for which the new one works waits for it. The maps are persistent, so a fork costs O(1).
+            let (mut fork, mut events) = (self.clone(), Vec::new());
+            let (revision, now, actor) = (ctx.revision, ctx.now, ctx.actor.clone());
+            let mut ctx = ApplyContext::new(revision, now, actor, &mut events);
+            let session = fork.open_new_session(open.clone(), acquire.attempt, &mut ctx);
+            fork.check_no_deadlock(Some(session), acquire, &new_entries, None)
+        } else {
+            self.check_no_deadlock(session, acquire, &new_entries, kept.as_deref())
+        };
         if let [new] = &new_entries[..] {
             let location = self.check_new_entry(new, waits, acquire, ctx)?;
             deadlock?;
             let session = self.renew_or_open_session(session, open, acquire.attempt, ctx);
             let (entry, grant) = self.add_entry(new, location, session, acquire, ctx);
-            if let Some(oldest) = oldest.filter(|oldest| oldest.any_shard && oldest.hold.is_none())
-            {
-                self.keep_in_queue(new.lock, &oldest, ctx);
+            if let Some(kept) = kept {
+                self.keep_in_queue(new.lock, &kept, ctx);
                 return Ok(self.state_of(&self.present(locks, &[entry]), false));
             }
             let waiting = || EntryState::Waiting(vec![self.queued_of(new.lock, &entry)]);
@@ -117,23 +126,34 @@ impl Machine {
         Ok((position, stored_policy))
     }
 
-    /// Rejects new entries that would close a deadlock cycle.
+    /// Rejects new entries that would close a deadlock cycle: by their waits, by their places before waiters, or because an
+    /// entry that waits for any shard is kept in its queue.
     fn check_no_deadlock(
         &self,
         session: Option<SessionId>,
         acquire: &Acquire,
         new_entries: &[NewEntry<'_>],
+        kept: Option<&LockEntry>,
     ) -> Result<(), Rejection> {
         let request = GrantRequest::of(acquire);
+        let is_admitted = new_entries.iter().all(|new| new.position.is_admitted);
         let any_of = |new: &NewEntry<'_>| {
             let shards = acquire.shards.filter(|_| new.any_shard)?;
             shards.count.or_else(|| self.shard_count_with(new.lock))
         };
         let wait = |new: &NewEntry<'_>| {
             let (rank, any_of) = (new.position.rank, any_of(new));
-            (new.lock.clone(), NewWait::NewEntry { request, rank, any_of })
+            (new.lock.clone(), NewWait::NewEntry { request, rank, any_of, is_admitted })
         };
-        let wanted: Vec<_> = new_entries.iter().map(wait).collect();
+        let matters = |new: &&NewEntry<'_>| {
+            !is_admitted || self.is_before_others(new.lock, &new.position.rank, request)
+        };
+        let mut wanted: Vec<_> = new_entries.iter().filter(matters).map(wait).collect();
+        wanted.extend(kept.map(|kept| {
+            let (request, rank) = (kept.request(), kept.rank);
+            let kept = NewWait::NewEntry { request, rank, any_of: None, is_admitted: false };
+            (acquire.locks.first().clone(), kept)
+        }));
         self.check_deadlock(session, &acquire.owner, &wanted)
     }
 

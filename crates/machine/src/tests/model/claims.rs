@@ -157,10 +157,12 @@ impl Model {
         if !acquire.wait && waits && !now {
             return Err(self.busy(lock, &node.path));
         }
-        if upgrades && !now {
+        if upgrades && after.mode == Mode::Exclusive {
             let mut then = self.clone();
-            then.find_mut(&node.path).entry.as_mut().unwrap().mode = after.mode;
-            then.check_deadlock(&[(lock.clone(), node.path.clone())])?;
+            let own = then.find_mut(&node.path).entry.as_mut().unwrap();
+            own.mode = after.mode;
+            own.held = if now { after.mode } else { own.held };
+            then.check_deadlock(&[(lock.clone(), node.path.clone())], self)?;
         }
         Ok(Again { after, waits, upgrades })
     }

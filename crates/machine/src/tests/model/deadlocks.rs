@@ -14,25 +14,26 @@ fn agent(node: &Node) -> Agent {
 }
 
 impl Model {
-    /// Rejects if one of these entries is deadlocked. The cycle is left empty.
-    pub(super) fn check_deadlock(&self, entries: &[(LockName, String)]) -> Result<(), Rejection> {
-        let searched = |(lock, path): &&(LockName, String)| {
-            let node = self.find(path).unwrap();
-            self.policy(lock).detect_deadlocks && entry(node).waits()
-        };
+    /// Rejects if one of these new entries is deadlocked, or closes a cycle of another wait of its agent. The cycle is left
+    /// empty.
+    pub(super) fn check_deadlock(
+        &self,
+        entries: &[(LockName, String)],
+        before: &Self,
+    ) -> Result<(), Rejection> {
+        let searched = |(lock, _): &&(LockName, String)| self.policy(lock).detect_deadlocks;
         let mut new = entries.iter().filter(searched).map(|(_, path)| self.find(path).unwrap());
-        if new.any(|node| self.is_deadlocked(node)) {
+        let is_deadlocked = |node: &Node| entry(node).waits() && self.is_deadlocked(node);
+        if new.any(|node| is_deadlocked(node) || self.closes_cycle(node, before)) {
             return Err(LockRejection::Deadlock { cycle: Vec::new() }.into());
         }
         Ok(())
     }
 
-    /// Whether the agent of this entry is deadlocked, in any of its entries, and would not be without it.
-    pub(super) fn closes_cycle(&self, path: &str) -> bool {
-        let whose = agent(self.find(path).unwrap());
-        let mut without = self.clone();
-        without.nodes.retain(|node| node.path != path);
-        self.is_in_cycle(&whose) && !without.is_in_cycle(&whose)
+    /// Whether the agent of this entry is deadlocked, in any of its entries, and was not before.
+    pub(super) fn closes_cycle(&self, node: &Node, before: &Self) -> bool {
+        let whose = agent(node);
+        self.is_in_cycle(&whose) && !before.is_in_cycle(&whose)
     }
 
     fn is_in_cycle(&self, whose: &Agent) -> bool {
@@ -85,17 +86,18 @@ impl Model {
             };
             has_limit || !shares || own.reader.waits_for(holder)
         });
-        ahead.filter(is_one).chain(holders).collect()
+        let is_beside = own.mode != Mode::Exclusive && own.reader == Reader::Own && !has_limit;
+        let both_read = |other: &&Node| {
+            is_beside && (entry(other).mode, entry(other).reader) == (Mode::Shared, Reader::Own)
+        };
+        ahead.filter(|other| is_one(other) && !both_read(other)).chain(holders).collect()
     }
 
     /// Whether an entry is never granted if the agents in `blocked` never release.
     fn is_blocked_by(&self, node: &Node, blocked: &[Agent]) -> bool {
         let in_the_way = self.in_the_way_of(node, blocked);
         // All other agents release their permits. A ZooKeeper client shares none.
-        let may_share = |other: &&&Node| {
-            let other = entry(other);
-            other.hold.is_some() && other.reader == Reader::Own
-        };
+        let may_share = |other: &&&Node| entry(other).reader == Reader::Own;
         match self.policy(&lock_of(node)).limit {
             Some(limit) if in_the_way.iter().all(|other| may_share(&other)) => {
                 let held: u32 = in_the_way.iter().map(|other| entry(other).permits).sum();

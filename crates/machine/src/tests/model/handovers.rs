@@ -100,7 +100,10 @@ impl Model {
         };
         self.close_if_anonymous_and_idle(giver.stat.ephemeral_owner.cast_unsigned());
         self.grant_waiters(&lock);
-        if !to_itself && self.policy(&lock).detect_deadlocks && self.closes_cycle(&path) {
+        let node = self.find(&path).unwrap();
+        let mut without = self.clone();
+        without.nodes.retain(|node| node.path != path);
+        if !to_itself && self.policy(&lock).detect_deadlocks && self.closes_cycle(node, &without) {
             *self = before;
             return Err(LockRejection::Deadlock { cycle: Vec::new() }.into());
         }
@@ -169,13 +172,15 @@ impl Model {
             return Err(limit_reached(Bound::QueueEntriesPerSession, max));
         }
         let before = entry(giver).clone();
+        let limit = self.policy(lock).limit;
+        let mode = if limit.is_some() { Mode::Exclusive } else { before.held };
         let takes = QueueEntry {
             owner: owner.clone(),
             requested_in: self.revision,
             wait_ms: None,
-            claims: vec![ModelClaim::new(None, before.held, (self.revision, None))],
+            claims: vec![ModelClaim::new(None, mode, (self.revision, None))],
             value_by: Attempt::UNNAMED,
-            mode: before.held,
+            mode,
             hold: None,
             priority: 0,
             reentrant: true,

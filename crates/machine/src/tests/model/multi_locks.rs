@@ -94,7 +94,7 @@ impl Model {
         let joined = self.join_each(all, waits).and_then(|entries| {
             let own: Vec<_> =
                 entries.iter().map(|node| (lock_of(node), node.path.clone())).collect();
-            self.check_deadlock(&own)?;
+            self.check_deadlock(&own, &before)?;
             Ok(entries)
         });
         match joined {

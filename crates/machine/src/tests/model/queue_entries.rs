@@ -110,7 +110,7 @@ impl Model {
             self.find_mut(&format!("/locks/{lock}")).policy = Some((policy, false));
         }
         self.add_entry(&location.path, location.sequence, acquire, EntryOrigin::Api, &[]);
-        if let Err(rejection) = self.check_deadlock(&[(lock.clone(), path.clone())]) {
+        if let Err(rejection) = self.check_deadlock(&[(lock.clone(), path.clone())], &before) {
             *self = before;
             return Err(rejection);
         }
