@@ -2,13 +2,12 @@
 //!
 //! [`Copies`] decides whether the client may send a call to two nodes.
 
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use holdfast_api::parameters::{CALL_SESSION, REQUEST};
 use holdfast_api::{ErrorCode, HOLDFAST_NODE, Problem, Query};
 use holdfast_types::{QuotaKind, RequestNumber, SessionName};
-use serde::de::IgnoredAny;
+use serde_json::{Map, Value};
 
 use crate::http::{HttpResponse, Method, SendError, StatusCode};
 use crate::{Error, Loss};
@@ -87,7 +86,7 @@ impl Call {
     /// Whether a successful answer confirms the call. A node answers a change with fields or with 204; another server, e.g. a
     /// proxy, may answer with a page or with `{}`.
     pub(crate) fn is_confirmed_by(&self, response: &HttpResponse) -> bool {
-        let fields = || serde_json::from_slice::<BTreeMap<String, IgnoredAny>>(&response.body);
+        let fields = || serde_json::from_slice::<Map<String, Value>>(&response.body);
         self.method == Method::GET
             || response.headers.get(HOLDFAST_NODE).is_some()
             || response.status == StatusCode::NO_CONTENT

@@ -409,24 +409,7 @@ impl<'a> DeadlockSearch<'a> {
         if let Some(limit) = lock.policy().limit {
             self.graph.set_slack(wait, limit.saturating_sub(most).into());
         }
-        for holder in self.holders(name, lock) {
-            if !self.count_step() {
-                return;
-            }
-            let weight = match lock.policy().limit {
-                // A ZooKeeper client holds a semaphore alone, with the permits of an earlier limit.
-                Some(_) if holder.recipe() != EntryRecipe::Own => u64::MAX,
-                Some(_) => holder.permits.into(),
-                None if wanted
-                    .iter()
-                    .any(|(mode, recipe)| self.is_in_the_way(name, holder, *mode, *recipe)) =>
-                {
-                    u64::MAX
-                }
-                None => continue,
-            };
-            self.blocked_by(wait, holder, weight);
-        }
+        self.waits_for_holders(wait, name, lock, &wanted);
         for (rank, agent, GrantRequest { mode, recipe, permits, .. }) in earlier {
             let is_reader = (mode, recipe) == (Mode::Shared, EntryRecipe::Own);
             let is_beside =
@@ -439,6 +422,31 @@ impl<'a> DeadlockSearch<'a> {
             };
             let agent = self.number(agent);
             self.block(wait, agent, weight);
+        }
+    }
+
+    /// Adds the holders that block one of the wanted grants.
+    fn waits_for_holders(
+        &mut self,
+        wait: usize,
+        name: &LockName,
+        lock: &'a Lock,
+        wanted: &BTreeSet<(Mode, EntryRecipe)>,
+    ) {
+        for holder in self.holders(name, lock) {
+            if !self.count_step() {
+                return;
+            }
+            let in_the_way =
+                |(mode, recipe): &(_, _)| self.is_in_the_way(name, holder, *mode, *recipe);
+            let weight = match lock.policy().limit {
+                // A ZooKeeper client holds a semaphore alone, with the permits of an earlier limit.
+                Some(_) if holder.recipe() != EntryRecipe::Own => u64::MAX,
+                Some(_) => holder.permits.into(),
+                None if wanted.iter().any(in_the_way) => u64::MAX,
+                None => continue,
+            };
+            self.blocked_by(wait, holder, weight);
         }
     }
 

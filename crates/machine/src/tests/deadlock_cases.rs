@@ -295,6 +295,11 @@ fn a_second_wait_or_grant_of_an_agent_may_close_a_cycle_of_its_first_wait() {
         "acquire q a mode=exclusive change=0",
     ];
     assert_eq!(cycle_of(&lines), cycle);
+}
+
+/// As above, but no agent waits for itself.
+#[test]
+fn an_agent_with_two_waits_is_no_cycle_while_the_others_go_on() {
     // Beside the permit of `a`, there is room for `b` after `c`.
     let lines = [
         "acquire q c limit=3 permits=2",

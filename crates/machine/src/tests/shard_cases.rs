@@ -410,28 +410,33 @@ fn each_end_of_what_keeps_a_shard_offers_it_to_the_waiters_of_the_others() {
     let cases =
         cases.into_iter().chain(in_cooldown).chain(reserved).chain(foreign).chain(otherwise);
     for (first, ends) in cases {
-        let mut machine = Machine::new();
-        let mut stamp = Stamp(0);
-        let ends: Vec<_> = ends.split("; ").collect();
-        let start = ["policy s shards=2", "acquire s/0 x"].into_iter().chain(first.split("; "));
-        let lines = start.chain(["acquire s w shards=2"]).chain(ends.iter().copied());
-        let last = lines.clone().count() - 1;
-        for (at, line) in lines.enumerate() {
-            let command = match line.split_once(' ').unwrap_or((line, "")) {
-                ("at", ms) => {
-                    stamp = Stamp(ms.parse().unwrap());
-                    continue;
-                }
-                ("seal", _) => Command::Seal { reason: Reason::new("test").unwrap() },
-                ("unseal", _) => Command::Unseal { seal: machine.sealed().unwrap().revision },
-                _ => Words::of(line).command(&machine),
-            };
-            let entry = Entry { stamped_at: stamp, commands: vec![command] };
-            let outcome = machine.apply(entry).outcomes.remove(0);
-            assert!(outcome.is_ok(), "{first} | {ends:?}: {line}: {outcome:?}");
-            machine.check_invariants().unwrap();
-            let is_granted = holders_of(&machine, "s/1").contains(&"w".to_owned());
-            assert_eq!(is_granted, at == last, "{first} | {ends:?}: {line}");
-        }
+        check_last_line_grants(&first, &ends);
+    }
+}
+
+/// `w` waits in the queue of `s/0`, and gets `s/1` with the last line of `ends`.
+fn check_last_line_grants(first: &str, ends: &str) {
+    let mut machine = Machine::new();
+    let mut stamp = Stamp(0);
+    let ends: Vec<_> = ends.split("; ").collect();
+    let start = ["policy s shards=2", "acquire s/0 x"].into_iter().chain(first.split("; "));
+    let lines = start.chain(["acquire s w shards=2"]).chain(ends.iter().copied());
+    let last = lines.clone().count() - 1;
+    for (at, line) in lines.enumerate() {
+        let command = match line.split_once(' ').unwrap_or((line, "")) {
+            ("at", ms) => {
+                stamp = Stamp(ms.parse().unwrap());
+                continue;
+            }
+            ("seal", _) => Command::Seal { reason: Reason::new("test").unwrap() },
+            ("unseal", _) => Command::Unseal { seal: machine.sealed().unwrap().revision },
+            _ => Words::of(line).command(&machine),
+        };
+        let entry = Entry { stamped_at: stamp, commands: vec![command] };
+        let outcome = machine.apply(entry).outcomes.remove(0);
+        assert!(outcome.is_ok(), "{first} | {ends:?}: {line}: {outcome:?}");
+        machine.check_invariants().unwrap();
+        let is_granted = holders_of(&machine, "s/1").contains(&"w".to_owned());
+        assert_eq!(is_granted, at == last, "{first} | {ends:?}: {line}");
     }
 }
