@@ -23,6 +23,7 @@ use crate::http::connection::Connection;
 use crate::http::pool::Pool;
 
 pub use self::answer::Headers;
+pub(crate) use self::answer::has_no_body;
 pub use self::request::HttpRequest;
 pub use http::{Method, StatusCode, Uri};
 

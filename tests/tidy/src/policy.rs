@@ -233,6 +233,11 @@ pub const SLEEPS: &[Exception] = &[
         reason: "the step of the wait for a condition, with a deadline",
     },
     Exception {
+        path: "crates/service/tests/it/nodes.rs",
+        function: "until_quiet",
+        reason: "the step of the wait for a condition, with a deadline",
+    },
+    Exception {
         path: "crates/service/tests/it/leases.rs",
         function: "renewals_on_any_node_keep_a_session_alive",
         reason: "the subject is that nothing happens while this time passes",

@@ -9,7 +9,7 @@ use holdfast_api::{ErrorCode, HOLDFAST_NODE, Problem, Query};
 use holdfast_types::{QuotaKind, RequestNumber, SessionName};
 use serde_json::{Map, Value};
 
-use crate::http::{HttpResponse, Method, SendError, StatusCode};
+use crate::http::{HttpResponse, Method, SendError, has_no_body};
 use crate::{Error, Loss};
 
 /// The path of transactions.
@@ -89,7 +89,7 @@ impl Call {
         let fields = || serde_json::from_slice::<Map<String, Value>>(&response.body);
         self.method == Method::GET
             || response.headers.get(HOLDFAST_NODE).is_some()
-            || response.status == StatusCode::NO_CONTENT
+            || has_no_body(&self.method, response.status.as_u16())
             || fields().is_ok_and(|fields| !fields.is_empty())
     }
 

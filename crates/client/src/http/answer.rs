@@ -124,7 +124,7 @@ impl AnswerHead {
 }
 
 /// Whether an answer to this method with this status code has only a head.
-fn has_no_body(method: &Method, code: u16) -> bool {
+pub(crate) fn has_no_body(method: &Method, code: u16) -> bool {
     *method == Method::HEAD || matches!(code, 100..=199 | 204 | 304)
 }
 

@@ -33,9 +33,10 @@ async fn a_post_creates_a_session_with_an_id_from_the_server() {
 #[tokio::test]
 async fn a_session_lists_its_locks_and_releases_them_when_it_is_closed() {
     let node = Node::start().await;
-    let token = node.take("/v1/locks/a/b?session=me").await;
+    let grant = node.call("PUT", "/v1/locks/a/b?session=me").await.json();
     let read = node.call("GET", "/v1/sessions/me").await.json();
-    assert_eq!(read["holds"], json!([{"lock": "a/b", "token": token}]));
+    let hold = json!({"lock": "a/b", "ticket": grant["ticket"], "token": grant["token"]});
+    assert_eq!(read["holds"], json!([hold]));
     let list = node.call("GET", "/v1/sessions?limit=1").await.json();
     assert_eq!(list["sessions"][0]["session"], "me");
     for _ in 0..2 {

@@ -435,7 +435,7 @@ mod tests {
         assert_eq!(leases.remaining(A, t0 + seconds(11)), Some(seconds(9)));
         leases.touch(A, ttl(10), 2, t0 + seconds(12));
         leases.records_failed(&records, true);
-        assert_eq!(leases.overdue(t0 + seconds(22), 10), [(B, 7), (A, 2)]);
+        assert_eq!(leases.overdue(t0 + seconds(22), 10), [(A, 2), (B, 7)]);
         leases.disarm(A, ExpiryOutcome::NotProposed, t0 + seconds(22));
         let renewed = leases.renew(A, t0 + seconds(23));
         assert_eq!(renewed, Renewal::Renewed, "a record of an older lease");
