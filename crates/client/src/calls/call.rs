@@ -90,7 +90,11 @@ impl Call {
         self.method == Method::GET
             || response.headers.get(HOLDFAST_NODE).is_some()
             || has_no_body(&self.method, response.status.as_u16())
-            || fields().is_ok_and(|fields| !fields.is_empty())
+            || fields().is_ok_and(|fields| match self.method {
+                // The end of something, with the field of a double barrier.
+                Method::DELETE => fields.get("left").is_some_and(Value::is_boolean),
+                _ => !fields.is_empty(),
+            })
     }
 
     /// Whether the cluster executes the call once for a request number. A transaction has the number in its body.

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use holdfast_api::parameters::lock::{NAMES, RELEASED_PERMITS, RELEASED_SESSION};
 use holdfast_api::parameters::{OWNER, RELEASED_ATTEMPT, RELEASED_TOKEN, REQUEST};
-use holdfast_api::{GrantBody, Query, lock_path};
+use holdfast_api::{GrantBody, HoldBody, Query, lock_path};
 use holdfast_types::{
     Attempt, FencingToken, HoldName, LockName, Owner, ReleaseTarget, RequestNumber, SessionName,
     ShardRequest, Ticket,
@@ -145,6 +145,12 @@ impl ClientQueueEntry {
 
     pub(crate) fn is_lost(&self) -> bool {
         self.limits.borrow().next_deadline(Moment::now()).is_err()
+    }
+
+    /// Whether the cluster has executed an upgrade of this entry, if its hold has the ticket and the token.
+    fn is_upgraded_to(&self, ticket: Ticket, token: FencingToken) -> bool {
+        matches!(self.stage(), EntryStage::Converting(old) if old < token)
+            && self.grant.get().is_some_and(|grant| grant.borrow().ticket == ticket)
     }
 
     /// The target of a release of this entry alone: it never releases a later hold.
@@ -295,6 +301,13 @@ impl QueueEntries {
         all.iter().filter_map(token).collect()
     }
 
+    /// As [`follow_upgrade`](Self::follow_upgrade), for all holds that the cluster lists.
+    pub(crate) fn follow_upgrades(&self, listed: &[HoldBody]) {
+        for HoldBody { lock, ticket, token } in listed {
+            self.follow_upgrade(lock, *ticket, *token);
+        }
+    }
+
     /// Continues the guards of a hold under the token of an upgrade by another guard or program of the owner.
     pub(crate) fn follow_upgrade(&self, lock: &LockName, ticket: Ticket, token: FencingToken) {
         for entry in self.all().iter().filter(|entry| entry.covers(lock)) {
@@ -319,9 +332,20 @@ impl QueueEntries {
     }
 
     /// Finds the entry of a hold by its token, because shared holds of one lock have separate entries.
-    pub(crate) fn matching(&self, lock: &LockName, token: FencingToken) -> HoldMatch {
+    pub(crate) fn matching(
+        &self,
+        lock: &LockName,
+        ticket: Ticket,
+        token: FencingToken,
+    ) -> HoldMatch {
         let all = self.all();
         let same_lock = || all.iter().filter(|entry| entry.covers(lock));
+        // The other guards of the hold already have the token of an upgrade whose call has no answer yet.
+        let upgrading: Vec<_> =
+            same_lock().filter(|entry| entry.is_upgraded_to(ticket, token)).cloned().collect();
+        if !upgrading.is_empty() {
+            return HoldMatch::Awaited(upgrading);
+        }
         if same_lock().any(|entry| entry.holds(token)) {
             return HoldMatch::Known;
         }
@@ -377,7 +401,31 @@ mod tests {
     }
 
     fn found(entries: &QueueEntries, lock: &str, token: u64) -> HoldMatch {
-        entries.matching(&LockName::new(lock).unwrap(), FencingToken(token))
+        entries.matching(&LockName::new(lock).unwrap(), Ticket(5), FencingToken(token))
+    }
+
+    #[test]
+    fn an_upgrade_without_an_answer_is_awaited_although_another_guard_has_the_token() {
+        let entries = QueueEntries::default();
+        let grant = r#"{"lock":"a","mode":"upgradable","token":7,"ticket":5,"session":"me","expires_in_ms":9000,
+            "renewed":false,"waited_ms":0,"waiters":0,"hold_count":2,"revision":1}"#;
+        let held = |attempt| {
+            let entry = entry("a", attempt);
+            let grant = serde_json::from_str::<GrantBody>(grant).unwrap();
+            entry.hold(&Arc::new(watch::Sender::new(Arc::new(grant))));
+            entries.add(entry.clone());
+            entry
+        };
+        let (outer, inner) = (held(1), held(2));
+        inner.enter(EntryStage::Converting(FencingToken(7)));
+        assert!(matches!(found(&entries, "a", 7), HoldMatch::Known));
+        let (lock, ticket) = (LockName::new("a").unwrap(), Ticket(5));
+        entries.follow_upgrades(&[HoldBody { lock, ticket, token: FencingToken(9) }]);
+        assert_eq!(outer.stage(), EntryStage::Held(FencingToken(9)));
+        let HoldMatch::Awaited(awaiting) = found(&entries, "a", 9) else { panic!("not awaited") };
+        assert!(Arc::ptr_eq(&awaiting[0], &inner) && awaiting.len() == 1);
+        inner.enter(EntryStage::Held(FencingToken(9)));
+        assert!(matches!(found(&entries, "a", 9), HoldMatch::Known));
     }
 
     #[test]

@@ -107,6 +107,8 @@ impl SessionPoll {
         self.failures = 0;
         self.since = answer.session.revision.or(self.since);
         let counted_from = sent.plus(Duration::from_millis(answer.waited_ms));
+        // An event may name the token of an upgrade.
+        session.entries.follow_upgrades(&answer.session.holds);
         for event in &answer.events {
             deliver_event(session, event, counted_from);
         }
@@ -128,9 +130,7 @@ impl SessionPoll {
         let is_listed = |lock: &LockName, token: FencingToken| {
             listed.iter().any(|hold| hold.lock == *lock && hold.token == token)
         };
-        for hold in listed {
-            session.entries.follow_upgrade(&hold.lock, hold.ticket, hold.token);
-        }
+        session.entries.follow_upgrades(listed);
         for (entry, token) in known_holds {
             let is_held_here = || entry.stage() == EntryStage::Held(*token) && !entry.is_lost();
             if !is_listed(entry.lock(), *token)
@@ -143,7 +143,7 @@ impl SessionPoll {
         }
         self.unguarded.retain(|hold| is_listed(&hold.lock, hold.token));
         for hold in listed {
-            let found = session.entries.matching(&hold.lock, hold.token);
+            let found = session.entries.matching(&hold.lock, hold.ticket, hold.token);
             // Other clients may use a session that the caller named.
             let is_ours = match found {
                 HoldMatch::Known => false,
@@ -243,11 +243,12 @@ fn loss_of(entry: &ClientQueueEntry, event: &EventBody) -> Loss {
 /// Reads open release requests from the locks after a gap in the events.
 async fn read_release_requests(session: &Session, known_holds: &[KnownHold], timeout: Duration) {
     let calls = session.calls.with_timeout(timeout);
-    for (entry, token) in known_holds {
+    for (entry, _) in known_holds {
         let sent = Moment::now();
         let Ok(body) = calls.get::<LockBody>(lock_path(entry.lock())).await else { continue };
+        let EntryStage::Held(token) = entry.stage() else { continue };
         let mut holders = body.holders.into_iter();
-        let holder = holders.find(|holder| is_hold_of(session, holder, *token));
+        let holder = holders.find(|holder| is_hold_of(session, holder, token));
         if let Some(request) = holder.and_then(|holder| holder.release_request) {
             let wanted_in = Duration::from_millis(request.wanted_in_ms);
             let request = ReleaseRequest::new(request.reason, sent, wanted_in, request.revoke);
@@ -293,7 +294,8 @@ async fn release_stray(calls: &Calls, session: &Session, hold: &HoldBody) {
     let Some(holder) = holder.filter(|holder| is_generated_owner(holder.owner.as_ref())) else {
         return;
     };
-    let is_unknown = matches!(session.entries.matching(&hold.lock, hold.token), HoldMatch::Unknown)
+    let found = session.entries.matching(&hold.lock, hold.ticket, hold.token);
+    let is_unknown = matches!(found, HoldMatch::Unknown)
         && !session.entries.has_owner(&hold.lock, holder.owner.as_ref());
     if is_unknown {
         let target = ReleaseTarget::Hold(hold.token);

@@ -106,13 +106,14 @@ async fn releasing(status: u16, body: &str) -> (Client, Arc<AtomicUsize>) {
 }
 
 /// Answers of another server.
-const PAGES: [(u16, &str); 6] = [
+const PAGES: [(u16, &str); 7] = [
     (200, "<html>Welcome</html>"),
     (404, "<html>Not found</html>"),
     (200, ""),
     (200, "{}"),
     (200, "[7]"),
     (200, "null"),
+    (200, r#"{"status":"ok"}"#),
 ];
 
 #[tokio::test]
