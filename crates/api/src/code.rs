@@ -154,10 +154,10 @@ codes! {
          whose recipe does not see HTTP callers never shares a lock with one: the detail names its znode, and holdfast \
          who NAME lists them. Nothing was done.";
     Deadlock, "deadlock", false, "The wait would close a cycle",
-        "The caller would wait for a session that waits, directly or through others, for a lock of the caller. The \
-         detail names the cycle. Nothing was done, and no other caller is affected. Release the locks and acquire them \
-         again in one order, or all at once; the policy detect_deadlocks=false lets such calls wait. A hand-over that \
-         would close a cycle is rejected as well: release the lock instead.";
+        "The caller would wait for, or keep waiting, a session that waits, directly or through others, for a lock of the \
+         caller. The detail names the cycle. Nothing was done, and no other caller is affected. Release the locks and \
+         acquire them in one order, or all at once; the policy detect_deadlocks=false lets such calls wait. A hand-over \
+         that would close a cycle is rejected too: release instead.";
     EphemeralParent, "ephemeral-parent", false, "This znode cannot have children",
         "The parent is an ephemeral znode, which is deleted with its session and has no children. The entries of a \
          lock's queue are such znodes, so a lock's name must not extend the name of an entry. Nothing was done.";

@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use holdfast_api::ErrorCode;
+use holdfast_api::{ErrorCode, Problem};
 use holdfast_client::Error;
 
 /// The next step after a rejection, for every command.
@@ -16,7 +16,7 @@ const COMMON: [(ErrorCode, &str); 10] = [
     ),
     (
         ErrorCode::ShardsMismatch,
-        "add --shards N with the number of the lock, or name one shard, such as NAME/0; holdfast policy NAME --shards N changes the number of an unused lock",
+        "to acquire, add --shards N with the number of the lock; otherwise name one shard, such as NAME/0. holdfast policy NAME --shards N changes the number of an unused lock",
     ),
     (ErrorCode::Deadlock, "release the locks of this session, then acquire again"),
     (
@@ -37,6 +37,9 @@ const COMMON: [(ErrorCode, &str); 10] = [
     ),
 ];
 
+/// The next step after a call that takes a lock without shards for a sharded one.
+const NOT_SHARDED: &str = "leave --shards and --shard out, or set the number while the lock is unused: holdfast policy NAME --shards N";
+
 /// The next step after a rejected call about znodes.
 const TREE: [(ErrorCode, &str); 4] = [
     (ErrorCode::ZnodeExists, "holdfast tree set replaces its data"),
@@ -51,6 +54,12 @@ const MISSING_TO_CREATE: &str = "holdfast tree create creates it; with --parents
 
 /// The hint after the error of any call.
 pub fn common_hint(error: &Error) -> Option<Cow<'_, str>> {
+    let plain = |problem: &Problem| {
+        problem.code == ErrorCode::ShardsMismatch && problem.facts.shards.is_none()
+    };
+    if error.problem().is_some_and(plain) {
+        return Some(Cow::Borrowed(NOT_SHARDED));
+    }
     find(error, &COMMON).map(Cow::Borrowed).or_else(|| error.hint().map(with_options))
 }
 
@@ -127,8 +136,14 @@ mod tests {
         }
         let limit = rejected(ErrorCode::LimitMismatch, "add limit=N");
         assert!(common_hint(&limit).unwrap().contains("--permits N/LIMIT"));
-        let shards = rejected(ErrorCode::ShardsMismatch, "send that number of shards");
-        assert!(common_hint(&shards).unwrap().contains("--shards N"));
+        let mut shards = Problem::new(ErrorCode::ShardsMismatch, "why");
+        let hint = |problem: &Problem| {
+            let error = Error::Rejected(Box::new(problem.clone()));
+            common_hint(&error).map(Cow::into_owned).unwrap()
+        };
+        assert!(hint(&shards).starts_with("leave --shards"));
+        shards.facts.shards = Some(3);
+        assert!(hint(&shards).contains("add --shards N"));
         let overflow = rejected(ErrorCode::CounterOverflow, "PUT another value first");
         assert!(common_hint(&overflow).unwrap().starts_with("holdfast counter set"));
         let holder = rejected(ErrorCode::NotHolder, "POST /v1/release-requests");

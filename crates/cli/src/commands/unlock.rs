@@ -195,9 +195,9 @@ async fn force_release(
     reason: &Reason,
 ) -> Result<(), CommandFailure> {
     let mut body = client.lock_state(lock).await?;
-    if !body.shards.is_empty() {
-        // The cluster rejects it with the number of shards.
-        client.force_release(lock, None, reason).await?;
+    if let count @ 1.. = body.shards.len() {
+        let shards = format!("{lock} has {count} shards: name one of them, such as {lock}/0");
+        return Err(CommandFailure::failed(shards));
     }
     // Holders with a larger token are later ones.
     let newest = body.last_token.unwrap_or_default();

@@ -88,6 +88,7 @@ params! {
 async fn acquire(call: &mut CallContext<'_>) -> HandlerResult {
     let params: AcquireManyParams = call.params()?;
     let locks = checked_names(params.names)?;
+    call.log_fields.lock = locks.single().cloned();
     call.log_fields.wait = params.wait;
     let (attempt, labels) = (params.attempt, params.labels);
     let session = (params.session, params.incarnation);

@@ -281,9 +281,9 @@ impl<'a> ActorRights<'a> {
     /// subject has the rights of a caller without a credential. The answer does not tell whether the session of another
     /// subject exists.
     fn check_receiver(&self, hand_over: &HandOver) -> Result<(), AuthRejection> {
-        let HandOver { lock, from, to: (session, _), token } = hand_over;
+        let HandOver { lock, to: (session, _), .. } = hand_over;
         // The state machine rejects a caller that does not hold the lock, whatever the receiver is.
-        if self.machine.holder_of(lock, &from.0, &from.1, *token).is_err() {
+        if self.machine.hold_to_hand_over(hand_over).is_err() {
             return Ok(());
         }
         let may_receive = if self.machine.session_id(session).is_some() {

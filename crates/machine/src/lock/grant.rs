@@ -267,7 +267,7 @@ impl Machine {
     ) {
         let anonymous = self.sessions.get(session).is_some_and(|session| session.anonymous);
         if anonymous && self.has_no_entries(session) {
-            self.end_session(session, LossCause::SessionClosed, ctx);
+            self.end_session_without_grants(session, LossCause::SessionClosed, ctx);
         }
     }
 }

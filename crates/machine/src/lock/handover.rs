@@ -28,9 +28,8 @@ impl Machine {
     /// copy of the call returns it again.
     pub(crate) fn hand_over(&mut self, hand_over: HandOver, ctx: &mut ApplyContext<'_>) -> Outcome {
         let to = self.open_session_named(&hand_over.to.0).or_else(|gone| {
-            let HandOver { lock, from, token, .. } = &hand_over;
             // Only a holder learns that the receiver is not open.
-            self.holder_of(lock, &from.0, &from.1, *token).and(Err(gone))
+            self.hold_to_hand_over(&hand_over).and(Err(gone))
         })?;
         let (lock, to_owner) = (hand_over.lock.clone(), hand_over.to.1.clone());
         let call = hand_over.token.map(|token| {
@@ -53,11 +52,8 @@ impl Machine {
         to: SessionId,
         ctx: &mut ApplyContext<'_>,
     ) -> Outcome {
-        let HandOver { lock, from: (from_session, owner), to: (to_session, to_owner), token } =
-            hand_over;
-        let lock = self.lock_of_owner(self.open_session_named(&from_session)?, lock, &owner);
-        self.check_not_sharded(&lock)?;
-        let holder = self.holder_of(&lock, &from_session, &owner, token)?;
+        let (lock, holder) = self.hold_to_hand_over(&hand_over)?;
+        let (to_session, to_owner) = hand_over.to;
         let found = self.locks.find(to, &lock, &to_owner, Ticket(0)).cloned();
         if let Some(itself) = found.as_ref().filter(|found| found.path == holder.path) {
             let grant = self.grant_of(&lock, itself, true);
@@ -80,6 +76,18 @@ impl Machine {
             let grant = machine.grant_of(&lock, &granted, false);
             grant.map(Reply::HandedOver).ok_or(Rejection::Lock(LockRejection::NotHeld))
         })
+    }
+
+    /// Returns the hold that the call names, and its lock: for a sharded lock, the shard of the giver.
+    pub(crate) fn hold_to_hand_over(
+        &self,
+        hand_over: &HandOver,
+    ) -> Result<(LockName, Arc<LockEntry>), Rejection> {
+        let HandOver { lock, from: (session, owner), token, .. } = hand_over;
+        let lock = self.lock_of_owner(self.open_session_named(session)?, lock.clone(), owner);
+        self.check_not_sharded(&lock)?;
+        let holder = self.holder_of(&lock, session, owner, *token)?;
+        Ok((lock, holder))
     }
 
     /// Returns the hold of an owner of an open session; with a token, only the hold with that token.

@@ -4,7 +4,7 @@
 //! first of the waiters of the other shards moves there: its znode goes to the other directory, and the entry keeps its
 //! ticket, by which its call finds it. The policy of the other shard must admit the request, as for a new acquire. A shard
 //! whose directory was deleted gets the limit of the waiter's queue. A waiter for a named shard stays, and so do all waiters
-//! of an owner with several entries. A full tree keeps all waiters where they are.
+//! of an owner with several entries. A full tree keeps all waiters where they are, and a change of an access list moves none.
 //! Bound: a release of a shard costs a few steps. A step for each shard is the cost of a first waiter whose request differs
 //! from that of the one before. Waiters that differ in their priority alone have different requests.
 

@@ -16,6 +16,17 @@ impl Machine {
         cause: LossCause,
         ctx: &mut ApplyContext<'_>,
     ) {
+        self.end_session_without_grants(id, cause, ctx);
+        self.grant_stale(ctx);
+    }
+
+    /// As [`Machine::end_session`], but the caller grants the noted locks after the rest of its changes.
+    pub(crate) fn end_session_without_grants(
+        &mut self,
+        id: SessionId,
+        cause: LossCause,
+        ctx: &mut ApplyContext<'_>,
+    ) {
         let Some(name) = self.session_name(id) else { return };
         let has_expired = cause == LossCause::SessionExpired;
         let end = if has_expired { SessionEnd::Expired } else { SessionEnd::Closed };
@@ -27,12 +38,7 @@ impl Machine {
         self.end_in_recipes(id, end, ctx);
         self.sessions.end(id, end, ctx.now, &self.limits);
         ctx.emit(SessionEvent::Ended { id, session: name, end });
-        let mut locks: Vec<_> = keys.into_iter().map(|key| key.lock).collect();
-        locks.dedup();
-        for lock in locks {
-            self.grant_next(&lock, ctx);
-        }
-        self.grant_stale(ctx);
+        ctx.locks_to_grant.extend(keys.into_iter().map(|key| key.lock));
     }
 
     pub(crate) fn remove_ephemerals(&mut self, id: SessionId, ctx: &mut ApplyContext<'_>) {

@@ -1,7 +1,8 @@
 //! Whose the name of a session is, and which session a subject means.
 
 use holdfast_types::{
-    AccessTokenId, Actor, AuthRejection, Command, HandOver, Owner, Password, Rejection, SessionName,
+    AccessTokenId, Acquire, Actor, AuthRejection, Command, HandOver, Owner, Password, Rejection,
+    SessionName, ShardChoice, ShardRequest,
 };
 
 use super::auth::{
@@ -141,22 +142,28 @@ fn a_transfer_does_not_reveal_the_sessions_of_others() {
     apply(&mut machine, CI, acquire("deploy/a", "@ci:c")).unwrap();
     apply(&mut machine, CI, open_session("@ci:d")).unwrap();
     apply(&mut machine, WEB, open_session("@web:w")).unwrap();
-    let hand_over = |from: &str, to: &str| {
+    let Command::Acquire(sharded) = acquire("deploy/s", "@ci:c") else { panic!("an acquire") };
+    let shards = Some(ShardRequest { count: Some(2), choice: ShardChoice::Any });
+    apply(&mut machine, CI, Command::Acquire(Acquire { shards, ..sharded })).unwrap();
+    let hand_over = |lock: &str, from: &str, to: &str| {
         Command::HandOver(HandOver {
-            lock: lock_name("deploy/a"),
+            lock: lock_name(lock),
             from: (session_name(from), Owner::unnamed()),
             to: (session_name(to), Owner::unnamed()),
             token: None,
         })
     };
-    for to in ["@web:w", "@web:none"] {
-        let outcome = apply(&mut machine, CI, hand_over("@ci:c", to));
-        let (session, lock) = (session_name(to), lock_name("deploy/a"));
-        assert_eq!(rejected(&outcome), Some(&AuthRejection::Receiver { session, lock }));
-        let outcome = apply(&mut machine, CI, hand_over("@ci:d", to));
-        assert!(matches!(outcome, Err(Rejection::Lock(_))), "{outcome:?}");
+    // A sharded lock means the shard of the giver.
+    for name in ["deploy/a", "deploy/s", "deploy/s/0"] {
+        for to in ["@web:w", "@web:none"] {
+            let outcome = apply(&mut machine, CI, hand_over(name, "@ci:c", to));
+            let (session, lock) = (session_name(to), lock_name(name));
+            assert_eq!(rejected(&outcome), Some(&AuthRejection::Receiver { session, lock }));
+            let outcome = apply(&mut machine, CI, hand_over(name, "@ci:d", to));
+            assert!(matches!(outcome, Err(Rejection::Lock(_))), "{outcome:?}");
+        }
+        let unknown = apply(&mut machine, CI, hand_over(name, "@ci:c", "@ci:none"));
+        assert!(matches!(unknown, Err(Rejection::Session(_))), "{unknown:?}");
     }
-    let unknown = apply(&mut machine, CI, hand_over("@ci:c", "@ci:none"));
-    assert!(matches!(unknown, Err(Rejection::Session(_))), "{unknown:?}");
-    apply(&mut machine, CI, hand_over("@ci:c", "@ci:d")).unwrap();
+    apply(&mut machine, CI, hand_over("deploy/a", "@ci:c", "@ci:d")).unwrap();
 }

@@ -440,3 +440,20 @@ fn check_last_line_grants(first: &str, ends: &str) {
         assert_eq!(is_granted, at == last, "{first} | {ends:?}: {line}");
     }
 }
+
+/// The delete of a shard ends the session of its durable holder. Nothing is granted in the directory before it is gone.
+#[test]
+fn the_delete_of_a_durably_held_shard_leaves_a_whole_index() {
+    for (path, holder) in [("/locks/s/1", Some("w")), ("/locks/s", None)] {
+        let mut machine = Machine::new();
+        for line in ["policy s shards=2", "acquire s/0 x"] {
+            run_line(&mut machine, line).unwrap();
+        }
+        let commands = vec![Command::Acquire(super::durable::durable("s/1", "carol"))];
+        machine.apply(Entry { stamped_at: Stamp(0), commands }).outcomes.remove(0).unwrap();
+        run_line(&mut machine, "acquire s w shards=2").unwrap();
+        run_line(&mut machine, &format!("delete {path} recursive")).unwrap();
+        machine.check_invariants().unwrap();
+        assert_eq!(holders_of(&machine, "s/1"), Vec::from_iter(holder));
+    }
+}

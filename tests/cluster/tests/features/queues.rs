@@ -120,7 +120,9 @@ async fn row_35_an_enqueue_answers_at_once_and_the_result_is_asked_for_in_three_
     }
     assert_eq!((last.name.as_str(), &last.data["token"]), ("granted", &json!(token)));
     let held = http.get("/v1/sessions/me").await.json()["holds"].clone();
-    assert_eq!(held, json!([{ "lock": "a", "token": token }]));
+    let ticket = &last.data["ticket"];
+    assert!(ticket.is_u64(), "{last:?}");
+    assert_eq!(held, json!([{ "lock": "a", "ticket": ticket, "token": token }]));
 }
 
 const PARKED: &str = "holdfast_parked_calls";
