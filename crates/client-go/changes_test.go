@@ -46,8 +46,9 @@ func TestARejectedFallbackOfAnUpgradeEndsNoHold(t *testing.T) {
 func TestARejectedDowngradeEndsNoHold(t *testing.T) {
 	for mode, answers := range map[Mode][]func() (int, string){Exclusive: {forbidden}, Shared: {page, forbidden}} {
 		s := &script{leaseMS: 30_000}
-		changing(s, Exclusive, answers...)
-		_, guard, err := startNode(t, s.answer).client(t, Config{}).Lock(context.Background(), "orders")
+		changing(s, Exclusive, append(answers, func() (int, string) { return s.grant(5, `,"mode":"shared"`) })...)
+		node := startNode(t, s.answer)
+		_, guard, err := node.client(t, Config{}).Lock(context.Background(), "orders")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -56,6 +57,13 @@ func TestARejectedDowngradeEndsNoHold(t *testing.T) {
 		}
 		if guard.Ensure() != nil || guard.Mode() != mode {
 			t.Error(guard, guard.Mode())
+		}
+		// The cluster may still have the stronger mode.
+		if err := guard.Downgrade(context.Background(), Shared); err != nil || guard.Mode() != Shared {
+			t.Error(err, guard.Mode())
+		}
+		if calls := node.named("PUT /v1/locks/orders"); len(calls) != len(answers)+2 {
+			t.Error(mode, calls)
 		}
 	}
 }
