@@ -14,6 +14,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Function;
 import java.util.function.Supplier;
 import org.junit.jupiter.api.AfterEach;
@@ -175,5 +176,32 @@ class ChangesTest {
             assertTrue(node.calls("GET /v1/locks/orders").isEmpty());
             node.close();
         }
+    }
+
+    /** Two guards of one hold: ticket 5, token 7. A function answers changes and reads. */
+    private List<Guard> twoGuards(Function<Received, Answer> answers) {
+        Holdfast client = client("nightly", call -> {
+            if (call.name().startsWith("DELETE")) {
+                return new Answer(204, "");
+            }
+            boolean isAcquire = call.name().startsWith("PUT") && !call.query().containsKey("change");
+            return isAcquire ? node.grant(7, ",\"ticket\":5") : answers.apply(call);
+        });
+        LockRequest request = client.lock("orders").owner("o").upgradable();
+        return List.of(request.tryAcquire(), request.tryAcquire());
+    }
+
+    @Test
+    void aTokenNeverGoesBack() {
+        AtomicReference<Runnable> duringChange = new AtomicReference<>();
+        Guard guard = twoGuards(call -> {
+            duringChange.get().run();
+            return node.grant(7, ",\"ticket\":5");
+        }).get(0);
+        duringChange.set(() -> guard.hold.entry.onUpgraded.accept(9));
+        guard.downgrade(Mode.SHARED);
+        assertEquals(9, guard.token());
+        guard.hold.entry.onUpgraded.accept(8);
+        assertEquals(9, guard.token());
     }
 }
