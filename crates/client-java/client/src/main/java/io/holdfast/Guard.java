@@ -240,10 +240,11 @@ public final class Guard implements AutoCloseable {
     }
 
     /**
-     * Changes to a weaker mode immediately, with the same token.
+     * Changes to a weaker mode immediately, with the same token. Requests also the mode that the guard has: a rejected
+     * downgrade may have left the cluster with a stronger one.
      *
      * @param to the mode
-     * @throws InvalidArgumentException if the mode is not weaker
+     * @throws InvalidArgumentException if the mode is stronger
      * @throws LostException if the lock is lost
      */
     public void downgrade(Mode to) {

@@ -126,9 +126,6 @@ final class HoldChange {
         try {
             hold.ensure();
             Mode from = hold.grant().mode();
-            if (from == to) {
-                return;
-            }
             if (to.isStrongerThan(from)) {
                 throw new InvalidArgumentException(to.word() + " is not weaker than " + from.word() + ": use upgrade()");
             }
