@@ -184,7 +184,8 @@ final class SessionEvents {
         }
         // A node lists only the first of many holders, so the token identifies the hold.
         String fence = Call.Target.of("/v1/fence/", lock).with(Parameter.TOKEN, token).toString();
-        return !(calls.send(Call.get(fence)).error() instanceof RejectedException);
+        HoldfastException error = calls.send(Call.get(fence)).error();
+        return error == null || !error.hasCode(Codes.STALE_TOKEN);
     }
 
     /** The holder with this token, or null. */

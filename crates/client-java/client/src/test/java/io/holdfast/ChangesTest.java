@@ -199,6 +199,19 @@ class ChangesTest {
     }
 
     @Test
+    void onlyAStaleTokenIsALossOfAHoldThatIsNotListed() {
+        for (String code : List.of("forbidden", "stale-token")) {
+            Answer state = new Answer(200, "{\"lock\":\"orders\",\"holders_total\":2,\"revision\":1,\"holders\":[]}");
+            Hold hold = twoGuards(call -> call.name().contains("fence") ? Answer.problem(409, code) : state).get(0).hold;
+            SessionEvents events = new SessionEvents(hold.session);
+            events.reconcile(events.knownHolds(), List.of(), TimeUnit.SECONDS.toNanos(30));
+            assertEquals(code.equals("stale-token"), hold.session.lossOf(hold.entry) != null, code);
+            assertEquals(2, node.calls("GET /v1/fence/orders").size());
+            node.close();
+        }
+    }
+
+    @Test
     void aTokenNeverGoesBack() {
         AtomicReference<Runnable> duringChange = new AtomicReference<>();
         Guard guard = twoGuards(call -> {
