@@ -45,7 +45,7 @@ final class Hold {
         long end = HoldLimits.end(grant.number("ends_in_ms"), options.maxHold, countedFrom);
         entry.limit(before -> HoldLimits.of(progress, end, session.clock.nanos()));
         entry.grantedAs(grant.text("lock"));
-        entry.ticket = grant.number("ticket");
+        entry.ticket = grant.numberOr("ticket", 0);
         session.entries.followUpgrade(grant);
         entry.hold(grant.numberOr("token", 0));
         session.limitsChanged(entry);

@@ -199,6 +199,65 @@ class ChangesTest {
     }
 
     @Test
+    void anUpgradeThatARenewalListsIsRequestedAgainAlthoughAnotherGuardHasItsToken() throws Exception {
+        AtomicInteger upgrades = new AtomicInteger();
+        CountDownLatch isInFlight = new CountDownLatch(1);
+        List<Guard> guards = twoGuards(call -> {
+            isInFlight.countDown();
+            return upgrades.incrementAndGet() == 1 ? Answer.NONE : node.grant(9, ",\"ticket\":5");
+        });
+        Guard outer = guards.get(0);
+        Guard inner = guards.get(1);
+        SessionEvents events = new SessionEvents(outer.hold.session);
+        CompletableFuture<Long> upgraded = CompletableFuture.supplyAsync(() -> {
+            try {
+                return inner.upgrade(Duration.ofSeconds(50));
+            } catch (InterruptedException e) {
+                throw new AssertionError(e);
+            }
+        });
+        isInFlight.await();
+        List<Json> listed = List.of(Json.parse("{\"lock\":\"orders\",\"ticket\":5,\"token\":9}"));
+        events.reconcile(events.knownHolds(), listed, TimeUnit.SECONDS.toNanos(30));
+        assertEquals(9, outer.token());
+        Clock clock = outer.hold.session.clock;
+        assertTrue(events.nextExamination(clock.nanos()) < Long.MAX_VALUE);
+        while (events.nextExamination(clock.nanos()) > 0) {
+            Thread.onSpinWait();
+        }
+        events.reconcile(events.knownHolds(), listed, TimeUnit.SECONDS.toNanos(30));
+        assertEquals(9, upgraded.get());
+        assertEquals(2, upgrades.get());
+        assertEquals(Mode.EXCLUSIVE, inner.mode());
+        outer.ensure();
+    }
+
+    @Test
+    void theGuardsOfAnUpgradedHoldGetItsReleaseRequest() {
+        String granted = "{\"kind\":\"granted\",\"lock\":\"orders\",\"token\":9}";
+        String facts = "\"wanted_in_ms\":60000,\"revoke\":true}";
+        String request = "{\"kind\":\"release-requested\",\"lock\":\"orders\"," + facts;
+        String before = request.replace("}", ",\"token\":7}");
+        String after = request.replace("}", ",\"token\":9}");
+        for (String events : List.of(
+                "\"events\":[" + granted + "," + after + "]", "\"events\":[" + before + "," + granted + "]", "\"gap\":{}")) {
+            List<Guard> guards = twoGuards(call -> new Answer(200,
+                    "{\"lock\":\"orders\",\"holders_total\":1,\"revision\":1,\"holders\":[{\"session\":\"nightly\",\"token\":9,"
+                    + "\"release_request\":{" + facts + "}]}"));
+            Session session = guards.get(0).hold.session;
+            SessionEvents delivery = new SessionEvents(session);
+            long lease = TimeUnit.SECONDS.toNanos(30);
+            Json body = Json.parse("{\"holds\":[{\"lock\":\"orders\",\"ticket\":5,\"token\":9}]," + events + "}");
+            delivery.deliver(delivery.knownHolds(), body, lease, session.clock.nanos());
+            for (Guard guard : guards) {
+                assertEquals(9, guard.token());
+                assertTrue(guard.releaseRequested().map(ReleaseRequest::revoke).orElse(false), events);
+            }
+            node.close();
+        }
+    }
+
+    @Test
     void onlyAStaleTokenIsALossOfAHoldThatIsNotListed() {
         for (String code : List.of("forbidden", "stale-token")) {
             Answer state = new Answer(200, "{\"lock\":\"orders\",\"holders_total\":2,\"revision\":1,\"holders\":[]}");
