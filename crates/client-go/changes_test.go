@@ -46,8 +46,9 @@ func TestARejectedFallbackOfAnUpgradeEndsNoHold(t *testing.T) {
 func TestARejectedDowngradeEndsNoHold(t *testing.T) {
 	for mode, answers := range map[Mode][]func() (int, string){Exclusive: {forbidden}, Shared: {page, forbidden}} {
 		s := &script{leaseMS: 30_000}
-		changing(s, Exclusive, answers...)
-		_, guard, err := startNode(t, s.answer).client(t, Config{}).Lock(context.Background(), "orders")
+		changing(s, Exclusive, append(answers, func() (int, string) { return s.grant(5, `,"mode":"shared"`) })...)
+		node := startNode(t, s.answer)
+		_, guard, err := node.client(t, Config{}).Lock(context.Background(), "orders")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -56,6 +57,13 @@ func TestARejectedDowngradeEndsNoHold(t *testing.T) {
 		}
 		if guard.Ensure() != nil || guard.Mode() != mode {
 			t.Error(guard, guard.Mode())
+		}
+		// The cluster may still have the stronger mode.
+		if err := guard.Downgrade(context.Background(), Shared); err != nil || guard.Mode() != Shared {
+			t.Error(err, guard.Mode())
+		}
+		if calls := node.named("PUT /v1/locks/orders"); len(calls) != len(answers)+2 {
+			t.Error(mode, calls)
 		}
 	}
 }
@@ -197,6 +205,113 @@ func TestTheOtherGuardsOfAHoldGetTheNewToken(t *testing.T) {
 		}
 		if other.Token() != 4 || len(node.named("GET")) > 0 {
 			t.Error(way, other, node.named("GET"))
+		}
+	}
+}
+
+// twoGuards acquires one hold with two guards: ticket 5, token 7. Each change is answered by a function.
+func twoGuards(t *testing.T, s *script, others func(sentCall) (int, string)) (*Guard, *Guard) {
+	s.leaseMS = 30_000
+	s.others = func(c sentCall) (int, string) {
+		if c.query.Has("change") || strings.HasPrefix(c.name, "GET ") {
+			return others(c)
+		}
+		return s.grant(7, `,"mode":"upgradable","ticket":5`)
+	}
+	client := startNode(t, s.answer).client(t, Config{Session: "nightly"})
+	var guards [2]*Guard
+	for i := range guards {
+		_, guard, err := client.Lock(context.Background(), "orders", InMode(Upgradable), Owner("o"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		guards[i] = guard
+	}
+	return guards[0], guards[1]
+}
+
+func TestAnUpgradeThatARenewalListsIsRequestedAgainAlthoughAnotherGuardHasItsToken(t *testing.T) {
+	s, upgrading := &script{}, make(chan struct{}, 1)
+	isBehind := true
+	outer, inner := twoGuards(t, s, func(sentCall) (int, string) {
+		if isBehind {
+			isBehind = false
+			upgrading <- struct{}{}
+			return noAnswer, ""
+		}
+		return s.grant(9, `,"ticket":5`)
+	})
+	upgraded := make(chan int64, 1)
+	go func() {
+		token, err := inner.Upgrade(context.Background(), time.Minute)
+		if err != nil {
+			t.Error(err)
+		}
+		upgraded <- token
+	}()
+	within(t, 20*time.Second, upgrading)
+	events := &sessionEvents{session: outer.session}
+	listed := []holdBody{{Lock: "orders", Ticket: 5, Token: 9}}
+	events.reconcile(outer.session.held(), listed, 30*time.Second)
+	if len(events.unguarded) != 1 || outer.Token() != 9 || inner.Token() != 7 {
+		t.Fatal(events.unguarded, outer, inner)
+	}
+	events.unguarded[0].examineAt = now()
+	events.reconcile(outer.session.held(), listed, 30*time.Second)
+	if token := within(t, 20*time.Second, upgraded); token != 9 || inner.Mode() != Exclusive {
+		t.Error(token, inner.Mode())
+	}
+	events.reconcile(outer.session.held(), listed, 30*time.Second)
+	if len(events.unguarded) > 0 {
+		t.Error(events.unguarded)
+	}
+}
+
+func TestAnUpgradeAwaitsOnlyTheNewTokenOfItsHold(t *testing.T) {
+	upgrade := newEntry("orders", "o", 1)
+	upgrade.stage, upgrade.grant.Ticket, upgrade.grant.Token = stageConverting, 5, 7
+	other := newEntry("orders", "o", 2)
+	other.stage = stageHeld
+	s := &session{entries: []*entry{other, upgrade}}
+	for _, test := range []struct {
+		entry, listed int64
+		token         int64
+		isAwaited     bool
+	}{{5, 5, 9, true}, {5, 6, 9, false}, {5, 0, 9, false}, {0, 0, 9, false}, {5, 5, 7, false}} {
+		upgrade.grant.Ticket, other.grant.Token = test.entry, test.token
+		isKnown, awaiting := s.match(holdBody{Lock: "orders", Ticket: test.listed, Token: test.token})
+		if isKnown == test.isAwaited || test.isAwaited && len(awaiting) != 1 {
+			t.Error(test, isKnown, awaiting)
+		}
+	}
+}
+
+func TestTheGuardsOfAnUpgradedHoldGetItsReleaseRequest(t *testing.T) {
+	granted := eventBody{Kind: "granted", Lock: "orders", Token: 9}
+	request := func(token int64) eventBody {
+		return eventBody{Kind: "release-requested", Lock: "orders", Token: token, WantedInMS: 60_000, Revoke: true}
+	}
+	for name, body := range map[string]eventsBody{
+		"after":  {Events: []eventBody{granted, request(9)}},
+		"before": {Events: []eventBody{request(7), granted}},
+		"gap":    {Gap: &struct{}{}},
+	} {
+		first, second := twoGuards(t, &script{}, func(sentCall) (int, string) {
+			return http.StatusOK, `{"lock":"orders","holders_total":1,"revision":1,"holders":[{"session":"nightly","token":9,` +
+				`"release_request":{"wanted_in_ms":60000,"revoke":true}}]}`
+		})
+		body.ExpiresInMS, body.Holds = 30_000, []holdBody{{Lock: "orders", Ticket: 5, Token: 9}}
+		events := &sessionEvents{session: first.session}
+		events.deliver(first.session.held(), &body, now())
+		for _, guard := range []*Guard{first, second} {
+			select {
+			case requested := <-guard.ReleaseRequested():
+				if !requested.Revoke || guard.Token() != 9 {
+					t.Error(name, requested, guard)
+				}
+			default:
+				t.Error(name, "no release request", guard)
+			}
 		}
 	}
 }

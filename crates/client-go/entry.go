@@ -62,6 +62,9 @@ func (e *entry) holds(token int64) bool {
 	return (e.stage == stageHeld || e.stage == stageConverting) && e.grant.Token == token
 }
 
+// isOf reports whether the entry is of the hold with this ticket. The ticket 0 is none.
+func (e *entry) isOf(ticket int64) bool { return ticket != 0 && e.grant.Ticket == ticket }
+
 // notifyGranted makes the acquire of this entry send its call again, to another node.
 func (e *entry) notifyGranted() {
 	select {

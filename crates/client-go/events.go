@@ -81,8 +81,10 @@ func (p *sessionEvents) pollFailed() {
 func (p *sessionEvents) deliver(known []knownHold, body *eventsBody, sent moment) {
 	held := body.held()
 	p.since = max(p.since, body.Revision)
+	// An event names the token that the hold had before or after an upgrade in the same answer.
+	p.session.followUpgrades(body.Holds)
 	for i := range body.Events {
-		p.session.deliverEvent(&body.Events[i], sent.plus(millis(body.WaitedMS)))
+		p.session.deliverEvent(known, &body.Events[i], sent.plus(millis(body.WaitedMS)))
 	}
 	if body.Gap != nil {
 		p.session.readReleaseRequests(known, held/readPart)
@@ -90,12 +92,14 @@ func (p *sessionEvents) deliver(known []knownHold, body *eventsBody, sent moment
 	p.reconcile(known, body.Holds, held)
 }
 
-// deliverEvent delivers an event to the entries of its hold. The times of the event count from countedFrom.
-func (s *session) deliverEvent(event *eventBody, countedFrom moment) {
+// deliverEvent delivers an event to the entries of its hold, under the present token or the known one. The times of the event
+// count from countedFrom.
+func (s *session) deliverEvent(known []knownHold, event *eventBody, countedFrom moment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, e := range s.entries {
-		if !e.covers(event.Lock) || !e.holds(event.Token) {
+		wasHold := e.stage != stageLeaving && slices.Contains(known, knownHold{e, event.Token})
+		if !e.covers(event.Lock) || !wasHold && !e.holds(event.Token) {
 			continue
 		}
 		switch event.Kind {
@@ -137,11 +141,11 @@ func (s *session) readReleaseRequests(known []knownHold, timeout time.Duration) 
 			continue
 		}
 		for _, holder := range state.Holders {
-			if request := holder.ReleaseRequest; request != nil && holder.Session == s.name && holder.Token == k.token {
-				s.mu.Lock()
+			s.mu.Lock()
+			if request := holder.ReleaseRequest; request != nil && holder.Session == s.name && k.entry.holds(holder.Token) {
 				k.entry.requestRelease(newReleaseRequest(request.Reason, request.WantedInMS, request.Revoke, read.sent))
-				s.mu.Unlock()
 			}
+			s.mu.Unlock()
 		}
 	}
 }
@@ -152,9 +156,7 @@ func (p *sessionEvents) reconcile(known []knownHold, listed []holdBody, held tim
 	isListed := func(lock string, token int64) bool {
 		return slices.ContainsFunc(listed, func(h holdBody) bool { return h.Lock == lock && h.Token == token })
 	}
-	for _, hold := range listed {
-		s.followUpgrade(hold.Lock, hold.Ticket, hold.Token)
-	}
+	s.followUpgrades(listed)
 	for _, k := range known {
 		if !isListed(k.entry.lock, k.token) && s.isHeld(k) && !s.isHolder(k, timeout) && s.isHeld(k) {
 			s.loseEntry(k.entry, &loss{cause: CauseReleasedElsewhere})
@@ -162,7 +164,7 @@ func (p *sessionEvents) reconcile(known []knownHold, listed []holdBody, held tim
 	}
 	p.unguarded = slices.DeleteFunc(p.unguarded, func(h unguardedHold) bool { return !isListed(h.lock, h.token) })
 	for _, hold := range listed {
-		isKnown, awaiting := s.match(hold.Lock, hold.Token)
+		isKnown, awaiting := s.match(hold)
 		// Other clients may use a session that the caller named.
 		isOurs := !isKnown && (len(awaiting) > 0 || s.isOwn)
 		if !p.isExaminationDue(hold, isOurs, held/3) {
@@ -177,22 +179,27 @@ func (p *sessionEvents) reconcile(known []knownHold, listed []holdBody, held tim
 	}
 }
 
-// match returns whether an entry has the hold, or else the entries that may wait for it.
-func (s *session) match(lock string, token int64) (isKnown bool, awaiting []*entry) {
+// match returns whether an entry has the hold, and the entries that may wait for it. An upgrade of the hold that has no
+// answer yet waits for the new token, even if other guards have it.
+func (s *session) match(hold holdBody) (isKnown bool, awaiting []*entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	var upgrading []*entry
 	for _, e := range s.entries {
-		if !e.covers(lock) {
-			continue
-		}
-		if e.holds(token) {
-			return true, nil
-		}
-		if e.stage == stageWaiting || e.stage == stageConverting {
+		switch {
+		case !e.covers(hold.Lock):
+		case e.stage == stageConverting && e.isOf(hold.Ticket) && e.grant.Token < hold.Token:
+			upgrading = append(upgrading, e)
+		case e.holds(hold.Token):
+			isKnown = true
+		case e.stage == stageWaiting || e.stage == stageConverting:
 			awaiting = append(awaiting, e)
 		}
 	}
-	return false, awaiting
+	if len(upgrading) > 0 {
+		return false, upgrading
+	}
+	return isKnown, awaiting
 }
 
 // isExaminationDue reports whether a hold without a guard has been listed for long enough. The next examination is due

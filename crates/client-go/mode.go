@@ -66,18 +66,15 @@ func (g *Guard) Upgrade(ctx context.Context, wait time.Duration) (int64, error) 
 	return change.upgrade(ctx, time.Now().Add(wait))
 }
 
-// Downgrade changes to a weaker mode at once, with the same token.
+// Downgrade changes to a weaker mode at once, with the same token. It requests also the mode that the guard has: a rejected
+// downgrade may have left the cluster with a stronger one.
 func (g *Guard) Downgrade(ctx context.Context, to Mode) error {
 	change, err := g.beginChange(ctx, to)
 	if err != nil {
 		return err
 	}
-	mode := g.Mode()
-	if to == mode || to.strength() == 0 || to.strength() > mode.strength() {
+	if mode := g.Mode(); to.strength() == 0 || to.strength() > mode.strength() {
 		change.end()
-		if to == mode {
-			return nil
-		}
 		return invalid("%s is not weaker than %s: use Upgrade", to, mode)
 	}
 	change.convert(stageConverting)

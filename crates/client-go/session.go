@@ -213,12 +213,12 @@ func (s *session) remove(entries []*entry) {
 }
 
 // followUpgrade continues the guards of the hold with this ticket under the token of an upgrade by another guard or program of
-// the owner. The ticket 0 is none. It reports whether a guard has the hold.
+// the owner. It reports whether a guard has the hold.
 func (s *session) followUpgrade(lock string, ticket, token int64) (isHeld bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, e := range s.entries {
-		if ticket == 0 || e.grant.Ticket != ticket || !e.covers(lock) {
+		if !e.isOf(ticket) || !e.covers(lock) {
 			continue
 		}
 		isHeld = true
@@ -227,6 +227,13 @@ func (s *session) followUpgrade(lock string, ticket, token int64) (isHeld bool) 
 		}
 	}
 	return isHeld
+}
+
+// followUpgrades follows each listed hold.
+func (s *session) followUpgrades(listed []holdBody) {
+	for _, hold := range listed {
+		s.followUpgrade(hold.Lock, hold.Ticket, hold.Token)
+	}
 }
 
 // loseEntry marks a hold as lost. The first loss stays.

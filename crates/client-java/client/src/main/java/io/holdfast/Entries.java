@@ -36,7 +36,12 @@ final class Entries {
 
     /** Continues the guards of a granted or listed hold under its token. */
     void followUpgrade(Json hold) {
-        all.forEach(entry -> entry.followUpgrade(hold.text("lock"), hold.number("ticket"), hold.numberOr("token", 0)));
+        all.forEach(entry -> entry.followUpgrade(hold));
+    }
+
+    /** The entries whose upgrade has no answer yet, although the hold is listed under its new token. */
+    List<QueueEntry> upgrading(Json hold) {
+        return all.stream().filter(entry -> entry.isUpgradedTo(hold)).toList();
     }
 
     /** The entries that wait for a grant of the lock, also by a conversion. */

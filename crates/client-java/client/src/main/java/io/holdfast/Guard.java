@@ -29,7 +29,7 @@ public final class Guard implements AutoCloseable {
      * @return a positive number below 2^53, larger than every earlier token of the cluster
      */
     public long token() {
-        return hold.grant.token();
+        return hold.grant().token();
     }
 
     /**
@@ -38,7 +38,7 @@ public final class Guard implements AutoCloseable {
      * @return the token
      */
     public long minValidToken() {
-        return hold.grant.minValidToken();
+        return hold.grant().minValidToken();
     }
 
     /**
@@ -65,7 +65,7 @@ public final class Guard implements AutoCloseable {
      * @return the mode
      */
     public Mode mode() {
-        return hold.grant.mode();
+        return hold.grant().mode();
     }
 
     /**
@@ -74,7 +74,7 @@ public final class Guard implements AutoCloseable {
      * @return the number; 1 for other locks
      */
     public int permits() {
-        return hold.grant.permits();
+        return hold.grant().permits();
     }
 
     /**
@@ -83,7 +83,7 @@ public final class Guard implements AutoCloseable {
      * @return numbers from 0 up to the limit
      */
     public List<Integer> slots() {
-        return hold.grant.slots();
+        return hold.grant().slots();
     }
 
     /**
@@ -92,7 +92,7 @@ public final class Guard implements AutoCloseable {
      * @return the number from 0; empty unless the lock is sharded
      */
     public OptionalInt shard() {
-        Integer shard = hold.grant.shard();
+        Integer shard = hold.grant().shard();
         return shard == null ? OptionalInt.empty() : OptionalInt.of(shard);
     }
 
@@ -216,7 +216,7 @@ public final class Guard implements AutoCloseable {
      * @return e.g. {@code Fencing-Token: 34; resource="orders"}
      */
     public Map<String, String> headers() {
-        Grant grant = hold.grant;
+        Grant grant = hold.grant();
         return Map.of("Fencing-Token", fencingHeader(grant.token(), lock(), grant.minValidToken()));
     }
 
@@ -240,10 +240,11 @@ public final class Guard implements AutoCloseable {
     }
 
     /**
-     * Changes to a weaker mode immediately, with the same token.
+     * Changes to a weaker mode immediately, with the same token. Requests also the mode that the guard has: a rejected
+     * downgrade may have left the cluster with a stronger one.
      *
      * @param to the mode
-     * @throws InvalidArgumentException if the mode is not weaker
+     * @throws InvalidArgumentException if the mode is stronger
      * @throws LostException if the lock is lost
      */
     public void downgrade(Mode to) {
@@ -299,7 +300,7 @@ public final class Guard implements AutoCloseable {
                         .with(Parameter.REQUEST, request)
                         .toString()).harmless())));
         released.expectingEnd().orThrow();
-        hold.grant = hold.grant.withPermits(left);
+        hold.changeGrant(grant -> grant.withPermits(left));
     }
 
     /**

@@ -2,13 +2,14 @@ package io.holdfast;
 
 import java.time.Duration;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.UnaryOperator;
 
 /** A hold of one lock by this client: its session, its queue entry, and the latest grant. */
 final class Hold {
     final Session session;
     final QueueEntry entry;
-    /** A conversion may change the token. */
-    volatile Grant grant;
+    private final AtomicReference<Grant> grant;
     /** Not later than the grant. */
     final long grantedFrom;
     /** The end by max_hold, which the cluster enforces. It moves only to earlier moments. */
@@ -19,18 +20,23 @@ final class Hold {
     Hold(Session session, QueueEntry entry, Grant grant, long grantedFrom) {
         this.session = session;
         this.entry = entry;
-        this.grant = grant;
+        this.grant = new AtomicReference<>(grant);
         this.grantedFrom = grantedFrom;
         this.clusterEnd = entry.limits().maxUntil();
-        entry.onUpgraded = this::upgraded;
+        entry.onUpgraded = token -> changeGrant(before -> before.withToken(token));
         session.addUser();
     }
 
-    private void upgraded(long token) {
-        Grant before = grant;
-        if (before.token() != token) {
-            grant = before.withToken(token);
-        }
+    Grant grant() {
+        return grant.get();
+    }
+
+    /** A change may replace the token only by a larger one: the answer to an earlier call may arrive later. */
+    Grant changeGrant(UnaryOperator<Grant> change) {
+        return grant.updateAndGet(before -> {
+            Grant after = change.apply(before);
+            return after.token() < before.token() ? after.withToken(before.token()) : after;
+        });
     }
 
     /** Stores a grant in its entry. {@code mode} is the mode of this guard. */
@@ -39,7 +45,7 @@ final class Hold {
         long end = HoldLimits.end(grant.number("ends_in_ms"), options.maxHold, countedFrom);
         entry.limit(before -> HoldLimits.of(progress, end, session.clock.nanos()));
         entry.grantedAs(grant.text("lock"));
-        entry.ticket = grant.number("ticket");
+        entry.ticket = grant.numberOr("ticket", 0);
         session.entries.followUpgrade(grant);
         entry.hold(grant.numberOr("token", 0));
         session.limitsChanged(entry);

@@ -37,7 +37,7 @@ final class HoldChange {
         }
         try {
             hold.ensure();
-            return hold.grant.mode() == Mode.EXCLUSIVE ? hold.grant.token() : upgradeUntil(until);
+            return hold.grant().mode() == Mode.EXCLUSIVE ? hold.grant().token() : upgradeUntil(until);
         } finally {
             if (!isFallingBack) {
                 entry.changeTurn.release();
@@ -46,7 +46,7 @@ final class HoldChange {
     }
 
     private long upgradeUntil(long until) throws InterruptedException {
-        Mode before = hold.grant.mode();
+        Mode before = hold.grant().mode();
         entry.enter(QueueEntry.Stage.CONVERTING);
         boolean isSettled = false;
         Pending.Work upgrade = session.pending.begin();
@@ -125,10 +125,7 @@ final class HoldChange {
         entry.changeTurn.acquireUninterruptibly();
         try {
             hold.ensure();
-            Mode from = hold.grant.mode();
-            if (from == to) {
-                return;
-            }
+            Mode from = hold.grant().mode();
             if (to.isStrongerThan(from)) {
                 throw new InvalidArgumentException(to.word() + " is not weaker than " + from.word() + ": use upgrade()");
             }
@@ -198,7 +195,9 @@ final class HoldChange {
                 throw gone();
             } else if (!mayRepeat) {
                 // An earlier call may have made the hold weaker.
-                hold.grant = inDoubt ? hold.grant.withMode(mode) : hold.grant;
+                if (inDoubt) {
+                    hold.changeGrant(grant -> grant.withMode(mode));
+                }
                 restoreStage();
                 throw error;
             }
@@ -267,9 +266,9 @@ final class HoldChange {
         Json body = delivery.json();
         hold.endBy(body, session.acknowledgeGrant(body, delivery.sent()));
         session.entries.followUpgrade(body);
-        hold.grant = Grant.read(body, mode).withShard(hold.grant.shard());
+        long token = hold.changeGrant(before -> Grant.read(body, mode).withShard(before.shard())).token();
         entry.state.updateAndGet(now -> now.stage() == QueueEntry.Stage.LEAVING
-                ? now : new QueueEntry.State(QueueEntry.Stage.HELD, hold.grant.token()));
-        return hold.grant.token();
+                ? now : new QueueEntry.State(QueueEntry.Stage.HELD, token));
+        return token;
     }
 }

@@ -19,7 +19,7 @@ public final class MultiGuard implements AutoCloseable {
      */
     public Map<String, Long> tokens() {
         Map<String, Long> tokens = new LinkedHashMap<>();
-        holds.forEach(hold -> tokens.put(hold.entry.lock, hold.grant.token()));
+        holds.forEach(hold -> tokens.put(hold.entry.lock, hold.grant().token()));
         return tokens;
     }
 

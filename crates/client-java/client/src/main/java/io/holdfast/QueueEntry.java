@@ -49,8 +49,8 @@ final class QueueEntry {
     private final AtomicReference<HoldLimits> limits = new AtomicReference<>(HoldLimits.none());
     /** Stops the call of this entry that is in progress. */
     private final AtomicReference<Stop> stop = new AtomicReference<>();
-    /** The number of the hold, which an upgrade keeps; null before the grant. */
-    volatile Long ticket;
+    /** The number of the hold, which an upgrade keeps; 0 before the grant. */
+    volatile long ticket;
     /** Called with the new token when another guard or program of the owner has upgraded the hold. */
     volatile LongConsumer onUpgraded = token -> { };
     /** Completed in the background, so that a slow listener delays nothing. */
@@ -107,11 +107,24 @@ final class QueueEntry {
         return now.token == token && (now.stage == Stage.HELD || now.stage == Stage.CONVERTING);
     }
 
-    /** Continues the hold with this ticket under the token of an upgrade. */
-    void followUpgrade(String granted, Long number, long token) {
-        if (number == null || !number.equals(ticket) || granted == null || !covers(granted)) {
+    /** Whether the entry is of a granted or listed hold, under any token. */
+    private boolean isOf(Json hold) {
+        String granted = hold.text("lock");
+        return ticket != 0 && hold.numberOr("ticket", 0) == ticket && granted != null && covers(granted);
+    }
+
+    /** Whether a conversion of the entry waits for the token of a listed hold. */
+    boolean isUpgradedTo(Json hold) {
+        State now = state.get();
+        return now.stage == Stage.CONVERTING && now.token < hold.numberOr("token", 0) && isOf(hold);
+    }
+
+    /** Continues a granted or listed hold under its token. */
+    void followUpgrade(Json hold) {
+        if (!isOf(hold)) {
             return;
         }
+        long token = hold.numberOr("token", 0);
         State now = state.updateAndGet(before -> before.stage == Stage.HELD && before.token < token
                 ? new State(Stage.HELD, token) : before);
         if (now.stage == Stage.HELD) {

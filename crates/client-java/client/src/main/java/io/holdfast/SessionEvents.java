@@ -60,23 +60,28 @@ final class SessionEvents {
 
     /** Delivers the answer to a parked keepalive, whose times count from {@code countedFrom}. */
     void deliver(List<KnownHold> known, Json body, long held, long countedFrom) {
-        body.list("events").forEach(event -> deliver(event, countedFrom));
+        // An event names the token that the hold had before or after an upgrade in the same answer.
+        body.list("holds").forEach(session.entries::followUpgrade);
+        body.list("events").forEach(event -> deliver(known, event, countedFrom));
         if (!body.get("gap").isNull()) {
             readReleaseRequests(known, held / READ_PART);
         }
         reconcile(known, body.list("holds"), held);
     }
 
-    private void deliver(Json event, long countedFrom) {
+    private void deliver(List<KnownHold> known, Json event, long countedFrom) {
         String kind = event.textOr("kind", "");
         boolean isRequest = kind.equals("release-requested");
         if (!isRequest && !kind.equals("lost")) {
             return;
         }
-        for (QueueEntry entry : session.entries.ofHold(event.text("lock"), event.numberOr("token", 0))) {
-            if (isRequest) {
+        long token = event.numberOr("token", 0);
+        for (QueueEntry entry : session.entries.all()) {
+            boolean wasHold = entry.stage() != QueueEntry.Stage.LEAVING && known.contains(new KnownHold(entry, token));
+            boolean isHold = (wasHold || entry.holds(token)) && entry.covers(event.text("lock"));
+            if (isHold && isRequest) {
                 session.requestRelease(entry, ReleaseRequest.read(event), countedFrom);
-            } else if (entry.stage() == QueueEntry.Stage.HELD) {
+            } else if (isHold && entry.stage() == QueueEntry.Stage.HELD) {
                 // A guard with a release or a conversion in progress gets the result from the call that changes it.
                 session.lose(entry, lossOf(entry, event));
             }
@@ -110,7 +115,7 @@ final class SessionEvents {
             }
         }
         unguarded.removeIf(hold -> !keys.contains(key(hold.lock, hold.token)));
-        listed.forEach(hold -> examine(calls, hold.text("lock"), hold.numberOr("token", 0), held / 3));
+        listed.forEach(hold -> examine(calls, hold, held / 3));
     }
 
     private static String key(String lock, long token) {
@@ -122,9 +127,13 @@ final class SessionEvents {
         return now.stage() == QueueEntry.Stage.HELD && now.token() == hold.token && session.lossOf(hold.entry) == null;
     }
 
-    private void examine(Calls calls, String lock, long token, long againAfter) {
-        boolean isGuarded = !session.entries.ofHold(lock, token).isEmpty();
-        List<QueueEntry> waiting = session.entries.awaiting(lock);
+    private void examine(Calls calls, Json hold, long againAfter) {
+        String lock = hold.text("lock");
+        long token = hold.numberOr("token", 0);
+        // An upgrade without an answer waits for the new token, even if other guards have it.
+        List<QueueEntry> upgrading = session.entries.upgrading(hold);
+        boolean isGuarded = upgrading.isEmpty() && !session.entries.ofHold(lock, token).isEmpty();
+        List<QueueEntry> waiting = upgrading.isEmpty() ? session.entries.awaiting(lock) : upgrading;
         // Other clients may use a session that the caller named.
         boolean isOurs = !isGuarded && (!waiting.isEmpty() || session.isOwn);
         if (!isExaminationDue(lock, token, isOurs, againAfter)) {
@@ -160,7 +169,7 @@ final class SessionEvents {
         Calls calls = session.calls.withTimeout(timeout);
         for (KnownHold hold : known) {
             Delivery read = calls.read(hold.entry.lock);
-            Json holder = holderIn(read, hold.token);
+            Json holder = holderIn(read, hold.entry.token());
             if (holder == null || holder.get("release_request").isNull()) {
                 continue;
             }
@@ -184,7 +193,8 @@ final class SessionEvents {
         }
         // A node lists only the first of many holders, so the token identifies the hold.
         String fence = Call.Target.of("/v1/fence/", lock).with(Parameter.TOKEN, token).toString();
-        return !(calls.send(Call.get(fence)).error() instanceof RejectedException);
+        HoldfastException error = calls.send(Call.get(fence)).error();
+        return error == null || !error.hasCode(Codes.STALE_TOKEN);
     }
 
     /** The holder with this token, or null. */

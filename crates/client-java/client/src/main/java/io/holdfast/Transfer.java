@@ -31,7 +31,7 @@ final class Transfer {
             String target = Call.Target.of("/v1/transfers/", entry.lock)
                     .with(Parameter.SESSION, hold.session.name)
                     .with(Parameter.OWNER, entry.owner)
-                    .with(Parameter.TOKEN, hold.grant.token())
+                    .with(Parameter.TOKEN, hold.grant().token())
                     .with(Parameter.TO, to)
                     .with(Parameter.TO_OWNER, toOwner)
                     .toString();
@@ -53,7 +53,7 @@ final class Transfer {
         HoldfastException error = delivery.error();
         if (isKept(hold.session, delivery)) {
             hold.entry.isTransferred = false;
-            hold.entry.hold(hold.grant.token());
+            hold.entry.hold(hold.grant().token());
             hold.session.changed.fire();
             throw error instanceof LostException
                     ? new InvalidArgumentException("the session " + to + " is not open: the receiver opens it first")

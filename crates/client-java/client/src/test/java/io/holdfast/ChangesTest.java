@@ -14,6 +14,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Function;
 import java.util.function.Supplier;
 import org.junit.jupiter.api.AfterEach;
@@ -66,11 +67,18 @@ class ChangesTest {
     @Test
     void aRejectedDowngradeEndsNoHold() {
         for (Mode mode : List.of(Mode.EXCLUSIVE, Mode.SHARED)) {
-            Holdfast client = changing(null, mode == Mode.SHARED ? List.of(() -> PAGE, () -> FORBIDDEN) : List.of(() -> FORBIDDEN));
+            boolean isInDoubt = mode == Mode.SHARED;
+            Supplier<Answer> granted = () -> node.grant(5, "");
+            Holdfast client = changing(null, isInDoubt
+                    ? List.of(() -> PAGE, () -> FORBIDDEN, granted) : List.of(() -> FORBIDDEN, granted));
             Guard guard = client.lock("orders").tryAcquire();
             assertThrows(RejectedException.class, () -> guard.downgrade(Mode.SHARED));
             guard.ensure();
             assertEquals(mode, guard.mode());
+            // The cluster may still have the stronger mode.
+            guard.downgrade(Mode.SHARED);
+            assertEquals(Mode.SHARED, guard.mode());
+            assertEquals(isInDoubt ? 4 : 3, node.calls("PUT /v1/locks/orders").size());
             node.close();
         }
     }
@@ -175,5 +183,104 @@ class ChangesTest {
             assertTrue(node.calls("GET /v1/locks/orders").isEmpty());
             node.close();
         }
+    }
+
+    /** Two guards of one hold: ticket 5, token 7. A function answers changes and reads. */
+    private List<Guard> twoGuards(Function<Received, Answer> answers) {
+        Holdfast client = client("nightly", call -> {
+            if (call.name().startsWith("DELETE")) {
+                return new Answer(204, "");
+            }
+            boolean isAcquire = call.name().startsWith("PUT") && !call.query().containsKey("change");
+            return isAcquire ? node.grant(7, ",\"ticket\":5") : answers.apply(call);
+        });
+        LockRequest request = client.lock("orders").owner("o").upgradable();
+        return List.of(request.tryAcquire(), request.tryAcquire());
+    }
+
+    @Test
+    void anUpgradeThatARenewalListsIsRequestedAgainAlthoughAnotherGuardHasItsToken() throws Exception {
+        AtomicInteger upgrades = new AtomicInteger();
+        CountDownLatch isInFlight = new CountDownLatch(1);
+        List<Guard> guards = twoGuards(call -> {
+            isInFlight.countDown();
+            return upgrades.incrementAndGet() == 1 ? Answer.NONE : node.grant(9, ",\"ticket\":5");
+        });
+        Guard outer = guards.get(0);
+        Guard inner = guards.get(1);
+        SessionEvents events = new SessionEvents(outer.hold.session);
+        CompletableFuture<Long> upgraded = CompletableFuture.supplyAsync(() -> {
+            try {
+                return inner.upgrade(Duration.ofSeconds(50));
+            } catch (InterruptedException e) {
+                throw new AssertionError(e);
+            }
+        });
+        isInFlight.await();
+        List<Json> listed = List.of(Json.parse("{\"lock\":\"orders\",\"ticket\":5,\"token\":9}"));
+        events.reconcile(events.knownHolds(), listed, TimeUnit.SECONDS.toNanos(30));
+        assertEquals(9, outer.token());
+        Clock clock = outer.hold.session.clock;
+        assertTrue(events.nextExamination(clock.nanos()) < Long.MAX_VALUE);
+        while (events.nextExamination(clock.nanos()) > 0) {
+            Thread.onSpinWait();
+        }
+        events.reconcile(events.knownHolds(), listed, TimeUnit.SECONDS.toNanos(30));
+        assertEquals(9, upgraded.get());
+        assertEquals(2, upgrades.get());
+        assertEquals(Mode.EXCLUSIVE, inner.mode());
+        outer.ensure();
+    }
+
+    @Test
+    void theGuardsOfAnUpgradedHoldGetItsReleaseRequest() {
+        String granted = "{\"kind\":\"granted\",\"lock\":\"orders\",\"token\":9}";
+        String facts = "\"wanted_in_ms\":60000,\"revoke\":true}";
+        String request = "{\"kind\":\"release-requested\",\"lock\":\"orders\"," + facts;
+        String before = request.replace("}", ",\"token\":7}");
+        String after = request.replace("}", ",\"token\":9}");
+        for (String events : List.of(
+                "\"events\":[" + granted + "," + after + "]", "\"events\":[" + before + "," + granted + "]", "\"gap\":{}")) {
+            List<Guard> guards = twoGuards(call -> new Answer(200,
+                    "{\"lock\":\"orders\",\"holders_total\":1,\"revision\":1,\"holders\":[{\"session\":\"nightly\",\"token\":9,"
+                    + "\"release_request\":{" + facts + "}]}"));
+            Session session = guards.get(0).hold.session;
+            SessionEvents delivery = new SessionEvents(session);
+            long lease = TimeUnit.SECONDS.toNanos(30);
+            Json body = Json.parse("{\"holds\":[{\"lock\":\"orders\",\"ticket\":5,\"token\":9}]," + events + "}");
+            delivery.deliver(delivery.knownHolds(), body, lease, session.clock.nanos());
+            for (Guard guard : guards) {
+                assertEquals(9, guard.token());
+                assertTrue(guard.releaseRequested().map(ReleaseRequest::revoke).orElse(false), events);
+            }
+            node.close();
+        }
+    }
+
+    @Test
+    void onlyAStaleTokenIsALossOfAHoldThatIsNotListed() {
+        for (String code : List.of("forbidden", "stale-token")) {
+            Answer state = new Answer(200, "{\"lock\":\"orders\",\"holders_total\":2,\"revision\":1,\"holders\":[]}");
+            Hold hold = twoGuards(call -> call.name().contains("fence") ? Answer.problem(409, code) : state).get(0).hold;
+            SessionEvents events = new SessionEvents(hold.session);
+            events.reconcile(events.knownHolds(), List.of(), TimeUnit.SECONDS.toNanos(30));
+            assertEquals(code.equals("stale-token"), hold.session.lossOf(hold.entry) != null, code);
+            assertEquals(2, node.calls("GET /v1/fence/orders").size());
+            node.close();
+        }
+    }
+
+    @Test
+    void aTokenNeverGoesBack() {
+        AtomicReference<Runnable> duringChange = new AtomicReference<>();
+        Guard guard = twoGuards(call -> {
+            duringChange.get().run();
+            return node.grant(7, ",\"ticket\":5");
+        }).get(0);
+        duringChange.set(() -> guard.hold.entry.onUpgraded.accept(9));
+        guard.downgrade(Mode.SHARED);
+        assertEquals(9, guard.token());
+        guard.hold.entry.onUpgraded.accept(8);
+        assertEquals(9, guard.token());
     }
 }

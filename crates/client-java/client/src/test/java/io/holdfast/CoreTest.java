@@ -180,6 +180,18 @@ class CoreTest {
     }
 
     @Test
+    void anUpgradeAwaitsOnlyTheNewTokenOfItsHold() {
+        for (int[] test : new int[][] {{5, 5, 9, 1}, {5, 6, 9, 0}, {5, 0, 9, 0}, {0, 0, 9, 0}, {5, 5, 7, 0}}) {
+            QueueEntry entry = new QueueEntry("orders", "o", 1, false);
+            entry.hold(7);
+            entry.enter(QueueEntry.Stage.CONVERTING);
+            entry.ticket = test[0];
+            Json listed = Json.parse("{\"lock\":\"orders\",\"ticket\":" + test[1] + ",\"token\":" + test[2] + "}");
+            assertEquals(test[3] == 1, entry.isUpgradedTo(listed));
+        }
+    }
+
+    @Test
     void everyNumberIsLargerThanThoseBefore() {
         long first = Numbers.next(0);
         long second = Numbers.next(first + 1_000_000_000);
