@@ -115,18 +115,19 @@ class TestModeChange:
         assert on_engine(run) == (None, "upgradable", "exclusive")
 
     @pytest.mark.parametrize("earlier, mode", [([], "exclusive"), ([PAGE], "shared")])
-    def test_a_rejected_downgrade_ends_no_hold(self, earlier: List[Answer], mode: str) -> None:
-        async def run() -> Tuple[Optional[Loss], str]:
-            answers = [*earlier, FORBIDDEN]
+    def test_a_rejected_downgrade_ends_no_hold_and_is_repeated(self, earlier: List[Answer], mode: str) -> None:
+        async def run() -> Tuple[Optional[Loss], str, str, int]:
+            answers = [*earlier, FORBIDDEN, (200, grant(5, mode="shared"))]
             fake = Fake(lambda call: answers.pop(0) if "change=" in call.target else opened(call))
             held = await fake.core.acquire(request())
             with pytest.raises(Rejected):
                 await _mode.downgrade(held.holds[0], "shared")
-            loss = held.holds[0].loss()
+            loss, after_rejection = held.holds[0].loss(), held.holds[0].grant.mode
+            await _mode.downgrade(held.holds[0], "shared")
             await held.release()
-            return loss, held.holds[0].grant.mode
+            return loss, after_rejection, held.holds[0].grant.mode, len(answers)
 
-        assert on_engine(run) == (None, mode)
+        assert on_engine(run) == (None, mode, "shared", 0)
 
     def test_the_close_of_the_client_ends_the_pause_of_a_fallback(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("holdfast._mode.RETRY_PAUSE", 60.0)
