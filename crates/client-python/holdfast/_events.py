@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
-from . import _clock
+from . import _clock, codes
 from ._calls import Call, Copies, get, path, query
 from ._entry import QueueEntry, Stage, is_generated_owner
 from ._lease import ReleaseRequest, deadline, retry_pause
 from ._session import Session
-from .errors import Error, Loss, Rejected
+from .errors import Error, Loss
 
 #: A read of one lock may take this part of the remaining lease.
 _READ_PART = 8
@@ -131,10 +131,8 @@ class SessionPoll:
         # A node lists only the first of many holders, so the token identifies the hold.
         try:
             await self._session.calls.with_timeout(timeout).send(get(path("fence", lock) + query({"token": token})))
-        except Rejected:
-            return False
-        except Error:
-            pass
+        except Error as error:
+            return error.code != codes.STALE_TOKEN
         return True
 
     async def _release_stray(self, lock: str, token: int, timeout: float) -> None:

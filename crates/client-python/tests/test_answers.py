@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from typing import Any, List, Optional, Tuple
 
@@ -112,6 +113,26 @@ class TestReleaseRequest:
             return received.deadline - before
 
         assert on_engine(run) == pytest.approx(deadline(0.0, 9.0), abs=0.001)
+
+
+class TestUnlistedHold:
+    @pytest.mark.parametrize("status, code, is_lost", [(412, "stale-token", True), (403, "forbidden", False)])
+    def test_only_a_stale_token_is_a_loss_of_a_hold_among_many(self, status: int, code: str, is_lost: bool) -> None:
+        def answer(call: Call) -> Answer:
+            if call.target.startswith("/v1/fence/"):
+                return status, {"code": code, "title": "no"}
+            return (200, {"holders": [], "holders_total": 200}) if call.method == "GET" else opened(call)
+
+        async def run() -> Tuple[bool, int]:
+            fake = Fake(answer, "nightly")
+            held = await fake.core.acquire(request())
+            await SessionPoll(held.session).reconcile(held.session.entries.held(), [], 30.0)
+            seen = held.loss() is not None, len(fake.calls.targets("GET", "/fence/"))
+            with contextlib.suppress(Lost):
+                await held.release()
+            return seen
+
+        assert on_engine(run) == (is_lost, 1)
 
 
 class TestEndedSession:
