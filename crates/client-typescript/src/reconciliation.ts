@@ -10,7 +10,7 @@ import { now } from "./clock.js";
 import { lockBody, type EventBody, type HoldBody, type KeepaliveBody, type LockBody, type LockHolderBody, type ReleaseRequestBody } from "./bodies.js";
 import { get } from "./call.js";
 import type { Calls } from "./calls.js";
-import { RejectedError } from "./errors.js";
+import { isRejectedWith } from "./errors.js";
 import { causeOfEvent } from "./loss.js";
 import type { QueueEntry } from "./queue-entry.js";
 import type { ReleaseRequest } from "./release-request.js";
@@ -89,7 +89,7 @@ export class Reconciliation {
     if (body.holders_total <= body.holders.length) return false;
     // A node lists only the first of many holders, so the token identifies the hold.
     const check = calls.answer(get(target(namedPath("fence", lock), { token })));
-    return await check.then(() => true, (error: unknown) => !(error instanceof RejectedError));
+    return await check.then(() => true, (error: unknown) => !isRejectedWith(error, "stale-token"));
   }
 
   #examineUnguarded(calls: Calls, listed: readonly HoldBody[], held: number): void {

@@ -185,6 +185,22 @@ test("a release request in the state of a lock counts from the sending of the re
 test("every acquire and change names the session that it means", async () => {
   const fake = client();
   const held = await fake.lockOne({ mode: "upgradable" });
+for (const [code, status, isLost] of [["stale-token", 412, true], ["forbidden", 403, false]] as const) {
+  test(`a rejected check of an unlisted hold among many is a loss only if its token is stale (${code})`, async () => {
+    const fake = client((call) => {
+      if (call.target.startsWith("/v1/fence/")) return [status, { code, title: "no" }];
+      return call.method === "GET" ? [200, { holders: [], holders_total: 200 }] : opened(call);
+    }, "nightly");
+    const held = await fake.lockOne();
+    const body = { session: "nightly", incarnation: 7, ttl_ms: 30_000, expires_in_ms: 30_000, holds: [] };
+    fake.renewals.report({ kind: "renewed", sent: now() + 1, answered: now(), body });
+    await eventually(() => fake.calls.targets("GET", "/fence/").length === 1, "the check of the token");
+    await new Promise((resolve) => setImmediate(resolve));
+    assert.equal(held.lost !== undefined, isLost);
+    await fake.sessions.close();
+  });
+}
+
   await new Guard(held).upgrade();
   await new Leadership(held).proclaim("x");
   await releaseAll([held]);
