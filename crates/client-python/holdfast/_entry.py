@@ -76,13 +76,21 @@ class QueueEntry:
 
     def follow_upgrade(self, hold: Mapping[str, Any]) -> bool:
         """Continues the hold with this ticket under the token of an upgrade. False if the entry has another hold."""
-        ticket, token = hold.get("ticket"), int(hold["token"])
-        if ticket is None or ticket != self.ticket or not self.covers(hold["lock"]):
+        if not self._is_hold(hold):
             return False
+        token = int(hold["token"])
         if self.stage is Stage.HELD and token > (self.token or 0):
             self.token = token
             self.on_upgraded(token)
         return True
+
+    def awaits_upgrade(self, hold: Mapping[str, Any]) -> bool:
+        """Whether a change is in progress, and the cluster lists its hold with a later token."""
+        return self.stage is Stage.CONVERTING and self._is_hold(hold) and int(hold["token"]) > (self.token or 0)
+
+    def _is_hold(self, hold: Mapping[str, Any]) -> bool:
+        ticket = hold.get("ticket")
+        return bool(ticket) and ticket == self.ticket and self.covers(hold["lock"])
 
     def hold(self, token: int) -> None:
         self.token = token

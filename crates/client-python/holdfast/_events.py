@@ -87,15 +87,17 @@ class SessionPoll:
                 entry.lose(Loss("released-elsewhere"))
                 self._session.limits_changed.set()
         self._unguarded = {hold: at for hold, at in self._unguarded.items() if hold in listed}
-        for lock, token in listed:
-            await self._examine(lock, token, held)
+        for hold in holds:
+            await self._examine(hold, held)
 
-    async def _examine(self, lock: str, token: int, held: float) -> None:
-        """Examines a hold without a guard that has been listed for long enough."""
-        entries = self._session.entries
-        awaiting = entries.awaiting(lock)
+    async def _examine(self, hold: Mapping[str, Any], held: float) -> None:
+        """Examines a hold that has been listed for long enough, and has no guard or a change that it completes."""
+        entries, lock, token = self._session.entries, str(hold["lock"]), int(hold["token"])
+        changing = [entry for entry in entries.all() if entry.awaits_upgrade(hold)]
+        is_known = not changing and bool(entries.of_hold(lock, token))
+        awaiting = changing or entries.awaiting(lock)
         # Other clients may use a session that the caller named.
-        if entries.of_hold(lock, token) or not (awaiting or self._session.is_own):
+        if is_known or not (awaiting or self._session.is_own):
             self._unguarded.pop((lock, token), None)
             return
         now = _clock.now()
