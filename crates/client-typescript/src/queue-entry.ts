@@ -66,13 +66,22 @@ export class QueueEntry {
   }
 
   /** Continues the hold with this ticket under the token of an upgrade. Returns false if this entry has another hold. */
-  followUpgrade({ lock, ticket, token }: HoldBody, now: number): boolean {
-    if (ticket === undefined || ticket !== this.ticket || !this.covers(lock)) return false;
-    if (this.stage === "held" && token > this.token) {
-      this.enterHold(token, now);
-      this.onUpgraded?.(token);
+  followUpgrade(hold: HoldBody, now: number): boolean {
+    if (!this.#isHold(hold)) return false;
+    if (this.stage === "held" && hold.token > this.token) {
+      this.enterHold(hold.token, now);
+      this.onUpgraded?.(hold.token);
     }
     return true;
+  }
+
+  /** Whether a change is in progress, and the cluster lists its hold with a later token. */
+  awaitsUpgrade(hold: HoldBody): boolean {
+    return this.stage === "converting" && this.#isHold(hold) && hold.token > this.token;
+  }
+
+  #isHold({ lock, ticket }: HoldBody): boolean {
+    return Boolean(ticket) && ticket === this.ticket && this.covers(lock);
   }
 
   /** Enters the hold of a grant. The times of the grant count from `countedFrom`. */

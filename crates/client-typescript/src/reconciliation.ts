@@ -98,8 +98,9 @@ export class Reconciliation {
     for (const key of this.#unguarded.keys()) if (!keys.has(key)) this.#unguarded.delete(key);
     for (const hold of listed) {
       const entries = [...this.session.entries];
-      const awaiting = entries.filter((entry) => entry.awaits(hold.lock));
-      const isKnown = entries.some((entry) => entry.holds(hold.lock, hold.token));
+      const changing = entries.filter((entry) => entry.awaitsUpgrade(hold));
+      const awaiting = changing.length > 0 ? changing : entries.filter((entry) => entry.awaits(hold.lock));
+      const isKnown = changing.length === 0 && entries.some((entry) => entry.holds(hold.lock, hold.token));
       // Other clients may use a session that the caller named.
       if (isKnown || (awaiting.length === 0 && !this.session.settings.isOwn)) {
         this.#unguarded.delete(keyOf(hold));
