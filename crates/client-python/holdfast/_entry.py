@@ -37,6 +37,8 @@ class QueueEntry:
         self.stage = Stage.WAITING
         #: The token of the latest hold.
         self.token: Optional[int] = None
+        #: The token before the last upgrade. An event may precede the upgrade.
+        self._former_token: Optional[int] = None
         self.limits = HoldLimits()
         #: Set when a renewal lists the lock as held while this entry still waits for the grant.
         self.granted_elsewhere = asyncio.Event()
@@ -80,7 +82,7 @@ class QueueEntry:
             return False
         token = int(hold["token"])
         if self.stage is Stage.HELD and token > (self.token or 0):
-            self.token = token
+            self.hold(token)
             self.on_upgraded(token)
         return True
 
@@ -93,11 +95,12 @@ class QueueEntry:
         return bool(ticket) and ticket == self.ticket and self.covers(hold["lock"])
 
     def hold(self, token: int) -> None:
-        self.token = token
+        if token != self.token:
+            self._former_token, self.token = self.token, token
         self.stage = Stage.HELD
 
     def holds(self, token: int) -> bool:
-        return self.token == token and self.stage in (Stage.HELD, Stage.CONVERTING)
+        return token in (self.token, self._former_token) and self.stage in (Stage.HELD, Stage.CONVERTING)
 
     def is_held_as(self, token: int) -> bool:
         """Whether the hold has this token, without a change or a release in progress, and is not lost."""

@@ -71,11 +71,14 @@ class SessionPoll:
         """
         self._failures = 0
         self.since = body.get("revision", self.since)
+        holds = body.get("holds", [])
+        for hold in holds:
+            self._session.entries.follow_upgrade(hold)
         for event in body.get("events", []):
             _deliver_event(self._session, event, counted_from)
         if body.get("gap") is not None:
             await self._read_release_requests(known, held / _READ_PART)
-        await self.reconcile(known, body.get("holds", []), held)
+        await self.reconcile(known, holds, held)
 
     async def reconcile(self, known: Sequence[KnownHold], holds: Sequence[Mapping[str, Any]], held: float) -> None:
         """Compares the holds of the guards with those that the cluster lists."""
@@ -115,7 +118,7 @@ class SessionPoll:
         except Error:
             return None
 
-    def _holder(self, body: Mapping[str, Any], token: int) -> Optional[Mapping[str, Any]]:
+    def _holder(self, body: Mapping[str, Any], token: Optional[int]) -> Optional[Mapping[str, Any]]:
         holders: List[Mapping[str, Any]] = body.get("holders", [])
         name = self._session.name
         return next((h for h in holders if h.get("token") == token and h.get("session") == name), None)
@@ -153,10 +156,10 @@ class SessionPoll:
 
     async def _read_release_requests(self, known: Sequence[KnownHold], timeout: float) -> None:
         """Reads open release requests from the locks after a gap in the events."""
-        for entry, token in known:
+        for entry, _ in known:
             sent = _clock.now()
             body = await self._read_lock(entry.lock, timeout)
-            holder = self._holder(body, token) if body else None
+            holder = self._holder(body, entry.token) if body else None
             request = holder.get("release_request") if holder else None
             if request:
                 received = release_request(request, sent)
