@@ -37,9 +37,11 @@ export class Reconciliation {
   /** Delivers the answer of a keepalive. `held` is the length of the lease. */
   deliver(body: KeepaliveBody, { sent, answered, held }: { sent: number; answered: number; held: number }): void {
     const countedFrom = sent + (body.waited_ms ?? 0);
+    const heldBefore = this.#heldBefore(sent);
+    for (const hold of body.holds) this.session.followUpgrade(hold);
     for (const event of body.events ?? []) this.#deliverEvent(event, countedFrom, answered);
     const calls = this.session.calls.withTimeout(held / READ_PART);
-    if (body.gap !== undefined) for (const entry of this.#heldBefore(sent)) void this.#readReleaseRequest(calls, entry);
+    if (body.gap !== undefined) for (const entry of heldBefore) void this.#readReleaseRequest(calls, entry);
     const isListed = (entry: QueueEntry): boolean => body.holds.some((hold) => entry.holds(hold.lock, hold.token) || entry.followUpgrade(hold, now()));
     for (const entry of this.#heldBefore(sent)) if (!isListed(entry)) void this.#verify(calls, entry);
     this.#examineUnguarded(calls, body.holds, held);

@@ -185,9 +185,28 @@ test("a release request in the state of a lock counts from the sending of the re
   await releaseAll([held]);
 });
 
-test("every acquire and change names the session that it means", async () => {
-  const fake = client();
-  const held = await fake.lockOne({ mode: "upgradable" });
+for (const way of ["after the upgrade", "before the upgrade", "after the answer of the upgrade", "in a gap"]) {
+  test(`a release request reaches every guard of an upgraded hold (${way})`, async () => {
+    const request = { wanted_in_ms: 9_000, revoke: true };
+    const fake = client((call) => {
+      if (call.method === "GET") return [200, { holders: [{ session: "nightly", token: 9, release_request: request }], holders_total: 1 }];
+      const isGrant = call.method === "PUT" && call.target.includes("/locks/");
+      return isGrant ? [200, grant(call.target.includes("change=") ? 9 : 7, { ticket: 5 })] : opened(call);
+    }, "nightly");
+    const [first, second] = [await fake.lockOne({ mode: "upgradable" }), await fake.lockOne({ mode: "upgradable" })];
+    const sent = now() + 1;
+    if (way === "after the answer of the upgrade") await new Guard(first).upgrade();
+    const granted = { kind: "granted", lock: "a", token: 9 } as const;
+    const requested = { kind: "release-requested", lock: "a", token: way === "after the upgrade" ? 9 : 7, ...request } as const;
+    const news = way === "in a gap" ? { gap: { until: 1 } } : { events: way === "after the upgrade" ? [granted, requested] : [requested, granted] };
+    const body = { session: "nightly", incarnation: 7, ttl_ms: 30_000, expires_in_ms: 30_000, holds: [{ lock: "a", ticket: 5, token: 9 }], ...news };
+    fake.renewals.report({ kind: "renewed", sent, answered: now(), body });
+    await new Promise((resolve) => setImmediate(resolve));
+    for (const { entry } of [first, second]) assert.deepEqual([entry.releaseRequest?.revoke, entry.token], [true, 9]);
+    await fake.sessions.close();
+  });
+}
+
 for (const [code, status, isLost] of [["stale-token", 412, true], ["forbidden", 403, false]] as const) {
   test(`a rejected check of an unlisted hold among many is a loss only if its token is stale (${code})`, async () => {
     const fake = client((call) => {
@@ -204,6 +223,9 @@ for (const [code, status, isLost] of [["stale-token", 412, true], ["forbidden", 
   });
 }
 
+test("every acquire and change names the session that it means", async () => {
+  const fake = client();
+  const held = await fake.lockOne({ mode: "upgradable" });
   await new Guard(held).upgrade();
   await new Leadership(held).proclaim("x");
   await releaseAll([held]);
