@@ -37,6 +37,8 @@ class QueueEntry:
         self.stage = Stage.WAITING
         #: The token of the latest hold.
         self.token: Optional[int] = None
+        #: The token before the last upgrade. An event may precede the upgrade.
+        self._former_token: Optional[int] = None
         self.limits = HoldLimits()
         #: Set when a renewal lists the lock as held while this entry still waits for the grant.
         self.granted_elsewhere = asyncio.Event()
@@ -76,20 +78,29 @@ class QueueEntry:
 
     def follow_upgrade(self, hold: Mapping[str, Any]) -> bool:
         """Continues the hold with this ticket under the token of an upgrade. False if the entry has another hold."""
-        ticket, token = hold.get("ticket"), int(hold["token"])
-        if ticket is None or ticket != self.ticket or not self.covers(hold["lock"]):
+        if not self._is_hold(hold):
             return False
+        token = int(hold["token"])
         if self.stage is Stage.HELD and token > (self.token or 0):
-            self.token = token
+            self.hold(token)
             self.on_upgraded(token)
         return True
 
+    def awaits_upgrade(self, hold: Mapping[str, Any]) -> bool:
+        """Whether a change is in progress, and the cluster lists its hold with a later token."""
+        return self.stage is Stage.CONVERTING and self._is_hold(hold) and int(hold["token"]) > (self.token or 0)
+
+    def _is_hold(self, hold: Mapping[str, Any]) -> bool:
+        ticket = hold.get("ticket")
+        return bool(ticket) and ticket == self.ticket and self.covers(hold["lock"])
+
     def hold(self, token: int) -> None:
-        self.token = token
+        if token != self.token:
+            self._former_token, self.token = self.token, token
         self.stage = Stage.HELD
 
     def holds(self, token: int) -> bool:
-        return self.token == token and self.stage in (Stage.HELD, Stage.CONVERTING)
+        return token in (self.token, self._former_token) and self.stage in (Stage.HELD, Stage.CONVERTING)
 
     def is_held_as(self, token: int) -> bool:
         """Whether the hold has this token, without a change or a release in progress, and is not lost."""

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
-from . import _clock
+from . import _clock, codes
 from ._calls import Call, Copies, get, path, query
 from ._entry import QueueEntry, Stage, is_generated_owner
 from ._lease import ReleaseRequest, deadline, retry_pause
 from ._session import Session
-from .errors import Error, Loss, Rejected
+from .errors import Error, Loss
 
 #: A read of one lock may take this part of the remaining lease.
 _READ_PART = 8
@@ -71,11 +71,14 @@ class SessionPoll:
         """
         self._failures = 0
         self.since = body.get("revision", self.since)
+        holds = body.get("holds", [])
+        for hold in holds:
+            self._session.entries.follow_upgrade(hold)
         for event in body.get("events", []):
             _deliver_event(self._session, event, counted_from)
         if body.get("gap") is not None:
             await self._read_release_requests(known, held / _READ_PART)
-        await self.reconcile(known, body.get("holds", []), held)
+        await self.reconcile(known, holds, held)
 
     async def reconcile(self, known: Sequence[KnownHold], holds: Sequence[Mapping[str, Any]], held: float) -> None:
         """Compares the holds of the guards with those that the cluster lists."""
@@ -87,15 +90,17 @@ class SessionPoll:
                 entry.lose(Loss("released-elsewhere"))
                 self._session.limits_changed.set()
         self._unguarded = {hold: at for hold, at in self._unguarded.items() if hold in listed}
-        for lock, token in listed:
-            await self._examine(lock, token, held)
+        for hold in holds:
+            await self._examine(hold, held)
 
-    async def _examine(self, lock: str, token: int, held: float) -> None:
-        """Examines a hold without a guard that has been listed for long enough."""
-        entries = self._session.entries
-        awaiting = entries.awaiting(lock)
+    async def _examine(self, hold: Mapping[str, Any], held: float) -> None:
+        """Examines a hold that has been listed for long enough, and has no guard or a change that it completes."""
+        entries, lock, token = self._session.entries, str(hold["lock"]), int(hold["token"])
+        changing = [entry for entry in entries.all() if entry.awaits_upgrade(hold)]
+        is_known = not changing and bool(entries.of_hold(lock, token))
+        awaiting = changing or entries.awaiting(lock)
         # Other clients may use a session that the caller named.
-        if entries.of_hold(lock, token) or not (awaiting or self._session.is_own):
+        if is_known or not (awaiting or self._session.is_own):
             self._unguarded.pop((lock, token), None)
             return
         now = _clock.now()
@@ -113,7 +118,7 @@ class SessionPoll:
         except Error:
             return None
 
-    def _holder(self, body: Mapping[str, Any], token: int) -> Optional[Mapping[str, Any]]:
+    def _holder(self, body: Mapping[str, Any], token: Optional[int]) -> Optional[Mapping[str, Any]]:
         holders: List[Mapping[str, Any]] = body.get("holders", [])
         name = self._session.name
         return next((h for h in holders if h.get("token") == token and h.get("session") == name), None)
@@ -131,10 +136,8 @@ class SessionPoll:
         # A node lists only the first of many holders, so the token identifies the hold.
         try:
             await self._session.calls.with_timeout(timeout).send(get(path("fence", lock) + query({"token": token})))
-        except Rejected:
-            return False
-        except Error:
-            pass
+        except Error as error:
+            return error.code != codes.STALE_TOKEN
         return True
 
     async def _release_stray(self, lock: str, token: int, timeout: float) -> None:
@@ -153,10 +156,10 @@ class SessionPoll:
 
     async def _read_release_requests(self, known: Sequence[KnownHold], timeout: float) -> None:
         """Reads open release requests from the locks after a gap in the events."""
-        for entry, token in known:
+        for entry, _ in known:
             sent = _clock.now()
             body = await self._read_lock(entry.lock, timeout)
-            holder = self._holder(body, token) if body else None
+            holder = self._holder(body, entry.token) if body else None
             request = holder.get("release_request") if holder else None
             if request:
                 received = release_request(request, sent)

@@ -47,9 +47,8 @@ async def upgrade(hold: Hold, wait: Optional[float]) -> None:
 async def downgrade(hold: Hold, mode: str) -> None:
     """Changes to a weaker mode immediately, with the same token."""
     async with _next_change(hold) as change:
-        if hold.grant.mode == mode:
-            return
-        if mode not in _WEAKER[hold.grant.mode]:
+        # After a rejection the cluster may keep a stronger mode than the guard, so the same mode sends the call too.
+        if mode not in (hold.grant.mode, *_WEAKER[hold.grant.mode]):
             raise InvalidArgument(f"{mode!r} is not weaker than {hold.grant.mode!r}: use upgrade()")
         await change.downgrade(mode)
 

@@ -40,6 +40,8 @@ class FakeCalls(Calls):
         self.sent.append(call)
         sent = _clock.now() - self.ago
         answer = self.answer(call)
+        if asyncio.iscoroutine(answer):
+            answer = await answer
         # As over a network, the end of a session that comes with the call is seen before the answer.
         for _ in range(5):
             await asyncio.sleep(0)
@@ -65,7 +67,7 @@ class FakeCalls(Calls):
 class Fake:
     """A client whose calls a function answers."""
 
-    def __init__(self, answer: Callable[[Call], Optional[Answer]], named: Optional[str] = None, ago: float = 0.0) -> None:
+    def __init__(self, answer: Callable[[Call], Any], named: Optional[str] = None, ago: float = 0.0) -> None:
         address = (("http", "127.0.0.1", 1),)
         self.core = Core(Options(address, None, "t", named, {}, 10.0, None, None, Metrics()))
         self.calls = FakeCalls(self.core.calls.nodes, 10.0)

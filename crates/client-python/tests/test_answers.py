@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from typing import Any, List, Optional, Tuple
 
@@ -112,6 +113,56 @@ class TestReleaseRequest:
             return received.deadline - before
 
         assert on_engine(run) == pytest.approx(deadline(0.0, 9.0), abs=0.001)
+
+    @pytest.mark.parametrize("way", ["after the upgrade", "before the upgrade", "after the answer of the upgrade", "in a gap"])
+    def test_it_reaches_every_guard_of_an_upgraded_hold(self, way: str) -> None:
+        asked = {"wanted_in_ms": 9000, "revoke": True}
+
+        def answer(call: Call) -> Answer:
+            if call.method == "GET":
+                return 200, {"holders": [{"session": "nightly", "token": 9, "release_request": asked}], "holders_total": 1}
+            is_upgrade = "change=" in call.target
+            return (200, grant(9 if is_upgrade else 7, ticket=5)) if "/locks/" in call.target and call.method == "PUT" else opened(call)
+
+        async def run() -> List[Tuple[bool, Optional[int]]]:
+            fake = Fake(answer, "nightly")
+            first = await fake.core.acquire(request(mode="upgradable", owner="o"))
+            second = await fake.core.acquire(request(mode="upgradable", owner="o"))
+            known = first.session.entries.held()
+            if way == "after the answer of the upgrade":
+                await _mode.upgrade(first.holds[0], 0.0)
+            granted = {"kind": "granted", "lock": "a", "token": 9}
+            requested = {"kind": "release-requested", "lock": "a", "token": 9 if way == "after the upgrade" else 7, **asked}
+            events = [granted, requested] if way == "after the upgrade" else [requested, granted]
+            news = {"gap": {"until": 1}} if way == "in a gap" else {"events": events}
+            body = {**news, "holds": [{"lock": "a", "ticket": 5, "token": 9}]}
+            await SessionPoll(first.session).deliver(known, body, 30.0, _clock.now())
+            seen = [(held.release_request() is not None, held.holds[0].entry.token) for held in (first, second)]
+            for held in (first, second):
+                await held.release()
+            return seen
+
+        assert on_engine(run) == [(True, 9)] * 2
+
+
+class TestUnlistedHold:
+    @pytest.mark.parametrize("status, code, is_lost", [(412, "stale-token", True), (403, "forbidden", False)])
+    def test_only_a_stale_token_is_a_loss_of_a_hold_among_many(self, status: int, code: str, is_lost: bool) -> None:
+        def answer(call: Call) -> Answer:
+            if call.target.startswith("/v1/fence/"):
+                return status, {"code": code, "title": "no"}
+            return (200, {"holders": [], "holders_total": 200}) if call.method == "GET" else opened(call)
+
+        async def run() -> Tuple[bool, int]:
+            fake = Fake(answer, "nightly")
+            held = await fake.core.acquire(request())
+            await SessionPoll(held.session).reconcile(held.session.entries.held(), [], 30.0)
+            seen = held.loss() is not None, len(fake.calls.targets("GET", "/fence/"))
+            with contextlib.suppress(Lost):
+                await held.release()
+            return seen
+
+        assert on_engine(run) == (is_lost, 1)
 
 
 class TestEndedSession:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import AsyncIterator, List, Optional, Tuple, Union
+from typing import Any, AsyncIterator, List, Optional, Tuple, Union
 
 import pytest
 from fake import PAGE, Answer, Fake, grant, on_engine, opened, request
@@ -115,18 +115,19 @@ class TestModeChange:
         assert on_engine(run) == (None, "upgradable", "exclusive")
 
     @pytest.mark.parametrize("earlier, mode", [([], "exclusive"), ([PAGE], "shared")])
-    def test_a_rejected_downgrade_ends_no_hold(self, earlier: List[Answer], mode: str) -> None:
-        async def run() -> Tuple[Optional[Loss], str]:
-            answers = [*earlier, FORBIDDEN]
+    def test_a_rejected_downgrade_ends_no_hold_and_is_repeated(self, earlier: List[Answer], mode: str) -> None:
+        async def run() -> Tuple[Optional[Loss], str, str, int]:
+            answers = [*earlier, FORBIDDEN, (200, grant(5, mode="shared"))]
             fake = Fake(lambda call: answers.pop(0) if "change=" in call.target else opened(call))
             held = await fake.core.acquire(request())
             with pytest.raises(Rejected):
                 await _mode.downgrade(held.holds[0], "shared")
-            loss = held.holds[0].loss()
+            loss, after_rejection = held.holds[0].loss(), held.holds[0].grant.mode
+            await _mode.downgrade(held.holds[0], "shared")
             await held.release()
-            return loss, held.holds[0].grant.mode
+            return loss, after_rejection, held.holds[0].grant.mode, len(answers)
 
-        assert on_engine(run) == (None, mode)
+        assert on_engine(run) == (None, mode, "shared", 0)
 
     def test_the_close_of_the_client_ends_the_pause_of_a_fallback(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("holdfast._mode.RETRY_PAUSE", 60.0)
@@ -172,6 +173,59 @@ class TestModeChange:
             return seen, other.holds[0].grant.token, fake.calls.targets("GET")
 
         assert on_engine(run) == ([(None, 6, 6)] * 2, 4, [])
+
+    def test_an_upgrade_at_a_node_that_is_behind_is_repeated_although_another_guard_has_the_new_token(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("holdfast._events._EXAMINE_DELAY", 0.0)
+
+        async def run() -> Tuple[int, int, int]:
+            def answer(call: Call) -> Any:
+                if "/locks/" not in call.target or call.method != "PUT":
+                    return opened(call)
+                if "change=" not in call.target:
+                    return 200, grant(7, ticket=5)
+                is_first = len(fake.calls.targets("PUT", "change=")) == 1
+                return asyncio.Event().wait() if is_first else (200, grant(9, ticket=5))
+
+            fake = Fake(answer)
+            outer = await fake.core.acquire(request(mode="upgradable", owner="o"))
+            inner = await fake.core.acquire(request(mode="upgradable", owner="o"))
+            upgrade = asyncio.ensure_future(_mode.upgrade(inner.holds[0], 60.0))
+            while not fake.calls.targets("PUT", "change="):
+                await asyncio.sleep(0)
+            listed = [{"lock": "a", "ticket": 5, "token": 9}]
+            await SessionPoll(outer.session).reconcile(outer.session.entries.held(), listed, 30.0)
+            await within(5.0, upgrade)
+            tokens = outer.holds[0].grant.token, inner.holds[0].grant.token
+            for held in (inner, outer):
+                await held.release()
+            return (*tokens, len(fake.calls.targets("PUT", "change=")))
+
+        assert on_engine(run) == (9, 9, 2)
+
+    @pytest.mark.parametrize("ticket, other", [(5, 6), (0, 0), (None, None)])
+    def test_a_listed_hold_of_another_guard_repeats_no_change(
+        self, monkeypatch: pytest.MonkeyPatch, ticket: Optional[int], other: Optional[int]
+    ) -> None:
+        monkeypatch.setattr("holdfast._events._EXAMINE_DELAY", 0.0)
+
+        def answer(call: Call) -> Answer:
+            is_other = call.method == "PUT" and "owner=p&" in call.target
+            return (200, grant(9, ticket=other)) if is_other else opened(call)
+
+        async def run() -> Tuple[bool, Optional[int]]:
+            fake = Fake(answer)
+            changing, holder = [await fake.core.acquire(request(mode="shared", owner=owner)) for owner in ("o", "p")]
+            entry = changing.holds[0].entry
+            entry.ticket, entry.stage = ticket, Stage.CONVERTING
+            listed = [{"lock": "a", "ticket": ticket, "token": 5}, {"lock": "a", "ticket": other, "token": 9}]
+            await SessionPoll(holder.session).reconcile(holder.session.entries.held(), listed, 30.0)
+            for held in (changing, holder):
+                await held.release()
+            return entry.granted_elsewhere.is_set(), entry.token
+
+        assert on_engine(run) == (False, 5)
 
     def test_a_downgrade_pauses_after_an_answer_that_is_not_from_a_node(self) -> None:
         async def run() -> float:

@@ -83,7 +83,7 @@ export class ModeChange {
   /** Becomes weaker at once. */
   static async downgrade(held: HeldLock, mode: Mode): Promise<void> {
     held.ensure();
-    if (held.grant.mode === mode) return;
+    // After a rejection the cluster may keep a stronger mode than the guard, so the same mode sends the call too.
     if (STRENGTH[mode] > STRENGTH[held.grant.mode]) {
       throw new InvalidArgumentError(`mode: ${mode} is not weaker than ${held.grant.mode}, use upgrade()`);
     }

@@ -18,6 +18,8 @@ export class QueueEntry {
   stage: EntryStage = "waiting";
   /** The token of the hold; 0 before the grant. */
   token = 0;
+  /** The token before the last upgrade; 0 without one. An event may precede the upgrade. */
+  #formerToken = 0;
   /** The moment of the grant on the clock of deadlines. */
   heldSince = Number.POSITIVE_INFINITY;
   limits = new HoldLimits(0);
@@ -55,9 +57,10 @@ export class QueueEntry {
     return this.lock === lock || (this.isAnyShard && lock.slice(0, lock.lastIndexOf("/")) === this.lock);
   }
 
-  /** Whether this entry holds the lock under the token. */
+  /** Whether this entry holds the lock, and the token is its present one or the one before the last upgrade. */
   holds(lock: string, token: number): boolean {
-    return this.covers(lock) && this.token === token && (this.stage === "held" || this.stage === "converting");
+    const isToken = this.token === token || this.#formerToken === token;
+    return isToken && this.covers(lock) && (this.stage === "held" || this.stage === "converting");
   }
 
   /** Whether a grant of the lock may be for this entry. */
@@ -66,13 +69,22 @@ export class QueueEntry {
   }
 
   /** Continues the hold with this ticket under the token of an upgrade. Returns false if this entry has another hold. */
-  followUpgrade({ lock, ticket, token }: HoldBody, now: number): boolean {
-    if (ticket === undefined || ticket !== this.ticket || !this.covers(lock)) return false;
-    if (this.stage === "held" && token > this.token) {
-      this.enterHold(token, now);
-      this.onUpgraded?.(token);
+  followUpgrade(hold: HoldBody, now: number): boolean {
+    if (!this.#isHold(hold)) return false;
+    if (this.stage === "held" && hold.token > this.token) {
+      this.enterHold(hold.token, now);
+      this.onUpgraded?.(hold.token);
     }
     return true;
+  }
+
+  /** Whether a change is in progress, and the cluster lists its hold with a later token. */
+  awaitsUpgrade(hold: HoldBody): boolean {
+    return this.stage === "converting" && this.#isHold(hold) && hold.token > this.token;
+  }
+
+  #isHold({ lock, ticket }: HoldBody): boolean {
+    return Boolean(ticket) && ticket === this.ticket && this.covers(lock);
   }
 
   /** Enters the hold of a grant. The times of the grant count from `countedFrom`. */
@@ -84,6 +96,7 @@ export class QueueEntry {
 
   enterHold(token: number, heldSince: number): void {
     this.stage = "held";
+    if (token !== this.token) this.#formerToken = this.token;
     this.token = token;
     this.heldSince = heldSince;
   }

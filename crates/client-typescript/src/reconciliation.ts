@@ -10,7 +10,7 @@ import { now } from "./clock.js";
 import { lockBody, type EventBody, type HoldBody, type KeepaliveBody, type LockBody, type LockHolderBody, type ReleaseRequestBody } from "./bodies.js";
 import { get } from "./call.js";
 import type { Calls } from "./calls.js";
-import { RejectedError } from "./errors.js";
+import { isRejectedWith } from "./errors.js";
 import { causeOfEvent } from "./loss.js";
 import type { QueueEntry } from "./queue-entry.js";
 import type { ReleaseRequest } from "./release-request.js";
@@ -37,9 +37,11 @@ export class Reconciliation {
   /** Delivers the answer of a keepalive. `held` is the length of the lease. */
   deliver(body: KeepaliveBody, { sent, answered, held }: { sent: number; answered: number; held: number }): void {
     const countedFrom = sent + (body.waited_ms ?? 0);
+    const heldBefore = this.#heldBefore(sent);
+    for (const hold of body.holds) this.session.followUpgrade(hold);
     for (const event of body.events ?? []) this.#deliverEvent(event, countedFrom, answered);
     const calls = this.session.calls.withTimeout(held / READ_PART);
-    if (body.gap !== undefined) for (const entry of this.#heldBefore(sent)) void this.#readReleaseRequest(calls, entry);
+    if (body.gap !== undefined) for (const entry of heldBefore) void this.#readReleaseRequest(calls, entry);
     const isListed = (entry: QueueEntry): boolean => body.holds.some((hold) => entry.holds(hold.lock, hold.token) || entry.followUpgrade(hold, now()));
     for (const entry of this.#heldBefore(sent)) if (!isListed(entry)) void this.#verify(calls, entry);
     this.#examineUnguarded(calls, body.holds, held);
@@ -89,7 +91,7 @@ export class Reconciliation {
     if (body.holders_total <= body.holders.length) return false;
     // A node lists only the first of many holders, so the token identifies the hold.
     const check = calls.answer(get(target(namedPath("fence", lock), { token })));
-    return await check.then(() => true, (error: unknown) => !(error instanceof RejectedError));
+    return await check.then(() => true, (error: unknown) => !isRejectedWith(error, "stale-token"));
   }
 
   #examineUnguarded(calls: Calls, listed: readonly HoldBody[], held: number): void {
@@ -98,8 +100,9 @@ export class Reconciliation {
     for (const key of this.#unguarded.keys()) if (!keys.has(key)) this.#unguarded.delete(key);
     for (const hold of listed) {
       const entries = [...this.session.entries];
-      const awaiting = entries.filter((entry) => entry.awaits(hold.lock));
-      const isKnown = entries.some((entry) => entry.holds(hold.lock, hold.token));
+      const changing = entries.filter((entry) => entry.awaitsUpgrade(hold));
+      const awaiting = changing.length > 0 ? changing : entries.filter((entry) => entry.awaits(hold.lock));
+      const isKnown = changing.length === 0 && entries.some((entry) => entry.holds(hold.lock, hold.token));
       // Other clients may use a session that the caller named.
       if (isKnown || (awaiting.length === 0 && !this.session.settings.isOwn)) {
         this.#unguarded.delete(keyOf(hold));

@@ -28,12 +28,14 @@ test("a rejected fallback of an upgrade ends no hold", async () => {
 });
 
 for (const isInDoubt of [false, true]) {
-  test(`a rejected downgrade ends no hold (an earlier call is in doubt: ${isInDoubt})`, async () => {
+  test(`a rejected downgrade ends no hold, and is repeated (an earlier call is in doubt: ${isInDoubt})`, async () => {
     let changes = 0;
+    const rejected = isInDoubt ? 2 : 1;
     const answer: Answer = (method, url, response) => {
       if (method === "DELETE" || !url.includes("change=")) return method === "DELETE" ? {} : grant();
       changes += 1;
-      if (isInDoubt && changes === 1) return {};
+      if (changes < rejected) return {};
+      if (changes > rejected) return grant({ mode: "shared" });
       response.statusCode = 403;
       return FORBIDDEN;
     };
@@ -42,6 +44,8 @@ for (const isInDoubt of [false, true]) {
       await assert.rejects(guard.downgrade("shared"), RejectedError);
       guard.ensure();
       assert.equal(guard.mode, isInDoubt ? "shared" : "exclusive");
+      await guard.downgrade("shared");
+      assert.deepEqual([guard.mode, changes], ["shared", rejected + 1]);
       await guard.release();
     });
   });

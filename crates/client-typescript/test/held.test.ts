@@ -20,6 +20,7 @@ import { deadlineOf } from "../dist/lease.js";
 import { HoldLimits } from "../dist/limits.js";
 import { lockRequest, type LockOptions } from "../dist/lock-options.js";
 import { Nodes } from "../dist/nodes.js";
+import { QueueEntry } from "../dist/queue-entry.js";
 import type { Renewals, RenewalReport } from "../dist/renewer.js";
 import { Sessions } from "../dist/sessions.js";
 import { receive } from "../dist/transfer.js";
@@ -51,6 +52,8 @@ class FakeCalls extends Calls {
   ago = 0;
   /** When the node accepts a call without an answer again. */
   retryAt = 0;
+  /** Whether no node answers the call before the client stops it. */
+  isHanging: (call: Call) => boolean = () => false;
 
   constructor(public answerOf: (call: Call) => Answer) {
     super(new Nodes(connectionOf({ addresses: ["127.0.0.1:1"] })), 10_000);
@@ -63,7 +66,7 @@ class FakeCalls extends Calls {
   override async deliverAt(call: Call, _route: Route, stop?: StopSignal): Promise<Delivery> {
     this.sent.push(call);
     const answer = this.answerOf(call);
-    await Promise.resolve();
+    await (this.isHanging(call) ? new Promise<void>((resolve) => stop?.addEventListener("abort", resolve)) : Promise.resolve());
     stop?.throwIfAborted();
     if (answer === undefined) return { result: { error: new UnavailableError("no route", this.retryAt) }, inDoubt: false };
     const [status, body] = answer;
@@ -182,6 +185,44 @@ test("a release request in the state of a lock counts from the sending of the re
   await releaseAll([held]);
 });
 
+for (const way of ["after the upgrade", "before the upgrade", "after the answer of the upgrade", "in a gap"]) {
+  test(`a release request reaches every guard of an upgraded hold (${way})`, async () => {
+    const request = { wanted_in_ms: 9_000, revoke: true };
+    const fake = client((call) => {
+      if (call.method === "GET") return [200, { holders: [{ session: "nightly", token: 9, release_request: request }], holders_total: 1 }];
+      const isGrant = call.method === "PUT" && call.target.includes("/locks/");
+      return isGrant ? [200, grant(call.target.includes("change=") ? 9 : 7, { ticket: 5 })] : opened(call);
+    }, "nightly");
+    const [first, second] = [await fake.lockOne({ mode: "upgradable" }), await fake.lockOne({ mode: "upgradable" })];
+    const sent = now() + 1;
+    if (way === "after the answer of the upgrade") await new Guard(first).upgrade();
+    const granted = { kind: "granted", lock: "a", token: 9 } as const;
+    const requested = { kind: "release-requested", lock: "a", token: way === "after the upgrade" ? 9 : 7, ...request } as const;
+    const news = way === "in a gap" ? { gap: { until: 1 } } : { events: way === "after the upgrade" ? [granted, requested] : [requested, granted] };
+    const body = { session: "nightly", incarnation: 7, ttl_ms: 30_000, expires_in_ms: 30_000, holds: [{ lock: "a", ticket: 5, token: 9 }], ...news };
+    fake.renewals.report({ kind: "renewed", sent, answered: now(), body });
+    await new Promise((resolve) => setImmediate(resolve));
+    for (const { entry } of [first, second]) assert.deepEqual([entry.releaseRequest?.revoke, entry.token], [true, 9]);
+    await fake.sessions.close();
+  });
+}
+
+for (const [code, status, isLost] of [["stale-token", 412, true], ["forbidden", 403, false]] as const) {
+  test(`a rejected check of an unlisted hold among many is a loss only if its token is stale (${code})`, async () => {
+    const fake = client((call) => {
+      if (call.target.startsWith("/v1/fence/")) return [status, { code, title: "no" }];
+      return call.method === "GET" ? [200, { holders: [], holders_total: 200 }] : opened(call);
+    }, "nightly");
+    const held = await fake.lockOne();
+    const body = { session: "nightly", incarnation: 7, ttl_ms: 30_000, expires_in_ms: 30_000, holds: [] };
+    fake.renewals.report({ kind: "renewed", sent: now() + 1, answered: now(), body });
+    await eventually(() => fake.calls.targets("GET", "/fence/").length === 1, "the check of the token");
+    await new Promise((resolve) => setImmediate(resolve));
+    assert.equal(held.lost !== undefined, isLost);
+    await fake.sessions.close();
+  });
+}
+
 test("every acquire and change names the session that it means", async () => {
   const fake = client();
   const held = await fake.lockOne({ mode: "upgradable" });
@@ -281,6 +322,46 @@ for (const way of ["upgrade", "acquire", "renewal"]) {
     else fake.renewals.report({ kind: "renewed", sent: now() + 1, answered: now(), body });
     for (const held of [first, second]) assert.deepEqual([held.lost, held.grant.token, held.entry.token], [undefined, 6, 6]);
     assert.deepEqual([other.grant.token, fake.calls.targets("GET")], [5, []]);
+    await fake.sessions.close();
+  });
+}
+
+test("an upgrade at a node that is behind is repeated, although another guard has the new token", async () => {
+  const fake = client((call) => {
+    const isGrant = call.method === "PUT" && call.target.includes("/locks/");
+    return isGrant ? [200, grant(call.target.includes("change=") ? 9 : 7, { ticket: 5 })] : opened(call);
+  });
+  const [outer, inner] = [await fake.lockOne({ mode: "upgradable" }), await fake.lockOne({ mode: "upgradable" })];
+  const changes = (): number => fake.calls.targets("PUT", "change=").length;
+  fake.calls.isHanging = ({ target }) => target.includes("change=") && changes() === 1;
+  const upgraded = new Guard(inner).upgrade({ wait: "60s" });
+  const body = { session: "s", incarnation: 7, ttl_ms: 30_000, expires_in_ms: 30_000, holds: [{ lock: "a", ticket: 5, token: 9 }] };
+  await eventually(() => {
+    fake.renewals.report({ kind: "renewed", sent: now() + 1, answered: now(), body });
+    return changes() === 2;
+  }, "the second call of the upgrade");
+  await upgraded;
+  assert.deepEqual([outer.grant.token, inner.grant.token, changes()], [9, 9, 2]);
+  await fake.sessions.close();
+});
+
+for (const [ticket, other] of [[5, 6], [0, 0], [undefined, undefined]] as const) {
+  test(`a listed hold of another guard repeats no change (tickets ${ticket} and ${other})`, async () => {
+    const fake = client((call) => (call.method === "PUT" && call.target.includes("owner=p&") ? [200, grant(9, { ticket: other })] : opened(call)));
+    const [changing, holder] = [await fake.lockOne({ mode: "shared" }), await fake.lockOne({ mode: "shared", owner: "p" })];
+    const waiting = new QueueEntry("b", "w", 1n);
+    let [repeatedChanges, repeatedAcquires] = [0, 0];
+    Object.assign(changing.entry, { ticket, stage: "converting", onGrantedElsewhere: () => (repeatedChanges += 1) });
+    waiting.onGrantedElsewhere = () => (repeatedAcquires += 1);
+    holder.session.entries.add(waiting);
+    const ofLock = (token: number, of: number | undefined) => ({ lock: "a", token, ...(of === undefined ? {} : { ticket: of }) });
+    const holds = [ofLock(5, ticket), ofLock(9, other), { lock: "b", ticket: 7, token: 20 }];
+    const body = { session: "s", incarnation: 7, ttl_ms: 30_000, expires_in_ms: 30_000, holds };
+    await eventually(() => {
+      fake.renewals.report({ kind: "renewed", sent: now() + 1, answered: now(), body });
+      return repeatedAcquires === 1;
+    }, "the repeated acquire of the other lock");
+    assert.deepEqual([repeatedChanges, changing.entry.token], [0, 5]);
     await fake.sessions.close();
   });
 }
