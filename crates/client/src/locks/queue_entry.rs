@@ -123,7 +123,7 @@ impl ClientQueueEntry {
         self.enter(EntryStage::Held(grant.borrow().token));
     }
 
-    fn holds(&self, token: FencingToken) -> bool {
+    pub(crate) fn holds(&self, token: FencingToken) -> bool {
         let stage = self.stage();
         stage == EntryStage::Held(token) || stage == EntryStage::Converting(token)
     }

@@ -107,10 +107,10 @@ impl SessionPoll {
         self.failures = 0;
         self.since = answer.session.revision.or(self.since);
         let counted_from = sent.plus(Duration::from_millis(answer.waited_ms));
-        // An event may name the token of an upgrade.
+        // An event names the token before or after an upgrade.
         session.entries.follow_upgrades(&answer.session.holds);
         for event in &answer.events {
-            deliver_event(session, event, counted_from);
+            deliver_event(session, known_holds, event, counted_from);
         }
         if answer.gap.is_some() {
             read_release_requests(session, known_holds, held / READ_PART).await;
@@ -198,14 +198,22 @@ impl SessionPoll {
 }
 
 /// The times of the event count from `counted_from`.
-fn deliver_event(session: &Session, event: &EventBody, counted_from: Moment) {
-    let entries = session.entries.of_hold(&event.lock, event.token);
+fn deliver_event(
+    session: &Session,
+    known_holds: &[KnownHold],
+    event: &EventBody,
+    counted_from: Moment,
+) {
+    let mut entries = session.entries.of_hold(&event.lock, event.token);
+    let had_token = |(entry, token): &&KnownHold| {
+        *entry.lock() == event.lock && *token == event.token && !entry.holds(event.token)
+    };
+    entries.extend(known_holds.iter().filter(had_token).map(|(entry, _)| entry.clone()));
     match event.kind {
         EventKind::Granted => {}
         EventKind::Lost => {
             // A guard with a release or a conversion in progress gets the result from its own call.
-            let held =
-                entries.iter().filter(|entry| entry.stage() == EntryStage::Held(event.token));
+            let held = entries.iter().filter(|entry| matches!(entry.stage(), EntryStage::Held(_)));
             held.for_each(|entry| entry.lose(loss_of(entry, event)));
         }
         EventKind::ReleaseRequested => {

@@ -103,6 +103,8 @@ async fn client_behind() -> (Client, Arc<std::sync::Mutex<Vec<String>>>) {
         let is_first = lines.len() % 2 == 1;
         Some(if is_first {
             over(number(line).unwrap_or(1) + AHEAD)
+        } else if line.starts_with("DELETE") {
+            (204, String::new())
         } else {
             (200, BODY.to_owned())
         })

@@ -234,3 +234,23 @@ async fn a_release_request_in_a_gap_of_events_is_read_from_the_lock() {
     let again = tokio::time::timeout(Duration::from_secs(1), again).await;
     assert!(again.is_err() && guard.is_held(), "the second delivery is the same request");
 }
+
+/// Another program of the owner upgrades the hold from token 7 to token 9. The request may name either.
+#[tokio::test]
+async fn a_release_request_beside_an_upgrade_reaches_the_guard() {
+    const UPGRADED: &str = r#"{"lock":"job","ticket":5,"token":9}"#;
+    for token in [7, 9] {
+        let request = format!(
+            r#"{{"revision":9,"kind":"release-requested","lock":"job","token":{token},"reason":"patch day","wanted_in_ms":60000}}"#
+        );
+        let (address, _) = node(move |_, line| match line.split(' ').next() {
+            Some("PUT") if is_acquire(line) => Some((200, grant(7, 0, 1_500))),
+            Some("POST") => Some((200, poll_answer(UPGRADED, &request, ""))),
+            _ => Some((200, session(UPGRADED, 1_500))),
+        })
+        .await;
+        let guard = acquire(&client([address])).await.unwrap();
+        assert_eq!(guard.release_requested().await.reason.as_deref(), Some("patch day"));
+        assert_eq!(guard.token().0, 9);
+    }
+}
