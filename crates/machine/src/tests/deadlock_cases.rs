@@ -317,7 +317,7 @@ fn an_agent_with_two_waits_is_no_cycle_while_the_others_go_on() {
         "acquire q a attempt=2 priority=2",
     ];
     assert_eq!(cycle_of(&lines), None);
-    // `x` goes on, and then there is room for `a` and `b`.
+    // `x` releases the lock, and then there is room for `a` and `b`.
     let lines = [
         "acquire q c limit=3 permits=3",
         "acquire q x permits=3 priority=9",
@@ -327,7 +327,7 @@ fn an_agent_with_two_waits_is_no_cycle_while_the_others_go_on() {
         "acquire q a priority=5",
     ];
     assert_eq!(cycle_of(&lines), None);
-    // `x` goes on, and then `a` and `b` both read.
+    // `x` releases the lock, and then `a` and `b` both read.
     let lines = [
         "acquire q c mode=shared",
         "acquire q x priority=9",
@@ -376,7 +376,7 @@ fn a_place_before_waiters_of_other_shards_may_close_a_cycle() {
         "acquire s/0 c permits=3",
     ];
     assert_eq!(cycle_of(&lines), Some(vec!["c s/0".into(), "h y".into(), "w s/0".into()]));
-    // `g` goes on, and `w` gets `s/1`.
+    // `g` releases the shard, and `w` gets `s/1`.
     let lines: Vec<_> = lines.into_iter().filter(|line| *line != "acquire y g").collect();
     assert_eq!(cycle_of(&lines), None);
     // `c` takes a permit of `s/1` at once, which leaves too few for `w`. It waits for `w` elsewhere.
