@@ -54,6 +54,15 @@ struct QueuePlace<'a> {
     any_of: Option<u32>,
 }
 
+/// A place before another one in a queue, which counts as the holder that it becomes.
+#[derive(Clone, Copy, Debug)]
+struct PlaceAhead<'a> {
+    request: GrantRequest,
+    rank: Rank,
+    any_shard: bool,
+    agent: Agent<'a>,
+}
+
 /// The graph of waits found so far. Agent 0 is the caller, or the receiver of a hand-over.
 #[derive(Debug)]
 struct DeadlockSearch<'a> {
@@ -67,6 +76,31 @@ struct DeadlockSearch<'a> {
     agents: Vec<Agent<'a>>,
     graph: WaitGraph<'a>,
     steps: usize,
+}
+
+impl PlaceAhead<'_> {
+    fn waits_for_upgradable(&self) -> bool {
+        self.request.mode == Mode::Upgradable && !self.any_shard
+    }
+
+    /// Whether it admits a later request when it holds, and no waiter that is not searched is between them and blocked by it.
+    fn admits(
+        &self,
+        later: GrantRequest,
+        last_writer: Option<Rank>,
+        last_upgradable: Option<Rank>,
+    ) -> bool {
+        let is_last = |blocked: Option<Rank>| blocked.is_none_or(|blocked| blocked <= self.rank);
+        let by_mode = match self.request.mode {
+            Mode::Shared => later.is_beside_readers(),
+            Mode::Upgradable => {
+                let is_reader = (later.mode, later.recipe) == (Mode::Shared, EntryRecipe::Own);
+                !self.any_shard && is_reader && is_last(last_upgradable)
+            }
+            Mode::Exclusive => false,
+        };
+        by_mode && self.request.recipe == EntryRecipe::Own && is_last(last_writer)
+    }
 }
 
 impl Machine {
@@ -357,17 +391,9 @@ impl<'a> DeadlockSearch<'a> {
     ) {
         let QueuePlace { request, rank, any_of } = place;
         let mut wanted = BTreeSet::from([(request.mode, request.recipe)]);
-        let (mut earlier, mut last_writer, mut largest) = (vec![], None, None);
-        let new = self.wanted.iter().find_map(|(other, wanted)| match wanted {
-            // A waiter that is kept in this queue is in it.
-            NewWait::NewEntry { request, rank, .. }
-                if other == name && !lock.waiters.contains_key(rank) =>
-            {
-                Some((*rank, self.agents.first().copied()?, *request))
-            }
-            NewWait::NewEntry { .. } | NewWait::Upgrade(_) => None,
-        });
-        let mut new = new.filter(|(new, ..)| behind_all || new < rank);
+        let (mut earlier, mut last_writer, mut last_upgradable) = (vec![], None, None);
+        let mut largest: Option<PlaceAhead<'_>> = None;
+        let mut new = self.new_place(name, lock).filter(|new| behind_all || new.rank < *rank);
         let first_session = self.agents.first().map(|(session, _)| *session);
         let agent_of_wait = self.agent_of(wait);
         let is_own = |entry: &'a LockEntry| agent_of_wait == Some((entry.session, &entry.owner));
@@ -377,15 +403,20 @@ impl<'a> DeadlockSearch<'a> {
             if !self.count_step() {
                 break;
             }
-            if new.is_some_and(|(new, ..)| new < ahead.rank) {
+            if new.is_some_and(|new| new.rank < ahead.rank) {
                 earlier.extend(largest.take().into_iter().chain(new.take()));
             }
-            let place = (ahead.rank, (ahead.session, &ahead.owner), ahead.request());
+            let place = PlaceAhead {
+                request: ahead.request(),
+                rank: ahead.rank,
+                any_shard: ahead.any_shard,
+                agent: (ahead.session, &ahead.owner),
+            };
             own_ahead |= is_own(ahead);
             let session = self.machine.sessions.get(ahead.session);
             let has_other_entries = session.is_some_and(|session| session.queue_entries > 1);
             // A waiter for any shard is blocked exactly if an equal request for any shard is.
-            let is_equal = any_of.is_some() && ahead.request() == request;
+            let is_equal = any_of.is_some() && place.request == request;
             if has_other_entries
                 || own_ahead
                 || Some(ahead.session) == first_session
@@ -397,32 +428,50 @@ impl<'a> DeadlockSearch<'a> {
             if ahead.any_shard {
                 continue;
             }
-            if !ahead.request().is_beside_readers() {
+            if !place.request.is_beside_readers() {
                 last_writer = Some(ahead.rank);
             }
+            if place.waits_for_upgradable() {
+                last_upgradable = Some(ahead.rank);
+            }
             wanted.insert((ahead.mode, ahead.recipe()));
-            largest = largest.filter(|(.., of)| of.permits >= ahead.permits).or(Some(place));
+            largest = largest.filter(|of| of.request.permits >= ahead.permits).or(Some(place));
         }
         earlier.extend(new.map(|_| largest.take()).into_iter().flatten().chain(new));
-        let most = largest.map_or(0, |(.., of): (_, _, GrantRequest)| of.permits);
-        let most = most.max(request.permits);
+        let most = largest.map_or(0, |largest| largest.request.permits).max(request.permits);
         if let Some(limit) = lock.policy().limit {
             self.graph.set_slack(wait, limit.saturating_sub(most).into());
         }
+        let upgradables = earlier.iter().filter(|place| place.waits_for_upgradable());
+        last_upgradable = last_upgradable.max(upgradables.map(|place| place.rank).max());
+        if last_upgradable.is_some() {
+            wanted.insert((Mode::Upgradable, EntryRecipe::Own));
+        }
         self.waits_for_holders(wait, name, lock, &wanted);
-        for (rank, agent, GrantRequest { mode, recipe, permits, .. }) in earlier {
-            let is_reader = (mode, recipe) == (Mode::Shared, EntryRecipe::Own);
-            let is_beside =
-                request.is_beside_readers() && last_writer.is_none_or(|writer| writer < rank);
+        for place in earlier {
             let weight = match lock.policy().limit {
-                Some(_) if recipe == EntryRecipe::Own => permits.into(),
-                // It also waits for the agents for which the reader waits.
-                None if is_beside && is_reader => continue,
+                Some(_) if place.request.recipe == EntryRecipe::Own => place.request.permits.into(),
+                // It also waits for the agents for which the earlier place waits.
+                None if place.admits(request, last_writer, last_upgradable) => continue,
                 Some(_) | None => u64::MAX,
             };
-            let agent = self.number(agent);
+            let agent = self.number(place.agent);
             self.block(wait, agent, weight);
         }
+    }
+
+    /// Returns the caller's new place in a queue. A waiter that is kept in this queue is in it.
+    fn new_place(&self, name: &LockName, lock: &Lock) -> Option<PlaceAhead<'a>> {
+        let agent = self.agents.first().copied()?;
+        self.wanted.iter().find_map(|(other, wanted)| match wanted {
+            NewWait::NewEntry { request, rank, any_of, .. }
+                if other == name && !lock.waiters.contains_key(rank) =>
+            {
+                let any_shard = any_of.is_some();
+                Some(PlaceAhead { request: *request, rank: *rank, any_shard, agent })
+            }
+            NewWait::NewEntry { .. } | NewWait::Upgrade(_) => None,
+        })
     }
 
     /// Adds the holders that block one of the wanted grants.

@@ -414,3 +414,22 @@ fn a_shard_that_never_admits_a_waiter_does_not_save_it_from_a_deadlock() {
         );
     }
 }
+
+/// `c` waits behind `e`, which then holds `x` beside it. `e` waits for a lock of `c`, too.
+#[test]
+fn a_waiter_for_an_upgradable_lock_blocks_a_reader_only_before_another_such_waiter() {
+    let lines = |between: &[&'static str], last: &[&'static str]| {
+        let first = ["acquire x u mode=upgradable", "acquire y c", "acquire x e mode=upgradable"];
+        let lines = [&first[..], between, last, &["acquire x c mode=shared"]].concat();
+        cycle_of(&lines)
+    };
+    assert_eq!(lines(&[], &["acquire y e"]), None);
+    // `f` waits for `e`, and `c` for `f`.
+    let cycle = Some(vec!["c x".into(), "e y".into()]);
+    assert_eq!(lines(&["acquire x f mode=upgradable"], &["acquire y e"]), cycle);
+    assert_eq!(lines(&["acquire z f", "acquire x f mode=upgradable"], &["acquire y e"]), cycle);
+    assert_eq!(lines(&["acquire x f"], &["acquire y e"]), cycle);
+    // `e` waits for `u`, and so does `c`.
+    let cycle = Some(vec!["c x".into(), "u y".into()]);
+    assert_eq!(lines(&["acquire z e"], &["acquire y u"]), cycle);
+}

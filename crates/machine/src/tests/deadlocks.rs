@@ -126,16 +126,30 @@ fn in_the_way<'a>(
     let is_one =
         |other: &&Arc<LockEntry>| agent(other) != agent(entry) && agents.contains(&agent(other));
     let is_own_queue = lock.waiters.values().any(|other| other.path == entry.path);
-    let is_ahead = move |other: &&Arc<LockEntry>| {
+    let is_before = move |other: &&Arc<LockEntry>| {
         let is_before = other.rank < entry.rank;
-        let is_beside = other.mode == Mode::Shared && entry.mode != Mode::Exclusive;
-        if lock.policy().limit.is_none() && is_beside {
-            return false;
-        }
         !entry.converts() && if is_own_queue { is_before } else { ignored != Some(&agent(other)) }
     };
-    let is_incompatible = |holder: &&Arc<LockEntry>| {
-        let shares = match (holder.hold.as_ref().unwrap().mode, entry.mode) {
+    let is_upgradable =
+        |other: &&Arc<LockEntry>| other.mode == Mode::Upgradable && !other.any_shard;
+    let last_upgradable = lock.waiters.values().filter(is_before).rfind(is_upgradable);
+    let is_ahead = move |other: &&Arc<LockEntry>| {
+        let is_beside = match (other.mode, entry.mode) {
+            (Mode::Shared, Mode::Shared | Mode::Upgradable) => true,
+            // It then holds beside the reader, which also waits for what the last such waiter waits for.
+            (Mode::Upgradable, Mode::Shared) => {
+                last_upgradable.is_some_and(|last| last.rank == other.rank)
+            }
+            _ => false,
+        };
+        is_before(other) && !(lock.policy().limit.is_none() && is_beside)
+    };
+    let wanted = match entry.mode {
+        Mode::Shared if last_upgradable.is_some() => Mode::Upgradable,
+        mode => mode,
+    };
+    let is_incompatible = move |holder: &&Arc<LockEntry>| {
+        let shares = match (holder.hold.as_ref().unwrap().mode, wanted) {
             (Mode::Shared, Mode::Shared | Mode::Upgradable) => true,
             (Mode::Upgradable, Mode::Shared) => !holder.converts(),
             _ => false,
