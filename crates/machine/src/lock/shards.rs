@@ -15,6 +15,7 @@ use crate::context::{ApplyContext, limit_reached};
 use crate::lock::acquire::in_lock;
 use crate::lock::cooldown::LostHold;
 use crate::lock::index::{Lock, SessionLockKey, StoredPolicy};
+use crate::lock::policy::check_servable;
 use crate::lock::rank::GrantRequest;
 use crate::session::store::KnownSession;
 
@@ -148,7 +149,7 @@ impl Machine {
     }
 
     /// Selects the shard for an owner without an entry: the first free one, otherwise the first of those with the
-    /// fewest entries.
+    /// fewest entries. A shard that never grants the request is the last choice.
     fn least_loaded_shard(
         &self,
         sharded: &LockName,
@@ -156,11 +157,11 @@ impl Machine {
         request: GrantRequest,
         now: Stamp,
     ) -> Result<LockName, Rejection> {
-        let mut best: Option<((bool, u32), LockName)> = None;
+        let mut best: Option<((bool, bool, u32), LockName)> = None;
         for index in 0..count {
             let lock = shard(sharded, index)?;
             let load = self.load_of(&lock, request, now);
-            if load == (false, 0) {
+            if load == (false, false, 0) {
                 return Ok(lock);
             }
             if best.as_ref().is_none_or(|(least, _)| load < *least) {
@@ -170,10 +171,13 @@ impl Machine {
         best.map(|(_, lock)| lock).ok_or_else(|| mismatch(Some(count)))
     }
 
-    /// Returns whether a new acquire would have to wait, and the number of entries.
-    fn load_of(&self, lock: &LockName, request: GrantRequest, now: Stamp) -> (bool, u32) {
+    /// Returns whether a new acquire is rejected by the policy, whether it would have to wait, and the number of entries.
+    fn load_of(&self, lock: &LockName, request: GrantRequest, now: Stamp) -> (bool, bool, u32) {
+        let indexed = self.locks.get(lock);
+        let is_rejected =
+            indexed.is_some_and(|lock| check_servable(lock.policy(), request).is_err());
         let position = self.locks.position(lock, request, now);
-        (!position.is_admitted, self.locks.get(lock).map_or(0, Lock::entries))
+        (is_rejected, !position.is_admitted, indexed.map_or(0, Lock::entries))
     }
 
     /// Returns the lock that a release names; for a sharded lock, the shard with the owner's entry.

@@ -457,3 +457,22 @@ fn the_delete_of_a_durably_held_shard_leaves_a_whole_index() {
         assert_eq!(holders_of(&machine, "s/1"), Vec::from_iter(holder));
     }
 }
+
+/// `s/0` is free, and admits neither a reader nor two permits.
+#[test]
+fn an_acquire_of_any_shard_selects_one_that_admits_it() {
+    for (request, holder) in [("mode=shared", "s/1 h"), ("limit=2 permits=2", "s/1 h limit=2")] {
+        let mut machine = Machine::new();
+        for line in ["policy s shards=2", "policy s/0 limit=1", &format!("acquire {holder}")] {
+            run_line(&mut machine, line).unwrap();
+        }
+        run_line(&mut machine, &format!("acquire s w shards=2 {request}")).unwrap();
+        assert_eq!(machine.lock(&lock_name("s/1"), 9).waiters[0].session, session_name("w"));
+    }
+    let mut machine = Machine::new();
+    for line in ["policy s shards=2", "policy s/0 limit=1", "policy s/1 limit=1"] {
+        run_line(&mut machine, line).unwrap();
+    }
+    let outcome = run_line(&mut machine, "acquire s w shards=2 permits=2");
+    assert!(matches!(outcome, Err(Rejection::LimitReached { .. })), "{outcome:?}");
+}
