@@ -1,17 +1,7 @@
-//! Every call of the API, in the order of the description, and the router that is built from the list.
+//! Every call of the API, in the order of the description.
 
-use std::sync::Arc;
-
-use axum::Router;
-use axum::extract::{Request, State};
-use axum::routing::on;
-
-use crate::front::answer;
 use crate::operation::Operation;
-use crate::state::HttpState;
 use crate::{auth, cluster, elections, locks, members, node, pages, recipes, sessions, tree};
-
-pub(crate) use crate::unmatched::{NO_SUCH_PATH, WRONG_METHOD};
 
 pub(crate) static OPERATIONS: &[&Operation] = &[
     &locks::acquire::OPERATION,
@@ -113,25 +103,6 @@ pub(crate) static OPERATIONS: &[&Operation] = &[
     &pages::DOCS,
     &pages::TRY_IT,
 ];
-
-pub(crate) fn router(state: &Arc<HttpState>) -> Router {
-    let call = |operation: &'static Operation| {
-        let metrics = Arc::new(state.metrics.of_route(operation.route.pattern));
-        move |State(state): State<Arc<HttpState>>, request: Request| {
-            answer(state, operation, metrics.clone(), request)
-        }
-    };
-    let mut router = Router::new();
-    for operation in OPERATIONS {
-        for path in operation.route.matched() {
-            router = router.route(&path, on(operation.method.filter(), call(operation)));
-        }
-    }
-    router
-        .method_not_allowed_fallback(call(&WRONG_METHOD))
-        .fallback(call(&NO_SUCH_PATH))
-        .with_state(state.clone())
-}
 
 #[cfg(test)]
 mod tests {

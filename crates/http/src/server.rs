@@ -1,4 +1,4 @@
-//! The accept loop: accepts connections up to the bound, with TLS if it is on, and drains them at shutdown.
+//! The router of the API and its accept loop: accepts connections up to the bound, with TLS if it is on, and drains them at shutdown.
 
 use std::io;
 use std::net::IpAddr;
@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::extract::{Request, State};
 use axum::http::StatusCode;
+use axum::routing::on;
 use holdfast_api::{ErrorCode, Problem};
 use holdfast_service::Service;
 use holdfast_tls::{
@@ -20,9 +22,12 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::connection::converse;
 use crate::description::DOCUMENTATION;
+use crate::front::answer;
 use crate::identity::Peer;
-use crate::operations::router;
+use crate::operation::Operation;
+use crate::operations::OPERATIONS;
 use crate::state::{HttpState, ShutdownPhase};
+use crate::unmatched::{NO_SUCH_PATH, WRONG_METHOD};
 use crate::{HttpConfig, HttpMetrics};
 
 /// Pause after a failed accept; the usual cause is that no file descriptor is left.
@@ -60,6 +65,25 @@ pub async fn serve(
         DOCUMENTATION,
     );
     listen(listener, config, extend(router(&Arc::new(state))), metrics, phase, shutdown).await;
+}
+
+fn router(state: &Arc<HttpState>) -> Router {
+    let call = |operation: &'static Operation| {
+        let metrics = Arc::new(state.metrics.of_route(operation.route.pattern));
+        move |State(state): State<Arc<HttpState>>, request: Request| {
+            answer(state, operation, metrics.clone(), request)
+        }
+    };
+    let mut router = Router::new();
+    for operation in OPERATIONS {
+        for path in operation.route.matched() {
+            router = router.route(&path, on(operation.method.filter(), call(operation)));
+        }
+    }
+    router
+        .method_not_allowed_fallback(call(&WRONG_METHOD))
+        .fallback(call(&NO_SUCH_PATH))
+        .with_state(state.clone())
 }
 
 /// Runs the accept loop with any router.

@@ -134,7 +134,7 @@ pub struct PeerStatus {
     pub connected: bool,
     /// The address that does not answer and the reason, and how long it has not answered.
     pub unreachable: Option<(String, Duration)>,
-    /// Why the peer refused the last handshake of this node.
+    /// Why the peer refused the last handshake of this node, or which entries it has lost.
     pub refusal: Option<String>,
 }
 

@@ -29,8 +29,8 @@ pub(crate) struct AcknowledgedEntries {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct PeerProgress {
-    /// The last entry that the peer must have.
-    must_have: Option<u64>,
+    /// The last entry that the peer must have, and the time at which this node learned it.
+    must_have: Option<(u64, Instant)>,
     /// The last entry that it acknowledged to this leader, and the time of the last progress; `None` without a leadership.
     matched: Option<(Option<u64>, Instant)>,
     /// Whether it has all entries.
@@ -62,7 +62,14 @@ impl AcknowledgedEntries {
     /// Returns the last entry that a peer must have.
     pub(crate) fn must_have(&self, node: NodeId) -> Option<u64> {
         self.observe();
-        self.peers.lock().get(&node)?.must_have
+        self.peers.lock().get(&node)?.must_have.map(|(index, _)| index)
+    }
+
+    /// Returns `true` if this node has learned within `time` that a peer must have one more entry. The peer may have sent the end
+    /// of its log before.
+    pub(crate) fn has_grown_within(&self, node: NodeId, time: Duration) -> bool {
+        let learned = self.peers.lock().get(&node).and_then(|peer| peer.must_have);
+        learned.is_some_and(|(_, at)| at.elapsed() < time)
     }
 
     /// Returns how long a follower of this leader has been behind without progress.
@@ -100,7 +107,9 @@ impl AcknowledgedEntries {
             // What is applied is committed.
             let kept =
                 matched.zip(replication.applied).map(|(matched, applied)| matched.min(applied));
-            peer.must_have = peer.must_have.max(kept);
+            if kept > peer.must_have.map(|(index, _)| index) {
+                peer.must_have = kept.map(|kept| (kept, now));
+            }
             peer.is_current = *matched >= replication.last;
             match &mut peer.matched {
                 Some((before, _)) if before == matched && !peer.is_current => {}
@@ -136,6 +145,19 @@ mod tests {
         assert_eq!(after(&Replication::default()), Some(7));
         assert_eq!(after(&leader(None, 9, 9)), Some(7));
         assert_eq!(after(&leader(Some(3), 9, 9)), Some(7));
+    }
+
+    #[tokio::test]
+    async fn the_time_of_an_acknowledgement_is_that_of_the_last_new_entry() {
+        let entries = AcknowledgedEntries::default();
+        let minute = Duration::from_mins(1);
+        let long_ago = Instant::now().checked_sub(minute).unwrap();
+        assert!(!entries.has_grown_within(NODE, minute));
+        entries.record(&leader(Some(5), 5, 5), long_ago);
+        entries.record(&leader(Some(5), 5, 5), Instant::now());
+        assert!(!entries.has_grown_within(NODE, minute), "entry 5 is old");
+        entries.record(&leader(Some(6), 6, 6), Instant::now());
+        assert!(entries.has_grown_within(NODE, minute));
     }
 
     #[tokio::test]

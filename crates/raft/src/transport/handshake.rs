@@ -32,6 +32,9 @@ use crate::wire::{
     PROTOCOLS, Purpose, READMISSION, Refusal,
 };
 
+/// The log field `refusal` for a comparison of logs that proves nothing.
+const OUTDATED: &str = "outdated-log-end";
+
 /// A peer that passed the handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ConnectedPeer {
@@ -66,8 +69,8 @@ pub(crate) struct PeerHandshake {
     failure: Failure,
     /// Unregistered members without a log, with the incarnation of their last hello.
     unregistered: Mutex<BTreeMap<NodeId, Incarnation>>,
-    /// The last refusal of each member, so that the node logs each reason once.
-    refused: Mutex<BTreeMap<NodeId, Refusal>>,
+    /// The last refusal of each member and its log field, so that the node logs each reason once.
+    refused: Mutex<BTreeMap<NodeId, (Refusal, &'static str)>>,
     /// Why each member refused the last handshake of this node.
     refused_by: Mutex<BTreeMap<NodeId, String>>,
     /// What the peers must have.
@@ -112,9 +115,13 @@ impl PeerHandshake {
         self.emptied_members.current()
     }
 
-    /// Why a member refused the last handshake of this node.
+    /// Why a member refused the last handshake of this node, or which entries it has lost.
     pub(crate) fn refused_by(&self, node: NodeId) -> Option<String> {
-        self.refused_by.lock().get(&node).cloned()
+        let refused = self.refused.lock().get(&node).map(|(refusal, _)| refusal.clone());
+        let lost = refused.filter(|refusal| {
+            matches!(refusal, Refusal::LostEntries { .. }) && !self.may_be_outdated(node, refusal)
+        });
+        lost.map(|lost| lost.to_string()).or_else(|| self.refused_by.lock().get(&node).cloned())
     }
 
     pub(crate) fn acknowledged(&self) -> &AcknowledgedEntries {
@@ -181,10 +188,12 @@ impl PeerHandshake {
         };
         let reply = timeout(HELLO_BOUND, exchange).await.map_err(|_| "no handshake in time")??;
         let checked = self.check_reply(to, purpose, reply);
-        let mut refused_by = self.refused_by.lock();
         match &checked {
-            Ok(()) => drop(refused_by.remove(&to)),
-            Err(reason) => drop(refused_by.insert(to, reason.clone())),
+            Ok(()) => {
+                self.refused_by.lock().remove(&to);
+                self.refused.lock().remove(&to);
+            }
+            Err(reason) => drop(self.refused_by.lock().insert(to, reason.clone())),
         }
         checked
     }
@@ -234,12 +243,15 @@ impl PeerHandshake {
 
     /// Stops this node if it is the one that has lost entries.
     fn stop_if_lost(&self, refusal: &Refusal) {
-        if let Refusal::LostEntries { node, must_have, .. } = refusal
-            && *node == self.identity.node
-            && *must_have >= self.log_end()
-        {
+        if refusal.is_loss_of(self.identity.node, self.log_end()) == Some(true) {
             self.failure.report(refusal.to_string());
         }
+    }
+
+    /// Returns `true` if a caller may have acknowledged an entry after it had sent where its log ends. Only the caller knows.
+    fn may_be_outdated(&self, caller: NodeId, refusal: &Refusal) -> bool {
+        matches!(refusal, Refusal::LostEntries { node, .. } if *node == caller)
+            && self.acknowledged.has_grown_within(caller, HELLO_BOUND)
     }
 
     fn check_reply(&self, to: NodeId, purpose: Purpose, reply: HelloReply) -> Result<(), String> {
@@ -275,6 +287,9 @@ impl PeerHandshake {
                     self.failure.stop(StopReason::OldProgram(refusal.to_string()));
                 }
                 self.stop_if_lost(&refusal);
+                if refusal.is_loss_of(self.identity.node, self.log_end()) == Some(false) {
+                    return Err("the peer compared an outdated end of this node's log: this node connects again".into());
+                }
                 if let Refusal::Readmitted { node, cluster_id } = &refusal {
                     self.readmitted(*node, *cluster_id);
                 }
@@ -327,14 +342,6 @@ impl PeerHandshake {
             .check_hello(&hello, certificate.as_deref())
             .map_err(|refusal| self.readmit(&hello, certificate.as_deref()).unwrap_or(refusal));
         self.log_refusal(&hello, checked.as_ref().err());
-        match &checked {
-            Err(refusal @ Refusal::LostEntries { .. }) => {
-                self.refused_by.lock().insert(hello.from, refusal.to_string());
-            }
-            // The caller had acknowledged more entries after it had sent where its log ends.
-            Ok(_) => drop(self.refused_by.lock().remove(&hello.from)),
-            Err(_) => {}
-        }
         let (node, incarnation, purpose) = (hello.from, hello.incarnation, hello.purpose);
         match checked {
             Ok(protocol) => {
@@ -470,7 +477,6 @@ impl PeerHandshake {
         Ok(())
     }
 
-    /// Logs a refusal, once for each reason of a member.
     /// Whether a member has this address. A host name has none here.
     pub(crate) fn is_member_address(&self, source: IpAddr) -> bool {
         let source = source.to_canonical().to_string();
@@ -483,6 +489,7 @@ impl PeerHandshake {
         self.members.addresses(node).is_some() || node <= self.members.state().highest_member()
     }
 
+    /// Logs a refusal, once for each reason of a member.
     fn log_refusal(&self, hello: &Hello, refusal: Option<&Refusal>) {
         let mut refused = self.refused.lock();
         let Some(refusal) = refusal else {
@@ -493,8 +500,11 @@ impl PeerHandshake {
         if !self.is_known(hello.from) || matches!(refusal, Refusal::Certificate) {
             return;
         }
-        if refused.insert(hello.from, refusal.clone()).as_ref() != Some(refusal) {
-            let (peer, reason) = (hello.from.0, refusal.name());
+        let is_outdated = self.may_be_outdated(hello.from, refusal);
+        let reason = if is_outdated { OUTDATED } else { refusal.name() };
+        let logged = (refusal.clone(), reason);
+        if refused.insert(hello.from, logged.clone()) != Some(logged) {
+            let peer = hello.from.0;
             tracing::warn!(peer, cluster = hello.cluster, refusal = reason, "refused a peer");
         }
     }
@@ -533,10 +543,12 @@ pub(crate) mod tests {
 
     use holdfast_storage::Log;
     use holdfast_types::{Invitation, MemberAddresses, PendingChange, Reason, Stamp};
+    use openraft::storage::RaftLogStorage as _;
 
     use super::*;
     use crate::leadership::acknowledged::Replication;
     use crate::members::ClusterState;
+    use crate::type_config::{LeaderId, LogId};
     use crate::wire::{InitialMembers, ProtocolRange};
 
     /// The log has registered node 2. Nodes 3 and 4 are members without a registered directory, node 5 has left, and node 6
@@ -896,6 +908,50 @@ pub(crate) mod tests {
         let reply = HelloReply::Refused(of_caller);
         peer.check_reply(NodeId(2), Purpose::Control, reply).unwrap_err();
         assert!(peer.failure.is_set());
+    }
+
+    /// After a freeze, a leader may read a hello that is older than what the caller has acknowledged since.
+    #[tokio::test]
+    async fn a_log_end_from_before_an_acknowledgement_is_called_outdated() {
+        let dir = tempfile::tempdir().unwrap();
+        let peer = handshake(&dir);
+        let log_end = (LOG_END, Bytes::copy_from_slice(&5_u64.to_le_bytes()));
+        let hello = Hello { extensions: vec![log_end], ..hello() };
+        let named = || peer.refused.lock().get(&NodeId(2)).map(|(_, name)| *name);
+        let refuse = |index: u64, at| {
+            let matched = BTreeMap::from([(NodeId(2), Some(index))]);
+            let replication = Replication { matched, applied: Some(9), last: Some(9) };
+            peer.acknowledged.record(&replication, at);
+            let refusal = peer.check_hello(&hello, None).unwrap_err();
+            peer.log_refusal(&hello, Some(&refusal));
+            refusal
+        };
+        let now = tokio::time::Instant::now();
+        refuse(7, now.checked_sub(HELLO_BOUND).unwrap());
+        assert_eq!(named(), Some("lost-entries"));
+        assert!(peer.refused_by(NodeId(2)).unwrap().contains("older copy"));
+        let refusal = refuse(8, now);
+        assert_eq!((named(), peer.refused_by(NodeId(2))), (Some(OUTDATED), None));
+        assert_eq!(refusal.is_loss_of(NodeId(2), 8), Some(true));
+        assert_eq!(refusal.is_loss_of(NodeId(2), 9), Some(false));
+        assert_eq!(refusal.is_loss_of(NodeId(3), 5), None);
+    }
+
+    #[tokio::test]
+    async fn a_refused_node_that_has_the_entry_goes_on() {
+        let dir = tempfile::tempdir().unwrap();
+        let handshake = handshake(&dir);
+        let last = LogId::new(LeaderId { term: 1, node_id: 1 }, 4);
+        handshake.log.clone().purge(last).await.unwrap();
+        let refused = |must_have| {
+            let refusal = Refusal::LostEntries { node: NodeId(1), must_have, log_end: 2 };
+            let reply = HelloReply::Refused(refusal);
+            handshake.check_reply(NodeId(2), Purpose::Control, reply).unwrap_err()
+        };
+        assert!(refused(4).contains("outdated"));
+        assert!(!handshake.failure.is_set());
+        assert!(refused(5).contains("older copy"));
+        assert!(handshake.failure.is_set());
     }
 
     fn accepted(node: NodeId, incarnation: Incarnation) -> HelloAccepted {

@@ -173,6 +173,13 @@ impl Refusal {
             Self::LostEntries { .. } => "lost-entries",
         }
     }
+
+    /// Returns whether a node has lost the entry that the refusal names; `None` if the refusal is not about its log. `log_end` is
+    /// the present end of its log: if that log has the entry, the refusing node compared an outdated end.
+    pub(crate) fn is_loss_of(&self, node: NodeId, log_end: u64) -> Option<bool> {
+        let Self::LostEntries { node: named, must_have, .. } = self else { return None };
+        (*named == node).then_some(*must_have >= log_end)
+    }
 }
 
 impl fmt::Display for Refusal {
