@@ -45,7 +45,7 @@ pub(super) async fn observe(
     if since.is_none() {
         // The watch starts before the read: a change in between is in both, and is reported once.
         let Response { value: view, revision, .. } =
-            call.run(call.service().lock(&stream.lock, read)).await?;
+            call.run(call.service().unsharded_lock(&stream.lock, read)).await?;
         stream.first = Some(stream.begin(view, revision));
     }
     Ok(event_stream("leaders follow", call.state.config.stream_comment, place, stream))
