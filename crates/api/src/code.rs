@@ -63,7 +63,8 @@ codes! {
     BadName, "bad-name", false, "A name is not valid",
         "Names of locks, sessions, owners and labels have a maximum length and may not contain control or invisible \
          characters. A lock's name may contain '/', but no component may be empty, '.' or '..'. Names are \
-         percent-decoded once, must be UTF-8, and are compared byte by byte. Nothing was done.";
+         percent-decoded once, must be UTF-8, and are compared byte by byte. Nothing was done. Choose a name that follows \
+         these rules.";
     Unauthenticated, "unauthenticated", false, "The caller has no valid credential",
         "The call needs an access token or a client certificate, or its credential is unknown, mistyped, or of a scheme that \
          this cluster does not support. Nothing was done. Send an access token (Authorization: Bearer hf_...), or a name and a \
@@ -100,7 +101,7 @@ codes! {
          knows it, raise the level: holdfast cluster level N.";
     LevelNotReady, "level-not-ready", false, "The feature level cannot change",
         "It changes by one. A change needs an answer of every member, and a program that knows the new level. The detail names the \
-         member. Nothing was done.";
+         member. Nothing was done. Start its node, or update its program, and send the call again.";
     QuotaExceeded, "quota-exceeded", false, "A limit of the cluster, a namespace or a subject is reached",
         "Sessions, locks, znodes and their bytes, locks of one session and attempts of one hold are limited, so \
          that no caller can fill the memory of every node. A subtree, a namespace or a subject may have quotas of its own. The detail \
@@ -152,7 +153,7 @@ codes! {
          limit of a semaphore changes at any time. A caller has one shard of a sharded lock at a time. A lock is not \
          handed over to a session that holds it already, or ahead of a ZooKeeper client in the queue. A ZooKeeper client \
          whose recipe does not see HTTP callers never shares a lock with one: the detail names its znode, and holdfast \
-         who NAME lists them. Nothing was done.";
+         who NAME lists them. Nothing was done. Wait until the lock is not in use, or use another lock.";
     Deadlock, "deadlock", false, "The wait would close a cycle",
         "The caller would wait for, or keep waiting, a session that waits, directly or through others, for a lock of the \
          caller. The detail names the cycle. Nothing was done, and no other caller is affected. Release the locks and \
@@ -160,7 +161,8 @@ codes! {
          that would close a cycle is rejected too: release instead.";
     EphemeralParent, "ephemeral-parent", false, "This znode cannot have children",
         "The parent is an ephemeral znode, which is deleted with its session and has no children. The entries of a \
-         lock's queue are such znodes, so a lock's name must not extend the name of an entry. Nothing was done.";
+         lock's queue are such znodes, so a lock's name must not extend the name of an entry. Nothing was done. \
+         Choose a path that is not below the parent.";
     ZnodeExists, "znode-exists", false, "The znode already exists",
         "The call creates a znode and never replaces one, because it has If-None-Match: *, a kind of znode or an \
          access list. The problem names the znode. Nothing was done. A plain PUT replaces the data of an existing \
@@ -187,12 +189,14 @@ codes! {
          member that had arrived gets this error. The problem names the member and the cause. To try again, all \
          members arrive again, each with a larger request number.";
     CounterOverflow, "counter-overflow", false, "The counter would overflow",
-        "A counter is a signed whole number of 64 bits and never wraps. The problem names its value. Nothing was done.";
+        "A counter is a signed whole number of 64 bits and never wraps. The problem names its value. Nothing was done. PUT \
+         /v1/counters/{name} sets another value.";
     VersionMismatch, "version-mismatch", false, "The version does not match",
         "The znode or counter has changed since the caller read it. The problem names the current version. Nothing was \
          done. Read it again, and send the change with the new version.";
     PayloadTooLarge, "payload-too-large", false, "The body is too large",
-        "The body, or the data of a znode, exceeds its limit, which the problem names. Nothing was done.";
+        "The body, or the data of a znode, exceeds its limit, which the problem names. Nothing was done. \
+         Send less in one call.";
     LockBusy, "lock-busy", true, "The lock is held by another caller",
         "The caller does not hold the lock and is not in its queue. The problem names the holder, the age of the hold, \
          and the number of waiters. Add the parameter wait=10s to queue.";

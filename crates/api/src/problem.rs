@@ -222,6 +222,7 @@ impl ParamError {
     /// Text with an invalid percent-encoding.
     pub fn bad_escape(what: &str, error: EscapeError, code: ErrorCode) -> Self {
         Self::new(code, format!("{what}: {error}"))
+            .hint("percent-encode each byte of UTF-8 text, such as %C3%A9, and % itself as %25")
     }
 }
 

@@ -75,6 +75,7 @@ pub(crate) static READ: Operation = Operation {
                 .or("text/event-stream", Content::Text),
         ]
     },
+    errors: &[ErrorCode::ShardsMismatch],
     ..Operation::read("readElection", &ELECTION, LOCK_READ, handler!(read))
 };
 
@@ -171,7 +172,7 @@ async fn read(call: &mut CallContext<'_>) -> HandlerResult {
     if accepts(&call.parts.headers, EVENT_STREAM) {
         return observe(call, (election, lock), read_mode(stale)).await;
     }
-    let read = call.service().lock(&lock, read_mode(stale));
+    let read = call.service().unsharded_lock(&lock, read_mode(stale));
     let Response { value: view, revision, leader_contact } = call.run(read).await?;
     let reply = if accepts_text(&call.parts.headers) {
         let value = view.holder().and_then(|holder| holder.value.clone());

@@ -87,7 +87,7 @@ pub(crate) static METRICS: Operation = Operation {
         let text = answer.or("text/plain", Content::Text);
         vec![text.or("application/openmetrics-text", Content::Text)]
     },
-    errors: &[ErrorCode::Internal],
+    errors: &[ErrorCode::InvalidArgument, ErrorCode::Internal],
     ..Operation::node(
         "readMetrics",
         &routes::METRICS,

@@ -7,7 +7,7 @@ use axum::http::header::{CONTENT_SECURITY_POLICY, HOST, X_FRAME_OPTIONS};
 use axum::http::uri::Authority;
 use axum::http::{HeaderValue, StatusCode};
 use bytes::Bytes;
-use holdfast_api::{ErrorCode, unescape_path};
+use holdfast_api::{ErrorCode, Problem, UnknownCode, unescape_path};
 use serde_json::json;
 
 use crate::access::CallAccess;
@@ -16,7 +16,7 @@ use crate::identity::{Peer, has_tls};
 use crate::operation::{Content, Operation, ResponseSpec, Scope};
 use crate::reply::Reply;
 use crate::routes::{self, EXPLAIN, OPEN_API};
-use crate::status::{explanation, problem};
+use crate::status::explanation;
 
 /// The content security policy: a page runs no script, loads nothing, and is not part of another page.
 const POLICY: HeaderValue = HeaderValue::from_static(
@@ -86,8 +86,10 @@ pub(crate) static TRY_IT: Operation = Operation {
 fn explain(call: &CallContext<'_>) -> HandlerResult {
     let raw = call.parts.uri.path().strip_prefix(EXPLAIN.prefix()).unwrap_or_default();
     let name = unescape_path(raw).unwrap_or_default();
-    let code: ErrorCode =
-        name.parse().map_err(|error| problem(ErrorCode::NotFound, format!("{error}")))?;
+    let code: ErrorCode = name.parse().map_err(|error: UnknownCode| {
+        let missing = Problem::new(ErrorCode::NotFound, error.to_string());
+        Box::new(missing.hint("GET /docs lists all error codes"))
+    })?;
     if !accepts(&call.parts.headers, "text/html") {
         return Ok(Reply::text(StatusCode::OK, explanation(code)));
     }

@@ -222,6 +222,11 @@ pub(crate) fn numbered_event(id: Revision, name: &str, data: &impl Serialize) ->
     format!("id: {id}\n{}", event_text(name, data))
 }
 
+/// An event whose data is a problem.
+pub(crate) fn problem_event(name: &str, problem: HttpError) -> String {
+    event_text(name, &status::with_status(problem))
+}
+
 /// An event. Its data is on one line: JSON escapes line ends.
 pub(crate) fn event_text(name: &str, data: &impl Serialize) -> String {
     let json = serde_json::to_string(data).unwrap_or_default();

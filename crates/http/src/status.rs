@@ -42,10 +42,31 @@ pub(crate) struct ErrorContext<'a> {
     pub(crate) now: Stamp,
 }
 
-/// The problem with the status of its code.
+/// The problem with the status of its code, and with a hint.
 pub(crate) fn with_status(mut problem: HttpError) -> HttpError {
     problem.status = of_code(problem.code).as_u16();
+    problem.hint = problem.hint.or_else(|| Some(next_step(problem.code)));
     problem
+}
+
+/// The hint of a problem without a hint of its own.
+fn next_step(code: ErrorCode) -> Cow<'static, str> {
+    const STEPS: [(ErrorCode, &str); 6] = [
+        (ErrorCode::InvalidArgument, "correct the call: GET /docs shows the parameters of each"),
+        (ErrorCode::BadName, "change it to follow the rules of names: GET /errors/bad-name"),
+        (ErrorCode::QuotaExceeded, "close, release or delete something first"),
+        (ErrorCode::LimitMismatch, "request at most that many"),
+        (ErrorCode::PayloadTooLarge, "send less in one call"),
+        (
+            ErrorCode::Internal,
+            "send the call to another node, and search this node's log for the request id",
+        ),
+    ];
+    match STEPS.iter().find(|(of, _)| *of == code) {
+        Some((_, step)) => (*step).into(),
+        None if code.retryable() => "send the same call again after retry_after_ms".into(),
+        None => format!("GET {} shows the next step", code.type_uri()).into(),
+    }
 }
 
 pub(crate) const fn of_code(code: ErrorCode) -> StatusCode {

@@ -311,7 +311,7 @@ pub enum LockRejection {
         /// The first such lock.
         lock: LockName,
     },
-    /// One lock of a multi-lock was rejected, and so the whole command.
+    /// One lock of a multi-lock or of a transaction was rejected, and so the whole command.
     OfMultiLock {
         lock: LockName,
         #[serde(deserialize_with = "nested")]

@@ -45,13 +45,15 @@ pub const SEAL_REVISION: Param = Param::number(
     (1, FencingToken::END - 1),
     "The `revision` of the seal, from the response to the seal or from `GET /v1/cluster`. A later seal stays",
 )
-.needed("12");
+.needed("12")
+.hint("GET /v1/cluster shows the seal: read its reason, and send its revision");
 pub const LEVEL: Param = Param::number(
     "level",
     (1, 65_535),
     "The new feature level: one above or below the present one",
 )
-.needed("1");
+.needed("1")
+.hint("GET /v1/cluster shows the present level: name one above or below it");
 
 /// The longest time of a filter.
 const LOG_FOR_MAX: Duration = Duration::from_hours(24);

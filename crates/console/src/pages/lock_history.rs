@@ -24,8 +24,11 @@ const ROWS_MAX: usize = 8;
 /// The most waiters of the timeline: the first ones of the queue.
 const WAITERS_MAX: usize = 8;
 
-/// The timeline and the table of the last hour.
+/// The timeline and the table of the last hour. A sharded lock has none: its shards have them.
 pub(super) async fn section(request: &PageRequest, lock: &LockBody) -> Markup {
+    if !lock.shards.is_empty() {
+        return html! {};
+    }
     let target = format!("{}?limit={HOLDS_MAX}", history_path(&lock.lock));
     let history: ApiResult<HistoryBody> = request.api.read(&target).await;
     html! {

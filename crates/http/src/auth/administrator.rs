@@ -26,7 +26,8 @@ const PROOF: Param = Param::bounded_text(
     128,
     "The content of the file owner-proof in the node's data directory, which the caller has written",
 )
-.needed("0000000000000000000000000000000000000000000000000000000000000000");
+.needed("0000000000000000000000000000000000000000000000000000000000000000")
+.hint("run 'holdfast auth bootstrap' or 'holdfast auth recover' on the machine of the node");
 
 pub(crate) static BOOTSTRAP: Operation = Operation {
     summary: "Add the first administrator, and set the mode of the authorization",

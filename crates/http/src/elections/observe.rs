@@ -14,7 +14,9 @@ use holdfast_service::{
 use holdfast_types::{LockName, LockView, Revision, ZnodePath};
 
 use crate::call::{CallContext, HandlerResult};
-use crate::reply::{EventSource, event_stream, event_text, last_event_id, numbered_event};
+use crate::reply::{
+    EventSource, event_stream, event_text, last_event_id, numbered_event, problem_event,
+};
 use crate::state::{ShutdownPhase, begun};
 use crate::status::{ErrorContext, HttpError, denied, of_failure, shutting_down};
 
@@ -45,7 +47,7 @@ pub(super) async fn observe(
     if since.is_none() {
         // The watch starts before the read: a change in between is in both, and is reported once.
         let Response { value: view, revision, .. } =
-            call.run(call.service().lock(&stream.lock, read)).await?;
+            call.run(call.service().unsharded_lock(&stream.lock, read)).await?;
         stream.first = Some(stream.begin(view, revision));
     }
     Ok(event_stream("leaders follow", call.state.config.stream_comment, place, stream))
@@ -92,7 +94,7 @@ impl EventSource for ElectionStream {
             }
             let watched = tokio::select! {
                 watched = self.watch.next() => watched,
-                () = begun(&mut self.shutdown) => return Some(self.end(&shutting_down())),
+                () = begun(&mut self.shutdown) => return Some(self.end(shutting_down())),
             };
             if let Some(text) = self.receive(watched) {
                 return Some(text);
@@ -123,7 +125,7 @@ impl ElectionStream {
             Err(failure) => {
                 let (lock, session, now) = (Some(&self.lock), None, self.service.log_time());
                 let problem = of_failure(failure, &ErrorContext { lock, session, now });
-                self.end(&problem)
+                self.end(problem)
             }
         }
     }
@@ -159,9 +161,9 @@ impl ElectionStream {
             }
             WatchItem::Compacted { .. } => self.gap = true,
             WatchItem::Denied(rejection) => {
-                return Some(self.end(&denied(rejection)));
+                return Some(self.end(denied(rejection)));
             }
-            WatchItem::ShuttingDown => return Some(self.end(&shutting_down())),
+            WatchItem::ShuttingDown => return Some(self.end(shutting_down())),
             WatchItem::Change { .. } | WatchItem::Bookmark { .. } => {}
         }
         let changed = self.changed.filter(|changed| resume >= *changed && !self.gap)?;
@@ -176,8 +178,8 @@ impl ElectionStream {
     }
 
     /// The last event: a problem without an id, so that the client resumes from its last id.
-    fn end(&mut self, problem: &HttpError) -> String {
+    fn end(&mut self, problem: HttpError) -> String {
         self.ended = true;
-        event_text("reconnect", problem)
+        problem_event("reconnect", problem)
     }
 }

@@ -22,7 +22,7 @@ use super::acquiring::grant_body;
 use crate::activity::Activity;
 use crate::call::{CallContext, HandlerResult};
 use crate::late_copies::LateCopies;
-use crate::reply::{EventSource, event_stream, event_text};
+use crate::reply::{EventSource, event_stream, event_text, problem_event};
 use crate::status::{ErrorContext, internal, of_failure};
 
 struct AcquireStream {
@@ -154,7 +154,7 @@ impl AcquireStream {
             let has = |name: &str| name == known && session.is_some();
             problem.hint = Some(LateCopies::Attempt.after_unknown_outcome(has).into());
         }
-        event_text(name, &problem)
+        problem_event(name, problem)
     }
 
     fn hold_event(&mut self, event: HoldEvent) -> String {
@@ -169,7 +169,7 @@ impl AcquireStream {
         };
         let Phase::Held(_, token, session) = std::mem::replace(&mut self.phase, Phase::Ended)
         else {
-            return event_text("lost", &internal("nothing was held"));
+            return problem_event("lost", internal("nothing was held"));
         };
         let (lock, cause) = (self.lock.clone(), cause.to_owned());
         event_text("lost", &LostBody { lock, token, session, cause })

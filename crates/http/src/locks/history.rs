@@ -5,8 +5,8 @@ use std::time::Duration;
 use holdfast_api::parameters::lock::AT;
 use holdfast_api::parameters::{LIMIT, STALE};
 use holdfast_api::{
-    CallParams as _, HistoryBody, Param, ParamError, ParamValue, PastHoldBody, Rfc3339Time,
-    Schemas, format_duration, named_owner, params, parse_duration, parse_time,
+    CallParams as _, ErrorCode, HistoryBody, Param, ParamError, ParamValue, PastHoldBody,
+    Rfc3339Time, Schemas, format_duration, named_owner, params, parse_duration, parse_time,
 };
 use holdfast_service::{HistoryRequest, LockHistory, PastHold};
 use holdfast_types::{HolderView, Revision, Stamp, millis};
@@ -21,6 +21,7 @@ pub(crate) static OPERATION: Operation = Operation {
     description: "The response has the holds that this node recorded. No hold that ended after the revision complete_since_revision is missing.",
     params: HistoryParams::LIST,
     answers: || ResponseSpec::ok("The history", Schemas::of::<HistoryBody>),
+    errors: &[ErrorCode::ShardsMismatch],
     ..Operation::read("readHistory", &HISTORY, LOCK_READ, handler!(history))
 };
 
@@ -106,8 +107,6 @@ fn past_hold(hold: PastHold) -> PastHoldBody {
 
 #[cfg(test)]
 mod tests {
-    use holdfast_api::ErrorCode;
-
     use super::*;
 
     #[test]

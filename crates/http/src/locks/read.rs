@@ -174,7 +174,7 @@ pub(crate) static CHECK_TOKEN: Operation = Operation {
     description: "The response is advice: only a check by the store that is written protects the data.",
     params: CheckTokenParams::LIST,
     answers: || ResponseSpec::ok("It is valid", Schemas::of::<FenceBody>),
-    errors: &[ErrorCode::StaleToken],
+    errors: &[ErrorCode::ShardsMismatch, ErrorCode::StaleToken],
     ..Operation::read("checkToken", &FENCE, CallAccess::Right(Right::LockCheck), handler!(check))
 };
 

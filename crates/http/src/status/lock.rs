@@ -30,7 +30,7 @@ pub(super) fn shards_mismatch(shards: Option<u32>, context: &ErrorContext<'_>) -
     let (detail, hint) = match shards {
         Some(count) => (
             format!("the lock has {count} shards, numbered from 0 to {}", count.saturating_sub(1)),
-            "acquire with that number of shards, or shard=any; to ask, to force-release or to transfer, name one shard, such as NAME/0",
+            "acquire with that number of shards, or shard=any; otherwise name one shard, such as NAME/0",
         ),
         None => (
             "the lock is not sharded".to_owned(),

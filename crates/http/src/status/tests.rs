@@ -55,6 +55,16 @@ fn exactly_the_codes_with_status_423_429_or_503_are_retryable() {
 }
 
 #[test]
+fn every_code_has_a_next_step_for_a_problem_without_a_hint() {
+    for code in ErrorCode::ALL {
+        let hint = with_status(problem(*code, "why")).hint.unwrap();
+        assert_eq!(hint.contains("again after"), code.retryable(), "{code}: {hint}");
+    }
+    let own = Box::new(Problem::new(ErrorCode::Internal, "why").hint("its own"));
+    assert_eq!(with_status(own).hint.as_deref(), Some("its own"));
+}
+
+#[test]
 fn a_lock_busy_problem_has_the_holder_and_a_hint_to_queue() {
     let problem =
         rejected(Rejection::Lock(LockRejection::Busy { holder: holder().into(), waiters: 2 }));

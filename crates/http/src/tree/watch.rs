@@ -24,8 +24,8 @@ use crate::access::CallAccess;
 use crate::call::{CallContext, HandlerResult, accepts};
 use crate::operation::{Content, Example, Header, Operation, ResponseSpec, handler};
 use crate::reply::{
-    EVENT_STREAM, EventSource, LAST_EVENT_ID, Reply, event_stream, event_text, last_event_id,
-    numbered_event,
+    EVENT_STREAM, EventSource, LAST_EVENT_ID, Reply, event_stream, last_event_id, numbered_event,
+    problem_event,
 };
 use crate::routes::WATCH;
 use crate::state::{ShutdownPhase, begun};
@@ -161,7 +161,7 @@ impl EventSource for Stream {
         }
         Some(tokio::select! {
             watched = self.watch.next() => self.text(watched),
-            () = begun(&mut self.shutdown) => self.end("reconnect", &shutting_down()),
+            () = begun(&mut self.shutdown) => self.end("reconnect", shutting_down()),
         })
     }
 }
@@ -173,16 +173,16 @@ impl Stream {
             ClientEvent::Bookmark => {
                 numbered_event(resume, "bookmark", &serde_json::json!({ "revision": resume }))
             }
-            ClientEvent::Compacted(restart_from) => self.end("compacted", &compacted(restart_from)),
-            ClientEvent::Denied(rejection) => self.end("denied", &denied(rejection)),
-            ClientEvent::ShuttingDown => self.end("reconnect", &shutting_down()),
+            ClientEvent::Compacted(restart_from) => self.end("compacted", compacted(restart_from)),
+            ClientEvent::Denied(rejection) => self.end("denied", denied(rejection)),
+            ClientEvent::ShuttingDown => self.end("reconnect", shutting_down()),
         }
     }
 
     /// Returns the last event: a problem without an id, so that the client continues after the last received change.
-    fn end(&mut self, name: &str, problem: &HttpError) -> String {
+    fn end(&mut self, name: &str, problem: HttpError) -> String {
         self.ended = true;
-        event_text(name, problem)
+        problem_event(name, problem)
     }
 }
 

@@ -190,9 +190,44 @@ async fn an_unknown_path_is_rejected_with_the_nearest_route() {
         let found = problem["nearest"].as_str().unwrap_or_default();
         assert!(near.is_empty() || found.starts_with(near), "{target}: {problem}");
     }
-    node.call("GET", "/errors/lock-bussy").await.problem(404, "not-found");
+    for code in ["lock-bussy", "nosuch", "%zz", ""] {
+        let problem = node.call("GET", &format!("/errors/{code}")).await.problem(404, "not-found");
+        assert_eq!(problem["hint"], "GET /docs lists all error codes");
+    }
     let root = node.call("GET", "/").await;
     assert_eq!((root.status, root.header("location")), (307, Some("/docs")));
+}
+
+/// An invented value looks like one to send.
+#[tokio::test]
+async fn a_missing_value_that_only_the_cluster_knows_has_a_hint_where_to_read_it() {
+    let node = Node::start().await;
+    for (method, target, words) in [
+        ("DELETE", "/v1/cluster/seal", "GET /v1/cluster shows the seal"),
+        ("POST", "/v1/cluster/level", "GET /v1/cluster shows the present level"),
+        ("POST", "/v1/auth/bootstrap", "holdfast auth bootstrap"),
+    ] {
+        let problem = node.call(method, target).await.problem(400, "invalid-argument");
+        assert!(problem["hint"].as_str().unwrap().contains(words), "{target}: {problem}");
+    }
+}
+
+/// `Reply::problem` checks that there is a hint.
+#[tokio::test]
+async fn every_rejected_parameter_has_a_hint() {
+    let node = Node::start().await;
+    for (method, target, code) in [
+        ("GET", "/v1/locks?prefix=%ff", "invalid-argument"),
+        ("GET", "/v1/locks?prefix=%zz", "invalid-argument"),
+        ("PUT", "/v1/locks/a?session=a%20b", "bad-name"),
+        ("PUT", "/v1/locks/a?session=a&owner=a/b", "bad-name"),
+        ("PUT", "/v1/locks/a?label.k=a%00", "bad-name"),
+        ("POST", "/v1/members?peer=1&http=h:1&zookeeper=h:2", "invalid-argument"),
+        ("GET", "/v1/tree-quotas?page_token=a", "bad-name"),
+        ("PATCH", "/v1/members/1", "invalid-argument"),
+    ] {
+        node.call(method, target).await.problem(400, code);
+    }
 }
 
 #[tokio::test]

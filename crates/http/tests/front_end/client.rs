@@ -58,6 +58,8 @@ impl Reply {
         assert_eq!(problem["status"], status, "{problem}");
         assert_eq!(problem["type"], format!("/errors/{code}"), "{problem}");
         assert!(problem["title"].is_string() && problem["retryable"].is_boolean(), "{problem}");
+        let hint = problem["hint"].as_str();
+        assert!(hint.is_some_and(|hint| !hint.is_empty()), "no next step: {problem}");
         let parsed: holdfast_api::Problem = serde_json::from_str(&self.body).unwrap();
         assert_eq!(parsed.code.as_str(), code);
         problem

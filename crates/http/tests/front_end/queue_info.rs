@@ -62,7 +62,7 @@ async fn a_waiter_that_an_operator_removes_is_told_so() {
     let force = format!("/v1/force-releases/a?ticket={ticket}&reason=stuck");
     assert_eq!(node.call("POST", &force).await.status, 200);
     let ended = waiter.expect("timeout").await;
-    assert_eq!(ended["code"], "wait-timeout");
+    assert_eq!((&ended["code"], &ended["status"]), (&"wait-timeout".into(), &423.into()));
     assert_eq!(ended["detail"], "the cluster ended the wait before its time: force-released");
 }
 

@@ -63,6 +63,32 @@ async fn a_sharded_lock_is_asked_and_force_released_by_shard_and_its_holder_tran
     assert_eq!(ended["ended"], 1);
 }
 
+/// Such reads once answered that nobody holds or held the lock, and such a condition that it does not hold.
+#[tokio::test]
+async fn the_name_of_a_sharded_lock_has_no_token_no_history_and_no_leader_of_its_own() {
+    let node = Node::start().await;
+    let token = node.take("/v1/locks/elections/db?session=a&shards=2").await;
+    for target in [
+        format!("/v1/fence/elections/db?token={token}"),
+        format!("/v1/fence/elections/db?token={token}&mode=monotonic&stale"),
+        "/v1/history/elections/db".to_owned(),
+        "/v1/elections/db".to_owned(),
+    ] {
+        let problem = node.call("GET", &target).await.problem(409, "shards-mismatch");
+        assert_eq!((&problem["shards"], &problem["lock"]), (&json!(2), &json!("elections/db")));
+        assert!(problem["hint"].as_str().unwrap().contains("NAME/0"), "{problem}");
+    }
+    let holds = |lock: &str| format!(r#"{{"if":[{{"lock":"{lock}","holds":{token}}}],"then":[]}}"#);
+    let problem = node.call_json("POST", "/v1/txn", &holds("elections/db")).await;
+    assert_eq!(problem.problem(409, "shards-mismatch")["lock"], "elections/db");
+    let shard = node.call_json("POST", "/v1/txn", &holds("elections/db/0")).await;
+    assert_eq!(shard.json()["succeeded"], true);
+    let fence = node.call("GET", &format!("/v1/fence/elections/db/0?token={token}")).await;
+    assert_eq!(fence.json()["valid"], true);
+    let history = node.call("GET", "/v1/history/elections/db/0").await.json();
+    assert_eq!(history["holds"][0]["session"], "a");
+}
+
 #[tokio::test]
 async fn row_30_a_waiter_without_a_named_shard_gets_the_first_that_becomes_free() {
     let node = Node::start().await;

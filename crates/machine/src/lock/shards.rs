@@ -73,8 +73,11 @@ impl Machine {
         self.locks.set_policy(&mut self.tree, &sharded, &directory, stored_policy);
     }
 
-    /// Rejects an acquire of a sharded lock as one lock.
-    pub(crate) fn check_not_sharded(&self, lock: &LockName) -> Result<(), Rejection> {
+    /// Rejects the use of a sharded lock as one lock.
+    ///
+    /// # Errors
+    /// [`LockRejection::ShardsMismatch`] with the number of shards.
+    pub fn check_not_sharded(&self, lock: &LockName) -> Result<(), Rejection> {
         match self.shard_count(lock) {
             Some(count) => Err(mismatch(Some(count))),
             None => Ok(()),

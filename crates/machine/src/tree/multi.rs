@@ -6,8 +6,8 @@
 //! directories, recursive deletes and new quotas have a bound for the whole multi.
 
 use holdfast_types::{
-    Actor, AuthMode, Bound, Caller, Condition, Identity, Multi, MultiReply, Op, OpReply, Outcome,
-    Perms, Rejection, Reply, SessionId, SessionName, TreeRejection,
+    Actor, AuthMode, Bound, Caller, Condition, Identity, LockRejection, Multi, MultiReply, Op,
+    OpReply, Outcome, Perms, Rejection, Reply, SessionId, SessionName, TreeRejection,
 };
 
 use crate::Machine;
@@ -147,7 +147,13 @@ impl Machine {
                 acl::require(path, node, Perms::READ, by.identities)?;
                 Ok(*node.data == **data)
             }
-            Condition::Holds { lock, token } => Ok(self.is_held_with(lock, *token)),
+            Condition::Holds { lock, token } => {
+                self.check_not_sharded(lock).map_err(|why| LockRejection::OfMultiLock {
+                    lock: lock.clone(),
+                    why: Box::new(why),
+                })?;
+                Ok(self.is_held_with(lock, *token))
+            }
             Condition::SessionOpen { session } => {
                 Ok(matches!(self.sessions.named(session), Some(KnownSession::Open(_))))
             }

@@ -89,6 +89,20 @@ impl Service {
         .await
     }
 
+    /// Returns a lock as [`Service::lock`] does, and rejects the name of a sharded lock, whose holders have its shards.
+    pub async fn unsharded_lock(
+        &self,
+        lock: &LockName,
+        mode: ReadMode,
+    ) -> Result<Response<LockView>, Failure> {
+        self.read(mode, |machine| {
+            self.check(machine, Right::LockRead, lock.as_str())?;
+            machine.check_not_sharded(lock)?;
+            Ok(machine.lock(lock, WAITERS_SHOWN))
+        })
+        .await
+    }
+
     /// Returns at most `limit` locks in name order, starting after `after`.
     pub async fn locks(
         &self,
@@ -114,6 +128,7 @@ impl Service {
     ) -> Result<Response<TokenCheck>, Failure> {
         self.read(mode, |machine| {
             self.check(machine, Right::LockCheck, lock.as_str())?;
+            machine.check_not_sharded(lock)?;
             let view = machine.fence(lock);
             let valid = match accepted {
                 FenceMode::Current => machine.is_held_with(lock, token),
@@ -174,7 +189,7 @@ impl Service {
         mode: ReadMode,
     ) -> Result<Response<LockHistory>, Failure> {
         let (lock, at) = (request.lock.clone(), request.at);
-        let view = self.lock(&lock, mode).await?;
+        let view = self.unsharded_lock(&lock, mode).await?;
         let found = self.observer().hold_recorder.query(request);
         let found = tokio::time::timeout_at(self.deadline().into(), found);
         let Ok(Some(found)) = found.await else {
