@@ -17,7 +17,11 @@ fn an_error_has_the_next_step_of_the_command_line() {
         (&["unlock", "imp", "--session", "me"][..], 1, "Ask for it: holdfast unlock imp --ask"),
         (&["latch", "wait", "nosuch", "--wait", "1s"], 1, "holdfast latch create NAME --count N"),
         (&["latch", "create", "opened", "--count", "4"], 1, "holdfast latch rm NAME"),
-        (&["unlock", "free", "--session", "other", "--to", "other"], 1, "has no holder (acquire it"),
+        (
+            &["unlock", "free", "--session", "other", "--to", "other"],
+            1,
+            "has no holder (acquire it",
+        ),
         (&["history", "imp", "--at", "yesterday"], 2, "write 2026-03-01T14:05:09Z, 5m"),
         (&["lock", "new", "--permits", "3", "--try"], 1, "--permits N/LIMIT"),
         (&["tree", "rm", "/nosuch"], 1, "holdfast tree ls PATH"),

@@ -164,6 +164,22 @@ fn a_nested_command_does_not_change_the_mode_of_the_outer_hold() {
     nest.below(within, "in\n");
 }
 
+/// The upgrade replaces the token of the outer hold. A later hold of the same session is another one.
+#[test]
+fn a_nested_command_enters_an_upgraded_hold_and_no_later_hold() {
+    let nest = Nest::new();
+    let upgrade = "$H lock page --session $HOLDFAST_SESSION -q > $D/token &
+        until [ -s $D/token ]; do sleep 0.05; done; [ $(cat $D/token) != $HOLDFAST_TOKEN ] && echo upgraded
+        $H run page --shared --try -q -- echo in; echo $?; kill -INT $!; wait";
+    std::fs::write(nest.dir.path().join("upgrade"), upgrade).unwrap();
+    let (stdout, stderr) = nest.sh("$H run page --shared -q -- sh $D/upgrade");
+    assert_eq!(stdout, "upgraded\nin\n0\n", "{stderr}");
+    let later = "$H run a --session mine -q -- sh -c 'export -p | grep HOLDFAST_ > $D/environment'
+        $H run a --session mine -q -- sh -c '. $D/environment; $H run a --try -q -- echo ran; echo $?'";
+    let (stdout, stderr) = nest.sh(later);
+    assert_eq!(stdout, "75\n", "{stderr}");
+}
+
 /// The environment of a command that outlives its `holdfast run`, such as a daemon that it starts.
 #[test]
 fn a_process_that_outlives_the_outer_command_has_no_lock_of_it() {
