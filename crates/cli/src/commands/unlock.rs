@@ -61,7 +61,12 @@ pub(crate) async fn run(args: UnlockArgs) -> Result<(), CommandFailure> {
         (Some(reason), _, _) if args.force => force_release(&client, &args.name, reason).await,
         (Some(_), ..) => Err(CommandFailure::usage("--reason needs --force or --ask")),
         (None, Some(session), Some(to)) => transfer(&client, &args, session, to).await,
-        (None, Some(session), None) => release(&client, &args.name, session, args.permits).await,
+        (None, Some(session), None) => {
+            if args.permits.is_none() {
+                warn_of_outer_run(&args.name, session);
+            }
+            release(&client, &args.name, session, args.permits).await
+        }
         (None, None, _) => Err(CommandFailure::usage(
             "name the session with --session, or use --force --reason TEXT",
         )),
@@ -74,6 +79,17 @@ fn of_outer_run(lock: &LockName, session: SessionName) -> SessionName {
     match outer.find(lock, false) {
         Some(outer_lock) if outer.is_innermost(&session) => outer_lock.session.clone(),
         Some(_) | None => session,
+    }
+}
+
+/// Prints a line before the release of the lock of an outer command: `holdfast run` kills this process, too.
+fn warn_of_outer_run(lock: &LockName, session: &SessionName) {
+    let outer = OuterLocks::inherited();
+    if outer.find(lock, false).is_some_and(|outer_lock| outer_lock.session == *session) {
+        write_stderr(&format!(
+            "holdfast: {lock} is the lock of the holdfast run around this command, which kills the command without it \
+             (see --on-loss)"
+        ));
     }
 }
 
