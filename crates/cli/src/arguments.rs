@@ -12,7 +12,7 @@ use holdfast_client::{AccessToken, Client, ClientBuilder, Error};
 use holdfast_tls::TlsConnector;
 use holdfast_types::{FencingToken, LockName, NodeId};
 
-use crate::exit::{CommandFailure, with_hint};
+use crate::exit::{CommandFailure, is_wrong_input, with_hint};
 use crate::hints::common_hint;
 
 const HTTPS: &str = "https://";
@@ -151,7 +151,11 @@ impl NodesArgs {
         let reason = |(address, error): &(&str, Error)| {
             format!("{address}: {}", with_hint(error, common_hint(error)))
         };
-        CommandFailure::failed(failed.iter().map(reason).collect::<Vec<_>>().join("; "))
+        let reasons = failed.iter().map(reason).collect::<Vec<_>>().join("; ");
+        if failed.iter().all(|(_, error)| is_wrong_input(error)) {
+            return CommandFailure::usage(reasons);
+        }
+        CommandFailure::failed(reasons)
     }
 
     /// Reads the certificates; `None` for calls without TLS. Without the certificates of a CA, the system's CAs count.

@@ -23,7 +23,8 @@ pub(crate) const NOT_STARTED: [u8; 2] = [126, 127];
 pub enum CommandFailure {
     /// A failure; the message names the fix.
     Failed(String),
-    /// The command line is wrong: a name, an address or a time breaks a rule. The command sent no request.
+    /// The input is wrong: a name, an address, a number or a time breaks a rule, of this program or of the node. Nothing was
+    /// done.
     Usage(String),
     /// The node stopped itself because it cannot trust its disk or its log.
     Halted(String),
@@ -109,7 +110,8 @@ impl CommandFailure {
     }
 
     fn rejected(error: &Error, hint: Option<Cow<'_, str>>) -> Self {
-        Self::Failed(with_hint(error, hint))
+        let text = with_hint(error, hint);
+        if is_wrong_input(error) { Self::Usage(text) } else { Self::Failed(text) }
     }
 
     /// Whether a restart of the node repairs nothing.
@@ -167,6 +169,14 @@ pub(crate) fn exit_code(status: ExitStatus) -> Result<(), CommandFailure> {
 /// The error and the next step, on one line.
 pub(crate) fn with_hint(error: &Error, hint: Option<Cow<'_, str>>) -> String {
     hint.map_or_else(|| error.to_string(), |hint| format!("{error} ({hint})"))
+}
+
+/// Whether the node rejected the input itself, regardless of any lock or session.
+pub(crate) fn is_wrong_input(error: &Error) -> bool {
+    use ErrorCode::{BadDuration, BadName, InvalidArgument};
+    error
+        .problem()
+        .is_some_and(|problem| matches!(problem.code, InvalidArgument | BadDuration | BadName))
 }
 
 /// Converts the error of a call, and adds the options to change on the command line.

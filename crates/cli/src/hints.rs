@@ -60,7 +60,11 @@ pub fn common_hint(error: &Error) -> Option<Cow<'_, str>> {
     if error.problem().is_some_and(plain) {
         return Some(Cow::Borrowed(NOT_SHARDED));
     }
-    find(error, &COMMON).map(Cow::Borrowed).or_else(|| error.hint().map(with_options))
+    // Nobody can be asked for a free lock.
+    let is_free =
+        |problem: &Problem| problem.code == ErrorCode::NotHolder && problem.facts.holder.is_none();
+    let own = find(error, &COMMON).filter(|_| !error.problem().is_some_and(is_free));
+    own.map(Cow::Borrowed).or_else(|| error.hint().map(with_options))
 }
 
 /// The hint after the error of a call about znodes. `creates` is for a call that creates or changes a znode.
@@ -146,8 +150,8 @@ mod tests {
         assert!(hint(&shards).contains("add --shards N"));
         let overflow = rejected(ErrorCode::CounterOverflow, "PUT another value first");
         assert!(common_hint(&overflow).unwrap().starts_with("holdfast counter set"));
-        let holder = rejected(ErrorCode::NotHolder, "POST /v1/release-requests");
-        assert!(tree_hint(&holder, false).unwrap().starts_with("ask for it: holdfast unlock"));
+        let free = rejected(ErrorCode::NotHolder, "acquire it instead");
+        assert_eq!(common_hint(&free).as_deref(), Some("acquire it instead"));
         assert!(
             tree_hint(&rejected(ErrorCode::NotEmpty, "add ?recursive"), false)
                 .unwrap()

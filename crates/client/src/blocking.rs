@@ -280,6 +280,7 @@ blocking!(crate::Lock {
     set label(key: impl Into<String>, value: impl Into<String>);
     set owner(owner: impl Into<String>);
     set owned_by_session();
+    set end_with_session();
     set shared();
     set upgradable();
     set limit(limit: u32);
@@ -301,6 +302,7 @@ blocking!(crate::MultiLock {
     set label(key: impl Into<String>, value: impl Into<String>);
     set owner(owner: impl Into<String>);
     set owned_by_session();
+    set end_with_session();
     set queue_max(max: u32);
     set max_hold(max: Duration);
     set shared();

@@ -353,7 +353,7 @@ async fn send(
 }
 
 fn with_options<T>(lock: Lock<T>, args: &AcquireArgs) -> Lock<T> {
-    let lock = lock.owned_by_session();
+    let lock = lock.owned_by_session().end_with_session();
     let lock = if args.shared { lock.shared() } else { lock };
     let lock = args.queue_max.into_iter().fold(lock, Lock::queue_max);
     let lock = args.max_hold.into_iter().fold(lock, Lock::max_hold);

@@ -214,7 +214,7 @@ async fn while_command(
     signals: &mut ParentSignals,
 ) -> Result<(), CommandFailure> {
     let [program, arguments @ ..] = args.command.as_slice() else {
-        return Err(CommandFailure::failed("no command: write it after --"));
+        return Err(CommandFailure::usage("no command: write it after --"));
     };
     let mut command = Command::new(program);
     command.args(arguments).kill_on_drop(true);

@@ -72,7 +72,14 @@ pub(crate) async fn run(args: LockArgs) -> Result<(), CommandFailure> {
     }
     let mut signals = JobSignals::install()?;
     let acquirer = Acquirer::new(&args.acquire.waiting, &args.cluster.nodes)?;
-    let guard = acquirer.acquire(&args.acquire, signals.next_stop()).await?;
+    let guard = acquirer.acquire(&args.acquire, signals.next_stop()).await;
+    let guard = guard.map_err(|failure| match failure {
+        CommandFailure::Lost(reason) => CommandFailure::NotAcquired(format!(
+            "{} was not acquired: {reason}; repeat the command with a new session",
+            args.acquire.names()
+        )),
+        other => other,
+    })?;
     let (holding, printing) = (holding(&guard), print_grants(&guard, args.cluster.format()));
     let print = async move {
         let printed = printing.await.is_ok_and(|printed| printed);

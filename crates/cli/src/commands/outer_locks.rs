@@ -1,16 +1,16 @@
 //! The locks that the `holdfast run` commands around this process hold.
 //!
 //! `run` and `elect` pass them to their command in [`HELD`], with those of the commands around themselves. A lock command
-//! re-enters only these locks, and only while the cluster lists the token in the session. For every other lock it opens
+//! re-enters only these locks, and only while the cluster lists the hold in the session. For every other lock it opens
 //! a session of its own, so siblings exclude each other. Bound: the size of one environment variable.
 
 use holdfast_api::{HoldBody, SessionBody, session_path};
 use holdfast_client::{Call, Client, Error, Hold};
-use holdfast_types::{FencingToken, LockName, Mode, SessionName, ShardRequest};
+use holdfast_types::{FencingToken, LockName, Mode, SessionName, ShardRequest, Ticket};
 
 use crate::output::write_stderr;
 
-/// One line `LOCK TOKEN SESSION MODE` for each lock; the innermost command has the last lines.
+/// One line `LOCK TOKEN SESSION MODE TICKET` for each lock; the innermost command has the last lines.
 pub(super) const HELD: &str = "HOLDFAST_HELD";
 const SESSION: &str = "HOLDFAST_SESSION";
 /// Separates the session of an outer command from the rest of the name of a nested session.
@@ -23,6 +23,8 @@ pub(super) struct OuterLock {
     token: FencingToken,
     pub(super) session: SessionName,
     pub(super) mode: Mode,
+    /// The queue entry of the hold; 0 if it is unknown. An upgrade replaces the token, but not the ticket.
+    ticket: Ticket,
 }
 
 /// The locks of all outer commands. Empty for a session that the user selected.
@@ -35,22 +37,23 @@ pub(super) struct OuterLocks {
 
 impl OuterLock {
     fn parse(line: &str) -> Option<Self> {
-        let mut words = line.rsplitn(4, ' ');
-        let (mode, session) = (words.next()?, words.next()?);
+        let mut words = line.rsplitn(5, ' ');
+        let (ticket, mode, session) = (words.next()?, words.next()?, words.next()?);
         let (token, lock) = (words.next()?, words.next()?);
         Some(Self {
             lock: LockName::new(lock).ok()?,
             token: FencingToken(token.parse().ok()?),
             session: SessionName::new(session).ok()?,
             mode: Mode::ALL.into_iter().find(|known| known.as_str() == mode)?,
+            ticket: Ticket(ticket.parse().ok()?),
         })
     }
 
     fn is_same_hold(&self, other: &Self) -> bool {
-        (&self.lock, self.token, &self.session) == (&other.lock, other.token, &other.session)
+        (&self.lock, self.ticket, &self.session) == (&other.lock, other.ticket, &other.session)
     }
 
-    /// Returns `false` if the session is over, or holds the lock no more or with another token.
+    /// Returns `false` if the session is over, or holds the lock no more or in another hold.
     async fn is_held(&self, client: &Client) -> Result<bool, Error> {
         let body: SessionBody = match client.call(&Call::get(session_path(&self.session))).await {
             Ok(body) => body,
@@ -59,7 +62,9 @@ impl OuterLock {
             Err(Error::Rejected(_)) => return Ok(true),
             Err(error) => return Err(error),
         };
-        let is_same = |hold: &HoldBody| hold.lock == self.lock && hold.token == self.token;
+        let is_same = |hold: &HoldBody| {
+            hold.lock == self.lock && (hold.ticket == self.ticket || hold.token == self.token)
+        };
         Ok(body.holds.iter().any(is_same))
     }
 
@@ -169,14 +174,17 @@ impl OuterLocks {
 
     /// The value of [`HELD`] for a command that runs under `holds`.
     pub(super) fn with<'h>(&self, holds: impl Iterator<Item = &'h Hold>) -> String {
-        let line = |lock: &LockName, token, session, mode: Mode| {
-            format!("{lock} {token} {session} {}", mode.as_str())
+        let line = |lock: &LockName, token, session, mode: Mode, ticket| {
+            format!("{lock} {token} {session} {} {ticket}", mode.as_str())
         };
-        let outer = self.locks.iter();
-        let outer = outer.map(|outer| line(&outer.lock, outer.token, &outer.session, outer.mode));
+        let outer = self
+            .locks
+            .iter()
+            .map(|outer| line(&outer.lock, outer.token, &outer.session, outer.mode, outer.ticket));
         let mut lines: Vec<String> = outer.collect();
         for hold in holds {
-            let line = line(hold.lock(), hold.token(), hold.session(), hold.grant().mode);
+            let grant = hold.grant();
+            let line = line(hold.lock(), hold.token(), hold.session(), grant.mode, grant.ticket);
             lines.retain(|other| *other != line);
             lines.push(line);
         }
@@ -190,7 +198,7 @@ fn innermost(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
     let one = || Some(format!("{} {}", variable("HOLDFAST_LOCK")?, variable("HOLDFAST_TOKEN")?));
     let tokens = variable("HOLDFAST_TOKENS").or_else(one)?;
     let lines: Vec<String> =
-        tokens.lines().map(|line| format!("{line} {session} exclusive\n")).collect();
+        tokens.lines().map(|line| format!("{line} {session} exclusive 0\n")).collect();
     Some(lines.concat())
 }
 
@@ -209,7 +217,7 @@ mod tests {
 
     #[test]
     fn the_locks_of_all_outer_commands_are_read_and_the_innermost_comes_first() {
-        let held = "a b 7 s1 shared\nstock/2 8 s2 exclusive\na b 9 s3 upgradable";
+        let held = "a b 7 s1 shared 1\nstock/2 8 s2 exclusive 2\na b 9 s3 upgradable 3";
         let outer = read(&[(SESSION, "s3"), (HELD, held)]);
         let session = |name: &str, sharded| {
             outer.find(&lock(name), sharded).map(|outer| outer.session.to_string())
@@ -230,23 +238,24 @@ mod tests {
             outer.find(&lock("a"), false).map(|outer| (outer.mode, outer.session.to_string()))
         };
         let of = |mode, session: &str| Some((mode, session.to_owned()));
-        assert_eq!(mode("a 7 s1 exclusive\na 7 s1 shared"), of(Mode::Exclusive, "s1"));
+        assert_eq!(mode("a 7 s1 exclusive 1\na 7 s1 shared 1"), of(Mode::Exclusive, "s1"));
+        // An upgrade of the hold replaces its token.
         assert_eq!(
-            mode("a 7 s1 shared\na 7 s1 upgradable\nb 8 s1 exclusive"),
+            mode("a 7 s1 upgradable 1\na 8 s1 shared 1\nb 9 s1 exclusive 2"),
             of(Mode::Upgradable, "s1")
         );
         // The outer command may be over: its mode is not the mode of another hold.
-        assert_eq!(mode("a 7 s1 exclusive\na 9 s2 shared"), of(Mode::Shared, "s2"));
+        assert_eq!(mode("a 7 s1 exclusive 1\na 9 s2 shared 2"), of(Mode::Shared, "s2"));
     }
 
     #[test]
     fn the_variables_of_the_innermost_command_are_enough() {
         let one = [(SESSION, "s"), ("HOLDFAST_LOCK", "a"), ("HOLDFAST_TOKEN", "7")];
-        assert_eq!(read(&one), read(&[(SESSION, "s"), (HELD, "a 7 s exclusive")]));
+        assert_eq!(read(&one), read(&[(SESSION, "s"), (HELD, "a 7 s exclusive 0")]));
         let many = [(SESSION, "s"), ("HOLDFAST_TOKENS", "a 7\nb 8")];
         assert_eq!(
             read(&many),
-            read(&[(SESSION, "s"), (HELD, "a 7 s exclusive\nb 8 s exclusive")])
+            read(&[(SESSION, "s"), (HELD, "a 7 s exclusive 0\nb 8 s exclusive 0")])
         );
     }
 
@@ -254,11 +263,11 @@ mod tests {
     fn a_session_that_the_user_selects_is_not_the_session_of_an_outer_command() {
         for variables in [
             &[(SESSION, "mine")][..],
-            &[(SESSION, "mine"), (HELD, "a 7 s shared")],
-            &[(HELD, "a 7 s shared")],
+            &[(SESSION, "mine"), (HELD, "a 7 s shared 1")],
+            &[(HELD, "a 7 s shared 1")],
             &[("HOLDFAST_LOCK", "a"), ("HOLDFAST_TOKEN", "7")],
-            &[(SESSION, "s"), (HELD, "a s shared")],
-            &[(SESSION, "s"), (HELD, "a 7 s")],
+            &[(SESSION, "s"), (HELD, "a s shared 1")],
+            &[(SESSION, "s"), (HELD, "a 7 s shared")],
         ] {
             assert!(read(variables).is_empty(), "{variables:?}");
         }

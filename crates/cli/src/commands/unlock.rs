@@ -3,7 +3,7 @@
 //! A repeated release has no further effect.
 
 use clap::Args;
-use holdfast_api::{HolderBody, LockBody};
+use holdfast_api::{ErrorCode, HolderBody, LockBody};
 use holdfast_client::{Client, Error};
 use holdfast_types::{FencingToken, LockName, Owner, Reason, SessionName};
 
@@ -61,12 +61,12 @@ pub(crate) async fn run(args: UnlockArgs) -> Result<(), CommandFailure> {
         (Some(reason), _, _) if args.force => force_release(&client, &args.name, reason).await,
         (Some(_), ..) => Err(CommandFailure::usage("--reason needs --force or --ask")),
         (None, Some(session), Some(to)) => transfer(&client, &args, session, to).await,
-        (None, Some(session), None) if let Some(permits) = args.permits => {
-            client.release_permits(&args.name, session, permits).await?;
-            write_stderr(&format!("holdfast: {permits} permits of {} are released", args.name));
-            Ok(())
+        (None, Some(session), None) => {
+            if args.permits.is_none() {
+                warn_of_outer_run(&args.name, session);
+            }
+            release(&client, &args.name, session, args.permits).await
         }
-        (None, Some(session), None) => release(&client, &args.name, session).await,
         (None, None, _) => Err(CommandFailure::usage(
             "name the session with --session, or use --force --reason TEXT",
         )),
@@ -82,16 +82,45 @@ fn of_outer_run(lock: &LockName, session: SessionName) -> SessionName {
     }
 }
 
+/// Prints a line before the release of the lock of an outer command: `holdfast run` kills this process, too.
+fn warn_of_outer_run(lock: &LockName, session: &SessionName) {
+    let outer = OuterLocks::inherited();
+    if outer.find(lock, false).is_some_and(|outer_lock| outer_lock.session == *session) {
+        write_stderr(&format!(
+            "holdfast: {lock} is the lock of the holdfast run around this command, which kills the command without it \
+             (see --on-loss)"
+        ));
+    }
+}
+
+/// Releases the lock, or some permits of it.
 async fn release(
     client: &Client,
     lock: &LockName,
     session: &SessionName,
+    permits: Option<u32>,
 ) -> Result<(), CommandFailure> {
     let before = client.lock_state(lock).await?;
-    match client.release(lock, session).await {
+    let released = match permits {
+        Some(permits) => client.release_permits(lock, session, permits).await,
+        None => client.release(lock, session).await,
+    };
+    match released {
         Ok(()) => {
-            write_stderr(&format!("holdfast: {}", released_text(&before, session)));
+            let is_listed = before.holders.iter().any(|holder| holder.session == *session);
+            let text = match permits {
+                Some(permits) if is_listed || before.holders.len() < holders_total(&before) => {
+                    format!("{permits} permits of {lock} are released")
+                }
+                Some(_) | None => released_text(&before, session),
+            };
+            write_stderr(&format!("holdfast: {text}"));
             Ok(())
+        }
+        Err(Error::Rejected(problem)) if problem.code == ErrorCode::LimitMismatch => {
+            let fix =
+                format!("give back fewer, or all: holdfast unlock {lock} --session {session}");
+            Err(CommandFailure::failed(format!("{} ({fix})", Error::Rejected(problem))))
         }
         Err(Error::Lost(_)) => {
             let body = client.lock_state(lock).await?;
@@ -155,7 +184,11 @@ async fn release_durable(
         found.map(|holder| holder.token)
     };
     let before = is_theirs(&client.lock_state(lock).await?);
-    client.release_durable(lock, owner, token).await?;
+    match client.release_durable(lock, owner, token).await {
+        // The owner has no session here.
+        Ok(()) | Err(Error::Lost(_)) => {}
+        Err(error) => return Err(error.into()),
+    }
     match before {
         Some(held) if held == token => write_stderr(&format!("holdfast: {lock} is released")),
         Some(held) => {
@@ -178,7 +211,7 @@ async fn transfer(
     let handed = client.transfer(lock, session, to).await;
     if let Err(Error::Lost(_)) = handed {
         return Err(CommandFailure::failed(format!(
-            "one of {session} and {to} is not an open session: see holdfast who {lock}"
+            "one of {session} and {to} is not an open session: see holdfast session ls"
         )));
     }
     let body = handed?;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use holdfast_types::{Labels, LockName, Mode, Owner, PolicyChange};
 
+use crate::clock::Moment;
 use crate::error::argument;
 use crate::locks::held_locks::HeldLocks;
 use crate::locks::lock_request::{ClientLockRequest, HoldOptions, WaitLimit};
@@ -57,6 +58,7 @@ pub struct Lock<T = One> {
     progress_timeout: Option<Duration>,
     mode: Option<Mode>,
     options: HoldOptions,
+    ends_with_session: bool,
     count: PhantomData<T>,
 }
 
@@ -113,6 +115,7 @@ impl<T> Lock<T> {
             progress_timeout: None,
             mode: None,
             options: HoldOptions::default(),
+            ends_with_session: false,
             count: PhantomData,
         }
     }
@@ -172,6 +175,13 @@ impl<T> Lock<T> {
         self
     }
 
+    /// Ends the wait with [`Error::Lost`] if another caller ends the session. By default an acquire in a generated session
+    /// queues again in a new one.
+    pub fn end_with_session(mut self) -> Self {
+        self.ends_with_session = true;
+        self
+    }
+
     #[tracing::instrument(
         level = "debug", name = "acquire", skip_all, err(level = "debug"),
         fields(lock = %self.names.join(","), session = tracing::field::Empty, attempt = tracing::field::Empty)
@@ -182,12 +192,15 @@ impl<T> Lock<T> {
         loop {
             attempts += 1;
             let session = self.client.session_for(self.ttl).await?;
-            let is_own = session.session().is_own;
-            session.session().record_in_span();
+            let used = session.session().clone();
+            used.record_in_span();
+            // A session that expired was not renewed.
+            let was_closed = || used.deadline_or_loss(Moment::now()) == Err(Loss::SessionEnded);
             match request.clone().acquire(session, limit).await {
                 // The session ended while it was idle, or while the entry was queued. The caller held nothing.
                 Err(Error::Lost(_))
-                    if is_own
+                    if used.is_own
+                        && !(self.ends_with_session && was_closed())
                         && !self.client.sessions.is_closed()
                         && (attempts < FRESH_SESSIONS_MAX || !limit.is_over()) => {}
                 // Only the queue entry is lost: the client reached no node in time.

@@ -62,7 +62,7 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<(), CommandFailure> {
         return Ok(());
     }
     let code = parsed.map_err(|error| {
-        CommandFailure::failed(format!("{error} (holdfast explain lists all codes)"))
+        CommandFailure::usage(format!("{error} (holdfast explain lists all codes)"))
     })?;
     let text = holdfast_http::explanation(code).trim_end().to_owned();
     let body = ExplainedCode { explanation: Some(text.clone()), ..ExplainedCode::short(code) };

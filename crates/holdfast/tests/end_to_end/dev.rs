@@ -130,6 +130,7 @@ fn permits_are_given_back_one_by_one() {
     assert!(who.contains("1 of 2 permits") && who.contains(&format!("token {token}")), "{who}");
     let many = cluster.client(&[&one[..], &["2"]].concat());
     assert!(many.code == Some(1) && many.stderr.contains("1 permits"), "{}", many.stderr);
+    many.assert_stderr_contains(["all: holdfast unlock pool --session first)"]);
     assert_eq!(cluster.client(&[&one[..], &["0"]].concat()).code, Some(2));
     holder.kill();
 }

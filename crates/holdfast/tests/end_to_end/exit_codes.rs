@@ -40,6 +40,32 @@ fn run_and_elect_have_options_for_the_codes_of_a_busy_and_of_a_lost_lock() {
     }
 }
 
+/// The node knows the bounds of these values, the program those of the others.
+#[test]
+fn wrong_input_has_the_code_of_wrong_usage_whatever_rejects_it() {
+    let cluster = one();
+    for line in [
+        "run job --max-hold 0s -- true",
+        "run job --min-hold 0s -- true",
+        "run job --permits 1/99999 -- true",
+        "run job --shards 2 --shard 5 -- true",
+        "run job job -- true",
+        "lock a b c d e f g h i j k l m n o p q",
+        "lock job --ttl 0s",
+        "lock job --durable --owner me --reason test --wait 10m",
+        "policy job --limit 99999",
+        "unlock job --session me --permits 99999",
+        "unlock job --ask --deadline 0s",
+        "node log loud",
+        "tree rm /zookeeper",
+        "fence init --postgres --table a.b.c --lock job",
+        "explain lock-bussy",
+    ] {
+        let end = cluster.client(&line.split(' ').collect::<Vec<_>>());
+        assert_eq!((end.code, end.stdout.as_str()), (Some(2), ""), "{line}: {}", end.stderr);
+    }
+}
+
 #[test]
 fn a_full_queue_advises_no_longer_wait() {
     let cluster = one();

@@ -49,7 +49,7 @@ fn a_drill_that_cannot_start_names_the_fix() {
         .assert_code(3)
         .assert_stderr_contains(["400"]);
     for (arguments, code, words) in [
-        (&["--method", "GET"][..], 1, "does not write"),
+        (&["--method", "GET"][..], 2, "does not write"),
         (&["--header", "nothing"], 2, "NAME: VALUE"),
     ] {
         let ran = drill(&cluster, &endpoint, arguments);
@@ -57,7 +57,7 @@ fn a_drill_that_cannot_start_names_the_fix() {
         assert!(ran.stderr.contains(words), "{arguments:?}: {}", ran.stderr);
     }
     let tls = cluster.client(&["fence", "drill", "--url", "https://example.org"]);
-    assert_eq!((tls.code, tls.stderr.contains("http://")), (Some(1), true), "{}", tls.stderr);
+    assert_eq!((tls.code, tls.stderr.contains("http://")), (Some(2), true), "{}", tls.stderr);
     let closed = cluster.client(&["fence", "drill", "--url", "http://127.0.0.1:1/"]);
     assert_eq!(
         (closed.code, closed.stderr.contains("cannot connect")),
@@ -83,7 +83,7 @@ fn a_drill_that_cannot_start_names_the_fix() {
         assert_eq!(ran.code, Some(2), "{incomplete:?}: {}", ran.stderr);
     }
     let malformed = ["fence", "init", "--postgres", "--table", "a.b.c", "--lock", "orders"];
-    assert_eq!(holdfast(&malformed).code, Some(1));
+    assert_eq!(holdfast(&malformed).code, Some(2));
 }
 
 /// The commands of the page with their output. A command that ends in `\` continues on the next line.

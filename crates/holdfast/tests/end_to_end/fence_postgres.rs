@@ -165,7 +165,7 @@ fn a_drill_that_cannot_start_reports_what_to_change() {
         .assert_code(3)
         .assert_stderr_contains(["write of the current holder was not accepted"]);
     let ran = cluster.client(&["fence", "drill", "--postgres", "nonsense", "--table", "t"]);
-    assert_eq!((ran.code, ran.stderr.contains("--postgres")), (Some(1), true), "{}", ran.stderr);
+    assert_eq!((ran.code, ran.stderr.contains("--postgres")), (Some(2), true), "{}", ran.stderr);
     for arguments in [
         &["--postgres", "host=/nowhere"][..],
         &["--url", "http://127.0.0.1:1/", "--postgres", "host=/nowhere", "--table", "t"],

@@ -12,9 +12,16 @@ fn holding(cluster: &DevCluster, lock: &str, session: &str) -> crate::program::P
 fn an_error_has_the_next_step_of_the_command_line() {
     let cluster = DevCluster::start(&["--nodes", "1"]);
     let _holder = holding(&cluster, "imp", "other");
+    cluster.client(&["latch", "create", "opened", "--count", "3"]).assert_code(0);
     for (args, code, words) in [
         (&["unlock", "imp", "--session", "me"][..], 1, "Ask for it: holdfast unlock imp --ask"),
         (&["latch", "wait", "nosuch", "--wait", "1s"], 1, "holdfast latch create NAME --count N"),
+        (&["latch", "create", "opened", "--count", "4"], 1, "holdfast latch rm NAME"),
+        (
+            &["unlock", "free", "--session", "other", "--to", "other"],
+            1,
+            "has no holder (acquire it",
+        ),
         (&["history", "imp", "--at", "yesterday"], 2, "write 2026-03-01T14:05:09Z, 5m"),
         (&["lock", "new", "--permits", "3", "--try"], 1, "--permits N/LIMIT"),
         (&["tree", "rm", "/nosuch"], 1, "holdfast tree ls PATH"),
@@ -55,6 +62,11 @@ fn an_empty_list_and_a_release_are_described_in_words() {
     let unlock = || cluster.client(&["unlock", "busy1", "--session", "me"]).stderr;
     assert_eq!(unlock(), "holdfast: busy1 is released\n");
     assert_eq!(unlock(), "holdfast: me did not hold busy1\n");
+    let permits = ["unlock", "busy1", "--session", "me", "--permits", "1"];
+    assert_eq!(cluster.client(&permits).stderr, "holdfast: me did not hold busy1\n");
+    let durable = cluster.client(&["unlock", "kept", "--owner", "me", "--token", "1"]);
+    assert_eq!(durable.stderr, "holdfast: me did not hold kept\n");
+    assert_eq!(durable.code, Some(0));
 }
 
 /// The jobs that run without a credential go on, and each refused command names the option for the credential.

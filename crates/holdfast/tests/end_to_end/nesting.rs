@@ -149,6 +149,9 @@ fn unlock_below_a_run_releases_the_lock_of_any_outer_command() {
         script.replace('$', "\\$")
     ));
     assert!(stdout.ends_with("76\nbuild is free\n"), "{stdout}{stderr}");
+    let (_, stderr) = nest.sh("$H run a -q -- sh -c '$H unlock a; read x < $D/never'");
+    let warned = "a is the lock of the holdfast run around this command, which kills the command";
+    assert!(stderr.contains(warned), "{stderr}");
 }
 
 /// A nested command has the mode of the outer hold: shared work must not let readers in beside an exclusive outer command.
@@ -162,6 +165,22 @@ fn a_nested_command_does_not_change_the_mode_of_the_outer_hold() {
     nest.below(script, "1\n");
     let within = "$H run build --shared -q -- $H run build --try -q -- echo in";
     nest.below(within, "in\n");
+}
+
+/// The upgrade replaces the token of the outer hold. A later hold of the same session is another one.
+#[test]
+fn a_nested_command_enters_an_upgraded_hold_and_no_later_hold() {
+    let nest = Nest::new();
+    let upgrade = "$H lock page --session $HOLDFAST_SESSION -q > $D/token &
+        until [ -s $D/token ]; do sleep 0.05; done; [ $(cat $D/token) != $HOLDFAST_TOKEN ] && echo upgraded
+        $H run page --shared --try -q -- echo in; echo $?; kill -INT $!; wait";
+    std::fs::write(nest.dir.path().join("upgrade"), upgrade).unwrap();
+    let (stdout, stderr) = nest.sh("$H run page --shared -q -- sh $D/upgrade");
+    assert_eq!(stdout, "upgraded\nin\n0\n", "{stderr}");
+    let later = "$H run a --session mine -q -- sh -c 'export -p | grep HOLDFAST_ > $D/environment'
+        $H run a --session mine -q -- sh -c '. $D/environment; $H run a --try -q -- echo ran; echo $?'";
+    let (stdout, stderr) = nest.sh(later);
+    assert_eq!(stdout, "75\n", "{stderr}");
 }
 
 /// The environment of a command that outlives its `holdfast run`, such as a daemon that it starts.

@@ -98,13 +98,23 @@ fn a_session_that_ends_during_the_wait_is_no_loss_and_the_command_does_not_run()
     let cluster = one();
     let mut holder = cluster.spawn_client(&["lock", "job"]);
     holder.next_stdout_line();
-    let line = ["run", "job", "--session", "web-3", "--", "echo", "ran"];
-    let mut waiter = cluster.spawn_client(&line);
-    waiter.next_stderr_line();
-    cluster.client(&["session", "end", "web-3", "--reason", "test"]).assert_code(0);
-    let end = waiter.wait();
-    assert_eq!((end.code, end.stdout.as_str()), (Some(75), ""), "{}", end.stderr);
-    end.assert_stderr_contains(["job was not acquired: ", "; the command did not run"]);
+    let own = cluster.client(&["who", "job", "-o", "value"]).stdout;
+    for line in [
+        "run job --wait 30s --session web-3 -- echo ran",
+        "run job --wait 30s -- echo ran",
+        "lock job --wait 30s",
+    ] {
+        let mut waiter = cluster.spawn_client(&line.split(' ').collect::<Vec<_>>());
+        waiter.next_stderr_line();
+        let sessions = cluster.client(&["session", "ls", "-o", "value"]).stdout;
+        let waiting = sessions.lines().find(|session| *session != own.trim()).unwrap();
+        cluster.client(&["session", "end", waiting, "--reason", "test"]).assert_code(0);
+        let end = waiter.wait();
+        assert_eq!((end.code, end.stdout.as_str()), (Some(75), ""), "{}", end.stderr);
+        end.assert_stderr_contains(["job was not acquired: the session has ended"]);
+        let did_not_run = end.stderr.contains("; the command did not run");
+        assert_eq!(did_not_run, line.starts_with("run"), "{line}: {}", end.stderr);
+    }
     holder.kill();
 }
 

@@ -98,7 +98,9 @@ fn on_loss_can_skip_sigterm_or_ignore_the_loss() {
     let line = ignored.next_stderr_line();
     assert!(line.contains("continues without it"), "{line}");
     wake_nodes(&cluster);
-    assert_eq!(ignored.wait().code, Some(5));
+    let end = ignored.wait();
+    assert_eq!(end.code, Some(5));
+    assert!(!end.stderr.contains("may not be released"), "{}", end.stderr);
 }
 
 #[test]

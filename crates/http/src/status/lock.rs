@@ -188,7 +188,7 @@ pub(super) fn of_recipe_rejection(rejection: RecipeRejection) -> HttpError {
             about_recipe(
                 ErrorCode::CountMismatch,
                 detail,
-                "DELETE it first, then create it again",
+                "delete it first: DELETE /v1/latches/{name}, or holdfast latch rm NAME",
                 facts,
             )
         }

@@ -92,7 +92,7 @@ fn recipe(args: &FenceInitArgs) -> Result<String, CommandFailure> {
 fn postgres_recipe(args: &FenceInitArgs) -> Result<String, CommandFailure> {
     let trigger = match (&args.table, &args.lock) {
         (Some(table), Some(lock)) => {
-            guard_table_for_sql(table, lock.as_str()).map_err(CommandFailure::failed)?
+            guard_table_for_sql(table, lock.as_str()).map_err(CommandFailure::usage)?
         }
         (None, _) | (_, None) => String::new(),
     };

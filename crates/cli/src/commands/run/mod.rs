@@ -241,7 +241,11 @@ async fn finish(
     let names = args.acquire.names();
     match end {
         CommandEnd::Exited(status) => {
-            warn_unless_released(&names, unless_stopped(acquirer.release(guard), signals).await);
+            let is_reported = args.command.on_loss == OnLoss::Ignore && guard.ensure().is_err();
+            let released = unless_stopped(acquirer.release(guard), signals).await;
+            if !is_reported {
+                warn_unless_released(&names, released);
+            }
             exit_code(status)
         }
         CommandEnd::NotExecuted(status) => {

@@ -204,7 +204,7 @@ impl<'run> Supervision<'run> {
                         return self.kill_because_of_loss().await;
                     }
                     queue_stderr(&format!(
-                        "holdfast: {lock} is lost ({loss}), and the command continues without it (--on-loss ignore)"
+                        "holdfast: {lock} is lost: {loss}; the command continues without it (--on-loss ignore)"
                     ));
                     self.state.is_lost = true;
                 }

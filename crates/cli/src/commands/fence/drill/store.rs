@@ -112,18 +112,18 @@ pub(super) struct DrilledDatabase<'a> {
 impl<'a> DrilledDatabase<'a> {
     fn new(url: &str, args: &'a DrillArgs) -> Result<Self, CommandFailure> {
         let mut config: Config =
-            url.parse().map_err(|error| CommandFailure::failed(format!("--postgres: {error}")))?;
+            url.parse().map_err(|error| CommandFailure::usage(format!("--postgres: {error}")))?;
         config.connect_timeout(WRITE_TIMEOUT).application_name("holdfast fence drill");
         let statement = match (&args.table, &args.sql) {
-            (Some(table), _) => try_table_sql(table).map_err(CommandFailure::failed)?,
+            (Some(table), _) => try_table_sql(table).map_err(CommandFailure::usage)?,
             (None, Some(sql)) => sql.clone(),
             (None, None) => {
-                return Err(CommandFailure::failed("name the write with --table or --sql"));
+                return Err(CommandFailure::usage("name the write with --table or --sql"));
             }
         };
         let resource = args.resource();
         let trigger = args.table.as_ref().map(|table| guard_table_for_sql(table, resource));
-        let trigger = trigger.transpose().map_err(CommandFailure::failed)?;
+        let trigger = trigger.transpose().map_err(CommandFailure::usage)?;
         Ok(Self { config, statement, trigger, counts_rows: args.table.is_none(), resource })
     }
 
@@ -224,17 +224,17 @@ pub(super) struct Endpoint<'a> {
 impl<'a> Endpoint<'a> {
     fn new(url: &'a str, args: &'a DrillArgs) -> Result<Self, CommandFailure> {
         let parsed: Uri = (url.replace(TOKEN, "1").parse())
-            .map_err(|error| CommandFailure::failed(format!("--url {url}: {error}")))?;
+            .map_err(|error| CommandFailure::usage(format!("--url {url}: {error}")))?;
         if parsed.scheme_str() != Some("http") {
-            return Err(CommandFailure::failed(
+            return Err(CommandFailure::usage(
                 "--url must begin with http://, the drill does not support TLS: use the address of the service behind its proxy",
             ));
         }
         let method = Method::from_bytes(args.method.to_uppercase().as_bytes()).map_err(|_| {
-            CommandFailure::failed(format!("--method {:?} is not an HTTP method", args.method))
+            CommandFailure::usage(format!("--method {:?} is not an HTTP method", args.method))
         })?;
         if method.is_safe() {
-            return Err(CommandFailure::failed(format!(
+            return Err(CommandFailure::usage(format!(
                 "--method {method} does not write: use a method that writes"
             )));
         }
