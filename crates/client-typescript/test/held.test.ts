@@ -72,6 +72,7 @@ class FakeCalls extends Calls {
     const [status, body] = answer;
     const outcome = classify("node", { status, headers: {}, body: Buffer.from(JSON.stringify(body)) });
     if (outcome.kind === "success") return { result: { answer: outcome.answer, sent: now() - this.ago }, inDoubt: false };
+    if (outcome.kind === "foreign") return { result: { error: new UnexpectedResponseError(outcome.reason) }, inDoubt: true };
     assert.ok(outcome.kind === "rejected");
     return { result: { error: outcome.error }, inDoubt: false };
   }
