@@ -217,6 +217,20 @@ class FalseAnswersTest {
     }
 
     @Test
+    void aFalseAnswerClosesNoSession() throws Exception {
+        for (String body : BODIES) {
+            int[] port = new int[1];
+            try (AutoCloseable node = serve(
+                    request -> request.startsWith("DELETE /v1/sessions/") ? body : good(request, 30_000), port)) {
+                Holdfast client = Holdfast.builder("127.0.0.1:" + port[0]).build();
+                client.lock("a").tryAcquire();
+                assertThrows(UnexpectedResponseException.class, client::close, body);
+                client.close();
+            }
+        }
+    }
+
+    @Test
     void aFalseAnswerRenewsNothing() throws Exception {
         for (String body : BODIES) {
             Queue<Boolean> renewals = new ConcurrentLinkedQueue<>();
