@@ -212,6 +212,18 @@ async fn a_named_session_that_expired_is_a_loss() {
 }
 
 #[tokio::test]
+async fn the_close_of_a_session_that_has_ended_is_no_error() {
+    let (address, _) = node(|_, line| match line {
+        line if line.starts_with("DELETE ") => Some(problem("session-expired", 410, false)),
+        line => default_answer(line, ""),
+    })
+    .await;
+    let client = client([address]);
+    let _open = client.session().await.unwrap();
+    client.close().await.unwrap();
+}
+
+#[tokio::test]
 async fn a_generated_session_that_ended_while_idle_is_replaced() {
     let (address, acquires) = lock_node(|call| match call {
         0 => Some(problem("session-expired", 410, false)),
