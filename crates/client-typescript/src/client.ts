@@ -191,6 +191,7 @@ export class Client {
   /**
    * Closes the sessions of the client, which releases everything that they hold, and its connections. Waiting calls end with
    * `LostError`, and guards are lost. A named session stays open with its locks until it expires: release its guards first.
+   * Rejects if no node confirms the end of a session, which then ends after its time-to-live.
    */
   async close(): Promise<void> {
     try {

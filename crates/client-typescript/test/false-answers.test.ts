@@ -8,7 +8,7 @@ import { monotonic } from "../dist/clock.js";
 import { connectionOf } from "../dist/connection.js";
 import { Nodes } from "../dist/nodes.js";
 import { eventually } from "./cluster.js";
-import { grant, withServer } from "./node.js";
+import { EXPIRED, grant, withServer } from "./node.js";
 
 const BODIES = ["{}", "[]", "null", '{"token":5,"lo', '{"lock":1,"token":"5","value":"1","left":"no"}', "<html>Welcome</html>", ""];
 const ROUND = { index: 0, parties: 1, generation: 4 };
@@ -145,6 +145,18 @@ test("another server answers: close a session", async () => {
       await assert.rejects(client.close(), UnexpectedResponseError, body);
     });
   }
+});
+
+test("the close of a session that has ended is no error", async () => {
+  const listener = (request: IncomingMessage, response: ServerResponse): void => {
+    const isEnd = request.method === "DELETE";
+    response.writeHead(isEnd ? 410 : 200).end(JSON.stringify(isEnd ? EXPIRED : good(`${request.method} ${request.url}`, "s")));
+  };
+  await withServer(listener, async (address) => {
+    const client = new Client({ addresses: [address] });
+    await client.lock("a");
+    await client.close();
+  });
 });
 
 test("another server answers: keepalives renew nothing", async () => {
