@@ -208,6 +208,31 @@ for (const way of ["after the upgrade", "before the upgrade", "after the answer 
   });
 }
 
+for (const what of ["lost", "release-requested"] as const) {
+  test(`an event names its hold by the ticket (${what})`, async () => {
+    const fake = client((call) => {
+      if (call.method === "GET") return [200, { holders: [], holders_total: 0 }];
+      const isGrant = call.method === "PUT" && call.target.includes("/locks/");
+      return isGrant ? [200, grant(7, { ticket: 5 })] : opened(call);
+    }, "nightly");
+    const [first, second] = [await fake.lockOne({ mode: "upgradable" }), await fake.lockOne({ mode: "upgradable" })];
+    const hold = { lock: "a", ticket: 5, token: 9 };
+    const isLost = what === "lost";
+    // The upgrade of the second guard has no answer yet.
+    if (!isLost) second.entry.stage = "converting";
+    const events = isLost
+      ? [{ kind: "granted", ...hold } as const, { kind: "lost", cause: "force-released", reason: "stuck", ...hold } as const]
+      : [{ kind: "release-requested", wanted_in_ms: 9_000, revoke: true, ...hold } as const];
+    const body = { session: "nightly", incarnation: 7, ttl_ms: 30_000, expires_in_ms: 30_000, holds: isLost ? [] : [hold], events };
+    fake.renewals.report({ kind: "renewed", sent: now() + 1, answered: now(), body });
+    for (const { entry } of [first, second]) {
+      const lost = entry.check(first.session.lease, now());
+      assert.deepEqual([lost?.lossCause, entry.releaseRequest?.revoke], isLost ? ["force-released", undefined] : [undefined, true]);
+    }
+    await fake.sessions.close();
+  });
+}
+
 for (const [code, status, isLost] of [["stale-token", 412, true], ["forbidden", 403, false]] as const) {
   test(`a rejected check of an unlisted hold among many is a loss only if its token is stale (${code})`, async () => {
     const fake = client((call) => {
