@@ -114,7 +114,8 @@ export class Client {
 
   /**
    * Waits for the lock that `Guard.transfer` gives to the session of this client. Never acquires the lock. The receiver is
-   * `owner`, or the session itself. Fails with `BusyError` if no transfer arrives within `wait`.
+   * `owner`, or the session itself. Fails with `BusyError` if no transfer arrives within `wait`. The release of the guard
+   * ends the hold, so release guards that re-entered it first.
    */
   async receiveTransfer(name: string, options: ReceiveOptions = {}): Promise<Guard> {
     return new Guard(await receive(this.#sessions, name, options));
