@@ -36,6 +36,7 @@ func (b *eventsBody) held() time.Duration { return millis(b.WaitedMS + b.Expires
 type eventBody struct {
 	Kind       string `json:"kind"`
 	Lock       string `json:"lock"`
+	Ticket     int64  `json:"ticket"`
 	Token      int64  `json:"token"`
 	Cause      string `json:"cause"`
 	Reason     string `json:"reason"`

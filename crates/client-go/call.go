@@ -135,6 +135,14 @@ func (r *response) problem() *Problem {
 	return &problem
 }
 
+// isOfNode reports whether a successful answer is from a node, which answers with its id, with fields or with 204. Another
+// server, e.g. a proxy, may answer with a page or with {}.
+func (r *response) isOfNode() bool {
+	var fields map[string]json.RawMessage
+	return r.header.Get("Holdfast-Node") != "" || r.status == http.StatusNoContent ||
+		json.Unmarshal(r.body, &fields) == nil && len(fields) > 0
+}
+
 // retryAfter returns the time in which the call must not be repeated. 0 without the header.
 func (r *response) retryAfter() time.Duration {
 	if r.status != http.StatusTooManyRequests && r.status != http.StatusServiceUnavailable {
@@ -151,6 +159,7 @@ const (
 	rejected              // another node would return the same
 	notDone               // the node certainly did not execute the call
 	oldToken              // the node rejected the access token, and its file may have another one later
+	foreign               // another server answered in the place of a node, and may have passed the call on to one
 	mayBeDone
 )
 
@@ -159,7 +168,7 @@ type outcome struct {
 	kind     outcomeKind
 	response *response
 	err      error  // of rejected and oldToken
-	reason   string // of notDone and mayBeDone
+	reason   string // of notDone, foreign and mayBeDone
 	problem  *Problem
 	// retryAfter: the node must not get the call again in this time. No node must if the limit is one of the caller.
 	retryAfter time.Duration
@@ -169,6 +178,9 @@ type outcome struct {
 // classify returns the meaning of an answer for the call.
 func classify(base string, r *response) outcome {
 	if r.status >= 200 && r.status < 300 {
+		if !r.isOfNode() {
+			return outcome{kind: foreign, reason: base + " answered " + strconv.Itoa(r.status) + " without JSON"}
+		}
 		return outcome{kind: succeeded, response: r}
 	}
 	problem := r.problem()
@@ -177,7 +189,7 @@ func classify(base string, r *response) outcome {
 		if r.status >= 500 {
 			return outcome{kind: mayBeDone, reason: reason, retryAfter: r.retryAfter()}
 		}
-		return outcome{kind: rejected, err: &UnexpectedResponseError{reason}}
+		return outcome{kind: foreign, reason: reason}
 	}
 	failed := outcome{kind: notDone, reason: base + ": " + problem.Code + ": " + problem.Title, problem: problem}
 	failed.retryAfter, failed.isOfCaller = r.retryAfter(), strings.HasPrefix(problem.Bound, callsPerSecond)

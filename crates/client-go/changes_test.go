@@ -315,3 +315,36 @@ func TestTheGuardsOfAnUpgradedHoldGetItsReleaseRequest(t *testing.T) {
 		}
 	}
 }
+
+func TestAnEventNamesItsHoldByTheTicket(t *testing.T) {
+	free := func(sentCall) (int, string) {
+		return http.StatusOK, `{"lock":"orders","holders_total":0,"revision":1,"holders":[]}`
+	}
+	first, second := twoGuards(t, &script{}, free)
+	body := eventsBody{Events: []eventBody{
+		{Kind: "granted", Lock: "orders", Ticket: 5, Token: 9},
+		{Kind: "lost", Lock: "orders", Ticket: 5, Token: 9, Cause: "force-released", Reason: "stuck"},
+	}}
+	body.ExpiresInMS = 30_000
+	(&sessionEvents{session: first.session}).deliver(first.session.held(), &body, now())
+	for _, guard := range []*Guard{first, second} {
+		var lost *LostError
+		if err := guard.Ensure(); !errors.As(err, &lost) || lost.Cause != CauseForceReleased || guard.Token() != 9 {
+			t.Error(err, guard)
+		}
+	}
+
+	first, second = twoGuards(t, &script{}, free)
+	// Its upgrade has no answer yet.
+	second.entry.stage = stageConverting
+	body.Events = []eventBody{{Kind: "release-requested", Lock: "orders", Ticket: 5, Token: 9, WantedInMS: 60_000, Revoke: true}}
+	body.Holds = []holdBody{{Lock: "orders", Ticket: 5, Token: 9}}
+	(&sessionEvents{session: first.session}).deliver(first.session.held(), &body, now())
+	for _, guard := range []*Guard{first, second} {
+		select {
+		case <-guard.ReleaseRequested():
+		default:
+			t.Error("no release request", guard)
+		}
+	}
+}

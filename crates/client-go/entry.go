@@ -65,6 +65,11 @@ func (e *entry) holds(token int64) bool {
 // isOf reports whether the entry is of the hold with this ticket. The ticket 0 is none.
 func (e *entry) isOf(ticket int64) bool { return ticket != 0 && e.grant.Ticket == ticket }
 
+// isUpgradedTo reports whether a conversion of the entry waits for this token of its hold.
+func (e *entry) isUpgradedTo(ticket, token int64) bool {
+	return e.stage == stageConverting && e.isOf(ticket) && e.grant.Token < token
+}
+
 // notifyGranted makes the acquire of this entry send its call again, to another node.
 func (e *entry) notifyGranted() {
 	select {

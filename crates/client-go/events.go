@@ -95,11 +95,13 @@ func (p *sessionEvents) deliver(known []knownHold, body *eventsBody, sent moment
 // deliverEvent delivers an event to the entries of its hold, under the present token or the known one. The times of the event
 // count from countedFrom.
 func (s *session) deliverEvent(known []knownHold, event *eventBody, countedFrom moment) {
+	s.followUpgrade(event.Lock, event.Ticket, event.Token)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, e := range s.entries {
 		wasHold := e.stage != stageLeaving && slices.Contains(known, knownHold{e, event.Token})
-		if !e.covers(event.Lock) || !wasHold && !e.holds(event.Token) {
+		isHold := wasHold || e.holds(event.Token) || e.isUpgradedTo(event.Ticket, event.Token)
+		if !e.covers(event.Lock) || !isHold {
 			continue
 		}
 		switch event.Kind {
@@ -188,7 +190,7 @@ func (s *session) match(hold holdBody) (isKnown bool, awaiting []*entry) {
 	for _, e := range s.entries {
 		switch {
 		case !e.covers(hold.Lock):
-		case e.stage == stageConverting && e.isOf(hold.Ticket) && e.grant.Token < hold.Token:
+		case e.isUpgradedTo(hold.Ticket, hold.Token):
 			upgrading = append(upgrading, e)
 		case e.holds(hold.Token):
 			isKnown = true

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -246,5 +247,62 @@ func TestAFalseAnswerRenewsNothing(t *testing.T) {
 		}
 		counted.mu.Unlock()
 		client.Close()
+	}
+}
+
+// pages are answers that show by themselves that they are from another server.
+var pages = map[string]int{`{}`: 200, `[]`: 200, "<html>Welcome</html>": 200, "": 200, "<html>Not found</html>": 404}
+
+func TestACallThatAnotherServerAnswersContinuesAtTheNextAddress(t *testing.T) {
+	for body, status := range pages {
+		var answered atomic.Int32
+		foreign := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			answered.Add(1)
+			w.WriteHeader(status)
+			fmt.Fprint(w, body)
+		})
+		client, _ := startFalseNode(t, "none", "")
+		client, err := New(Config{Addresses: []string{foreign, client.config.Addresses[0]}, Session: "nightly"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The address of the other server is the first of the next call.
+		first := func() {
+			client.calls.nodes.all[0].answered()
+			client.calls.nodes.prefer(0)
+		}
+		background := context.Background()
+		first()
+		_, guard, err := client.TryLock(background, "a")
+		if err != nil {
+			t.Fatalf("%q: %v", body, err)
+		}
+		first()
+		if _, err := client.LockState(background, "a"); err != nil {
+			t.Errorf("%q: %v", body, err)
+		}
+		first()
+		if err := guard.Release(); err != nil {
+			t.Errorf("%q: %v", body, err)
+		}
+		if answered.Load() < 3 {
+			t.Errorf("%q: %d", body, answered.Load())
+		}
+		client.Close()
+	}
+}
+
+func TestTheErrorNamesEachAddressOfAnotherServer(t *testing.T) {
+	page := func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "<html>") }
+	one, other := serve(t, page), serve(t, page)
+	client, err := New(Config{Addresses: []string{one, other}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	_, err = client.LockState(context.Background(), "a")
+	var wrong *UnexpectedResponseError
+	if !errors.As(err, &wrong) || !strings.Contains(wrong.Reason, one+" answered 200") || !strings.Contains(wrong.Reason, other) {
+		t.Error(err)
 	}
 }

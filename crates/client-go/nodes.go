@@ -213,9 +213,13 @@ func failedOutcome(base string, failure *sendError) outcome {
 // judge learns from an answer, and classifies it.
 func (n *nodes) judge(index int, c *call, answer *response) outcome {
 	node := n.all[index]
+	result := classify(node.base, answer)
+	if result.kind == foreign {
+		node.rest()
+		return result
+	}
 	node.answered()
 	n.learn(index, answer.header)
-	result := classify(node.base, answer)
 	switch {
 	case result.kind == succeeded && c.path != pingPath:
 		n.accepted.Store(true)

@@ -63,6 +63,7 @@ type rounds struct {
 	notBefore  []time.Time // no request at this node starts earlier
 	pause      time.Duration
 	failures   []string // the last failure of each node
+	foreign    []bool   // whether the last answer at the address is from another server
 	problem    *Problem // of the last node that answered
 	lostAnswer bool     // whether a request failed after the node may have received it
 	oldToken   error
@@ -105,7 +106,7 @@ func (n *nodes) newRounds(c *call, b budget, way route) *rounds {
 	}
 	return &rounds{
 		nodes: n, call: c, budget: b, route: way, untried: order(), startAt: time.Now(), pause: pauseMin,
-		failures: make([]string, len(n.all)), notBefore: make([]time.Time, len(n.all)), results: make(chan sentCopy, len(n.all)),
+		failures: make([]string, len(n.all)), notBefore: make([]time.Time, len(n.all)), foreign: make([]bool, len(n.all)), results: make(chan sentCopy, len(n.all)),
 	}
 }
 
@@ -202,6 +203,13 @@ func (r *rounds) receive(result sentCopy) *delivery {
 		r.failed(result.node, outcome.err.Error())
 	case notDone:
 		r.failed(result.node, outcome.reason)
+	case foreign:
+		r.lostAnswer = true
+		r.failed(result.node, outcome.reason)
+		r.foreign[result.node] = true
+		if !slices.Contains(r.foreign, false) || r.call.copies == never {
+			return &delivery{err: &UnexpectedResponseError{r.reason()}, inDoubt: true}
+		}
 	case mayBeDone:
 		r.lostAnswer = true
 		reason := outcome.reason
@@ -234,7 +242,7 @@ func refuse(notBefore []time.Time, node int, o outcome) (refusing []int) {
 
 // failed schedules the next request.
 func (r *rounds) failed(node int, reason string) {
-	r.failures[node] = reason
+	r.failures[node], r.foreign[node] = reason, false
 	r.startAt = time.Now()
 	if len(r.untried) > 0 && !r.retryAt(r.untried).After(r.startAt) {
 		return
@@ -264,13 +272,18 @@ func (r *rounds) won(node int) {
 	}
 }
 
+// reason returns the last failure of each node.
+func (r *rounds) reason() string {
+	reasons := slices.DeleteFunc(slices.Clone(r.failures), func(reason string) bool { return reason == "" })
+	if len(reasons) == 0 {
+		return "no node was tried"
+	}
+	return strings.Join(reasons, "; ")
+}
+
 // err returns the error of a call without an answer.
 func (r *rounds) err() error {
-	reasons := slices.DeleteFunc(slices.Clone(r.failures), func(reason string) bool { return reason == "" })
-	reason := strings.Join(reasons, "; ")
-	if reason == "" {
-		reason = "no node was tried"
-	}
+	reason := r.reason()
 	retryAt := r.retryAt(r.nodes.order())
 	switch {
 	case r.lostAnswer && r.call.method != http.MethodGet: // a read changes nothing

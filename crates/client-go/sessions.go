@@ -78,7 +78,8 @@ func (c *Client) session(ctx context.Context, ttl time.Duration) (*session, erro
 
 // Close closes the client's sessions, which releases everything they hold. Waiting calls end with a *LostError, and guards
 // are lost. A session that the caller named stays open with its locks until it expires, so release its guards first. Close
-// waits for its releases in progress, at most for the request timeout.
+// waits for its releases in progress, at most for the request timeout. After an error, no node has confirmed the end of a
+// session, which then ends after its time-to-live.
 func (c *Client) Close() error {
 	closed := &loss{CauseSessionEnded, "the client was closed"}
 	closedError := &LostError{Cause: closed.cause, Reason: closed.reason}

@@ -172,7 +172,8 @@ func (s *eventStream) openAt(ctx context.Context, index int) (io.ReadCloser, out
 	defer stop()
 	answer, failure := n.transport.open(streamCtx, n.all[index].base, &request)
 	if failure == nil && answer.StatusCode == http.StatusOK && timer.Stop() {
-		n.judge(index, &request, &response{answer.StatusCode, answer.Header, nil})
+		// Judged without the body, which is the stream.
+		n.judge(index, &request, &response{http.StatusNoContent, answer.Header, nil})
 		return &cancelingBody{answer.Body, cancel}, outcome{}
 	}
 	defer cancel()

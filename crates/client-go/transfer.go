@@ -118,6 +118,7 @@ func (s *session) isShared(entry *entry) bool {
 // ReceiveTransfer waits for a lock that another session transfers to the session of this client, and returns its guard. It
 // never acquires the lock. The receiver is the option Owner, or the session itself. After the option Wait it returns a
 // *BusyError. The options ProgressTimeout and TTL are those of Lock. OpenSession names the session for the sender.
+// The release of the guard ends the hold, so release guards that re-entered it first.
 func (c *Client) ReceiveTransfer(ctx context.Context, name string, options ...LockOption) (context.Context, *Guard, error) {
 	given := newLockOptions(options)
 	o := lockOptions{mode: Exclusive, owner: given.owner, progressTimeout: given.progressTimeout, ttl: given.ttl}

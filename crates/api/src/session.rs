@@ -148,6 +148,9 @@ pub struct EventBody {
     /// The owner within the session, if the call named one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<Owner>,
+    /// The ticket of the hold, which an upgrade keeps.
+    #[serde(default)]
+    pub ticket: Ticket,
     /// The token of the hold.
     pub token: FencingToken,
     /// The cause of the end: `released`, `session-closed`, `session-expired`, `deleted` (the znode, through the tree),
@@ -171,13 +174,14 @@ impl EventBody {
         revision: Revision,
         lock: LockName,
         owner: Owner,
+        ticket: Ticket,
         token: FencingToken,
         lost: Option<LossCause>,
     ) -> Self {
         let kind = if lost.is_some() { EventKind::Lost } else { EventKind::Granted };
         let cause = lost.map(|cause| cause.as_str().to_owned());
         let (owner, reason, wanted_in_ms, revoke) = (named_owner(owner), None, None, None);
-        Self { revision, kind, lock, owner, token, cause, reason, wanted_in_ms, revoke }
+        Self { revision, kind, lock, owner, ticket, token, cause, reason, wanted_in_ms, revoke }
     }
 
     /// Adds the reason of the operator that broke the hold.

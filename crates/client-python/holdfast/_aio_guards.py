@@ -170,6 +170,7 @@ class Lock:
         """Waits for the lock that `Guard.transfer` gives to the session of this client. Never acquires the lock.
 
         The receiver is the `owner` of this lock, or the session itself. Raises `Busy` if the wait ended before the transfer.
+        The release of the guard ends the hold, so release guards that re-entered it first.
         """
         request = self._request
         held = await self._client._call(lambda core: _transfer.receive(core, request), HeldLocks.release_in_background)

@@ -72,6 +72,19 @@ class Response:
             raise UnexpectedResponse(str(error)) from None
         return with_fields(body, **fields)
 
+    def is_of_node(self) -> bool:
+        """Whether a successful answer is from a node, which answers with its id, with fields or with 204.
+
+        Another server, e.g. a proxy, may answer with a page or with `{}`.
+        """
+        if "holdfast-node" in self.headers or self.status == 204:
+            return True
+        try:
+            body = json.loads(self.body)
+        except ValueError:
+            return False
+        return isinstance(body, dict) and bool(body)
+
     def check_end(self) -> None:
         """Raises unless a node confirms an end: with 204, or with `left` for a double barrier."""
         if self.status != 204:
@@ -159,7 +172,14 @@ class OldToken:
     error: Error
 
 
-Outcome = Union[Response, Rejection, NotDone, MayBeDone, OldToken]
+@dataclass(frozen=True)
+class Foreign:
+    """Another server answered in the place of a node. It may have passed the request on to one."""
+
+    reason: str
+
+
+Outcome = Union[Response, Rejection, NotDone, MayBeDone, OldToken, Foreign]
 
 _BUSY = frozenset({codes.LOCK_BUSY, codes.LOCK_IN_COOLDOWN, codes.WAIT_TIMEOUT, codes.NOT_YET})
 
@@ -167,12 +187,12 @@ _BUSY = frozenset({codes.LOCK_BUSY, codes.LOCK_IN_COOLDOWN, codes.WAIT_TIMEOUT, 
 def classify(base: str, response: Response) -> Outcome:
     """The meaning of an answer for its call."""
     if 200 <= response.status < 300:
-        return response
+        return response if response.is_of_node() else Foreign(f"{base} answered {response.status} without JSON")
     problem = response.problem()
     retry_after = RetryAfter.of(response, problem)
     if problem is None:
         reason = f"{base} answered {response.status} without a problem document"
-        return MayBeDone(reason, retry_after) if response.status >= 500 else Rejection(UnexpectedResponse(reason))
+        return MayBeDone(reason, retry_after) if response.status >= 500 else Foreign(reason)
     if problem.code in _BUSY:
         return Rejection(Busy(problem))
     if problem.code == codes.SESSION_EXPIRED:

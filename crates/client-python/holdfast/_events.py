@@ -173,7 +173,9 @@ def release_request(body: Mapping[str, Any], counted_from: float) -> ReleaseRequ
 
 
 def _deliver_event(session: Session, event: Mapping[str, Any], counted_from: float) -> None:
-    entries = session.entries.of_hold(event["lock"], event["token"])
+    session.entries.follow_upgrade(event)
+    upgrading = [entry for entry in session.entries.all() if entry.awaits_upgrade(event)]
+    entries = session.entries.of_hold(event["lock"], event["token"]) + upgrading
     if event["kind"] == "lost":
         for entry in entries:
             # A guard with a release or a conversion in progress gets the result from the call that changes it.

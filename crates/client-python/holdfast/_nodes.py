@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Dict, List, Optional, Sequence, Union
 
 from . import _http
-from ._calls import Call, MayBeDone, NotDone, OldToken, Outcome, Rejection, Response, classify
+from ._calls import Call, Foreign, MayBeDone, NotDone, OldToken, Outcome, Rejection, Response, classify
 from ._token import AccessToken
 from ._within import within
 from .errors import is_unauthenticated
@@ -190,7 +190,8 @@ class Nodes:
         finally:
             silence.cancel()
         if stream.head.status == 200:
-            self._received(node, Call("GET", target), stream.head)
+            # Judged without the body, which is the stream.
+            self._received(node, Call("GET", target), Response(204, stream.head.headers))
             self.prefer(node)
             return stream
         try:
@@ -208,11 +209,13 @@ class Nodes:
 
     def _received(self, node: int, call: Call, response: Response) -> Outcome:
         """Learns from an answer which node sent it, and which node leads."""
-        state = self.states[node]
+        state, outcome = self.states[node], classify(self.base(node), response)
+        if isinstance(outcome, Foreign):
+            state.rest(_now())
+            return outcome
         state.answered(_now())
         if (number := _number(response, "holdfast-node")) is not None:
             state.id, self._leader = number, _number(response, "holdfast-leader") or 0
-        outcome = classify(self.base(node), response)
         if isinstance(outcome, Response):
             self._accepted |= call.target != PING
         elif isinstance(outcome, Rejection) and self.may_get_token(outcome.error):

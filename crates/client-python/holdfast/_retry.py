@@ -10,10 +10,10 @@ from __future__ import annotations
 import asyncio
 import enum
 from dataclasses import dataclass, replace
-from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Set, Tuple
 
 from . import _clock
-from ._calls import Call, Copies, MayBeDone, NotDone, OldToken, Outcome, Rejection, Response, RetryAfter, get
+from ._calls import Call, Copies, Foreign, MayBeDone, NotDone, OldToken, Outcome, Rejection, Response, RetryAfter, get
 from ._nodes import COPY_AFTER, PING, Nodes
 from .errors import Error, OutcomeUnknown, Unavailable, UnexpectedResponse, retry_at
 
@@ -114,6 +114,8 @@ class _Rounds:
         self._pause = _PAUSE_MIN
         #: The last failure of each node.
         self._failures: List[Optional[str]] = [None] * len(nodes)
+        #: The nodes whose last answer is from another server.
+        self._foreign: Set[int] = set()
         #: Whether a request failed after the node may have received it.
         self._lost_answer = False
         #: The last rejection of an access token whose file may have another one.
@@ -137,6 +139,9 @@ class _Rounds:
                     self._won(node)
                     return self._delivery(None, outcome.error, sent)
                 self._unsuccessful(node, outcome)
+                is_never_repeated = bool(self._foreign) and self._call.copies is Copies.NEVER
+                if is_never_repeated or len(self._foreign) == len(self._nodes):
+                    return self._delivery(None, UnexpectedResponse(self._reason()), sent)
         finally:
             for task in self._in_flight:
                 task.cancel()
@@ -151,6 +156,10 @@ class _Rounds:
         elif isinstance(outcome, OldToken):
             self._failed(node, str(outcome.error))
             self._old_token = outcome.error
+        elif isinstance(outcome, Foreign):
+            self._lost_answer = True
+            self._failed(node, outcome.reason)
+            self._foreign.add(node)
         elif isinstance(outcome, MayBeDone):
             self._lost_answer = True
             self._refused(node, outcome.retry_after)
@@ -210,6 +219,7 @@ class _Rounds:
     def _failed(self, node: int, reason: str) -> None:
         """Schedules the next request after one that failed."""
         self._failures[node] = reason
+        self._foreign.discard(node)
         self._start_at = _now()
         if not self._untried or self._retry_at(self._untried) > self._start_at:
             waits = {other for other, _ in self._in_flight.values()}
@@ -227,9 +237,12 @@ class _Rounds:
         if self._route is not Route.PARKED:
             self._nodes.prefer(node)
 
+    def _reason(self) -> str:
+        return "; ".join(filter(None, self._failures)) or "no node was tried"
+
     def _error(self) -> Error:
         """The error of a call without an answer."""
-        reason = "; ".join(filter(None, self._failures)) or "no node was tried"
+        reason = self._reason()
         at = min(self._not_before)
         # A read changes nothing, so a lost answer leaves no doubt.
         if self._lost_answer and self._call.method != "GET":

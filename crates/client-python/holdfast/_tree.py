@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Deque, Dict, Mapping, Optional, Union
 
 from . import _engine, codes
-from ._calls import Call, MayBeDone, NotDone, OldToken, Parameters, Rejection, get, millis, path, query
+from ._calls import Call, Foreign, MayBeDone, NotDone, OldToken, Parameters, Rejection, get, millis, path, query
 from ._core import Core
 from ._http import Stream
 from ._lease import retry_pause
@@ -260,6 +260,8 @@ class Observer:
                     raise outcome.error
                 if isinstance(outcome, OldToken):
                     error = outcome.error
+                elif isinstance(outcome, Foreign):
+                    error = UnexpectedResponse(outcome.reason)
                 elif isinstance(outcome, (NotDone, MayBeDone)):
                     error = Unavailable(outcome.reason)
                     outcome.retry_after.refuse(not_before, node, loop.time())

@@ -158,7 +158,7 @@ class Client(Caller):
         """Ends the client's session, which releases everything it holds. Waiting calls end with `Lost`; guards are lost.
 
         A session that the caller named stays open with its locks until it expires: release its guards first.
-        If no node answers, raises `Unavailable`: the session then ends after its time-to-live.
+        Raises an error if no node confirms the end of the session, which then ends after its time-to-live.
         """
         self._close()
 

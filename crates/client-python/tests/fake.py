@@ -7,12 +7,12 @@ import json
 from typing import Any, Callable, Coroutine, Dict, List, Optional, Tuple, TypeVar
 
 from holdfast import _clock, _engine
-from holdfast._calls import Call, Rejection, Response, classify
+from holdfast._calls import Call, Foreign, Rejection, Response, classify
 from holdfast._core import Core, Options
 from holdfast._request import LockRequest
 from holdfast._retry import Delivery, Route
 from holdfast._send import Calls
-from holdfast.errors import Unavailable
+from holdfast.errors import Unavailable, UnexpectedResponse
 from holdfast.metrics import Metrics
 
 T = TypeVar("T")
@@ -51,6 +51,8 @@ class FakeCalls(Calls):
         outcome = classify("node", Response(status, {}, json.dumps(body).encode()))
         if isinstance(outcome, Response):
             return Delivery(outcome, None, sent, False)
+        if isinstance(outcome, Foreign):
+            return Delivery(None, UnexpectedResponse(outcome.reason), sent, True)
         assert isinstance(outcome, Rejection)
         return Delivery(None, outcome.error, sent, False)
 

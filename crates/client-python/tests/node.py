@@ -11,6 +11,9 @@ from typing import Any, Callable, List, Optional, Tuple
 #: the fact `retry_after_ms`, as that of a node.
 Answer = Optional[Tuple[int, Any]]
 
+#: Answers that show by themselves that they are from another server.
+PAGES = [(200, b"{}"), (200, b"[]"), (200, b"<html>Welcome</html>"), (200, b""), (404, b"<html>Not found</html>")]
+
 SESSION = {"incarnation": 7, "expires_in_ms": 30000, "revision": 3, "holds": []}
 
 

@@ -13,6 +13,7 @@ from fake import EXPIRED, NOT_HOLDER, PAGE, Answer, Fake, grant, on_engine, open
 from holdfast import _clock, _groups, _mode, _recipes, _transfer
 from holdfast._calls import Call
 from holdfast._engine import Engine
+from holdfast._entry import Stage
 from holdfast._events import SessionPoll
 from holdfast._hold import HeldLocks, release_permits
 from holdfast._lease import HoldLimits, deadline
@@ -113,6 +114,34 @@ class TestReleaseRequest:
             return received.deadline - before
 
         assert on_engine(run) == pytest.approx(deadline(0.0, 9.0), abs=0.001)
+
+    @pytest.mark.parametrize("kind", ["lost", "release-requested"])
+    def test_an_event_names_its_hold_by_the_ticket(self, kind: str) -> None:
+        def answer(call: Call) -> Answer:
+            if call.method == "GET":
+                return 200, {"holders": [], "holders_total": 0}
+            return (200, grant(7, ticket=5)) if "/locks/" in call.target and call.method == "PUT" else opened(call)
+
+        async def run() -> List[Tuple[bool, Optional[str]]]:
+            fake = Fake(answer, "nightly")
+            first = await fake.core.acquire(request(mode="upgradable", owner="o"))
+            second = await fake.core.acquire(request(mode="upgradable", owner="o"))
+            hold = {"lock": "a", "ticket": 5, "token": 9}
+            if kind == "release-requested":
+                second.holds[0].entry.stage = Stage.CONVERTING  # Its upgrade has no answer yet.
+                events, holds = [{"kind": kind, "wanted_in_ms": 9000, "revoke": True, **hold}], [hold]
+            else:
+                lost = {"kind": kind, "cause": "force-released", "reason": "stuck", **hold}
+                events, holds = [{"kind": "granted", **hold}, lost], []
+            body = {"events": events, "holds": holds}
+            await SessionPoll(first.session).deliver(first.session.entries.held(), body, 30.0, _clock.now())
+            losses = [held.holds[0].loss() for held in (first, second)]
+            causes = [loss.cause if loss else None for loss in losses]
+            seen = [(held.release_request() is not None, cause) for held, cause in zip((first, second), causes)]
+            await fake.core.close()
+            return seen
+
+        assert on_engine(run) == [(False, "force-released") if kind == "lost" else (True, None)] * 2
 
     @pytest.mark.parametrize("way", ["after the upgrade", "before the upgrade", "after the answer of the upgrade", "in a gap"])
     def test_it_reaches_every_guard_of_an_upgraded_hold(self, way: str) -> None:

@@ -7,7 +7,7 @@ from typing import List
 
 import pytest
 from holdfast import errors
-from holdfast._calls import Copies, MayBeDone, NotDone, Rejection, Response, base_url, check_name, classify, path, query
+from holdfast._calls import Copies, Foreign, MayBeDone, NotDone, Rejection, Response, base_url, check_name, classify, path, query
 from holdfast._calls import seconds
 from holdfast._clock import LargerProgress
 from holdfast._guard import fencing_header
@@ -18,6 +18,7 @@ from holdfast._request import LockRequest, SessionId
 from holdfast._token import AccessToken, token_in
 from holdfast._within import within
 from holdfast.errors import InvalidArgument, Loss
+from node import PAGES
 
 
 def problem(status: int, body: str) -> Response:
@@ -181,8 +182,10 @@ class TestClassify:
 
     def test_an_answer_that_is_not_from_a_node(self) -> None:
         assert isinstance(classify("n", problem(502, "<html>")), MayBeDone)
-        rejection = classify("n", problem(404, "<html>"))
-        assert isinstance(rejection, Rejection) and isinstance(rejection.error, errors.UnexpectedResponse)
+        for status, body in PAGES:
+            assert isinstance(classify("n", Response(status, {}, body)), Foreign), (status, body)
+        assert isinstance(classify("n", Response(200, {"holdfast-node": "1"}, b"")), Response)
+        assert isinstance(classify("n", Response(204, {}, b"")), Response)
 
 
 class TestWords:

@@ -13,12 +13,12 @@ import holdfast
 import pytest
 from fake import EXPIRED, grant, on_engine, request
 from holdfast import _engine, aio
-from holdfast._calls import get, path
+from holdfast._calls import Call, Copies, get, path
 from holdfast._core import Core, Options, addresses
 from holdfast._tree import Observer
 from holdfast.errors import InvalidArgument, Loss, Lost, OutcomeUnknown, Rejected, Unavailable, UnexpectedResponse
 from holdfast.metrics import Metrics
-from node import Answer, Node
+from node import PAGES, Answer, Node
 
 JOINED: Answer = (200, {"results": [{"stat": {"kind": "ephemeral"}}]})
 
@@ -76,6 +76,43 @@ class TestLostAnswer:
         with Node(losing(what, done)) as node, holdfast.Client(node.address) as hf:
             assert call(hf, 5) == 1
             assert node.count(f"POST /v1/{what}/a") == 2
+
+
+class TestAnotherServer:
+    @pytest.mark.parametrize("page", PAGES)
+    def test_a_call_continues_at_the_next_address(self, page: Answer) -> None:
+        with Node(lambda _: page, has_all=True) as foreign, Node(lambda _: (200, grant(5))) as node:
+
+            async def run() -> None:
+                core = core_of(foreign, node)
+                for call in (get("/v1/locks/a"), Call("POST", "/v1/b"), Call("DELETE", "/v1/c", copies=Copies.HARMLESS)):
+                    # The address of the other server is the first of the call.
+                    core.calls.nodes.states[0].answered(asyncio.get_running_loop().time())
+                    core.calls.nodes.prefer(0)
+                    delivery = await core.calls.deliver(call)
+                    assert delivery.checked() and delivery.in_doubt
+
+            on_engine(run)
+        assert [node.count(call) for call in ("GET /v1/locks", "POST /v1/b", "DELETE /v1/c")] == [1, 1, 1]
+
+    def test_the_error_names_each_address(self) -> None:
+        with Node(lambda _: PAGES[2], has_all=True) as one, Node(lambda _: PAGES[2], has_all=True) as other:
+            with holdfast.Client(f"{one.address},{other.address}") as hf, pytest.raises(UnexpectedResponse) as failed:
+                hf.lock_state("a")
+        assert f"{one.address} answered 200" in str(failed.value) and other.address in str(failed.value)
+
+    def test_a_call_that_is_sent_once_is_not_repeated(self) -> None:
+        with Node(lambda _: PAGES[2], has_all=True) as foreign, Node(lambda _: (200, grant(5))) as node:
+
+            async def run() -> None:
+                core = core_of(foreign, node)
+                core.calls.nodes.states[0].answered(asyncio.get_running_loop().time())
+                core.calls.nodes.prefer(0)
+                delivery = await core.calls.deliver(Call("POST", "/v1/b", copies=Copies.NEVER))
+                assert isinstance(delivery.error, UnexpectedResponse) and delivery.in_doubt
+
+            on_engine(run)
+        assert node.count("POST") == 0
 
 
 class TestRejectedRelease:
@@ -146,7 +183,7 @@ class TestRetryAfter:
             assert full.count("GET /v1/locks") == 1
 
     def test_a_node_that_refused_a_call_comes_last_after_the_answer_of_another(self) -> None:
-        with Node(lambda _: refusal(429, ONE_NODE, 60_000)) as full, Node(lambda _: (200, {})) as other:
+        with Node(lambda _: refusal(429, ONE_NODE, 60_000)) as full, Node(lambda _: (200, {"lock": "a"})) as other:
 
             async def run() -> None:
                 core = core_of(full, other)

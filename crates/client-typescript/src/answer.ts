@@ -17,6 +17,8 @@ export type Outcome =
   | { readonly kind: "not-done"; readonly reason: string; readonly retryAfter?: RetryAfter }
   /** The node did not accept the access token, whose file may have another one later. */
   | { readonly kind: "old-token"; readonly error: HoldfastError }
+  /** Another server answered in the place of a node. It may have passed the request on to one. */
+  | { readonly kind: "foreign"; readonly reason: string }
   | { readonly kind: "may-be-done"; readonly reason: string; readonly retryAfter?: RetryAfter };
 
 /** The time in which the call must not be repeated, from the header `Retry-After`. */
@@ -37,13 +39,15 @@ const BUSY: readonly string[] = ["lock-busy", "lock-in-cooldown", "wait-timeout"
 
 /** Classifies an answer. `base` is the address of the node. */
 export function classify(base: string, answer: HttpAnswer): Outcome {
-  if (answer.status >= 200 && answer.status < 300) return { kind: "success", answer };
+  if (answer.status >= 200 && answer.status < 300) {
+    return isOfNode(answer) ? { kind: "success", answer } : { kind: "foreign", reason: `${base} answered ${answer.status} without JSON` };
+  }
   const rejection = rejectionOf(answer);
   const retryAfter = retryAfterOf(answer, rejection?.problem);
   if (rejection === undefined) {
     const reason = `${base} answered ${answer.status} without a problem document`;
     if (answer.status >= 500) return { kind: "may-be-done", reason, retryAfter };
-    return { kind: "rejected", error: new UnexpectedResponseError(reason) };
+    return { kind: "foreign", reason };
   }
   const { code, title, retryable } = rejection.problem;
   const reason = `${base}: ${code}: ${title}`;
@@ -52,6 +56,16 @@ export function classify(base: string, answer: HttpAnswer): Outcome {
   if (UNKNOWN.includes(code)) return { kind: "may-be-done", reason, retryAfter };
   if (retryable) return { kind: "not-done", reason, retryAfter };
   return { kind: "rejected", error: new RejectedError(rejection) };
+}
+
+/**
+ * Whether a successful answer is from a node, which answers with its id, with fields or with 204. Another server, e.g. a
+ * proxy, may answer with a page or with `{}`.
+ */
+function isOfNode(answer: HttpAnswer): boolean {
+  if (header(answer, "holdfast-node") !== undefined || answer.status === 204) return true;
+  const body = parsed(answer.body.toString("utf8"));
+  return typeof body === "object" && body !== null && !Array.isArray(body) && Object.keys(body).length > 0;
 }
 
 function retryAfterOf(answer: HttpAnswer, problem: Problem | undefined): RetryAfter {

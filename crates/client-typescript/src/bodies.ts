@@ -20,6 +20,7 @@ export interface SessionBody {
 export interface EventBody {
   readonly kind: "granted" | "lost" | "release-requested";
   readonly lock: string;
+  readonly ticket?: number;
   readonly token: number;
   readonly cause?: string;
   readonly reason?: string;

@@ -114,7 +114,8 @@ export class Client {
 
   /**
    * Waits for the lock that `Guard.transfer` gives to the session of this client. Never acquires the lock. The receiver is
-   * `owner`, or the session itself. Fails with `BusyError` if no transfer arrives within `wait`.
+   * `owner`, or the session itself. Fails with `BusyError` if no transfer arrives within `wait`. The release of the guard
+   * ends the hold, so release guards that re-entered it first.
    */
   async receiveTransfer(name: string, options: ReceiveOptions = {}): Promise<Guard> {
     return new Guard(await receive(this.#sessions, name, options));
@@ -191,6 +192,7 @@ export class Client {
   /**
    * Closes the sessions of the client, which releases everything that they hold, and its connections. Waiting calls end with
    * `LostError`, and guards are lost. A named session stays open with its locks until it expires: release its guards first.
+   * Rejects if no node confirms the end of a session, which then ends after its time-to-live.
    */
   async close(): Promise<void> {
     try {

@@ -66,8 +66,7 @@ export class Nodes {
     const { method, target, headers, body } = call;
     try {
       const answer = await this.http.send({ method, url: this.base(node) + target, headers, body, timeout, ...options });
-      this.#learn(node, answer);
-      return this.#checkToken(classify(this.base(node), answer));
+      return this.#received(node, answer);
     } catch (error) {
       if (!options.signal?.aborted) this.states.rest(node, monotonic());
       return notSent(this.base(node), error);
@@ -123,8 +122,9 @@ export class Nodes {
     try {
       const url = this.base(node) + target;
       const opened = await this.http.open({ method: "GET", url, headers, timeout, signal });
-      this.#learn(node, "status" in opened ? opened : headOf(opened));
-      return "status" in opened ? this.#checkToken(classify(this.base(node), opened)) : opened;
+      if ("status" in opened) return this.#received(node, opened);
+      this.#learn(node, headOf(opened));
+      return opened;
     } catch (error) {
       if (!signal.aborted) this.states.rest(node, monotonic());
       return notSent(this.base(node), error);
@@ -158,7 +158,10 @@ export class Nodes {
     if (answer.status < 300 && header(answer, "holdfast-node") !== undefined) this.#accepted = true;
   }
 
-  #checkToken(outcome: Outcome): Outcome {
+  #received(node: number, answer: HttpAnswer): Outcome {
+    const outcome = classify(this.base(node), answer);
+    if (outcome.kind === "foreign") this.states.rest(node, monotonic());
+    else this.#learn(node, answer);
     if (outcome.kind !== "rejected" || !this.mayGetToken(outcome.error)) return outcome;
     return { kind: "old-token", error: outcome.error };
   }

@@ -116,7 +116,7 @@ export class Observer implements AsyncIterableIterator<ElectionChange> {
         if (response.kind === "old-token") reason = response.error.message;
         if (response.kind === "success" || response.kind === "old-token") continue;
         reason = response.reason;
-        if (response.retryAfter) refuse(notBefore, node, response.retryAfter, monotonic());
+        if ("retryAfter" in response) refuse(notBefore, node, response.retryAfter, monotonic());
       }
       const pause = Math.min(...notBefore) - monotonic();
       if (monotonic() + Math.max(pause, 0) >= until) throw new UnavailableError(reason);

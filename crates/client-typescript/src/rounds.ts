@@ -3,7 +3,7 @@ import { refuse, type HttpAnswer, type Outcome, type RetryAfter } from "./answer
 import { LinkedAbort } from "./abort.js";
 import type { Budget, Call, Delivery, Route } from "./call.js";
 import { monotonic, now } from "./clock.js";
-import { OutcomeUnknownError, UnavailableError, type HoldfastError } from "./errors.js";
+import { OutcomeUnknownError, UnavailableError, UnexpectedResponseError, type HoldfastError } from "./errors.js";
 import { isLate, type Nodes, type SendOptions } from "./nodes.js";
 import { sleep } from "./sleep.js";
 
@@ -38,6 +38,8 @@ export class Rounds {
   #pause = PAUSE_MIN;
   /** The last failure of each node. */
   readonly #failures = new Map<number, string>();
+  /** The nodes whose last answer is from another server. */
+  readonly #foreign = new Set<number>();
   /** Whether a request failed after the node may have received it. */
   #lostAnswer = false;
   #oldToken: HoldfastError | undefined;
@@ -97,6 +99,12 @@ export class Rounds {
         this.#oldToken = outcome.error;
         this.#failed(copy.node, outcome.error.message);
         return undefined;
+      case "foreign":
+        this.#lostAnswer = true;
+        this.#failed(copy.node, outcome.reason);
+        this.#foreign.add(copy.node);
+        if (this.#foreign.size < this.#nodes.states.count && this.#call.copies !== "never") return undefined;
+        return { error: new UnexpectedResponseError(this.#reason) };
       case "may-be-done":
       case "not-done":
         this.#lostAnswer ||= outcome.kind === "may-be-done";
@@ -153,6 +161,7 @@ export class Rounds {
   #failed(node: number, reason: string): void {
     // At the end of the time, an earlier answer explains more than a request that had no time left.
     const isLast = monotonic() >= this.#budget.startUntil;
+    this.#foreign.delete(node);
     this.#failures.set(node, isLast ? (this.#failures.get(node) ?? reason) : reason);
     this.#startAt = monotonic();
     if (this.#retryAt(this.#untried) <= this.#startAt) return;
@@ -171,9 +180,13 @@ export class Rounds {
     return answer && { answer, sent: winner.sent };
   }
 
+  get #reason(): string {
+    return [...this.#failures.values()].join("; ") || "no node was tried";
+  }
+
   /** The error of a call without an answer. */
   #error(): HoldfastError {
-    const reason = [...this.#failures.values()].join("; ") || "no node was tried";
+    const reason = this.#reason;
     const at = Math.min(...this.#notBefore);
     // A read changes nothing, so a lost answer leaves no doubt.
     if (this.#lostAnswer && this.#call.method !== "GET") return new OutcomeUnknownError(reason, at);

@@ -261,7 +261,9 @@ export class Session {
   async closeOwn(): Promise<void> {
     this.#isClosing = true;
     this.end({ cause: "session-ended" });
-    await this.#close();
+    await this.#close().catch((error: unknown) => {
+      if (!(error instanceof LostError)) throw error;
+    });
   }
 
   /** Stops the use of a session that others may use. Its waits leave nothing in the cluster. Its holds stay there. */

@@ -3,8 +3,12 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { Client, UnexpectedResponseError, type Guard } from "holdfast";
+import { Calls } from "../dist/calls.js";
+import { monotonic } from "../dist/clock.js";
+import { connectionOf } from "../dist/connection.js";
+import { Nodes } from "../dist/nodes.js";
 import { eventually } from "./cluster.js";
-import { grant, withServer } from "./node.js";
+import { EXPIRED, grant, withServer } from "./node.js";
 
 const BODIES = ["{}", "[]", "null", '{"token":5,"lo', '{"lock":1,"token":"5","value":"1","left":"no"}', "<html>Welcome</html>", ""];
 const ROUND = { index: 0, parties: 1, generation: 4 };
@@ -87,6 +91,48 @@ for (const [name, [pattern, call]] of Object.entries(CALLS)) {
   });
 }
 
+const PAGES = [[200, "{}"], [200, "[]"], [200, "<html>Welcome</html>"], [200, ""], [404, "<html>Not found</html>"]] as const;
+
+test("a call that another server answers continues at the next address", async () => {
+  for (const [status, page] of PAGES) {
+    const answered: string[] = [];
+    await withServer((_, response) => response.writeHead(status).end(page), async (foreign) => {
+      await withServer((request, response) => {
+        answered.push(`${request.method}`);
+        response.writeHead(200).end(JSON.stringify(good(`${request.method} ${request.url}`, "s")));
+      }, async (address) => {
+        const nodes = new Nodes(connectionOf({ addresses: [foreign, address] }));
+        const calls = new Calls(nodes, 5_000);
+        for (const [method, copies] of [["GET", "harmless"], ["PUT", "repeatable"], ["DELETE", "harmless"]] as const) {
+          // The address of the other server is the first of the call.
+          nodes.states.answered(0, monotonic());
+          nodes.states.prefer(0);
+          const { result, inDoubt } = await calls.deliver({ method, target: "/v1/locks/a", copies });
+          assert.ok("answer" in result && inDoubt, `${status} ${page}`);
+        }
+        nodes.states.answered(0, monotonic());
+        nodes.states.prefer(0);
+        const { result, inDoubt } = await calls.deliver({ method: "POST", target: "/v1/locks/a", copies: "never" });
+        assert.ok("error" in result && result.error instanceof UnexpectedResponseError && inDoubt, `${status} ${page}`);
+        nodes.close();
+      });
+    });
+    assert.deepEqual(answered, ["GET", "PUT", "DELETE"]);
+  }
+});
+
+test("the error names each address of another server", async () => {
+  const listener = (_: IncomingMessage, response: ServerResponse): unknown => response.writeHead(200).end("<html>");
+  await withServer(listener, async (one) => {
+    await withServer(listener, async (other) => {
+      const client = new Client({ addresses: [one, other] });
+      const names = new RegExp(`(?=.*${one} answered 200).*${other} answered 200`);
+      await assert.rejects(client.lockState("a"), names);
+      await client.close();
+    });
+  });
+});
+
 test("another server answers: close a session", async () => {
   for (const body of BODIES) {
     const listener = (request: IncomingMessage, response: ServerResponse): void => {
@@ -99,6 +145,18 @@ test("another server answers: close a session", async () => {
       await assert.rejects(client.close(), UnexpectedResponseError, body);
     });
   }
+});
+
+test("the close of a session that has ended is no error", async () => {
+  const listener = (request: IncomingMessage, response: ServerResponse): void => {
+    const isEnd = request.method === "DELETE";
+    response.writeHead(isEnd ? 410 : 200).end(JSON.stringify(isEnd ? EXPIRED : good(`${request.method} ${request.url}`, "s")));
+  };
+  await withServer(listener, async (address) => {
+    const client = new Client({ addresses: [address] });
+    await client.lock("a");
+    await client.close();
+  });
 });
 
 test("another server answers: keepalives renew nothing", async () => {

@@ -72,6 +72,7 @@ class FakeCalls extends Calls {
     const [status, body] = answer;
     const outcome = classify("node", { status, headers: {}, body: Buffer.from(JSON.stringify(body)) });
     if (outcome.kind === "success") return { result: { answer: outcome.answer, sent: now() - this.ago }, inDoubt: false };
+    if (outcome.kind === "foreign") return { result: { error: new UnexpectedResponseError(outcome.reason) }, inDoubt: true };
     assert.ok(outcome.kind === "rejected");
     return { result: { error: outcome.error }, inDoubt: false };
   }
@@ -203,6 +204,31 @@ for (const way of ["after the upgrade", "before the upgrade", "after the answer 
     fake.renewals.report({ kind: "renewed", sent, answered: now(), body });
     await new Promise((resolve) => setImmediate(resolve));
     for (const { entry } of [first, second]) assert.deepEqual([entry.releaseRequest?.revoke, entry.token], [true, 9]);
+    await fake.sessions.close();
+  });
+}
+
+for (const what of ["lost", "release-requested"] as const) {
+  test(`an event names its hold by the ticket (${what})`, async () => {
+    const fake = client((call) => {
+      if (call.method === "GET") return [200, { holders: [], holders_total: 0 }];
+      const isGrant = call.method === "PUT" && call.target.includes("/locks/");
+      return isGrant ? [200, grant(7, { ticket: 5 })] : opened(call);
+    }, "nightly");
+    const [first, second] = [await fake.lockOne({ mode: "upgradable" }), await fake.lockOne({ mode: "upgradable" })];
+    const hold = { lock: "a", ticket: 5, token: 9 };
+    const isLost = what === "lost";
+    // The upgrade of the second guard has no answer yet.
+    if (!isLost) second.entry.stage = "converting";
+    const events = isLost
+      ? [{ kind: "granted", ...hold } as const, { kind: "lost", cause: "force-released", reason: "stuck", ...hold } as const]
+      : [{ kind: "release-requested", wanted_in_ms: 9_000, revoke: true, ...hold } as const];
+    const body = { session: "nightly", incarnation: 7, ttl_ms: 30_000, expires_in_ms: 30_000, holds: isLost ? [] : [hold], events };
+    fake.renewals.report({ kind: "renewed", sent: now() + 1, answered: now(), body });
+    for (const { entry } of [first, second]) {
+      const lost = entry.check(first.session.lease, now());
+      assert.deepEqual([lost?.lossCause, entry.releaseRequest?.revoke], isLost ? ["force-released", undefined] : [undefined, true]);
+    }
     await fake.sessions.close();
   });
 }

@@ -65,8 +65,9 @@ async fn node_after(
                         std::future::pending::<()>().await;
                     }
                     let head = format!(
-                        "HTTP/1.1 {status} X\r\n{}content-length: {}\r\nconnection: close\r\n\r\n",
+                        "HTTP/1.1 {status} X\r\n{}{}content-length: {}\r\nconnection: close\r\n\r\n",
                         retry_after(&body),
+                        if body.starts_with('<') { "content-type: text/html\r\n" } else { "" },
                         body.len()
                     );
                     stream.write_all((head + &body).as_bytes()).await.unwrap();
@@ -211,6 +212,18 @@ async fn a_named_session_that_expired_is_a_loss() {
 }
 
 #[tokio::test]
+async fn the_close_of_a_session_that_has_ended_is_no_error() {
+    let (address, _) = node(|_, line| match line {
+        line if line.starts_with("DELETE ") => Some(problem("session-expired", 410, false)),
+        line => default_answer(line, ""),
+    })
+    .await;
+    let client = client([address]);
+    let _open = client.session().await.unwrap();
+    client.close().await.unwrap();
+}
+
+#[tokio::test]
 async fn a_generated_session_that_ended_while_idle_is_replaced() {
     let (address, acquires) = lock_node(|call| match call {
         0 => Some(problem("session-expired", 410, false)),
@@ -269,6 +282,44 @@ async fn a_waiter_that_reaches_no_node_stops_when_its_session_is_over() {
 async fn an_answer_of_another_program_is_foreign() {
     let (address, _) = node(|_, _| Some((200, "<html>".to_owned()))).await;
     assert!(matches!(acquire(&client([address])).await, Err(Error::UnexpectedResponse(_))));
+}
+
+/// The first of two addresses is that of another server.
+#[tokio::test]
+async fn a_call_that_another_server_answers_continues_at_the_next_address() {
+    for (status, page) in [(200, "<html>"), (404, "<html>"), (200, ""), (200, "{}")] {
+        let (foreign, pages) = node(move |_, _| Some((status, page.to_owned()))).await;
+        let (address, _) = lock_node(|_| Some((200, grant(1, 0, 30_000)))).await;
+        let client = client([foreign, address]);
+        client.prefer(0);
+        let guard = acquire(&client).await.unwrap();
+        client.prefer(0);
+        assert!(client.lock_state(&LockName::new("job").unwrap()).await.is_ok(), "{status} {page}");
+        assert!(guard.is_held() && pages.load(Ordering::SeqCst) > 0, "{status} {page}");
+    }
+}
+
+#[tokio::test]
+async fn a_download_that_another_server_answers_continues_at_the_next_address() {
+    let (foreign, pages) = node(|_, _| Some((200, "<html>".to_owned()))).await;
+    let (address, _) = node(|_, _| Some((200, "backup".to_owned()))).await;
+    let client = client([foreign, address]);
+    client.prefer(0);
+    let mut download = client.download("/v1/cluster/backup").await.unwrap();
+    assert_eq!(download.next().await.unwrap().unwrap(), b"backup");
+    assert_eq!(pages.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn the_error_names_each_address_of_another_server() {
+    let mut addresses = Vec::new();
+    for _ in 0..2 {
+        addresses.push(node(|_, _| Some((200, "<html>".to_owned()))).await.0);
+    }
+    let client = Client::new(addresses.clone()).unwrap();
+    let Err(Error::UnexpectedResponse(reason)) = acquire(&client).await else { panic!() };
+    let names_each = addresses.iter().all(|address| reason.contains(address.as_str()));
+    assert!(names_each && reason.contains("answered 200"), "{reason}");
 }
 
 #[tokio::test]

@@ -83,12 +83,11 @@ impl Call {
         Self { target: format!("{}{named}", self.target), copies, ..self }
     }
 
-    /// Whether a successful answer confirms the call. A node answers a change with fields or with 204; another server, e.g. a
-    /// proxy, may answer with a page or with `{}`.
+    /// Whether a successful answer is from a node. A node answers with its id, with fields or with 204; another server, e.g.
+    /// a proxy, may answer with a page or with `{}`.
     pub(crate) fn is_confirmed_by(&self, response: &HttpResponse) -> bool {
         let fields = || serde_json::from_slice::<Map<String, Value>>(&response.body);
-        self.method == Method::GET
-            || response.headers.get(HOLDFAST_NODE).is_some()
+        response.headers.get(HOLDFAST_NODE).is_some()
             || has_no_body(&self.method, response.status.as_u16())
             || fields().is_ok_and(|fields| match self.method {
                 // The end of something, with the field of a double barrier.
@@ -145,6 +144,8 @@ pub(crate) enum AttemptOutcome<T> {
     NotDone(String, Option<RetryAfter>),
     /// The node did not accept the access token, whose file may have another one later.
     OldToken(Error),
+    /// Another server answered in the place of a node. It may have passed the request on to one.
+    Foreign(String),
     MayBeDone(String, Option<RetryAfter>),
 }
 
@@ -187,7 +188,7 @@ pub(crate) fn classify<T>(base: &str, response: &HttpResponse) -> AttemptOutcome
         return if response.status.is_server_error() {
             AttemptOutcome::MayBeDone(reason, retry_after)
         } else {
-            AttemptOutcome::Rejected(Error::UnexpectedResponse(reason))
+            AttemptOutcome::Foreign(reason)
         };
     };
     let reason = format!("{base}: {}: {}", problem.code, problem.title);

@@ -219,7 +219,7 @@ impl Nodes {
     /// then, and an address behind which another server answers comes last for seconds.
     fn unconfirmed<T>(&self, node: usize, response: &HttpResponse) -> AttemptOutcome<T> {
         let outcome = classify(self.base(node), response);
-        if matches!(outcome, AttemptOutcome::Rejected(Error::UnexpectedResponse(_))) {
+        if matches!(outcome, AttemptOutcome::Foreign(_)) {
             self.rest(node);
             return outcome;
         }
@@ -239,6 +239,7 @@ impl Nodes {
             | AttemptOutcome::Rejected(_)
             | AttemptOutcome::NotDone(_, None)
             | AttemptOutcome::OldToken(_)
+            | AttemptOutcome::Foreign(_)
             | AttemptOutcome::MayBeDone(_, None) => outcome,
         }
     }
@@ -338,7 +339,7 @@ impl Nodes {
             }
         };
         let mut stream = match answer {
-            Ok(stream) if stream.status.is_success() => {
+            Ok(stream) if stream.status.is_success() && !is_page(&stream.headers) => {
                 self.answered(node);
                 self.learn(node, &stream.headers);
                 self.prefer(node);
@@ -362,6 +363,12 @@ impl Nodes {
             }
         }
     }
+}
+
+/// Whether a stream is the page of another server: it has a type, but not the one of events, and names no node.
+fn is_page(headers: &Headers) -> bool {
+    let is_other = |kind: &str| !kind.starts_with("text/event-stream");
+    headers.get(HOLDFAST_NODE).is_none() && headers.get("content-type").is_some_and(is_other)
 }
 
 /// Counts a call that waits at a node.

@@ -2,7 +2,8 @@
 //!
 //! A call that may have copies ([`Copies::Harmless`]) goes to the next node after a third of a second without an answer;
 //! the first answer counts. Any other call is at one node at a time. The result is [`Error::OutcomeUnknown`] only if no
-//! later answer settles the call. Bounds: one request in flight at each node for each call.
+//! later answer settles the call. After the answer of another server, the call goes to the next address. It ends if each
+//! address answers so. Bounds: one request in flight at each node for each call.
 //! A node with the header `Retry-After` in its answer gets the call again after that time. A call without so much time ends
 //! at once, except a renewal.
 //! A node that rejects the access token has not executed the call. If the token is from a file and a node accepted it
@@ -166,12 +167,17 @@ impl Nodes {
                 AttemptOutcome::Success(stream) => return Ok((stream, node)),
                 AttemptOutcome::Rejected(error) => return Err(error),
                 AttemptOutcome::OldToken(error) => (error, None),
+                AttemptOutcome::Foreign(reason) => (Error::UnexpectedResponse(reason), None),
                 AttemptOutcome::NotDone(reason, retry_after)
                 | AttemptOutcome::MayBeDone(reason, retry_after) => {
                     (Error::Unavailable(reason), retry_after)
                 }
             };
             turns.failed(node, retry_after, order);
+            let is_foreign = matches!(error, Error::UnexpectedResponse(_));
+            if is_foreign && turns.are_all_foreign(node) {
+                return Err(error);
+            }
             if turns.has_time() {
                 tokio::time::sleep_until(turns.start_at.into()).await;
             }
@@ -190,6 +196,8 @@ struct Turns {
     untried: VecDeque<usize>,
     /// No request starts at the node before, by its `Retry-After`.
     not_before: Vec<Instant>,
+    /// Whether the last answer at the address is from another server.
+    foreign: Vec<bool>,
     /// No request starts before.
     start_at: Instant,
     pause: Duration,
@@ -198,8 +206,8 @@ struct Turns {
 impl Turns {
     fn new(order: Vec<usize>, nodes: usize, budget: Budget, is_renewal: bool) -> Self {
         let now = Instant::now();
-        let (untried, not_before) = (order.into(), vec![now; nodes]);
-        Self { budget, is_renewal, untried, not_before, start_at: now, pause: PAUSE_MIN }
+        let (untried, not_before, foreign) = (order.into(), vec![now; nodes], vec![false; nodes]);
+        Self { budget, is_renewal, untried, not_before, foreign, start_at: now, pause: PAUSE_MIN }
     }
 
     /// The first moment at which one of these nodes accepts the request; without a node, now.
@@ -231,6 +239,7 @@ impl Turns {
         order: impl FnOnce() -> Vec<usize>,
     ) {
         let now = Instant::now();
+        self.foreign[node] = false;
         if let Some(RetryAfter { time, at_every_node }) = retry_after {
             let nodes = if at_every_node { 0..self.not_before.len() } else { node..node + 1 };
             self.not_before[nodes].fill(now + time);
@@ -242,6 +251,12 @@ impl Turns {
             self.pause = (self.pause * 3 / 2).min(PAUSE_MAX);
         }
         self.start_from(start_at);
+    }
+
+    /// Records that another server answered at an address. Returns whether all addresses answered so.
+    fn are_all_foreign(&mut self, node: usize) -> bool {
+        self.foreign[node] = true;
+        !self.foreign.contains(&false)
     }
 
     /// Schedules the next request, at the first moment at which a node accepts it. If a renewal has less time, a node gets it
@@ -323,11 +338,15 @@ impl<'a> Rounds<'a> {
                     return Ok(Answer { body, sent });
                 }
                 AttemptOutcome::Rejected(error) => {
-                    // Another server may answer in the place of the node.
-                    if !error.is_unclear() {
-                        self.won(node);
-                    }
+                    self.won(node);
                     return Err(error);
+                }
+                AttemptOutcome::Foreign(reason) => {
+                    self.lost_answer = true;
+                    self.failed(node, reason, None);
+                    if self.turns.are_all_foreign(node) || self.call.copies == Copies::Never {
+                        return Err(Error::UnexpectedResponse(self.reasons()));
+                    }
                 }
                 AttemptOutcome::NotDone(reason, retry_after) => {
                     self.failed(node, reason, retry_after);
@@ -405,9 +424,13 @@ impl<'a> Rounds<'a> {
         }
     }
 
-    fn error(&mut self) -> Error {
+    fn reasons(&self) -> String {
         let reasons: Vec<&str> = self.failures.iter().flatten().map(String::as_str).collect();
-        let reason = if reasons.is_empty() { NO_NODE_TRIED.to_owned() } else { reasons.join("; ") };
+        if reasons.is_empty() { NO_NODE_TRIED.to_owned() } else { reasons.join("; ") }
+    }
+
+    fn error(&mut self) -> Error {
+        let reason = self.reasons();
         // A read changes nothing, so a lost answer leaves no doubt.
         if self.lost_answer && self.call.method != Method::GET {
             Error::OutcomeUnknown(reason)

@@ -83,13 +83,6 @@ impl Calls {
         let query = Query::default().with_some(&CLOSED_INCARNATION, incarnation.as_ref());
         let copies = if incarnation.is_some() { Copies::Harmless } else { Copies::Repeatable };
         let call = Call::new(Method::DELETE, query.target(&session_path(session))).copies(copies);
-        for _ in 1..self.nodes.len() {
-            match self.send(&call).await {
-                // The next copy goes to another address.
-                Err(Error::UnexpectedResponse(_)) => {}
-                closed => return closed,
-            }
-        }
         self.send(&call).await
     }
 

@@ -321,14 +321,17 @@ impl QueueEntries {
         }
     }
 
-    /// Returns the entries of one hold: each guard that re-entered it has one.
+    /// Returns the entries of one hold: each guard that re-entered it has one, also while it upgrades the hold.
     pub(crate) fn of_hold(
         &self,
         lock: &LockName,
+        ticket: Ticket,
         token: FencingToken,
     ) -> Vec<Arc<ClientQueueEntry>> {
-        let all = self.all();
-        all.iter().filter(|entry| entry.covers(lock) && entry.holds(token)).cloned().collect()
+        let is_of = |entry: &&Arc<ClientQueueEntry>| {
+            entry.covers(lock) && (entry.holds(token) || entry.is_upgraded_to(ticket, token))
+        };
+        self.all().iter().filter(is_of).cloned().collect()
     }
 
     /// Finds the entry of a hold by its token, because shared holds of one lock have separate entries.

@@ -194,6 +194,7 @@ impl Lock {
     /// Returns the guard of a lock that is [transferred](Guard::transfer) to this client's session. The call waits as
     /// long as [`Lock::timeout`] allows, then returns `None`; without a timeout it waits without bound. The receiver is
     /// the [`Lock::owner`], or the session itself. The call never acquires the lock: use [`Lock::acquire`] to queue.
+    /// The release of the guard ends the hold, so release guards that re-entered it first.
     ///
     /// ```no_run
     /// # async fn example(client: holdfast_client::Client) -> Result<(), Box<dyn std::error::Error>> {

@@ -204,7 +204,8 @@ fn deliver_event(
     event: &EventBody,
     counted_from: Moment,
 ) {
-    let mut entries = session.entries.of_hold(&event.lock, event.token);
+    session.entries.follow_upgrade(&event.lock, event.ticket, event.token);
+    let mut entries = session.entries.of_hold(&event.lock, event.ticket, event.token);
     let had_token = |(entry, token): &&KnownHold| {
         *entry.lock() == event.lock && *token == event.token && !entry.holds(event.token)
     };

@@ -104,7 +104,9 @@ impl Sessions {
             if session.is_own {
                 session.end(Loss::SessionEnded);
                 let closed = session.calls.close(&session.name, Some(session.incarnation)).await;
-                result = result.and(closed);
+                if !matches!(closed, Err(Error::Lost(_))) {
+                    result = result.and(closed);
+                }
             } else {
                 session.leave().await;
             }

@@ -254,3 +254,45 @@ async fn a_release_request_beside_an_upgrade_reaches_the_guard() {
         assert_eq!(guard.token().0, 9);
     }
 }
+
+/// Another program upgrades the hold from token 7 to token 9, and an operator ends it, before the next keepalive.
+#[tokio::test]
+async fn a_loss_under_the_token_of_an_upgrade_has_its_cause() {
+    const EVENTS: &str = r#"{"revision":8,"kind":"granted","lock":"job","ticket":5,"token":9},
+        {"revision":9,"kind":"lost","lock":"job","ticket":5,"token":9,"cause":"force-released","reason":"stuck"}"#;
+    let (address, _) = node(|_, line| match line.split(' ').next() {
+        Some("PUT") if is_acquire(line) => Some((200, grant(7, 0, 1_500))),
+        Some("POST") if parked(line).is_some() => Some((200, poll_answer("", EVENTS, ""))),
+        Some("DELETE") => default_answer(line, ""),
+        _ => Some((200, session("", 1_500))),
+    })
+    .await;
+    let guard = acquire(&client([address])).await.unwrap();
+    assert_eq!(guard.lost().await, Loss::ForceReleased { reason: Some("stuck".to_owned()) });
+    assert_eq!(guard.token().0, 9);
+}
+
+/// The cluster has executed the upgrade from token 7 to token 9, whose answer is late.
+#[tokio::test]
+async fn a_guard_that_upgrades_its_hold_gets_a_release_request_under_the_new_token() {
+    const UPGRADED: &str = r#"{"lock":"job","ticket":5,"token":9}"#;
+    const REQUEST: &str = r#"{"revision":9,"kind":"release-requested","lock":"job","ticket":5,"token":9,
+        "reason":"patch day","wanted_in_ms":60000}"#;
+    let (address, _) = node(|_, line| match line.split(' ').next() {
+        Some("PUT") if line.contains("mode=exclusive") => Some((HANG, String::new())),
+        Some("PUT") if is_acquire(line) => {
+            let grant = grant(7, 0, 1_500);
+            Some((200, grant.replace(r#""mode":"exclusive""#, r#""mode":"upgradable""#)))
+        }
+        Some("POST") => Some((200, poll_answer(UPGRADED, REQUEST, ""))),
+        Some("DELETE") => default_answer(line, ""),
+        _ => Some((200, session(UPGRADED, 1_500))),
+    })
+    .await;
+    let mut guard = client([address]).lock("job").upgradable().acquire().await.unwrap();
+    let view = guard.hold();
+    tokio::select! {
+        upgraded = guard.upgrade(Duration::from_mins(1)) => panic!("{upgraded:?}"),
+        request = view.release_requested() => assert_eq!(request.reason.as_deref(), Some("patch day")),
+    }
+}

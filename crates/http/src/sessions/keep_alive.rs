@@ -99,8 +99,8 @@ async fn listen(call: &mut CallContext<'_>, request: ListenRequest) -> HandlerRe
 }
 
 fn event_body(notice: HoldNotice, now: Stamp) -> EventBody {
-    let HoldNotice { revision, lock, owner, token, change, .. } = notice;
-    let body = |lost| EventBody::new(revision, lock, owner, token, lost);
+    let HoldNotice { revision, lock, owner, ticket, token, change, .. } = notice;
+    let body = |lost| EventBody::new(revision, lock, owner, ticket, token, lost);
     match change {
         HoldChange::Granted { .. } | HoldChange::ValueChanged { .. } => body(None),
         HoldChange::Lost { cause, broken: None } => body(Some(cause)),

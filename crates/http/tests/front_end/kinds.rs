@@ -157,6 +157,7 @@ async fn a_release_request_with_revoke_notifies_the_holder_and_ends_the_hold_at_
     let event = &news["events"][0];
     assert_eq!((&event["kind"], &event["token"]), (&json!("release-requested"), &json!(token)));
     assert_eq!((&event["reason"], &event["revoke"]), (&json!("patch day"), &json!(true)));
+    assert_eq!(event["ticket"], quiet["holds"][0]["ticket"]);
     assert!(event["wanted_in_ms"].as_u64().unwrap() <= 1_000, "{event}");
     let next = node.call("PUT", "/v1/locks/a?session=you&wait=60s").await.json();
     assert!(next["token"].as_u64().unwrap() > token, "{next}");

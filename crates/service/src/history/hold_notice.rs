@@ -14,6 +14,7 @@ pub struct HoldNotice {
     pub lock: LockName,
     pub session: SessionName,
     pub owner: Owner,
+    pub ticket: Ticket,
     pub token: FencingToken,
     pub change: HoldChange,
 }
@@ -58,21 +59,28 @@ impl HoldNotice {
         reasons: &BreakReasons<'_>,
     ) -> Option<Self> {
         let Event::Lock(event) = event else { return None };
-        let (lock, session, owner, token, change) = match event {
-            LockEvent::Granted(Grant { lock, session, owner, token, value, .. }) => {
-                (lock, session, owner, token, HoldChange::Granted { value: value.clone() })
+        let (lock, session, owner, ticket, token, change) = match event {
+            LockEvent::Granted(Grant { lock, session, owner, ticket, token, value, .. }) => {
+                (lock, session, owner, ticket, token, HoldChange::Granted { value: value.clone() })
             }
-            LockEvent::ValueChanged(Grant { lock, session, owner, token, value, .. }) => {
-                (lock, session, owner, token, HoldChange::ValueChanged { value: value.clone() })
-            }
+            LockEvent::ValueChanged(Grant {
+                lock, session, owner, ticket, token, value, ..
+            }) => (
+                lock,
+                session,
+                owner,
+                ticket,
+                token,
+                HoldChange::ValueChanged { value: value.clone() },
+            ),
             LockEvent::HoldEnded { lock, session, owner, token, cause, ticket, .. } => {
                 let is_broken = *cause == LossCause::ForceReleased;
                 let broken = reasons.0.get(ticket).filter(|_| is_broken);
                 let broken = broken.map(|reason| (*reason).clone());
-                (lock, session, owner, token, HoldChange::Lost { cause: *cause, broken })
+                (lock, session, owner, ticket, token, HoldChange::Lost { cause: *cause, broken })
             }
-            LockEvent::ReleaseRequested { lock, session, owner, token, request, .. } => {
-                (lock, session, owner, token, HoldChange::ReleaseRequested(request.clone()))
+            LockEvent::ReleaseRequested { lock, session, owner, ticket, token, request } => {
+                (lock, session, owner, ticket, token, HoldChange::ReleaseRequested(request.clone()))
             }
             LockEvent::WaitEnded { .. }
             | LockEvent::ModeChanged(_)
@@ -82,7 +90,7 @@ impl HoldNotice {
             | LockEvent::BrokenByOperator { .. } => return None,
         };
         let (lock, session, owner) = (lock.clone(), session.clone(), owner.clone());
-        Some(Self { revision, lock, session, owner, token: *token, change })
+        Some(Self { revision, lock, session, owner, ticket: *ticket, token: *token, change })
     }
 
     /// Returns whether a keepalive reports the change. It omits changes of the value, which the session itself makes.

@@ -309,13 +309,18 @@ public final class Holdfast implements AutoCloseable {
      * Closes the sessions, which releases everything they hold. Waiting calls end with {@link LostException}, and guards
      * are lost. A named session stays open with its locks until it expires, so release its guards first. The call waits for
      * the releases of a named session that are in progress, at most for the request timeout.
+     *
+     * @throws HoldfastException if no node confirms the end of a session. It then ends after its time-to-live.
      */
     @Override
     public void close() {
         isClosed = true;
         waits.stop();
-        sessions.close();
-        calls.transport.close();
+        try {
+            sessions.close();
+        } finally {
+            calls.transport.close();
+        }
     }
 
     boolean isClosed() {

@@ -222,7 +222,7 @@ public final class LockRequest {
      * Waits for the lock that {@link Guard#transfer} gives to the session of this client. Never acquires the lock. The
      * receiver is the {@link #owner}, or the session itself. {@link #progressTimeout} and {@link #ttl} apply, too.
      *
-     * @return the guard
+     * @return the guard; its release ends the hold, so release guards that re-entered it first
      * @throws InterruptedException if the thread is interrupted while it waits
      * @throws BusyException if {@link #waitAtMost} ended before the transfer
      */

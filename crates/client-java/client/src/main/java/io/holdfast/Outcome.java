@@ -1,5 +1,6 @@
 package io.holdfast;
 
+import java.util.Map;
 import java.util.Set;
 
 /**
@@ -19,6 +20,8 @@ record Outcome(Kind kind, Response response, HoldfastException error, String rea
         REJECTED,
         /** The node certainly did not execute the request. */
         NOT_DONE,
+        /** Another server answered in the place of a node. It may have passed the request on to one. */
+        FOREIGN,
         MAY_BE_DONE
     }
 
@@ -74,7 +77,9 @@ record Outcome(Kind kind, Response response, HoldfastException error, String rea
     /** Classifies an answer by its meaning for the call. */
     static Outcome of(String base, Response response) {
         if (response.isSuccess()) {
-            return new Outcome(Kind.SUCCESS, response, null, null, RetryAfter.NONE);
+            return isOfNode(response)
+                    ? new Outcome(Kind.SUCCESS, response, null, null, RetryAfter.NONE)
+                    : foreign(base + " answered " + response.status() + " without JSON");
         }
         Json body = bodyOf(response);
         RetryAfter retryAfter = RetryAfter.of(response, body);
@@ -82,7 +87,7 @@ record Outcome(Kind kind, Response response, HoldfastException error, String rea
         if (problem == null) {
             String reason = base + " answered " + response.status() + " without a problem document";
             return response.status() >= 500
-                    ? mayBeDone(reason, retryAfter) : rejected(new UnexpectedResponseException(reason));
+                    ? mayBeDone(reason, retryAfter) : foreign(reason);
         }
         String reason = base + ": " + problem.code() + ": " + problem.title();
         if (BUSY.contains(problem.code())) {
@@ -95,6 +100,19 @@ record Outcome(Kind kind, Response response, HoldfastException error, String rea
             return notDone(reason, retryAfter);
         }
         return rejected(new RejectedException(problem, body));
+    }
+
+    private static Outcome foreign(String reason) {
+        return new Outcome(Kind.FOREIGN, null, null, reason, RetryAfter.NONE);
+    }
+
+    /**
+     * Whether a successful answer is from a node, which answers with its id, with fields or with 204. Another server, e.g. a
+     * proxy, may answer with a page or with {@code {}}.
+     */
+    private static boolean isOfNode(Response response) {
+        return response.header("Holdfast-Node") != null || response.status() == 204
+                || bodyOf(response).value() instanceof Map<?, ?> fields && !fields.isEmpty();
     }
 
     private static Json bodyOf(Response response) {

@@ -6,9 +6,11 @@ import java.util.ArrayList;
 import java.util.Collection;
 import java.util.Deque;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.Callable;
 import java.util.concurrent.LinkedBlockingQueue;
@@ -105,6 +107,8 @@ final class Rounds {
     private final Deque<Node> untried = new ArrayDeque<>();
     private final List<Copy> inFlight = new ArrayList<>();
     private final Map<Node, String> failures = new LinkedHashMap<>();
+    /** The nodes whose last answer is from another server. */
+    private final Set<Node> foreign = new HashSet<>();
     /** The copy whose answer the thread of the caller reads, or null. */
     private volatile Copy here;
     private boolean isStarted;
@@ -361,14 +365,14 @@ final class Rounds {
         }
         end(copy);
         long now = clock.nanos();
-        if (thrown != null) {
+        String base = copy.node.base;
+        Outcome outcome = thrown == null ? Outcome.of(base, response) : Transport.failed(base, thrown);
+        if (thrown != null || outcome.kind() == Outcome.Kind.FOREIGN) {
             copy.node.rest(now);
         } else {
             copy.node.answered(now);
             nodes.learn(copy.node, response);
         }
-        String base = copy.node.base;
-        Outcome outcome = thrown == null ? Outcome.of(base, response) : Transport.failed(base, thrown);
         refused(copy.node, outcome.retryAfter(), now);
         switch (outcome.kind()) {
             case SUCCESS -> {
@@ -381,7 +385,17 @@ final class Rounds {
             }
             case REJECTED -> rejected(copy, outcome.error(), now);
             case NOT_DONE -> failed(copy.node, outcome.reason(), now);
+            case FOREIGN -> foreign(copy, outcome.reason(), now);
             case MAY_BE_DONE -> unanswered(copy.node, outcome.reason(), now);
+        }
+    }
+
+    private void foreign(Copy copy, String reason, long now) {
+        lostAnswer = true;
+        failed(copy.node, reason, now);
+        foreign.add(copy.node);
+        if (foreign.size() == nodes.count() || call.copies() == Call.Copies.NEVER) {
+            result = new Delivery(null, copy.sent, new UnexpectedResponseException(reason()), isInDoubt());
         }
     }
 
@@ -427,6 +441,7 @@ final class Rounds {
     /** Schedules the next request after one that failed. */
     private void failed(Node node, String reason, long now) {
         failures.put(node, reason);
+        foreign.remove(node);
         startAt = now;
         if (retryAt(untried) > now) {
             untried.clear();
@@ -453,9 +468,13 @@ final class Rounds {
         }
     }
 
+    private String reason() {
+        return failures.isEmpty() ? "no node was tried" : String.join("; ", failures.values());
+    }
+
     /** The error of a call without an answer. */
     private HoldfastException error() {
-        String reason = failures.isEmpty() ? "no node was tried" : String.join("; ", failures.values());
+        String reason = reason();
         HoldfastException unavailable = oldToken != null ? oldToken : new UnavailableException(reason);
         HoldfastException error = isInDoubt() ? new OutcomeUnknownException(reason) : unavailable;
         error.retryAt = retryAt(notBefore.keySet());

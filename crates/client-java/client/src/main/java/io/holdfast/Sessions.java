@@ -4,6 +4,7 @@ import java.time.Duration;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.concurrent.locks.ReentrantLock;
 
 /**
@@ -91,7 +92,10 @@ final class Sessions {
         }
     }
 
-    /** Closes generated sessions. Stops the use of named sessions, whose holds stay in the cluster. */
+    /**
+     * Closes generated sessions. Stops the use of named sessions, whose holds stay in the cluster. Throws the first error,
+     * after all sessions.
+     */
     void close() {
         Map<Duration, Session> all;
         lock.lock();
@@ -102,10 +106,14 @@ final class Sessions {
         } finally {
             lock.unlock();
         }
-        all.values().forEach(Sessions::close);
+        List<HoldfastException> errors = all.values().stream().map(Sessions::close).filter(Objects::nonNull).toList();
+        if (!errors.isEmpty()) {
+            throw errors.get(0);
+        }
     }
 
-    private static void close(Session session) {
+    /** Returns the error if the end of the session is not confirmed, or null. */
+    private static HoldfastException close(Session session) {
         session.abandon();
         boolean isToClose = session.isOwn && session.isAlive();
         if (!session.isOwn) {
@@ -120,8 +128,7 @@ final class Sessions {
         held.forEach(entry -> session.background.run(() -> entry.lost.complete(Loss.SESSION_ENDED)));
         session.pending.stop();
         session.finish();
-        if (isToClose) {
-            session.close();
-        }
+        HoldfastException error = isToClose ? session.close() : null;
+        return error instanceof LostException ? null : error;
     }
 }

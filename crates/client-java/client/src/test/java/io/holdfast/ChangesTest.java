@@ -258,6 +258,33 @@ class ChangesTest {
     }
 
     @Test
+    void anEventNamesItsHoldByTheTicket() {
+        String hold = "\"lock\":\"orders\",\"ticket\":5,\"token\":9}";
+        String lost = "{\"kind\":\"lost\",\"cause\":\"force-released\",\"reason\":\"stuck\"," + hold;
+        for (String events : List.of("{\"kind\":\"granted\"," + hold + "," + lost,
+                "{\"kind\":\"release-requested\",\"wanted_in_ms\":60000,\"revoke\":true," + hold)) {
+            List<Guard> guards = twoGuards(call -> new Answer(200,
+                    "{\"lock\":\"orders\",\"holders_total\":0,\"revision\":1,\"holders\":[]}"));
+            Session session = guards.get(0).hold.session;
+            SessionEvents delivery = new SessionEvents(session);
+            boolean isLost = events.contains("lost");
+            if (!isLost) {
+                // Its upgrade has no answer yet.
+                guards.get(1).hold.entry.enter(QueueEntry.Stage.CONVERTING);
+            }
+            String listed = isLost ? "" : "{" + hold;
+            Json body = Json.parse("{\"holds\":[" + listed + "],\"events\":[" + events + "]}");
+            delivery.deliver(delivery.knownHolds(), body, TimeUnit.SECONDS.toNanos(30), session.clock.nanos());
+            for (Guard guard : guards) {
+                Loss loss = session.lossOf(guard.hold.entry);
+                assertEquals(isLost ? Loss.Cause.FORCE_RELEASED : null, loss == null ? null : loss.cause());
+                assertEquals(!isLost, guard.releaseRequested().isPresent());
+            }
+            node.close();
+        }
+    }
+
+    @Test
     void onlyAStaleTokenIsALossOfAHoldThatIsNotListed() {
         for (String code : List.of("forbidden", "stale-token")) {
             Answer state = new Answer(200, "{\"lock\":\"orders\",\"holders_total\":2,\"revision\":1,\"holders\":[]}");

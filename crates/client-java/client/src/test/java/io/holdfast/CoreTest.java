@@ -253,14 +253,18 @@ class CoreTest {
 
     @Test
     void answersHaveAClass() {
-        assertEquals(Outcome.Kind.SUCCESS, answer(200, "").kind());
+        assertEquals(Outcome.Kind.SUCCESS, answer(204, "").kind());
+        assertEquals(Outcome.Kind.SUCCESS, answer(200, "{\"lock\":\"a\"}").kind());
+        for (String page : List.of("", "{}", "[]", "null", "<html>")) {
+            assertEquals(Outcome.Kind.FOREIGN, answer(200, page).kind(), page);
+        }
         assertEquals(BusyException.class, problem(423, "lock-busy", true).error().getClass());
         assertEquals(LostException.class, problem(410, "session-expired", false).error().getClass());
         assertEquals(Outcome.Kind.NOT_DONE, problem(503, "no-leader", true).kind());
         assertEquals(Outcome.Kind.MAY_BE_DONE, problem(503, "outcome-unknown", true).kind());
         assertEquals(Outcome.Kind.MAY_BE_DONE, problem(500, "internal", false).kind());
         assertEquals(Outcome.Kind.MAY_BE_DONE, answer(502, "<html>").kind());
-        assertEquals(UnexpectedResponseException.class, answer(404, "<html>").error().getClass());
+        assertEquals(Outcome.Kind.FOREIGN, answer(404, "<html>").kind());
         HoldfastException over = problem(409, "attempt-over", false).error();
         assertEquals(7, over.newest("attempt-over"));
         assertEquals(-1, over.newest("request-over"));

@@ -58,6 +58,8 @@ final class FakeNode implements AutoCloseable {
 
     final AtomicInteger opened = new AtomicInteger();
     volatile long leaseMillis = 30_000;
+    /** The answer to the close of a session. */
+    volatile Answer closes = new Answer(204, "");
     private final List<Received> calls = new CopyOnWriteArrayList<>();
     private final List<Holdfast> clients = new CopyOnWriteArrayList<>();
     private final Function<Received, Answer> locks;
@@ -129,7 +131,9 @@ final class FakeNode implements AutoCloseable {
                     + leaseMillis + ",\"revision\":1}");
         } else if (call.name.endsWith("/keepalive")) {
             return Answer.NONE;
-        } else if (call.name.equals("GET /livez") || call.name.startsWith("DELETE /v1/sessions/")) {
+        } else if (call.name.startsWith("DELETE /v1/sessions/")) {
+            return closes;
+        } else if (call.name.equals("GET /livez")) {
             return new Answer(200, "{}");
         }
         return locks.apply(call);

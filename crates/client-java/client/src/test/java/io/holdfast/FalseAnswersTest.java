@@ -171,6 +171,66 @@ class FalseAnswersTest {
     }
 
     @Test
+    void aCallThatAnotherServerAnswersContinuesAtTheNextAddress() throws Exception {
+        for (String page : List.of("{}", "[]", "<html>Welcome</html>", "")) {
+            BlockingQueue<String> pages = new LinkedBlockingQueue<>();
+            int[] port = new int[1];
+            try (AutoCloseable foreign = serve(request -> {
+                pages.add(request);
+                return page;
+            }, port)) {
+                String first = "127.0.0.1:" + port[0];
+                try (AutoCloseable node = serve(request -> good(request, 30_000), port);
+                        Holdfast client = Holdfast.builder(first, "127.0.0.1:" + port[0]).session("nightly").build()) {
+                    first(client, first);
+                    Guard guard = client.lock("a").tryAcquire();
+                    first(client, first);
+                    assertEquals(1, client.lockState("a").holders().size());
+                    first(client, first);
+                    guard.release();
+                    assertTrue(pages.size() >= 3, page + pages);
+                }
+            }
+        }
+    }
+
+    /** Makes the next call start at an address. */
+    private static void first(Holdfast client, String address) {
+        Nodes nodes = client.calls().nodes;
+        Node node = nodes.order(0).stream().filter(other -> other.base.endsWith(address)).findFirst().orElseThrow();
+        node.answered(client.clock().nanos());
+        nodes.prefer(node);
+    }
+
+    @Test
+    void theErrorNamesEachAddressOfAnotherServer() throws Exception {
+        int[] port = new int[1];
+        try (AutoCloseable one = serve(request -> "<html>", port)) {
+            String first = "127.0.0.1:" + port[0];
+            try (AutoCloseable other = serve(request -> "<html>", port);
+                    Holdfast client = Holdfast.builder(first, "127.0.0.1:" + port[0]).build()) {
+                var error = assertThrows(UnexpectedResponseException.class, () -> client.lockState("a"));
+                assertTrue(error.getMessage().contains(first + " answered 200"), error.getMessage());
+                assertTrue(error.getMessage().contains(":" + port[0]), error.getMessage());
+            }
+        }
+    }
+
+    @Test
+    void aFalseAnswerClosesNoSession() throws Exception {
+        for (String body : BODIES) {
+            int[] port = new int[1];
+            try (AutoCloseable node = serve(
+                    request -> request.startsWith("DELETE /v1/sessions/") ? body : good(request, 30_000), port)) {
+                Holdfast client = Holdfast.builder("127.0.0.1:" + port[0]).build();
+                client.lock("a").tryAcquire();
+                assertThrows(UnexpectedResponseException.class, client::close, body);
+                client.close();
+            }
+        }
+    }
+
+    @Test
     void aFalseAnswerRenewsNothing() throws Exception {
         for (String body : BODIES) {
             Queue<Boolean> renewals = new ConcurrentLinkedQueue<>();

@@ -599,6 +599,22 @@ class NodeTest {
     }
 
     @Test
+    void aCloseThatNoNodeConfirmsIsAnErrorAndThatOfAnEndedSessionIsNone() {
+        for (Answer answer : List.of(Answer.DROPPED, Answer.problem(403, "forbidden"), Answer.problem(410, "session-expired"))) {
+            node(call -> node.grant(7, ""));
+            node.closes = answer;
+            Holdfast client = node.client(options -> options.requestTimeout(SHORT));
+            client.lock("orders").tryAcquire();
+            if (answer.status() == 410) {
+                client.close();
+            } else {
+                assertThrows(HoldfastException.class, client::close);
+            }
+            node.close();
+        }
+    }
+
+    @Test
     void theCloseOfAClientCountsNoLossOfANamedSession() throws Exception {
         BlockingQueue<String> counted = new LinkedBlockingQueue<>();
         node(call -> node.grant(7, ""));

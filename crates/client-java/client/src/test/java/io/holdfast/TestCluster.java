@@ -60,7 +60,13 @@ public final class TestCluster implements BeforeAllCallback, BeforeEachCallback,
 
     @Override
     public void afterEach(ExtensionContext context) throws InterruptedException {
-        clients.forEach(Holdfast::close);
+        for (Holdfast client : clients) {
+            try {
+                client.close();
+            } catch (HoldfastException e) {
+                // The test has stopped the nodes.
+            }
+        }
         clients.clear();
         if (!isOfClass) {
             stop();
