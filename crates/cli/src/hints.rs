@@ -60,7 +60,7 @@ pub fn common_hint(error: &Error) -> Option<Cow<'_, str>> {
     if error.problem().is_some_and(plain) {
         return Some(Cow::Borrowed(NOT_SHARDED));
     }
-    // Nobody can be asked for a free lock.
+    // A free lock has no holder to ask.
     let is_free =
         |problem: &Problem| problem.code == ErrorCode::NotHolder && problem.facts.holder.is_none();
     let own = find(error, &COMMON).filter(|_| !error.problem().is_some_and(is_free));

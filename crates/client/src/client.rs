@@ -178,7 +178,7 @@ impl Client {
     /// with its locks until it expires, so release its guards first.
     ///
     /// # Errors
-    /// See [`Error`]: no node confirms the end of a session. It then ends after its time-to-live.
+    /// See [`Error`] if no node confirms the end of a session. That session ends after its time-to-live.
     pub async fn close(&self) -> Result<(), Error> {
         self.sessions.close().await
     }

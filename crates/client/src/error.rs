@@ -29,7 +29,8 @@ pub enum Error {
     /// The cluster rejected the call. Change it.
     #[error("{}", rejection_text(.0))]
     Rejected(Box<Problem>),
-    /// No address answers as a holdfast node. A call with [`Copies::Never`](crate::Copies::Never) is sent to one address only.
+    /// The answer is not from a holdfast node. Check the addresses. A call with [`Copies::Never`](crate::Copies::Never) is
+    /// sent to one address only.
     #[error("the answer is not from a holdfast node, check the address: {0}")]
     UnexpectedResponse(String),
     /// A name or a duration is invalid; nothing was sent. Change it.

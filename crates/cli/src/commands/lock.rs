@@ -75,7 +75,7 @@ pub(crate) async fn run(args: LockArgs) -> Result<(), CommandFailure> {
     let guard = acquirer.acquire(&args.acquire, signals.next_stop()).await;
     let guard = guard.map_err(|failure| match failure {
         CommandFailure::Lost(reason) => CommandFailure::NotAcquired(format!(
-            "{} was not acquired: {reason}; repeat the command with a new session",
+            "{} was not acquired: {reason}",
             args.acquire.names()
         )),
         other => other,

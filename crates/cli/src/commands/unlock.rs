@@ -87,8 +87,7 @@ fn warn_of_outer_run(lock: &LockName, session: &SessionName) {
     let outer = OuterLocks::inherited();
     if outer.find(lock, false).is_some_and(|outer_lock| outer_lock.session == *session) {
         write_stderr(&format!(
-            "holdfast: {lock} is the lock of the holdfast run around this command, which kills the command without it \
-             (see --on-loss)"
+            "holdfast: {lock} is the lock of the holdfast run around this command, which may kill this command (see --on-loss)"
         ));
     }
 }
@@ -126,7 +125,7 @@ async fn release(
             let body = client.lock_state(lock).await?;
             Err(not_held(lock, session, body.holder(), &no_session(session)))
         }
-        Err(Error::Rejected(problem)) => {
+        Err(Error::Rejected(problem)) if problem.code == ErrorCode::NotHolder => {
             let holder = problem.facts.holder.clone();
             let error = Error::Rejected(problem);
             let reason = with_hint(&error, common_hint(&error));

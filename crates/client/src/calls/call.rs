@@ -183,10 +183,16 @@ pub(crate) fn classify<T>(base: &str, response: &HttpResponse) -> AttemptOutcome
     let problem = response.problem();
     let retry_after = RetryAfter::of(response, problem.as_ref());
     let Some(problem) = problem else {
-        let missing = if response.status.is_success() { "JSON" } else { "a problem document" };
+        let missing = if response.status.is_success() {
+            "the fields of a node"
+        } else {
+            "a problem document"
+        };
         let reason = format!("{base} answered {} without {missing}", response.status);
         return if response.status.is_server_error() {
             AttemptOutcome::MayBeDone(reason, retry_after)
+        } else if response.headers.get(HOLDFAST_NODE).is_some() {
+            AttemptOutcome::Rejected(Error::UnexpectedResponse(reason))
         } else {
             AttemptOutcome::Foreign(reason)
         };
@@ -202,5 +208,23 @@ pub(crate) fn classify<T>(base: &str, response: &HttpResponse) -> AttemptOutcome
         AttemptOutcome::NotDone(reason, retry_after)
     } else {
         AttemptOutcome::Rejected(Error::Rejected(Box::new(problem)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::{Headers, StatusCode};
+
+    #[test]
+    fn an_unknown_error_code_of_a_node_rejects_the_call() {
+        let outcome = |headers: &[(&str, &str)]| {
+            let body = br#"{"code":"of-a-later-version","title":"?"}"#.to_vec();
+            let status = StatusCode::from_u16(409).unwrap();
+            classify::<()>("a", &HttpResponse { status, headers: Headers::new(headers), body })
+        };
+        let of_node = outcome(&[(HOLDFAST_NODE, "1")]);
+        assert!(matches!(of_node, AttemptOutcome::Rejected(Error::UnexpectedResponse(_))));
+        assert!(matches!(outcome(&[]), AttemptOutcome::Foreign(_)));
     }
 }

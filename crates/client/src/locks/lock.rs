@@ -194,7 +194,7 @@ impl<T> Lock<T> {
             let session = self.client.session_for(self.ttl).await?;
             let used = session.session().clone();
             used.record_in_span();
-            // A session that expired was not renewed.
+            // The lease of an expired session was not renewed: `SessionEnded` means that another caller closed it.
             let was_closed = || used.deadline_or_loss(Moment::now()) == Err(Loss::SessionEnded);
             match request.clone().acquire(session, limit).await {
                 // The session ended while it was idle, or while the entry was queued. The caller held nothing.

@@ -147,10 +147,15 @@ impl ClientQueueEntry {
         self.limits.borrow().next_deadline(Moment::now()).is_err()
     }
 
+    /// Whether its hold has this ticket. A node that sends no tickets sends 0.
+    fn has_ticket(&self, ticket: Ticket) -> bool {
+        ticket != Ticket(0) && self.grant.get().is_some_and(|grant| grant.borrow().ticket == ticket)
+    }
+
     /// Whether the cluster has executed an upgrade of this entry, if its hold has the ticket and the token.
     fn is_upgraded_to(&self, ticket: Ticket, token: FencingToken) -> bool {
         matches!(self.stage(), EntryStage::Converting(old) if old < token)
-            && self.grant.get().is_some_and(|grant| grant.borrow().ticket == ticket)
+            && self.has_ticket(ticket)
     }
 
     /// The target of a release of this entry alone: it never releases a later hold.
@@ -311,10 +316,11 @@ impl QueueEntries {
     /// Continues the guards of a hold under the token of an upgrade by another guard or program of the owner.
     pub(crate) fn follow_upgrade(&self, lock: &LockName, ticket: Ticket, token: FencingToken) {
         for entry in self.all().iter().filter(|entry| entry.covers(lock)) {
-            let Some(grant) = entry.grant.get() else { continue };
+            let Some(grant) = entry.grant.get().filter(|_| entry.has_ticket(ticket)) else {
+                continue;
+            };
             let mut stage = unpoisoned(&entry.stage);
-            let is_older = matches!(*stage, EntryStage::Held(held) if held < token);
-            if is_older && grant.borrow().ticket == ticket {
+            if matches!(*stage, EntryStage::Held(held) if held < token) {
                 *stage = EntryStage::Held(token);
                 grant.send_modify(|grant| Arc::make_mut(grant).token = token);
             }
@@ -329,7 +335,7 @@ impl QueueEntries {
         token: FencingToken,
     ) -> Vec<Arc<ClientQueueEntry>> {
         let is_of = |entry: &&Arc<ClientQueueEntry>| {
-            entry.covers(lock) && (entry.holds(token) || entry.is_upgraded_to(ticket, token))
+            entry.covers(lock) && (entry.holds(token) || entry.has_ticket(ticket))
         };
         self.all().iter().filter(is_of).cloned().collect()
     }

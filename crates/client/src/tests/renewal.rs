@@ -296,3 +296,22 @@ async fn a_guard_that_upgrades_its_hold_gets_a_release_request_under_the_new_tok
         request = view.release_requested() => assert_eq!(request.reason.as_deref(), Some("patch day")),
     }
 }
+
+/// The keepalive that lists token 11 also has a request of the time of token 9. The guard has token 7.
+#[tokio::test]
+async fn an_event_between_two_upgrades_reaches_the_guard_by_the_ticket() {
+    const UPGRADED: &str = r#"{"lock":"job","ticket":5,"token":11}"#;
+    const REQUEST: &str = r#"{"revision":9,"kind":"release-requested","lock":"job","ticket":5,"token":9,
+        "reason":"patch day","wanted_in_ms":60000}"#;
+    let (address, _) = node(|_, line| match line.split(' ').next() {
+        Some("PUT") if is_acquire(line) => Some((200, grant(7, 0, 1_500))),
+        Some("POST") => Some((200, poll_answer(UPGRADED, REQUEST, ""))),
+        Some("DELETE") => default_answer(line, ""),
+        _ => Some((200, session(UPGRADED, 1_500))),
+    })
+    .await;
+    let guard = acquire(&client([address])).await.unwrap();
+    let request = guard.hold().release_requested().await;
+    assert_eq!(request.reason.as_deref(), Some("patch day"));
+    assert_eq!(guard.token().0, 11);
+}
