@@ -182,8 +182,9 @@ impl ParamValue for Permission {
 
 impl ParamValue for Address {
     fn parse(param: &Param, text: &str) -> Result<Self, ParamError> {
+        let hint = format!("write {}=HOST:PORT", param.name);
         Self::parse(text)
-            .map_err(|problem| invalid(param, format!("'{}': {problem}", param.name), ""))
+            .map_err(|problem| invalid(param, format!("'{}': {problem}", param.name), &hint))
     }
 
     fn to_text(&self) -> String {

@@ -64,7 +64,11 @@ pub fn common_hint(error: &Error) -> Option<Cow<'_, str>> {
     let is_free =
         |problem: &Problem| problem.code == ErrorCode::NotHolder && problem.facts.holder.is_none();
     let own = find(error, &COMMON).filter(|_| !error.problem().is_some_and(is_free));
-    own.map(Cow::Borrowed).or_else(|| error.hint().map(with_options))
+    let of_node = |hint| match str::strip_prefix(hint, "GET /errors/") {
+        Some(code) => Cow::Owned(format!("holdfast explain {code}")),
+        None => with_options(hint),
+    };
+    own.map(Cow::Borrowed).or_else(|| error.hint().map(of_node))
 }
 
 /// The hint after the error of a call about znodes. `creates` is for a call that creates or changes a znode.

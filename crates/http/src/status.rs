@@ -45,21 +45,25 @@ pub(crate) struct ErrorContext<'a> {
 /// The problem with the status of its code, and with a hint.
 pub(crate) fn with_status(mut problem: HttpError) -> HttpError {
     problem.status = of_code(problem.code).as_u16();
-    problem.hint = problem.hint.or_else(|| Some(next_step(problem.code)));
+    problem.hint =
+        problem.hint.filter(|hint| !hint.is_empty()).or_else(|| Some(next_step(problem.code)));
     problem
 }
 
 /// The hint of a problem without a hint of its own.
 fn next_step(code: ErrorCode) -> Cow<'static, str> {
     const STEPS: [(ErrorCode, &str); 6] = [
-        (ErrorCode::InvalidArgument, "correct the call: GET /docs shows the parameters of each"),
-        (ErrorCode::BadName, "change it to follow the rules of names: GET /errors/bad-name"),
+        (
+            ErrorCode::InvalidArgument,
+            "correct the call: GET /docs lists the parameters of every call",
+        ),
+        (ErrorCode::BadName, "choose a name that follows the rules: GET /errors/bad-name"),
         (ErrorCode::QuotaExceeded, "close, release or delete something first"),
-        (ErrorCode::LimitMismatch, "request at most that many"),
+        (ErrorCode::LimitMismatch, "request at most as many permits as the limit"),
         (ErrorCode::PayloadTooLarge, "send less in one call"),
         (
             ErrorCode::Internal,
-            "send the call to another node, and search this node's log for the request id",
+            "read the state before you repeat a change, and search this node's log for the request id",
         ),
     ];
     match STEPS.iter().find(|(of, _)| *of == code) {

@@ -53,7 +53,10 @@ async fn elections(request: &PageRequest) -> ApiResult<(Vec<ElectionBody>, Revis
     let target = format!("/v1/locks?prefix=elections%2F&limit={ELECTIONS_MAX}");
     let listed: LocksBody = request.api.read(&target).await?;
     let mut elections = Vec::new();
-    for election in listed.locks.iter().filter_map(|lock| election_of(&lock.lock)) {
+    // The shards of a sharded lock are elections of their own.
+    let is_one = |lock: &&LockBody| lock.policy.is_none_or(|policy| policy.shards.is_none());
+    let listed_elections = listed.locks.iter().filter(is_one);
+    for election in listed_elections.filter_map(|lock| election_of(&lock.lock)) {
         elections.push(request.api.read(&election_path(&election)).await?);
     }
     Ok((elections, listed.revision))

@@ -44,10 +44,11 @@ pub(super) async fn observe(
         first: None,
         ended: false,
     };
+    // The watch starts before the read: a change in between is in both, and is reported once.
+    let mode = since.map_or(read, |_| ReadMode::Stale);
+    let Response { value: view, revision, .. } =
+        call.run(call.service().unsharded_lock(&stream.lock, mode)).await?;
     if since.is_none() {
-        // The watch starts before the read: a change in between is in both, and is reported once.
-        let Response { value: view, revision, .. } =
-            call.run(call.service().unsharded_lock(&stream.lock, read)).await?;
         stream.first = Some(stream.begin(view, revision));
     }
     Ok(event_stream("leaders follow", call.state.config.stream_comment, place, stream))
@@ -117,7 +118,7 @@ impl ElectionStream {
     /// The gap and the current leader in one chunk, so that no client resumes between the two.
     async fn report_gap(&mut self) -> String {
         // This node's state is never older than its reported changes.
-        match self.service.lock(&self.lock, ReadMode::Stale).await {
+        match self.service.unsharded_lock(&self.lock, ReadMode::Stale).await {
             Ok(Response { value: view, revision, .. }) => {
                 let gap = event_text("gap", &GapBody { until: revision });
                 format!("{gap}{}", self.begin(view, revision))

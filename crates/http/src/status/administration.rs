@@ -275,7 +275,12 @@ pub(super) fn of_membership_rejection(rejection: MembershipRejection) -> HttpErr
 
 pub(super) fn unsafe_change(detail: String, can_be_forced: bool) -> HttpError {
     let problem = Problem::new(ErrorCode::MembershipUnsafe, detail);
-    Box::new(if can_be_forced { problem.hint("add ?force") } else { problem })
+    let hint = if can_be_forced {
+        "add ?force"
+    } else {
+        "do what the detail says, then send the call again"
+    };
+    Box::new(problem.hint(hint))
 }
 
 pub(super) fn level_too_low(needed: FeatureLevel) -> HttpError {

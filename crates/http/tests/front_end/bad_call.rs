@@ -198,7 +198,7 @@ async fn an_unknown_path_is_rejected_with_the_nearest_route() {
     assert_eq!((root.status, root.header("location")), (307, Some("/docs")));
 }
 
-/// An invented value looks like one to send.
+/// A caller would send an invented value.
 #[tokio::test]
 async fn a_missing_value_that_only_the_cluster_knows_has_a_hint_where_to_read_it() {
     let node = Node::start().await;

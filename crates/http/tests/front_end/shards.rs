@@ -63,7 +63,7 @@ async fn a_sharded_lock_is_asked_and_force_released_by_shard_and_its_holder_tran
     assert_eq!(ended["ended"], 1);
 }
 
-/// Such reads once answered that nobody holds or held the lock, and such a condition that it does not hold.
+/// The holders have its shards, so an answer about one lock would be wrong.
 #[tokio::test]
 async fn the_name_of_a_sharded_lock_has_no_token_no_history_and_no_leader_of_its_own() {
     let node = Node::start().await;

@@ -83,7 +83,12 @@ impl PlaceAhead<'_> {
         self.request.mode == Mode::Upgradable && !self.any_shard
     }
 
-    /// Whether it admits a later request when it holds, and no waiter that is not searched is between them and blocked by it.
+    /// A multi-lock gets no lock before it gets all of them, so all later entries wait for it.
+    fn is_a_holder(&self) -> bool {
+        self.request.recipe == EntryRecipe::Own && !self.request.never_overtaken
+    }
+
+    /// Whether this place admits a later request once it holds the lock, and blocks no unsearched waiter between the two.
     fn admits(
         &self,
         later: GrantRequest,
@@ -99,7 +104,7 @@ impl PlaceAhead<'_> {
             }
             Mode::Exclusive => false,
         };
-        by_mode && self.request.recipe == EntryRecipe::Own && is_last(last_writer)
+        by_mode && self.is_a_holder() && is_last(last_writer)
     }
 }
 
@@ -450,8 +455,8 @@ impl<'a> DeadlockSearch<'a> {
         self.waits_for_holders(wait, name, lock, &wanted);
         for place in earlier {
             let weight = match lock.policy().limit {
-                Some(_) if place.request.recipe == EntryRecipe::Own => place.request.permits.into(),
-                // It also waits for the agents for which the earlier place waits.
+                Some(_) if place.is_a_holder() => place.request.permits.into(),
+                // The entry also waits for the agents for which the earlier place waits.
                 None if place.admits(request, last_writer, last_upgradable) => continue,
                 Some(_) | None => u64::MAX,
             };

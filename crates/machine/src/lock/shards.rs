@@ -174,11 +174,12 @@ impl Machine {
         best.map(|(_, lock)| lock).ok_or_else(|| mismatch(Some(count)))
     }
 
-    /// Returns whether a new acquire is rejected by the policy, whether it would have to wait, and the number of entries.
+    /// Returns whether the shard never admits a new acquire, whether it would have to wait, and the number of entries.
     fn load_of(&self, lock: &LockName, request: GrantRequest, now: Stamp) -> (bool, bool, u32) {
         let indexed = self.locks.get(lock);
-        let is_rejected =
-            indexed.is_some_and(|lock| check_servable(lock.policy(), request).is_err());
+        let is_rejected = indexed
+            .is_some_and(|lock| check_servable(lock.policy(), request).is_err())
+            || self.check_no_foreign_znode(lock).is_err();
         let position = self.locks.position(lock, request, now);
         (is_rejected, !position.is_admitted, indexed.map_or(0, Lock::entries))
     }

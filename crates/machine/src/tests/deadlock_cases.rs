@@ -433,3 +433,20 @@ fn a_waiter_for_an_upgradable_lock_blocks_a_reader_only_before_another_such_wait
     let cycle = Some(vec!["c x".into(), "u y".into()]);
     assert_eq!(lines(&["acquire z e"], &["acquire y u"]), cycle);
 }
+
+/// `m` is first in the queue of `x`, but gets it only with `y`.
+#[test]
+fn an_entry_behind_a_multi_lock_waits_for_all_of_its_locks() {
+    for (holder, request) in [
+        ("acquire x o limit=2", "acquire x h"),
+        ("acquire x o mode=shared", "acquire x h mode=shared"),
+        ("acquire x o mode=shared", "acquire x h mode=upgradable"),
+        ("acquire x o mode=shared", "acquire x h"),
+    ] {
+        let multi = if holder.contains("limit") { "" } else { "mode=shared" };
+        let multi = format!("acquire x,y m {multi}");
+        let cycle = cycle_of(&[holder, "acquire y h", multi.trim(), request]);
+        assert_eq!(cycle, Some(vec!["h x".into(), "m y".into()]), "{request}");
+        assert_eq!(cycle_of(&[holder, "acquire y k", multi.trim(), request]), None, "{request}");
+    }
+}

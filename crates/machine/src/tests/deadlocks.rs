@@ -102,6 +102,11 @@ fn is_blocked_by(
     let Some(limit) = lock.policy().limit.filter(|_| !entry.converts()) else {
         return waits_for_one_of(searched, lock, entry, blocked);
     };
+    // A multi-lock gets no lock before it gets all of them.
+    let waits = |other: &Arc<LockEntry>| other.hold.is_none() && other.is_of_multi_lock();
+    if in_the_way(searched, lock, entry, blocked).any(waits) {
+        return true;
+    }
     // The permits that these agents hold after all other agents have released.
     let kept = in_the_way(searched, lock, entry, blocked).map(|other| other.permits);
     kept.sum::<u32>() + entry.permits > limit
@@ -142,7 +147,8 @@ fn in_the_way<'a>(
             }
             _ => false,
         };
-        is_before(other) && !(lock.policy().limit.is_none() && is_beside)
+        let is_admitted = lock.policy().limit.is_none() && is_beside && !other.is_of_multi_lock();
+        is_before(other) && !is_admitted
     };
     let wanted = match entry.mode {
         Mode::Shared if last_upgradable.is_some() => Mode::Upgradable,
@@ -195,9 +201,10 @@ fn closes_cycle(machine: &Machine, stamp: Stamp, acquire: &Acquire) -> (bool, bo
         other => other,
     };
     let caller = (acquire.open.session.clone(), acquire.owner.clone());
-    let named = acquire.locks.first();
-    let is_named =
-        |lock: &LockName| lock == named || ShardRequest::sharded_name(lock) == Some(named.as_str());
+    let is_named = |lock: &LockName| {
+        let mut named = acquire.locks.iter();
+        named.any(|named| lock == named || ShardRequest::sharded_name(lock) == Some(named.as_str()))
+    };
     let before = waits_for_itself(Searched(machine, None), &caller);
     let closes = |after| {
         let after = waits_for_itself(after, &caller);
@@ -284,16 +291,16 @@ enum Step {
     Close(usize),
 }
 
-const LOCKS: [&str; 7] = ["a", "b", "c", "sem", "urgent", "sharded", "permits"];
+const LOCKS: [&str; 9] = ["a", "b", "c", "sem", "urgent", "sharded", "permits", "a,b", "b,c"];
 
 fn step() -> impl Strategy<Value = Step> {
     let other = || prop::bool::weighted(0.2);
-    let acquire = (0..7_usize, 0..5_usize, other(), 0..5_usize, 1..3_u32, 0..3_u8, any::<bool>());
+    let acquire = (0..9_usize, 0..5_usize, other(), 0..5_usize, 1..3_u32, 0..3_u8, any::<bool>());
     prop_oneof![
         8 => acquire.prop_map(|(lock, session, owner, mode, permits, priority, named)| {
             Step::Acquire { lock, session, owner, mode, permits, priority, named }
         }),
-        1 => (0..7_usize, 0..5_usize, other())
+        1 => (0..9_usize, 0..5_usize, other())
             .prop_map(|(lock, session, owner)| Step::Release { lock, session, owner }),
         1 => (0..5_usize).prop_map(Step::Close),
     ]
@@ -313,7 +320,7 @@ impl Step {
                 let choice = if priority == 2 { ShardChoice::At(0) } else { ShardChoice::Any };
                 let shards = ShardRequest { count: Some(2), choice };
                 let plain = Acquire::new(
-                    lock_name(LOCKS[lock]),
+                    script_commands::lock_set(&LOCKS[lock].split(',').collect::<Vec<_>>()),
                     script_commands::open(&session(n)),
                     owner(other),
                 );
@@ -331,7 +338,7 @@ impl Step {
                 })
             }
             Self::Release { lock, session: n, owner: other } => Command::Release(Release {
-                locks: lock_name(LOCKS[lock]).into(),
+                locks: script_commands::lock_set(&LOCKS[lock].split(',').collect::<Vec<_>>()),
                 session: session_name(&session(n)),
                 owner: owner(other),
                 target: ReleaseTarget::AnyEntry,

@@ -3,7 +3,7 @@
 use holdfast_types::LockRejection;
 use holdfast_types::*;
 
-use super::script_commands::{Words, lock_name, run_line, session_name};
+use super::script_commands::{self, Words, lock_name, run_line, session_name};
 use super::shards::{acquire, name, resource, shard};
 use crate::Machine;
 use crate::session::attempts::EndedAttempts;
@@ -469,6 +469,18 @@ fn an_acquire_of_any_shard_selects_one_that_admits_it() {
         run_line(&mut machine, &format!("acquire s w shards=2 {request}")).unwrap();
         assert_eq!(machine.lock(&lock_name("s/1"), 9).waiters[0].session, session_name("w"));
     }
+    // A ZooKeeper client has a znode of its own in `s/0`.
+    let mut machine = Machine::new();
+    for line in ["policy s shards=2", "policy s/0 cooldown=1"] {
+        run_line(&mut machine, line).unwrap();
+    }
+    let create = script_commands::create("/locks/s/0/e", CreateKind::Ephemeral, false, Vec::new());
+    run_line(&mut machine, "open z").unwrap();
+    let create = script_commands::multi(script_commands::of_session("z"), vec![create]);
+    let created = machine.apply(Entry { stamped_at: Stamp(0), commands: vec![create] });
+    assert!(created.outcomes[0].is_ok(), "{:?}", created.outcomes);
+    run_line(&mut machine, "acquire s w shards=2").unwrap();
+    assert_eq!(machine.lock(&lock_name("s/1"), 9).holders[0].session, session_name("w"));
     let mut machine = Machine::new();
     for line in ["policy s shards=2", "policy s/0 limit=1", "policy s/1 limit=1"] {
         run_line(&mut machine, line).unwrap();
