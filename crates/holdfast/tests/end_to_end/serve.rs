@@ -197,7 +197,7 @@ fn the_log_of_a_running_node_changes_for_a_time() {
     let node = Single::new();
     let mut server = node.start();
     holdfast(&["node", "log", "loud", "--addr", &node.address])
-        .assert_code(1)
+        .assert_code(2)
         .assert_stderr_contains(["\"loud\" is not a log level: write error, warn"]);
     let end = holdfast(&["node", "log", "debug", "--for", "1s", "--addr", &node.address]);
     assert_eq!((end.code, end.stdout.lines().count()), (Some(0), 2), "{}", end.stderr);
