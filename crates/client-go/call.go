@@ -179,7 +179,7 @@ type outcome struct {
 func classify(base string, r *response) outcome {
 	if r.status >= 200 && r.status < 300 {
 		if !r.isOfNode() {
-			return outcome{kind: foreign, reason: base + " answered " + strconv.Itoa(r.status) + " without JSON"}
+			return outcome{kind: foreign, reason: base + " answered " + strconv.Itoa(r.status) + " without the fields of a node"}
 		}
 		return outcome{kind: succeeded, response: r}
 	}

@@ -302,7 +302,7 @@ func TestTheErrorNamesEachAddressOfAnotherServer(t *testing.T) {
 	defer client.Close()
 	_, err = client.LockState(context.Background(), "a")
 	var wrong *UnexpectedResponseError
-	if !errors.As(err, &wrong) || !strings.Contains(wrong.Reason, one+" answered 200") || !strings.Contains(wrong.Reason, other) {
+	if !errors.As(err, &wrong) || !strings.Contains(wrong.Reason, one+" answered 200 without the fields of a node") || !strings.Contains(wrong.Reason, other) {
 		t.Error(err)
 	}
 }

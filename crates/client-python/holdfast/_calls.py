@@ -187,7 +187,7 @@ _BUSY = frozenset({codes.LOCK_BUSY, codes.LOCK_IN_COOLDOWN, codes.WAIT_TIMEOUT, 
 def classify(base: str, response: Response) -> Outcome:
     """The meaning of an answer for its call."""
     if 200 <= response.status < 300:
-        return response if response.is_of_node() else Foreign(f"{base} answered {response.status} without JSON")
+        return response if response.is_of_node() else Foreign(f"{base} answered {response.status} without the fields of a node")
     problem = response.problem()
     retry_after = RetryAfter.of(response, problem)
     if problem is None:

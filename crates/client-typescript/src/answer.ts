@@ -40,7 +40,7 @@ const BUSY: readonly string[] = ["lock-busy", "lock-in-cooldown", "wait-timeout"
 /** Classifies an answer. `base` is the address of the node. */
 export function classify(base: string, answer: HttpAnswer): Outcome {
   if (answer.status >= 200 && answer.status < 300) {
-    return isOfNode(answer) ? { kind: "success", answer } : { kind: "foreign", reason: `${base} answered ${answer.status} without JSON` };
+    return isOfNode(answer) ? { kind: "success", answer } : { kind: "foreign", reason: `${base} answered ${answer.status} without the fields of a node` };
   }
   const rejection = rejectionOf(answer);
   const retryAfter = retryAfterOf(answer, rejection?.problem);

@@ -79,7 +79,7 @@ record Outcome(Kind kind, Response response, HoldfastException error, String rea
         if (response.isSuccess()) {
             return isOfNode(response)
                     ? new Outcome(Kind.SUCCESS, response, null, null, RetryAfter.NONE)
-                    : foreign(base + " answered " + response.status() + " without JSON");
+                    : foreign(base + " answered " + response.status() + " without the fields of a node");
         }
         Json body = bodyOf(response);
         RetryAfter retryAfter = RetryAfter.of(response, body);
