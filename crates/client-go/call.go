@@ -135,12 +135,13 @@ func (r *response) problem() *Problem {
 	return &problem
 }
 
+func (r *response) namesNode() bool { return r.header.Get("Holdfast-Node") != "" }
+
 // isOfNode reports whether a successful answer is from a node, which answers with its id, with fields or with 204. Another
 // server, e.g. a proxy, may answer with a page or with {}.
 func (r *response) isOfNode() bool {
 	var fields map[string]json.RawMessage
-	return r.header.Get("Holdfast-Node") != "" || r.status == http.StatusNoContent ||
-		json.Unmarshal(r.body, &fields) == nil && len(fields) > 0
+	return r.namesNode() || r.status == http.StatusNoContent || json.Unmarshal(r.body, &fields) == nil && len(fields) > 0
 }
 
 // retryAfter returns the time in which the call must not be repeated. 0 without the header.
@@ -188,6 +189,9 @@ func classify(base string, r *response) outcome {
 		reason := base + " answered " + strconv.Itoa(r.status) + " without a problem document"
 		if r.status >= 500 {
 			return outcome{kind: mayBeDone, reason: reason, retryAfter: r.retryAfter()}
+		}
+		if r.namesNode() {
+			return outcome{kind: rejected, err: &UnexpectedResponseError{reason}}
 		}
 		return outcome{kind: foreign, reason: reason}
 	}

@@ -292,6 +292,25 @@ func TestACallThatAnotherServerAnswersContinuesAtTheNextAddress(t *testing.T) {
 	}
 }
 
+func TestARejectionWithoutAProblemDocumentEndsTheCall(t *testing.T) {
+	node := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Holdfast-Node", "1")
+		w.WriteHeader(http.StatusNotFound)
+	})
+	other := serve(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, goodAnswer(r.Method+" "+r.URL.String())) })
+	client, err := New(Config{Addresses: []string{node, other}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	client.calls.nodes.prefer(0)
+	_, err = client.LockState(context.Background(), "a")
+	var wrong *UnexpectedResponseError
+	if !errors.As(err, &wrong) || !strings.Contains(wrong.Reason, "404") || client.calls.nodes.order()[0] != 0 {
+		t.Error(err, client.calls.nodes.order())
+	}
+}
+
 func TestTheErrorNamesEachAddressOfAnotherServer(t *testing.T) {
 	page := func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "<html>") }
 	one, other := serve(t, page), serve(t, page)

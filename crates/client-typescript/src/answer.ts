@@ -47,7 +47,7 @@ export function classify(base: string, answer: HttpAnswer): Outcome {
   if (rejection === undefined) {
     const reason = `${base} answered ${answer.status} without a problem document`;
     if (answer.status >= 500) return { kind: "may-be-done", reason, retryAfter };
-    return { kind: "foreign", reason };
+    return namesNode(answer) ? { kind: "rejected", error: new UnexpectedResponseError(reason) } : { kind: "foreign", reason };
   }
   const { code, title, retryable } = rejection.problem;
   const reason = `${base}: ${code}: ${title}`;
@@ -63,9 +63,13 @@ export function classify(base: string, answer: HttpAnswer): Outcome {
  * proxy, may answer with a page or with `{}`.
  */
 function isOfNode(answer: HttpAnswer): boolean {
-  if (header(answer, "holdfast-node") !== undefined || answer.status === 204) return true;
+  if (namesNode(answer) || answer.status === 204) return true;
   const body = parsed(answer.body.toString("utf8"));
   return typeof body === "object" && body !== null && !Array.isArray(body) && Object.keys(body).length > 0;
+}
+
+export function namesNode(answer: HttpAnswer): boolean {
+  return header(answer, "holdfast-node") !== undefined;
 }
 
 function retryAfterOf(answer: HttpAnswer, problem: Problem | undefined): RetryAfter {

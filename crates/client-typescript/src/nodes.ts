@@ -8,7 +8,7 @@
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import { LinkedAbort, type StopSignal } from "./abort.js";
-import { classify, header, isUnauthenticated, numberHeader, type HttpAnswer, type Outcome } from "./answer.js";
+import { classify, isUnauthenticated, namesNode, numberHeader, type HttpAnswer, type Outcome } from "./answer.js";
 import type { Budget, Call, Delivery, Route } from "./call.js";
 import { monotonic } from "./clock.js";
 import type { Connection } from "./connection.js";
@@ -155,7 +155,7 @@ export class Nodes {
   #learn(node: number, answer: HttpAnswer): void {
     const id = numberHeader(answer, "holdfast-node");
     this.states.answered(node, monotonic(), id, numberHeader(answer, "holdfast-leader"));
-    if (answer.status < 300 && header(answer, "holdfast-node") !== undefined) this.#accepted = true;
+    if (answer.status < 300 && namesNode(answer)) this.#accepted = true;
   }
 
   #received(node: number, answer: HttpAnswer): Outcome {
