@@ -135,11 +135,14 @@ func (r *response) problem() *Problem {
 	return &problem
 }
 
-// isOfNode reports whether a successful answer is from a node, which answers with its id, with fields or with 204. Another
-// server, e.g. a proxy, may answer with a page or with {}.
+func (r *response) namesNode() bool { return r.header.Get("Holdfast-Node") != "" }
+
+// isOfNode reports whether a successful answer is from a node, which answers with its id, with fields, with events or with 204.
+// Another server, e.g. a proxy, may answer with a page or with {}.
 func (r *response) isOfNode() bool {
 	var fields map[string]json.RawMessage
-	return r.header.Get("Holdfast-Node") != "" || r.status == http.StatusNoContent ||
+	return r.namesNode() || r.status == http.StatusNoContent ||
+		strings.HasPrefix(r.header.Get("Content-Type"), "text/event-stream") ||
 		json.Unmarshal(r.body, &fields) == nil && len(fields) > 0
 }
 
@@ -179,7 +182,7 @@ type outcome struct {
 func classify(base string, r *response) outcome {
 	if r.status >= 200 && r.status < 300 {
 		if !r.isOfNode() {
-			return outcome{kind: foreign, reason: base + " answered " + strconv.Itoa(r.status) + " without JSON"}
+			return outcome{kind: foreign, reason: base + " answered " + strconv.Itoa(r.status) + " without the fields of a node"}
 		}
 		return outcome{kind: succeeded, response: r}
 	}
@@ -188,6 +191,9 @@ func classify(base string, r *response) outcome {
 		reason := base + " answered " + strconv.Itoa(r.status) + " without a problem document"
 		if r.status >= 500 {
 			return outcome{kind: mayBeDone, reason: reason, retryAfter: r.retryAfter()}
+		}
+		if r.namesNode() {
+			return outcome{kind: rejected, err: &UnexpectedResponseError{reason}}
 		}
 		return outcome{kind: foreign, reason: reason}
 	}

@@ -99,7 +99,7 @@ type OutcomeUnknownError struct {
 // A RejectedError: the cluster rejected the call. Change it.
 type RejectedError struct{ *Problem }
 
-// An UnexpectedResponseError: no address answers as a holdfast node. Check the addresses.
+// An UnexpectedResponseError: the answer is not from a holdfast node. Check the addresses.
 type UnexpectedResponseError struct{ Reason string }
 
 // An InvalidArgumentError: an argument is invalid, and nothing was sent. Change it.

@@ -292,6 +292,66 @@ func TestACallThatAnotherServerAnswersContinuesAtTheNextAddress(t *testing.T) {
 	}
 }
 
+func TestAStreamContinuesAtTheAddressOfANode(t *testing.T) {
+	node := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprint(w, "id: 7\nevent: change\ndata: {\"path\":\"/a\",\"kind\":\"created\",\"revision\":7}\n\n")
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	})
+	for body, status := range pages {
+		page := func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(status)
+			fmt.Fprint(w, body)
+		}
+		one, other := serve(t, page), serve(t, page)
+		client, err := New(Config{Addresses: []string{one, node}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close()
+		client.calls.nodes.prefer(0)
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		change := <-client.WatchSince(ctx, "/a", 1).Changes()
+		if change.Revision != 7 || client.calls.nodes.order()[0] != 1 {
+			t.Errorf("%q: %v %v", body, change, client.calls.nodes.order())
+		}
+
+		client, err = New(Config{Addresses: []string{one, other}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close()
+		watch := client.WatchSince(ctx, "/a", 1)
+		_, isOpen := <-watch.Changes()
+		var wrong *UnexpectedResponseError
+		isNamed := errors.As(watch.Err(), &wrong) && strings.Contains(wrong.Reason, one) && strings.Contains(wrong.Reason, other)
+		if isOpen || !isNamed {
+			t.Errorf("%q: %v", body, watch.Err())
+		}
+	}
+}
+
+func TestARejectionWithoutAProblemDocumentEndsTheCall(t *testing.T) {
+	node := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Holdfast-Node", "1")
+		w.WriteHeader(http.StatusNotFound)
+	})
+	other := serve(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, goodAnswer(r.Method+" "+r.URL.String())) })
+	client, err := New(Config{Addresses: []string{node, other}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	client.calls.nodes.prefer(0)
+	_, err = client.LockState(context.Background(), "a")
+	var wrong *UnexpectedResponseError
+	if !errors.As(err, &wrong) || !strings.Contains(wrong.Reason, "404") || client.calls.nodes.order()[0] != 0 {
+		t.Error(err, client.calls.nodes.order())
+	}
+}
+
 func TestTheErrorNamesEachAddressOfAnotherServer(t *testing.T) {
 	page := func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "<html>") }
 	one, other := serve(t, page), serve(t, page)
@@ -302,7 +362,7 @@ func TestTheErrorNamesEachAddressOfAnotherServer(t *testing.T) {
 	defer client.Close()
 	_, err = client.LockState(context.Background(), "a")
 	var wrong *UnexpectedResponseError
-	if !errors.As(err, &wrong) || !strings.Contains(wrong.Reason, one+" answered 200") || !strings.Contains(wrong.Reason, other) {
+	if !errors.As(err, &wrong) || !strings.Contains(wrong.Reason, one+" answered 200 without the fields of a node") || !strings.Contains(wrong.Reason, other) {
 		t.Error(err)
 	}
 }

@@ -72,12 +72,17 @@ class Response:
             raise UnexpectedResponse(str(error)) from None
         return with_fields(body, **fields)
 
+    @property
+    def names_node(self) -> bool:
+        return "holdfast-node" in self.headers
+
     def is_of_node(self) -> bool:
-        """Whether a successful answer is from a node, which answers with its id, with fields or with 204.
+        """Whether a successful answer is from a node, which answers with its id, with fields, with events or with 204.
 
         Another server, e.g. a proxy, may answer with a page or with `{}`.
         """
-        if "holdfast-node" in self.headers or self.status == 204:
+        has_events = self.headers.get("content-type", "").startswith("text/event-stream")
+        if self.names_node or has_events or self.status == 204:
             return True
         try:
             body = json.loads(self.body)
@@ -187,12 +192,14 @@ _BUSY = frozenset({codes.LOCK_BUSY, codes.LOCK_IN_COOLDOWN, codes.WAIT_TIMEOUT, 
 def classify(base: str, response: Response) -> Outcome:
     """The meaning of an answer for its call."""
     if 200 <= response.status < 300:
-        return response if response.is_of_node() else Foreign(f"{base} answered {response.status} without JSON")
+        return response if response.is_of_node() else Foreign(f"{base} answered {response.status} without the fields of a node")
     problem = response.problem()
     retry_after = RetryAfter.of(response, problem)
     if problem is None:
         reason = f"{base} answered {response.status} without a problem document"
-        return MayBeDone(reason, retry_after) if response.status >= 500 else Foreign(reason)
+        if response.status >= 500:
+            return MayBeDone(reason, retry_after)
+        return Rejection(UnexpectedResponse(reason)) if response.names_node else Foreign(reason)
     if problem.code in _BUSY:
         return Rejection(Busy(problem))
     if problem.code == codes.SESSION_EXPIRED:

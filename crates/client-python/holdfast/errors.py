@@ -157,7 +157,7 @@ class Rejected(Error):
 
 
 class UnexpectedResponse(Error):
-    """No address answers as a holdfast node. Check the addresses."""
+    """The answer is not from a holdfast node. Check the addresses."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"the answer is not from a holdfast node, check the address: {reason}")

@@ -186,6 +186,8 @@ class TestClassify:
             assert isinstance(classify("n", Response(status, {}, body)), Foreign), (status, body)
         assert isinstance(classify("n", Response(200, {"holdfast-node": "1"}, b"")), Response)
         assert isinstance(classify("n", Response(204, {}, b"")), Response)
+        rejection = classify("n", Response(404, {"holdfast-node": "1"}, b""))
+        assert isinstance(rejection, Rejection) and isinstance(rejection.error, errors.UnexpectedResponse)
 
 
 class TestWords:

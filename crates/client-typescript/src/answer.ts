@@ -40,14 +40,14 @@ const BUSY: readonly string[] = ["lock-busy", "lock-in-cooldown", "wait-timeout"
 /** Classifies an answer. `base` is the address of the node. */
 export function classify(base: string, answer: HttpAnswer): Outcome {
   if (answer.status >= 200 && answer.status < 300) {
-    return isOfNode(answer) ? { kind: "success", answer } : { kind: "foreign", reason: `${base} answered ${answer.status} without JSON` };
+    return isOfNode(answer) ? { kind: "success", answer } : { kind: "foreign", reason: `${base} answered ${answer.status} without the fields of a node` };
   }
   const rejection = rejectionOf(answer);
   const retryAfter = retryAfterOf(answer, rejection?.problem);
   if (rejection === undefined) {
     const reason = `${base} answered ${answer.status} without a problem document`;
     if (answer.status >= 500) return { kind: "may-be-done", reason, retryAfter };
-    return { kind: "foreign", reason };
+    return namesNode(answer) ? { kind: "rejected", error: new UnexpectedResponseError(reason) } : { kind: "foreign", reason };
   }
   const { code, title, retryable } = rejection.problem;
   const reason = `${base}: ${code}: ${title}`;
@@ -59,13 +59,18 @@ export function classify(base: string, answer: HttpAnswer): Outcome {
 }
 
 /**
- * Whether a successful answer is from a node, which answers with its id, with fields or with 204. Another server, e.g. a
- * proxy, may answer with a page or with `{}`.
+ * Whether a successful answer is from a node, which answers with its id, with fields, with events or with 204. Another
+ * server, e.g. a proxy, may answer with a page or with `{}`.
  */
 function isOfNode(answer: HttpAnswer): boolean {
-  if (header(answer, "holdfast-node") !== undefined || answer.status === 204) return true;
+  const hasEvents = header(answer, "content-type")?.startsWith("text/event-stream");
+  if (namesNode(answer) || hasEvents || answer.status === 204) return true;
   const body = parsed(answer.body.toString("utf8"));
   return typeof body === "object" && body !== null && !Array.isArray(body) && Object.keys(body).length > 0;
+}
+
+export function namesNode(answer: HttpAnswer): boolean {
+  return header(answer, "holdfast-node") !== undefined;
 }
 
 function retryAfterOf(answer: HttpAnswer, problem: Problem | undefined): RetryAfter {

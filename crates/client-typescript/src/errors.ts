@@ -139,7 +139,7 @@ export class RejectedError extends HoldfastError {
   }
 }
 
-/** No address answers as a holdfast node. Check the addresses. */
+/** The answer is not from a holdfast node. Check the addresses. */
 export class UnexpectedResponseError extends HoldfastError {
   override readonly name = "UnexpectedResponseError";
 

@@ -8,7 +8,7 @@
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import { LinkedAbort, type StopSignal } from "./abort.js";
-import { classify, header, isUnauthenticated, numberHeader, type HttpAnswer, type Outcome } from "./answer.js";
+import { classify, isUnauthenticated, namesNode, numberHeader, type HttpAnswer, type Outcome } from "./answer.js";
 import type { Budget, Call, Delivery, Route } from "./call.js";
 import { monotonic } from "./clock.js";
 import type { Connection } from "./connection.js";
@@ -123,8 +123,11 @@ export class Nodes {
       const url = this.base(node) + target;
       const opened = await this.http.open({ method: "GET", url, headers, timeout, signal });
       if ("status" in opened) return this.#received(node, opened);
-      this.#learn(node, headOf(opened));
-      return opened;
+      // Judged without the body, which is the stream.
+      const outcome = this.#received(node, headOf(opened));
+      if (outcome.kind !== "foreign") return opened;
+      opened.destroy();
+      return outcome;
     } catch (error) {
       if (!signal.aborted) this.states.rest(node, monotonic());
       return notSent(this.base(node), error);
@@ -155,7 +158,7 @@ export class Nodes {
   #learn(node: number, answer: HttpAnswer): void {
     const id = numberHeader(answer, "holdfast-node");
     this.states.answered(node, monotonic(), id, numberHeader(answer, "holdfast-leader"));
-    if (answer.status < 300 && header(answer, "holdfast-node") !== undefined) this.#accepted = true;
+    if (answer.status < 300 && namesNode(answer)) this.#accepted = true;
   }
 
   #received(node: number, answer: HttpAnswer): Outcome {

@@ -98,8 +98,8 @@ test("slow clusters get few copies", () => {
   assert.equal(nodes.copyAfter, 300);
 });
 
-function answer(status: number, body: unknown) {
-  return classify("http://n1", { status, headers: { "holdfast-request-id": "r1" }, body: Buffer.from(JSON.stringify(body)) });
+function answer(status: number, body: unknown, headers = {}) {
+  return classify("http://n1", { status, headers: { "holdfast-request-id": "r1", ...headers }, body: Buffer.from(JSON.stringify(body)) });
 }
 
 function problem(code: string, retryable: boolean, facts = {}) {
@@ -115,6 +115,8 @@ test("an unsuccessful answer is classified by what it means for the call", () =>
   assert.equal(answer(500, problem("internal", false)).kind, "may-be-done");
   assert.equal(answer(502, "a proxy").kind, "may-be-done");
   assert.equal(answer(404, "a web server").kind, "foreign");
+  const unexpected = answer(404, "a node", { "holdfast-node": "1" });
+  assert.ok(unexpected.kind === "rejected" && unexpected.error.name === "UnexpectedResponseError");
   const ended = answer(410, problem("session-expired", false));
   assert.ok(ended.kind === "rejected" && ended.error instanceof LostError && ended.error.lossCause === "session-ended");
 });

@@ -79,15 +79,17 @@ record Outcome(Kind kind, Response response, HoldfastException error, String rea
         if (response.isSuccess()) {
             return isOfNode(response)
                     ? new Outcome(Kind.SUCCESS, response, null, null, RetryAfter.NONE)
-                    : foreign(base + " answered " + response.status() + " without JSON");
+                    : foreign(base + " answered " + response.status() + " without the fields of a node");
         }
         Json body = bodyOf(response);
         RetryAfter retryAfter = RetryAfter.of(response, body);
         Problem problem = Problem.read(response, body);
         if (problem == null) {
             String reason = base + " answered " + response.status() + " without a problem document";
-            return response.status() >= 500
-                    ? mayBeDone(reason, retryAfter) : foreign(reason);
+            if (response.status() >= 500) {
+                return mayBeDone(reason, retryAfter);
+            }
+            return namesNode(response) ? rejected(new UnexpectedResponseException(reason)) : foreign(reason);
         }
         String reason = base + ": " + problem.code() + ": " + problem.title();
         if (BUSY.contains(problem.code())) {
@@ -111,8 +113,12 @@ record Outcome(Kind kind, Response response, HoldfastException error, String rea
      * proxy, may answer with a page or with {@code {}}.
      */
     private static boolean isOfNode(Response response) {
-        return response.header("Holdfast-Node") != null || response.status() == 204
+        return namesNode(response) || response.status() == 204
                 || bodyOf(response).value() instanceof Map<?, ?> fields && !fields.isEmpty();
+    }
+
+    private static boolean namesNode(Response response) {
+        return response.header("Holdfast-Node") != null;
     }
 
     private static Json bodyOf(Response response) {

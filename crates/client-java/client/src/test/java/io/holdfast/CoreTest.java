@@ -243,7 +243,10 @@ class CoreTest {
     }
 
     private static Outcome answer(int status, String body) {
-        Headers headers = new Headers().add("holdfast-request-id", "r1");
+        return answer(status, body, new Headers().add("holdfast-request-id", "r1"));
+    }
+
+    private static Outcome answer(int status, String body, Headers headers) {
         return Outcome.of("http://a:1", new Response(status, headers, body.getBytes(StandardCharsets.UTF_8)));
     }
 
@@ -265,6 +268,8 @@ class CoreTest {
         assertEquals(Outcome.Kind.MAY_BE_DONE, problem(500, "internal", false).kind());
         assertEquals(Outcome.Kind.MAY_BE_DONE, answer(502, "<html>").kind());
         assertEquals(Outcome.Kind.FOREIGN, answer(404, "<html>").kind());
+        Outcome unexpected = answer(404, "", new Headers().add("holdfast-node", "1"));
+        assertEquals(UnexpectedResponseException.class, unexpected.error().getClass());
         HoldfastException over = problem(409, "attempt-over", false).error();
         assertEquals(7, over.newest("attempt-over"));
         assertEquals(-1, over.newest("request-over"));

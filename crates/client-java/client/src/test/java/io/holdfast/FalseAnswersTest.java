@@ -210,7 +210,7 @@ class FalseAnswersTest {
             try (AutoCloseable other = serve(request -> "<html>", port);
                     Holdfast client = Holdfast.builder(first, "127.0.0.1:" + port[0]).build()) {
                 var error = assertThrows(UnexpectedResponseException.class, () -> client.lockState("a"));
-                assertTrue(error.getMessage().contains(first + " answered 200"), error.getMessage());
+                assertTrue(error.getMessage().contains(first + " answered 200 without the fields of a node"), error.getMessage());
                 assertTrue(error.getMessage().contains(":" + port[0]), error.getMessage());
             }
         }
