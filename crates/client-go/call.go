@@ -137,11 +137,13 @@ func (r *response) problem() *Problem {
 
 func (r *response) namesNode() bool { return r.header.Get("Holdfast-Node") != "" }
 
-// isOfNode reports whether a successful answer is from a node, which answers with its id, with fields or with 204. Another
-// server, e.g. a proxy, may answer with a page or with {}.
+// isOfNode reports whether a successful answer is from a node, which answers with its id, with fields, with events or with 204.
+// Another server, e.g. a proxy, may answer with a page or with {}.
 func (r *response) isOfNode() bool {
 	var fields map[string]json.RawMessage
-	return r.namesNode() || r.status == http.StatusNoContent || json.Unmarshal(r.body, &fields) == nil && len(fields) > 0
+	return r.namesNode() || r.status == http.StatusNoContent ||
+		strings.HasPrefix(r.header.Get("Content-Type"), "text/event-stream") ||
+		json.Unmarshal(r.body, &fields) == nil && len(fields) > 0
 }
 
 // retryAfter returns the time in which the call must not be repeated. 0 without the header.

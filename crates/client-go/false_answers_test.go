@@ -292,6 +292,47 @@ func TestACallThatAnotherServerAnswersContinuesAtTheNextAddress(t *testing.T) {
 	}
 }
 
+func TestAStreamContinuesAtTheAddressOfANode(t *testing.T) {
+	node := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprint(w, "id: 7\nevent: change\ndata: {\"path\":\"/a\",\"kind\":\"created\",\"revision\":7}\n\n")
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	})
+	for body, status := range pages {
+		page := func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(status)
+			fmt.Fprint(w, body)
+		}
+		one, other := serve(t, page), serve(t, page)
+		client, err := New(Config{Addresses: []string{one, node}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close()
+		client.calls.nodes.prefer(0)
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		change := <-client.WatchSince(ctx, "/a", 1).Changes()
+		if change.Revision != 7 || client.calls.nodes.order()[0] != 1 {
+			t.Errorf("%q: %v %v", body, change, client.calls.nodes.order())
+		}
+
+		client, err = New(Config{Addresses: []string{one, other}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close()
+		watch := client.WatchSince(ctx, "/a", 1)
+		_, isOpen := <-watch.Changes()
+		var wrong *UnexpectedResponseError
+		isNamed := errors.As(watch.Err(), &wrong) && strings.Contains(wrong.Reason, one) && strings.Contains(wrong.Reason, other)
+		if isOpen || !isNamed {
+			t.Errorf("%q: %v", body, watch.Err())
+		}
+	}
+}
+
 func TestARejectionWithoutAProblemDocumentEndsTheCall(t *testing.T) {
 	node := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Holdfast-Node", "1")

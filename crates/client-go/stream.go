@@ -131,6 +131,7 @@ func (s *eventStream) open(ctx context.Context) (io.ReadCloser, error) {
 		s.notBefore = make([]time.Time, len(n.all))
 	}
 	end := &streamEnd{reason: "no node was tried"}
+	var pages []string // the reasons of the addresses where another server answered
 	for _, index := range order {
 		if time.Now().Before(s.notBefore[index]) {
 			continue
@@ -144,12 +145,17 @@ func (s *eventStream) open(ctx context.Context) (io.ReadCloser, error) {
 			return nil, ctx.Err()
 		case result.kind == rejected:
 			return nil, result.err
+		case result.kind == foreign:
+			pages = append(pages, result.reason)
 		case result.err != nil:
 			end.reason = result.err.Error()
 		default:
 			end.reason = result.reason
 		}
 		refuse(s.notBefore, index, result)
+	}
+	if len(pages) == len(n.all) {
+		return nil, &UnexpectedResponseError{strings.Join(pages, "; ")}
 	}
 	return nil, end
 }
@@ -172,9 +178,14 @@ func (s *eventStream) openAt(ctx context.Context, index int) (io.ReadCloser, out
 	defer stop()
 	answer, failure := n.transport.open(streamCtx, n.all[index].base, &request)
 	if failure == nil && answer.StatusCode == http.StatusOK && timer.Stop() {
+		body := &cancelingBody{answer.Body, cancel}
 		// Judged without the body, which is the stream.
-		n.judge(index, &request, &response{http.StatusNoContent, answer.Header, nil})
-		return &cancelingBody{answer.Body, cancel}, outcome{}
+		result := n.judge(index, &request, &response{answer.StatusCode, answer.Header, nil})
+		if result.kind == foreign {
+			body.Close()
+			return nil, result
+		}
+		return body, outcome{}
 	}
 	defer cancel()
 	if failure != nil {

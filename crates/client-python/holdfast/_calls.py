@@ -77,11 +77,12 @@ class Response:
         return "holdfast-node" in self.headers
 
     def is_of_node(self) -> bool:
-        """Whether a successful answer is from a node, which answers with its id, with fields or with 204.
+        """Whether a successful answer is from a node, which answers with its id, with fields, with events or with 204.
 
         Another server, e.g. a proxy, may answer with a page or with `{}`.
         """
-        if self.names_node or self.status == 204:
+        has_events = self.headers.get("content-type", "").startswith("text/event-stream")
+        if self.names_node or has_events or self.status == 204:
             return True
         try:
             body = json.loads(self.body)

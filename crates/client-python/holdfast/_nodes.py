@@ -191,7 +191,10 @@ class Nodes:
             silence.cancel()
         if stream.head.status == 200:
             # Judged without the body, which is the stream.
-            self._received(node, Call("GET", target), Response(204, stream.head.headers))
+            outcome = self._received(node, Call("GET", target), stream.head)
+            if isinstance(outcome, Foreign):
+                stream.close()
+                return outcome
             self.prefer(node)
             return stream
         try:

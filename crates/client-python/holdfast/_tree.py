@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections import deque
 from dataclasses import dataclass
-from typing import Any, Deque, Dict, Mapping, Optional, Union
+from typing import Any, Deque, Dict, List, Mapping, Optional, Union
 
 from . import _engine, codes
 from ._calls import Call, Foreign, MayBeDone, NotDone, OldToken, Parameters, Rejection, get, millis, path, query
@@ -249,6 +249,8 @@ class Observer:
         not_before = [0.0] * len(nodes)
         while True:
             error: Error = Unavailable("no node was tried")
+            #: The reasons of the addresses where another server answered.
+            pages: List[str] = []
             for node in sorted(nodes.order(), key=lambda node: node == self._node):
                 if not_before[node] > loop.time():
                     continue
@@ -261,10 +263,13 @@ class Observer:
                 if isinstance(outcome, OldToken):
                     error = outcome.error
                 elif isinstance(outcome, Foreign):
-                    error = UnexpectedResponse(outcome.reason)
+                    pages.append(outcome.reason)
+                    error = Unavailable(outcome.reason)
                 elif isinstance(outcome, (NotDone, MayBeDone)):
                     error = Unavailable(outcome.reason)
                     outcome.retry_after.refuse(not_before, node, loop.time())
+            if len(pages) == len(nodes):
+                raise UnexpectedResponse("; ".join(pages))
             retry_at = max(loop.time() + 0.2, min(not_before))
             if retry_at >= until:
                 raise error

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any, AsyncIterator, List, Optional, Tuple, Union
 
 import pytest
 from fake import PAGE, Answer, Fake, grant, on_engine, opened, request
-from holdfast import _groups, _mode, _recipes
+from holdfast import Client, _groups, _mode, _recipes
 from holdfast._calls import Call
 from holdfast._core import Core, Options
 from holdfast._entry import Stage
@@ -23,6 +24,8 @@ from holdfast._tree import Gap, Leader, Observer
 from holdfast._within import within
 from holdfast.errors import Loss, Lost, Rejected, Unavailable, UnexpectedResponse
 from holdfast.metrics import Metrics
+from node import PAGES
+from node import Node as FakeNode
 
 
 FORBIDDEN: Answer = (403, {"code": "forbidden", "title": "no"})
@@ -324,7 +327,7 @@ class TestEnteredGuards:
 
 
 #: The head of a stream, and its event of a vacant election.
-HEAD = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
+HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
 VACANT = b"1e\r\nid: 7\nevent: vacant\ndata: {}\n\n\r\n"
 
 
@@ -365,7 +368,7 @@ class TestObserver:
                 assert (await poll()).cancelled()
                 stream = await served.accepted.get()
                 event = b'id: 7\nevent: leader\ndata: {"leader": {"session": "s", "token": 4}}\n\n'
-                head = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n%x\r\n" % len(event)
+                head = HEAD + b"%x\r\n" % len(event)
                 for part in (head, event[:9], event[9:40]):
                     stream.write(part)
                     await stream.drain()
@@ -395,6 +398,34 @@ class TestObserver:
                     stream.close()
 
         assert on_engine(run) is None
+
+    @pytest.mark.parametrize("page", PAGES)
+    def test_a_stream_continues_at_the_address_of_a_node(self, page: Tuple[int, bytes]) -> None:
+        async def run(foreign: FakeNode) -> int:
+            async with node() as good:
+                host, port = foreign.address.split(":")
+                both = replace(good.options, addresses=(("http", host, int(port)), *good.options.addresses))
+                core, observer = Core(both), Observer("e")
+                core.calls.nodes.prefer(0)
+                change = asyncio.ensure_future(observer.next(core))
+                stream = await good.accepted.get()
+                stream.write(HEAD + VACANT)
+                assert await change is None
+                await observer.end(core)
+                stream.close()
+                return core.calls.nodes.order()[0]
+
+        with FakeNode(lambda _: page, has_all=True) as foreign:
+            assert on_engine(lambda: run(foreign)) == 1
+
+    @pytest.mark.parametrize("page", PAGES)
+    def test_a_stream_without_the_address_of_a_node_ends_at_once(self, page: Tuple[int, bytes]) -> None:
+        with FakeNode(lambda _: page, has_all=True) as one, FakeNode(lambda _: page, has_all=True) as other:
+            began = time.monotonic()
+            with Client(f"{one.address},{other.address}") as hf, pytest.raises(UnexpectedResponse) as failed:
+                hf.election("e").observe().next()
+            assert time.monotonic() - began < 5.0
+        assert one.address in str(failed.value) and other.address in str(failed.value)
 
     def test_a_node_that_never_answers_delays_a_stream_little(self) -> None:
         async def run() -> float:

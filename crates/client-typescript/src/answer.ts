@@ -59,11 +59,12 @@ export function classify(base: string, answer: HttpAnswer): Outcome {
 }
 
 /**
- * Whether a successful answer is from a node, which answers with its id, with fields or with 204. Another server, e.g. a
- * proxy, may answer with a page or with `{}`.
+ * Whether a successful answer is from a node, which answers with its id, with fields, with events or with 204. Another
+ * server, e.g. a proxy, may answer with a page or with `{}`.
  */
 function isOfNode(answer: HttpAnswer): boolean {
-  if (namesNode(answer) || answer.status === 204) return true;
+  const hasEvents = header(answer, "content-type")?.startsWith("text/event-stream");
+  if (namesNode(answer) || hasEvents || answer.status === 204) return true;
   const body = parsed(answer.body.toString("utf8"));
   return typeof body === "object" && body !== null && !Array.isArray(body) && Object.keys(body).length > 0;
 }

@@ -123,8 +123,11 @@ export class Nodes {
       const url = this.base(node) + target;
       const opened = await this.http.open({ method: "GET", url, headers, timeout, signal });
       if ("status" in opened) return this.#received(node, opened);
-      this.#learn(node, headOf(opened));
-      return opened;
+      // Judged without the body, which is the stream.
+      const outcome = this.#received(node, headOf(opened));
+      if (outcome.kind !== "foreign") return opened;
+      opened.destroy();
+      return outcome;
     } catch (error) {
       if (!signal.aborted) this.states.rest(node, monotonic());
       return notSent(this.base(node), error);

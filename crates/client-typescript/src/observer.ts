@@ -102,6 +102,8 @@ export class Observer implements AsyncIterableIterator<ElectionChange> {
     const notBefore = Array.from({ length: nodes.states.count }, () => 0);
     for (;;) {
       let reason = "";
+      /** The reasons of the addresses where another server answered. */
+      const pages: string[] = [];
       const order = nodes.states.order(monotonic());
       const others = order.filter((node) => node !== this.#node);
       for (const node of [...others, ...order.filter((node) => node === this.#node)]) {
@@ -116,8 +118,10 @@ export class Observer implements AsyncIterableIterator<ElectionChange> {
         if (response.kind === "old-token") reason = response.error.message;
         if (response.kind === "success" || response.kind === "old-token") continue;
         reason = response.reason;
+        if (response.kind === "foreign") pages.push(reason);
         if ("retryAfter" in response) refuse(notBefore, node, response.retryAfter, monotonic());
       }
+      if (pages.length === order.length) throw new UnexpectedResponseError(pages.join("; "));
       const pause = Math.min(...notBefore) - monotonic();
       if (monotonic() + Math.max(pause, 0) >= until) throw new UnavailableError(reason);
       await this.#wait(stop, pause);

@@ -1,11 +1,11 @@
 /** Lost, late, long and cut-off answers, without a cluster: local servers play the nodes. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import type { ServerResponse } from "node:http";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import { createServer } from "node:net";
 import type { AddressInfo, Socket } from "node:net";
 import { test } from "node:test";
-import { Client, LostError, OutcomeUnknownError, UnavailableError } from "holdfast";
+import { Client, LostError, OutcomeUnknownError, UnavailableError, UnexpectedResponseError } from "holdfast";
 import { acquire } from "../dist/acquire.js";
 import { get } from "../dist/call.js";
 import { Calls } from "../dist/calls.js";
@@ -222,16 +222,54 @@ test("an unsuccessful answer that does not end delays a stream no longer than it
   });
 });
 
+const EVENTS = { "content-type": "text/event-stream" };
+
+function observerOf(nodes: Nodes): Observer {
+  const naming = { session: undefined, prefix: "t", ttl: undefined, labels: {} };
+  return new Observer(new Sessions(new Calls(nodes, 10_000), naming, new LocalRenewals(nodes), {}), "/v1/elections/e");
+}
+
+for (const [status, page] of [[200, "{}"], [200, "<html>Welcome</html>"], [404, "<html>Not found</html>"]] as const) {
+  const listener = (_: IncomingMessage, response: ServerResponse): unknown => response.writeHead(status).end(page);
+
+  test(`a stream continues at the address of a node (${status} ${page})`, async () => {
+    const event = "id: 7\nevent: vacant\ndata: {}\n\n";
+    await withServer(listener, async (foreign) => {
+      await withServer((_, response) => void response.writeHead(200, EVENTS).write(event), async (address) => {
+        const nodes = new Nodes(connectionOf({ addresses: [foreign, address] }));
+        nodes.states.prefer(0);
+        const observer = observerOf(nodes);
+        assert.equal((await observer.next()).value?.kind, "vacant");
+        assert.deepEqual(nodes.states.order(monotonic()), [1, 0]);
+        await observer.return();
+        nodes.close();
+      });
+    });
+  });
+
+  test(`a stream without the address of a node ends at once (${status} ${page})`, async () => {
+    await withServer(listener, async (one) => {
+      await withServer(listener, async (other) => {
+        const nodes = new Nodes(connectionOf({ addresses: [one, other] }));
+        const began = Date.now();
+        await assert.rejects(observerOf(nodes).next(), (error: unknown) => {
+          return error instanceof UnexpectedResponseError && error.message.includes(one) && error.message.includes(other);
+        });
+        assert.ok(Date.now() - began < 5_000, `${Date.now() - began} ms`);
+        nodes.close();
+      });
+    });
+  });
+}
+
 test("a node that never answers delays a stream little", async () => {
   const frozen = createServer(() => {}).listen(0, "127.0.0.1");
   await once(frozen, "listening");
   const event = 'id: 7\nevent: leader\ndata: {"leader":{"session":"s","token":4},"revision":7}\n\n';
-  await withServer((_, response) => void response.writeHead(200).write(event), async (address) => {
+  await withServer((_, response) => void response.writeHead(200, EVENTS).write(event), async (address) => {
     const nodes = new Nodes(connectionOf({ addresses: [`127.0.0.1:${(frozen.address() as AddressInfo).port}`, address] }));
     nodes.states.prefer(0);
-    const naming = { session: undefined, prefix: "t", ttl: undefined, labels: {} };
-    const sessions = new Sessions(new Calls(nodes, 10_000), naming, new LocalRenewals(nodes), {});
-    const observer = new Observer(sessions, "/v1/elections/e");
+    const observer = observerOf(nodes);
     const began = Date.now();
     const { value } = await observer.next();
     assert.ok(value?.kind === "leader" && value.leader.token === 4);

@@ -4,7 +4,7 @@ import java.util.List;
 
 /**
  * A watch of changes in the tree, in a separate thread. It resumes at another node without a gap, or reports one.
- * Closing it ends the watch. If the cluster rejects it, the watch ends with a warning in the log.
+ * Closing it ends the watch. If the cluster rejects it, or no address answers as a node, it ends with a warning in the log.
  */
 public final class Watch implements AutoCloseable {
     private static final System.Logger LOG = System.getLogger("io.holdfast");
@@ -76,7 +76,7 @@ public final class Watch implements AutoCloseable {
     }
 
     private void run() {
-        RejectedException rejection = null;
+        HoldfastException rejection = null;
         while (!isClosed && rejection == null) {
             try {
                 rejection = step();
@@ -87,18 +87,21 @@ public final class Watch implements AutoCloseable {
             }
         }
         if (rejection != null && !isClosed) {
-            String text = "the cluster rejected the watch of " + path + ", which has ended: " + rejection.getMessage();
+            String text = "the watch of " + path + " has ended: " + rejection.getMessage();
             LOG.log(System.Logger.Level.WARNING, text);
         }
     }
 
     /** Polls once. Returns the error that a repetition would return as well, or null. */
-    private RejectedException step() throws InterruptedException {
+    private HoldfastException step() throws InterruptedException {
         boolean isStart = since == null;
         Delivery delivery = calls.deliver(isStart ? poll(null, 0) : poll(since, POLL), null);
         if (delivery.error() instanceof RejectedException error && !calls.mayGetToken(error)) {
             since = null;
             return error.hasCode(Codes.REVISION_COMPACTED) ? null : error;
+        }
+        if (delivery.error() instanceof UnexpectedResponseException error) {
+            return error;
         }
         Json body = delivery.expectingNumbers("revision").json();
         if (isStart) {

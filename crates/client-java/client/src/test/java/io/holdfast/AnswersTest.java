@@ -240,7 +240,16 @@ class AnswersTest {
 
     @Test
     void aRejectedWatchEndsWithAWarning() throws Exception {
-        node(call -> Answer.problem(403, "forbidden"));
+        watchEndsWithAWarning(Answer.problem(403, "forbidden"));
+    }
+
+    @Test
+    void aWatchThatAnotherServerAnswersEndsWithAWarning() throws Exception {
+        watchEndsWithAWarning(new Answer(404, "<html>"));
+    }
+
+    private void watchEndsWithAWarning(Answer answer) throws Exception {
+        node(call -> answer);
         BlockingQueue<LogRecord> warnings = new LinkedBlockingQueue<>();
         Handler handler = new Handler() {
             @Override
