@@ -173,6 +173,7 @@ func TestAnAnswerWithoutEndDoesNotFillTheMemory(t *testing.T) {
 // watchBehind watches through two nodes: the first one answers streams by a function, and the second one sends a change.
 func watchBehind(t *testing.T, first func(w http.ResponseWriter, r *http.Request)) <-chan Change {
 	second := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
 		w.WriteHeader(http.StatusOK)
 		if r.URL.Path != pingPath {
 			fmt.Fprint(w, "event: changed\nid: 5\ndata: {\"revision\":5,\"kind\":\"changed\",\"path\":\"/a\"}\n\n")

@@ -92,16 +92,17 @@ func (p *sessionEvents) deliver(known []knownHold, body *eventsBody, sent moment
 	p.reconcile(known, body.Holds, held)
 }
 
-// deliverEvent delivers an event to the entries of its hold, under the present token or the known one. The times of the event
-// count from countedFrom.
+// deliverEvent delivers an event to the entries of its hold: the one with its ticket or, without a ticket, with its token now
+// or before. The times of the event count from countedFrom.
 func (s *session) deliverEvent(known []knownHold, event *eventBody, countedFrom moment) {
-	s.followUpgrade(event.Lock, event.Ticket, event.Token)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, e := range s.entries {
-		wasHold := e.stage != stageLeaving && slices.Contains(known, knownHold{e, event.Token})
-		isHold := wasHold || e.holds(event.Token) || e.isUpgradedTo(event.Ticket, event.Token)
-		if !e.covers(event.Lock) || !isHold {
+		isHold := e.isOf(event.Ticket)
+		if event.Ticket == 0 {
+			isHold = e.holds(event.Token) || slices.Contains(known, knownHold{e, event.Token})
+		}
+		if !e.covers(event.Lock) || !isHold || e.stage == stageLeaving {
 			continue
 		}
 		switch event.Kind {

@@ -56,6 +56,9 @@ func startNode(t *testing.T, answer func(sentCall) (status int, body string)) *f
 		if r.Method == http.MethodDelete && status == http.StatusOK && strings.HasPrefix(body, "{") {
 			status, body = http.StatusNoContent, ""
 		}
+		if accepted := r.Header.Get("Accept"); accepted != "" && status == http.StatusOK {
+			w.Header().Set("Content-Type", accepted)
+		}
 		w.WriteHeader(status)
 		fmt.Fprint(w, body)
 	}))

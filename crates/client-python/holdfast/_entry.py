@@ -90,6 +90,12 @@ class QueueEntry:
         """Whether a change is in progress, and the cluster lists its hold with a later token."""
         return self.stage is Stage.CONVERTING and self._is_hold(hold) and int(hold["token"]) > (self.token or 0)
 
+    def gets(self, event: Mapping[str, Any]) -> bool:
+        """Whether an event is of this hold, which its ticket names or, without a ticket, its token now or before an upgrade."""
+        if event.get("ticket"):
+            return self._is_hold(event) and self.stage in (Stage.HELD, Stage.CONVERTING)
+        return self.covers(event["lock"]) and self.holds(event["token"])
+
     def _is_hold(self, hold: Mapping[str, Any]) -> bool:
         ticket = hold.get("ticket")
         return bool(ticket) and ticket == self.ticket and self.covers(hold["lock"])

@@ -173,9 +173,7 @@ def release_request(body: Mapping[str, Any], counted_from: float) -> ReleaseRequ
 
 
 def _deliver_event(session: Session, event: Mapping[str, Any], counted_from: float) -> None:
-    session.entries.follow_upgrade(event)
-    upgrading = [entry for entry in session.entries.all() if entry.awaits_upgrade(event)]
-    entries = session.entries.of_hold(event["lock"], event["token"]) + upgrading
+    entries = [entry for entry in session.entries.all() if entry.gets(event)]
     if event["kind"] == "lost":
         for entry in entries:
             # A guard with a release or a conversion in progress gets the result from the call that changes it.

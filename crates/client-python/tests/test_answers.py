@@ -129,7 +129,9 @@ class TestReleaseRequest:
             hold = {"lock": "a", "ticket": 5, "token": 9}
             if kind == "release-requested":
                 second.holds[0].entry.stage = Stage.CONVERTING  # Its upgrade has no answer yet.
-                events, holds = [{"kind": kind, "wanted_in_ms": 9000, "revoke": True, **hold}], [hold]
+                other = {"kind": "lost", "lock": "a", "ticket": 6, "token": 11}
+                # The list is of another upgrade, after the one of the event.
+                events, holds = [{"kind": kind, "wanted_in_ms": 9000, "revoke": True, **hold}, other], [{**hold, "token": 11}]
             else:
                 lost = {"kind": kind, "cause": "force-released", "reason": "stuck", **hold}
                 events, holds = [{"kind": "granted", **hold}, lost], []

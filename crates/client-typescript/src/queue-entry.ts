@@ -83,6 +83,12 @@ export class QueueEntry {
     return this.stage === "converting" && this.#isHold(hold) && hold.token > this.token;
   }
 
+  /** Whether an event is of this hold, which its ticket names or, without a ticket, its token. */
+  gets(event: HoldBody): boolean {
+    if (!event.ticket) return this.holds(event.lock, event.token);
+    return this.#isHold(event) && (this.stage === "held" || this.stage === "converting");
+  }
+
   #isHold({ lock, ticket }: HoldBody): boolean {
     return Boolean(ticket) && ticket === this.ticket && this.covers(lock);
   }

@@ -49,8 +49,7 @@ export class Reconciliation {
 
   #deliverEvent(event: EventBody, countedFrom: number, answered: number): void {
     const { lease, entries } = this.session;
-    this.session.followUpgrade(event);
-    for (const entry of [...entries].filter((entry) => entry.holds(event.lock, event.token) || entry.awaitsUpgrade(event))) {
+    for (const entry of [...entries].filter((entry) => entry.gets(event))) {
       if (event.kind === "release-requested") {
         entry.requestRelease(releaseRequestOf({ ...event, wanted_in_ms: event.wanted_in_ms ?? 0 }), countedFrom);
       } else if (event.kind === "lost" && entry.stage === "held") {

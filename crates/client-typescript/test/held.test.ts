@@ -222,8 +222,10 @@ for (const what of ["lost", "release-requested"] as const) {
     if (!isLost) second.entry.stage = "converting";
     const events = isLost
       ? [{ kind: "granted", ...hold } as const, { kind: "lost", cause: "force-released", reason: "stuck", ...hold } as const]
-      : [{ kind: "release-requested", wanted_in_ms: 9_000, revoke: true, ...hold } as const];
-    const body = { session: "nightly", incarnation: 7, ttl_ms: 30_000, expires_in_ms: 30_000, holds: isLost ? [] : [hold], events };
+      : [{ kind: "release-requested", wanted_in_ms: 9_000, revoke: true, ...hold } as const, { kind: "lost", lock: "a", ticket: 6, token: 11 } as const];
+    // The list is of another upgrade, after the one of the event.
+    const holds = isLost ? [] : [{ ...hold, token: 11 }];
+    const body = { session: "nightly", incarnation: 7, ttl_ms: 30_000, expires_in_ms: 30_000, holds, events };
     fake.renewals.report({ kind: "renewed", sent: now() + 1, answered: now(), body });
     for (const { entry } of [first, second]) {
       const lost = entry.check(first.session.lease, now());

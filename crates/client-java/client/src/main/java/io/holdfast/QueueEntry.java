@@ -108,7 +108,7 @@ final class QueueEntry {
     }
 
     /** Whether the entry is of a granted or listed hold, under any token. */
-    private boolean isOf(Json hold) {
+    boolean isOf(Json hold) {
         String granted = hold.text("lock");
         return ticket != 0 && hold.numberOr("ticket", 0) == ticket && granted != null && covers(granted);
     }

@@ -70,7 +70,6 @@ final class SessionEvents {
     }
 
     private void deliver(List<KnownHold> known, Json event, long countedFrom) {
-        session.entries.followUpgrade(event);
         String kind = event.textOr("kind", "");
         boolean isRequest = kind.equals("release-requested");
         if (!isRequest && !kind.equals("lost")) {
@@ -78,8 +77,10 @@ final class SessionEvents {
         }
         long token = event.numberOr("token", 0);
         for (QueueEntry entry : session.entries.all()) {
-            boolean wasHold = entry.stage() != QueueEntry.Stage.LEAVING && known.contains(new KnownHold(entry, token));
-            boolean isHold = (wasHold || entry.holds(token)) && entry.covers(event.text("lock")) || entry.isUpgradedTo(event);
+            // The ticket names the hold under each token.
+            boolean isHold = event.numberOr("ticket", 0) != 0 ? entry.isOf(event)
+                    : entry.covers(event.text("lock")) && (entry.holds(token) || known.contains(new KnownHold(entry, token)));
+            isHold &= entry.stage() != QueueEntry.Stage.LEAVING;
             if (isHold && isRequest) {
                 session.requestRelease(entry, ReleaseRequest.read(event), countedFrom);
             } else if (isHold && entry.stage() == QueueEntry.Stage.HELD) {

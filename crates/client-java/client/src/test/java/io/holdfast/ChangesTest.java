@@ -272,8 +272,10 @@ class ChangesTest {
                 // Its upgrade has no answer yet.
                 guards.get(1).hold.entry.enter(QueueEntry.Stage.CONVERTING);
             }
-            String listed = isLost ? "" : "{" + hold;
-            Json body = Json.parse("{\"holds\":[" + listed + "],\"events\":[" + events + "]}");
+            // The list is of another upgrade, after the one of the event.
+            String listed = isLost ? "" : "{" + hold.replace("9}", "11}");
+            String other = isLost ? "" : ",{\"kind\":\"lost\",\"lock\":\"orders\",\"ticket\":6,\"token\":11}";
+            Json body = Json.parse("{\"holds\":[" + listed + "],\"events\":[" + events + other + "]}");
             delivery.deliver(delivery.knownHolds(), body, TimeUnit.SECONDS.toNanos(30), session.clock.nanos());
             for (Guard guard : guards) {
                 Loss loss = session.lossOf(guard.hold.entry);
