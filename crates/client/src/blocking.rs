@@ -18,7 +18,6 @@ use holdfast_types::{
 use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::error::argument;
-use crate::recipes::GroupMember;
 use crate::{
     ElectionChange, Error, Hold, LockQuery, Loss, Many, Mode, One, ReleaseRequest, SessionHandle,
     SubtreeChange, recipes,
@@ -362,7 +361,7 @@ blocking!(recipes::Counter {
 });
 blocking!(recipes::Group {
     ref join(value: impl Into<String>) => recipes::Membership;
-    ref members() -> Vec<GroupMember>;
+    ref members() -> Vec<recipes::GroupMember>;
     ref watch() => crate::Subtree;
 });
 blocking!(recipes::Membership {

@@ -53,10 +53,7 @@ pub(crate) fn with_status(mut problem: HttpError) -> HttpError {
 /// The hint of a problem without a hint of its own.
 fn next_step(code: ErrorCode) -> Cow<'static, str> {
     const STEPS: [(ErrorCode, &str); 6] = [
-        (
-            ErrorCode::InvalidArgument,
-            "correct the call: GET /docs lists the parameters of every call",
-        ),
+        (ErrorCode::InvalidArgument, "correct the call: GET /docs lists all parameters"),
         (ErrorCode::BadName, "choose a name that follows the rules: GET /errors/bad-name"),
         (ErrorCode::QuotaExceeded, "close, release or delete something first"),
         (ErrorCode::LimitMismatch, "request at most as many permits as the limit"),

@@ -19,7 +19,7 @@ use crate::lock::entry_name::EntryRecipe;
 use crate::lock::index::Lock;
 use crate::lock::lock_entry::LockEntry;
 use crate::lock::policy::check_servable;
-use crate::lock::rank::{GrantRequest, Rank};
+use crate::lock::rank::{GrantRequest, PlaceAhead, Rank};
 use crate::lock::shard_moves::all_shards_with;
 use crate::lock::wait_graph::WaitGraph;
 
@@ -54,15 +54,6 @@ struct QueuePlace<'a> {
     any_of: Option<u32>,
 }
 
-/// A place before another one in a queue, which counts as the holder that it becomes.
-#[derive(Clone, Copy, Debug)]
-struct PlaceAhead<'a> {
-    request: GrantRequest,
-    rank: Rank,
-    any_shard: bool,
-    agent: Agent<'a>,
-}
-
 /// The graph of waits found so far. Agent 0 is the caller, or the receiver of a hand-over.
 #[derive(Debug)]
 struct DeadlockSearch<'a> {
@@ -76,36 +67,6 @@ struct DeadlockSearch<'a> {
     agents: Vec<Agent<'a>>,
     graph: WaitGraph<'a>,
     steps: usize,
-}
-
-impl PlaceAhead<'_> {
-    fn waits_for_upgradable(&self) -> bool {
-        self.request.mode == Mode::Upgradable && !self.any_shard
-    }
-
-    /// A multi-lock gets no lock before it gets all of them, so all later entries wait for it.
-    fn is_a_holder(&self) -> bool {
-        self.request.recipe == EntryRecipe::Own && !self.request.never_overtaken
-    }
-
-    /// Whether this place admits a later request once it holds the lock, and blocks no unsearched waiter between the two.
-    fn admits(
-        &self,
-        later: GrantRequest,
-        last_writer: Option<Rank>,
-        last_upgradable: Option<Rank>,
-    ) -> bool {
-        let is_last = |blocked: Option<Rank>| blocked.is_none_or(|blocked| blocked <= self.rank);
-        let by_mode = match self.request.mode {
-            Mode::Shared => later.is_beside_readers(),
-            Mode::Upgradable => {
-                let is_reader = (later.mode, later.recipe) == (Mode::Shared, EntryRecipe::Own);
-                !self.any_shard && is_reader && is_last(last_upgradable)
-            }
-            Mode::Exclusive => false,
-        };
-        by_mode && self.is_a_holder() && is_last(last_writer)
-    }
 }
 
 impl Machine {

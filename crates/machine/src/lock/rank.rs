@@ -4,7 +4,7 @@
 //! time minus the worth of the priority. A priority level is worth a fixed waiting time. Within its class, a waiter
 //! that has waited long enough is therefore never overtaken, and the queue is never sorted again.
 
-use holdfast_types::{Acquire, LockPolicy, Mode, QueueOrder, Stamp};
+use holdfast_types::{Acquire, LockPolicy, Mode, Owner, QueueOrder, SessionId, Stamp};
 
 use crate::lock::entry_name::EntryRecipe;
 
@@ -93,6 +93,45 @@ impl Rank {
             Some(other) if *other > self => Self { sequence: self.sequence, ..*other },
             Some(_) | None => self,
         }
+    }
+}
+
+/// A place before another one in a queue, which counts as the holder that it becomes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PlaceAhead<'a> {
+    pub(super) request: GrantRequest,
+    pub(super) rank: Rank,
+    pub(super) any_shard: bool,
+    pub(super) agent: (SessionId, &'a Owner),
+}
+
+impl PlaceAhead<'_> {
+    pub(super) fn waits_for_upgradable(&self) -> bool {
+        self.request.mode == Mode::Upgradable && !self.any_shard
+    }
+
+    /// A multi-lock gets no lock before it gets all of them, so all later entries wait for it.
+    pub(super) fn is_a_holder(&self) -> bool {
+        self.request.recipe == EntryRecipe::Own && !self.request.never_overtaken
+    }
+
+    /// Whether this place admits a later request once it holds the lock, and blocks no unsearched waiter between the two.
+    pub(super) fn admits(
+        &self,
+        later: GrantRequest,
+        last_writer: Option<Rank>,
+        last_upgradable: Option<Rank>,
+    ) -> bool {
+        let is_last = |blocked: Option<Rank>| blocked.is_none_or(|blocked| blocked <= self.rank);
+        let by_mode = match self.request.mode {
+            Mode::Shared => later.is_beside_readers(),
+            Mode::Upgradable => {
+                let is_reader = (later.mode, later.recipe) == (Mode::Shared, EntryRecipe::Own);
+                !self.any_shard && is_reader && is_last(last_upgradable)
+            }
+            Mode::Exclusive => false,
+        };
+        by_mode && self.is_a_holder() && is_last(last_writer)
     }
 }
 

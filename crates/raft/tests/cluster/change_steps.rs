@@ -92,7 +92,8 @@ impl ChangedCluster {
                     let token = state.into_single_grant().unwrap().token;
                     return self.grants.push((lock, token));
                 }
-                Err(ProposeError::Unknown) => {}
+                // On a busy machine, an election may take longer than a proposal waits for a leader.
+                Err(ProposeError::Unknown | ProposeError::NoLeader) => {}
                 Err(error) => panic!("{error}"),
             }
         }
