@@ -372,12 +372,7 @@ impl<'a> DeadlockSearch<'a> {
             if new.is_some_and(|new| new.rank < ahead.rank) {
                 earlier.extend(largest.take().into_iter().chain(new.take()));
             }
-            let place = PlaceAhead {
-                request: ahead.request(),
-                rank: ahead.rank,
-                any_shard: ahead.any_shard,
-                agent: (ahead.session, &ahead.owner),
-            };
+            let place = ahead.place_ahead();
             own_ahead |= is_own(ahead);
             let session = self.machine.sessions.get(ahead.session);
             let has_other_entries = session.is_some_and(|session| session.queue_entries > 1);

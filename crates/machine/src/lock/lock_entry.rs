@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::context::ApplyContext;
 use crate::lock::claims::Claims;
 use crate::lock::entry_name::{EntryRecipe, is_own_name_shared};
-use crate::lock::rank::{GrantRequest, Rank};
+use crate::lock::rank::{GrantRequest, PlaceAhead, Rank};
 
 /// A holder or a waiter. The znode and the index share it; a change replaces it in both.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -162,6 +162,15 @@ impl LockEntry {
             priority,
             never_overtaken: self.never_overtaken,
             recipe: self.recipe(),
+        }
+    }
+
+    pub(super) fn place_ahead(&self) -> PlaceAhead<'_> {
+        PlaceAhead {
+            request: self.request(),
+            rank: self.rank,
+            any_shard: self.any_shard,
+            agent: (self.session, &self.owner),
         }
     }
 
