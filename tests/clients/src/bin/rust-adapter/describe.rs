@@ -89,7 +89,7 @@ fn lock_options(lock: &Lock) -> Vec<OptionMethod> {
     options!(lock;
         timeout(second), shared(), upgradable(), permits(1_u32), limit(1_u32), priority(1_u8), owner("o"), entering(),
         not_reentrant(), queue_max(1_u32), max_hold(second), min_hold(second), value("v"), progress_timeout(second),
-        ttl(second), label("k", "v"), owned_by_session(), shards(2_u32), shard(1_u32),
+        ttl(second), label("k", "v"), owned_by_session(), end_with_session(), shards(2_u32), shard(1_u32),
     )
 }
 
