@@ -73,12 +73,10 @@ pub(crate) async fn run(args: LockArgs) -> Result<(), CommandFailure> {
     let mut signals = JobSignals::install()?;
     let acquirer = Acquirer::new(&args.acquire.waiting, &args.cluster.nodes)?;
     let guard = acquirer.acquire(&args.acquire, signals.next_stop()).await;
-    let guard = guard.map_err(|failure| match failure {
-        CommandFailure::Lost(reason) => CommandFailure::NotAcquired(format!(
-            "{} was not acquired: {reason}",
-            args.acquire.names()
-        )),
-        other => other,
+    let guard = guard.map_err(|failure| {
+        let CommandFailure::Lost(reason) = failure else { return failure };
+        let names = args.acquire.names();
+        CommandFailure::NotAcquired(format!("{names} was not acquired: {reason}"))
     })?;
     let (holding, printing) = (holding(&guard), print_grants(&guard, args.cluster.format()));
     let print = async move {
