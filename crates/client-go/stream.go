@@ -154,7 +154,8 @@ func (s *eventStream) open(ctx context.Context) (io.ReadCloser, error) {
 		}
 		refuse(s.notBefore, index, result)
 	}
-	if len(pages) == len(n.all) {
+	// A node has served a later stream before: the page may be one of a proxy that restarts.
+	if s.node < 0 && len(pages) == len(n.all) {
 		return nil, &UnexpectedResponseError{strings.Join(pages, "; ")}
 	}
 	return nil, end

@@ -135,6 +135,11 @@ mod tests {
             ),
             (ErrorCode::Forbidden, "an administrator allows it", "an administrator allows it"),
             (
+                ErrorCode::MembershipUnsafe,
+                "GET /errors/membership-unsafe shows the next step",
+                "holdfast explain membership-unsafe shows the next step",
+            ),
+            (
                 ErrorCode::NotFound,
                 "create it with PUT /v1/latches/{name}?count=N",
                 "create it with PUT /v1/latches/{name}?count=N",

@@ -76,7 +76,9 @@ pub(crate) async fn run(args: LockArgs) -> Result<(), CommandFailure> {
     let guard = guard.map_err(|failure| {
         let CommandFailure::Lost(reason) = failure else { return failure };
         let names = args.acquire.names();
-        CommandFailure::NotAcquired(format!("{names} was not acquired: {reason}"))
+        CommandFailure::NotAcquired(format!(
+            "{names} was not acquired: {reason}; repeat the command"
+        ))
     })?;
     let (holding, printing) = (holding(&guard), print_grants(&guard, args.cluster.format()));
     let print = async move {

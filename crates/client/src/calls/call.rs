@@ -192,6 +192,10 @@ pub(crate) fn classify<T>(base: &str, response: &HttpResponse) -> AttemptOutcome
         return if response.status.is_server_error() {
             AttemptOutcome::MayBeDone(reason, retry_after)
         } else if response.headers.get(HOLDFAST_NODE).is_some() {
+            let reason = format!(
+                "{base} answered {} with an error that this client does not know: use a newer client",
+                response.status
+            );
             AttemptOutcome::Rejected(Error::UnexpectedResponse(reason))
         } else {
             AttemptOutcome::Foreign(reason)

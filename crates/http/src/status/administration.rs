@@ -278,7 +278,7 @@ pub(super) fn unsafe_change(detail: String, can_be_forced: bool) -> HttpError {
     let hint = if can_be_forced {
         "add ?force"
     } else {
-        "do what the detail says, then send the call again"
+        "make the change possible as the detail says, or choose another one"
     };
     Box::new(problem.hint(hint))
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::client::call;
+use crate::client::{call, call_with};
 use crate::node::Node;
 use crate::stream::Events;
 
@@ -78,6 +78,9 @@ async fn the_name_of_a_sharded_lock_has_no_token_no_history_and_no_leader_of_its
         assert_eq!((&problem["shards"], &problem["lock"]), (&json!(2), &json!("elections/db")));
         assert!(problem["hint"].as_str().unwrap().contains("NAME/0"), "{problem}");
     }
+    let resumed = [("Accept", "text/event-stream"), ("Last-Event-ID", "1")];
+    let stream = call_with(node.address, "GET", "/v1/elections/db", &resumed, "").await;
+    stream.problem(409, "shards-mismatch");
     let holds = |lock: &str| format!(r#"{{"if":[{{"lock":"{lock}","holds":{token}}}],"then":[]}}"#);
     let problem = node.call_json("POST", "/v1/txn", &holds("elections/db")).await;
     assert_eq!(problem.problem(409, "shards-mismatch")["lock"], "elections/db");

@@ -425,11 +425,13 @@ impl<'a> DeadlockSearch<'a> {
     fn new_place(&self, name: &LockName, lock: &Lock) -> Option<PlaceAhead<'a>> {
         let agent = self.agents.first().copied()?;
         self.wanted.iter().find_map(|(other, wanted)| match wanted {
-            NewWait::NewEntry { request, rank, any_of, .. }
+            NewWait::NewEntry { request, rank, any_of, is_admitted }
                 if other == name && !lock.waiters.contains_key(rank) =>
             {
-                let any_shard = any_of.is_some();
-                Some(PlaceAhead { request: *request, rank: *rank, any_shard, agent })
+                // A multi-lock that is granted at once holds all its locks.
+                let never_overtaken = request.never_overtaken && !is_admitted;
+                let request = GrantRequest { never_overtaken, ..*request };
+                Some(PlaceAhead { request, rank: *rank, any_shard: any_of.is_some(), agent })
             }
             NewWait::NewEntry { .. } | NewWait::Upgrade(_) => None,
         })

@@ -96,7 +96,8 @@ impl Rank {
     }
 }
 
-/// A place before another one in a queue, which counts as the holder that it becomes.
+/// A place before another one in a queue. It counts as the holder that it becomes, except that of a waiting multi-lock or of a
+/// ZooKeeper client.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PlaceAhead<'a> {
     pub(super) request: GrantRequest,

@@ -450,3 +450,36 @@ fn an_entry_behind_a_multi_lock_waits_for_all_of_its_locks() {
         assert_eq!(cycle_of(&[holder, "acquire y k", multi.trim(), request]), None, "{request}");
     }
 }
+
+/// `m` gets both locks at once, and `w` gets `s/1` as soon as its holder releases it.
+#[test]
+fn a_multi_lock_that_is_granted_at_once_counts_as_a_holder() {
+    let modes = [
+        "policy s shards=2",
+        "acquire s/1 u mode=upgradable",
+        "acquire s/0 v",
+        "acquire y w",
+        "acquire s w shards=2 mode=upgradable",
+        "acquire y v",
+        "acquire y m",
+        "acquire s/1,z m mode=shared",
+    ];
+    assert_eq!(cycle_of(&modes), None);
+    let permits = |of_g: &'static str, of_w: &'static str| {
+        let lines = [
+            "policy s shards=2",
+            "acquire s/0 h limit=3 permits=2",
+            of_g,
+            "acquire y w",
+            of_w,
+            "acquire y h",
+            "acquire y c",
+            "acquire s/1,z c",
+        ];
+        cycle_of(&lines)
+    };
+    let of_g = "acquire s/1 g limit=3 permits=2";
+    assert_eq!(permits(of_g, "acquire s w shards=2 permits=2"), None);
+    let cycle = Some(vec!["c y".into(), "w s/1".into()]);
+    assert_eq!(permits("acquire s/1 g limit=3", "acquire s w shards=2 permits=3"), cycle);
+}

@@ -4,7 +4,8 @@ import java.util.List;
 
 /**
  * A watch of changes in the tree, in a separate thread. It resumes at another node without a gap, or reports one.
- * Closing it ends the watch. If the cluster rejects it, or no address answers as a node, it ends with a warning in the log.
+ * Closing it ends the watch. If the cluster rejects it, or no address answers as a node at its start, it ends with a warning
+ * in the log.
  */
 public final class Watch implements AutoCloseable {
     private static final System.Logger LOG = System.getLogger("io.holdfast");
@@ -100,7 +101,7 @@ public final class Watch implements AutoCloseable {
             since = null;
             return error.hasCode(Codes.REVISION_COMPACTED) ? null : error;
         }
-        if (delivery.error() instanceof UnexpectedResponseException error) {
+        if (isStart && delivery.error() instanceof UnexpectedResponseException error) {
             return error;
         }
         Json body = delivery.expectingNumbers("revision").json();
