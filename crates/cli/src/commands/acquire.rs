@@ -232,7 +232,7 @@ impl<'a> Acquirer<'a> {
             self.outer.report_if_over(&self.client).await;
         }
         if others.is_empty() && args.waiting.ttl.is_some() {
-            return Err(CommandFailure::usage(
+            return Err(CommandFailure::failed(
                 "--ttl would change the session of the outer holdfast run (HOLDFAST_SESSION): \
                  leave it out, or name another session with --session",
             ));

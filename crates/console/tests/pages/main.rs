@@ -427,6 +427,34 @@ async fn a_search_that_ends_early_says_how_far_it_has_read_and_continues() {
 }
 
 #[tokio::test]
+async fn a_sharded_lock_is_no_election_but_its_shards_are() {
+    let others = api("off", |_| true);
+    let stub = Stub::new(move |method, target| {
+        let named = |name: &str, shards: Option<u32>| {
+            let policy = json!({ "shards": shards, "order": "fifo", "ageing_ms": 0, "lock_delay_ms": 0,
+                "cooldown_ms": 0, "detect_deadlocks": true });
+            json!({ "lock": name, "mode": "exclusive", "held": true, "holders": [], "waiters": 0, "queue": [],
+                "policy": policy })
+        };
+        match target.split('?').next() {
+            Some("/v1/locks") => {
+                let locks = [named("elections/db", Some(2)), named("elections/db/0", None)];
+                (200, json!({ "locks": locks, "revision": 77 }))
+            }
+            Some("/v1/elections/db/0") => (
+                200,
+                json!({ "election": "db/0", "leader": null, "candidates": [], "candidates_total": 0, "revision": 77 }),
+            ),
+            Some("/v1/elections/db") => problem("shards-mismatch", 409),
+            Some("/v1/recipes") => (200, json!({ "recipes": [], "revision": 77 })),
+            _ => others(method, target),
+        }
+    });
+    let (status, page) = stub.get("/ui/recipes").await;
+    assert!(status == 200 && page.contains("db/0"), "{page}");
+}
+
+#[tokio::test]
 async fn a_search_of_the_audit_trail_that_ends_early_continues_with_older_records() {
     let others = api("off", |_| true);
     let stub = Stub::new(move |method, target| {
