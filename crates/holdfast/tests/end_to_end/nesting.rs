@@ -150,7 +150,8 @@ fn unlock_below_a_run_releases_the_lock_of_any_outer_command() {
     ));
     assert!(stdout.ends_with("76\nbuild is free\n"), "{stdout}{stderr}");
     let (_, stderr) = nest.sh("$H run a -q -- sh -c '$H unlock a; read x < $D/never'");
-    let warned = "a is the lock of the holdfast run around this command, which may kill this command";
+    let warned =
+        "a is the lock of the holdfast run around this command, which may kill this command";
     assert!(stderr.contains(warned), "{stderr}");
 }
 

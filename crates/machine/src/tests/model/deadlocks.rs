@@ -13,6 +13,13 @@ fn agent(node: &Node) -> Agent {
     (node.stat.ephemeral_owner, entry(node).owner.clone())
 }
 
+/// Whether others may hold beside this entry once it is first. A ZooKeeper client is alone, and a multi-lock gets no lock
+/// before it gets all.
+fn becomes_a_holder(node: &Node) -> bool {
+    let own = entry(node);
+    own.reader == Reader::Own && (own.hold.is_some() || own.multi_lock.is_empty())
+}
+
 impl Model {
     /// Rejects if one of these new entries is deadlocked, or closes a cycle of another wait of its agent. The cycle is left
     /// empty.
@@ -76,10 +83,18 @@ impl Model {
         if own.hold.is_some() {
             return holders.collect();
         }
-        let ahead = self.waiters(&lock).into_iter().take_while(|other| other.path != node.path);
+        let waiters = self.waiters(&lock).into_iter();
+        let ahead: Vec<&Node> = waiters.take_while(|other| other.path != node.path).collect();
+        let is_upgradable = |other: &&&Node| entry(other).mode == Mode::Upgradable;
+        let last_upgradable = ahead.iter().rfind(is_upgradable).map(|last| &last.path);
+        // A reader behind a waiter for an upgradable lock waits for what that one waits for.
+        let wanted = match own.mode {
+            Mode::Shared if last_upgradable.is_some() => Mode::Upgradable,
+            mode => mode,
+        };
         let has_limit = self.policy(&lock).limit.is_some();
         let holders = holders.filter(|holder| {
-            let shares = match (entry(holder).held, own.mode) {
+            let shares = match (entry(holder).held, wanted) {
                 (Mode::Shared, Mode::Shared | Mode::Upgradable) => true,
                 (Mode::Upgradable, Mode::Shared) => !entry(holder).waits(),
                 _ => false,
@@ -87,17 +102,25 @@ impl Model {
             has_limit || !shares || own.reader.waits_for(holder)
         });
         let is_beside = own.mode != Mode::Exclusive && own.reader == Reader::Own && !has_limit;
-        let both_read = |other: &&Node| {
-            is_beside && (entry(other).mode, entry(other).reader) == (Mode::Shared, Reader::Own)
+        let is_admitted = |other: &&Node| {
+            let by_mode = match entry(other).mode {
+                Mode::Shared => true,
+                Mode::Upgradable => {
+                    own.mode == Mode::Shared && last_upgradable == Some(&other.path)
+                }
+                Mode::Exclusive => false,
+            };
+            is_beside && by_mode && becomes_a_holder(other)
         };
-        ahead.filter(|other| is_one(other) && !both_read(other)).chain(holders).collect()
+        let ahead = ahead.into_iter().filter(|other| is_one(other) && !is_admitted(other));
+        ahead.chain(holders).collect()
     }
 
     /// Whether an entry is never granted if the agents in `blocked` never release.
     fn is_blocked_by(&self, node: &Node, blocked: &[Agent]) -> bool {
         let in_the_way = self.in_the_way_of(node, blocked);
-        // All other agents release their permits. A ZooKeeper client shares none.
-        let may_share = |other: &&&Node| entry(other).reader == Reader::Own;
+        // All other agents release their permits.
+        let may_share = |other: &&&Node| becomes_a_holder(other);
         match self.policy(&lock_of(node)).limit {
             Some(limit) if in_the_way.iter().all(|other| may_share(&other)) => {
                 let held: u32 = in_the_way.iter().map(|other| entry(other).permits).sum();
