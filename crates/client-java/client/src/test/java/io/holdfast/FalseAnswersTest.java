@@ -180,7 +180,10 @@ class FalseAnswersTest {
                 return page;
             }, port)) {
                 String first = "127.0.0.1:" + port[0];
-                try (AutoCloseable node = serve(request -> good(request, 30_000), port);
+                // A keepalive would list no hold.
+                Function<String, String> answers =
+                        request -> request.contains("/keepalive") ? WITHOUT : good(request, 30_000);
+                try (AutoCloseable node = serve(answers, port);
                         Holdfast client = Holdfast.builder(first, "127.0.0.1:" + port[0]).session("nightly").build()) {
                     first(client, first);
                     Guard guard = client.lock("a").tryAcquire();
