@@ -154,7 +154,7 @@ func (s *eventStream) open(ctx context.Context) (io.ReadCloser, error) {
 		}
 		refuse(s.notBefore, index, result)
 	}
-	// A node has served a later stream before: the page may be one of a proxy that restarts.
+	// After a node has served this stream, a page may be that of a proxy that restarts.
 	if s.node < 0 && len(pages) == len(n.all) {
 		return nil, &UnexpectedResponseError{strings.Join(pages, "; ")}
 	}
@@ -180,7 +180,7 @@ func (s *eventStream) openAt(ctx context.Context, index int) (io.ReadCloser, out
 	answer, failure := n.transport.open(streamCtx, n.all[index].base, &request)
 	if failure == nil && answer.StatusCode == http.StatusOK && timer.Stop() {
 		body := &cancelingBody{answer.Body, cancel}
-		// Judged without the body, which is the stream.
+		// The answer is judged without its body, which is the stream.
 		result := n.judge(index, &request, &response{answer.StatusCode, answer.Header, nil})
 		if result.kind == foreign {
 			body.Close()

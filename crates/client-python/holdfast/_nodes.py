@@ -190,7 +190,7 @@ class Nodes:
         finally:
             silence.cancel()
         if stream.head.status == 200:
-            # Judged without the body, which is the stream.
+            # The answer is judged without its body, which is the stream.
             outcome = self._received(node, Call("GET", target), stream.head)
             if isinstance(outcome, Foreign):
                 stream.close()

@@ -123,7 +123,7 @@ export class Nodes {
       const url = this.base(node) + target;
       const opened = await this.http.open({ method: "GET", url, headers, timeout, signal });
       if ("status" in opened) return this.#received(node, opened);
-      // Judged without the body, which is the stream.
+      // The answer is judged without its body, which is the stream.
       const outcome = this.#received(node, headOf(opened));
       if (outcome.kind !== "foreign") return opened;
       opened.destroy();

@@ -327,7 +327,7 @@ impl QueueEntries {
         }
     }
 
-    /// Returns the entries of one hold: each guard that re-entered it has one, also while it upgrades the hold.
+    /// Returns the entries of one hold, by its ticket or its token. Each guard that re-entered the hold has one.
     pub(crate) fn of_hold(
         &self,
         lock: &LockName,

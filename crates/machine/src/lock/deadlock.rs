@@ -345,8 +345,8 @@ impl<'a> DeadlockSearch<'a> {
     /// Adds the agents that block an entry in a queue. An earlier waiter without another entry can only wait for this
     /// lock. Its blockers therefore count as blockers of the entry, and the waiter itself is not searched. This
     /// shortcut does not apply behind another entry of the agent: a ZooKeeper client may hold a lock, or wait for it, and
-    /// wait for it again. An earlier waiter with other entries counts as the holder that it becomes, and so does the caller.
-    /// The largest request before such a place is searched, because it waits for the places before it alone.
+    /// wait for it again. An earlier waiter with other entries counts by its `PlaceAhead`, and so does the caller. The largest
+    /// request before such a place is searched, because it waits for the places before it alone.
     fn waits_in_queue(
         &mut self,
         wait: usize,

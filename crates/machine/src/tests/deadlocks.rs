@@ -141,7 +141,7 @@ fn in_the_way<'a>(
     let is_ahead = move |other: &&Arc<LockEntry>| {
         let is_beside = match (other.mode, entry.mode) {
             (Mode::Shared, Mode::Shared | Mode::Upgradable) => true,
-            // It then holds beside the reader, which also waits for what the last such waiter waits for.
+            // The earlier waiter then holds beside the reader. The reader waits for the holders that block it.
             (Mode::Upgradable, Mode::Shared) => {
                 last_upgradable.is_some_and(|last| last.rank == other.rank)
             }
