@@ -7,6 +7,7 @@ const (
 	paramAcl         = "acl"
 	paramAdd         = "add"
 	paramAttempt     = "attempt"
+	paramBatch       = "batch"
 	paramBytes       = "bytes"
 	paramChange      = "change"
 	paramChildren    = "children"

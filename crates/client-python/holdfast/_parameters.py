@@ -7,6 +7,7 @@ Parameter = Literal[
     "acl",
     "add",
     "attempt",
+    "batch",
     "bytes",
     "change",
     "children",

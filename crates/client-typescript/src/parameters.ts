@@ -5,6 +5,7 @@ export type Parameter =
   | "acl"
   | "add"
   | "attempt"
+  | "batch"
   | "bytes"
   | "change"
   | "children"

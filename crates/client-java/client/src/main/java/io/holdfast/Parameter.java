@@ -6,6 +6,7 @@ enum Parameter {
     ACL("acl"),
     ADD("add"),
     ATTEMPT("attempt"),
+    BATCH("batch"),
     BYTES("bytes"),
     CHANGE("change"),
     CHILDREN("children"),
