@@ -206,6 +206,20 @@ func TestAStreamGoesOnAtTheNextNodeAfterAnErrorWithoutEnd(t *testing.T) {
 	}
 }
 
+func TestTheEndOfAStreamIsNoChange(t *testing.T) {
+	for _, name := range []string{"reconnect", "denied"} {
+		changes := watchBehind(t, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			if r.URL.Path != pingPath {
+				fmt.Fprintf(w, "event: %s\ndata: {\"code\":\"unauthenticated\",\"status\":401}\n\n", name)
+			}
+		})
+		if change := within(t, 10*time.Second, changes); change.Revision != 5 {
+			t.Error(name, change)
+		}
+	}
+}
+
 func TestAFrozenNodeDelaysAStreamByLessThanTheTimeOfAHead(t *testing.T) {
 	changes := watchBehind(t, func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	if change := within(t, headTimeout-time.Second, changes); change.Revision != 5 {
