@@ -10,7 +10,7 @@ const (
 	// readPart: a read of one lock may take this fraction of the lease.
 	readPart = 8
 	// examineDelay: a hold without a guard is examined after this time. It may be a grant whose answer is in flight.
-	examineDelay = 250 * time.Millisecond
+	examineDelay = 500 * time.Millisecond
 	// pollPause is the pause between two parked keepalives. It batches events.
 	pollPause = 40 * time.Millisecond
 )

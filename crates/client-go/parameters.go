@@ -7,7 +7,6 @@ const (
 	paramAcl         = "acl"
 	paramAdd         = "add"
 	paramAttempt     = "attempt"
-	paramBatch       = "batch"
 	paramBytes       = "bytes"
 	paramChange      = "change"
 	paramChildren    = "children"

@@ -12,8 +12,6 @@ const (
 	perNodeMax = 6 * time.Second
 	// perNodeWaiting is the maximum time that one node holds a waiting call: a node that loses power closes no connection.
 	perNodeWaiting = 45 * time.Second
-	// eventBatch is how late a parked keepalive reports grants, and releases by the owner: the calls of the guards report both.
-	eventBatch = 250 * time.Millisecond
 	// parkWithin is the time in which the client looks for a node that accepts a parked keepalive.
 	parkWithin = 50 * time.Millisecond
 )
@@ -141,7 +139,7 @@ func (s sender) keepAlive(ctx context.Context, name string, leaseLeft time.Durat
 // fails soon if no node accepts the call.
 func (s sender) parkKeepAlive(ctx context.Context, name string, since int64, wait, leaseLeft time.Duration) delivery {
 	c := call{method: http.MethodPost, path: resource("sessions", name) + "/keepalive", copies: harmless, wait: wait}
-	c.query = query{}.with(paramWait, wholeMillis(wait)).withDuration(paramBatch, eventBatch).withNumber(paramSince, since)
+	c.query = query{}.with(paramWait, wholeMillis(wait)).withNumber(paramSince, since)
 	perNode := wait + min(max(leaseLeft/6, perNodeMin), perNodeMax)
 	startUntil := time.Now().Add(parkWithin)
 	return s.nodes.send(ctx, &c, budget{perNode, startUntil, startUntil.Add(perNode)}, parked)

@@ -101,7 +101,7 @@ func (s *eventStream) readOne(ctx context.Context, handle func(serverEvent) erro
 		if event.id != 0 {
 			s.last = event.id
 		}
-		if event.name == "reconnect" || event.name == "denied" { // the next call learns what was denied
+		if event.name == "reconnect" || event.name == "denied" { // the next call returns the rejection
 			return &streamEnd{reason: "the node closes the stream"}
 		}
 		if event.name != "" {

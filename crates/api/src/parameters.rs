@@ -155,13 +155,6 @@ pub mod session {
         "Only events after this revision, which is the revision of the previous response",
     )
     .hint("send the \"revision\" of a response");
-    pub const EVENTS_BATCH: Param = Param::duration(
-        "batch",
-        (Duration::ZERO, WAIT_MAX),
-        "How long a grant, or a release by the owner, waits for more events. A client that knows both from its other calls \
-         gets one response for many of them",
-    )
-    .absent(Absent::Duration(Duration::ZERO));
     pub const FORCE: Param = Param::flag(
         "force",
         "Close the session of another client, as an operator. Requires reason",

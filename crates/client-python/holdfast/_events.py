@@ -20,7 +20,7 @@ from .errors import Error, Loss
 #: A read of one lock may take this part of the remaining lease.
 _READ_PART = 8
 #: A hold without a guard is examined after this time. It may be a grant whose answer is still in flight.
-_EXAMINE_DELAY = 0.25
+_EXAMINE_DELAY = 0.5
 #: The pause between two parked keepalives. It batches events, so a busy session is not renewed for each one.
 _PAUSE = 0.04
 

@@ -7,7 +7,6 @@ Parameter = Literal[
     "acl",
     "add",
     "attempt",
-    "batch",
     "bytes",
     "change",
     "children",

@@ -24,8 +24,6 @@ _PER_NODE_WAITING = 45.0
 _RENEWAL_PART = 4
 #: A node may answer a parked keepalive late by this part of the remaining lease.
 _PARKED_PART = 6
-#: How late a parked keepalive reports grants, and releases by the owner: the calls of the guards report both.
-_EVENT_BATCH = "250ms"
 #: The time in which the client looks for a node that accepts a parked keepalive.
 _PARK_WITHIN = 0.05
 
@@ -119,9 +117,7 @@ class Calls:
 
         Fails soon if no node accepts the call.
         """
-        target = path("sessions", session) + "/keepalive" + query(
-            {"wait": millis(wait), "batch": _EVENT_BATCH, "since": since}
-        )
+        target = path("sessions", session) + "/keepalive" + query({"wait": millis(wait), "since": since})
         per_node = wait + min(max(left / _PARKED_PART, _PER_NODE_MIN), _PER_NODE)
         start_until = asyncio.get_running_loop().time() + _PARK_WITHIN
         call = Call("POST", target, copies=Copies.HARMLESS)

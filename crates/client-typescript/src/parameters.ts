@@ -5,7 +5,6 @@ export type Parameter =
   | "acl"
   | "add"
   | "attempt"
-  | "batch"
   | "bytes"
   | "change"
   | "children"

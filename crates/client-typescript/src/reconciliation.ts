@@ -18,7 +18,7 @@ import type { Session } from "./session.js";
 import { namedPath, target } from "./target.js";
 
 /** A hold without a guard is examined after this time. It may be a grant whose answer is still in flight. */
-const EXAMINE_DELAY = 250;
+const EXAMINE_DELAY = 500;
 /** A read of one lock may take this part of the lease. */
 const READ_PART = 8;
 const GENERATED_OWNER = "g-";

@@ -21,8 +21,6 @@ import { sessionPath, target, waitQuery, type Query } from "./target.js";
 const FIRST_AFTER = 50;
 /** The pause between two parked keepalives. It batches events, so a busy session is not renewed for each one. */
 const PAUSE = 40;
-/** How late a parked keepalive reports grants, and releases by the owner: the calls of the guards report both. */
-const EVENT_BATCH = "250ms";
 /** The pause after a renewal that no node accepted. */
 const RETRY_PAUSE = 200;
 const PARK_RETRY_MAX = 12_800;
@@ -123,7 +121,7 @@ export class SessionRenewer {
     const path = `${sessionPath(this.#name)}/keepalive`;
     const call = (query: Query) =>
       ({ method: "POST", target: target(path, query), copies: "harmless" }) as const;
-    const parked = await park(this.#nodes, call({ ...waitQuery(Math.max(wait, 1)), batch: EVENT_BATCH, since: this.#since }), wait, left, options);
+    const parked = await park(this.#nodes, call({ ...waitQuery(Math.max(wait, 1)), since: this.#since }), wait, left, options);
     if (this.#deliver(parked)) {
       this.#failures = 0;
       return PAUSE;

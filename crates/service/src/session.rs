@@ -14,7 +14,7 @@ use crate::auth::access_token::random_bytes;
 use crate::history::hold_notice::HoldNotice;
 use crate::request::{Failure, ReadMode, Response, session_ended};
 use crate::service::Service;
-use crate::session_events::{EventsSince, ReportTime};
+use crate::session_events::EventsSince;
 use crate::waiting::{Wait, WaitEvent};
 
 #[derive(Clone, Debug)]
@@ -165,8 +165,6 @@ pub struct ListenRequest {
     pub since: Option<Revision>,
     /// How long to wait for the first event. At most `ServiceConfig::wait_max`.
     pub wait: Duration,
-    /// How long grants, and releases by the owner, wait for more events.
-    pub batch: Duration,
 }
 
 #[derive(Clone, Debug)]
@@ -189,7 +187,7 @@ impl Service {
     /// A rejection if the session has ended; [`Failure::WaitTooLong`], [`Failure::TooManyWaiters`],
     /// [`Failure::ShuttingDown`]; otherwise the errors of any write.
     pub async fn listen(&self, request: ListenRequest) -> Result<Response<ListenReply>, Failure> {
-        let ListenRequest { session, since, wait, batch } = request;
+        let ListenRequest { session, since, wait } = request;
         let max = self.config().wait_max;
         if wait > max {
             return Err(Failure::WaitTooLong { max });
@@ -216,24 +214,15 @@ impl Service {
         let mut over = wait.is_zero();
         let mut wait = Wait::until(self, arrived + wait).renewing(session.clone(), ttl);
         let mut confirmed_at = arrived;
-        let mut report_at = None;
         let found = loop {
             let mut woken = std::pin::pin!(listening.woken.notified());
             woken.as_mut().enable();
             // An ended session no longer listens; `view` returns the reason.
-            let events = &self.observer().session_events;
-            let Some(time) = events.report_time(&session, since) else {
+            let Some(found) = self.observer().session_events.since(&session, since) else {
                 self.view(&session)?;
                 return Err(Failure::OutcomeUnknown);
             };
-            match time {
-                ReportTime::AtAnEvent => {}
-                ReportTime::AfterBatch => {
-                    wait.end_by(*report_at.get_or_insert(Instant::now() + batch));
-                }
-                ReportTime::Now => over = true,
-            }
-            if over && let Some(found) = events.since(&session, since) {
+            if over || !found.events.is_empty() || found.gap.is_some() {
                 break found;
             }
             match wait.next(woken).await {

@@ -18,20 +18,8 @@ use tokio::sync::Notify;
 use crate::history::hold_notice::{BreakReasons, HoldNotice};
 
 const KEPT_MAX: usize = 256;
-/// A call no longer waits for more events when its session has this many.
-const BATCH_MAX: usize = KEPT_MAX / 2;
 /// A session without a call for this time can be replaced by another session.
 const IDLE_MAX: Duration = Duration::from_mins(2);
-
-/// When a call reports the events of its session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ReportTime {
-    /// There is no event.
-    AtAnEvent,
-    /// Other calls of the session report each event, too.
-    AfterBatch,
-    Now,
-}
 
 /// The events of a session since a revision.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -168,22 +156,6 @@ impl SessionEvents {
         inner.kept += count;
     }
 
-    /// Returns when a call reports the events after a revision; `None` if the session does not listen.
-    pub(crate) fn report_time(&self, session: &SessionName, since: Revision) -> Option<ReportTime> {
-        let inner = self.inner.lock();
-        let listener = inner.by_session.get(session)?;
-        let later = || listener.kept.iter().rev().take_while(|event| event.revision > since);
-        Some(if since < listener.complete_after {
-            ReportTime::Now
-        } else if later().next().is_none() {
-            ReportTime::AtAnEvent
-        } else if later().all(HoldNotice::has_own_call) && later().count() < BATCH_MAX {
-            ReportTime::AfterBatch
-        } else {
-            ReportTime::Now
-        })
-    }
-
     /// Returns the events after a revision; `None` if the session does not listen.
     pub(crate) fn since(&self, session: &SessionName, since: Revision) -> Option<EventsSince> {
         let inner = self.inner.lock();
@@ -302,44 +274,6 @@ mod tests {
         session_events.seen(&me(), Revision(2));
         assert_eq!(found(&session_events, 2), (vec![3], None));
         assert_eq!(found(&session_events, 1), (vec![3], Some(2)));
-    }
-
-    fn ended(revision: u64, cause: LossCause) -> (Revision, Event) {
-        let ended = LockEvent::HoldEnded {
-            lock: LockName::new("a").unwrap(),
-            session: me(),
-            owner: Owner::unnamed(),
-            ticket: Ticket(1),
-            token: FencingToken(1),
-            granted_at: Stamp(0),
-            granted_in: Revision(1),
-            cause,
-        };
-        (Revision(revision), Event::Lock(ended))
-    }
-
-    #[test]
-    fn only_a_change_that_another_call_reports_waits_for_more_events() {
-        let session_events = SessionEvents::new(10, 1_000);
-        session_events.listen(&me(), Instant::now()).unwrap();
-        let time = |since| session_events.report_time(&me(), Revision(since)).unwrap();
-        assert_eq!(time(0), ReportTime::AtAnEvent);
-        apply(&session_events, vec![granted(1)]);
-        apply(&session_events, vec![ended(2, LossCause::Released), granted(3)]);
-        assert_eq!((time(0), time(3)), (ReportTime::AfterBatch, ReportTime::AtAnEvent));
-        for cause in LossCause::ALL.into_iter().filter(|cause| *cause != LossCause::Released) {
-            session_events.seen(&me(), Revision(3));
-            apply(&session_events, vec![ended(4, cause)]);
-            assert_eq!(time(3), ReportTime::Now, "{cause:?}");
-            session_events.seen(&me(), Revision(4));
-        }
-        assert_eq!((time(3), time(4)), (ReportTime::Now, ReportTime::AtAnEvent));
-        apply(&session_events, (5..).map(granted).take(BATCH_MAX - 1).collect());
-        assert_eq!(time(4), ReportTime::AfterBatch);
-        apply(&session_events, vec![granted(1_000)]);
-        assert_eq!(time(4), ReportTime::Now);
-        let you = SessionName::new("you").unwrap();
-        assert_eq!(session_events.report_time(&you, Revision(0)), None);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use holdfast_api::parameters::session::{
-    CLOSED_INCARNATION, EVENTS_BATCH, EVENTS_SINCE, EVENTS_WAIT, OPEN_ATTEMPT,
+    CLOSED_INCARNATION, EVENTS_SINCE, EVENTS_WAIT, OPEN_ATTEMPT,
 };
 use holdfast_api::parameters::{INCARNATION, TTL};
 use holdfast_api::{
@@ -32,9 +32,6 @@ const RENEWAL_PART: u32 = 4;
 const PARKED_PART: u32 = 6;
 /// The time in which the client looks for a node that accepts a parked keepalive.
 const PARK_WITHIN: Duration = Duration::from_millis(50);
-
-/// A parked keepalive reports grants, and releases by the owner, this late: the calls of the guards report them at once.
-const EVENT_BATCH: Duration = Duration::from_millis(250);
 
 /// An answer of [`Client::download`](crate::Client::download) without bytes for this long is dead.
 const SILENCE_MAX: Duration = Duration::from_mins(1);
@@ -114,7 +111,6 @@ impl Calls {
         lease_left: Duration,
     ) -> Result<Answer<SessionEventsBody>, Error> {
         let query = Query::default().with(&EVENTS_WAIT, &whole_millis(wait));
-        let query = query.with(&EVENTS_BATCH, &EVENT_BATCH);
         let query = query.with_some(&EVENTS_SINCE, since.as_ref());
         let target = query.target(&keepalive_path(session));
         let per_node = wait + (lease_left / PARKED_PART).clamp(PER_NODE_MIN, PER_NODE);

@@ -31,7 +31,7 @@ use crate::{Error, Loss};
 /// A read of one lock may take this fraction of the remaining lease.
 const READ_PART: u32 = 8;
 /// A hold without a guard is examined after this time. It may be a grant whose answer is still in flight.
-const EXAMINE_DELAY: Duration = Duration::from_millis(250);
+const EXAMINE_DELAY: Duration = Duration::from_millis(500);
 /// The pause between two parked keepalives. It batches events, so a busy session is not renewed for each one.
 const PAUSE: Duration = Duration::from_millis(40);
 

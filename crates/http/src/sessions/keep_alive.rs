@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use holdfast_api::parameters::session::{EVENTS_BATCH, EVENTS_SINCE, EVENTS_WAIT};
+use holdfast_api::parameters::session::{EVENTS_SINCE, EVENTS_WAIT};
 use holdfast_api::{
     CallParams as _, ErrorCode, EventBody, GapBody, KEEPALIVE_SESSIONS_MAX, KeepaliveBody,
     KeepaliveManyBody, ParamError, Schemas, SessionBody, SessionEventsBody, params,
@@ -70,16 +70,15 @@ params! {
     struct KeepAliveParams {
         wait: Option<Duration> = EVENTS_WAIT,
         since: Option<Revision> = EVENTS_SINCE,
-        batch: Duration = EVENTS_BATCH,
     }
 }
 
 async fn keep_alive(call: &mut CallContext<'_>) -> HandlerResult {
     let session = call.session()?;
-    let KeepAliveParams { wait, since, batch } = call.params()?;
+    let KeepAliveParams { wait, since } = call.params()?;
     if wait.is_some() || since.is_some() {
         let wait = wait.unwrap_or_default();
-        return listen(call, ListenRequest { session, since, wait, batch }).await;
+        return listen(call, ListenRequest { session, since, wait }).await;
     }
     let response = call.run(call.service().keep_alive(&session)).await?;
     Ok(session_reply(call, response))

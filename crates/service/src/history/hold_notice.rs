@@ -97,13 +97,4 @@ impl HoldNotice {
     pub(crate) fn is_session_event(&self) -> bool {
         !matches!(self.change, HoldChange::ValueChanged { .. })
     }
-
-    /// Returns whether another call of the session reports the change, too: an acquire or a release.
-    pub(crate) fn has_own_call(&self) -> bool {
-        match &self.change {
-            HoldChange::Granted { .. } => true,
-            HoldChange::Lost { cause, .. } => *cause == LossCause::Released,
-            HoldChange::ValueChanged { .. } | HoldChange::ReleaseRequested(_) => false,
-        }
-    }
 }

@@ -80,10 +80,6 @@ impl Wait {
         self.deadline = deadline;
     }
 
-    pub(crate) fn end_by(&mut self, deadline: Instant) {
-        self.deadline = self.deadline.min(deadline);
-    }
-
     /// Waits for `woken`, and renews the session meanwhile. Dropping the future loses no event.
     pub(crate) async fn next<W>(&mut self, woken: impl Future<Output = W>) -> WaitEvent<W> {
         tokio::pin!(woken);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use holdfast_service::{Failure, Granted, HoldChange, ListenRequest, Service};
 use holdfast_types::{
     Acquire, ForceRelease, ForceReleaseTarget, Grant, HandOver, LockRejection, LockSet, LossCause,
-    Owner, Reason, Rejection, Release, ReleaseTarget, RequestRelease, Revision,
+    Owner, Reason, Rejection, Release, ReleaseTarget, RequestRelease,
 };
 
 use crate::nodes::*;
@@ -138,46 +138,6 @@ async fn a_broken_hold_goes_to_the_next_waiter_and_a_hand_over_wakes_its_receive
     waiting.remove(0).await.unwrap().unwrap();
 }
 
-/// The session `me` listens.
-fn listen(since: Revision, batch: Duration) -> ListenRequest {
-    ListenRequest { session: session("me"), since: Some(since), wait: LONG, batch }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn own_changes_wait_for_more_events_and_a_release_request_is_reported_at_once() {
-    let nodes = Nodes::start(3).await;
-    let [one, two, three] = &nodes.services[..] else { panic!() };
-    let acquire = || acquire("a", Some("me"), 3_600_000, NO_WAIT);
-    let held = take(one, acquire()).await.unwrap();
-    let node = three.clone();
-    let listening =
-        tokio::spawn(async move { node.listen(listen(held.granted_in, LONG)).await.unwrap() });
-    release(one, "a", "me").await.unwrap();
-    take(two, acquire()).await.unwrap();
-    let ask = RequestRelease {
-        lock: lock("a"),
-        holder: Some(owner("me")),
-        token: None,
-        reason: None,
-        deadline_ms: 3_600_000,
-        revoke: false,
-    };
-    two.request_release(ask).await.unwrap();
-    let reply = listening.await.unwrap();
-    let changes: Vec<_> = reply.value.events.iter().map(|event| &event.change).collect();
-    let [HoldChange::Lost { cause, .. }, HoldChange::Granted { .. }, last] = &changes[..] else {
-        panic!("{changes:?}")
-    };
-    assert_eq!(*cause, LossCause::Released);
-    assert!(matches!(last, HoldChange::ReleaseRequested(_)) && reply.value.waited < LONG);
-    // Without another event, the batch ends before the wait.
-    release(one, "a", "me").await.unwrap();
-    let batch = Duration::from_millis(50);
-    let reply = three.listen(listen(reply.revision, batch)).await.unwrap();
-    assert_eq!(reply.value.events.len(), 1);
-    assert!(reply.value.waited >= batch && reply.value.waited < LONG);
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_holder_receives_a_release_request_and_loses_the_lock_at_its_deadline() {
     let nodes = Nodes::start(3).await;
@@ -201,7 +161,8 @@ async fn a_holder_receives_a_release_request_and_loses_the_lock_at_its_deadline(
     let mut since = held.granted_in;
     let mut events = Vec::new();
     while events.len() < 2 {
-        let reply = three.listen(listen(since, Duration::ZERO)).await.unwrap();
+        let listen = ListenRequest { session: session("me"), since: Some(since), wait: DEADLINE };
+        let reply = three.listen(listen).await.unwrap();
         assert_eq!(reply.value.gap, None);
         since = reply.revision;
         events.extend(reply.value.events);

@@ -19,8 +19,6 @@ final class Calls {
     private static final int PARKED_PART = 6;
     /** The time in which the client looks for a node that accepts a parked keepalive. */
     private static final long PARK_WITHIN = 50 * Clock.MILLI;
-    /** How late a parked keepalive reports grants, and releases by the owner: the calls of the guards report both. */
-    private static final String EVENT_BATCH = "250ms";
     private static final long SEARCH_TIMEOUT = 1_000 * Clock.MILLI;
 
     final Transport transport;
@@ -130,7 +128,6 @@ final class Calls {
             throws InterruptedException {
         String target = keepAliveTarget(session)
                 .with(Parameter.WAIT, Math.max(1, wait / Clock.MILLI) + "ms")
-                .with(Parameter.BATCH, EVENT_BATCH)
                 .with(Parameter.SINCE, since)
                 .toString();
         long perNode = wait + Math.min(PER_NODE, Math.max(PER_NODE_MIN, leaseLeft / PARKED_PART));

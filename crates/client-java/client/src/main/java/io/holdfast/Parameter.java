@@ -6,7 +6,6 @@ enum Parameter {
     ACL("acl"),
     ADD("add"),
     ATTEMPT("attempt"),
-    BATCH("batch"),
     BYTES("bytes"),
     CHANGE("change"),
     CHILDREN("children"),

@@ -15,7 +15,7 @@ final class SessionEvents {
     /** A read of one lock may take this fraction of the lease. */
     private static final int READ_PART = 8;
     /** A hold without a guard is examined after this time: its answer may still be in flight. */
-    private static final long EXAMINE_DELAY = 250 * Clock.MILLI;
+    private static final long EXAMINE_DELAY = 500 * Clock.MILLI;
 
     /**
      * A hold of a guard, according to this client.
