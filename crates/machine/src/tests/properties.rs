@@ -67,6 +67,25 @@ proptest! {
     }
 }
 
+/// `s2` holds `a/c`, and its multi-lock waits for `a`, so `s4` waits behind it.
+#[test]
+fn the_locks_of_an_ended_session_are_granted_in_the_order_of_their_names() {
+    let mut trial = Trial::new();
+    for line in [
+        "acquire a s1",
+        "acquire a/c s2",
+        "acquire a,s s2",
+        "acquire a/c s3",
+        "acquire s s4",
+        "close s2",
+    ] {
+        let command = script_commands::Words::of(line).command(&trial.machine);
+        trial.step(&Move::Command(command)).unwrap();
+    }
+    let token = |lock| trial.machine.lock(&script_commands::lock_name(lock), 9).holders[0].token;
+    assert!(token("a/c") < token("s"));
+}
+
 /// A machine with an open session.
 fn opened() -> Machine {
     let mut machine = Machine::new();

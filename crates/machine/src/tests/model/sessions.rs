@@ -159,7 +159,8 @@ impl Model {
         let ended = Ended { name: name.clone(), end, id: live.id, newest_attempt };
         self.sessions.retain(|session| session.name != *name);
         self.ended.push(ended);
-        locks.iter().for_each(|lock| self.grant_waiters(lock));
+        self.changed.extend(locks);
+        self.grant_all_waiters();
     }
 
     /// The newest attempt of a session, for any lock.
