@@ -300,15 +300,17 @@ impl PeerHandshake {
 
     /// Stores the invitation of this emptied node, and stops it: it joins at its next start.
     fn readmitted(&self, node: NodeId, cluster_id: ClusterId) {
-        // Several connections can get the same refusal.
-        let Some(caller) = self.caller.lock().take() else { return };
+        // Other connections wait until this node stops: without the request, a peer answers that this node has left the cluster.
+        let mut asking = self.caller.lock();
+        let Some(caller) = asking.as_ref() else { return };
         let (cluster, secret) = (self.identity.cluster.clone(), caller.request.secret);
-        match caller.store(&JoinRequest { cluster, cluster_id, node, secret }) {
-            Ok(()) => self.failure.stop(StopReason::Readmitted(format!(
-                "the data directory was emptied, and the cluster has invited this node as node {node}: start it again"
-            ))),
-            Err(error) => self.failure.report(format!("failed to store the invitation: {error}")),
+        if let Err(error) = caller.store(&JoinRequest { cluster, cluster_id, node, secret }) {
+            return self.failure.report(format!("failed to store the invitation: {error}"));
         }
+        self.failure.stop(StopReason::Readmitted(format!(
+            "the data directory was emptied, and the cluster has invited this node as node {node}: start it again"
+        )));
+        *asking = None;
     }
 
     /// Returns `true` if a certificate has the URI of the node, or the host of its address. The host of a member that this
@@ -712,6 +714,30 @@ pub(crate) mod tests {
         let extensions = vec![(READMISSION, request.encode())];
         let hello = Hello { purpose: Purpose::Bootstrap, extensions, ..hello() };
         assert_eq!(handshake.readmit(&hello, None), Some(Refusal::Incarnation));
+    }
+
+    /// A peer would answer to the other hello that this node has left the cluster, and the node would stop for that reason.
+    #[test]
+    fn an_invited_node_sends_no_hello_without_its_request_before_it_stops() {
+        let (dir, data) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        drop(crate::start::identity::DataDir::open(data.path(), "a", NodeId(1)).unwrap());
+        let request = ReadmissionRequest::new(Incarnation(7), Address::parse("a:1").unwrap());
+        let data_dir = data.path().to_owned();
+        let caller = ReadmissionCaller { request, configured: NodeId(1), data_dir };
+        let handshake = handshake(&dir).readmitting(Some(caller));
+        let refusal = Refusal::Readmitted { node: NodeId(6), cluster_id: ClusterId(5) };
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let reply = HelloReply::Refused(refusal);
+                handshake.check_reply(NodeId(2), Purpose::Bootstrap, reply).unwrap_err();
+            });
+            let asks = |hello: Hello| hello.extensions.iter().any(|(tag, _)| *tag == READMISSION);
+            while asks(handshake.hello(NodeId(3), Purpose::Bootstrap)) {
+                std::thread::yield_now();
+            }
+            let reason = handshake.failure.reason();
+            assert!(matches!(reason, Some(StopReason::Readmitted(_))), "{reason:?}");
+        });
     }
 
     fn certificate(uri: &str, dns: &str) -> CertificateInfo {
