@@ -300,7 +300,7 @@ impl PeerHandshake {
 
     /// Stores the invitation of this emptied node, and stops it: it joins at its next start.
     fn readmitted(&self, node: NodeId, cluster_id: ClusterId) {
-        // Other connections wait until this node stops: without the request, a peer answers that this node has left the cluster.
+        // Other connections wait until this node stops. A peer answers to a hello without the request that its node was replaced.
         let mut asking = self.caller.lock();
         let Some(caller) = asking.as_ref() else { return };
         let (cluster, secret) = (self.identity.cluster.clone(), caller.request.secret);
@@ -716,7 +716,7 @@ pub(crate) mod tests {
         assert_eq!(handshake.readmit(&hello, None), Some(Refusal::Incarnation));
     }
 
-    /// A peer would answer to the other hello that this node has left the cluster, and the node would stop for that reason.
+    /// A peer answers to a hello without the request that its node was replaced, and the node would stop for that reason.
     #[test]
     fn an_invited_node_sends_no_hello_without_its_request_before_it_stops() {
         let (dir, data) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
